@@ -1,0 +1,73 @@
+/* The contract between generated kernels and the runtime: plain C, versioned.
+ *
+ * Part of the Anabranch project, under the Apache License v2.0.
+ * See LICENSE for license information.
+ *
+ * A kernel library (`kernels.so` in a package) exports, for every kernel NAME,
+ *
+ *   int32_t NAME(void *const *buffers, const int64_t *sizes,
+ *                void *scratch, int64_t tile);
+ *   void NAME_plan(const int64_t *sizes, anabranch_kernel_plan *plan);
+ *
+ * and, for a program with computed sizes, one `anabranch_sizes` function.
+ */
+#ifndef ANABRANCH_KERNELABI_H
+#define ANABRANCH_KERNELABI_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Raised whenever the meaning of anything in this header changes. A package
+ * states the version that it was built for and another one is refused. */
+#define ANABRANCH_KERNEL_ABI_VERSION 1
+
+/* Every buffer that the runtime allocates, and the scratch memory, starts at a
+ * multiple of this many bytes. Caller-owned tensors only have their natural
+ * alignment. */
+#define ANABRANCH_BUFFER_ALIGNMENT 64
+
+/* What a kernel returns. Anything but zero fails the call; the other tiles of
+ * the launch may or may not have run. */
+enum anabranch_kernel_status {
+  ANABRANCH_KERNEL_OK = 0,
+  /* A data-dependent index lies outside its dimension. */
+  ANABRANCH_KERNEL_INDEX_OUT_OF_RANGE = 1,
+  /* An integer division or remainder by zero. */
+  ANABRANCH_KERNEL_DIVISION_BY_ZERO = 2
+};
+
+/* Runs one tile of a launch.
+ *
+ * buffers  first the inputs, then the outputs, in the order of the kernel's
+ *          signature; each points at the element with index zero.
+ * sizes    in this order: every dynamic dimension of every input, every dynamic
+ *          dimension of every output, then the index arguments.
+ * scratch  anabranch_kernel_plan::scratch_bytes of memory that belongs to the
+ *          calling worker while the call lasts; contents undefined.
+ * tile     0 <= tile < anabranch_kernel_plan::tiles. Tiles of one launch write
+ *          disjoint bytes and may run at once, in any order. */
+typedef int32_t (*anabranch_kernel_fn)(void *const *buffers,
+                                       const int64_t *sizes, void *scratch,
+                                       int64_t tile);
+
+typedef struct anabranch_kernel_plan {
+  int64_t tiles;         /* number of tiles; zero when there is nothing to do */
+  int64_t scratch_bytes; /* per worker */
+} anabranch_kernel_plan;
+
+/* Says how large the grid is for these sizes. Pure: depends on sizes only. */
+typedef void (*anabranch_kernel_plan_fn)(const int64_t *sizes,
+                                         anabranch_kernel_plan *plan);
+
+/* Fills slots[n..] of the program's size table from slots[0..n), the sizes read
+ * from the inputs. */
+typedef void (*anabranch_sizes_fn)(int64_t *slots);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* ANABRANCH_KERNELABI_H */

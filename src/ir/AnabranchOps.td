@@ -1,0 +1,3 @@
+//===- AnabranchOps.td - everything, for tablegen ---------------*- tablegen -*-===//
+include "AtenOps.td"
+include "ScheduleOps.td"

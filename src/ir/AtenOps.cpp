@@ -1,0 +1,185 @@
+//===- AtenOps.cpp - operators between capture and linalg -----------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ir/Anabranch.h"
+
+using namespace mlir;
+using namespace anabranch::ir;
+
+//===----------------------------------------------------------------------===//
+// AtenOp
+//===----------------------------------------------------------------------===//
+
+Attribute AtenOp::getArg(StringRef name) { return getArgs().get(name); }
+
+/// The operand behind an argument, or null for a literal.
+static Value operandOf(AtenOp op, Attribute arg) {
+  if (auto ref = dyn_cast_or_null<OperandRefAttr>(arg))
+    return op.getInputs()[ref.getIndex()];
+  return Value();
+}
+
+Value AtenOp::getOperandArg(StringRef name) {
+  return operandOf(*this, getArg(name));
+}
+
+std::optional<int64_t> AtenOp::getIntArg(StringRef name) {
+  if (auto attr = dyn_cast_or_null<BoolAttr>(getArg(name)))
+    return attr.getValue() ? 1 : 0;
+  if (auto attr = dyn_cast_or_null<IntegerAttr>(getArg(name)))
+    return attr.getInt();
+  return std::nullopt;
+}
+
+std::optional<double> AtenOp::getFloatArg(StringRef name) {
+  if (auto attr = dyn_cast_or_null<FloatAttr>(getArg(name)))
+    return attr.getValueAsDouble();
+  if (auto value = getIntArg(name))
+    return static_cast<double>(*value);
+  return std::nullopt;
+}
+
+std::optional<bool> AtenOp::getBoolArg(StringRef name) {
+  if (auto attr = dyn_cast_or_null<BoolAttr>(getArg(name)))
+    return attr.getValue();
+  return std::nullopt;
+}
+
+std::optional<StringRef> AtenOp::getStringArg(StringRef name) {
+  if (auto attr = dyn_cast_or_null<StringAttr>(getArg(name)))
+    return attr.getValue();
+  return std::nullopt;
+}
+
+std::optional<SmallVector<int64_t>> AtenOp::getIntListArg(StringRef name) {
+  Attribute arg = getArg(name);
+  if (auto single = dyn_cast_or_null<IntegerAttr>(arg))
+    return SmallVector<int64_t>{single.getInt()};
+  auto list = dyn_cast_or_null<ArrayAttr>(arg);
+  if (!list)
+    return std::nullopt;
+  SmallVector<int64_t> values;
+  for (Attribute element : list) {
+    auto integer = dyn_cast<IntegerAttr>(element);
+    if (!integer)
+      return std::nullopt;
+    values.push_back(integer.getInt());
+  }
+  return values;
+}
+
+SmallVector<Value> AtenOp::getOperandListArg(StringRef name) {
+  SmallVector<Value> values;
+  if (auto list = dyn_cast_or_null<ArrayAttr>(getArg(name)))
+    for (Attribute element : list)
+      values.push_back(operandOf(*this, element));
+  return values;
+}
+
+SmallVector<OpFoldResult> AtenOp::getSizeListArg(StringRef name) {
+  SmallVector<OpFoldResult> sizes;
+  auto list = dyn_cast_or_null<ArrayAttr>(getArg(name));
+  if (!list)
+    return sizes;
+  for (Attribute element : list) {
+    if (Value operand = operandOf(*this, element))
+      sizes.push_back(operand);
+    else
+      sizes.push_back(Builder(getContext())
+                          .getIndexAttr(cast<IntegerAttr>(element).getInt()));
+  }
+  return sizes;
+}
+
+bool AtenOp::isNoneArg(StringRef name) {
+  return isa_and_nonnull<UnitAttr>(getArg(name));
+}
+
+bool AtenOp::isUnsigned(Value operand) {
+  return llvm::any_of(getUnsignedOperands(), [&](int64_t index) {
+    return getInputs()[index] == operand;
+  });
+}
+
+bool AtenOp::isUnsignedResult(unsigned result) {
+  return llvm::is_contained(getUnsignedResults(), result);
+}
+
+SmallVector<OpFoldResult> AtenOp::getResultSizes(unsigned i) {
+  Builder builder(getContext());
+  SmallVector<OpFoldResult> sizes;
+  auto dims = getResultDims().begin();
+  for (auto [index, type] : llvm::enumerate(getResultTypes())) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    if (!tensor)
+      continue;
+    for (int64_t size : tensor.getShape()) {
+      bool dynamic = ShapedType::isDynamic(size);
+      if (index == i)
+        sizes.push_back(dynamic ? OpFoldResult(*dims)
+                                : builder.getIndexAttr(size));
+      if (dynamic)
+        ++dims;
+    }
+  }
+  return sizes;
+}
+
+void AtenOp::getEffects(
+    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>
+        &effects) {
+  if (getOrdered()) {
+    effects.emplace_back(MemoryEffects::Read::get());
+    effects.emplace_back(MemoryEffects::Write::get());
+  }
+}
+
+/// Every operand reference, at any depth, must name an operand.
+static LogicalResult verifyReferences(AtenOp op, Attribute arg) {
+  if (auto list = dyn_cast<ArrayAttr>(arg)) {
+    for (Attribute element : list)
+      if (failed(verifyReferences(op, element)))
+        return failure();
+    return success();
+  }
+  auto ref = dyn_cast<OperandRefAttr>(arg);
+  if (ref && (ref.getIndex() < 0 ||
+              ref.getIndex() >= static_cast<int64_t>(op.getInputs().size())))
+    return op.emitOpError("refers to operand ")
+           << ref.getIndex() << " but has " << op.getInputs().size();
+  return success();
+}
+
+LogicalResult AtenOp::verify() {
+  for (NamedAttribute arg : getArgs())
+    if (failed(verifyReferences(*this, arg.getValue())))
+      return failure();
+  int64_t dynamicDims = 0;
+  for (Type type : getResultTypes())
+    if (auto tensor = dyn_cast<RankedTensorType>(type))
+      dynamicDims += tensor.getNumDynamicDims();
+  if (dynamicDims != static_cast<int64_t>(getResultDims().size()))
+    return emitOpError("has ") << dynamicDims << " dynamic result dimensions but "
+                               << getResultDims().size() << " sizes for them";
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// ScatterOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult ScatterOp::verify() {
+  if (getInit().getType() != getResult().getType())
+    return emitOpError("must return the type of its init");
+  int64_t points = cast<RankedTensorType>(getUpdates().getType()).getRank();
+  if (getBody().front().getNumArguments() != points + 2)
+    return emitOpError("region must take ") << points << " indices and two elements";
+  int64_t rank = cast<RankedTensorType>(getInit().getType()).getRank();
+  if (getBody().front().getTerminator()->getNumOperands() != rank + 1)
+    return emitOpError("region must yield ") << rank << " indices and one element";
+  return success();
+}

@@ -1,0 +1,151 @@
+//===- AtenOps.td - operators between capture and linalg --------*- tablegen -*-===//
+#ifndef ANABRANCH_IR_ATENOPS_TD
+#define ANABRANCH_IR_ATENOPS_TD
+
+include "AnabranchDialect.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
+
+class Anabranch_Op<string mnemonic, list<Trait> traits = []>
+    : Op<AnabranchDialect, mnemonic, traits>;
+
+def Anabranch_AtenOp : Anabranch_Op<"aten", [AttrSizedOperandSegments,
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "any ATen operator, on ranked tensors";
+  let description = [{
+    `callee` is the operator and overload as PyTorch prints it without the
+    namespace: "add.Tensor", "mm", "topk". Operators of another namespace keep
+    it: "mylib::op.overload".
+
+    `args` holds every argument of the schema by its name, defaults included:
+    an operand is `#anabranch.operand<i>` (tensors, and `index` values for
+    symbolic sizes), and a literal is an i64, f64, bool, string, unit (None),
+    type (a dtype) or an array of these.
+
+    `resultDims` gives every dynamic dimension of every result, in order, as
+    `index` values, so that no lowering computes shapes.
+
+    `unsignedOperands` and `unsignedResults` number the operands and results
+    whose i8 means uint8.
+
+    `ordered` calls (random numbers, in-place writes) keep their program order
+    and are neither merged nor removed.
+
+    ```mlir
+    %r = anabranch.aten "add.Tensor"(%a, %b)
+           {self = #anabranch.operand<0>, other = #anabranch.operand<1>, alpha = 1 : i64}
+           : (tensor<8x16xf32>, tensor<16xf32>) -> tensor<8x16xf32>
+    ```
+  }];
+  let arguments = (ins StrAttr:$callee, Variadic<AnyType>:$inputs,
+                       Variadic<Index>:$resultDims, DictionaryAttr:$args,
+                       DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$unsignedOperands,
+                       DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$unsignedResults,
+                       UnitAttr:$ordered);
+  let results = (outs Variadic<AnyType>:$results);
+  let assemblyFormat = [{
+    $callee `(` $inputs `)` (`dims` `(` $resultDims^ `)`)? (`ordered` $ordered^)?
+    $args attr-dict `:` functional-type($inputs, $results)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The argument of this schema name, or null.
+    ::mlir::Attribute getArg(::llvm::StringRef name);
+    /// The operand that the argument of this name refers to, or null.
+    ::mlir::Value getOperandArg(::llvm::StringRef name);
+    /// The integer literal of this name, if it is one.
+    std::optional<int64_t> getIntArg(::llvm::StringRef name);
+    std::optional<double> getFloatArg(::llvm::StringRef name);
+    std::optional<bool> getBoolArg(::llvm::StringRef name);
+    std::optional<::llvm::StringRef> getStringArg(::llvm::StringRef name);
+    /// A list of literal integers; none if an element is symbolic.
+    std::optional<::llvm::SmallVector<int64_t>> getIntListArg(::llvm::StringRef name);
+    /// The operands and null entries of a list of (optional) tensors.
+    ::llvm::SmallVector<::mlir::Value> getOperandListArg(::llvm::StringRef name);
+    /// A list of sizes: literals as attributes, symbolic ones as values.
+    ::llvm::SmallVector<::mlir::OpFoldResult> getSizeListArg(::llvm::StringRef name);
+    bool isNoneArg(::llvm::StringRef name);
+    bool isUnsigned(::mlir::Value operand);
+    bool isUnsignedResult(unsigned result);
+    /// The sizes of result `i`: attributes where static, else from resultDims.
+    ::llvm::SmallVector<::mlir::OpFoldResult> getResultSizes(unsigned i = 0);
+  }];
+}
+
+def Anabranch_CheckOp : Anabranch_Op<"check", [MemoryEffects<[MemWrite]>]> {
+  let summary = "fails the kernel with a status unless the condition holds";
+  let description = [{
+    Stands in the body of a linalg.generic. The values that depend on a failed
+    check are not used, so the body must stay memory-safe by itself (clamp the
+    index). `status` is an anabranch_kernel_status (KernelABI.h).
+  }];
+  let arguments = (ins I1:$condition, I32Attr:$status);
+  let assemblyFormat = "$condition `,` $status attr-dict";
+}
+
+def Anabranch_ScatterOp : Anabranch_Op<"scatter", [Pure]> {
+  let summary = "writes or accumulates values at computed positions of a tensor";
+  let description = [{
+    For every point p of the iteration space (the shape of `updates`), in
+    row-major order: result[index(p)] = combine(result[index(p)], updates[p]),
+    starting from `init`. The region gets p (`rank(updates)` index values), the
+    current element and the update, and yields the position (`rank(init)` index
+    values) and the new element. It may read other tensors with tensor.extract
+    and must check indices with `anabranch.check`.
+  }];
+  let arguments = (ins AnyRankedTensor:$init, AnyRankedTensor:$updates);
+  let results = (outs AnyRankedTensor:$result);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $updates `into` $init $body attr-dict `:` type($updates) `into` type($init) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Anabranch_ScanOp : Anabranch_Op<"scan", [Pure]> {
+  let summary = "running reduction along one dimension (cumsum, cumprod, ...)";
+  let description = [{
+    result[..., i, ...] = combine(result[..., i-1, ...], input[..., i, ...]);
+    the first element is combine(`init`, input[..., 0, ...]). The region gets
+    (carried, element) of the result's element type and yields the new carried
+    value; the input is converted by the region's `element` type only when both
+    types are equal, so convert before the scan.
+  }];
+  let arguments = (ins AnyRankedTensor:$input, AnyType:$init, I64Attr:$dimension);
+  let results = (outs AnyRankedTensor:$result);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $input `,` $init `along` $dimension $body attr-dict `:` type($input) `,` type($init) `->` type($result)
+  }];
+}
+
+def Anabranch_AttentionOp : Anabranch_Op<"attention", [Pure, AttrSizedOperandSegments]> {
+  let summary = "softmax(scale * query * key^T + mask) * value";
+  let description = [{
+    query [B..., L, E], key [B..., S, E], value [B..., S, Ev], and an optional
+    additive or boolean `mask` that broadcasts to [B..., L, S]. `causal` lets row
+    i see columns 0..i. Key and value may have fewer heads (dimension -3) than
+    the query when `grouped` is set. A row with nothing to see gives NaN if the
+    mask is additive and zero if it is boolean, as PyTorch's math kernel does.
+    Scores and sums are f32 (f64 for f64).
+  }];
+  let arguments = (ins AnyRankedTensor:$query, AnyRankedTensor:$key,
+                       AnyRankedTensor:$value, Optional<AnyRankedTensor>:$mask,
+                       Variadic<Index>:$resultDims,
+                       F64Attr:$scale, UnitAttr:$causal, UnitAttr:$grouped);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{
+    $query `,` $key `,` $value (`mask` $mask^)? (`dims` `(` $resultDims^ `)`)?
+    attr-dict `:` functional-type(operands, $result)
+  }];
+}
+
+def Anabranch_YieldOp : Anabranch_Op<"yield", [Pure, ReturnLike, Terminator]> {
+  let summary = "ends a region of this dialect";
+  let arguments = (ins Variadic<AnyType>:$operands);
+  let assemblyFormat = "($operands^ `:` type($operands))? attr-dict";
+  let builders = [OpBuilder<(ins), [{}]>];
+}
+
+#endif
