@@ -1,0 +1,133 @@
+//===- Executable.h - open a package and run it -----------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_EXECUTABLE_H
+#define ANABRANCH_EXECUTABLE_H
+
+#include "anabranch/HostCalls.h"
+#include "anabranch/Status.h"
+#include "anabranch/Tensor.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace anabranch {
+
+struct OpenOptions {
+  std::string device = "cpu"; ///< or "null": everything but arithmetic
+  int threads = 0;            ///< 0: `defaultThreads()`, asked at every call
+  /// Compares the files with the hashes in the manifest. A compiler that has
+  /// just written the package may leave it out.
+  bool checkHashes = true;
+  /// Runs the operators that have no kernel; without it a package that needs
+  /// such is refused. Must outlive the executable.
+  HostCalls *hostCalls = nullptr;
+};
+
+/// What `run` takes for one input: a tensor or, where the program asks for a
+/// Python int, a scalar.
+struct InputValue {
+  enum class Kind : int8_t { Tensor, Scalar };
+  Kind kind = Kind::Tensor;
+  TensorView tensor;
+  int64_t scalar = 0;
+};
+
+/// What `run` hands back for one output.
+struct OutputValue {
+  enum class Kind : int8_t {
+    Tensor,  ///< in memory that the OutputAllocator gave
+    Alias,   ///< input number `input`, as it is
+    Scalar,  ///< the int `scalar`
+    None,    ///< Python None
+    External ///< made by the host: `handle` is handed over to the caller
+  };
+  Kind kind = Kind::None;
+  int32_t input = -1;
+  int64_t scalar = 0;
+  void *handle = nullptr;
+  /// Tensor: `data` is what the allocator gave; `shape` and `strides` (never
+  /// null unless rank is 0) live until `OutputAllocator::allocate` returns.
+  /// External: valid as long as `handle`.
+  TensorView tensor;
+};
+
+/// Gives memory for the outputs of one call.
+class ANABRANCH_API OutputAllocator {
+public:
+  virtual ~OutputAllocator();
+
+  /// Sets `tensor.data` of every output whose kind is Tensor. Called once in a
+  /// run, on the calling thread, after all arguments were checked and before
+  /// anything is written, also when no output is a tensor. Memory must have the
+  /// element type's natural alignment. `outputs` is the array given to `run`.
+  virtual Status allocate(OutputValue *outputs, size_t count) = 0;
+};
+
+/// What the program says about an input; dynamic dimensions are -1.
+struct InputInfo {
+  std::string name;
+  bool isScalar = false;
+  bool mutated = false;
+  DType dtype = DType::F32;
+  std::vector<int64_t> shape;
+  std::vector<int64_t> strides; ///< -1: dynamic
+};
+
+/// What the program says about an output; dynamic dimensions are -1.
+struct OutputInfo {
+  OutputValue::Kind kind = OutputValue::Kind::None;
+  int32_t input = -1; ///< Alias
+  DType dtype = DType::F32;
+  std::vector<int64_t> shape;
+  std::vector<int64_t> strides;
+};
+
+/// A loaded package. Immutable: any number of threads may run it at once.
+class ANABRANCH_API Executable {
+public:
+  virtual ~Executable();
+
+  /// Reads, checks and loads the folder `path`, and runs its `initialize`
+  /// commands.
+  static Expected<std::shared_ptr<const Executable>>
+  open(const std::string &path, const OpenOptions &options = {});
+
+  virtual const std::vector<InputInfo> &inputs() const = 0;
+  virtual const std::vector<OutputInfo> &outputs() const = 0;
+
+  /// Checks the arguments (an error names the argument, before any write), asks
+  /// `allocator` for outputs, runs the program, and returns when it is done.
+  /// Mutated inputs are written in place. After an error the outputs' contents
+  /// are undefined and no External output is handed over; the next call works.
+  virtual Status run(const InputValue *inputs, size_t inputCount,
+                     OutputValue *outputs, size_t outputCount,
+                     OutputAllocator &allocator) const = 0;
+
+  /// Number of kernels, of kernel launches and of operators that the host runs.
+  virtual size_t kernelCount() const = 0;
+  virtual size_t launchCount() const = 0;
+  virtual size_t hostCallCount() const = 0;
+  /// Bytes of the arenas that wait for the next call, and of prepared weights.
+  virtual size_t cachedBytes() const = 0;
+  /// Gives cached arenas back to the system; calls in flight keep theirs.
+  virtual void trim() const = 0;
+};
+
+/// Workers of a call, the caller included: the last `setDefaultThreads`, else
+/// ANABRANCH_NUM_THREADS, else the CPUs that this process may use.
+ANABRANCH_API int defaultThreads();
+/// Zero returns to the environment's choice.
+ANABRANCH_API void setDefaultThreads(int threads);
+
+/// The version of the runtime, "0.1.0".
+ANABRANCH_API const char *version();
+
+} // namespace anabranch
+
+#endif // ANABRANCH_EXECUTABLE_H

@@ -1,0 +1,60 @@
+//===- Tensor.h - views of tensors that someone else owns -------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_TENSOR_H
+#define ANABRANCH_TENSOR_H
+
+#include "anabranch/Status.h"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace anabranch {
+
+/// Numbered as in src/package/program.fbs and anabranch.h.
+enum class DType : int8_t {
+  Bool = 0,
+  U8,
+  I8,
+  I16,
+  I32,
+  I64,
+  F16,
+  BF16,
+  F32,
+  F64,
+  U16,
+  U32,
+  U64,
+  C32,
+  C64,
+  C128,
+  F8E4M3FN,
+  F8E5M2,
+  F8E4M3FNUZ,
+  F8E5M2FNUZ
+};
+inline constexpr int dtypeCount = 20;
+
+/// Bytes of one element.
+ANABRANCH_API size_t itemSize(DType dtype);
+/// "f32": the short name, as graphs and messages spell it.
+ANABRANCH_API const char *name(DType dtype);
+
+/// A strided tensor: nothing is owned, and the two arrays must outlive the
+/// call that takes the view. `data` points at the element with index zero.
+struct TensorView {
+  void *data = nullptr;
+  const int64_t *shape = nullptr;
+  const int64_t *strides = nullptr; ///< in elements; null: row-major contiguous
+  int32_t rank = 0;
+  DType dtype = DType::F32;
+};
+
+} // namespace anabranch
+
+#endif // ANABRANCH_TENSOR_H

@@ -1,0 +1,149 @@
+/* The C API: open a package, run it, read the error. Plain C.
+ *
+ * Part of the Anabranch project, under the Apache License v2.0.
+ * See LICENSE for license information.
+ *
+ * Every function may be called from any thread. A function that can fail
+ * returns a status: null means success, else anabranch_status_free it. Nothing
+ * here throws or ends the process.
+ */
+#ifndef ANABRANCH_ANABRANCH_H
+#define ANABRANCH_ANABRANCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define ANABRANCH_C_API __attribute__((visibility("default")))
+#else
+#define ANABRANCH_C_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct anabranch_status anabranch_status;
+typedef struct anabranch_executable anabranch_executable;
+
+/* Numbered as anabranch::StatusCode. */
+enum anabranch_status_code {
+  ANABRANCH_OK = 0,
+  ANABRANCH_INVALID_ARGUMENT = 1,
+  ANABRANCH_TYPE_ERROR = 2,
+  ANABRANCH_INDEX_ERROR = 3,
+  ANABRANCH_ZERO_DIVISION = 4,
+  ANABRANCH_OUT_OF_MEMORY = 5,
+  ANABRANCH_BAD_PACKAGE = 6,
+  ANABRANCH_UNSUPPORTED = 7,
+  ANABRANCH_HOST_ERROR = 8,
+  ANABRANCH_IO_ERROR = 9,
+  ANABRANCH_INTERNAL = 10
+};
+
+/* Numbered as anabranch::DType. */
+enum anabranch_dtype {
+  ANABRANCH_BOOL = 0,
+  ANABRANCH_U8,
+  ANABRANCH_I8,
+  ANABRANCH_I16,
+  ANABRANCH_I32,
+  ANABRANCH_I64,
+  ANABRANCH_F16,
+  ANABRANCH_BF16,
+  ANABRANCH_F32,
+  ANABRANCH_F64,
+  ANABRANCH_U16,
+  ANABRANCH_U32,
+  ANABRANCH_U64,
+  ANABRANCH_C32,
+  ANABRANCH_C64,
+  ANABRANCH_C128,
+  ANABRANCH_F8E4M3FN,
+  ANABRANCH_F8E5M2,
+  ANABRANCH_F8E4M3FNUZ,
+  ANABRANCH_F8E5M2FNUZ
+};
+
+/* A strided tensor that the caller owns. */
+typedef struct anabranch_tensor {
+  void *data;             /* the element with index zero */
+  const int64_t *shape;   /* rank entries */
+  const int64_t *strides; /* in elements; null: row-major contiguous */
+  int32_t rank;
+  int32_t dtype; /* anabranch_dtype */
+} anabranch_tensor;
+
+enum anabranch_input_kind {
+  ANABRANCH_INPUT_TENSOR = 0,
+  ANABRANCH_INPUT_SCALAR = 1
+};
+
+typedef struct anabranch_input {
+  int32_t kind; /* anabranch_input_kind */
+  anabranch_tensor tensor;
+  int64_t scalar;
+} anabranch_input;
+
+enum anabranch_output_kind {
+  ANABRANCH_OUTPUT_TENSOR = 0,
+  ANABRANCH_OUTPUT_ALIAS = 1, /* input number `input`, as it is */
+  ANABRANCH_OUTPUT_SCALAR = 2,
+  ANABRANCH_OUTPUT_NONE = 3
+};
+
+typedef struct anabranch_output {
+  int32_t kind; /* anabranch_output_kind */
+  int32_t input;
+  int64_t scalar;
+  anabranch_tensor tensor;
+} anabranch_output;
+
+/* Gives memory for the tensor output number `index`; its shape and strides live
+ * until this returns. Null means out of memory. */
+typedef void *(*anabranch_allocate_fn)(void *context, size_t index,
+                                       const anabranch_tensor *tensor);
+
+typedef struct anabranch_open_options {
+  const char *device; /* null: "cpu" */
+  int32_t threads;    /* 0: the default */
+  int32_t skip_hashes;
+} anabranch_open_options;
+
+/* `options` may be null. */
+ANABRANCH_C_API anabranch_status *
+anabranch_open(const char *path, const anabranch_open_options *options,
+               anabranch_executable **executable);
+ANABRANCH_C_API void anabranch_close(anabranch_executable *executable);
+
+ANABRANCH_C_API size_t
+anabranch_input_count(const anabranch_executable *executable);
+ANABRANCH_C_API size_t
+anabranch_output_count(const anabranch_executable *executable);
+/* The name of an input, or null when there is none of this number. */
+ANABRANCH_C_API const char *
+anabranch_input_name(const anabranch_executable *executable, size_t index);
+
+/* Runs the program. `outputs` is filled; `shape` and `strides` of its tensors
+ * are null after the call, for only `allocate` sees them. */
+ANABRANCH_C_API anabranch_status *
+anabranch_run(const anabranch_executable *executable,
+              const anabranch_input *inputs, size_t input_count,
+              anabranch_output *outputs, size_t output_count,
+              anabranch_allocate_fn allocate, void *context);
+
+/* ANABRANCH_OK for null. */
+ANABRANCH_C_API int anabranch_status_code_of(const anabranch_status *status);
+/* "" for null; lives as long as the status. */
+ANABRANCH_C_API const char *
+anabranch_status_message(const anabranch_status *status);
+ANABRANCH_C_API void anabranch_status_free(anabranch_status *status);
+
+ANABRANCH_C_API void anabranch_set_default_threads(int32_t threads);
+ANABRANCH_C_API const char *anabranch_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* ANABRANCH_ANABRANCH_H */
