@@ -163,8 +163,9 @@ LogicalResult AtenOp::verify() {
     if (auto tensor = dyn_cast<RankedTensorType>(type))
       dynamicDims += tensor.getNumDynamicDims();
   if (dynamicDims != static_cast<int64_t>(getResultDims().size()))
-    return emitOpError("has ") << dynamicDims << " dynamic result dimensions but "
-                               << getResultDims().size() << " sizes for them";
+    return emitOpError("has ")
+           << dynamicDims << " dynamic result dimensions but "
+           << getResultDims().size() << " sizes for them";
   return success();
 }
 
@@ -177,9 +178,11 @@ LogicalResult ScatterOp::verify() {
     return emitOpError("must return the type of its init");
   int64_t points = cast<RankedTensorType>(getUpdates().getType()).getRank();
   if (getBody().front().getNumArguments() != points + 2)
-    return emitOpError("region must take ") << points << " indices and two elements";
+    return emitOpError("region must take ")
+           << points << " indices and two elements";
   int64_t rank = cast<RankedTensorType>(getInit().getType()).getRank();
   if (getBody().front().getTerminator()->getNumOperands() != rank + 1)
-    return emitOpError("region must yield ") << rank << " indices and one element";
+    return emitOpError("region must yield ")
+           << rank << " indices and one element";
   return success();
 }

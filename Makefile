@@ -1,0 +1,33 @@
+# The front door. Each command first installs and builds what it needs, once;
+# the work is in scripts/.
+PYTHON := .venv/bin/python
+
+.PHONY: demo test test-fast bench wheel lint format build clean
+
+demo: build ## a real sentence-embedding model, eager and compiled
+	$(PYTHON) examples/01_embed.py
+
+test: build ## everything: lint, gtest, lit, pytest
+	$(PYTHON) scripts/test.py
+
+test-fast: build ## the subset to run after each edit, under a minute
+	$(PYTHON) scripts/test.py --fast
+
+bench: build ## interleaved with eager and Inductor; see benchmark/
+	$(PYTHON) benchmark/run.py
+
+wheel: build ## dist/: a wheel that carries its LLVM
+	$(PYTHON) scripts/wheel.py
+
+lint: build ## clang-format, clang-tidy, ruff, mypy
+	$(PYTHON) scripts/test.py lint
+
+format: build ## what lint asks for, done
+	$(PYTHON) scripts/lint.py --fix
+
+build:
+	@scripts/setup.sh
+	@ninja -C build -j2
+
+clean: ## the build, not what was installed
+	rm -rf build dist

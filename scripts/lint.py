@@ -1,0 +1,112 @@
+"""One linter over the files that git knows: lint.py NAME [--fix].
+
+clang-tidy is slow, so it looks at the C++ files that differ from the base
+(ANABRANCH_TIDY_BASE, else where this branch left main, else the last commit)
+and remembers what it found clean.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BIN = ROOT / ".venv" / "bin"
+PYTHON_DIRS = ["python", "scripts", "benchmark", "examples", "test"]
+CPP = ("*.cpp", "*.h", "*.c")
+
+
+def git(*arguments: str) -> list[str]:
+    done = subprocess.run(
+        ["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return done.stdout.split("\n")[:-1] if done.returncode == 0 else []
+
+
+def tracked(*patterns: str) -> list[str]:
+    """Files under version control or about to be."""
+    names = git("ls-files", "--cached", "--others", "--exclude-standard", *patterns)
+    return sorted(name for name in set(names) if (ROOT / name).exists())
+
+
+def call(*command: str) -> int:
+    return subprocess.run(command, cwd=ROOT, check=False).returncode
+
+
+def clang_format(fix: bool) -> int:
+    files = tracked(*CPP)
+    mode = ["-i"] if fix else ["--dry-run", "-Werror"]
+    return call("clang-format-19", *mode, *files) if files else 0
+
+
+def tidy_base() -> str:
+    named = os.environ.get("ANABRANCH_TIDY_BASE")
+    if named:
+        return named
+    head = git("rev-parse", "HEAD")
+    fork = git("merge-base", "HEAD", "origin/main")
+    return fork[0] if fork and fork != head else "HEAD~1"
+
+
+def clang_tidy(fix: bool) -> int:
+    base = tidy_base()
+    changed = set(git("diff", "--name-only", base, "--", "*.cpp"))
+    changed |= set(git("ls-files", "--others", "--exclude-standard", "*.cpp"))
+    clean = ROOT / ".cache" / "clang-tidy"
+    clean.mkdir(parents=True, exist_ok=True)
+    status = 0
+    for name in sorted(changed):
+        path = ROOT / name
+        if not path.exists():
+            continue
+        text = path.read_bytes() + (ROOT / ".clang-tidy").read_bytes()
+        mark = clean / hashlib.sha256(name.encode() + text).hexdigest()
+        if mark.exists() and not fix:
+            continue
+        print(f"clang-tidy {name}", flush=True)
+        extra = ["--fix"] if fix else []
+        if call("clang-tidy-19", "-p", "build", "--quiet", *extra, name):
+            status = 1
+        else:
+            mark.touch()
+    return status
+
+
+def ruff(fix: bool) -> int:
+    names = [name for name in PYTHON_DIRS if (ROOT / name).exists()]
+    check = call(str(BIN / "ruff"), "check", *(["--fix"] if fix else []), *names)
+    style = call(
+        str(BIN / "ruff"), "format", "-q", *([] if fix else ["--diff"]), *names
+    )
+    return check or style
+
+
+def mypy(fix: bool) -> int:
+    """Each folder alone: scripts in different folders may share a name."""
+    status = 0
+    for name in ("python/anabranch", "scripts", "benchmark", "examples"):
+        if tracked(f"{name}/*.py"):
+            status |= call(str(BIN / "mypy"), name)
+    return status
+
+
+LINTERS = {
+    "clang-format": clang_format,
+    "clang-tidy": clang_tidy,
+    "ruff": ruff,
+    "mypy": mypy,
+}
+
+
+def main() -> int:
+    arguments = [a for a in sys.argv[1:] if a != "--fix"]
+    fix = "--fix" in sys.argv
+    names = arguments or [n for n in LINTERS if not (fix and n == "clang-tidy")]
+    return max(LINTERS[name](fix) for name in names)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# Installs what a bare Debian bookworm lacks (packages, a venv, a configured
+# build), each step once: a stamp names what it was made from.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+say() { printf 'setup: %s\n' "$*"; }
+fail() { printf 'setup: %s\n' "$*" >&2; exit 1; }
+
+find_python() {
+  local name
+  for name in "${PYTHON:-}" python3.11 python3; do
+    if [ -n "$name" ] && "$name" -c \
+        'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null; then
+      "$name" -c 'import sys; print(sys.executable)'
+      return
+    fi
+  done
+  return 1
+}
+
+# A Debian python comes without headers and venv; others bring their own.
+wanted_packages() {
+  grep -v '^#' requirements/apt.txt
+  case "$python" in /usr/bin/*) echo python3-dev; echo python3-venv ;; esac
+}
+
+install_packages() {
+  local package missing=()
+  for package in $(wanted_packages); do
+    dpkg-query -W -f '${Status}' "$package" 2>/dev/null |
+      grep -q '^install ok installed' || missing+=("$package")
+  done
+  [ ${#missing[@]} -gt 0 ] || return 0
+  [ "$(id -u)" = 0 ] ||
+    fail "as root, please: apt-get install ${missing[*]}"
+  say "installing Debian packages: ${missing[*]}"
+  apt-get update -q
+  DEBIAN_FRONTEND=noninteractive apt-get install -q -y \
+    --no-install-recommends "${missing[@]}"
+}
+
+# torch goes first and alone, so that nothing after it can bring another one.
+make_venv() {
+  local stamp
+  stamp=.venv/stamp-$(cat requirements/*.txt <("$python" -VV) | sha256sum |
+    cut -c1-16)
+  [ -e "$stamp" ] && return 0
+  say "making .venv with torch and the tools (minutes, once)"
+  [ -x .venv/bin/pip ] || "$python" -m venv .venv
+  .venv/bin/pip install -q -c requirements/constraints.txt torch
+  .venv/bin/pip install -q -c requirements/constraints.txt -r requirements/dev.txt
+  rm -f .venv/stamp-*
+  touch "$stamp"
+}
+
+configure() {
+  local stamp
+  stamp=build/stamp-$(sha256sum scripts/setup.sh .venv/stamp-* |
+    sha256sum | cut -c1-16)
+  [ -e "$stamp" ] && [ -e build/build.ninja ] && return 0
+  say "configuring build/"
+  cmake -G Ninja -B build -DCMAKE_C_COMPILER=clang-19 \
+    -DCMAKE_CXX_COMPILER=clang++-19 \
+    -DPython_EXECUTABLE="$PWD/.venv/bin/python" >build-configure.log 2>&1 || {
+    cat build-configure.log >&2
+    fail "cmake failed"
+  }
+  mv build-configure.log build/configure.log
+  rm -f build/stamp-*
+  touch "$stamp"
+}
+
+python=$(find_python) || fail "CPython 3.11 is needed (set PYTHON to name it)"
+install_packages
+make_venv
+configure

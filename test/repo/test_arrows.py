@@ -1,0 +1,90 @@
+"""The arrows between rooms are those that CMakeLists.txt declares."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SRC = ROOT / "src"
+READELF = "/usr/lib/llvm-19/bin/llvm-readelf"
+
+
+def declared_rooms() -> dict[str, tuple[bool, list[str]]]:
+    """Room name to (uses LLVM, rooms that it may include)."""
+    rooms = {}
+    text = (ROOT / "CMakeLists.txt").read_text()
+    for line in re.findall(r"^\s*anabranch_room\(([^)]*)\)", text, re.MULTILINE):
+        words = line.split()
+        uses = words[words.index("USES") + 1 :] if "USES" in words else []
+        rooms[words[0]] = ("LLVM" in words, uses)
+    return rooms
+
+
+ROOMS = declared_rooms()
+
+
+def sources(room: str) -> list[Path]:
+    folder = SRC / room
+    return [p for p in folder.rglob("*") if p.suffix in (".cpp", ".h", ".c")]
+
+
+def includes(path: Path) -> list[str]:
+    return re.findall(
+        r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', path.read_text(), re.MULTILINE
+    )
+
+
+def test_every_folder_is_a_declared_room() -> None:
+    folders = {path.name for path in SRC.iterdir() if path.is_dir()}
+    assert folders <= set(ROOMS)
+
+
+def test_arrows_point_down_the_flow() -> None:
+    """A room is declared after all that it uses, so there are no cycles."""
+    names = list(ROOMS)
+    for name, (_, uses) in ROOMS.items():
+        for other in uses:
+            assert names.index(other) < names.index(name), f"{name} uses {other}"
+
+
+@pytest.mark.parametrize("room", sorted(ROOMS))
+def test_includes_follow_the_arrows(room: str) -> None:
+    allowed = {room, *ROOMS[room][1]}
+    for path in sources(room):
+        for name in includes(path):
+            first = name.split("/")[0]
+            if first in ROOMS:
+                assert first in allowed, f"{path.relative_to(ROOT)} includes {name}"
+
+
+@pytest.mark.parametrize("room", sorted(r for r in ROOMS if not ROOMS[r][0]))
+def test_runtime_rooms_know_no_compiler(room: str) -> None:
+    for path in sources(room):
+        for name in includes(path):
+            assert not name.startswith(("llvm", "mlir", "lld", "Python", "torch")), (
+                f"{path.relative_to(ROOT)} includes {name}"
+            )
+
+
+def test_public_headers_stand_alone() -> None:
+    for path in (ROOT / "include").rglob("*.h"):
+        for name in includes(path):
+            assert name.startswith("anabranch/") or "/" not in name, (
+                f"{path.relative_to(ROOT)} includes {name}"
+            )
+
+
+def test_runtime_library_links_no_compiler() -> None:
+    library = ROOT / "build" / "lib" / "libanabranch_runtime.so"
+    if not library.exists():
+        pytest.skip("libanabranch_runtime is not built")
+    dynamic = subprocess.run(
+        [READELF, "-d", library], capture_output=True, text=True, check=True
+    ).stdout
+    needed = re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic)
+    for name in needed:
+        assert not re.match(r"lib(LLVM|MLIR|python|torch|c10|anabranch_comp)", name), (
+            name
+        )
