@@ -1,0 +1,72 @@
+//===- Codegen.h - kernels to machine code ----------------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// The door of this room: kernel functions in, one shared object out. Call it
+// from one thread at a time per MLIRContext; it uses the context's thread pool.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_CODEGEN_H
+#define ANABRANCH_CODEGEN_CODEGEN_H
+
+#include "codegen/Target.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Support/LogicalResult.h"
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallVector.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace anabranch {
+namespace codegen {
+
+struct CodegenOptions {
+  TargetInfo target;
+  /// Where to leave NAME.loops.mlir, NAME.ll and NAME.s of every kernel; empty:
+  /// nowhere.
+  std::string dumpDirectory;
+};
+
+/// The object file of one kernel and what it cost, in milliseconds.
+struct KernelObject {
+  std::string name;
+  llvm::SmallVector<char, 0> bytes;
+  double emitMs = 0;     ///< kernel function to loops
+  double lowerMs = 0;    ///< loops to LLVM IR
+  double optimizeMs = 0; ///< LLVM IR to LLVM IR
+  double objectMs = 0;   ///< LLVM IR to machine code
+
+  double totalMs() const { return emitMs + lowerMs + optimizeMs + objectMs; }
+};
+
+/// Told after every kernel, one call at a time but from any thread, the kernel
+/// and how many of all are done. False cancels the compilation.
+using ProgressFn =
+    std::function<bool(const KernelObject &kernel, size_t done, size_t total)>;
+
+/// Compiles every function with a body in `module`, which stays as it is:
+/// - `anabranch.kernel` functions on tensors (level "kernel"), by the kernel
+///   choices, to NAME and NAME_plan;
+/// - any other function (level "loops": scf, arith, math, vector, cf and LLVM
+///   dialect on scalars, vectors and !llvm.ptr), as it stands. A function
+///   NAME_plan goes into the object of NAME.
+/// Failures are diagnostics at the function's location; none ends the process.
+mlir::FailureOr<std::vector<KernelObject>>
+compileKernels(mlir::ModuleOp module, const CodegenOptions &options,
+               const ProgressFn &progress = {});
+
+/// Links objects in-process into the shared object `path`, which needs libm and
+/// libc only. Symbols of the objects are exported.
+llvm::Error linkKernels(llvm::ArrayRef<KernelObject> objects,
+                        llvm::StringRef path);
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_CODEGEN_H
