@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "import/Passes.h"
 #include "ir/Anabranch.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
@@ -13,6 +14,7 @@ int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   anabranch::ir::registerAllDialects(registry);
   mlir::registerTransformsPasses();
+  anabranch::registerImportPasses();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "Anabranch compiler driver\n", registry));
 }

@@ -1,0 +1,35 @@
+//===- Passes.h - the passes of the import room -----------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_IMPORT_PASSES_H
+#define ANABRANCH_IMPORT_PASSES_H
+
+#include <memory>
+
+namespace mlir {
+class Pass;
+} // namespace mlir
+
+namespace anabranch {
+
+/// `anabranch-normalize-aten`: removes calls that do nothing, at level "aten".
+std::unique_ptr<mlir::Pass> createNormalizeAtenPass();
+
+/// `anabranch-lower-aten`: applies the operator table; what it has no lowering
+/// for stays a fallback call with the attribute `anabranch.refusal`.
+std::unique_ptr<mlir::Pass> createLowerAtenPass();
+
+/// `anabranch-verify-linalg`: fails unless only operations of level "linalg"
+/// remain.
+std::unique_ptr<mlir::Pass> createVerifyLinalgPass();
+
+/// Makes the passes of this room known to command lines.
+void registerImportPasses();
+
+} // namespace anabranch
+
+#endif // ANABRANCH_IMPORT_PASSES_H

@@ -1,0 +1,61 @@
+//===- VerifyLinalg.cpp - what may remain at level "linalg" ---------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "import/Passes.h"
+#include "ir/Anabranch.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Pass/Pass.h"
+
+using namespace mlir;
+
+namespace anabranch {
+
+/// The operations of docs/design/foundation.md, section 3.
+static bool isLinalgLevel(Operation *op) {
+  if (isa<arith::ArithDialect, math::MathDialect>(op->getDialect()))
+    return true;
+  return isa<func::FuncOp, func::ReturnOp, linalg::GenericOp, linalg::FillOp,
+             linalg::YieldOp, linalg::IndexOp, tensor::EmptyOp, tensor::DimOp,
+             tensor::CastOp, tensor::ExtractOp, tensor::ExtractSliceOp,
+             tensor::InsertSliceOp, tensor::ExpandShapeOp,
+             tensor::CollapseShapeOp, ir::AtenOp, ir::CheckOp, ir::ScatterOp,
+             ir::ScanOp, ir::AttentionOp, ir::YieldOp>(op);
+}
+
+namespace {
+
+struct VerifyLinalgPass
+    : PassWrapper<VerifyLinalgPass, OperationPass<func::FuncOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(VerifyLinalgPass)
+
+  StringRef getArgument() const final { return "anabranch-verify-linalg"; }
+  StringRef getDescription() const final {
+    return "fails unless only operations of level \"linalg\" remain";
+  }
+
+  void runOnOperation() override {
+    getOperation().walk([&](Operation *op) {
+      if (isLinalgLevel(op))
+        return;
+      op->emitOpError("is not of level \"linalg\"");
+      signalPassFailure();
+    });
+  }
+};
+
+} // namespace
+
+std::unique_ptr<Pass> createVerifyLinalgPass() {
+  return std::make_unique<VerifyLinalgPass>();
+}
+
+} // namespace anabranch
