@@ -1,4 +1,10 @@
 //===- AnabranchDialect.td - the dialect and its attributes -----*- tablegen -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
 #ifndef ANABRANCH_IR_ANABRANCHDIALECT_TD
 #define ANABRANCH_IR_ANABRANCHDIALECT_TD
 

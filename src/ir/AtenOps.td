@@ -1,4 +1,10 @@
 //===- AtenOps.td - operators between capture and linalg --------*- tablegen -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
 #ifndef ANABRANCH_IR_ATENOPS_TD
 #define ANABRANCH_IR_ATENOPS_TD
 

@@ -1,4 +1,10 @@
 //===- ScheduleOps.td - dispatches, kernels, the program --------*- tablegen -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
 #ifndef ANABRANCH_IR_SCHEDULEOPS_TD
 #define ANABRANCH_IR_SCHEDULEOPS_TD
 
