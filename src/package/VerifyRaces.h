@@ -1,0 +1,22 @@
+//===- VerifyRaces.h - are all conflicting accesses ordered? ----*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_PACKAGE_VERIFYRACES_H
+#define ANABRANCH_PACKAGE_VERIFYRACES_H
+
+#include "package/VerifyProgram.h"
+
+namespace anabranch::package {
+
+/// Proves that every two accesses to overlapping bytes of which one writes are
+/// ordered by stream order and events. An error names both places. The streams'
+/// indices must already be checked.
+Status verifyRaces(const ProgramT &program, const Streams &streams);
+
+} // namespace anabranch::package
+
+#endif // ANABRANCH_PACKAGE_VERIFYRACES_H

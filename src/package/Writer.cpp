@@ -1,0 +1,213 @@
+//===- Writer.cpp - write a package folder --------------------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "package/Writer.h"
+
+#include "anabranch/KernelABI.h"
+#include "package/Files.h"
+#include "package/Manifest.h"
+#include "package/Safetensors.h"
+#include "package/VerifyProgram.h"
+
+#include <atomic>
+#include <cerrno>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace anabranch::package {
+
+namespace {
+
+/// A half-written package, removed unless it was published.
+class Staging {
+public:
+  explicit Staging(const std::string &target) {
+    static std::atomic<unsigned> counter{0};
+    path = target + ".tmp-" + std::to_string(::getpid()) + "-" +
+           std::to_string(counter++);
+  }
+  ~Staging() {
+    if (made)
+      removeFolder(path);
+  }
+  Status make() {
+    if (::mkdir(path.c_str(), 0700) != 0)
+      return ioError("cannot create " + path);
+    made = true;
+    folder =
+        Descriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    return folder.valid() ? Status() : ioError("cannot open " + path);
+  }
+  Status publish(const std::string &target);
+
+  std::string path;
+  Descriptor folder;
+
+private:
+  bool made = false;
+};
+
+bool isPackage(const std::string &path) {
+  struct stat info;
+  return ::lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) &&
+         ::access((path + "/manifest.json").c_str(), F_OK) == 0;
+}
+
+Status Staging::publish(const std::string &target) {
+  if (::rename(path.c_str(), target.c_str()) == 0) {
+    made = false;
+    return {};
+  }
+  if (errno != ENOTEMPTY && errno != EEXIST)
+    return ioError("cannot publish the package as " + target);
+  if (!isPackage(target))
+    return Status(StatusCode::IoError,
+                  target + " exists and is not a package; it is left alone");
+  // Swapped in one step, so that a reader sees the old one or the new one; the
+  // destructor then removes the old one.
+  if (::syscall(SYS_renameat2, AT_FDCWD, path.c_str(), AT_FDCWD, target.c_str(),
+                RENAME_EXCHANGE) != 0)
+    return ioError("cannot replace the package " + target);
+  return {};
+}
+
+Status writeText(const Staging &staging, const std::string &name,
+                 const std::string &text, bool hash, ManifestFile &row) {
+  FileWriter file(staging.folder, name, hash);
+  file.write(text.data(), text.size());
+  return file.finish(row.bytes, row.sha256);
+}
+
+Status writeConstants(const Staging &staging,
+                      const std::vector<Constant> &constants, bool hash,
+                      ManifestFile &row) {
+  std::vector<uint64_t> offsets;
+  Expected<std::string> header = safetensorsHeader(constants, offsets);
+  if (!header)
+    return header.takeStatus();
+  FileWriter file(staging.folder, "constants.safetensors", hash);
+  file.write(header->data(), header->size());
+  uint64_t at = header->size();
+  static const char zeros[64] = {};
+  for (size_t i = 0; i < constants.size(); ++i) {
+    file.write(zeros, offsets[i] - at);
+    uint64_t bytes = itemSize(constants[i].dtype);
+    for (int64_t size : constants[i].shape)
+      bytes *= static_cast<uint64_t>(size);
+    file.write(constants[i].data, bytes);
+    at = offsets[i] + bytes;
+  }
+  return file.finish(row.bytes, row.sha256);
+}
+
+Status writeKernels(const Staging &staging, const Contents &contents,
+                    ManifestFile &row) {
+  std::string target = staging.path + "/kernels.so";
+  if (contents.takeKernels &&
+      ::rename(contents.kernelsPath.c_str(), target.c_str()) == 0) {
+    if (::chmod(target.c_str(), 0600) != 0)
+      return ioError("cannot protect the kernels");
+    Expected<Descriptor> file = openFile(staging.folder, "kernels.so");
+    if (!file)
+      return file.takeStatus();
+    Expected<uint64_t> bytes = sizeOf(*file);
+    if (!bytes)
+      return bytes.takeStatus();
+    row.bytes = *bytes;
+    if (!contents.hashFiles)
+      return {};
+    Expected<std::string> hash = hashAll(*file);
+    if (!hash)
+      return hash.takeStatus();
+    row.sha256 = *hash;
+    return {};
+  }
+  Descriptor source(::open(contents.kernelsPath.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!source.valid())
+    return ioError("cannot open the kernels " + contents.kernelsPath);
+  Expected<std::string> bytes = readAll(source, uint64_t(4) << 30);
+  if (!bytes)
+    return bytes.takeStatus();
+  return writeText(staging, "kernels.so", *bytes, contents.hashFiles, row);
+}
+
+Manifest describe(const Contents &contents) {
+  Manifest m;
+  m.abi = ANABRANCH_KERNEL_ABI_VERSION;
+  m.anabranch = ANABRANCH_VERSION;
+  m.name = contents.program->name;
+  m.cpu = contents.targetCpu;
+  m.features = contents.targetFeatures;
+  m.needsLibtorch = contents.program->needs_libtorch;
+  for (const auto &kernel : contents.program->kernels)
+    m.kernels.push_back(kernel->name);
+  m.config = contents.config.empty() ? "{}" : contents.config;
+  m.extras = contents.extras;
+  return m;
+}
+
+Status write(const std::string &path, const Contents &contents) {
+  if (!contents.program)
+    return Status(StatusCode::Internal, "a package needs a program");
+  // A wrong program is our bug: better found by its writer than by a reader.
+  if (Status s = verifyProgram(*contents.program); !s.ok())
+    return Status(StatusCode::Internal,
+                  "the compiler made a wrong program: " + s.message());
+  Staging staging(path);
+  if (Status s = staging.make(); !s.ok())
+    return s;
+  Manifest manifest = describe(contents);
+  bool hash = contents.hashFiles;
+  if (Status s =
+          writeText(staging, "program.bin", serializeProgram(*contents.program),
+                    hash, manifest.files["program.bin"]);
+      !s.ok())
+    return s;
+  if (Status s = writeConstants(staging, contents.constants, hash,
+                                manifest.files["constants.safetensors"]);
+      !s.ok())
+    return s;
+  if (!contents.kernelsPath.empty())
+    if (Status s =
+            writeKernels(staging, contents, manifest.files["kernels.so"]);
+        !s.ok())
+      return s;
+  ManifestFile ignored;
+  if (Status s =
+          writeText(staging, "manifest.json", toJson(manifest), false, ignored);
+      !s.ok())
+    return s;
+  return staging.publish(path);
+}
+
+} // namespace
+
+Status writePackage(const std::string &path, const Contents &contents) {
+  std::string target = path;
+  while (target.size() > 1 && target.back() == '/')
+    target.pop_back();
+  try {
+    return write(target, contents);
+  } catch (const std::bad_alloc &) {
+    return Status::outOfMemory();
+  } catch (const std::exception &e) {
+    return Status(StatusCode::Internal,
+                  std::string("cannot write the package: ") + e.what());
+  }
+}
+
+std::string serializeProgram(const ProgramT &program) {
+  flatbuffers::FlatBufferBuilder builder;
+  builder.Finish(Program::Pack(builder, &program), ProgramIdentifier());
+  return std::string(reinterpret_cast<const char *>(builder.GetBufferPointer()),
+                     builder.GetSize());
+}
+
+} // namespace anabranch::package
