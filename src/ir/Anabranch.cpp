@@ -30,6 +30,9 @@ using namespace anabranch::ir;
 #define GET_ATTRDEF_CLASSES
 #include "ir/AnabranchAttrs.cpp.inc"
 
+#define GET_TYPEDEF_CLASSES
+#include "ir/AnabranchTypes.cpp.inc"
+
 #define GET_OP_CLASSES
 #include "ir/AnabranchOps.cpp.inc"
 
@@ -37,6 +40,10 @@ void AnabranchDialect::initialize() {
   addAttributes<
 #define GET_ATTRDEF_LIST
 #include "ir/AnabranchAttrs.cpp.inc"
+      >();
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "ir/AnabranchTypes.cpp.inc"
       >();
   addOperations<
 #define GET_OP_LIST

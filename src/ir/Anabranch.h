@@ -13,6 +13,7 @@
 #include "mlir/IR/Dialect.h"
 #include "mlir/IR/OpDefinition.h"
 #include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/RegionKindInterface.h"
 #include "mlir/IR/SymbolTable.h"
 #include "mlir/Interfaces/ControlFlowInterfaces.h"
 #include "mlir/Interfaces/InferTypeOpInterface.h"
@@ -22,6 +23,9 @@
 
 #define GET_ATTRDEF_CLASSES
 #include "ir/AnabranchAttrs.h.inc"
+
+#define GET_TYPEDEF_CLASSES
+#include "ir/AnabranchTypes.h.inc"
 
 #define GET_OP_CLASSES
 #include "ir/AnabranchOps.h.inc"

@@ -27,6 +27,15 @@ def AnabranchDialect : Dialect {
     is PyTorch's bool; in memory it is one byte, 0 or 1.
   }];
   let useDefaultAttributePrinterParser = 1;
+  let useDefaultTypePrinterParser = 1;
+  let extraClassDeclaration = [{
+    /// Whether refusals are reported (ir/Explain.h).
+    bool isExplaining() const { return explaining; }
+    void setExplaining(bool wanted) { explaining = wanted; }
+
+  private:
+    bool explaining = false;
+  }];
 }
 
 class Anabranch_Attr<string name, string attrMnemonic>

@@ -7,6 +7,8 @@
 
 #include "ir/Anabranch.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 using namespace mlir;
 using namespace anabranch::ir;
 
@@ -16,5 +18,56 @@ LogicalResult DispatchOp::verify() {
     return emitOpError("region must take every input and index");
   if (block.getTerminator()->getOperandTypes() != getResultTypes())
     return emitOpError("region must yield the results' types");
+  int64_t dynamicDims = 0;
+  for (Type type : getResultTypes())
+    dynamicDims += cast<RankedTensorType>(type).getNumDynamicDims();
+  if (dynamicDims != static_cast<int64_t>(getResultDims().size()))
+    return emitOpError("has ")
+           << dynamicDims << " dynamic result dimensions but "
+           << getResultDims().size() << " sizes for them";
+  return success();
+}
+
+LogicalResult ProgramOp::verify() {
+  int64_t slots = getSlots();
+  auto inRange = [&](Attribute attr) {
+    auto slot = dyn_cast_or_null<SlotAttr>(attr);
+    return !slot || (slot.getIndex() >= 0 && slot.getIndex() < slots);
+  };
+  WalkResult result = getBody().walk([&](Operation *op) {
+    for (NamedAttribute attr : op->getAttrs()) {
+      bool valid = inRange(attr.getValue());
+      if (auto list = dyn_cast<ArrayAttr>(attr.getValue()))
+        valid = llvm::all_of(list, inRange);
+      if (!valid) {
+        op->emitOpError("names a slot outside the program's ") << slots;
+        return WalkResult::interrupt();
+      }
+    }
+    return WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
+}
+
+LogicalResult BufferOp::verify() {
+  static constexpr StringLiteral kinds[] = {"input",      "output",   "arena",
+                                            "persistent", "constant", "external"};
+  if (!llvm::is_contained(kinds, getKind()))
+    return emitOpError("has the unknown kind '") << getKind() << "'";
+  if ((getKind() == "input" || getKind() == "output") != !!getIndex())
+    return emitOpError("of an input or output, and only that, has an index");
+  if (getStrides() && getStrides()->size() != getShape().size())
+    return emitOpError("must have as many strides as dimensions");
+  return success();
+}
+
+LogicalResult OutputOp::verify() {
+  StringRef kind = getKind();
+  bool isBuffer = kind == "tensor" || kind == "external";
+  if (!isBuffer && kind != "alias" && kind != "scalar" && kind != "none")
+    return emitOpError("has the unknown kind '") << kind << "'";
+  if (isBuffer != !!getBuffer() || (kind == "alias") != !!getInput() ||
+      (kind == "scalar") != !!getScalar())
+    return emitOpError("does not fit its kind '") << kind << "'";
   return success();
 }

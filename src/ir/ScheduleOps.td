@@ -10,6 +10,11 @@
 
 include "AtenOps.td"
 include "mlir/IR/SymbolInterfaces.td"
+include "mlir/IR/RegionKindInterface.td"
+
+//===----------------------------------------------------------------------===//
+// Level "dispatch"
+//===----------------------------------------------------------------------===//
 
 def Anabranch_DispatchOp : Anabranch_Op<"dispatch",
     [IsolatedFromAbove, AttrSizedOperandSegments, SingleBlock]> {
@@ -32,6 +37,176 @@ def Anabranch_DispatchOp : Anabranch_Op<"dispatch",
     (`ins` `(` $inputs^ `:` type($inputs) `)`)? (`indices` `(` $indices^ `)`)?
     (`dims` `(` $resultDims^ `)`)? $body attr-dict (`->` type($results)^)?
   }];
+}
+
+//===----------------------------------------------------------------------===//
+// Level "program"
+//===----------------------------------------------------------------------===//
+
+def Anabranch_BufferType : TypeDef<AnabranchDialect, "Buffer"> {
+  let mnemonic = "buffer";
+  let summary = "memory of one tensor in the program";
+}
+
+def Anabranch_SlotAttr : Anabranch_Attr<"Slot", "slot"> {
+  let summary = "a number that stands in the size table at run time";
+  let parameters = (ins "int64_t":$index);
+  let assemblyFormat = "`<` $index `>`";
+}
+
+// A size is an i64 known now, or #anabranch.slot<n>.
+def Anabranch_SizeAttr : Attr<
+    CPred<"::llvm::isa<::mlir::IntegerAttr, ::anabranch::ir::SlotAttr>($_self)">,
+    "an integer or a slot"> {
+  let storageType = "::mlir::Attribute";
+  let returnType = "::mlir::Attribute";
+  let convertFromStorage = "$_self";
+}
+def Anabranch_SizesAttr : TypedArrayAttrBase<Anabranch_SizeAttr, "sizes">;
+
+class Anabranch_ProgramChild<string mnemonic, list<Trait> traits = []>
+    : Anabranch_Op<mnemonic, traits>;
+
+def Anabranch_ProgramOp : Anabranch_Op<"program",
+    [IsolatedFromAbove, SingleBlock, NoTerminator]> {
+  let summary = "what the runtime executes: buffers and command lists";
+  let description = [{
+    Holds `anabranch.input`s, `anabranch.buffer`s, `anabranch.stream`s and
+    `anabranch.output`s, in this order. `slots` is the length of the size table;
+    `sizesFunction` computes the slots that no input defines.
+  }];
+  let arguments = (ins StrAttr:$name, I64Attr:$slots,
+                       OptionalAttr<FlatSymbolRefAttr>:$sizesFunction,
+                       OptionalAttr<Anabranch_SizeAttr>:$arenaBytes,
+                       OptionalAttr<Anabranch_SizeAttr>:$persistentBytes,
+                       DefaultValuedAttr<I64Attr, "0">:$events);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $name `slots` $slots (`sizes` $sizesFunction^)? (`arena` $arenaBytes^)?
+    (`persistent` $persistentBytes^)? $body attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+def Anabranch_InputOp : Anabranch_ProgramChild<"input", [HasParent<"ProgramOp">]> {
+  let summary = "an argument of a call of the program";
+  let description = [{
+    Inputs are numbered in order. A tensor has `shape`; a slot there is defined
+    by the first input that has it (`defines` lists the dimensions that define
+    their slot), later ones are checked. A scalar fills `scalarSlot`.
+  }];
+  let arguments = (ins StrAttr:$name, StrAttr:$dtype,
+                       Anabranch_SizesAttr:$shape,
+                       OptionalAttr<Anabranch_SizesAttr>:$strides,
+                       DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$defines,
+                       OptionalAttr<I64Attr>:$scalarSlot, UnitAttr:$mutated);
+  let assemblyFormat = [{
+    $name $dtype $shape (`strides` $strides^)? (`scalar` $scalarSlot^)?
+    (`mutated` $mutated^)? attr-dict
+  }];
+}
+
+def Anabranch_BufferOp : Anabranch_ProgramChild<"buffer", [HasParent<"ProgramOp">]> {
+  let summary = "memory of one tensor";
+  let description = [{
+    `kind` is one of package::BufferKind: "input", "output", "arena",
+    "persistent", "constant", "external". `index` numbers the inputs or outputs;
+    `name` a constant. `alias` numbers the buffer whose bytes this one shares
+    (a reshape). `firstUse` and `lastUse` are positions in the command list;
+    memory planning gives arena buffers their `offset`.
+  }];
+  let arguments = (ins StrAttr:$kind, StrAttr:$dtype,
+                       Anabranch_SizesAttr:$shape,
+                       OptionalAttr<Anabranch_SizesAttr>:$strides,
+                       OptionalAttr<Anabranch_SizeAttr>:$bytes,
+                       OptionalAttr<I64Attr>:$index, OptionalAttr<StrAttr>:$name,
+                       OptionalAttr<I64Attr>:$firstUse, OptionalAttr<I64Attr>:$lastUse,
+                       OptionalAttr<Anabranch_SizeAttr>:$offset);
+  let results = (outs Anabranch_BufferType:$result);
+  let assemblyFormat = [{
+    $kind (`of` $index^)? (`named` $name^)? $dtype $shape
+    (`strides` $strides^)? (`bytes` $bytes^)? (`live` $firstUse^ `to` $lastUse)?
+    (`at` $offset^)? attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+def Anabranch_StreamOp : Anabranch_ProgramChild<"stream",
+    [HasParent<"ProgramOp">, SingleBlock, NoTerminator]> {
+  let summary = "an in-order list of commands";
+  let description = [{
+    `initialize` streams run once, when a package is loaded, over constants.
+  }];
+  let arguments = (ins StrAttr:$name, DefaultValuedAttr<I64Attr, "0">:$priority,
+                       UnitAttr:$initialize);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $name (`initialize` $initialize^)? $body attr-dict
+  }];
+}
+
+def Anabranch_LaunchOp : Anabranch_ProgramChild<"launch", [AttrSizedOperandSegments]> {
+  let summary = "runs every tile of a kernel";
+  let arguments = (ins FlatSymbolRefAttr:$kernel,
+                       Variadic<Anabranch_BufferType>:$reads,
+                       Variadic<Anabranch_BufferType>:$writes,
+                       Anabranch_SizesAttr:$sizes);
+  let assemblyFormat = [{
+    $kernel (`reads` `(` $reads^ `)`)? (`writes` `(` $writes^ `)`)?
+    `sizes` $sizes attr-dict
+  }];
+}
+
+def Anabranch_CallOp : Anabranch_ProgramChild<"call", [AttrSizedOperandSegments]> {
+  let summary = "runs an operator through PyTorch's dispatcher";
+  let description = [{
+    `arguments` are in the schema's order, each named by `names`: literals as in
+    `anabranch.aten`, `#anabranch.operand<i>` for `reads[i]`, and
+    `#anabranch.slot<n>` for a symbolic integer. `wanted` says for each result of
+    the operator which of `writes` receives it, or -1.
+  }];
+  let arguments = (ins StrAttr:$callee,
+                       Variadic<Anabranch_BufferType>:$reads,
+                       Variadic<Anabranch_BufferType>:$writes,
+                       ArrayAttr:$names, ArrayAttr:$arguments,
+                       DenseI64ArrayAttr:$wanted);
+  let assemblyFormat = [{
+    $callee (`reads` `(` $reads^ `)`)? (`writes` `(` $writes^ `)`)?
+    `arguments` $names $arguments `wanted` $wanted attr-dict
+  }];
+}
+
+def Anabranch_CopyOp : Anabranch_ProgramChild<"copy"> {
+  let summary = "copies between two buffers of one dtype and shape, either strided";
+  let arguments = (ins Anabranch_BufferType:$source, Anabranch_BufferType:$destination);
+  let assemblyFormat = "$source `to` $destination attr-dict";
+}
+
+def Anabranch_RecordOp : Anabranch_ProgramChild<"record"> {
+  let summary = "marks an event once all earlier commands of the stream are done";
+  let arguments = (ins I64Attr:$event);
+  let assemblyFormat = "$event attr-dict";
+}
+
+def Anabranch_WaitOp : Anabranch_ProgramChild<"wait"> {
+  let summary = "holds the stream back until an event is recorded";
+  let arguments = (ins I64Attr:$event);
+  let assemblyFormat = "$event attr-dict";
+}
+
+def Anabranch_OutputOp : Anabranch_ProgramChild<"output", [HasParent<"ProgramOp">]> {
+  let summary = "one value that the program hands back";
+  let description = [{
+    `kind` is one of package::OutputKind: "tensor" and "external" with a buffer,
+    "alias" with the number of an input, "scalar" with a size, "none".
+  }];
+  let arguments = (ins StrAttr:$kind, Optional<Anabranch_BufferType>:$buffer,
+                       OptionalAttr<I64Attr>:$input,
+                       OptionalAttr<Anabranch_SizeAttr>:$scalar);
+  let assemblyFormat = [{
+    $kind ($buffer^)? (`input` $input^)? (`value` $scalar^)? attr-dict
+  }];
+  let hasVerifier = 1;
 }
 
 #endif

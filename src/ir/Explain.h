@@ -1,0 +1,43 @@
+//===- Explain.h - why something was not done -------------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// Every refusal to optimise carries a reason and the user's line. Refusals are
+// MLIR remarks, so that whoever handles diagnostics decides whether anybody
+// reads them; when nobody does, nothing is formatted.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_IR_EXPLAIN_H
+#define ANABRANCH_IR_EXPLAIN_H
+
+#include "mlir/IR/Location.h"
+#include "mlir/IR/MLIRContext.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/Twine.h"
+#include <string>
+
+namespace anabranch {
+namespace ir {
+
+/// Says whether refusals are wanted in this context. Set before passes run.
+void setExplaining(mlir::MLIRContext *context, bool wanted);
+bool isExplaining(mlir::MLIRContext *context);
+
+/// Reports that `what` was refused, and why: "not fused: <reason>".
+void explainRefusal(mlir::Location location, llvm::StringRef what,
+                    const llvm::Twine &reason);
+
+/// "file:line" of the first file location inside, else the name, else "".
+std::string describeLocation(mlir::Location location);
+
+/// The first file location inside, if there is one.
+mlir::FileLineColLoc fileLocationOf(mlir::Location location);
+
+} // namespace ir
+} // namespace anabranch
+
+#endif // ANABRANCH_IR_EXPLAIN_H
