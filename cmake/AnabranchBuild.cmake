@@ -137,21 +137,16 @@ function(anabranch_link_rooms target)
   target_link_libraries(${target} PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
 endfunction()
 
-# Development links the shared libraries; the wheel the static ones.
+# The shared LLVM and MLIR; lld has archives only.
 function(anabranch_link_llvm target)
-  set(lld lldELF lldCommon)
-  list(TRANSFORM lld PREPEND /usr/lib/llvm-19/lib/lib)
-  list(TRANSFORM lld APPEND .a)
-  if(ANABRANCH_STATIC_LLVM)
-    include(AnabranchStaticLLVM)
-    anabranch_link_static_llvm(${target})
-  else()
-    target_link_libraries(${target} PRIVATE ${lld} MLIR LLVM)
-  endif()
-  target_link_libraries(${target} PRIVATE z zstd)
+  target_link_libraries(${target} PRIVATE
+    ${LLVM_LIBRARY_DIR}/liblldELF.a ${LLVM_LIBRARY_DIR}/liblldCommon.a
+    MLIR LLVM z zstd)
 endfunction()
 
 # anabranch_library(<name> [LLVM] ROOMS <room>...): a shared library of rooms.
+# One with LLVM is also made from the same objects for the wheel, as
+# <name>_static, which is built only when asked for.
 function(anabranch_library name)
   cmake_parse_arguments(LIB "LLVM" "" "ROOMS" ${ARGN})
   set(objects)
@@ -164,12 +159,21 @@ function(anabranch_library name)
     return()
   endif()
   add_library(${name} SHARED ${objects})
-  set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX)
-  target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR}/include)
-  target_link_libraries(${name} PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
+  set(targets ${name})
   if(LIB_LLVM)
     anabranch_link_llvm(${name})
+    add_library(${name}_static SHARED EXCLUDE_FROM_ALL ${objects})
+    set_target_properties(${name}_static PROPERTIES OUTPUT_NAME ${name}
+      LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/wheel)
+    include(AnabranchStaticLLVM)
+    anabranch_link_static_llvm(${name}_static)
+    list(APPEND targets ${name}_static)
   endif()
+  foreach(target IN LISTS targets)
+    set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)
+    target_include_directories(${target} PUBLIC ${CMAKE_SOURCE_DIR}/include)
+    target_link_libraries(${target} PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
+  endforeach()
 endfunction()
 
 # anabranch_tool(<name> LINKS <library> | ROOMS <room>...): tools/<name>.cpp, a
