@@ -1,0 +1,43 @@
+//===- Memory.h - lanes from and to memory ----------------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_MEMORY_H
+#define ANABRANCH_CODEGEN_MEMORY_H
+
+#include "codegen/Lanes.h"
+
+namespace anabranch {
+namespace codegen {
+
+/// Strided memory that holds a tensor.
+struct Buffer {
+  mlir::Value pointer; ///< !llvm.ptr to the element with index zero
+  mlir::Type element;  ///< of the tensor; i1 is a byte in memory
+  mlir::SmallVector<mlir::Value> strides; ///< `index`, in elements
+};
+
+/// Bytes of one element in memory.
+int64_t elementBytes(mlir::Type element);
+
+/// A vector of bf16 as f32 and back (round to nearest even), by integer
+/// arithmetic: no machine below AVX512-BF16 has it, and that one flushes
+/// denormals.
+mlir::Value extendBF16(LaneBuilder &lanes, mlir::Value value);
+mlir::Value truncateToBF16(LaneBuilder &lanes, mlir::Value value);
+
+/// The elements at `index`. Inactive lanes read nothing and are zero.
+Lanes load(LaneBuilder &lanes, const Buffer &buffer,
+           mlir::ArrayRef<Lanes> index);
+
+/// Writes the active lanes. If every lane has the same address, the last wins.
+void store(LaneBuilder &lanes, const Buffer &buffer,
+           mlir::ArrayRef<Lanes> index, Lanes value);
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_MEMORY_H
