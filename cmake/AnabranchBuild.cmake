@@ -109,6 +109,21 @@ function(anabranch_room name)
     target_link_libraries(${name}-test PRIVATE GTest::gtest_main GTest::gtest)
     gtest_discover_tests(${name}-test DISCOVERY_TIMEOUT 60)
   endif()
+  if(ANABRANCH_FUZZ)
+    anabranch_fuzz_targets(${name})
+  endif()
+endfunction()
+
+# Every *Fuzz.cpp of a room is a libFuzzer binary of its own.
+function(anabranch_fuzz_targets name)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*Fuzz.cpp)
+  foreach(source IN LISTS sources)
+    get_filename_component(target ${source} NAME_WE)
+    add_executable(${target} ${source})
+    target_compile_options(${target} PRIVATE -fsanitize=fuzzer)
+    target_link_options(${target} PRIVATE -fsanitize=fuzzer)
+    anabranch_link_rooms(${target} ${name})
+  endforeach()
 endfunction()
 
 # Links a room with all that it uses, and LLVM if one of them needs it.

@@ -73,7 +73,7 @@ TEST(GraphReader, KeepsFloatsApart) {
   EXPECT_TRUE(contains(text, "min = 0xFFF0000000000000 : f64"));
   EXPECT_TRUE(contains(text, "max = 2.000000e+00 : f64"));
   EXPECT_TRUE(contains(text, "n = 2 : i64"));
-  EXPECT_TRUE(contains(text, "o}"));
+  EXPECT_TRUE(contains(text, ", o, "));
   EXPECT_TRUE(contains(text, "d = ui8"));
   EXPECT_TRUE(contains(text, "unsignedResults = array<i64: 0>"));
 }

@@ -14,6 +14,7 @@
 
 #include "import/OpTable.h"
 #include "import/Passes.h"
+#include "ir/Explain.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -93,6 +94,8 @@ static void eraseMade(ArrayRef<Operation *> made, Block *block) {
 static LogicalResult lowerOrExplain(ir::AtenOp op) {
   auto explain = [&](const Twine &reason) {
     op->setAttr("anabranch.refusal", StringAttr::get(op.getContext(), reason));
+    ir::explainRefusal(op.getLoc(), "not lowered",
+                       op.getCallee() + ": " + reason);
     return success();
   };
   const OpRow *row = OpTable::get().lookup(op.getCallee());
