@@ -1,0 +1,117 @@
+"""What compiling costs: time to the first result, a second shape, depth, memory.
+
+Every figure comes from a fresh process with an empty cache of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+
+import torch
+from harness import Row, Workload, case, contender
+from models import bert, minilm
+
+BACKENDS = ("aot_eager", "inductor", "anabranch")
+MODELS: dict[str, Callable[..., Workload]] = {
+    "minilm": minilm,
+    "bert-base": bert,
+    "bert-8-layers": lambda **k: bert(8, 256, **k),
+    "bert-32-layers": lambda **k: bert(32, 256, **k),
+}
+
+
+def measure(model: str, backend: str) -> dict[str, float]:
+    """In this process: seconds to the first result, to that of a second shape."""
+    make = MODELS[model]
+    work, other = make(), make(length=96)
+    function = contender(backend, work.function)
+    with torch.no_grad():
+        start = time.perf_counter()
+        function(*work.arguments)
+        first = time.perf_counter() - start
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        start = time.perf_counter()
+        function(*other.arguments)
+        second = time.perf_counter() - start
+    return {"first": first, "second": second, "peak": peak}
+
+
+def in_fresh_process(model: str, backend: str) -> dict[str, float]:
+    with tempfile.TemporaryDirectory() as cache:
+        done = subprocess.run(
+            [sys.executable, __file__, model, backend],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={
+                **os.environ,
+                "TORCHINDUCTOR_CACHE_DIR": cache,
+                "XDG_CACHE_HOME": cache,
+            },
+        )
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip().rsplit("\n", 1)[-1][:300])
+    return json.loads(done.stdout.strip().rsplit("\n", 1)[-1])
+
+
+def medians(
+    model: str, what: str, unit: str, backends: tuple[str, ...], rounds: int
+) -> list[Row]:
+    """The backends in turns, `rounds` times."""
+    rows = {name: Row(name, unit=unit) for name in backends}
+    seen: dict[str, list[float]] = {name: [] for name in backends}
+    for _ in range(rounds):
+        for name in backends:
+            if rows[name].error:
+                continue
+            try:
+                seen[name].append(in_fresh_process(model, name)[what])
+            except RuntimeError as problem:
+                rows[name].error = str(problem)
+    for name, values in seen.items():
+        if values:
+            rows[name].value = statistics.median(values)
+            rows[name].low, rows[name].high = min(values), max(values)
+    return list(rows.values())
+
+
+@case("cold-minilm")
+def cold_minilm() -> list[Row]:
+    """first result of MiniLM: fresh process, empty cache, after the imports"""
+    return medians("minilm", "first", "s", BACKENDS, 2)
+
+
+@case("second-shape")
+def second_shape() -> list[Row]:
+    """first result of BERT-base at a second sequence length"""
+    return medians("bert-base", "second", "s", BACKENDS, 1)
+
+
+@case("layers-8")
+def layers_8() -> list[Row]:
+    """first result of 8 equal layers (BERT of width 256)"""
+    return medians("bert-8-layers", "first", "s", BACKENDS, 1)
+
+
+@case("layers-32")
+def layers_32() -> list[Row]:
+    """first result of 32 equal layers (BERT of width 256)"""
+    return medians("bert-32-layers", "first", "s", BACKENDS, 1)
+
+
+@case("memory")
+def memory() -> list[Row]:
+    """peak memory of a process that loads, compiles and runs MiniLM"""
+    return medians("minilm", "peak", "MiB", ("eager", "inductor", "anabranch"), 1)
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(sys.argv[1], sys.argv[2])))

@@ -1,0 +1,153 @@
+"""What every case shares: contenders, interleaved timing, checks, the record.
+
+A case is a function with a one-line description, run in a process of its own.
+It returns one `Row` per contender. Contenders of a steady case take turns, many
+rounds long, so that a slow moment of the machine hits all of them; the figure
+is the median over the rounds, and each output is compared with eager's.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+CASES: dict[str, Case] = {}
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    describe: str
+    run: Callable[[], list[Row]]
+    extra: bool = False  # only when named: too long for the default run
+
+
+@dataclass
+class Row:
+    """What one contender did. `error` says why there is no figure."""
+
+    contender: str
+    value: float = 0.0
+    unit: str = ""
+    low: float = 0.0
+    high: float = 0.0
+    difference: float | None = None
+    error: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A function and its arguments, made afresh for each contender."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+
+def case(name: str, extra: bool = False) -> Callable[[Callable], Callable]:
+    def register(function: Callable[[], list[Row]]) -> Callable[[], list[Row]]:
+        describe = (function.__doc__ or "").strip().split("\n")[0]
+        CASES[name] = Case(name, describe, function, extra)
+        return function
+
+    return register
+
+
+def no_op_backend(module: torch.fx.GraphModule, inputs: list) -> Callable:
+    """Answers with what the first call gave: Dynamo's guards and nothing else."""
+    stored = module(*inputs)
+    return lambda *_: stored
+
+
+def contender(name: str, function: Callable) -> Callable:
+    if name == "eager":
+        return function
+    if name == "no-op backend":
+        return torch.compile(function, backend=no_op_backend)
+    if name == "anabranch frozen":
+        return torch.compile(function, backend="anabranch", options={"freeze": True})
+    return torch.compile(function, backend=name)
+
+
+def flatten(output: Any) -> list[torch.Tensor]:
+    leaves = torch.utils._pytree.tree_leaves(output)
+    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+
+def difference(output: Any, expected: Any) -> float:
+    """The largest absolute difference; infinite where shapes or NaNs differ."""
+    mine, theirs = flatten(output), flatten(expected)
+    if [tuple(t.shape) for t in mine] != [tuple(t.shape) for t in theirs]:
+        return float("inf")
+    worst = 0.0
+    for left, right in zip(mine, theirs, strict=True):
+        if left.numel():
+            gap = (left.double() - right.double()).abs().max().item()
+            worst = float("inf") if math.isnan(gap) else max(worst, gap)
+    return worst
+
+
+def time_calls(function: Callable, arguments: tuple, calls: int) -> float:
+    start = time.perf_counter()
+    for _ in range(calls):
+        function(*arguments)
+    return (time.perf_counter() - start) / calls
+
+
+def steady(
+    make: Callable[[], Workload],
+    names: tuple[str, ...] = ("eager", "inductor", "anabranch"),
+    unit: str = "ms",
+    seconds: float = 6.0,
+    tolerance: float = 1e-3,
+) -> list[Row]:
+    """Times the contenders in turns, `seconds` for each of them in all."""
+    scale = {"us": 1e6, "ms": 1e3, "s": 1.0}[unit]
+    rows = {name: Row(name, unit=unit) for name in names}
+    ready: dict[str, tuple[Callable, tuple, int]] = {}
+    with torch.no_grad():
+        reference = make()
+        expected = reference.function(*reference.arguments)
+        for name in names:
+            work = make()
+            try:
+                function = contender(name, work.function)
+                output = function(*work.arguments)
+                for _ in range(3):
+                    function(*work.arguments)
+            except Exception as problem:  # noqa: BLE001  a result, printed
+                rows[name].error = f"{type(problem).__name__}: {problem}"[:300]
+                continue
+            rows[name].difference = gap = difference(output, expected)
+            if gap > tolerance:
+                rows[name].error = f"wrong by {gap:.2g}"
+                continue
+            once = time_calls(function, work.arguments, 3)
+            ready[name] = (function, work.arguments, max(1, int(0.02 / once)))
+        times = rounds(ready, seconds)
+    for name, values in times.items():
+        ordered = sorted(value * scale for value in values)
+        rows[name].value = statistics.median(ordered)
+        rows[name].low = ordered[len(ordered) // 10]
+        rows[name].high = ordered[len(ordered) * 9 // 10]
+    return list(rows.values())
+
+
+def rounds(
+    ready: dict[str, tuple[Callable, tuple, int]], seconds: float
+) -> dict[str, list[float]]:
+    """Turns of about 20 ms each; whoever goes first changes every round."""
+    times: dict[str, list[float]] = {name: [] for name in ready}
+    order = list(ready)
+    end = time.perf_counter() + seconds * len(order)
+    while order and (time.perf_counter() < end or len(times[order[0]]) < 7):
+        for name in order:
+            times[name].append(time_calls(*ready[name]))
+        order.append(order.pop(0))
+    return times
