@@ -165,9 +165,12 @@ OpFoldResult sizeOf(OpBuilder &builder, Location loc, Value tensor,
       sizes.push_back(sizeOf(builder, loc, collapse.getSrc(), source));
     return productOf(builder, loc, sizes);
   }
-  if (auto slice = dyn_cast_or_null<tensor::ExtractSliceOp>(producer))
-    if (slice.getSourceType().getRank() == type.getRank())
-      return slice.getMixedSizes()[dim];
+  if (auto slice = dyn_cast_or_null<tensor::ExtractSliceOp>(producer)) {
+    llvm::SmallBitVector dropped = slice.getDroppedDims();
+    for (auto [source, size] : llvm::enumerate(slice.getMixedSizes()))
+      if (!dropped.test(source) && dim-- == 0)
+        return size;
+  }
   if (auto style = dyn_cast_or_null<DestinationStyleOpInterface>(producer))
     return sizeOf(builder, loc,
                   style.getTiedOpOperand(cast<OpResult>(tensor))->get(), dim);

@@ -18,6 +18,10 @@ const OpTable &OpTable::get() {
     registerComparison(all);
     registerReduction(all);
     registerCreation(all);
+    registerViews(all);
+    registerSlices(all);
+    registerJoins(all);
+    registerGather(all);
     return all;
   }();
   return table;

@@ -63,6 +63,10 @@ void registerActivation(OpTable &table);
 void registerComparison(OpTable &table);
 void registerReduction(OpTable &table);
 void registerCreation(OpTable &table);
+void registerViews(OpTable &table);
+void registerSlices(OpTable &table);
+void registerJoins(OpTable &table);
+void registerGather(OpTable &table);
 
 } // namespace importer
 } // namespace anabranch

@@ -1,0 +1,189 @@
+//===- Joins.cpp - tensors put together, and padding ----------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "import/Moves.h"
+#include "import/OpTable.h"
+#include "import/Shapes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+using namespace mlir;
+using namespace anabranch;
+using namespace anabranch::importer;
+
+/// The operands that have a place in the result, in its dtype. PyTorch lets a
+/// 1-d tensor without elements join anything.
+static SmallVector<Value> joined(LoweringBuilder &b, int64_t rank) {
+  SmallVector<Value> tensors;
+  for (Operand tensor : b.operandList("tensors"))
+    if (tensor.rank() == rank || tensor.rank() != 1 || tensor.size(0) != 0)
+      tensors.push_back(b.convert(tensor, b.resultDType()));
+  return tensors;
+}
+
+/// cat: one insert_slice after the other.
+static Lowered lowerCat(ir::AtenOp op, LoweringBuilder &b) {
+  Sizes sizes = op.getResultSizes();
+  int64_t dim = dimArg(op, "dim", sizes.size());
+  SmallVector<Value> tensors = joined(b, sizes.size());
+  if (tensors.size() == 1 && tensors[0].getType() == op.getResult(0).getType())
+    return lowered(tensors[0]);
+  Value result = b.empty(sizes, b.resultDType());
+  OpFoldResult offset = b.builder.getIndexAttr(0);
+  for (Value tensor : tensors) {
+    Sizes part = sizesOf(b.builder, b.loc, tensor);
+    Sizes offsets(sizes.size(), b.builder.getIndexAttr(0));
+    Sizes strides(sizes.size(), b.builder.getIndexAttr(1));
+    offsets[dim] = offset;
+    result =
+        b.create<tensor::InsertSliceOp>(tensor, result, offsets, part, strides);
+    offset = addSizes(b.builder, b.loc, offset, part[dim]);
+  }
+  return lowered(result);
+}
+
+/// stack: a cat along a new dimension.
+static Lowered lowerStack(ir::AtenOp op, LoweringBuilder &b) {
+  Sizes sizes = op.getResultSizes();
+  int64_t dim = dimArg(op, "dim", sizes.size());
+  Value result = b.empty(sizes, b.resultDType());
+  for (auto [number, operand] : llvm::enumerate(b.operandList("tensors"))) {
+    Sizes offsets(sizes.size(), b.builder.getIndexAttr(0));
+    Sizes strides(sizes.size(), b.builder.getIndexAttr(1));
+    Sizes part = sizes;
+    offsets[dim] = b.builder.getIndexAttr(number);
+    part[dim] = b.builder.getIndexAttr(1);
+    Value tensor = b.unsqueeze(b.convert(operand, b.resultDType()), {dim});
+    result =
+        b.create<tensor::InsertSliceOp>(tensor, result, offsets, part, strides);
+  }
+  return lowered(result);
+}
+
+namespace {
+/// Padding of each dimension, first dimension first; negative cuts off.
+struct Padding {
+  SmallVector<int64_t> low, high;
+};
+} // namespace
+
+/// PyTorch lists pairs from the last dimension backwards.
+static std::optional<Padding> paddingOf(ir::AtenOp op, StringRef name,
+                                        int64_t rank) {
+  auto pairs = op.getIntListArg(name);
+  if (!pairs || static_cast<int64_t>(pairs->size()) > 2 * rank)
+    return std::nullopt;
+  Padding padding{SmallVector<int64_t>(rank, 0), SmallVector<int64_t>(rank, 0)};
+  for (size_t i = 0; i + 1 < pairs->size(); i += 2) {
+    padding.low[rank - 1 - i / 2] = (*pairs)[i];
+    padding.high[rank - 1 - i / 2] = (*pairs)[i + 1];
+  }
+  return padding;
+}
+
+/// constant_pad_nd: what is kept of the input, inserted into the constant.
+static Lowered lowerConstantPad(ir::AtenOp op, LoweringBuilder &b) {
+  Operand self = b.operand("self");
+  auto padding = paddingOf(op, "pad", self.rank());
+  if (!padding)
+    return b.refuse("the padding is symbolic");
+  auto value = op.getFloatArg("value");
+  if (!value)
+    return b.refuse("the padding value is symbolic");
+  Sizes source = sizesOf(b.builder, b.loc, self.value);
+  Sizes strides(source.size(), b.builder.getIndexAttr(1));
+  Sizes from, to, kept;
+  bool cuts = false, pads = false;
+  for (auto [dim, size] : llvm::enumerate(source)) {
+    int64_t low = padding->low[dim], high = padding->high[dim];
+    cuts |= low < 0 || high < 0;
+    pads |= low > 0 || high > 0;
+    from.push_back(b.builder.getIndexAttr(std::max<int64_t>(0, -low)));
+    to.push_back(b.builder.getIndexAttr(std::max<int64_t>(0, low)));
+    int64_t removed = std::min<int64_t>(0, low) + std::min<int64_t>(0, high);
+    kept.push_back(
+        addSizes(b.builder, b.loc, size, b.builder.getIndexAttr(removed)));
+  }
+  Value middle = self.value;
+  if (cuts)
+    middle = b.create<tensor::ExtractSliceOp>(self.value, from, kept, strides);
+  if (!pads)
+    return lowered(middle);
+  Value frame = b.fill(op.getResultSizes(), b.resultDType(), *value);
+  return lowered(
+      b.create<tensor::InsertSliceOp>(middle, frame, to, kept, strides));
+}
+
+static Value constantIndex(Body &body, int64_t value) {
+  return body.create<arith::ConstantIndexOp>(value);
+}
+
+/// Index `i` of a padded dimension in the tensor of size `last + 1`.
+using BorderFn = llvm::function_ref<Value(Body &, Value i, Value last)>;
+
+/// Reads each element from where `border` maps it to.
+static Lowered padBy(ir::AtenOp op, LoweringBuilder &b, BorderFn border) {
+  Operand self = b.operand("self");
+  auto padding = paddingOf(op, "padding", self.rank());
+  if (!padding)
+    return b.refuse("the padding is symbolic");
+  Indices last;
+  for (OpFoldResult size : sizesOf(b.builder, b.loc, self.value))
+    last.push_back(
+        asIndex(b.builder, b.loc,
+                subSizes(b.builder, b.loc, size, b.builder.getIndexAttr(1))));
+  return lowered(gatherElements(
+      b, self.value, op.getResultSizes(), {},
+      [&](Body &body, ArrayRef<Value> position, ArrayRef<Value>) {
+        Indices source(position);
+        for (auto [dim, index] : llvm::enumerate(source)) {
+          if (padding->low[dim] == 0 && padding->high[dim] == 0)
+            continue;
+          Value shifted = body.create<arith::SubIOp>(
+              index, constantIndex(body, padding->low[dim]));
+          index = border(body, shifted, last[dim]);
+        }
+        return source;
+      }));
+}
+
+static Value absolute(Body &body, Value index) {
+  Value negated = body.create<arith::SubIOp>(constantIndex(body, 0), index);
+  return body.create<arith::MaxSIOp>(index, negated);
+}
+
+static Lowered lowerReflectionPad(ir::AtenOp op, LoweringBuilder &b) {
+  return padBy(op, b, [](Body &body, Value i, Value last) -> Value {
+    // |last - |i|| is the distance from the end, mirrored at both borders.
+    Value fromEnd =
+        absolute(body, body.create<arith::SubIOp>(last, absolute(body, i)));
+    return body.create<arith::SubIOp>(last, fromEnd);
+  });
+}
+
+static Lowered lowerReplicationPad(ir::AtenOp op, LoweringBuilder &b) {
+  return padBy(op, b, [](Body &body, Value i, Value last) -> Value {
+    Value atLeast = body.create<arith::MaxSIOp>(i, constantIndex(body, 0));
+    return body.create<arith::MinSIOp>(atLeast, last);
+  });
+}
+
+void anabranch::importer::registerJoins(OpTable &table) {
+  table.family("view");
+  table.add("cat", lowerCat,
+            "[T(2, 3), T(4, 3)], 0; [T(2, 3), T(2, 1), T(2, 5)], -1");
+  table.add("stack", lowerStack, "[T(2, 3), T(2, 3)], 1");
+  table.add("constant_pad_nd", lowerConstantPad,
+            "T(3, 4), [1, 2], 1; T(3, 5), [-1, 2, 1, -1]");
+  for (StringRef name :
+       {"reflection_pad1d", "reflection_pad2d", "reflection_pad3d"})
+    table.add(name, lowerReflectionPad);
+  for (StringRef name :
+       {"replication_pad1d", "replication_pad2d", "replication_pad3d"})
+    table.add(name, lowerReplicationPad);
+}

@@ -1,0 +1,266 @@
+//===- Slices.cpp - parts of a tensor, in order or not --------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "import/Moves.h"
+#include "import/OpTable.h"
+#include "import/Shapes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+using namespace mlir;
+using namespace anabranch;
+using namespace anabranch::importer;
+
+namespace {
+/// The operands of an extract_slice or insert_slice.
+struct Window {
+  Sizes offsets, sizes, strides;
+
+  /// The whole of a tensor of these sizes.
+  Window(LoweringBuilder &b, ArrayRef<OpFoldResult> whole)
+      : offsets(whole.size(), b.builder.getIndexAttr(0)), sizes(whole),
+        strides(whole.size(), b.builder.getIndexAttr(1)) {}
+};
+} // namespace
+
+/// The window as a tensor of `resultSizes`, where a dimension of size one may
+/// be missing.
+static Value extractWindow(LoweringBuilder &b, Value source,
+                           const Window &window,
+                           ArrayRef<OpFoldResult> resultSizes) {
+  Type element = cast<RankedTensorType>(source.getType()).getElementType();
+  return b.create<tensor::ExtractSliceOp>(typeOf(resultSizes, element), source,
+                                          window.offsets, window.sizes,
+                                          window.strides);
+}
+
+static Lowered lowerSlice(ir::AtenOp op, LoweringBuilder &b) {
+  Value self = op.getOperandArg("self");
+  Sizes whole = sizesOf(b.builder, b.loc, self);
+  int64_t dim = dimArg(op, "dim", whole.size());
+  auto step = op.getIntArg("step");
+  if (!step)
+    return b.refuse("the step is no literal");
+  Window window(b, whole);
+  window.sizes = op.getResultSizes();
+  window.offsets[dim] = wrapStart(b, intArg(b, op, "start"), whole[dim]);
+  window.strides[dim] = b.builder.getIndexAttr(*step);
+  if (self.getType() == op.getResult(0).getType() &&
+      sameSize(whole[dim], window.sizes[dim]) &&
+      isConstantIntValue(window.offsets[dim], 0))
+    return lowered(self);
+  return lowered(extractWindow(b, self, window, window.sizes));
+}
+
+static Lowered lowerSelect(ir::AtenOp op, LoweringBuilder &b) {
+  Value self = op.getOperandArg("self");
+  Sizes whole = sizesOf(b.builder, b.loc, self);
+  int64_t dim = dimArg(op, "dim", whole.size());
+  Window window(b, whole);
+  window.offsets[dim] = wrapStart(b, intArg(b, op, "index"), whole[dim]);
+  window.sizes[dim] = b.builder.getIndexAttr(1);
+  return lowered(extractWindow(b, self, window, op.getResultSizes()));
+}
+
+/// split, split_with_sizes, chunk, unbind: windows one after the other.
+static Lowered lowerSplit(ir::AtenOp op, LoweringBuilder &b) {
+  Value self = op.getOperandArg("self");
+  Sizes whole = sizesOf(b.builder, b.loc, self);
+  int64_t dim = dimArg(op, "dim", whole.size());
+  SmallVector<Value> results;
+  OpFoldResult offset = b.builder.getIndexAttr(0);
+  for (unsigned i = 0; i < op.getNumResults(); ++i) {
+    Sizes sizes = op.getResultSizes(i);
+    bool drops = sizes.size() < whole.size();
+    Window window(b, whole);
+    window.offsets[dim] = offset;
+    window.sizes[dim] = drops ? b.builder.getIndexAttr(1) : sizes[dim];
+    results.push_back(extractWindow(b, self, window, sizes));
+    offset = addSizes(b.builder, b.loc, offset, window.sizes[dim]);
+  }
+  return results;
+}
+
+/// The tensor with the window replaced.
+static Value insertWindow(LoweringBuilder &b, Value source, Value dest,
+                          const Window &window) {
+  return b.create<tensor::InsertSliceOp>(source, dest, window.offsets,
+                                         window.sizes, window.strides);
+}
+
+static Lowered lowerSliceScatter(ir::AtenOp op, LoweringBuilder &b) {
+  Value self = op.getOperandArg("self"), src = op.getOperandArg("src");
+  if (b.operand("src").dtype != b.resultDType())
+    return b.refuse("src has another dtype");
+  Sizes whole = sizesOf(b.builder, b.loc, self);
+  int64_t dim = dimArg(op, "dim", whole.size());
+  auto step = op.getIntArg("step");
+  if (!step)
+    return b.refuse("the step is no literal");
+  Window window(b, whole);
+  OpFoldResult start = wrapStart(b, intArg(b, op, "start"), whole[dim]);
+  window.offsets[dim] = start;
+  window.sizes[dim] = sizeOf(b.builder, b.loc, src, dim);
+  window.strides[dim] = b.builder.getIndexAttr(*step);
+  return lowered(insertWindow(b, src, self, window));
+}
+
+static Lowered lowerSelectScatter(ir::AtenOp op, LoweringBuilder &b) {
+  Value self = op.getOperandArg("self"), src = op.getOperandArg("src");
+  if (b.operand("src").dtype != b.resultDType())
+    return b.refuse("src has another dtype");
+  Sizes whole = sizesOf(b.builder, b.loc, self);
+  int64_t dim = dimArg(op, "dim", whole.size());
+  Window window(b, whole);
+  window.offsets[dim] = wrapStart(b, intArg(b, op, "index"), whole[dim]);
+  window.sizes[dim] = b.builder.getIndexAttr(1);
+  return lowered(insertWindow(b, src, self, window));
+}
+
+/// Which two dimensions a diagonal runs along, and where it starts in each.
+namespace {
+struct Diagonal {
+  int64_t dim1, dim2, start1, start2;
+
+  Diagonal(ir::AtenOp op, int64_t rank)
+      : dim1(dimArg(op, "dim1", rank)), dim2(dimArg(op, "dim2", rank, 1)) {
+    int64_t offset = op.getIntArg("offset").value_or(0);
+    start1 = std::max<int64_t>(0, -offset);
+    start2 = std::max<int64_t>(0, offset);
+  }
+};
+} // namespace
+
+static Value plus(Body &body, Value index, int64_t constant) {
+  if (constant == 0)
+    return index;
+  return body.create<arith::AddIOp>(
+      index, Value(body.create<arith::ConstantIndexOp>(constant)));
+}
+
+static Lowered lowerDiagonal(ir::AtenOp op, LoweringBuilder &b) {
+  Value self = op.getOperandArg("self");
+  int64_t rank = b.operand("self").rank();
+  Diagonal diagonal(op, rank);
+  return lowered(gatherElements(
+      b, self, op.getResultSizes(), {},
+      [&](Body &body, ArrayRef<Value> position, ArrayRef<Value>) {
+        Indices source;
+        for (int64_t dim = 0, next = 0; dim < rank; ++dim) {
+          if (dim == diagonal.dim1)
+            source.push_back(plus(body, position.back(), diagonal.start1));
+          else if (dim == diagonal.dim2)
+            source.push_back(plus(body, position.back(), diagonal.start2));
+          else
+            source.push_back(position[next++]);
+        }
+        return source;
+      }));
+}
+
+static Lowered lowerUnfold(ir::AtenOp op, LoweringBuilder &b) {
+  Value self = op.getOperandArg("self");
+  int64_t rank = b.operand("self").rank();
+  int64_t dim = dimArg(op, "dimension", rank);
+  auto step = op.getIntArg("step");
+  if (!step || rank == 0)
+    return b.refuse("unfold of a 0-d tensor or with a symbolic step");
+  return lowered(gatherElements(
+      b, self, op.getResultSizes(), {},
+      [&](Body &body, ArrayRef<Value> position, ArrayRef<Value>) {
+        Indices source(position.drop_back());
+        Value start = body.create<arith::MulIOp>(
+            source[dim], Value(body.create<arith::ConstantIndexOp>(*step)));
+        source[dim] = body.create<arith::AddIOp>(start, position.back());
+        return source;
+      }));
+}
+
+static Lowered lowerFlip(ir::AtenOp op, LoweringBuilder &b) {
+  Value self = op.getOperandArg("self");
+  Sizes sizes = op.getResultSizes();
+  auto dims = op.getIntListArg("dims");
+  if (!dims)
+    return b.refuse("dims are not literals");
+  if (dims->empty() || sizes.empty())
+    return lowered(self);
+  SmallVector<Value> last(sizes.size());
+  for (int64_t dim : *dims) {
+    dim = LoweringBuilder::wrapDim(dim, sizes.size());
+    last[dim] = asIndex(
+        b.builder, b.loc,
+        subSizes(b.builder, b.loc, sizes[dim], b.builder.getIndexAttr(1)));
+  }
+  return lowered(gatherElements(
+      b, self, sizes, {},
+      [&](Body &body, ArrayRef<Value> position, ArrayRef<Value>) {
+        Indices source(position);
+        for (auto [dim, end] : llvm::enumerate(last))
+          if (end)
+            source[dim] = body.create<arith::SubIOp>(end, source[dim]);
+        return source;
+      }));
+}
+
+/// A tensor rolled by `shift` along `dim`: its end, then its beginning.
+static Value rollDim(LoweringBuilder &b, Value tensor, int64_t shift,
+                     int64_t dim) {
+  Sizes sizes = sizesOf(b.builder, b.loc, tensor);
+  Value size = asIndex(b.builder, b.loc, sizes[dim]);
+  Value amount = b.create<arith::ConstantIndexOp>(shift);
+  return gatherElements(
+      b, tensor, sizes, {},
+      [&](Body &body, ArrayRef<Value> position, ArrayRef<Value>) {
+        Indices source(position);
+        Value moved = body.create<arith::SubIOp>(source[dim], amount);
+        Value rest = body.create<arith::RemSIOp>(moved, size);
+        Value negative = body.create<arith::CmpIOp>(
+            arith::CmpIPredicate::slt, rest,
+            Value(body.create<arith::ConstantIndexOp>(0)));
+        Value wrapped = body.create<arith::AddIOp>(rest, size);
+        source[dim] = body.create<arith::SelectOp>(negative, wrapped, rest);
+        return source;
+      });
+}
+
+static Lowered lowerRoll(ir::AtenOp op, LoweringBuilder &b) {
+  Value self = op.getOperandArg("self");
+  Sizes sizes = op.getResultSizes();
+  auto shifts = op.getIntListArg("shifts"), dims = op.getIntListArg("dims");
+  if (!shifts || !dims)
+    return b.refuse("shifts or dims are not literals");
+  if (sizes.empty())
+    return lowered(self);
+  if (dims->empty()) {
+    OpFoldResult total = productOf(b.builder, b.loc, sizes);
+    Value flat = reshape(b.builder, b.loc, self, {total});
+    return lowered(
+        reshape(b.builder, b.loc, rollDim(b, flat, shifts->front(), 0), sizes));
+  }
+  for (auto [shift, dim] : llvm::zip(*shifts, *dims))
+    self = rollDim(b, self, shift, LoweringBuilder::wrapDim(dim, sizes.size()));
+  return lowered(self);
+}
+
+void anabranch::importer::registerSlices(OpTable &table) {
+  table.family("view");
+  table.add("slice.Tensor", lowerSlice,
+            "T(6, 8), 1, 2, 7, 2; T(6), 0, -3; T(4, 5), 1, 1, -1");
+  table.add("select.int", lowerSelect, "T(3, 4, 5), 1, -1");
+  table.add("split.Tensor", lowerSplit, "T(7, 3), 2");
+  table.add("split_with_sizes", lowerSplit, "T(7, 3), [1, 4, 2]");
+  table.add("chunk", lowerSplit);
+  table.add("unbind.int", lowerSplit, "T(3, 4), 1");
+  table.add("narrow", lowerSlice);
+  table.add("slice_scatter", lowerSliceScatter,
+            "T(6, 8), T(6, 3), 1, 1, 7, 2; T(6), T(2), 0, -2");
+  table.add("select_scatter", lowerSelectScatter, "T(3, 4), T(3), 1, -2");
+  table.add("diagonal", lowerDiagonal, "T(3, 5), 1; T(2, 4, 3), -1, 1, 2");
+  table.add("unfold", lowerUnfold, "T(3, 9), 1, 4, 2");
+  table.add("flip", lowerFlip, "T(3, 4, 5), [0, 2]");
+  table.add("roll", lowerRoll, "T(3, 4), [1, -2], [0, 1]; T(3, 4), [5]");
+}
