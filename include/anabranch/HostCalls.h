@@ -84,6 +84,10 @@ public:
 
   /// Gives a result back. Any thread.
   virtual void release(void *handle) = 0;
+
+  /// A second handle of the same tensor, for a program that returns it twice.
+  /// Null, as from this default: the host cannot, and such a call fails.
+  virtual void *retain(void *handle);
 };
 
 } // namespace anabranch

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int tableLimit = 1 << 20;
 constexpr size_t rankLimit = 64;
-constexpr size_t streamLimit = 64;
+constexpr size_t streamLimit = 62; // the executor keeps sets of them in a word
 constexpr int nestingLimit = 8;
 
 bool isStatic(const Size &size) { return size.slot() < 0; }

@@ -1,0 +1,169 @@
+//===- Arguments.cpp - are these the arguments that the program wants? ----===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/Arguments.h"
+
+#include "runtime/Describe.h"
+
+namespace anabranch::runtime {
+
+namespace {
+
+std::string title(const Plan &plan, size_t number) {
+  const std::string &name = plan.inputs[number].name;
+  return "argument " + std::to_string(number) +
+         (name.empty() ? "" : " '" + name + "'");
+}
+
+Status wrongKind(const Plan &plan, size_t number) {
+  return Status(StatusCode::TypeError,
+                title(plan, number) + ": expected " +
+                    (plan.inputs[number].isScalar ? "an int, got a tensor"
+                                                  : "a tensor, got an int"));
+}
+
+Status wrongType(const Plan &plan, size_t number, const TensorView &got) {
+  const InputPlan &want = plan.inputs[number];
+  if (got.dtype != want.dtype)
+    return Status(StatusCode::TypeError,
+                  title(plan, number) + ": expected dtype " + name(want.dtype) +
+                      ", got " + name(got.dtype));
+  return Status(StatusCode::InvalidArgument,
+                title(plan, number) + ": expected " +
+                    std::to_string(want.shape.size()) +
+                    " dimensions, got shape " +
+                    describe(got.shape, static_cast<size_t>(got.rank)));
+}
+
+std::string expected(const std::vector<Size> &sizes, const int64_t *slots) {
+  std::vector<int64_t> numbers;
+  for (const Size &size : sizes)
+    numbers.push_back(valueOf(size, slots));
+  return describe(numbers.data(), numbers.size());
+}
+
+Status wrongShape(const Frame &frame, size_t number, const TensorView &got) {
+  return Status(
+      StatusCode::InvalidArgument,
+      title(frame.plan, number) + ": expected shape " +
+          expected(frame.plan.inputs[number].shape, frame.slots.data()) +
+          ", got " + describe(got.shape, static_cast<size_t>(got.rank)));
+}
+
+Status wrongStrides(const Frame &frame, size_t number, const TensorView &got) {
+  const InputPlan &want = frame.plan.inputs[number];
+  return Status(
+      StatusCode::InvalidArgument,
+      title(frame.plan, number) + ": expected " +
+          (want.strides.empty()
+               ? std::string("a contiguous tensor")
+               : "strides " + expected(want.strides, frame.slots.data())) +
+          ", got strides " +
+          (got.strides ? describe(got.strides, static_cast<size_t>(got.rank))
+                       : "of a contiguous tensor") +
+          " for shape " + describe(got.shape, static_cast<size_t>(got.rank)));
+}
+
+Status wrongData(const Plan &plan, size_t number, const TensorView &got) {
+  return Status(StatusCode::InvalidArgument,
+                title(plan, number) +
+                    (got.data ? ": its memory is not aligned to its dtype"
+                              : ": it has no memory"));
+}
+
+/// Kind, dtype and rank: after this the shapes may be read.
+Status checkTypes(const Plan &plan, const InputValue *values) {
+  for (size_t i = 0; i < plan.inputs.size(); ++i) {
+    const InputPlan &want = plan.inputs[i];
+    const InputValue &got = values[i];
+    if (want.isScalar != (got.kind == InputValue::Kind::Scalar))
+      return wrongKind(plan, i);
+    if (!want.isScalar &&
+        (got.tensor.dtype != want.dtype ||
+         got.tensor.rank != static_cast<int32_t>(want.shape.size())))
+      return wrongType(plan, i, got.tensor);
+  }
+  return {};
+}
+
+/// Reads the sizes that the caller determines. True if one changed.
+bool readSlots(const Plan &plan, const InputValue *values, int64_t *slots) {
+  bool changed = false;
+  auto set = [&](int slot, int64_t value) {
+    changed |= slots[slot] != value;
+    slots[slot] = value;
+  };
+  for (const package::SlotSource &source : plan.slotSources)
+    set(source.slot(), values[source.input()].tensor.shape[source.dim()]);
+  for (size_t i = 0; i < plan.inputs.size(); ++i)
+    if (plan.inputs[i].scalarSlot >= 0)
+      set(plan.inputs[i].scalarSlot, values[i].scalar);
+  return changed;
+}
+
+/// Shape, strides and pointer of one tensor.
+Status checkTensor(const Frame &frame, size_t number, const TensorView &got) {
+  const InputPlan &want = frame.plan.inputs[number];
+  const int64_t *slots = frame.slots.data();
+  bool empty = false, stridesFit = true;
+  int64_t dense = 1;
+  for (size_t d = want.shape.size(); d-- > 0;) {
+    int64_t size = got.shape[d];
+    if (size != valueOf(want.shape[d], slots) || size < 0)
+      return wrongShape(frame, number, got);
+    empty |= size == 0;
+    // The stride of a dimension with one element is never used.
+    if (size != 1) {
+      int64_t stride =
+          want.strides.empty() ? dense : valueOf(want.strides[d], slots);
+      stridesFit &= (got.strides ? got.strides[d] : dense) == stride;
+    }
+    dense *= size;
+  }
+  if (empty)
+    return {};
+  if (!stridesFit)
+    return wrongStrides(frame, number, got);
+  if (!got.data ||
+      reinterpret_cast<uintptr_t>(got.data) & (itemSize(got.dtype) - 1))
+    return wrongData(frame.plan, number, got);
+  return {};
+}
+
+} // namespace
+
+Status bindInputs(Frame &frame, const InputValue *values, size_t count) {
+  const Plan &plan = frame.plan;
+  if (count != plan.inputs.size())
+    return Status(StatusCode::TypeError,
+                  "expected " + std::to_string(plan.inputs.size()) +
+                      " arguments, got " + std::to_string(count));
+  if (Status s = checkTypes(plan, values); !s.ok())
+    return s;
+  if (readSlots(plan, values, frame.slots.data()) || !frame.sized) {
+    frame.sized = false;
+    if (plan.sizesFunction)
+      plan.sizesFunction(frame.slots.data());
+  }
+  for (size_t i = 0; i < count; ++i) {
+    if (plan.inputs[i].isScalar) {
+      int slot = plan.inputs[i].scalarSlot;
+      if (slot >= 0 && frame.slots[slot] != values[i].scalar)
+        return Status(StatusCode::InvalidArgument,
+                      title(plan, i) + ": expected " +
+                          std::to_string(frame.slots[slot]) + ", got " +
+                          std::to_string(values[i].scalar));
+      continue;
+    }
+    if (Status s = checkTensor(frame, i, values[i].tensor); !s.ok())
+      return s;
+    frame.inputs[i] = values[i].tensor.data;
+  }
+  return frame.sized ? Status() : frame.resize();
+}
+
+} // namespace anabranch::runtime

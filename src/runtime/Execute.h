@@ -1,0 +1,49 @@
+//===- Execute.h - run the commands of a frame ------------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_RUNTIME_EXECUTE_H
+#define ANABRANCH_RUNTIME_EXECUTE_H
+
+#include "runtime/Frame.h"
+
+namespace anabranch::runtime {
+
+/// Runs all commands of a frame that is resized and bound, with up to `threads`
+/// workers, this thread among them. `recorder` may be null.
+Status execute(Frame &frame, int threads, trace::Recorder *recorder);
+
+/// The two ways that `execute` chooses from.
+Status executeSerial(Frame &frame, trace::Recorder *recorder);
+Status executeParallel(Frame &frame, int threads, trace::Recorder *recorder);
+
+/// One tile range of one launch; the kernel's status.
+inline int32_t runTiles(const Frame &frame, int launch, int64_t first,
+                        int64_t count, void *scratch) {
+  const LaunchPlan &l = frame.commands.launches[launch];
+  void *const *buffers = frame.operands.data() + l.firstOperand;
+  const int64_t *sizes = frame.sizes.data() + l.firstSize;
+  for (int64_t tile = first; tile < first + count; ++tile)
+    if (int32_t status = l.kernel.run(buffers, sizes, scratch, tile))
+      return status;
+  return ANABRANCH_KERNEL_OK;
+}
+
+inline void runCopy(const Frame &frame, int copy) {
+  const CopyPlan &c = frame.commands.copies[copy];
+  frame.plan.device->copy(frame.viewOf(c.source), frame.viewOf(c.destination));
+}
+
+inline const trace::Label *labelOf(const Frame &frame, const Command &c) {
+  return frame.plan.labels->data() + c.label;
+}
+
+/// An error of a call or copy gets the user's line.
+Status withPlace(Status status, const trace::Label &label);
+
+} // namespace anabranch::runtime
+
+#endif // ANABRANCH_RUNTIME_EXECUTE_H

@@ -1,0 +1,198 @@
+//===- Frame.cpp - the memory of one call ---------------------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/Frame.h"
+
+#include "package/Extent.h"
+
+#include <algorithm>
+
+namespace anabranch::runtime {
+
+bool Block::reserve(size_t wanted) {
+  // A call with a very large shape must not pin its memory for good.
+  constexpr size_t slack = size_t(16) << 20;
+  if (wanted <= bytes && bytes / 4 <= wanted + slack)
+    return true;
+  reset();
+  if (wanted == 0)
+    return true;
+  memory = device.allocate(wanted);
+  bytes = memory ? wanted : 0;
+  return memory != nullptr;
+}
+
+void Block::reset() {
+  if (memory)
+    device.release(memory, bytes);
+  memory = nullptr;
+  bytes = 0;
+}
+
+Frame::Frame(const Plan &plan, const Commands &commands)
+    : plan(plan), commands(commands), slots(static_cast<size_t>(plan.slots), 0),
+      inputs(plan.inputs.size()), outputs(plan.outputs.size()),
+      operands(commands.operands.size()), sizes(commands.sizes.size()),
+      tiles(commands.launches.size()), arena(*plan.device),
+      scratch(*plan.device), results(plan.buffers.size()),
+      streams(new StreamState[commands.streams.size()]),
+      events(new EventState[static_cast<size_t>(commands.events)]),
+      views(static_cast<size_t>(plan.viewNumbers)) {
+  for (const CallPlan &call : commands.calls) {
+    // Lists point into the same array, which never moves again.
+    arguments.push_back(call.arguments);
+    std::vector<HostArgument> &list = arguments.back();
+    for (size_t i = 0; i < list.size(); ++i)
+      if (call.firstItem[i] >= 0)
+        list[i].items = list.data() + call.firstItem[i];
+    fresh.resize(std::max(fresh.size(), call.results.size()));
+  }
+}
+
+Frame::~Frame() { dropResults(); }
+
+Status Frame::resize() {
+  sized = false;
+  fillViews();
+  if (Status s = placeOperands(); !s.ok())
+    return s;
+  for (size_t i = 0; i < sizes.size(); ++i)
+    sizes[i] = valueOf(commands.sizes[i], slots.data());
+  if (Status s = planLaunches(); !s.ok())
+    return s;
+  sized = true;
+  return {};
+}
+
+void Frame::fillViews() {
+  for (const BufferPlan &b : plan.buffers) {
+    if (b.view < 0)
+      continue;
+    size_t rank = b.shape.size();
+    int64_t *shape = views.data() + b.view, *strides = shape + rank;
+    int64_t dense = 1;
+    for (size_t i = rank; i-- > 0;) {
+      shape[i] = valueOf(b.shape[i], slots.data());
+      strides[i] =
+          b.strides.empty() ? dense : valueOf(b.strides[i], slots.data());
+      if (__builtin_mul_overflow(dense, std::max<int64_t>(shape[i], 1), &dense))
+        dense = 0;
+    }
+  }
+}
+
+Status Frame::placeOperands() {
+  int64_t arenaBytes = valueOf(plan.arenaBytes, slots.data());
+  // `initialize` has the program's arena to itself too.
+  if (plan.arenaBytes.slot() >= 0 && &commands == &plan.initialize)
+    for (const BufferPlan &b : plan.buffers)
+      if (b.kind == BufferKind::Arena && b.offset.slot() < 0 &&
+          b.bytes.slot() < 0)
+        arenaBytes = std::max(arenaBytes, b.offset.value() + b.bytes.value());
+  if (arenaBytes < 0)
+    return Status(StatusCode::Internal, "the arena has a negative size");
+  if (!arena.reserve(static_cast<size_t>(arenaBytes)))
+    return Status::outOfMemory();
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const BufferPlan &b = plan.buffers[commands.operands[i]];
+    if (b.kind == BufferKind::Arena) {
+      int64_t offset = valueOf(b.offset, slots.data()), end;
+      int64_t bytes = valueOf(b.bytes, slots.data());
+      if (offset < 0 || bytes < 0 ||
+          __builtin_add_overflow(offset, bytes, &end) || end > arenaBytes)
+        return Status(StatusCode::Internal,
+                      "a buffer lies outside the arena for these sizes");
+    }
+    operands[i] = dataOf(commands.operands[i]);
+  }
+  return {};
+}
+
+Status Frame::planLaunches() {
+  sharedTiles = 0;
+  scratchBytes = 0;
+  for (size_t i = 0; i < tiles.size(); ++i) {
+    const LaunchPlan &launch = commands.launches[i];
+    anabranch_kernel_plan grid{0, 0};
+    launch.kernel.plan(sizes.data() + launch.firstSize, &grid);
+    if (grid.tiles < 0 || grid.scratch_bytes < 0 || grid.tiles >> 32)
+      return Status(StatusCode::Internal, "a kernel has an impossible grid");
+    tiles[i] = grid.tiles;
+    if (grid.tiles > 1)
+      sharedTiles += grid.tiles;
+    scratchBytes =
+        std::max(scratchBytes, static_cast<size_t>(grid.scratch_bytes));
+  }
+  return scratch.reserve(scratchBytes) ? Status() : Status::outOfMemory();
+}
+
+void Frame::bindCaller() {
+  for (OperandPatch patch : commands.inputPatches)
+    operands[patch.operand] = inputs[patch.source];
+  for (OperandPatch patch : commands.outputPatches)
+    operands[patch.operand] = outputs[patch.source];
+}
+
+void *Frame::dataOf(int buffer) const {
+  const BufferPlan &b = plan.buffers[buffer];
+  switch (b.kind) {
+  case BufferKind::Input:
+    return inputs[b.index];
+  case BufferKind::Output:
+    return outputs[b.index];
+  case BufferKind::Arena:
+    return static_cast<char *>(arena.get()) + valueOf(b.offset, slots.data());
+  case BufferKind::Persistent:
+    return static_cast<char *>(plan.persistent) + b.offset.value();
+  case BufferKind::Constant:
+    // Kernels take no const pointers; the verifier sees that none writes here.
+    return const_cast<void *>(b.constant);
+  case BufferKind::External:
+    return results[buffer].data;
+  }
+  return nullptr;
+}
+
+TensorView Frame::viewOf(int buffer) const {
+  const BufferPlan &b = plan.buffers[buffer];
+  TensorView view;
+  view.data = dataOf(buffer);
+  view.shape = shapeOf(buffer);
+  view.strides = stridesOf(buffer);
+  view.rank = static_cast<int32_t>(b.shape.size());
+  view.dtype = b.dtype;
+  return view;
+}
+
+Frame *FrameCache::take() {
+  for (std::atomic<Frame *> &place : frames)
+    if (place.load(std::memory_order_relaxed))
+      if (Frame *frame = place.exchange(nullptr, std::memory_order_acquire)) {
+        kept.fetch_sub(frame->bytes(), std::memory_order_relaxed);
+        return frame;
+      }
+  return nullptr;
+}
+
+void FrameCache::give(Frame *frame) {
+  kept.fetch_add(frame->bytes(), std::memory_order_relaxed);
+  for (std::atomic<Frame *> &place : frames) {
+    Frame *none = nullptr;
+    if (!place.load(std::memory_order_relaxed) &&
+        place.compare_exchange_strong(none, frame, std::memory_order_release))
+      return;
+  }
+  kept.fetch_sub(frame->bytes(), std::memory_order_relaxed);
+  delete frame;
+}
+
+void FrameCache::trim() {
+  while (Frame *frame = take())
+    delete frame;
+}
+
+} // namespace anabranch::runtime

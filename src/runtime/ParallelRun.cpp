@@ -1,0 +1,312 @@
+//===- ParallelRun.cpp - run the commands of a frame, with helpers --------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// A stream is at one command at a time. Whoever completes that command advances
+// the stream: does small commands at once, and publishes what others may claim
+// as one word, StreamState::claim:
+//
+//   0                              nothing to claim
+//   (command + 1) << 40 | tile     tiles from `tile` on of a launch
+//   ... | advance                  the right to advance the stream
+//   ... | host                     a call into the host, for the caller only
+//
+// A stream's commands only go up during a call, so that a word never comes back
+// and a compare-and-swap is enough. Between calls no worker looks at the words.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/Describe.h"
+#include "runtime/Execute.h"
+#include "runtime/Futex.h"
+#include "runtime/WorkerPool.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace anabranch::runtime {
+
+namespace {
+
+constexpr int commandShift = 40;
+constexpr uint64_t advanceFlag = uint64_t(1) << 39;
+constexpr uint64_t hostFlag = uint64_t(1) << 38;
+constexpr uint64_t tileMask = hostFlag - 1;
+constexpr uint64_t recordedFlag = uint64_t(1) << 63;
+
+/// How long the caller keeps its core while others finish their tiles. After
+/// that a worker that was interrupted may need it.
+constexpr std::chrono::microseconds spinTime(30);
+
+uint64_t wordFor(int command, uint64_t flags) {
+  return uint64_t(command + 1) << commandShift | flags;
+}
+
+class ParallelRun : public Job {
+public:
+  ParallelRun(Frame &frame, int threads, trace::Recorder *recorder)
+      : Job(threads - 1), frame(frame), commands(frame.commands),
+        threads(threads), recorder(recorder), pool(WorkerPool::get()),
+        streamsLeft(static_cast<int>(commands.streams.size())) {}
+
+  Status run();
+  bool work(WorkerScratch &scratch) override {
+    void *memory = scratch.reserve(frame.scratchBytes);
+    if (!memory && frame.scratchBytes)
+      return false;
+    return claim(memory, /*caller=*/false);
+  }
+
+private:
+  void reset();
+  bool claim(void *scratch, bool caller);
+  bool claimFrom(int stream, void *scratch, bool caller);
+  void runClaimed(int stream, uint64_t word, int64_t count, void *scratch,
+                  bool caller);
+  void advance(int stream, void *scratch, bool caller);
+  void publish(int stream, uint64_t flags, int wanted, bool caller);
+  bool runInline(const Command &command, void *scratch);
+  bool mustWait(int stream, int event);
+  void recordEvent(int event, bool caller);
+  void fail(Status status);
+  void tellCaller();
+  void waitForOthers();
+
+  /// A sleeping worker costs more to wake than a few tiles cost to run.
+  int helpersFor(int64_t tiles) const {
+    return tiles < 4 ? 0
+                     : static_cast<int>(std::min<int64_t>(helpers, tiles - 1));
+  }
+  bool finished() const {
+    return streamsLeft.load(std::memory_order_acquire) == 0 || failed();
+  }
+  bool failed() const { return broken.load(std::memory_order_acquire); }
+
+  Frame &frame;
+  const Commands &commands;
+  const int threads;
+  trace::Recorder *const recorder;
+  WorkerPool &pool;
+  std::atomic<int> streamsLeft;
+  std::atomic<bool> failing{false}; ///< somebody is about to set `failure`
+  std::atomic<bool> broken{false};
+  std::atomic<bool> callerSleeps{false};
+  std::atomic<uint32_t> news{0}; ///< counts what may interest the caller
+  Status failure;                ///< set before `broken`
+};
+
+void ParallelRun::reset() {
+  for (size_t s = 0; s < commands.streams.size(); ++s) {
+    frame.streams[s].cursor = 0;
+    frame.streams[s].unfinished.store(0, std::memory_order_relaxed);
+    frame.streams[s].claim.store(wordFor(0, advanceFlag),
+                                 std::memory_order_relaxed);
+  }
+  for (int e = 0; e < commands.events; ++e)
+    frame.events[e].word.store(0, std::memory_order_relaxed);
+}
+
+Status ParallelRun::run() {
+  reset();
+  pool.ensure(helpers);
+  int place = pool.enter(*this);
+  if (commands.streams.size() > 1)
+    pool.notify(helpers);
+  while (!finished())
+    if (!claim(frame.scratch.get(), /*caller=*/true))
+      waitForOthers();
+  // `failure` and the frame are ours again once the helpers have left.
+  if (place >= 0)
+    pool.leave(place);
+  return std::move(failure);
+}
+
+bool ParallelRun::claim(void *scratch, bool caller) {
+  for (int stream : commands.byPriority)
+    if (claimFrom(stream, scratch, caller))
+      return true;
+  return false;
+}
+
+bool ParallelRun::claimFrom(int stream, void *scratch, bool caller) {
+  std::atomic<uint64_t> &claim = frame.streams[stream].claim;
+  uint64_t word = claim.load(std::memory_order_acquire);
+  while (word != 0 && !failed()) {
+    int64_t count = 0;
+    uint64_t next = 0;
+    if (!(word & (advanceFlag | hostFlag))) {
+      const Command &command =
+          commands.streams[stream]
+              .commands[static_cast<size_t>(word >> commandShift) - 1];
+      auto first = static_cast<int64_t>(word & tileMask);
+      int64_t left = frame.tiles[command.index] - first;
+      if (left <= 0)
+        return false;
+      // Large pieces first, for locality; small ones last, so that a worker
+      // that lost its core to another process holds up little.
+      count = std::max<int64_t>(1, left / (4 * threads));
+      next = word + static_cast<uint64_t>(count);
+    } else if ((word & hostFlag) && !caller) {
+      return false;
+    }
+    if (claim.compare_exchange_weak(word, next, std::memory_order_acq_rel,
+                                    std::memory_order_acquire)) {
+      runClaimed(stream, word, count, scratch, caller);
+      return true;
+    }
+  }
+  return false;
+}
+
+void ParallelRun::runClaimed(int stream, uint64_t word, int64_t count,
+                             void *scratch, bool caller) {
+  if (word & (advanceFlag | hostFlag))
+    return advance(stream, scratch, caller);
+  StreamState &state = frame.streams[stream];
+  const Command &command =
+      commands.streams[stream]
+          .commands[static_cast<size_t>(word >> commandShift) - 1];
+  auto first = static_cast<int64_t>(word & tileMask);
+  {
+    trace::Scope scope(recorder, labelOf(frame, command), stream, first, count);
+    int32_t status = runTiles(frame, command.index, first, count, scratch);
+    if (status != ANABRANCH_KERNEL_OK)
+      return fail(kernelError(status, *labelOf(frame, command)));
+  }
+  if (state.unfinished.fetch_sub(count, std::memory_order_acq_rel) != count)
+    return;
+  ++state.cursor;
+  advance(stream, scratch, caller);
+}
+
+void ParallelRun::advance(int stream, void *scratch, bool caller) {
+  StreamState &state = frame.streams[stream];
+  const std::vector<Command> &list = commands.streams[stream].commands;
+  for (; state.cursor < static_cast<int>(list.size()); ++state.cursor) {
+    if (failed())
+      return;
+    const Command &command = list[state.cursor];
+    switch (command.kind) {
+    case Command::Kind::Launch:
+      if (frame.tiles[command.index] > 1) {
+        state.unfinished.store(frame.tiles[command.index],
+                               std::memory_order_relaxed);
+        publish(stream, 0, helpersFor(frame.tiles[command.index]), caller);
+        return;
+      }
+      if (frame.tiles[command.index] == 1 && !runInline(command, scratch))
+        return;
+      break;
+    case Command::Kind::Call:
+      if (!caller) {
+        publish(stream, hostFlag, 0, caller);
+        return;
+      }
+      if (!runInline(command, scratch))
+        return;
+      break;
+    case Command::Kind::Copy:
+      if (!runInline(command, scratch))
+        return;
+      break;
+    case Command::Kind::Record:
+      recordEvent(command.index, caller);
+      break;
+    case Command::Kind::Wait:
+      if (mustWait(stream, command.index))
+        return;
+      break;
+    }
+  }
+  if (streamsLeft.fetch_sub(1, std::memory_order_acq_rel) == 1 && !caller)
+    tellCaller();
+}
+
+void ParallelRun::publish(int stream, uint64_t flags, int wanted, bool caller) {
+  StreamState &state = frame.streams[stream];
+  state.claim.store(wordFor(state.cursor, flags), std::memory_order_release);
+  if (!(flags & hostFlag))
+    pool.notify(wanted);
+  if (!caller)
+    tellCaller();
+}
+
+bool ParallelRun::runInline(const Command &command, void *scratch) {
+  trace::Scope scope(recorder, labelOf(frame, command), command.stream, 0,
+                     command.kind == Command::Kind::Launch);
+  if (command.kind == Command::Kind::Launch) {
+    int32_t status = runTiles(frame, command.index, 0, 1, scratch);
+    if (status == ANABRANCH_KERNEL_OK)
+      return true;
+    fail(kernelError(status, *labelOf(frame, command)));
+    return false;
+  }
+  if (command.kind == Command::Kind::Copy) {
+    runCopy(frame, command.index);
+    return true;
+  }
+  Status called = frame.callHost(command.index);
+  if (called.ok())
+    return true;
+  fail(withPlace(std::move(called), *labelOf(frame, command)));
+  return false;
+}
+
+/// Puts the stream on the event's list, unless the event has been recorded.
+/// After that the stream belongs to whoever records the event.
+bool ParallelRun::mustWait(int stream, int event) {
+  uint64_t before = frame.events[event].word.fetch_or(
+      uint64_t(1) << stream, std::memory_order_acq_rel);
+  return !(before & recordedFlag);
+}
+
+void ParallelRun::recordEvent(int event, bool caller) {
+  uint64_t waiting = frame.events[event].word.fetch_or(
+      recordedFlag, std::memory_order_acq_rel);
+  for (int stream = 0; waiting >> stream; ++stream)
+    if (waiting >> stream & 1)
+      publish(stream, advanceFlag, 1, caller);
+}
+
+void ParallelRun::fail(Status status) {
+  if (failing.exchange(true, std::memory_order_acq_rel))
+    return;
+  failure = std::move(status);
+  broken.store(true, std::memory_order_release);
+  tellCaller();
+}
+
+void ParallelRun::tellCaller() {
+  news.fetch_add(1, std::memory_order_seq_cst);
+  if (callerSleeps.load(std::memory_order_seq_cst))
+    futexWake(news, 1);
+}
+
+void ParallelRun::waitForOthers() {
+  uint32_t seen = news.load(std::memory_order_seq_cst);
+  if (finished() || claim(frame.scratch.get(), /*caller=*/true))
+    return;
+  auto end = std::chrono::steady_clock::now() + spinTime;
+  do {
+    for (int i = 0; i < 32; ++i) {
+      if (news.load(std::memory_order_acquire) != seen)
+        return;
+      pause();
+    }
+  } while (std::chrono::steady_clock::now() < end);
+  callerSleeps.store(true, std::memory_order_seq_cst);
+  if (news.load(std::memory_order_seq_cst) == seen)
+    futexWait(news, seen);
+  callerSleeps.store(false, std::memory_order_relaxed);
+}
+
+} // namespace
+
+Status executeParallel(Frame &frame, int threads, trace::Recorder *recorder) {
+  return ParallelRun(frame, threads, recorder).run();
+}
+
+} // namespace anabranch::runtime

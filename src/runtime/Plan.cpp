@@ -1,0 +1,332 @@
+//===- Plan.cpp - a program, flattened for the executor -------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/Plan.h"
+
+#include "package/VerifyProgram.h"
+
+#include <algorithm>
+
+namespace anabranch::runtime {
+
+using namespace package;
+
+namespace {
+
+Size sizeOr(const std::unique_ptr<Size> &size, int64_t otherwise) {
+  return size ? *size : Size(otherwise, -1);
+}
+
+bool allStatic(const std::vector<Size> &sizes) {
+  for (const Size &size : sizes)
+    if (size.slot() >= 0)
+      return false;
+  return true;
+}
+
+/// Flattens one list of streams.
+class CommandsBuilder {
+public:
+  CommandsBuilder(const ProgramT &program, const Library *library, Plan &plan,
+                  Commands &out)
+      : program(program), library(library), plan(plan), out(out) {}
+
+  Status build(const Streams &streams);
+
+private:
+  Expected<Command> add(const CommandT &command);
+  Status addLaunch(const LaunchT &launch);
+  Status addCall(const CallT &call, const std::string &location);
+  void addCopy(const CopyT &copy);
+  void addArguments(CallPlan &call,
+                    const std::vector<std::unique_ptr<ArgumentT>> &list);
+  void fillArgument(CallPlan &call, int at, const ArgumentT &argument);
+  int addLabel(const CommandT &command, const std::string &name);
+
+  /// Frames keep shape and strides of this buffer.
+  void needView(int buffer) {
+    BufferPlan &b = plan.buffers[buffer];
+    if (b.view >= 0)
+      return;
+    b.view = plan.viewNumbers;
+    plan.viewNumbers += static_cast<int>(2 * b.shape.size());
+  }
+
+  const ProgramT &program;
+  const Library *library;
+  Plan &plan;
+  Commands &out;
+};
+
+std::string commandName(const ProgramT &program, const ActionUnion &action) {
+  if (const LaunchT *launch = action.AsLaunch())
+    return program.kernels[launch->kernel]->name;
+  if (const CallT *call = action.AsCall())
+    return call->op + (call->overload.empty() ? "" : "." + call->overload);
+  return action.AsCopy() ? "copy" : "";
+}
+
+int CommandsBuilder::addLabel(const CommandT &command,
+                              const std::string &name) {
+  trace::Label label;
+  label.name = name;
+  if (command.location >= 0) {
+    const LocationT &l = *program.locations[command.location];
+    label.operators = l.operators;
+    label.file = l.file;
+    label.line = l.line;
+    label.function = l.function;
+  }
+  plan.labels->push_back(std::move(label));
+  return static_cast<int>(plan.labels->size()) - 1;
+}
+
+Status CommandsBuilder::addLaunch(const LaunchT &launch) {
+  LaunchPlan l;
+  Expected<KernelEntry> kernel =
+      plan.device->bind(library, program.kernels[launch.kernel]->name);
+  if (!kernel)
+    return kernel.takeStatus();
+  l.kernel = *kernel;
+  l.firstOperand = static_cast<int>(out.operands.size());
+  l.operandCount = static_cast<int>(launch.buffers.size());
+  l.firstSize = static_cast<int>(out.sizes.size());
+  l.sizeCount = static_cast<int>(launch.sizes.size());
+  l.staticSizes = allStatic(launch.sizes);
+  for (int buffer : launch.buffers) {
+    int operand = static_cast<int>(out.operands.size());
+    BufferPlan &b = plan.buffers[buffer];
+    if (b.kind == BufferKind::Input)
+      out.inputPatches.push_back({operand, b.index});
+    if (b.kind == BufferKind::Output)
+      out.outputPatches.push_back({operand, b.index});
+    if (b.kind == BufferKind::External) {
+      b.readByKernels = true;
+      needView(buffer);
+      out.resultPatches[buffer].push_back({operand, buffer});
+    }
+    out.operands.push_back(buffer);
+  }
+  out.sizes.insert(out.sizes.end(), launch.sizes.begin(), launch.sizes.end());
+  out.launches.push_back(l);
+  return {};
+}
+
+void CommandsBuilder::addCopy(const CopyT &copy) {
+  for (int buffer : {copy.source, copy.destination}) {
+    needView(buffer);
+    if (plan.buffers[buffer].kind == BufferKind::External)
+      plan.buffers[buffer].readByKernels = true;
+  }
+  out.copies.push_back({copy.source, copy.destination});
+}
+
+void CommandsBuilder::fillArgument(CallPlan &call, int at,
+                                   const ArgumentT &argument) {
+  HostArgument &a = call.arguments[at];
+  a.name = argument.name.c_str();
+  a.kind = static_cast<HostArgument::Kind>(argument.kind);
+  a.boolean = argument.bool_value;
+  a.real = argument.float_value;
+  a.string = argument.string_value.c_str();
+  a.dtype = static_cast<anabranch::DType>(argument.dtype_value);
+  if (argument.kind == ArgKind::Tensor) {
+    needView(argument.buffer);
+    call.patches.push_back({at, argument.buffer, Size()});
+  } else if (argument.int_value) {
+    a.integer = argument.int_value->value();
+    if (argument.int_value->slot() >= 0)
+      call.patches.push_back({at, -1, *argument.int_value});
+  } else if (argument.kind == ArgKind::List) {
+    a.itemCount = argument.items.size();
+    call.firstItem[at] = static_cast<int>(call.arguments.size());
+    addArguments(call, argument.items);
+  }
+}
+
+/// Items of one list stand together, and lists in it after them.
+void CommandsBuilder::addArguments(
+    CallPlan &call, const std::vector<std::unique_ptr<ArgumentT>> &list) {
+  int first = static_cast<int>(call.arguments.size());
+  call.arguments.resize(call.arguments.size() + list.size());
+  call.firstItem.resize(call.arguments.size(), -1);
+  for (size_t i = 0; i < list.size(); ++i)
+    fillArgument(call, first + static_cast<int>(i), *list[i]);
+}
+
+Status CommandsBuilder::addCall(const CallT &call,
+                                const std::string &location) {
+  Expected<void *> prepared =
+      plan.host->prepare(call.op.c_str(), call.overload.c_str());
+  if (!prepared)
+    return prepared.takeStatus();
+  CallPlan c;
+  c.op = call.op;
+  c.overload = call.overload;
+  c.location = location;
+  c.prepared = *prepared;
+  c.argumentCount = call.arguments.size();
+  addArguments(c, call.arguments);
+  c.results = call.results;
+  c.wanted = std::make_unique<bool[]>(call.results.size());
+  for (size_t i = 0; i < call.results.size(); ++i) {
+    c.wanted[i] = call.results[i] >= 0;
+    if (c.wanted[i])
+      needView(call.results[i]);
+  }
+  out.calls.push_back(std::move(c));
+  return {};
+}
+
+Expected<Command> CommandsBuilder::add(const CommandT &command) {
+  const ActionUnion &action = command.action;
+  if (const RecordT *record = action.AsRecord())
+    return Command{Command::Kind::Record, record->event, -1, 0};
+  if (const WaitT *wait = action.AsWait())
+    return Command{Command::Kind::Wait, wait->event, -1, 0};
+  Command result{Command::Kind::Copy, 0,
+                 addLabel(command, commandName(program, action)), 0};
+  if (const LaunchT *launch = action.AsLaunch()) {
+    result.kind = Command::Kind::Launch;
+    result.index = static_cast<int>(out.launches.size());
+    if (Status s = addLaunch(*launch); !s.ok())
+      return s;
+  } else if (const CallT *call = action.AsCall()) {
+    result.kind = Command::Kind::Call;
+    result.index = static_cast<int>(out.calls.size());
+    const trace::Label &l = plan.labels->back();
+    std::string where =
+        l.file.empty() ? "" : l.file + ":" + std::to_string(l.line);
+    if (Status s = addCall(*call, where); !s.ok())
+      return s;
+  } else {
+    result.index = static_cast<int>(out.copies.size());
+    addCopy(*action.AsCopy());
+  }
+  return result;
+}
+
+Status CommandsBuilder::build(const Streams &streams) {
+  out.resultPatches.resize(program.buffers.size());
+  out.events = program.events;
+  std::vector<std::pair<int, int>> priorities;
+  for (size_t s = 0; s < streams.size(); ++s) {
+    StreamPlan stream;
+    for (const auto &command : streams[s]->commands) {
+      Expected<Command> c = add(*command);
+      if (!c)
+        return c.takeStatus();
+      c->stream = static_cast<int>(s);
+      stream.commands.push_back(*c);
+    }
+    out.streams.push_back(std::move(stream));
+    priorities.push_back({-streams[s]->priority, static_cast<int>(s)});
+  }
+  std::sort(priorities.begin(), priorities.end());
+  for (auto [priority, stream] : priorities)
+    out.byPriority.push_back(stream);
+  Expected<std::vector<CommandRef>> order =
+      serialOrder(streams, program.events);
+  if (!order)
+    return order.takeStatus();
+  for (CommandRef ref : *order) {
+    const Command &c = out.streams[ref.stream].commands[ref.command];
+    if (c.kind != Command::Kind::Record && c.kind != Command::Kind::Wait)
+      out.serial.push_back(c);
+  }
+  return {};
+}
+
+void addInputs(const ProgramT &program, Plan &plan) {
+  for (const auto &input : program.inputs) {
+    InputPlan i;
+    i.name = input->name;
+    i.isScalar = input->is_scalar;
+    i.mutated = input->mutated;
+    i.scalarSlot = input->is_scalar ? input->scalar_slot : -1;
+    i.dtype = static_cast<anabranch::DType>(input->dtype);
+    i.shape = input->shape;
+    i.strides = input->strides;
+    plan.inputs.push_back(std::move(i));
+  }
+  // The first source of a slot defines it, others are checked with the shapes.
+  std::vector<bool> defined(static_cast<size_t>(plan.slots), false);
+  for (const InputPlan &input : plan.inputs)
+    if (input.scalarSlot >= 0)
+      defined[input.scalarSlot] = true;
+  for (const SlotSource &source : program.slot_sources) {
+    if (!defined[source.slot()])
+      plan.slotSources.push_back(source);
+    defined[source.slot()] = true;
+  }
+}
+
+void addBuffers(const Package &package, Plan &plan) {
+  for (const auto &buffer : package.program.buffers) {
+    BufferPlan b;
+    b.kind = buffer->kind;
+    b.index = buffer->index;
+    b.offset = sizeOr(buffer->offset, 0);
+    b.bytes = sizeOr(buffer->bytes, 0);
+    b.dtype = static_cast<anabranch::DType>(buffer->dtype);
+    b.shape = buffer->shape;
+    b.strides = buffer->strides;
+    if (b.kind == BufferKind::Constant)
+      b.constant = package.constants.find(buffer->name)->data;
+    plan.buffers.push_back(std::move(b));
+  }
+}
+
+void addOutputs(const ProgramT &program, Plan &plan) {
+  for (const auto &output : program.outputs) {
+    OutputPlan o;
+    o.kind = output->kind;
+    o.buffer = output->buffer;
+    o.input = output->index;
+    o.scalar = sizeOr(output->scalar, 0);
+    if (o.kind == OutputKind::Tensor || o.kind == OutputKind::External) {
+      BufferPlan &b = plan.buffers[o.buffer];
+      if (b.view < 0) {
+        b.view = plan.viewNumbers;
+        plan.viewNumbers += static_cast<int>(2 * b.shape.size());
+      }
+    }
+    plan.outputs.push_back(o);
+  }
+}
+
+} // namespace
+
+Status buildPlan(const Package &package, const Device &device, HostCalls *host,
+                 const Library *library, Plan &plan) {
+  const ProgramT &program = package.program;
+  plan.device = &device;
+  plan.host = host;
+  plan.name = program.name;
+  plan.slots = program.slots;
+  plan.arenaBytes = sizeOr(program.arena_bytes, 0);
+  plan.persistentBytes = sizeOr(program.persistent_bytes, 0).value();
+  plan.labels = std::make_shared<trace::LabelTable>();
+  if (!program.sizes_function.empty()) {
+    plan.sizesFunction = reinterpret_cast<anabranch_sizes_fn>(
+        library ? library->symbol(program.sizes_function) : nullptr);
+    if (!plan.sizesFunction)
+      return Status(StatusCode::BadPackage,
+                    "kernels.so lacks the function " + program.sizes_function);
+  }
+  addInputs(program, plan);
+  addBuffers(package, plan);
+  addOutputs(program, plan);
+  if (Status s = CommandsBuilder(program, library, plan, plan.initialize)
+                     .build(program.initialize);
+      !s.ok())
+    return s;
+  return CommandsBuilder(program, library, plan, plan.main)
+      .build(program.streams);
+}
+
+} // namespace anabranch::runtime

@@ -1,0 +1,103 @@
+/* Kernels in C for the runtime's tests.
+ *
+ * Part of the Anabranch project, under the Apache License v2.0.
+ * See LICENSE for license information.
+ */
+#include "anabranch/KernelABI.h"
+
+#define EXPORT __attribute__((visibility("default")))
+#define TILE 16
+
+static int64_t tilesFor(int64_t count) { return (count + TILE - 1) / TILE; }
+
+/* sizes: count. Elements of tile `tile`. */
+#define EACH(i)                                                                \
+  for (int64_t i = tile * TILE,                                                \
+               end_ = i + TILE < sizes[0] ? i + TILE : sizes[0];               \
+       i < end_; ++i)
+
+#define PLAIN_PLAN(name)                                                       \
+  EXPORT void name##_plan(const int64_t *sizes, anabranch_kernel_plan *plan) { \
+    plan->tiles = tilesFor(sizes[0]);                                          \
+    plan->scratch_bytes = 0;                                                   \
+  }
+
+/* out = in + 1 */
+EXPORT int32_t increment(void *const *buffers, const int64_t *sizes,
+                         void *scratch, int64_t tile) {
+  const float *in = buffers[0];
+  float *out = buffers[1];
+  EACH(i) out[i] = in[i] + 1;
+  return ANABRANCH_KERNEL_OK;
+}
+PLAIN_PLAN(increment)
+
+/* out = a + b */
+EXPORT int32_t add(void *const *buffers, const int64_t *sizes, void *scratch,
+                   int64_t tile) {
+  const float *a = buffers[0], *b = buffers[1];
+  float *out = buffers[2];
+  EACH(i) out[i] = a[i] + b[i];
+  return ANABRANCH_KERNEL_OK;
+}
+PLAIN_PLAN(add)
+
+/* One tile, however long: out = 2 * in */
+EXPORT int32_t twice(void *const *buffers, const int64_t *sizes, void *scratch,
+                     int64_t tile) {
+  const float *in = buffers[0];
+  float *out = buffers[1];
+  for (int64_t i = 0; i < sizes[0]; ++i)
+    out[i] = 2 * in[i];
+  return ANABRANCH_KERNEL_OK;
+}
+EXPORT void twice_plan(const int64_t *sizes, anabranch_kernel_plan *plan) {
+  plan->tiles = sizes[0] > 0;
+  plan->scratch_bytes = 0;
+}
+
+/* out[i] = table[index[i]] over 8 rows of one element; indices are checked. */
+EXPORT int32_t gather(void *const *buffers, const int64_t *sizes,
+                      void *scratch, int64_t tile) {
+  const float *table = buffers[0];
+  const int64_t *index = buffers[1];
+  float *out = buffers[2];
+  EACH(i) {
+    if (index[i] < 0 || index[i] >= 8)
+      return ANABRANCH_KERNEL_INDEX_OUT_OF_RANGE;
+    out[i] = table[index[i]];
+  }
+  return ANABRANCH_KERNEL_OK;
+}
+PLAIN_PLAN(gather)
+
+/* Reverses each tile through scratch memory. */
+EXPORT int32_t reverse(void *const *buffers, const int64_t *sizes,
+                       void *scratch, int64_t tile) {
+  const float *in = buffers[0];
+  float *out = buffers[1], *row = scratch;
+  EACH(i) row[i - tile * TILE] = in[i];
+  int64_t begin = tile * TILE;
+  int64_t end = begin + TILE < sizes[0] ? begin + TILE : sizes[0];
+  EACH(i) out[i] = row[end - 1 - i];
+  return ANABRANCH_KERNEL_OK;
+}
+EXPORT void reverse_plan(const int64_t *sizes, anabranch_kernel_plan *plan) {
+  plan->tiles = tilesFor(sizes[0]);
+  plan->scratch_bytes = TILE * sizeof(float);
+}
+
+/* Needs more scratch memory than any machine has. */
+EXPORT int32_t greedy(void *const *buffers, const int64_t *sizes,
+                      void *scratch, int64_t tile) {
+  return ANABRANCH_KERNEL_OK;
+}
+EXPORT void greedy_plan(const int64_t *sizes, anabranch_kernel_plan *plan) {
+  plan->tiles = 1;
+  plan->scratch_bytes = sizes[0] > 1000 ? (int64_t)1 << 60 : 0;
+}
+
+/* slots: 0 = n; 1 = bytes of n floats, rounded up to 64. */
+EXPORT void sizes(int64_t *slots) {
+  slots[1] = (slots[0] * (int64_t)sizeof(float) + 63) / 64 * 64;
+}
