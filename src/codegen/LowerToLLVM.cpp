@@ -7,6 +7,7 @@
 
 #include "codegen/LowerToLLVM.h"
 
+#include "codegen/ExpandMath.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
 #include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVM.h"
@@ -58,7 +59,8 @@ void registerCodegenInterfaces(DialectRegistry &registry) {
 
 LogicalResult lowerToLLVM(ModuleOp module, const TargetInfo &target) {
   MLIRContext *context = module.getContext();
-  if (failed(verify(module)) || failed(simplifyVectors(module)))
+  if (failed(verify(module)) || failed(expandMath(module, target)) ||
+      failed(simplifyVectors(module)))
     return failure();
 
   LowerToLLVMOptions options(context);

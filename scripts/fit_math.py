@@ -1,0 +1,312 @@
+"""Fits the polynomials of the vector math and writes MathCoefficients.h.
+
+Every table is a minimax polynomial found by the Remez exchange in 120-bit
+arithmetic. Its coefficients are rounded one after the other, the lowest power
+first, and the ones still free are fitted anew, so that rounding costs no
+accuracy. Run from anywhere:
+
+    python scripts/fit_math.py > src/codegen/MathCoefficients.h
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import mpmath as mp
+import numpy as np
+
+mp.mp.prec = 120
+
+Function = Callable[[mp.mpf], mp.mpf]
+GRID = 600
+
+HEADER = """\
+//===- MathCoefficients.h - polynomials of the vector math ------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// Made by scripts/fit_math.py; the lowest power comes first.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_MATHCOEFFICIENTS_H
+#define ANABRANCH_CODEGEN_MATHCOEFFICIENTS_H
+
+namespace anabranch {
+namespace codegen {
+namespace coefficients {
+"""
+
+FOOTER = """
+} // namespace coefficients
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_MATHCOEFFICIENTS_H
+"""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """p(x) = sum of c[k] x^k that approaches `function` on [low, high].
+
+    The largest `weight` times error is made as small as possible.
+    """
+
+    name: str
+    about: str
+    function: Function
+    weight: Function
+    low: float
+    high: float
+    terms: int
+    double: bool = False
+
+
+def alternating_extrema(errors: Sequence[mp.mpf], count: int) -> list[int]:
+    """The grid points of the largest errors of alternating sign."""
+    runs: list[list[int]] = [[0]]
+    for i in range(1, len(errors)):
+        if (errors[i] >= 0) == (errors[runs[-1][0]] >= 0):
+            runs[-1].append(i)
+        else:
+            runs.append([i])
+    extrema = [max(run, key=lambda i: abs(errors[i])) for run in runs]
+    while len(extrema) > count:
+        first, last = abs(errors[extrema[0]]), abs(errors[extrema[-1]])
+        extrema.pop(0 if first < last else -1)
+    return extrema
+
+
+def remez(fit: Fit, fixed: Sequence[mp.mpf]) -> tuple[list[mp.mpf], mp.mpf]:
+    """The free coefficients after the `fixed` lowest, and the error."""
+    n = fit.terms - len(fixed)
+    low, high = mp.mpf(fit.low), mp.mpf(fit.high)
+    xs = [
+        low + (high - low) * (1 - mp.cos(mp.pi * i / GRID)) / 2 for i in range(GRID + 1)
+    ]
+    weights = [fit.weight(x) for x in xs]
+    targets = [fit.function(x) - sum(c * x**k for k, c in enumerate(fixed)) for x in xs]
+    basis = [[x ** (k + len(fixed)) for k in range(n)] for x in xs]
+    points = [round(GRID * i / n) for i in range(n + 1)]
+    best: tuple[mp.mpf, list[mp.mpf]] | None = None
+    for _ in range(12):
+        matrix, right = mp.matrix(n + 1, n + 1), mp.matrix(n + 1, 1)
+        for row, i in enumerate(points):
+            for k in range(n):
+                matrix[row, k] = basis[i][k] * weights[i]
+            matrix[row, n] = (-1) ** row
+            right[row] = targets[i] * weights[i]
+        solution = mp.lu_solve(matrix, right)
+        free = [solution[k] for k in range(n)]
+        errors = [
+            weights[i]
+            * (targets[i] - sum(c * b for c, b in zip(free, basis[i], strict=True)))
+            for i in range(GRID + 1)
+        ]
+        largest = max(abs(e) for e in errors)
+        if best is None or largest < best[0]:
+            best = largest, free
+        points = alternating_extrema(errors, n + 1)
+        if len(points) < n + 1 or largest < abs(solution[n]) * mp.mpf("1.01"):
+            break
+    assert best is not None
+    return best[1], best[0]
+
+
+def rounded(fit: Fit) -> tuple[list[float], mp.mpf]:
+    """All coefficients in the precision of the table, and the final error."""
+    coefficients: list[mp.mpf] = []
+    error = mp.mpf(0)
+    while len(coefficients) < fit.terms:
+        free, error = remez(fit, coefficients)
+        lowest = float(free[0])
+        coefficients.append(mp.mpf(lowest if fit.double else float(np.float32(lowest))))
+    return [float(c) for c in coefficients], error
+
+
+def print_fit(fit: Fit) -> None:
+    values, error = rounded(fit)
+    kind, suffix = ("double", "") if fit.double else ("float", "f")
+    print(
+        f"\n/// {fit.about}\n/// on [{fit.low:.6g}, {fit.high:.6g}]; error {mp.nstr(error, 3)}."
+    )
+    print(f"constexpr {kind} {fit.name}[] = {{")
+    for value in values:
+        print(f"    {value.hex()}{suffix}, // {value:.9g}")
+    print("};")
+
+
+def ratio(function: Function, at_zero: float | mp.mpf) -> Function:
+    """`function`, whose limit at zero is given."""
+    return lambda x: mp.mpf(at_zero) if x == 0 else function(x)
+
+
+def exp_tail(x: mp.mpf) -> mp.mpf:
+    return (mp.expm1(x) - x) / x**2
+
+
+def log_tail(x: mp.mpf) -> mp.mpf:
+    return (mp.log1p(x) - x) / x**2
+
+
+def erf_exponent(x: mp.mpf) -> mp.mpf:
+    return mp.log(mp.erfc(x)) / x - ERF_LEADING
+
+
+def erf_weight(x: mp.mpf) -> mp.mpf:
+    """How an error of the exponent shows in erf = 1 - exp(exponent)."""
+    return x * mp.erfc(x) / mp.erf(x)
+
+
+def of_root(function: Function) -> Function:
+    """x -> function(sqrt(x)), for polynomials in the square."""
+    return lambda x: function(mp.sqrt(x))
+
+
+LN2 = mp.log(2)
+# -2 / sqrt(pi) as a float; the table holds what is missing.
+ERF_LEADING = mp.mpf(float(np.float32(-1.1283791670955126)))
+HALF_LN2 = float(LN2 / 2) * 1.0001
+QUARTER_PI = float(mp.pi / 4) * 1.0001
+ROOT = float(mp.sqrt(2))
+DOUBLE_S = ((ROOT - 1) / (ROOT + 1)) ** 2 * 1.0001
+
+FITS = [
+    Fit(
+        "expm1Tail",
+        "(e^x - 1 - x) / x^2",
+        ratio(exp_tail, 0.5),
+        ratio(lambda x: x**2 / abs(mp.expm1(x)), 0),
+        -HALF_LN2,
+        HALF_LN2,
+        5,
+    ),
+    Fit(
+        "exp2m1",
+        "(2^x - 1) / x",
+        ratio(lambda x: mp.expm1(x * LN2) / x, LN2),
+        ratio(lambda x: x / mp.expm1(x * LN2), 1 / LN2),
+        -0.5001,
+        0.5001,
+        7,
+    ),
+    Fit(
+        "erfExponent",
+        "log(1 - erf(x)) / x less its float at zero",
+        ratio(erf_exponent, -2 / mp.sqrt(mp.pi) - ERF_LEADING),
+        ratio(erf_weight, mp.sqrt(mp.pi) / 2),
+        0,
+        3.95,
+        9,
+    ),
+    Fit(
+        "logTail",
+        "(log(1 + x) - x) / x^2",
+        ratio(log_tail, -0.5),
+        ratio(lambda x: x**2 / abs(mp.log1p(x)), 0),
+        1 / ROOT - 1,
+        ROOT - 1,
+        9,
+    ),
+    Fit(
+        "tanhTail",
+        "(tanh(x) - x) / x^3, in x^2",
+        ratio(of_root(lambda x: (mp.tanh(x) - x) / x**3), mp.mpf(-1) / 3),
+        ratio(of_root(lambda x: x**3 / mp.tanh(x)), 0),
+        0,
+        0.5625**2,
+        5,
+    ),
+    Fit(
+        "sinTail",
+        "(sin(x) - x) / x^3, in x^2",
+        ratio(of_root(lambda x: (mp.sin(x) - x) / x**3), mp.mpf(-1) / 6),
+        ratio(of_root(lambda x: x**3 / mp.sin(x)), 0),
+        0,
+        QUARTER_PI**2,
+        4,
+    ),
+    Fit(
+        "cosTail",
+        "(cos(x) - 1 + x^2 / 2) / x^4, in x^2",
+        ratio(of_root(lambda x: (mp.cos(x) - 1 + x**2 / 2) / x**4), mp.mpf(1) / 24),
+        of_root(lambda x: x**4 / mp.cos(x)),
+        0,
+        QUARTER_PI**2,
+        4,
+    ),
+    Fit(
+        "atanTail",
+        "(atan(x) - x) / x^3, in x^2",
+        ratio(of_root(lambda x: (mp.atan(x) - x) / x**3), mp.mpf(-1) / 3),
+        ratio(of_root(lambda x: x**3 / mp.atan(x)), 0),
+        0,
+        1,
+        9,
+    ),
+    Fit(
+        "asinTail",
+        "(asin(x) - x) / x^3, in x^2",
+        ratio(of_root(lambda x: (mp.asin(x) - x) / x**3), mp.mpf(1) / 6),
+        ratio(of_root(lambda x: x**3 / mp.asin(x)), 0),
+        0,
+        0.25,
+        5,
+    ),
+    Fit(
+        "log2Double",
+        "log2((1 + s) / (1 - s)) / s, in s^2",
+        ratio(of_root(lambda s: 2 * mp.atanh(s) / s / LN2), 2 / LN2),
+        lambda x: mp.mpf(1),
+        0,
+        DOUBLE_S,
+        8,
+        double=True,
+    ),
+    Fit(
+        "exp2m1Double",
+        "(2^x - 1) / x",
+        ratio(lambda x: mp.expm1(x * LN2) / x, LN2),
+        ratio(lambda x: x / mp.expm1(x * LN2), 1 / LN2),
+        -0.5001,
+        0.5001,
+        10,
+        double=True,
+    ),
+    Fit(
+        "sinDouble",
+        "sin(x) / x, in x^2",
+        ratio(of_root(lambda x: mp.sin(x) / x), 1),
+        of_root(lambda x: mp.mpf(1)),
+        0,
+        QUARTER_PI**2,
+        6,
+        double=True,
+    ),
+    Fit(
+        "cosDouble",
+        "cos(x), in x^2",
+        of_root(mp.cos),
+        lambda x: mp.mpf(1),
+        0,
+        QUARTER_PI**2,
+        7,
+        double=True,
+    ),
+]
+
+
+def main() -> None:
+    print(HEADER, end="")
+    for fit in FITS:
+        print_fit(fit)
+    print(FOOTER, end="")
+
+
+if __name__ == "__main__":
+    main()
