@@ -332,9 +332,7 @@ Value MathExpander::integerPower(Location loc, Value base, Value exponent) {
 
 } // namespace
 
-LogicalResult expandMath(ModuleOp module, const TargetInfo &target) {
-  return MathExpander(module, target).run();
-}
+LogicalResult expandMath(ModuleOp module) { return MathExpander(module).run(); }
 
 } // namespace codegen
 } // namespace anabranch

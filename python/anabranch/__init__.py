@@ -1,0 +1,16 @@
+"""Anabranch: a graph compiler and runtime for PyTorch inference."""
+
+from .backend import anabranch, compile
+from .config import Config
+from .errors import CompileError
+from .report import counters, last_report
+
+__all__ = [
+    "CompileError",
+    "Config",
+    "anabranch",
+    "compile",
+    "counters",
+    "last_report",
+]
+__version__ = "0.1.0"

@@ -1,0 +1,91 @@
+"""torch.compile(model, backend="anabranch"), and anabranch.compile(model)."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+import torch.fx
+
+from . import package
+from .capture import aot
+from .config import Config, resolve
+from .errors import OptionError
+from .graph import GraphReader, InputSource
+from .report import record_eager
+from .symbols import Unsupported
+
+
+def anabranch(
+    module: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    config: Config | None = None,
+) -> Callable[..., Any]:
+    """The Dynamo backend."""
+    try:
+        settings = resolve(options, mode, config)
+    except (TypeError, ValueError) as error:
+        raise OptionError(str(error)) from error
+    compile_one = functools.partial(compile_graph, config=settings)
+    return aot(module, example_inputs, compile_one, settings.freeze)
+
+
+def compile(
+    model: Any,
+    *,
+    config: Config | None = None,
+    dynamic: bool | None = None,
+    fullgraph: bool = False,
+) -> Any:
+    """torch.compile with this backend and a Config."""
+    settings = resolve(config=config)
+    return torch.compile(
+        model,
+        backend=functools.partial(anabranch, config=settings),
+        dynamic=settings.dynamic() if dynamic is None else dynamic,
+        fullgraph=fullgraph,
+    )
+
+
+def compile_graph(
+    module: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    sources: Sequence[InputSource],
+    *,
+    config: Config,
+) -> Callable[..., Any]:
+    """One ATen graph -> an executable, or the graph itself run by PyTorch."""
+    name = _graph_name()
+    try:
+        described = GraphReader(module, name, sources).read()
+    except Unsupported as reason:
+        record_eager(name, str(reason), config.explain)
+        return run_eagerly(module)
+    executable = package.build(described, config)
+    if executable is None:
+        record_eager(name, f"stopped after {config.stop}", config.explain)
+        return run_eagerly(module)
+    return executable
+
+
+def run_eagerly(module: torch.fx.GraphModule) -> Callable[..., Any]:
+    """The graph as PyTorch runs it, by the boxed calling convention."""
+
+    def call(arguments: list[Any]) -> Any:
+        values = list(arguments)
+        arguments.clear()
+        return module.forward(*values)
+
+    call._boxed_call = True  # type: ignore[attr-defined]
+    return call
+
+
+def _graph_name() -> str:
+    from torch._functorch.aot_autograd import get_aot_graph_name
+
+    return get_aot_graph_name()

@@ -1,0 +1,171 @@
+"""A Dynamo graph -> ATen graphs, by AOTAutograd, operators that matter whole."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+import torch.fx
+from torch._decomp import core_aten_decompositions
+from torch._functorch.aot_autograd import aot_module_simplified
+from torch.utils._python_dispatch import _disable_current_modes
+
+from .graph import InputSource
+
+aten = torch.ops.aten
+
+# Compiles one ATen graph: (module, example inputs, where the inputs come from).
+GraphCompiler = Callable[
+    [torch.fx.GraphModule, Sequence[Any], Sequence[InputSource]], Callable[..., Any]
+]
+
+# Core ATen takes these apart; the compiler has a better lowering of the whole.
+WHOLE = (aten.silu.default, aten._fused_rms_norm.default)
+
+# Composite operators, which autograd takes apart before any table is asked.
+# They stay whole only where no gradient is asked for.
+WHOLE_COMPOSITES = (
+    aten.linear.default,
+    aten.scaled_dot_product_attention.default,
+    aten.rms_norm.default,
+)
+
+
+@functools.cache
+def decompositions() -> dict[Any, Callable[..., Any]]:
+    table = dict(core_aten_decompositions().items())
+    for operator in (*WHOLE, *WHOLE_COMPOSITES):
+        table.pop(operator, None)
+    return table
+
+
+def aot(
+    module: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    compile_graph: GraphCompiler,
+    freeze: bool,
+) -> Callable[..., Any]:
+    """Traces `module` and hands each ATen graph to `compile_graph`."""
+    training = _needs_gradients(module, example_inputs)
+    with _disable_current_modes():
+        sources = input_sources(module, example_inputs, freeze and not training)
+
+    def compile_first(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
+        # Real tensors (constants) are handled here, so no mode may intervene.
+        with _disable_current_modes():
+            return compile_graph(graph, inputs, graph_sources(graph, sources))
+
+    def compile_backward(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
+        with _disable_current_modes():
+            return compile_graph(graph, inputs, graph_sources(graph, []))
+
+    with contextlib.nullcontext() if training else whole_composites():
+        return aot_module_simplified(
+            module,
+            list(example_inputs),
+            fw_compiler=compile_first,
+            bw_compiler=compile_backward,
+            inference_compiler=compile_first,
+            decompositions=decompositions(),
+            keep_inference_input_mutations=True,
+        )
+
+
+def _needs_gradients(module: torch.nn.Module, inputs: Sequence[Any]) -> bool:
+    if not torch.is_grad_enabled():
+        return False
+    tensors = (*inputs, *module.parameters(), *module.buffers())
+    return any(isinstance(t, torch.Tensor) and t.requires_grad for t in tensors)
+
+
+@contextlib.contextmanager
+def whole_composites() -> Iterator[None]:
+    """Keeps composite operators from being taken apart while tracing. PyTorch
+    has the mechanism for torch.export; without it they are taken apart, and
+    only speed is lost."""
+    try:
+        from torch.export.exported_program import _override_composite_implicit_decomp
+    except ImportError:
+        yield
+        return
+    keep = {op: _stay_whole for op in WHOLE_COMPOSITES}
+    with _override_composite_implicit_decomp(keep):
+        yield
+
+
+def _stay_whole(*args: Any, **kwargs: Any) -> Any:
+    return NotImplemented
+
+
+# Where inputs come from
+
+
+def input_sources(
+    module: torch.fx.GraphModule, example_inputs: Sequence[Any], freeze: bool
+) -> list[InputSource]:
+    """One source for each argument of the function that AOTAutograd traces."""
+    sources = [
+        InputSource(name, "parameter", value.detach() if freeze else None)
+        for name, value in module.named_parameters(remove_duplicate=False)
+    ]
+    sources += [
+        InputSource(name, "buffer", value if freeze else None)
+        for name, value in module.named_buffers(remove_duplicate=False)
+    ]
+    placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
+    for node, value in zip(placeholders, example_inputs):
+        sources.append(_dynamo_source(node, value, freeze))
+    return sources
+
+
+def _dynamo_source(node: torch.fx.Node, value: Any, freeze: bool) -> InputSource:
+    argument = node.meta.get("grapharg")
+    source = getattr(argument, "source", None)
+    if source is None or not isinstance(value, torch.Tensor):
+        return InputSource(str(node.target) if source is None else _label(source))
+    is_state = source.guard_source.is_unspecialized_nn_module() or isinstance(
+        value, torch.nn.Parameter
+    )
+    if not is_state:
+        return InputSource(_label(source))
+    kind = "parameter" if isinstance(value, torch.nn.Parameter) else "buffer"
+    return InputSource(_label(source), kind, value.detach() if freeze else None)
+
+
+def _label(source: Any) -> str:
+    """`L['self']._modules['fc']._parameters['weight']` is `fc.weight`."""
+    name = source.name if isinstance(source.name, str) else source.name()
+    name = re.sub(
+        r"\b_(modules|parameters|buffers)\[['\"]([^'\"]+)['\"]\]", r"\2", name
+    )
+    name = re.sub(r"^L\[['\"]([^'\"]+)['\"]\]", r"\1", name)
+    return name.removeprefix("self.") or name
+
+
+def graph_sources(
+    graph: torch.fx.GraphModule, sources: Sequence[InputSource]
+) -> list[InputSource]:
+    """The sources of a graph's placeholders. AOTAutograd may add, drop and
+    reorder arguments and says so in descriptors; a placeholder without one is
+    an input like any other. What the graph writes to is never frozen."""
+    written = {
+        node.args[0]
+        for node in graph.graph.nodes
+        if node.op == "call_function" and node.target is aten.copy_.default
+    }
+    found = []
+    for node in graph.graph.nodes:
+        if node.op != "placeholder":
+            continue
+        index = getattr(node.meta.get("desc"), "idx", None)
+        source = InputSource(str(node.target))
+        if isinstance(index, int) and index < len(sources):
+            source = sources[index]
+        if node in written:
+            source = InputSource(source.label, source.kind)
+        found.append(source)
+    return found

@@ -1,0 +1,131 @@
+"""What a user can set, in one frozen dataclass."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import os
+from collections.abc import Mapping
+from typing import Any
+
+PHASES = ("import", "lower", "fuse", "schedule", "memory", "codegen", "package")
+STREAMS = ("off",)
+SHAPES = ("auto", "static", "dynamic")
+
+# What torch.compile(mode=...) means here. Every mode gives the same kernels:
+# there is one way to compile, and it is the fast one.
+MODES: dict[str, dict[str, Any]] = {
+    "default": {},
+    "reduce-overhead": {},
+    "max-autotune": {"freeze": True},
+    "max-autotune-no-cudagraphs": {"freeze": True},
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """Every option, passed explicitly and written whole into the manifest.
+
+    freeze    parameters and buffers become constants of the package: folded and
+              packed once. Later changes to them are not seen.
+    threads   workers of a call, and threads that compile; 0: one for each CPU.
+    streams   "off": one command list.
+    shapes    "auto": as torch.compile decides; "static": one executable for
+              each shape; "dynamic": sizes are symbols from the first call on.
+    dump      folder for the graph and for the IR after each phase.
+    stop      phase after which the compiler stops; the graph then runs eagerly.
+    explain   print why an operator fell back or a graph was not compiled.
+    trace     file for a trace of the run, in Chrome's format.
+    progress  a line on stderr while compiling.
+    debug     verify after every pass and keep intermediate files.
+    """
+
+    freeze: bool = False
+    threads: int = 0
+    streams: str = "off"
+    shapes: str = "auto"
+    dump: str | None = None
+    stop: str | None = None
+    explain: bool = False
+    trace: str | None = None
+    progress: bool = False
+    debug: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("freeze", "explain", "progress", "debug"):
+            _expect(name, getattr(self, name), bool)
+        for name in ("dump", "trace"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, os.fspath(getattr(self, name)))
+        _expect("threads", self.threads, int)
+        if self.threads < 0:
+            raise ValueError(f"threads must not be negative, got {self.threads}")
+        _choose("streams", self.streams, STREAMS)
+        _choose("shapes", self.shapes, SHAPES)
+        if self.stop is not None:
+            _choose("stop", self.stop, PHASES)
+
+    def as_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    def dynamic(self) -> bool | None:
+        """The `dynamic` argument of torch.compile that `shapes` stands for."""
+        return {"auto": None, "static": False, "dynamic": True}[self.shapes]
+
+
+def _expect(name: str, value: object, kind: type) -> None:
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise TypeError(f"{name} must be {kind.__name__}, got {value!r}")
+
+
+def _choose(name: str, value: object, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(choices)}; got {value!r}")
+
+
+def known_options() -> list[str]:
+    return [field.name for field in dataclasses.fields(Config)]
+
+
+def environment() -> dict[str, Any]:
+    """The switches that come from the environment: the only place it is read."""
+    found: dict[str, Any] = {}
+    for option in ("dump", "stop", "trace"):
+        if value := os.environ.get(f"ANABRANCH_{option.upper()}"):
+            found[option] = value
+    if (explain := os.environ.get("ANABRANCH_EXPLAIN")) is not None:
+        found["explain"] = explain not in ("", "0")
+    if threads := os.environ.get("ANABRANCH_NUM_THREADS"):
+        if not threads.isdecimal():
+            raise ValueError(f"ANABRANCH_NUM_THREADS must be a number: {threads!r}")
+        found["threads"] = int(threads)
+    return found
+
+
+def resolve(
+    options: Mapping[str, Any] | None = None,
+    mode: str | None = None,
+    config: Config | None = None,
+) -> Config:
+    """The configuration of one torch.compile call. The environment fills what
+    nobody set; explicit options win over the mode."""
+    if mode is not None and mode not in MODES:
+        raise ValueError(f"unknown mode {mode!r}; known: {', '.join(MODES)}")
+    values = environment()
+    if config is not None:
+        default = Config()
+        values |= {
+            name: getattr(config, name)
+            for name in known_options()
+            if getattr(config, name) != getattr(default, name)
+        }
+    values |= MODES[mode or "default"]
+    for name in options or {}:
+        if name not in known_options():
+            close = difflib.get_close_matches(name, known_options(), 1)
+            hint = f" (did you mean {close[0]!r}?)" if close else ""
+            raise ValueError(
+                f"unknown option {name!r}{hint}; known: {', '.join(known_options())}"
+            )
+    values |= options or {}
+    return Config(**values)

@@ -1,0 +1,19 @@
+"""The errors that a user of torch.compile sees."""
+
+from __future__ import annotations
+
+from torch._dynamo.exc import ShortenTraceback
+
+
+class CompileError(ShortenTraceback):
+    """The graph asks for something impossible; the message names the line.
+
+    Dynamo wraps what a backend raises into an error of its own, except for
+    errors of the class that this one derives from."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, first_useful_frame=None)
+
+
+class OptionError(CompileError, ValueError):
+    """An option or a mode of torch.compile that Anabranch does not know."""

@@ -1,0 +1,48 @@
+"""The user's line behind a node of a graph."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+import torch
+import torch.fx
+
+_FRAME = re.compile(r'\s*File "(?P<file>.*)", line (?P<line>\d+), in (?P<function>.*)')
+_TORCH = os.path.dirname(torch.__file__) + os.sep
+
+
+def location(node: torch.fx.Node) -> dict[str, Any]:
+    """The innermost frame outside of PyTorch; else the innermost one."""
+    frames = _frames(node.meta.get("stack_trace") or "")
+    if not frames:
+        return {"file": "", "line": 0, "function": "", "code": ""}
+    users = [frame for frame in frames if not frame["file"].startswith(_TORCH)]
+    return (users or frames)[-1]
+
+
+def _frames(trace: str) -> list[dict[str, Any]]:
+    frames: list[dict[str, Any]] = []
+    for line in trace.splitlines():
+        if match := _FRAME.fullmatch(line):
+            frames.append(
+                {
+                    "file": match["file"],
+                    "line": int(match["line"]),
+                    "function": match["function"],
+                    "code": "",
+                }
+            )
+        elif frames and not frames[-1]["code"]:
+            frames[-1]["code"] = line.strip()
+    return frames
+
+
+def user_line(node: torch.fx.Node) -> str:
+    """'m.py:12, in forward: x = x + y', for messages; "" when unknown."""
+    found = location(node)
+    if not found["file"]:
+        return ""
+    where = f"{found['file']}:{found['line']}, in {found['function']}"
+    return f"{where}: {found['code']}" if found["code"] else where

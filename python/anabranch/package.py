@@ -1,0 +1,90 @@
+"""A graph description -> a package in a private folder -> an executable."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+
+from . import _C
+from .config import Config
+from .graph import Description
+from .report import Progress, explain_report, record
+from .tensors import dtype_name
+
+
+def build(described: Description, config: Config) -> _C.Executable | None:
+    """Compiles and loads. None when the compiler was told to stop early. The
+    folder is gone once the package is loaded: what is mapped stays."""
+    with tempfile.TemporaryDirectory(prefix="anabranch-") as folder:
+        path = os.path.join(folder, "package")
+        report = write(described, config, path)
+        if config.stop is not None:
+            return None
+        executable = load(path, described, config, check_hashes=False)
+    record(
+        report,
+        graphs=1,
+        kernels=executable.kernels,
+        launches=executable.launches,
+        fallback_calls=executable.host_calls,
+    )
+    if config.explain:
+        explain_report(report)
+    return executable
+
+
+def write(described: Description, config: Config, path: str) -> dict[str, Any]:
+    """Compiles into the package folder `path` and returns the report."""
+    text = json.dumps(described.graph)
+    if config.dump is not None:
+        _dump(text, described.graph["name"], config.dump)
+    constants = [
+        (name, dtype_name(value.dtype), value.detach().contiguous())
+        for name, value in described.constants.items()
+    ]
+    progress = Progress() if config.progress else None
+    try:
+        report, message = _C.compile(
+            text, constants, _compiler_options(config), path, progress
+        )
+    finally:
+        if progress is not None:
+            progress.close()
+    return {"name": described.graph["name"], "message": message} | json.loads(report)
+
+
+def load(
+    path: str, described: Description, config: Config, check_hashes: bool = True
+) -> _C.Executable:
+    return _C.Executable(
+        path,
+        threads=config.threads,
+        check_hashes=check_hashes,
+        passed=described.passed,
+        copied=described.copied,
+        arguments=described.arguments,
+    )
+
+
+def _compiler_options(config: Config) -> str:
+    options: dict[str, Any] = {
+        "threads": config.threads,
+        "explain": config.explain,
+        "debug": config.debug,
+        "config": config.as_dict(),
+    }
+    if config.dump is not None:
+        options["dump"] = config.dump
+    if config.stop is not None:
+        options["stop"] = config.stop
+    return json.dumps(options)
+
+
+def _dump(text: str, name: str, folder: str) -> None:
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    (target / f"{name}.graph.json").write_text(text)

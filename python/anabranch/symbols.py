@@ -1,0 +1,80 @@
+"""Symbolic integers as the graph description spells them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sympy
+import torch
+
+Expr = int | str | list[Any]
+
+# What a user's message may say of sizes that only the data decides.
+DATA_DEPENDENT = "a size depends on the values of a tensor"
+
+
+class Unsupported(Exception):
+    """The graph, or a part of it, has no description; PyTorch runs it."""
+
+
+def integer(value: Any) -> Expr:
+    """EXPR of an int, a SymInt or a sympy expression."""
+    if isinstance(value, int):
+        return value
+    if isinstance(value, torch.SymInt):
+        value = value.node.expr
+    return _expr(value)
+
+
+def names(expr: Expr) -> set[str]:
+    """The symbols in an EXPR."""
+    if isinstance(expr, str):
+        return {expr}
+    if isinstance(expr, list):
+        return set().union(*(names(part) for part in expr[1:]))
+    return set()
+
+
+# Functions of two or more integers, by the name of their sympy class.
+_FUNCTIONS = {
+    "FloorDiv": "floordiv",
+    "CleanDiv": "floordiv",
+    "CeilDiv": "ceildiv",
+    "Mod": "mod",
+    "PythonMod": "mod",
+    "Min": "min",
+    "Max": "max",
+    "PowByNatural": "pow",
+}
+
+
+def _expr(value: sympy.Expr) -> Expr:
+    if isinstance(value, sympy.Symbol):
+        if value.name.startswith(("u", "zuf")):
+            raise Unsupported(DATA_DEPENDENT)
+        return value.name
+    if value.is_Integer:
+        return int(value)
+    if isinstance(value, sympy.Add):
+        return _chain("add", value.args)
+    if isinstance(value, sympy.Mul):
+        return _chain("mul", value.args)
+    if isinstance(value, sympy.Pow) and value.exp.is_Integer and value.exp >= 0:
+        return ["pow", _expr(value.base), int(value.exp)]
+    kind = type(value).__name__
+    if kind == "Identity":
+        return _expr(value.args[0])
+    if kind == "ModularIndexing":
+        base, divisor, modulus = (_expr(part) for part in value.args)
+        return ["mod", ["floordiv", base, divisor], modulus]
+    if function := _FUNCTIONS.get(kind):
+        return _chain(function, value.args)
+    raise Unsupported(f"the size expression {value} is not integer arithmetic")
+
+
+def _chain(function: str, parts: tuple[sympy.Expr, ...]) -> Expr:
+    """Binary applications, from the left, of a function that takes many."""
+    result = _expr(parts[0])
+    for part in parts[1:]:
+        result = [function, result, _expr(part)]
+    return result

@@ -1,0 +1,79 @@
+"""Dtypes, shapes and strides of tensors as the graph description spells them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from .symbols import Expr, Unsupported, integer
+
+DTYPES: dict[torch.dtype, str] = {
+    torch.bool: "bool",
+    torch.uint8: "u8",
+    torch.int8: "i8",
+    torch.int16: "i16",
+    torch.int32: "i32",
+    torch.int64: "i64",
+    torch.float16: "f16",
+    torch.bfloat16: "bf16",
+    torch.float32: "f32",
+    torch.float64: "f64",
+    torch.uint16: "u16",
+    torch.uint32: "u32",
+    torch.uint64: "u64",
+    torch.complex32: "c32",
+    torch.complex64: "c64",
+    torch.complex128: "c128",
+    torch.float8_e4m3fn: "f8e4m3fn",
+    torch.float8_e5m2: "f8e5m2",
+    torch.float8_e4m3fnuz: "f8e4m3fnuz",
+    torch.float8_e5m2fnuz: "f8e5m2fnuz",
+}
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    if dtype not in DTYPES:
+        raise Unsupported(f"{dtype} has no description")
+    return DTYPES[dtype]
+
+
+def check_plain(tensor: torch.Tensor) -> None:
+    """Refuses what is not a dense tensor in the CPU's memory."""
+    if type(tensor) not in (FakeTensor, torch.Tensor, torch.nn.Parameter):
+        raise Unsupported(f"a tensor of the class {type(tensor).__name__}")
+    if tensor.device.type != "cpu":
+        raise Unsupported(f"a tensor on {tensor.device}")
+    if tensor.layout is not torch.strided or tensor.is_mkldnn:
+        raise Unsupported(f"a tensor of layout {tensor.layout}")
+    if tensor.is_quantized:
+        raise Unsupported("a quantised tensor")
+    if tensor.is_conj() or tensor.is_neg():
+        raise Unsupported("a tensor whose conjugation or negation is pending")
+
+
+def describe(tensor: Any) -> dict[str, Any]:
+    """The dtype and shape of a result."""
+    check_plain(tensor)
+    return {
+        "dtype": dtype_name(tensor.dtype),
+        "shape": [integer(size) for size in tensor.shape],
+    }
+
+
+def foreign_strides(tensor: torch.Tensor) -> list[Expr] | None:
+    """The strides, or None when they are row-major contiguous. Those of
+    dimensions of size one mean nothing and are given as if contiguous."""
+    if any(isinstance(size, int) and size == 0 for size in tensor.shape):
+        return None
+    expected: Any = 1
+    foreign = False
+    strides: list[Expr] = []
+    for size, stride in zip(reversed(tensor.shape), reversed(tensor.stride())):
+        if isinstance(size, int) and size == 1:
+            stride = expected
+        strides.append(integer(stride))
+        foreign = foreign or strides[-1] != integer(expected)
+        expected = size * stride
+    return strides[::-1] if foreign else None

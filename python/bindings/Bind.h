@@ -1,0 +1,20 @@
+//===- Bind.h - the parts of the extension module ---------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_BINDINGS_BIND_H
+#define ANABRANCH_BINDINGS_BIND_H
+
+#include <nanobind/nanobind.h>
+
+namespace anabranch::python {
+
+void bindCompiler(nanobind::module_ &module);
+void bindExecutable(nanobind::module_ &module);
+
+} // namespace anabranch::python
+
+#endif // ANABRANCH_BINDINGS_BIND_H

@@ -1,0 +1,138 @@
+//===- BindExecutable.cpp - open packages and call them -------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Bind.h"
+#include "Errors.h"
+#include "Program.h"
+#include "TorchCalls.h"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+#include <numeric>
+
+namespace nb = nanobind;
+using namespace anabranch;
+using namespace anabranch::python;
+
+namespace {
+
+/// Arguments that are missing map inputs to arguments one to one.
+Calling checkedCalling(const Executable &executable, nb::object passed,
+                       const std::vector<int32_t> &copied, int64_t arguments) {
+  size_t inputs = executable.inputs().size();
+  Calling calling;
+  calling.passed.resize(inputs);
+  std::iota(calling.passed.begin(), calling.passed.end(), 0);
+  if (!passed.is_none())
+    calling.passed = nb::cast<std::vector<int32_t>>(passed);
+  calling.arguments = arguments < 0 ? inputs : size_t(arguments);
+  calling.copied.resize(inputs);
+  if (calling.passed.size() != inputs)
+    throw nb::value_error("the package has another number of inputs");
+  for (int32_t argument : calling.passed)
+    if (argument < 0 || size_t(argument) >= calling.arguments)
+      throw nb::value_error("an input without an argument");
+  for (int32_t input : copied) {
+    if (input < 0 || size_t(input) >= inputs)
+      throw nb::value_error("no input of this number");
+    calling.copied[input] = true;
+  }
+  return calling;
+}
+
+void open(Program *self, const std::string &path, const std::string &device,
+          int threads, bool checkHashes, nb::object passed,
+          const std::vector<int32_t> &copied, int64_t arguments) {
+  OpenOptions options;
+  options.device = device;
+  options.threads = threads;
+  options.checkHashes = checkHashes;
+  options.hostCalls = &TorchCalls::get();
+  auto opened = [&] {
+    nb::gil_scoped_release release;
+    return Executable::open(path, options);
+  }();
+  if (!opened) {
+    setError(opened.status());
+    throw nb::python_error();
+  }
+  new (self)
+      Program(*opened, checkedCalling(**opened, passed, copied, arguments));
+}
+
+/// tp_call: the callable is the C object itself, without a Python wrapper.
+PyObject *callProgram(PyObject *self, PyObject *arguments, PyObject *keywords) {
+  if (PyTuple_GET_SIZE(arguments) != 1 ||
+      (keywords && PyDict_GET_SIZE(keywords) != 0)) {
+    PyErr_SetString(PyExc_TypeError, "expected one list of arguments");
+    return nullptr;
+  }
+  const auto *program = nb::inst_ptr<Program>(nb::handle(self));
+  return program->call(PyTuple_GET_ITEM(arguments, 0));
+}
+
+nb::list describeInputs(const Program &self) {
+  nb::list list;
+  for (const InputInfo &input : self.get().inputs()) {
+    nb::dict entry;
+    entry["name"] = input.name;
+    entry["scalar"] = input.isScalar;
+    entry["mutated"] = input.mutated;
+    entry["dtype"] = name(input.dtype);
+    entry["shape"] = input.shape;
+    entry["strides"] = input.strides;
+    list.append(entry);
+  }
+  return list;
+}
+
+nb::list describeOutputs(const Program &self) {
+  static const char *const kinds[] = {"tensor", "alias", "scalar", "none",
+                                      "external"};
+  nb::list list;
+  for (const OutputInfo &output : self.get().outputs()) {
+    nb::dict entry;
+    entry["kind"] = kinds[static_cast<int>(output.kind)];
+    entry["input"] = output.input;
+    entry["dtype"] = name(output.dtype);
+    entry["shape"] = output.shape;
+    entry["strides"] = output.strides;
+    list.append(entry);
+  }
+  return list;
+}
+
+} // namespace
+
+void python::bindExecutable(nb::module_ &module) {
+  static PyType_Slot slots[] = {
+      {Py_tp_call, reinterpret_cast<void *>(callProgram)}, {0, nullptr}};
+  nb::class_<Program> type(module, "Executable", nb::type_slots(slots),
+                           nb::dynamic_attr(), nb::is_weak_referenceable());
+  type.def("__init__", &open, nb::arg("path"), nb::arg("device") = "cpu",
+           nb::arg("threads") = 0, nb::arg("check_hashes") = true,
+           nb::arg("passed") = nb::none(),
+           nb::arg("copied") = std::vector<int32_t>(),
+           nb::arg("arguments") = -1)
+      .def_prop_ro("inputs", &describeInputs)
+      .def_prop_ro("outputs", &describeOutputs)
+      .def_prop_ro("kernels",
+                   [](const Program &self) { return self.get().kernelCount(); })
+      .def_prop_ro("launches",
+                   [](const Program &self) { return self.get().launchCount(); })
+      .def_prop_ro(
+          "host_calls",
+          [](const Program &self) { return self.get().hostCallCount(); })
+      .def_prop_ro("cached_bytes",
+                   [](const Program &self) { return self.get().cachedBytes(); })
+      .def("trim", [](const Program &self) { self.get().trim(); });
+  // AOTAutograd asks for this before it hands over a list.
+  type.attr("_boxed_call") = true;
+  module.def("default_threads", &defaultThreads);
+  module.def("set_default_threads", &setDefaultThreads, nb::arg("threads"));
+  module.def("runtime_version", &version);
+}

@@ -1,0 +1,31 @@
+//===- CompilerLibrary.h - the compiler, loaded when needed -----*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_BINDINGS_COMPILERLIBRARY_H
+#define ANABRANCH_BINDINGS_COMPILERLIBRARY_H
+
+#include "anabranch/Compiler.h"
+
+namespace anabranch::python {
+
+/// The functions of anabranch/Compiler.h. A process that only runs packages
+/// never loads LLVM.
+struct CompilerLibrary {
+  decltype(&anabranch_compile) compile;
+  decltype(&anabranch_compile_result_message) message;
+  decltype(&anabranch_compile_result_report) report;
+  decltype(&anabranch_compile_result_free) free;
+  decltype(&anabranch_operator_table) operatorTable;
+  decltype(&anabranch_compiler_version) version;
+
+  /// Throws std::runtime_error when the library is not there.
+  static const CompilerLibrary &get();
+};
+
+} // namespace anabranch::python
+
+#endif // ANABRANCH_BINDINGS_COMPILERLIBRARY_H

@@ -1,0 +1,31 @@
+//===- Errors.h - what went wrong, as a Python exception --------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_BINDINGS_ERRORS_H
+#define ANABRANCH_BINDINGS_ERRORS_H
+
+#include "anabranch/Compiler.h"
+#include "anabranch/Status.h"
+
+#include <Python.h>
+
+namespace anabranch::python {
+
+/// Sets the Python error for a failed status; needs the GIL.
+void setError(const Status &status);
+
+/// Sets the Python error for a failed compilation. A cancelled one leaves the
+/// exception that cancelled it; needs the GIL.
+void setError(anabranch_compile_status status, const char *message);
+
+/// Puts the current Python error aside and returns the status that stands for
+/// it; setError brings it back on the same thread. Needs the GIL.
+Status stashError();
+
+} // namespace anabranch::python
+
+#endif // ANABRANCH_BINDINGS_ERRORS_H

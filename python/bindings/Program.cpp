@@ -1,0 +1,211 @@
+//===- Program.cpp - an executable that Python calls ----------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// The path that every call takes: no allocation of ours for programs of usual
+// size, one type check and one DLPack call for each tensor.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Program.h"
+#include "Errors.h"
+#include "SmallArray.h"
+#include "Torch.h"
+
+#include <new>
+
+using namespace anabranch;
+using namespace anabranch::python;
+
+namespace {
+
+constexpr size_t usualCount = 32;
+
+/// Makes the results' tensors while the GIL is still held, then lets it go:
+/// from there on the program runs.
+class ResultAllocator : public OutputAllocator {
+public:
+  ResultAllocator(PyObject **objects) : objects(objects) {}
+
+  Status allocate(OutputValue *outputs, size_t count) override {
+    const Torch &torch = Torch::get();
+    for (; made < count; ++made) {
+      objects[made] = nullptr;
+      if (outputs[made].kind != OutputValue::Kind::Tensor)
+        continue;
+      objects[made] = torch.allocate(outputs[made].tensor);
+      if (!objects[made])
+        return stashError();
+    }
+    thread = PyEval_SaveThread();
+    return {};
+  }
+
+  void takeGilBack() {
+    if (thread)
+      PyEval_RestoreThread(thread);
+    thread = nullptr;
+  }
+
+  void drop() {
+    for (size_t i = 0; i < made; ++i)
+      Py_XDECREF(objects[i]);
+    made = 0;
+  }
+
+private:
+  PyObject **objects;
+  size_t made = 0;
+  PyThreadState *thread = nullptr;
+};
+
+/// The object behind one output; a new reference, or null with an error set.
+PyObject *resultObject(const OutputValue &output, PyObject *made,
+                       PyObject *alias) {
+  switch (output.kind) {
+  case OutputValue::Kind::Tensor:
+    return made;
+  case OutputValue::Kind::Alias:
+    return Py_NewRef(alias);
+  case OutputValue::Kind::Scalar:
+    return PyLong_FromLongLong(output.scalar);
+  case OutputValue::Kind::None:
+    return Py_NewRef(Py_None);
+  case OutputValue::Kind::External:
+    return Torch::get().toObject(
+        static_cast<dlpack::ManagedTensor *>(output.handle));
+  }
+  return nullptr;
+}
+
+bool isContiguous(const dlpack::Tensor &tensor) {
+  int64_t expected = 1;
+  for (int32_t d = tensor.rank; d-- > 0;) {
+    if (tensor.shape[d] != 1 && tensor.strides[d] != expected)
+      return false;
+    expected *= tensor.shape[d];
+  }
+  return true;
+}
+
+} // namespace
+
+/// Contiguous copies that must live as long as the call.
+struct anabranch::python::CallScratch {
+  std::vector<PyObject *> owned;
+  ~CallScratch() {
+    for (PyObject *object : owned)
+      Py_DECREF(object);
+  }
+};
+
+Program::Program(std::shared_ptr<const Executable> executable, Calling calling)
+    : executable(std::move(executable)), argumentCount(calling.arguments),
+      outputCount(this->executable->outputs().size()) {
+  const std::vector<InputInfo> &inputs = this->executable->inputs();
+  for (size_t i = 0; i < inputs.size(); ++i)
+    plans.push_back({calling.passed[i], inputs[i].isScalar, calling.copied[i]});
+}
+
+bool Program::typeError(size_t input, const char *wanted, PyObject *got) const {
+  PyErr_Format(PyExc_TypeError, "argument %d (%s): expected %s, got %s",
+               int(plans[input].argument),
+               executable->inputs()[input].name.c_str(), wanted,
+               Py_TYPE(got)->tp_name);
+  return false;
+}
+
+bool Program::readScalar(PyObject *object, size_t input,
+                         InputValue &value) const {
+  if (!PyLong_Check(object))
+    return typeError(input, "an int", object);
+  value.kind = InputValue::Kind::Scalar;
+  value.scalar = PyLong_AsLongLong(object);
+  return value.scalar != -1 || !PyErr_Occurred();
+}
+
+bool Program::readTensor(PyObject *object, size_t input, InputValue &value,
+                         CallScratch &scratch) const {
+  const Torch &torch = Torch::get();
+  if (!torch.isTensor(object))
+    return typeError(input, "a tensor", object);
+  dlpack::Tensor tensor;
+  if (!torch.view(object, tensor))
+    return false;
+  if (plans[input].copied && !isContiguous(tensor)) {
+    PyObject *copy = PyObject_CallMethod(object, "contiguous", nullptr);
+    if (!copy)
+      return false;
+    scratch.owned.push_back(copy);
+    if (!torch.view(copy, tensor))
+      return false;
+  }
+  if (tensor.device.type != dlpack::cpuDevice) {
+    PyErr_Format(
+        PyExc_ValueError, "argument %d (%s): the tensor is not on the CPU",
+        int(plans[input].argument), executable->inputs()[input].name.c_str());
+    return false;
+  }
+  std::optional<DType> dtype = fromDLPack(tensor.dtype);
+  if (!dtype)
+    return typeError(input, "a tensor of a known dtype", object);
+  value.kind = InputValue::Kind::Tensor;
+  value.tensor = viewOf(tensor, *dtype);
+  return true;
+}
+
+PyObject *Program::call(PyObject *arguments) const {
+  if (!PyList_Check(arguments) && !PyTuple_Check(arguments)) {
+    PyErr_SetString(PyExc_TypeError, "expected one list of arguments");
+    return nullptr;
+  }
+  if (size_t(PySequence_Fast_GET_SIZE(arguments)) != argumentCount)
+    return PyErr_Format(PyExc_TypeError, "expected %zu arguments, got %zd",
+                        argumentCount, PySequence_Fast_GET_SIZE(arguments));
+  PyObject **items = PySequence_Fast_ITEMS(arguments);
+
+  CallScratch scratch;
+  SmallArray<InputValue, usualCount> inputs(plans.size());
+  for (size_t i = 0; i < plans.size(); ++i) {
+    new (&inputs[i]) InputValue();
+    PyObject *item = items[plans[i].argument];
+    if (plans[i].scalar ? !readScalar(item, i, inputs[i])
+                        : !readTensor(item, i, inputs[i], scratch))
+      return nullptr;
+  }
+
+  SmallArray<OutputValue, usualCount> outputs(outputCount);
+  for (size_t i = 0; i < outputCount; ++i)
+    new (&outputs[i]) OutputValue();
+  SmallArray<PyObject *, usualCount> objects(outputCount);
+  ResultAllocator allocator(objects.data());
+  Status status = executable->run(inputs.data(), plans.size(), outputs.data(),
+                                  outputCount, allocator);
+  allocator.takeGilBack();
+  if (!status.ok()) {
+    allocator.drop();
+    setError(status);
+    return nullptr;
+  }
+
+  PyObject *results = PyTuple_New(Py_ssize_t(outputCount));
+  bool failed = !results;
+  for (size_t i = 0; i < outputCount; ++i) {
+    const OutputValue &output = outputs[i];
+    PyObject *alias = output.kind == OutputValue::Kind::Alias
+                          ? items[plans[output.input].argument]
+                          : nullptr;
+    PyObject *object = resultObject(output, objects[i], alias);
+    failed = failed || !object;
+    if (results)
+      PyTuple_SET_ITEM(results, Py_ssize_t(i), object);
+    else
+      Py_XDECREF(object);
+  }
+  if (failed)
+    Py_CLEAR(results);
+  return results;
+}

@@ -1,0 +1,58 @@
+//===- Program.h - an executable that Python calls --------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_BINDINGS_PROGRAM_H
+#define ANABRANCH_BINDINGS_PROGRAM_H
+
+#include "anabranch/Executable.h"
+
+#include <Python.h>
+#include <memory>
+#include <vector>
+
+namespace anabranch::python {
+
+/// How the arguments of a call map to a program's inputs.
+struct Calling {
+  size_t arguments = 0;        ///< length of the list that a call gets
+  std::vector<int32_t> passed; ///< the argument behind each input
+  std::vector<bool> copied;    ///< per input: made contiguous at each call
+};
+
+/// An executable under the boxed calling convention: one list of arguments in,
+/// a tuple of results out. Any number of threads may call one at once.
+class Program {
+public:
+  Program(std::shared_ptr<const Executable> executable, Calling calling);
+
+  /// Needs the GIL and releases it while the program runs. Null with a Python
+  /// error set.
+  PyObject *call(PyObject *arguments) const;
+
+  const Executable &get() const { return *executable; }
+
+private:
+  /// What is known of an input before any call.
+  struct InputPlan {
+    int32_t argument;
+    bool scalar;
+    bool copied;
+  };
+  bool readScalar(PyObject *object, size_t input, InputValue &value) const;
+  bool readTensor(PyObject *object, size_t input, InputValue &value,
+                  struct CallScratch &scratch) const;
+  bool typeError(size_t input, const char *wanted, PyObject *got) const;
+
+  std::shared_ptr<const Executable> executable;
+  size_t argumentCount;
+  size_t outputCount;
+  std::vector<InputPlan> plans;
+};
+
+} // namespace anabranch::python
+
+#endif // ANABRANCH_BINDINGS_PROGRAM_H

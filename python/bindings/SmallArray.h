@@ -1,0 +1,43 @@
+//===- SmallArray.h - scratch for one call, on the stack --------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_BINDINGS_SMALLARRAY_H
+#define ANABRANCH_BINDINGS_SMALLARRAY_H
+
+#include <cstddef>
+#include <memory>
+#include <type_traits>
+
+namespace anabranch::python {
+
+/// `size` elements that start uninitialised: few on the stack, more on the
+/// heap.
+template <typename T, size_t Inline> class SmallArray {
+  static_assert(std::is_trivially_destructible_v<T>);
+
+public:
+  explicit SmallArray(size_t size) {
+    if (size > Inline) {
+      heap.reset(new Slot[size]);
+      first = reinterpret_cast<T *>(heap.get());
+    }
+  }
+  T &operator[](size_t i) { return first[i]; }
+  T *data() { return first; }
+
+private:
+  struct alignas(T) Slot {
+    std::byte bytes[sizeof(T)];
+  };
+  Slot local[Inline];
+  std::unique_ptr<Slot[]> heap;
+  T *first = reinterpret_cast<T *>(local);
+};
+
+} // namespace anabranch::python
+
+#endif // ANABRANCH_BINDINGS_SMALLARRAY_H

@@ -1,0 +1,65 @@
+//===- TorchSchema.h - what an operator takes and gives ---------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_BINDINGS_TORCHSCHEMA_H
+#define ANABRANCH_BINDINGS_TORCHSCHEMA_H
+
+#include <Python.h>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace anabranch::python {
+
+/// A type in a schema: a plain one, or an optional or a list of another.
+struct SchemaType {
+  enum class Kind {
+    Tensor,
+    Int,
+    Float,
+    Bool,
+    String,
+    DType,
+    Layout,
+    Device,
+    MemoryFormat,
+    Generator,
+    Optional,
+    List,
+    Other ///< among them Scalar, which may be an int or a float
+  };
+  Kind kind = Kind::Other;
+  std::unique_ptr<SchemaType> inner; ///< Optional, List
+
+  /// From PyTorch's own spelling: "Optional[List[int]]".
+  static SchemaType parse(std::string_view text);
+};
+
+struct SchemaArgument {
+  std::string name;
+  bool keywordOnly = false;
+  SchemaType type;
+};
+
+/// One overload, looked up once.
+struct TorchOperator {
+  PyObject *callable = nullptr; ///< torch.ops.aten.topk.default; never freed
+  std::string name;             ///< "aten::topk"
+  std::string overload;
+  std::vector<SchemaArgument> arguments;
+  std::vector<SchemaType> returns;
+  bool byShim = false; ///< the C shim can carry every argument and result
+
+  /// Null with a Python error set when there is no such operator.
+  static std::unique_ptr<TorchOperator> find(const std::string &name,
+                                             const std::string &overload);
+};
+
+} // namespace anabranch::python
+
+#endif // ANABRANCH_BINDINGS_TORCHSCHEMA_H
