@@ -216,3 +216,22 @@ function(anabranch_python_module)
   include(AnabranchPython)
   anabranch_add_extension(${sources})
 endfunction()
+
+# What the wheel holds, all in the package's own folder: the extension, both
+# libraries beside it, the public headers and the runner.
+function(anabranch_install_wheel)
+  foreach(target IN ITEMS anabranch_runtime anabranch_compiler_static _C)
+    if(TARGET ${target})
+      set_target_properties(${target} PROPERTIES INSTALL_RPATH "$ORIGIN")
+      install(TARGETS ${target} COMPONENT wheel
+        LIBRARY DESTINATION anabranch EXCLUDE_FROM_ALL)
+    endif()
+  endforeach()
+  if(TARGET anabranch-run)
+    set_target_properties(anabranch-run PROPERTIES INSTALL_RPATH "$ORIGIN/..")
+    install(TARGETS anabranch-run COMPONENT wheel
+      RUNTIME DESTINATION anabranch/bin EXCLUDE_FROM_ALL)
+  endif()
+  install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/anabranch COMPONENT wheel
+    DESTINATION anabranch/include EXCLUDE_FROM_ALL)
+endfunction()

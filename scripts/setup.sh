@@ -43,14 +43,25 @@ install_packages() {
 # torch goes first and alone, so that nothing after it can bring another one.
 make_venv() {
   local stamp
-  stamp=.venv/stamp-$(cat requirements/*.txt <("$python" -VV) | sha256sum |
+  stamp=.venv/stamp-$(cat requirements/*.txt <("$python" -VV; pwd) | sha256sum |
     cut -c1-16)
   [ -e "$stamp" ] && return 0
   say "making .venv with torch and the tools (minutes, once)"
   [ -x .venv/bin/pip ] || "$python" -m venv .venv
   .venv/bin/pip install -q -c requirements/constraints.txt torch
   .venv/bin/pip install -q -c requirements/constraints.txt -r requirements/dev.txt
-  rm -f .venv/stamp-*
+  rm -f .venv/stamp-* .venv/linked-*
+  touch "$stamp"
+}
+
+# The sources are what the venv imports: an edit needs no installation.
+link_sources() {
+  local stamp
+  stamp=.venv/linked-$(cat pyproject.toml scripts/wheel.py | sha256sum |
+    cut -c1-16)
+  [ -e "$stamp" ] && return 0
+  .venv/bin/python scripts/wheel.py --editable
+  rm -f .venv/linked-*
   touch "$stamp"
 }
 
@@ -62,7 +73,7 @@ configure() {
   say "configuring build/"
   cmake -G Ninja -B build -DCMAKE_C_COMPILER=clang-19 \
     -DCMAKE_CXX_COMPILER=clang++-19 \
-    -DPython_EXECUTABLE="$PWD/.venv/bin/python" >build-configure.log 2>&1 || {
+    -DANABRANCH_PYTHON_EXECUTABLE="$PWD/.venv/bin/python" >build-configure.log 2>&1 || {
     cat build-configure.log >&2
     fail "cmake failed"
   }
@@ -74,4 +85,5 @@ configure() {
 python=$(find_python) || fail "CPython 3.11 is needed (set PYTHON to name it)"
 install_packages
 make_venv
+link_sources
 configure

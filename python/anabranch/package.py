@@ -8,7 +8,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-
 from . import _C
 from .config import Config
 from .graph import Description

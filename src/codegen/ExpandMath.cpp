@@ -332,7 +332,9 @@ Value MathExpander::integerPower(Location loc, Value base, Value exponent) {
 
 } // namespace
 
-LogicalResult expandMath(ModuleOp module) { return MathExpander(module).run(); }
+LogicalResult expandMath(ModuleOp module, const TargetInfo &target) {
+  return MathExpander(module, target).run();
+}
 
 } // namespace codegen
 } // namespace anabranch

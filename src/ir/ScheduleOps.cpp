@@ -50,8 +50,8 @@ LogicalResult ProgramOp::verify() {
 }
 
 LogicalResult BufferOp::verify() {
-  static constexpr StringLiteral kinds[] = {"input",      "output",   "arena",
-                                            "persistent", "constant", "external"};
+  static constexpr StringLiteral kinds[] = {
+      "input", "output", "arena", "persistent", "constant", "external"};
   if (!llvm::is_contained(kinds, getKind()))
     return emitOpError("has the unknown kind '") << getKind() << "'";
   if ((getKind() == "input" || getKind() == "output") != !!getIndex())
