@@ -280,7 +280,7 @@ Num s::guardedDivisor(Num divisor) {
 }
 
 /// Truncating integer quotient without the trap of INT_MIN / -1, which wraps.
-static Num quotient(Num a, Num b) {
+Num s::truncatedQuotient(Num a, Num b) {
   if (a.dtype.isUnsigned)
     return a / b;
   Num minusOne = b.constant(-1);
@@ -293,7 +293,7 @@ Num s::truncatedRemainder(Num a, Num b) {
   if (a.dtype.isFloat())
     return with(a, a.body->create<arith::RemFOp>(a.value, b.value));
   b = guardedDivisor(b);
-  return a - quotient(a, b) * b;
+  return a - truncatedQuotient(a, b) * b;
 }
 
 Num s::remainder(Num a, Num b) {
@@ -324,7 +324,7 @@ Num s::floorDivide(Num a, Num b) {
   if (a.dtype.isFloat())
     return floorDivideFloats(a, b);
   b = guardedDivisor(b);
-  Num result = quotient(a, b);
+  Num result = truncatedQuotient(a, b);
   if (a.dtype.isUnsigned)
     return result;
   Num zero = a.constant(0);

@@ -114,6 +114,8 @@ Num guardedDivisor(Num divisor);
 /// Integer division rounding down, remainder with the divisor's sign (floats
 /// too), fmod.
 Num floorDivide(Num a, Num b);
+/// Of a divisor that is not zero; INT_MIN / -1 wraps.
+Num truncatedQuotient(Num a, Num b);
 Num remainder(Num a, Num b);
 Num truncatedRemainder(Num a, Num b);
 

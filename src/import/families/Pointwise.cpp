@@ -1,17 +1,373 @@
-//===- Pointwise.cpp - the pointwise operators
-//------------------------------===//
+//===- Pointwise.cpp - arithmetic and functions of one element ------------===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
 //
 //===----------------------------------------------------------------------===//
 
+#include "import/Formula.h"
 #include "import/OpTable.h"
+
+#include <cmath>
+
+using namespace mlir;
 
 namespace anabranch {
 namespace importer {
 
-void registerPointwise(OpTable &table) { table.family("pointwise"); }
+//===----------------------------------------------------------------------===//
+// Functions of one number
+//===----------------------------------------------------------------------===//
+
+/// A function that floats have; integers are converted to the result's float.
+static LoweringFn function(Num (*apply)(Num)) {
+  return pointwise({"self"}, [=](Elements x) { return apply(x[0]); });
+}
+
+static void registerFunctions(OpTable &table) {
+  struct Row {
+    const char *name;
+    Num (*apply)(Num);
+    const char *samples;
+  };
+  static const Row rows[] = {
+      {"sqrt", s::sqrt, "P(3, 5)"},
+      {"rsqrt", s::rsqrt, "P(3, 5)"},
+      {"exp", s::exp, "T(3, 5)"},
+      {"exp2", s::exp2, "T(3, 5)"},
+      {"expm1", s::expm1, "T(3, 5)"},
+      {"log", s::log, "P(3, 5)"},
+      {"log2", s::log2, "P(3, 5)"},
+      {"log10", s::log10, "P(3, 5)"},
+      {"log1p", s::log1p, "P(3, 5)"},
+      {"sin", s::sin, "T(3, 5)"},
+      {"cos", s::cos, "T(3, 5)"},
+      {"tan", s::tan, "T(3, 5)"},
+      {"asin", s::asin, "T(3, 5)"},
+      {"acos", s::acos, "T(3, 5)"},
+      {"atan", s::atan, "T(3, 5)"},
+      {"sinh", s::sinh, "T(3, 5)"},
+      {"cosh", s::cosh, "T(3, 5)"},
+      {"tanh", s::tanh, "T(3, 5)"},
+      {"asinh", s::asinh, "T(3, 5)"},
+      {"acosh", s::acosh, "P(3, 5)"},
+      {"atanh", s::atanh, "T(3, 5)"},
+      {"erf", s::erf, "T(3, 5)"},
+      {"sigmoid", s::sigmoid, "T(3, 5)"},
+      {"reciprocal", s::reciprocal, "P(3, 5)"},
+  };
+  for (const Row &row : rows)
+    table.add(row.name, function(row.apply), row.samples);
+  table.add(
+      "deg2rad",
+      pointwise({"self"}, [](Elements x) { return x[0] * (M_PI / 180.0); }),
+      "T(3, 5)");
+  table.add(
+      "rad2deg",
+      pointwise({"self"}, [](Elements x) { return x[0] * (180.0 / M_PI); }),
+      "T(3, 5)");
+}
+
+/// 10 to a small power, exactly as the C library gives it.
+static double powerOfTen(int64_t exponent) {
+  return std::pow(10.0, static_cast<double>(exponent));
+}
+
+static Lowered roundDecimals(ir::AtenOp op, LoweringBuilder &b) {
+  int64_t decimals = op.getIntArg("decimals").value_or(0);
+  DType dtype = b.resultDType();
+  return lowered(b.elementwise(b.operand("self"), dtype, dtype, b.resultSizes(),
+                               [&](Body &, Elements x) {
+                                 if (!dtype.isFloat() || decimals == 0)
+                                   return s::roundeven(x[0]);
+                                 double scale = powerOfTen(std::abs(decimals));
+                                 return decimals > 0
+                                            ? s::roundeven(x[0] * scale) / scale
+                                            : s::roundeven(x[0] / scale) *
+                                                  scale;
+                               }));
+}
+
+static void registerShape(OpTable &table) {
+  table.add("neg", pointwise({"self"}, [](Elements x) { return -x[0]; }),
+            "T(3, 5)", kNumbers);
+  table.add("abs", function(s::abs), "T(3, 5)");
+  table.add("sign", function(s::sign), "T(3, 5)");
+  table.add("sgn", function(s::sign), "T(3, 5)");
+  table.add("floor", function(s::floor), "T(3, 5)", kNumbers);
+  table.add("ceil", function(s::ceil), "T(3, 5)", kNumbers);
+  table.add("trunc", function(s::trunc), "T(3, 5)", kNumbers);
+  table.add("fix", function(s::trunc), "T(3, 5)", kNumbers);
+  table.add("round", function(s::roundeven), "T(3, 5)", kNumbers);
+  table.add("round.decimals", roundDecimals, "T(3, 5), decimals=1", kNumbers);
+  table.add(
+      "frac",
+      pointwise({"self"}, [](Elements x) { return x[0] - s::trunc(x[0]); }),
+      "T(3, 5)", kFloats);
+  table.add("square",
+            pointwise({"self"}, [](Elements x) { return x[0] * x[0]; }),
+            "T(3, 5)");
+  table.add("positive", pointwise({"self"}, [](Elements x) { return x[0]; }),
+            "T(3, 5)", kNumbers);
+}
+
+//===----------------------------------------------------------------------===//
+// Arithmetic of two and three numbers
+//===----------------------------------------------------------------------===//
+
+/// One row for each overload of the names "Tensor" and "Scalar".
+static void addBinary(OpTable &table, StringRef name, const LoweringFn &lower,
+                      StringRef tensorSamples, StringRef scalarSamples,
+                      DTypeSet dtypes = kAllDTypes) {
+  table.add((name + ".Tensor").str(), lower, tensorSamples, dtypes);
+  table.add((name + ".Scalar").str(), lower, scalarSamples, dtypes);
+}
+
+static void registerArithmetic(OpTable &table) {
+  addBinary(table, "add",
+            pointwise({"self", "other", "alpha"},
+                      [](Elements x) { return x[0] + x[1] * x[2]; }),
+            "T(3, 5), T(5); T(2, 1), T(1, 3), alpha=2", "T(3, 5), 2");
+  addBinary(table, "sub",
+            pointwise({"self", "other", "alpha"},
+                      [](Elements x) { return x[0] - x[1] * x[2]; }),
+            "T(3, 5), T(5)", "T(3, 5), 2", kNumbers);
+  addBinary(table, "rsub",
+            pointwise({"self", "other", "alpha"},
+                      [](Elements x) { return x[1] - x[0] * x[2]; }),
+            "T(3, 5), T(5)", "T(3, 5), 2", kNumbers);
+  addBinary(
+      table, "mul",
+      pointwise({"self", "other"}, [](Elements x) { return x[0] * x[1]; }),
+      "T(3, 5), T(5)", "T(3, 5), 2");
+  table.add("addcmul",
+            pointwise({"self", "value", "tensor1", "tensor2"},
+                      [](Elements x) { return x[0] + x[1] * x[2] * x[3]; }),
+            "T(3, 5), T(5), T(3, 1), value=2", kNumbers);
+  table.add("addcdiv",
+            pointwise({"self", "value", "tensor1", "tensor2"},
+                      [](Elements x) { return x[0] + x[1] * x[2] / x[3]; }),
+            "T(3, 5), T(5), P(3, 1), value=2", kFloats);
+  LoweringFn lerp = pointwise({"self", "end", "weight"}, [](Elements x) {
+    Num difference = x[1] - x[0];
+    return s::select(s::abs(x[2]) < 0.5, x[0] + x[2] * difference,
+                     x[1] - difference * (1.0 - x[2]));
+  });
+  table.add("lerp.Scalar", lerp, "T(3, 5), T(5), 0.25", kFloats);
+  table.add("lerp.Tensor", lerp, "T(3, 5), T(5), T(3, 1)", kFloats);
+}
+
+/// `x ** n` by squaring, for a constant n.
+static Num integerPower(Num base, int64_t exponent) {
+  Num result = base.constant(1);
+  for (; exponent > 0; exponent /= 2, base = base * base)
+    if (exponent % 2)
+      result = result * base;
+  return result;
+}
+
+/// The exponents that PyTorch treats apart, with the same roundings.
+static Num powerOfConstant(Num x, double exponent) {
+  if (exponent == 0.5)
+    return s::sqrt(x);
+  if (exponent == -0.5)
+    return s::rsqrt(x);
+  if (exponent == 2)
+    return x * x;
+  if (exponent == 3)
+    return x * x * x;
+  if (exponent == -1)
+    return s::reciprocal(x);
+  if (exponent == -2)
+    return s::reciprocal(x * x);
+  if (exponent == 0)
+    return x.constant(1);
+  if (exponent == 1)
+    return x;
+  return s::pow(x, x.constant(exponent));
+}
+
+static Lowered lowerPow(ir::AtenOp op, LoweringBuilder &b) {
+  Operand self = b.operand("self"), exponent = b.operand("exponent");
+  if (!self || !exponent)
+    return b.refuse("operands are no tensors or numbers");
+  DType dtype = b.resultDType();
+  if (dtype.isBool())
+    return b.refuse("power of bool");
+  std::optional<double> constant = op.getFloatArg("exponent");
+  if (!dtype.isFloat() && (!constant || *constant < 0 || *constant > 1024))
+    return b.refuse("integer power with an exponent that is no small constant");
+  auto formula = [&](Body &, Elements x) {
+    if (!dtype.isFloat())
+      return integerPower(x[0], static_cast<int64_t>(*constant));
+    return constant ? powerOfConstant(x[0], *constant) : s::pow(x[0], x[1]);
+  };
+  return lowered(
+      b.elementwise({self, exponent}, dtype, dtype, b.resultSizes(), formula));
+}
+
+/// sqrt(a*a + b*b) in a type where the squares cannot overflow; infinite if one
+/// is, even beside NaN.
+static Num hypotenuse(Elements x) {
+  DType dtype = x[0].dtype;
+  Num infinity = x[0].constant(INFINITY);
+  Num a = s::abs(x[0]), b = s::abs(x[1]);
+  Num isInfinite = (a == infinity) | (b == infinity);
+  Num length = a;
+  if (dtype.width() < 64) {
+    DType wide = DType::f64(dtype.type.getContext());
+    Num wideA = s::cast(a, wide), wideB = s::cast(b, wide);
+    length = s::cast(s::sqrt(wideA * wideA + wideB * wideB), dtype);
+  } else {
+    Num large = s::maximum(a, b), small = s::minimum(a, b);
+    Num ratio = small / s::select(large == 0.0, large.constant(1.0), large);
+    length = large * s::sqrt(1.0 + ratio * ratio);
+  }
+  return s::select(isInfinite, infinity, length);
+}
+
+/// log(exp(a) + exp(b)) without overflow, for a base's log1p and exp.
+static Num logAddExp(Num a, Num b, double perUnit) {
+  Num large = s::maximum(a, b);
+  Num distance = -s::abs(a - b);
+  Num sum = large + s::log1p(s::exp(distance * perUnit)) * (1.0 / perUnit);
+  Num sameInfinity = (a == b) & (s::abs(a) == a.constant(INFINITY));
+  return s::select(sameInfinity, a, sum);
+}
+
+/// x * f(y), zero where x is zero unless y is NaN.
+static LoweringFn timesLog(Num (*log)(Num)) {
+  return pointwise({"self", "other"}, [=](Elements x) {
+    Num product = s::select(x[0] == 0.0, x[0].constant(0), x[0] * log(x[1]));
+    return s::select(s::isNan(x[1]), x[1], product);
+  });
+}
+
+static void registerPowers(OpTable &table) {
+  table.add("pow.Tensor_Tensor", lowerPow, "P(3, 5), T(5)", kFloats);
+  table.add("pow.Tensor_Scalar", lowerPow, "P(3, 5), 3; P(3, 5), 0.5");
+  table.add("pow.Scalar", lowerPow, "1.5, T(3, 5)");
+  table.add("atan2",
+            pointwise({"self", "other"},
+                      [](Elements x) { return s::atan2(x[0], x[1]); }),
+            "T(3, 5), T(5)");
+  addBinary(table, "copysign",
+            pointwise({"self", "other"},
+                      [](Elements x) { return s::copysign(x[0], x[1]); }),
+            "T(3, 5), T(5)", "T(3, 5), -2");
+  table.add("hypot", pointwise({"self", "other"}, hypotenuse), "T(3, 5), T(5)",
+            kFloats);
+  table.add("logaddexp",
+            pointwise({"self", "other"},
+                      [](Elements x) { return logAddExp(x[0], x[1], 1.0); }),
+            "T(3, 5), T(5)", kFloats);
+  table.add("logaddexp2",
+            pointwise({"self", "other"},
+                      [](Elements x) { return logAddExp(x[0], x[1], M_LN2); }),
+            "T(3, 5), T(5)", kFloats);
+  table.add("xlogy.Tensor", timesLog(s::log), "T(3, 5), P(5)");
+  table.add("xlogy.Scalar_Other", timesLog(s::log), "T(3, 5), 2");
+  table.add("xlogy.Scalar_Self", timesLog(s::log), "2, P(3, 5)");
+  table.add("special_xlog1py", timesLog(s::log1p), "T(3, 5), P(5)");
+}
+
+//===----------------------------------------------------------------------===//
+// Division
+//===----------------------------------------------------------------------===//
+
+static Num divideTrunc(Elements x) {
+  if (x[0].dtype.isFloat())
+    return s::trunc(x[0] / x[1]);
+  Num divisor = s::guardedDivisor(x[1]);
+  return s::truncatedQuotient(x[0], divisor);
+}
+
+static Num divideFloor(Elements x) { return s::floorDivide(x[0], x[1]); }
+
+static Lowered divideWithMode(ir::AtenOp op, LoweringBuilder &b) {
+  std::optional<StringRef> mode = op.getStringArg("rounding_mode");
+  if (!mode)
+    return pointwise({"self", "other"},
+                     [](Elements x) { return x[0] / x[1]; })(op, b);
+  if (*mode == "trunc")
+    return pointwise({"self", "other"}, divideTrunc)(op, b);
+  if (*mode == "floor")
+    return pointwise({"self", "other"}, divideFloor)(op, b);
+  return b.refuse("rounding mode '" + *mode + "'");
+}
+
+static void registerDivision(OpTable &table) {
+  addBinary(
+      table, "div",
+      pointwise({"self", "other"}, [](Elements x) { return x[0] / x[1]; }),
+      "T(3, 5), P(5)", "T(3, 5), 2");
+  table.add("div.Tensor_mode", divideWithMode,
+            "T(3, 5), P(5), rounding_mode='floor'; "
+            "T(3, 5), P(5), rounding_mode='trunc'",
+            kNumbers);
+  table.add("div.Scalar_mode", divideWithMode,
+            "T(3, 5), 2, rounding_mode='floor'", kNumbers);
+  table.add("floor_divide", pointwise({"self", "other"}, divideFloor),
+            "T(3, 5), P(5)", kNumbers);
+  table.add("floor_divide.Scalar", pointwise({"self", "other"}, divideFloor),
+            "T(3, 5), 2", kNumbers);
+  LoweringFn remainder = pointwise(
+      {"self", "other"}, [](Elements x) { return s::remainder(x[0], x[1]); });
+  addBinary(table, "remainder", remainder, "T(3, 5), P(5)", "T(3, 5), -2",
+            kNumbers);
+  table.add("remainder.Scalar_Tensor", remainder, "7, P(5)", kNumbers);
+  addBinary(
+      table, "fmod",
+      pointwise({"self", "other"},
+                [](Elements x) { return s::truncatedRemainder(x[0], x[1]); }),
+      "T(3, 5), P(5)", "T(3, 5), -2", kNumbers);
+}
+
+//===----------------------------------------------------------------------===//
+// Limits
+//===----------------------------------------------------------------------===//
+
+static void registerLimits(OpTable &table) {
+  struct Row {
+    const char *name;
+    Num (*apply)(Num, Num);
+  };
+  static const Row rows[] = {{"maximum", s::maximum},
+                             {"minimum", s::minimum},
+                             {"fmax", s::fmax},
+                             {"fmin", s::fmin}};
+  for (const Row &row : rows)
+    table.add(row.name,
+              pointwise({"self", "other"},
+                        [apply = row.apply](Elements x) {
+                          return apply(x[0], x[1]);
+                        }),
+              "T(3, 5), T(5)");
+  LoweringFn clamp = pointwise({"self", "?min", "?max"}, [](Elements x) {
+    Num value = x[1].value ? s::maximum(x[0], x[1]) : x[0];
+    return x[2].value ? s::minimum(value, x[2]) : value;
+  });
+  table.add("clamp", clamp, "T(3, 5), -1, 1; T(3, 5), None, 1", kNumbers);
+  table.add("clamp.Tensor", clamp, "T(3, 5), T(5), T(3, 1)", kNumbers);
+  LoweringFn clampMin = pointwise(
+      {"self", "min"}, [](Elements x) { return s::maximum(x[0], x[1]); });
+  LoweringFn clampMax = pointwise(
+      {"self", "max"}, [](Elements x) { return s::minimum(x[0], x[1]); });
+  table.add("clamp_min", clampMin, "T(3, 5), 0", kNumbers);
+  table.add("clamp_min.Tensor", clampMin, "T(3, 5), T(5)", kNumbers);
+  table.add("clamp_max", clampMax, "T(3, 5), 0", kNumbers);
+  table.add("clamp_max.Tensor", clampMax, "T(3, 5), T(5)", kNumbers);
+}
+
+void registerPointwise(OpTable &table) {
+  table.family("pointwise");
+  registerFunctions(table);
+  registerShape(table);
+  registerArithmetic(table);
+  registerPowers(table);
+  registerDivision(table);
+  registerLimits(table);
+}
 
 } // namespace importer
 } // namespace anabranch
