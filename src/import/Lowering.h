@@ -31,6 +31,10 @@ struct Operand {
   mlir::Value value;
   mlir::Attribute literal;
   DType dtype;
+  /// The dimensions of the iteration space that the tensor's dimensions are
+  /// (a row's mean, read for every element of the row); empty: aligned at the
+  /// last one, as PyTorch broadcasts.
+  llvm::SmallVector<int64_t> positions = {};
 
   explicit operator bool() const { return value || literal; }
   bool isTensor() const;
@@ -83,6 +87,10 @@ public:
   llvm::SmallVector<Operand> operandList(llvm::StringRef name);
   Operand tensor(mlir::Value value, bool isUnsigned = false);
   Operand tensor(mlir::Value value, DType dtype) { return {value, {}, dtype}; }
+  Operand tensor(mlir::Value value, DType dtype,
+                 llvm::ArrayRef<int64_t> positions) {
+    return {value, {}, dtype, llvm::SmallVector<int64_t>(positions)};
+  }
   Operand number(double value);
   Operand number(int64_t value);
   Operand boolean(bool value);
@@ -117,6 +125,8 @@ public:
   /// A tensor of one repeated number.
   mlir::Value fill(llvm::ArrayRef<mlir::OpFoldResult> sizes, DType dtype,
                    double number);
+  mlir::Value fill(llvm::ArrayRef<mlir::OpFoldResult> sizes, DType dtype,
+                   const Operand &scalar);
 
   /// Evaluates `body` at every point of `sizes`. Tensors broadcast as PyTorch's
   /// (aligned at the last dimension, static size 1 repeats); scalars become

@@ -199,10 +199,34 @@ Value LoweringBuilder::empty(ArrayRef<OpFoldResult> sizes, DType dtype) {
   return create<tensor::EmptyOp>(sizes, dtype.type);
 }
 
+/// A scalar operand as an element of this dtype.
+static Num scalarElement(Body &body, const Operand &operand, DType dtype) {
+  if (operand.value)
+    return s::fromIndex(body, operand.value, dtype);
+  if (auto real = dyn_cast<FloatAttr>(operand.literal)) {
+    double number = real.getValueAsDouble();
+    if (dtype.isBool())
+      number = number != 0;
+    return s::constant(body, dtype, number);
+  }
+  auto integer = cast<IntegerAttr>(operand.literal);
+  int64_t number = integer.getType().isInteger(1)
+                       ? int64_t(integer.getValue().getBoolValue())
+                       : integer.getInt();
+  return s::constant(body, dtype, number);
+}
+
 Value LoweringBuilder::fill(ArrayRef<OpFoldResult> sizes, DType dtype,
                             double number) {
   Body body{builder, loc};
   Value value = s::constant(body, dtype, number).value;
+  return create<linalg::FillOp>(value, empty(sizes, dtype)).getResult(0);
+}
+
+Value LoweringBuilder::fill(ArrayRef<OpFoldResult> sizes, DType dtype,
+                            const Operand &scalar) {
+  Body body{builder, loc};
+  Value value = scalarElement(body, scalar, dtype).value;
   return create<linalg::FillOp>(value, empty(sizes, dtype)).getResult(0);
 }
 
@@ -220,23 +244,6 @@ static AffineMap broadcastMap(const Operand &operand,
                             : getAffineDimExpr(offset + dim, context));
   }
   return AffineMap::get(sizes.size(), 0, exprs, context);
-}
-
-/// A scalar operand as an element of this dtype.
-static Num scalarElement(Body &body, const Operand &operand, DType dtype) {
-  if (operand.value)
-    return s::fromIndex(body, operand.value, dtype);
-  if (auto real = dyn_cast<FloatAttr>(operand.literal)) {
-    double number = real.getValueAsDouble();
-    if (dtype.isBool())
-      number = number != 0;
-    return s::constant(body, dtype, number);
-  }
-  auto integer = cast<IntegerAttr>(operand.literal);
-  int64_t number = integer.getType().isInteger(1)
-                       ? int64_t(integer.getValue().getBoolValue())
-                       : integer.getInt();
-  return s::constant(body, dtype, number);
 }
 
 /// The elements that a body gets: block arguments for tensors, constants for
