@@ -7,6 +7,7 @@
 
 #include "package/Files.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <dirent.h>
@@ -77,7 +78,10 @@ Expected<uint64_t> sizeOf(const Descriptor &file) {
 /// Feeds the file to `take(bytes, count)` in pieces.
 template <typename Take>
 static Status readPieces(const Descriptor &file, Take take) {
-  std::string piece(256 * 1024, '\0');
+  Expected<uint64_t> size = sizeOf(file);
+  if (!size)
+    return size.takeStatus();
+  std::string piece(std::min<uint64_t>(*size + 1, 256 * 1024), '\0');
   for (off_t at = 0;;) {
     ssize_t got = ::pread(file.get(), piece.data(), piece.size(), at);
     if (got < 0 && errno == EINTR)

@@ -100,9 +100,6 @@ void Checker::checkType(DType dtype, const std::vector<Size> &shape,
 }
 
 void Checker::checkSlots() {
-  require(p.slots >= 0 && p.slots <= tableLimit, "slots", "is out of range");
-  if (failed())
-    return;
   std::vector<bool> known(static_cast<size_t>(p.slots), false);
   for (const SlotSource &source : p.slot_sources) {
     require(within(source.slot(), known) && within(source.input(), p.inputs),
@@ -415,6 +412,9 @@ Status Checker::run() {
     return Status(StatusCode::Unsupported,
                   "program was made for another kernel ABI");
   require(p.events >= 0 && p.events <= tableLimit, "events", "is out of range");
+  require(p.slots >= 0 && p.slots <= tableLimit, "slots", "is out of range");
+  if (failed())
+    return std::move(failure);
   if (p.arena_bytes)
     checkSize(*p.arena_bytes, "arena_bytes");
   require(!p.persistent_bytes || (isStatic(*p.persistent_bytes) &&
@@ -422,7 +422,8 @@ Status Checker::run() {
           "persistent_bytes", "is not a size");
   for (size_t i = 0; i < p.inputs.size() && !failed(); ++i)
     checkInput(i);
-  checkSlots();
+  if (!failed())
+    checkSlots();
   for (size_t i = 0; i < p.buffers.size() && !failed(); ++i)
     checkBuffer(i);
   for (size_t i = 0; i < p.outputs.size() && !failed(); ++i)

@@ -1,0 +1,67 @@
+//===- SafetensorsTest.cpp - malformed headers are refused ----------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "package/Safetensors.h"
+
+#include <cstring>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace anabranch::package {
+
+static std::string reasonFor(const std::string &header, const std::string &data,
+                             uint64_t statedLength = UINT64_MAX) {
+  uint64_t length = statedLength == UINT64_MAX ? header.size() : statedLength;
+  std::string file(reinterpret_cast<const char *>(&length), 8);
+  file += header + data;
+  int fd = ::memfd_create("test", MFD_CLOEXEC);
+  EXPECT_EQ(::write(fd, file.data(), file.size()),
+            static_cast<ssize_t>(file.size()));
+  auto mapped = Safetensors::map(fd);
+  ::close(fd);
+  return mapped ? "" : mapped.status().message();
+}
+
+TEST(Safetensors, AcceptsThePlainFormat) {
+  EXPECT_EQ(reasonFor(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},)"
+                      R"("__metadata__":{"format":"pt"}})",
+                      "xy"),
+            "");
+  EXPECT_EQ(reasonFor("{}", ""), "");
+}
+
+TEST(Safetensors, RefusesMalformedHeaders) {
+  const char *bad[] = {
+      "",
+      "[]",
+      "{",
+      R"({"a":1})",
+      R"({"a":{"dtype":"U8","shape":[2]}})",
+      R"({"a":{"dtype":"U9","shape":[2],"data_offsets":[0,2]}})",
+      R"({"a":{"dtype":3,"shape":[2],"data_offsets":[0,2]}})",
+      R"({"a":{"dtype":"U8","shape":2,"data_offsets":[0,2]}})",
+      R"({"a":{"dtype":"U8","shape":[-2],"data_offsets":[0,2]}})",
+      R"({"a":{"dtype":"U8","shape":["2"],"data_offsets":[0,2]}})",
+      R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,3]}})",
+      R"({"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]}})",
+      R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[2,0]}})",
+      R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0]}})",
+      R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[-1,1]}})",
+      R"({"a":{"dtype":"I64","shape":[4611686018427387904,4],)"
+      R"("data_offsets":[0,0]}})",
+      R"({"a":{"dtype":"U8","shape":[18446744073709551615],)"
+      R"("data_offsets":[0,2]}})",
+  };
+  for (const char *header : bad)
+    EXPECT_NE(reasonFor(header, "xy"), "") << header;
+  EXPECT_NE(reasonFor("{}", "", 3), "");
+  EXPECT_NE(reasonFor("{}", "", UINT64_MAX - 7), "");
+  EXPECT_NE(reasonFor("{}", "", uint64_t(1) << 63), "");
+}
+
+} // namespace anabranch::package
