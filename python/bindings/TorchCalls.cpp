@@ -8,7 +8,6 @@
 #include "TorchCalls.h"
 #include "Errors.h"
 #include "PythonCall.h"
-#include "ShimCall.h"
 #include "Torch.h"
 
 #include <nanobind/nanobind.h>
@@ -38,7 +37,6 @@ Expected<void *> TorchCalls::prepare(const char *op, const char *overload) {
     if (!made)
       return stashError();
   }
-  made->byShim = shimTakes(*made);
   std::lock_guard<std::mutex> guard(lock);
   auto &kept = operators.emplace(key, std::move(made)).first->second;
   return static_cast<void *>(kept.get());
@@ -47,13 +45,10 @@ Expected<void *> TorchCalls::prepare(const char *op, const char *overload) {
 Status TorchCalls::call(const HostCall &call, HostResult *results) {
   const auto &op = *static_cast<const TorchOperator *>(call.prepared);
   std::vector<dlpack::ManagedTensor *> tensors(call.resultCount);
-  Status status;
-  if (!op.byShim || !callByShim(op, call, tensors)) {
-    releaseAll(tensors);
-    status = callByPython(op, call, tensors);
-  }
+  Status status = callByPython(op, call, tensors);
   if (!status.ok()) {
-    releaseAll(tensors);
+    for (dlpack::ManagedTensor *tensor : tensors)
+      release(tensor);
     return status;
   }
   for (size_t i = 0; i < call.resultCount; ++i) {
@@ -64,13 +59,6 @@ Status TorchCalls::call(const HostCall &call, HostResult *results) {
     results[i] = {tensors[i], viewOf(tensors[i]->tensor, dtype)};
   }
   return status;
-}
-
-void TorchCalls::releaseAll(std::vector<dlpack::ManagedTensor *> &tensors) {
-  for (dlpack::ManagedTensor *&tensor : tensors) {
-    release(tensor);
-    tensor = nullptr;
-  }
 }
 
 void TorchCalls::release(void *handle) {

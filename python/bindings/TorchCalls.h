@@ -8,7 +8,6 @@
 #ifndef ANABRANCH_BINDINGS_TORCHCALLS_H
 #define ANABRANCH_BINDINGS_TORCHCALLS_H
 
-#include "DLPack.h"
 #include "TorchSchema.h"
 #include "anabranch/HostCalls.h"
 
@@ -16,7 +15,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <vector>
 
 namespace anabranch::python {
 
@@ -33,8 +31,6 @@ public:
   void release(void *handle) override;
 
 private:
-  void releaseAll(std::vector<dlpack::ManagedTensor *> &tensors);
-
   std::mutex lock;
   std::map<std::string, std::unique_ptr<TorchOperator>> operators;
 };

@@ -66,6 +66,10 @@ public:
 
   LoweringBuilder(mlir::OpBuilder &builder, ir::AtenOp op)
       : builder(builder), loc(op.getLoc()), op(op) {}
+  /// For tensors alone: there is no call whose arguments and results could be
+  /// asked for.
+  LoweringBuilder(mlir::OpBuilder &builder, mlir::Location loc)
+      : builder(builder), loc(loc) {}
 
   mlir::OpBuilder &builder;
   mlir::Location loc;

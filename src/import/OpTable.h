@@ -57,10 +57,6 @@ private:
   llvm::StringRef current;
 };
 
-/// The table as a JSON list of objects with `op`, `family`, `dtypes` and
-/// `samples`.
-std::string describeOpTable();
-
 /// The families, each in its own file under families/.
 void registerPointwise(OpTable &table);
 void registerActivation(OpTable &table);
@@ -71,6 +67,10 @@ void registerViews(OpTable &table);
 void registerSlices(OpTable &table);
 void registerJoins(OpTable &table);
 void registerGather(OpTable &table);
+void registerMatmul(OpTable &table);
+void registerSoftmax(OpTable &table);
+void registerNormalization(OpTable &table);
+void registerAttention(OpTable &table);
 
 } // namespace importer
 } // namespace anabranch

@@ -12,5 +12,6 @@
 void anabranch::registerImportPasses() {
   mlir::registerPass(createNormalizeAtenPass);
   mlir::registerPass(createLowerAtenPass);
+  mlir::registerPass(createDecomposeAttentionPass);
   mlir::registerPass(createVerifyLinalgPass);
 }

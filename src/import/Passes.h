@@ -23,6 +23,9 @@ std::unique_ptr<mlir::Pass> createNormalizeAtenPass();
 /// for stays a fallback call with the attribute `anabranch.refusal`.
 std::unique_ptr<mlir::Pass> createLowerAtenPass();
 
+/// `anabranch-decompose-attention`: attention as contractions and a softmax.
+std::unique_ptr<mlir::Pass> createDecomposeAttentionPass();
+
 /// `anabranch-verify-linalg`: fails unless only operations of level "linalg"
 /// remain.
 std::unique_ptr<mlir::Pass> createVerifyLinalgPass();

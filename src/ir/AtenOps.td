@@ -132,8 +132,8 @@ def Anabranch_AttentionOp : Anabranch_Op<"attention", [Pure, AttrSizedOperandSeg
     query [B..., L, E], key [B..., S, E], value [B..., S, Ev], and an optional
     additive or boolean `mask` that broadcasts to [B..., L, S]. `causal` lets row
     i see columns 0..i. Key and value may have fewer heads (dimension -3) than
-    the query when `grouped` is set. A row with nothing to see gives NaN if the
-    mask is additive and zero if it is boolean, as PyTorch's math kernel does.
+    the query when `grouped` is set. A row with nothing to see gives zero,
+    whether the mask is boolean or additive, as PyTorch's kernels do.
     Scores and sums are f32 (f64 for f64).
   }];
   let arguments = (ins AnyRankedTensor:$query, AnyRankedTensor:$key,

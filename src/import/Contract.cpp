@@ -1,0 +1,76 @@
+//===- Contract.cpp - sums of products ------------------------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "import/Contract.h"
+
+#include "import/Shapes.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace importer {
+
+/// Reads the operand of a transpose instead of its result.
+static Read withoutTranspose(Read read) {
+  while (auto generic = read.tensor.getDefiningOp<linalg::GenericOp>()) {
+    if (generic.getNumDpsInputs() != 1 || generic.getNumResults() != 1)
+      break;
+    SmallVector<AffineMap> maps = generic.getIndexingMapsArray();
+    Block *body = generic.getBody();
+    if (!maps[0].isPermutation() || !maps[1].isIdentity() ||
+        body->getTerminator()->getOperand(0) != body->getArgument(0))
+      break;
+    read = {generic.getDpsInputOperand(0)->get(), maps[0].compose(read.map)};
+  }
+  return read;
+}
+
+/// Loops that the result has are parallel, the others sum.
+static SmallVector<utils::IteratorType> iteratorsOf(AffineMap result) {
+  SmallVector<utils::IteratorType> iterators(result.getNumDims(),
+                                             utils::IteratorType::reduction);
+  for (AffineExpr expr : result.getResults())
+    iterators[cast<AffineDimExpr>(expr).getPosition()] =
+        utils::IteratorType::parallel;
+  return iterators;
+}
+
+static bool hasNoElement(Value tensor) {
+  return llvm::is_contained(cast<RankedTensorType>(tensor.getType()).getShape(),
+                            0);
+}
+
+Value contract(OpBuilder &builder, Location loc, Read left, Read right,
+               AffineMap result, ArrayRef<OpFoldResult> sizes, DType dtype) {
+  DType sum = accumulatorOf(dtype);
+  Body outer{builder, loc};
+  Value zero = s::constant(outer, sum, int64_t(0)).value;
+  Value empty = builder.create<tensor::EmptyOp>(loc, sizes, sum.type);
+  Value init = builder.create<linalg::FillOp>(loc, zero, empty).getResult(0);
+  // An empty sum is zero.
+  if (hasNoElement(left.tensor) || hasNoElement(right.tensor))
+    return init;
+  left = withoutTranspose(left);
+  right = withoutTranspose(right);
+  auto generic = builder.create<linalg::GenericOp>(
+      loc, TypeRange{init.getType()}, ValueRange{left.tensor, right.tensor},
+      ValueRange{init}, ArrayRef<AffineMap>{left.map, right.map, result},
+      iteratorsOf(result),
+      [&](OpBuilder &nested, Location at, ValueRange arguments) {
+        Body body{nested, at};
+        Num x = s::cast({&body, arguments[0], dtype}, sum);
+        Num y = s::cast({&body, arguments[1], dtype}, sum);
+        Num carried{&body, arguments[2], sum};
+        nested.create<linalg::YieldOp>(at, (carried + x * y).value);
+      });
+  return generic.getResult(0);
+}
+
+} // namespace importer
+} // namespace anabranch

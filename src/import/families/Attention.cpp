@@ -1,0 +1,86 @@
+//===- Attention.cpp - scaled dot product attention -----------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "import/Moves.h"
+#include "import/OpTable.h"
+#include "import/Shapes.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace anabranch;
+using namespace anabranch::importer;
+
+/// Why these operands are not for anabranch.attention; empty if they are.
+static StringRef refusalOf(LoweringBuilder &b, Operand query, Operand key,
+                           Operand value, Operand mask, bool grouped) {
+  if (query.dtype != key.dtype || query.dtype != value.dtype)
+    return "operands of several dtypes";
+  if (mask && !mask.dtype.isBool() && !mask.dtype.isFloat())
+    return "the mask is neither bool nor float";
+  int64_t rank = query.rank();
+  if (rank < 2 || key.rank() != rank || value.rank() != rank ||
+      (mask && mask.rank() > rank))
+    return "operands of several ranks";
+  if (query.size(rank - 1) <= 0)
+    return "the head size is symbolic or zero";
+  for (int64_t dim = 0; dim < rank - 2; ++dim) {
+    OpFoldResult size = b.sizeOf(key.value, dim);
+    if (!sameSize(size, b.sizeOf(value.value, dim)))
+      return "key and value have other batches";
+    bool isHead = grouped && dim == rank - 3;
+    if (isHead ? key.size(dim) <= 0 || query.size(dim) <= 0 ||
+                     query.size(dim) % key.size(dim) != 0
+               : !sameSize(size, b.sizeOf(query.value, dim)))
+      return "the batches differ";
+  }
+  return "";
+}
+
+static Lowered lowerAttention(ir::AtenOp op, LoweringBuilder &b) {
+  Operand query = b.operand("query"), key = b.operand("key");
+  Operand value = b.operand("value"), mask = b.operand("attn_mask");
+  auto dropout = op.getFloatArg("dropout_p");
+  if (!dropout || *dropout != 0)
+    return b.refuse("dropout");
+  for (unsigned i = 1; i < op.getNumResults(); ++i)
+    if (!op.getResult(i).use_empty())
+      return b.refuse("the backward pass reads the logarithms of the sums");
+  bool grouped = op.getBoolArg("enable_gqa").value_or(false);
+  if (StringRef why = refusalOf(b, query, key, value, mask, grouped);
+      !why.empty())
+    return b.refuse(why);
+  double scale = 1 / std::sqrt(double(query.size(query.rank() - 1)));
+  if (auto given = op.getFloatArg("scale"))
+    scale = *given;
+  else if (op.getOperandArg("scale"))
+    return b.refuse("the scale is symbolic");
+  SmallVector<Value> dims;
+  for (OpFoldResult size : op.getResultSizes())
+    if (auto dim = dyn_cast<Value>(size))
+      dims.push_back(dim);
+  auto flag = [&](bool isSet) {
+    return isSet ? b.builder.getUnitAttr() : UnitAttr();
+  };
+  auto attention = b.create<ir::AttentionOp>(
+      b.resultType(), query.value, key.value, value.value, mask.value, dims,
+      b.builder.getF64FloatAttr(scale),
+      flag(op.getBoolArg("is_causal").value_or(false)), flag(grouped));
+  SmallVector<Value> results(op.getNumResults());
+  results[0] = attention.getResult();
+  return results;
+}
+
+void anabranch::importer::registerAttention(OpTable &table) {
+  table.family("attention");
+  table.add("scaled_dot_product_attention", lowerAttention,
+            "T(2, 3, 5, 8), T(2, 3, 7, 8), T(2, 3, 7, 4);"
+            "T(2, 3, 5, 8), T(2, 3, 5, 8), T(2, 3, 5, 8), None, 0.0, True;"
+            "T(2, 3, 5, 8), T(2, 3, 7, 8), T(2, 3, 7, 8), B(5, 7)",
+            kFloats | kBool);
+  table.add("_scaled_dot_product_flash_attention_for_cpu", lowerAttention, "",
+            kFloats | kBool);
+}
