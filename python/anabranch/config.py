@@ -88,9 +88,11 @@ def known_options() -> list[str]:
 
 
 def environment() -> dict[str, Any]:
-    """The switches that come from the environment: the only place it is read."""
+    """The switches that come from the environment: the only place where Python
+    reads it. The runtime itself reads ANABRANCH_TRACE and ANABRANCH_NUM_THREADS,
+    for programs without Python too."""
     found: dict[str, Any] = {}
-    for option in ("dump", "stop", "trace"):
+    for option in ("dump", "stop"):
         if value := os.environ.get(f"ANABRANCH_{option.upper()}"):
             found[option] = value
     if (explain := os.environ.get("ANABRANCH_EXPLAIN")) is not None:

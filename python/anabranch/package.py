@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import tempfile
@@ -59,6 +60,8 @@ def write(described: Description, config: Config, path: str) -> dict[str, Any]:
 def load(
     path: str, described: Description, config: Config, check_hashes: bool = True
 ) -> _C.Executable:
+    if config.trace is not None:
+        _trace_into(config.trace)
     return _C.Executable(
         path,
         threads=config.threads,
@@ -67,6 +70,11 @@ def load(
         copied=described.copied,
         arguments=described.arguments,
     )
+
+
+@functools.cache
+def _trace_into(path: str) -> None:
+    _C.start_trace(path)
 
 
 def _compiler_options(config: Config) -> str:

@@ -9,6 +9,8 @@
 #include "Errors.h"
 #include "Program.h"
 #include "TorchCalls.h"
+#include "anabranch/Inspect.h"
+#include "anabranch/Trace.h"
 
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -19,6 +21,19 @@ using namespace anabranch;
 using namespace anabranch::python;
 
 namespace {
+
+void check(const Status &status) {
+  if (status.ok())
+    return;
+  setError(status);
+  throw nb::python_error();
+}
+
+std::string inspect(const std::string &path) {
+  Expected<std::string> text = inspectPackage(path);
+  check(text.status());
+  return *text;
+}
 
 /// Arguments that are missing map inputs to arguments one to one.
 Calling checkedCalling(const Executable &executable, nb::object passed,
@@ -56,10 +71,7 @@ void open(Program *self, const std::string &path, const std::string &device,
     nb::gil_scoped_release release;
     return Executable::open(path, options);
   }();
-  if (!opened) {
-    setError(opened.status());
-    throw nb::python_error();
-  }
+  check(opened.status());
   new (self)
       Program(*opened, checkedCalling(**opened, passed, copied, arguments));
 }
@@ -132,6 +144,11 @@ void python::bindExecutable(nb::module_ &module) {
       .def("trim", [](const Program &self) { self.get().trim(); });
   // AOTAutograd asks for this before it hands over a list.
   type.attr("_boxed_call") = true;
+  module.def("inspect", &inspect, nb::arg("package"),
+             "The manifest and the program of a package as text.");
+  module.def("start_trace",
+             [](const std::string &path) { check(startTrace(path)); });
+  module.def("stop_trace", [] { check(stopTrace()); });
   module.def("default_threads", &defaultThreads);
   module.def("set_default_threads", &setDefaultThreads, nb::arg("threads"));
   module.def("runtime_version", &version);

@@ -1,0 +1,55 @@
+"""The `anabranch` command."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+
+from . import _C, __version__
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="anabranch", description="A graph compiler and runtime for PyTorch."
+    )
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    ops = commands.add_parser("ops", help="the operators with kernels of ours")
+    ops.add_argument("--json", action="store_true", help="the table as JSON")
+    inspect = commands.add_parser("inspect", help="what a package holds")
+    inspect.add_argument("package", help="the package's folder")
+    given = parser.parse_args(arguments)
+    try:
+        if given.command == "ops":
+            _print_operators(given.json)
+        else:
+            print(_C.inspect(given.package))
+    except BrokenPipeError:
+        return 0
+    except (OSError, RuntimeError) as error:
+        print(f"anabranch: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _print_operators(as_json: bool) -> None:
+    text = _C.operator_table()
+    if as_json:
+        print(text)
+        return
+    rows = json.loads(text)
+    width = max((len(row["op"]) for row in rows), default=0)
+    families: dict[str, list[dict]] = {}
+    for row in rows:
+        families.setdefault(row["family"], []).append(row)
+    for family, members in families.items():
+        print(f"{family} ({len(members)})")
+        for row in members:
+            print(f"  {row['op']:<{width}}  {' '.join(row['dtypes'])}")
+    print(f"{len(rows)} operators; all others run through PyTorch's dispatcher")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
