@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "import/GraphReader.h"
+#include "import/OpTable.h"
 #include "import/Passes.h"
 #include "ir/Anabranch.h"
 
@@ -21,6 +22,10 @@ using namespace mlir;
 static llvm::cl::opt<bool>
     isGraph("graph",
             llvm::cl::desc("the input is a graph description in JSON"));
+
+static llvm::cl::opt<bool>
+    listOperators("operators",
+                  llvm::cl::desc("print the operator table as JSON and stop"));
 
 /// The input of the passes: the file, or the module made of it as text.
 static std::unique_ptr<llvm::MemoryBuffer>
@@ -52,6 +57,10 @@ int main(int argc, char **argv) {
   anabranch::registerImportPasses();
   auto [inputName, outputName] = registerAndParseCLIOptions(
       argc, argv, "Anabranch compiler driver\n", registry);
+  if (listOperators) {
+    llvm::outs() << anabranch::importer::describeOpTable() << "\n";
+    return 0;
+  }
   std::unique_ptr<llvm::MemoryBuffer> input = openInput(inputName, registry);
   std::string error;
   std::unique_ptr<llvm::ToolOutputFile> output =

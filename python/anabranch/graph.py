@@ -279,7 +279,7 @@ class GraphReader:
             if name == "Layout":
                 return {"layout": value}
             if name == "float":
-                return float(value)
+                value = float(value)
         return self._literal(value)
 
     def _literal(self, value: Any) -> Any:
@@ -290,7 +290,8 @@ class GraphReader:
         if value is None or isinstance(value, bool | int):
             return value
         if isinstance(value, float):
-            return value if math.isfinite(value) else {"float": _spell(value)}
+            # JSON has one kind of number; only so 2.0 stays apart from 2.
+            return {"float": value if math.isfinite(value) else _spell(value)}
         if isinstance(value, torch.SymInt):
             return {"expr": integer(value)}
         if isinstance(value, str):

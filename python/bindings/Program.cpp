@@ -118,6 +118,21 @@ bool Program::typeError(size_t input, const char *wanted, PyObject *got) const {
   return false;
 }
 
+bool Program::viewError(size_t input, PyObject *tensor) const {
+  PyErr_Clear();
+  PyObject *device = PyObject_GetAttrString(tensor, "device");
+  PyObject *layout = PyObject_GetAttrString(tensor, "layout");
+  if (device && layout)
+    PyErr_Format(PyExc_ValueError,
+                 "argument %d (%s): expected a strided tensor on the CPU, got "
+                 "one of layout %S on device %S",
+                 int(plans[input].argument),
+                 executable->inputs()[input].name.c_str(), layout, device);
+  Py_XDECREF(device);
+  Py_XDECREF(layout);
+  return false;
+}
+
 bool Program::readScalar(PyObject *object, size_t input,
                          InputValue &value) const {
   if (!PyLong_Check(object))
@@ -134,7 +149,7 @@ bool Program::readTensor(PyObject *object, size_t input, InputValue &value,
     return typeError(input, "a tensor", object);
   dlpack::Tensor tensor;
   if (!torch.view(object, tensor))
-    return false;
+    return viewError(input, object);
   if (plans[input].copied && !isContiguous(tensor)) {
     PyObject *copy = PyObject_CallMethod(object, "contiguous", nullptr);
     if (!copy)
@@ -143,12 +158,8 @@ bool Program::readTensor(PyObject *object, size_t input, InputValue &value,
     if (!torch.view(copy, tensor))
       return false;
   }
-  if (tensor.device.type != dlpack::cpuDevice) {
-    PyErr_Format(
-        PyExc_ValueError, "argument %d (%s): the tensor is not on the CPU",
-        int(plans[input].argument), executable->inputs()[input].name.c_str());
-    return false;
-  }
+  if (tensor.device.type != dlpack::cpuDevice)
+    return viewError(input, object);
   std::optional<DType> dtype = fromDLPack(tensor.dtype);
   if (!dtype)
     return typeError(input, "a tensor of a known dtype", object);

@@ -45,6 +45,8 @@ private:
   bool readScalar(PyObject *object, size_t input, InputValue &value) const;
   bool readTensor(PyObject *object, size_t input, InputValue &value,
                   struct CallScratch &scratch) const;
+  /// The tensor has no plain memory on the CPU.
+  bool viewError(size_t input, PyObject *tensor) const;
   bool typeError(size_t input, const char *wanted, PyObject *got) const;
 
   std::shared_ptr<const Executable> executable;

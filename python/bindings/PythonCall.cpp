@@ -7,6 +7,7 @@
 
 #include "PythonCall.h"
 #include "Errors.h"
+#include "Overlap.h"
 #include "Torch.h"
 
 #include <cstring>
@@ -101,40 +102,6 @@ nb::object invoke(const TorchOperator &op, const HostCall &call) {
   }
   return stolen(
       PyObject_Call(op.callable, nb::tuple(positional).ptr(), keywords.ptr()));
-}
-
-struct Bytes {
-  const char *first, *last;
-};
-
-Bytes bytesOf(const TensorView &tensor) {
-  int64_t low = 0, high = 1, step = 1;
-  for (int32_t d = tensor.rank; d-- > 0;) {
-    int64_t stride = tensor.strides ? tensor.strides[d] : step;
-    if (tensor.shape[d] == 0)
-      return {nullptr, nullptr};
-    (stride < 0 ? low : high) += (tensor.shape[d] - 1) * stride;
-    step *= tensor.shape[d];
-  }
-  const char *data = static_cast<const char *>(tensor.data);
-  int64_t item = int64_t(itemSize(tensor.dtype));
-  return {data + low * item, data + high * item};
-}
-
-bool overlaps(const TensorView &result, const HostArgument *arguments,
-              size_t count) {
-  Bytes own = bytesOf(result);
-  for (size_t i = 0; i < count; ++i) {
-    if (arguments[i].kind == HostArgument::Kind::List &&
-        overlaps(result, arguments[i].items, arguments[i].itemCount))
-      return true;
-    if (arguments[i].kind != HostArgument::Kind::Tensor)
-      continue;
-    Bytes other = bytesOf(arguments[i].tensor);
-    if (own.first < other.last && other.first < own.last)
-      return true;
-  }
-  return false;
 }
 
 /// The tensor's memory; a copy where it is a view of an argument or where

@@ -8,6 +8,7 @@
 #include "TorchCalls.h"
 #include "Errors.h"
 #include "PythonCall.h"
+#include "ShimCall.h"
 #include "Torch.h"
 
 #include <nanobind/nanobind.h>
@@ -37,6 +38,7 @@ Expected<void *> TorchCalls::prepare(const char *op, const char *overload) {
     if (!made)
       return stashError();
   }
+  made->byShim = shimTakes(*made);
   std::lock_guard<std::mutex> guard(lock);
   auto &kept = operators.emplace(key, std::move(made)).first->second;
   return static_cast<void *>(kept.get());
@@ -45,10 +47,13 @@ Expected<void *> TorchCalls::prepare(const char *op, const char *overload) {
 Status TorchCalls::call(const HostCall &call, HostResult *results) {
   const auto &op = *static_cast<const TorchOperator *>(call.prepared);
   std::vector<dlpack::ManagedTensor *> tensors(call.resultCount);
-  Status status = callByPython(op, call, tensors);
+  Status status;
+  if (!op.byShim || !callByShim(op, call, tensors)) {
+    releaseAll(tensors);
+    status = callByPython(op, call, tensors);
+  }
   if (!status.ok()) {
-    for (dlpack::ManagedTensor *tensor : tensors)
-      release(tensor);
+    releaseAll(tensors);
     return status;
   }
   for (size_t i = 0; i < call.resultCount; ++i) {
@@ -59,6 +64,13 @@ Status TorchCalls::call(const HostCall &call, HostResult *results) {
     results[i] = {tensors[i], viewOf(tensors[i]->tensor, dtype)};
   }
   return status;
+}
+
+void TorchCalls::releaseAll(std::vector<dlpack::ManagedTensor *> &tensors) {
+  for (dlpack::ManagedTensor *&tensor : tensors) {
+    release(tensor);
+    tensor = nullptr;
+  }
 }
 
 void TorchCalls::release(void *handle) {

@@ -8,6 +8,7 @@
 #ifndef ANABRANCH_BINDINGS_TORCHCALLS_H
 #define ANABRANCH_BINDINGS_TORCHCALLS_H
 
+#include "DLPack.h"
 #include "TorchSchema.h"
 #include "anabranch/HostCalls.h"
 
@@ -15,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 namespace anabranch::python {
 
@@ -31,6 +33,8 @@ public:
   void release(void *handle) override;
 
 private:
+  void releaseAll(std::vector<dlpack::ManagedTensor *> &tensors);
+
   std::mutex lock;
   std::map<std::string, std::unique_ptr<TorchOperator>> operators;
 };

@@ -7,6 +7,9 @@
 
 #include "import/OpTable.h"
 
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
+
 namespace anabranch {
 namespace importer {
 
@@ -43,6 +46,29 @@ void OpTable::add(llvm::StringRef name, LoweringFn lower,
   (void)isNew;
   table.push_back(
       {name.str(), current, std::move(lower), dtypes, samples.str()});
+}
+
+static llvm::json::Array namesOf(DTypeSet dtypes) {
+  static constexpr std::pair<DTypeSet, const char *> all[] = {
+      {kBool, "bool"}, {kU8, "u8"},   {kI8, "i8"},   {kI16, "i16"},
+      {kI32, "i32"},   {kI64, "i64"}, {kF16, "f16"}, {kBF16, "bf16"},
+      {kF32, "f32"},   {kF64, "f64"},
+  };
+  llvm::json::Array names;
+  for (auto [dtype, name] : all)
+    if (dtypes & dtype)
+      names.push_back(name);
+  return names;
+}
+
+std::string describeOpTable() {
+  llvm::json::Array rows;
+  for (const OpRow &row : OpTable::get().rows())
+    rows.push_back(llvm::json::Object{{"op", row.name},
+                                      {"family", row.family},
+                                      {"dtypes", namesOf(row.dtypes)},
+                                      {"samples", row.samples}});
+  return llvm::formatv("{0}", llvm::json::Value(std::move(rows)));
 }
 
 } // namespace importer

@@ -57,6 +57,10 @@ private:
   llvm::StringRef current;
 };
 
+/// The table as a JSON list of objects with `op`, `family`, `dtypes` and
+/// `samples`.
+std::string describeOpTable();
+
 /// The families, each in its own file under families/.
 void registerPointwise(OpTable &table);
 void registerActivation(OpTable &table);

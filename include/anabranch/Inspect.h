@@ -1,0 +1,24 @@
+//===- Inspect.h - a package in words ---------------------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_INSPECT_H
+#define ANABRANCH_INSPECT_H
+
+#include "anabranch/Status.h"
+
+#include <string>
+
+namespace anabranch {
+
+/// The manifest and the program of the package `path` as readable text. The
+/// package is checked as `Executable::open` does, but for what this CPU can do,
+/// and nothing of it is run. Any thread.
+ANABRANCH_API Expected<std::string> inspectPackage(const std::string &path);
+
+} // namespace anabranch
+
+#endif // ANABRANCH_INSPECT_H
