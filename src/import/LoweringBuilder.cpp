@@ -238,10 +238,12 @@ static AffineMap broadcastMap(const Operand &operand,
   int64_t offset = static_cast<int64_t>(sizes.size()) - operand.rank();
   SmallVector<AffineExpr> exprs;
   for (int64_t dim = 0; dim < operand.rank(); ++dim) {
+    int64_t position =
+        operand.positions.empty() ? offset + dim : operand.positions[dim];
     bool repeats =
-        operand.size(dim) == 1 && getConstantIntValue(sizes[offset + dim]) != 1;
+        operand.size(dim) == 1 && getConstantIntValue(sizes[position]) != 1;
     exprs.push_back(repeats ? getAffineConstantExpr(0, context)
-                            : getAffineDimExpr(offset + dim, context));
+                            : getAffineDimExpr(position, context));
   }
   return AffineMap::get(sizes.size(), 0, exprs, context);
 }

@@ -91,7 +91,7 @@ static Lowered roundDecimals(ir::AtenOp op, LoweringBuilder &b) {
 static void registerShape(OpTable &table) {
   table.add("neg", pointwise({"self"}, [](Elements x) { return -x[0]; }),
             "T(3, 5)", kNumbers);
-  table.add("abs", function(s::abs), "T(3, 5)");
+  table.add("abs", function(s::abs), "T(3, 5)", kNumbers);
   table.add("sign", function(s::sign), "T(3, 5)");
   table.add("sgn", function(s::sign), "T(3, 5)");
   table.add("floor", function(s::floor), "T(3, 5)", kNumbers);
@@ -99,7 +99,7 @@ static void registerShape(OpTable &table) {
   table.add("trunc", function(s::trunc), "T(3, 5)", kNumbers);
   table.add("fix", function(s::trunc), "T(3, 5)", kNumbers);
   table.add("round", function(s::roundeven), "T(3, 5)", kNumbers);
-  table.add("round.decimals", roundDecimals, "T(3, 5), decimals=1", kNumbers);
+  table.add("round.decimals", roundDecimals, "T(3, 5), decimals=1", kFloats);
   table.add(
       "frac",
       pointwise({"self"}, [](Elements x) { return x[0] - s::trunc(x[0]); }),
