@@ -143,7 +143,8 @@ def _label(source: Any) -> str:
         r"\b_(modules|parameters|buffers)\[['\"]([^'\"]+)['\"]\]", r"\2", name
     )
     name = re.sub(r"^L\[['\"]([^'\"]+)['\"]\]", r"\1", name)
-    return name.removeprefix("self.") or name
+    # Dynamo calls a module that is compiled by itself "fn".
+    return name.removeprefix("self.").removeprefix("fn.")
 
 
 def graph_sources(

@@ -1,0 +1,42 @@
+"""Fixtures: a fresh Dynamo for each test, and graphs as they are described."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import anabranch
+from anabranch import backend, graph
+from anabranch.symbols import Unsupported
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch._dynamo.reset()
+    anabranch.counters.reset()
+    torch.manual_seed(0)
+    yield
+    torch._dynamo.reset()
+
+
+@pytest.fixture
+def describe(monkeypatch):
+    """describe(function, *arguments, dynamic=..., options=...) -> the graph
+    descriptions of the function; a string says why a graph has none."""
+    found: list[graph.Description | str] = []
+
+    def keep(module, inputs, sources, *, config):
+        try:
+            found.append(graph.GraphReader(module, "test", sources).read())
+        except Unsupported as reason:
+            found.append(str(reason))
+        return backend.run_eagerly(module)
+
+    def run(function, *arguments, grad=False, **settings):
+        monkeypatch.setattr(backend, "compile_graph", keep)
+        found.clear()
+        with torch.set_grad_enabled(grad):
+            torch.compile(function, backend=backend.anabranch, **settings)(*arguments)
+        return list(found)
+
+    return run

@@ -1,0 +1,62 @@
+"""Options, modes and the environment."""
+
+import pytest
+import torch
+
+import anabranch
+from anabranch.config import Config, resolve
+
+
+def test_an_unknown_option_lists_the_known_ones():
+    with pytest.raises(ValueError, match="did you mean 'freeze'.*threads"):
+        resolve({"freze": True})
+
+
+def test_torch_compile_raises_a_value_error():
+    compiled = torch.compile(
+        lambda x: x + 1, backend=anabranch.anabranch, options={"nonsense": 1}
+    )
+    with pytest.raises(ValueError, match="unknown option 'nonsense'"):
+        compiled(torch.ones(3))
+
+
+@pytest.mark.parametrize(
+    "values, error",
+    [
+        ({"threads": -1}, ValueError),
+        ({"threads": True}, TypeError),
+        ({"freeze": 1}, TypeError),
+        ({"streams": "many"}, ValueError),
+        ({"shapes": "round"}, ValueError),
+        ({"stop": "lunch"}, ValueError),
+    ],
+)
+def test_values_are_checked(values, error):
+    with pytest.raises(error):
+        Config(**values)
+
+
+def test_config_is_frozen():
+    with pytest.raises(AttributeError):
+        Config().freeze = True  # type: ignore[misc]
+
+
+def test_modes():
+    assert resolve(mode="max-autotune").freeze
+    assert not resolve(mode="default").freeze
+    assert not resolve({"freeze": False}, mode="max-autotune").freeze
+    with pytest.raises(ValueError, match="unknown mode"):
+        resolve(mode="fast")
+
+
+def test_environment(monkeypatch):
+    monkeypatch.setenv("ANABRANCH_EXPLAIN", "1")
+    monkeypatch.setenv("ANABRANCH_STOP", "fuse")
+    monkeypatch.setenv("ANABRANCH_NUM_THREADS", "3")
+    found = resolve()
+    assert found.explain and found.stop == "fuse" and found.threads == 3
+    assert resolve({"threads": 1}).threads == 1
+    assert resolve(config=Config(threads=2)).threads == 2
+    monkeypatch.setenv("ANABRANCH_NUM_THREADS", "all")
+    with pytest.raises(ValueError, match="ANABRANCH_NUM_THREADS"):
+        resolve()
