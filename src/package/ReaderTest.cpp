@@ -56,7 +56,12 @@ protected:
     return std::string(std::istreambuf_iterator<char>(file), {});
   }
   void store(const std::string &name, const std::string &bytes) {
-    std::ofstream(path + "/" + name, std::ios::binary) << bytes;
+    // Truncating an existing file makes some file systems wait for the disk.
+    std::filesystem::remove(path + "/" + name);
+    std::ofstream file(path + "/" + name, std::ios::binary);
+    file << bytes;
+    file.close();
+    ::chmod((path + "/" + name).c_str(), 0600);
   }
   void replace(const std::string &name, const std::string &from,
                const std::string &to) {

@@ -1,0 +1,126 @@
+//===- WorkerPoolTest.cpp - help, sleep, fork -----------------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/WorkerPool.h"
+
+#include "runtime/TestSupport.h"
+
+#include <chrono>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+namespace anabranch::testing {
+
+using runtime::Job;
+using runtime::WorkerPool;
+using runtime::WorkerScratch;
+
+namespace {
+
+/// Hands out numbers below `limit`.
+class Counting : public Job {
+public:
+  Counting(int helpers, int limit) : Job(helpers), limit(limit) {}
+  bool work(WorkerScratch &scratch) override {
+    if (next.load() >= limit || next.fetch_add(1) >= limit)
+      return false;
+    EXPECT_NE(scratch.reserve(1000), nullptr);
+    ++done;
+    return true;
+  }
+  const int limit;
+  std::atomic<int> next{0}, done{0};
+};
+
+void waitFor(const std::atomic<int> &value, int wanted) {
+  auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (value.load() != wanted && std::chrono::steady_clock::now() < end)
+    std::this_thread::yield();
+  EXPECT_EQ(value.load(), wanted);
+}
+
+TEST(WorkerPool, HelpsAlsoAfterASleep) {
+  WorkerPool &pool = WorkerPool::get();
+  pool.ensure(2);
+  EXPECT_GE(pool.size(), 2);
+  for (int pauseMs : {0, 0, 2, 2}) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(pauseMs));
+    Counting job(2, 100);
+    int place = pool.enter(job);
+    ASSERT_GE(place, 0);
+    pool.notify(2);
+    waitFor(job.done, 100);
+    pool.leave(place);
+  }
+}
+
+TEST(WorkerPool, MoreJobsThanPlacesGoOnAlone) {
+  WorkerPool &pool = WorkerPool::get();
+  std::vector<std::unique_ptr<Counting>> jobs;
+  std::vector<int> places;
+  for (int i = 0; i < 40; ++i) {
+    jobs.push_back(std::make_unique<Counting>(1, 0));
+    places.push_back(pool.enter(*jobs.back()));
+  }
+  EXPECT_EQ(places[0], 0);
+  EXPECT_EQ(places.back(), -1);
+  for (int place : places)
+    if (place >= 0)
+      pool.leave(place);
+}
+
+TEST(WorkerPool, StartsAgainAfterAFork) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer does not follow threads through a fork";
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+  GTEST_SKIP() << "the sanitizer does not follow threads through a fork";
+#endif
+#endif
+  TemporaryFolder folder;
+  ProgramMaker m;
+  int x = m.input("x", {fixed(1000)});
+  m.launch("increment", {x}, {m.output({fixed(1000)})}, fixed(1000));
+  ASSERT_TRUE(writeTestPackage(folder.path + "/p", m).ok());
+  OpenOptions options;
+  options.threads = 3;
+  auto executable = Executable::open(folder.path + "/p", options);
+  ASSERT_TRUE(executable.ok());
+  TensorArgument arg(iota(1000));
+  InputValue value = arg.value();
+  auto works = [&] {
+    VectorAllocator results;
+    OutputValue out;
+    for (int i = 0; i < 100; ++i)
+      if (!(*executable)->run(&value, 1, &out, 1, results).ok() ||
+          results.memory[0] != iota(1000, 1))
+        return false;
+    return true;
+  };
+  EXPECT_TRUE(works());
+  pid_t child = ::fork();
+  if (child == 0)
+    ::_exit(works() ? 0 : 1);
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  EXPECT_TRUE(works());
+}
+
+TEST(Threads, ChoiceIsKeptInBounds) {
+  EXPECT_GE(defaultThreads(), 1);
+  setDefaultThreads(3);
+  EXPECT_EQ(defaultThreads(), 3);
+  setDefaultThreads(1 << 30);
+  EXPECT_LE(defaultThreads(), 1024);
+  setDefaultThreads(-1);
+  EXPECT_GE(defaultThreads(), 1);
+}
+
+} // namespace
+} // namespace anabranch::testing
