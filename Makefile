@@ -1,6 +1,9 @@
 # The front door. Each command first installs and builds what it needs, once;
 # the work is in scripts/.
 PYTHON := .venv/bin/python
+# The build folders of one checkout share what ccache keeps.
+export CCACHE_BASEDIR := $(CURDIR)
+export CCACHE_NOHASHDIR := 1
 
 .PHONY: demo test test-fast bench wheel lint format build clean
 
@@ -30,4 +33,4 @@ build:
 	@ninja -C build -j2
 
 clean: ## the build, not what was installed
-	rm -rf build dist
+	rm -rf build build-* dist

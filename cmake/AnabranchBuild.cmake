@@ -114,15 +114,23 @@ function(anabranch_room name)
   endif()
 endfunction()
 
-# Every *Fuzz.cpp of a room is a libFuzzer binary of its own.
+# Every *Fuzz.cpp of a room is a libFuzzer binary of its own, and the files that
+# its name begins with (Reader*.cpp for ReaderFuzz.cpp) tell it what they cover.
 function(anabranch_fuzz_targets name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*Fuzz.cpp)
   foreach(source IN LISTS sources)
     get_filename_component(target ${source} NAME_WE)
+    string(REGEX REPLACE "Fuzz$" "" subject ${target})
+    file(GLOB_RECURSE subjects ${CMAKE_SOURCE_DIR}/src/${name}/${subject}*.cpp)
+    set_source_files_properties(${subjects} PROPERTIES COMPILE_OPTIONS -fsanitize=fuzzer-no-link)
     add_executable(${target} ${source})
-    target_compile_options(${target} PRIVATE -fsanitize=fuzzer)
     target_link_options(${target} PRIVATE -fsanitize=fuzzer)
     anabranch_link_rooms(${target} ${name})
+    add_custom_target(run_${target} COMMAND ${target} -max_total_time=10 DEPENDS ${target})
+    if(NOT TARGET fuzz)
+      add_custom_target(fuzz)
+    endif()
+    add_dependencies(fuzz run_${target})
   endforeach()
 endfunction()
 

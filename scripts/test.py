@@ -1,7 +1,7 @@
 """Runs every test runner, passes its output through, and sums the counts.
 
     test.py             everything
-    test.py --fast      what takes seconds: no slow pytest, no wheel
+    test.py --fast      without clang-tidy, sanitizers, fuzzing and slow tests
     test.py lint gtest  only these groups
 
 The closing line adds up all runners; the exit status is 0 only if nothing
@@ -100,7 +100,14 @@ def runners(fast: bool) -> list[Runner]:
         if not (fast and name == "clang-tidy")
     ]
     ctest = ["ctest", "--test-dir", "build", "-j2", "--output-on-failure"]
-    return lint + [
+    slow = [
+        Runner(f"sanitize/{kind}", ["scripts/sanitized.sh", kind], read_ctest)
+        for kind in ("address", "thread")
+    ]
+    slow.append(Runner("fuzz", ["scripts/sanitized.sh", "fuzz"], read_check))
+    return [
+        *lint,
+        *([] if fast else slow),
         Runner("gtest", [*ctest, "--no-tests=ignore"], read_ctest),
         Runner(
             "lit",
@@ -145,7 +152,7 @@ def run(runner: Runner) -> Counts:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--fast", action="store_true", help="the quick subset")
-    parser.add_argument("groups", nargs="*", help="lint gtest lit pytest")
+    parser.add_argument("groups", nargs="*", help="lint sanitize fuzz gtest lit pytest")
     args = parser.parse_args()
     chosen = [
         r for r in runners(args.fast) if not args.groups or r.group in args.groups

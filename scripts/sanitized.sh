@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# The C++ tests under a sanitizer, or the fuzzers for ten seconds each:
+# sanitized.sh address|thread|fuzz. Sanitizers leave the compiler out: MLIR is
+# not instrumented, and building it again costs more than it finds.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+runtime=(-DANABRANCH_RUNTIME_ONLY=ON)
+case "${1:-}" in
+  address) options=("${runtime[@]}" -DANABRANCH_SANITIZE=address,undefined) ;;
+  thread) options=("${runtime[@]}" -DANABRANCH_SANITIZE=thread) ;;
+  fuzz) options=(-DANABRANCH_FUZZ=ON) ;;
+  *) echo "usage: sanitized.sh address|thread|fuzz" >&2; exit 2 ;;
+esac
+folder=build-$1
+[ -e "$folder/build.ninja" ] ||
+  cmake -G Ninja -B "$folder" -DCMAKE_C_COMPILER=clang-19 \
+    -DCMAKE_CXX_COMPILER=clang++-19 -DANABRANCH_PYTHON=OFF "${options[@]}" \
+    >/dev/null
+if [ "$1" = fuzz ]; then
+  exec ninja -C "$folder" -j2 fuzz
+fi
+ninja -C "$folder" -j2 --quiet
+export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+ctest --test-dir "$folder" -j2 --output-on-failure --no-tests=ignore
