@@ -37,10 +37,20 @@ WHOLE_COMPOSITES = (
 
 @functools.cache
 def decompositions() -> dict[Any, Callable[..., Any]]:
-    table = dict(core_aten_decompositions().items())
+    table = _core_aten()
     for operator in (*WHOLE, *WHOLE_COMPOSITES):
         table.pop(operator, None)
     return table
+
+
+def _core_aten() -> dict[Any, Callable[..., Any]]:
+    """The public table also lists all composite operators, which costs a tenth
+    of a second and decides nothing here."""
+    try:
+        from torch._decomp import _core_aten_decompositions_post_autograd
+    except ImportError:
+        return dict(core_aten_decompositions().items())
+    return dict(_core_aten_decompositions_post_autograd())
 
 
 def aot(
