@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 
 import torch
+
 from harness import Row, Workload, case, contender
 from models import bert, minilm
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from harness import Row, Workload, case, steady
 from torch.nn import functional
+
+from harness import Row, Workload, case, steady
 
 
 def rows_of(width: int, function: Callable, dtype: torch.dtype) -> list[Row]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+
 from harness import Row, Workload, case, steady
 
 NAMES = ("eager", "no-op backend", "inductor", "anabranch")

