@@ -31,6 +31,11 @@ if(ANABRANCH_SANITIZE)
   add_link_options(-fsanitize=${ANABRANCH_SANITIZE})
 endif()
 
+if(ANABRANCH_FUZZ)
+  # The fuzzer is guided by what it reaches in the rooms.
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+
 find_package(Threads REQUIRED)
 find_package(GTest REQUIRED)
 include(GoogleTest)
