@@ -6,8 +6,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "Bind.h"
+#include "NewTensor.h"
+#include "Torch.h"
 
 NB_MODULE(_C, module) {
+  // Here, where no other thread can wait for these with the GIL in its hands.
+  anabranch::python::Torch::get();
+  anabranch::python::NewTensor::get();
   anabranch::python::bindCompiler(module);
   anabranch::python::bindExecutable(module);
 }

@@ -41,6 +41,7 @@ private:
 void findFunctions(Finder &f, Shim &shim) {
   f.find("torch_call_dispatcher", shim.call);
   f.find("aoti_torch_create_tensor_from_blob", shim.tensorFromBlob);
+  f.find("aoti_torch_empty_strided", shim.emptyStrided);
   f.find("aoti_torch_delete_tensor_object", shim.deleteTensor);
   f.find("aoti_torch_is_defined", shim.isDefined);
   f.find("aoti_torch_get_data_ptr", shim.dataPointer);

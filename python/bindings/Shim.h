@@ -35,6 +35,9 @@ struct Shim {
                         const int64_t *strides, int64_t offset, int32_t dtype,
                         int32_t deviceType, int32_t deviceIndex,
                         ShimHandle *out);
+  int (*emptyStrided)(int64_t rank, const int64_t *sizes,
+                      const int64_t *strides, int32_t dtype, int32_t deviceType,
+                      int32_t deviceIndex, ShimHandle *out);
   int (*deleteTensor)(ShimHandle tensor);
   int (*isDefined)(ShimHandle tensor, bool *out);
   int (*dataPointer)(ShimHandle tensor, void **out);

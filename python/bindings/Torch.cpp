@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Torch.h"
+#include "NewTensor.h"
 #include <algorithm>
 #include <memory>
 #include <nanobind/nanobind.h>
@@ -130,6 +131,11 @@ Torch::Torch() {
 }
 
 PyObject *Torch::allocate(TensorView &tensor) const {
+  static const NewTensor *quick = NewTensor::get();
+  return quick ? quick->make(tensor) : allocateByDLPack(tensor);
+}
+
+PyObject *Torch::allocateByDLPack(TensorView &tensor) const {
   dlpack::Tensor prototype = {};
   prototype.device.type = dlpack::cpuDevice;
   prototype.dtype = toDLPack(tensor.dtype);

@@ -56,6 +56,7 @@ public:
 
 private:
   Torch();
+  PyObject *allocateByDLPack(TensorView &tensor) const;
   const dlpack::ExchangeAPI *api = nullptr;
   PyTypeObject *tensorType = nullptr;
   PyTypeObject *parameterType = nullptr;
