@@ -63,8 +63,10 @@ SmallVector<Lanes> Evaluator::evaluateRegion(Block &block,
 
 Lanes Evaluator::operandLanes(Value operand, BodyValues &values) {
   auto found = values.find(operand);
-  if (found != values.end())
-    return found->second;
+  return found != values.end() ? found->second : scalar(operand);
+}
+
+Lanes Evaluator::scalar(Value operand) {
   if (Value scalar = frame.scalar(operand))
     return Lanes::uniform(scalar);
   TypedAttr attr;

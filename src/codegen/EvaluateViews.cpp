@@ -32,10 +32,8 @@ Lanes Evaluator::evaluateProducer(OpResult result, ArrayRef<Lanes> index) {
     return evaluateInsert(insert, index);
   if (auto cast = dyn_cast<tensor::CastOp>(op))
     return evaluate(cast.getSource(), index);
-  if (auto fill = dyn_cast<linalg::FillOp>(op)) {
-    BodyValues none;
-    return operandLanes(fill.getInputs()[0], none);
-  }
+  if (auto fill = dyn_cast<linalg::FillOp>(op))
+    return scalar(fill.getInputs()[0]);
   // The elements of tensor.empty are anything; zero is as good.
   if (isa<tensor::EmptyOp>(op))
     return zero(element);

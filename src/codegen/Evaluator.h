@@ -50,6 +50,10 @@ public:
   void bind(mlir::Value tensor, Buffer buffer);
   bool isBound(mlir::Value tensor) const { return bound.contains(tensor); }
 
+  /// A scalar or constant of the kernel function's top level.
+  Lanes scalar(mlir::Value value);
+  Lanes zero(mlir::Type element);
+
   /// An affine map's results at a point.
   mlir::SmallVector<Lanes> apply(mlir::AffineMap map,
                                  mlir::ArrayRef<Lanes> point);
@@ -97,7 +101,6 @@ private:
   Lanes evaluateElementwise(mlir::Operation &op,
                             mlir::SmallVector<Lanes> operands);
   void evaluateCheck(mlir::Operation &op, Lanes condition);
-  Lanes zero(mlir::Type element);
 };
 
 } // namespace codegen

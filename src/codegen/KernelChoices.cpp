@@ -1,0 +1,24 @@
+//===- KernelChoices.cpp - the ways to make a kernel, in order ------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/KernelChoices.h"
+
+#include "codegen/LoopKernel.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace codegen {
+
+ArrayRef<KernelChoice> kernelChoices() {
+  // The reference, which refuses nothing, comes last.
+  static const KernelChoice choices[] = {loopKernel};
+  return choices;
+}
+
+} // namespace codegen
+} // namespace anabranch

@@ -1,0 +1,36 @@
+//===- KernelChoices.h - the ways to make a kernel --------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_KERNELCHOICES_H
+#define ANABRANCH_CODEGEN_KERNELCHOICES_H
+
+#include "codegen/KernelShell.h"
+
+#include <optional>
+#include <string>
+
+namespace anabranch {
+namespace codegen {
+
+/// One way to make a kernel. To add one: a file with its two functions, and a
+/// line in the list of KernelChoices.cpp.
+struct KernelChoice {
+  llvm::StringLiteral name;
+  /// Why this choice can't make the kernel, or nothing if it can.
+  std::optional<std::string> (*refusal)(mlir::func::FuncOp kernel,
+                                        const TargetInfo &target);
+  /// Writes the bodies of both functions.
+  mlir::LogicalResult (*emit)(KernelShell &shell);
+};
+
+/// All choices; the first that does not refuse makes the kernel.
+llvm::ArrayRef<KernelChoice> kernelChoices();
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_KERNELCHOICES_H

@@ -1,0 +1,37 @@
+//===- Rows.h - loops that all nests of a group share -----------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_ROWS_H
+#define ANABRANCH_CODEGEN_ROWS_H
+
+#include "codegen/KernelModel.h"
+
+namespace anabranch {
+namespace codegen {
+
+/// Divides the nests into groups and finds their rows, joined where memory is
+/// contiguous across them.
+void formGroups(KernelModel &model);
+
+/// Decides which loop the lanes of a vector run along, and how many they are.
+void chooseLanes(KernelModel &model, Group &group, const TargetInfo &target);
+
+/// True if the loops `outer` and `inner` of a nest can run as one: every access
+/// that moves with one moves with both, as over one longer dimension.
+bool canJoin(KernelModel &model, const Nest &nest, unsigned outer,
+             unsigned inner);
+
+/// How an access moves from one iteration of a loop to the next.
+enum class Motion { Still, Neighbour, Jump };
+Motion motionOf(KernelModel &model, const Read &read, unsigned loop);
+Motion motionOf(KernelModel &model, const Nest &nest,
+                const Destination &destination, unsigned loop);
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_ROWS_H
