@@ -17,8 +17,7 @@ namespace codegen {
 
 Operation *findCombiner(linalg::GenericOp op, unsigned output) {
   Block &body = op.getRegion().front();
-  BlockArgument accumulator =
-      body.getArgument(op.getNumDpsInputs() + output);
+  BlockArgument accumulator = body.getArgument(op.getNumDpsInputs() + output);
   Operation *combiner =
       body.getTerminator()->getOperand(output).getDefiningOp();
   // The accumulator goes nowhere but into the combiner, and once.
@@ -30,8 +29,7 @@ Operation *findCombiner(linalg::GenericOp op, unsigned output) {
       isa<arith::AddFOp, arith::AddIOp, arith::MulFOp, arith::MulIOp,
           arith::MaximumFOp, arith::MinimumFOp, arith::MaxNumFOp,
           arith::MinNumFOp, arith::MaxSIOp, arith::MaxUIOp, arith::MinSIOp,
-          arith::MinUIOp, arith::AndIOp, arith::OrIOp, arith::XOrIOp>(
-          combiner);
+          arith::MinUIOp, arith::AndIOp, arith::OrIOp, arith::XOrIOp>(combiner);
   return associative ? combiner : nullptr;
 }
 

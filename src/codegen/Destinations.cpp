@@ -51,8 +51,8 @@ static bool isDisjoint(tensor::InsertSliceOp a, tensor::InsertSliceOp b) {
       continue;
     bool first = *offsetA < *offsetB;
     auto size = first ? sizeA : sizeB;
-    if (!size || std::min(*offsetA, *offsetB) + *size <=
-                     std::max(*offsetA, *offsetB))
+    if (!size ||
+        std::min(*offsetA, *offsetB) + *size <= std::max(*offsetA, *offsetB))
       return true;
   }
   return false;
@@ -63,9 +63,10 @@ static bool isDisjoint(tensor::InsertSliceOp a, tensor::InsertSliceOp b) {
 static bool isWritableChain(func::FuncOp source, unsigned result, Value value,
                             SmallVectorImpl<tensor::InsertSliceOp> &chain) {
   while (auto insert = value.getDefiningOp<tensor::InsertSliceOp>()) {
-    bool unitStrides = llvm::all_of(
-        insert.getMixedStrides(),
-        [](OpFoldResult stride) { return getConstantIntValue(stride) == 1; });
+    bool unitStrides =
+        llvm::all_of(insert.getMixedStrides(), [](OpFoldResult stride) {
+          return getConstantIntValue(stride) == 1;
+        });
     for (tensor::InsertSliceOp other : chain)
       if (!isDisjoint(insert, other))
         return false;
@@ -77,17 +78,16 @@ static bool isWritableChain(func::FuncOp source, unsigned result, Value value,
   if (value.getDefiningOp<tensor::EmptyOp>())
     return true;
   auto argument = dyn_cast<BlockArgument>(value);
-  return argument &&
-         inPlaceArgument(source, result) == argument.getArgNumber();
+  return argument && inPlaceArgument(source, result) == argument.getArgNumber();
 }
 
 static void collect(func::FuncOp source, Value value, Destination destination,
                     SmallVectorImpl<Written> &written) {
-  bool contiguous = !resultStrides(source, destination.result) &&
-                    llvm::all_of(destination.path, [](Operation *op) {
-                      return isa<tensor::CollapseShapeOp,
-                                 tensor::ExpandShapeOp>(op);
-                    });
+  bool contiguous =
+      !resultStrides(source, destination.result) &&
+      llvm::all_of(destination.path, [](Operation *op) {
+        return isa<tensor::CollapseShapeOp, tensor::ExpandShapeOp>(op);
+      });
   auto descend = [&](Operation *op, Value next) {
     Destination inner = destination;
     inner.path.push_back(op);
@@ -232,11 +232,12 @@ static Buffer insertedPart(KernelFrame &frame, Buffer whole,
       strides.push_back(
           lanes.mulIndex(stride, frame.size(op.getMixedStrides()[i])));
   }
-  Value bytes = lanes.mulIndex(offset, lanes.index(elementBytes(whole.element)));
+  Value bytes =
+      lanes.mulIndex(offset, lanes.index(elementBytes(whole.element)));
   Type pointer = LLVM::LLVMPointerType::get(lanes.builder.getContext());
-  Value moved = lanes.make<LLVM::GEPOp>(
-      pointer, lanes.builder.getI8Type(), whole.pointer,
-      ArrayRef<LLVM::GEPArg>{lanes.toI64(bytes)});
+  Value moved =
+      lanes.make<LLVM::GEPOp>(pointer, lanes.builder.getI8Type(), whole.pointer,
+                              ArrayRef<LLVM::GEPArg>{lanes.toI64(bytes)});
   return {moved, whole.element, strides};
 }
 

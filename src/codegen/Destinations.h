@@ -32,8 +32,7 @@ llvm::SmallVector<Written> findWritten(mlir::func::FuncOp source,
 
 /// The permutation of a generic that only reorders dimensions: dimension i of
 /// the result is dimension `[i]` of the input.
-std::optional<llvm::SmallVector<int64_t>>
-permutationOf(mlir::Operation *op);
+std::optional<llvm::SmallVector<int64_t>> permutationOf(mlir::Operation *op);
 
 /// The dimension of the written value whose neighbours are neighbours in
 /// memory, if there is one.

@@ -7,14 +7,74 @@
 
 #include "codegen/EmitKernel.h"
 
+#include "codegen/KernelChoices.h"
+#include "ir/Anabranch.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Linalg/Transforms/Transforms.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/PatternMatch.h"
+
 using namespace mlir;
 
 namespace anabranch {
 namespace codegen {
 
+/// Named structured operations become generics, so that there is one form.
+static LogicalResult generalize(func::FuncOp kernel) {
+  SmallVector<linalg::LinalgOp> named;
+  kernel.walk([&](linalg::LinalgOp op) {
+    if (!isa<linalg::GenericOp, linalg::FillOp>(op.getOperation()))
+      named.push_back(op);
+  });
+  IRRewriter rewriter(kernel.getContext());
+  for (linalg::LinalgOp op : named) {
+    rewriter.setInsertionPoint(op);
+    if (failed(linalg::generalizeNamedOp(rewriter, op)))
+      return op.emitError("has no generic form");
+  }
+  return success();
+}
+
+/// After emission nothing of the levels above may be left.
+static LogicalResult verifyLoops(func::FuncOp function) {
+  WalkResult result = function.walk([&](Operation *op) {
+    bool above =
+        isa<linalg::LinalgDialect, tensor::TensorDialect, ir::AnabranchDialect>(
+            op->getDialect());
+    bool tensors = llvm::any_of(
+        op->getResultTypes(), [](Type type) { return isa<TensorType>(type); });
+    if (!above && !tensors)
+      return WalkResult::advance();
+    op->emitError("is left after the kernel's loops were made");
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
+}
+
 LogicalResult emitKernel(func::FuncOp kernel, const TargetInfo &target) {
+  if (failed(generalize(kernel)))
+    return failure();
+  std::string reasons;
+  for (const KernelChoice &choice : kernelChoices()) {
+    if (auto reason = choice.refusal(kernel, target)) {
+      reasons += "\n  " + choice.name.str() + ": " + *reason;
+      continue;
+    }
+    Operation *before = kernel->getPrevNode();
+    KernelShell shell{kernel, target};
+    if (failed(choice.emit(shell)))
+      return failure();
+    Operation *made =
+        before ? before->getNextNode() : &kernel->getBlock()->front();
+    for (; made != kernel; made = made->getNextNode())
+      if (auto function = dyn_cast<func::FuncOp>(made))
+        if (failed(verifyLoops(function)))
+          return failure();
+    kernel.erase();
+    return success();
+  }
   return kernel.emitError("no kernel choice accepts this kernel for target ")
-         << target.name;
+         << target.name << reasons;
 }
 
 } // namespace codegen

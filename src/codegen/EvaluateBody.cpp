@@ -176,9 +176,8 @@ Lanes Evaluator::evaluateElementwise(Operation &op,
                        op.getAttrs());
   Operation *made = lanes.builder.create(state);
   SmallVector<Value, 1> folded;
-  if (succeeded(lanes.builder.tryFold(made, folded))) {
-    if (made->use_empty() && folded[0] != made->getResult(0))
-      made->erase();
+  if (succeeded(lanes.builder.tryFold(made, folded)) && !folded.empty()) {
+    made->erase();
     return lanes.wrap(lanes.share(folded[0]));
   }
   return lanes.wrap(lanes.share(made->getResult(0)));

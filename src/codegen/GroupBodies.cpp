@@ -94,10 +94,12 @@ GroupEmitter::Values GroupEmitter::emitSplit(Bundle &bundle,
     return step(bundle, points, values);
   };
   int64_t wide = group.width * unrolledAccumulators;
-  bool unroll = !carried.empty() && bundle.splitsLanes && !isHeavy() &&
+  bool unroll = !carried.empty() && bundle.splitsLanes &&
+                operations(bundle) <= shortBody &&
                 !(known && size.getSExtValue() < 2 * wide);
   if (!unroll)
-    return vectorLoop(low, high, exact, isHeavy(), carried, body);
+    return vectorLoop(low, high, exact, operations(bundle) > longBody, carried,
+                      body);
 
   Value blocks = lanes.divIndex(high, lanes.index(wide));
   Value middle = lanes.mulIndex(blocks, lanes.index(wide));
@@ -122,9 +124,8 @@ GroupEmitter::Values GroupEmitter::emitSplit(Bundle &bundle,
       continue;
     for (unsigned r = 0; r < nest->op->getNumResults(); ++r, ++number)
       for (int64_t i = 1; i < unrolledAccumulators; ++i)
-        merged[number] =
-            combine(lanes, findCombiner(nest->generic(), r), merged[number],
-                    many[i * count + number]);
+        merged[number] = combine(lanes, findCombiner(nest->generic(), r),
+                                 merged[number], many[i * count + number]);
   }
   return vectorLoop(middle, high, exact, /*heavy=*/false, merged, body);
 }
@@ -185,8 +186,8 @@ void GroupEmitter::fillKeeps(Nest &nest, ArrayRef<Lanes> point) {
   }
 }
 
-/// Where a kept value lies: rows have no stride, and the lanes of a row of lanes
-/// have the last dimension.
+/// Where a kept value lies: rows have no stride, and the lanes of a row of
+/// lanes have the last dimension.
 GroupEmitter::Point GroupEmitter::keptIndex(const Nest &nest,
                                             ArrayRef<Lanes> index) {
   Point point = llvm::to_vector(index);
@@ -261,8 +262,8 @@ GroupEmitter::Values GroupEmitter::step(Bundle &bundle, ArrayRef<Point> points,
     fillKeeps(*nest, point);
     if (nest->kind == Nest::Kind::Reduce || nest->kind == Nest::Kind::Scan) {
       size_t count = nest->op->getNumResults();
-      next.append(stepReduce(bundle, *nest, point,
-                             carried.slice(next.size(), count)));
+      next.append(
+          stepReduce(bundle, *nest, point, carried.slice(next.size(), count)));
       continue;
     }
     writes.push_back({nest, point, valueOf(*nest, point)});

@@ -74,8 +74,8 @@ void GroupEmitter::setRow(const Row &row, Lanes index) {
 
 void GroupEmitter::emitRows(Value laneTile, Value rowTile) {
   Value first = lanes.mulIndex(rowTile, grid.rowsPerTile);
-  Value last = lanes.minIndex(lanes.addIndex(first, grid.rowsPerTile),
-                              grid.outerRows);
+  Value last =
+      lanes.minIndex(lanes.addIndex(first, grid.rowsPerTile), grid.outerRows);
   APInt one;
   bool single = matchPattern(grid.outerRows, m_ConstantInt(&one)) && one == 1;
   if (single) {
@@ -107,24 +107,35 @@ void GroupEmitter::emitRows(Value laneTile, Value rowTile) {
 
 void GroupEmitter::emitLaneRow(Value laneTile) {
   Value first = lanes.mulIndex(laneTile, grid.lanesPerTile);
-  Value last = lanes.minIndex(lanes.addIndex(first, grid.lanesPerTile),
-                              grid.laneSize);
+  Value last =
+      lanes.minIndex(lanes.addIndex(first, grid.lanesPerTile), grid.laneSize);
   APInt size;
   bool exact = matchPattern(grid.laneSize, m_ConstantInt(&size)) &&
                size.getSExtValue() % group.width == 0;
   const Row &row = group.rows[group.laneRow];
-  vectorLoop(first, last, exact, isHeavy(), {}, [&](Lanes index, ValueRange) {
-    setRow(row, index);
-    emitRow();
-    return Values();
-  });
+  vectorLoop(first, last, exact, operations() > longBody, {},
+             [&](Lanes index, ValueRange) {
+               setRow(row, index);
+               emitRow();
+               return Values();
+             });
 }
 
-bool GroupEmitter::isHeavy() const {
-  int64_t operations = 0;
+int64_t GroupEmitter::operations() const {
+  int64_t total = 0;
   for (Nest *nest : group.nests)
-    operations += nest->reads.operations;
-  return operations > 48;
+    total += nest->reads.operations;
+  return total;
+}
+
+int64_t GroupEmitter::operations(const Bundle &bundle) {
+  int64_t total = 0;
+  for (Nest *nest : bundle.members) {
+    total += nest->reads.operations;
+    for (Nest *keep : nest->fills)
+      total += keep->reads.operations;
+  }
+  return total;
 }
 
 void GroupEmitter::emitRow() {
@@ -134,7 +145,8 @@ void GroupEmitter::emitRow() {
     for (; i < group.nests.size() && group.nests[i]->level == level; ++i)
       if (!group.nests[i]->filledBy)
         nests.push_back(group.nests[i]);
-    for (Bundle &bundle : bundles(nests))
+    std::vector<Bundle> made = bundles(nests);
+    for (Bundle &bundle : made)
       emitBundle(bundle);
   }
 }
@@ -159,23 +171,26 @@ bool GroupEmitter::canBundle(const Nest &a, const Nest &b) {
     if (!model.sizes->equal(a.loops[i].size, b.loops[j].size))
       return false;
   // Lanes that run along a reduction need every reduction to be splittable.
-  auto lanesA = vectorLoop(model, group, a), lanesB = vectorLoop(model, group, b);
+  auto lanesA = laneLoopOf(model, group, a),
+       lanesB = laneLoopOf(model, group, b);
   if (lanesA.has_value() != lanesB.has_value())
     return false;
   return !lanesA || llvm::find(left, *lanesA) - left.begin() ==
                         llvm::find(right, *lanesB) - right.begin();
 }
 
-SmallVector<GroupEmitter::Bundle>
+std::vector<GroupEmitter::Bundle>
 GroupEmitter::bundles(ArrayRef<Nest *> nests) {
-  SmallVector<Bundle> result;
+  std::vector<Bundle> result;
   for (Nest *nest : nests) {
     Bundle *home = nullptr;
     for (Bundle &bundle : result)
       if (canBundle(*bundle.members[0], *nest))
         home = &bundle;
-    if (!home)
-      home = &result.emplace_back();
+    if (!home) {
+      result.emplace_back();
+      home = &result.back();
+    }
     home->members.push_back(nest);
   }
   for (Bundle &bundle : result)
@@ -185,7 +200,7 @@ GroupEmitter::bundles(ArrayRef<Nest *> nests) {
 
 void GroupEmitter::makeLoops(Bundle &bundle) {
   Nest &leader = *bundle.members[0];
-  auto vectorized = vectorLoop(model, group, leader);
+  auto vectorized = laneLoopOf(model, group, leader);
   SmallVector<unsigned> inner = leader.innerLoops();
   SmallVector<BundleLoop> made;
   for (size_t position = 0; position < inner.size(); ++position) {
@@ -207,15 +222,16 @@ void GroupEmitter::makeLoops(Bundle &bundle) {
       made.push_back(loop);
     }
   }
-  bool alone = leader.kind == Nest::Kind::Reduce ||
-               leader.kind == Nest::Kind::Scan;
+  bool alone =
+      leader.kind == Nest::Kind::Reduce || leader.kind == Nest::Kind::Scan;
   for (BundleLoop &loop : made)
     (alone && loop.parallel ? bundle.outer : bundle.inner).push_back(loop);
-  auto lanesLast = [](const BundleLoop &a, const BundleLoop &b) {
-    return !a.hasLanes && b.hasLanes;
-  };
-  llvm::stable_sort(bundle.outer, lanesLast);
-  llvm::stable_sort(bundle.inner, lanesLast);
+  for (auto *loops : {&bundle.outer, &bundle.inner}) {
+    auto found = llvm::find_if(
+        *loops, [](const BundleLoop &loop) { return loop.hasLanes; });
+    if (found != loops->end())
+      std::rotate(found, found + 1, loops->end());
+  }
   bundle.splitsLanes = !bundle.inner.empty() && bundle.inner.back().hasLanes &&
                        leader.kind == Nest::Kind::Reduce;
   for (Nest *member : bundle.members)
@@ -224,8 +240,7 @@ void GroupEmitter::makeLoops(Bundle &bundle) {
                           member->kind == Nest::Kind::Reduce;
 }
 
-SmallVector<GroupEmitter::Point>
-GroupEmitter::rowPoints(const Bundle &bundle) {
+SmallVector<GroupEmitter::Point> GroupEmitter::rowPoints(const Bundle &bundle) {
   SmallVector<Point> points;
   for (Nest *member : bundle.members) {
     Point &point = points.emplace_back();
@@ -287,7 +302,7 @@ void GroupEmitter::emitOuter(Bundle &bundle, MutableArrayRef<Point> points,
   APInt size;
   bool exact = matchPattern(count, m_ConstantInt(&size)) &&
                size.getSExtValue() % group.width == 0;
-  vectorLoop(lanes.index(0), count, exact, isHeavy(), {},
+  vectorLoop(lanes.index(0), count, exact, operations(bundle) > longBody, {},
              [&](Lanes index, ValueRange) {
                setLoop(loop, points, index);
                emitOuter(bundle, points, depth + 1);
@@ -331,8 +346,8 @@ GroupEmitter::Values GroupEmitter::vectorLoop(Value low, Value high, bool exact,
       lanes.index(width));
   Value middle = lanes.addIndex(low, whole);
   Values results = lanes.loop(low, middle, width, carried, full);
-  Value rest = lanes.make<arith::CmpIOp>(arith::CmpIPredicate::slt, middle,
-                                         high);
+  Value rest =
+      lanes.make<arith::CmpIOp>(arith::CmpIPredicate::slt, middle, high);
   SmallVector<Type> types;
   for (Value value : results)
     types.push_back(value.getType());

@@ -36,7 +36,7 @@ private:
     llvm::SmallVector<Nest *> members;
     llvm::SmallVector<BundleLoop> outer; ///< around the accumulators
     llvm::SmallVector<BundleLoop> inner; ///< that they run over
-    bool splitsLanes = false; ///< lanes are partial accumulators
+    bool splitsLanes = false;            ///< lanes are partial accumulators
   };
   using Point = llvm::SmallVector<Lanes>;
   using Values = llvm::SmallVector<mlir::Value>;
@@ -61,7 +61,7 @@ private:
   void emitRow();
 
   // Bundles
-  llvm::SmallVector<Bundle> bundles(llvm::ArrayRef<Nest *> nests);
+  std::vector<Bundle> bundles(llvm::ArrayRef<Nest *> nests);
   bool canBundle(const Nest &a, const Nest &b);
   void makeLoops(Bundle &bundle);
   void emitBundle(Bundle &bundle);
@@ -98,7 +98,11 @@ private:
   using VectorBody = llvm::function_ref<Values(Lanes index, mlir::ValueRange)>;
   Values vectorLoop(mlir::Value low, mlir::Value high, bool exact, bool heavy,
                     mlir::ValueRange carried, VectorBody body);
-  bool isHeavy() const;
+  /// Whether the body is too long to be copied for the last vector, or to be
+  /// unrolled.
+  static constexpr int64_t longBody = 40, shortBody = 8;
+  int64_t operations() const;
+  static int64_t operations(const Bundle &bundle);
 };
 
 } // namespace codegen

@@ -195,14 +195,17 @@ Buffer KernelFrame::buffer(Value pointer, Type type, ArrayRef<Value> dims,
   return result;
 }
 
-Buffer KernelFrame::argument(unsigned number) {
-  return buffer(argumentPointers[number], source.getArgumentTypes()[number],
-                argumentDims[number], argumentStrides(source, number));
-}
-
-Buffer KernelFrame::result(unsigned number) {
-  return buffer(resultPointers[number], source.getResultTypes()[number],
-                resultDims[number], resultStrides(source, number));
+void KernelFrame::setPointers(ArrayRef<Value> arguments,
+                              ArrayRef<Value> results) {
+  for (auto [i, type] : llvm::enumerate(source.getArgumentTypes())) {
+    argumentBuffers.emplace_back();
+    if (isa<RankedTensorType>(type))
+      argumentBuffers.back() = buffer(arguments[i], type, argumentDims[i],
+                                      argumentStrides(source, i));
+  }
+  for (auto [i, type] : llvm::enumerate(source.getResultTypes()))
+    resultBuffers.push_back(
+        buffer(results[i], type, resultDims[i], resultStrides(source, i)));
 }
 
 } // namespace codegen

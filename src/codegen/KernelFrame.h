@@ -42,12 +42,12 @@ public:
   /// A size given as attribute or as a scalar of the kernel function.
   mlir::Value size(mlir::OpFoldResult size);
 
-  /// The memory of an argument and of a result; the tile function sets the
-  /// pointers.
-  Buffer argument(unsigned number);
-  Buffer result(unsigned number);
-  mlir::SmallVector<mlir::Value> argumentPointers;
-  mlir::SmallVector<mlir::Value> resultPointers;
+  /// The memory of an argument and of a result. The tile function sets the
+  /// pointers once, null for arguments that are no tensors.
+  void setPointers(mlir::ArrayRef<mlir::Value> arguments,
+                   mlir::ArrayRef<mlir::Value> results);
+  const Buffer &argument(unsigned number) { return argumentBuffers[number]; }
+  const Buffer &result(unsigned number) { return resultBuffers[number]; }
 
   /// Row-major strides of a shape.
   mlir::SmallVector<mlir::Value> rowMajor(mlir::ArrayRef<mlir::Value> shape);
@@ -63,6 +63,8 @@ private:
   mlir::IRMapping scalars;
   /// Sizes of arguments and results, null where static.
   mlir::SmallVector<mlir::SmallVector<mlir::Value>> argumentDims, resultDims;
+
+  std::vector<Buffer> argumentBuffers, resultBuffers;
 
   void loadSizes(mlir::Value sizes);
   void cloneScalars();

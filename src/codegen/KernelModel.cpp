@@ -36,8 +36,7 @@ Nest *KernelModel::nestOf(Value value) const {
   for (auto &nest : nests) {
     if (nest->kind == Nest::Kind::Write)
       continue;
-    if (nest->value == value ||
-        (nest->op && value.getDefiningOp() == nest->op))
+    if (nest->value == value || (nest->op && value.getDefiningOp() == nest->op))
       return nest.get();
   }
   return nullptr;
@@ -98,8 +97,7 @@ LogicalResult ModelBuilder::addReduction(linalg::GenericOp op) {
       if (auto position =
               map.getResultPosition(getAffineDimExpr(i, op.getContext())))
         if (!size)
-          size = DimOf{op->getOperand(number),
-                       static_cast<int64_t>(*position)};
+          size = DimOf{op->getOperand(number), static_cast<int64_t>(*position)};
     if (!size)
       return op.emitError("no operand has the size of loop ") << i;
     nest->loops.push_back({*size, type == utils::IteratorType::parallel});
@@ -140,8 +138,7 @@ static SmallVector<Operation *> liveOperations(func::FuncOp source) {
 LogicalResult ModelBuilder::addOperations() {
   for (Operation *op : liveOperations(model.source)) {
     if (auto generic = dyn_cast<linalg::GenericOp>(op)) {
-      if (generic.getNumReductionLoops() != 0 &&
-          failed(addReduction(generic)))
+      if (generic.getNumReductionLoops() != 0 && failed(addReduction(generic)))
         return failure();
     } else if (auto scan = dyn_cast<ir::ScanOp>(op)) {
       Nest *nest = add(Nest::Kind::Scan, op, scan.getResult());
@@ -185,9 +182,9 @@ static void collectReduction(ReadCollector &collector, linalg::GenericOp op) {
   SmallVector<SymbolicIndex> point = collector.identity();
   collector.visitBody(op, point, /*withOutputs=*/false);
   for (auto [i, init] : llvm::enumerate(op.getDpsInits()))
-    collector.visit(init, collector.apply(op.getIndexingMapsArray()
-                                              [op.getNumDpsInputs() + i],
-                                          point));
+    collector.visit(
+        init, collector.apply(
+                  op.getIndexingMapsArray()[op.getNumDpsInputs() + i], point));
 }
 
 static void collectScatter(ReadCollector &collector, ir::ScatterOp op) {
@@ -290,9 +287,9 @@ unsigned ModelBuilder::ready(Nest *nest, unsigned depth) {
     Nest *maker = model.nestOf(read.tensor);
     if (!maker || maker == nest)
       continue;
-    after = std::max(after, maker->filledBy == nest
-                                ? ready(maker, depth + 1)
-                                : level(maker, depth + 1) + 1);
+    after =
+        std::max(after, maker->filledBy == nest ? ready(maker, depth + 1)
+                                                : level(maker, depth + 1) + 1);
   }
   return after;
 }
@@ -314,8 +311,7 @@ LogicalResult ModelBuilder::assignLevels() {
       for (Read &read : nest->reads.reads)
         if (read.tensor == keep->value &&
             nest->loops.size() == keep->loops.size() &&
-            nest->kind != Nest::Kind::Keep &&
-            nest->kind != Nest::Kind::Scan &&
+            nest->kind != Nest::Kind::Keep && nest->kind != Nest::Kind::Scan &&
             (!first || nest->level < first->level))
           first = nest.get();
     if (!first)
@@ -332,9 +328,12 @@ LogicalResult ModelBuilder::assignLevels() {
       if (nest->kind == Nest::Kind::Write &&
           inPlaceArgument(model.source, destination.result))
         nest->level = last;
-  llvm::stable_sort(model.nests, [](const auto &a, const auto &b) {
-    return a->level < b->level;
-  });
+  std::vector<std::unique_ptr<Nest>> sorted;
+  for (unsigned wanted = 0; wanted <= last; ++wanted)
+    for (auto &nest : model.nests)
+      if (nest && nest->level == wanted)
+        sorted.push_back(std::move(nest));
+  model.nests = std::move(sorted);
   return success();
 }
 

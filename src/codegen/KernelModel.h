@@ -134,7 +134,7 @@ struct KernelModel {
 
 /// Which of the nest's loops has the lanes when the group has none; none: it
 /// runs element by element.
-std::optional<unsigned> vectorLoop(KernelModel &model, const Group &group,
+std::optional<unsigned> laneLoopOf(KernelModel &model, const Group &group,
                                    const Nest &nest);
 
 } // namespace codegen

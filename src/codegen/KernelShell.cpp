@@ -52,8 +52,7 @@ public:
 
   LogicalResult tile(llvm::function_ref<void(KernelShell::TileBody &)> body);
   void entry();
-  LogicalResult
-  plan(llvm::function_ref<KernelShell::Plan(KernelFrame &)> body);
+  LogicalResult plan(llvm::function_ref<KernelShell::Plan(KernelFrame &)> body);
 
 private:
   KernelShell &shell;
@@ -76,17 +75,16 @@ private:
 
 } // namespace
 
-LogicalResult ShellEmitter::tile(
-    llvm::function_ref<void(KernelShell::TileBody &)> body) {
+LogicalResult
+ShellEmitter::tile(llvm::function_ref<void(KernelShell::TileBody &)> body) {
   size_t count = pointers.slots.size();
   SmallVector<Type> types(count + 2, pointer);
   types.push_back(builder.getI64Type());
-  func::FuncOp function =
-      create(name + "_tile", types, builder.getI32Type());
+  func::FuncOp function = create(name + "_tile", types, builder.getI32Type());
   function.setPrivate();
-  function->setAttr("llvm.linkage",
-                    LLVM::LinkageAttr::get(builder.getContext(),
-                                           LLVM::Linkage::Internal));
+  function->setAttr(
+      "llvm.linkage",
+      LLVM::LinkageAttr::get(builder.getContext(), LLVM::Linkage::Internal));
   for (size_t i = 0; i < count + 2; ++i)
     function.setArgAttr(i, "llvm.noalias", builder.getUnitAttr());
 
@@ -102,28 +100,31 @@ LogicalResult ShellEmitter::tile(
     builder.create<LLVM::StoreOp>(loc, zero, status);
   }
   KernelFrame frame(source, shell.target, lanes, function.getArgument(count));
-  for (unsigned number : pointers.arguments)
-    frame.argumentPointers.push_back(
-        number < count ? function.getArgument(number) : Value());
+  SmallVector<Value> arguments, results;
+  for (auto [number, type] :
+       llvm::zip(pointers.arguments, source.getArgumentTypes()))
+    arguments.push_back(
+        isa<RankedTensorType>(type) ? function.getArgument(number) : Value());
   for (unsigned number : pointers.results)
-    frame.resultPointers.push_back(function.getArgument(number));
+    results.push_back(function.getArgument(number));
+  frame.setPointers(arguments, results);
   Evaluator evaluator(frame, status);
-  Value number = lanes.make<arith::IndexCastOp>(builder.getIndexType(),
-                                                function.getArgument(count + 2));
+  Value number = lanes.make<arith::IndexCastOp>(
+      builder.getIndexType(), function.getArgument(count + 2));
   KernelShell::TileBody parts{frame, evaluator, function.getArgument(count + 1),
                               number};
   body(parts);
-  Value result = status ? builder.create<LLVM::LoadOp>(
-                              loc, builder.getI32Type(), status)
-                        : zero;
+  Value result =
+      status ? builder.create<LLVM::LoadOp>(loc, builder.getI32Type(), status)
+             : zero;
   builder.create<func::ReturnOp>(loc, result);
   return success(!frame.failed());
 }
 
 void ShellEmitter::entry() {
   Type i64 = builder.getI64Type();
-  func::FuncOp function = create(name, {pointer, pointer, pointer, i64},
-                                 builder.getI32Type());
+  func::FuncOp function =
+      create(name, {pointer, pointer, pointer, i64}, builder.getI32Type());
   Location loc = source.getLoc();
   SmallVector<Value> arguments;
   for (unsigned slot : pointers.slots) {
@@ -134,13 +135,13 @@ void ShellEmitter::entry() {
   }
   for (unsigned i = 1; i < 4; ++i)
     arguments.push_back(function.getArgument(i));
-  auto call = builder.create<func::CallOp>(
-      loc, name + "_tile", builder.getI32Type(), arguments);
+  auto call = builder.create<func::CallOp>(loc, name + "_tile",
+                                           builder.getI32Type(), arguments);
   builder.create<func::ReturnOp>(loc, call.getResults());
 }
 
-LogicalResult ShellEmitter::plan(
-    llvm::function_ref<KernelShell::Plan(KernelFrame &)> body) {
+LogicalResult
+ShellEmitter::plan(llvm::function_ref<KernelShell::Plan(KernelFrame &)> body) {
   func::FuncOp function = create(name + "_plan", {pointer, pointer}, {});
   Location loc = source.getLoc();
   LaneBuilder lanes(builder, loc);
@@ -156,9 +157,8 @@ LogicalResult ShellEmitter::plan(
   return success(!frame.failed());
 }
 
-LogicalResult
-KernelShell::emit(llvm::function_ref<void(TileBody &)> tile,
-                  llvm::function_ref<Plan(KernelFrame &)> plan) {
+LogicalResult KernelShell::emit(llvm::function_ref<void(TileBody &)> tile,
+                                llvm::function_ref<Plan(KernelFrame &)> plan) {
   ShellEmitter emitter(*this);
   if (failed(emitter.tile(tile)))
     return failure();

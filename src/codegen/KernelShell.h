@@ -10,7 +10,8 @@
 //   NAME_plan(sizes, plan)
 //
 // The pointers are arguments of a function so that LLVM may know that no two of
-// them overlap; but a result in place of an argument is that argument's pointer.
+// them overlap; but a result in place of an argument is that argument's
+// pointer.
 //
 //===----------------------------------------------------------------------===//
 

@@ -39,8 +39,8 @@ Motion motionOf(KernelModel &model, const Read &read, unsigned loop) {
     auto growth = index.growth(loop);
     if (growth == 0 || type.getDimSize(dim) == 1)
       continue;
-    bool neighbour = strides ? strides[dim] == 1
-                             : static_cast<int64_t>(dim) == unit;
+    bool neighbour =
+        strides ? strides[dim] == 1 : static_cast<int64_t>(dim) == unit;
     if (strides && strides[dim] == 0)
       continue;
     bool single = growth && std::abs(*growth) == 1;
@@ -84,8 +84,7 @@ static double costPerVector(KernelModel &model, const Nest &nest,
                             std::optional<int64_t> size) {
   double total = nest.reads.operations * 0.5;
   if (!loop)
-    return width *
-           (total + nest.reads.reads.size() + nest.destinations.size());
+    return width * (total + nest.reads.reads.size() + nest.destinations.size());
   for (const Read &read : nest.reads.reads)
     total += cost(motionOf(model, read, *loop), width);
   for (const Destination &destination : nest.destinations)
@@ -118,8 +117,7 @@ static bool canVectorize(const Nest &nest, unsigned loop) {
 static std::optional<unsigned> bestInnerLoop(KernelModel &model,
                                              const Nest &nest, int64_t width) {
   std::optional<unsigned> best;
-  double lowest =
-      costPerVector(model, nest, std::nullopt, width, std::nullopt);
+  double lowest = costPerVector(model, nest, std::nullopt, width, std::nullopt);
   for (unsigned loop : nest.innerLoops()) {
     if (!canVectorize(nest, loop))
       continue;
@@ -212,7 +210,7 @@ void chooseLanes(KernelModel &model, Group &group, const TargetInfo &target) {
   }
 }
 
-std::optional<unsigned> vectorLoop(KernelModel &model, const Group &group,
+std::optional<unsigned> laneLoopOf(KernelModel &model, const Group &group,
                                    const Nest &nest) {
   if (group.laneRow >= 0)
     return std::nullopt;

@@ -91,6 +91,16 @@ bool LaneBuilder::PureInfo::isEqual(const Operation *a, const Operation *b) {
 
 Value LaneBuilder::share(Value fresh) {
   Operation *op = fresh.getDefiningOp();
+  // A first fold may only have moved a constant to the right.
+  if (op && op->hasTrait<OpTrait::IsCommutative>() && op->use_empty() &&
+      matchPattern(op->getOperand(1), m_Constant())) {
+    SmallVector<Value, 1> folded;
+    if (succeeded(builder.tryFold(op, folded)) && !folded.empty()) {
+      op->erase();
+      fresh = folded[0];
+      op = fresh.getDefiningOp();
+    }
+  }
   if (!op || op->getNumRegions() != 0 || !isMemoryEffectFree(op))
     return fresh;
   unsigned number = cast<OpResult>(fresh).getResultNumber();

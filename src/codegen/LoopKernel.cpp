@@ -29,8 +29,8 @@ static void emitGroups(KernelModel &model, KernelShell::TileBody &body) {
   Value first = lanes.index(0);
   for (const Group &group : model.groups) {
     Value last = lanes.addIndex(first, makeGrid(body.frame, group).tiles);
-    Value after = lanes.make<arith::CmpIOp>(arith::CmpIPredicate::sge,
-                                            body.tile, first);
+    Value after =
+        lanes.make<arith::CmpIOp>(arith::CmpIPredicate::sge, body.tile, first);
     Value before =
         lanes.make<arith::CmpIOp>(arith::CmpIPredicate::slt, body.tile, last);
     Value inside = lanes.make<arith::AndIOp>(after, before);
@@ -48,15 +48,14 @@ static KernelShell::Plan planGroups(const KernelModel &model,
   KernelShell::Plan plan{lanes.index(0), lanes.index(0)};
   for (const Group &group : model.groups) {
     plan.tiles = lanes.addIndex(plan.tiles, makeGrid(frame, group).tiles);
-    plan.scratchBytes = lanes.maxIndex(plan.scratchBytes,
-                                       planScratch(frame, group).bytes);
+    plan.scratchBytes =
+        lanes.maxIndex(plan.scratchBytes, planScratch(frame, group).bytes);
   }
   return plan;
 }
 
 static LogicalResult emit(KernelShell &shell) {
-  FailureOr<KernelModel> model =
-      KernelModel::build(shell.source, shell.target);
+  FailureOr<KernelModel> model = KernelModel::build(shell.source, shell.target);
   if (failed(model))
     return failure();
   return shell.emit(

@@ -140,8 +140,8 @@ SymbolicIndex ReadCollector::combine(AffineExprKind kind, SymbolicIndex a,
   return result;
 }
 
-SmallVector<SymbolicIndex>
-ReadCollector::apply(AffineMap map, ArrayRef<SymbolicIndex> point) {
+SmallVector<SymbolicIndex> ReadCollector::apply(AffineMap map,
+                                                ArrayRef<SymbolicIndex> point) {
   SmallVector<SymbolicIndex> results;
   SmallVector<AffineExpr> exprs;
   for (const SymbolicIndex &index : point)
@@ -206,14 +206,13 @@ void ReadCollector::visit(Value tensor, ArrayRef<SymbolicIndex> index) {
 }
 
 void ReadCollector::visitBody(linalg::GenericOp op,
-                              ArrayRef<SymbolicIndex> point,
-                              bool withOutputs) {
+                              ArrayRef<SymbolicIndex> point, bool withOutputs) {
   SmallVector<SymbolicIndex> arguments;
   for (auto [number, argument] :
        llvm::enumerate(op.getRegion().getArguments())) {
     arguments.push_back(unknown());
     if (argument.use_empty() ||
-        (!withOutputs && number >= op.getNumDpsInputs()))
+        (!withOutputs && number >= static_cast<size_t>(op.getNumDpsInputs())))
       continue;
     SmallVector<SymbolicIndex> index =
         apply(op.getIndexingMapsArray()[number], point);
@@ -223,8 +222,7 @@ void ReadCollector::visitBody(linalg::GenericOp op,
   visitRegion(op.getRegion().front(), arguments, point);
 }
 
-void ReadCollector::visitRegion(Block &block,
-                                ArrayRef<SymbolicIndex> arguments,
+void ReadCollector::visitRegion(Block &block, ArrayRef<SymbolicIndex> arguments,
                                 ArrayRef<SymbolicIndex> point) {
   llvm::DenseMap<Value, SymbolicIndex> values;
   for (auto [argument, value] : llvm::zip(block.getArguments(), arguments))
@@ -332,12 +330,12 @@ void ReadCollector::visitView(Operation *op, ArrayRef<SymbolicIndex> index) {
 
 bool isExpensive(linalg::GenericOp op) {
   for (Operation &inner : op.getRegion().front())
-    if (isa<math::ExpOp, math::Exp2Op, math::ExpM1Op, math::LogOp,
-            math::Log2Op, math::Log10Op, math::Log1pOp, math::PowFOp,
-            math::TanhOp, math::ErfOp, math::SinOp, math::CosOp, math::TanOp,
-            math::AtanOp, math::Atan2Op, math::SinhOp, math::CoshOp,
-            math::AsinOp, math::AcosOp, math::AsinhOp, math::AcoshOp,
-            math::AtanhOp, math::CbrtOp>(inner))
+    if (isa<math::ExpOp, math::Exp2Op, math::ExpM1Op, math::LogOp, math::Log2Op,
+            math::Log10Op, math::Log1pOp, math::PowFOp, math::TanhOp,
+            math::ErfOp, math::SinOp, math::CosOp, math::TanOp, math::AtanOp,
+            math::Atan2Op, math::SinhOp, math::CoshOp, math::AsinOp,
+            math::AcosOp, math::AsinhOp, math::AcoshOp, math::AtanhOp,
+            math::CbrtOp>(inner))
       return true;
   return false;
 }

@@ -24,7 +24,7 @@ namespace codegen {
 
 /// An index as a function of the loops.
 struct SymbolicIndex {
-  mlir::AffineExpr expr; ///< null if it depends on data
+  mlir::AffineExpr expr;      ///< null if it depends on data
   llvm::SmallBitVector loops; ///< that it depends on
 
   /// The loop that this index is, if it is simply one.

@@ -9,6 +9,8 @@
 
 #include "codegen/Destinations.h"
 #include "codegen/KernelFrame.h"
+#include "llvm/ADT/EquivalenceClasses.h"
+#include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
 
@@ -152,9 +154,8 @@ static void joinGroups(KernelModel &model, LoopSets &sets,
       for (unsigned loop = 0; loop < pair->first->loops.size(); ++loop)
         sets.unite(sets.id(pair->first, loop), sets.id(pair->second, loop));
       groups[i].append(groups[j]);
-      llvm::stable_sort(groups[i], [](Nest *a, Nest *b) {
-        return a->level < b->level;
-      });
+      llvm::sort(groups[i],
+                 [](Nest *a, Nest *b) { return a->level < b->level; });
       groups.erase(groups.begin() + j);
     }
 }
@@ -253,8 +254,8 @@ bool canJoin(KernelModel &model, const Nest &nest, unsigned outer,
              unsigned inner) {
   if (nest.loops[outer].parallel != nest.loops[inner].parallel)
     return false;
-  if (nest.kind == Nest::Kind::Scan && (!nest.loops[outer].parallel ||
-                                        !nest.loops[inner].parallel))
+  if (nest.kind == Nest::Kind::Scan &&
+      (!nest.loops[outer].parallel || !nest.loops[inner].parallel))
     return false;
   if (nest.reads.numbered.test(outer) || nest.reads.numbered.test(inner))
     return false;
@@ -266,14 +267,12 @@ bool canJoin(KernelModel &model, const Nest &nest, unsigned outer,
   // The loops of what is written are the dimensions of the value.
   const unsigned *first = llvm::find(nest.resultLoops, outer);
   bool adjacent = first != nest.resultLoops.end() &&
-                  first + 1 != nest.resultLoops.end() &&
-                  *(first + 1) == inner;
+                  first + 1 != nest.resultLoops.end() && *(first + 1) == inner;
   if (!adjacent)
     return false;
   int64_t dimension = first + 1 - nest.resultLoops.begin();
   return llvm::all_of(nest.destinations, [&](const Destination &destination) {
-    return isContiguousAcross(model.source, destination, nest.value,
-                              dimension);
+    return isContiguousAcross(model.source, destination, nest.value, dimension);
   });
 }
 

@@ -95,9 +95,10 @@ unsigned SizeClasses::numberOf(DimOf dim) {
   if (auto scatter = dyn_cast<ir::ScatterOp>(op))
     return numberOf({scatter.getInit(), dim.dimension});
   if (auto expand = dyn_cast<tensor::ExpandShapeOp>(op))
-    return numberOf(OpFoldResult(expand.getOutputShape()
-                                     [type.getDynamicDimIndex(dim.dimension)]),
-                    self, dim.dimension);
+    return numberOf(
+        OpFoldResult(
+            expand.getOutputShape()[type.getDynamicDimIndex(dim.dimension)]),
+        self, dim.dimension);
   if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op)) {
     ReassociationIndices group =
         collapse.getReassociationIndices()[dim.dimension];

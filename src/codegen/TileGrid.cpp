@@ -60,10 +60,10 @@ static Value costPerRow(KernelFrame &frame, const Group &group) {
              elementBytes(getElementTypeOrSelf(nest->value.getType()));
     Value points = lanes.index(1);
     for (unsigned loop : nest->innerLoops())
-      points = lanes.mulIndex(points, frame.dim(nest->loops[loop].size.tensor,
-                                                nest->loops[loop].size.dimension));
-    total =
-        lanes.addIndex(total, lanes.mulIndex(points, lanes.index(point)));
+      points =
+          lanes.mulIndex(points, frame.dim(nest->loops[loop].size.tensor,
+                                           nest->loops[loop].size.dimension));
+    total = lanes.addIndex(total, lanes.mulIndex(points, lanes.index(point)));
   }
   return lanes.maxIndex(total, lanes.index(1));
 }
@@ -101,8 +101,8 @@ TileGrid makeGrid(KernelFrame &frame, const Group &group) {
     grid.lanesPerTile =
         lanes.minIndex(chunk, roundUp(grid.laneSize, group.width));
     grid.laneTiles = lanes.ceilDivIndex(grid.laneSize, grid.lanesPerTile);
-    Value covered = lanes.maxIndex(
-        lanes.minIndex(grid.laneSize, grid.lanesPerTile), one);
+    Value covered =
+        lanes.maxIndex(lanes.minIndex(grid.laneSize, grid.lanesPerTile), one);
     perRow = lanes.mulIndex(perRow, covered);
   }
   grid.rowsPerTile = lanes.maxIndex(lanes.divIndex(target, perRow), one);
