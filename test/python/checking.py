@@ -6,8 +6,9 @@ import copy
 from typing import Any
 
 import torch
-from anabranch.backend import anabranch
 from torch.utils import _pytree as pytree
+
+from anabranch.backend import anabranch
 
 
 def clone(value: Any) -> Any:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import anabranch
 import pytest
 import torch
+
+import anabranch
 from anabranch import backend, graph
 from anabranch.symbols import Unsupported
 

@@ -10,9 +10,10 @@ import time
 
 import pytest
 import torch
+from checking import assert_equal
+
 from anabranch import _C, CompileError, config, package
 from anabranch.graph import Description
-from checking import assert_equal
 
 
 def increment(rows: int | str = 4) -> Description:

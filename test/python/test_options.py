@@ -1,8 +1,9 @@
 """Options, modes and the environment."""
 
-import anabranch
 import pytest
 import torch
+
+import anabranch
 from anabranch.config import Config, resolve
 
 

@@ -1,10 +1,11 @@
 """Graphs of every kind run as eager runs them."""
 
-import anabranch
 import pytest
 import torch
 from checking import assert_equal, check, clone, compiled
 from torch import nn
+
+import anabranch
 
 
 def ours() -> bool:
