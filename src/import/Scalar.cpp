@@ -12,6 +12,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include <limits>
 
 using namespace mlir;
 
@@ -383,6 +384,14 @@ Num s::pow(Num a, Num b) {
 }
 Num s::copysign(Num a, Num b) {
   return with(a, a.body->create<math::CopySignOp>(a.value, b.value));
+}
+
+Num s::logAddExp(Num a, Num b) {
+  Num sum = maximum(a, b) + log1p(exp(-abs(a - b)));
+  Num sameInfinity =
+      (a == b) &
+      (abs(a) == a.constant(std::numeric_limits<double>::infinity()));
+  return select(sameInfinity, a, sum);
 }
 
 } // namespace importer

@@ -149,6 +149,8 @@ Num sigmoid(Num x);
 Num atan2(Num a, Num b);
 Num pow(Num a, Num b);
 Num copysign(Num a, Num b);
+/// log(exp(a) + exp(b)) without overflow.
+Num logAddExp(Num a, Num b);
 
 /// Fails the kernel with INDEX_OUT_OF_RANGE unless `condition` holds.
 void checkIndex(Num condition);

@@ -226,15 +226,6 @@ static Num hypotenuse(Elements x) {
   return s::select(isInfinite, infinity, length);
 }
 
-/// log(exp(a) + exp(b)) without overflow, for a base's log1p and exp.
-static Num logAddExp(Num a, Num b, double perUnit) {
-  Num large = s::maximum(a, b);
-  Num distance = -s::abs(a - b);
-  Num sum = large + s::log1p(s::exp(distance * perUnit)) * (1.0 / perUnit);
-  Num sameInfinity = (a == b) & (s::abs(a) == a.constant(INFINITY));
-  return s::select(sameInfinity, a, sum);
-}
-
 /// x * f(y), zero where x is zero unless y is NaN.
 static LoweringFn timesLog(Num (*log)(Num)) {
   return pointwise({"self", "other"}, [=](Elements x) {
@@ -259,11 +250,18 @@ static void registerPowers(OpTable &table) {
             kFloats);
   table.add("logaddexp",
             pointwise({"self", "other"},
-                      [](Elements x) { return logAddExp(x[0], x[1], 1.0); }),
+                      [](Elements x) { return s::logAddExp(x[0], x[1]); }),
             "T(3, 5), T(5)", kFloats);
   table.add("logaddexp2",
             pointwise({"self", "other"},
-                      [](Elements x) { return logAddExp(x[0], x[1], M_LN2); }),
+                      [](Elements x) {
+                        Num sum = s::logAddExp(x[0] * M_LN2, x[1] * M_LN2);
+                        return sum * M_LOG2E;
+                      }),
+            "T(3, 5), T(5)", kFloats);
+  table.add("ldexp.Tensor",
+            pointwise({"self", "other"},
+                      [](Elements x) { return x[0] * s::exp2(x[1]); }),
             "T(3, 5), T(5)", kFloats);
   table.add("xlogy.Tensor", timesLog(s::log), "T(3, 5), P(5)");
   table.add("xlogy.Scalar_Other", timesLog(s::log), "T(3, 5), 2");

@@ -407,40 +407,39 @@ static void registerNorms(OpTable &table) {
 // Scans
 //===----------------------------------------------------------------------===//
 
-static LoweringFn scan(Combine combine) {
+/// The first element is combined with `start`.
+static LoweringFn scan(double start, Num (*combine)(Num, Num)) {
   return [=](ir::AtenOp op, LoweringBuilder &b) -> Lowered {
     Operand self = b.operand("self");
     DType result = b.resultDType(), math = result.math();
-    // Elements are of the result's dtype before they are added.
+    // Elements are of the result's dtype before they are combined.
     Value input = b.convert(self, result);
     if (self.rank() == 0)
       return lowered(
-          input == self.value
-              ? b.elementwiseMixed(self, result, {},
-                                   [](Body &, ArrayRef<Num> x) { return x[0]; })
-              : input);
+          b.elementwiseMixed(b.tensor(input, result), result, {},
+                             [](Body &, ArrayRef<Num> x) { return x[0]; }));
     input = b.convert(b.tensor(input, result), math);
     int64_t dim = b.wrapDim(op.getIntArg("dim").value_or(0), self.rank());
     Body outer{b.builder, b.loc};
-    Value first =
-        s::constant(outer, math, int64_t(combine == Combine::Mul)).value;
-    auto made = b.create<ir::ScanOp>(input.getType(), input, first,
+    auto made = b.create<ir::ScanOp>(input.getType(), input,
+                                     s::constant(outer, math, start).value,
                                      b.builder.getI64IntegerAttr(dim));
     OpBuilder::InsertionGuard guard(b.builder);
     Block *block = b.builder.createBlock(
         &made.getBody(), {}, {math.type, math.type}, {b.loc, b.loc});
     Num carried{&outer, block->getArgument(0), math};
     Num element{&outer, block->getArgument(1), math};
-    Num next = combine == Combine::Mul ? carried * element : carried + element;
-    b.create<ir::YieldOp>(next.value);
+    b.create<ir::YieldOp>(combine(carried, element).value);
     b.builder.setInsertionPointAfter(made);
     return lowered(b.convert(b.tensor(made.getResult(), math), result));
   };
 }
 
 static void registerScans(OpTable &table) {
-  table.add("cumsum", scan(Combine::Add), "T(3, 5), 1; T(3, 5), 0", kNumbers);
-  table.add("cumprod", scan(Combine::Mul), "T(3, 5), 1; T(3, 5), 0", kNumbers);
+  table.add("cumsum", scan(0, operator+), "T(3, 5), 1; T(3, 5), 0", kNumbers);
+  table.add("cumprod", scan(1, operator*), "T(3, 5), 1; T(3, 5), 0", kNumbers);
+  table.add("logcumsumexp", scan(-INFINITY, s::logAddExp),
+            "T(3, 5), 1; T(3, 5), 0", kFloats);
 }
 
 void registerReduction(OpTable &table) {
