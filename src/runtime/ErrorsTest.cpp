@@ -9,6 +9,14 @@
 
 #include <sys/resource.h>
 
+// Under a sanitizer too, impossible allocations fail and do not end the tests.
+extern "C" const char *__asan_default_options() {
+  return "allocator_may_return_null=1";
+}
+extern "C" const char *__tsan_default_options() {
+  return "allocator_may_return_null=1";
+}
+
 namespace anabranch::testing {
 
 namespace {

@@ -156,8 +156,6 @@ Status LoadedExecutable::initialize() {
   if (plan.initialize.serial.empty())
     return {};
   trace::Recorder *recorder = trace::Recorder::active();
-  if (recorder)
-    recorder->retain(plan.labels);
   Frame frame(plan, plan.initialize);
   if (Status s = frame.resize(); !s.ok())
     return s;
@@ -297,8 +295,6 @@ Status LoadedExecutable::runIn(Frame &frame, const InputValue *inputs,
     return s;
   frame.bindCaller();
   trace::Recorder *recorder = trace::Recorder::active();
-  if (recorder)
-    recorder->retain(plan.labels);
   Status s = execute(frame, workers(), recorder);
   if (!plan.main.calls.empty()) {
     if (s.ok())

@@ -28,18 +28,18 @@ Status withPlace(Status status, const trace::Label &label) {
 Status executeSerial(Frame &frame, trace::Recorder *recorder) {
   void *scratch = frame.scratch.get();
   for (const Command &c : frame.commands.serial) {
-    trace::Scope scope(recorder, labelOf(frame, c), c.stream, 0,
+    trace::Scope scope(recorder, frame.plan.labels, c.label, c.stream, 0,
                        c.kind == Command::Kind::Launch ? frame.tiles[c.index]
                                                        : 0);
     if (c.kind == Command::Kind::Launch) {
       int32_t status =
           runTiles(frame, c.index, 0, frame.tiles[c.index], scratch);
       if (status != ANABRANCH_KERNEL_OK)
-        return kernelError(status, *labelOf(frame, c));
+        return kernelError(status, labelOf(frame, c));
     } else if (c.kind == Command::Kind::Copy) {
       runCopy(frame, c.index);
     } else if (Status s = frame.callHost(c.index); !s.ok()) {
-      return withPlace(std::move(s), *labelOf(frame, c));
+      return withPlace(std::move(s), labelOf(frame, c));
     }
   }
   return {};

@@ -37,8 +37,8 @@ inline void runCopy(const Frame &frame, int copy) {
   frame.plan.device->copy(frame.viewOf(c.source), frame.viewOf(c.destination));
 }
 
-inline const trace::Label *labelOf(const Frame &frame, const Command &c) {
-  return frame.plan.labels->data() + c.label;
+inline const trace::Label &labelOf(const Frame &frame, const Command &c) {
+  return (*frame.plan.labels)[static_cast<size_t>(c.label)];
 }
 
 /// An error of a call or copy gets the user's line.

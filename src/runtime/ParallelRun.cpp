@@ -171,10 +171,11 @@ void ParallelRun::runClaimed(int stream, uint64_t word, int64_t count,
           .commands[static_cast<size_t>(word >> commandShift) - 1];
   auto first = static_cast<int64_t>(word & tileMask);
   {
-    trace::Scope scope(recorder, labelOf(frame, command), stream, first, count);
+    trace::Scope scope(recorder, frame.plan.labels, command.label, stream,
+                       first, count);
     int32_t status = runTiles(frame, command.index, first, count, scratch);
     if (status != ANABRANCH_KERNEL_OK)
-      return fail(kernelError(status, *labelOf(frame, command)));
+      return fail(kernelError(status, labelOf(frame, command)));
   }
   if (state.unfinished.fetch_sub(count, std::memory_order_acq_rel) != count)
     return;
@@ -235,13 +236,13 @@ void ParallelRun::publish(int stream, uint64_t flags, int wanted, bool caller) {
 }
 
 bool ParallelRun::runInline(const Command &command, void *scratch) {
-  trace::Scope scope(recorder, labelOf(frame, command), command.stream, 0,
-                     command.kind == Command::Kind::Launch);
+  trace::Scope scope(recorder, frame.plan.labels, command.label, command.stream,
+                     0, command.kind == Command::Kind::Launch);
   if (command.kind == Command::Kind::Launch) {
     int32_t status = runTiles(frame, command.index, 0, 1, scratch);
     if (status == ANABRANCH_KERNEL_OK)
       return true;
-    fail(kernelError(status, *labelOf(frame, command)));
+    fail(kernelError(status, labelOf(frame, command)));
     return false;
   }
   if (command.kind == Command::Kind::Copy) {
@@ -251,7 +252,7 @@ bool ParallelRun::runInline(const Command &command, void *scratch) {
   Status called = frame.callHost(command.index);
   if (called.ok())
     return true;
-  fail(withPlace(std::move(called), *labelOf(frame, command)));
+  fail(withPlace(std::move(called), labelOf(frame, command)));
   return false;
 }
 

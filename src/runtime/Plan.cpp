@@ -32,8 +32,9 @@ bool allStatic(const std::vector<Size> &sizes) {
 class CommandsBuilder {
 public:
   CommandsBuilder(const ProgramT &program, const Library *library, Plan &plan,
-                  Commands &out)
-      : program(program), library(library), plan(plan), out(out) {}
+                  trace::LabelTable &labels, Commands &out)
+      : program(program), library(library), plan(plan), labels(labels),
+        out(out) {}
 
   Status build(const Streams &streams);
 
@@ -59,6 +60,7 @@ private:
   const ProgramT &program;
   const Library *library;
   Plan &plan;
+  trace::LabelTable &labels;
   Commands &out;
 };
 
@@ -81,8 +83,8 @@ int CommandsBuilder::addLabel(const CommandT &command,
     label.line = l.line;
     label.function = l.function;
   }
-  plan.labels->push_back(std::move(label));
-  return static_cast<int>(plan.labels->size()) - 1;
+  labels.push_back(std::move(label));
+  return static_cast<int>(labels.size()) - 1;
 }
 
 Status CommandsBuilder::addLaunch(const LaunchT &launch) {
@@ -198,7 +200,7 @@ Expected<Command> CommandsBuilder::add(const CommandT &command) {
   } else if (const CallT *call = action.AsCall()) {
     result.kind = Command::Kind::Call;
     result.index = static_cast<int>(out.calls.size());
-    const trace::Label &l = plan.labels->back();
+    const trace::Label &l = labels.back();
     std::string where =
         l.file.empty() ? "" : l.file + ":" + std::to_string(l.line);
     if (Status s = addCall(*call, where); !s.ok())
@@ -310,7 +312,8 @@ Status buildPlan(const Package &package, const Device &device, HostCalls *host,
   plan.slots = program.slots;
   plan.arenaBytes = sizeOr(program.arena_bytes, 0);
   plan.persistentBytes = sizeOr(program.persistent_bytes, 0).value();
-  plan.labels = std::make_shared<trace::LabelTable>();
+  auto labels = std::make_shared<trace::LabelTable>();
+  plan.labels = labels;
   if (!program.sizes_function.empty()) {
     plan.sizesFunction = reinterpret_cast<anabranch_sizes_fn>(
         library ? library->symbol(program.sizes_function) : nullptr);
@@ -321,11 +324,12 @@ Status buildPlan(const Package &package, const Device &device, HostCalls *host,
   addInputs(program, plan);
   addBuffers(package, plan);
   addOutputs(program, plan);
-  if (Status s = CommandsBuilder(program, library, plan, plan.initialize)
-                     .build(program.initialize);
+  if (Status s =
+          CommandsBuilder(program, library, plan, *labels, plan.initialize)
+              .build(program.initialize);
       !s.ok())
     return s;
-  return CommandsBuilder(program, library, plan, plan.main)
+  return CommandsBuilder(program, library, plan, *labels, plan.main)
       .build(program.streams);
 }
 

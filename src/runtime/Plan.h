@@ -136,7 +136,7 @@ struct Plan {
   int64_t persistentBytes = 0;
   void *persistent = nullptr;
   Commands initialize, main;
-  std::shared_ptr<trace::LabelTable> labels;
+  std::shared_ptr<const trace::LabelTable> labels;
 };
 
 /// Builds the plan of a checked package.

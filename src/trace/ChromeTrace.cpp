@@ -19,7 +19,7 @@ namespace {
 
 json eventOf(const Slice &slice, int thread, int64_t origin) {
   json args = {{"stream", slice.stream}};
-  const Label &label = *slice.label;
+  const Label &label = (*slice.labels)[static_cast<size_t>(slice.label)];
   if (!label.operators.empty())
     args["operators"] = label.operators;
   if (!label.file.empty())

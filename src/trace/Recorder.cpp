@@ -19,9 +19,8 @@ namespace anabranch {
 namespace trace {
 
 namespace {
-/// A thread finds its lane again without a lock, unless another trace began.
+/// A thread finds its lane again without a lock.
 thread_local Lane *myLane = nullptr;
-thread_local uint64_t myGeneration = 0;
 
 /// Beyond this a lane drops slices rather than eat the machine's memory.
 constexpr size_t laneLimit = size_t(4) << 20;
@@ -55,7 +54,7 @@ void Recorder::startFromEnvironment() {
 }
 
 Lane &Recorder::laneOfThisThread() {
-  if (myLane && myGeneration == generation)
+  if (myLane)
     return *myLane;
   char name[32] = "";
   ::pthread_getname_np(::pthread_self(), name, sizeof(name));
@@ -64,20 +63,14 @@ Lane &Recorder::laneOfThisThread() {
   myLane = lanes.back().get();
   myLane->thread = static_cast<int>(lanes.size());
   myLane->name = name;
-  myGeneration = generation;
   return *myLane;
 }
 
-void Recorder::retain(const std::shared_ptr<const LabelTable> &table) {
-  std::lock_guard<std::mutex> lock(mutex);
-  tables.insert(table);
-}
-
-void Recorder::add(const Slice &slice) {
+void Recorder::add(Slice slice) {
   Lane &lane = laneOfThisThread();
   std::lock_guard<std::mutex> lock(lane.mutex);
   if (lane.slices.size() < laneLimit)
-    lane.slices.push_back(slice);
+    lane.slices.push_back(std::move(slice));
 }
 
 std::vector<Recorder::Thread> Recorder::take() {
@@ -85,7 +78,8 @@ std::vector<Recorder::Thread> Recorder::take() {
   std::vector<Thread> threads;
   for (const auto &lane : lanes) {
     std::lock_guard<std::mutex> laneLock(lane->mutex);
-    threads.push_back({lane->thread, lane->name, std::move(lane->slices)});
+    if (!lane->slices.empty())
+      threads.push_back({lane->thread, lane->name, std::move(lane->slices)});
     lane->slices = {};
   }
   return threads;
@@ -97,28 +91,21 @@ using trace::Recorder;
 
 Status startTrace(const std::string &path) {
   std::lock_guard<std::mutex> lock(trace::startStopMutex());
-  static uint64_t generations = 0;
+  static Recorder *const recorder = new Recorder;
   if (Recorder::active())
     return Status(StatusCode::InvalidArgument, "a trace is already running");
-  auto *recorder = new (std::nothrow) Recorder;
-  if (!recorder)
-    return Status::outOfMemory();
+  recorder->take(); // what calls in flight added after the last trace's end
   recorder->path = path;
-  recorder->generation = ++generations;
   Recorder::current.store(recorder, std::memory_order_release);
   return {};
 }
 
 Status stopTrace() {
   std::lock_guard<std::mutex> lock(trace::startStopMutex());
-  // The emptied recorder is kept for good: a call in flight may still hold it.
   Recorder *recorder = Recorder::current.exchange(nullptr);
   if (!recorder)
     return Status(StatusCode::InvalidArgument, "no trace is running");
-  Status written = trace::writeChromeTrace(recorder->path, recorder->take());
-  std::lock_guard<std::mutex> tables(recorder->mutex);
-  recorder->tables.clear();
-  return written;
+  return trace::writeChromeTrace(recorder->path, recorder->take());
 }
 
 } // namespace anabranch

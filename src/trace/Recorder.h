@@ -14,13 +14,12 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <vector>
 
 namespace anabranch::trace {
 
-/// What a slice shows. Tables outlive their slices: the recorder keeps them.
+/// What a slice shows.
 struct Label {
   std::string name;      ///< kernel or operator
   std::string operators; ///< "linear, gelu"
@@ -30,9 +29,11 @@ struct Label {
 };
 using LabelTable = std::vector<Label>;
 
+/// A slice keeps its executable's labels alive.
 struct Slice {
   int64_t begin, end; ///< nanoseconds, see now()
-  const Label *label;
+  std::shared_ptr<const LabelTable> labels;
+  int label;
   int64_t firstTile, tiles; ///< tiles 0: not a launch
   int stream;
 };
@@ -48,7 +49,9 @@ struct Lane {
   std::vector<Slice> slices;
 };
 
-/// Collects slices while a trace runs. Any thread.
+/// Collects slices while a trace runs. There is one for the whole process,
+/// never destroyed, since a call in flight may hold it when a trace ends. Any
+/// thread.
 class Recorder {
 public:
   /// Null unless a trace runs: the one branch that tracing costs when off.
@@ -57,9 +60,7 @@ public:
   /// Starts a trace if ANABRANCH_TRACE asks for one; the first call decides.
   static void startFromEnvironment();
 
-  /// Keeps a table alive until the file is written.
-  void retain(const std::shared_ptr<const LabelTable> &table);
-  void add(const Slice &slice);
+  void add(Slice slice);
 
   /// What one thread recorded.
   struct Thread {
@@ -79,33 +80,29 @@ private:
   static std::atomic<Recorder *> current;
 
   std::mutex mutex;
-  std::set<std::shared_ptr<const LabelTable>> tables; // guarded by mutex
-  std::vector<std::unique_ptr<Lane>> lanes;           // guarded by mutex
+  std::vector<std::unique_ptr<Lane>> lanes; // guarded by mutex
   std::string path;
-  uint64_t generation = 0;
 };
 
 /// Measures from construction to destruction when `recorder` is not null.
 class Scope {
 public:
-  Scope(Recorder *recorder, const Label *label, int stream,
-        int64_t firstTile = 0, int64_t tiles = 0)
-      : recorder(recorder) {
-    if (recorder)
-      slice = {now(), 0, label, firstTile, tiles, stream};
-  }
+  Scope(Recorder *recorder, const std::shared_ptr<const LabelTable> &labels,
+        int label, int stream, int64_t firstTile = 0, int64_t tiles = 0)
+      : recorder(recorder), labels(labels), label(label), stream(stream),
+        firstTile(firstTile), tiles(tiles), begin(recorder ? now() : 0) {}
   ~Scope() {
-    if (recorder) {
-      slice.end = now();
-      recorder->add(slice);
-    }
+    if (recorder)
+      recorder->add({begin, now(), labels, label, firstTile, tiles, stream});
   }
   Scope(const Scope &) = delete;
   Scope &operator=(const Scope &) = delete;
 
 private:
-  Recorder *recorder;
-  Slice slice;
+  Recorder *const recorder;
+  const std::shared_ptr<const LabelTable> &labels;
+  const int label, stream;
+  const int64_t firstTile, tiles, begin;
 };
 
 } // namespace anabranch::trace
