@@ -14,6 +14,7 @@ class Executable:
         passed: Sequence[int] | None = None,
         copied: Sequence[int] = [],
         arguments: int = -1,
+        views: Sequence[tuple[int, str, list[int]]] = [],
     ) -> None: ...
     def __call__(self, arguments: list[Any], /) -> tuple[Any, ...]: ...
     @property

@@ -16,7 +16,7 @@ from torch._ops import OpOverload
 
 from .location import location
 from .symbols import Unsupported, integer, names
-from .tensors import describe, dtype_name, foreign_strides
+from .tensors import describe, dtype_name, foreign_strides, memory_order, overlaps
 
 LAYOUTS = {torch.strided: 0}
 MEMORY_FORMATS = {
@@ -42,6 +42,11 @@ class InputSource:
     constant: torch.Tensor | None = None  # the value, when it is frozen
 
 
+# (output, "expand" or "permute", the method's argument): what the program gives
+# back is stored in a simpler order, and this view of it is the output.
+OutputView = tuple[int, str, list[int]]
+
+
 @dataclasses.dataclass
 class Description:
     graph: dict[str, Any]
@@ -49,6 +54,7 @@ class Description:
     arguments: int  # how many arguments a call gets
     passed: list[int]  # placeholders that are passed at a call, by position
     copied: list[int]  # of those, by position among them: made contiguous first
+    views: list[OutputView]  # of outputs, applied by the caller
 
 
 class GraphReader:
@@ -70,6 +76,7 @@ class GraphReader:
         self.constants: dict[str, torch.Tensor] = {}
         self.passed: list[int] = []
         self.copied: list[int] = []
+        self.views: list[OutputView] = []
         self.shape_env: Any = None
         # What a node stands for when it is no node of the description.
         self.stands_for: dict[torch.fx.Node, dict[str, Any]] = {}
@@ -101,7 +108,12 @@ class GraphReader:
             ],
         }
         return Description(
-            graph, self.constants, placeholders, self.passed, self.copied
+            graph,
+            self.constants,
+            placeholders,
+            self.passed,
+            self.copied,
+            self.views,
         )
 
     # Inputs
@@ -341,9 +353,78 @@ class GraphReader:
         if not isinstance(value, torch.Tensor):
             raise Unsupported(f"the output {node.name} is no tensor")
         strides = foreign_strides(value)
-        if strides is not None and not any(names(stride) for stride in strides):
+        if strides is None:
+            return reference
+        if any(names(stride) for stride in strides):
+            return self._permuted(node, reference)
+        shape = list(value.shape)
+        if any(stride == 0 for stride in strides):
+            reference, shape, strides = self._narrowed(node, reference, strides)
+        dense = all(isinstance(size, int) for size in shape) and _dense(shape)
+        if strides != dense and not overlaps(shape, strides):
             reference = reference | {"strides": strides}
         return reference
+
+    def _narrowed(
+        self, node: torch.fx.Node, reference: dict[str, Any], strides: list[Any]
+    ) -> tuple[dict[str, Any], list[Any], list[Any]]:
+        """A result that was expanded is given back unexpanded, so that every
+        element is written once, and expanded by the caller."""
+        described = describe(node.meta["val"])
+        shape = described["shape"]
+        if any(names(size) for size in shape):
+            return reference, shape, strides
+        self.views.append((len(self.outputs), "expand", list(shape)))
+        for dim in [d for d, s in enumerate(strides) if s == 0 and shape[d] != 1]:
+            shape = [*shape[:dim], 1, *shape[dim + 1 :]]
+            bounds = {"dim": dim, "start": 0, "end": 1, "step": 1}
+            reference = self._add_view(
+                node,
+                "aten.slice.Tensor",
+                reference,
+                bounds,
+                described | {"shape": shape},
+            )
+        strides = [d if s == 0 else s for d, s in zip(_dense(shape), strides)]
+        return reference, shape, strides
+
+    def _permuted(
+        self, node: torch.fx.Node, reference: dict[str, Any]
+    ) -> dict[str, Any]:
+        """A result with symbolic strides that are those of a contiguous tensor
+        with its dimensions in another order is given back in that order. Any
+        other is given back contiguous."""
+        value = node.meta["val"]
+        order = memory_order(value)
+        if order is None:
+            return reference
+        inverse = [order.index(dim) for dim in range(len(order))]
+        self.views.append((len(self.outputs), "permute", inverse))
+        described = describe(value)
+        described["shape"] = [described["shape"][dim] for dim in order]
+        return self._add_view(
+            node, "aten.permute.default", reference, {"dims": order}, described
+        )
+
+    def _add_view(
+        self,
+        node: torch.fx.Node,
+        op: str,
+        reference: dict[str, Any],
+        arguments: dict[str, Any],
+        result: dict[str, Any],
+    ) -> dict[str, Any]:
+        name = f"{node.name}_out{len(self.outputs)}_{len(self.nodes)}"
+        self.nodes.append(
+            {
+                "name": name,
+                "op": op,
+                "args": {"self": reference} | arguments,
+                "results": [result],
+                "loc": location(node),
+            }
+        )
+        return {"ref": name}
 
     def _input_names(self) -> set[str]:
         return {item["name"] for item in self.inputs}
@@ -367,6 +448,15 @@ class GraphReader:
         if missing := used - defined:
             raise Unsupported(f"no input has the size {', '.join(sorted(missing))}")
         return [_symbol(name, self.shape_env) for name in sorted(used)]
+
+
+def _dense(shape: Sequence[int]) -> list[int]:
+    """Row-major strides."""
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return strides[::-1]
 
 
 def _inputs_of(node: torch.fx.Node) -> list[torch.fx.Node]:

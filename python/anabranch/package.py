@@ -69,6 +69,7 @@ def load(
         passed=described.passed,
         copied=described.copied,
         arguments=described.arguments,
+        views=described.views,
     )
 
 

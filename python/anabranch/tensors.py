@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -77,3 +79,36 @@ def foreign_strides(tensor: torch.Tensor) -> list[Expr] | None:
         foreign = foreign or strides[-1] != integer(expected)
         expected = size * stride
     return strides[::-1] if foreign else None
+
+
+def overlaps(shape: Sequence[Any], strides: Sequence[Any]) -> bool:
+    """Whether two elements may share memory: with dimensions in the order of
+    their strides, one must not begin before the last has ended."""
+    reach: float = 0
+    for stride, size in sorted(zip(strides, shape), key=lambda pair: pair[0]):
+        if isinstance(size, int) and size <= 1:
+            continue
+        if stride <= reach:
+            return True
+        # How far a symbolic dimension reaches is not known: as far as can be.
+        reach += stride * (size - 1) if isinstance(size, int) else math.inf
+    return False
+
+
+def memory_order(tensor: torch.Tensor) -> list[int] | None:
+    """The dimensions, slowest first, in whose order the tensor is contiguous;
+    None when there is no such order."""
+    todo = list(range(tensor.dim()))
+    order: list[int] = []
+    expected: Any = 1
+    while todo:
+        wanted = integer(expected)
+        fits = [d for d in todo if integer(tensor.stride(d)) == wanted]
+        # Dimensions of size one go anywhere.
+        fits += [d for d in todo if integer(tensor.shape[d]) == 1]
+        if not fits:
+            return None
+        todo.remove(fits[0])
+        order.insert(0, fits[0])
+        expected = expected * tensor.shape[fits[0]]
+    return order

@@ -13,6 +13,7 @@
 #include "anabranch/Trace.h"
 
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 #include <numeric>
 
@@ -21,6 +22,8 @@ using namespace anabranch;
 using namespace anabranch::python;
 
 namespace {
+
+using View = std::tuple<int32_t, std::string, std::vector<int64_t>>;
 
 void check(const Status &status) {
   if (status.ok())
@@ -37,7 +40,8 @@ std::string inspect(const std::string &path) {
 
 /// Arguments that are missing map inputs to arguments one to one.
 Calling checkedCalling(const Executable &executable, nb::object passed,
-                       const std::vector<int32_t> &copied, int64_t arguments) {
+                       const std::vector<int32_t> &copied, int64_t arguments,
+                       const std::vector<View> &views) {
   size_t inputs = executable.inputs().size();
   Calling calling;
   calling.passed.resize(inputs);
@@ -56,12 +60,18 @@ Calling checkedCalling(const Executable &executable, nb::object passed,
       throw nb::value_error("no input of this number");
     calling.copied[input] = true;
   }
+  for (const auto &[output, method, argument] : views) {
+    if (output < 0 || size_t(output) >= executable.outputs().size())
+      throw nb::value_error("no output of this number");
+    calling.views.push_back({size_t(output), method, argument});
+  }
   return calling;
 }
 
 void open(Program *self, const std::string &path, const std::string &device,
           int threads, bool checkHashes, nb::object passed,
-          const std::vector<int32_t> &copied, int64_t arguments) {
+          const std::vector<int32_t> &copied, int64_t arguments,
+          const std::vector<View> &views) {
   OpenOptions options;
   options.device = device;
   options.threads = threads;
@@ -72,8 +82,8 @@ void open(Program *self, const std::string &path, const std::string &device,
     return Executable::open(path, options);
   }();
   check(opened.status());
-  new (self)
-      Program(*opened, checkedCalling(**opened, passed, copied, arguments));
+  new (self) Program(
+      *opened, checkedCalling(**opened, passed, copied, arguments, views));
 }
 
 /// tp_call: the callable is the C object itself, without a Python wrapper.
@@ -129,7 +139,7 @@ void python::bindExecutable(nb::module_ &module) {
            nb::arg("threads") = 0, nb::arg("check_hashes") = true,
            nb::arg("passed") = nb::none(),
            nb::arg("copied") = std::vector<int32_t>(),
-           nb::arg("arguments") = -1)
+           nb::arg("arguments") = -1, nb::arg("views") = std::vector<View>())
       .def_prop_ro("inputs", &describeInputs)
       .def_prop_ro("outputs", &describeOutputs)
       .def_prop_ro("kernels",

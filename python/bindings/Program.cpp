@@ -91,6 +91,26 @@ bool isContiguous(const dlpack::Tensor &tensor) {
   return true;
 }
 
+/// Puts a view of result `view.output` in its place.
+bool applyView(PyObject *results, const OutputView &view) {
+  PyObject *shape = PyTuple_New(Py_ssize_t(view.argument.size()));
+  for (size_t i = 0; shape && i < view.argument.size(); ++i)
+    PyTuple_SET_ITEM(shape, Py_ssize_t(i),
+                     PyLong_FromLongLong(view.argument[i]));
+  PyObject *viewed =
+      shape ? PyObject_CallMethod(
+                  PyTuple_GET_ITEM(results, Py_ssize_t(view.output)),
+                  view.method.c_str(), "(O)", shape)
+            : nullptr;
+  Py_XDECREF(shape);
+  if (!viewed)
+    return false;
+  PyObject *whole = PyTuple_GET_ITEM(results, Py_ssize_t(view.output));
+  PyTuple_SET_ITEM(results, Py_ssize_t(view.output), viewed);
+  Py_DECREF(whole);
+  return true;
+}
+
 } // namespace
 
 /// Contiguous copies that must live as long as the call.
@@ -104,7 +124,7 @@ struct anabranch::python::CallScratch {
 
 Program::Program(std::shared_ptr<const Executable> executable, Calling calling)
     : executable(std::move(executable)), argumentCount(calling.arguments),
-      outputCount(this->executable->outputs().size()) {
+      outputCount(this->executable->outputs().size()), views(calling.views) {
   const std::vector<InputInfo> &inputs = this->executable->inputs();
   for (size_t i = 0; i < inputs.size(); ++i)
     plans.push_back({calling.passed[i], inputs[i].isScalar, calling.copied[i]});
@@ -216,6 +236,8 @@ PyObject *Program::call(PyObject *arguments) const {
     else
       Py_XDECREF(object);
   }
+  for (size_t i = 0; !failed && i < views.size(); ++i)
+    failed = !applyView(results, views[i]);
   if (failed)
     Py_CLEAR(results);
   return results;

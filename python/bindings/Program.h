@@ -12,15 +12,25 @@
 
 #include <Python.h>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace anabranch::python {
+
+/// An output that is a view of what the program gives back: the result of this
+/// method of the tensor.
+struct OutputView {
+  size_t output;
+  std::string method; ///< "expand" or "permute"
+  std::vector<int64_t> argument;
+};
 
 /// How the arguments of a call map to a program's inputs.
 struct Calling {
   size_t arguments = 0;        ///< length of the list that a call gets
   std::vector<int32_t> passed; ///< the argument behind each input
   std::vector<bool> copied;    ///< per input: made contiguous at each call
+  std::vector<OutputView> views;
 };
 
 /// An executable under the boxed calling convention: one list of arguments in,
@@ -53,6 +63,7 @@ private:
   size_t argumentCount;
   size_t outputCount;
   std::vector<InputPlan> plans;
+  std::vector<OutputView> views;
 };
 
 } // namespace anabranch::python
