@@ -1,5 +1,5 @@
 """PyTorch's OpInfo database against the compiler: what test_opinfo.py and
-scripts/opinfo.py share.
+scripts/run_opinfo.py share.
 
 One operator and dtype is one compilation: its samples are computed by one
 function. Where that fails, each sample is compiled alone to find the one.
@@ -13,9 +13,10 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import anabranch
 import torch
 from torch.utils._pytree import tree_flatten, tree_unflatten
+
+import anabranch
 
 DTYPES = {
     "f32": torch.float32,
@@ -79,10 +80,20 @@ def samples(op: Any, dtype: torch.dtype, limit: int) -> list[Sample]:
         inputs = list(op.sample_inputs("cpu", dtype, requires_grad=False))
     step = max(1.0, len(inputs) / limit)
     chosen = [inputs[int(i * step)] for i in range(min(limit, len(inputs)))]
-    return [_sample(op.op, item) for item in chosen]
+    return [as_sample(op.op, item) for item in chosen]
 
 
-def _sample(call: Callable[..., Any], item: Any) -> Sample:
+@dataclasses.dataclass
+class Call:
+    """A sample's arguments, as OpInfo's SampleInput has them."""
+
+    input: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+def as_sample(call: Callable[..., Any], item: Any) -> Sample:
+    """`item` is a SampleInput or a Call."""
     flat, spec = tree_flatten((item.input, item.args, item.kwargs))
     places = [i for i, value in enumerate(flat) if isinstance(value, torch.Tensor)]
 
@@ -115,7 +126,7 @@ class Outcome:
 def check(op: Any, dtype: torch.dtype, limit: int, dynamic: bool = False) -> Outcome:
     """Compiles the samples and compares them with eager."""
     outcome = Outcome()
-    expected = list(_eager(samples(op, dtype, limit)))
+    expected = list(eager(samples(op, dtype, limit)))
     outcome.samples = len(expected)
     if not expected:
         return outcome
@@ -134,7 +145,7 @@ def check(op: Any, dtype: torch.dtype, limit: int, dynamic: bool = False) -> Out
     return outcome
 
 
-def _eager(found: list[Sample]) -> Iterator[tuple[Sample, list[torch.Tensor]]]:
+def eager(found: list[Sample]) -> Iterator[tuple[Sample, list[torch.Tensor]]]:
     """Samples with their results; random ones only keep shape and dtype."""
     for sample in found:
         try:
@@ -149,10 +160,18 @@ def _eager(found: list[Sample]) -> Iterator[tuple[Sample, list[torch.Tensor]]]:
 def _compare_together(
     expected: list[tuple[Sample, list[torch.Tensor]]], dynamic: bool, outcome: Outcome
 ) -> None:
-    torch._dynamo.reset()
     anabranch.counters.reset()
-    functions = [sample.function for sample, _ in expected]
-    counts = [len(sample.tensors) for sample, _ in expected]
+    got = run_together([sample for sample, _ in expected], dynamic)
+    _count(outcome)
+    for (sample, wanted), actual in zip(expected, got, strict=True):
+        compare(sample, actual, wanted)
+
+
+def run_together(found: list[Sample], dynamic: bool) -> list[list[torch.Tensor]]:
+    """The results of all samples by one compiled function."""
+    torch._dynamo.reset()
+    functions = [sample.function for sample in found]
+    counts = [len(sample.tensors) for sample in found]
 
     def together(*tensors: torch.Tensor) -> list[list[torch.Tensor]]:
         results, start = [], 0
@@ -162,14 +181,11 @@ def _compare_together(
         return results
 
     compiled = torch.compile(together, backend="anabranch", dynamic=dynamic)
-    tensors = [tensor.clone() for sample, _ in expected for tensor in sample.tensors]
+    tensors = [tensor.clone() for sample in found for tensor in sample.tensors]
     torch.manual_seed(0)
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        got = compiled(*tensors)
-    _count(outcome)
-    for (sample, wanted), actual in zip(expected, got, strict=True):
-        compare(sample, actual, wanted)
+        return compiled(*tensors)
 
 
 def _count(outcome: Outcome) -> None:

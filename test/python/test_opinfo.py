@@ -3,7 +3,7 @@
 `make test` takes a part: one sample of every operator, each in one dtype.
 ANABRANCH_OPINFO=full takes up to 16 samples in every dtype, static and dynamic;
 ANABRANCH_OPINFO_CHUNK=3/10 takes the third tenth of the operators.
-scripts/opinfo.py does the same in processes and prints a table.
+scripts/run_opinfo.py does the same in processes and prints a table.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Runs PyTorch's OpInfo database against the compiler and prints, per dtype, how
 many operators ran in our own kernels.
 
-    opinfo.py [--dtypes f32,i64] [--chunk 1/10] [--samples 16] [--dynamic]
-              [--match REGEX] [--json FILE]
+    run_opinfo.py [--dtypes f32,i64] [--chunk 1/10] [--samples 16] [--dynamic]
+                  [--match REGEX] [--json FILE]
 
 Every operator is tried in a forked process, so that a crash is a failure of that
 operator and nothing else.
