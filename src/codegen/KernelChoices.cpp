@@ -7,6 +7,7 @@
 
 #include "codegen/KernelChoices.h"
 
+#include "codegen/ContractionKernel.h"
 #include "codegen/LoopKernel.h"
 
 using namespace mlir;
@@ -16,7 +17,7 @@ namespace codegen {
 
 ArrayRef<KernelChoice> kernelChoices() {
   // The reference, which refuses nothing, comes last.
-  static const KernelChoice choices[] = {loopKernel};
+  static const KernelChoice choices[] = {contractionKernel, loopKernel};
   return choices;
 }
 

@@ -1,0 +1,294 @@
+//===- ContractionEmitter.cpp - code of a contraction kernel --------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/ContractionEmitter.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace codegen {
+
+ContractionEmitter::ContractionEmitter(const Contraction &contraction,
+                                       const ContractionTiling &tiling,
+                                       KernelFrame &frame)
+    : c(contraction), t(tiling), frame(frame), lanes(frame.lanes) {
+  auto product = [&](ArrayRef<unsigned> loops) {
+    Value size = lanes.index(1);
+    for (unsigned loop : loops)
+      size = lanes.mulIndex(size, loopSize(loop));
+    return size;
+  };
+  rowCount = product(c.rows);
+  batchCount = product(c.batch);
+  columnCount = loopSize(c.column);
+  depthCount = loopSize(c.depth);
+  panels = lanes.ceilDivIndex(columnCount, lanes.index(t.columns()));
+  strips = lanes.ceilDivIndex(rowCount, lanes.index(t.rowsPerTile));
+}
+
+Value ContractionEmitter::loopSize(unsigned loop) {
+  linalg::GenericOp op = c.op;
+  for (auto [operand, map] :
+       llvm::zip(op->getOperands(), op.getIndexingMapsArray()))
+    if (auto position =
+            map.getResultPosition(lanes.builder.getAffineDimExpr(loop)))
+      return frame.dim(operand, *position);
+  frame.fail(op.getLoc(), "a loop of the contraction has no size");
+  return lanes.index(1);
+}
+
+bool ContractionEmitter::isOneBlock() const {
+  auto depth = c.knownSize(c.depth);
+  return depth && *depth <= t.depth;
+}
+
+bool ContractionEmitter::rowsAreWhole() const {
+  auto rows = c.knownSize(c.rows);
+  return rows && *rows % t.rows == 0;
+}
+
+int64_t ContractionEmitter::sumElements() const {
+  return (isOneBlock() ? t.rows : t.rowsPerTile) * t.columns();
+}
+
+Value ContractionEmitter::paddedDepth() {
+  Value width = lanes.index(t.lanes);
+  return lanes.mulIndex(lanes.ceilDivIndex(depthCount, width), width);
+}
+
+Value ContractionEmitter::tiles() {
+  return lanes.mulIndex(batchCount, lanes.mulIndex(panels, strips));
+}
+
+Value ContractionEmitter::scratchBytes() {
+  bool packsRight = t.right != ContractionTiling::Right::InPlace;
+  Value elements =
+      lanes.index(sumElements() + (packsRight ? panelElements() : 0));
+  if (t.packLeft)
+    elements = lanes.addIndex(
+        elements, lanes.mulIndex(lanes.index(t.rowsPerTile), paddedDepth()));
+  return lanes.mulIndex(elements, lanes.index(elementBytes(c.element)));
+}
+
+//===----------------------------------------------------------------------===//
+// Indices and memory
+//===----------------------------------------------------------------------===//
+
+/// Splits a position over several loops, the last of which runs fastest.
+SmallVector<Value> ContractionEmitter::delinearize(ArrayRef<unsigned> loops,
+                                                   Value position) {
+  SmallVector<Value> parts(loops.size());
+  for (size_t i = loops.size(); i-- > 0;) {
+    if (i == 0) {
+      parts[i] = position;
+      break;
+    }
+    Value size = loopSize(loops[i]);
+    parts[i] = lanes.remIndex(position, size);
+    position = lanes.divIndex(position, size);
+  }
+  return parts;
+}
+
+/// A point of the contraction's iteration space; a null row or lane stays
+/// undefined.
+SmallVector<Lanes> ContractionEmitter::point(Value row, Lanes column,
+                                             Lanes depth) {
+  linalg::GenericOp op = c.op;
+  SmallVector<Lanes> result(op.getNumLoops());
+  for (auto [loop, position] : llvm::zip(c.batch, place.batch))
+    result[loop] = Lanes::uniform(position);
+  if (row)
+    for (auto [loop, position] : llvm::zip(c.rows, delinearize(c.rows, row)))
+      result[loop] = Lanes::uniform(position);
+  result[c.column] = column;
+  result[c.depth] = depth;
+  return result;
+}
+
+/// An element of an operand, in the type of the accumulators.
+Lanes ContractionEmitter::element(const ContractionOperand &operand,
+                                  ArrayRef<Lanes> point) {
+  linalg::GenericOp op = c.op;
+  AffineMap map = op.getIndexingMapsArray()[operand.number];
+  Lanes value = evaluator->evaluate(op->getOperand(operand.number),
+                                    evaluator->apply(map, point));
+  if (!operand.cast)
+    return value;
+  if (laneType(value.value).isBF16() && c.element.isF32())
+    return lanes.wrap(extendBF16(lanes, value.value));
+  Type type = value.isVarying() ? lanes.vectorType(c.element) : c.element;
+  return lanes.wrap(lanes.make<arith::ExtFOp>(type, value.value));
+}
+
+Value ContractionEmitter::pointerTo(Value memory, Value offset) {
+  Type pointer = LLVM::LLVMPointerType::get(lanes.builder.getContext());
+  return lanes.make<LLVM::GEPOp>(pointer, c.element, memory,
+                                 ArrayRef<LLVM::GEPArg>{lanes.toI64(offset)});
+}
+
+Value ContractionEmitter::loadVector(Value memory, Value offset) {
+  auto type = VectorType::get({t.lanes}, c.element);
+  return lanes.builder.create<LLVM::LoadOp>(
+      lanes.loc, type, pointerTo(memory, offset), elementBytes(c.element));
+}
+
+void ContractionEmitter::storeVector(Value vector, Value memory, Value offset) {
+  lanes.builder.create<LLVM::StoreOp>(
+      lanes.loc, vector, pointerTo(memory, offset), elementBytes(c.element));
+}
+
+//===----------------------------------------------------------------------===//
+// The tile
+//===----------------------------------------------------------------------===//
+
+void ContractionEmitter::emitTile(Evaluator &tileEvaluator, Value scratch,
+                                  Value tile) {
+  evaluator = &tileEvaluator;
+  place.firstColumn =
+      lanes.mulIndex(lanes.remIndex(tile, panels), lanes.index(t.columns()));
+  Value rest = lanes.divIndex(tile, panels);
+  place.firstRow =
+      lanes.mulIndex(lanes.remIndex(rest, strips), lanes.index(t.rowsPerTile));
+  place.endRow = lanes.minIndex(
+      lanes.addIndex(place.firstRow, lanes.index(t.rowsPerTile)), rowCount);
+  place.batch = delinearize(c.batch, lanes.divIndex(rest, strips));
+
+  sumMemory = scratch;
+  panelMemory = pointerTo(scratch, lanes.index(sumElements()));
+  leftMemory = panelMemory;
+  if (t.right != ContractionTiling::Right::InPlace)
+    leftMemory = pointerTo(panelMemory, lanes.index(panelElements()));
+  if (t.packLeft)
+    packLeft();
+
+  auto block = [&](Value firstDepth, Value depth) {
+    if (t.right == ContractionTiling::Right::Pack)
+      packRight(firstDepth, depth);
+    if (t.right == ContractionTiling::Right::PackTransposed)
+      packRightTransposed(firstDepth, depth);
+    Value right = panelMemory;
+    Value rightStep;
+    if (t.right == ContractionTiling::Right::InPlace)
+      std::tie(right, rightStep) = rightInPlace(firstDepth);
+    lanes.loop(place.firstRow, place.endRow, t.rows, [&](Value row) {
+      Value sums = sumMemory;
+      if (!isOneBlock())
+        sums = pointerTo(sumMemory,
+                         lanes.mulIndex(lanes.subIndex(row, place.firstRow),
+                                        lanes.index(t.columns())));
+      multiplyBlock(row, sums, right, rightStep, firstDepth, depth);
+      if (isOneBlock())
+        return emitEpilogue(row, sums);
+      Value end = lanes.addIndex(firstDepth, lanes.index(t.depth));
+      Value isLast =
+          lanes.make<arith::CmpIOp>(arith::CmpIPredicate::sge, end, depthCount);
+      lanes.ifThen(isLast, [&] { emitEpilogue(row, sums); });
+    });
+  };
+  if (isOneBlock())
+    return block(lanes.index(0), depthCount);
+  // A depth of zero takes one turn too: the sums are zero then.
+  Value end = lanes.maxIndex(depthCount, lanes.index(1));
+  lanes.loop(lanes.index(0), end, t.depth, [&](Value firstDepth) {
+    block(firstDepth, lanes.minIndex(lanes.subIndex(depthCount, firstDepth),
+                                     lanes.index(t.depth)));
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// The epilogue
+//===----------------------------------------------------------------------===//
+
+/// The index of the written value that belongs to an index of the product.
+SmallVector<Lanes> ContractionEmitter::writtenIndex(const Epilogue &epilogue,
+                                                    ArrayRef<Lanes> product) {
+  SmallVector<Lanes> index(product);
+  for (OpOperand *use : epilogue.path) {
+    Operation *op = use->getOwner();
+    SmallVector<Lanes> next;
+    if (auto generic = dyn_cast<linalg::GenericOp>(op)) {
+      SmallVector<Lanes> loops(generic.getNumLoops());
+      AffineMap input = generic.getMatchingIndexingMap(use);
+      for (auto [expr, position] : llvm::zip(input.getResults(), index))
+        loops[cast<AffineDimExpr>(expr).getPosition()] = position;
+      next = evaluator->apply(generic.getIndexingMapsArray().back(), loops);
+    } else if (auto expand = dyn_cast<tensor::ExpandShapeOp>(op)) {
+      next.resize(expand.getResultType().getRank(), lanes.indexLanes(0));
+      for (auto [group, position] :
+           llvm::zip(expand.getReassociationIndices(), index)) {
+        Lanes rest = position;
+        for (int64_t part : llvm::reverse(group)) {
+          if (part == group.front()) {
+            next[part] = rest;
+            break;
+          }
+          std::tie(rest, next[part]) =
+              lanes.divRem(rest, frame.dim(expand.getResult(), part));
+        }
+      }
+    } else if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op)) {
+      for (const ReassociationIndices &group :
+           collapse.getReassociationIndices()) {
+        Lanes position = lanes.indexLanes(0);
+        for (int64_t part : group) {
+          Value size = frame.dim(collapse.getSrc(), part);
+          position =
+              lanes.add(lanes.mul(position, Lanes::uniform(size)), index[part]);
+        }
+        next.push_back(position);
+      }
+    } else {
+      next = index;
+    }
+    index = next;
+  }
+  return index;
+}
+
+/// Evaluates and stores what the kernel returns for a block of rows, whose sums
+/// lie in memory.
+void ContractionEmitter::emitEpilogue(Value row, Value sums) {
+  linalg::GenericOp op = c.op;
+  Value endRow =
+      lanes.minIndex(lanes.addIndex(row, lanes.index(t.rows)), place.endRow);
+  Value width = lanes.minIndex(lanes.subIndex(columnCount, place.firstColumn),
+                               lanes.index(t.columns()));
+  Value product = op.getResult(0);
+  lanes.loop(row, endRow, 1, [&](Value current) {
+    lanes.loop(lanes.index(0), width, t.lanes, [&](Value offset) {
+      Value column = lanes.addIndex(place.firstColumn, offset);
+      LaneBuilder::Shape shape(lanes, t.lanes, columnMask(column));
+      SmallVector<Lanes> position =
+          point(current, Lanes::linear(column, 1, t.lanes), Lanes());
+      SmallVector<Lanes> index =
+          evaluator->apply(op.getIndexingMapsArray()[2], position);
+      Value at = lanes.mulIndex(lanes.subIndex(current, row),
+                                lanes.index(t.columns()));
+      Value sum = loadVector(sums, lanes.addIndex(at, offset));
+      if (!c.startsAtZero) {
+        Lanes init = evaluator->evaluate(op.getDpsInits()[0], index);
+        sum = lanes.make<arith::AddFOp>(sum, lanes.vector(init));
+      }
+      evaluator->bind(product,
+                      [sum](ArrayRef<Lanes>) { return Lanes::varying(sum); });
+      for (const Epilogue &epilogue : c.epilogues) {
+        SmallVector<Lanes> target = writtenIndex(epilogue, index);
+        Lanes value = evaluator->evaluate(epilogue.written.value, target);
+        store(lanes, destinationBuffer(frame, epilogue.written.destination),
+              target, value);
+      }
+    });
+  });
+}
+
+} // namespace codegen
+} // namespace anabranch

@@ -1,0 +1,101 @@
+//===- ContractionEmitter.h - code of a contraction kernel ------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// A tile is a strip of rows times one panel of columns:
+//
+//   for each block of the depth
+//     pack the panel of the right operand: [depth][columns], contiguous
+//     for each block of rows
+//       multiply: accumulators in registers, panel from the cache
+//       after the last depth: evaluate the epilogue on the accumulators
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_CONTRACTIONEMITTER_H
+#define ANABRANCH_CODEGEN_CONTRACTIONEMITTER_H
+
+#include "codegen/Contraction.h"
+#include "codegen/Evaluator.h"
+
+namespace anabranch {
+namespace codegen {
+
+class ContractionEmitter {
+public:
+  ContractionEmitter(const Contraction &contraction,
+                     const ContractionTiling &tiling, KernelFrame &frame);
+
+  /// The number of tiles, and the scratch bytes that one needs.
+  mlir::Value tiles();
+  mlir::Value scratchBytes();
+
+  void emitTile(Evaluator &evaluator, mlir::Value scratch, mlir::Value tile);
+
+private:
+  using Value = mlir::Value;
+
+  /// Where the tile is, and the rows and the depth that are being computed.
+  struct Place {
+    mlir::SmallVector<Value> batch;
+    Value firstRow, endRow, firstColumn;
+  };
+
+  const Contraction &c;
+  const ContractionTiling &t;
+  KernelFrame &frame;
+  LaneBuilder &lanes;
+  Evaluator *evaluator = nullptr;
+  Value rowCount, columnCount, depthCount, batchCount, panels, strips;
+  Value panelMemory, sumMemory, leftMemory;
+  Place place;
+
+  /// True if one panel holds the whole depth.
+  bool isOneBlock() const;
+  bool rowsAreWhole() const;
+  Value paddedDepth();
+  int64_t panelElements() const { return t.depth * t.columns(); }
+  int64_t sumElements() const;
+
+  Value loopSize(unsigned loop);
+  mlir::SmallVector<Value> delinearize(mlir::ArrayRef<unsigned> loops,
+                                       Value position);
+  mlir::SmallVector<Lanes> point(Value row, Lanes column, Lanes depth);
+  Lanes element(const ContractionOperand &operand, mlir::ArrayRef<Lanes> point);
+  Value pointerTo(Value memory, Value offset);
+  Value loadVector(Value memory, Value offset);
+  void storeVector(Value vector, Value memory, Value offset);
+
+  Value columnMask(Value column);
+  Value panelOffset(Value depth, Value firstDepth, int64_t vector);
+  Value rightVector(Value depth, int64_t vector, Value mask);
+  void packLeft();
+  void packRight(Value firstDepth, Value depth);
+  void packRightTransposed(Value firstDepth, Value depth);
+  // MicroKernel.cpp
+  mlir::func::FuncOp block;
+  mlir::func::FuncOp blockFunction();
+  void fillBlockFunction(mlir::func::FuncOp function);
+  void multiplyBlock(Value row, Value sums, Value right, Value rightStep,
+                     Value firstDepth, Value depth);
+  Value addressOf(Lanes loaded);
+  std::pair<Value, Value> leftInPlace(Value row, Value firstDepth);
+  std::pair<Value, Value> rightInPlace(Value firstDepth);
+  bool leftStepIsUnit() const;
+
+  void emitEpilogue(Value row, Value sums);
+  mlir::SmallVector<Lanes> writtenIndex(const Epilogue &epilogue,
+                                        mlir::ArrayRef<Lanes> product);
+};
+
+/// Transposes a square of vectors: vector i of the result holds lane i of each.
+mlir::SmallVector<mlir::Value> transpose(LaneBuilder &lanes,
+                                         mlir::ArrayRef<mlir::Value> vectors);
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_CONTRACTIONEMITTER_H
