@@ -9,5 +9,24 @@ function(anabranch_runtime_tests)
   add_dependencies(runtime-test test_kernels anabranch-run)
   target_compile_definitions(runtime-test PRIVATE
     ANABRANCH_TEST_KERNELS="$<TARGET_FILE:test_kernels>"
-    ANABRANCH_RUN_TOOL="$<TARGET_FILE:anabranch-run>")
+    ANABRANCH_RUN_TOOL="$<TARGET_FILE:anabranch-run>"
+    ANABRANCH_BINARY_DIR="${CMAKE_BINARY_DIR}"
+    ANABRANCH_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
+    ANABRANCH_CXX="${CMAKE_CXX_COMPILER}"
+    ANABRANCH_CXX_FLAGS="$<$<BOOL:${ANABRANCH_SANITIZE}>:-fsanitize=${ANABRANCH_SANITIZE}>")
+endfunction()
+
+# call-overhead: what a call costs beside its kernels. Built by name only.
+function(anabranch_runtime_benchmark)
+  find_package(benchmark QUIET)
+  if(NOT benchmark_FOUND OR NOT TARGET test_kernels)
+    return()
+  endif()
+  add_executable(call-overhead EXCLUDE_FROM_ALL
+    ${CMAKE_SOURCE_DIR}/benchmark/CallOverhead.cpp)
+  anabranch_link_rooms(call-overhead runtime)
+  target_link_libraries(call-overhead PRIVATE benchmark::benchmark)
+  add_dependencies(call-overhead test_kernels)
+  target_compile_definitions(call-overhead PRIVATE
+    ANABRANCH_TEST_KERNELS="$<TARGET_FILE:test_kernels>")
 endfunction()
