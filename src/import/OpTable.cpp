@@ -29,6 +29,10 @@ const OpTable &OpTable::get() {
     registerSoftmax(all);
     registerNormalization(all);
     registerAttention(all);
+    registerScatter(all);
+    registerIndexPut(all);
+    registerConvolution(all);
+    registerPooling(all);
     return all;
   }();
   return table;

@@ -75,6 +75,10 @@ void registerMatmul(OpTable &table);
 void registerSoftmax(OpTable &table);
 void registerNormalization(OpTable &table);
 void registerAttention(OpTable &table);
+void registerScatter(OpTable &table);
+void registerIndexPut(OpTable &table);
+void registerConvolution(OpTable &table);
+void registerPooling(OpTable &table);
 
 } // namespace importer
 } // namespace anabranch

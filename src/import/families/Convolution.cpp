@@ -1,0 +1,182 @@
+//===- Convolution.cpp - convolutions as contractions ---------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// Before: %r = anabranch.aten "convolution"(%x, %w, %b) {...}
+// After:  %p = %x inserted into zeros, where there is padding
+//         %c[n, g, k, p] = the inputs of output point p in group g
+//         %s[n, g, f, p] = contraction(%w[g, f, k], %c[n, g, k, p])
+//         %r = %s + %b, rounded once
+//
+// Where the window is one point wide and every point is used, %c is %x itself.
+//
+//===----------------------------------------------------------------------===//
+
+#include "import/Contract.h"
+#include "import/OpTable.h"
+#include "import/Shapes.h"
+#include "import/Windows.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+using namespace mlir;
+using namespace anabranch;
+using namespace anabranch::importer;
+
+namespace {
+/// A convolution while it is lowered.
+struct Convolution {
+  Operand input, weight, bias;
+  SmallVector<int64_t> stride, padding, dilation;
+  int64_t groups, spatial;
+  Sizes sizes;
+
+  int64_t channels() const { return weight.size(1); }
+  int64_t filters() const { return weight.size(0) / groups; }
+  int64_t window(int64_t dim) const { return weight.size(2 + dim); }
+};
+} // namespace
+
+/// A list argument with one number for all dimensions, or one each.
+static std::optional<SmallVector<int64_t>> perDim(ir::AtenOp op, StringRef name,
+                                                  int64_t count) {
+  auto values = op.getIntListArg(name);
+  if (!values)
+    return std::nullopt;
+  if (values->size() == 1)
+    values->assign(count, values->front());
+  if (static_cast<int64_t>(values->size()) != count)
+    return std::nullopt;
+  return values;
+}
+
+static FailureOr<Convolution> convolutionOf(ir::AtenOp op, LoweringBuilder &b) {
+  Convolution conv;
+  conv.input = b.operand("input");
+  conv.weight = b.operand("weight");
+  conv.bias = b.operand("bias");
+  if (op.getBoolArg("transposed").value_or(true))
+    return b.refuse("a transposed convolution");
+  if (conv.input.rank() != conv.weight.rank() || conv.input.rank() < 3)
+    return b.refuse("no batch of images");
+  if (!conv.weight.type().hasStaticShape())
+    return b.refuse("the weight's shape is symbolic");
+  if (conv.input.dtype != conv.weight.dtype ||
+      conv.input.dtype != b.resultDType())
+    return b.refuse("operands of several dtypes");
+  conv.spatial = conv.input.rank() - 2;
+  auto stride = perDim(op, "stride", conv.spatial);
+  auto padding = perDim(op, "padding", conv.spatial);
+  auto dilation = perDim(op, "dilation", conv.spatial);
+  auto groups = op.getIntArg("groups");
+  if (!stride || !padding || !dilation || !groups)
+    return b.refuse("stride, padding, dilation or groups are symbolic");
+  conv.stride = *stride;
+  conv.padding = *padding;
+  conv.dilation = *dilation;
+  conv.groups = *groups;
+  conv.sizes = op.getResultSizes();
+  return conv;
+}
+
+/// Whether output points and input points are the same.
+static bool isPointwise(const Convolution &conv) {
+  auto isOne = [](int64_t number) { return number == 1; };
+  bool narrow =
+      llvm::all_of(llvm::seq<int64_t>(0, conv.spatial),
+                   [&](int64_t dim) { return conv.window(dim) == 1; });
+  return narrow && llvm::all_of(conv.stride, isOne) &&
+         llvm::all_of(conv.padding, [](int64_t pad) { return pad == 0; });
+}
+
+/// [N, G, C, window..., out...]: what each output point reads.
+static Value unroll(LoweringBuilder &b, const Convolution &conv,
+                    ArrayRef<OpFoldResult> sizes) {
+  Value padded = padSpatial(b, conv.input, conv.padding, conv.padding, 0);
+  return gatherElements(
+      b, padded, sizes, {},
+      [&](Body &body, ArrayRef<Value> position, ArrayRef<Value>) {
+        Indices source = {position[0]};
+        Value first = scaleIndex(body, position[1], conv.channels());
+        source.push_back(body.create<arith::AddIOp>(first, position[2]));
+        for (int64_t dim = 0; dim < conv.spatial; ++dim) {
+          Value tap = scaleIndex(body, position[3 + dim], conv.dilation[dim]);
+          Value start = scaleIndex(body, position[3 + conv.spatial + dim],
+                                   conv.stride[dim]);
+          source.push_back(body.create<arith::AddIOp>(start, tap));
+        }
+        return source;
+      });
+}
+
+/// [N, G, K, P], or [N, K, P] of a single group.
+static Value columns(LoweringBuilder &b, const Convolution &conv,
+                     ArrayRef<OpFoldResult> columnSizes) {
+  if (isPointwise(conv))
+    return reshape(b.builder, b.loc, conv.input.value, columnSizes);
+  Sizes sizes = {conv.sizes[0], b.indexAttr(conv.groups),
+                 b.indexAttr(conv.channels())};
+  for (int64_t dim = 0; dim < conv.spatial; ++dim)
+    sizes.push_back(b.indexAttr(conv.window(dim)));
+  sizes.append(conv.sizes.begin() + 2, conv.sizes.end());
+  return reshape(b.builder, b.loc, unroll(b, conv, sizes), columnSizes);
+}
+
+static Lowered lowerConvolution(ir::AtenOp op, LoweringBuilder &b) {
+  FailureOr<Convolution> found = convolutionOf(op, b);
+  if (failed(found))
+    return failure();
+  const Convolution &conv = *found;
+  int64_t depth = conv.channels();
+  for (int64_t dim = 0; dim < conv.spatial; ++dim)
+    depth *= conv.window(dim);
+  OpFoldResult points = b.product(ArrayRef(conv.sizes).drop_front(2));
+  OpFoldResult filters = b.indexAttr(conv.filters());
+  Sizes columnSizes = {conv.sizes[0], b.indexAttr(depth), points};
+  Sizes weightSizes = {filters, b.indexAttr(depth)};
+  Sizes sumSizes = {conv.sizes[0], filters, points};
+  // Loops: n, (g,) f, p, k.
+  unsigned grouped = conv.groups > 1 ? 1 : 0;
+  if (grouped) {
+    OpFoldResult groups = b.indexAttr(conv.groups);
+    columnSizes.insert(columnSizes.begin() + 1, groups);
+    weightSizes.insert(weightSizes.begin(), groups);
+    sumSizes.insert(sumSizes.begin() + 1, groups);
+  }
+  unsigned loops = 4 + grouped, f = loops - 3, p = f + 1, k = f + 2;
+  auto map = [&](SmallVector<unsigned> dims, unsigned at) {
+    if (grouped)
+      dims.insert(dims.begin() + at, 1);
+    return AffineMap::getMultiDimMapWithTargets(loops, dims, b.context());
+  };
+  DType dtype = b.resultDType(), sumType = accumulatorOf(dtype);
+  Value weight = reshape(b.builder, b.loc, conv.weight.value, weightSizes);
+  Value sum = contract(b.builder, b.loc, {weight, map({f, k}, 0)},
+                       {columns(b, conv, columnSizes), map({0, k, p}, 1)},
+                       map({0, f, p}, 1), sumSizes, dtype);
+  Sizes flat = {conv.sizes[0], conv.sizes[1], points};
+  Operand total = b.tensor(reshape(b.builder, b.loc, sum, flat), sumType);
+  Value result = total.value;
+  if (conv.bias) {
+    Operand bias = conv.bias;
+    bias.value =
+        reshape(b.builder, b.loc, bias.value, {conv.sizes[1], b.indexAttr(1)});
+    result = b.elementwise({total, bias}, sumType, dtype, flat,
+                           [](Body &, ArrayRef<Num> x) { return x[0] + x[1]; });
+  } else {
+    result = b.convert(total, dtype);
+  }
+  return lowered(reshape(b.builder, b.loc, result, conv.sizes));
+}
+
+void anabranch::importer::registerConvolution(OpTable &table) {
+  table.family("conv");
+  table.add("convolution", lowerConvolution,
+            "T(2, 3, 9), T(4, 3, 3), T(4), [2], [1], [1], False, [0], 1;"
+            "T(2, 4, 6, 7), T(6, 2, 3, 3), None, [1, 2], [1, 0], [1, 1], "
+            "False, [0, 0], 2",
+            kFloats);
+}

@@ -1,0 +1,259 @@
+//===- Pooling.cpp - maxima and means of windows --------------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// A window of static size is unrolled: one elementwise generic reads each of
+// its points through a strided slice. So a pool fuses with what is around it.
+//
+//===----------------------------------------------------------------------===//
+
+#include "import/OpTable.h"
+#include "import/Shapes.h"
+#include "import/Windows.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include <limits>
+
+using namespace mlir;
+using namespace anabranch;
+using namespace anabranch::importer;
+
+/// Windows larger than this are left to PyTorch: unrolled, they would make a
+/// long kernel of little use.
+static constexpr int64_t kMaxPoints = 128;
+
+namespace {
+/// A pool of the last two dimensions.
+struct Pool {
+  Operand input;
+  SmallVector<int64_t> window, stride, padding, dilation = {1, 1};
+  bool ceilMode = false;
+  Sizes sizes;
+};
+
+/// A point of the window, and the input as it meets the outputs there.
+struct Tap {
+  int64_t row, column;
+  Operand values;
+};
+} // namespace
+
+static std::optional<SmallVector<int64_t>> pairArg(ir::AtenOp op,
+                                                   StringRef name) {
+  auto values = op.getIntListArg(name);
+  if (values && values->size() == 1)
+    values->push_back(values->front());
+  if (!values || values->size() != 2)
+    return std::nullopt;
+  return values;
+}
+
+static FailureOr<Pool> poolOf(ir::AtenOp op, LoweringBuilder &b) {
+  Pool pool;
+  pool.input = b.operand("self");
+  auto window = pairArg(op, "kernel_size"), padding = pairArg(op, "padding");
+  if (!window || !padding)
+    return b.refuse("the window or its padding is symbolic");
+  pool.window = *window;
+  pool.padding = *padding;
+  pool.stride = *window;
+  if (auto list = op.getIntListArg("stride"); !list || !list->empty()) {
+    auto stride = pairArg(op, "stride");
+    if (!stride)
+      return b.refuse("the stride is symbolic");
+    pool.stride = *stride;
+  }
+  if (op.getArg("dilation")) {
+    auto dilation = pairArg(op, "dilation");
+    if (!dilation)
+      return b.refuse("the dilation is symbolic");
+    pool.dilation = *dilation;
+  }
+  pool.ceilMode = op.getBoolArg("ceil_mode").value_or(false);
+  pool.sizes = op.getResultSizes();
+  if (pool.input.rank() < 3 || pool.window[0] * pool.window[1] > kMaxPoints)
+    return b.refuse("no image, or a window too large to unroll");
+  return pool;
+}
+
+/// The input framed by `value` so that every window lies inside. Only a static
+/// size says how far windows reach beyond the end in ceil mode.
+static FailureOr<Value> framed(LoweringBuilder &b, const Pool &pool,
+                               double value) {
+  SmallVector<int64_t> high = pool.padding;
+  int64_t first = pool.sizes.size() - 2;
+  for (int64_t dim = 0; pool.ceilMode && dim < 2; ++dim) {
+    int64_t size = pool.input.size(first + dim);
+    auto outputs = getConstantIntValue(pool.sizes[first + dim]);
+    if (size < 0 || !outputs)
+      return b.refuse("ceil_mode with a symbolic size");
+    int64_t reach = (*outputs - 1) * pool.stride[dim] +
+                    (pool.window[dim] - 1) * pool.dilation[dim] + 1;
+    high[dim] = std::max(high[dim], reach - size - pool.padding[dim]);
+  }
+  return padSpatial(b, pool.input, pool.padding, high, value);
+}
+
+/// Every point of the window, in row-major order.
+static SmallVector<Tap> tapsOf(LoweringBuilder &b, const Pool &pool,
+                               Value padded, DType dtype) {
+  SmallVector<Tap> taps;
+  int64_t first = pool.sizes.size() - 2;
+  for (int64_t row = 0; row < pool.window[0]; ++row)
+    for (int64_t column = 0; column < pool.window[1]; ++column) {
+      Sizes offsets(pool.sizes.size(), b.indexAttr(0));
+      Sizes strides(pool.sizes.size(), b.indexAttr(1));
+      offsets[first] = b.indexAttr(row * pool.dilation[0]);
+      offsets[first + 1] = b.indexAttr(column * pool.dilation[1]);
+      strides[first] = b.indexAttr(pool.stride[0]);
+      strides[first + 1] = b.indexAttr(pool.stride[1]);
+      Value slice = b.create<tensor::ExtractSliceOp>(padded, offsets,
+                                                     pool.sizes, strides);
+      taps.push_back({row, column, b.tensor(slice, dtype)});
+    }
+  return taps;
+}
+
+static SmallVector<Operand> operandsOf(ArrayRef<Tap> taps) {
+  SmallVector<Operand> operands;
+  for (const Tap &tap : taps)
+    operands.push_back(tap.values);
+  return operands;
+}
+
+/// The first maximum's place in the unpadded image, row by row.
+static Value argMax(LoweringBuilder &b, const Pool &pool, ArrayRef<Tap> taps,
+                    Value width) {
+  int64_t first = pool.sizes.size() - 2;
+  auto place = [&](Body &body, int64_t dim, int64_t tap) {
+    Num start = s::index(body, first + dim);
+    return start * start.constant(pool.stride[dim]) +
+           start.constant(tap * pool.dilation[dim] - pool.padding[dim]);
+  };
+  DType integer = b.resultDType(1);
+  auto flat = [&](Body &body, const Tap &tap) {
+    return place(body, 0, tap.row) * s::fromIndex(body, width, integer) +
+           place(body, 1, tap.column);
+  };
+  auto isInside = [&](Body &body, const Tap &tap) {
+    Num row = place(body, 0, tap.row), column = place(body, 1, tap.column);
+    Num zero = row.constant(0);
+    return (row >= zero) & (column >= zero);
+  };
+  return b.elementwiseMixed(operandsOf(taps), integer, pool.sizes,
+                            [&](Body &body, ArrayRef<Num> x) {
+                              // Padding counts less than everything: a point of
+                              // the padding only stays while no point of the
+                              // image was met.
+                              Num best = x[0], at = flat(body, taps[0]);
+                              Num found = isInside(body, taps[0]);
+                              for (size_t i = 1; i < x.size(); ++i) {
+                                Num wins = (x[i] > best) | s::isNan(x[i]);
+                                Num inside = isInside(body, taps[i]);
+                                wins = inside & (wins | !found);
+                                best = s::select(wins, x[i], best);
+                                at = s::select(wins, flat(body, taps[i]), at);
+                                found = found | inside;
+                              }
+                              return at;
+                            });
+}
+
+static Lowered lowerMaxPool(ir::AtenOp op, LoweringBuilder &b) {
+  FailureOr<Pool> pool = poolOf(op, b);
+  if (failed(pool))
+    return failure();
+  DType dtype = b.resultDType();
+  if (!dtype.isFloat())
+    return b.refuse("a pool of integers");
+  FailureOr<Value> padded =
+      framed(b, *pool, -std::numeric_limits<double>::infinity());
+  if (failed(padded))
+    return failure();
+  SmallVector<Tap> taps = tapsOf(b, *pool, *padded, dtype);
+  Value maximum = b.elementwise(operandsOf(taps), dtype, dtype, pool->sizes,
+                                [](Body &, ArrayRef<Num> x) {
+                                  Num best = x[0];
+                                  for (Num value : x.drop_front())
+                                    best = s::maximum(best, value);
+                                  return best;
+                                });
+  SmallVector<Value> results = {maximum};
+  if (op.getNumResults() == 1)
+    return results;
+  results.emplace_back();
+  if (!op.getResult(1).use_empty()) {
+    Value width =
+        b.indexValue(b.sizeOf(pool->input.value, pool->input.rank() - 1));
+    results[1] = argMax(b, *pool, taps, width);
+  }
+  return results;
+}
+
+/// The sum of the window over its number of points. Where padding does not
+/// count, the number depends on the place.
+static Lowered lowerAvgPool(ir::AtenOp op, LoweringBuilder &b) {
+  FailureOr<Pool> pool = poolOf(op, b);
+  if (failed(pool))
+    return failure();
+  DType dtype = b.resultDType();
+  bool countsPadding = op.getBoolArg("count_include_pad").value_or(true);
+  bool pads = pool->padding[0] != 0 || pool->padding[1] != 0;
+  if (!dtype.isFloat() || pool->ceilMode || (pads && !countsPadding))
+    return b.refuse("windows with several numbers of points");
+  double count = double(pool->window[0] * pool->window[1]);
+  if (auto divisor = op.getIntArg("divisor_override"))
+    count = double(*divisor);
+  FailureOr<Value> padded = framed(b, *pool, 0);
+  if (failed(padded))
+    return failure();
+  SmallVector<Tap> taps = tapsOf(b, *pool, *padded, dtype);
+  return lowered(b.elementwise(operandsOf(taps), dtype, dtype, pool->sizes,
+                               [&](Body &, ArrayRef<Num> x) {
+                                 Num sum = x[0];
+                                 for (Num value : x.drop_front())
+                                   sum = sum + value;
+                                 return sum / count;
+                               }));
+}
+
+/// Windows that divide the image evenly: a mean over split dimensions.
+static Lowered lowerAdaptiveAvgPool(ir::AtenOp op, LoweringBuilder &b) {
+  Operand input = b.operand("self");
+  Sizes outputs = op.getResultSizes(), sizes = b.sizesOf(input.value);
+  int64_t first = input.rank() - 2;
+  Sizes split(sizes.begin(), sizes.begin() + first);
+  double count = 1;
+  for (int64_t dim = first; dim < first + 2; ++dim) {
+    auto output = getConstantIntValue(outputs[dim]);
+    int64_t size = input.size(dim);
+    if (!output || size < 0 || *output == 0 || size % *output != 0)
+      return b.refuse("windows of several sizes");
+    split.push_back(b.indexAttr(*output));
+    split.push_back(b.indexAttr(size / *output));
+    count *= double(size / *output);
+  }
+  DType dtype = b.resultDType(), math = dtype.math();
+  if (!dtype.isFloat())
+    return b.refuse("a pool of integers");
+  Operand image =
+      b.tensor(reshape(b.builder, b.loc, input.value, split), input.dtype);
+  Value sum = b.reduce({image}, split, {first + 1, first + 3}, Combine::Add,
+                       math, [](Body &, ArrayRef<Num> x) { return x[0]; });
+  return lowered(
+      b.elementwise({b.tensor(sum, math)}, math, dtype, outputs,
+                    [&](Body &, ArrayRef<Num> x) { return x[0] / count; }));
+}
+
+void anabranch::importer::registerPooling(OpTable &table) {
+  table.family("pool");
+  table.add("max_pool2d_with_indices", lowerMaxPool,
+            "T(2, 3, 8, 9), [3, 3], [2, 2], [1, 1]", kFloats | kI64);
+  table.add("max_pool2d", lowerMaxPool, "", kFloats);
+  table.add("avg_pool2d", lowerAvgPool, "T(2, 3, 8, 8), [2, 2]", kFloats);
+  table.add("_adaptive_avg_pool2d", lowerAdaptiveAvgPool,
+            "T(2, 3, 8, 8), [4, 2]", kFloats);
+  table.add("adaptive_avg_pool2d", lowerAdaptiveAvgPool, "", kFloats);
+}

@@ -1,0 +1,58 @@
+// Scatters run over the updates; indices are checked and clamped.
+// RUN: anabranch-opt %s --anabranch-lower-aten --anabranch-verify-linalg | FileCheck %s
+
+// CHECK-LABEL: func @scatter_add
+//  CHECK-SAME:   %[[X:.*]]: tensor<3x4xbf16>, %[[I:.*]]: tensor<3x2xi64>, %[[S:.*]]: tensor<3x6xbf16>
+//       CHECK:   %[[PART:.*]] = tensor.extract_slice %[[S]][0, 0] [3, 2] [1, 1]
+//       CHECK:   anabranch.scatter %[[PART]] into %[[X]]
+//       CHECK:   ^bb0(%[[P:.*]]: index, %[[Q:.*]]: index, %[[OLD:.*]]: bf16, %[[NEW:.*]]: bf16):
+//       CHECK:     tensor.extract %[[I]][%[[P]], %[[Q]]]
+//       CHECK:     anabranch.check %{{.*}}, 1
+//       CHECK:     %[[AT:.*]] = arith.select
+//       CHECK:     arith.addf %{{.*}} : f32
+//       CHECK:     %[[SUM:.*]] = arith.truncf
+//       CHECK:     anabranch.yield %[[P]], %[[AT]], %[[SUM]] : index, index, bf16
+func.func @scatter_add(%x: tensor<3x4xbf16>, %i: tensor<3x2xi64>, %s: tensor<3x6xbf16>) -> tensor<3x4xbf16> {
+  %r = anabranch.aten "scatter_add"(%x, %i, %s) {self = #anabranch.operand<0>, dim = 1, index = #anabranch.operand<1>, src = #anabranch.operand<2>} : (tensor<3x4xbf16>, tensor<3x2xi64>, tensor<3x6xbf16>) -> tensor<3x4xbf16>
+  return %r : tensor<3x4xbf16>
+}
+
+// What is reduced without its old value is made neutral first.
+// CHECK-LABEL: func @amax_of_new
+//       CHECK:   anabranch.scatter
+//       CHECK:     0xFF800000
+//       CHECK:   anabranch.scatter
+//       CHECK:     arith.maximumf
+func.func @amax_of_new(%x: tensor<3xf32>, %i: tensor<2xi64>, %s: tensor<2xf32>) -> tensor<3xf32> {
+  %r = anabranch.aten "scatter_reduce.two"(%x, %i, %s) {self = #anabranch.operand<0>, dim = 0, index = #anabranch.operand<1>, src = #anabranch.operand<2>, reduce = "amax", include_self = false} : (tensor<3xf32>, tensor<2xi64>, tensor<2xf32>) -> tensor<3xf32>
+  return %r : tensor<3xf32>
+}
+
+// CHECK-LABEL: func @mean
+//       CHECK:   anabranch.refusal = "no lowering for the reduction 'mean'"
+func.func @mean(%x: tensor<3xf32>, %i: tensor<2xi64>, %s: tensor<2xf32>) -> tensor<3xf32> {
+  %r = anabranch.aten "scatter_reduce.two"(%x, %i, %s) {self = #anabranch.operand<0>, dim = 0, index = #anabranch.operand<1>, src = #anabranch.operand<2>, reduce = "mean", include_self = true} : (tensor<3xf32>, tensor<2xi64>, tensor<2xf32>) -> tensor<3xf32>
+  return %r : tensor<3xf32>
+}
+
+// The values broadcast to what is indexed.
+// CHECK-LABEL: func @index_put
+//       CHECK:   %[[V:.*]] = linalg.generic
+//       CHECK:   anabranch.scatter %[[V]] into %{{.*}}
+//       CHECK:     arith.cmpi slt
+//       CHECK:     anabranch.yield
+func.func @index_put(%x: tensor<3x?xf32>, %i: tensor<2xi64>, %v: tensor<f32>) -> tensor<3x?xf32> {
+  %c1 = arith.constant 1 : index
+  %n = tensor.dim %x, %c1 : tensor<3x?xf32>
+  %r = anabranch.aten "index_put"(%x, %i, %v) dims(%n) {self = #anabranch.operand<0>, indices = [#anabranch.operand<1>], values = #anabranch.operand<2>, accumulate = false} : (tensor<3x?xf32>, tensor<2xi64>, tensor<f32>) -> tensor<3x?xf32>
+  return %r : tensor<3x?xf32>
+}
+
+// A number at a mask is elementwise.
+// CHECK-LABEL: func @masked_put
+//   CHECK-NOT:   anabranch.scatter
+//       CHECK:   arith.select
+func.func @masked_put(%x: tensor<3x4xf32>, %m: tensor<3xi1>, %v: tensor<f32>) -> tensor<3x4xf32> {
+  %r = anabranch.aten "index_put"(%x, %m, %v) {self = #anabranch.operand<0>, indices = [#anabranch.operand<1>], values = #anabranch.operand<2>, accumulate = false} : (tensor<3x4xf32>, tensor<3xi1>, tensor<f32>) -> tensor<3x4xf32>
+  return %r : tensor<3x4xf32>
+}

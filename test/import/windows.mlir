@@ -1,0 +1,39 @@
+// Convolutions are contractions of unrolled windows; pools read slices.
+// RUN: anabranch-opt %s --anabranch-lower-aten --anabranch-verify-linalg | FileCheck %s
+
+// CHECK-LABEL: func @conv
+//       CHECK:   tensor.insert_slice %{{.*}}[0, 0, 1, 1] [2, 3, 8, 8]
+//       CHECK:   linalg.generic
+//       CHECK:     tensor.extract %{{.*}} : tensor<2x3x10x10xf32>
+//       CHECK:   tensor.collapse_shape %{{.*}} : tensor<2x1x3x3x3x8x8xf32> into tensor<2x27x64xf32>
+//       CHECK:   iterator_types = ["parallel", "parallel", "parallel", "reduction"]
+//       CHECK:   tensor.expand_shape %{{.*}} : tensor<2x4x64xf32> into tensor<2x4x8x8xf32>
+func.func @conv(%x: tensor<2x3x8x8xf32>, %w: tensor<4x3x3x3xf32>, %b: tensor<4xf32>) -> tensor<2x4x8x8xf32> {
+  %r = anabranch.aten "convolution"(%x, %w, %b) {input = #anabranch.operand<0>, weight = #anabranch.operand<1>, bias = #anabranch.operand<2>, stride = [1, 1], padding = [1, 1], dilation = [1, 1], transposed = false, output_padding = [0, 0], groups = 1} : (tensor<2x3x8x8xf32>, tensor<4x3x3x3xf32>, tensor<4xf32>) -> tensor<2x4x8x8xf32>
+  return %r : tensor<2x4x8x8xf32>
+}
+
+// A window of one point reads the image itself.
+// CHECK-LABEL: func @pointwise_conv
+//   CHECK-NOT:   tensor.extract
+//       CHECK:   return
+func.func @pointwise_conv(%x: tensor<2x4x8x8xf32>, %w: tensor<6x2x1x1xf32>) -> tensor<2x6x8x8xf32> {
+  %r = anabranch.aten "convolution"(%x, %w) {input = #anabranch.operand<0>, weight = #anabranch.operand<1>, bias, stride = [1, 1], padding = [0, 0], dilation = [1, 1], transposed = false, output_padding = [0, 0], groups = 2} : (tensor<2x4x8x8xf32>, tensor<6x2x1x1xf32>) -> tensor<2x6x8x8xf32>
+  return %r : tensor<2x6x8x8xf32>
+}
+
+// CHECK-LABEL: func @max_pool
+//       CHECK:   tensor.extract_slice %{{.*}}[0, 0, 0, 0] [2, 3, 4, 4] [1, 1, 2, 2]
+//       CHECK:   tensor.extract_slice %{{.*}}[0, 0, 1, 1] [2, 3, 4, 4] [1, 1, 2, 2]
+//       CHECK:   arith.maximumf
+func.func @max_pool(%x: tensor<2x3x8x8xf32>) -> tensor<2x3x4x4xf32> {
+  %r:2 = anabranch.aten "max_pool2d_with_indices"(%x) {self = #anabranch.operand<0>, kernel_size = [2, 2], stride = [], padding = [0, 0], dilation = [1, 1], ceil_mode = false} : (tensor<2x3x8x8xf32>) -> (tensor<2x3x4x4xf32>, tensor<2x3x4x4xi64>)
+  return %r#0 : tensor<2x3x4x4xf32>
+}
+
+// CHECK-LABEL: func @adaptive
+//       CHECK:   iterator_types = ["parallel", "parallel", "parallel", "reduction", "parallel", "reduction"]
+func.func @adaptive(%x: tensor<2x3x8x8xf32>) -> tensor<2x3x4x2xf32> {
+  %r = anabranch.aten "_adaptive_avg_pool2d"(%x) {self = #anabranch.operand<0>, output_size = [4, 2]} : (tensor<2x3x8x8xf32>) -> tensor<2x3x4x2xf32>
+  return %r : tensor<2x3x4x2xf32>
+}
