@@ -161,7 +161,8 @@ OpFoldResult sizeOf(OpBuilder &builder, Location loc, Value tensor,
                           expand.getOutputShape(), builder)[dim];
   if (auto collapse = dyn_cast_or_null<tensor::CollapseShapeOp>(producer)) {
     Sizes sizes;
-    for (int64_t source : collapse.getReassociationIndices()[dim])
+    ReassociationIndices group = collapse.getReassociationIndices()[dim];
+    for (int64_t source : group)
       sizes.push_back(sizeOf(builder, loc, collapse.getSrc(), source));
     return productOf(builder, loc, sizes);
   }
