@@ -107,6 +107,15 @@ static void registerShape(OpTable &table) {
   table.add("square",
             pointwise({"self"}, [](Elements x) { return x[0] * x[0]; }),
             "T(3, 5)");
+  table.add("angle",
+            pointwise({"self"},
+                      [](Elements x) {
+                        Num zero = x[0].constant(0);
+                        Num half = x[0].constant(M_PI);
+                        Num turn = s::select(x[0] < zero, half, zero);
+                        return s::select(s::isNan(x[0]), x[0], turn);
+                      }),
+            "T(3, 5)");
   table.add("positive", pointwise({"self"}, [](Elements x) { return x[0]; }),
             "T(3, 5)", kNumbers);
 }
