@@ -1,0 +1,71 @@
+"""The documents name what exists, and the environment table is complete."""
+
+import importlib.util
+import re
+import sys
+
+import pytest
+
+from repository import ROOT, text, tracked
+
+
+def report(problems: list[str]) -> None:
+    assert not problems, "\n".join(problems)
+
+
+class RecordingEnvironment(dict):
+    """An empty environment that remembers what it was asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: set[str] = set()
+
+    def get(self, name: str, default: str | None = None) -> str | None:
+        self.asked.add(name)
+        return default
+
+
+def read_by_config(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """What the Python front end reads: all of it in one function."""
+    path = ROOT / "python" / "anabranch" / "config.py"
+    spec = importlib.util.spec_from_file_location("anabranch_config", path)
+    assert spec
+    assert spec.loader
+    config = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, config)
+    spec.loader.exec_module(config)
+    environment = RecordingEnvironment()
+    monkeypatch.setattr(config.os, "environ", environment)
+    config.environment()
+    return environment.asked
+
+
+def test_environment_table_is_true(monkeypatch: pytest.MonkeyPatch) -> None:
+    """docs/debugging.md lists the variables that the code reads, and no others."""
+    read = re.compile(r"""(?:getenv|environ\.get|environ)\s*[(\[]\s*"(ANABRANCH_\w+)""")
+    used: set[str] = set()
+    for path in tracked("src", "tools", "scripts", "python"):
+        if path.suffix in (".cpp", ".h", ".py"):
+            used |= set(read.findall(text(path)))
+    used |= read_by_config(monkeypatch)
+    page = (ROOT / "docs" / "debugging.md").read_text()
+    documented = set(re.findall(r"^\| `(ANABRANCH_\w+)", page, re.MULTILINE))
+    assert documented == used
+
+
+@pytest.mark.parametrize(
+    "page", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/debugging.md"]
+)
+def test_named_files_exist(page: str) -> None:
+    """A path in backticks is a path in the repository."""
+    path = re.compile(
+        r"`((?:src|python|test|tools|include|docs|scripts|benchmark|examples|cmake)"
+        r"/[\w./-]+)`"
+    )
+    report(
+        [
+            f"{page}: {name}"
+            for name in path.findall((ROOT / page).read_text())
+            if not (ROOT / name).exists()
+        ]
+    )

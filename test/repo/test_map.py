@@ -1,0 +1,45 @@
+"""The maps in README.md and ARCHITECTURE.md list exactly the real folders."""
+
+import re
+
+import pytest
+
+from repository import ROOT, tracked
+
+NESTED = ("src", "python", "test", "include", "docs")
+
+
+def real_folders() -> set[str]:
+    """Top-level folders, and the rooms inside src, python and test."""
+    folders = set()
+    for path in tracked():
+        parts = path.relative_to(ROOT).parts
+        if len(parts) > 1 and not parts[0].startswith("."):
+            folders.add(parts[0])
+            if len(parts) > 2 and parts[0] in NESTED:
+                folders.add(f"{parts[0]}/{parts[1]}")
+    return folders
+
+
+def mapped_folders(page: str) -> set[str]:
+    """The first word of the lines of the fenced block that starts with `map`."""
+    block = re.search(r"```map\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+    assert block, f"{page} has no map"
+    found = set()
+    for line in block[1].splitlines():
+        word = line.split(" ")[0]
+        if word:
+            assert word.endswith("/"), f"{page}: {line}"
+            found.add(word.rstrip("/"))
+    return found
+
+
+@pytest.mark.parametrize("page", ["README.md", "ARCHITECTURE.md"])
+def test_map_is_true(page: str) -> None:
+    mapped, real = mapped_folders(page), real_folders()
+    parents = {"/".join(name.split("/")[:-1]) for name in mapped}
+    assert mapped <= real, "on the map, not in the repository"
+    missing = real - mapped - parents
+    if page == "README.md":
+        missing = {name for name in missing if "/" not in name or "src/" in name}
+    assert not missing, "in the repository, not on the map"
