@@ -58,6 +58,8 @@ TypedAttr neutralElement(Operation *combiner) {
 }
 
 Value combine(LaneBuilder &lanes, Operation *combiner, Value a, Value b) {
+  if (isa<arith::MaximumFOp, arith::MinimumFOp>(combiner))
+    return lanes.extremum(isa<arith::MaximumFOp>(combiner), a, b);
   OperationState state(combiner->getLoc(), combiner->getName(), {a, b},
                        a.getType(), combiner->getAttrs());
   return lanes.share(lanes.builder.create(state)->getResult(0));

@@ -154,6 +154,8 @@ public:
   mlir::Value prefixMask(mlir::Value count);
   /// `mask` and the condition; null stands for all lanes.
   mlir::Value andMask(Lanes condition);
+  /// arith.maximumf or minimumf: NaN if one is, but of two zeros either.
+  mlir::Value extremum(bool largest, mlir::Value a, mlir::Value b);
   /// condition ? a : b per lane.
   Lanes select(Lanes condition, Lanes a, Lanes b);
 

@@ -14,8 +14,10 @@ using namespace mlir;
 namespace anabranch {
 namespace codegen {
 
-/// What a tile should cost: bytes moved, a scalar operation counted as one.
-static constexpr int64_t tileCost = 64 * 1024;
+/// What a tile should cost, in scalar operations: some microseconds, so that
+/// claiming it costs little. A byte moved costs as much as eight of them.
+static constexpr int64_t tileCost = 1024 * 1024;
+static constexpr int64_t byteCost = 8;
 /// Lanes of a tile that jumps over cache lines: few enough that the lines stay
 /// in the first cache until the next row needs their other elements.
 static constexpr int64_t stridedLanes = 128;
@@ -55,8 +57,9 @@ static Value costPerRow(KernelFrame &frame, const Group &group) {
   for (Nest *nest : group.nests) {
     int64_t point = nest->reads.operations;
     for (const Read &read : nest->reads.reads)
-      point += elementBytes(getElementTypeOrSelf(read.tensor.getType()));
-    point += nest->destinations.size() *
+      point += byteCost *
+               elementBytes(getElementTypeOrSelf(read.tensor.getType()));
+    point += nest->destinations.size() * byteCost *
              elementBytes(getElementTypeOrSelf(nest->value.getType()));
     Value points = lanes.index(1);
     for (unsigned loop : nest->innerLoops())
