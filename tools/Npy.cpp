@@ -152,7 +152,7 @@ Expected<Array> readNpy(const std::string &path, DType expected) {
                         std::istreambuf_iterator<char>());
   if (all.size() < 12 || std::memcmp(all.data(), "\x93NUMPY", 6) != 0)
     return malformed(path, "not a .npy file");
-  int version = all[6];
+  int version = static_cast<unsigned char>(all[6]);
   uint32_t length = 0;
   size_t lengthBytes = version == 1 ? 2 : 4;
   if (version < 1 || version > 3)

@@ -32,21 +32,25 @@ Extent extentOf(const int64_t *shape, const int64_t *strides, size_t rank,
   return {true, end};
 }
 
+std::optional<Extent> staticExtent(DType dtype, const std::vector<Size> &shape,
+                                   const std::vector<Size> &strides) {
+  std::vector<int64_t> sizes, steps;
+  for (const Size &size : shape) {
+    if (size.slot() >= 0)
+      return std::nullopt;
+    sizes.push_back(size.value());
+  }
+  for (const Size &stride : strides) {
+    if (stride.slot() >= 0)
+      return std::nullopt;
+    steps.push_back(stride.value());
+  }
+  return extentOf(sizes.data(), steps.empty() ? nullptr : steps.data(),
+                  sizes.size(), itemSize(static_cast<anabranch::DType>(dtype)));
+}
+
 std::optional<Extent> staticExtent(const BufferT &buffer) {
-  std::vector<int64_t> shape, strides;
-  for (const Size &size : buffer.shape) {
-    if (size.slot() >= 0)
-      return std::nullopt;
-    shape.push_back(size.value());
-  }
-  for (const Size &size : buffer.strides) {
-    if (size.slot() >= 0)
-      return std::nullopt;
-    strides.push_back(size.value());
-  }
-  return extentOf(shape.data(), strides.empty() ? nullptr : strides.data(),
-                  shape.size(),
-                  itemSize(static_cast<anabranch::DType>(buffer.dtype)));
+  return staticExtent(buffer.dtype, buffer.shape, buffer.strides);
 }
 
 void forEachTensor(const ArgumentT &argument,

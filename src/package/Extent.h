@@ -23,6 +23,8 @@ struct Extent {
 };
 
 /// None when a size or stride is dynamic.
+std::optional<Extent> staticExtent(DType dtype, const std::vector<Size> &shape,
+                                   const std::vector<Size> &strides);
 std::optional<Extent> staticExtent(const BufferT &buffer);
 
 /// The same over plain numbers; `strides` null means contiguous.

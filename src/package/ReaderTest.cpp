@@ -269,6 +269,7 @@ TEST_F(Reader, WriterRefusesAWrongProgram) {
 
 TEST_F(Reader, WritersRaceWithoutHarm) {
   std::vector<std::thread> writers;
+  writers.reserve(4);
   for (int i = 0; i < 4; ++i)
     writers.emplace_back([&] {
       for (int n = 0; n < 10; ++n)

@@ -52,10 +52,10 @@ TEST(Safetensors, RefusesMalformedHeaders) {
       R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[2,0]}})",
       R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0]}})",
       R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[-1,1]}})",
-      R"({"a":{"dtype":"I64","shape":[4611686018427387904,4],)"
-      R"("data_offsets":[0,0]}})",
-      R"({"a":{"dtype":"U8","shape":[18446744073709551615],)"
-      R"("data_offsets":[0,2]}})",
+      R"({"a":{"dtype":"I64","shape":[4611686018427387904,4],
+          "data_offsets":[0,0]}})",
+      R"({"a":{"dtype":"U8","shape":[18446744073709551615],
+          "data_offsets":[0,2]}})",
   };
   for (const char *header : bad)
     EXPECT_NE(reasonFor(header, "xy"), "") << header;

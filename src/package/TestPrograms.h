@@ -140,19 +140,19 @@ public:
     CopyT c;
     c.source = from;
     c.destination = to;
-    push(std::move(c), stream);
+    push(c, stream);
   }
   void record(int event, int stream) {
     RecordT r;
     r.event = event;
     p.events = std::max(p.events, event + 1);
-    push(std::move(r), stream);
+    push(r, stream);
   }
   void wait(int event, int stream) {
     WaitT w;
     w.event = event;
     p.events = std::max(p.events, event + 1);
-    push(std::move(w), stream);
+    push(w, stream);
   }
   template <typename Action> CommandT &push(Action action, int stream) {
     auto &list = initializing ? p.initialize : p.streams;

@@ -53,6 +53,8 @@ private:
   void checkBuffer(size_t number);
   void checkPlaced(const BufferT &buffer, const Size *limit,
                    const std::string &where);
+  void checkInside(const std::optional<Extent> &part,
+                   const std::optional<Extent> &all, const std::string &where);
   void checkStreams(const Streams &streams, bool initialize,
                     const std::string &name);
   void checkAction(const ActionUnion &action, const std::string &where);
@@ -178,6 +180,15 @@ void Checker::checkPlaced(const BufferT &buffer, const Size *limit,
             where, "reaches beyond its memory");
 }
 
+/// A view of a caller's tensor must stay inside it.
+void Checker::checkInside(const std::optional<Extent> &part,
+                          const std::optional<Extent> &all,
+                          const std::string &where) {
+  if (part && all)
+    require(part->fits && all->fits && part->end <= all->end, where,
+            "reaches beyond the tensor that it is a view of");
+}
+
 void Checker::checkBuffer(size_t number) {
   const BufferT &buffer = *p.buffers[number];
   std::string where = "buffer " + std::to_string(number);
@@ -197,16 +208,26 @@ void Checker::checkBuffer(size_t number) {
       (!extent->fits || (sized && extent->end > buffer.bytes->value())))
     require(false, where, "has elements beyond its bytes");
   switch (buffer.kind) {
-  case BufferKind::Input:
+  case BufferKind::Input: {
     require(within(buffer.index, p.inputs) &&
                 !p.inputs[buffer.index]->is_scalar,
             where, "is an input that is not there");
-    return;
+    if (failed())
+      return;
+    const InputT &input = *p.inputs[buffer.index];
+    return checkInside(
+        extent, staticExtent(input.dtype, input.shape, input.strides), where);
+  }
   case BufferKind::Output:
     require(within(buffer.index, p.outputs) &&
-                p.outputs[buffer.index]->kind == OutputKind::Tensor,
+                p.outputs[buffer.index]->kind == OutputKind::Tensor &&
+                within(p.outputs[buffer.index]->buffer, p.buffers),
             where, "is an output that is not there");
-    return;
+    if (failed())
+      return;
+    return checkInside(
+        extent, staticExtent(*p.buffers[p.outputs[buffer.index]->buffer]),
+        where);
   case BufferKind::Arena:
     return checkPlaced(buffer, p.arena_bytes.get(), where);
   case BufferKind::Persistent:

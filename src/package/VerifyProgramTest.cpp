@@ -107,11 +107,24 @@ const Case cases[] = {
      [](ProgramT &p) { p.arena_bytes.reset(); }},
     {"buffer 3 is an output that is not there",
      [](ProgramT &p) { p.buffers[3]->index = 1; }},
+    {"buffer 3 reaches beyond the tensor that it is a view of",
+     [](ProgramT &p) {
+       p.buffers.push_back(std::make_unique<BufferT>(*p.buffers[3]));
+       p.buffers[3]->shape[0] = fixed(17);
+       p.outputs[0]->buffer = 6;
+     }},
+    {"buffer 0 reaches beyond the tensor that it is a view of",
+     [](ProgramT &p) {
+       p.inputs[0]->shape[0] = fixed(3);
+       p.buffers[0]->shape = {fixed(13)};
+     }},
     {"buffer 4 is persistent and has a dynamic place",
      [](ProgramT &p) { *p.buffers[4]->bytes = slot(0); }},
     {"persistent_bytes is not a size",
      [](ProgramT &p) { *p.persistent_bytes = slot(0); }},
-    {"output 0 has no buffer", [](ProgramT &p) { p.outputs[0]->buffer = 99; }},
+    {"buffer 3 is an output that is not there",
+     [](ProgramT &p) { p.outputs[0]->buffer = 99; }},
+    {"output 1 has no buffer", [](ProgramT &p) { p.outputs[1]->buffer = 99; }},
     {"output 0 has a buffer that is not its own",
      [](ProgramT &p) { p.outputs[0]->buffer = 2; }},
     {"output 1 has a buffer that no call makes",
@@ -162,7 +175,7 @@ const Case cases[] = {
     {"records an event for the second time",
      [](ProgramT &p) {
        RecordT again;
-       p.streams[0]->commands[2]->action.Set(std::move(again));
+       p.streams[0]->commands[2]->action.Set(again);
      }},
     {"wait for each other forever",
      [](ProgramT &p) {
@@ -205,7 +218,7 @@ const Case cases[] = {
        CopyT copy;
        copy.source = 2;
        copy.destination = 5;
-       p.streams[0]->commands[2]->action.Set(std::move(copy));
+       p.streams[0]->commands[2]->action.Set(copy);
      }},
 };
 

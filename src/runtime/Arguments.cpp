@@ -41,6 +41,7 @@ Status wrongType(const Plan &plan, size_t number, const TensorView &got) {
 
 std::string expected(const std::vector<Size> &sizes, const int64_t *slots) {
   std::vector<int64_t> numbers;
+  numbers.reserve(sizes.size());
   for (const Size &size : sizes)
     numbers.push_back(valueOf(size, slots));
   return describe(numbers.data(), numbers.size());

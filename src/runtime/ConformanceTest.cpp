@@ -31,6 +31,7 @@ protected:
   /// One tensor in, the outputs land in `results`.
   Status run(const Executable &executable, std::vector<TensorArgument> args) {
     std::vector<InputValue> inputs;
+    inputs.reserve(args.size());
     for (TensorArgument &a : args)
       inputs.push_back(a.value());
     outputs.assign(executable.outputs().size(), {});
@@ -230,6 +231,7 @@ TEST_P(Conformance, ServesManyThreadsAtOnce) {
   ASSERT_TRUE(executable);
   bool computes = anabranch::runtime::Device::find(GetParam())->computes();
   std::vector<std::thread> threads;
+  threads.reserve(6);
   std::atomic<int> wrong{0};
   for (int t = 0; t < 6; ++t)
     threads.emplace_back([&, t] {

@@ -164,6 +164,7 @@ Status LoadedExecutable::initialize() {
 
 std::vector<int64_t> staticNumbers(const std::vector<Size> &sizes) {
   std::vector<int64_t> numbers;
+  numbers.reserve(sizes.size());
   for (const Size &size : sizes)
     numbers.push_back(size.slot() < 0 ? size.value() : -1);
   return numbers;

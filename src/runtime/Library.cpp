@@ -40,7 +40,8 @@ std::string claimSpelling(const std::string &path, const struct stat &file) {
   std::string folder = slash == std::string::npos ? "." : path.substr(0, slash);
   std::string name = slash == std::string::npos ? path : path.substr(slash + 1);
   for (;; folder += "/.") {
-    std::string candidate = folder + "/" + name;
+    std::string candidate = folder;
+    candidate.append("/").append(name);
     auto [it, fresh] =
         spellings().insert({candidate, {file.st_dev, file.st_ino, 0}});
     if (it->second.device == file.st_dev && it->second.inode == file.st_ino) {
