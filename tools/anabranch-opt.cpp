@@ -9,6 +9,7 @@
 #include "import/OpTable.h"
 #include "import/Passes.h"
 #include "ir/Anabranch.h"
+#include "schedule/Passes.h"
 
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -55,6 +56,7 @@ int main(int argc, char **argv) {
   anabranch::ir::registerAllDialects(registry);
   registerTransformsPasses();
   anabranch::registerImportPasses();
+<<<<<<< HEAD
   auto [inputName, outputName] = registerAndParseCLIOptions(
       argc, argv, "Anabranch compiler driver\n", registry);
   if (listOperators) {
@@ -73,4 +75,8 @@ int main(int argc, char **argv) {
     return 1;
   output->keep();
   return 0;
+=======
+  anabranch::registerSchedulePasses();
+  return mlir::asMainReturnCode(
+      mlir::MlirOptMain(argc, argv, "Anabranch compiler driver\n", registry));
 }

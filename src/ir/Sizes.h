@@ -1,0 +1,30 @@
+//===- Sizes.h - sizes of tensors from sizes of inputs ----------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_IR_SIZES_H
+#define ANABRANCH_IR_SIZES_H
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/OpDefinition.h"
+
+namespace anabranch {
+namespace ir {
+
+/// The size of a tensor's dimension, found by looking through the producers, so
+/// that sizes are arithmetic on the sizes of inputs and no `tensor.dim` of an
+/// intermediate tensor is left.
+mlir::OpFoldResult sizeOf(mlir::OpBuilder &builder, mlir::Location loc,
+                          mlir::Value tensor, int64_t dim);
+
+/// The product, folded where static.
+mlir::OpFoldResult productOf(mlir::OpBuilder &builder, mlir::Location loc,
+                             llvm::ArrayRef<mlir::OpFoldResult> sizes);
+
+} // namespace ir
+} // namespace anabranch
+
+#endif // ANABRANCH_IR_SIZES_H

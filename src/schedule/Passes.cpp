@@ -1,0 +1,15 @@
+//===- Passes.cpp - the passes of the schedule room -----------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "schedule/Passes.h"
+
+#include "mlir/Pass/Pass.h"
+
+void anabranch::registerSchedulePasses() {
+  mlir::registerPass(createFormDispatchesPass);
+  mlir::registerPass(createVerifyDispatchesPass);
+}

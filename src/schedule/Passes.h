@@ -1,0 +1,31 @@
+//===- Passes.h - the passes of the schedule room ---------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_SCHEDULE_PASSES_H
+#define ANABRANCH_SCHEDULE_PASSES_H
+
+#include <memory>
+
+namespace mlir {
+class Pass;
+} // namespace mlir
+
+namespace anabranch {
+
+/// `anabranch-form-dispatches`: level "linalg" to level "dispatch".
+std::unique_ptr<mlir::Pass> createFormDispatchesPass();
+
+/// `anabranch-verify-dispatches`: fails unless @main holds only dispatches,
+/// calls, whole-buffer reshapes and index arithmetic.
+std::unique_ptr<mlir::Pass> createVerifyDispatchesPass();
+
+/// Makes the passes of this room known to command lines.
+void registerSchedulePasses();
+
+} // namespace anabranch
+
+#endif // ANABRANCH_SCHEDULE_PASSES_H

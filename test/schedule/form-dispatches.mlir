@@ -1,0 +1,140 @@
+// What shares a kernel.
+// RUN: anabranch-opt %s --anabranch-form-dispatches --anabranch-verify-dispatches --split-input-file | FileCheck %s
+
+// A softmax is one kernel of rows.
+// CHECK-LABEL: func.func @softmax
+// CHECK: anabranch.dispatch ins(%arg0 : tensor<8x16xf32>)
+// CHECK-COUNT-4: linalg.generic
+// CHECK: kind = "loops"
+// CHECK-NOT: anabranch.dispatch
+// CHECK: return
+#id = affine_map<(i, j) -> (i, j)>
+#row = affine_map<(i, j) -> (i)>
+func.func @softmax(%x: tensor<8x16xf32>) -> tensor<8x16xf32> {
+  %low = arith.constant 0xFF800000 : f32
+  %zero = arith.constant 0.0 : f32
+  %row = tensor.empty() : tensor<8xf32>
+  %all = tensor.empty() : tensor<8x16xf32>
+  %lows = linalg.fill ins(%low : f32) outs(%row : tensor<8xf32>) -> tensor<8xf32>
+  %zeros = linalg.fill ins(%zero : f32) outs(%row : tensor<8xf32>) -> tensor<8xf32>
+  %max = linalg.generic {indexing_maps = [#id, #row], iterator_types = ["parallel", "reduction"]}
+      ins(%x : tensor<8x16xf32>) outs(%lows : tensor<8xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %m = arith.maximumf %a, %b : f32
+    linalg.yield %m : f32
+  } -> tensor<8xf32>
+  %exp = linalg.generic {indexing_maps = [#id, #row, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %max : tensor<8x16xf32>, tensor<8xf32>) outs(%all : tensor<8x16xf32>) {
+  ^bb0(%a: f32, %b: f32, %c: f32):
+    %d = arith.subf %a, %b : f32
+    %e = math.exp %d : f32
+    linalg.yield %e : f32
+  } -> tensor<8x16xf32>
+  %sum = linalg.generic {indexing_maps = [#id, #row], iterator_types = ["parallel", "reduction"]}
+      ins(%exp : tensor<8x16xf32>) outs(%zeros : tensor<8xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %m = arith.addf %a, %b : f32
+    linalg.yield %m : f32
+  } -> tensor<8xf32>
+  %div = linalg.generic {indexing_maps = [#id, #row, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%exp, %sum : tensor<8x16xf32>, tensor<8xf32>) outs(%all : tensor<8x16xf32>) {
+  ^bb0(%a: f32, %b: f32, %c: f32):
+    %d = arith.divf %a, %b : f32
+    linalg.yield %d : f32
+  } -> tensor<8x16xf32>
+  return %div : tensor<8x16xf32>
+}
+
+// -----
+
+// A sum over rows and a sum over columns cannot share rows.
+// CHECK-LABEL: func.func @two_row_spaces
+// CHECK-COUNT-2: anabranch.dispatch
+// CHECK-NOT: anabranch.dispatch
+#id = affine_map<(i, j) -> (i, j)>
+#row = affine_map<(i, j) -> (i)>
+#col = affine_map<(i, j) -> (j)>
+func.func @two_row_spaces(%x: tensor<8x16xf32>) -> tensor<16xf32> {
+  %zero = arith.constant 0.0 : f32
+  %row = tensor.empty() : tensor<8xf32>
+  %col = tensor.empty() : tensor<16xf32>
+  %all = tensor.empty() : tensor<8x16xf32>
+  %zr = linalg.fill ins(%zero : f32) outs(%row : tensor<8xf32>) -> tensor<8xf32>
+  %zc = linalg.fill ins(%zero : f32) outs(%col : tensor<16xf32>) -> tensor<16xf32>
+  %sum = linalg.generic {indexing_maps = [#id, #row], iterator_types = ["parallel", "reduction"]}
+      ins(%x : tensor<8x16xf32>) outs(%zr : tensor<8xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %m = arith.addf %a, %b : f32
+    linalg.yield %m : f32
+  } -> tensor<8xf32>
+  %sub = linalg.generic {indexing_maps = [#id, #row, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %sum : tensor<8x16xf32>, tensor<8xf32>) outs(%all : tensor<8x16xf32>) {
+  ^bb0(%a: f32, %b: f32, %c: f32):
+    %d = arith.subf %a, %b : f32
+    linalg.yield %d : f32
+  } -> tensor<8x16xf32>
+  %cols = linalg.generic {indexing_maps = [#id, #col], iterator_types = ["reduction", "parallel"]}
+      ins(%sub : tensor<8x16xf32>) outs(%zc : tensor<16xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %m = arith.addf %a, %b : f32
+    linalg.yield %m : f32
+  } -> tensor<16xf32>
+  return %cols : tensor<16xf32>
+}
+
+// -----
+
+// A matrix product takes bias and activation, and the transposed weight as a
+// view; the next one starts a kernel of its own.
+// CHECK-LABEL: func.func @mlp
+// CHECK: %[[H:.*]] = anabranch.dispatch ins(%arg0, %arg1, %arg2 :
+// CHECK: math.tanh
+// CHECK: kind = "contraction"
+// CHECK: anabranch.dispatch ins(%[[H]], %arg3 :
+// CHECK: kind = "contraction"
+// CHECK-NOT: anabranch.dispatch
+#a = affine_map<(m, n, k) -> (m, k)>
+#b = affine_map<(m, n, k) -> (k, n)>
+#c = affine_map<(m, n, k) -> (m, n)>
+#id = affine_map<(i, j) -> (i, j)>
+#t = affine_map<(i, j) -> (j, i)>
+#bias = affine_map<(i, j) -> (j)>
+func.func @mlp(%x: tensor<?x64xf32>, %w: tensor<32x64xf32>, %bias: tensor<32xf32>, %w2: tensor<32x4xf32>) -> tensor<?x4xf32> {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant 0.0 : f32
+  %n = tensor.dim %x, %c0 : tensor<?x64xf32>
+  %te = tensor.empty() : tensor<64x32xf32>
+  %wt = linalg.generic {indexing_maps = [#t, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%w : tensor<32x64xf32>) outs(%te : tensor<64x32xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    linalg.yield %i : f32
+  } -> tensor<64x32xf32>
+  %e = tensor.empty(%n) : tensor<?x32xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<?x32xf32>) -> tensor<?x32xf32>
+  %mm = linalg.generic {indexing_maps = [#a, #b, #c], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %wt : tensor<?x64xf32>, tensor<64x32xf32>) outs(%z : tensor<?x32xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %p = arith.mulf %i, %j : f32
+    %q = arith.addf %o, %p : f32
+    linalg.yield %q : f32
+  } -> tensor<?x32xf32>
+  %m = tensor.dim %mm, %c0 : tensor<?x32xf32>
+  %e2 = tensor.empty(%m) : tensor<?x32xf32>
+  %act = linalg.generic {indexing_maps = [#id, #bias, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%mm, %bias : tensor<?x32xf32>, tensor<32xf32>) outs(%e2 : tensor<?x32xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %p = arith.addf %i, %j : f32
+    %q = math.tanh %p : f32
+    linalg.yield %q : f32
+  } -> tensor<?x32xf32>
+  %e3 = tensor.empty(%n) : tensor<?x4xf32>
+  %z3 = linalg.fill ins(%zero : f32) outs(%e3 : tensor<?x4xf32>) -> tensor<?x4xf32>
+  %mm2 = linalg.generic {indexing_maps = [#a, #b, #c], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%act, %w2 : tensor<?x32xf32>, tensor<32x4xf32>) outs(%z3 : tensor<?x4xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %p = arith.mulf %i, %j : f32
+    %q = arith.addf %o, %p : f32
+    linalg.yield %q : f32
+  } -> tensor<?x4xf32>
+  return %mm2 : tensor<?x4xf32>
+}
