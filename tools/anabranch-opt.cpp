@@ -56,7 +56,7 @@ int main(int argc, char **argv) {
   anabranch::ir::registerAllDialects(registry);
   registerTransformsPasses();
   anabranch::registerImportPasses();
-<<<<<<< HEAD
+  anabranch::registerSchedulePasses();
   auto [inputName, outputName] = registerAndParseCLIOptions(
       argc, argv, "Anabranch compiler driver\n", registry);
   if (listOperators) {
@@ -75,8 +75,4 @@ int main(int argc, char **argv) {
     return 1;
   output->keep();
   return 0;
-=======
-  anabranch::registerSchedulePasses();
-  return mlir::asMainReturnCode(
-      mlir::MlirOptMain(argc, argv, "Anabranch compiler driver\n", registry));
 }
