@@ -198,6 +198,10 @@ struct FormDispatchesPass
   StringRef getDescription() const final {
     return "groups the operators of @main into dispatches";
   }
+  void getDependentDialects(DialectRegistry &registry) const override {
+    registry.insert<ir::AnabranchDialect, arith::ArithDialect,
+                    tensor::TensorDialect>();
+  }
 
   /// Sizes of intermediate tensors become arithmetic on sizes of inputs, so
   /// that no index depends on a kernel.
