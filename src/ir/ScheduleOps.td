@@ -111,21 +111,21 @@ def Anabranch_BufferOp : Anabranch_ProgramChild<"buffer", [HasParent<"ProgramOp"
   let description = [{
     `kind` is one of package::BufferKind: "input", "output", "arena",
     "persistent", "constant", "external". `index` numbers the inputs or outputs;
-    `name` a constant. `alias` numbers the buffer whose bytes this one shares
+    `name` names a constant. `alias` numbers the buffer whose bytes this one shares
     (a reshape). `firstUse` and `lastUse` are positions in the command list;
     memory planning gives arena buffers their `offset`.
   }];
-  let arguments = (ins StrAttr:$kind, StrAttr:$dtype,
+  let arguments = (ins StrAttr:$kind, I64Attr:$memory, StrAttr:$dtype,
                        Anabranch_SizesAttr:$shape,
                        OptionalAttr<Anabranch_SizesAttr>:$strides,
-                       OptionalAttr<Anabranch_SizeAttr>:$bytes,
+                       Anabranch_SizeAttr:$bytes,
                        OptionalAttr<I64Attr>:$index, OptionalAttr<StrAttr>:$name,
                        OptionalAttr<I64Attr>:$firstUse, OptionalAttr<I64Attr>:$lastUse,
                        OptionalAttr<Anabranch_SizeAttr>:$offset);
   let results = (outs Anabranch_BufferType:$result);
   let assemblyFormat = [{
-    $kind (`of` $index^)? (`named` $name^)? $dtype $shape
-    (`strides` $strides^)? (`bytes` $bytes^)? (`live` $firstUse^ `to` $lastUse)?
+    $kind (`of` $index^)? (`named` $name^)? `memory` $memory $dtype $shape
+    (`strides` $strides^)? `bytes` $bytes (`live` $firstUse^ `to` $lastUse)?
     (`at` $offset^)? attr-dict
   }];
   let hasVerifier = 1;

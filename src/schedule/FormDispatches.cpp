@@ -18,6 +18,7 @@
 #include "ir/Anabranch.h"
 #include "ir/Sizes.h"
 #include "schedule/Grouping.h"
+#include "schedule/Layouts.h"
 #include "schedule/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -63,8 +64,7 @@ public:
       reshaped = true;
     }
     if (auto argument = dyn_cast<BlockArgument>(value))
-      return !reshaped || !main.getArgAttr(argument.getArgNumber(),
-                                           "anabranch.strides");
+      return !reshaped || !stridesOfArgument(main, argument.getArgNumber());
     return made.contains(value) || isCall(value.getDefiningOp());
   }
 
@@ -88,7 +88,7 @@ private:
   static bool isCall(Operation *op) { return isa_and_nonnull<ir::AtenOp>(op); }
 
   const Grouping &grouping;
-  mutable func::FuncOp main;
+  func::FuncOp main;
   IRMapping made;
 };
 

@@ -9,6 +9,7 @@
 
 #include "ir/Anabranch.h"
 #include "ir/Explain.h"
+#include "schedule/Layouts.h"
 #include "schedule/MergeGroups.h"
 #include "llvm/ADT/SetVector.h"
 #include <queue>
@@ -73,7 +74,7 @@ void Grouping::findStoredViews(Operation *reader) {
     auto argument = dyn_cast<BlockArgument>(operand);
     auto main = cast<func::FuncOp>(reader->getParentOp());
     if (argument && reshape &&
-        main.getArgAttr(argument.getArgNumber(), "anabranch.strides"))
+        stridesOfArgument(main, argument.getArgNumber()))
       storedViews.insert(reshape);
   }
 }
@@ -146,7 +147,7 @@ static int64_t bytesOf(Value value) {
 bool Grouping::isConstant(Value value) const {
   if (auto argument = dyn_cast<BlockArgument>(value)) {
     auto main = cast<func::FuncOp>(argument.getOwner()->getParentOp());
-    return !!main.getArgAttr(argument.getArgNumber(), "anabranch.constant");
+    return !!constantName(main, argument.getArgNumber());
   }
   int producer = producerOf(value);
   return producer >= 0 && groups[nodes[producer].group].constant;

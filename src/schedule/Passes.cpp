@@ -12,4 +12,7 @@
 void anabranch::registerSchedulePasses() {
   mlir::registerPass(createFormDispatchesPass);
   mlir::registerPass(createVerifyDispatchesPass);
+  mlir::registerPass(createBuildProgramPass);
+  mlir::registerPass(createPlanMemoryPass);
+  mlir::registerPass(createVerifyProgramPass);
 }

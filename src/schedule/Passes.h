@@ -23,6 +23,17 @@ std::unique_ptr<mlir::Pass> createFormDispatchesPass();
 /// calls, whole-buffer reshapes and index arithmetic.
 std::unique_ptr<mlir::Pass> createVerifyDispatchesPass();
 
+/// `anabranch-build-program`: level "dispatch" to kernels and a program.
+std::unique_ptr<mlir::Pass> createBuildProgramPass();
+
+/// `anabranch-plan-memory`: offsets for the program's arena and persistent
+/// buffers.
+std::unique_ptr<mlir::Pass> createPlanMemoryPass();
+
+/// `anabranch-verify-program`: fails unless only kernels and a planned program
+/// remain, and no two live buffers share bytes.
+std::unique_ptr<mlir::Pass> createVerifyProgramPass();
+
 /// Makes the passes of this room known to command lines.
 void registerSchedulePasses();
 

@@ -1,0 +1,102 @@
+//===- Options.cpp - what a compilation may be asked for ------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "pipeline/Options.h"
+
+#include "pipeline/Phases.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
+#include <cstdlib>
+
+using namespace llvm;
+
+namespace anabranch {
+namespace pipeline {
+
+static Error bad(const Twine &message) {
+  return createStringError(std::errc::invalid_argument, message);
+}
+
+static Error setString(const json::Value &value, StringRef key,
+                       std::string &out) {
+  if (value.kind() == json::Value::Null)
+    return Error::success();
+  std::optional<StringRef> text = value.getAsString();
+  if (!text)
+    return bad("option '" + key + "' must be a string");
+  out = text->str();
+  return Error::success();
+}
+
+static Error setFlag(const json::Value &value, StringRef key, bool &out) {
+  std::optional<bool> flag = value.getAsBoolean();
+  if (!flag)
+    return bad("option '" + key + "' must be true or false");
+  out = *flag;
+  return Error::success();
+}
+
+static Error setOption(StringRef key, const json::Value &value,
+                       Options &options) {
+  if (key == "threads") {
+    std::optional<int64_t> number = value.getAsInteger();
+    if (!number || *number < 0 || *number > 1024)
+      return bad("option 'threads' must be a number from 0 to 1024");
+    options.threads = *number;
+    return Error::success();
+  }
+  if (key == "dump")
+    return setString(value, key, options.dump);
+  if (key == "stop")
+    return setString(value, key, options.stop);
+  if (key == "cpu")
+    return setString(value, key, options.cpu);
+  if (key == "explain")
+    return setFlag(value, key, options.explain);
+  if (key == "debug")
+    return setFlag(value, key, options.debug);
+  if (key == "config") {
+    options.config = formatv("{0}", value);
+    return Error::success();
+  }
+  return bad("there is no option '" + key + "'");
+}
+
+static void readEnvironment(Options &options) {
+  auto text = [](const char *name) {
+    const char *value = std::getenv(name);
+    return std::string(value ? value : "");
+  };
+  if (options.dump.empty())
+    options.dump = text("ANABRANCH_DUMP");
+  if (options.stop.empty())
+    options.stop = text("ANABRANCH_STOP");
+  std::string explain = text("ANABRANCH_EXPLAIN");
+  options.explain |= !explain.empty() && explain != "0";
+}
+
+Expected<Options> parseOptions(StringRef text) {
+  Options options;
+  if (!text.empty()) {
+    Expected<json::Value> value = json::parse(text);
+    if (!value)
+      return bad("the options are no JSON: " + toString(value.takeError()));
+    const json::Object *object = value->getAsObject();
+    if (!object)
+      return bad("the options must be a JSON object");
+    for (const auto &[key, option] : *object)
+      if (Error error = setOption(key, option, options))
+        return std::move(error);
+  }
+  readEnvironment(options);
+  if (!options.stop.empty() && !findPhase(options.stop))
+    return bad("there is no phase '" + options.stop + "' to stop after");
+  return options;
+}
+
+} // namespace pipeline
+} // namespace anabranch

@@ -1,0 +1,37 @@
+//===- Options.h - what a compilation may be asked for ----------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_PIPELINE_OPTIONS_H
+#define ANABRANCH_PIPELINE_OPTIONS_H
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+#include <string>
+
+namespace anabranch {
+namespace pipeline {
+
+/// The options of include/anabranch/Compiler.h. A value: made once, then read.
+struct Options {
+  unsigned threads = 0; ///< that compile kernels; 0: one per CPU
+  std::string dump;     ///< folder for the IR after each phase; empty: none
+  std::string stop;     ///< the last phase to run; empty: all
+  bool explain = false; ///< put refusals and their reasons into the report
+  bool debug = false;   ///< verify after every pass, keep kernels' code
+  std::string cpu = "host";
+  std::string config = "{}"; ///< JSON text, kept in the manifest
+};
+
+/// Reads the JSON object of the C API; empty text means defaults. What it does
+/// not set is taken from ANABRANCH_DUMP, ANABRANCH_STOP and ANABRANCH_EXPLAIN:
+/// the only place that reads them.
+llvm::Expected<Options> parseOptions(llvm::StringRef json);
+
+} // namespace pipeline
+} // namespace anabranch
+
+#endif // ANABRANCH_PIPELINE_OPTIONS_H

@@ -1,0 +1,80 @@
+//===- Phases.cpp - the stages of a compilation ---------------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// The one readable list of passes.
+//
+//===----------------------------------------------------------------------===//
+
+#include "pipeline/Phases.h"
+
+#include "import/Passes.h"
+#include "schedule/Passes.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace pipeline {
+
+static constexpr PhaseInfo phases[] = {
+    {Phase::Import, "import", "graph description to anabranch.aten calls"},
+    {Phase::Lower, "lower", "calls to linalg on tensors"},
+    {Phase::Fuse, "fuse", "operators to dispatches, one per kernel"},
+    {Phase::Schedule, "schedule", "dispatches to kernels and command lists"},
+    {Phase::Memory, "memory", "offsets of buffers in the arena"},
+    {Phase::Codegen, "codegen", "kernels to machine code"},
+    {Phase::Package, "package", "program, kernels and constants to a folder"},
+};
+
+ArrayRef<PhaseInfo> allPhases() { return phases; }
+
+std::optional<Phase> findPhase(StringRef name) {
+  for (const PhaseInfo &info : phases)
+    if (info.name == name)
+      return info.phase;
+  return std::nullopt;
+}
+
+const PhaseInfo &infoOf(Phase phase) {
+  return phases[static_cast<size_t>(phase)];
+}
+
+void addPasses(OpPassManager &module, Phase phase) {
+  OpPassManager &main = module.nest<func::FuncOp>();
+  switch (phase) {
+  case Phase::Lower:
+    main.addPass(createNormalizeAtenPass());
+    // Equal calls are found here, where each is a single operation.
+    main.addPass(createCSEPass());
+    main.addPass(createLowerAtenPass());
+    main.addPass(createCSEPass());
+    main.addPass(createVerifyLinalgPass());
+    return;
+  case Phase::Fuse:
+    main.addPass(createFormDispatchesPass());
+    // Sizes of dispatches are computed once.
+    main.addPass(createCSEPass());
+    main.addPass(createVerifyDispatchesPass());
+    return;
+  case Phase::Schedule:
+    module.addPass(createBuildProgramPass());
+    return;
+  case Phase::Memory:
+    module.addPass(createPlanMemoryPass());
+    module.addPass(createVerifyProgramPass());
+    return;
+  case Phase::Import:
+  case Phase::Codegen:
+  case Phase::Package:
+    return;
+  }
+}
+
+} // namespace pipeline
+} // namespace anabranch

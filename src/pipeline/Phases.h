@@ -1,0 +1,41 @@
+//===- Phases.h - the stages of a compilation -------------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_PIPELINE_PHASES_H
+#define ANABRANCH_PIPELINE_PHASES_H
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+#include <optional>
+
+namespace mlir {
+class OpPassManager;
+} // namespace mlir
+
+namespace anabranch {
+namespace pipeline {
+
+/// In the order in which they run.
+enum class Phase { Import, Lower, Fuse, Schedule, Memory, Codegen, Package };
+
+struct PhaseInfo {
+  Phase phase;
+  llvm::StringLiteral name; ///< as in `stop`, `--stop-after=` and dumps
+  llvm::StringLiteral what;
+};
+
+llvm::ArrayRef<PhaseInfo> allPhases();
+std::optional<Phase> findPhase(llvm::StringRef name);
+const PhaseInfo &infoOf(Phase phase);
+
+/// Adds the passes of a phase that is made of passes (Lower to Memory).
+void addPasses(mlir::OpPassManager &module, Phase phase);
+
+} // namespace pipeline
+} // namespace anabranch
+
+#endif // ANABRANCH_PIPELINE_PHASES_H

@@ -1,0 +1,275 @@
+//===- Pipeline.cpp - from a graph description to a package ---------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "pipeline/Pipeline.h"
+
+#include "codegen/LowerToLLVM.h"
+#include "import/GraphReader.h"
+#include "ir/Anabranch.h"
+#include "ir/Explain.h"
+#include "schedule/SerializeProgram.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/raw_ostream.h"
+#include <atomic>
+#include <chrono>
+#include <future>
+
+using namespace mlir;
+
+namespace anabranch {
+namespace pipeline {
+
+using Clock = std::chrono::steady_clock;
+
+static DialectRegistry makeRegistry() {
+  DialectRegistry registry;
+  ir::registerAllDialects(registry);
+  codegen::registerCodegenInterfaces(registry);
+  return registry;
+}
+
+Compilation::Compilation(Options given, Progress progress)
+    : options(std::move(given)), progress(std::move(progress)),
+      context(makeRegistry(), options.threads == 1
+                                  ? MLIRContext::Threading::DISABLED
+                                  : MLIRContext::Threading::ENABLED) {
+  context.loadAllAvailableDialects();
+  ir::setExplaining(&context, options.explain);
+}
+
+Compilation::~Compilation() {
+  if (!kernels.empty())
+    llvm::sys::fs::remove(kernels);
+}
+
+//===----------------------------------------------------------------------===//
+// Diagnostics
+//===----------------------------------------------------------------------===//
+
+/// "message (operator at file:line)", notes on lines of their own.
+static std::string describe(Diagnostic &diagnostic) {
+  std::string text = diagnostic.str();
+  std::string place = ir::describeLocation(diagnostic.getLocation());
+  if (!place.empty())
+    text += "\n  at " + place;
+  for (Diagnostic &note : diagnostic.getNotes())
+    text += "\n  note: " + note.str();
+  return text;
+}
+
+void Compilation::take(Diagnostic &diagnostic) {
+  if (diagnostic.getSeverity() == DiagnosticSeverity::Remark) {
+    std::string place = ir::describeLocation(diagnostic.getLocation());
+    summary.addExplanation((place.empty() ? "" : place + ": ") +
+                           diagnostic.str());
+  } else if (diagnostic.getSeverity() == DiagnosticSeverity::Error) {
+    messages += (messages.empty() ? "" : "\n") + describe(diagnostic);
+  }
+}
+
+Outcome Compilation::fail(const Twine &what) {
+  messages += (messages.empty() ? "" : "\n") + what.str();
+  return Outcome::InternalError;
+}
+
+//===----------------------------------------------------------------------===//
+// Phases
+//===----------------------------------------------------------------------===//
+
+Outcome Compilation::run(StringRef graphText,
+                         ArrayRef<package::Constant> values,
+                         const std::string &path) {
+  graph = graphText;
+  constants = values;
+  output = path;
+  ScopedDiagnosticHandler handler(
+      &context, [&](Diagnostic &diagnostic) { take(diagnostic); });
+  int64_t done = 0, total = allPhases().size();
+  for (const PhaseInfo &info : allPhases()) {
+    if (!progress(info.name, done++, total))
+      return Outcome::Cancelled;
+    Clock::time_point start = Clock::now();
+    Outcome outcome = runPhase(info.phase);
+    std::chrono::duration<double, std::milli> spent = Clock::now() - start;
+    summary.addPhase(info.name, spent.count());
+    if (outcome != Outcome::Ok) {
+      if (messages.empty() && outcome != Outcome::Cancelled)
+        fail("phase '" + info.name + "' failed without a diagnostic");
+      return outcome;
+    }
+    dump(info.phase);
+    if (options.stop == info.name)
+      break;
+  }
+  return Outcome::Ok;
+}
+
+Outcome Compilation::runPhase(Phase phase) {
+  switch (phase) {
+  case Phase::Import:
+    return import();
+  case Phase::Codegen:
+    return codegen();
+  case Phase::Package:
+    return package();
+  default:
+    return runPasses(phase);
+  }
+}
+
+Outcome Compilation::import() {
+  llvm::Expected<codegen::TargetInfo> found =
+      codegen::TargetInfo::get(options.cpu);
+  if (!found) {
+    fail("option 'cpu': " + llvm::toString(found.takeError()));
+    return Outcome::UserError;
+  }
+  target = std::move(*found);
+  module = importGraph(graph, context);
+  return module ? Outcome::Ok : Outcome::UserError;
+}
+
+Outcome Compilation::runPasses(Phase phase) {
+  PassManager passes(&context, ModuleOp::getOperationName());
+  passes.enableVerifier(options.debug);
+  addPasses(passes, phase);
+  if (failed(passes.run(*module)))
+    // A graph may ask for the impossible; a program that was built may not.
+    return phase == Phase::Lower || phase == Phase::Fuse
+               ? Outcome::UserError
+               : Outcome::InternalError;
+  if (phase == Phase::Lower)
+    summary.addFallbacks(*module);
+  if (phase == Phase::Memory)
+    summary.addProgram(*module);
+  return Outcome::Ok;
+}
+
+void Compilation::dump(Phase phase) {
+  if (options.dump.empty())
+    return;
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  module->print(stream, OpPrintingFlags().enableDebugInfo(false));
+  if (text == lastDump)
+    return;
+  llvm::sys::fs::create_directories(options.dump);
+  std::string name = llvm::formatv("{0:2}-{1}.mlir", fmt_align(
+      static_cast<int>(phase) + 1, llvm::AlignStyle::Right, 2, '0'),
+      infoOf(phase).name);
+  SmallString<128> path(options.dump);
+  llvm::sys::path::append(path, name);
+  std::error_code error;
+  llvm::raw_fd_ostream file(path, error);
+  if (!error)
+    file << text;
+  lastDump = std::move(text);
+}
+
+//===----------------------------------------------------------------------===//
+// Machine code
+//===----------------------------------------------------------------------===//
+
+/// Kernels are compiled on other threads, so that this one, the caller's, can
+/// report progress and poll for signals.
+Outcome Compilation::codegen() {
+  codegen::CodegenOptions settings;
+  settings.target = target;
+  if (options.debug)
+    settings.dumpDirectory = options.dump;
+  std::atomic<size_t> done{0}, total{0};
+  std::atomic<bool> cancelled{false};
+  auto count = [&](const codegen::KernelObject &, size_t now, size_t all) {
+    done = now;
+    total = all;
+    return !cancelled;
+  };
+  auto work = std::async(std::launch::async, [&] {
+    return codegen::compileKernels(*module, settings, count);
+  });
+  while (work.wait_for(std::chrono::milliseconds(20)) !=
+         std::future_status::ready)
+    if (!progress(infoOf(Phase::Codegen).name, done, total))
+      cancelled = true;
+  FailureOr<std::vector<codegen::KernelObject>> objects = work.get();
+  if (cancelled)
+    return Outcome::Cancelled;
+  if (failed(objects))
+    return Outcome::InternalError;
+  summary.addKernels(*module, *objects);
+  if (objects->empty() || output.empty())
+    return Outcome::Ok;
+  SmallString<128> path;
+  if (std::error_code error = llvm::sys::fs::createUniqueFile(
+          output + ".%%%%%%%%.so", path))
+    return fail("cannot write beside '" + output + "': " + error.message());
+  kernels = path.str().str();
+  if (llvm::Error error = codegen::linkKernels(*objects, kernels))
+    return fail(llvm::toString(std::move(error)));
+  return Outcome::Ok;
+}
+
+std::vector<std::string> featuresOf(const codegen::TargetInfo &target) {
+  std::vector<std::string> features;
+  auto add = [&](bool has, std::initializer_list<const char *> names) {
+    if (has)
+      features.insert(features.end(), names.begin(), names.end());
+  };
+  add(target.avx2, {"avx2"});
+  add(target.fma, {"fma"});
+  add(target.f16c, {"f16c"});
+  add(target.avx512, {"avx512f", "avx512bw", "avx512dq", "avx512vl"});
+  add(target.avx512Vnni, {"avx512vnni"});
+  add(target.avx512Bf16, {"avx512bf16"});
+  add(target.avx512Fp16, {"avx512fp16"});
+  add(target.amxInt8, {"amx-tile", "amx-int8"});
+  add(target.amxBf16, {"amx-bf16"});
+  return features;
+}
+
+Outcome Compilation::package() {
+  package::ProgramT program;
+  if (failed(schedule::serializeProgram(*module, program)))
+    return Outcome::InternalError;
+  package::Contents contents;
+  contents.program = &program;
+  contents.kernelsPath = kernels;
+  contents.takeKernels = true;
+  contents.config = options.config;
+  contents.hashFiles = false;
+  if (!kernels.empty()) {
+    contents.targetCpu = "x86-64";
+    contents.targetFeatures = featuresOf(target);
+  }
+  llvm::StringSet<> used;
+  for (const auto &buffer : program.buffers)
+    if (buffer->kind == package::BufferKind::Constant)
+      used.insert(buffer->name);
+  for (const package::Constant &constant : constants)
+    if (used.erase(constant.name))
+      contents.constants.push_back(constant);
+  if (!used.empty()) {
+    fail("the value of the frozen input '" + used.begin()->getKey() +
+         "' is missing");
+    return Outcome::UserError;
+  }
+  Status written = package::writePackage(output, contents);
+  if (!written.ok())
+    return fail(written.message());
+  kernels.clear();
+  return Outcome::Ok;
+}
+
+} // namespace pipeline
+} // namespace anabranch

@@ -1,0 +1,75 @@
+//===- Pipeline.h - from a graph description to a package -------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_PIPELINE_PIPELINE_H
+#define ANABRANCH_PIPELINE_PIPELINE_H
+
+#include "codegen/Codegen.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "package/Writer.h"
+#include "pipeline/Options.h"
+#include "pipeline/Phases.h"
+#include "pipeline/Report.h"
+#include <functional>
+
+namespace anabranch {
+namespace pipeline {
+
+enum class Outcome { Ok, UserError, InternalError, Cancelled };
+
+/// Told `done` of `total` steps of a phase; false cancels.
+using Progress =
+    std::function<bool(llvm::StringRef phase, int64_t done, int64_t total)>;
+
+/// One compilation, with a context of its own. Made, run once and thrown away
+/// on one thread; kernels are compiled by others meanwhile.
+class Compilation {
+public:
+  Compilation(Options options, Progress progress);
+  ~Compilation();
+
+  /// All phases up to the one to stop after.
+  Outcome run(llvm::StringRef graph,
+              llvm::ArrayRef<package::Constant> constants,
+              const std::string &output);
+
+  /// Every error, with the user's line.
+  const std::string &message() const { return messages; }
+  const Report &report() const { return summary; }
+
+private:
+  Outcome runPhase(Phase phase);
+  Outcome import();
+  Outcome runPasses(Phase phase);
+  Outcome codegen();
+  Outcome package();
+  Outcome fail(const llvm::Twine &what);
+  void dump(Phase phase);
+  void take(mlir::Diagnostic &diagnostic);
+
+  Options options;
+  Progress progress;
+  mlir::MLIRContext context;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  llvm::StringRef graph;
+  llvm::ArrayRef<package::Constant> constants;
+  std::string output;
+  codegen::TargetInfo target;
+  std::string kernels; ///< path of the linked library, until it is moved
+  std::string lastDump, messages;
+  Report summary;
+};
+
+/// The features of a processor that compiled kernels may use, as
+/// package/CpuFeatures.h spells them.
+std::vector<std::string> featuresOf(const codegen::TargetInfo &target);
+
+} // namespace pipeline
+} // namespace anabranch
+
+#endif // ANABRANCH_PIPELINE_PIPELINE_H

@@ -1,0 +1,97 @@
+//===- Report.cpp - what a compilation did, as JSON -----------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "pipeline/Report.h"
+
+#include "ir/Anabranch.h"
+#include "ir/Explain.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+namespace json = llvm::json;
+
+namespace anabranch {
+namespace pipeline {
+
+/// Microseconds are enough, and keep the text readable.
+static double rounded(double milliseconds) {
+  return static_cast<double>(static_cast<int64_t>(milliseconds * 1000)) / 1000;
+}
+
+void Report::addPhase(StringRef name, double milliseconds) {
+  phases.push_back(
+      json::Object{{"name", name.str()}, {"ms", rounded(milliseconds)}});
+}
+
+void Report::addFallbacks(ModuleOp module) {
+  struct Entry {
+    int64_t calls = 0;
+    ir::AtenOp first;
+  };
+  llvm::MapVector<StringRef, Entry> entries;
+  module.walk([&](ir::AtenOp call) {
+    Entry &entry = entries[call.getCallee()];
+    if (entry.calls++ == 0)
+      entry.first = call;
+  });
+  for (auto &[callee, entry] : entries) {
+    auto reason =
+        entry.first->getAttrOfType<StringAttr>("anabranch.refusal");
+    std::string name = callee.contains("::") ? callee.str()
+                                             : "aten." + callee.str();
+    fallbacks.push_back(json::Object{
+        {"op", name},
+        {"calls", entry.calls},
+        {"reason", reason ? reason.getValue().str() : "it has no lowering"},
+        {"location", ir::describeLocation(entry.first.getLoc())}});
+  }
+}
+
+void Report::addProgram(ModuleOp module) {
+  for (auto program : module.getOps<ir::ProgramOp>()) {
+    program.walk([&](ir::LaunchOp) { ++dispatches; });
+    if (auto bytes =
+            dyn_cast_or_null<IntegerAttr>(program.getArenaBytesAttr()))
+      arenaBytes = bytes.getInt();
+  }
+}
+
+void Report::addKernels(ModuleOp module,
+                        ArrayRef<codegen::KernelObject> objects) {
+  llvm::StringMap<int64_t> launches;
+  module.walk([&](ir::LaunchOp launch) { ++launches[launch.getKernel()]; });
+  for (const codegen::KernelObject &object : objects) {
+    auto kernel = module.lookupSymbol<func::FuncOp>(object.name);
+    if (!kernel || !kernel->hasAttr("anabranch.kernel"))
+      continue;
+    kernels.push_back(json::Object{
+        {"name", object.name},
+        {"ms", rounded(object.totalMs())},
+        {"emit_ms", rounded(object.emitMs)},
+        {"lower_ms", rounded(object.lowerMs)},
+        {"optimize_ms", rounded(object.optimizeMs)},
+        {"object_ms", rounded(object.objectMs)},
+        {"launches", launches.lookup(object.name)},
+        {"location", ir::describeLocation(kernel.getLoc())}});
+  }
+}
+
+std::string Report::json() const {
+  json::Object all{{"phases", json::Array(phases)},
+                   {"kernels", json::Array(kernels)},
+                   {"fallbacks", json::Array(fallbacks)},
+                   {"dispatches", dispatches},
+                   {"arena_bytes", arenaBytes},
+                   {"explain", json::Array(explanations)}};
+  return llvm::formatv("{0}", json::Value(std::move(all)));
+}
+
+} // namespace pipeline
+} // namespace anabranch

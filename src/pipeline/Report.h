@@ -1,0 +1,45 @@
+//===- Report.h - what a compilation did, as JSON ---------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_PIPELINE_REPORT_H
+#define ANABRANCH_PIPELINE_REPORT_H
+
+#include "codegen/Codegen.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/JSON.h"
+#include <string>
+
+namespace anabranch {
+namespace pipeline {
+
+/// The report of include/anabranch/Compiler.h, filled phase by phase.
+class Report {
+public:
+  void addPhase(llvm::StringRef name, double milliseconds);
+  void addExplanation(std::string line) {
+    explanations.push_back(std::move(line));
+  }
+  /// After the phase "lower": what stays a call of PyTorch, and why.
+  void addFallbacks(mlir::ModuleOp module);
+  /// After the phase "memory".
+  void addProgram(mlir::ModuleOp module);
+  void addKernels(mlir::ModuleOp module,
+                  llvm::ArrayRef<codegen::KernelObject> objects);
+
+  std::string json() const;
+
+private:
+  llvm::json::Array phases, kernels, fallbacks;
+  llvm::json::Array explanations;
+  int64_t dispatches = 0;
+  llvm::json::Value arenaBytes = nullptr;
+};
+
+} // namespace pipeline
+} // namespace anabranch
+
+#endif // ANABRANCH_PIPELINE_REPORT_H

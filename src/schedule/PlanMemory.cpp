@@ -1,0 +1,231 @@
+//===- PlanMemory.cpp - where buffers lie in the arena --------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// One arena per call. Buffers of known size come first: the largest is placed
+// first, each at the lowest offset that is free while it lives. Buffers of
+// symbolic size follow as regions that several share in turn; their offsets are
+// computed with the other sizes. Persistent buffers never share.
+//
+//===----------------------------------------------------------------------===//
+
+#include "anabranch/KernelABI.h"
+#include "ir/Anabranch.h"
+#include "schedule/Passes.h"
+#include "schedule/SizeTable.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Pass/Pass.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace schedule {
+namespace {
+
+/// Bytes that one or several buffers name.
+struct Bytes {
+  SmallVector<ir::BufferOp> buffers;
+  Attribute bytes;
+  int64_t first = INT64_MAX, last = -1; // commands
+  int64_t size = 0;                     // when static
+  Attribute offset;
+
+  bool overlaps(const Bytes &other) const {
+    return first <= other.last && other.first <= last;
+  }
+};
+
+class Planner {
+public:
+  Planner(ir::ProgramOp program, ModuleOp module)
+      : program(program), sizes(module, program.getSlots()) {}
+
+  void run() {
+    collect();
+    findLifetimes();
+    program.setPersistentBytesAttr(sizes.literal(placePersistent()));
+    Attribute end = placeDynamic(sizes.literal(placeStatic()));
+    program.setArenaBytesAttr(end);
+    for (auto &[number, block] : blocks)
+      for (ir::BufferOp buffer : block.buffers)
+        annotate(buffer, block);
+    program.setSlots(sizes.slotCount());
+    if (func::FuncOp function = sizes.function())
+      program.setSizesFunctionAttr(
+          FlatSymbolRefAttr::get(function.getSymNameAttr()));
+  }
+
+private:
+  void collect() {
+    for (auto buffer : program.getBody().getOps<ir::BufferOp>()) {
+      if (buffer.getKind() != "arena" && buffer.getKind() != "persistent")
+        continue;
+      Bytes &block = blocks[buffer.getMemory()];
+      block.buffers.push_back(buffer);
+      block.bytes = buffer.getBytes();
+    }
+  }
+
+  /// Several streams run at once: then a buffer lives as long as the call.
+  void findLifetimes() {
+    int64_t command = 0, streams = 0;
+    for (auto stream : program.getBody().getOps<ir::StreamOp>()) {
+      streams += !stream.getInitialize();
+      for (Operation &op : stream.getBody().front()) {
+        for (Value operand : op.getOperands()) {
+          auto buffer = operand.getDefiningOp<ir::BufferOp>();
+          auto found = blocks.find(buffer.getMemory());
+          if (found == blocks.end())
+            continue;
+          found->second.first = std::min(found->second.first, command);
+          found->second.last = std::max(found->second.last, command);
+        }
+        ++command;
+      }
+    }
+    for (auto &[number, block] : blocks)
+      if (streams > 1 && block.last >= 0) {
+        block.first = 0;
+        block.last = command;
+      }
+  }
+
+  int64_t placePersistent() {
+    int64_t end = 0;
+    for (auto &[number, block] : blocks) {
+      if (block.buffers.front().getKind() != "persistent")
+        continue;
+      block.offset = sizes.literal(end);
+      end += aligned(cast<IntegerAttr>(block.bytes).getInt());
+    }
+    return end;
+  }
+
+  static int64_t aligned(int64_t bytes) {
+    return llvm::alignTo(bytes, ANABRANCH_BUFFER_ALIGNMENT);
+  }
+
+  static bool isArena(Bytes &block) {
+    return block.buffers.front().getKind() == "arena";
+  }
+
+  /// The lowest offset at which `size` bytes are free while the block lives.
+  static int64_t findGap(const Bytes &block, ArrayRef<Bytes *> placed) {
+    SmallVector<std::pair<int64_t, int64_t>> taken;
+    for (Bytes *other : placed)
+      if (block.overlaps(*other)) {
+        int64_t offset = cast<IntegerAttr>(other->offset).getInt();
+        taken.push_back({offset, offset + other->size});
+      }
+    llvm::sort(taken);
+    int64_t offset = 0;
+    for (auto [begin, end] : taken) {
+      if (begin - offset >= block.size)
+        break;
+      offset = std::max(offset, end);
+    }
+    return offset;
+  }
+
+  int64_t placeStatic() {
+    SmallVector<Bytes *> order, placed;
+    for (auto &[number, block] : blocks) {
+      auto bytes = dyn_cast<IntegerAttr>(block.bytes);
+      if (!isArena(block) || !bytes)
+        continue;
+      block.size = aligned(bytes.getInt());
+      order.push_back(&block);
+    }
+    llvm::sort(order, [](Bytes *a, Bytes *b) {
+      return std::make_pair(-a->size, a->first) <
+             std::make_pair(-b->size, b->first);
+    });
+    int64_t end = 0;
+    for (Bytes *block : order) {
+      int64_t offset = findGap(*block, placed);
+      block->offset = sizes.literal(offset);
+      placed.push_back(block);
+      end = std::max(end, offset + block->size);
+    }
+    return end;
+  }
+
+  /// Regions of symbolic size, each shared by blocks that never live together.
+  Attribute placeDynamic(Attribute end) {
+    struct Region {
+      SmallVector<Bytes *> members;
+      Attribute bytes;
+    };
+    std::vector<Region> regions;
+    auto fits = [](const Region &region, const Bytes &block) {
+      return llvm::none_of(region.members, [&](Bytes *member) {
+        return member->overlaps(block);
+      });
+    };
+    for (auto &[number, block] : blocks) {
+      if (!isArena(block) || isa<IntegerAttr>(block.bytes))
+        continue;
+      Region *best = nullptr;
+      for (Region &region : regions)
+        if (fits(region, block) &&
+            (!best || (region.bytes == block.bytes &&
+                       best->bytes != block.bytes)))
+          best = &region;
+      if (!best)
+        best = &regions.emplace_back();
+      best->bytes = best->bytes ? sizes.max(best->bytes, block.bytes)
+                                : block.bytes;
+      best->members.push_back(&block);
+    }
+    for (Region &region : regions) {
+      for (Bytes *block : region.members)
+        block->offset = end;
+      end = sizes.add(end, sizes.align(region.bytes));
+    }
+    return end;
+  }
+
+  void annotate(ir::BufferOp buffer, const Bytes &block) {
+    buffer.setOffsetAttr(block.offset);
+    if (block.last < 0)
+      return;
+    buffer.setFirstUse(block.first);
+    buffer.setLastUse(block.last);
+  }
+
+  ir::ProgramOp program;
+  SizeTable sizes;
+  llvm::MapVector<int64_t, Bytes> blocks;
+};
+
+struct PlanMemoryPass : PassWrapper<PlanMemoryPass, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(PlanMemoryPass)
+
+  StringRef getArgument() const final { return "anabranch-plan-memory"; }
+  StringRef getDescription() const final {
+    return "gives the program's buffers their offsets";
+  }
+  void getDependentDialects(DialectRegistry &registry) const override {
+    registry.insert<LLVM::LLVMDialect>();
+  }
+
+  void runOnOperation() override {
+    for (auto program : getOperation().getOps<ir::ProgramOp>())
+      Planner(program, getOperation()).run();
+  }
+};
+
+} // namespace
+} // namespace schedule
+
+std::unique_ptr<Pass> createPlanMemoryPass() {
+  return std::make_unique<schedule::PlanMemoryPass>();
+}
+
+} // namespace anabranch

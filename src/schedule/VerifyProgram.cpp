@@ -1,0 +1,116 @@
+//===- VerifyProgram.cpp - what may remain at level "program" -------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ir/Anabranch.h"
+#include "schedule/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace {
+
+struct VerifyProgramPass
+    : PassWrapper<VerifyProgramPass, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(VerifyProgramPass)
+
+  StringRef getArgument() const final { return "anabranch-verify-program"; }
+  StringRef getDescription() const final {
+    return "fails unless only kernels and a planned program remain";
+  }
+
+  LogicalResult verifyLaunch(ir::LaunchOp launch) {
+    auto kernel =
+        getOperation().lookupSymbol<func::FuncOp>(launch.getKernel());
+    if (!kernel || !kernel->hasAttr("anabranch.kernel"))
+      return launch.emitOpError("launches what is no kernel");
+    size_t tensors = 0, words = 0;
+    auto count = [&](Type type) {
+      auto tensor = dyn_cast<RankedTensorType>(type);
+      tensors += !!tensor;
+      words += tensor ? tensor.getNumDynamicDims() : 1;
+    };
+    llvm::for_each(kernel.getArgumentTypes(), count);
+    bool inputs = tensors == launch.getReads().size();
+    llvm::for_each(kernel.getResultTypes(), count);
+    if (!inputs || tensors != launch->getNumOperands() ||
+        words != launch.getSizes().size())
+      return launch.emitOpError("does not fit the kernel's signature");
+    return success();
+  }
+
+  /// Two buffers of known place that live at the same time lie apart.
+  LogicalResult verifyPlaces(ir::ProgramOp program) {
+    struct Placed {
+      ir::BufferOp buffer;
+      int64_t begin, end;
+    };
+    SmallVector<Placed> placed;
+    for (auto buffer : program.getBody().getOps<ir::BufferOp>()) {
+      bool isArena = buffer.getKind() == "arena";
+      if (!isArena && buffer.getKind() != "persistent")
+        continue;
+      if (!buffer.getOffsetAttr())
+        return buffer.emitOpError("has no place");
+      auto offset = dyn_cast<IntegerAttr>(buffer.getOffsetAttr());
+      auto bytes = dyn_cast<IntegerAttr>(buffer.getBytes());
+      if (isArena && offset && bytes && buffer.getFirstUse())
+        placed.push_back(
+            {buffer, offset.getInt(), offset.getInt() + bytes.getInt()});
+    }
+    llvm::sort(placed, [](const Placed &a, const Placed &b) {
+      return a.begin < b.begin;
+    });
+    for (size_t i = 0; i < placed.size(); ++i)
+      for (size_t j = i + 1;
+           j < placed.size() && placed[j].begin < placed[i].end; ++j) {
+        ir::BufferOp a = placed[i].buffer, b = placed[j].buffer;
+        if (a.getMemory() != b.getMemory() &&
+            *a.getFirstUse() <= *b.getLastUse() &&
+            *b.getFirstUse() <= *a.getLastUse())
+          return a.emitOpError("shares bytes with another live buffer");
+      }
+    return success();
+  }
+
+  LogicalResult verify() {
+    int programs = 0;
+    for (Operation &op : *getOperation().getBody()) {
+      if (auto program = dyn_cast<ir::ProgramOp>(op)) {
+        ++programs;
+        if (failed(verifyPlaces(program)))
+          return failure();
+        WalkResult result = program.walk([&](ir::LaunchOp launch) {
+          return WalkResult(verifyLaunch(launch));
+        });
+        if (result.wasInterrupted())
+          return failure();
+      } else if (!isa<func::FuncOp>(op)) {
+        return op.emitOpError("is not of level \"program\"");
+      }
+    }
+    if (programs != 1)
+      return emitError(getOperation().getLoc(), "there must be one program");
+    return success();
+  }
+
+  void runOnOperation() override {
+    if (failed(verify()))
+      signalPassFailure();
+  }
+};
+
+} // namespace
+
+std::unique_ptr<Pass> createVerifyProgramPass() {
+  return std::make_unique<VerifyProgramPass>();
+}
+
+} // namespace anabranch
