@@ -9,13 +9,19 @@
 #include "import/OpTable.h"
 #include "import/Passes.h"
 #include "ir/Anabranch.h"
+#include "ir/Explain.h"
+#include "pipeline/Phases.h"
 #include "schedule/Passes.h"
 
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/ToolOutputFile.h"
 
 using namespace mlir;
@@ -27,6 +33,44 @@ static llvm::cl::opt<bool>
 static llvm::cl::opt<bool>
     listOperators("operators",
                   llvm::cl::desc("print the operator table as JSON and stop"));
+
+static llvm::cl::opt<std::string>
+    stopAfter("stop-after",
+              llvm::cl::desc("run the compiler's phases up to this one: "
+                             "import, lower, fuse, schedule or memory"));
+
+static llvm::cl::opt<bool>
+    explains("explain",
+             llvm::cl::desc("with --stop-after: remark why operators were not "
+                            "fused or written in place"));
+
+/// Runs the compiler's phases on the input and prints the module.
+static LogicalResult runPhases(llvm::MemoryBuffer &input, raw_ostream &output,
+                               const DialectRegistry &registry) {
+  using namespace anabranch::pipeline;
+  std::optional<Phase> last = findPhase(stopAfter);
+  if (!last || *last > Phase::Memory) {
+    llvm::errs() << "no phase to stop after: " << stopAfter << "\n";
+    return failure();
+  }
+  MLIRContext context(registry);
+  llvm::SourceMgr sources;
+  sources.AddNewSourceBuffer(
+      llvm::MemoryBuffer::getMemBuffer(input.getMemBufferRef()), SMLoc());
+  SourceMgrDiagnosticHandler diagnostics(sources, &context);
+  anabranch::ir::setExplaining(&context, explains);
+  auto module = parseSourceFile<ModuleOp>(sources, &context);
+  if (!module)
+    return failure();
+  PassManager passes(&context, ModuleOp::getOperationName());
+  for (const PhaseInfo &info : allPhases())
+    if (info.phase <= *last)
+      addPasses(passes, info.phase);
+  if (failed(passes.run(*module)))
+    return failure();
+  module->print(output);
+  return success();
+}
 
 /// The input of the passes: the file, or the module made of it as text.
 static std::unique_ptr<llvm::MemoryBuffer>
@@ -69,9 +113,14 @@ int main(int argc, char **argv) {
       openOutputFile(outputName, &error);
   if (!output)
     llvm::errs() << error << "\n";
-  if (!input || !output ||
-      failed(MlirOptMain(output->os(), std::move(input), registry,
-                         MlirOptMainConfig::createFromCLOptions())))
+  if (!input || !output)
+    return 1;
+  LogicalResult done =
+      stopAfter.empty()
+          ? MlirOptMain(output->os(), std::move(input), registry,
+                        MlirOptMainConfig::createFromCLOptions())
+          : runPhases(*input, output->os(), registry);
+  if (failed(done))
     return 1;
   output->keep();
   return 0;

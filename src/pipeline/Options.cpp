@@ -18,7 +18,7 @@ namespace anabranch {
 namespace pipeline {
 
 static Error bad(const Twine &message) {
-  return createStringError(std::errc::invalid_argument, message);
+  return createStringError(llvm::inconvertibleErrorCode(), message);
 }
 
 static Error setString(const json::Value &value, StringRef key,

@@ -165,9 +165,9 @@ void Compilation::dump(Phase phase) {
   if (text == lastDump)
     return;
   llvm::sys::fs::create_directories(options.dump);
-  std::string name = llvm::formatv("{0:2}-{1}.mlir", fmt_align(
-      static_cast<int>(phase) + 1, llvm::AlignStyle::Right, 2, '0'),
-      infoOf(phase).name);
+  std::string name = llvm::formatv("{0:D2}-{1}.mlir",
+                                   static_cast<int>(phase) + 1,
+                                   infoOf(phase).name);
   SmallString<128> path(options.dump);
   llvm::sys::path::append(path, name);
   std::error_code error;

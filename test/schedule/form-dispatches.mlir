@@ -1,5 +1,5 @@
 // What shares a kernel.
-// RUN: anabranch-opt %s --anabranch-form-dispatches --anabranch-verify-dispatches --split-input-file | FileCheck %s
+// RUN: anabranch-opt %s --pass-pipeline="builtin.module(func.func(anabranch-form-dispatches,anabranch-verify-dispatches))" --split-input-file | FileCheck %s
 
 // A softmax is one kernel of rows.
 // CHECK-LABEL: func.func @softmax
