@@ -35,13 +35,13 @@ static llvm::cl::opt<bool>
                   llvm::cl::desc("print the operator table as JSON and stop"));
 
 static llvm::cl::opt<std::string>
-    stopAfter("stop-after",
+    stopAfter("until",
               llvm::cl::desc("run the compiler's phases up to this one: "
                              "import, lower, fuse, schedule or memory"));
 
 static llvm::cl::opt<bool>
     explains("explain",
-             llvm::cl::desc("with --stop-after: remark why operators were not "
+             llvm::cl::desc("with --until: remark why operators were not "
                             "fused or written in place"));
 
 /// Runs the compiler's phases on the input and prints the module.

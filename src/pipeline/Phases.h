@@ -24,7 +24,7 @@ enum class Phase { Import, Lower, Fuse, Schedule, Memory, Codegen, Package };
 
 struct PhaseInfo {
   Phase phase;
-  llvm::StringLiteral name; ///< as in `stop`, `--stop-after=` and dumps
+  llvm::StringLiteral name; ///< as in `stop`, `--until=` and dumps
   llvm::StringLiteral what;
 };
 
