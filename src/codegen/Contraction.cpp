@@ -177,73 +177,6 @@ void describeOperand(Contraction &c, ContractionOperand &operand) {
   operand.isPlain &= arguments == 1 && reads.operations == 0 && !operand.cast;
 }
 
-/// The way from the product to `value`, through operations that have one
-/// element for each of the product's.
-bool findPath(Contraction &c, Value value, SmallVectorImpl<OpOperand *> &path) {
-  if (value == c.op.getResult(0)) {
-    std::reverse(path.begin(), path.end());
-    return true;
-  }
-  Operation *op = value.getDefiningOp();
-  if (!op)
-    return false;
-  auto generic = dyn_cast<linalg::GenericOp>(op);
-  if (!generic &&
-      !isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::CastOp>(op))
-    return false;
-  if (generic && generic.getNumReductionLoops())
-    return false;
-  for (OpOperand &operand : op->getOpOperands()) {
-    if (!isa<RankedTensorType>(operand.get().getType()))
-      continue;
-    if (generic && !generic.getMatchingIndexingMap(&operand).isPermutation())
-      continue;
-    path.push_back(&operand);
-    if (findPath(c, operand.get(), path))
-      return true;
-    path.pop_back();
-  }
-  return false;
-}
-
-/// True if the value reads the product at one index only: the one that belongs
-/// to the element.
-bool readsProductOnce(Contraction &c, Value value) {
-  Value product = c.op.getResult(0);
-  int64_t rank = cast<RankedTensorType>(value.getType()).getRank();
-  auto isProduct = [&](Value leaf) { return leaf == product; };
-  ReadCollector collector(c.source.getContext(), rank, isProduct);
-  collector.visit(value, collector.identity());
-  const Read *first = nullptr;
-  Reads reads = collector.take();
-  for (const Read &read : reads.reads) {
-    if (read.tensor != product)
-      continue;
-    if (!first) {
-      first = &read;
-      continue;
-    }
-    for (auto [a, b] : llvm::zip(first->index, read.index))
-      if (!a.expr || a.expr != b.expr)
-        return false;
-  }
-  return first != nullptr;
-}
-
-bool findEpilogues(Contraction &c, std::string &why) {
-  for (unsigned i = 0; i < c.source.getNumResults(); ++i)
-    for (Written &written : findWritten(c.source, i)) {
-      Epilogue epilogue{written, {}};
-      if (!findPath(c, written.value, epilogue.path) ||
-          !readsProductOnce(c, written.value)) {
-        why = "a result is no pointwise function of the product";
-        return false;
-      }
-      c.epilogues.push_back(std::move(epilogue));
-    }
-  return true;
-}
-
 } // namespace
 
 std::optional<Contraction> Contraction::find(func::FuncOp source,
@@ -274,8 +207,12 @@ std::optional<Contraction> Contraction::find(func::FuncOp source,
   c.startsAtZero = fill && matchPattern(fill.getInputs()[0], m_AnyZeroFloat());
   describeOperand(c, c.left);
   describeOperand(c, c.right);
-  if (!findEpilogues(c, why))
+  auto epilogues = findEpilogues(source, c.op.getResult(0));
+  if (!epilogues) {
+    why = "a result is no pointwise function of the product";
     return std::nullopt;
+  }
+  c.epilogues = std::move(*epilogues);
   return c;
 }
 

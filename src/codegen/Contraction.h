@@ -16,7 +16,7 @@
 #ifndef ANABRANCH_CODEGEN_CONTRACTION_H
 #define ANABRANCH_CODEGEN_CONTRACTION_H
 
-#include "codegen/Destinations.h"
+#include "codegen/Epilogue.h"
 #include "codegen/Target.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 
@@ -38,13 +38,6 @@ struct ContractionOperand {
   std::optional<unsigned> unitLoop;
 };
 
-/// A value that the kernel writes, and the operations that lead to it from the
-/// product, nearest to the product first.
-struct Epilogue {
-  Written written;
-  llvm::SmallVector<mlir::OpOperand *> path;
-};
-
 struct Contraction {
   mlir::func::FuncOp source;
   mlir::linalg::GenericOp op;
@@ -55,7 +48,7 @@ struct Contraction {
   ContractionOperand left, right;
   mlir::Type element; ///< of the accumulators: f32 or f64
   bool startsAtZero = true;
-  llvm::SmallVector<Epilogue> epilogues;
+  llvm::SmallVector<Epilogue, 1> epilogues;
 
   /// The size of a loop if it is known now.
   std::optional<int64_t> knownSize(unsigned loop) const;

@@ -208,52 +208,6 @@ void ContractionEmitter::emitTile(Evaluator &tileEvaluator, Value scratch,
 // The epilogue
 //===----------------------------------------------------------------------===//
 
-/// The index of the written value that belongs to an index of the product.
-SmallVector<Lanes> ContractionEmitter::writtenIndex(const Epilogue &epilogue,
-                                                    ArrayRef<Lanes> product) {
-  SmallVector<Lanes> index(product);
-  for (OpOperand *use : epilogue.path) {
-    Operation *op = use->getOwner();
-    SmallVector<Lanes> next;
-    if (auto generic = dyn_cast<linalg::GenericOp>(op)) {
-      SmallVector<Lanes> loops(generic.getNumLoops());
-      AffineMap input = generic.getMatchingIndexingMap(use);
-      for (auto [expr, position] : llvm::zip(input.getResults(), index))
-        loops[cast<AffineDimExpr>(expr).getPosition()] = position;
-      next = evaluator->apply(generic.getIndexingMapsArray().back(), loops);
-    } else if (auto expand = dyn_cast<tensor::ExpandShapeOp>(op)) {
-      next.resize(expand.getResultType().getRank(), lanes.indexLanes(0));
-      for (auto [group, position] :
-           llvm::zip(expand.getReassociationIndices(), index)) {
-        Lanes rest = position;
-        for (int64_t part : llvm::reverse(group)) {
-          if (part == group.front()) {
-            next[part] = rest;
-            break;
-          }
-          std::tie(rest, next[part]) =
-              lanes.divRem(rest, frame.dim(expand.getResult(), part));
-        }
-      }
-    } else if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op)) {
-      for (const ReassociationIndices &group :
-           collapse.getReassociationIndices()) {
-        Lanes position = lanes.indexLanes(0);
-        for (int64_t part : group) {
-          Value size = frame.dim(collapse.getSrc(), part);
-          position =
-              lanes.add(lanes.mul(position, Lanes::uniform(size)), index[part]);
-        }
-        next.push_back(position);
-      }
-    } else {
-      next = index;
-    }
-    index = next;
-  }
-  return index;
-}
-
 /// Evaluates and stores what the kernel returns for a block of rows, whose sums
 /// lie in memory.
 void ContractionEmitter::emitEpilogue(Value row, Value sums) {
@@ -280,12 +234,8 @@ void ContractionEmitter::emitEpilogue(Value row, Value sums) {
       }
       evaluator->bind(product,
                       [sum](ArrayRef<Lanes>) { return Lanes::varying(sum); });
-      for (const Epilogue &epilogue : c.epilogues) {
-        SmallVector<Lanes> target = writtenIndex(epilogue, index);
-        Lanes value = evaluator->evaluate(epilogue.written.value, target);
-        store(lanes, destinationBuffer(frame, epilogue.written.destination),
-              target, value);
-      }
+      for (const Epilogue &epilogue : c.epilogues)
+        epilogue.emit(*evaluator, index);
     });
   });
 }

@@ -20,6 +20,7 @@
 
 #include "codegen/Contraction.h"
 #include "codegen/Evaluator.h"
+#include "codegen/MicroKernel.h"
 
 namespace anabranch {
 namespace codegen {
@@ -75,10 +76,9 @@ private:
   void packLeft();
   void packRight(Value firstDepth, Value depth);
   void packRightTransposed(Value firstDepth, Value depth);
-  // MicroKernel.cpp
+  // MultiplyBlock.cpp
   mlir::func::FuncOp block;
-  mlir::func::FuncOp blockFunction();
-  void fillBlockFunction(mlir::func::FuncOp function);
+  MicroKernel microKernel() const;
   void multiplyBlock(Value row, Value sums, Value right, Value rightStep,
                      Value firstDepth, Value depth);
   Value addressOf(Lanes loaded);
@@ -87,8 +87,6 @@ private:
   bool leftStepIsUnit() const;
 
   void emitEpilogue(Value row, Value sums);
-  mlir::SmallVector<Lanes> writtenIndex(const Epilogue &epilogue,
-                                        mlir::ArrayRef<Lanes> product);
 };
 
 /// Transposes a square of vectors: vector i of the result holds lane i of each.

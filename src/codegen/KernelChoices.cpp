@@ -7,6 +7,7 @@
 
 #include "codegen/KernelChoices.h"
 
+#include "codegen/AttentionKernel.h"
 #include "codegen/ContractionKernel.h"
 #include "codegen/LoopKernel.h"
 
@@ -17,7 +18,8 @@ namespace codegen {
 
 ArrayRef<KernelChoice> kernelChoices() {
   // The reference, which refuses nothing, comes last.
-  static const KernelChoice choices[] = {contractionKernel, loopKernel};
+  static const KernelChoice choices[] = {contractionKernel, attentionKernel,
+                                         loopKernel};
   return choices;
 }
 

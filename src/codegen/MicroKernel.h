@@ -1,0 +1,64 @@
+//===- MicroKernel.h - a block of a matrix product in registers -*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// A function of its own, since its accumulators need every vector register:
+//
+//   NAME(left pointer of each row, left step, right pointer, right step, sums,
+//        depth, continues)
+//
+// adds, for each row and column, left[row][k] * right[k][column] over the depth
+// to the sums, which start at zero unless `continues` is set. Steps are bytes
+// from one depth to the next.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_MICROKERNEL_H
+#define ANABRANCH_CODEGEN_MICROKERNEL_H
+
+#include "codegen/Lanes.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <optional>
+
+namespace anabranch {
+namespace codegen {
+
+struct MicroKernel {
+  mlir::Type element; ///< f32 or f64
+  int64_t lanes;      ///< of a vector
+  int64_t rows;
+  int64_t vectors;   ///< side by side in a row
+  int64_t sumStride; ///< elements from one row of the sums to the next
+  /// Steps in elements where they are the same in every call.
+  std::optional<int64_t> leftStep, rightStep;
+
+  int64_t columns() const { return lanes * vectors; }
+
+  /// Writes the function before `where`.
+  mlir::func::FuncOp create(mlir::OpBuilder &builder, mlir::Operation *where,
+                            llvm::StringRef name) const;
+
+  struct Arguments {
+    llvm::SmallVector<mlir::Value> left; ///< of each row
+    mlir::Value leftStep;                ///< i64; may be null if fixed
+    mlir::Value right;
+    mlir::Value rightStep; ///< i64; may be null if fixed
+    mlir::Value sums;
+    mlir::Value depth;     ///< index
+    mlir::Value continues; ///< i1
+  };
+  void call(LaneBuilder &lanes, mlir::func::FuncOp function,
+            const Arguments &arguments) const;
+
+private:
+  void fill(mlir::OpBuilder &builder, mlir::func::FuncOp function) const;
+};
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_MICROKERNEL_H

@@ -1,0 +1,108 @@
+//===- MultiplyBlock.cpp - calls of a contraction's micro-kernel ----------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/ContractionEmitter.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace codegen {
+
+bool ContractionEmitter::leftStepIsUnit() const {
+  return t.packLeft || c.left.unitLoop == c.depth;
+}
+
+MicroKernel ContractionEmitter::microKernel() const {
+  MicroKernel kernel{c.element,   t.lanes,      t.rows,      t.vectors,
+                     t.columns(), std::nullopt, std::nullopt};
+  if (leftStepIsUnit())
+    kernel.leftStep = 1;
+  if (t.right != ContractionTiling::Right::InPlace)
+    kernel.rightStep = t.columns();
+  return kernel;
+}
+
+/// Where an element was loaded from that is a plain load.
+Value ContractionEmitter::addressOf(Lanes loaded) {
+  if (auto load = loaded.value.getDefiningOp<LLVM::LoadOp>())
+    return load.getAddr();
+  frame.fail(lanes.loc, "operand of a contraction is no plain memory");
+  return panelMemory;
+}
+
+/// The bytes from one address to another.
+static Value distance(LaneBuilder &lanes, Value from, Value to) {
+  Type i64 = lanes.builder.getI64Type();
+  Value a = lanes.make<LLVM::PtrToIntOp>(i64, from);
+  Value b = lanes.make<LLVM::PtrToIntOp>(i64, to);
+  return lanes.make<arith::SubIOp>(b, a);
+}
+
+/// The address of a row at a depth, and the step along the depth.
+std::pair<Value, Value> ContractionEmitter::leftInPlace(Value row,
+                                                        Value firstDepth) {
+  auto at = [&](Value depth) {
+    return addressOf(
+        element(c.left, point(row, Lanes(), Lanes::uniform(depth))));
+  };
+  Value first = at(firstDepth);
+  if (leftStepIsUnit())
+    return {first, Value()};
+  return {first, distance(lanes, first,
+                          at(lanes.addIndex(firstDepth, lanes.index(1))))};
+}
+
+std::pair<Value, Value> ContractionEmitter::rightInPlace(Value firstDepth) {
+  auto at = [&](Value depth) {
+    return addressOf(
+        element(c.right, point(Value(), Lanes::uniform(place.firstColumn),
+                               Lanes::uniform(depth))));
+  };
+  Value first = at(firstDepth);
+  return {first, distance(lanes, first,
+                          at(lanes.addIndex(firstDepth, lanes.index(1))))};
+}
+
+/// Adds the products of a block of rows and one panel to the sums.
+void ContractionEmitter::multiplyBlock(Value row, Value sums, Value right,
+                                       Value rightStep, Value firstDepth,
+                                       Value depth) {
+  // Rows beyond the last repeat it; nobody reads their sums.
+  Value lastRow = lanes.subIndex(place.endRow, lanes.index(1));
+  MicroKernel::Arguments arguments;
+  for (int64_t i = 0; i < t.rows; ++i) {
+    Value position = lanes.addIndex(row, lanes.index(i));
+    if (!rowsAreWhole())
+      position = lanes.minIndex(position, lastRow);
+    if (t.packLeft) {
+      Value at = lanes.subIndex(position, place.firstRow);
+      at = lanes.addIndex(lanes.mulIndex(at, paddedDepth()), firstDepth);
+      arguments.left.push_back(pointerTo(leftMemory, at));
+      continue;
+    }
+    auto [pointer, step] = leftInPlace(position, firstDepth);
+    arguments.left.push_back(pointer);
+    arguments.leftStep = step;
+  }
+  arguments.right = right;
+  arguments.rightStep = rightStep;
+  arguments.sums = sums;
+  arguments.depth = depth;
+  arguments.continues = lanes.make<arith::CmpIOp>(arith::CmpIPredicate::ne,
+                                                  firstDepth, lanes.index(0));
+  MicroKernel kernel = microKernel();
+  if (!block)
+    block = kernel.create(lanes.builder, frame.source,
+                          (frame.source.getName() + "_block").str());
+  kernel.call(lanes, block, arguments);
+}
+
+} // namespace codegen
+} // namespace anabranch
