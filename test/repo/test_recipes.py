@@ -1,0 +1,191 @@
+"""Follows CONTRIBUTING.md: adds an operator, a pass and a kernel choice.
+
+Each recipe is a few edits of a copy of the sources; one build, then each new
+thing is seen to work. A recipe that needs more files than it names fails here.
+"""
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from repository import ROOT, tracked
+
+pytestmark = pytest.mark.slow
+
+HEAD = """//===- {name} - a recipe's test ===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+"""
+
+OPERATOR_ROW = """
+  table.add("special_entr",
+            pointwise({"self"}, [](Elements x) { return -x[0] * s::log(x[0]); }),
+            "P(3, 5)");
+"""
+
+PASS_FILE = """
+#include "import/Passes.h"
+#include "ir/Anabranch.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+
+namespace {
+struct NameCalls
+    : mlir::PassWrapper<NameCalls, mlir::OperationPass<mlir::ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(NameCalls)
+  llvm::StringRef getArgument() const final { return "anabranch-name-calls"; }
+  void runOnOperation() override {
+    getOperation().walk([](anabranch::ir::AtenOp op) {
+      op->setAttr("recipe", op.getCalleeAttr());
+    });
+  }
+};
+} // namespace
+
+std::unique_ptr<mlir::Pass> anabranch::createNameCallsPass() {
+  return std::make_unique<NameCalls>();
+}
+"""
+
+CHOICE_FILE = """
+#include "codegen/KernelChoices.h"
+
+namespace anabranch {
+namespace codegen {
+
+static std::optional<std::string> refusal(mlir::func::FuncOp,
+                                          const TargetInfo &) {
+  return std::string("the recipe refuses everything");
+}
+static mlir::LogicalResult emit(KernelShell &) { return mlir::failure(); }
+
+extern const KernelChoice recipeKernel;
+const KernelChoice recipeKernel{"recipe", refusal, emit};
+
+} // namespace codegen
+} // namespace anabranch
+"""
+
+
+@dataclass
+class Recipe:
+    """New files, and text put before an anchor in existing ones."""
+
+    new: dict[str, str] = field(default_factory=dict)
+    before: list[tuple[str, str, str]] = field(default_factory=list)
+
+    def follow(self, folder: Path) -> None:
+        for name, text in self.new.items():
+            (folder / name).write_text(HEAD.format(name=Path(name).name) + text)
+        for name, anchor, text in self.before:
+            path = folder / name
+            old = path.read_text()
+            assert old.count(anchor) >= 1, f"{name} has no {anchor!r}"
+            path.write_text(old.replace(anchor, text + anchor, 1))
+
+
+RECIPES = {
+    "operator": Recipe(
+        before=[
+            (
+                "src/import/families/Pointwise.cpp",
+                '  table.add("hypot"',
+                OPERATOR_ROW,
+            )
+        ]
+    ),
+    "pass": Recipe(
+        new={"src/import/NameCalls.cpp": PASS_FILE},
+        before=[
+            (
+                "src/import/Passes.h",
+                "/// Makes the passes of this room known",
+                "std::unique_ptr<mlir::Pass> createNameCallsPass();\n\n",
+            ),
+            (
+                "src/import/Passes.cpp",
+                "  mlir::registerPass(createVerifyLinalgPass);",
+                "  mlir::registerPass(createNameCallsPass);\n",
+            ),
+        ],
+    ),
+    "kernel choice": Recipe(
+        new={"src/codegen/RecipeKernel.cpp": CHOICE_FILE},
+        before=[
+            (
+                "src/codegen/KernelChoices.cpp",
+                "ArrayRef<KernelChoice> kernelChoices() {",
+                "extern const KernelChoice recipeKernel;\n\n",
+            ),
+            ("src/codegen/KernelChoices.cpp", "loopKernel}", "recipeKernel, "),
+        ],
+    ),
+}
+
+CALL = """
+func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = anabranch.aten "special_entr"(%a) {self = #anabranch.operand<0>}
+      : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+"""
+
+
+def run(command: list[str], folder: Path, text: str = "") -> str:
+    cache = {"CCACHE_BASEDIR": str(folder), "CCACHE_NOHASHDIR": "1"}
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        input=text,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        env={**os.environ, **cache},
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout[-4000:]}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def followed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the sources in which every recipe was followed, built."""
+    folder = tmp_path_factory.mktemp("recipes")
+    for path in tracked():
+        target = folder / path.relative_to(ROOT)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, target)
+    for recipe in RECIPES.values():
+        recipe.follow(folder)
+    compilers = ["-DCMAKE_C_COMPILER=clang-19", "-DCMAKE_CXX_COMPILER=clang++-19"]
+    options = [*compilers, "-DANABRANCH_PYTHON=OFF"]
+    run(["cmake", "-G", "Ninja", "-B", "build", *options], folder)
+    run(["ninja", "-C", "build", "-j2", "anabranch-opt"], folder)
+    return folder
+
+
+def opt(folder: Path, *arguments: str) -> str:
+    return run(["build/bin/anabranch-opt", "-", *arguments], folder, CALL)
+
+
+def test_operator(followed: Path) -> None:
+    lowered = opt(followed, "--anabranch-lower-aten")
+    assert "anabranch.aten" not in lowered
+    assert "math.log" in lowered
+
+
+def test_pass(followed: Path) -> None:
+    assert 'recipe = "special_entr"' in opt(followed, "--anabranch-name-calls")
+
+
+def test_kernel_choice(followed: Path) -> None:
+    """Its refusal leaves the kernel to the next choice."""
+    symbols = run(["nm", "-C", "build/bin/anabranch-opt"], followed)
+    assert "recipeKernel" in symbols
