@@ -61,7 +61,7 @@ struct WorkerThread {
     char name[16];
     std::snprintf(name, sizeof(name), "anabranch-%d", self.worker + 1);
     ::pthread_setname_np(::pthread_self(), name);
-    self.pool->loop(self.worker);
+    self.pool->loop();
     return nullptr;
   }
 
@@ -135,14 +135,15 @@ void WorkerPool::leave(int place) {
   state.fetch_and(~reserved, std::memory_order_release);
 }
 
-bool WorkerPool::help(int worker, WorkerScratch &scratch) {
+bool WorkerPool::help(WorkerScratch &scratch) {
   bool worked = false;
   for (Place &place : places) {
     if (!(place.state.load(std::memory_order_relaxed) & open))
       continue;
-    if (place.state.fetch_add(1, std::memory_order_acquire) & open) {
+    uint64_t before = place.state.fetch_add(1, std::memory_order_acquire);
+    if (before & open) {
       Job *job = place.job.load(std::memory_order_relaxed);
-      if (worker < job->helpers)
+      if ((before & ~open) < static_cast<uint64_t>(job->helpers))
         while (job->work(scratch))
           worked = true;
     }
@@ -166,11 +167,11 @@ void WorkerPool::waitForNews(uint32_t seen) {
   parked.fetch_sub(1, std::memory_order_relaxed);
 }
 
-void WorkerPool::loop(int worker) {
+void WorkerPool::loop() {
   WorkerScratch scratch;
   for (;;) {
     uint32_t seen = epoch.load(std::memory_order_acquire);
-    if (!help(worker, scratch))
+    if (!help(scratch))
       waitForNews(seen);
   }
 }

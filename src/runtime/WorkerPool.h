@@ -35,7 +35,7 @@ public:
   virtual ~Job() = default;
   /// Does one piece; false when there is nothing to claim now.
   virtual bool work(WorkerScratch &scratch) = 0;
-  /// Only workers numbered below this help.
+  /// No more workers than this are inside at once.
   const int helpers;
 };
 
@@ -78,8 +78,8 @@ private:
 
   WorkerPool() = default;
   void wake(int count);
-  void loop(int worker);
-  bool help(int worker, WorkerScratch &scratch);
+  void loop();
+  bool help(WorkerScratch &scratch);
   void waitForNews(uint32_t seen);
 
   Place places[placeCount];
