@@ -172,8 +172,8 @@ Lanes Evaluator::evaluateElementwise(Operation &op,
     return lanes.wrap(truncateToBF16(lanes, inputs[0]));
 
   if (isa<arith::MaximumFOp, arith::MinimumFOp>(op))
-    return lanes.wrap(lanes.extremum(isa<arith::MaximumFOp>(op), inputs[0],
-                                     inputs[1]));
+    return lanes.wrap(
+        lanes.extremum(isa<arith::MaximumFOp>(op), inputs[0], inputs[1]));
 
   OperationState state(lanes.loc, op.getName(), inputs,
                        uniform ? element : lanes.vectorType(element),

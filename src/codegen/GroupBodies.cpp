@@ -42,21 +42,27 @@ static SmallVector<Lanes> startValues(Evaluator &evaluator, const Nest &nest,
   return values;
 }
 
+/// Partial accumulators that hold nothing yet.
+GroupEmitter::Values GroupEmitter::neutral(const Bundle &bundle) {
+  LaneBuilder::Shape shape(lanes, group.width, Value());
+  Values values;
+  for (Nest *nest : bundle.members)
+    if (nest->kind == Nest::Kind::Reduce)
+      for (unsigned i = 0; i < nest->op->getNumResults(); ++i) {
+        TypedAttr element = neutralElement(findCombiner(nest->generic(), i));
+        values.push_back(lanes.vector(Lanes::uniform(lanes.constant(element))));
+      }
+  return values;
+}
+
 GroupEmitter::Values GroupEmitter::initial(Bundle &bundle,
                                            ArrayRef<Point> points) {
+  if (bundle.splitsLanes)
+    return neutral(bundle);
   Values values;
   for (auto [nest, point] : llvm::zip(bundle.members, points)) {
     if (nest->kind == Nest::Kind::Write || nest->kind == Nest::Kind::Keep)
       continue;
-    if (bundle.splitsLanes) {
-      LaneBuilder::Shape shape(lanes, group.width, Value());
-      for (unsigned i = 0; i < nest->op->getNumResults(); ++i) {
-        Value neutral =
-            lanes.constant(neutralElement(findCombiner(nest->generic(), i)));
-        values.push_back(lanes.vector(Lanes::uniform(neutral)));
-      }
-      continue;
-    }
     for (Lanes start : startValues(evaluator, *nest, point))
       values.push_back(lanes.vector(start));
   }
@@ -103,10 +109,11 @@ GroupEmitter::Values GroupEmitter::emitSplit(Bundle &bundle,
 
   Value blocks = lanes.divIndex(high, lanes.index(wide));
   Value middle = lanes.mulIndex(blocks, lanes.index(wide));
-  Values many;
-  for (int64_t i = 0; i < unrolledAccumulators; ++i)
-    many.append(carried.begin(), carried.end());
+  // Loops around this one may have filled the first set already.
   size_t count = carried.size();
+  Values many(carried.begin(), carried.end());
+  for (int64_t i = 1; i < unrolledAccumulators; ++i)
+    many.append(neutral(bundle));
   many = lanes.loop(low, middle, wide, many, [&](Value iv, ValueRange values) {
     Values next;
     LaneBuilder::Shape shape(lanes, group.width, Value());

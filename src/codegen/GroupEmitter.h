@@ -73,6 +73,7 @@ private:
                  size_t depth);
 
   // Bodies
+  Values neutral(const Bundle &bundle);
   Values initial(Bundle &bundle, llvm::ArrayRef<Point> points);
   Values emitInner(Bundle &bundle, llvm::MutableArrayRef<Point> points,
                    size_t depth, mlir::ValueRange carried);

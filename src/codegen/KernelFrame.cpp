@@ -138,7 +138,8 @@ Value KernelFrame::dim(Value tensor, int64_t dimension) {
                                lanes.builder)[dimension]);
   if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op)) {
     Value product = lanes.index(1);
-    for (int64_t part : collapse.getReassociationIndices()[dimension])
+    ReassociationIndices group = collapse.getReassociationIndices()[dimension];
+    for (int64_t part : group)
       product = lanes.mulIndex(product, dim(collapse.getSrc(), part));
     return product;
   }

@@ -344,9 +344,8 @@ Value LaneBuilder::andMask(Lanes condition) {
 Value LaneBuilder::extremum(bool largest, Value a, Value b) {
   // One vmaxps, which gives its second operand if one is NaN, and one blend;
   // LLVM's own form also orders the zeros and is three times as long.
-  Value wins = make<arith::CmpFOp>(largest ? arith::CmpFPredicate::OGT
-                                           : arith::CmpFPredicate::OLT,
-                                   a, b);
+  Value wins = make<arith::CmpFOp>(
+      largest ? arith::CmpFPredicate::OGT : arith::CmpFPredicate::OLT, a, b);
   Value ordered = make<arith::SelectOp>(wins, a, b);
   Value isNan = make<arith::CmpFOp>(arith::CmpFPredicate::UNO, a, a);
   return make<arith::SelectOp>(isNan, a, ordered);

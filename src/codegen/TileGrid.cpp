@@ -57,8 +57,8 @@ static Value costPerRow(KernelFrame &frame, const Group &group) {
   for (Nest *nest : group.nests) {
     int64_t point = nest->reads.operations;
     for (const Read &read : nest->reads.reads)
-      point += byteCost *
-               elementBytes(getElementTypeOrSelf(read.tensor.getType()));
+      point +=
+          byteCost * elementBytes(getElementTypeOrSelf(read.tensor.getType()));
     point += nest->destinations.size() * byteCost *
              elementBytes(getElementTypeOrSelf(nest->value.getType()));
     Value points = lanes.index(1);
