@@ -58,12 +58,12 @@ AttentionEmitter::AttentionEmitter(ir::AttentionOp op,
                                    const AttentionTiling &tiling,
                                    KernelFrame &frame)
     : op(op), t(tiling), frame(frame), lanes(frame.lanes) {
-  rank = cast<RankedTensorType>(op.getQuery().getType()).getRank();
+  rank = cast<RankedTensorType>(op.getResult().getType()).getRank();
   queryCount = frame.dim(op.getQuery(), rank - 2);
   keyCount = frame.dim(op.getKey(), rank - 2);
   headCount = lanes.index(1);
   for (int64_t i = 0; i < rank - 2; ++i)
-    headCount = lanes.mulIndex(headCount, frame.dim(op.getQuery(), i));
+    headCount = lanes.mulIndex(headCount, frame.dim(op.getResult(), i));
   blocks = lanes.ceilDivIndex(queryCount, lanes.index(t.queries));
 }
 
@@ -104,8 +104,9 @@ MicroKernel AttentionEmitter::outputKernel() const {
 // Elements and memory
 //===----------------------------------------------------------------------===//
 
-/// The index of an element of query, key, value, or of the mask, whose
-/// dimensions are aligned at the end and may be one.
+/// The index of an element of query, key, value, result or mask. A batch
+/// dimension of size one is repeated, and so is every such one of the mask,
+/// whose dimensions are aligned at the end.
 SmallVector<Lanes> AttentionEmitter::position(Value tensor, Lanes row,
                                               Lanes column) {
   auto type = cast<RankedTensorType>(tensor.getType());
@@ -118,11 +119,11 @@ SmallVector<Lanes> AttentionEmitter::position(Value tensor, Lanes row,
     Lanes at = dimension == rank - 2   ? row
                : dimension == rank - 1 ? column
                                        : Lanes::uniform(batch[dimension]);
-    if (isMask && type.getDimSize(i) == 1) {
+    if ((isMask || dimension < rank - 2) && type.getDimSize(i) == 1) {
       at = lanes.indexLanes(0);
     } else if (grouped && dimension == rank - 3) {
       Value group =
-          lanes.divIndex(frame.dim(op.getQuery(), i), frame.dim(tensor, i));
+          lanes.divIndex(frame.dim(op.getResult(), i), frame.dim(tensor, i));
       at = Lanes::uniform(lanes.divIndex(at.value, group));
     }
     index.push_back(at);
@@ -435,7 +436,7 @@ void AttentionEmitter::finish(ArrayRef<Epilogue> epilogues) {
       evaluator->bind(op.getResult(), [value](ArrayRef<Lanes>) {
         return Lanes::varying(value);
       });
-      SmallVector<Lanes> index = position(op.getQuery(), Lanes::uniform(row),
+      SmallVector<Lanes> index = position(op.getResult(), Lanes::uniform(row),
                                           Lanes::linear(at, 1, t.lanes));
       for (const Epilogue &epilogue : epilogues)
         epilogue.emit(*evaluator, index);
@@ -456,7 +457,7 @@ void AttentionEmitter::emitTile(Evaluator &tileEvaluator,
   Value rest = lanes.divIndex(tile, blocks);
   batch.resize(rank - 2);
   for (int64_t i = rank - 2; i-- > 0;) {
-    Value size = frame.dim(op.getQuery(), i);
+    Value size = frame.dim(op.getResult(), i);
     batch[i] = i ? lanes.remIndex(rest, size) : rest;
     rest = i ? lanes.divIndex(rest, size) : rest;
   }

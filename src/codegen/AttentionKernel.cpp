@@ -24,16 +24,10 @@ std::optional<std::string> refuseAttention(ir::AttentionOp op) {
     return "the operands differ in rank";
   if (query.isDynamicDim(rank - 1) || value.isDynamicDim(rank - 1))
     return "a head's size is symbolic";
-  if (query.getDimSize(rank - 1) > 512 || value.getDimSize(rank - 1) > 512)
+  if (query.getDimSize(rank - 1) > 2048 || value.getDimSize(rank - 1) > 2048)
     return "a head is larger than the cache";
   if (op.getGrouped() && rank < 3)
     return "it has no heads to group";
-  for (int64_t i = 0; i < rank - 2; ++i) {
-    bool isHead = op.getGrouped() && i == rank - 3;
-    if (!isHead && (key.getDimSize(i) != query.getDimSize(i) ||
-                    value.getDimSize(i) != query.getDimSize(i)))
-      return "a batch dimension is broadcast";
-  }
   if (op.getMask() &&
       cast<RankedTensorType>(op.getMask().getType()).getRank() > rank)
     return "the mask has more dimensions than the scores";

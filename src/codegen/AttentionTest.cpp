@@ -29,7 +29,8 @@ struct Case {
   int64_t heads, keyHeads, length, keys, head, valueHead;
   Mask mask = Mask::None;
   bool causal = false;
-  bool dynamic = false; ///< length and keys symbolic
+  bool dynamic = false;   ///< length and keys symbolic
+  int64_t keyBatches = 2; ///< one: the same keys for both batches
 };
 
 constexpr int64_t batches = 2;
@@ -39,13 +40,14 @@ std::string kernelText(const Case &c) {
   auto number = [](int64_t value) { return std::to_string(value); };
   std::string length = c.dynamic ? "?" : number(c.length);
   std::string keys = c.dynamic ? "?" : number(c.keys);
-  auto shape = [&](int64_t heads, std::string rows, int64_t columns) {
-    return "tensor<2x" + number(heads) + "x" + rows + "x" + number(columns) +
-           "xf32>";
+  auto shape = [&](int64_t heads, std::string rows, int64_t columns,
+                   int64_t count = batches) {
+    return "tensor<" + number(count) + "x" + number(heads) + "x" + rows + "x" +
+           number(columns) + "xf32>";
   };
   std::string query = shape(c.heads, length, c.head);
-  std::string key = shape(c.keyHeads, keys, c.head);
-  std::string value = shape(c.keyHeads, keys, c.valueHead);
+  std::string key = shape(c.keyHeads, keys, c.head, c.keyBatches);
+  std::string value = shape(c.keyHeads, keys, c.valueHead, c.keyBatches);
   std::string result = shape(c.heads, length, c.valueHead);
   std::string turned = "tensor<2x" + length + "x" + number(c.heads) + "x" +
                        number(c.valueHead) + "xf32>";
@@ -122,7 +124,8 @@ std::vector<double> weights(const Case &c, const Data &d, int64_t b, int64_t h,
   std::vector<double> scores(c.keys);
   double highest = -std::numeric_limits<double>::infinity();
   for (int64_t s = 0; s < c.keys; ++s) {
-    const float *k = &d.key[((b * c.keyHeads + kh) * c.keys + s) * c.head];
+    const float *k =
+        &d.key[((b % c.keyBatches * c.keyHeads + kh) * c.keys + s) * c.head];
     double score = 0;
     for (int64_t e = 0; e < c.head; ++e)
       score += double(q[e]) * k[e];
@@ -154,6 +157,7 @@ const Case cases[] = {
     {"one_query", 2, 2, 1, 200, 64, 64},
     {"dynamic", 2, 2, 70, 90, 32, 32, Mask::Additive, false, true},
     {"dynamic_causal", 4, 1, 70, 70, 32, 32, Mask::None, true, true},
+    {"shared_keys", 2, 2, 9, 33, 16, 16, Mask::None, false, false, 1},
     {"no_keys", 1, 1, 3, 0, 16, 16, Mask::None, false, true},
 };
 
@@ -205,7 +209,9 @@ TEST_P(AttentionTest, EqualsPlainLoops) {
           for (int64_t s = 0; s < c.keys; ++s)
             expected +=
                 weight[s] *
-                d.value[((b * c.keyHeads + kh) * c.keys + s) * c.valueHead + e];
+                d.value[((b % c.keyBatches * c.keyHeads + kh) * c.keys + s) *
+                            c.valueHead +
+                        e];
           float actual =
               result[((b * c.length + l) * c.heads + h) * c.valueHead + e];
           if (std::isnan(expected))
