@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+import subprocess
 import sys
 
 import pytest
@@ -69,3 +70,20 @@ def test_named_files_exist(page: str) -> None:
             if not (ROOT / name).exists()
         ]
     )
+
+
+def test_operators_page_is_current() -> None:
+    script = ROOT / "scripts" / "operators.py"
+    command = [sys.executable, str(script), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_readme_example_runs() -> None:
+    example = re.search(
+        r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL
+    )
+    assert example
+    command = [sys.executable, "-c", example[1]]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
