@@ -116,10 +116,9 @@ int main(int argc, char **argv) {
   if (!input || !output)
     return 1;
   LogicalResult done =
-      stopAfter.empty()
-          ? MlirOptMain(output->os(), std::move(input), registry,
-                        MlirOptMainConfig::createFromCLOptions())
-          : runPhases(*input, output->os(), registry);
+      stopAfter.empty() ? MlirOptMain(output->os(), std::move(input), registry,
+                                      MlirOptMainConfig::createFromCLOptions())
+                        : runPhases(*input, output->os(), registry);
   if (failed(done))
     return 1;
   output->keep();

@@ -43,9 +43,8 @@ static bool findDType(llvm::StringRef wanted, DType &dtype) {
 }
 
 /// Empty on success, else what is wrong with the request.
-static std::string
-readConstants(const anabranch_compile_request &request,
-              std::vector<package::Constant> &constants) {
+static std::string readConstants(const anabranch_compile_request &request,
+                                 std::vector<package::Constant> &constants) {
   for (size_t i = 0; i < request.constant_count; ++i) {
     const anabranch_constant &given = request.constants[i];
     package::Constant constant;
@@ -82,9 +81,8 @@ static void compile(const anabranch_compile_request &request,
   if (!request.output && options->stop.empty())
     return refuse("the request names no folder for the package");
   auto progress = [&](llvm::StringRef phase, int64_t done, int64_t total) {
-    return !request.progress ||
-           request.progress(phase.str().c_str(), done, total,
-                            request.user_data) == 0;
+    return !request.progress || request.progress(phase.str().c_str(), done,
+                                                 total, request.user_data) == 0;
   };
   pipeline::Compilation compilation(std::move(*options), progress);
   result.status = statusOf(

@@ -12,10 +12,10 @@
 #include "pipeline/Phases.h"
 
 #include "import/Passes.h"
-#include "schedule/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
+#include "schedule/Passes.h"
 
 using namespace mlir;
 

@@ -165,9 +165,8 @@ void Compilation::dump(Phase phase) {
   if (text == lastDump)
     return;
   llvm::sys::fs::create_directories(options.dump);
-  std::string name = llvm::formatv("{0:D2}-{1}.mlir",
-                                   static_cast<int>(phase) + 1,
-                                   infoOf(phase).name);
+  std::string name = llvm::formatv(
+      "{0:D2}-{1}.mlir", static_cast<int>(phase) + 1, infoOf(phase).name);
   SmallString<128> path(options.dump);
   llvm::sys::path::append(path, name);
   std::error_code error;
@@ -211,8 +210,8 @@ Outcome Compilation::codegen() {
   if (objects->empty() || output.empty())
     return Outcome::Ok;
   SmallString<128> path;
-  if (std::error_code error = llvm::sys::fs::createUniqueFile(
-          output + ".%%%%%%%%.so", path))
+  if (std::error_code error =
+          llvm::sys::fs::createUniqueFile(output + ".%%%%%%%%.so", path))
     return fail("cannot write beside '" + output + "': " + error.message());
   kernels = path.str().str();
   if (llvm::Error error = codegen::linkKernels(*objects, kernels))

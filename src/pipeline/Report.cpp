@@ -42,10 +42,9 @@ void Report::addFallbacks(ModuleOp module) {
       entry.first = call;
   });
   for (auto &[callee, entry] : entries) {
-    auto reason =
-        entry.first->getAttrOfType<StringAttr>("anabranch.refusal");
-    std::string name = callee.contains("::") ? callee.str()
-                                             : "aten." + callee.str();
+    auto reason = entry.first->getAttrOfType<StringAttr>("anabranch.refusal");
+    std::string name =
+        callee.contains("::") ? callee.str() : "aten." + callee.str();
     fallbacks.push_back(json::Object{
         {"op", name},
         {"calls", entry.calls},
@@ -57,8 +56,7 @@ void Report::addFallbacks(ModuleOp module) {
 void Report::addProgram(ModuleOp module) {
   for (auto program : module.getOps<ir::ProgramOp>()) {
     program.walk([&](ir::LaunchOp) { ++dispatches; });
-    if (auto bytes =
-            dyn_cast_or_null<IntegerAttr>(program.getArenaBytesAttr()))
+    if (auto bytes = dyn_cast_or_null<IntegerAttr>(program.getArenaBytesAttr()))
       arenaBytes = bytes.getInt();
   }
 }
@@ -71,15 +69,15 @@ void Report::addKernels(ModuleOp module,
     auto kernel = module.lookupSymbol<func::FuncOp>(object.name);
     if (!kernel || !kernel->hasAttr("anabranch.kernel"))
       continue;
-    kernels.push_back(json::Object{
-        {"name", object.name},
-        {"ms", rounded(object.totalMs())},
-        {"emit_ms", rounded(object.emitMs)},
-        {"lower_ms", rounded(object.lowerMs)},
-        {"optimize_ms", rounded(object.optimizeMs)},
-        {"object_ms", rounded(object.objectMs)},
-        {"launches", launches.lookup(object.name)},
-        {"location", ir::describeLocation(kernel.getLoc())}});
+    kernels.push_back(
+        json::Object{{"name", object.name},
+                     {"ms", rounded(object.totalMs())},
+                     {"emit_ms", rounded(object.emitMs)},
+                     {"lower_ms", rounded(object.lowerMs)},
+                     {"optimize_ms", rounded(object.optimizeMs)},
+                     {"object_ms", rounded(object.objectMs)},
+                     {"launches", launches.lookup(object.name)},
+                     {"location", ir::describeLocation(kernel.getLoc())}});
   }
 }
 

@@ -95,8 +95,8 @@ private:
   DenseMap<unsigned, int64_t> inputNumbers; // argument -> program input
   DenseMap<unsigned, Value> outputBuffers;  // result of @main -> buffer
   DenseMap<unsigned, Memory> outputMemories, inputMemories;
-  DenseMap<unsigned, Value> keptValues;     // old values of inputs, by result
-  SmallVector<int64_t> outputNumbers; // result of @main -> program output
+  DenseMap<unsigned, Value> keptValues; // old values of inputs, by result
+  SmallVector<int64_t> outputNumbers;   // result of @main -> program output
   int64_t memoryCount = 0;
 };
 
@@ -231,8 +231,8 @@ void ProgramBuilder::buildInput(BlockArgument argument) {
       defines.push_back(dim);
   IntegerAttr scalarSlot;
   if (isScalar)
-    scalarSlot = b.getI64IntegerAttr(
-        cast<ir::SlotAttr>(sizes.get(argument)).getIndex());
+    scalarSlot =
+        b.getI64IntegerAttr(cast<ir::SlotAttr>(sizes.get(argument)).getIndex());
   bool mutated = !!main.getArgAttr(number, "anabranch.mutated");
   for (unsigned i = 0; i < main.getNumResults(); ++i)
     if (auto input =
@@ -254,9 +254,8 @@ void ProgramBuilder::buildInputs() {
   }
   int64_t outputs = 0;
   for (unsigned i = 0; i < main.getNumResults(); ++i)
-    outputNumbers.push_back(main.getResultAttr(i, "anabranch.writes")
-                                ? -1
-                                : outputs++);
+    outputNumbers.push_back(
+        main.getResultAttr(i, "anabranch.writes") ? -1 : outputs++);
 }
 
 //===----------------------------------------------------------------------===//
@@ -304,8 +303,7 @@ LogicalResult ProgramBuilder::buildLaunch(ir::DispatchOp dispatch) {
   if (failedSizes)
     return failure();
   func::FuncOp kernel = kernels.getOrCreate(dispatch, layout);
-  b.setInsertionPointToEnd(
-      &(atLoad ? initialize : stream).getBody().front());
+  b.setInsertionPointToEnd(&(atLoad ? initialize : stream).getBody().front());
   b.create<ir::LaunchOp>(dispatch.getLoc(),
                          FlatSymbolRefAttr::get(kernel.getSymNameAttr()), reads,
                          writes, b.getArrayAttr(launchSizes));
@@ -369,18 +367,17 @@ LogicalResult ProgramBuilder::buildCall(ir::AtenOp call) {
 }
 
 Value ProgramBuilder::outputBuffer(unsigned number, Value value) {
-  auto dtype =
-      main.getResultAttrOfType<StringAttr>(number, "anabranch.dtype");
+  auto dtype = main.getResultAttrOfType<StringAttr>(number, "anabranch.dtype");
   auto strides =
       main.getResultAttrOfType<DenseI64ArrayAttr>(number, "anabranch.strides");
   if (strides && llvm::is_contained(strides.asArrayRef(), ShapedType::kDynamic))
     strides = {}; // the caller views the contiguous tensor as it likes
   auto memory = outputMemories.find(number);
   if (memory == outputMemories.end())
-    memory = outputMemories
-                 .try_emplace(number,
-                              newMemory("output", outputNumbers[number]))
-                 .first;
+    memory =
+        outputMemories
+            .try_emplace(number, newMemory("output", outputNumbers[number]))
+            .first;
   return createBuffer(memory->second, value.getLoc(),
                       dtype ? dtype.getValue()
                             : dtypeName(getElementTypeOrSelf(value.getType())),
@@ -392,8 +389,8 @@ LogicalResult ProgramBuilder::buildCopy(unsigned number) {
   Value value = main.getBody().front().getTerminator()->getOperand(number);
   auto input =
       main.getResultAttrOfType<IntegerAttr>(number, "anabranch.writes");
-  Value destination = input ? inputBuffer(input.getInt())
-                            : outputBuffer(number, value);
+  Value destination =
+      input ? inputBuffer(input.getInt()) : outputBuffer(number, value);
   auto dtype = destination.getDefiningOp<ir::BufferOp>().getDtype();
   Value source = keptValues.lookup(number);
   if (!source)
@@ -405,7 +402,8 @@ LogicalResult ProgramBuilder::buildCopy(unsigned number) {
 
 /// Copies of arguments come first, while mutated ones have their old value;
 /// what is written into other inputs in the end is kept until then.
-LogicalResult ProgramBuilder::buildEarlyCopies(SmallVectorImpl<unsigned> &late) {
+LogicalResult
+ProgramBuilder::buildEarlyCopies(SmallVectorImpl<unsigned> &late) {
   Operation *terminator = main.getBody().front().getTerminator();
   for (unsigned number : placement.copies()) {
     Value value = terminator->getOperand(number);
@@ -432,8 +430,8 @@ LogicalResult ProgramBuilder::buildCommands() {
   SmallVector<unsigned> late;
   if (failed(buildEarlyCopies(late)))
     return failure();
-  for (Operation &op :
-       llvm::make_early_inc_range(main.getBody().front().without_terminator())) {
+  for (Operation &op : llvm::make_early_inc_range(
+           main.getBody().front().without_terminator())) {
     auto dispatch = dyn_cast<ir::DispatchOp>(op);
     if (dispatch && failed(buildLaunch(dispatch)))
       return failure();

@@ -116,8 +116,7 @@ public:
     auto dispatch = outerBuilder.create<ir::DispatchOp>(
         location(), ValueRange(results).getTypes(), inputs, indices, dims);
     dispatch.getBody().push_back(block.release());
-    dispatch->setAttr("kind",
-                      outerBuilder.getStringAttr(kindName(group.kind)));
+    dispatch->setAttr("kind", outerBuilder.getStringAttr(kindName(group.kind)));
     if (group.constant)
       dispatch->setAttr("initialize", outerBuilder.getUnitAttr());
     for (auto [old, fresh] : llvm::zip(results, dispatch.getResults()))
@@ -160,9 +159,9 @@ private:
     if (isa<RankedTensorType>(value.getType())) {
       if (outer.isBoundary(value)) {
         inputs.push_back(outer.get(outerBuilder, value));
-        inside.map(value, body->insertArgument(inputs.size() - 1,
-                                               value.getType(),
-                                               value.getLoc()));
+        inside.map(value,
+                   body->insertArgument(inputs.size() - 1, value.getType(),
+                                        value.getLoc()));
         return inside.lookup(value);
       }
     } else if (!op || (value.getType().isIndex() && !isConstant)) {
@@ -235,8 +234,7 @@ struct FormDispatchesPass
       if (classify(&op) != OpKind::Scalar)
         continue;
       for (Value operand : op.getOperands())
-        if (isa<RankedTensorType>(operand.getType()) &&
-            operand.getDefiningOp())
+        if (isa<RankedTensorType>(operand.getType()) && operand.getDefiningOp())
           return op.emitOpError("makes a size from computed data");
       if (last)
         op.moveAfter(last);

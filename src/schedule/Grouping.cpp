@@ -73,8 +73,7 @@ void Grouping::findStoredViews(Operation *reader) {
       storedViews.insert(op);
     auto argument = dyn_cast<BlockArgument>(operand);
     auto main = cast<func::FuncOp>(reader->getParentOp());
-    if (argument && reshape &&
-        stridesOfArgument(main, argument.getArgNumber()))
+    if (argument && reshape && stridesOfArgument(main, argument.getArgNumber()))
       storedViews.insert(reshape);
   }
 }
@@ -100,9 +99,9 @@ void Grouping::linkUsers(Operation *terminator) {
   };
   for (int i = 0, e = nodes.size(); i < e; ++i)
     addUser(nodes[i].reads, i);
-  addUser(readsOf(terminator,
-                  [&](Operation *inner) { return isCloned(inner); }),
-          -1);
+  addUser(
+      readsOf(terminator, [&](Operation *inner) { return isCloned(inner); }),
+      -1);
 }
 
 int Grouping::producerOf(Value value) const {
@@ -140,8 +139,8 @@ static int64_t bytesOf(Value value) {
   auto type = cast<RankedTensorType>(value.getType());
   if (!type.hasStaticShape() || !type.getElementType().isIntOrFloat())
     return -1;
-  return type.getNumElements() *
-         std::max(8u, type.getElementTypeBitWidth()) / 8;
+  return type.getNumElements() * std::max(8u, type.getElementTypeBitWidth()) /
+         8;
 }
 
 bool Grouping::isConstant(Value value) const {

@@ -106,8 +106,7 @@ std::string KernelTable::uniqueName(ir::DispatchOp dispatch) {
 // Kernels
 //===----------------------------------------------------------------------===//
 
-KernelTable::KernelTable(ModuleOp module)
-    : builder(module.getBodyRegion()) {
+KernelTable::KernelTable(ModuleOp module) : builder(module.getBodyRegion()) {
   builder.setInsertionPointToEnd(module.getBody());
 }
 
@@ -134,8 +133,7 @@ func::FuncOp KernelTable::create(ir::DispatchOp dispatch,
   Block &body = dispatch.getBody().front();
   auto type = builder.getFunctionType(body.getArgumentTypes(),
                                       dispatch.getResultTypes());
-  auto kernel =
-      builder.create<func::FuncOp>(loc, uniqueName(dispatch), type);
+  auto kernel = builder.create<func::FuncOp>(loc, uniqueName(dispatch), type);
   kernel->setAttr("anabranch.kernel", builder.getUnitAttr());
   for (auto [i, strides] : llvm::enumerate(layout.inputStrides))
     if (strides)

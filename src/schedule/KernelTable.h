@@ -1,4 +1,5 @@
-//===- KernelTable.h - dispatches become kernels, equal ones once -*- C++ -*-===//
+//===- KernelTable.h - dispatches become kernels, equal ones once -*- C++
+//-*-===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.

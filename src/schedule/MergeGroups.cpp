@@ -200,8 +200,8 @@ bool Merge::checkRowReads() {
         if (loop < 0 || read.dims[i] != kPartOfDim)
           continue;
         int axis = axisOf(made, made.axes[loop]);
-        legal &= a.kind != OpKind::Contraction &&
-                 !llvm::is_contained(rows, axis);
+        legal &=
+            a.kind != OpKind::Contraction && !llvm::is_contained(rows, axis);
       }
     }
   });
@@ -312,23 +312,20 @@ bool Merge::checkEpilogue() {
 }
 
 bool Merge::checkPrologue() {
-  if (llvm::any_of(a.nodes, [&](int index) {
-        return isStored(grouping.nodes[index]);
-      }))
+  if (llvm::any_of(a.nodes,
+                   [&](int index) { return isStored(grouping.nodes[index]); }))
     return refuse("the operand is needed elsewhere too");
   if (b.kind == OpKind::Scatter || b.kind == OpKind::Scan)
     return true;
   bool epilogueOnly = llvm::all_of(a.nodes, [&](int index) {
     return llvm::all_of(grouping.nodes[index].users, [&](int user) {
-      return user >= 0 &&
-             (grouping.nodes[user].group == producer ||
-              grouping.nodes[user].kind == OpKind::Pointwise);
+      return user >= 0 && (grouping.nodes[user].group == producer ||
+                           grouping.nodes[user].kind == OpKind::Pointwise);
     });
   });
   if (epilogueOnly && b.kind == OpKind::Contraction)
     return true;
-  if (a.cost > kMaxPrologueCost ||
-      llvm::any_of(a.nodes, [&](int index) {
+  if (a.cost > kMaxPrologueCost || llvm::any_of(a.nodes, [&](int index) {
         return grouping.nodes[index].expensive;
       }))
     return refuse("too costly to repeat for every panel of the operand");

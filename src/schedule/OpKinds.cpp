@@ -92,9 +92,10 @@ bool isExpensive(Operation *op) {
   bool expensive = false;
   for (Region &region : op->getRegions())
     region.walk([&](Operation *inner) {
-      bool cheapMath = isa<math::AbsFOp, math::AbsIOp, math::CopySignOp,
-                           math::CeilOp, math::FloorOp, math::FmaOp,
-                           math::TruncOp, math::RoundEvenOp>(inner);
+      bool cheapMath =
+          isa<math::AbsFOp, math::AbsIOp, math::CopySignOp, math::CeilOp,
+              math::FloorOp, math::FmaOp, math::TruncOp, math::RoundEvenOp>(
+              inner);
       expensive |= isa<tensor::ExtractOp>(inner) ||
                    (isa<math::MathDialect>(inner->getDialect()) && !cheapMath);
     });
@@ -183,10 +184,9 @@ static SmallVector<int> throughMap(AffineMap map, ArrayRef<int> loopDims,
   return dims;
 }
 
-static SmallVector<int> throughGeneric(linalg::GenericOp view,
-                                       OpOperand &input, ArrayRef<int> dims) {
-  AffineMap output =
-      view.getMatchingIndexingMap(view.getDpsInitOperand(0));
+static SmallVector<int> throughGeneric(linalg::GenericOp view, OpOperand &input,
+                                       ArrayRef<int> dims) {
+  AffineMap output = view.getMatchingIndexingMap(view.getDpsInitOperand(0));
   SmallVector<int> loopDims(view.getNumLoops(), kPartOfDim);
   for (auto [i, expr] : llvm::enumerate(output.getResults()))
     if (auto dim = dyn_cast<AffineDimExpr>(expr))
@@ -318,8 +318,8 @@ static void traceInsert(tensor::InsertSliceOp op, ReadTracer &tracer) {
   tracer.trace(op.getDest(), loops);
 }
 
-SmallVector<Read>
-readsOf(Operation *op, llvm::function_ref<bool(Operation *)> isCloned) {
+SmallVector<Read> readsOf(Operation *op,
+                          llvm::function_ref<bool(Operation *)> isCloned) {
   ReadTracer tracer{isCloned, {}};
   if (auto generic = dyn_cast<linalg::GenericOp>(op)) {
     traceGeneric(generic, tracer);
@@ -328,12 +328,10 @@ readsOf(Operation *op, llvm::function_ref<bool(Operation *)> isCloned) {
     traceInsert(insert, tracer);
   } else if (isReshape(op) || isa<tensor::ExtractSliceOp, tensor::CastOp>(op)) {
     // A view that is stored: the same tracing, from the result's dimensions.
-    SmallVector<int> loops = countTo(
-        cast<RankedTensorType>(op->getResult(0).getType()).getRank());
-    ReadTracer whole{[&](Operation *inner) {
-                       return inner == op || isCloned(inner);
-                     },
-                     {}};
+    SmallVector<int> loops =
+        countTo(cast<RankedTensorType>(op->getResult(0).getType()).getRank());
+    ReadTracer whole{
+        [&](Operation *inner) { return inner == op || isCloned(inner); }, {}};
     whole.trace(op->getResult(0), loops);
     return std::move(whole.reads);
   } else {

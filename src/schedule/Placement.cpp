@@ -8,10 +8,10 @@
 #include "schedule/Placement.h"
 
 #include "ir/Explain.h"
-#include "schedule/Layouts.h"
-#include "schedule/OpKinds.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "schedule/Layouts.h"
+#include "schedule/OpKinds.h"
 
 using namespace mlir;
 
@@ -54,7 +54,8 @@ void Placement::placeOutput(unsigned number, Value value) {
   if (auto argument = dyn_cast<BlockArgument>(value))
     if (!constantName(main, argument.getArgNumber()))
       return; // handed back as it is
-  if (value.getDefiningOp<ir::AtenOp>() && llvm::hasSingleElement(
+  if (value.getDefiningOp<ir::AtenOp>() &&
+      llvm::hasSingleElement(
           llvm::make_filter_range(value.getUses(), [](OpOperand &use) {
             return use.getOwner()->hasTrait<OpTrait::IsTerminator>();
           })))
@@ -62,8 +63,7 @@ void Placement::placeOutput(unsigned number, Value value) {
   auto strides =
       main.getResultAttrOfType<DenseI64ArrayAttr>(number, "anabranch.strides");
   // With symbolic strides the caller views a contiguous tensor as it likes.
-  if (strides &&
-      llvm::is_contained(strides.asArrayRef(), ShapedType::kDynamic))
+  if (strides && llvm::is_contained(strides.asArrayRef(), ShapedType::kDynamic))
     strides = {};
   Value bytes = bytesBehind(value);
   ir::DispatchOp dispatch = runDispatchOf(bytes);

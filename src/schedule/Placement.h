@@ -26,9 +26,9 @@ mlir::Value bytesBehind(mlir::Value value);
 /// The memory of the caller that a kernel's result is written to.
 struct Place {
   enum Kind { Output, Input } kind;
-  int64_t index;                    ///< result of @main, argument of @main
-  mlir::DenseI64ArrayAttr strides;  ///< null when contiguous
-  int64_t inPlace = -1;             ///< the dispatch's input that it overwrites
+  int64_t index;                   ///< result of @main, argument of @main
+  mlir::DenseI64ArrayAttr strides; ///< null when contiguous
+  int64_t inPlace = -1;            ///< the dispatch's input that it overwrites
 };
 
 class Placement {

@@ -173,14 +173,13 @@ private:
         continue;
       Region *best = nullptr;
       for (Region &region : regions)
-        if (fits(region, block) &&
-            (!best || (region.bytes == block.bytes &&
-                       best->bytes != block.bytes)))
+        if (fits(region, block) && (!best || (region.bytes == block.bytes &&
+                                              best->bytes != block.bytes)))
           best = &region;
       if (!best)
         best = &regions.emplace_back();
-      best->bytes = best->bytes ? sizes.max(best->bytes, block.bytes)
-                                : block.bytes;
+      best->bytes =
+          best->bytes ? sizes.max(best->bytes, block.bytes) : block.bytes;
       best->members.push_back(&block);
     }
     for (Region &region : regions) {

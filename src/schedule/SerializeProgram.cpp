@@ -83,11 +83,10 @@ private:
     return addOutput(cast<ir::OutputOp>(child));
   }
 
-  LogicalResult setDType(Operation *at, StringRef name,
-                         package::DType &dtype) {
+  LogicalResult setDType(Operation *at, StringRef name, package::DType &dtype) {
     static constexpr StringLiteral names[] = {
-        "bool", "u8",  "i8",  "i16", "i32", "i64",      "f16",
-        "bf16", "f32", "f64", "u16", "u32", "u64",      "c32",
+        "bool", "u8",   "i8",       "i16",    "i32",        "i64",       "f16",
+        "bf16", "f32",  "f64",      "u16",    "u32",        "u64",       "c32",
         "c64",  "c128", "f8e4m3fn", "f8e5m2", "f8e4m3fnuz", "f8e5m2fnuz"};
     const auto *found = llvm::find(names, name);
     if (found == std::end(names))

@@ -91,8 +91,7 @@ void SizeTable::openFunction() {
   builder.setInsertionPoint(builder.create<func::ReturnOp>(loc));
 }
 
-static Value slotAddress(OpBuilder &builder, func::FuncOp sizes,
-                         int64_t slot) {
+static Value slotAddress(OpBuilder &builder, func::FuncOp sizes, int64_t slot) {
   Location loc = sizes.getLoc();
   return builder.create<LLVM::GEPOp>(
       loc, LLVM::LLVMPointerType::get(builder.getContext()),
@@ -111,8 +110,8 @@ Value SizeTable::load(Attribute size) {
     return value;
   }
   int64_t slot = cast<ir::SlotAttr>(size).getIndex();
-  Value word = builder.create<LLVM::LoadOp>(
-      loc, builder.getI64Type(), slotAddress(builder, sizes, slot));
+  Value word = builder.create<LLVM::LoadOp>(loc, builder.getI64Type(),
+                                            slotAddress(builder, sizes, slot));
   value = builder.create<arith::IndexCastOp>(loc, builder.getIndexType(), word);
   return value;
 }

@@ -30,8 +30,7 @@ struct VerifyDispatchesPass
     for (Operation &op : getOperation().getBody().front()) {
       schedule::OpKind kind = schedule::classify(&op);
       if (isa<ir::DispatchOp, ir::AtenOp>(op) || schedule::isReshape(&op) ||
-          kind == schedule::OpKind::Return ||
-          kind == schedule::OpKind::Scalar)
+          kind == schedule::OpKind::Return || kind == schedule::OpKind::Scalar)
         continue;
       op.emitOpError("is not of level \"dispatch\"");
       signalPassFailure();

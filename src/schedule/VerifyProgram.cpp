@@ -27,8 +27,7 @@ struct VerifyProgramPass
   }
 
   LogicalResult verifyLaunch(ir::LaunchOp launch) {
-    auto kernel =
-        getOperation().lookupSymbol<func::FuncOp>(launch.getKernel());
+    auto kernel = getOperation().lookupSymbol<func::FuncOp>(launch.getKernel());
     if (!kernel || !kernel->hasAttr("anabranch.kernel"))
       return launch.emitOpError("launches what is no kernel");
     size_t tensors = 0, words = 0;
