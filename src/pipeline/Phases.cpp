@@ -57,6 +57,8 @@ void addPasses(OpPassManager &module, Phase phase) {
     main.addPass(createVerifyLinalgPass());
     return;
   case Phase::Fuse:
+    main.addPass(createCollapseReshapesPass());
+    main.addPass(createCSEPass());
     main.addPass(createFormDispatchesPass());
     // Sizes of dispatches are computed once.
     main.addPass(createCSEPass());

@@ -10,6 +10,7 @@
 #include "mlir/Pass/Pass.h"
 
 void anabranch::registerSchedulePasses() {
+  mlir::registerPass(createCollapseReshapesPass);
   mlir::registerPass(createFormDispatchesPass);
   mlir::registerPass(createVerifyDispatchesPass);
   mlir::registerPass(createBuildProgramPass);

@@ -16,6 +16,10 @@ class Pass;
 
 namespace anabranch {
 
+/// `anabranch-collapse-reshapes`: moves reshapes behind the operators that read
+/// them, at level "linalg".
+std::unique_ptr<mlir::Pass> createCollapseReshapesPass();
+
 /// `anabranch-form-dispatches`: level "linalg" to level "dispatch".
 std::unique_ptr<mlir::Pass> createFormDispatchesPass();
 

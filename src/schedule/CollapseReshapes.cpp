@@ -1,0 +1,74 @@
+//===- CollapseReshapes.cpp - reshapes move behind pointwise work ---------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+//   %0 = matmul -> 128x64                     %0 = matmul -> 128x64
+//   %1 = expand_shape %0 -> 2x64x64    ->     %1 = generic %0 -> 128x64
+//   %2 = generic %1 -> 2x64x64                %2 = expand_shape %1 -> 2x64x64
+//
+// A matrix product can then take the pointwise operators that follow it, and
+// kernels have fewer loops. Runs before dispatch formation, which sees groups
+// of operators with the same index.
+//
+//===----------------------------------------------------------------------===//
+
+#include "schedule/Passes.h"
+
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Linalg/Transforms/Transforms.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Pass/Pass.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace {
+
+struct CollapseReshapesPass
+    : PassWrapper<CollapseReshapesPass, OperationPass<func::FuncOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(CollapseReshapesPass)
+
+  StringRef getArgument() const final { return "anabranch-collapse-reshapes"; }
+  StringRef getDescription() const final {
+    return "moves reshapes behind the operators that read them";
+  }
+  void getDependentDialects(DialectRegistry &registry) const override {
+    registry.insert<affine::AffineDialect, linalg::LinalgDialect,
+                    tensor::TensorDialect>();
+  }
+
+  void runOnOperation() override {
+    // Symbolic sizes stay as they are: the new shapes would need arithmetic
+    // that the size table cannot always share.
+    auto isStatic = [](Type type) {
+      return cast<RankedTensorType>(type).hasStaticShape();
+    };
+    RewritePatternSet patterns(&getContext());
+    linalg::populateFoldReshapeOpsByCollapsingPatterns(
+        patterns, [&](OpOperand *operand) {
+          auto generic = dyn_cast<linalg::GenericOp>(operand->getOwner());
+          return generic &&
+                 operand->get().getDefiningOp<tensor::ExpandShapeOp>() &&
+                 llvm::all_of(generic->getOperandTypes(), isStatic);
+        });
+    GreedyRewriteConfig config;
+    config.enableRegionSimplification = GreedySimplifyRegionLevel::Disabled;
+    if (failed(applyPatternsAndFoldGreedily(getOperation(),
+                                            std::move(patterns), config)))
+      signalPassFailure();
+  }
+};
+
+} // namespace
+
+std::unique_ptr<Pass> createCollapseReshapesPass() {
+  return std::make_unique<CollapseReshapesPass>();
+}
+
+} // namespace anabranch
