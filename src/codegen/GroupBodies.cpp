@@ -350,7 +350,7 @@ void GroupEmitter::scatterInto(Nest &nest, const Buffer &buffer) {
     arguments.push_back(evaluator.zero(element));
     arguments.push_back(evaluator.evaluate(updates, point));
     SmallVector<Lanes> yielded = evaluator.evaluateRegion(body, arguments);
-    ArrayRef<Lanes> position = ArrayRef(yielded).drop_back();
+    SmallVector<Lanes> position(yielded.begin(), yielded.end() - 1);
     if (!body.getArgument(shape.size()).use_empty()) {
       arguments[shape.size()] = load(lanes, buffer, position);
       yielded = evaluator.evaluateRegion(body, arguments);
