@@ -400,7 +400,9 @@ SmallVector<Value> LaneBuilder::ifElse(Value condition, TypeRange types,
                                        Side yes, Side no) {
   if (auto known = constantOf(condition)) {
     Scope scope(*this);
-    return *known ? yes() : no();
+    if (*known)
+      return yes();
+    return no ? no() : SmallVector<Value>();
   }
   bool hasElse = no || !types.empty();
   auto op = builder.create<scf::IfOp>(loc, types, condition,
