@@ -3,6 +3,10 @@ function(anabranch_runtime_tests)
   if(NOT TARGET runtime-test)
     return()
   endif()
+  set(flags "")
+  if(ANABRANCH_SANITIZE)
+    set(flags "-fsanitize=${ANABRANCH_SANITIZE}")
+  endif()
   add_library(test_kernels MODULE ${CMAKE_SOURCE_DIR}/src/runtime/TestKernels.c)
   target_include_directories(test_kernels PRIVATE ${CMAKE_SOURCE_DIR}/include)
   target_sources(runtime-test PRIVATE ${CMAKE_SOURCE_DIR}/src/runtime/TestClient.c)
@@ -13,7 +17,7 @@ function(anabranch_runtime_tests)
     ANABRANCH_BINARY_DIR="${CMAKE_BINARY_DIR}"
     ANABRANCH_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
     ANABRANCH_CXX="${CMAKE_CXX_COMPILER}"
-    ANABRANCH_CXX_FLAGS="$<$<BOOL:${ANABRANCH_SANITIZE}>:-fsanitize=${ANABRANCH_SANITIZE}>")
+    ANABRANCH_CXX_FLAGS="${flags}")
 endfunction()
 
 # call-overhead: what a call costs beside its kernels. Built by name only.
