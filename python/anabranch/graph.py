@@ -352,59 +352,52 @@ class GraphReader:
             return reference
         if not isinstance(value, torch.Tensor):
             raise Unsupported(f"the output {node.name} is no tensor")
-        strides = foreign_strides(value)
-        if strides is None:
+        if foreign_strides(value) is None:
             return reference
-        if any(names(stride) for stride in strides):
-            return self._permuted(node, reference)
-        shape = list(value.shape)
-        if any(stride == 0 for stride in strides):
-            reference, shape, strides = self._narrowed(node, reference, strides)
-        dense = all(isinstance(size, int) for size in shape) and _dense(shape)
-        if strides != dense and not overlaps(shape, strides):
-            reference = reference | {"strides": strides}
+        shape, strides = list(value.shape), list(value.stride())
+        wide = [d for d, s in enumerate(strides) if integer(s) == 0 and shape[d] != 1]
+        if not all(isinstance(shape[dim], int) for dim in wide):
+            return reference
+        for dim in wide:
+            reference = self._narrowed(node, reference, shape, dim)
+        reference = self._ordered(node, reference, shape, strides)
+        if wide:
+            sizes = [value.shape[d] if d in wide else -1 for d in range(len(shape))]
+            self.views.append((len(self.outputs), "expand", sizes))
         return reference
 
     def _narrowed(
-        self, node: torch.fx.Node, reference: dict[str, Any], strides: list[Any]
-    ) -> tuple[dict[str, Any], list[Any], list[Any]]:
-        """A result that was expanded is given back unexpanded, so that every
-        element is written once, and expanded by the caller."""
-        described = describe(node.meta["val"])
-        shape = described["shape"]
-        if any(names(size) for size in shape):
-            return reference, shape, strides
-        self.views.append((len(self.outputs), "expand", list(shape)))
-        for dim in [d for d, s in enumerate(strides) if s == 0 and shape[d] != 1]:
-            shape = [*shape[:dim], 1, *shape[dim + 1 :]]
-            bounds = {"dim": dim, "start": 0, "end": 1, "step": 1}
-            reference = self._add_view(
-                node,
-                "aten.slice.Tensor",
-                reference,
-                bounds,
-                described | {"shape": shape},
-            )
-        strides = [d if s == 0 else s for d, s in zip(_dense(shape), strides)]
-        return reference, shape, strides
-
-    def _permuted(
-        self, node: torch.fx.Node, reference: dict[str, Any]
+        self, node: torch.fx.Node, reference: dict[str, Any], shape: list[Any], dim: int
     ) -> dict[str, Any]:
-        """A result with symbolic strides that are those of a contiguous tensor
-        with its dimensions in another order is given back in that order. Any
-        other is given back contiguous."""
-        value = node.meta["val"]
-        order = memory_order(value)
+        """A result that was expanded is given back unexpanded, so that every
+        element is written once; the caller expands it."""
+        shape[dim] = 1
+        bounds = {"dim": dim, "start": 0, "end": 1, "step": 1}
+        return self._add_view(node, "aten.slice.Tensor", reference, bounds, shape)
+
+    def _ordered(
+        self,
+        node: torch.fx.Node,
+        reference: dict[str, Any],
+        shape: list[Any],
+        strides: list[Any],
+    ) -> dict[str, Any]:
+        """Static strides are asked for. Symbolic ones that are those of a
+        contiguous tensor with its dimensions in another order are given back in
+        that order. Any other result is given back contiguous."""
+        order = memory_order(shape, strides)
+        if order == list(range(len(shape))):
+            return reference
+        static = all(isinstance(stride, int) for stride in strides)
+        if static and not overlaps(shape, strides):
+            return reference | {"strides": strides}
         if order is None:
             return reference
         inverse = [order.index(dim) for dim in range(len(order))]
         self.views.append((len(self.outputs), "permute", inverse))
-        described = describe(value)
-        described["shape"] = [described["shape"][dim] for dim in order]
-        return self._add_view(
-            node, "aten.permute.default", reference, {"dims": order}, described
-        )
+        permuted = [shape[dim] for dim in order]
+        dims = {"dims": order}
+        return self._add_view(node, "aten.permute.default", reference, dims, permuted)
 
     def _add_view(
         self,
@@ -412,15 +405,16 @@ class GraphReader:
         op: str,
         reference: dict[str, Any],
         arguments: dict[str, Any],
-        result: dict[str, Any],
+        shape: Sequence[Any],
     ) -> dict[str, Any]:
+        sizes = [integer(size) for size in shape]
         name = f"{node.name}_out{len(self.outputs)}_{len(self.nodes)}"
         self.nodes.append(
             {
                 "name": name,
                 "op": op,
                 "args": {"self": reference} | arguments,
-                "results": [result],
+                "results": [describe(node.meta["val"]) | {"shape": sizes}],
                 "loc": location(node),
             }
         )
@@ -448,15 +442,6 @@ class GraphReader:
         if missing := used - defined:
             raise Unsupported(f"no input has the size {', '.join(sorted(missing))}")
         return [_symbol(name, self.shape_env) for name in sorted(used)]
-
-
-def _dense(shape: Sequence[int]) -> list[int]:
-    """Row-major strides."""
-    strides, step = [], 1
-    for size in reversed(shape):
-        strides.append(step)
-        step *= max(size, 1)
-    return strides[::-1]
 
 
 def _inputs_of(node: torch.fx.Node) -> list[torch.fx.Node]:

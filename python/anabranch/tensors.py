@@ -95,20 +95,23 @@ def overlaps(shape: Sequence[Any], strides: Sequence[Any]) -> bool:
     return False
 
 
-def memory_order(tensor: torch.Tensor) -> list[int] | None:
-    """The dimensions, slowest first, in whose order the tensor is contiguous;
+def memory_order(shape: Sequence[Any], strides: Sequence[Any]) -> list[int] | None:
+    """The dimensions, slowest first, in whose order a tensor is contiguous;
     None when there is no such order."""
-    todo = list(range(tensor.dim()))
+    todo = list(range(len(shape)))[::-1]
     order: list[int] = []
     expected: Any = 1
     while todo:
         wanted = integer(expected)
-        fits = [d for d in todo if integer(tensor.stride(d)) == wanted]
         # Dimensions of size one go anywhere.
-        fits += [d for d in todo if integer(tensor.shape[d]) == 1]
+        fits = [
+            dim
+            for dim in todo
+            if integer(strides[dim]) == wanted or integer(shape[dim]) == 1
+        ]
         if not fits:
             return None
         todo.remove(fits[0])
         order.insert(0, fits[0])
-        expected = expected * tensor.shape[fits[0]]
+        expected = expected * shape[fits[0]]
     return order

@@ -80,9 +80,9 @@ def test_operators_that_stay_whole(describe):
     ]
     attention = nodes(found)["scaled_dot_product_attention"]["args"]
     assert attention["is_causal"] is True
-    assert attention["scale"] == 0.5
+    assert attention["scale"] == {"float": 0.5}
     assert attention["attn_mask"] is None
-    assert attention["dropout_p"] == 0.0
+    assert attention["dropout_p"] == {"float": 0.0}
 
 
 def test_symbols(describe):
