@@ -10,6 +10,8 @@
 #include "Torch.h"
 
 NB_MODULE(_C, module) {
+  // Dynamo's caches keep executables until the process ends: no leak of ours.
+  nanobind::set_leak_warnings(false);
   // Here, where no other thread can wait for these with the GIL in its hands.
   anabranch::python::Torch::get();
   anabranch::python::NewTensor::get();
