@@ -11,6 +11,7 @@
 #include "ShimCall.h"
 #include "Torch.h"
 
+#include <algorithm>
 #include <nanobind/nanobind.h>
 
 namespace nb = nanobind;
@@ -44,8 +45,36 @@ Expected<void *> TorchCalls::prepare(const char *op, const char *overload) {
   return static_cast<void *>(kept.get());
 }
 
-Status TorchCalls::call(const HostCall &call, HostResult *results) {
-  const auto &op = *static_cast<const TorchOperator *>(call.prepared);
+namespace {
+
+/// The arguments in the order of the schema, whatever order they came in.
+/// False when one is missing.
+bool orderBySchema(const TorchOperator &op, const HostCall &call,
+                   std::vector<HostArgument> &ordered) {
+  for (const SchemaArgument &wanted : op.arguments) {
+    const HostArgument *end = call.arguments + call.argumentCount;
+    const HostArgument *found =
+        std::find_if(call.arguments, end, [&](const HostArgument &given) {
+          return wanted.name == given.name;
+        });
+    if (found == end)
+      return false;
+    ordered.push_back(*found);
+  }
+  return true;
+}
+
+} // namespace
+
+Status TorchCalls::call(const HostCall &given, HostResult *results) {
+  const auto &op = *static_cast<const TorchOperator *>(given.prepared);
+  std::vector<HostArgument> arguments;
+  if (!orderBySchema(op, given, arguments))
+    return Status(StatusCode::HostError,
+                  std::string(given.op) + " lacks an argument");
+  HostCall call = given;
+  call.arguments = arguments.data();
+  call.argumentCount = arguments.size();
   std::vector<dlpack::ManagedTensor *> tensors(call.resultCount);
   Status status;
   if (!op.byShim || !callByShim(op, call, tensors)) {

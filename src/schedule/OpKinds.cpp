@@ -330,8 +330,11 @@ SmallVector<Read> readsOf(Operation *op,
     // A view that is stored: the same tracing, from the result's dimensions.
     SmallVector<int> loops =
         countTo(cast<RankedTensorType>(op->getResult(0).getType()).getRank());
-    ReadTracer whole{
-        [&](Operation *inner) { return inner == op || isCloned(inner); }, {}};
+    // Named, since a function_ref does not keep what it refers to alive.
+    auto opened = [&](Operation *inner) {
+      return inner == op || isCloned(inner);
+    };
+    ReadTracer whole{opened, {}};
     whole.trace(op->getResult(0), loops);
     return std::move(whole.reads);
   } else {
