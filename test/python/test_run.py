@@ -233,7 +233,7 @@ def test_training_step():
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-            losses.append(loss.item())
+            losses.append(loss.detach())
         return losses, [p.detach().clone() for p in model.parameters()]
 
     model = nn.Sequential(
