@@ -10,8 +10,11 @@ function(anabranch_link_static_llvm target)
   find_library(Z_ARCHIVE libz.a REQUIRED)
   find_library(ZSTD_ARCHIVE libzstd.a REQUIRED)
   target_link_libraries(${target} PRIVATE ${archives} ${Z_ARCHIVE} ${ZSTD_ARCHIVE})
+  target_sources(${target} PRIVATE ${CMAKE_SOURCE_DIR}/cmake/NoPolly.cpp)
+  target_include_directories(${target} SYSTEM PRIVATE ${LLVM_INCLUDE_DIRS})
+  target_compile_options(${target} PRIVATE -fno-rtti)
   # Exports are those of our C API alone, whatever visibility Debian's archives
   # were compiled with: two LLVMs in one process must not meet.
   target_link_options(${target} PRIVATE
-    -Wl,--gc-sections -Wl,--exclude-libs,ALL -Wl,-Bsymbolic)
+    -Wl,--gc-sections -Wl,--no-undefined -Wl,--exclude-libs,ALL -Wl,-Bsymbolic)
 endfunction()
