@@ -15,6 +15,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "schedule/OpKinds.h"
 #include "schedule/Passes.h"
 
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
@@ -43,7 +44,34 @@ struct CollapseReshapesPass
                     tensor::TensorDialect>();
   }
 
+  /// Loops of one iteration and dimensions of size one hide that two operators
+  /// have the same index. Matrix products keep theirs: one row is still a
+  /// matrix product.
+  LogicalResult dropUnitDims() {
+    linalg::ControlDropUnitDims control;
+    control.controlFn = [](Operation *op) {
+      SmallVector<unsigned> loops;
+      auto generic = dyn_cast<linalg::GenericOp>(op);
+      if (generic && schedule::classify(op) != schedule::OpKind::Contraction)
+        llvm::append_range(loops,
+                           llvm::seq<unsigned>(0, generic.getNumLoops()));
+      return loops;
+    };
+    RewritePatternSet patterns(&getContext());
+    linalg::populateFoldUnitExtentDimsPatterns(patterns, control);
+    return rewrite(std::move(patterns));
+  }
+
+  LogicalResult rewrite(RewritePatternSet patterns) {
+    GreedyRewriteConfig config;
+    config.enableRegionSimplification = GreedySimplifyRegionLevel::Disabled;
+    return applyPatternsAndFoldGreedily(getOperation(), std::move(patterns),
+                                        config);
+  }
+
   void runOnOperation() override {
+    if (failed(dropUnitDims()))
+      return signalPassFailure();
     // Symbolic sizes stay as they are: the new shapes would need arithmetic
     // that the size table cannot always share.
     auto isStatic = [](Type type) {
@@ -57,10 +85,7 @@ struct CollapseReshapesPass
                  operand->get().getDefiningOp<tensor::ExpandShapeOp>() &&
                  llvm::all_of(generic->getOperandTypes(), isStatic);
         });
-    GreedyRewriteConfig config;
-    config.enableRegionSimplification = GreedySimplifyRegionLevel::Disabled;
-    if (failed(applyPatternsAndFoldGreedily(getOperation(),
-                                            std::move(patterns), config)))
+    if (failed(rewrite(std::move(patterns))))
       signalPassFailure();
   }
 };
