@@ -192,6 +192,9 @@ struct DecomposeAttentionPass
     : PassWrapper<DecomposeAttentionPass, OperationPass<func::FuncOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(DecomposeAttentionPass)
 
+  explicit DecomposeAttentionPass(std::function<bool(ir::AttentionOp)> keep)
+      : keep(std::move(keep)) {}
+
   StringRef getArgument() const final {
     return "anabranch-decompose-attention";
   }
@@ -205,20 +208,26 @@ struct DecomposeAttentionPass
 
   void runOnOperation() override {
     SmallVector<ir::AttentionOp> found;
-    getOperation().walk([&](ir::AttentionOp op) { found.push_back(op); });
+    getOperation().walk([&](ir::AttentionOp op) {
+      if (!keep || !keep(op))
+        found.push_back(op);
+    });
     for (ir::AttentionOp op : found) {
       OpBuilder builder(op);
       op.getResult().replaceAllUsesWith(Decomposition(builder, op).run());
       op.erase();
     }
   }
+
+  std::function<bool(ir::AttentionOp)> keep;
 };
 
 } // namespace
 } // namespace importer
 
-std::unique_ptr<Pass> createDecomposeAttentionPass() {
-  return std::make_unique<importer::DecomposeAttentionPass>();
+std::unique_ptr<Pass>
+createDecomposeAttentionPass(std::function<bool(ir::AttentionOp)> keep) {
+  return std::make_unique<importer::DecomposeAttentionPass>(std::move(keep));
 }
 
 } // namespace anabranch

@@ -7,11 +7,12 @@
 
 #include "import/Passes.h"
 
+#include "ir/Anabranch.h"
 #include "mlir/Pass/Pass.h"
 
 void anabranch::registerImportPasses() {
   mlir::registerPass(createNormalizeAtenPass);
   mlir::registerPass(createLowerAtenPass);
-  mlir::registerPass(createDecomposeAttentionPass);
+  mlir::registerPass([] { return createDecomposeAttentionPass(); });
   mlir::registerPass(createVerifyLinalgPass);
 }

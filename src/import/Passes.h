@@ -8,6 +8,7 @@
 #ifndef ANABRANCH_IMPORT_PASSES_H
 #define ANABRANCH_IMPORT_PASSES_H
 
+#include <functional>
 #include <memory>
 
 namespace mlir {
@@ -15,6 +16,9 @@ class Pass;
 } // namespace mlir
 
 namespace anabranch {
+namespace ir {
+class AttentionOp;
+} // namespace ir
 
 /// `anabranch-normalize-aten`: removes calls that do nothing, at level "aten".
 std::unique_ptr<mlir::Pass> createNormalizeAtenPass();
@@ -23,8 +27,10 @@ std::unique_ptr<mlir::Pass> createNormalizeAtenPass();
 /// for stays a fallback call with the attribute `anabranch.refusal`.
 std::unique_ptr<mlir::Pass> createLowerAtenPass();
 
-/// `anabranch-decompose-attention`: attention as contractions and a softmax.
-std::unique_ptr<mlir::Pass> createDecomposeAttentionPass();
+/// `anabranch-decompose-attention`: attention as contractions and a softmax,
+/// but where `keep` says that it has a kernel.
+std::unique_ptr<mlir::Pass> createDecomposeAttentionPass(
+    std::function<bool(ir::AttentionOp)> keep = nullptr);
 
 /// `anabranch-verify-linalg`: fails unless only operations of level "linalg"
 /// remain.

@@ -11,6 +11,7 @@
 
 #include "pipeline/Phases.h"
 
+#include "codegen/AttentionKernel.h"
 #include "import/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
@@ -53,6 +54,9 @@ void addPasses(OpPassManager &module, Phase phase) {
     // Equal calls are found here, where each is a single operation.
     main.addPass(createCSEPass());
     main.addPass(createLowerAtenPass());
+    // What the attention kernel can't make is contractions and a softmax.
+    main.addPass(createDecomposeAttentionPass(
+        [](ir::AttentionOp op) { return !codegen::refuseAttention(op); }));
     main.addPass(createCSEPass());
     main.addPass(createVerifyLinalgPass());
     return;
