@@ -267,6 +267,23 @@ elementsOf(Body &body, ArrayRef<Operand> operands, ValueRange blockArguments,
   return elements;
 }
 
+/// Takes away the tensors that the body does not read, so that the result does
+/// not seem to depend on them. The output map still gives every loop its
+/// extent.
+static void dropUnread(linalg::GenericOp generic) {
+  Block *body = generic.getBody();
+  SmallVector<AffineMap> maps = generic.getIndexingMapsArray();
+  for (int64_t i = generic.getNumDpsInputs() - 1; i >= 0; --i) {
+    if (!body->getArgument(i).use_empty())
+      continue;
+    generic.getInputsMutable().erase(i);
+    body->eraseArgument(i);
+    maps.erase(maps.begin() + i);
+  }
+  generic.setIndexingMapsAttr(
+      Builder(generic.getContext()).getAffineMapArrayAttr(maps));
+}
+
 Value LoweringBuilder::buildElementwise(
     ArrayRef<Operand> operands, DType result, ArrayRef<OpFoldResult> sizes,
     llvm::function_ref<DType(DType)> elementDType, BodyFn makeBody) {
@@ -291,6 +308,7 @@ Value LoweringBuilder::buildElementwise(
         Num value = s::cast(makeBody(body, elements), result);
         nested.create<linalg::YieldOp>(nestedLoc, value.value);
       });
+  dropUnread(generic);
   return generic.getResult(0);
 }
 

@@ -37,3 +37,13 @@ func.func @clamp(%a: tensor<4xf32>) -> tensor<4xf32> {
   %0 = anabranch.aten "clamp"(%a) {self = #anabranch.operand<0>, min, max = 1 : i64} : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
+
+// An integer is never NaN: the result does not depend on the operand.
+// CHECK-LABEL: func @isnan
+func.func @isnan(%a: tensor<4xi64>) -> tensor<4xi1> {
+  // CHECK: linalg.generic
+  // CHECK-SAME: outs(%{{.*}} : tensor<4xi1>)
+  // CHECK: linalg.yield %false
+  %0 = anabranch.aten "isnan"(%a) {self = #anabranch.operand<0>} : (tensor<4xi64>) -> tensor<4xi1>
+  return %0 : tensor<4xi1>
+}

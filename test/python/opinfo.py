@@ -180,7 +180,7 @@ def run_together(found: list[Sample], dynamic: bool) -> list[list[torch.Tensor]]
             start += count
         return results
 
-    compiled = torch.compile(together, backend="anabranch", dynamic=dynamic)
+    compiled = torch.compile(together, backend=anabranch.anabranch, dynamic=dynamic)
     tensors = [tensor.clone() for sample in found for tensor in sample.tensors]
     torch.manual_seed(0)
     with torch.no_grad(), warnings.catch_warnings():

@@ -44,6 +44,7 @@ static void registerConstants(OpTable &table) {
   table.add("fill.Scalar", filled("value"), "T(3, 5), 2");
   table.add("fill.Tensor", filled("value"), "T(3, 5), T()");
   table.add("scalar_tensor", filled("s"), "2, dtype=dtype");
+  table.add("prims::scalar_tensor", filled("s"));
   table.add("zeros", constant(0), "[3, 5], dtype=dtype");
   table.add("zeros_like", constant(0), "T(3, 5)");
   table.add("new_zeros", constant(0), "T(3), [3, 5]");
