@@ -27,6 +27,8 @@ MEMORY_FORMATS = {
 }
 
 # PyTorch's own numbers of dtypes, as far as defaults in schemas use them.
+# Operators whose result depends on where a tensor's elements lie in memory.
+_READS_STORAGE = {torch.ops.aten.as_strided.default}
 _SCALAR_TYPES = {4: torch.int64, 6: torch.float32, 7: torch.float64, 11: torch.bool}
 
 # Checks that PyTorch made while it traced; they compute nothing.
@@ -232,6 +234,8 @@ class GraphReader:
             raise Unsupported(f"{target} writes in place")
         if any(node_input.name in self.mutations for node_input in _inputs_of(node)):
             raise Unsupported(f"{node.name} reads an input after a write to it")
+        if target in _READS_STORAGE and not _owns_its_storage(node):
+            raise Unsupported(f"{target} of a view reads the memory behind it")
         arguments = self._arguments(node, target)
         if target is torch.ops.aten.lift_fresh_copy.default:
             # A copy of a constant, under the name that copies have.
@@ -446,6 +450,17 @@ class GraphReader:
 
 def _inputs_of(node: torch.fx.Node) -> list[torch.fx.Node]:
     return [item for item in node.all_input_nodes if item.op == "placeholder"]
+
+
+def _owns_its_storage(node: torch.fx.Node) -> bool:
+    """Whether the first operand lies in memory as the program keeps it."""
+    source = node.all_input_nodes[0].meta["val"]
+    size = source.untyped_storage().nbytes()
+    return (
+        source.is_contiguous()
+        and source.storage_offset() == 0
+        and size == source.numel() * source.element_size()
+    )
 
 
 def _operator_name(target: OpOverload) -> str:

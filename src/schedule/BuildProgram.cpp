@@ -66,6 +66,7 @@ private:
   Value outputBuffer(unsigned number, Value value);
   Value inputBuffer(unsigned argument);
   void placeResult(Value result, StringRef otherwise);
+  void keepForReshapes(Value result, Value source);
 
   /// The memory that holds the bytes of a tensor of @main.
   Memory &memoryOf(Value value);
@@ -91,6 +92,7 @@ private:
   bool failedSizes = false;
 
   DenseMap<Value, Memory> memories;
+  DenseMap<Value, Memory> reshaped; // copies of calls' results, to be reshaped
   DenseMap<std::tuple<int64_t, Attribute, Attribute, Attribute>, Value> buffers;
   DenseMap<unsigned, int64_t> inputNumbers; // argument -> program input
   DenseMap<unsigned, Value> outputBuffers;  // result of @main -> buffer
@@ -186,6 +188,9 @@ Memory &ProgramBuilder::memoryOf(Value value) {
 
 Value ProgramBuilder::bufferOf(Value value, StringRef dtype) {
   Memory memory = memoryOf(value);
+  auto kept = reshaped.find(bytesBehind(value));
+  if (kept != reshaped.end() && bytesBehind(value) != value)
+    memory = kept->second;
   if (auto argument = dyn_cast<BlockArgument>(value))
     return inputBuffer(argument.getArgNumber());
   const Place *place = placement.find(bytesBehind(value));
@@ -338,6 +343,20 @@ Attribute ProgramBuilder::argumentOf(ir::AtenOp call, Attribute argument,
   return ir::OperandRefAttr::get(context, reads.size() - 1);
 }
 
+/// What a call makes has one shape in the program, because its memory is known
+/// at run time only. Reshapes read a copy.
+void ProgramBuilder::keepForReshapes(Value result, Value source) {
+  if (llvm::none_of(result.getUsers(), isReshape))
+    return;
+  auto buffer = source.getDefiningOp<ir::BufferOp>();
+  Memory memory = newMemory("arena");
+  Value kept = createBuffer(memory, result.getLoc(), buffer.getDtype(),
+                            buffer.getShape());
+  b.setInsertionPointToEnd(&stream.getBody().front());
+  b.create<ir::CopyOp>(result.getLoc(), source, kept);
+  reshaped[result] = memory;
+}
+
 LogicalResult ProgramBuilder::buildCall(ir::AtenOp call) {
   SmallVector<Value> reads, writes;
   SmallVector<Attribute> names, arguments;
@@ -363,7 +382,9 @@ LogicalResult ProgramBuilder::buildCall(ir::AtenOp call) {
   b.create<ir::CallOp>(call.getLoc(), call.getCallee(), reads, writes,
                        b.getArrayAttr(names), b.getArrayAttr(arguments),
                        b.getDenseI64ArrayAttr(wanted));
-  return success();
+  for (auto [result, buffer] : llvm::zip(call.getResults(), writes))
+    keepForReshapes(result, buffer);
+  return success(!failedSizes);
 }
 
 Value ProgramBuilder::outputBuffer(unsigned number, Value value) {

@@ -180,6 +180,10 @@ bool Grouping::dependsOnConstantsOnly(const Node &node) const {
       bool isTensor = isa<RankedTensorType>(operand.getType());
       if (!isTensor && (!op || !op->hasTrait<OpTrait::ConstantLike>()))
         return false;
+      // An operand that the body ignores is no read, but an input it stays.
+      bool isBoundary = isa<BlockArgument>(operand) || producerOf(operand) >= 0;
+      if (isTensor && isBoundary && !isConstant(operand))
+        return false;
       if (isTensor && op && isCloned(op) && seen.insert(op).second)
         work.push_back(op);
     }
