@@ -312,6 +312,10 @@ void ReadCollector::visitView(Operation *op, ArrayRef<SymbolicIndex> index) {
     llvm::SmallBitVector dropped = insert.getDroppedDims();
     SmallVector<SymbolicIndex> source;
     for (auto [i, offset] : llvm::enumerate(insert.getMixedOffsets())) {
+      // Whether the piece covers an element is decided by its position.
+      if (getConstantIntValue(insert.getMixedSizes()[i]) !=
+          std::optional<int64_t>(insert.getDestType().getDimSize(i)))
+        reads.numbered |= index[i].loops;
       if (dropped.test(i))
         continue;
       SymbolicIndex minus =

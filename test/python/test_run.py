@@ -265,3 +265,33 @@ def test_stopping_early_runs_eagerly(capfd):
 def test_dump(tmp_path):
     check(lambda x: x + 1, torch.randn(3), options={"dump": str(tmp_path)})
     assert list(tmp_path.glob("*.graph.json"))
+
+
+@pytest.mark.parametrize(
+    "pad", [(0, 0, 0, 2), (0, 2), (0, 0, 0, 0, 0, 1), (0, 1, 1, 0)]
+)
+def test_pad_at_one_end(pad):
+    x = torch.randn(2, 3, 4)
+    compiled = torch.compile(
+        lambda x: torch.nn.functional.pad(x, pad), backend="anabranch"
+    )
+    assert torch.equal(compiled(x), torch.nn.functional.pad(x, pad))
+
+
+def test_reshape_of_a_fallback_result():
+    x = torch.randn(1, 2, 8)
+
+    def pool(x):
+        return torch.nn.functional.adaptive_avg_pool1d(x, 3)
+
+    torch.testing.assert_close(torch.compile(pool, backend="anabranch")(x), pool(x))
+
+
+def test_as_strided_of_a_view_reads_the_memory_behind_it():
+    def shifted(x):
+        return (x * 2).t().as_strided((2, 3), (1, 2)) + 1
+
+    x = torch.randn(4, 3)
+    torch.testing.assert_close(
+        torch.compile(shifted, backend="anabranch")(x), shifted(x)
+    )
