@@ -23,6 +23,7 @@
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Tensor/Transforms/Transforms.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
@@ -30,6 +31,21 @@ using namespace mlir;
 
 namespace anabranch {
 namespace {
+
+/// Drops unit loops of a generic. The upstream set of patterns would also merge
+/// a collapse_shape with the expand_shape before it, which loses symbolic
+/// output sizes; inverse pairs fold away without it.
+struct DropUnitLoops : OpRewritePattern<linalg::GenericOp> {
+  DropUnitLoops(MLIRContext *context, linalg::ControlDropUnitDims control)
+      : OpRewritePattern(context), control(std::move(control)) {}
+
+  LogicalResult matchAndRewrite(linalg::GenericOp op,
+                                PatternRewriter &rewriter) const final {
+    return linalg::dropUnitDims(rewriter, op, control);
+  }
+
+  linalg::ControlDropUnitDims control;
+};
 
 struct CollapseReshapesPass
     : PassWrapper<CollapseReshapesPass, OperationPass<func::FuncOp>> {
@@ -58,7 +74,10 @@ struct CollapseReshapesPass
       return loops;
     };
     RewritePatternSet patterns(&getContext());
-    linalg::populateFoldUnitExtentDimsPatterns(patterns, control);
+    patterns.add<DropUnitLoops>(&getContext(), control);
+    linalg::FillOp::getCanonicalizationPatterns(patterns, &getContext());
+    tensor::EmptyOp::getCanonicalizationPatterns(patterns, &getContext());
+    tensor::populateFoldTensorEmptyPatterns(patterns);
     return rewrite(std::move(patterns));
   }
 
