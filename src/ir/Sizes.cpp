@@ -84,7 +84,9 @@ static OpFoldResult sizeFromProducer(OpBuilder &builder, Location loc,
                           expand.getOutputShape(), builder)[dim];
   if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(producer)) {
     SmallVector<OpFoldResult> sizes;
-    for (int64_t source : collapse.getReassociationIndices()[dim])
+    // A copy: the list of groups lives no longer than the expression.
+    ReassociationIndices group = collapse.getReassociationIndices()[dim];
+    for (int64_t source : group)
       sizes.push_back(sizeOf(builder, loc, collapse.getSrc(), source));
     return productOf(builder, loc, sizes);
   }
