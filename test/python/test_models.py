@@ -90,8 +90,7 @@ MODELS = [
     bert,
     gpt2,
     llama,
-    # A buffer of the expert routing is ordered before the call that makes it.
-    pytest.param(mixtral, marks=pytest.mark.xfail(strict=False)),
+    mixtral,
     t5,
     vit,
     clip,
