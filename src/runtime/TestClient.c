@@ -24,13 +24,11 @@ anabranch_status *anabranch_test_client(const char *path, float *values,
   anabranch_status *status = anabranch_open(path, NULL, &executable);
   if (status)
     return status;
-  anabranch_input input = {ANABRANCH_INPUT_TENSOR,
-                           {values, &count, NULL, 1, ANABRANCH_F32},
-                           0};
+  anabranch_input input = {
+      ANABRANCH_INPUT_TENSOR, {values, &count, NULL, 1, ANABRANCH_F32}, 0};
   anabranch_output output;
   float *results[1] = {NULL};
-  status =
-      anabranch_run(executable, &input, 1, &output, 1, allocate, results);
+  status = anabranch_run(executable, &input, 1, &output, 1, allocate, results);
   *sum = 0;
   for (int64_t i = 0; !status && i < count; ++i)
     *sum += results[0][i];

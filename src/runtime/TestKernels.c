@@ -57,8 +57,8 @@ EXPORT void twice_plan(const int64_t *sizes, anabranch_kernel_plan *plan) {
 }
 
 /* out[i] = table[index[i]] over 8 rows of one element; indices are checked. */
-EXPORT int32_t gather(void *const *buffers, const int64_t *sizes,
-                      void *scratch, int64_t tile) {
+EXPORT int32_t gather(void *const *buffers, const int64_t *sizes, void *scratch,
+                      int64_t tile) {
   const float *table = buffers[0];
   const int64_t *index = buffers[1];
   float *out = buffers[2];
@@ -88,8 +88,8 @@ EXPORT void reverse_plan(const int64_t *sizes, anabranch_kernel_plan *plan) {
 }
 
 /* Needs more scratch memory than any machine has. */
-EXPORT int32_t greedy(void *const *buffers, const int64_t *sizes,
-                      void *scratch, int64_t tile) {
+EXPORT int32_t greedy(void *const *buffers, const int64_t *sizes, void *scratch,
+                      int64_t tile) {
   return ANABRANCH_KERNEL_OK;
 }
 EXPORT void greedy_plan(const int64_t *sizes, anabranch_kernel_plan *plan) {
