@@ -17,6 +17,8 @@ from typing import Any
 
 import torch
 
+from anabranch import anabranch as ours
+
 CASES: dict[str, Case] = {}
 
 
@@ -71,8 +73,8 @@ def contender(name: str, function: Callable) -> Callable:
     if name == "no-op backend":
         return torch.compile(function, backend=no_op_backend)
     if name == "anabranch frozen":
-        return torch.compile(function, backend="anabranch", options={"freeze": True})
-    return torch.compile(function, backend=name)
+        return torch.compile(function, backend=ours, options={"freeze": True})
+    return torch.compile(function, backend=ours if name == "anabranch" else name)
 
 
 def flatten(output: Any) -> list[torch.Tensor]:
@@ -93,11 +95,16 @@ def difference(output: Any, expected: Any) -> float:
     return worst
 
 
-def time_calls(function: Callable, arguments: tuple, calls: int) -> float:
-    start = time.perf_counter()
+def time_calls(
+    function: Callable,
+    arguments: tuple,
+    calls: int,
+    clock: Callable[[], float] = time.perf_counter,
+) -> float:
+    start = clock()
     for _ in range(calls):
         function(*arguments)
-    return (time.perf_counter() - start) / calls
+    return (clock() - start) / calls
 
 
 def steady(
@@ -140,7 +147,9 @@ def steady(
 
 
 def rounds(
-    ready: dict[str, tuple[Callable, tuple, int]], seconds: float
+    ready: dict[str, tuple[Callable, tuple, int]],
+    seconds: float,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, list[float]]:
     """Turns of about 20 ms each; whoever goes first changes every round."""
     times: dict[str, list[float]] = {name: [] for name in ready}
@@ -148,6 +157,6 @@ def rounds(
     end = time.perf_counter() + seconds * len(order)
     while order and (time.perf_counter() < end or len(times[order[0]]) < 7):
         for name in order:
-            times[name].append(time_calls(*ready[name]))
+            times[name].append(time_calls(*ready[name], clock))
         order.append(order.pop(0))
     return times
