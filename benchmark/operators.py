@@ -100,9 +100,8 @@ def conversions() -> None:
 def reductions() -> None:
     for label, dim in (("inner", 1), ("outer", 0), ("all", None)):
         for name in ("sum", "amax", "mean"):
-            function = lambda x, n=name, d=dim: getattr(torch, n)(x, dim=d)
-            if dim is None:
-                function = lambda x, n=name: getattr(x, n)()
+            over = {} if dim is None else {"dim": dim}
+            function = lambda x, n=name, o=over: getattr(torch, n)(x, **o)
             op(f"{name} {label} f32", function, rand(2048, 1024))
     middle = rand(32, 128, 256)
     op("sum middle f32", lambda x: x.sum(1), middle)

@@ -137,7 +137,7 @@ def main() -> int:
         torch.set_num_threads(arguments.threads)
         os.environ["ANABRANCH_NUM_THREADS"] = str(arguments.threads)
     clock = time.thread_time if arguments.threads == 1 else time.perf_counter
-    names = ("eager", "inductor", "anabranch")
+    names: tuple[str, ...] = ("eager", "inductor", "anabranch")
     if not arguments.inductor:
         names = ("eager", "anabranch")
     results = []
