@@ -202,6 +202,19 @@ TEST_F(HostCallsTest, AFailureEndsTheCallAndLeaksNothing) {
   EXPECT_EQ(host.alive, 0);
 }
 
+TEST_F(HostCallsTest, WhatNoKernelReadsMayDifferFromTheProgram) {
+  m.p.streams[0]->commands.back()->action.AsLaunch()->buffers[0] = 0;
+  auto executable = open();
+  ASSERT_TRUE(executable);
+  host.wrongShape = true;
+  Status s = run(*executable);
+  ASSERT_TRUE(s.ok()) << s.message();
+  EXPECT_EQ(outputs[1].kind, OutputValue::Kind::External);
+  EXPECT_EQ(outputs[1].tensor.shape[0], 2);
+  host.release(outputs[1].handle);
+  EXPECT_EQ(host.alive, 0);
+}
+
 TEST_F(HostCallsTest, OneResultMayBeSeveralOutputs) {
   m.otherOutput(OutputKind::External).buffer = 2;
   auto executable = open();
