@@ -27,8 +27,10 @@ public:
   }
   /// Gives a symbol its value; the first one stays.
   void define(llvm::StringRef symbol, mlir::Value value);
-  bool isDefined(llvm::StringRef symbol) const {
-    return bool(symbols.lookup(symbol));
+  bool isDefined(llvm::StringRef symbol) const { return bool(lookup(symbol)); }
+  /// The value of a symbol, or null.
+  mlir::Value lookup(llvm::StringRef symbol) const {
+    return symbols.lookup(symbol);
   }
 
   /// The value of the expression: an attribute where it is a constant, else an

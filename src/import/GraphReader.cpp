@@ -53,6 +53,10 @@ private:
   LogicalResult readSymbols(const json::Object &graph);
   LogicalResult readInput(const json::Object &input);
   LogicalResult defineSymbols(const json::Array &inputs);
+  LogicalResult expectSizes(const json::Object &graph,
+                            const json::Array &inputs);
+  LogicalResult expectSize(Value size, const json::Value &expr);
+  bool isDefined(const json::Value &expr) const;
   LogicalResult readNode(const json::Object &node);
   LogicalResult readArguments(const json::Object &node, OperationState &state);
   LogicalResult readResults(const json::Object &node, OperationState &state,
@@ -281,6 +285,79 @@ LogicalResult Reader::defineSymbols(const json::Array &inputs) {
     }
   }
   return success();
+}
+
+bool Reader::isDefined(const json::Value &expr) const {
+  if (auto symbol = expr.getAsString())
+    return sizes.isDefined(*symbol);
+  const json::Array *parts = expr.getAsArray();
+  return !parts ||
+         llvm::all_of(llvm::drop_begin(*parts),
+                      [&](const json::Value &part) { return isDefined(part); });
+}
+
+/// A size that follows from other inputs is checked at run time, since no guard
+/// of PyTorch stands before a package that was loaded.
+LogicalResult Reader::expectSize(Value size, const json::Value &expr) {
+  // Nothing can depend on a symbol that no input defines.
+  if (!isDefined(expr))
+    return success();
+  OpFoldResult same = sizes.build(expr, builder, loc);
+  if (!same)
+    return failure();
+  if (same == OpFoldResult(size))
+    return success();
+  if (auto value = dyn_cast<Value>(same)) {
+    auto dim = value.getDefiningOp<tensor::DimOp>();
+    auto own = size.getDefiningOp<tensor::DimOp>();
+    if (dim && own && dim.getSource() == own.getSource() &&
+        dim.getConstantIndex() == own.getConstantIndex())
+      return success(); // defines the symbol
+    builder.create<ir::ExpectOp>(loc, size, value, IntegerAttr(),
+                                 IntegerAttr());
+    return success();
+  }
+  auto literal = builder.getI64IntegerAttr(
+      cast<IntegerAttr>(cast<Attribute>(same)).getInt());
+  builder.create<ir::ExpectOp>(loc, size, Value(), literal, literal);
+  return success();
+}
+
+LogicalResult Reader::expectSizes(const json::Object &graph,
+                                  const json::Array &inputs) {
+  for (auto [input, name] : llvm::zip(inputs, argumentNames)) {
+    const json::Object &object = *input.getAsObject();
+    setLocation(object, name);
+    Value value = values[name].front();
+    if (const json::Value *expr = object.get("expr"))
+      if (failed(expectSize(value, *expr)))
+        return failure();
+    const json::Array *shape = object.getArray("shape");
+    if (!shape)
+      continue;
+    for (auto [dim, size] : llvm::enumerate(*shape)) {
+      if (size.getAsInteger())
+        continue;
+      auto here = builder.create<tensor::DimOp>(loc, value, dim);
+      if (failed(expectSize(here, size)))
+        return failure();
+      if (here->use_empty())
+        here.erase();
+    }
+  }
+  return objects(
+      graph, "symbols",
+      [&](const json::Object &symbol) -> LogicalResult {
+        Value value = sizes.lookup(*symbol.getString("name"));
+        auto min = symbol.getInteger("min"), max = symbol.getInteger("max");
+        if (value && (min.value_or(0) > 0 || max))
+          builder.create<ir::ExpectOp>(
+              value.getLoc(), value, Value(),
+              builder.getI64IntegerAttr(min.value_or(0)),
+              max ? builder.getI64IntegerAttr(*max) : IntegerAttr());
+        return success();
+      },
+      /*required=*/false);
 }
 
 //===----------------------------------------------------------------------===//
@@ -584,7 +661,8 @@ OwningOpRef<ModuleOp> Reader::read(const json::Object &graph) {
   auto node = [&](const json::Object &item) { return readNode(item); };
   auto output = [&](const json::Object &item) { return readOutput(item); };
   auto mutation = [&](const json::Object &item) { return readMutation(item); };
-  if (failed(defineSymbols(inputs)) || failed(objects(graph, "nodes", node)) ||
+  if (failed(defineSymbols(inputs)) || failed(expectSizes(graph, inputs)) ||
+      failed(objects(graph, "nodes", node)) ||
       failed(objects(graph, "outputs", output)) ||
       failed(objects(graph, "mutations", mutation, /*required=*/false)))
     return {};

@@ -27,8 +27,8 @@ static bool isLinalgLevel(Operation *op) {
              linalg::YieldOp, linalg::IndexOp, tensor::EmptyOp, tensor::DimOp,
              tensor::CastOp, tensor::ExtractOp, tensor::ExtractSliceOp,
              tensor::InsertSliceOp, tensor::ExpandShapeOp,
-             tensor::CollapseShapeOp, ir::AtenOp, ir::CheckOp, ir::ScatterOp,
-             ir::ScanOp, ir::AttentionOp, ir::YieldOp>(op);
+             tensor::CollapseShapeOp, ir::AtenOp, ir::CheckOp, ir::ExpectOp,
+             ir::ScatterOp, ir::ScanOp, ir::AttentionOp, ir::YieldOp>(op);
 }
 
 namespace {

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ir/Anabranch.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 using namespace mlir;
 using namespace anabranch::ir;
@@ -172,6 +173,16 @@ LogicalResult AtenOp::verify() {
 //===----------------------------------------------------------------------===//
 // ScatterOp
 //===----------------------------------------------------------------------===//
+
+LogicalResult ExpectOp::verify() {
+  auto dim = getSize().getDefiningOp<tensor::DimOp>();
+  Value source = dim ? Value(dim.getSource()) : Value(getSize());
+  if (!isa<BlockArgument>(source) || (dim && !dim.getConstantIndex()))
+    return emitOpError("takes a size of an argument");
+  if (!getSame() == !getMin())
+    return emitOpError("names either another size or limits");
+  return success();
+}
 
 LogicalResult ScatterOp::verify() {
   if (getInit().getType() != getResult().getType())

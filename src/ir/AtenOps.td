@@ -90,6 +90,27 @@ def Anabranch_CheckOp : Anabranch_Op<"check", [MemoryEffects<[MemWrite]>]> {
   let assemblyFormat = "$condition `,` $status attr-dict";
 }
 
+def Anabranch_ExpectOp : Anabranch_Op<"expect"> {
+  let summary = "what the graph promises of a size of an input";
+  let description = [{
+    `size` is a scalar argument of the function or a dimension of a tensor
+    argument. It is the value `same` (inputs share a symbol), or lies from `min`
+    to `max`. The runtime checks it before a call, so that everything else may
+    rely on it.
+
+    ```mlir
+    anabranch.expect %dim_of_y is %dim_of_x
+    anabranch.expect %dim_of_x from 2 to 4096
+    ```
+  }];
+  let arguments = (ins Index:$size, Optional<Index>:$same,
+                       OptionalAttr<I64Attr>:$min, OptionalAttr<I64Attr>:$max);
+  let assemblyFormat = [{
+    $size (`is` $same^)? (`from` $min^)? (`to` $max^)? attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
 def Anabranch_ScatterOp : Anabranch_Op<"scatter", [Pure]> {
   let summary = "writes or accumulates values at computed positions of a tensor";
   let description = [{

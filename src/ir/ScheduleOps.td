@@ -71,7 +71,7 @@ def Anabranch_ProgramOp : Anabranch_Op<"program",
     [IsolatedFromAbove, SingleBlock, NoTerminator]> {
   let summary = "what the runtime executes: buffers and command lists";
   let description = [{
-    Holds `anabranch.input`s, `anabranch.buffer`s, `anabranch.stream`s and
+    Holds `anabranch.input`s, `anabranch.limit`s, `anabranch.buffer`s, `anabranch.stream`s and
     `anabranch.output`s, in this order. `slots` is the length of the size table;
     `sizesFunction` computes the slots that no input defines.
   }];
@@ -91,9 +91,9 @@ def Anabranch_ProgramOp : Anabranch_Op<"program",
 def Anabranch_InputOp : Anabranch_ProgramChild<"input", [HasParent<"ProgramOp">]> {
   let summary = "an argument of a call of the program";
   let description = [{
-    Inputs are numbered in order. A tensor has `shape`; a slot there is defined
-    by the first input that has it (`defines` lists the dimensions that define
-    their slot), later ones are checked. A scalar fills `scalarSlot`.
+    Inputs are numbered in order. A tensor has `shape`; `defines` lists the
+    dimensions that define their slot, the others are checked. A scalar fills
+    `scalarSlot`.
   }];
   let arguments = (ins StrAttr:$name, StrAttr:$dtype,
                        Anabranch_SizesAttr:$shape,
@@ -104,6 +104,16 @@ def Anabranch_InputOp : Anabranch_ProgramChild<"input", [HasParent<"ProgramOp">]
     $name $dtype $shape (`strides` $strides^)? (`scalar` $scalarSlot^)?
     (`mutated` $mutated^)? attr-dict
   }];
+}
+
+def Anabranch_LimitOp : Anabranch_ProgramChild<"limit", [HasParent<"ProgramOp">]> {
+  let summary = "the values of a slot for which the program was made";
+  let description = [{
+    The runtime refuses a call in which the slot, which an input defines, is
+    below `min` or above `max`.
+  }];
+  let arguments = (ins Anabranch_SizeAttr:$slot, I64Attr:$min, I64Attr:$max);
+  let assemblyFormat = "$slot `from` $min `to` $max attr-dict";
 }
 
 def Anabranch_BufferOp : Anabranch_ProgramChild<"buffer", [HasParent<"ProgramOp">]> {

@@ -68,6 +68,9 @@ private:
     for (const SlotSource &s : p.slot_sources)
       out << "  s" << s.slot() << " = dimension " << s.dim() << " of input "
           << s.input() << "\n";
+    for (const SlotLimit &l : p.slot_limits)
+      out << "  s" << l.slot() << " from " << l.min() << " to " << l.max()
+          << "\n";
     for (size_t i = 0; i < p.inputs.size(); ++i) {
       const InputT &input = *p.inputs[i];
       out << "  input " << i << " " << input.name << ": ";

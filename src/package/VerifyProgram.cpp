@@ -121,6 +121,9 @@ void Checker::checkSlots() {
         return;
       known[input->scalar_slot] = true;
     }
+  for (const SlotLimit &limit : p.slot_limits)
+    require(within(limit.slot(), known) && known[limit.slot()], "slot_limits",
+            "limits what no input defines");
   if (p.sizes_function.empty())
     for (bool slot : known)
       require(slot, "slots", "has an entry that nothing fills");

@@ -58,6 +58,8 @@ struct Case {
 };
 
 const Case cases[] = {
+    {"slot_limits limits what no input defines",
+     [](ProgramT &p) { p.slot_limits = {SlotLimit(7, 0, 1)}; }},
     {"another kernel ABI", [](ProgramT &p) { p.abi_version = 99; }},
     {"events is out of range", [](ProgramT &p) { p.events = -1; }},
     {"events is out of range", [](ProgramT &p) { p.events = 1 << 30; }},

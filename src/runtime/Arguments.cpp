@@ -47,12 +47,51 @@ std::string expected(const std::vector<Size> &sizes, const int64_t *slots) {
   return describe(numbers.data(), numbers.size());
 }
 
+/// The argument that gives a slot its value; empty for a computed slot.
+std::string sourceOf(const Plan &plan, int slot) {
+  for (size_t i = 0; i < plan.inputs.size(); ++i)
+    if (slot >= 0 && plan.inputs[i].scalarSlot == slot)
+      return title(plan, i);
+  for (const package::SlotSource &source : plan.slotSources)
+    if (source.slot() == slot)
+      return "dimension " + std::to_string(source.dim()) + " of " +
+             title(plan, static_cast<size_t>(source.input()));
+  return "";
+}
+
 Status wrongShape(const Frame &frame, size_t number, const TensorView &got) {
-  return Status(
-      StatusCode::InvalidArgument,
-      title(frame.plan, number) + ": expected shape " +
-          expected(frame.plan.inputs[number].shape, frame.slots.data()) +
-          ", got " + describe(got.shape, static_cast<size_t>(got.rank)));
+  const std::vector<Size> &want = frame.plan.inputs[number].shape;
+  std::string text = title(frame.plan, number) + ": expected shape " +
+                     expected(want, frame.slots.data()) + ", got " +
+                     describe(got.shape, static_cast<size_t>(got.rank));
+  for (size_t d = want.size(); d-- > 0;) {
+    int64_t size = valueOf(want[d], frame.slots.data());
+    if (got.shape[d] == size)
+      continue;
+    if (std::string source = sourceOf(frame.plan, want[d].slot());
+        !source.empty())
+      text += "; dimension " + std::to_string(d) + " (" +
+              std::to_string(got.shape[d]) + ") must equal " + source + " (" +
+              std::to_string(size) + ")";
+    break;
+  }
+  return Status(StatusCode::InvalidArgument, std::move(text));
+}
+
+/// The sizes for which the program was made.
+Status checkLimits(const Plan &plan, const int64_t *slots) {
+  for (const package::SlotLimit &limit : plan.slotLimits) {
+    int64_t size = slots[limit.slot()];
+    if (size >= limit.min() && size <= limit.max())
+      continue;
+    bool below = size < limit.min();
+    return Status(StatusCode::InvalidArgument,
+                  sourceOf(plan, limit.slot()) + " is " + std::to_string(size) +
+                      ", but the program was made for " +
+                      std::to_string(below ? limit.min() : limit.max()) +
+                      (below ? " or more" : " or less"));
+  }
+  return {};
 }
 
 Status wrongStrides(const Frame &frame, size_t number, const TensorView &got) {
@@ -147,6 +186,8 @@ Status bindInputs(Frame &frame, const InputValue *values, size_t count) {
     return s;
   if (readSlots(plan, values, frame.slots.data()) || !frame.sized) {
     frame.sized = false;
+    if (Status s = checkLimits(plan, frame.slots.data()); !s.ok())
+      return s;
     if (plan.sizesFunction)
       plan.sizesFunction(frame.slots.data());
   }

@@ -173,7 +173,9 @@ TEST_P(Conformance, FollowsTheSizesOfTheInputs) {
   Status s =
       run(*executable, {TensorArgument(iota(4)), TensorArgument(iota(5))});
   EXPECT_EQ(s.code(), StatusCode::InvalidArgument);
-  EXPECT_EQ(s.message(), "argument 1 'y': expected shape [4], got [5]");
+  EXPECT_EQ(s.message(),
+            "argument 1 'y': expected shape [4], got [5]; dimension 0 (5) must "
+            "equal dimension 0 of argument 0 'x' (4)");
 }
 
 TEST_P(Conformance, CopiesBetweenLayouts) {

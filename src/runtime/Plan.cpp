@@ -322,6 +322,7 @@ Status buildPlan(const Package &package, const Device &device, HostCalls *host,
                     "kernels.so lacks the function " + program.sizes_function);
   }
   addInputs(program, plan);
+  plan.slotLimits = program.slot_limits;
   addBuffers(package, plan);
   addOutputs(program, plan);
   if (Status s =

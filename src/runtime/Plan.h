@@ -127,6 +127,7 @@ struct Plan {
   std::string name;
   int slots = 0;
   std::vector<package::SlotSource> slotSources;
+  std::vector<package::SlotLimit> slotLimits;
   anabranch_sizes_fn sizesFunction = nullptr;
   std::vector<InputPlan> inputs;
   std::vector<OutputPlan> outputs;

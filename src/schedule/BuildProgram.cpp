@@ -232,7 +232,7 @@ void ProgramBuilder::buildInput(BlockArgument argument) {
   ArrayAttr shape = isScalar ? b.getArrayAttr({}) : shapeOf(argument);
   SmallVector<int64_t> defines;
   for (auto [dim, size] : llvm::enumerate(shape))
-    if (isa<ir::SlotAttr>(size))
+    if (sizes.definesSlot(argument, dim))
       defines.push_back(dim);
   IntegerAttr scalarSlot;
   if (isScalar)
@@ -257,6 +257,11 @@ void ProgramBuilder::buildInputs() {
     inputNumbers[argument.getArgNumber()] = inputNumbers.size();
     buildInput(argument);
   }
+  for (auto expect : main.getOps<ir::ExpectOp>())
+    if (!expect.getSame())
+      b.create<ir::LimitOp>(expect.getLoc(), sizes.get(expect.getSize()),
+                            expect.getMin().value_or(0),
+                            expect.getMax().value_or(INT64_MAX));
   int64_t outputs = 0;
   for (unsigned i = 0; i < main.getNumResults(); ++i)
     outputNumbers.push_back(

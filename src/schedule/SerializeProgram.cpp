@@ -76,6 +76,12 @@ private:
   LogicalResult add(Operation &child) {
     if (auto input = dyn_cast<ir::InputOp>(child))
       return addInput(input);
+    if (auto limit = dyn_cast<ir::LimitOp>(child)) {
+      result.slot_limits.emplace_back(
+          cast<ir::SlotAttr>(limit.getSlot()).getIndex(), limit.getMin(),
+          limit.getMax());
+      return success();
+    }
     if (auto buffer = dyn_cast<ir::BufferOp>(child))
       return addBuffer(buffer);
     if (auto stream = dyn_cast<ir::StreamOp>(child))

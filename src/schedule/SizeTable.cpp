@@ -13,6 +13,7 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -24,15 +25,38 @@ namespace {
 enum : int { kMultiply, kAdd, kMax, kAlign };
 } // namespace
 
+/// An argument and its dimension, or -1 for a scalar.
+static std::pair<Value, int64_t> sourceOf(Value size) {
+  if (auto dim = size.getDefiningOp<tensor::DimOp>())
+    return {dim.getSource(), *dim.getConstantIndex()};
+  return {size, -1};
+}
+
 SizeTable::SizeTable(func::FuncOp main)
     : module(main->getParentOfType<ModuleOp>()), builder(main.getContext()) {
+  llvm::MapVector<Dim, Value> same;
+  for (auto expect : main.getOps<ir::ExpectOp>())
+    if (expect.getSame())
+      same[sourceOf(expect.getSize())] = expect.getSame();
   for (BlockArgument argument : main.getArguments()) {
-    if (argument.getType().isIndex())
+    if (argument.getType().isIndex() && !same.contains({argument, -1}))
       known[argument] = newSource();
     auto type = dyn_cast<RankedTensorType>(argument.getType());
-    for (int64_t dim = 0; type && dim < type.getRank(); ++dim)
-      if (type.isDynamicDim(dim))
-        dims[{argument, dim}] = newSource();
+    for (int64_t dim = 0; type && dim < type.getRank(); ++dim) {
+      if (!type.isDynamicDim(dim) || same.contains({argument, dim}))
+        continue;
+      dims[{argument, dim}] = newSource();
+      sources.insert({argument, dim});
+    }
+  }
+  for (auto [source, value] : same) {
+    auto [argument, dim] = source;
+    Attribute size = get(value);
+    if (!size || (dim < 0 && !isa<ir::SlotAttr>(size))) {
+      size = newSource();
+      sources.insert(source);
+    }
+    (dim < 0 ? known[argument] : dims[source]) = size;
   }
 }
 

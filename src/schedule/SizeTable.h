@@ -20,6 +20,7 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 
 namespace anabranch {
 namespace schedule {
@@ -29,7 +30,8 @@ public:
   static constexpr llvm::StringLiteral functionName = "anabranch_sizes";
 
   /// Every scalar argument of `main`, and every dynamic dimension of a tensor
-  /// argument, is a slot that the runtime fills.
+  /// argument, is a slot that the runtime fills, except what `anabranch.expect`
+  /// says to be the same as another size.
   explicit SizeTable(mlir::func::FuncOp main);
 
   /// Continues the table of a program whose sizes function is given (or null):
@@ -42,6 +44,11 @@ public:
 
   /// The slot of the dimension of an argument, or the literal.
   mlir::Attribute dimOf(mlir::BlockArgument argument, int64_t dim);
+  /// True if the runtime reads a slot from this dimension, false if the
+  /// dimension is checked.
+  bool definesSlot(mlir::BlockArgument argument, int64_t dim) const {
+    return sources.contains({argument, dim});
+  }
 
   // Arithmetic on sizes, folded where literal, each computed once.
   mlir::Attribute multiply(mlir::Attribute a, mlir::Attribute b);
@@ -58,6 +65,8 @@ public:
 private:
   using Key = std::tuple<int, mlir::Attribute, mlir::Attribute>;
 
+  using Dim = std::pair<mlir::Value, int64_t>;
+
   void openFunction();
   mlir::Attribute newSource();
   /// The value inside the sizes function, as index.
@@ -71,7 +80,8 @@ private:
   mlir::OpBuilder builder;
   int64_t slots = 0;
   llvm::DenseMap<mlir::Value, mlir::Attribute> known;
-  llvm::DenseMap<std::pair<mlir::Value, int64_t>, mlir::Attribute> dims;
+  llvm::DenseMap<Dim, mlir::Attribute> dims;
+  llvm::DenseSet<Dim> sources; ///< dimensions that define their slot
   llvm::DenseMap<mlir::Value, mlir::Value> inside;
   llvm::DenseMap<mlir::Attribute, mlir::Value> loaded;
   llvm::DenseMap<Key, mlir::Attribute> combined;

@@ -90,6 +90,57 @@ def test_what_a_program_says_of_itself():
     assert executable.kernels == 1 and executable.host_calls == 0
 
 
+def shared_sizes() -> Description:
+    """x + y, and -z with z twice as long, for 2 to 64 elements."""
+    vector = {"kind": "input", "dtype": "f32", "shape": ["s0"]}
+    twice = [["mul", "s0", 2]]
+    graph = {
+        "version": 1,
+        "name": "shared",
+        "symbols": [{"name": "s0", "min": 2, "max": 64, "hint": 4}],
+        "inputs": [
+            {"name": "x", **vector},
+            {"name": "y", **vector},
+            {"name": "z", **vector, "shape": twice},
+        ],
+        "nodes": [
+            {
+                "name": "add",
+                "op": "aten.add.Tensor",
+                "args": {"self": {"ref": "x"}, "other": {"ref": "y"}, "alpha": 1},
+                "results": [{"dtype": "f32", "shape": ["s0"]}],
+            },
+            {
+                "name": "neg",
+                "op": "aten.neg.default",
+                "args": {"self": {"ref": "z"}},
+                "results": [{"dtype": "f32", "shape": twice}],
+            },
+        ],
+        "outputs": [{"ref": "add"}, {"ref": "neg"}],
+        "mutations": [],
+    }
+    return Description(graph, {}, 3, [0, 1, 2], [], [])
+
+
+@pytest.mark.parametrize(
+    "sizes, words",
+    [
+        ((7, 5, 14), r"argument 1 'y'.*\(5\).*argument 0 'x' \(7\)"),
+        ((7, 7, 13), r"argument 2 'z': expected shape \[14\], got \[13\]"),
+        ((1, 1, 2), "argument 0 'x' is 1, but .* 2 or more"),
+        ((65, 65, 130), "argument 0 'x' is 65, but .* 64 or less"),
+    ],
+)
+def test_sizes_that_inputs_share(sizes, words):
+    executable = build(shared_sizes())
+    for _ in range(2):
+        with pytest.raises(ValueError, match=words):
+            executable([torch.ones(n) for n in sizes])
+        x, y, z = torch.randn(7), torch.randn(7), torch.randn(14)
+        assert_equal(executable([x, y, z]), (x + y, -z))
+
+
 def test_many_threads_call_one_executable():
     executable = build(increment("s0"))
     failures = []
