@@ -185,15 +185,15 @@ private:
       package::CopyT made;
       made.source = numbers.lookup(copy.getSource());
       made.destination = numbers.lookup(copy.getDestination());
-      action.Set(std::move(made));
+      action.Set(made);
     } else if (auto record = dyn_cast<ir::RecordOp>(command)) {
       package::RecordT made;
       made.event = record.getEvent();
-      action.Set(std::move(made));
+      action.Set(made);
     } else if (auto wait = dyn_cast<ir::WaitOp>(command)) {
       package::WaitT made;
       made.event = wait.getEvent();
-      action.Set(std::move(made));
+      action.Set(made);
     } else {
       return command.emitOpError("is no command");
     }
