@@ -160,6 +160,41 @@ static void joinGroups(KernelModel &model, LoopSets &sets,
     }
 }
 
+static bool overwrites(KernelModel &model, Nest *nest, Value tensor) {
+  auto argument = dyn_cast<BlockArgument>(tensor);
+  return argument && llvm::any_of(nest->destinations, [&](Destination &target) {
+           return inPlaceArgument(model.source, target.result) ==
+                  argument.getArgNumber();
+         });
+}
+
+/// Tiles of different groups run in any order, so what overwrites an argument
+/// is in the group of those that read it.
+static void joinOverwritten(KernelModel &model,
+                            std::vector<SmallVector<Nest *>> &groups) {
+  auto clash = [&](ArrayRef<Nest *> readers, ArrayRef<Nest *> writers) {
+    return llvm::any_of(readers, [&](Nest *reader) {
+      return llvm::any_of(reader->reads.reads, [&](Read &read) {
+        return llvm::any_of(writers, [&](Nest *writer) {
+          return overwrites(model, writer, read.tensor);
+        });
+      });
+    });
+  };
+  for (size_t i = 0; i < groups.size(); ++i)
+    for (size_t j = i + 1; j < groups.size();) {
+      if (!clash(groups[i], groups[j]) && !clash(groups[j], groups[i])) {
+        ++j;
+        continue;
+      }
+      groups[i].append(groups[j]);
+      llvm::sort(groups[i],
+                 [](Nest *a, Nest *b) { return a->level < b->level; });
+      groups.erase(groups.begin() + j);
+      j = i + 1; // the larger group may clash with those passed before
+    }
+}
+
 static void findRows(KernelModel &model, LoopSets &sets, Group &group) {
   // The nest with most loops gives the order; of these, one that writes.
   Nest *main = group.nests.front();
@@ -204,6 +239,7 @@ void formGroups(KernelModel &model) {
   LoopSets sets(model);
   std::vector<SmallVector<Nest *>> groups = connected(model);
   joinGroups(model, sets, groups);
+  joinOverwritten(model, groups);
   for (SmallVector<Nest *> &nests : groups) {
     Group group;
     group.nests = nests;
