@@ -10,6 +10,7 @@ import torch
 import torch.fx
 
 from . import package
+from .aliases import restore
 from .capture import aot
 from .config import Config, resolve
 from .errors import OptionError
@@ -70,7 +71,7 @@ def compile_graph(
     if executable is None:
         record_eager(name, f"stopped after {config.stop}", config.explain)
         return run_eagerly(module)
-    return executable
+    return restore(executable, described.aliases) if described.aliases else executable
 
 
 def run_eagerly(module: torch.fx.GraphModule) -> Callable[..., Any]:

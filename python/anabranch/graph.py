@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 import torch.fx
 from torch._ops import OpOverload
 
+from .aliases import Alias, Aliases
 from .location import location
 from .symbols import Unsupported, integer, names
 from .tensors import describe, dtype_name, foreign_strides, memory_order, overlaps
@@ -57,6 +58,7 @@ class Description:
     passed: list[int]  # placeholders that are passed at a call, by position
     copied: list[int]  # of those, by position among them: made contiguous first
     views: list[OutputView]  # of outputs, applied by the caller
+    aliases: list[Alias]  # outputs that the program leaves out
 
 
 class GraphReader:
@@ -79,6 +81,7 @@ class GraphReader:
         self.passed: list[int] = []
         self.copied: list[int] = []
         self.views: list[OutputView] = []
+        self.aliases = Aliases()
         self.shape_env: Any = None
         # What a node stands for when it is no node of the description.
         self.stands_for: dict[torch.fx.Node, dict[str, Any]] = {}
@@ -116,12 +119,14 @@ class GraphReader:
             self.passed,
             self.copied,
             self.views,
+            self.aliases.found,
         )
 
     # Inputs
 
     def _placeholder(self, node: torch.fx.Node, position: int) -> None:
         value = node.meta.get("val")
+        self.aliases.own_input(position, value)
         source = self.sources[position]
         if source.constant is not None and isinstance(value, torch.Tensor):
             self._constant(node, source.constant, source)
@@ -205,6 +210,7 @@ class GraphReader:
         if "constant" in entry or self._is_copied(position):
             raise Unsupported(f"a write to {entry['label']}, which is passed as a copy")
         entry["mutated"] = True
+        self.aliases.own_mutation(old, new)
         self.mutations[target.name] = self._name_of(value)
         self.stands_for[node] = {"ref": target.name}
 
@@ -338,9 +344,14 @@ class GraphReader:
 
     def _outputs(self, node: torch.fx.Node) -> None:
         values = node.args[0]
-        assert isinstance(values, Iterable)
-        for value in values:
-            if value is None:
+        assert isinstance(values, Sequence)
+        tensors = [
+            value.meta.get("val") if isinstance(value, torch.fx.Node) else value
+            for value in values
+        ]
+        self.aliases.own_outputs(tensors)
+        for position, value in enumerate(values):
+            if value is None or self._is_view(position, value):
                 self.outputs.append({"none": True})
             elif isinstance(value, int) and not isinstance(value, bool):
                 self.outputs.append({"expr": value})
@@ -348,6 +359,16 @@ class GraphReader:
                 self.outputs.append(self._output(value))
             else:
                 raise Unsupported(f"an output of the type {type(value).__name__}")
+        self.outputs += [{"expr": number} for number in self.aliases.numbers]
+
+    def _is_view(self, position: int, value: Any) -> bool:
+        """Whether an output is made by the caller, out of others."""
+        if not isinstance(value, torch.fx.Node):
+            return False
+        reference = self._reference(value)
+        if "expr" in reference or reference["ref"] in self._input_names():
+            return False
+        return self.aliases.take(position, value.meta.get("val"))
 
     def _output(self, node: torch.fx.Node) -> dict[str, Any]:
         reference = self._reference(node)

@@ -26,6 +26,18 @@ def integer(value: Any) -> Expr:
     return _expr(value)
 
 
+def same(left: Any, right: Any) -> bool:
+    """Whether two sizes are equal whatever the symbols are, as far as algebra
+    can tell; no guard is added."""
+    if isinstance(left, int) and isinstance(right, int):
+        return left == right
+    return sympy.expand(_sympy(left) - _sympy(right)) == 0
+
+
+def _sympy(value: Any) -> sympy.Expr:
+    return value.node.expr if isinstance(value, torch.SymInt) else sympy.Integer(value)
+
+
 def names(expr: Expr) -> set[str]:
     """The symbols in an EXPR."""
     if isinstance(expr, str):

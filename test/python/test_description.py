@@ -7,6 +7,7 @@ from interpret import Interpreter
 from torch import nn
 
 from anabranch import backend, graph
+from anabranch.aliases import restore
 
 
 @pytest.fixture(autouse=True)
@@ -18,8 +19,7 @@ def interpreted(monkeypatch):
             with torch.no_grad():
                 return Interpreter(description).run(arguments)
 
-        call._boxed_call = True
-        return call
+        return restore(call, description.aliases)
 
     monkeypatch.setattr(backend, "compile_graph", interpret)
 

@@ -44,7 +44,7 @@ def increment(rows: int | str = 4) -> Description:
         "outputs": [{"ref": "y"}],
         "mutations": [],
     }
-    return Description(graph, {}, 1, [0], [], [])
+    return Description(graph, {}, 1, [0], [], [], [])
 
 
 def build(description: Description) -> _C.Executable:

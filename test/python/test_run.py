@@ -78,6 +78,33 @@ def test_a_view_of_an_input_is_a_view():
     assert x.tolist() == [0, 5, 5, 0]
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("begin", [0, 1])
+@pytest.mark.parametrize("transpose", [False, True])
+def test_results_that_share_memory(dynamic, begin, transpose):
+    def function(x, y):
+        z = y * 2
+        parts = x.chunk(2, 1)[0], x.t(), x[-1, 1:], y[1:].add_(1), y
+        return *parts, z[1:], z.t(), z, x.expand(2, *x.shape)
+
+    def storages(tensors):
+        return [
+            [a.untyped_storage()._cdata == b.untyped_storage()._cdata for a in tensors]
+            for b in tensors
+        ]
+
+    x, y = torch.randn(6, 5)[begin:], torch.randn(4, 3)
+    x = x.t() if transpose else x
+    run = compiled(function, dynamic=dynamic)
+    with torch.no_grad():
+        for rows in (slice(None), slice(1, None)):
+            given, other = [x[rows], y.clone()], [x[rows], y.clone()]
+            result, expected = run(*given), function(*other)
+            assert_equal(result, expected)
+            assert storages([*result, *given]) == storages([*expected, *other])
+    assert ours()
+
+
 def test_an_input_handed_back():
     x = torch.randn(3)
     same, _ = compiled(lambda x: (x, x + 1))(x)
@@ -99,6 +126,16 @@ def test_inputs_written_in_place():
         return x * y
 
     check(function, torch.randn(5), torch.randn(5))
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (5,)])
+def test_inputs_that_overwrite_what_others_read(shape):
+    def function(x, y):
+        x.add_(y)
+        y.add_(x)
+        return y * x, torch.trunc(x)
+
+    check(function, torch.full(shape, 1.75), torch.full(shape, 2.5))
 
 
 def test_a_written_input_that_is_no_contiguous_tensor():

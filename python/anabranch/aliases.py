@@ -1,0 +1,131 @@
+"""Outputs that share memory with an input or with another output.
+
+AOTAutograd makes such outputs again, as views of what it was given, and reads
+their strides and offsets off the graph's results: a copy would lead it astray.
+So the program leaves them out, and they are made here, as views of the inputs
+and of the other results.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.fx
+
+from .symbols import Expr, integer, same
+from .tensors import foreign_strides
+
+
+@dataclasses.dataclass(frozen=True)
+class Alias:
+    """geometry: sizes, strides, then the distance from the start of the base;
+    None stands for the next of the numbers that the program gives besides."""
+
+    output: int
+    base: int  # an argument of the call, or another output
+    of_output: bool
+    geometry: tuple[int | None, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Owner:
+    """Whose memory a storage is."""
+
+    base: int
+    of_output: bool
+    value: torch.Tensor
+
+
+class Aliases:
+    """Which outputs of a graph are views, and what of."""
+
+    def __init__(self) -> None:
+        self.found: list[Alias] = []
+        self.numbers: list[Expr] = []  # that the program computes besides
+        self._owners: dict[int, _Owner] = {}
+
+    def own_input(self, position: int, value: Any) -> None:
+        """A placeholder; where several share memory, the first."""
+        if _is_dense(value):
+            self._owners.setdefault(_storage(value), _Owner(position, False, value))
+
+    def own_mutation(self, target: Any, value: Any) -> None:
+        """What is written into an input is that input, if it lies alike."""
+        owner = self._owners.get(_storage(target)) if _is_dense(target) else None
+        if owner and _is_dense(value) and _lie_alike(target, value):
+            base = dataclasses.replace(owner, value=value)
+            if owner.value is target:
+                self._owners.setdefault(_storage(value), base)
+
+    def own_outputs(self, values: Sequence[Any]) -> None:
+        """Outputs that are all there is in their memory."""
+        for position, value in enumerate(values):
+            if not _is_dense(value) or foreign_strides(value) is not None:
+                continue
+            size = value.numel() * value.element_size()
+            whole = same(value.untyped_storage().nbytes(), size)
+            if whole and same(value.storage_offset(), 0):
+                owner = _Owner(position, True, value)
+                self._owners.setdefault(_storage(value), owner)
+
+    def take(self, position: int, value: Any) -> bool:
+        """Whether this output is left to be made as a view."""
+        owner = self._owners.get(_storage(value)) if _is_dense(value) else None
+        if owner is None or owner.value.dtype != value.dtype:
+            return False
+        if owner.of_output and owner.base == position:
+            return False
+        distance = value.storage_offset() - owner.value.storage_offset()
+        geometry: list[int | None] = []
+        numbers: list[Expr] = []
+        for number in (*value.shape, *value.stride(), distance):
+            known = integer(number)
+            geometry.append(known if isinstance(known, int) else None)
+            if geometry[-1] is None:
+                numbers.append(known)
+        self.numbers += numbers
+        alias = Alias(position, owner.base, owner.of_output, tuple(geometry))
+        self.found.append(alias)
+        return True
+
+
+def _is_dense(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.layout is torch.strided
+
+
+def _storage(value: torch.Tensor) -> int:
+    return value.untyped_storage()._cdata
+
+
+def _lie_alike(left: torch.Tensor, right: torch.Tensor) -> bool:
+    return left.dtype == right.dtype and all(
+        same(a, b)
+        for a, b in zip((*left.shape, *left.stride()), (*right.shape, *right.stride()))
+    )
+
+
+def restore(
+    executable: Callable[[list[Any]], Sequence[Any]], aliases: Sequence[Alias]
+) -> Callable[[list[Any]], list[Any]]:
+    """The executable, its results completed with the views."""
+    extra = sum(number is None for alias in aliases for number in alias.geometry)
+
+    def call(arguments: list[Any]) -> list[Any]:
+        bases = [None if a.of_output else arguments[a.base] for a in aliases]
+        results = list(executable(arguments))
+        numbers = iter(results[len(results) - extra :])
+        del results[len(results) - extra :]
+        for alias, base in zip(aliases, bases):
+            base = results[alias.base] if base is None else base
+            full = [next(numbers) if n is None else n for n in alias.geometry]
+            rank = len(full) // 2
+            start = base.storage_offset() + full[-1]
+            view = base.as_strided(full[:rank], full[rank:-1], start)
+            results[alias.output] = view
+        return results
+
+    call._boxed_call = True  # type: ignore[attr-defined]
+    return call
