@@ -120,7 +120,7 @@ def shared_sizes() -> Description:
         "outputs": [{"ref": "add"}, {"ref": "neg"}],
         "mutations": [],
     }
-    return Description(graph, {}, 3, [0, 1, 2], [], [])
+    return Description(graph, {}, 3, [0, 1, 2], [], [], [])
 
 
 @pytest.mark.parametrize(
