@@ -2,10 +2,11 @@
 many operators ran in our own kernels.
 
     run_opinfo.py [--dtypes f32,i64] [--chunk 1/10] [--samples 16] [--dynamic]
-                  [--match REGEX] [--json FILE]
+                  [--match REGEX] [--json FILE] [--again]
 
 Every operator is tried in a forked process, so that a crash is a failure of that
-operator and nothing else.
+operator and nothing else. FILE is written after every operator, and what it has
+already is not tried again; failures are with --again.
 """
 
 from __future__ import annotations
@@ -17,12 +18,16 @@ import os
 import re
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "test" / "python"))
 
 import opinfo
+import torch
+
+SECONDS = 180  # after which an operator counts as hanging
 
 
 def attempt(operator: Any, name: str, limit: int, dynamic: bool) -> dict[str, Any]:
@@ -31,18 +36,17 @@ def attempt(operator: Any, name: str, limit: int, dynamic: bool) -> dict[str, An
     child = os.fork()
     if child == 0:
         os.close(reader)
-        signal.alarm(120)
+        signal.alarm(SECONDS)
         try:
             found = opinfo.check(operator, opinfo.DTYPES[name], limit, dynamic)
             outcome = {
                 "samples": found.samples,
                 "failures": found.failures,
                 "fallbacks": sorted(found.fallbacks),
-                "own": found.own,
-                "eager": found.eager,
+                "where": found.where,
             }
         except BaseException as error:  # noqa: BLE001 - it is the result
-            outcome = {"samples": 1, "failures": [f"{type(error).__name__}: {error}"]}
+            outcome = failure(f"{type(error).__name__}: {error}")
         with os.fdopen(writer, "w") as stream:
             json.dump(outcome, stream)
         os._exit(0)
@@ -51,45 +55,93 @@ def attempt(operator: Any, name: str, limit: int, dynamic: bool) -> dict[str, An
         text = stream.read()
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status) or not text:
-        reason = f"died of signal {os.WTERMSIG(status)}"
-        return {"samples": 1, "failures": [reason]}
+        return failure(f"died of signal {os.WTERMSIG(status)}")
     return json.loads(text)
 
 
+def failure(reason: str) -> dict[str, Any]:
+    return {"samples": 1, "failures": [reason], "fallbacks": [], "where": "fallback"}
+
+
+def warm_up() -> None:
+    """What every child would import and build for itself."""
+    torch.set_num_threads(1)  # a forked process has no other threads
+    torch.compile(lambda x: x.relu(), backend="aot_eager")(torch.ones(2))
+
+
+def selected(options: argparse.Namespace, dtype: str) -> Iterator[Any]:
+    chunk, chunks = (int(part) for part in options.chunk.split("/"))
+    for number, operator in enumerate(opinfo.database()):
+        if number % chunks != chunk - 1:
+            continue
+        if not re.search(options.match, opinfo.title(operator)):
+            continue
+        if operator.supports_dtype(opinfo.DTYPES[dtype], "cpu"):
+            yield operator
+
+
+def run(options: argparse.Namespace) -> dict[str, Any]:
+    """Outcomes by "operator-dtype"."""
+    kept: dict[str, Any] = {}
+    if options.json and options.json.exists():
+        kept = json.loads(options.json.read_text())
+    outcomes: dict[str, Any] = {}
+    for dtype in options.dtypes.split(","):
+        for operator in selected(options, dtype):
+            key = f"{opinfo.title(operator)}-{dtype}"
+            outcome = kept.get(key)
+            if outcome is None or (options.again and outcome["failures"]):
+                outcome = attempt(operator, dtype, options.samples, options.dynamic)
+            outcomes[key] = kept[key] = outcome
+            if options.json:
+                options.json.write_text(json.dumps(kept, indent=1))
+            reason = opinfo.KNOWN.get((operator.name, opinfo.DTYPES[dtype]))
+            if outcome["failures"]:
+                word = f"known ({reason})" if reason else "FAILED"
+                print(f"{word} {key}: {outcome['failures'][0]}", flush=True)
+                outcome["known"] = bool(reason)
+    return outcomes
+
+
+def table(outcomes: dict[str, Any]) -> str:
+    """Operators and samples by dtype and by where they were computed."""
+    columns = [*opinfo.PLACES.values(), "PyTorch disagrees with itself", "wrong"]
+    counts: dict[str, Any] = collections.defaultdict(collections.Counter)
+    samples: dict[str, Any] = collections.defaultdict(collections.Counter)
+    for key, outcome in outcomes.items():
+        if not outcome["samples"]:
+            continue
+        dtype = key.rpartition("-")[2]
+        place = opinfo.PLACES[outcome["where"]]
+        if outcome["failures"]:
+            place = columns[3] if outcome.get("known") else columns[4]
+        for row in (dtype, "all"):
+            counts[row][place] += 1
+            samples[row][place] += outcome["samples"]
+    lines = [f"| dtype | {' | '.join(columns)} |", "|---" * 6 + "|"]
+    for row in (*(name for name in opinfo.DTYPES if name in counts), "all"):
+        cells = [f"{counts[row][c]} ({samples[row][c]})" for c in columns]
+        lines.append(f"| {row} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--dtypes", default=",".join(opinfo.DTYPES))
     parser.add_argument("--chunk", default="1/1")
     parser.add_argument("--samples", type=int, default=16)
     parser.add_argument("--dynamic", action="store_true")
     parser.add_argument("--match", default="")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--again", action="store_true")
     options = parser.parse_args()
-    chunk, chunks = (int(part) for part in options.chunk.split("/"))
-    everything: dict[str, Any] = {}
-    failed = 0
-    for name in options.dtypes.split(","):
-        counts: collections.Counter[str] = collections.Counter()
-        for number, operator in enumerate(opinfo.database()):
-            title = opinfo.title(operator)
-            if number % chunks != chunk - 1 or not re.search(options.match, title):
-                continue
-            if not operator.supports_dtype(opinfo.DTYPES[name], "cpu"):
-                continue
-            outcome = attempt(operator, name, options.samples, options.dynamic)
-            everything[f"{title}-{name}"] = outcome
-            if outcome["failures"]:
-                counts["failed"] += 1
-                print(f"FAILED {title} {name}: {outcome['failures'][0]}", flush=True)
-            elif not outcome["samples"]:
-                counts["no sample"] += 1
-            else:
-                counts["own kernels" if outcome["own"] else "with fallback"] += 1
-        failed += counts["failed"]
-        print(name, dict(counts), flush=True)
-    if options.json:
-        options.json.write_text(json.dumps(everything, indent=1))
-    return 1 if failed else 0
+    warm_up()
+    outcomes = run(options)
+    print("Operators (samples):", table(outcomes), sep="\n", flush=True)
+    wrong = [o for o in outcomes.values() if o["failures"] and not o.get("known")]
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

@@ -47,6 +47,13 @@ UNDEFINED = {
 }
 
 
+# Where the samples of an operator were computed.
+PLACES = {
+    "own": "wholly in our kernels",
+    "partly": "partly",
+    "fallback": "by PyTorch",
+}
+
 # Where PyTorch disagrees with itself: the traced and the eager operator return
 # different dtypes, or the operator takes sparse tensors, which are not compiled.
 KNOWN = {
@@ -126,11 +133,14 @@ class Outcome:
     failures: list[str] = dataclasses.field(default_factory=list)
     fallbacks: set[str] = dataclasses.field(default_factory=set)
     eager: bool = False  # a graph, or the code between graphs, ran in PyTorch
+    kernels: int = 0
 
     @property
-    def own(self) -> bool:
-        """All of it ran in our kernels."""
-        return bool(self.samples) and not (self.fallbacks or self.eager)
+    def where(self) -> str:
+        """Where it ran: a key of PLACES."""
+        if not self.fallbacks and not self.eager:
+            return "own"
+        return "partly" if self.kernels else "fallback"
 
 
 def check(op: Any, dtype: torch.dtype, limit: int, dynamic: bool = False) -> Outcome:
@@ -202,7 +212,10 @@ def _count(outcome: Outcome) -> None:
     report = anabranch.last_report() or {}
     outcome.fallbacks |= {entry["op"] for entry in report.get("fallbacks", [])}
     counters = anabranch.counters
+    if counters.fallback_calls and not outcome.fallbacks:
+        outcome.fallbacks.add("in an earlier graph")
     outcome.eager |= counters.graphs == 0 or counters.eager_graphs > 0
+    outcome.kernels += counters.kernels
 
 
 def compare(
