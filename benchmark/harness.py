@@ -80,6 +80,8 @@ def contender(name: str, function: Callable) -> Callable:
         return function
     if name == "no-op backend":
         return torch.compile(function, backend=no_op_backend)
+    if name == "Dynamo alone":
+        return torch.compile(function, backend="eager")
     if name == "anabranch frozen":
         return torch.compile(function, backend=ours, options={"freeze": True})
     return torch.compile(function, backend=ours if name == "anabranch" else name)
