@@ -144,7 +144,7 @@ Outcome Compilation::import() {
 Outcome Compilation::runPasses(Phase phase) {
   PassManager passes(&context, ModuleOp::getOperationName());
   passes.enableVerifier(options.debug);
-  addPasses(passes, phase);
+  addPasses(passes, phase, target);
   if (failed(passes.run(*module)))
     // A graph may ask for the impossible; a program that was built may not.
     return phase == Phase::Lower || phase == Phase::Fuse
