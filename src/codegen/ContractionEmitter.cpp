@@ -59,13 +59,9 @@ int64_t ContractionEmitter::sumElements() const {
   return (isOneBlock() ? t.rows : t.rowsPerTile) * t.columns();
 }
 
-Value ContractionEmitter::leftWords() {
-  Value vectors = lanes.ceilDivIndex(depthCount, lanes.index(t.lanes * t.pair));
-  return lanes.mulIndex(vectors, lanes.index(t.lanes));
-}
-
-Value ContractionEmitter::words(Value depth) {
-  return lanes.ceilDivIndex(depth, lanes.index(t.pair));
+Value ContractionEmitter::paddedDepth() {
+  Value width = lanes.index(t.lanes);
+  return lanes.mulIndex(lanes.ceilDivIndex(depthCount, width), width);
 }
 
 Value ContractionEmitter::tiles() {
@@ -73,11 +69,12 @@ Value ContractionEmitter::tiles() {
 }
 
 Value ContractionEmitter::scratchBytes() {
+  bool packsRight = t.right != ContractionTiling::Right::InPlace;
   Value elements =
-      lanes.index(sumElements() + (t.copiesRight() ? panelElements() : 0));
+      lanes.index(sumElements() + (packsRight ? panelElements() : 0));
   if (t.packLeft)
     elements = lanes.addIndex(
-        elements, lanes.mulIndex(lanes.index(t.rowsPerTile), leftWords()));
+        elements, lanes.mulIndex(lanes.index(t.rowsPerTile), paddedDepth()));
   return lanes.mulIndex(elements, lanes.index(elementBytes(c.element)));
 }
 
@@ -117,17 +114,13 @@ SmallVector<Lanes> ContractionEmitter::point(Value row, Lanes column,
   return result;
 }
 
-Lanes ContractionEmitter::stored(const ContractionOperand &operand,
-                                 ArrayRef<Lanes> point) {
-  linalg::GenericOp op = c.op;
-  AffineMap map = op.getIndexingMapsArray()[operand.number];
-  return evaluator->evaluate(op->getOperand(operand.number),
-                             evaluator->apply(map, point));
-}
-
+/// An element of an operand, in the type of the accumulators.
 Lanes ContractionEmitter::element(const ContractionOperand &operand,
                                   ArrayRef<Lanes> point) {
-  Lanes value = stored(operand, point);
+  linalg::GenericOp op = c.op;
+  AffineMap map = op.getIndexingMapsArray()[operand.number];
+  Lanes value = evaluator->evaluate(op->getOperand(operand.number),
+                                    evaluator->apply(map, point));
   if (!operand.cast)
     return value;
   if (laneType(value.value).isBF16() && c.element.isF32())
@@ -172,12 +165,10 @@ void ContractionEmitter::emitTile(Evaluator &tileEvaluator, Value scratch,
   sumMemory = scratch;
   panelMemory = pointerTo(scratch, lanes.index(sumElements()));
   leftMemory = panelMemory;
-  if (t.copiesRight())
+  if (t.right != ContractionTiling::Right::InPlace)
     leftMemory = pointerTo(panelMemory, lanes.index(panelElements()));
   if (t.packLeft)
     packLeft();
-  if (t.right == ContractionTiling::Right::Rows)
-    return multiplyRows();
 
   auto block = [&](Value firstDepth, Value depth) {
     if (t.right == ContractionTiling::Right::Pack)
@@ -186,7 +177,7 @@ void ContractionEmitter::emitTile(Evaluator &tileEvaluator, Value scratch,
       packRightTransposed(firstDepth, depth);
     Value right = panelMemory;
     Value rightStep;
-    if (!t.copiesRight())
+    if (t.right == ContractionTiling::Right::InPlace)
       std::tie(right, rightStep) = rightInPlace(firstDepth);
     lanes.loop(place.firstRow, place.endRow, t.rows, [&](Value row) {
       Value sums = sumMemory;

@@ -20,9 +20,8 @@ bool ContractionEmitter::leftStepIsUnit() const {
 }
 
 MicroKernel ContractionEmitter::microKernel() const {
-  MicroKernel kernel{c.element,    t.lanes,        t.rows,
-                     t.vectors,    t.columns(),    std::nullopt,
-                     std::nullopt, t.rightElement, t.pair > 1};
+  MicroKernel kernel{c.element,   t.lanes,      t.rows,      t.vectors,
+                     t.columns(), std::nullopt, std::nullopt};
   if (leftStepIsUnit())
     kernel.leftStep = 1;
   if (t.right != ContractionTiling::Right::InPlace)
@@ -32,10 +31,7 @@ MicroKernel ContractionEmitter::microKernel() const {
 
 /// Where an element was loaded from that is a plain load.
 Value ContractionEmitter::addressOf(Lanes loaded) {
-  Value value = loaded.value;
-  if (auto cast = value.getDefiningOp<arith::BitcastOp>())
-    value = cast.getIn();
-  if (auto load = value.getDefiningOp<LLVM::LoadOp>())
+  if (auto load = loaded.value.getDefiningOp<LLVM::LoadOp>())
     return load.getAddr();
   frame.fail(lanes.loc, "operand of a contraction is no plain memory");
   return panelMemory;
@@ -54,7 +50,7 @@ std::pair<Value, Value> ContractionEmitter::leftInPlace(Value row,
                                                         Value firstDepth) {
   auto at = [&](Value depth) {
     return addressOf(
-        stored(c.left, point(row, Lanes(), Lanes::uniform(depth))));
+        element(c.left, point(row, Lanes(), Lanes::uniform(depth))));
   };
   Value first = at(firstDepth);
   if (leftStepIsUnit())
@@ -66,12 +62,10 @@ std::pair<Value, Value> ContractionEmitter::leftInPlace(Value row,
 std::pair<Value, Value> ContractionEmitter::rightInPlace(Value firstDepth) {
   auto at = [&](Value depth) {
     return addressOf(
-        stored(c.right, point(Value(), Lanes::uniform(place.firstColumn),
-                              Lanes::uniform(depth))));
+        element(c.right, point(Value(), Lanes::uniform(place.firstColumn),
+                               Lanes::uniform(depth))));
   };
   Value first = at(firstDepth);
-  if (t.right == ContractionTiling::Right::Prepacked)
-    return {first, Value()};
   return {first, distance(lanes, first,
                           at(lanes.addIndex(firstDepth, lanes.index(1))))};
 }
@@ -89,7 +83,7 @@ void ContractionEmitter::multiplyBlock(Value row, Value sums, Value right,
       position = lanes.minIndex(position, lastRow);
     if (t.packLeft) {
       Value at = lanes.subIndex(position, place.firstRow);
-      at = lanes.addIndex(lanes.mulIndex(at, leftWords()), words(firstDepth));
+      at = lanes.addIndex(lanes.mulIndex(at, paddedDepth()), firstDepth);
       arguments.left.push_back(pointerTo(leftMemory, at));
       continue;
     }
@@ -100,7 +94,7 @@ void ContractionEmitter::multiplyBlock(Value row, Value sums, Value right,
   arguments.right = right;
   arguments.rightStep = rightStep;
   arguments.sums = sums;
-  arguments.depth = words(depth);
+  arguments.depth = depth;
   arguments.continues = lanes.make<arith::CmpIOp>(arith::CmpIPredicate::ne,
                                                   firstDepth, lanes.index(0));
   MicroKernel kernel = microKernel();

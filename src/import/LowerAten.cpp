@@ -80,6 +80,16 @@ static LogicalResult verifyLowered(ir::AtenOp op, ArrayRef<Value> values) {
   return success();
 }
 
+/// Sizes that the call knows and the lowering does not, as where one of 1 is
+/// the rest of a division, are asserted by a cast.
+static void refineTypes(ir::AtenOp op, OpBuilder &b,
+                        MutableArrayRef<Value> values) {
+  for (auto [result, value] : llvm::zip(op.getResults(), values))
+    if (value && value.getType() != result.getType() &&
+        tensor::CastOp::areCastCompatible(value.getType(), result.getType()))
+      value = b.create<tensor::CastOp>(op.getLoc(), result.getType(), value);
+}
+
 /// Takes away what stands in the block of the call; regions go along.
 static void eraseMade(ArrayRef<Operation *> made, Block *block) {
   SmallVector<Operation *> outer;
@@ -111,6 +121,8 @@ static LogicalResult lowerOrExplain(ir::AtenOp op) {
     eraseMade(recorder.made, op->getBlock());
     return explain(lowering.refusal());
   }
+  if (values->size() == op.getNumResults())
+    refineTypes(op, builder, *values);
   if (failed(verifyLowered(op, *values)))
     return failure();
   for (auto [result, value] : llvm::zip(op.getResults(), *values))

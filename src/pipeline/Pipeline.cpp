@@ -11,7 +11,6 @@
 #include "import/GraphReader.h"
 #include "ir/Anabranch.h"
 #include "ir/Explain.h"
-#include "pipeline/ReleaseCode.h"
 #include "schedule/SerializeProgram.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -144,7 +143,7 @@ Outcome Compilation::import() {
 Outcome Compilation::runPasses(Phase phase) {
   PassManager passes(&context, ModuleOp::getOperationName());
   passes.enableVerifier(options.debug);
-  addPasses(passes, phase, target);
+  addPasses(passes, phase);
   if (failed(passes.run(*module)))
     // A graph may ask for the impossible; a program that was built may not.
     return phase == Phase::Lower || phase == Phase::Fuse
@@ -184,8 +183,6 @@ void Compilation::dump(Phase phase) {
 /// Kernels are compiled on other threads, so that this one, the caller's, can
 /// report progress and poll for signals.
 Outcome Compilation::codegen() {
-  // What the phases before needed makes room for LLVM.
-  releaseCode();
   codegen::CodegenOptions settings;
   settings.target = target;
   if (options.debug)
