@@ -54,11 +54,8 @@ PLACES = {
     "fallback": "by PyTorch",
 }
 
-# Where PyTorch disagrees with itself: the traced and the eager operator return
-# different dtypes, or the operator takes sparse tensors, which are not compiled.
+# What is not compiled at all, and not said to be: sparse tensors.
 KNOWN = {
-    ("nn.functional.instance_norm", torch.float16): "traces f32 statistics, makes f16",
-    ("nn.functional.instance_norm", torch.bfloat16): "traces f32 statistics",
     ("sparse.sampled_addmm", torch.float32): "sparse operands",
     ("sparse.sampled_addmm", torch.float64): "sparse operands",
 }

@@ -32,6 +32,8 @@ struct Norm {
 /// With the normalised dimensions kept as ones.
 struct Statistics {
   Operand mean, rstd;
+  /// Squared distances from the mean, summed.
+  Operand squares;
 };
 } // namespace
 
@@ -84,7 +86,7 @@ static Statistics statisticsOf(LoweringBuilder &b, const Norm &norm,
         Num distance = s::cast(x[0], norm.math) - x[1];
         return distance * distance;
       });
-  return {mean, inverseRoot(b, norm, squares, count, eps)};
+  return {mean, inverseRoot(b, norm, squares, count, eps), squares};
 }
 
 /// (x - mean) * rstd * weight + bias; what is absent is left out.
@@ -206,33 +208,93 @@ static Lowered lowerGroupNorm(ir::AtenOp op, LoweringBuilder &b) {
                             statisticResult(op, b, 2, statistics.rstd)};
 }
 
-/// Batch norm in inference: elementwise, by the running statistics. The saved
-/// statistics are empty then.
-static Lowered lowerBatchNorm(ir::AtenOp op, LoweringBuilder &b) {
-  auto eps = op.getFloatArg("eps");
-  if (!eps)
-    return b.refuse("eps is no literal");
+/// Everything but the channels, which are dimension 1, is normalised together.
+static Norm batchOf(LoweringBuilder &b) {
   Norm norm;
   norm.input = b.operand("input");
   norm.sizes = b.sizesOf(norm.input.value);
   norm.math = norm.input.dtype.math();
-  int64_t inner = static_cast<int64_t>(norm.sizes.size()) - 2;
+  for (int64_t dim = 0; dim < norm.input.rank(); ++dim)
+    if (dim != 1)
+      norm.dims.push_back(dim);
+  return norm;
+}
+
+/// The batch by its mean and 1 / deviation, per channel, as the result's dtype.
+static Value normalizeBatch(LoweringBuilder &b, const Norm &norm, Operand mean,
+                            Operand rstd) {
+  int64_t inner = norm.input.rank() - 2;
   auto channels = [&](Operand tensor) {
     return perChannel(b, tensor, norm.sizes[1], inner);
   };
-  Operand variance = b.operand("running_var");
-  Operand rstd = b.tensor(b.elementwise({variance}, norm.math, norm.math,
-                                        b.sizesOf(variance.value),
-                                        [&](Body &, ArrayRef<Num> x) {
-                                          return s::rsqrt(x[0] + *eps);
-                                        }),
-                          norm.math);
-  Value out = normalize(b, norm, channels(b.operand("running_mean")),
-                        channels(rstd), channels(b.operand("weight")),
-                        channels(b.operand("bias")), b.resultDType());
-  SmallVector<Value> results = {out};
-  for (unsigned i = 1; i < op.getNumResults(); ++i)
+  return normalize(b, norm, channels(mean), channels(rstd),
+                   channels(b.operand("weight")), channels(b.operand("bias")),
+                   b.resultDType());
+}
+
+/// Batch norm in inference: elementwise, by the running statistics. The saved
+/// statistics are empty then, and the running ones stay.
+static Lowered lowerBatchNorm(ir::AtenOp op, LoweringBuilder &b) {
+  auto eps = op.getFloatArg("eps");
+  if (!eps)
+    return b.refuse("eps is no literal");
+  Norm norm = batchOf(b);
+  Operand mean = b.operand("running_mean"), variance = b.operand("running_var");
+  if (!mean || !variance)
+    return b.refuse("no running statistics");
+  Operand rstd = perRow(b, norm, {variance}, [&](Body &, ArrayRef<Num> x) {
+    return s::rsqrt(x[0] + *eps);
+  });
+  SmallVector<Value> results = {normalizeBatch(b, norm, mean, rstd)};
+  for (unsigned i = 1; i < 3; ++i)
     results.push_back(b.empty(op.getResultSizes(i), b.resultDType(i)));
+  if (op.getNumResults() == 5) {
+    results.push_back(b.convert(mean, b.resultDType(3)));
+    results.push_back(b.convert(variance, b.resultDType(4)));
+  }
+  return results;
+}
+
+/// The running statistic, `momentum` of the way towards the batch's own, as
+/// result `i`.
+static Value movedStatistic(ir::AtenOp op, LoweringBuilder &b, const Norm &norm,
+                            unsigned i, StringRef running, Operand own) {
+  double momentum = op.getFloatArg("momentum").value_or(0);
+  own.value = reshape(b.builder, b.loc, own.value, op.getResultSizes(i));
+  Operand moved =
+      perRow(b, norm, {own, b.operand(running)}, [&](Body &, ArrayRef<Num> x) {
+        return momentum * x[0] + (1 - momentum) * x[1];
+      });
+  return b.convert(moved, b.resultDType(i));
+}
+
+/// Batch norm in training, by the batch's own statistics. The running ones, if
+/// there are any, are the last results; before them PyTorch reserves memory
+/// that the CPU does not need.
+static Lowered lowerBatchNormTraining(ir::AtenOp op, LoweringBuilder &b) {
+  if (!op.getBoolArg("training").value_or(true))
+    return lowerBatchNorm(op, b);
+  auto eps = op.getFloatArg("eps");
+  if (!eps || !op.getFloatArg("momentum"))
+    return b.refuse("eps or momentum is no literal");
+  Norm norm = batchOf(b);
+  Operand count = countOf(b, norm);
+  Statistics batch = statisticsOf(b, norm, *eps);
+  SmallVector<Value> results = {normalizeBatch(b, norm, batch.mean, batch.rstd),
+                                statisticResult(op, b, 1, batch.mean),
+                                statisticResult(op, b, 2, batch.rstd)};
+  unsigned number = op.getNumResults();
+  if (number == 6)
+    results.push_back(b.empty(op.getResultSizes(3), b.resultDType(3)));
+  if (number == 3)
+    return results;
+  Operand unbiased =
+      perRow(b, norm, {batch.squares, count},
+             [](Body &, ArrayRef<Num> x) { return x[0] / (x[1] - 1.0); });
+  results.push_back(
+      movedStatistic(op, b, norm, number - 2, "running_mean", batch.mean));
+  results.push_back(
+      movedStatistic(op, b, norm, number - 1, "running_var", unbiased));
   return results;
 }
 
@@ -250,4 +312,14 @@ void anabranch::importer::registerNormalization(OpTable &table) {
             "T(2, 6, 5), T(6), T(6), 2, 6, 5, 3, 1e-5", kFloats);
   table.add("_native_batch_norm_legit_no_training", lowerBatchNorm,
             "T(2, 3, 4), T(3), T(3), T(3), P(3), 0.1, 1e-5", kFloats);
+  table.add("_native_batch_norm_legit.no_stats", lowerBatchNormTraining,
+            "T(2, 3, 4), T(3), None, True, 0.1, 1e-5; T(4, 3), None, None, "
+            "True, 0.1, 1e-5",
+            kFloats);
+  // Capture makes these of the operators that write into running statistics;
+  // what they trace is not what they return in f16, so they have no samples.
+  table.add("_native_batch_norm_legit_functional", lowerBatchNormTraining, "",
+            kFloats);
+  table.add("_batch_norm_with_update_functional", lowerBatchNormTraining, "",
+            kFloats | kU8);
 }

@@ -1,0 +1,102 @@
+"""Batch norm in training: results and running statistics, in our own kernels."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.nn import functional
+
+import anabranch
+
+DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
+EPS = 1e-5
+
+
+def statistics(dtype):
+    return torch.rand(3, dtype=dtype), torch.rand(3, dtype=dtype) + 0.5
+
+
+def both(call, *tensors):
+    """(eager, compiled, eager's arguments after, the compiled call's after)."""
+    torch._dynamo.reset()
+    anabranch.counters.reset()
+    mine = [tensor.clone() for tensor in tensors]
+    theirs = [tensor.clone() for tensor in tensors]
+    with torch.no_grad():
+        ours = torch.compile(call, backend=anabranch.anabranch)(*mine)
+        eager = call(*theirs)
+    assert anabranch.counters.graphs == 1
+    assert anabranch.last_report()["fallbacks"] == []
+    return [*eager, *theirs], [*ours, *mine]
+
+
+def check(call, dtype, *tensors):
+    tolerance = {torch.float16: 4e-3, torch.bfloat16: 2e-2}.get(dtype, 1e-5)
+    for eager, ours in zip(*both(call, *tensors), strict=True):
+        assert ours.dtype == eager.dtype
+        torch.testing.assert_close(
+            ours, eager, rtol=tolerance, atol=tolerance, equal_nan=True
+        )
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(4, 3), (2, 3, 5), (2, 3, 4, 5)])
+@pytest.mark.parametrize("affine", [True, False])
+def test_training_updates_the_running_statistics(dtype, shape, affine):
+    weight, bias = statistics(dtype)
+
+    def call(x, mean, variance):
+        w, b = (weight, bias) if affine else (None, None)
+        return [functional.batch_norm(x, mean, variance, w, b, True, 0.3, EPS)]
+
+    check(call, dtype, torch.randn(shape).to(dtype), *statistics(dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_operators_return_the_saved_statistics(dtype):
+    aten = torch.ops.aten
+    x, (weight, bias) = torch.randn(2, 3, 5).to(dtype), statistics(dtype)
+
+    def call(x, mean, variance):
+        return [
+            *aten.native_batch_norm(x, weight, bias, mean, variance, True, 0.1, EPS),
+            *aten._native_batch_norm_legit(
+                x, weight, bias, mean, variance, True, 0.1, EPS
+            ),
+            *aten._native_batch_norm_legit.no_stats(x, weight, bias, True, 0.1, EPS),
+            *aten._batch_norm_with_update(x, weight, bias, mean, variance, 0.1, EPS),
+        ]
+
+    check(call, dtype, x, *statistics(dtype))
+
+
+def test_half_inputs_with_single_precision_statistics():
+    x = torch.randn(2, 3, 5).bfloat16()
+    weight, bias = statistics(torch.float32)
+
+    def call(x, mean, variance):
+        return [functional.batch_norm(x, mean, variance, weight, bias, True)]
+
+    check(call, torch.bfloat16, x, *statistics(torch.float32))
+
+
+def test_symbolic_sizes():
+    def call(x, mean, variance):
+        return [functional.batch_norm(x, mean, variance, None, None, True)]
+
+    compiled = torch.compile(call, backend=anabranch.anabranch, dynamic=True)
+    for shape in [(2, 3, 5), (4, 3, 7), (5, 3, 2)]:
+        x, running = torch.randn(shape), statistics(torch.float32)
+        mine = [tensor.clone() for tensor in running]
+        with torch.no_grad():
+            ours, eager = compiled(x, *mine), call(x, *running)
+        torch.testing.assert_close([*ours, *mine], [*eager, *running])
+    assert anabranch.last_report()["fallbacks"] == []
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_instance_norm(dtype):
+    def call(x, mean, variance):
+        return [functional.instance_norm(x, mean, variance)]
+
+    check(call, dtype, torch.randn(2, 3, 5).to(dtype), *statistics(dtype))
