@@ -15,14 +15,29 @@
 namespace anabranch {
 
 /// Records every launch, copy and host call of every executable from now on.
-/// The file is written by `stopTrace`, or when the process ends, as JSON that
-/// chrome://tracing and ui.perfetto.dev open. The environment variable
-/// ANABRANCH_TRACE=<file> does the same from the first `Executable::open` on.
-/// Any thread; an error when a trace is already running.
+/// `stopTrace` writes the file, as JSON that chrome://tracing and Perfetto open
+/// and `anabranch report` makes a page of. The environment variable
+/// ANABRANCH_TRACE=<file> does both, from the first `Executable::open` to the
+/// end of the process. A forked child is not traced. Any thread; an error when
+/// a trace is already running.
 ANABRANCH_API Status startTrace(const std::string &path);
 
-/// Writes the file. Slices of calls still in flight may be missing.
+/// Writes the file. Slices of calls still in flight are missing.
 ANABRANCH_API Status stopTrace();
+
+/// Hears of each call of an executable and of each slice in it, on the thread
+/// that runs it, so that another profiler can show them among its own.
+class ANABRANCH_API SliceListener {
+public:
+  virtual ~SliceListener();
+  /// "linear, gelu (m.py:12)". The result is handed to `end`.
+  virtual void *begin(const char *name) = 0;
+  virtual void end(void *begun) = 0;
+};
+
+/// One listener at a time, null for none. It must live as long as any call that
+/// began while it was set. Any thread.
+ANABRANCH_API void setSliceListener(SliceListener *listener);
 
 } // namespace anabranch
 

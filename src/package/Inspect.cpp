@@ -34,6 +34,17 @@ std::string text(const std::unique_ptr<Size> &size) {
   return size ? text(*size) : "0";
 }
 
+/// "2*#0*#1 + 5": sizes of the launch by their numbers.
+std::string text(const std::vector<std::unique_ptr<TermT>> &terms) {
+  std::ostringstream sum;
+  for (const auto &term : terms) {
+    sum << (term == terms.front() ? "" : " + ") << term->factor;
+    for (int size : term->sizes)
+      sum << "*#" << size;
+  }
+  return terms.empty() ? "0" : sum.str();
+}
+
 std::string type(package::DType dtype, const std::vector<Size> &shape,
                  const std::vector<Size> &strides) {
   std::string result = name(static_cast<anabranch::DType>(dtype));
@@ -57,6 +68,7 @@ public:
     out << "\n";
     printInputs();
     printBuffers();
+    printKernels();
     printStreams("initialize", p.initialize);
     printStreams("stream", p.streams);
     printOutputs();
@@ -98,6 +110,13 @@ private:
         out << " at " << text(b.offset) << ", " << text(b.bytes) << " bytes";
       out << ": " << type(b.dtype, b.shape, b.strides) << "\n";
     }
+  }
+
+  void printKernels() {
+    for (const auto &kernel : p.kernels)
+      if (kernel->work)
+        out << "  kernel " << kernel->name << ": " << text(kernel->work->flops)
+            << " FLOP, " << text(kernel->work->bytes) << " bytes\n";
   }
 
   void printStreams(const char *title, const Streams &streams) {

@@ -59,6 +59,7 @@ private:
                     const std::string &name);
   void checkAction(const ActionUnion &action, const std::string &where);
   void checkLaunch(const LaunchT &launch, const std::string &where);
+  void checkWork(const LaunchT &launch, const std::string &where);
   void checkCall(const CallT &call, const std::string &where);
   void checkArgument(const ArgumentT &argument, int depth,
                      const std::string &where);
@@ -279,6 +280,8 @@ void Checker::checkLaunch(const LaunchT &launch, const std::string &where) {
               static_cast<size_t>(launch.input_count) <= launch.buffers.size(),
           where, "has a bad number of inputs");
   checkSizes(launch.sizes, where);
+  if (!failed())
+    checkWork(launch, where);
   if (initializing)
     for (const Size &size : launch.sizes)
       require(isStatic(size), where, "needs a size before any call");
@@ -287,6 +290,18 @@ void Checker::checkLaunch(const LaunchT &launch, const std::string &where) {
       checkRead(launch.buffers[i], where);
     else
       checkWrite(launch.buffers[i], where);
+}
+
+/// The terms of the kernel's work are looked up among the launch's sizes.
+void Checker::checkWork(const LaunchT &launch, const std::string &where) {
+  const WorkT *work = p.kernels[launch.kernel]->work.get();
+  if (!work)
+    return;
+  for (const auto *terms : {&work->flops, &work->bytes})
+    for (const auto &term : *terms)
+      for (int size : term->sizes)
+        require(within(size, launch.sizes), where,
+                "has a kernel whose work depends on a size that is not there");
 }
 
 void Checker::checkArgument(const ArgumentT &argument, int depth,

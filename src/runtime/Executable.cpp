@@ -155,11 +155,11 @@ Status LoadedExecutable::initialize() {
   }
   if (plan.initialize.serial.empty())
     return {};
-  trace::Recorder *recorder = trace::Recorder::active();
   Frame frame(plan, plan.initialize);
   if (Status s = frame.resize(); !s.ok())
     return s;
-  return execute(frame, workers(), recorder);
+  trace::Call call(trace::Recorder::active(), plan.info, frame.slots);
+  return execute(frame, workers(), call.orNull());
 }
 
 std::vector<int64_t> staticNumbers(const std::vector<Size> &sizes) {
@@ -295,8 +295,8 @@ Status LoadedExecutable::runIn(Frame &frame, const InputValue *inputs,
   if (Status s = bindOutputs(frame, outputs); !s.ok())
     return s;
   frame.bindCaller();
-  trace::Recorder *recorder = trace::Recorder::active();
-  Status s = execute(frame, workers(), recorder);
+  trace::Call call(trace::Recorder::active(), plan.info, frame.slots);
+  Status s = execute(frame, workers(), call.orNull());
   if (!plan.main.calls.empty()) {
     if (s.ok())
       s = handOver(frame, outputs);

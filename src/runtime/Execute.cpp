@@ -25,10 +25,10 @@ Status withPlace(Status status, const trace::Label &label) {
   return Status(status.code(), status.message() + " (" + describe(label) + ")");
 }
 
-Status executeSerial(Frame &frame, trace::Recorder *recorder) {
+Status executeSerial(Frame &frame, const trace::Call *call) {
   void *scratch = frame.scratch.get();
   for (const Command &c : frame.commands.serial) {
-    trace::Scope scope(recorder, frame.plan.labels, c.label, c.stream, 0,
+    trace::Scope scope(call, c.label,
                        c.kind == Command::Kind::Launch ? frame.tiles[c.index]
                                                        : 0);
     if (c.kind == Command::Kind::Launch) {
@@ -45,10 +45,10 @@ Status executeSerial(Frame &frame, trace::Recorder *recorder) {
   return {};
 }
 
-Status execute(Frame &frame, int threads, trace::Recorder *recorder) {
+Status execute(Frame &frame, int threads, const trace::Call *call) {
   if (threads <= 1 || frame.sharedTiles < worthSharing)
-    return executeSerial(frame, recorder);
-  return executeParallel(frame, threads, recorder);
+    return executeSerial(frame, call);
+  return executeParallel(frame, threads, call);
 }
 
 } // namespace anabranch::runtime

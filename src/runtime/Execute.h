@@ -13,12 +13,12 @@
 namespace anabranch::runtime {
 
 /// Runs all commands of a frame that is resized and bound, with up to `threads`
-/// workers, this thread among them. `recorder` may be null.
-Status execute(Frame &frame, int threads, trace::Recorder *recorder);
+/// workers, this thread among them. `call` is null unless traced.
+Status execute(Frame &frame, int threads, const trace::Call *call);
 
 /// The two ways that `execute` chooses from.
-Status executeSerial(Frame &frame, trace::Recorder *recorder);
-Status executeParallel(Frame &frame, int threads, trace::Recorder *recorder);
+Status executeSerial(Frame &frame, const trace::Call *call);
+Status executeParallel(Frame &frame, int threads, const trace::Call *call);
 
 /// One tile range of one launch; the kernel's status.
 inline int32_t runTiles(const Frame &frame, int launch, int64_t first,
@@ -38,7 +38,7 @@ inline void runCopy(const Frame &frame, int copy) {
 }
 
 inline const trace::Label &labelOf(const Frame &frame, const Command &c) {
-  return (*frame.plan.labels)[static_cast<size_t>(c.label)];
+  return frame.plan.info->labels[static_cast<size_t>(c.label)];
 }
 
 /// An error of a call or copy gets the user's line.

@@ -47,9 +47,9 @@ uint64_t wordFor(int command, uint64_t flags) {
 
 class ParallelRun : public Job {
 public:
-  ParallelRun(Frame &frame, int threads, trace::Recorder *recorder)
+  ParallelRun(Frame &frame, int threads, const trace::Call *call)
       : Job(threads - 1), frame(frame), commands(frame.commands),
-        threads(threads), recorder(recorder), pool(WorkerPool::get()),
+        threads(threads), call(call), pool(WorkerPool::get()),
         streamsLeft(static_cast<int>(commands.streams.size())) {}
 
   Status run();
@@ -88,7 +88,7 @@ private:
   Frame &frame;
   const Commands &commands;
   const int threads;
-  trace::Recorder *const recorder;
+  const trace::Call *const call;
   WorkerPool &pool;
   std::atomic<int> streamsLeft;
   std::atomic<bool> failing{false}; ///< somebody is about to set `failure`
@@ -171,8 +171,7 @@ void ParallelRun::runClaimed(int stream, uint64_t word, int64_t count,
           .commands[static_cast<size_t>(word >> commandShift) - 1];
   auto first = static_cast<int64_t>(word & tileMask);
   {
-    trace::Scope scope(recorder, frame.plan.labels, command.label, stream,
-                       first, count);
+    trace::Scope scope(call, command.label, count);
     int32_t status = runTiles(frame, command.index, first, count, scratch);
     if (status != ANABRANCH_KERNEL_OK)
       return fail(kernelError(status, labelOf(frame, command)));
@@ -236,8 +235,8 @@ void ParallelRun::publish(int stream, uint64_t flags, int wanted, bool caller) {
 }
 
 bool ParallelRun::runInline(const Command &command, void *scratch) {
-  trace::Scope scope(recorder, frame.plan.labels, command.label, command.stream,
-                     0, command.kind == Command::Kind::Launch);
+  trace::Scope scope(call, command.label,
+                     command.kind == Command::Kind::Launch);
   if (command.kind == Command::Kind::Launch) {
     int32_t status = runTiles(frame, command.index, 0, 1, scratch);
     if (status == ANABRANCH_KERNEL_OK)
@@ -306,8 +305,8 @@ void ParallelRun::waitForOthers() {
 
 } // namespace
 
-Status executeParallel(Frame &frame, int threads, trace::Recorder *recorder) {
-  return ParallelRun(frame, threads, recorder).run();
+Status executeParallel(Frame &frame, int threads, const trace::Call *call) {
+  return ParallelRun(frame, threads, call).run();
 }
 
 } // namespace anabranch::runtime

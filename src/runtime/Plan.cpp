@@ -8,6 +8,7 @@
 #include "runtime/Plan.h"
 
 #include "package/VerifyProgram.h"
+#include "runtime/Labels.h"
 
 #include <algorithm>
 
@@ -32,9 +33,8 @@ bool allStatic(const std::vector<Size> &sizes) {
 class CommandsBuilder {
 public:
   CommandsBuilder(const ProgramT &program, const Library *library, Plan &plan,
-                  trace::LabelTable &labels, Commands &out)
-      : program(program), library(library), plan(plan), labels(labels),
-        out(out) {}
+                  trace::ProgramInfo &info, Commands &out)
+      : program(program), library(library), plan(plan), info(info), out(out) {}
 
   Status build(const Streams &streams);
 
@@ -46,7 +46,6 @@ private:
   void addArguments(CallPlan &call,
                     const std::vector<std::unique_ptr<ArgumentT>> &list);
   void fillArgument(CallPlan &call, int at, const ArgumentT &argument);
-  int addLabel(const CommandT &command, const std::string &name);
 
   /// Frames keep shape and strides of this buffer.
   void needView(int buffer) {
@@ -60,32 +59,9 @@ private:
   const ProgramT &program;
   const Library *library;
   Plan &plan;
-  trace::LabelTable &labels;
+  trace::ProgramInfo &info;
   Commands &out;
 };
-
-std::string commandName(const ProgramT &program, const ActionUnion &action) {
-  if (const LaunchT *launch = action.AsLaunch())
-    return program.kernels[launch->kernel]->name;
-  if (const CallT *call = action.AsCall())
-    return call->op + (call->overload.empty() ? "" : "." + call->overload);
-  return action.AsCopy() ? "copy" : "";
-}
-
-int CommandsBuilder::addLabel(const CommandT &command,
-                              const std::string &name) {
-  trace::Label label;
-  label.name = name;
-  if (command.location >= 0) {
-    const LocationT &l = *program.locations[command.location];
-    label.operators = l.operators;
-    label.file = l.file;
-    label.line = l.line;
-    label.function = l.function;
-  }
-  labels.push_back(std::move(label));
-  return static_cast<int>(labels.size()) - 1;
-}
 
 Status CommandsBuilder::addLaunch(const LaunchT &launch) {
   LaunchPlan l;
@@ -190,8 +166,9 @@ Expected<Command> CommandsBuilder::add(const CommandT &command) {
     return Command{Command::Kind::Record, record->event, -1, 0};
   if (const WaitT *wait = action.AsWait())
     return Command{Command::Kind::Wait, wait->event, -1, 0};
-  Command result{Command::Kind::Copy, 0,
-                 addLabel(command, commandName(program, action)), 0};
+  Command result{Command::Kind::Copy, 0, static_cast<int>(info.labels.size()),
+                 0};
+  info.labels.push_back(labelOf(program, command));
   if (const LaunchT *launch = action.AsLaunch()) {
     result.kind = Command::Kind::Launch;
     result.index = static_cast<int>(out.launches.size());
@@ -200,7 +177,7 @@ Expected<Command> CommandsBuilder::add(const CommandT &command) {
   } else if (const CallT *call = action.AsCall()) {
     result.kind = Command::Kind::Call;
     result.index = static_cast<int>(out.calls.size());
-    const trace::Label &l = labels.back();
+    const trace::Label &l = info.labels.back();
     std::string where =
         l.file.empty() ? "" : l.file + ":" + std::to_string(l.line);
     if (Status s = addCall(*call, where); !s.ok())
@@ -216,6 +193,7 @@ Status CommandsBuilder::build(const Streams &streams) {
   out.resultPatches.resize(program.buffers.size());
   out.events = program.events;
   std::vector<std::pair<int, int>> priorities;
+  auto firstStream = static_cast<int>(info.streams.size());
   for (size_t s = 0; s < streams.size(); ++s) {
     StreamPlan stream;
     for (const auto &command : streams[s]->commands) {
@@ -223,11 +201,15 @@ Status CommandsBuilder::build(const Streams &streams) {
       if (!c)
         return c.takeStatus();
       c->stream = static_cast<int>(s);
+      if (c->label >= 0)
+        info.labels[c->label].stream = firstStream + c->stream;
       stream.commands.push_back(*c);
     }
     out.streams.push_back(std::move(stream));
     priorities.push_back({-streams[s]->priority, static_cast<int>(s)});
+    info.streams.push_back({streamName(*streams[s], s), streams[s]->priority});
   }
+  addEventEdges(out, info);
   std::sort(priorities.begin(), priorities.end());
   for (auto [priority, stream] : priorities)
     out.byPriority.push_back(stream);
@@ -312,8 +294,10 @@ Status buildPlan(const Package &package, const Device &device, HostCalls *host,
   plan.slots = program.slots;
   plan.arenaBytes = sizeOr(program.arena_bytes, 0);
   plan.persistentBytes = sizeOr(program.persistent_bytes, 0).value();
-  auto labels = std::make_shared<trace::LabelTable>();
-  plan.labels = labels;
+  auto info = std::make_shared<trace::ProgramInfo>();
+  info->name = program.name;
+  info->shown = "anabranch: " + program.name;
+  plan.info = info;
   if (!program.sizes_function.empty()) {
     plan.sizesFunction = reinterpret_cast<anabranch_sizes_fn>(
         library ? library->symbol(program.sizes_function) : nullptr);
@@ -325,12 +309,11 @@ Status buildPlan(const Package &package, const Device &device, HostCalls *host,
   plan.slotLimits = program.slot_limits;
   addBuffers(package, plan);
   addOutputs(program, plan);
-  if (Status s =
-          CommandsBuilder(program, library, plan, *labels, plan.initialize)
-              .build(program.initialize);
+  if (Status s = CommandsBuilder(program, library, plan, *info, plan.initialize)
+                     .build(program.initialize);
       !s.ok())
     return s;
-  return CommandsBuilder(program, library, plan, *labels, plan.main)
+  return CommandsBuilder(program, library, plan, *info, plan.main)
       .build(program.streams);
 }
 

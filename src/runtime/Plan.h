@@ -92,7 +92,7 @@ struct Command {
   enum class Kind : uint8_t { Launch, Call, Copy, Record, Wait };
   Kind kind;
   int index; ///< in launches, calls, copies, or the event
-  int label; ///< in Plan::labels
+  int label; ///< in ProgramInfo::labels
   int stream;
 };
 
@@ -137,7 +137,7 @@ struct Plan {
   int64_t persistentBytes = 0;
   void *persistent = nullptr;
   Commands initialize, main;
-  std::shared_ptr<const trace::LabelTable> labels;
+  std::shared_ptr<const trace::ProgramInfo> info;
 };
 
 /// Builds the plan of a checked package.

@@ -12,6 +12,7 @@
 #include "ir/Explain.h"
 #include "schedule/KernelTable.h"
 #include "schedule/Layouts.h"
+#include "schedule/Work.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -54,8 +55,8 @@ package::BufferKind toBufferKind(StringRef kind) {
 
 class Serializer {
 public:
-  Serializer(ir::ProgramOp op, package::ProgramT &result)
-      : op(op), result(result) {}
+  Serializer(ModuleOp module, ir::ProgramOp op, package::ProgramT &result)
+      : module(module), op(op), result(result) {}
 
   LogicalResult run() {
     result.abi_version = ANABRANCH_KERNEL_ABI_VERSION;
@@ -207,6 +208,8 @@ private:
     if (isNew) {
       auto kernel = std::make_unique<package::KernelT>();
       kernel->name = launch.getKernel().str();
+      if (auto body = module.lookupSymbol<func::FuncOp>(launch.getKernel()))
+        kernel->work = workOf(body);
       result.kernels.push_back(std::move(kernel));
     }
     made.kernel = entry->second;
@@ -290,6 +293,7 @@ private:
     return entry->second;
   }
 
+  ModuleOp module;
   ir::ProgramOp op;
   package::ProgramT &result;
   DenseMap<Value, int> numbers;
@@ -302,7 +306,7 @@ LogicalResult serializeProgram(ModuleOp module, package::ProgramT &result) {
   auto programs = module.getOps<ir::ProgramOp>();
   if (programs.empty())
     return emitError(module.getLoc(), "there is no program");
-  return Serializer(*programs.begin(), result).run();
+  return Serializer(module, *programs.begin(), result).run();
 }
 
 } // namespace schedule

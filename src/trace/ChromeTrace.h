@@ -12,11 +12,10 @@
 
 namespace anabranch::trace {
 
-/// The "Trace Event Format": one complete event per slice, threads named.
-std::string toChromeJson(const std::vector<Recorder::Thread> &threads);
-
+/// The "Trace Event Format"; docs/design/trace.md says what is in it. Slices
+/// whose call has not ended are left out.
 Status writeChromeTrace(const std::string &path,
-                        const std::vector<Recorder::Thread> &threads);
+                        std::vector<ThreadRecord> threads);
 
 } // namespace anabranch::trace
 

@@ -12,23 +12,30 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <new>
 #include <pthread.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace anabranch {
+
+SliceListener::~SliceListener() = default;
+
 namespace trace {
 
 namespace {
 /// A thread finds its lane again without a lock.
 thread_local Lane *myLane = nullptr;
 
-/// Beyond this a lane drops slices rather than eat the machine's memory.
-constexpr size_t laneLimit = size_t(4) << 20;
+/// Slices stand in pieces of this many: a vector that grew would copy them all
+/// in the middle of somebody's measurement.
+constexpr size_t pieceSize = 4096;
 
-std::mutex &startStopMutex() {
-  static std::mutex mutex;
-  return mutex;
-}
+/// Beyond this many pieces a lane drops slices rather than eat the machine's
+/// memory.
+constexpr size_t pieceLimit = 1024;
+
+std::mutex startStopMutex;
 } // namespace
 
 std::atomic<Recorder *> Recorder::current{nullptr};
@@ -39,17 +46,46 @@ int64_t now() {
       .count();
 }
 
+Recorder &Recorder::get() {
+  static Recorder *const recorder = new Recorder;
+  return *recorder;
+}
+
+Recorder::Recorder() { ::pthread_atfork(nullptr, nullptr, forgetInChild); }
+
+/// The file is the parent's, and a thread that the child lacks may hold a lock.
+/// The old lanes are left behind.
+void Recorder::forgetInChild() {
+  Recorder &recorder = get();
+  new (&startStopMutex) std::mutex;
+  new (&recorder.mutex) std::mutex;
+  new (&recorder.lanes) std::vector<std::unique_ptr<Lane>>;
+  myLane = nullptr;
+  recorder.recording.store(false, std::memory_order_relaxed);
+  recorder.publish();
+}
+
+void Recorder::publish() {
+  bool wanted = recording.load() || listener.load();
+  current.store(wanted ? this : nullptr, std::memory_order_release);
+}
+
 void Recorder::startFromEnvironment() {
   static std::once_flag once;
   std::call_once(once, [] {
     const char *path = std::getenv("ANABRANCH_TRACE");
     if (!path || !*path)
       return;
-    if (Status s = startTrace(path); s.ok())
-      std::atexit([] {
-        if (Status failed = stopTrace(); !failed.ok())
-          std::fprintf(stderr, "anabranch: %s\n", failed.message().c_str());
-      });
+    if (Status s = startTrace(path); !s.ok())
+      return;
+    static const pid_t owner = ::getpid();
+    std::atexit([] {
+      // A program may have stopped the trace itself.
+      if (::getpid() != owner || !get().isRecording())
+        return;
+      if (Status failed = stopTrace(); !failed.ok())
+        std::fprintf(stderr, "anabranch: %s\n", failed.message().c_str());
+    });
   });
 }
 
@@ -61,28 +97,77 @@ Lane &Recorder::laneOfThisThread() {
   std::lock_guard<std::mutex> lock(mutex);
   lanes.push_back(std::make_unique<Lane>());
   myLane = lanes.back().get();
-  myLane->thread = static_cast<int>(lanes.size());
-  myLane->name = name;
+  myLane->record.thread = static_cast<int>(::syscall(SYS_gettid));
+  myLane->record.name = name;
   return *myLane;
 }
 
-void Recorder::add(Slice slice) {
+void Recorder::add(const Slice &slice) {
   Lane &lane = laneOfThisThread();
   std::lock_guard<std::mutex> lock(lane.mutex);
-  if (lane.slices.size() < laneLimit)
-    lane.slices.push_back(std::move(slice));
+  auto &pieces = lane.record.slices;
+  if (pieces.empty() || pieces.back().size() == pieceSize) {
+    if (pieces.size() == pieceLimit) {
+      ++lane.record.dropped;
+      return;
+    }
+    pieces.emplace_back().reserve(pieceSize);
+  }
+  pieces.back().push_back(slice);
 }
 
-std::vector<Recorder::Thread> Recorder::take() {
+void Recorder::add(CallRecord call) {
+  Lane &lane = laneOfThisThread();
+  std::lock_guard<std::mutex> lock(lane.mutex);
+  lane.record.calls.push_back(std::move(call));
+}
+
+std::vector<ThreadRecord> Recorder::take() {
   std::lock_guard<std::mutex> lock(mutex);
-  std::vector<Thread> threads;
+  std::vector<ThreadRecord> threads;
   for (const auto &lane : lanes) {
     std::lock_guard<std::mutex> laneLock(lane->mutex);
-    if (!lane->slices.empty())
-      threads.push_back({lane->thread, lane->name, std::move(lane->slices)});
-    lane->slices = {};
+    ThreadRecord empty;
+    empty.thread = lane->record.thread;
+    empty.name = lane->record.name;
+    std::swap(empty, lane->record);
+    if (!empty.slices.empty() || !empty.calls.empty())
+      threads.push_back(std::move(empty));
   }
   return threads;
+}
+
+void Call::start(const std::shared_ptr<const ProgramInfo> &info,
+                 const std::vector<int64_t> &slots) {
+  recording = recorder->isRecording();
+  listener = recorder->listening();
+  if (listener)
+    heard = listener->begin(program.shown.c_str());
+  if (recording)
+    record = {recorder->nextCall(), now(), 0, info, slots};
+}
+
+void Call::finish() {
+  if (recording) {
+    record.end = now();
+    recorder->add(std::move(record));
+  }
+  if (listener)
+    listener->end(heard);
+}
+
+void Scope::start() {
+  if (call->listener)
+    heard = call->listener->begin(
+        call->program.labels[static_cast<size_t>(label)].shown.c_str());
+  begin = call->recording ? now() : 0;
+}
+
+void Scope::finish() {
+  if (call->recording)
+    call->recorder->add({begin, now(), call->record.id, tiles, label});
+  if (call->listener)
+    call->listener->end(heard);
 }
 
 } // namespace trace
@@ -90,22 +175,31 @@ std::vector<Recorder::Thread> Recorder::take() {
 using trace::Recorder;
 
 Status startTrace(const std::string &path) {
-  std::lock_guard<std::mutex> lock(trace::startStopMutex());
-  static Recorder *const recorder = new Recorder;
-  if (Recorder::active())
+  Recorder &recorder = Recorder::get();
+  std::lock_guard<std::mutex> lock(trace::startStopMutex);
+  if (recorder.isRecording())
     return Status(StatusCode::InvalidArgument, "a trace is already running");
-  recorder->take(); // what calls in flight added after the last trace's end
-  recorder->path = path;
-  Recorder::current.store(recorder, std::memory_order_release);
+  recorder.take(); // what calls in flight added after the last trace's end
+  recorder.path = path;
+  recorder.recording.store(true);
+  recorder.publish();
   return {};
 }
 
 Status stopTrace() {
-  std::lock_guard<std::mutex> lock(trace::startStopMutex());
-  Recorder *recorder = Recorder::current.exchange(nullptr);
-  if (!recorder)
+  Recorder &recorder = Recorder::get();
+  std::lock_guard<std::mutex> lock(trace::startStopMutex);
+  if (!recorder.recording.exchange(false))
     return Status(StatusCode::InvalidArgument, "no trace is running");
-  return trace::writeChromeTrace(recorder->path, recorder->take());
+  recorder.publish();
+  return trace::writeChromeTrace(recorder.path, recorder.take());
+}
+
+void setSliceListener(SliceListener *listener) {
+  Recorder &recorder = Recorder::get();
+  std::lock_guard<std::mutex> lock(trace::startStopMutex);
+  recorder.listener.store(listener);
+  recorder.publish();
 }
 
 } // namespace anabranch

@@ -9,6 +9,7 @@
 #define ANABRANCH_TRACE_RECORDER_H
 
 #include "anabranch/Trace.h"
+#include "trace/ProgramInfo.h"
 
 #include <atomic>
 #include <cstdint>
@@ -19,90 +20,145 @@
 
 namespace anabranch::trace {
 
-/// What a slice shows.
-struct Label {
-  std::string name;      ///< kernel or operator
-  std::string operators; ///< "linear, gelu"
-  std::string file;
-  int line = 0;
-  std::string function;
-};
-using LabelTable = std::vector<Label>;
-
-/// A slice keeps its executable's labels alive.
+/// Some work of one command on one thread. Shapes and work are looked up when
+/// the trace is written, so that a slice is a few words.
 struct Slice {
   int64_t begin, end; ///< nanoseconds, see now()
-  std::shared_ptr<const LabelTable> labels;
+  int64_t call;       ///< CallRecord::id
+  int64_t tiles;      ///< 0: not a launch
   int label;
-  int64_t firstTile, tiles; ///< tiles 0: not a launch
-  int stream;
+};
+
+/// One run of a program.
+struct CallRecord {
+  int64_t id;
+  int64_t begin, end;
+  std::shared_ptr<const ProgramInfo> program;
+  std::vector<int64_t> slots; ///< the size table
 };
 
 /// Nanoseconds of the steady clock.
 int64_t now();
 
-/// The slices of one thread. Only that thread adds; the lock is for the writer.
-struct Lane {
-  int thread;
+/// What one thread recorded.
+struct ThreadRecord {
+  int thread = 0; ///< the system's number
   std::string name;
-  std::mutex mutex;
-  std::vector<Slice> slices;
+  std::vector<std::vector<Slice>> slices; ///< in pieces, none of which moves
+  std::vector<CallRecord> calls;
+  int64_t dropped = 0; ///< slices beyond the limit
 };
 
-/// Collects slices while a trace runs. There is one for the whole process,
-/// never destroyed, since a call in flight may hold it when a trace ends. Any
-/// thread.
+/// Only its thread adds to a lane; the lock is for the writer.
+struct Lane {
+  std::mutex mutex;
+  ThreadRecord record;
+};
+
+/// Collects slices while a trace runs, and tells a listener of them. There is
+/// one for the whole process, never destroyed, since a call in flight may hold
+/// it when a trace ends. Any thread.
 class Recorder {
 public:
-  /// Null unless a trace runs: the one branch that tracing costs when off.
+  /// Null unless a trace runs or somebody listens: the one branch that tracing
+  /// costs when off.
   static Recorder *active() { return current.load(std::memory_order_acquire); }
 
   /// Starts a trace if ANABRANCH_TRACE asks for one; the first call decides.
   static void startFromEnvironment();
 
-  void add(Slice slice);
+  bool isRecording() const { return recording.load(std::memory_order_relaxed); }
+  SliceListener *listening() const {
+    return listener.load(std::memory_order_acquire);
+  }
 
-  /// What one thread recorded.
-  struct Thread {
-    int thread;
-    std::string name;
-    std::vector<Slice> slices;
-  };
+  int64_t nextCall() { return calls.fetch_add(1, std::memory_order_relaxed); }
+  void add(const Slice &slice);
+  void add(CallRecord call);
+
   /// Takes everything recorded so far out, for the writer.
-  std::vector<Thread> take();
+  std::vector<ThreadRecord> take();
 
 private:
   friend Status anabranch::startTrace(const std::string &);
   friend Status anabranch::stopTrace();
+  friend void anabranch::setSliceListener(SliceListener *);
 
+  static Recorder &get();
+  Recorder();
   Lane &laneOfThisThread();
+  /// Makes `active` say what `recording` and `listener` ask for.
+  void publish();
+  static void forgetInChild();
 
   static std::atomic<Recorder *> current;
 
+  std::atomic<bool> recording{false};
+  std::atomic<SliceListener *> listener{nullptr};
+  std::atomic<int64_t> calls{0};
   std::mutex mutex;
   std::vector<std::unique_ptr<Lane>> lanes; // guarded by mutex
   std::string path;
 };
 
-/// Measures from construction to destruction when `recorder` is not null.
+/// One run of a program, from construction to destruction. The recorder may be
+/// null.
+class Call {
+public:
+  Call(Recorder *recorder, const std::shared_ptr<const ProgramInfo> &program,
+       const std::vector<int64_t> &slots)
+      : recorder(recorder), program(*program) {
+    if (recorder)
+      start(program, slots);
+  }
+  ~Call() {
+    if (recorder)
+      finish();
+  }
+  Call(const Call &) = delete;
+  Call &operator=(const Call &) = delete;
+
+  /// What the slices ask for: null when nothing is recorded.
+  const Call *orNull() const { return recorder ? this : nullptr; }
+
+private:
+  friend class Scope;
+  void start(const std::shared_ptr<const ProgramInfo> &program,
+             const std::vector<int64_t> &slots);
+  void finish();
+
+  Recorder *const recorder;
+  const ProgramInfo &program;
+  SliceListener *listener = nullptr;
+  void *heard = nullptr;
+  bool recording = false;
+  CallRecord record{};
+};
+
+/// A slice, from construction to destruction, when `call` is not null.
 class Scope {
 public:
-  Scope(Recorder *recorder, const std::shared_ptr<const LabelTable> &labels,
-        int label, int stream, int64_t firstTile = 0, int64_t tiles = 0)
-      : recorder(recorder), labels(labels), label(label), stream(stream),
-        firstTile(firstTile), tiles(tiles), begin(recorder ? now() : 0) {}
+  Scope(const Call *call, int label, int64_t tiles = 0)
+      : call(call), label(label), tiles(tiles) {
+    if (call)
+      start();
+  }
   ~Scope() {
-    if (recorder)
-      recorder->add({begin, now(), labels, label, firstTile, tiles, stream});
+    if (call)
+      finish();
   }
   Scope(const Scope &) = delete;
   Scope &operator=(const Scope &) = delete;
 
 private:
-  Recorder *const recorder;
-  const std::shared_ptr<const LabelTable> &labels;
-  const int label, stream;
-  const int64_t firstTile, tiles, begin;
+  void start();
+  void finish();
+
+  const Call *const call;
+  const int label;
+  const int64_t tiles;
+  int64_t begin = 0;
+  void *heard = nullptr;
 };
 
 } // namespace anabranch::trace

@@ -7,58 +7,134 @@
 
 #include "trace/Recorder.h"
 
+#include "trace/MachineLimits.h"
+
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 
 namespace anabranch::trace {
 
 namespace {
 
-nlohmann::json eventsOf(const std::string &path) {
+nlohmann::json read(const std::string &path) {
   std::ifstream file(path);
-  return nlohmann::json::parse(file)["traceEvents"];
+  return nlohmann::json::parse(file);
 }
 
-TEST(Recorder, WritesSlicesOfAllThreads) {
-  std::string path =
-      (std::filesystem::temp_directory_path() / "anabranch-trace-test.json")
-          .string();
-  std::shared_ptr<const LabelTable> labels = std::make_shared<LabelTable>(
-      LabelTable{{"kernel0", "linear, gelu", "m.py", 12, "forward"}});
-  EXPECT_EQ(Recorder::active(), nullptr);
+/// Two streams; the command of the second waits for that of the first.
+std::shared_ptr<const ProgramInfo> twoStreams() {
+  auto info = std::make_shared<ProgramInfo>();
+  info->name = "model";
+  info->streams = {{"main", 0}, {"side", 5}};
+  Label first;
+  first.name = "kernel0";
+  first.operators = "linear, gelu";
+  first.file = "m.py";
+  first.line = 12;
+  // s0 x 8 floats in and out, and 3 operations for each.
+  Extent rows{0, 0}, columns{8, -1};
+  first.operands = {{"f32", {rows, columns}, false},
+                    {"f32", {rows, columns}, true}};
+  first.work = Work{{{24, {rows}}}, {{64, {rows}}}};
+  Label second = first;
+  second.name = "kernel1";
+  second.stream = 1;
+  second.work.reset();
+  info->labels = {first, second};
+  info->events = {{0, 1}};
+  return info;
+}
+
+class RecorderFile : public ::testing::Test {
+protected:
+  std::string path = (std::filesystem::temp_directory_path() /
+                      ("anabranch-trace-" + std::to_string(::getpid())))
+                         .string();
+  void TearDown() override { std::filesystem::remove(path); }
+};
+
+TEST_F(RecorderFile, HasWorkersStreamsAndEvents) {
+  auto info = twoStreams();
   for (int round = 0; round < 2; ++round) {
     ASSERT_TRUE(startTrace(path).ok());
     EXPECT_FALSE(startTrace(path).ok());
-    Recorder *recorder = Recorder::active();
-    auto work = [&] {
-      for (int i = 0; i < 10; ++i)
-        Scope scope(recorder, labels, 0, 3, i, 1);
-    };
-    std::thread other(work);
-    work();
-    other.join();
+    {
+      Call call(Recorder::active(), info, {4});
+      ASSERT_NE(call.orNull(), nullptr);
+      std::thread other([&] { Scope scope(call.orNull(), 0, 3); });
+      {
+        Scope scope(call.orNull(), 0, 1);
+      }
+      other.join();
+      Scope scope(call.orNull(), 1, 1);
+    }
     ASSERT_TRUE(stopTrace().ok());
     EXPECT_FALSE(stopTrace().ok());
-    int slices = 0, names = 0;
-    for (const auto &event : eventsOf(path)) {
-      names += event["ph"] == "M";
+    nlohmann::json trace = read(path);
+    std::map<std::string, int> slices, phases;
+    for (const auto &event : trace["traceEvents"]) {
+      ++phases[event["ph"]];
       if (event["ph"] != "X")
         continue;
-      ++slices;
-      EXPECT_EQ(event["name"], "kernel0");
-      EXPECT_EQ(event["args"]["operators"], "linear, gelu");
-      EXPECT_EQ(event["args"]["source"], "m.py:12");
-      EXPECT_EQ(event["args"]["stream"], 3);
+      ++slices[event["cat"]];
       EXPECT_GE(event["dur"].get<double>(), 0);
+      if (event["cat"] != "stream" || event["name"] != "kernel0")
+        continue;
+      const auto &args = event["args"];
+      EXPECT_EQ(args["operators"], "linear, gelu");
+      EXPECT_EQ(args["source"], "m.py:12");
+      EXPECT_EQ(args["stream"], "main");
+      EXPECT_EQ(args["shapes"], "f32[4, 8] -> f32[4, 8]");
+      EXPECT_EQ(args["FLOP"], 96.0);
+      EXPECT_EQ(args["bytes"], 256.0);
+      EXPECT_EQ(args["tiles"], 4);
     }
-    EXPECT_EQ(slices, 20);
-    EXPECT_EQ(names, 2);
+    EXPECT_EQ(slices["call"], 1);
+    EXPECT_EQ(slices["stream"], 2);
+    EXPECT_EQ(slices["worker"], 3);
+    EXPECT_EQ(phases["s"], 1);
+    EXPECT_EQ(phases["f"], 1);
+    EXPECT_EQ(trace["anabranch"]["programs"][0]["streams"][1]["priority"], 5);
   }
-  std::filesystem::remove(path);
+}
+
+TEST_F(RecorderFile, SharesWorkAmongPieces) {
+  ASSERT_TRUE(startTrace(path).ok());
+  {
+    Call call(Recorder::active(), twoStreams(), {4});
+    {
+      Scope scope(call.orNull(), 0, 1);
+    }
+    {
+      Scope scope(call.orNull(), 0, 3);
+    }
+  }
+  ASSERT_TRUE(stopTrace().ok());
+  double sum = 0;
+  nlohmann::json trace = read(path);
+  for (const auto &event : trace["traceEvents"])
+    if (event.value("cat", "") == "worker")
+      sum += event["args"]["FLOP"].get<double>();
+  EXPECT_EQ(sum, 96.0);
+}
+
+TEST_F(RecorderFile, IsNotWrittenByAForkedChild) {
+  ASSERT_TRUE(startTrace(path).ok());
+  pid_t child = ::fork();
+  if (child == 0)
+    ::_exit(Recorder::active() != nullptr || stopTrace().ok());
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_NE(Recorder::active(), nullptr);
+  EXPECT_TRUE(stopTrace().ok());
 }
 
 TEST(Recorder, SaysWhenTheFileCannotBeWritten) {
@@ -66,9 +142,58 @@ TEST(Recorder, SaysWhenTheFileCannotBeWritten) {
   EXPECT_EQ(stopTrace().code(), StatusCode::IoError);
 }
 
-TEST(Recorder, CostsNothingWhenOff) {
-  Scope scope(nullptr, nullptr, 0, 0);
+TEST(Recorder, RecordsNothingWhenOff) {
   EXPECT_EQ(Recorder::active(), nullptr);
+  Call call(Recorder::active(), twoStreams(), {4});
+  EXPECT_EQ(call.orNull(), nullptr);
+  Scope scope(call.orNull(), 0);
+}
+
+struct Listener : SliceListener {
+  void *begin(const char *name) override {
+    names.push_back(name);
+    ++open;
+    return this;
+  }
+  void end(void *begun) override {
+    EXPECT_EQ(begun, this);
+    --open;
+  }
+  std::vector<std::string> names;
+  int open = 0;
+};
+
+TEST(Recorder, TellsAListenerWithoutATrace) {
+  auto info = std::make_shared<ProgramInfo>(*twoStreams());
+  info->shown = "the call";
+  info->labels[0].shown = "the slice";
+  Listener listener;
+  setSliceListener(&listener);
+  {
+    Call call(Recorder::active(), info, {4});
+    Scope scope(call.orNull(), 0);
+    EXPECT_EQ(listener.open, 2);
+  }
+  setSliceListener(nullptr);
+  EXPECT_EQ(Recorder::active(), nullptr);
+  EXPECT_EQ(listener.open, 0);
+  EXPECT_EQ(listener.names,
+            (std::vector<std::string>{"the call", "the slice"}));
+}
+
+TEST(MachineLimits, ArePlausible) {
+  MachineLimits limits = measureMachineLimits();
+  EXPECT_GT(limits.gflops, 1);
+  EXPECT_LT(limits.gflops, 1000);
+  EXPECT_GE(limits.gflopsAll, limits.gflops);
+  EXPECT_GT(limits.cacheGBs, 1);
+  EXPECT_GT(limits.memoryGBs, 0.1);
+  EXPECT_GE(limits.memoryGBsAll, limits.memoryGBs);
+  std::printf(
+      "%.0f GFLOP/s, %.0f with all; %.0f GB/s from the cache, %.0f from "
+      "memory, %.0f with all; %.1f us to wake\n",
+      limits.gflops, limits.gflopsAll, limits.cacheGBs, limits.memoryGBs,
+      limits.memoryGBsAll, limits.wakeMicroseconds);
 }
 
 } // namespace

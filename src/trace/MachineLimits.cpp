@@ -1,0 +1,126 @@
+//===- MachineLimits.cpp - measured once for each CPU, and stored ---------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "trace/MachineLimits.h"
+
+#include "trace/Recorder.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <sched.h>
+#include <unistd.h>
+
+namespace anabranch::trace {
+
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+/// Raised when what is measured changes: older files are then not read.
+constexpr int version = 1;
+
+std::string cpuName() {
+  std::ifstream file("/proc/cpuinfo");
+  std::string line, model = "unknown CPU";
+  while (std::getline(file, line))
+    if (line.rfind("model name", 0) == 0 && line.find(": ") != line.npos) {
+      model = line.substr(line.find(": ") + 2);
+      break;
+    }
+  cpu_set_t set;
+  int count = ::sched_getaffinity(0, sizeof(set), &set) ? 1 : CPU_COUNT(&set);
+  return model + ", " + std::to_string(count) + (count == 1 ? " CPU" : " CPUs");
+}
+
+fs::path cacheFolder() {
+  if (const char *own = std::getenv("ANABRANCH_CACHE"); own && *own)
+    return own;
+  if (const char *cache = std::getenv("XDG_CACHE_HOME"); cache && *cache)
+    return fs::path(cache) / "anabranch";
+  if (const char *home = std::getenv("HOME"); home && *home)
+    return fs::path(home) / ".cache" / "anabranch";
+  return {};
+}
+
+json toJson(const MachineLimits &limits) {
+  return {{"version", version},
+          {"cpu", limits.cpu},
+          {"gflops", limits.gflops},
+          {"gflops_all", limits.gflopsAll},
+          {"cache_gbs", limits.cacheGBs},
+          {"memory_gbs", limits.memoryGBs},
+          {"memory_gbs_all", limits.memoryGBsAll},
+          {"wake_us", limits.wakeMicroseconds}};
+}
+
+/// False when the file is damaged, of another version or of another machine.
+bool fromJson(const json &file, MachineLimits &limits) {
+  if (!file.is_object() || file.value("version", json()) != version ||
+      file.value("cpu", json()) != limits.cpu)
+    return false;
+  bool good = true;
+  auto read = [&](const char *name, double &value) {
+    json number = file.value(name, json());
+    good = good && number.is_number() && number.get<double>() > 0;
+    value = good ? number.get<double>() : 0;
+  };
+  read("gflops", limits.gflops);
+  read("gflops_all", limits.gflopsAll);
+  read("cache_gbs", limits.cacheGBs);
+  read("memory_gbs", limits.memoryGBs);
+  read("memory_gbs_all", limits.memoryGBsAll);
+  read("wake_us", limits.wakeMicroseconds);
+  return good;
+}
+
+/// Written beside and renamed, since several processes may do it at once. A
+/// folder that cannot be written to costs a measurement in the next process,
+/// and nothing else.
+void store(const fs::path &path, const MachineLimits &limits) {
+  std::error_code error;
+  fs::create_directories(path.parent_path(), error);
+  fs::path beside = path;
+  beside += "." + std::to_string(::getpid());
+  std::ofstream(beside) << toJson(limits).dump(2) << "\n";
+  fs::rename(beside, path, error);
+  if (error)
+    fs::remove(beside, error);
+}
+
+MachineLimits load() {
+  MachineLimits limits;
+  limits.cpu = cpuName();
+  fs::path folder = cacheFolder();
+  if (folder.empty())
+    return measureMachineLimits();
+  char key[17];
+  std::snprintf(key, sizeof(key), "%016zx",
+                std::hash<std::string>()(limits.cpu));
+  fs::path path = folder / (std::string("machine-") + key + ".json");
+  std::ifstream file(path);
+  if (file &&
+      fromJson(json::parse(file, nullptr, /*allow_exceptions=*/false), limits))
+    return limits;
+  std::string cpu = limits.cpu;
+  limits = measureMachineLimits();
+  limits.cpu = cpu;
+  store(path, limits);
+  return limits;
+}
+
+} // namespace
+
+const MachineLimits &machineLimits() {
+  static const MachineLimits limits = load();
+  return limits;
+}
+
+} // namespace anabranch::trace

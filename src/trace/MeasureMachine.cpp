@@ -1,0 +1,244 @@
+//===- MeasureMachine.cpp - short loops that reach a machine's limits -----===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// Each figure is the best of several trials, since other processes can only
+// slow a trial down.
+//
+//===----------------------------------------------------------------------===//
+
+#include "trace/MachineLimits.h"
+#include "trace/Recorder.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <functional>
+#include <linux/futex.h>
+#include <memory>
+#include <sched.h>
+
+#include <sys/syscall.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+namespace anabranch::trace {
+
+namespace {
+
+/// Keeps the compiler from dropping what was computed.
+void use(float value) { asm volatile("" : : "x"(value) : "memory"); }
+
+//===----------------------------------------------------------------------===//
+// Loops, one for each width of vectors
+//===----------------------------------------------------------------------===//
+
+constexpr int64_t multiplyAddRounds = 200000;
+
+/// Unknown to the compiler.
+volatile float factor = 0.999f, summand = 0.001f;
+
+#pragma clang fp contract(fast)
+
+/// Two chains for each of the two units of four to five cycles, and some more:
+/// as many as there are registers for. Returns the operations done.
+template <typename Vector, int chains>
+[[gnu::always_inline]] inline double multiplyAdd() {
+  Vector sums[chains], x, y;
+  constexpr int lanes = sizeof(Vector) / sizeof(float);
+  for (int i = 0; i < lanes; ++i) {
+    x[i] = factor;
+    y[i] = summand;
+  }
+  for (int c = 0; c < chains; ++c)
+    sums[c] = y * static_cast<float>(c);
+  for (int64_t round = 0; round < multiplyAddRounds; ++round)
+#pragma clang loop unroll(full)
+    for (int c = 0; c < chains; ++c)
+      sums[c] = sums[c] * x + y;
+  for (int c = 0; c < chains; ++c)
+    use(sums[c][0]);
+  return 2.0 * lanes * chains * static_cast<double>(multiplyAddRounds);
+}
+
+template <typename Vector>
+[[gnu::always_inline]] inline void readAll(const float *data, int64_t count) {
+  constexpr int lanes = sizeof(Vector) / sizeof(float);
+  const auto *vectors = reinterpret_cast<const Vector *>(data);
+  Vector sums[8] = {};
+  for (int64_t i = 0; i + 8 <= count / lanes; i += 8)
+#pragma clang loop unroll(full)
+    for (int c = 0; c < 8; ++c)
+      sums[c] += vectors[i + c];
+  for (int c = 0; c < 8; ++c)
+    use(sums[c][0]);
+}
+
+typedef float Float4 __attribute__((vector_size(16)));
+typedef float Float8 __attribute__((vector_size(32)));
+typedef float Float16 __attribute__((vector_size(64)));
+
+struct Loops {
+  double (*multiplyAdd)();
+  void (*readAll)(const float *data, int64_t count);
+};
+
+double multiplyAdd4() { return multiplyAdd<Float4, 12>(); }
+void readAll4(const float *data, int64_t count) {
+  readAll<Float4>(data, count);
+}
+
+#ifdef __x86_64__
+[[gnu::target("avx2,fma")]] double multiplyAdd8() {
+  return multiplyAdd<Float8, 12>();
+}
+[[gnu::target("avx2,fma")]] void readAll8(const float *data, int64_t count) {
+  readAll<Float8>(data, count);
+}
+[[gnu::target("avx512f,avx512vl,avx512bw,avx512dq")]] double multiplyAdd16() {
+  return multiplyAdd<Float16, 24>();
+}
+[[gnu::target("avx512f,avx512vl,avx512bw,avx512dq")]] void
+readAll16(const float *data, int64_t count) {
+  readAll<Float16>(data, count);
+}
+#endif
+
+Loops chooseLoops() {
+#ifdef __x86_64__
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"))
+    return {multiplyAdd16, readAll16};
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    return {multiplyAdd8, readAll8};
+#endif
+  return {multiplyAdd4, readAll4};
+}
+
+//===----------------------------------------------------------------------===//
+// Trials
+//===----------------------------------------------------------------------===//
+
+/// Calls `work(thread)` on `threads` threads at once; nanoseconds until the
+/// last is done. Threads that cannot be had are left out.
+template <typename Work> int64_t timeTogether(int threads, Work work) {
+  std::atomic<bool> go{false};
+  std::vector<std::thread> others;
+  for (int t = 1; t < threads; ++t)
+    others.emplace_back([&, t] {
+      while (!go.load(std::memory_order_acquire))
+        std::this_thread::yield();
+      work(t);
+    });
+  int64_t begin = now();
+  go.store(true, std::memory_order_release);
+  work(0);
+  for (std::thread &other : others)
+    other.join();
+  return std::max<int64_t>(now() - begin, 1);
+}
+
+/// The best rate of some trials, in units per nanosecond.
+double best(int trials, const std::function<double()> &rate) {
+  double most = 0;
+  for (int i = 0; i < trials; ++i)
+    most = std::max(most, rate());
+  return most;
+}
+
+double gflopsOf(const Loops &loops, int threads) {
+  return best(5, [&] {
+    std::atomic<int64_t> done{0};
+    int64_t time = timeTogether(threads, [&](int) {
+      done += static_cast<int64_t>(loops.multiplyAdd());
+    });
+    return static_cast<double>(done) / static_cast<double>(time);
+  });
+}
+
+struct Free {
+  void operator()(void *memory) const { std::free(memory); }
+};
+using Memory = std::unique_ptr<float, Free>;
+
+Memory allocate(int64_t bytes) {
+  Memory memory(static_cast<float *>(
+      std::aligned_alloc(4096, static_cast<size_t>(bytes))));
+  if (memory)
+    std::memset(static_cast<void *>(memory.get()), 1,
+                static_cast<size_t>(bytes));
+  return memory;
+}
+
+/// Each thread reads `bytes` of its own, `passes` times.
+double readGBs(const Loops &loops, int threads, int64_t bytes, int passes,
+               int trials) {
+  std::vector<Memory> memory;
+  for (int t = 0; t < threads; ++t) {
+    memory.push_back(allocate(bytes));
+    if (!memory.back())
+      return 0;
+  }
+  return best(trials, [&] {
+    int64_t time = timeTogether(threads, [&](int thread) {
+      for (int pass = 0; pass < passes; ++pass)
+        loops.readAll(memory[thread].get(),
+                      bytes / static_cast<int64_t>(sizeof(float)));
+    });
+    return static_cast<double>(bytes) * passes * threads /
+           static_cast<double>(time);
+  });
+}
+
+/// Two threads that wake each other in turns, each asleep until then.
+double wakeMicroseconds() {
+  constexpr int turns = 200;
+  std::atomic<uint32_t> turn{0};
+  auto play = [&](uint32_t mine) {
+    for (int i = 0; i < turns; ++i) {
+      uint32_t seen;
+      while ((seen = turn.load()) % 2 != mine)
+        ::syscall(SYS_futex, &turn, FUTEX_WAIT_PRIVATE, seen, nullptr, nullptr,
+                  0);
+      turn.fetch_add(1);
+      ::syscall(SYS_futex, &turn, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+    }
+  };
+  double rate = best(3, [&] {
+    return 1.0 / static_cast<double>(timeTogether(2, [&](int thread) {
+             play(static_cast<uint32_t>(thread));
+           }));
+  });
+  return 1 / rate / (2 * turns) / 1e3;
+}
+
+} // namespace
+
+MachineLimits measureMachineLimits() {
+  Loops loops = chooseLoops();
+  MachineLimits limits;
+  int threads = 1;
+  cpu_set_t set;
+  if (::sched_getaffinity(0, sizeof(set), &set) == 0)
+    threads = std::min(std::max(CPU_COUNT(&set), 1), 256);
+  constexpr int64_t inCache = int64_t(256) << 10, inMemory = int64_t(64) << 20;
+  limits.gflops = gflopsOf(loops, 1);
+  limits.cacheGBs = readGBs(loops, 1, inCache, 200, 5);
+  limits.memoryGBs = readGBs(loops, 1, inMemory, 1, 4);
+  if (threads > 1) {
+    limits.gflopsAll = gflopsOf(loops, threads);
+    limits.memoryGBsAll = readGBs(loops, threads, inMemory, 1, 4);
+    limits.wakeMicroseconds = wakeMicroseconds();
+  }
+  // Siblings of one core may be slower together.
+  limits.gflopsAll = std::max(limits.gflopsAll, limits.gflops);
+  limits.memoryGBsAll = std::max(limits.memoryGBsAll, limits.memoryGBs);
+  return limits;
+}
+
+} // namespace anabranch::trace

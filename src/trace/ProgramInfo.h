@@ -1,0 +1,89 @@
+//===- ProgramInfo.h - what a trace says about a program --------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_TRACE_PROGRAMINFO_H
+#define ANABRANCH_TRACE_PROGRAMINFO_H
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace anabranch::trace {
+
+/// A number known when the program was made (slot < 0), or one of a call's size
+/// table.
+struct Extent {
+  int64_t value = 0;
+  int slot = -1;
+  int64_t in(const std::vector<int64_t> &slots) const {
+    return slot < 0 ? value : slots[static_cast<size_t>(slot)];
+  }
+};
+
+/// A tensor that a command reads or writes.
+struct Operand {
+  std::string dtype;
+  std::vector<Extent> shape;
+  bool written = false;
+};
+
+/// A factor times some sizes.
+struct Term {
+  double factor = 0;
+  std::vector<Extent> sizes;
+};
+
+/// What a command computes and moves: sums of terms.
+struct Work {
+  std::vector<Term> flops, bytes;
+};
+
+/// What the slices of a command show. They find it by its place in
+/// ProgramInfo::labels.
+struct Label {
+  std::string name;      ///< kernel or operator
+  std::string operators; ///< "linear, gelu"
+  std::string file;
+  int line = 0;
+  std::string function;
+  const char *kind = "launch"; ///< or "call", "copy"
+  int stream = 0;              ///< in ProgramInfo::streams
+  std::vector<Operand> operands;
+  std::optional<Work> work; ///< nothing: unknown
+  std::string shown;        ///< to a SliceListener
+};
+
+struct StreamInfo {
+  std::string name;
+  int priority = 0;
+};
+
+/// Command `to` waits for the event that is recorded after command `from`.
+struct EventEdge {
+  int from, to; ///< labels
+};
+
+/// What does not change from call to call.
+struct ProgramInfo {
+  std::string name;
+  std::string shown; ///< to a SliceListener
+  std::vector<StreamInfo> streams;
+  std::vector<Label> labels;
+  std::vector<EventEdge> events;
+};
+
+/// "f32[8, 128], f32[128] -> f32[8, 128]"
+std::string shapesOf(const Label &label, const std::vector<int64_t> &slots);
+
+/// The sum of the terms for these sizes.
+double valueOf(const std::vector<Term> &terms,
+               const std::vector<int64_t> &slots);
+
+} // namespace anabranch::trace
+
+#endif // ANABRANCH_TRACE_PROGRAMINFO_H

@@ -1,0 +1,77 @@
+//===- Timeline.cpp - slices of threads, put together by call -------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "trace/Timeline.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+namespace anabranch::trace {
+
+static void addPiece(TimelineCall &call, const Piece &piece) {
+  const Slice &slice = piece.slice;
+  if (call.executions.empty() || call.executions.back().label != slice.label)
+    call.executions.push_back({slice.label, slice.begin, slice.end, 0, {}});
+  Execution &execution = call.executions.back();
+  execution.begin = std::min(execution.begin, slice.begin);
+  execution.end = std::max(execution.end, slice.end);
+  execution.tiles += slice.tiles;
+  execution.pieces.push_back(piece);
+}
+
+/// The first lane of its program that is free when a call begins.
+static void chooseLanes(std::vector<TimelineCall> &calls) {
+  std::map<const ProgramInfo *, std::vector<int64_t>> busyUntil;
+  for (TimelineCall &call : calls) {
+    std::vector<int64_t> &lanes = busyUntil[call.record.program.get()];
+    auto free = std::find_if(lanes.begin(), lanes.end(), [&](int64_t end) {
+      return end <= call.record.begin;
+    });
+    call.lane = static_cast<int>(free - lanes.begin());
+    if (free == lanes.end())
+      lanes.push_back(call.record.end);
+    else
+      *free = call.record.end;
+  }
+}
+
+Timeline makeTimeline(std::vector<ThreadRecord> threads) {
+  Timeline timeline;
+  std::vector<Piece> pieces;
+  for (size_t t = 0; t < threads.size(); ++t) {
+    for (CallRecord &call : threads[t].calls)
+      timeline.calls.push_back({std::move(call), static_cast<int>(t), 0, {}});
+    for (const std::vector<Slice> &piece : threads[t].slices)
+      for (const Slice &slice : piece)
+        pieces.push_back({slice, static_cast<int>(t)});
+    timeline.dropped += threads[t].dropped;
+    threads[t].calls.clear();
+    threads[t].slices.clear();
+  }
+  timeline.threads = std::move(threads);
+  std::sort(timeline.calls.begin(), timeline.calls.end(),
+            [](const TimelineCall &a, const TimelineCall &b) {
+              return a.record.begin < b.record.begin;
+            });
+  if (!timeline.calls.empty())
+    timeline.origin = timeline.calls.front().record.begin;
+  std::sort(pieces.begin(), pieces.end(), [](const Piece &a, const Piece &b) {
+    return std::tie(a.slice.call, a.slice.label, a.slice.begin) <
+           std::tie(b.slice.call, b.slice.label, b.slice.begin);
+  });
+  std::unordered_map<int64_t, TimelineCall *> byId;
+  for (TimelineCall &call : timeline.calls)
+    byId[call.record.id] = &call;
+  for (const Piece &piece : pieces)
+    if (auto call = byId.find(piece.slice.call); call != byId.end())
+      addPiece(*call->second, piece);
+  chooseLanes(timeline.calls);
+  return timeline;
+}
+
+} // namespace anabranch::trace

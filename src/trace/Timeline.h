@@ -1,0 +1,47 @@
+//===- Timeline.h - slices of threads, put together by call -----*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_TRACE_TIMELINE_H
+#define ANABRANCH_TRACE_TIMELINE_H
+
+#include "trace/Recorder.h"
+
+namespace anabranch::trace {
+
+/// What one thread did for one command.
+struct Piece {
+  Slice slice;
+  int thread; ///< in Timeline::threads
+};
+
+/// One command of one call, whichever threads ran it.
+struct Execution {
+  int label;
+  int64_t begin, end; ///< of its first and last piece
+  int64_t tiles;      ///< of all pieces
+  std::vector<Piece> pieces;
+};
+
+struct TimelineCall {
+  CallRecord record;
+  int thread = 0; ///< of the caller
+  int lane = 0;   ///< calls of one program that overlap have different ones
+  std::vector<Execution> executions; ///< by label
+};
+
+struct Timeline {
+  std::vector<ThreadRecord> threads; ///< without their slices
+  std::vector<TimelineCall> calls;   ///< by their begin
+  int64_t origin = 0;                ///< the first moment of all
+  int64_t dropped = 0;               ///< slices beyond the limit
+};
+
+Timeline makeTimeline(std::vector<ThreadRecord> threads);
+
+} // namespace anabranch::trace
+
+#endif // ANABRANCH_TRACE_TIMELINE_H
