@@ -197,7 +197,7 @@ void Reader::setLocation(const json::Object &node, StringRef name) {
   if (const json::Object *place = node.getObject("loc")) {
     std::optional<StringRef> file = place->getString("file");
     int64_t line = place->getInteger("line").value_or(0);
-    if (file && line >= 0 && line < INT32_MAX)
+    if (file && !file->empty() && line >= 0 && line < INT32_MAX)
       inner = FileLineColLoc::get(&context, *file, line, 0);
   }
   loc = NameLoc::get(builder.getStringAttr(name), inner);

@@ -15,6 +15,7 @@ namespace {
 
 std::vector<trace::Extent> toExtents(const std::vector<Size> &sizes) {
   std::vector<trace::Extent> extents;
+  extents.reserve(sizes.size());
   for (const Size &size : sizes)
     extents.push_back({size.value(), size.slot()});
   return extents;
@@ -45,6 +46,7 @@ toTerms(const std::vector<std::unique_ptr<TermT>> &terms,
   std::vector<trace::Term> result;
   for (const auto &term : terms) {
     std::vector<Size> sizes;
+    sizes.reserve(term->sizes.size());
     for (int size : term->sizes)
       sizes.push_back(launch.sizes[size]);
     result.push_back({term->factor, toExtents(sizes)});

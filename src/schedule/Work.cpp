@@ -66,7 +66,8 @@ double itemBytes(Type type) {
     return 2 * itemBytes(complex.getElementType());
   if (type.isIndex())
     return 8;
-  return (type.getIntOrFloatBitWidth() + 7) / 8;
+  unsigned whole = (type.getIntOrFloatBitWidth() + 7) / 8; // a bool is a byte
+  return whole;
 }
 
 /// Looks at one kernel. `known` turns false at the first size that is no sum.

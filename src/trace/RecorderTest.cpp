@@ -9,6 +9,8 @@
 
 #include "trace/MachineLimits.h"
 
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -123,6 +125,29 @@ TEST_F(RecorderFile, SharesWorkAmongPieces) {
     if (event.value("cat", "") == "worker")
       sum += event["args"]["FLOP"].get<double>();
   EXPECT_EQ(sum, 96.0);
+}
+
+TEST_F(RecorderFile, MayBeginAndEndWhileCallsRun) {
+  auto info = twoStreams();
+  std::atomic<bool> done{false};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t)
+    threads.emplace_back([&] {
+      while (!done) {
+        Call call(Recorder::active(), info, {4});
+        Scope first(call.orNull(), 0, 1);
+        Scope second(call.orNull(), 1, 1);
+      }
+    });
+  for (int round = 0; round < 5; ++round) {
+    EXPECT_TRUE(startTrace(path).ok());
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    EXPECT_TRUE(stopTrace().ok());
+    EXPECT_TRUE(read(path).contains("anabranch"));
+  }
+  done = true;
+  for (std::thread &thread : threads)
+    thread.join();
 }
 
 TEST_F(RecorderFile, IsNotWrittenByAForkedChild) {
