@@ -232,7 +232,9 @@ MachineLimits measureMachineLimits() {
   limits.memoryGBs = readGBs(loops, 1, inMemory, 1, 4);
   if (threads > 1) {
     limits.gflopsAll = gflopsOf(loops, threads);
-    limits.memoryGBsAll = readGBs(loops, threads, inMemory, 1, 4);
+    // Half a GiB is beyond the caches of many CPUs too.
+    limits.memoryGBsAll =
+        readGBs(loops, threads, inMemory / std::max(1, threads / 8), 1, 4);
     limits.wakeMicroseconds = wakeMicroseconds();
   }
   // Siblings of one core may be slower together.

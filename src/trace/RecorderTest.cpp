@@ -137,6 +137,7 @@ TEST_F(RecorderFile, MayBeginAndEndWhileCallsRun) {
         Call call(Recorder::active(), info, {4});
         Scope first(call.orNull(), 0, 1);
         Scope second(call.orNull(), 1, 1);
+        std::this_thread::sleep_for(std::chrono::microseconds(20));
       }
     });
   for (int round = 0; round < 5; ++round) {
