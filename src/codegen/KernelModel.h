@@ -115,6 +115,8 @@ struct Group {
   /// its own.
   int laneRow = -1;
   int64_t width = 1;
+  /// Native vectors that `width` is made of.
+  int64_t vectors = 1;
   /// True if some access jumps over cache lines from lane to lane.
   bool strided = false;
 };

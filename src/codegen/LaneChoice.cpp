@@ -188,6 +188,35 @@ static unsigned widestElement(const Group &group) {
   return std::min(integer, 64u);
 }
 
+/// Native vectors next to each other that walk down the rows of a reduction
+/// together: a cache line alone per row defeats the prefetcher, and one
+/// accumulator waits for itself.
+static constexpr int64_t vectorsAbreast = 4;
+/// More operations than this would spill that many registers.
+static constexpr int64_t fewOperations = 4;
+
+/// Makes the vector several native ones wide where the lanes are columns of a
+/// small reduction.
+static void widenLanes(KernelModel &model, Group &group) {
+  if (group.laneRow < 0)
+    return;
+  auto size = knownSize(model, group, group.rows[group.laneRow]);
+  if (size && *size < vectorsAbreast * group.width)
+    return;
+  bool reduces = false;
+  for (Nest *nest : group.nests) {
+    if (nest->reads.operations > fewOperations || nest->reads.reads.size() > 2)
+      return;
+    reduces |= llvm::any_of(nest->innerLoops(), [&](unsigned loop) {
+      return !nest->loops[loop].parallel;
+    });
+  }
+  if (!reduces)
+    return;
+  group.width *= vectorsAbreast;
+  group.vectors = vectorsAbreast;
+}
+
 void chooseLanes(KernelModel &model, Group &group, const TargetInfo &target) {
   group.width = target.lanes(widestElement(group));
   double lowest = costOfGroup(model, group, -1);
@@ -198,6 +227,7 @@ void chooseLanes(KernelModel &model, Group &group, const TargetInfo &target) {
       group.laneRow = row;
     }
   }
+  widenLanes(model, group);
   for (Nest *nest : group.nests) {
     if (group.laneRow < 0)
       continue;

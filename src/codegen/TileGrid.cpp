@@ -92,7 +92,7 @@ TileGrid makeGrid(KernelFrame &frame, const Group &group) {
   Value target = lanes.index(tileCost);
   grid.laneTiles = one;
   if (grid.laneSize) {
-    int64_t step = group.width * 4;
+    int64_t step = group.width * 4 / group.vectors;
     Value chunk = lanes.divIndex(target, perRow);
     if (group.strided)
       chunk = lanes.minIndex(chunk, lanes.index(stridedLanes));
