@@ -4,6 +4,11 @@ A case is a function with a one-line description, run in a process of its own.
 It returns one `Row` per contender. Contenders of a steady case take turns, many
 rounds long, so that a slow moment of the machine hits all of them; the figure
 is the median over the rounds, and each output is compared with eager's.
+
+Every turn begins with a pause and one call that are not timed. Workers of
+OpenMP and of ours spin for a while after their last piece of work; without the
+pause a contender would pay for the threads of the one before it, and without
+the call for the caches that it left.
 """
 
 from __future__ import annotations
@@ -20,6 +25,9 @@ import torch
 from anabranch import anabranch as ours
 
 CASES: dict[str, Case] = {}
+
+# Seconds between two turns: longer than libgomp's workers spin.
+PAUSE = 0.015
 
 
 @dataclass(frozen=True)
@@ -72,6 +80,8 @@ def contender(name: str, function: Callable) -> Callable:
         return function
     if name == "no-op backend":
         return torch.compile(function, backend=no_op_backend)
+    if name == "Dynamo alone":
+        return torch.compile(function, backend="eager")
     if name == "anabranch frozen":
         return torch.compile(function, backend=ours, options={"freeze": True})
     return torch.compile(function, backend=ours if name == "anabranch" else name)
@@ -151,12 +161,18 @@ def rounds(
     seconds: float,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, list[float]]:
-    """Turns of about 20 ms each; whoever goes first changes every round."""
+    """Turns of about 20 ms each; whoever goes first changes every round. Pauses
+    are not part of anyone's seconds."""
     times: dict[str, list[float]] = {name: [] for name in ready}
     order = list(ready)
-    end = time.perf_counter() + seconds * len(order)
-    while order and (time.perf_counter() < end or len(times[order[0]]) < 7):
+    left = seconds * len(order)
+    while order and (left > 0 or len(times[order[0]]) < 7):
         for name in order:
-            times[name].append(time_calls(*ready[name], clock))
+            function, arguments, calls = ready[name]
+            time.sleep(PAUSE)
+            start = time.perf_counter()
+            function(*arguments)
+            times[name].append(time_calls(function, arguments, calls, clock))
+            left -= time.perf_counter() - start
         order.append(order.pop(0))
     return times

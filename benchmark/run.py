@@ -31,6 +31,7 @@ HERE = Path(__file__).resolve().parent
 COLUMNS = (
     "eager",
     "no-op backend",
+    "Dynamo alone",
     "aot_eager",
     "inductor",
     "anabranch",

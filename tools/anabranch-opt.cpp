@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "codegen/Target.h"
 #include "import/GraphReader.h"
 #include "import/OpTable.h"
 #include "import/Passes.h"
@@ -44,6 +45,10 @@ static llvm::cl::opt<bool>
              llvm::cl::desc("with --until: remark why operators were not "
                             "fused or written in place"));
 
+static llvm::cl::opt<std::string>
+    cpu("cpu", llvm::cl::init("host"),
+        llvm::cl::desc("with --until: the processor that kernels are for"));
+
 /// Runs the compiler's phases on the input and prints the module.
 static LogicalResult runPhases(llvm::MemoryBuffer &input, raw_ostream &output,
                                const DialectRegistry &registry) {
@@ -51,6 +56,11 @@ static LogicalResult runPhases(llvm::MemoryBuffer &input, raw_ostream &output,
   std::optional<Phase> last = findPhase(stopAfter);
   if (!last || *last > Phase::Memory) {
     llvm::errs() << "no phase to stop after: " << stopAfter << "\n";
+    return failure();
+  }
+  auto target = anabranch::codegen::TargetInfo::get(cpu);
+  if (!target) {
+    llvm::errs() << llvm::toString(target.takeError()) << "\n";
     return failure();
   }
   MLIRContext context(registry);
@@ -65,7 +75,7 @@ static LogicalResult runPhases(llvm::MemoryBuffer &input, raw_ostream &output,
   PassManager passes(&context, ModuleOp::getOperationName());
   for (const PhaseInfo &info : allPhases())
     if (info.phase <= *last)
-      addPasses(passes, info.phase);
+      addPasses(passes, info.phase, *target);
   if (failed(passes.run(*module)))
     return failure();
   module->print(output);

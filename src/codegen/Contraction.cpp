@@ -131,6 +131,35 @@ bool isRegular(AffineExpr expr) {
   return regular;
 }
 
+/// Whether these are the places of a column and a depth in panels:
+/// [..., column / width, depth / pair, column % width, depth % pair].
+std::optional<Panels> matchPanels(const Contraction &c, const Read &read) {
+  ArrayRef<SymbolicIndex> index = read.index;
+  ArrayRef<int64_t> shape =
+      cast<RankedTensorType>(read.tensor.getType()).getShape();
+  MLIRContext *context = read.tensor.getContext();
+  AffineExpr column = getAffineDimExpr(c.column, context);
+  AffineExpr depth = getAffineDimExpr(c.depth, context);
+  for (int64_t pair : {1, 2}) {
+    size_t inner = pair > 1 ? 4 : 3;
+    if (index.size() != c.batch.size() + inner)
+      continue;
+    ArrayRef<SymbolicIndex> places = index.take_back(inner);
+    int64_t width = shape[shape.size() - inner + 2];
+    bool matches = !ShapedType::isDynamic(width) &&
+                   places[0].expr == column.floorDiv(width) &&
+                   places[1].expr == depth.floorDiv(pair) &&
+                   places[2].expr == column % width;
+    if (pair > 1)
+      matches &= places[3].expr == depth % pair && shape.back() == pair;
+    for (size_t i = 0; i < c.batch.size(); ++i)
+      matches &= index[i].plainLoop() == c.batch[i];
+    if (matches)
+      return Panels{width, pair};
+  }
+  return std::nullopt;
+}
+
 /// Finds out how an operand is read.
 void describeOperand(Contraction &c, ContractionOperand &operand) {
   auto isLeaf = [](Value) { return false; };
@@ -151,9 +180,9 @@ void describeOperand(Contraction &c, ContractionOperand &operand) {
       continue;
     largest = rank;
     auto strides = argumentStrides(c.source, argument.getArgNumber());
-    operand.isPlain =
-        cast<RankedTensorType>(argument.getType()).getElementType() ==
-        c.element;
+    operand.memory =
+        cast<RankedTensorType>(argument.getType()).getElementType();
+    operand.panels = strides ? std::nullopt : matchPanels(c, read);
     operand.unitLoop = std::nullopt;
     operand.isRegular = llvm::all_of(read.index, [&](const SymbolicIndex &i) {
       return i.growth(c.depth).has_value() && isRegular(i.expr);
@@ -174,15 +203,37 @@ void describeOperand(Contraction &c, ContractionOperand &operand) {
     }
   }
   // Every pointwise operation on the way counts; bodies that only yield don't.
-  operand.isPlain &= arguments == 1 && reads.operations == 0 && !operand.cast;
+  if (arguments != 1 || reads.operations != 0) {
+    operand.memory = Type();
+    operand.panels = std::nullopt;
+  }
 }
 
 } // namespace
 
+Type Contraction::narrow() const {
+  if (!left.cast || !right.cast)
+    return Type();
+  Type type = left.cast->getOperand(0).getType();
+  return type == right.cast->getOperand(0).getType() ? type : Type();
+}
+
+std::optional<Contraction> Contraction::match(linalg::GenericOp op,
+                                              std::string &why) {
+  Contraction c;
+  c.op = op;
+  if (!matchBody(c)) {
+    why = "no reduction adds products of floats";
+    return std::nullopt;
+  }
+  if (!assignLoops(c, why))
+    return std::nullopt;
+  return c;
+}
+
 std::optional<Contraction> Contraction::find(func::FuncOp source,
                                              std::string &why) {
-  Contraction c;
-  c.source = source;
+  linalg::GenericOp product;
   for (Operation &op : source.front()) {
     if (isa<ir::ScatterOp, ir::ScanOp, ir::AttentionOp>(op)) {
       why = "it has an operator of its own kind";
@@ -191,18 +242,21 @@ std::optional<Contraction> Contraction::find(func::FuncOp source,
     auto generic = dyn_cast<linalg::GenericOp>(op);
     if (!generic || generic.getNumReductionLoops() == 0)
       continue;
-    if (c.op) {
+    if (product) {
       why = "it has several reductions";
       return std::nullopt;
     }
-    c.op = generic;
+    product = generic;
   }
-  if (!c.op || !matchBody(c)) {
-    why = "no reduction adds products of floats";
+  if (!product) {
+    why = "it has no reduction";
     return std::nullopt;
   }
-  if (!assignLoops(c, why))
+  std::optional<Contraction> found = match(product, why);
+  if (!found)
     return std::nullopt;
+  Contraction &c = *found;
+  c.source = source;
   auto fill = c.op.getDpsInits()[0].getDefiningOp<linalg::FillOp>();
   c.startsAtZero = fill && matchPattern(fill.getInputs()[0], m_AnyZeroFloat());
   describeOperand(c, c.left);
@@ -213,105 +267,7 @@ std::optional<Contraction> Contraction::find(func::FuncOp source,
     return std::nullopt;
   }
   c.epilogues = std::move(*epilogues);
-  return c;
-}
-
-//===----------------------------------------------------------------------===//
-// Tiling
-//===----------------------------------------------------------------------===//
-
-namespace {
-
-/// A shape of a block of accumulators and what a multiply-add costs in it,
-/// measured, relative to the best.
-struct BlockShape {
-  int64_t rows, vectors;
-  double cost;
-};
-
-constexpr BlockShape wideShapes[] = {
-    {6, 4, 1.0},  {8, 3, 1.0},  {12, 2, 1.02}, {4, 4, 1.1}, {5, 4, 1.03},
-    {7, 3, 1.02}, {6, 3, 1.05}, {8, 2, 1.1},   {2, 4, 1.5}, {1, 4, 2.5},
-    {3, 4, 1.25}, {14, 1, 1.3}, {8, 1, 1.5}};
-constexpr BlockShape narrowShapes[] = {{6, 2, 1.0},  {4, 3, 1.0}, {5, 2, 1.03},
-                                       {4, 2, 1.1},  {3, 2, 1.3}, {2, 2, 1.6},
-                                       {1, 2, 2.5},  {1, 4, 2.2}, {2, 4, 1.5},
-                                       {10, 1, 1.2}, {6, 1, 1.5}};
-
-int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-/// The block shape that wastes least for these sizes.
-BlockShape chooseShape(ArrayRef<BlockShape> shapes, int64_t lanes,
-                       std::optional<int64_t> rows,
-                       std::optional<int64_t> columns) {
-  BlockShape best = shapes[0];
-  double bestCost = 0;
-  for (const BlockShape &shape : shapes) {
-    double cost = shape.cost;
-    if (rows)
-      cost *= double(ceilDiv(*rows, shape.rows) * shape.rows) / *rows;
-    if (columns) {
-      int64_t width = shape.vectors * lanes;
-      cost *= double(ceilDiv(*columns, width) * width) / *columns;
-    }
-    if (bestCost == 0 || cost < bestCost * 0.999) {
-      best = shape;
-      bestCost = cost;
-    }
-  }
-  return best;
-}
-
-constexpr int64_t unknownDepth = 384;
-constexpr int64_t largestDepth = 512;
-constexpr int64_t unknownRows = 192;
-constexpr int64_t largestRows = 288;
-constexpr int64_t enoughTiles = 8;
-
-int64_t chooseRowsPerTile(const Contraction &c, const ContractionTiling &t) {
-  auto rows = c.knownSize(c.rows);
-  if (!rows)
-    return ceilDiv(unknownRows, t.rows) * t.rows;
-  int64_t perTile = ceilDiv(*rows, ceilDiv(*rows, largestRows));
-  auto columns = c.knownSize(c.column);
-  auto batch = c.knownSize(c.batch);
-  int64_t others =
-      columns && batch ? ceilDiv(*columns, t.columns()) * *batch : enoughTiles;
-  while (others * ceilDiv(*rows, perTile) < enoughTiles && perTile > 48)
-    perTile = ceilDiv(perTile, 2);
-  return ceilDiv(perTile, t.rows) * t.rows;
-}
-
-} // namespace
-
-ContractionTiling ContractionTiling::choose(const Contraction &c,
-                                            const TargetInfo &target) {
-  ContractionTiling t;
-  t.lanes = target.lanes(c.element.getIntOrFloatBitWidth());
-  auto rows = c.knownSize(c.rows), columns = c.knownSize(c.column);
-  auto depth = c.knownSize(c.depth);
-  BlockShape shape =
-      chooseShape(target.avx512 ? ArrayRef(wideShapes) : ArrayRef(narrowShapes),
-                  t.lanes, rows, columns);
-  t.rows = shape.rows;
-  t.vectors = shape.vectors;
-  t.depth = unknownDepth;
-  if (depth) {
-    int64_t blocks = std::max<int64_t>(1, ceilDiv(*depth, largestDepth));
-    t.depth = ceilDiv(ceilDiv(*depth, blocks), t.lanes) * t.lanes;
-  }
-  t.rowsPerTile = chooseRowsPerTile(c, t);
-  t.packLeft = !c.left.isPlain || !c.left.isRegular;
-  bool fewRows = rows && *rows <= 2 * t.rows;
-  if (c.right.unitLoop == c.depth)
-    t.right = Right::PackTransposed;
-  else if (fewRows && c.right.isPlain && c.right.isRegular &&
-           c.right.unitLoop == c.column && columns &&
-           *columns % t.columns() == 0)
-    t.right = Right::InPlace;
-  else
-    t.right = Right::Pack;
-  return t;
+  return found;
 }
 
 } // namespace codegen

@@ -17,7 +17,6 @@
 #define ANABRANCH_CODEGEN_CONTRACTION_H
 
 #include "codegen/Epilogue.h"
-#include "codegen/Target.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 
 #include <string>
@@ -25,17 +24,27 @@
 namespace anabranch {
 namespace codegen {
 
+/// The layout that constants are packed into when a package is loaded:
+/// [batch..., ceil(columns / width), ceil(depths / pair), width, pair], without
+/// the last dimension if `pair` is one, and zero where there is no element.
+struct Panels {
+  int64_t width;
+  int64_t pair;
+};
+
 /// How one operand is read.
 struct ContractionOperand {
   unsigned number;                 ///< operand of the generic
   mlir::Operation *cast = nullptr; ///< extf in the body, or null
-  /// True if it is an argument of the accumulator's type seen through views, so
-  /// that reading an element again costs no more than a load.
-  bool isPlain = false;
+  /// The element type in memory if it is one argument seen through views, so
+  /// that reading an element again costs no more than a load; else null.
+  mlir::Type memory;
   /// True if each step along the depth moves by the same number of bytes.
   bool isRegular = false;
   /// The loop whose neighbours are neighbours in memory, if any.
   std::optional<unsigned> unitLoop;
+  /// Set if the argument lies in panels already.
+  std::optional<Panels> panels;
 };
 
 struct Contraction {
@@ -54,27 +63,16 @@ struct Contraction {
   std::optional<int64_t> knownSize(unsigned loop) const;
   std::optional<int64_t> knownSize(mlir::ArrayRef<unsigned> loops) const;
 
+  /// The type of both operands if both are widened from it, else null.
+  mlir::Type narrow() const;
+
+  /// The loops and operands of a generic, without how the operands are read, or
+  /// none and why it is no contraction.
+  static std::optional<Contraction> match(mlir::linalg::GenericOp op,
+                                          std::string &why);
   /// The contraction of a kernel function, or none and why there is none.
   static std::optional<Contraction> find(mlir::func::FuncOp source,
                                          std::string &why);
-};
-
-/// How a contraction is cut up for a processor.
-struct ContractionTiling {
-  enum class Right { InPlace, Pack, PackTransposed };
-
-  int64_t lanes;       ///< of a vector of accumulators
-  int64_t rows;        ///< of a block of accumulators in registers
-  int64_t vectors;     ///< of a block, side by side
-  int64_t depth;       ///< of a panel
-  int64_t rowsPerTile; ///< a multiple of `rows`
-  bool packLeft;
-  Right right;
-
-  int64_t columns() const { return lanes * vectors; }
-
-  static ContractionTiling choose(const Contraction &contraction,
-                                  const TargetInfo &target);
 };
 
 } // namespace codegen

@@ -59,9 +59,13 @@ int64_t ContractionEmitter::sumElements() const {
   return (isOneBlock() ? t.rows : t.rowsPerTile) * t.columns();
 }
 
-Value ContractionEmitter::paddedDepth() {
-  Value width = lanes.index(t.lanes);
-  return lanes.mulIndex(lanes.ceilDivIndex(depthCount, width), width);
+Value ContractionEmitter::leftWords() {
+  Value vectors = lanes.ceilDivIndex(depthCount, lanes.index(t.lanes * t.pair));
+  return lanes.mulIndex(vectors, lanes.index(t.lanes));
+}
+
+Value ContractionEmitter::words(Value depth) {
+  return lanes.ceilDivIndex(depth, lanes.index(t.pair));
 }
 
 Value ContractionEmitter::tiles() {
@@ -69,12 +73,11 @@ Value ContractionEmitter::tiles() {
 }
 
 Value ContractionEmitter::scratchBytes() {
-  bool packsRight = t.right != ContractionTiling::Right::InPlace;
   Value elements =
-      lanes.index(sumElements() + (packsRight ? panelElements() : 0));
+      lanes.index(sumElements() + (t.copiesRight() ? panelElements() : 0));
   if (t.packLeft)
     elements = lanes.addIndex(
-        elements, lanes.mulIndex(lanes.index(t.rowsPerTile), paddedDepth()));
+        elements, lanes.mulIndex(lanes.index(t.rowsPerTile), leftWords()));
   return lanes.mulIndex(elements, lanes.index(elementBytes(c.element)));
 }
 
@@ -114,13 +117,17 @@ SmallVector<Lanes> ContractionEmitter::point(Value row, Lanes column,
   return result;
 }
 
-/// An element of an operand, in the type of the accumulators.
-Lanes ContractionEmitter::element(const ContractionOperand &operand,
-                                  ArrayRef<Lanes> point) {
+Lanes ContractionEmitter::stored(const ContractionOperand &operand,
+                                 ArrayRef<Lanes> point) {
   linalg::GenericOp op = c.op;
   AffineMap map = op.getIndexingMapsArray()[operand.number];
-  Lanes value = evaluator->evaluate(op->getOperand(operand.number),
-                                    evaluator->apply(map, point));
+  return evaluator->evaluate(op->getOperand(operand.number),
+                             evaluator->apply(map, point));
+}
+
+Lanes ContractionEmitter::element(const ContractionOperand &operand,
+                                  ArrayRef<Lanes> point) {
+  Lanes value = stored(operand, point);
   if (!operand.cast)
     return value;
   if (laneType(value.value).isBF16() && c.element.isF32())
@@ -165,10 +172,12 @@ void ContractionEmitter::emitTile(Evaluator &tileEvaluator, Value scratch,
   sumMemory = scratch;
   panelMemory = pointerTo(scratch, lanes.index(sumElements()));
   leftMemory = panelMemory;
-  if (t.right != ContractionTiling::Right::InPlace)
+  if (t.copiesRight())
     leftMemory = pointerTo(panelMemory, lanes.index(panelElements()));
   if (t.packLeft)
     packLeft();
+  if (t.right == ContractionTiling::Right::Rows)
+    return multiplyRows();
 
   auto block = [&](Value firstDepth, Value depth) {
     if (t.right == ContractionTiling::Right::Pack)
@@ -177,7 +186,7 @@ void ContractionEmitter::emitTile(Evaluator &tileEvaluator, Value scratch,
       packRightTransposed(firstDepth, depth);
     Value right = panelMemory;
     Value rightStep;
-    if (t.right == ContractionTiling::Right::InPlace)
+    if (!t.copiesRight())
       std::tie(right, rightStep) = rightInPlace(firstDepth);
     lanes.loop(place.firstRow, place.endRow, t.rows, [&](Value row) {
       Value sums = sumMemory;

@@ -13,12 +13,15 @@
 //       multiply: accumulators in registers, panel from the cache
 //       after the last depth: evaluate the epilogue on the accumulators
 //
+// What is copied is kept in words of the accumulators' size, each with `pair`
+// depths. Right operands that need no copy are read where they are.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_CODEGEN_CONTRACTIONEMITTER_H
 #define ANABRANCH_CODEGEN_CONTRACTIONEMITTER_H
 
-#include "codegen/Contraction.h"
+#include "codegen/ContractionTiling.h"
 #include "codegen/Evaluator.h"
 #include "codegen/MicroKernel.h"
 
@@ -57,25 +60,39 @@ private:
   /// True if one panel holds the whole depth.
   bool isOneBlock() const;
   bool rowsAreWhole() const;
-  Value paddedDepth();
-  int64_t panelElements() const { return t.depth * t.columns(); }
+  /// Words of a row of the packed left operand.
+  Value leftWords();
+  /// Depths in words.
+  Value words(Value depth);
+  int64_t panelElements() const { return t.depth / t.pair * t.columns(); }
   int64_t sumElements() const;
 
   Value loopSize(unsigned loop);
   mlir::SmallVector<Value> delinearize(mlir::ArrayRef<unsigned> loops,
                                        Value position);
   mlir::SmallVector<Lanes> point(Value row, Lanes column, Lanes depth);
+  /// An element as it is in memory, and in the type of the accumulators.
+  Lanes stored(const ContractionOperand &operand, mlir::ArrayRef<Lanes> point);
   Lanes element(const ContractionOperand &operand, mlir::ArrayRef<Lanes> point);
+  /// Depths from `depth` on, a word for each lane and zero from `end` on.
+  Value depthWords(const ContractionOperand &operand, Value row, Value column,
+                   Value depth, Value end, bool whole);
   Value pointerTo(Value memory, Value offset);
   Value loadVector(Value memory, Value offset);
   void storeVector(Value vector, Value memory, Value offset);
 
   Value columnMask(Value column);
-  Value panelOffset(Value depth, Value firstDepth, int64_t vector);
+  Value panelOffset(Value depth, Value firstDepth);
   Value rightVector(Value depth, int64_t vector, Value mask);
+  Value rightPairs(Value depth, Value end, int64_t vector, Value mask);
   void packLeft();
   void packRight(Value firstDepth, Value depth);
   void packRightTransposed(Value firstDepth, Value depth);
+  // DotProducts.cpp
+  void multiplyRows();
+  mlir::SmallVector<Value> dotStep(Value column, Value depth, Value end,
+                                   bool whole, mlir::ValueRange sums);
+  Value leftWord(int64_t row, Value depth, Value end, bool whole);
   // MultiplyBlock.cpp
   mlir::func::FuncOp block;
   MicroKernel microKernel() const;

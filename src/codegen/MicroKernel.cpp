@@ -38,6 +38,44 @@ func::FuncOp MicroKernel::create(OpBuilder &builder, Operation *where,
   return function;
 }
 
+/// A vector of the right operand, widened to the type of the sums.
+Value MicroKernel::loadColumns(LaneBuilder &inner, Value pointer) const {
+  OpBuilder &b = inner.builder;
+  Type stored = right && right != element ? right : element;
+  Type loaded = stored.isBF16() ? b.getI16Type() : stored;
+  Value vector =
+      b.create<LLVM::LoadOp>(inner.loc, VectorType::get({lanes}, loaded),
+                             pointer, elementBytes(stored));
+  if (stored.isBF16()) {
+    Type narrow = VectorType::get({lanes}, stored);
+    return extendBF16(inner, inner.make<arith::BitcastOp>(narrow, vector));
+  }
+  if (stored != element)
+    return inner.make<arith::ExtFOp>(VectorType::get({lanes}, element), vector);
+  return vector;
+}
+
+Value dotPairs(LaneBuilder &lanes, Value sum, Value a, Value b) {
+  auto type = cast<VectorType>(sum.getType());
+  Type pairs =
+      VectorType::get({2 * type.getNumElements()}, lanes.builder.getBF16Type());
+  auto asPairs = [&](Value value) -> Value {
+    return lanes.builder.create<LLVM::BitcastOp>(lanes.loc, pairs, value);
+  };
+  return lanes.builder
+      .create<LLVM::CallIntrinsicOp>(
+          lanes.loc, Type(type), StringRef("llvm.x86.avx512bf16.dpbf16ps.512"),
+          ValueRange{sum, asPairs(a), asPairs(b)})
+      .getResult(0);
+}
+
+Value MicroKernel::multiplyAdd(LaneBuilder &inner, Value factor, Value columns,
+                               Value sum) const {
+  if (pairs)
+    return dotPairs(inner, sum, factor, columns);
+  return inner.builder.create<vector::FMAOp>(inner.loc, factor, columns, sum);
+}
+
 void MicroKernel::fill(OpBuilder &b, func::FuncOp function) const {
   // A builder of its own: values of other functions can't be used here.
   LaneBuilder inner(b, function.getLoc());
@@ -45,9 +83,10 @@ void MicroKernel::fill(OpBuilder &b, func::FuncOp function) const {
   int64_t bytes = elementBytes(element);
   auto argument = [&](unsigned i) { return function.getArgument(i); };
   Value leftBytes = leftStep ? inner.i64(*leftStep * bytes) : argument(rows);
-  Value right = argument(rows + 1), sums = argument(rows + 3);
+  Value first = argument(rows + 1), sums = argument(rows + 3);
+  int64_t columnBytes = right ? elementBytes(right) : bytes;
   Value rightBytes =
-      rightStep ? inner.i64(*rightStep * bytes) : argument(rows + 2);
+      rightStep ? inner.i64(*rightStep * columnBytes) : argument(rows + 2);
   auto move = [&](Value from, Value by) -> Value {
     return b.create<LLVM::GEPOp>(inner.loc, from.getType(), b.getI8Type(), from,
                                  ArrayRef<LLVM::GEPArg>{by});
@@ -76,19 +115,18 @@ void MicroKernel::fill(OpBuilder &b, func::FuncOp function) const {
   auto body = [&](Value k, ValueRange carried) {
     Value step = inner.toI64(k);
     Value leftOffset = inner.make<arith::MulIOp>(step, leftBytes);
-    Value panelRow = move(right, inner.make<arith::MulIOp>(step, rightBytes));
+    Value panelRow = move(first, inner.make<arith::MulIOp>(step, rightBytes));
     SmallVector<Value> columns, next;
     for (int64_t j = 0; j < vectors; ++j)
-      columns.push_back(b.create<LLVM::LoadOp>(
-          inner.loc, type, move(panelRow, inner.i64(j * lanes * bytes)),
-          bytes));
+      columns.push_back(loadColumns(
+          inner, move(panelRow, inner.i64(j * lanes * columnBytes))));
     for (int64_t i = 0; i < rows; ++i) {
       Value scalar = b.create<LLVM::LoadOp>(
           inner.loc, element, move(argument(i), leftOffset), bytes);
       Value factor = b.create<vector::BroadcastOp>(inner.loc, type, scalar);
       for (int64_t j = 0; j < vectors; ++j)
-        next.push_back(b.create<vector::FMAOp>(inner.loc, factor, columns[j],
-                                               carried[i * vectors + j]));
+        next.push_back(
+            multiplyAdd(inner, factor, columns[j], carried[i * vectors + j]));
     }
     return next;
   };

@@ -12,7 +12,8 @@
 //
 // adds, for each row and column, left[row][k] * right[k][column] over the depth
 // to the sums, which start at zero unless `continues` is set. Steps are bytes
-// from one depth to the next.
+// from one depth to the next. The right operand may be narrower than the sums
+// and is widened; of pairs, a depth is two bf16 of either operand side by side.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,6 +36,8 @@ struct MicroKernel {
   int64_t sumStride; ///< elements from one row of the sums to the next
   /// Steps in elements where they are the same in every call.
   std::optional<int64_t> leftStep, rightStep;
+  mlir::Type right = {}; ///< bf16 or f16; null: as `element`
+  bool pairs = false;    ///< both operands are pairs of bf16
 
   int64_t columns() const { return lanes * vectors; }
 
@@ -56,7 +59,15 @@ struct MicroKernel {
 
 private:
   void fill(mlir::OpBuilder &builder, mlir::func::FuncOp function) const;
+  mlir::Value loadColumns(LaneBuilder &inner, mlir::Value pointer) const;
+  mlir::Value multiplyAdd(LaneBuilder &inner, mlir::Value factor,
+                          mlir::Value columns, mlir::Value sum) const;
 };
+
+/// sum + a.even * b.even + a.odd * b.odd, of vectors whose elements are pairs
+/// of bf16 in the width of the sums.
+mlir::Value dotPairs(LaneBuilder &lanes, mlir::Value sum, mlir::Value a,
+                     mlir::Value b);
 
 } // namespace codegen
 } // namespace anabranch

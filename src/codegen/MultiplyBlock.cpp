@@ -20,8 +20,9 @@ bool ContractionEmitter::leftStepIsUnit() const {
 }
 
 MicroKernel ContractionEmitter::microKernel() const {
-  MicroKernel kernel{c.element,   t.lanes,      t.rows,      t.vectors,
-                     t.columns(), std::nullopt, std::nullopt};
+  MicroKernel kernel{c.element,    t.lanes,        t.rows,
+                     t.vectors,    t.columns(),    std::nullopt,
+                     std::nullopt, t.rightElement, t.pair > 1};
   if (leftStepIsUnit())
     kernel.leftStep = 1;
   if (t.right != ContractionTiling::Right::InPlace)
@@ -31,7 +32,10 @@ MicroKernel ContractionEmitter::microKernel() const {
 
 /// Where an element was loaded from that is a plain load.
 Value ContractionEmitter::addressOf(Lanes loaded) {
-  if (auto load = loaded.value.getDefiningOp<LLVM::LoadOp>())
+  Value value = loaded.value;
+  if (auto cast = value.getDefiningOp<arith::BitcastOp>())
+    value = cast.getIn();
+  if (auto load = value.getDefiningOp<LLVM::LoadOp>())
     return load.getAddr();
   frame.fail(lanes.loc, "operand of a contraction is no plain memory");
   return panelMemory;
@@ -50,7 +54,7 @@ std::pair<Value, Value> ContractionEmitter::leftInPlace(Value row,
                                                         Value firstDepth) {
   auto at = [&](Value depth) {
     return addressOf(
-        element(c.left, point(row, Lanes(), Lanes::uniform(depth))));
+        stored(c.left, point(row, Lanes(), Lanes::uniform(depth))));
   };
   Value first = at(firstDepth);
   if (leftStepIsUnit())
@@ -62,10 +66,12 @@ std::pair<Value, Value> ContractionEmitter::leftInPlace(Value row,
 std::pair<Value, Value> ContractionEmitter::rightInPlace(Value firstDepth) {
   auto at = [&](Value depth) {
     return addressOf(
-        element(c.right, point(Value(), Lanes::uniform(place.firstColumn),
-                               Lanes::uniform(depth))));
+        stored(c.right, point(Value(), Lanes::uniform(place.firstColumn),
+                              Lanes::uniform(depth))));
   };
   Value first = at(firstDepth);
+  if (t.right == ContractionTiling::Right::Prepacked)
+    return {first, Value()};
   return {first, distance(lanes, first,
                           at(lanes.addIndex(firstDepth, lanes.index(1))))};
 }
@@ -83,7 +89,7 @@ void ContractionEmitter::multiplyBlock(Value row, Value sums, Value right,
       position = lanes.minIndex(position, lastRow);
     if (t.packLeft) {
       Value at = lanes.subIndex(position, place.firstRow);
-      at = lanes.addIndex(lanes.mulIndex(at, paddedDepth()), firstDepth);
+      at = lanes.addIndex(lanes.mulIndex(at, leftWords()), words(firstDepth));
       arguments.left.push_back(pointerTo(leftMemory, at));
       continue;
     }
@@ -94,7 +100,7 @@ void ContractionEmitter::multiplyBlock(Value row, Value sums, Value right,
   arguments.right = right;
   arguments.rightStep = rightStep;
   arguments.sums = sums;
-  arguments.depth = depth;
+  arguments.depth = words(depth);
   arguments.continues = lanes.make<arith::CmpIOp>(arith::CmpIPredicate::ne,
                                                   firstDepth, lanes.index(0));
   MicroKernel kernel = microKernel();

@@ -8,6 +8,7 @@
 #include "codegen/ContractionEmitter.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
@@ -48,11 +49,35 @@ Value ContractionEmitter::columnMask(Value column) {
   return lanes.prefixMask(lanes.maxIndex(rest, lanes.index(0)));
 }
 
-Value ContractionEmitter::panelOffset(Value depth, Value firstDepth,
-                                      int64_t vector) {
-  Value row = lanes.subIndex(depth, firstDepth);
-  return lanes.addIndex(lanes.mulIndex(row, lanes.index(t.columns())),
-                        lanes.index(vector * t.lanes));
+Value ContractionEmitter::panelOffset(Value depth, Value firstDepth) {
+  Value row = words(lanes.subIndex(depth, firstDepth));
+  return lanes.mulIndex(row, lanes.index(t.columns()));
+}
+
+Value ContractionEmitter::depthWords(const ContractionOperand &operand,
+                                     Value row, Value column, Value depth,
+                                     Value end, bool whole) {
+  int64_t width = t.lanes * t.pair;
+  Value mask;
+  if (!whole) {
+    LaneBuilder::Shape shape(lanes, width, Value());
+    mask = lanes.prefixMask(lanes.subIndex(end, depth));
+  }
+  LaneBuilder::Shape shape(lanes, width, mask);
+  SmallVector<Lanes> at = point(row, column ? Lanes::uniform(column) : Lanes(),
+                                Lanes::linear(depth, 1, width));
+  Value vector = t.pair > 1 ? lanes.vector(stored(operand, at))
+                            : lanes.vector(element(operand, at));
+  if (mask) {
+    // A producer may make anything of lanes that were not read.
+    Value zero = lanes.constant(
+        cast<TypedAttr>(lanes.builder.getZeroAttr(vector.getType())));
+    vector = lanes.make<arith::SelectOp>(mask, vector, zero);
+  }
+  if (t.pair == 1)
+    return vector;
+  return lanes.make<LLVM::BitcastOp>(VectorType::get({t.lanes}, c.element),
+                                     vector);
 }
 
 /// Lanes of the right operand along the columns at one depth.
@@ -66,23 +91,44 @@ Value ContractionEmitter::rightVector(Value depth, int64_t vector, Value mask) {
   return lanes.vector(value);
 }
 
+/// Like `rightVector`, of two depths side by side.
+Value ContractionEmitter::rightPairs(Value depth, Value end, int64_t vector,
+                                     Value mask) {
+  LaneBuilder::Shape shape(lanes, t.lanes, mask, /*maybeEmpty=*/bool(mask));
+  Value column =
+      lanes.addIndex(place.firstColumn, lanes.index(vector * t.lanes));
+  auto at = [&](Value k) {
+    return lanes.vector(
+        stored(c.right, point(Value(), Lanes::linear(column, 1, t.lanes),
+                              Lanes::uniform(k))));
+  };
+  Value last = lanes.subIndex(end, lanes.index(1));
+  Value next = lanes.addIndex(depth, lanes.index(1));
+  Value even = at(depth), odd = at(lanes.minIndex(next, last));
+  Value zero =
+      lanes.constant(cast<TypedAttr>(lanes.builder.getZeroAttr(odd.getType())));
+  Value exists =
+      lanes.make<arith::CmpIOp>(arith::CmpIPredicate::slt, next, end);
+  odd = lanes.make<arith::SelectOp>(exists, odd, zero);
+  SmallVector<int64_t> order;
+  for (int64_t lane = 0; lane < t.lanes; ++lane)
+    order.append({lane, lane + t.lanes});
+  Value pairs = lanes.make<vector::ShuffleOp>(even, odd, order);
+  return lanes.make<LLVM::BitcastOp>(VectorType::get({t.lanes}, c.element),
+                                     pairs);
+}
+
 /// [row][depth], with the depth padded to whole vectors.
 void ContractionEmitter::packLeft() {
-  Value stride = paddedDepth();
+  Value stride = leftWords();
+  int64_t width = t.lanes * t.pair;
   auto depth = c.knownSize(c.depth);
-  bool whole = depth && *depth % t.lanes == 0;
+  bool whole = depth && *depth % width == 0;
   lanes.loop(place.firstRow, place.endRow, 1, [&](Value row) {
     Value start = lanes.mulIndex(lanes.subIndex(row, place.firstRow), stride);
-    lanes.loop(lanes.index(0), depthCount, t.lanes, [&](Value k) {
-      Value mask;
-      if (!whole) {
-        LaneBuilder::Shape shape(lanes, t.lanes, Value());
-        mask = lanes.prefixMask(lanes.subIndex(depthCount, k));
-      }
-      LaneBuilder::Shape shape(lanes, t.lanes, mask);
-      Lanes value =
-          element(c.left, point(row, Lanes(), Lanes::linear(k, 1, t.lanes)));
-      storeVector(lanes.vector(value), leftMemory, lanes.addIndex(start, k));
+    lanes.loop(lanes.index(0), depthCount, width, [&](Value k) {
+      Value vector = depthWords(c.left, row, Value(), k, depthCount, whole);
+      storeVector(vector, leftMemory, lanes.addIndex(start, words(k)));
     });
   });
 }
@@ -94,10 +140,14 @@ void ContractionEmitter::packRight(Value firstDepth, Value depth) {
     masks.push_back(columnMask(
         lanes.addIndex(place.firstColumn, lanes.index(j * t.lanes))));
   Value end = lanes.addIndex(firstDepth, depth);
-  lanes.loop(firstDepth, end, 1, [&](Value k) {
-    for (int64_t j = 0; j < t.vectors; ++j)
-      storeVector(rightVector(k, j, masks[j]), panelMemory,
-                  panelOffset(k, firstDepth, j));
+  lanes.loop(firstDepth, end, t.pair, [&](Value k) {
+    Value offset = panelOffset(k, firstDepth);
+    for (int64_t j = 0; j < t.vectors; ++j) {
+      Value vector = t.pair > 1 ? rightPairs(k, end, j, masks[j])
+                                : rightVector(k, j, masks[j]);
+      storeVector(vector, panelMemory,
+                  lanes.addIndex(offset, lanes.index(j * t.lanes)));
+    }
   });
 }
 
@@ -105,7 +155,8 @@ void ContractionEmitter::packRight(Value firstDepth, Value depth) {
 /// transposed in registers.
 void ContractionEmitter::packRightTransposed(Value firstDepth, Value depth) {
   auto known = c.knownSize(c.depth);
-  bool wholeDepth = known && *known % t.lanes == 0;
+  int64_t width = t.lanes * t.pair;
+  bool wholeDepth = known && *known % width == 0;
   auto columns = c.knownSize(c.column);
   bool wholeColumns = columns && *columns % t.columns() == 0;
   Value end = lanes.addIndex(firstDepth, depth);
@@ -120,19 +171,12 @@ void ContractionEmitter::packRightTransposed(Value firstDepth, Value depth) {
       sources.push_back(wholeColumns ? column
                                      : lanes.minIndex(column, lastColumn));
     }
-    lanes.loop(firstDepth, end, t.lanes, [&](Value k) {
-      Value mask;
-      if (!wholeDepth) {
-        LaneBuilder::Shape shape(lanes, t.lanes, Value());
-        mask = lanes.prefixMask(lanes.subIndex(end, k));
-      }
-      LaneBuilder::Shape shape(lanes, t.lanes, mask);
+    lanes.loop(firstDepth, end, width, [&](Value k) {
       SmallVector<Value> square;
       for (Value column : sources)
-        square.push_back(lanes.vector(
-            element(c.right, point(Value(), Lanes::uniform(column),
-                                   Lanes::linear(k, 1, t.lanes)))));
-      Value offset = lanes.addIndex(panelOffset(k, firstDepth, 0), group);
+        square.push_back(
+            depthWords(c.right, Value(), column, k, end, wholeDepth));
+      Value offset = lanes.addIndex(panelOffset(k, firstDepth), group);
       for (auto [i, vector] : llvm::enumerate(transpose(lanes, square)))
         storeVector(vector, panelMemory,
                     lanes.addIndex(offset, lanes.index(i * t.columns())));

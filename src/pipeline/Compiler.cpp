@@ -9,6 +9,7 @@
 
 #include "import/OpTable.h"
 #include "pipeline/Pipeline.h"
+#include "pipeline/ReleaseCode.h"
 #include <new>
 
 using namespace anabranch;
@@ -104,6 +105,8 @@ anabranch_compile(const anabranch_compile_request *request,
       made->status = ANABRANCH_COMPILE_INTERNAL_ERROR;
       made->message = error.what();
     }
+    // The weights come into memory when the result runs: not on top of LLVM.
+    pipeline::releaseCode();
     *result = made.release();
     return (*result)->status;
   } catch (const std::bad_alloc &) {

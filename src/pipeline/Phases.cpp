@@ -12,6 +12,7 @@
 #include "pipeline/Phases.h"
 
 #include "codegen/AttentionKernel.h"
+#include "codegen/ContractionTiling.h"
 #include "import/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
@@ -46,7 +47,23 @@ const PhaseInfo &infoOf(Phase phase) {
   return phases[static_cast<size_t>(phase)];
 }
 
-void addPasses(OpPassManager &module, Phase phase) {
+/// The panels that the contraction kernel wants for a product.
+static std::optional<PanelLayout>
+choosePanels(linalg::GenericOp op, const codegen::TargetInfo &target) {
+  std::string why;
+  auto contraction = codegen::Contraction::match(op, why);
+  if (!contraction)
+    return std::nullopt;
+  auto panels = codegen::choosePanels(*contraction, target);
+  if (!panels)
+    return std::nullopt;
+  return PanelLayout{
+      contraction->right.number, contraction->batch, contraction->column,
+      contraction->depth,        panels->width,      panels->pair};
+}
+
+void addPasses(OpPassManager &module, Phase phase,
+               const codegen::TargetInfo &target) {
   OpPassManager &main = module.nest<func::FuncOp>();
   switch (phase) {
   case Phase::Lower:
@@ -63,6 +80,9 @@ void addPasses(OpPassManager &module, Phase phase) {
   case Phase::Fuse:
     main.addPass(createCollapseReshapesPass());
     main.addPass(createCSEPass());
+    // Loops have their final shape here, and nothing is fused yet.
+    main.addPass(createPackConstantsPass(
+        [&target](linalg::GenericOp op) { return choosePanels(op, target); }));
     main.addPass(createFormDispatchesPass());
     // Sizes of dispatches are computed once.
     main.addPass(createCSEPass());

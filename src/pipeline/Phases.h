@@ -17,6 +17,9 @@ class OpPassManager;
 } // namespace mlir
 
 namespace anabranch {
+namespace codegen {
+struct TargetInfo;
+} // namespace codegen
 namespace pipeline {
 
 /// In the order in which they run.
@@ -32,8 +35,10 @@ llvm::ArrayRef<PhaseInfo> allPhases();
 std::optional<Phase> findPhase(llvm::StringRef name);
 const PhaseInfo &infoOf(Phase phase);
 
-/// Adds the passes of a phase that is made of passes (Lower to Memory).
-void addPasses(mlir::OpPassManager &module, Phase phase);
+/// Adds the passes of a phase that is made of passes (Lower to Memory). The
+/// target must outlive them.
+void addPasses(mlir::OpPassManager &module, Phase phase,
+               const codegen::TargetInfo &target);
 
 } // namespace pipeline
 } // namespace anabranch

@@ -11,6 +11,7 @@
 #include "import/GraphReader.h"
 #include "ir/Anabranch.h"
 #include "ir/Explain.h"
+#include "pipeline/ReleaseCode.h"
 #include "schedule/SerializeProgram.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -143,7 +144,7 @@ Outcome Compilation::import() {
 Outcome Compilation::runPasses(Phase phase) {
   PassManager passes(&context, ModuleOp::getOperationName());
   passes.enableVerifier(options.debug);
-  addPasses(passes, phase);
+  addPasses(passes, phase, target);
   if (failed(passes.run(*module)))
     // A graph may ask for the impossible; a program that was built may not.
     return phase == Phase::Lower || phase == Phase::Fuse
@@ -183,6 +184,8 @@ void Compilation::dump(Phase phase) {
 /// Kernels are compiled on other threads, so that this one, the caller's, can
 /// report progress and poll for signals.
 Outcome Compilation::codegen() {
+  // What the phases before needed makes room for LLVM.
+  releaseCode();
   codegen::CodegenOptions settings;
   settings.target = target;
   if (options.debug)

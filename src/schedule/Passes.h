@@ -8,10 +8,17 @@
 #ifndef ANABRANCH_SCHEDULE_PASSES_H
 #define ANABRANCH_SCHEDULE_PASSES_H
 
+#include "llvm/ADT/SmallVector.h"
+
+#include <functional>
 #include <memory>
+#include <optional>
 
 namespace mlir {
 class Pass;
+namespace linalg {
+class GenericOp;
+} // namespace linalg
 } // namespace mlir
 
 namespace anabranch {
@@ -19,6 +26,21 @@ namespace anabranch {
 /// `anabranch-collapse-reshapes`: moves reshapes behind the operators that read
 /// them, at level "linalg".
 std::unique_ptr<mlir::Pass> createCollapseReshapesPass();
+
+/// How an operand of a contraction is packed: [batch..., ceil(columns / width),
+/// ceil(depths / pair), width, pair], without the last if `pair` is one.
+struct PanelLayout {
+  unsigned operand;
+  llvm::SmallVector<unsigned> batch; ///< loops
+  unsigned column, depth;            ///< loops
+  int64_t width, pair;
+};
+using ChoosePanels =
+    std::function<std::optional<PanelLayout>(mlir::linalg::GenericOp)>;
+
+/// `anabranch-pack-constants`: frozen operands of matrix products become panels
+/// that are made once, at load, as `choose` says for each product.
+std::unique_ptr<mlir::Pass> createPackConstantsPass(ChoosePanels choose);
 
 /// `anabranch-form-dispatches`: level "linalg" to level "dispatch".
 std::unique_ptr<mlir::Pass> createFormDispatchesPass();

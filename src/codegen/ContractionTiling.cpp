@@ -1,0 +1,184 @@
+//===- ContractionTiling.cpp - how a contraction is cut up ----------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/ContractionTiling.h"
+
+#include "mlir/IR/BuiltinTypes.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace codegen {
+
+namespace {
+
+/// A shape of a block of accumulators and what a multiply-add costs in it,
+/// measured, relative to the best.
+struct BlockShape {
+  int64_t rows, vectors;
+  double cost;
+};
+
+constexpr BlockShape wideShapes[] = {
+    {6, 4, 1.0},  {8, 3, 1.0},  {12, 2, 1.02}, {4, 4, 1.1}, {5, 4, 1.03},
+    {7, 3, 1.02}, {6, 3, 1.05}, {8, 2, 1.1},   {2, 4, 1.5}, {1, 4, 2.5},
+    {3, 4, 1.25}, {14, 1, 1.3}, {8, 1, 1.5}};
+constexpr BlockShape narrowShapes[] = {{6, 2, 1.0},  {4, 3, 1.0}, {5, 2, 1.03},
+                                       {4, 2, 1.1},  {3, 2, 1.3}, {2, 2, 1.6},
+                                       {1, 2, 2.5},  {1, 4, 2.2}, {2, 4, 1.5},
+                                       {10, 1, 1.2}, {6, 1, 1.5}};
+
+int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// The block shape that wastes least for these sizes; panels fix the vectors.
+std::optional<BlockShape> chooseShape(const TargetInfo &target, int64_t lanes,
+                                      std::optional<int64_t> rows,
+                                      std::optional<int64_t> columns,
+                                      std::optional<int64_t> vectors) {
+  std::optional<BlockShape> best;
+  double bestCost = 0;
+  for (const BlockShape &shape :
+       target.avx512 ? ArrayRef(wideShapes) : ArrayRef(narrowShapes)) {
+    if (vectors && shape.vectors != *vectors)
+      continue;
+    double cost = shape.cost;
+    if (rows)
+      cost *= double(ceilDiv(*rows, shape.rows) * shape.rows) / *rows;
+    if (columns) {
+      int64_t width = shape.vectors * lanes;
+      cost *= double(ceilDiv(*columns, width) * width) / *columns;
+    }
+    if (!best || cost < bestCost * 0.999) {
+      best = shape;
+      bestCost = cost;
+    }
+  }
+  return best;
+}
+
+constexpr int64_t unknownDepth = 384;
+constexpr int64_t largestDepth = 512;
+constexpr int64_t unknownRows = 192;
+constexpr int64_t largestRows = 288;
+constexpr int64_t enoughTiles = 8;
+/// Up to so many rows, reading the right operand is what takes the time.
+constexpr int64_t fewRows = 8;
+
+int64_t chooseRowsPerTile(const Contraction &c, const ContractionTiling &t) {
+  auto rows = c.knownSize(c.rows);
+  if (!rows)
+    return ceilDiv(unknownRows, t.rows) * t.rows;
+  int64_t perTile = ceilDiv(*rows, ceilDiv(*rows, largestRows));
+  auto columns = c.knownSize(c.column);
+  auto batch = c.knownSize(c.batch);
+  int64_t others =
+      columns && batch ? ceilDiv(*columns, t.columns()) * *batch : enoughTiles;
+  while (others * ceilDiv(*rows, perTile) < enoughTiles && perTile > 48)
+    perTile = ceilDiv(perTile, 2);
+  return ceilDiv(perTile, t.rows) * t.rows;
+}
+
+bool multipliesPairs(const Contraction &c, const TargetInfo &target) {
+  Type narrow = c.narrow();
+  return target.avx512 && target.avx512Bf16 && narrow && narrow.isBF16() &&
+         c.element.isF32();
+}
+
+/// Whether the micro-kernel can load and widen this type.
+bool isLoadable(Type type, Type element) {
+  return type && (type == element ||
+                  (element.isF32() && (type.isBF16() || type.isF16())));
+}
+
+bool readsPanels(const Contraction &c, const ContractionTiling &t) {
+  return c.right.panels && c.right.panels->width % t.lanes == 0 &&
+         c.right.panels->pair == t.pair &&
+         isLoadable(c.right.memory, c.element);
+}
+
+ContractionTiling::Right chooseRight(const Contraction &c,
+                                     const ContractionTiling &t) {
+  using Right = ContractionTiling::Right;
+  auto rows = c.knownSize(c.rows), columns = c.knownSize(c.column);
+  if (readsPanels(c, t))
+    return Right::Prepacked;
+  if (c.right.unitLoop == c.depth)
+    return rows && *rows <= fewRows ? Right::Rows : Right::PackTransposed;
+  bool inPlace = rows && *rows <= 2 * t.rows && t.pair == 1 &&
+                 isLoadable(c.right.memory, c.element) && c.right.isRegular &&
+                 c.right.unitLoop == c.column && columns &&
+                 *columns % t.columns() == 0;
+  return inPlace ? Right::InPlace : Right::Pack;
+}
+
+} // namespace
+
+int64_t ContractionTiling::dotColumns() const {
+  // As many accumulators as registers hold beside the operands.
+  int64_t most = lanes >= 8 && vectors == 4 ? 24 : 12;
+  return std::clamp<int64_t>(most / rows, 1, 8);
+}
+
+ContractionTiling ContractionTiling::choose(const Contraction &c,
+                                            const TargetInfo &target) {
+  ContractionTiling t;
+  t.lanes = target.lanes(c.element.getIntOrFloatBitWidth());
+  auto rows = c.knownSize(c.rows), columns = c.knownSize(c.column);
+  auto depth = c.knownSize(c.depth);
+  t.pair = multipliesPairs(c, target) ? 2 : 1;
+  std::optional<int64_t> vectors;
+  if (readsPanels(c, t))
+    vectors = c.right.panels->width / t.lanes;
+  std::optional<BlockShape> shape =
+      chooseShape(target, t.lanes, rows, columns, vectors);
+  if (!shape)
+    shape = BlockShape{1, *vectors, 1.0};
+  t.rows = shape->rows;
+  t.vectors = shape->vectors;
+  t.right = chooseRight(c, t);
+  if (t.right == Right::Rows) {
+    t.rows = std::max<int64_t>(*rows, 1);
+    t.vectors = target.avx512 ? 4 : 2;
+  }
+  bool reads = t.right == Right::InPlace || t.right == Right::Prepacked;
+  t.rightElement = reads && t.pair == 1 ? c.right.memory : c.element;
+  t.depth = unknownDepth;
+  if (depth) {
+    int64_t blocks = std::max<int64_t>(1, ceilDiv(*depth, largestDepth));
+    // A panel that no second block of rows reads need not fit a cache.
+    if (!t.copiesRight() && rows && *rows <= t.rows)
+      blocks = 1;
+    int64_t step = t.lanes * t.pair;
+    t.depth = ceilDiv(ceilDiv(*depth, blocks), step) * step;
+  }
+  t.rowsPerTile = chooseRowsPerTile(c, t);
+  bool direct = c.left.isRegular && c.left.memory;
+  if (t.pair == 2)
+    direct &= c.left.memory && c.left.memory.isBF16() &&
+              c.left.unitLoop == c.depth && depth && *depth % 2 == 0;
+  else
+    direct &= c.left.memory == c.element;
+  t.packLeft = !direct;
+  return t;
+}
+
+std::optional<Panels> choosePanels(const Contraction &c,
+                                   const TargetInfo &target) {
+  linalg::GenericOp op = c.op;
+  Type stored = cast<RankedTensorType>(op->getOperand(c.right.number).getType())
+                    .getElementType();
+  auto columns = c.knownSize(c.column);
+  if (!target.fma || !columns || !isLoadable(stored, c.element))
+    return std::nullopt;
+  int64_t lanes = target.lanes(c.element.getIntOrFloatBitWidth());
+  std::optional<BlockShape> shape =
+      chooseShape(target, lanes, c.knownSize(c.rows), columns, std::nullopt);
+  return Panels{shape->vectors * lanes, multipliesPairs(c, target) ? 2 : 1};
+}
+
+} // namespace codegen
+} // namespace anabranch

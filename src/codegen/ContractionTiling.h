@@ -1,0 +1,60 @@
+//===- ContractionTiling.h - how a contraction is cut up --------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_CONTRACTIONTILING_H
+#define ANABRANCH_CODEGEN_CONTRACTIONTILING_H
+
+#include "codegen/Contraction.h"
+#include "codegen/Target.h"
+
+namespace anabranch {
+namespace codegen {
+
+/// How a contraction is cut up for a processor, and how its operands reach the
+/// micro-kernel.
+struct ContractionTiling {
+  enum class Right {
+    InPlace,        ///< columns are neighbours in memory, no copy
+    Pack,           ///< copied to a panel, columns are neighbours
+    PackTransposed, ///< copied to a panel, depths are neighbours
+    Prepacked,      ///< an argument in panels
+    Rows            ///< few rows: dot products along the depth, no copy
+  };
+
+  int64_t lanes;       ///< of a vector of accumulators
+  int64_t rows;        ///< of a block of accumulators in registers
+  int64_t vectors;     ///< of a block, side by side
+  int64_t depth;       ///< of a panel
+  int64_t rowsPerTile; ///< a multiple of `rows`
+  bool packLeft;
+  Right right;
+  /// Depths that one multiply-add takes from an element of the accumulators'
+  /// size: two of bf16 where the processor multiplies pairs, else one.
+  int64_t pair = 1;
+  /// What the micro-kernel reads from the right operand.
+  mlir::Type rightElement;
+
+  int64_t columns() const { return lanes * vectors; }
+  bool copiesRight() const {
+    return right == Right::Pack || right == Right::PackTransposed;
+  }
+  /// Columns whose dot products are computed at once.
+  int64_t dotColumns() const;
+
+  static ContractionTiling choose(const Contraction &contraction,
+                                  const TargetInfo &target);
+};
+
+/// The panels that a constant right operand is best packed into, or none if
+/// the operator has no kernel that reads panels.
+std::optional<Panels> choosePanels(const Contraction &contraction,
+                                   const TargetInfo &target);
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_CONTRACTIONTILING_H

@@ -1,0 +1,221 @@
+//===- CommandBuilder.cpp - the program's commands ------------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "schedule/CommandBuilder.h"
+
+#include "schedule/Layouts.h"
+#include "schedule/OpKinds.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace schedule {
+
+CommandBuilder::CommandBuilder(func::FuncOp main, SizeTable &sizes,
+                               const Placement &placement, BufferTable &buffers)
+    : main(main), sizes(sizes), placement(placement), buffers(buffers),
+      kernels(main->getParentOfType<ModuleOp>()), b(main.getContext()) {}
+
+//===----------------------------------------------------------------------===//
+// Launches
+//===----------------------------------------------------------------------===//
+
+void CommandBuilder::addDims(Value value) {
+  ArrayAttr shape = buffers.shapeOf(value);
+  auto type = cast<RankedTensorType>(value.getType());
+  for (auto [dim, size] : llvm::enumerate(shape))
+    if (type.isDynamicDim(dim))
+      launchSizes.push_back(size);
+}
+
+void CommandBuilder::readInput(Value input) {
+  auto argument = dyn_cast<BlockArgument>(input);
+  layout.inputStrides.push_back(
+      argument ? stridesOfArgument(main, argument.getArgNumber())
+               : DenseI64ArrayAttr());
+  reads.push_back(buffers.of(input));
+  addDims(input);
+}
+
+void CommandBuilder::writeResult(Value result, bool atLoad) {
+  buffers.place(result, atLoad ? "persistent" : "arena");
+  const Place *place = placement.find(result);
+  layout.resultStrides.push_back(place ? place->strides : DenseI64ArrayAttr());
+  layout.inPlace.push_back(place ? place->inPlace : -1);
+  writes.push_back(place && place->kind == Place::Input
+                       ? buffers.ofInput(place->index)
+                       : buffers.of(result));
+  addDims(result);
+}
+
+LogicalResult CommandBuilder::buildLaunch(ir::DispatchOp dispatch) {
+  bool atLoad = dispatch->hasAttr("initialize");
+  layout = {};
+  launchSizes.clear();
+  reads.clear();
+  writes.clear();
+  for (Value input : dispatch.getInputs())
+    readInput(input);
+  for (Value result : dispatch.getResults())
+    writeResult(result, atLoad);
+  for (Value index : dispatch.getIndices()) {
+    Attribute size = sizes.get(index);
+    if (!size)
+      return failure();
+    launchSizes.push_back(size);
+  }
+  if (buffers.failed())
+    return failure();
+  func::FuncOp kernel = kernels.getOrCreate(dispatch, layout);
+  b.setInsertionPointToEnd(&(atLoad ? initialize : stream).getBody().front());
+  b.create<ir::LaunchOp>(dispatch.getLoc(),
+                         FlatSymbolRefAttr::get(kernel.getSymNameAttr()), reads,
+                         writes, b.getArrayAttr(launchSizes));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Calls
+//===----------------------------------------------------------------------===//
+
+/// An argument of a call in terms of buffers and slots; null when it is none.
+Attribute CommandBuilder::argumentOf(ir::AtenOp call, Attribute argument) {
+  if (auto list = dyn_cast<ArrayAttr>(argument)) {
+    SmallVector<Attribute> elements;
+    for (Attribute element : list) {
+      elements.push_back(argumentOf(call, element));
+      if (!elements.back())
+        return {};
+    }
+    return b.getArrayAttr(elements);
+  }
+  auto ref = dyn_cast<ir::OperandRefAttr>(argument);
+  if (!ref)
+    return argument;
+  Value operand = call.getInputs()[ref.getIndex()];
+  if (operand.getType().isIndex())
+    return sizes.get(operand);
+  auto type = dyn_cast<RankedTensorType>(operand.getType());
+  if (!type) {
+    call.emitOpError("takes an operand that is no tensor and no size");
+    return {};
+  }
+  reads.push_back(buffers.of(
+      operand, dtypeName(type.getElementType(), call.isUnsigned(operand))));
+  return ir::OperandRefAttr::get(b.getContext(), reads.size() - 1);
+}
+
+/// What a call makes has one shape in the program, because its memory is known
+/// at run time only. Reshapes read a copy.
+void CommandBuilder::keepForReshapes(Value result, Value buffer) {
+  if (llvm::none_of(result.getUsers(), isReshape))
+    return;
+  Value kept = buffers.copyOf(buffer, result.getLoc());
+  b.setInsertionPointToEnd(&stream.getBody().front());
+  b.create<ir::CopyOp>(result.getLoc(), buffer, kept);
+  buffers.reshapeFrom(result, kept);
+}
+
+LogicalResult CommandBuilder::buildCall(ir::AtenOp call) {
+  reads.clear();
+  writes.clear();
+  SmallVector<Attribute> names, arguments;
+  for (NamedAttribute argument : call.getArgs()) {
+    names.push_back(argument.getName());
+    arguments.push_back(argumentOf(call, argument.getValue()));
+    if (!arguments.back())
+      return failure();
+  }
+  SmallVector<int64_t> wanted;
+  for (auto [i, result] : llvm::enumerate(call.getResults())) {
+    auto type = dyn_cast<RankedTensorType>(result.getType());
+    if (!type)
+      return call.emitOpError("returns what is no tensor");
+    buffers.place(result, "external");
+    wanted.push_back(writes.size());
+    writes.push_back(buffers.of(
+        result, dtypeName(type.getElementType(), call.isUnsignedResult(i))));
+  }
+  if (buffers.failed())
+    return failure();
+  b.setInsertionPointToEnd(&stream.getBody().front());
+  b.create<ir::CallOp>(call.getLoc(), call.getCallee(), reads, writes,
+                       b.getArrayAttr(names), b.getArrayAttr(arguments),
+                       b.getDenseI64ArrayAttr(wanted));
+  for (auto [result, buffer] : llvm::zip(call.getResults(), writes))
+    keepForReshapes(result, buffer);
+  return success(!buffers.failed());
+}
+
+//===----------------------------------------------------------------------===//
+// Copies
+//===----------------------------------------------------------------------===//
+
+/// Copies a result of @main to where the caller wants it.
+LogicalResult CommandBuilder::buildCopy(unsigned number) {
+  Value value = main.getBody().front().getTerminator()->getOperand(number);
+  auto input =
+      main.getResultAttrOfType<IntegerAttr>(number, "anabranch.writes");
+  Value destination =
+      input ? buffers.ofInput(input.getInt()) : buffers.ofOutput(number, value);
+  auto dtype = destination.getDefiningOp<ir::BufferOp>().getDtype();
+  Value source = keptValues.lookup(number);
+  if (!source)
+    source = buffers.of(value, dtype);
+  b.setInsertionPointToEnd(&stream.getBody().front());
+  b.create<ir::CopyOp>(value.getLoc(), source, destination);
+  return success(!buffers.failed());
+}
+
+/// Copies of arguments come first, while mutated ones have their old value;
+/// what is written into other inputs in the end is kept until then.
+LogicalResult
+CommandBuilder::buildEarlyCopies(SmallVectorImpl<unsigned> &late) {
+  Operation *terminator = main.getBody().front().getTerminator();
+  for (unsigned number : placement.copies()) {
+    Value value = terminator->getOperand(number);
+    if (!isa<BlockArgument>(bytesBehind(value))) {
+      late.push_back(number);
+    } else if (!main.getResultAttr(number, "anabranch.writes")) {
+      if (failed(buildCopy(number)))
+        return failure();
+    } else {
+      late.push_back(number);
+      Value source = buffers.of(value);
+      Value kept = buffers.copyOf(source, value.getLoc());
+      b.setInsertionPointToEnd(&stream.getBody().front());
+      b.create<ir::CopyOp>(value.getLoc(), source, kept);
+      keptValues[number] = kept;
+    }
+  }
+  return success();
+}
+
+LogicalResult CommandBuilder::build(ir::StreamOp initialize,
+                                    ir::StreamOp stream) {
+  this->initialize = initialize;
+  this->stream = stream;
+  SmallVector<unsigned> late;
+  if (failed(buildEarlyCopies(late)))
+    return failure();
+  for (Operation &op : llvm::make_early_inc_range(
+           main.getBody().front().without_terminator())) {
+    auto dispatch = dyn_cast<ir::DispatchOp>(op);
+    if (dispatch && failed(buildLaunch(dispatch)))
+      return failure();
+    auto call = dyn_cast<ir::AtenOp>(op);
+    if (call && failed(buildCall(call)))
+      return failure();
+  }
+  for (unsigned number : late)
+    if (failed(buildCopy(number)))
+      return failure();
+  return success();
+}
+
+} // namespace schedule
+} // namespace anabranch

@@ -1,0 +1,99 @@
+"""Frozen parameters: packed at load, and no longer the module's."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import anabranch
+
+DTYPES = [torch.float32, torch.bfloat16]
+
+
+class Tied(nn.Module):
+    """One weight that is gathered from and multiplied by."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(100, 64)
+
+    def forward(self, tokens):
+        return nn.functional.linear(self.embed(tokens), self.embed.weight)
+
+
+class Twice(nn.Module):
+    """A weight that is multiplied by, in two ways, and added to something."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(48, 48))
+
+    def forward(self, x):
+        return x @ self.weight + nn.functional.linear(x, self.weight) + self.weight
+
+
+def mlp() -> nn.Module:
+    return nn.Sequential(nn.Linear(33, 100), nn.GELU(), nn.Linear(100, 17))
+
+
+def convolutions() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 4, 1)
+    )
+
+
+CASES = {
+    "mlp": (mlp, lambda: torch.randn(5, 33)),
+    "one_row": (mlp, lambda: torch.randn(1, 33)),
+    "tied": (Tied, lambda: torch.randint(0, 100, (2, 7))),
+    "twice": (Twice, lambda: torch.randn(48, 48)),
+    "convolutions": (convolutions, lambda: torch.randn(2, 3, 9, 9)),
+}
+
+
+def frozen(module: nn.Module, **settings):
+    return torch.compile(
+        module, backend=anabranch.anabranch, options={"freeze": True}, **settings
+    )
+
+
+def check(actual: torch.Tensor, expected: torch.Tensor) -> None:
+    tolerance = 1e-4 if expected.dtype == torch.float32 else 3e-2
+    torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", CASES)
+def test_equals_eager(name, dtype):
+    make, example = CASES[name]
+    module, x = make().eval().to(dtype), example()
+    if x.is_floating_point():
+        x = x.to(dtype)
+    with torch.no_grad():
+        compiled = frozen(module)
+        for _ in range(2):
+            check(compiled(x), module(x))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_batch_is_symbolic(dtype):
+    module = mlp().eval().to(dtype)
+    with torch.no_grad():
+        compiled = frozen(module, dynamic=True)
+        for rows in (2, 7, 130):
+            x = torch.randn(rows, 33).to(dtype)
+            check(compiled(x), module(x))
+
+
+@pytest.mark.parametrize("rows", [1, 8, 20])
+@pytest.mark.parametrize("freeze", [False, True])
+def test_only_frozen_weights_keep_their_value(rows, freeze):
+    module, x = nn.Linear(33, 40).eval(), torch.randn(rows, 33)
+    with torch.no_grad():
+        compiled = torch.compile(
+            module, backend=anabranch.anabranch, options={"freeze": freeze}
+        )
+        before = compiled(x)
+        module.weight.mul_(2)
+        check(compiled(x), before if freeze else module(x))
