@@ -250,8 +250,12 @@ Lanes LaneBuilder::divRemFallback(Lanes a, Value size, bool quotient) {
 
 std::pair<Lanes, Lanes> LaneBuilder::divRem(Lanes a, Value size) {
   auto known = constantOf(size);
-  if (known == 1)
+  // Nothing is read where a row has no elements, but code may still be made
+  // and, around a masked read, run.
+  if (known && *known <= 1)
     return {a, indexLanes(0)};
+  if (!known)
+    size = maxIndex(size, index(1));
   if (a.isUniform())
     return {Lanes::uniform(divIndex(a.value, size)),
             Lanes::uniform(remIndex(a.value, size))};

@@ -1,7 +1,8 @@
 """Compiled equals eager for random graphs over random inputs.
 
 `make test` draws the same few graphs every time. ANABRANCH_PROPERTY=2000 draws
-that many new ones; ANABRANCH_PROPERTY_SEED says which.
+that many new ones; ANABRANCH_PROPERTY_SEED says which. With `pytest -s` each is
+printed before it runs, so that the last one is what crashed.
 """
 
 from __future__ import annotations
@@ -111,10 +112,10 @@ def problems(
     actual = [*run(*(given[i] for i in outside)), *given]
     found = [
         f"result {number}: {text}"
-        for number, (got, want, exact, precision) in enumerate(
-            zip(actual, results, references, program.precisions)
+        for number, (got, want, exact, bounds) in enumerate(
+            zip(actual, results, references, program.bounds)
         )
-        if (text := difference(got, want, exact, precision))
+        if (text := difference(got, want, exact, bounds))
     ]
     ours = shared_with(actual[: -len(given)], given)
     theirs = shared_with(results[: -len(values)], values)
@@ -165,7 +166,9 @@ def is_pytorchs(program: Program, dynamic: Any, again: Any) -> bool:
 )
 @torch.no_grad()
 def test_random_graphs(program, dynamic, other, freeze, threads):
-    note(f"{program.inputs} {program.sizes} then {other}\n{program.source}")
+    note(program.source)
+    if MANY:
+        print(program, dynamic, other, freeze, threads, program.source, flush=True)
     torch._dynamo.reset()
     options = {"freeze": freeze, "threads": threads}
     again = other if dynamic is not False else None
