@@ -1,0 +1,43 @@
+"""Exceptions as torchair raises them, and warnings that come once a process."""
+
+from __future__ import annotations
+
+import os
+import time
+import traceback
+import warnings
+
+_warned: set[str] = set()
+
+
+def wrapped(error: Exception) -> Exception:
+    """An exception of the same type whose text ends with torchair's error line.
+    The original itself, if its type can't be made from one string."""
+    text = str(error)
+    if "ERR03005" in text:
+        return error
+    trace = "".join(traceback.format_exception(error))
+    now = time.strftime("%Y-%m-%d-%H:%M:%S")
+    line = (
+        f"[ERROR] {now} (PID:{os.getpid()}, Device:-1, RankID:-1)"
+        " ERR03005 GRAPH internal error"
+    )
+    full = f"{text}\n{trace}\n{line}"
+    try:
+        made = type(error)(full)
+    except Exception:  # noqa: BLE001 - a constructor of anybody's
+        return error
+    return made if full in str(made) else error
+
+
+def warn_once(
+    text: str, category: type[Warning] = UserWarning, stacklevel: int = 2
+) -> None:
+    if text not in _warned:
+        _warned.add(text)
+        warnings.warn(text, category, stacklevel=stacklevel + 1)
+
+
+def reset_warnings() -> None:
+    """As if nothing had been warned of yet."""
+    _warned.clear()

@@ -1,0 +1,1 @@
+"""Parts of torchair that scripts import by path."""
