@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = ROOT / ".venv" / "bin"
-PYTHON_DIRS = ["python", "scripts", "benchmark", "examples", "test"]
+PYTHON_DIRS = ["python", "scripts", "benchmark", "examples", "test", "torchair-compat"]
 CPP = ("*.cpp", "*.h", "*.c")
 
 
@@ -87,7 +87,13 @@ def ruff(fix: bool) -> int:
 def mypy(fix: bool) -> int:
     """Each folder alone: scripts in different folders may share a name."""
     status = 0
-    for name in ("python/anabranch", "scripts", "benchmark", "examples"):
+    for name in (
+        "python/anabranch",
+        "scripts",
+        "benchmark",
+        "examples",
+        "torchair-compat/torchair",
+    ):
         if tracked(f"{name}/*.py"):
             status |= call(str(BIN / "mypy"), name)
     return status

@@ -91,7 +91,7 @@ class Runner:
 
 def runners(fast: bool) -> list[Runner]:
     tools = [str(ROOT / "scripts" / "lint.py")]
-    pytest = [str(BIN / "pytest"), "-q", "--durations=5", "test"]
+    pytest = [str(BIN / "pytest"), "-q", "--durations=5"]
     if fast:
         pytest += ["-m", "not slow"]
     lint = [

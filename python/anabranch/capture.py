@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -58,8 +58,10 @@ def aot(
     example_inputs: Sequence[Any],
     compile_graph: GraphCompiler,
     freeze: bool,
+    more_decompositions: Mapping[Any, Callable[..., Any]] | None = None,
 ) -> Callable[..., Any]:
-    """Traces `module` and hands each ATen graph to `compile_graph`."""
+    """Traces `module` and hands each ATen graph to `compile_graph`.
+    `more_decompositions` win over those of this house."""
     training = _needs_gradients(module, example_inputs)
     with _disable_current_modes():
         sources = input_sources(module, example_inputs, freeze and not training)
@@ -80,7 +82,7 @@ def aot(
             fw_compiler=compile_first,
             bw_compiler=compile_backward,
             inference_compiler=compile_first,
-            decompositions=decompositions(),
+            decompositions=decompositions() | dict(more_decompositions or {}),
             keep_inference_input_mutations=True,
         )
 

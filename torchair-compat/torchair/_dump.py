@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import datetime
+import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
 import torch.fx
 
-from ._graph import Descriptor, Graph, Node
+from ._errors import UnsupportedOption
+from ._graph import Descriptor, Graph, Node, convert, optimized
+from .configs._table import TUNE
+from .configs.compiler_config import CompilerConfig, raw
 from .core.utils import logger
 
 # TensorFlow's names, which viewers know, of the types of a GraphDef.
@@ -22,22 +26,53 @@ _TF_TYPES = {
 }
 
 
-def dump(graph: Graph, stage: str, number: int, kind: str, folder: str | None) -> None:
-    """Writes dynamo_<stage>_graph_<number>_...; a failure is told, not raised."""
-    try:
-        target = folder or "."
-        os.makedirs(target, exist_ok=True)
-        path = os.path.join(target, _file_name(stage, number, kind))
-        with open(path, "w", encoding="utf-8") as stream:
-            stream.writelines(f"{line}\n" for line in WRITERS[kind](graph))
-    except OSError as error:
-        print(f"dump {kind} failed {error}", flush=True)
-    else:
-        logger.debug("dumped %s graph %d to %s", stage, number, path)
+class Dumps:
+    """The dumps of one graph that the configuration asks for."""
+
+    def __init__(self, config: CompilerConfig, number: int) -> None:
+        self._kind = raw(config, "debug.graph_dump.type")
+        self._folder = raw(config, "debug.graph_dump.path")
+        self._number = number
+        self._captures = config.mode.value != TUNE
+        self._graph: Graph | None = None
+        if self._captures and self._kind not in (None, "py"):
+            raise UnsupportedOption(
+                f"Graph dump for aclGraph only support 'py' type, but got: {self._kind}"
+            )
+
+    def write_original(self, module: torch.fx.GraphModule) -> None:
+        """Also says in the log which node has which attribute."""
+        if self._captures:
+            self._write("original", lambda: [fx_program(module)])
+        elif self._kind or logger.isEnabledFor(logging.DEBUG):
+            graph = self._graph = convert(module, f"graph_{self._number}")
+            self._write("original", lambda: WRITERS[self._kind](graph))
+
+    def write_optimized(self, module: torch.fx.GraphModule) -> None:
+        if self._captures:
+            self._write("optimized", lambda: [fx_program(module)])
+        elif self._graph is not None:
+            graph = optimized(self._graph)
+            self._write("optimized", lambda: WRITERS[self._kind](graph))
+
+    def _write(self, stage: str, lines: Callable[[], Iterable[str]]) -> None:
+        """A failure is told, not raised."""
+        if self._kind is None:
+            return
+        target = self._folder or "."
+        path = os.path.join(target, _file_name(stage, self._number, self._kind))
+        try:
+            os.makedirs(target, exist_ok=True)
+            with open(path, "w", encoding="utf-8") as stream:
+                stream.writelines(f"{line}\n" for line in lines())
+        except OSError as error:
+            print(f"dump {self._kind} failed {error}", flush=True)
+        else:
+            logger.debug("dumped %s graph %d to %s", stage, self._number, path)
 
 
 def _file_name(stage: str, number: int, kind: str) -> str:
-    now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%d%H%M%S%f")
+    now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%d%H%M%S%f")
     return (
         f"dynamo_{stage}_graph_{number}_rank_{_rank()}_pid_{os.getpid()}"
         f"_ts_{now}.{kind}"
@@ -199,19 +234,6 @@ def stack_comments(node: torch.fx.Node) -> Iterator[str]:
 def fx_program(module: torch.fx.GraphModule) -> str:
     """The code of an FX graph, each line under the user's line that it is from."""
     return module.print_readable(print_output=False)
-
-
-def dump_fx(
-    module: torch.fx.GraphModule, stage: str, number: int, folder: str | None
-) -> None:
-    """The capture modes' only form: the FX graph's own code."""
-    try:
-        os.makedirs(folder or ".", exist_ok=True)
-        path = os.path.join(folder or ".", _file_name(stage, number, "py"))
-        with open(path, "w", encoding="utf-8") as stream:
-            stream.write(fx_program(module))
-    except OSError as error:
-        print(f"dump py failed {error}", flush=True)
 
 
 WRITERS: dict[str, Callable[[Graph], Iterator[str]]] = {

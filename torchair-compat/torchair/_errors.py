@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 import traceback
 import warnings
+from collections.abc import Iterator
+
+from anabranch import CompileError
+
+
+class UnsupportedOption(CompileError, ValueError):
+    """Options that don't go together, or not with this graph."""
+
+
+class UnsupportedMode(CompileError, NotImplementedError):
+    """What the mode has no meaning for."""
+
+
+class ScopeError(CompileError):
+    """Scopes that don't close, or don't open."""
+
 
 _warned: set[str] = set()
 
@@ -28,6 +45,18 @@ def wrapped(error: Exception) -> Exception:
     except Exception:  # noqa: BLE001 - a constructor of anybody's
         return error
     return made if full in str(made) else error
+
+
+@contextlib.contextmanager
+def wrapping() -> Iterator[None]:
+    """What leaves it ends with torchair's error line."""
+    try:
+        yield
+    except Exception as error:
+        made = wrapped(error)
+        if made is error:
+            raise
+        raise made from error
 
 
 def warn_once(

@@ -50,7 +50,8 @@ class IntRange(Kind):
 
     def check(self, value: Any) -> Any:
         if not isinstance(value, int):
-            raise ValueError(f"Please set integer type, but got {type(value)}")
+            text = f"Please set integer type, but got {type(value)}"
+            raise ValueError(text)  # noqa: TRY004 - as torchair does
         if not self.low <= value <= self.high:
             raise ValueError(
                 f"Please set value in [{self.low}, {self.high}],"

@@ -45,7 +45,6 @@ class _Option:
     def value(self, value: Any) -> None:
         self.raw = self.row.kind.check(value)
         self.assigned = True
-        _warn_of(self.row, value)
 
     def __bool__(self) -> bool:
         return bool(self.raw)
@@ -84,13 +83,14 @@ class _Group:
     def __setattr__(self, name: str, value: Any) -> None:
         try:
             self._assign(name, value)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - raised again, whatever it is
             raise wrapped(error) from None
 
     def _assign(self, name: str, value: Any) -> None:
         member = self._members.get(name)
         if isinstance(member, _Group):
-            raise ValueError(f"{self._path_of(name)} is a group of options")
+            text = f"{self._path_of(name)} is a group of options"
+            raise ValueError(text)  # noqa: TRY004 - as for any bad option
         if self._path in OPEN_GROUPS:
             if isinstance(member, _Option):
                 _warn_of(member.row, value)
@@ -99,6 +99,7 @@ class _Group:
             raise ValueError(self._no_option(name))
         else:
             member.value = value
+            _warn_of(member.row, value)
 
     def _path_of(self, name: str) -> str:
         return f"{self._path}.{name}" if self._path else name

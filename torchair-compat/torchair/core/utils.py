@@ -78,7 +78,9 @@ def _make() -> _Logger:
     finally:
         logging.setLoggerClass(before)
     if not isinstance(made, _Logger):
-        raise ImportError("another package has taken the logger 'torchair'")
+        raise ImportError(  # noqa: TRY004 - what an import raises
+            "another package has taken the logger 'torchair'"
+        )
     made.setLevel(_level())
     made.propagate = False
     handler = _Stdout()

@@ -1,0 +1,35 @@
+"""Fixtures: each test meets a process in which nothing was warned of."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+import torch
+
+import anabranch
+import torch_npu  # noqa: F401 - makes `npu` known
+import torchair
+from torchair import _errors
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch._dynamo.reset()
+    anabranch.counters.reset()
+    _errors.reset_warnings()
+    torch.manual_seed(0)
+    level = torchair.logger.level
+    yield
+    torchair.logger.setLevel(level)
+    torch._dynamo.reset()
+
+
+@pytest.fixture
+def debug():
+    torchair.logger.setLevel(logging.DEBUG)
+
+
+@pytest.fixture
+def config() -> torchair.CompilerConfig:
+    return torchair.CompilerConfig()

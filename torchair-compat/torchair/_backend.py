@@ -1,0 +1,179 @@
+"""get_npu_backend and get_compiler: Dynamo's graphs to Anabranch's compiler."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import time
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import torch
+import torch.fx
+from torch._dynamo import register_backend
+from torch.fx.passes.fake_tensor_prop import FakeTensorProp
+
+from anabranch import backend
+from anabranch.capture import aot
+from anabranch.config import Config, resolve
+from anabranch.graph import InputSource
+
+from ._dump import Dumps
+from ._errors import warn_once, wrapping
+from .configs._engine import warn_of_mode
+from .configs.compiler_config import CompilerConfig, apply_flat, raw
+from .core.utils import EVENT_LEVEL, logger
+
+__all__ = ["get_compiler", "get_npu_backend", "npu"]
+
+Compiled = Callable[..., Any]
+
+_numbers = itertools.count(1)
+
+
+def get_npu_backend(
+    *,
+    compiler_config: CompilerConfig | None = None,
+    custom_decompositions: Mapping[Any, Compiled] = MappingProxyType({}),
+) -> functools.partial[Compiled]:
+    """The backend for torch.compile."""
+    config = CompilerConfig() if compiler_config is None else compiler_config
+    if not isinstance(config, CompilerConfig):
+        raise TypeError(f"compiler_config must be a CompilerConfig, got {config!r}")
+    warn_of_mode(config)
+    return functools.partial(
+        npu, compiler_config=config, custom_decompositions=custom_decompositions
+    )
+
+
+def get_compiler(compiler_config: CompilerConfig | None = None) -> Compiled:
+    """A compiler of ATen graphs, for aot_module_simplified's `fw_compiler`. What
+    it compiles takes the inputs one by one and returns the list of outputs."""
+    config = CompilerConfig() if compiler_config is None else compiler_config
+    if not isinstance(config, CompilerConfig):
+        raise TypeError(f"compiler_config must be a CompilerConfig, got {config!r}")
+
+    def compile_one(
+        module: torch.fx.GraphModule, example_inputs: Sequence[Any]
+    ) -> Compiled:
+        with wrapping():
+            nodes = [n for n in module.graph.nodes if n.op == "placeholder"]
+            if not all("val" in node.meta for node in nodes):
+                FakeTensorProp(module).propagate(*example_inputs)
+            sources = [InputSource(str(node.target)) for node in nodes]
+            boxed = compile_graph(module, example_inputs, sources, config=config)
+
+        def call(*arguments: Any) -> Any:
+            return boxed(list(arguments))
+
+        return call
+
+    return compile_one
+
+
+@register_backend(name="npu")
+def npu(
+    module: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    compiler_config: CompilerConfig | None = None,
+    custom_decompositions: Mapping[Any, Compiled] = MappingProxyType({}),
+    options: Mapping[str, Any] | None = None,
+) -> Compiled:
+    """The Dynamo backend."""
+    config = CompilerConfig() if compiler_config is None else compiler_config
+    with wrapping():
+        if options:
+            apply_flat(config, options)
+        return aot(
+            module,
+            example_inputs,
+            functools.partial(compile_graph, config=config),
+            _freezes(config),
+            custom_decompositions,
+        )
+
+
+def _freezes(config: CompilerConfig) -> bool:
+    return bool(raw(config, "experimental_config.frozen_parameter"))
+
+
+def compile_graph(
+    module: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    sources: Sequence[InputSource],
+    *,
+    config: CompilerConfig,
+) -> Compiled:
+    """One ATen graph: the user's passes, the dumps, and what runs it."""
+    start = time.perf_counter()
+    _custom_pass("post_grad_custom_pre_pass", module, example_inputs, config)
+    _custom_pass("post_grad_custom_post_pass", module, example_inputs, config)
+    number = next(_numbers)
+    dumps = Dumps(config, number)
+    dumps.write_original(module)
+    if raw(config, "debug.run_eagerly"):
+        warn_once(
+            "When debug.run_eagerly=True is enabled, the graph FALLS BACK to EAGER"
+            " execution"
+        )
+        return backend.run_eagerly(module)
+    _log_options(config, number)
+    settings = _settings(config)
+    executable = backend.compile_graph(module, example_inputs, sources, config=settings)
+    dumps.write_optimized(module)
+    return _reporting(executable, time.perf_counter() - start)
+
+
+def _custom_pass(
+    name: str,
+    module: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    config: CompilerConfig,
+) -> None:
+    function = raw(config, name)
+    if function is None:
+        return
+    logger.info("[forward] before [%s] execution, graph is %s", name, module.graph)
+    function(module, example_inputs, config)
+    module.graph.lint()
+    module.recompile()
+    logger.info("[forward] after [%s] execution, graph is %s", name, module.graph)
+
+
+def _log_options(config: CompilerConfig, number: int) -> None:
+    if not logger.isEnabledFor(10):
+        return
+    local, everywhere = config.as_dict()
+    logger.debug("Compiling concrete graph %d with options:", number)
+    for key, value in {**local, **everywhere}.items():
+        logger.debug("    %s = %s", key, value)
+
+
+def _settings(config: CompilerConfig) -> Config:
+    return resolve({"freeze": _freezes(config)})
+
+
+def _reporting(executable: Compiled, compile_seconds: float) -> Compiled:
+    """The executable, with a line in the log for each run where that is asked
+    for. Inputs are processed inside of the run."""
+    pending = [compile_seconds]
+
+    def call(arguments: list[Any]) -> Any:
+        if not logger.isEnabledFor(EVENT_LEVEL):
+            return executable(arguments)
+        start = time.perf_counter()
+        results = executable(arguments)
+        ran = time.perf_counter() - start
+        compiled = pending.pop() if pending else 0.0
+        logger.event(
+            "torchair run at %s, process input: 0us, compile %dus, graph run: %dus",
+            time.strftime("%Y-%m-%d %H:%M:%S"),
+            compiled * 1e6,
+            ran * 1e6,
+        )
+        return results
+
+    call._boxed_call = True  # type: ignore[attr-defined]
+    return call
