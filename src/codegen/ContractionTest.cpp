@@ -5,7 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "codegen/ContractionCase.h"
 #include "codegen/ContractionKernel.h"
+#include "codegen/ContractionTiling.h"
 #include "codegen/KernelLibrary.h"
 #include "ir/Anabranch.h"
 #include "mlir/Parser/Parser.h"
@@ -15,126 +17,11 @@
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <sys/mman.h>
 
 using namespace anabranch::codegen;
 
 namespace {
-
-/// A product [batch, m, n] whose operands are stored in the order of the
-/// letters, with the epilogue relu(x + bias[n]).
-struct Case {
-  const char *name;
-  int64_t batch, m, n, k;
-  const char *left, *right; ///< "bmk", "kn", ...
-  const char *type = "f32";
-  bool dynamic = false; ///< all sizes symbolic
-};
-
-int64_t sizeOf(const Case &c, char letter) {
-  switch (letter) {
-  case 'b':
-    return c.batch;
-  case 'm':
-    return c.m;
-  case 'n':
-    return c.n;
-  default:
-    return c.k;
-  }
-}
-
-std::string resultLetters(const Case &c) {
-  return c.left[0] == 'b' ? "bmn" : "mn";
-}
-
-std::string tensorType(const Case &c, const std::string &letters,
-                       const std::string &type) {
-  std::string text = "tensor<";
-  for (char letter : letters)
-    text += (c.dynamic ? "?" : std::to_string(sizeOf(c, letter))) + "x";
-  return text + type + ">";
-}
-
-std::string mapOf(const std::string &letters) {
-  std::string text = "affine_map<(LOOPS) -> (";
-  for (size_t i = 0; i < letters.size(); ++i)
-    text += std::string(i ? ", " : "") + letters[i];
-  return text + ")>";
-}
-
-void replaceAll(std::string &text, const std::string &from,
-                const std::string &to) {
-  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos;
-       at += to.size())
-    text.replace(at, from.size(), to);
-}
-
-std::string kernelText(const Case &c) {
-  std::string type = c.type;
-  std::string sum = type == "f64" ? "f64" : "f32";
-  bool widens = type != sum;
-  std::string text = R"mlir(
-func.func @product(%left: LEFT, %right: RIGHT, %bias: BIAS SIZES) -> RESULT
-    attributes {anabranch.kernel} {
-  %zero = arith.constant 0.0 : SUM
-  %empty = tensor.empty(DIMS) : ACC
-  %init = linalg.fill ins(%zero : SUM) outs(%empty : ACC) -> ACC
-  %product = linalg.generic {
-      indexing_maps = [LMAP, RMAP, OMAP],
-      iterator_types = [PARALLEL, "reduction"]}
-      ins(%left, %right : LEFT, RIGHT) outs(%init : ACC) {
-  ^bb0(%x: TYPE, %y: TYPE, %s: SUM):
-    WIDEN
-    %p = arith.mulf %a, %c : SUM
-    %t = arith.addf %s, %p : SUM
-    linalg.yield %t : SUM
-  } -> ACC
-  %out = tensor.empty(DIMS) : RESULT
-  %result = linalg.generic {
-      indexing_maps = [affine_map<(POINT) -> (POINT)>,
-                       affine_map<(POINT) -> (n)>,
-                       affine_map<(POINT) -> (POINT)>],
-      iterator_types = [PARALLEL]}
-      ins(%product, %bias : ACC, BIAS) outs(%out : RESULT) {
-  ^bb0(%x: SUM, %y: SUM, %o: TYPE):
-    %u = arith.addf %x, %y : SUM
-    %v = arith.maximumf %u, %zero : SUM
-    NARROW
-  } -> RESULT
-  return %result : RESULT
-})mlir";
-  replaceAll(text, "WIDEN",
-             widens ? "%a = arith.extf %x : TYPE to SUM\n"
-                      "%c = arith.extf %y : TYPE to SUM"
-                    : "");
-  replaceAll(text, "NARROW",
-             widens ? "%w = arith.truncf %v : SUM to TYPE\n"
-                      "linalg.yield %w : TYPE"
-                    : "linalg.yield %v : TYPE");
-  if (!widens) {
-    replaceAll(text, "%a, %c", "%x, %y");
-  }
-  bool batched = resultLetters(c) == "bmn";
-  replaceAll(text, "LMAP", mapOf(c.left));
-  replaceAll(text, "RMAP", mapOf(c.right));
-  replaceAll(text, "OMAP", mapOf(resultLetters(c)));
-  replaceAll(text, "LOOPS", batched ? "b, m, n, k" : "m, n, k");
-  replaceAll(text, "POINT", batched ? "b, m, n" : "m, n");
-  replaceAll(text, "PARALLEL",
-             batched ? R"("parallel", "parallel", "parallel")"
-                     : R"("parallel", "parallel")");
-  replaceAll(text, "LEFT", tensorType(c, c.left, type));
-  replaceAll(text, "RIGHT", tensorType(c, c.right, type));
-  replaceAll(text, "BIAS", tensorType(c, "n", sum));
-  replaceAll(text, "RESULT", tensorType(c, resultLetters(c), type));
-  replaceAll(text, "ACC", tensorType(c, resultLetters(c), sum));
-  replaceAll(text, "SIZES",
-             c.dynamic ? ", %db: index, %dm: index, %dn: index" : "");
-  replaceAll(text, "DIMS", c.dynamic ? "%db, %dm, %dn" : "");
-  replaceAll(text, "TYPE", type);
-  replaceAll(text, "SUM", sum);
-  return text;
-}
 
 /// Numbers of a dtype as bytes, and what they are exactly.
 struct Numbers {
@@ -168,6 +55,29 @@ struct Numbers {
   }
 };
 
+/// A copy whose end is the end of a page that is followed by one that nobody
+/// may touch.
+class Guarded {
+public:
+  explicit Guarded(const std::vector<char> &bytes) : size(bytes.size()) {
+    whole = (size + page - 1) / page * page + page;
+    start = static_cast<char *>(::mmap(nullptr, whole, PROT_READ | PROT_WRITE,
+                                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    EXPECT_EQ(::mprotect(start + whole - page, page, PROT_NONE), 0);
+    std::memcpy(data(), bytes.data(), size);
+  }
+  Guarded(const Guarded &) = delete;
+  Guarded &operator=(const Guarded &) = delete;
+  ~Guarded() { ::munmap(start, whole); }
+
+  char *data() { return start + whole - page - size; }
+
+private:
+  static constexpr size_t page = 4096;
+  size_t size, whole;
+  char *start;
+};
+
 double read(const char *bytes, size_t i, const std::string &type) {
   if (type == "f64")
     return reinterpret_cast<const double *>(bytes)[i];
@@ -181,8 +91,8 @@ double read(const char *bytes, size_t i, const std::string &type) {
   return value;
 }
 
-size_t offset(const Case &c, const std::string &letters, int64_t b, int64_t m,
-              int64_t n, int64_t k) {
+size_t offset(const ContractionCase &c, const std::string &letters, int64_t b,
+              int64_t m, int64_t n, int64_t k) {
   size_t at = 0;
   for (char letter : letters) {
     int64_t position = letter == 'b'   ? b
@@ -194,14 +104,34 @@ size_t offset(const Case &c, const std::string &letters, int64_t b, int64_t m,
   return at;
 }
 
-size_t count(const Case &c, const std::string &letters) {
+size_t count(const ContractionCase &c, const std::string &letters) {
   size_t product = 1;
   for (char letter : letters)
     product *= sizeOf(c, letter);
   return product;
 }
 
-const Case cases[] = {
+/// The right operand as it lies in memory.
+std::vector<char> rightBytes(const ContractionCase &c, const Numbers &right) {
+  if (c.width == 0)
+    return right.bytes;
+  size_t bytes = right.bytes.size() / right.values.size();
+  std::vector<char> packed(c.batch * c.panels() * c.words() * c.width * c.pair *
+                           bytes);
+  for (int64_t b = 0; b < c.batch; ++b)
+    for (int64_t n = 0; n < c.n; ++n)
+      for (int64_t k = 0; k < c.k; ++k) {
+        int64_t panel = b * c.panels() + n / c.width;
+        int64_t row = panel * c.words() + k / c.pair;
+        int64_t at = (row * c.width + n % c.width) * c.pair + k % c.pair;
+        std::memcpy(&packed[at * bytes],
+                    &right.bytes[offset(c, c.right, b, 0, n, k) * bytes],
+                    bytes);
+      }
+  return packed;
+}
+
+const ContractionCase cases[] = {
     {"whole", 1, 24, 128, 64, "mk", "nk"},
     {"tails", 1, 37, 100, 70, "mk", "nk"},
     {"plain", 1, 37, 100, 70, "mk", "kn"},
@@ -209,6 +139,9 @@ const Case cases[] = {
     {"left_transposed", 1, 19, 50, 40, "km", "kn"},
     {"one_row", 1, 1, 192, 96, "mk", "kn"},
     {"one_row_weight", 1, 1, 100, 96, "mk", "nk"},
+    {"few_rows_odd", 1, 7, 37, 1031, "mk", "nk"},
+    {"few_rows_bf16", 1, 5, 37, 131, "mk", "nk", "bf16"},
+    {"few_rows_f16", 2, 3, 70, 130, "bmk", "bnk", "f16"},
     {"in_place", 1, 8, 192, 600, "mk", "kn"},
     {"batched", 3, 17, 33, 20, "bmk", "bnk"},
     {"batched_plain", 3, 17, 33, 20, "bmk", "bkn"},
@@ -221,10 +154,36 @@ const Case cases[] = {
     {"dynamic_plain", 2, 5, 30, 900, "bmk", "bkn", "f32", true},
     {"dynamic_empty_depth", 1, 3, 5, 0, "bmk", "bnk", "f32", true},
     {"dynamic_empty_rows", 1, 0, 5, 4, "bmk", "bnk", "f32", true},
+    {"panels", 1, 37, 100, 70, "mk", "nk", "f32", false, 48},
+    {"panels_whole", 1, 24, 128, 64, "mk", "nk", "f32", false, 64},
+    {"panels_deep", 1, 20, 70, 1201, "mk", "nk", "f32", false, 32},
+    {"panels_one_row", 1, 1, 100, 1030, "mk", "nk", "f32", false, 64},
+    {"panels_batched", 3, 17, 33, 21, "bmk", "bnk", "f32", false, 32},
+    {"panels_left_transposed", 1, 19, 50, 40, "km", "nk", "f32", false, 32},
+    // No multiple of a vector of 16.
+    {"panels_narrow", 1, 13, 29, 31, "mk", "nk", "f32", false, 24},
+    {"panels_f64", 1, 13, 29, 31, "mk", "nk", "f64", false, 16},
+    {"panels_f16", 1, 21, 70, 51, "mk", "nk", "f16", false, 48},
+    {"panels_bf16", 1, 21, 70, 51, "mk", "nk", "bf16", false, 48},
+    {"pairs", 1, 21, 70, 50, "mk", "nk", "bf16", false, 64, 2},
+    {"pairs_odd", 1, 21, 70, 51, "mk", "nk", "bf16", false, 48, 2},
+    {"pairs_one_row", 1, 1, 100, 1031, "mk", "nk", "bf16", false, 64, 2},
+    {"pairs_batched", 3, 7, 33, 21, "bmk", "bnk", "bf16", false, 32, 2},
+    {"pairs_deep", 1, 20, 70, 1201, "mk", "nk", "bf16", false, 32, 2},
 };
 
+/// Cases of two bytes, which have code of their own where there is AVX512-BF16.
+std::vector<ContractionCase> bf16Cases() {
+  std::vector<ContractionCase> found;
+  for (const ContractionCase &c : cases)
+    if (std::string(c.type) == "bf16")
+      found.push_back(c);
+  return found;
+}
+
 class ContractionTest
-    : public testing::TestWithParam<std::tuple<const char *, Case>> {};
+    : public testing::TestWithParam<std::tuple<const char *, ContractionCase>> {
+};
 
 TEST_P(ContractionTest, EqualsPlainLoops) {
   auto [targetName, c] = GetParam();
@@ -245,7 +204,7 @@ TEST_P(ContractionTest, EqualsPlainLoops) {
   std::printf("%s %s: %.0f ms\n", targetName, c.name,
               library->objects()[0].totalMs());
   if (!target.runsHere())
-    GTEST_SKIP();
+    GTEST_SKIP() << "this processor lacks " << targetName;
   std::string type = c.type, sum = type == "f64" ? "f64" : "f32";
   Numbers left(count(c, c.left), type, 1), right(count(c, c.right), type, 2);
   Numbers bias(c.n, sum, 3), result(count(c, resultLetters(c)), type, 4);
@@ -258,9 +217,11 @@ TEST_P(ContractionTest, EqualsPlainLoops) {
         sizes.push_back(sizeOf(c, letter));
     sizes.insert(sizes.end(), {c.batch, c.m, c.n});
   }
+  Guarded leftMemory(left.bytes), rightMemory(rightBytes(c, right));
+  Guarded biasMemory(bias.bytes), resultMemory(result.bytes);
   ASSERT_EQ(library->run("product",
-                         {left.bytes.data(), right.bytes.data(),
-                          bias.bytes.data(), result.bytes.data()},
+                         {leftMemory.data(), rightMemory.data(),
+                          biasMemory.data(), resultMemory.data()},
                          sizes),
             0);
   for (int64_t b = 0; b < c.batch; ++b)
@@ -271,7 +232,7 @@ TEST_P(ContractionTest, EqualsPlainLoops) {
           expected += left.values[offset(c, c.left, b, m, n, k)] *
                       right.values[offset(c, c.right, b, m, n, k)];
         expected = std::max(0.0, expected + bias.values[n]);
-        double actual = read(result.bytes.data(),
+        double actual = read(resultMemory.data(),
                              offset(c, resultLetters(c), b, m, n, 0), type);
         double tolerance = type == "bf16" ? 0.01 : type == "f16" ? 1e-3 : 0;
         ASSERT_NEAR(actual, expected, tolerance * std::fabs(expected))
@@ -280,7 +241,8 @@ TEST_P(ContractionTest, EqualsPlainLoops) {
 }
 
 std::string
-caseName(const testing::TestParamInfo<std::tuple<const char *, Case>> &info) {
+caseName(const testing::TestParamInfo<std::tuple<const char *, ContractionCase>>
+             &info) {
   return std::string(std::get<0>(info.param)) + "_" +
          std::get<1>(info.param).name;
 }
@@ -289,5 +251,37 @@ INSTANTIATE_TEST_SUITE_P(Cases, ContractionTest,
                          testing::Combine(testing::Values("avx2", "host"),
                                           testing::ValuesIn(cases)),
                          caseName);
+INSTANTIATE_TEST_SUITE_P(Bf16, ContractionTest,
+                         testing::Combine(testing::Values("avx512bf16"),
+                                          testing::ValuesIn(bf16Cases())),
+                         caseName);
+
+/// Which way a right operand takes to the micro-kernel.
+TEST(ContractionTiling, ReadsPanelsInPlace) {
+  for (const char *name : {"avx2", "avx512", "avx512bf16"})
+    for (const ContractionCase &c : cases) {
+      if (c.width == 0)
+        continue;
+      TargetInfo target = llvm::cantFail(TargetInfo::get(name));
+      mlir::DialectRegistry registry;
+      anabranch::ir::registerAllDialects(registry);
+      mlir::MLIRContext context(registry);
+      auto module =
+          mlir::parseSourceString<mlir::ModuleOp>(kernelText(c), &context);
+      ASSERT_TRUE(module);
+      std::string why;
+      auto found =
+          Contraction::find(*module->getOps<mlir::func::FuncOp>().begin(), why);
+      ASSERT_TRUE(found) << why;
+      ContractionTiling tiling = ContractionTiling::choose(*found, target);
+      bool isBf16 = std::string(c.type) == "bf16";
+      int64_t lanes =
+          target.vectorBytes / (std::string(c.type) == "f64" ? 8 : 4);
+      bool fits = c.width % lanes == 0 &&
+                  c.pair == (isBf16 && target.avx512Bf16 ? 2 : 1);
+      EXPECT_EQ(tiling.right == ContractionTiling::Right::Prepacked, fits)
+          << name << " " << c.name;
+    }
+}
 
 } // namespace

@@ -35,6 +35,8 @@ constexpr const char *avx512Features =
     "+avx,+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt,+popcnt,+movbe,"
     "+avx512f,+avx512bw,+avx512dq,+avx512vl,+avx512cd,-prefer-256-bit";
 
+constexpr const char *bf16Feature = ",+avx512bf16";
+
 /// Whether "+feature" stands in a comma-separated feature string.
 bool hasFeature(StringRef features, StringRef feature) {
   SmallVector<StringRef> parts;
@@ -90,12 +92,14 @@ Expected<TargetInfo> TargetInfo::get(StringRef name) {
   } else if (name == "avx2") {
     target.cpu = "x86-64-v3";
     target.features = avx2Features;
-  } else if (name == "avx512") {
+  } else if (name == "avx512" || name == "avx512bf16") {
     target.cpu = "x86-64-v4";
     target.features = avx512Features;
+    if (name == "avx512bf16")
+      target.features += bf16Feature;
   } else {
-    return createStringError("unknown target '%s': it must be host, avx2 or "
-                             "avx512",
+    return createStringError("unknown target '%s': it must be host, avx2, "
+                             "avx512 or avx512bf16",
                              target.name.c_str());
   }
   deriveFlags(target);

@@ -28,7 +28,7 @@ namespace codegen {
 
 /// What the kernel choices and LLVM need to know about a processor.
 struct TargetInfo {
-  std::string name;     ///< "host", "avx2", "avx512"
+  std::string name;     ///< "host", "avx2", "avx512", "avx512bf16"
   std::string triple;   ///< LLVM's
   std::string cpu;      ///< LLVM's name of the processor
   std::string features; ///< LLVM's "+avx2,+fma,..."
@@ -51,8 +51,8 @@ struct TargetInfo {
   /// Lanes of a native vector of elements of `bits` bits.
   unsigned lanes(unsigned bits) const { return vectorBytes * 8 / bits; }
 
-  /// The target of this name: "host" is this machine with all it has; "avx2"
-  /// and "avx512" are fixed, so that they compile the same code everywhere.
+  /// The target of this name: "host" is this machine with all it has; the
+  /// others are fixed, so that they compile the same code everywhere.
   static llvm::Expected<TargetInfo> get(llvm::StringRef name = "host");
 
   /// True if this machine can execute code made for the target.
