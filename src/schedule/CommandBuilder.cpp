@@ -135,6 +135,11 @@ LogicalResult CommandBuilder::buildCall(ir::AtenOp call) {
     auto type = dyn_cast<RankedTensorType>(result.getType());
     if (!type)
       return call.emitOpError("returns what is no tensor");
+    // PyTorch may leave it undefined (a gradient that was not asked for).
+    if (result.use_empty()) {
+      wanted.push_back(-1);
+      continue;
+    }
     buffers.place(result, "external");
     wanted.push_back(writes.size());
     writes.push_back(buffers.of(
@@ -146,8 +151,9 @@ LogicalResult CommandBuilder::buildCall(ir::AtenOp call) {
   b.create<ir::CallOp>(call.getLoc(), call.getCallee(), reads, writes,
                        b.getArrayAttr(names), b.getArrayAttr(arguments),
                        b.getDenseI64ArrayAttr(wanted));
-  for (auto [result, buffer] : llvm::zip(call.getResults(), writes))
-    keepForReshapes(result, buffer);
+  for (auto [result, number] : llvm::zip(call.getResults(), wanted))
+    if (number >= 0)
+      keepForReshapes(result, writes[number]);
   return success(!buffers.failed());
 }
 
