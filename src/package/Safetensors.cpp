@@ -130,6 +130,11 @@ Expected<Safetensors> Safetensors::map(int descriptor) {
   return result;
 }
 
+void Safetensors::releasePages() const {
+  if (base)
+    ::madvise(base, size, MADV_DONTNEED); // no more than advice: may fail
+}
+
 Status Safetensors::parse() {
   auto *bytes = static_cast<const char *>(base);
   uint64_t headerSize;

@@ -51,6 +51,10 @@ public:
     return tensors;
   }
 
+  /// Takes the file's pages out of this process; what is read again comes back
+  /// from the page cache. Any thread.
+  void releasePages() const;
+
 private:
   Status parse();
   void *base = nullptr;

@@ -7,7 +7,10 @@
 
 #include "package/Safetensors.h"
 
+#include <algorithm>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -62,6 +65,44 @@ TEST(Safetensors, RefusesMalformedHeaders) {
   EXPECT_NE(reasonFor("{}", "", 3), "");
   EXPECT_NE(reasonFor("{}", "", UINT64_MAX - 7), "");
   EXPECT_NE(reasonFor("{}", "", uint64_t(1) << 63), "");
+}
+
+/// Bytes that are resident of the mapping that holds an address.
+static uint64_t residentBytes(const void *address) {
+  std::ifstream maps("/proc/self/smaps");
+  auto wanted = reinterpret_cast<uintptr_t>(address);
+  bool inside = false;
+  for (std::string line; std::getline(maps, line);) {
+    uintptr_t begin = 0, end = 0;
+    uint64_t kilobytes = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx ", &begin, &end) == 2)
+      inside = begin <= wanted && wanted < end;
+    else if (inside && std::sscanf(line.c_str(), "Rss: %lu", &kilobytes) == 1)
+      return kilobytes << 10;
+  }
+  return 0;
+}
+
+TEST(Safetensors, GivesItsPagesBack) {
+  constexpr uint64_t bytes = 8 << 20;
+  std::string header = R"({"a":{"dtype":"U8","shape":[8388608],)"
+                       R"("data_offsets":[0,8388608]}})";
+  uint64_t length = header.size();
+  std::string file(reinterpret_cast<const char *>(&length), 8);
+  file += header + std::string(bytes, 'x');
+  int fd = ::memfd_create("test", MFD_CLOEXEC);
+  ASSERT_EQ(::write(fd, file.data(), file.size()),
+            static_cast<ssize_t>(file.size()));
+  auto mapped = Safetensors::map(fd);
+  ::close(fd);
+  ASSERT_TRUE(bool(mapped));
+  const auto *data = static_cast<const char *>(mapped->find("a")->data);
+  auto isWhole = [&] { return std::count(data, data + bytes, 'x') == bytes; };
+  EXPECT_TRUE(isWhole());
+  EXPECT_GE(residentBytes(data), bytes);
+  mapped->releasePages();
+  EXPECT_LT(residentBytes(data), bytes / 8);
+  EXPECT_TRUE(isWhole());
 }
 
 } // namespace anabranch::package

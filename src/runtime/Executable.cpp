@@ -143,7 +143,11 @@ Status LoadedExecutable::load(const std::string &path,
       !s.ok())
     return s;
   describePlan();
-  return initialize();
+  Status initialized = initialize();
+  // Hashing has read every constant, and `initialize` what it packs; calls may
+  // need few of those bytes again.
+  package->constants.releasePages();
+  return initialized;
 }
 
 Status LoadedExecutable::initialize() {
