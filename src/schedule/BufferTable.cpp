@@ -113,6 +113,14 @@ void BufferTable::place(Value result, StringRef otherwise) {
   memories[result] = memory;
 }
 
+bool BufferTable::placeOver(Value result, Value input) {
+  Memory memory = memoryOf(input);
+  if (memory.kind != "arena")
+    return false;
+  memories[result] = memory;
+  return true;
+}
+
 void BufferTable::reshapeFrom(Value value, Value buffer) {
   auto op = buffer.getDefiningOp<ir::BufferOp>();
   reshaped[value] = {

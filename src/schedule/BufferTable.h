@@ -44,6 +44,9 @@ public:
   /// Gives a kernel's or call's result its memory: `otherwise` is the kind of
   /// what has no place of its own.
   void place(mlir::Value result, llvm::StringRef otherwise);
+  /// Lets a kernel's result overwrite an input of the kernel with as many
+  /// bytes. False if that is no memory of the arena.
+  bool placeOver(mlir::Value result, mlir::Value input);
   /// The buffer with this tensor's shape over its memory.
   mlir::Value of(mlir::Value value, llvm::StringRef dtype = {});
   mlir::Value ofInput(unsigned argument);

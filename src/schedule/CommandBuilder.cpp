@@ -7,6 +7,7 @@
 
 #include "schedule/CommandBuilder.h"
 
+#include "schedule/InPlace.h"
 #include "schedule/Layouts.h"
 #include "schedule/OpKinds.h"
 
@@ -41,11 +42,26 @@ void CommandBuilder::readInput(Value input) {
   addDims(input);
 }
 
-void CommandBuilder::writeResult(Value result, bool atLoad) {
-  buffers.place(result, atLoad ? "persistent" : "arena");
+/// The input that the result overwrites, or -1; gives the result its memory.
+int64_t CommandBuilder::placeResult(OpResult result) {
+  auto dispatch = cast<ir::DispatchOp>(result.getOwner());
+  if (const Place *place = placement.find(result)) {
+    buffers.place(result, "");
+    return place->inPlace;
+  }
+  int64_t dying = findDyingInput(result);
+  if (dying >= 0 && !llvm::is_contained(layout.inPlace, dying) &&
+      buffers.placeOver(result, dispatch.getInputs()[dying]))
+    return dying;
+  buffers.place(result,
+                dispatch->hasAttr("initialize") ? "persistent" : "arena");
+  return -1;
+}
+
+void CommandBuilder::writeResult(OpResult result) {
+  layout.inPlace.push_back(placeResult(result));
   const Place *place = placement.find(result);
   layout.resultStrides.push_back(place ? place->strides : DenseI64ArrayAttr());
-  layout.inPlace.push_back(place ? place->inPlace : -1);
   writes.push_back(place && place->kind == Place::Input
                        ? buffers.ofInput(place->index)
                        : buffers.of(result));
@@ -60,8 +76,8 @@ LogicalResult CommandBuilder::buildLaunch(ir::DispatchOp dispatch) {
   writes.clear();
   for (Value input : dispatch.getInputs())
     readInput(input);
-  for (Value result : dispatch.getResults())
-    writeResult(result, atLoad);
+  for (OpResult result : dispatch->getResults())
+    writeResult(result);
   for (Value index : dispatch.getIndices()) {
     Attribute size = sizes.get(index);
     if (!size)

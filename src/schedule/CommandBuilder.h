@@ -27,7 +27,8 @@ public:
 private:
   mlir::LogicalResult buildLaunch(ir::DispatchOp dispatch);
   void readInput(mlir::Value input);
-  void writeResult(mlir::Value result, bool atLoad);
+  void writeResult(mlir::OpResult result);
+  int64_t placeResult(mlir::OpResult result);
   void addDims(mlir::Value value);
 
   mlir::LogicalResult buildCall(ir::AtenOp call);

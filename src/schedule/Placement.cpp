@@ -8,8 +8,7 @@
 #include "schedule/Placement.h"
 
 #include "ir/Explain.h"
-#include "mlir/Dialect/Linalg/IR/Linalg.h"
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "schedule/InPlace.h"
 #include "schedule/Layouts.h"
 #include "schedule/OpKinds.h"
 
@@ -43,11 +42,6 @@ static ir::DispatchOp runDispatchOf(Value value) {
   auto dispatch = value.getDefiningOp<ir::DispatchOp>();
   return dispatch && !dispatch->hasAttr("initialize") ? dispatch
                                                       : ir::DispatchOp();
-}
-
-static bool isLoops(ir::DispatchOp dispatch) {
-  auto kind = dispatch->getAttrOfType<StringAttr>("kind");
-  return kind && kind.getValue() == "loops";
 }
 
 void Placement::placeOutput(unsigned number, Value value) {
@@ -95,56 +89,6 @@ bool Placement::isLastUse(BlockArgument argument, Operation *writer) const {
   return true;
 }
 
-/// True if the element of `result` at each index depends on the input at that
-/// index only, so that one may overwrite the other.
-static bool readsOwnIndexOnly(BlockArgument input) {
-  SmallVector<Value> work{input};
-  llvm::SmallDenseSet<Value, 8> seen;
-  while (!work.empty()) {
-    Value value = work.pop_back_val();
-    if (!seen.insert(value).second)
-      continue;
-    for (OpOperand &use : value.getUses()) {
-      Operation *user = use.getOwner();
-      if (isa<ir::YieldOp>(user))
-        continue;
-      auto generic = dyn_cast<linalg::GenericOp>(user);
-      if (!generic || generic.getNumParallelLoops() != generic.getNumLoops() ||
-          use.getOperandNumber() >= generic->getNumOperands() ||
-          !generic.getMatchingIndexingMap(&use).isIdentity())
-        return false;
-      for (OpOperand &init : generic.getDpsInitsMutable())
-        if (!generic.getMatchingIndexingMap(&init).isIdentity())
-          return false;
-      llvm::append_range(work, generic.getResults());
-    }
-  }
-  return true;
-}
-
-/// The input is only the tensor that slices or updates are written into.
-static bool isOnlyWrittenInto(BlockArgument input, Value result) {
-  Value value = input;
-  while (value.hasOneUse()) {
-    OpOperand &use = *value.use_begin();
-    Operation *user = use.getOwner();
-    if (isa<ir::YieldOp>(user))
-      return value == result && value != input;
-    if (auto insert = dyn_cast<tensor::InsertSliceOp>(user)) {
-      if (&use != &insert.getDestMutable())
-        return false;
-      value = insert.getResult();
-    } else if (auto scatter = dyn_cast<ir::ScatterOp>(user)) {
-      if (use.get() != scatter.getInit() || use.get() == scatter.getUpdates())
-        return false;
-      value = scatter.getResult();
-    } else {
-      return false;
-    }
-  }
-  return false;
-}
-
 void Placement::placeMutation(unsigned number, Value value,
                               unsigned argumentNumber) {
   BlockArgument argument = main.getArgument(argumentNumber);
@@ -180,11 +124,8 @@ void Placement::placeMutation(unsigned number, Value value,
   if (uses > 1 || (uses == 1 && inPlace < 0))
     return refuse("the kernel reads the old value in several ways");
   if (uses == 1) {
-    Block &body = dispatch.getBody().front();
-    BlockArgument inner = body.getArgument(inPlace);
-    Value result = body.getTerminator()->getOperand(
-        cast<OpResult>(value).getResultNumber());
-    if (!readsOwnIndexOnly(inner) && !isOnlyWrittenInto(inner, result))
+    unsigned result = cast<OpResult>(value).getResultNumber();
+    if (!mayOverwrite(dispatch, inPlace, result))
       return refuse("the kernel reads the old value at other positions");
   }
   places[value] = {Place::Input, argumentNumber, strides, inPlace};

@@ -42,6 +42,25 @@ struct VerifyProgramPass
     if (!inputs || tensors != launch->getNumOperands() ||
         words != launch.getSizes().size())
       return launch.emitOpError("does not fit the kernel's signature");
+    return verifyOverwritten(launch, kernel);
+  }
+
+  /// A launch writes over what it reads where its kernel expects it, and
+  /// nowhere else: kernels take all other buffers for different memory.
+  LogicalResult verifyOverwritten(ir::LaunchOp launch, func::FuncOp kernel) {
+    auto memoryOf = [](Value buffer) {
+      return buffer.getDefiningOp<ir::BufferOp>().getMemory();
+    };
+    for (auto [i, written] : llvm::enumerate(launch.getWrites())) {
+      auto input =
+          kernel.getResultAttrOfType<IntegerAttr>(i, "anabranch.in_place");
+      int64_t expected = input ? input.getInt() : -1;
+      for (auto [j, read] : llvm::enumerate(launch.getReads()))
+        if ((memoryOf(read) == memoryOf(written)) !=
+            (static_cast<int64_t>(j) == expected))
+          return launch.emitOpError("writes result ")
+                 << i << " over other inputs than its kernel expects";
+    }
     return success();
   }
 

@@ -138,6 +138,19 @@ def test_inputs_that_overwrite_what_others_read(shape):
     check(function, torch.full(shape, 1.75), torch.full(shape, 2.5))
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("rows, depth", [(37, 70), (1, 33), (130, 1200)])
+def test_results_that_overwrite_dying_operands(dynamic, rows, depth):
+    def function(x, w, v):
+        a = torch.softmax(x, -1)
+        residual = torch.relu((a @ w) @ v) + a
+        scores = torch.softmax(residual, -1)
+        return scores @ w
+
+    tensors = torch.randn(rows, depth), torch.randn(depth, 50), torch.randn(50, depth)
+    check(function, *tensors, dynamic=dynamic)
+
+
 def test_a_written_input_that_is_no_contiguous_tensor():
     def function(x):
         x.mul_(2)
