@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs what a bare Debian bookworm lacks (packages, a venv, a configured
-# build), each step once: a stamp names what it was made from.
+# Installs what a bare Debian bookworm lacks (packages, a venv, the report's
+# drawing library, a configured build), each step once: a stamp names what it was
+# made from.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -23,6 +24,8 @@ find_python() {
 wanted_packages() {
   grep -v '^#' requirements/apt.txt
   case "$python" in /usr/bin/*) echo python3-dev; echo python3-venv ;; esac
+  # Node's own packages bring npm along.
+  command -v npm >/dev/null || echo npm
 }
 
 install_packages() {
@@ -86,4 +89,6 @@ python=$(find_python) || fail "CPython 3.11 is needed (set PYTHON to name it)"
 install_packages
 make_venv
 link_sources
+# Everything else works without the page.
+scripts/vendor.sh || say "going on; \`anabranch report\` will ask for scripts/vendor.sh"
 configure

@@ -64,6 +64,15 @@ def metadata() -> dict[str, str]:
     }
 
 
+def python_files() -> list[Path]:
+    """The modules, and what the report's page is made of."""
+    subprocess.run([ROOT / "scripts" / "vendor.sh"], check=True)
+    package = ROOT / "python" / NAME
+    modules = [p for p in package.rglob("*.py*") if p.suffix in (".py", ".pyi")]
+    assets = [p for p in (package / "assets").rglob("*") if p.is_file()]
+    return sorted([*modules, *assets])
+
+
 def built_files(staging: Path) -> None:
     """Builds what the wheel needs and installs it, stripped, under `staging`."""
     commands = [
@@ -104,10 +113,9 @@ def build_wheel() -> Path:
     folder.mkdir(exist_ok=True)
     path = folder / f"{NAME}-{VERSION}-{tag()}.whl"
     wheel = Wheel(path)
-    for source in sorted((ROOT / "python" / NAME).rglob("*.py*")):
-        if source.suffix in (".py", ".pyi"):
-            name = source.relative_to(ROOT / "python").as_posix()
-            wheel.add(name, source.read_bytes())
+    for source in python_files():
+        name = source.relative_to(ROOT / "python").as_posix()
+        wheel.add(name, source.read_bytes())
     for source in sorted(p for p in staging.rglob("*") if p.is_file()):
         mode = source.stat().st_mode & 0o777
         wheel.add(source.relative_to(staging).as_posix(), source.read_bytes(), mode)

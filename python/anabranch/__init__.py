@@ -3,14 +3,17 @@
 from .backend import anabranch, compile
 from .config import Config
 from .errors import CompileError
+from .profiler import Trace, profile
 from .report import counters, last_report
 
 __all__ = [
     "CompileError",
     "Config",
+    "Trace",
     "anabranch",
     "compile",
     "counters",
     "last_report",
+    "profile",
 ]
 __version__ = "0.1.0"

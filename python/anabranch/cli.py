@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from . import _C, __version__
+from .page import write_report
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -20,15 +21,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ops.add_argument("--json", action="store_true", help="the table as JSON")
     inspect = commands.add_parser("inspect", help="what a package holds")
     inspect.add_argument("package", help="the package's folder")
+    report = commands.add_parser(
+        "report",
+        help="a page of a trace: lanes, critical path, kernels",
+        description="Makes one page of HTML, which needs nothing else, of a trace "
+        "that ANABRANCH_TRACE=<file> or anabranch.profile() wrote.",
+    )
+    report.add_argument("trace", help="the trace's JSON")
+    report.add_argument("-o", "--output", help="the page; else the trace's name, .html")
     given = parser.parse_args(arguments)
     try:
         if given.command == "ops":
             _print_operators(given.json)
+        elif given.command == "report":
+            print(write_report(given.trace, given.output))
         else:
             print(_C.inspect(given.package))
     except BrokenPipeError:
         return 0
-    except (OSError, RuntimeError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         print(f"anabranch: {error}", file=sys.stderr)
         return 1
     return 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import tempfile
@@ -12,6 +11,7 @@ from typing import Any
 from . import _C
 from .config import Config
 from .graph import Description
+from .profiler import trace_process
 from .report import Progress, explain_report, record
 from .tensors import dtype_name
 
@@ -61,7 +61,7 @@ def load(
     path: str, described: Description, config: Config, check_hashes: bool = True
 ) -> _C.Executable:
     if config.trace is not None:
-        _trace_into(config.trace)
+        trace_process(config.trace)
     return _C.Executable(
         path,
         threads=config.threads,
@@ -71,11 +71,6 @@ def load(
         arguments=described.arguments,
         views=described.views,
     )
-
-
-@functools.cache
-def _trace_into(path: str) -> None:
-    _C.start_trace(path)
 
 
 def _compiler_options(config: Config) -> str:

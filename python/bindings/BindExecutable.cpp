@@ -128,6 +128,15 @@ nb::list describeOutputs(const Program &self) {
   return list;
 }
 
+/// Others may call executables while the file is written.
+void finishTrace() {
+  Status status = [] {
+    nb::gil_scoped_release release;
+    return stopTrace();
+  }();
+  check(status);
+}
+
 } // namespace
 
 void python::bindExecutable(nb::module_ &module) {
@@ -158,7 +167,7 @@ void python::bindExecutable(nb::module_ &module) {
              "The manifest and the program of a package as text.");
   module.def("start_trace",
              [](const std::string &path) { check(startTrace(path)); });
-  module.def("stop_trace", [] { check(stopTrace()); });
+  module.def("stop_trace", &finishTrace);
   module.def("default_threads", &defaultThreads);
   module.def("set_default_threads", &setDefaultThreads, nb::arg("threads"));
   module.def("runtime_version", &version);

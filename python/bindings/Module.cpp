@@ -8,6 +8,7 @@
 #include "Bind.h"
 #include "NewTensor.h"
 #include "Torch.h"
+#include "TorchProfiler.h"
 
 NB_MODULE(_C, module) {
   // Dynamo's caches keep executables until the process ends: no leak of ours.
@@ -15,6 +16,7 @@ NB_MODULE(_C, module) {
   // Here, where no other thread can wait for these with the GIL in its hands.
   anabranch::python::Torch::get();
   anabranch::python::NewTensor::get();
+  anabranch::python::followTorchProfiler();
   anabranch::python::bindCompiler(module);
   anabranch::python::bindExecutable(module);
 }

@@ -14,6 +14,7 @@
 #include "Errors.h"
 #include "SmallArray.h"
 #include "Torch.h"
+#include "TorchProfiler.h"
 
 #include <new>
 
@@ -197,6 +198,7 @@ PyObject *Program::call(PyObject *arguments) const {
     return PyErr_Format(PyExc_TypeError, "expected %zu arguments, got %zd",
                         argumentCount, PySequence_Fast_GET_SIZE(arguments));
   PyObject **items = PySequence_Fast_ITEMS(arguments);
+  followTorchProfiler();
 
   CallScratch scratch;
   SmallArray<InputValue, usualCount> inputs(plans.size());

@@ -70,14 +70,32 @@ void Recorder::publish() {
   current.store(wanted ? this : nullptr, std::memory_order_release);
 }
 
+Status Recorder::begin(const std::string &file) {
+  std::lock_guard<std::mutex> lock(startStopMutex);
+  if (isRecording())
+    return Status(StatusCode::InvalidArgument,
+                  "a trace is already running, into " + path);
+  // Better now than after hours of recording.
+  std::FILE *opened = std::fopen(file.c_str(), "ae");
+  if (!opened || std::fclose(opened) != 0)
+    return Status(StatusCode::IoError, "cannot write the trace " + file);
+  take(); // what calls in flight added after the last trace's end
+  path = file;
+  recording.store(true);
+  publish();
+  return {};
+}
+
 void Recorder::startFromEnvironment() {
   static std::once_flag once;
   std::call_once(once, [] {
     const char *path = std::getenv("ANABRANCH_TRACE");
     if (!path || !*path)
       return;
-    if (Status s = startTrace(path); !s.ok())
+    if (Status failed = get().begin(path); !failed.ok()) {
+      std::fprintf(stderr, "anabranch: %s\n", failed.message().c_str());
       return;
+    }
     static const pid_t owner = ::getpid();
     std::atexit([] {
       // A program may have stopped the trace itself.
@@ -175,15 +193,9 @@ void Scope::finish() {
 using trace::Recorder;
 
 Status startTrace(const std::string &path) {
-  Recorder &recorder = Recorder::get();
-  std::lock_guard<std::mutex> lock(trace::startStopMutex);
-  if (recorder.isRecording())
-    return Status(StatusCode::InvalidArgument, "a trace is already running");
-  recorder.take(); // what calls in flight added after the last trace's end
-  recorder.path = path;
-  recorder.recording.store(true);
-  recorder.publish();
-  return {};
+  // Else the environment's trace would begin, and fail, in the middle of this.
+  Recorder::startFromEnvironment();
+  return Recorder::get().begin(path);
 }
 
 Status stopTrace() {

@@ -86,6 +86,7 @@ private:
 
   static Recorder &get();
   Recorder();
+  Status begin(const std::string &file);
   Lane &laneOfThisThread();
   /// Makes `active` say what `recording` and `listener` ask for.
   void publish();

@@ -164,7 +164,9 @@ TEST_F(RecorderFile, IsNotWrittenByAForkedChild) {
 }
 
 TEST(Recorder, SaysWhenTheFileCannotBeWritten) {
-  ASSERT_TRUE(startTrace("/nowhere/at/all.json").ok());
+  EXPECT_EQ(startTrace("/nowhere/at/all.json").code(), StatusCode::IoError);
+  EXPECT_EQ(Recorder::active(), nullptr);
+  ASSERT_TRUE(startTrace("/dev/full").ok());
   EXPECT_EQ(stopTrace().code(), StatusCode::IoError);
 }
 

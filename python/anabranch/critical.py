@@ -1,0 +1,136 @@
+"""How a call used its time: what it waited for last, and what ran side by side."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from typing import Any
+
+from .tracefile import Call, Execution
+
+
+@dataclasses.dataclass
+class Step:
+    """A command of the critical path, and what it began after: "stream", "event",
+    "worker" (the worker was busy with `after`), or "" for the call's begin."""
+
+    command: int
+    after: int | None
+    reason: str
+
+
+@dataclasses.dataclass
+class Measured:
+    path: list[Step]
+    busy: int  # nanoseconds of work, all workers together
+    active: int  # with at least one command running
+    overlapped: int  # with commands of at least two streams running
+    bound: int  # the longest chain of dependencies: no number of workers beats it
+
+
+def measure(call: Call, program: dict[str, Any]) -> Measured:
+    executions = call.executions
+    before = _dependencies(executions, program["events"])
+    active, overlapped = _overlap(list(executions.values()))
+    return Measured(
+        path=_critical_path(executions, before),
+        busy=sum(p.end - p.begin for e in executions.values() for p in e.pieces),
+        active=active,
+        overlapped=overlapped,
+        bound=_longest_chain(executions, before),
+    )
+
+
+Dependencies = dict[int, list[tuple[int, str]]]
+
+
+def _dependencies(
+    executions: dict[int, Execution], events: list[tuple[int, int]]
+) -> Dependencies:
+    """For each command, those that the program orders right before it."""
+    before: Dependencies = {command: [] for command in executions}
+    last: dict[int, int] = {}
+    for command in sorted(executions):
+        stream = executions[command].stream
+        if stream in last:
+            before[command].append((last[stream], "stream"))
+        last[stream] = command
+    for source, target in events:
+        if source in executions and target in executions:
+            before[target].append((source, "event"))
+    return before
+
+
+def _workers_before(executions: dict[int, Execution]) -> dict[int, int]:
+    """What the worker that began a command had done just before."""
+    lanes: dict[int, list[tuple[int, int, int]]] = {}
+    for command, execution in executions.items():
+        for piece in execution.pieces:
+            lanes.setdefault(piece.thread, []).append((piece.begin, piece.end, command))
+    previous: dict[tuple[int, int], int] = {}
+    for thread, pieces in lanes.items():
+        pieces.sort()
+        for (_, _, earlier), (begin, _, _) in itertools.pairwise(pieces):
+            previous[thread, begin] = earlier
+    result = {}
+    for command, execution in executions.items():
+        if execution.pieces:
+            first = min(execution.pieces, key=lambda piece: piece.begin)
+            earlier = previous.get((first.thread, first.begin), command)
+            if earlier != command:
+                result[command] = earlier
+    return result
+
+
+def _critical_path(
+    executions: dict[int, Execution], before: Dependencies
+) -> list[Step]:
+    """Back from the command that ended last, each time to what ended last of all
+    that had to end first."""
+    if not executions:
+        return []
+    workers = _workers_before(executions)
+    command = max(executions, key=lambda c: executions[c].end)
+    path: list[Step] = []
+    seen = set()
+    while command not in seen:
+        seen.add(command)
+        begin = executions[command].begin
+        choices = list(before[command])
+        if command in workers:
+            choices.append((workers[command], "worker"))
+        choices = [c for c in choices if executions[c[0]].end <= begin]
+        if not choices:
+            path.append(Step(command, None, ""))
+            break
+        # An order of the program explains more than a busy worker.
+        after, reason = max(
+            choices, key=lambda c: (executions[c[0]].end, c[1] != "worker")
+        )
+        path.append(Step(command, after, reason))
+        command = after
+    return path[::-1]
+
+
+def _longest_chain(executions: dict[int, Execution], before: Dependencies) -> int:
+    length: dict[int, int] = {}
+    for command in sorted(executions, key=lambda c: executions[c].begin):
+        execution = executions[command]
+        earlier = max((length.get(c, 0) for c, _ in before[command]), default=0)
+        length[command] = earlier + execution.end - execution.begin
+    return max(length.values(), default=0)
+
+
+def _overlap(executions: list[Execution]) -> tuple[int, int]:
+    """Time with one command or more, and with two or more."""
+    edges = sorted(edge for e in executions for edge in ((e.begin, 1), (e.end, -1)))
+    active = overlapped = running = 0
+    previous = 0
+    for moment, change in edges:
+        if running >= 1:
+            active += moment - previous
+        if running >= 2:
+            overlapped += moment - previous
+        running += change
+        previous = moment
+    return active, overlapped
