@@ -127,15 +127,16 @@ function arrowHead(context, x, y, angle) {
   context.fill();
 }
 
-function drawEvents(context, call, x, placeOf, look) {
+function drawEvents(context, events, x, placeOf, look) {
   context.lineWidth = 1.4;
-  for (const [from, to] of call.events) {
+  const faint = events.length > 16 ? 0.35 : 0.7;
+  for (const [from, to] of events) {
     const y0 = placeOf(from);
     const y1 = placeOf(to);
     if (y0 === undefined || y1 === undefined) continue;
     const chosen = from === look.selected || to === look.selected;
     context.strokeStyle = context.fillStyle = chosen ? look.accent : look.text;
-    context.globalAlpha = chosen ? 1 : 0.62;
+    context.globalAlpha = chosen ? 1 : faint;
     const x0 = x(slices.begin[from] + slices.time[from]);
     const x1 = x(slices.begin[to]);
     const down = y1 > y0 ? 1 : -1;

@@ -255,12 +255,17 @@ class Timeline {
     context.translate(0, -this.scroll.scrollTop);
     const { rows } = this.layout;
     const lanes = rows.filter((row) => row.lane);
-    for (const row of lanes) drawLane(context, row, x, right, look);
     const placeOf = placesOfStreams(lanes);
-    for (const call of this.callsInView(24)) {
+    const calls = this.callsInView(24);
+    // Beneath the slices, whose words stay readable; the chosen one's on top.
+    for (const call of calls) {
       if (look.path) drawPath(context, call, x, placeOf, look);
-      if (look.events) drawEvents(context, call, x, placeOf, look);
+      if (look.events) drawEvents(context, call.events, x, placeOf, look);
     }
+    for (const row of lanes) drawLane(context, row, x, right, look);
+    const chosen = look.selected < 0 ? [] : data.calls[slices.call[look.selected]].events
+      .filter((event) => event.includes(look.selected));
+    if (look.events) drawEvents(context, chosen, x, placeOf, look);
     drawNames(context, rows, look, this.layout.height);
     drawHeads(context, rows, width, look);
     context.restore();
