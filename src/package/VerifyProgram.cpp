@@ -178,9 +178,9 @@ void Checker::checkPlaced(const BufferT &buffer, const Size *limit,
   int64_t offset = buffer.offset->value(), end;
   require(offset >= 0 && offset % ANABRANCH_BUFFER_ALIGNMENT == 0, where,
           "has a bad offset");
-  if (isStatic(*buffer.bytes) && isStatic(*limit))
+  if (isStatic(*buffer.bytes))
     require(!__builtin_add_overflow(offset, buffer.bytes->value(), &end) &&
-                end <= limit->value(),
+                (!isStatic(*limit) || end <= limit->value()),
             where, "reaches beyond its memory");
 }
 

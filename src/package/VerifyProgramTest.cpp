@@ -243,57 +243,5 @@ TEST(VerifyProgram, SaysWhatIsWrong) {
   }
 }
 
-TEST(VerifyRaces, WantsAnEventBetweenConflictingStreams) {
-  ProgramMaker m;
-  int x = m.input("x", {fixed(16)});
-  int side = m.stream();
-  int a = m.arena(0, {fixed(16)}, 64), y = m.output({fixed(16)});
-  m.launch("increment", {x}, {a}, fixed(16));
-  m.launch("twice", {a}, {y}, fixed(16), side);
-  Status s = verifyProgram(m.p);
-  EXPECT_EQ(s.message(),
-            "program is refused: command 0 of stream 0 (increment at "
-            "model.py:7) and command 0 of stream 1 (twice at model.py:8) use "
-            "the same memory and no event orders them");
-  m.record(0, 0);
-  auto &commands = m.p.streams[side]->commands;
-  m.wait(0, side);
-  std::swap(commands[0], commands[1]);
-  s = verifyProgram(m.p);
-  EXPECT_TRUE(s.ok()) << s.message();
-}
-
-TEST(VerifyRaces, ReusedArenaBytesConflict) {
-  ProgramMaker m;
-  int x = m.input("x", {fixed(16)});
-  int side = m.stream();
-  int a = m.arena(0, {fixed(32)}, 128), b = m.arena(64, {fixed(16)}, 64);
-  int y = m.output({fixed(16)}), z = m.output({fixed(16)});
-  m.launch("increment", {x}, {a}, fixed(16));
-  m.launch("increment", {a}, {y}, fixed(16));
-  m.launch("increment", {x}, {b}, fixed(16), side);
-  m.launch("increment", {b}, {z}, fixed(16), side);
-  EXPECT_FALSE(verifyProgram(m.p).ok());
-  *m.p.buffers[b]->offset = fixed(128);
-  *m.p.arena_bytes = fixed(192);
-  Status s = verifyProgram(m.p);
-  EXPECT_TRUE(s.ok()) << s.message();
-}
-
-TEST(VerifyRaces, OrderPassesThroughThirdStreams) {
-  ProgramMaker m;
-  int x = m.input("x", {fixed(16)});
-  m.stream(), m.stream();
-  int a = m.arena(0, {fixed(16)}, 64), y = m.output({fixed(16)});
-  m.launch("increment", {x}, {a}, fixed(16));
-  m.record(0, 0);
-  m.wait(0, 1);
-  m.record(1, 1);
-  m.wait(1, 2);
-  m.launch("increment", {a}, {y}, fixed(16), 2);
-  Status s = verifyProgram(m.p);
-  EXPECT_TRUE(s.ok()) << s.message();
-}
-
 } // namespace
 } // namespace anabranch::testing

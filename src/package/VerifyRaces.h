@@ -13,8 +13,12 @@
 namespace anabranch::package {
 
 /// Proves that every two accesses to overlapping bytes of which one writes are
-/// ordered by stream order and events. An error names both places. The streams'
-/// indices must already be checked.
+/// ordered by stream order and events, and that no command overwrites a part of
+/// what it uses itself. An error names both places. Indices and static ranges
+/// must already be checked.
+///
+/// Parts of the arena whose place depends on sizes are taken for disjoint when
+/// their offsets differ; the runtime holds that whenever sizes change.
 Status verifyRaces(const ProgramT &program, const Streams &streams);
 
 } // namespace anabranch::package

@@ -178,6 +178,32 @@ TEST_P(Conformance, FollowsTheSizesOfTheInputs) {
             "equal dimension 0 of argument 0 'x' (4)");
 }
 
+TEST_P(Conformance, RefusesSizesForWhichPartsOfTheArenaOverlap) {
+  ProgramMaker m;
+  m.p.slots = 2;
+  m.p.sizes_function = "sizes";
+  m.p.slot_sources = {SlotSource(0, 0, 0)};
+  int x = m.input("x", {slot(0)});
+  auto part = [&](Size offset) {
+    int b = m.buffer(BufferKind::Arena, {slot(0)}, package::DType::F32);
+    m.p.buffers[b]->offset = std::make_unique<Size>(offset);
+    m.p.buffers[b]->bytes = std::make_unique<Size>(slot(1));
+    return b;
+  };
+  int a = part(fixed(0)), b = part(slot(0));
+  *m.p.arena_bytes = fixed(1 << 20);
+  m.launch("increment", {x}, {a}, slot(0));
+  m.launch("increment", {a}, {b}, slot(0));
+  auto executable = open(m);
+  ASSERT_TRUE(executable);
+  Status s = run(*executable, {TensorArgument(iota(64))});
+  EXPECT_EQ(s.message(), "parts of the arena overlap for these sizes");
+  s = run(*executable, {TensorArgument(iota(1 << 19))});
+  EXPECT_EQ(s.message(), "a buffer lies outside the arena for these sizes");
+  s = run(*executable, {TensorArgument(iota(0))});
+  EXPECT_TRUE(s.ok()) << s.message();
+}
+
 TEST_P(Conformance, CopiesBetweenLayouts) {
   ProgramMaker m;
   int x = m.input("x", {fixed(3), fixed(4)});

@@ -13,6 +13,11 @@
 
 namespace anabranch::runtime {
 
+static Status outsideArena() {
+  return Status(StatusCode::Internal,
+                "a buffer lies outside the arena for these sizes");
+}
+
 bool Block::reserve(size_t wanted) {
   // A call with a very large shape must not pin its memory for good.
   constexpr size_t slack = size_t(16) << 20;
@@ -58,8 +63,10 @@ Frame::~Frame() { dropResults(); }
 Status Frame::resize() {
   sized = false;
   fillViews();
-  if (Status s = placeOperands(); !s.ok())
+  if (Status s = placeArena(); !s.ok())
     return s;
+  for (size_t i = 0; i < operands.size(); ++i)
+    operands[i] = dataOf(commands.operands[i]);
   for (size_t i = 0; i < sizes.size(); ++i)
     sizes[i] = valueOf(commands.sizes[i], slots.data());
   if (Status s = planLaunches(); !s.ok())
@@ -85,30 +92,43 @@ void Frame::fillViews() {
   }
 }
 
-Status Frame::placeOperands() {
-  int64_t arenaBytes = valueOf(plan.arenaBytes, slots.data());
-  // `initialize` has the program's arena to itself too.
-  if (plan.arenaBytes.slot() >= 0 && &commands == &plan.initialize)
-    for (const BufferPlan &b : plan.buffers)
-      if (b.kind == BufferKind::Arena && b.offset.slot() < 0 &&
-          b.bytes.slot() < 0)
-        arenaBytes = std::max(arenaBytes, b.offset.value() + b.bytes.value());
+/// `initialize` uses what has a place without a call; it has the program's
+/// arena to itself too.
+Status Frame::placeArena() {
+  bool isCall = &commands == &plan.main;
+  int64_t arenaBytes =
+      isCall ? valueOf(plan.arenaBytes, slots.data()) : plan.staticArenaBytes;
   if (arenaBytes < 0)
     return Status(StatusCode::Internal, "the arena has a negative size");
-  if (!arena.reserve(static_cast<size_t>(arenaBytes)))
-    return Status::outOfMemory();
-  for (size_t i = 0; i < operands.size(); ++i) {
-    const BufferPlan &b = plan.buffers[commands.operands[i]];
-    if (b.kind == BufferKind::Arena) {
-      int64_t offset = valueOf(b.offset, slots.data()), end;
-      int64_t bytes = valueOf(b.bytes, slots.data());
-      if (offset < 0 || bytes < 0 ||
-          __builtin_add_overflow(offset, bytes, &end) || end > arenaBytes)
-        return Status(StatusCode::Internal,
-                      "a buffer lies outside the arena for these sizes");
+  if (isCall)
+    if (Status s = checkArenaParts(arenaBytes); !s.ok())
+      return s;
+  return arena.reserve(static_cast<size_t>(arenaBytes)) ? Status()
+                                                        : Status::outOfMemory();
+}
+
+/// The proof that commands do not race holds if parts of the arena with
+/// different offsets are disjoint.
+Status Frame::checkArenaParts(int64_t arenaBytes) {
+  std::vector<std::pair<int64_t, int64_t>> ranges{{0, plan.staticArenaBytes}};
+  for (const ArenaPart &part : plan.arenaParts) {
+    int64_t begin = valueOf(part.offset, slots.data()), end = begin;
+    for (const Size &size : part.bytes) {
+      int64_t bytes = valueOf(size, slots.data()), last;
+      if (begin < 0 || bytes < 0 || __builtin_add_overflow(begin, bytes, &last))
+        return outsideArena();
+      end = std::max(end, last);
     }
-    operands[i] = dataOf(commands.operands[i]);
+    if (end > begin)
+      ranges.push_back({begin, end});
   }
+  std::sort(ranges.begin(), ranges.end());
+  if (ranges.back().second > arenaBytes)
+    return outsideArena();
+  for (size_t i = 1; i < ranges.size(); ++i)
+    if (ranges[i].first < ranges[i - 1].second)
+      return Status(StatusCode::Internal,
+                    "parts of the arena overlap for these sizes");
   return {};
 }
 

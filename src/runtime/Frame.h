@@ -109,7 +109,8 @@ public:
   std::unique_ptr<EventState[]> events;
 
 private:
-  Status placeOperands();
+  Status placeArena();
+  Status checkArenaParts(int64_t arenaBytes);
   Status planLaunches();
   void fillViews();
   Status bindResult(const CallPlan &call, int buffer, const HostResult &result);

@@ -11,6 +11,7 @@
 #include "runtime/Labels.h"
 
 #include <algorithm>
+#include <map>
 
 namespace anabranch::runtime {
 
@@ -265,6 +266,26 @@ void addBuffers(const Package &package, Plan &plan) {
   }
 }
 
+/// Sorts the arena's buffers into those of known place and the other parts.
+void addArenaParts(const ProgramT &program, Plan &plan) {
+  std::map<std::pair<int, int64_t>, size_t> numbers;
+  for (const auto &buffer : program.buffers) {
+    if (buffer->kind != BufferKind::Arena)
+      continue;
+    const Size &offset = *buffer->offset, &bytes = *buffer->bytes;
+    if (offset.slot() < 0 && bytes.slot() < 0) {
+      plan.staticArenaBytes =
+          std::max(plan.staticArenaBytes, offset.value() + bytes.value());
+      continue;
+    }
+    auto [entry, isNew] = numbers.try_emplace({offset.slot(), offset.value()},
+                                              plan.arenaParts.size());
+    if (isNew)
+      plan.arenaParts.push_back({offset, {}});
+    plan.arenaParts[entry->second].bytes.push_back(bytes);
+  }
+}
+
 void addOutputs(const ProgramT &program, Plan &plan) {
   for (const auto &output : program.outputs) {
     OutputPlan o;
@@ -308,6 +329,7 @@ Status buildPlan(const Package &package, const Device &device, HostCalls *host,
   addInputs(program, plan);
   plan.slotLimits = program.slot_limits;
   addBuffers(package, plan);
+  addArenaParts(program, plan);
   addOutputs(program, plan);
   if (Status s = CommandsBuilder(program, library, plan, *info, plan.initialize)
                      .build(program.initialize);

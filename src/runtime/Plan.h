@@ -50,6 +50,12 @@ struct BufferPlan {
   bool readByKernels = false;
 };
 
+/// A part of the arena whose place or size is known at run time only.
+struct ArenaPart {
+  Size offset;
+  std::vector<Size> bytes; ///< of the buffers that lie there, in turn
+};
+
 struct OutputPlan {
   package::OutputKind kind = package::OutputKind::None;
   int buffer = -1;
@@ -134,6 +140,8 @@ struct Plan {
   std::vector<BufferPlan> buffers;
   int viewNumbers = 0; ///< int64s that a frame needs for views
   Size arenaBytes;
+  int64_t staticArenaBytes = 0;      ///< where buffers of known place end
+  std::vector<ArenaPart> arenaParts; ///< all others
   int64_t persistentBytes = 0;
   void *persistent = nullptr;
   Commands initialize, main;
