@@ -12,6 +12,7 @@
 
 void anabranch::registerImportPasses() {
   mlir::registerPass(createNormalizeAtenPass);
+  mlir::registerPass(createFoldBatchNormPass);
   mlir::registerPass(createLowerAtenPass);
   mlir::registerPass([] { return createDecomposeAttentionPass(); });
   mlir::registerPass(createVerifyLinalgPass);

@@ -23,6 +23,10 @@ class AttentionOp;
 /// `anabranch-normalize-aten`: removes calls that do nothing, at level "aten".
 std::unique_ptr<mlir::Pass> createNormalizeAtenPass();
 
+/// `anabranch-fold-batch-norm`: batch norm behind a convolution or a linear
+/// layer into its weights, where all of them are frozen.
+std::unique_ptr<mlir::Pass> createFoldBatchNormPass();
+
 /// `anabranch-lower-aten`: applies the operator table; what it has no lowering
 /// for stays a fallback call with the attribute `anabranch.refusal`.
 std::unique_ptr<mlir::Pass> createLowerAtenPass();

@@ -70,6 +70,7 @@ void addPasses(OpPassManager &module, Phase phase,
     main.addPass(createNormalizeAtenPass());
     // Equal calls are found here, where each is a single operation.
     main.addPass(createCSEPass());
+    main.addPass(createFoldBatchNormPass());
     main.addPass(createLowerAtenPass());
     // What the attention kernel can't make is contractions and a softmax.
     main.addPass(createDecomposeAttentionPass(

@@ -43,11 +43,53 @@ def convolutions() -> nn.Module:
     )
 
 
+class Residual(nn.Module):
+    """A block of a ResNet: two convolutions beside a third, all normalised."""
+
+    def __init__(self, channels, filters, stride):
+        super().__init__()
+        wide, narrow = {"padding": 1, "bias": False}, {"stride": stride}
+        self.first = nn.Conv2d(channels, filters, 3, **wide, **narrow)
+        self.second = nn.Conv2d(filters, filters, 3, groups=2, **wide)
+        self.beside = nn.Conv2d(channels, filters, 1, **narrow)
+        self.norms = nn.ModuleList(nn.BatchNorm2d(filters) for _ in range(3))
+
+    def forward(self, x):
+        y = torch.relu(self.norms[0](self.first(x)))
+        y = self.norms[1](self.second(y))
+        return torch.relu(y + self.norms[2](self.beside(x)))
+
+
+def resnet() -> nn.Module:
+    """With statistics as training leaves them, and a normalised linear layer."""
+    model = nn.Sequential(
+        nn.Conv2d(3, 8, 7, 2, 3, bias=False),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.MaxPool2d(3, 2, 1),
+        Residual(8, 8, 1),
+        Residual(8, 16, 2),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(16, 10),
+        nn.BatchNorm1d(10, affine=False),
+    )
+    for module in model.modules():
+        if isinstance(module, nn.modules.batchnorm._BatchNorm):
+            nn.init.normal_(module.running_mean)
+            nn.init.uniform_(module.running_var, 0.5, 2.0)
+            if module.affine:
+                nn.init.normal_(module.weight, 1.0, 0.3)
+                nn.init.normal_(module.bias)
+    return model
+
+
 CASES = {
     "mlp": (mlp, lambda: torch.randn(5, 33)),
     "one_row": (mlp, lambda: torch.randn(1, 33)),
     "tied": (Tied, lambda: torch.randint(0, 100, (2, 7))),
     "twice": (Twice, lambda: torch.randn(48, 48)),
+    "resnet": (resnet, lambda: torch.randn(2, 3, 30, 30)),
     "convolutions": (convolutions, lambda: torch.randn(2, 3, 9, 9)),
 }
 
