@@ -5,6 +5,7 @@ from .config import Config
 from .errors import CompileError
 from .profiler import Trace, profile
 from .report import counters, last_report
+from .scope import limit_cores, record, stream, wait, wait_event
 
 __all__ = [
     "CompileError",
@@ -14,6 +15,11 @@ __all__ = [
     "compile",
     "counters",
     "last_report",
+    "limit_cores",
     "profile",
+    "record",
+    "stream",
+    "wait",
+    "wait_event",
 ]
 __version__ = "0.1.0"

@@ -15,6 +15,7 @@ from .capture import aot
 from .config import Config, resolve
 from .errors import OptionError
 from .graph import GraphReader, InputSource
+from .order import Order
 from .report import record_eager
 from .symbols import Unsupported
 
@@ -63,7 +64,7 @@ def compile_graph(
     """One ATen graph -> an executable, or the graph itself run by PyTorch."""
     name = _graph_name()
     try:
-        described = GraphReader(module, name, sources).read()
+        described = GraphReader(module, name, sources, _order(config)).read()
     except Unsupported as reason:
         record_eager(name, str(reason), config.explain)
         return run_eagerly(module)
@@ -72,6 +73,11 @@ def compile_graph(
         record_eager(name, f"stopped after {config.stop}", config.explain)
         return run_eagerly(module)
     return restore(executable, described.aliases) if described.aliases else executable
+
+
+def _order(config: Config) -> Order:
+    marked = config.streams != "off" and not config.single_stream
+    return Order(marked, config.single_stream)
 
 
 def run_eagerly(module: torch.fx.GraphModule) -> Callable[..., Any]:

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 PHASES = ("import", "lower", "fuse", "schedule", "memory", "codegen", "package")
-STREAMS = ("off",)
+STREAMS = ("marked", "off")
+HAZARDS = ("error", "wait")
 SHAPES = ("auto", "static", "dynamic")
 
 # What torch.compile(mode=...) means here. Every mode gives the same kernels:
@@ -29,7 +30,11 @@ class Config:
     freeze    parameters and buffers become constants of the package: folded and
               packed once. Later changes to them are not seen.
     threads   workers of a call, and threads that compile; 0: one for each CPU.
-    streams   "off": one command list.
+    streams   "marked": as the scopes of the model say; "off": one list of
+              commands, whatever they say.
+    hazards   an in-place update of a tensor that another stream may still read
+              is refused ("error") or waits for the reader ("wait").
+    single_stream  one list of commands; a model with stream scopes is refused.
     shapes    "auto": as torch.compile decides; "static": one executable for
               each shape; "dynamic": sizes are symbols from the first call on.
     dump      folder for the graph and for the IR after each phase.
@@ -42,7 +47,9 @@ class Config:
 
     freeze: bool = False
     threads: int = 0
-    streams: str = "off"
+    streams: str = "marked"
+    hazards: str = "error"
+    single_stream: bool = False
     shapes: str = "auto"
     dump: str | None = None
     stop: str | None = None
@@ -52,7 +59,7 @@ class Config:
     debug: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("freeze", "explain", "progress", "debug"):
+        for name in ("freeze", "single_stream", "explain", "progress", "debug"):
             _expect(name, getattr(self, name), bool)
         for name in ("dump", "trace"):
             if getattr(self, name) is not None:
@@ -61,6 +68,7 @@ class Config:
         if self.threads < 0:
             raise ValueError(f"threads must not be negative, got {self.threads}")
         _choose("streams", self.streams, STREAMS)
+        _choose("hazards", self.hazards, HAZARDS)
         _choose("shapes", self.shapes, SHAPES)
         if self.stop is not None:
             _choose("stop", self.stop, PHASES)

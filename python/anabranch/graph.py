@@ -16,6 +16,7 @@ from torch._ops import OpOverload
 
 from .aliases import Alias, Aliases
 from .location import location
+from .order import Order, is_order, is_pass
 from .symbols import Unsupported, integer, names
 from .tensors import describe, dtype_name, foreign_strides, memory_order, overlaps
 
@@ -69,6 +70,7 @@ class GraphReader:
         module: torch.fx.GraphModule,
         name: str,
         sources: Sequence[InputSource],
+        order: Order | None = None,
     ) -> None:
         self.module = module
         self.name = name
@@ -82,6 +84,7 @@ class GraphReader:
         self.copied: list[int] = []
         self.views: list[OutputView] = []
         self.aliases = Aliases()
+        self.order = order or Order()
         self.shape_env: Any = None
         # What a node stands for when it is no node of the description.
         self.stands_for: dict[torch.fx.Node, dict[str, Any]] = {}
@@ -100,6 +103,7 @@ class GraphReader:
                 self._outputs(node)
             else:
                 raise Unsupported(f"a node of the kind {node.op}")
+        self.order.finish()
         graph = {
             "version": 1,
             "name": self.name,
@@ -182,6 +186,8 @@ class GraphReader:
             return
         elif target is torch.ops.aten.copy_.default:
             self._mutation(node)
+        elif is_order(target):
+            self._order(node, target)
         else:
             self._operator(node, target, value)
 
@@ -256,9 +262,38 @@ class GraphReader:
         }
         if torch.Tag.nondeterministic_seeded in target.tags:
             entry["ordered"] = True
-        if annotations := node.meta.get("custom"):
-            entry["annotations"] = _plain(annotations)
+        if is_pass(node):
+            entry |= {"op": "anabranch::pass", "ordered": True}
+        self._annotate(node, entry)
         self.nodes.append(entry)
+
+    def _order(self, node: torch.fx.Node, target: OpOverload) -> None:
+        """A wait, a record: results in the description only where it has some."""
+        arguments = self._arguments(node, target)
+        name = target._schema.name
+        if target is torch.ops.anabranch.wait.default:
+            self.order.check_wait(node)
+            del arguments["strict"]
+        elif target is torch.ops.anabranch.record.default:
+            self.order.record(node)
+        elif target is torch.ops.anabranch.wait_tag.default:
+            if event := self.order.event_of(node):
+                name, arguments = "anabranch::wait_event", {"event": self._reference(event)}
+        value = node.meta.get("val")
+        entry: dict[str, Any] = {
+            "name": node.name,
+            "op": name,
+            "args": arguments,
+            "results": [] if value is None else [describe(value)],
+            "ordered": True,
+            "loc": location(node),
+        }
+        self._annotate(node, entry)
+        self.nodes.append(entry)
+
+    def _annotate(self, node: torch.fx.Node, entry: dict[str, Any]) -> None:
+        if annotations := self.order.annotations(node):
+            entry["annotations"] = _plain(annotations)
 
     def _results(self, target: OpOverload, value: Any) -> list[dict[str, Any]]:
         values = value if isinstance(value, tuple | list) else [value]

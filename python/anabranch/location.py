@@ -10,15 +10,24 @@ import torch
 import torch.fx
 
 _FRAME = re.compile(r'\s*File "(?P<file>.*)", line (?P<line>\d+), in (?P<function>.*)')
-_TORCH = os.path.dirname(torch.__file__) + os.sep
+# Where no user's line is: PyTorch, this package, and layers over it.
+_HIDDEN = [
+    os.path.dirname(torch.__file__) + os.sep,
+    os.path.dirname(os.path.abspath(__file__)) + os.sep,
+]
+
+
+def hide(folder: str) -> None:
+    """Frames of files in this folder are none of the user's."""
+    _HIDDEN.append(os.path.abspath(folder) + os.sep)
 
 
 def location(node: torch.fx.Node) -> dict[str, Any]:
-    """The innermost frame outside of PyTorch; else the innermost one."""
+    """The innermost frame of the user's; else the innermost one."""
     frames = _frames(node.meta.get("stack_trace") or "")
     if not frames:
         return {"file": "", "line": 0, "function": "", "code": ""}
-    users = [frame for frame in frames if not frame["file"].startswith(_TORCH)]
+    users = [frame for frame in frames if not frame["file"].startswith(tuple(_HIDDEN))]
     return (users or frames)[-1]
 
 

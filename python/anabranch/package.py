@@ -75,6 +75,7 @@ def load(
 
 def _compiler_options(config: Config) -> str:
     options: dict[str, Any] = {
+        "hazards": config.hazards,
         "threads": config.threads,
         "explain": config.explain,
         "debug": config.debug,

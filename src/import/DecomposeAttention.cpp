@@ -15,6 +15,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ir/Scope.h"
 #include "import/Contract.h"
 #include "import/Passes.h"
 #include "import/Shapes.h"
@@ -213,7 +214,8 @@ struct DecomposeAttentionPass
         found.push_back(op);
     });
     for (ir::AttentionOp op : found) {
-      OpBuilder builder(op);
+      ir::ScopeKeeper keeper(op);
+      OpBuilder builder(op, &keeper);
       op.getResult().replaceAllUsesWith(Decomposition(builder, op).run());
       op.erase();
     }

@@ -9,6 +9,7 @@
 #include "import/DType.h"
 #include "import/GraphExpr.h"
 #include "ir/Anabranch.h"
+#include "ir/Scope.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
@@ -62,6 +63,7 @@ private:
   LogicalResult readResults(const json::Object &node, OperationState &state,
                             SmallVectorImpl<Value> &dims,
                             SmallVectorImpl<int64_t> &unsignedResults);
+  LogicalResult readScope(const json::Object &node, Operation *op);
   FailureOr<Attribute> argument(const json::Value &arg);
   FailureOr<Attribute> taggedArgument(const json::Object &arg);
   Attribute operandFor(Value value);
@@ -513,6 +515,23 @@ LogicalResult Reader::readResults(const json::Object &node,
   return success();
 }
 
+/// The stream of a node and its cores; other annotations are the user's own.
+LogicalResult Reader::readScope(const json::Object &node, Operation *op) {
+  const json::Object *annotations = node.getObject("annotations");
+  if (!annotations)
+    return success();
+  StringRef tag = annotations->getString("anabranch.stream").value_or("");
+  int64_t priority = annotations->getInteger("anabranch.priority").value_or(0);
+  int64_t cores = annotations->getInteger("anabranch.cores").value_or(0);
+  if (std::abs(priority) > ir::kMaxPriority)
+    return error() << "no such priority of a stream: " << priority;
+  if (cores < 0 || cores > ir::kMaxCores)
+    return error() << "no such number of cores: " << cores;
+  if (annotations->getString("anabranch.stream") || cores > 0)
+    ir::setScope(op, ir::ScopeAttr::get(&context, tag, priority, cores));
+  return success();
+}
+
 LogicalResult Reader::readNode(const json::Object &node) {
   FailureOr<StringRef> name = text(node, "name");
   if (failed(name))
@@ -552,7 +571,7 @@ LogicalResult Reader::readNode(const json::Object &node) {
     unsignedValues.insert(made[index]);
   if (!values.try_emplace(*name, made).second)
     return error() << "two nodes have this name";
-  return success();
+  return readScope(node, call);
 }
 
 //===----------------------------------------------------------------------===//

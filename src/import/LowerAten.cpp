@@ -15,6 +15,7 @@
 #include "import/OpTable.h"
 #include "import/Passes.h"
 #include "ir/Explain.h"
+#include "ir/Scope.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -31,9 +32,11 @@ namespace importer {
 namespace {
 
 /// Remembers what a lowering made, to take it away if it refuses.
-struct Recorder : OpBuilder::Listener {
+struct Recorder : ir::ScopeKeeper {
+  using ScopeKeeper::ScopeKeeper;
   void notifyOperationInserted(Operation *op,
                                OpBuilder::InsertPoint previous) override {
+    ScopeKeeper::notifyOperationInserted(op, previous);
     made.push_back(op);
   }
   SmallVector<Operation *> made;
@@ -113,7 +116,7 @@ static LogicalResult lowerOrExplain(ir::AtenOp op) {
     return explain("no lowering");
   if (std::string why = dtypeRefusal(op, *row); !why.empty())
     return explain(why);
-  Recorder recorder;
+  Recorder recorder(op);
   OpBuilder builder(op, &recorder);
   LoweringBuilder lowering(builder, op);
   Lowered values = row->lower(op, lowering);

@@ -11,6 +11,7 @@
 #include "mlir/Pass/Pass.h"
 
 void anabranch::registerImportPasses() {
+  mlir::registerPass(createLowerFencesPass);
   mlir::registerPass(createNormalizeAtenPass);
   mlir::registerPass(createFoldBatchNormPass);
   mlir::registerPass(createLowerAtenPass);

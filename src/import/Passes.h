@@ -20,6 +20,9 @@ namespace ir {
 class AttentionOp;
 } // namespace ir
 
+/// `anabranch-lower-fences`: waits and records of streams become fences.
+std::unique_ptr<mlir::Pass> createLowerFencesPass();
+
 /// `anabranch-normalize-aten`: removes calls that do nothing, at level "aten".
 std::unique_ptr<mlir::Pass> createNormalizeAtenPass();
 

@@ -6,4 +6,5 @@
 //===----------------------------------------------------------------------===//
 
 include "AtenOps.td"
+include "ScopeOps.td"
 include "ScheduleOps.td"

@@ -73,13 +73,16 @@ def Anabranch_ProgramOp : Anabranch_Op<"program",
   let description = [{
     Holds `anabranch.input`s, `anabranch.limit`s, `anabranch.buffer`s, `anabranch.stream`s and
     `anabranch.output`s, in this order. `slots` is the length of the size table;
-    `sizesFunction` computes the slots that no input defines.
+    `sizesFunction` computes the slots that no input defines. A call begins once
+    the events `awaits` of other programs are there, and ends with `records`.
   }];
   let arguments = (ins StrAttr:$name, I64Attr:$slots,
                        OptionalAttr<FlatSymbolRefAttr>:$sizesFunction,
                        OptionalAttr<Anabranch_SizeAttr>:$arenaBytes,
                        OptionalAttr<Anabranch_SizeAttr>:$persistentBytes,
-                       DefaultValuedAttr<I64Attr, "0">:$events);
+                       DefaultValuedAttr<I64Attr, "0">:$events,
+                       OptionalAttr<StrArrayAttr>:$awaits,
+                       OptionalAttr<StrArrayAttr>:$records);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     $name `slots` $slots (`sizes` $sizesFunction^)? (`arena` $arenaBytes^)?
@@ -122,8 +125,9 @@ def Anabranch_BufferOp : Anabranch_ProgramChild<"buffer", [HasParent<"ProgramOp"
     `kind` is one of package::BufferKind: "input", "output", "arena",
     "persistent", "constant", "external". `index` numbers the inputs or outputs;
     `name` names a constant. `alias` numbers the buffer whose bytes this one shares
-    (a reshape). `firstUse` and `lastUse` are positions in the command list;
-    memory planning gives arena buffers their `offset`.
+    (a reshape). `firstUse` and `lastUse` are commands as they are listed;
+    memory planning gives arena buffers their `offset`; those of symbolic size
+    overlap only if they have the same one.
   }];
   let arguments = (ins StrAttr:$kind, I64Attr:$memory, StrAttr:$dtype,
                        Anabranch_SizesAttr:$shape,
@@ -156,11 +160,11 @@ def Anabranch_StreamOp : Anabranch_ProgramChild<"stream",
 }
 
 def Anabranch_LaunchOp : Anabranch_ProgramChild<"launch", [AttrSizedOperandSegments]> {
-  let summary = "runs every tile of a kernel";
+  let summary = "runs every tile of a kernel, on at most `cores` workers at once";
   let arguments = (ins FlatSymbolRefAttr:$kernel,
                        Variadic<Anabranch_BufferType>:$reads,
                        Variadic<Anabranch_BufferType>:$writes,
-                       Anabranch_SizesAttr:$sizes);
+                       Anabranch_SizesAttr:$sizes, OptionalAttr<I64Attr>:$cores);
   let assemblyFormat = [{
     $kernel (`reads` `(` $reads^ `)`)? (`writes` `(` $writes^ `)`)?
     `sizes` $sizes attr-dict

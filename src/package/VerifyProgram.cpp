@@ -22,6 +22,7 @@ constexpr int tableLimit = 1 << 20;
 constexpr size_t rankLimit = 64;
 constexpr size_t streamLimit = 62; // the executor keeps sets of them in a word
 constexpr int nestingLimit = 8;
+constexpr size_t tagLimit = 4096;
 
 bool isStatic(const Size &size) { return size.slot() < 0; }
 
@@ -279,6 +280,7 @@ void Checker::checkLaunch(const LaunchT &launch, const std::string &where) {
   require(launch.input_count >= 0 &&
               static_cast<size_t>(launch.input_count) <= launch.buffers.size(),
           where, "has a bad number of inputs");
+  require(launch.cores >= 0, where, "has a negative number of cores");
   checkSizes(launch.sizes, where);
   if (!failed())
     checkWork(launch, where);
@@ -452,6 +454,8 @@ Status Checker::run() {
                   "program was made for another kernel ABI");
   require(p.events >= 0 && p.events <= tableLimit, "events", "is out of range");
   require(p.slots >= 0 && p.slots <= tableLimit, "slots", "is out of range");
+  for (const auto *tags : {&p.awaits, &p.records})
+    require(tags->size() <= tagLimit, "events", "have too many tags");
   if (failed())
     return std::move(failure);
   if (p.arena_bytes)

@@ -40,6 +40,16 @@ static Error setFlag(const json::Value &value, StringRef key, bool &out) {
   return Error::success();
 }
 
+static Error setHazards(const json::Value &value, StreamOptions &streams) {
+  std::string word;
+  if (Error error = setString(value, "hazards", word))
+    return error;
+  if (word != "error" && word != "wait")
+    return bad("option 'hazards' must be \"error\" or \"wait\"");
+  streams.repairHazards = word == "wait";
+  return Error::success();
+}
+
 static Error setOption(StringRef key, const json::Value &value,
                        Options &options) {
   if (key == "threads") {
@@ -59,6 +69,8 @@ static Error setOption(StringRef key, const json::Value &value,
     return setFlag(value, key, options.explain);
   if (key == "debug")
     return setFlag(value, key, options.debug);
+  if (key == "hazards")
+    return setHazards(value, options.streams);
   if (key == "config") {
     options.config = formatv("{0}", value);
     return Error::success();

@@ -8,6 +8,7 @@
 #ifndef ANABRANCH_PIPELINE_OPTIONS_H
 #define ANABRANCH_PIPELINE_OPTIONS_H
 
+#include "pipeline/Phases.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 #include <string>
@@ -23,6 +24,7 @@ struct Options {
   bool explain = false; ///< put refusals and their reasons into the report
   bool debug = false;   ///< verify after every pass, keep kernels' code
   std::string cpu = "host";
+  StreamOptions streams;
   std::string config = "{}"; ///< JSON text, kept in the manifest
 };
 

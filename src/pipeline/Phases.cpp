@@ -63,10 +63,12 @@ choosePanels(linalg::GenericOp op, const codegen::TargetInfo &target) {
 }
 
 void addPasses(OpPassManager &module, Phase phase,
-               const codegen::TargetInfo &target) {
+               const codegen::TargetInfo &target,
+               const StreamOptions &streams) {
   OpPassManager &main = module.nest<func::FuncOp>();
   switch (phase) {
   case Phase::Lower:
+    main.addPass(createLowerFencesPass());
     main.addPass(createNormalizeAtenPass());
     // Equal calls are found here, where each is a single operation.
     main.addPass(createCSEPass());
@@ -84,6 +86,7 @@ void addPasses(OpPassManager &module, Phase phase,
     // Loops have their final shape here, and nothing is fused yet.
     main.addPass(createPackConstantsPass(
         [&target](linalg::GenericOp op) { return choosePanels(op, target); }));
+    main.addPass(createNumberFencesPass());
     main.addPass(createFormDispatchesPass());
     // Sizes of dispatches are computed once.
     main.addPass(createCSEPass());
@@ -91,6 +94,7 @@ void addPasses(OpPassManager &module, Phase phase,
     return;
   case Phase::Schedule:
     module.addPass(createBuildProgramPass());
+    module.addPass(createInsertEventsPass(streams.repairHazards));
     return;
   case Phase::Memory:
     module.addPass(createPlanMemoryPass());

@@ -35,10 +35,16 @@ llvm::ArrayRef<PhaseInfo> allPhases();
 std::optional<Phase> findPhase(llvm::StringRef name);
 const PhaseInfo &infoOf(Phase phase);
 
+/// What becomes of the streams of a graph.
+struct StreamOptions {
+  bool repairHazards = false; ///< in-place writes wait for readers
+};
+
 /// Adds the passes of a phase that is made of passes (Lower to Memory). The
 /// target must outlive them.
 void addPasses(mlir::OpPassManager &module, Phase phase,
-               const codegen::TargetInfo &target);
+               const codegen::TargetInfo &target,
+               const StreamOptions &streams = {});
 
 } // namespace pipeline
 } // namespace anabranch

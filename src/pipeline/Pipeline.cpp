@@ -144,12 +144,11 @@ Outcome Compilation::import() {
 Outcome Compilation::runPasses(Phase phase) {
   PassManager passes(&context, ModuleOp::getOperationName());
   passes.enableVerifier(options.debug);
-  addPasses(passes, phase, target);
+  addPasses(passes, phase, target, options.streams);
   if (failed(passes.run(*module)))
     // A graph may ask for the impossible; a program that was built may not.
-    return phase == Phase::Lower || phase == Phase::Fuse
-               ? Outcome::UserError
-               : Outcome::InternalError;
+    return phase == Phase::Memory ? Outcome::InternalError
+                                  : Outcome::UserError;
   if (phase == Phase::Lower)
     summary.addFallbacks(*module);
   if (phase == Phase::Memory)

@@ -11,6 +11,7 @@
 #include "runtime/Arguments.h"
 #include "runtime/Describe.h"
 #include "runtime/Execute.h"
+#include "runtime/NamedEvents.h"
 
 namespace anabranch {
 
@@ -162,6 +163,7 @@ Status LoadedExecutable::initialize() {
   Frame frame(plan, plan.initialize);
   if (Status s = frame.resize(); !s.ok())
     return s;
+  NamedEvents events(plan.awaits, plan.records);
   trace::Call call(trace::Recorder::active(), plan.info, frame.slots);
   return execute(frame, workers(), call.orNull());
 }

@@ -46,7 +46,8 @@ Status executeSerial(Frame &frame, const trace::Call *call) {
 }
 
 Status execute(Frame &frame, int threads, const trace::Call *call) {
-  if (threads <= 1 || frame.sharedTiles < worthSharing)
+  bool isOneList = frame.commands.streams.size() < 2;
+  if (threads <= 1 || (isOneList && frame.sharedTiles < worthSharing))
     return executeSerial(frame, call);
   return executeParallel(frame, threads, call);
 }

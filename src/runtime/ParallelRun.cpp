@@ -76,9 +76,25 @@ private:
   void waitForOthers();
 
   /// A sleeping worker costs more to wake than a few tiles cost to run.
-  int helpersFor(int64_t tiles) const {
-    return tiles < 4 ? 0
-                     : static_cast<int>(std::min<int64_t>(helpers, tiles - 1));
+  int helpersFor(int launch) const {
+    int64_t tiles = frame.tiles[launch],
+            cores = commands.launches[launch].cores;
+    int64_t others = std::min((cores > 0 ? std::min(cores, tiles) : tiles) - 1,
+                              int64_t(helpers));
+    return tiles < 4 ? 0 : static_cast<int>(others);
+  }
+  /// How many tiles to take, of which so many are left. Large pieces first, for
+  /// locality; small ones last, so that a worker that lost its core to another
+  /// process holds up little. A launch that may use some cores only is cut into
+  /// as many pieces.
+  int64_t share(int launch, int64_t left) const {
+    int64_t cores = commands.launches[launch].cores;
+    if (cores > 0)
+      return (frame.tiles[launch] + cores - 1) / cores;
+    return std::max<int64_t>(1, left / (4 * threads));
+  }
+  bool isShared(int launch) const {
+    return frame.tiles[launch] > 1 && commands.launches[launch].cores != 1;
   }
   bool finished() const {
     return streamsLeft.load(std::memory_order_acquire) == 0 || failed();
@@ -145,9 +161,7 @@ bool ParallelRun::claimFrom(int stream, void *scratch, bool caller) {
       int64_t left = frame.tiles[command.index] - first;
       if (left <= 0)
         return false;
-      // Large pieces first, for locality; small ones last, so that a worker
-      // that lost its core to another process holds up little.
-      count = std::max<int64_t>(1, left / (4 * threads));
+      count = std::min(left, share(command.index, left));
       next = word + static_cast<uint64_t>(count);
     } else if ((word & hostFlag) && !caller) {
       return false;
@@ -191,13 +205,13 @@ void ParallelRun::advance(int stream, void *scratch, bool caller) {
     const Command &command = list[state.cursor];
     switch (command.kind) {
     case Command::Kind::Launch:
-      if (frame.tiles[command.index] > 1) {
+      if (isShared(command.index)) {
         state.unfinished.store(frame.tiles[command.index],
                                std::memory_order_relaxed);
-        publish(stream, 0, helpersFor(frame.tiles[command.index]), caller);
+        publish(stream, 0, helpersFor(command.index), caller);
         return;
       }
-      if (frame.tiles[command.index] == 1 && !runInline(command, scratch))
+      if (frame.tiles[command.index] > 0 && !runInline(command, scratch))
         return;
       break;
     case Command::Kind::Call:
@@ -235,10 +249,11 @@ void ParallelRun::publish(int stream, uint64_t flags, int wanted, bool caller) {
 }
 
 bool ParallelRun::runInline(const Command &command, void *scratch) {
-  trace::Scope scope(call, command.label,
-                     command.kind == Command::Kind::Launch);
-  if (command.kind == Command::Kind::Launch) {
-    int32_t status = runTiles(frame, command.index, 0, 1, scratch);
+  bool isLaunch = command.kind == Command::Kind::Launch;
+  int64_t tiles = isLaunch ? frame.tiles[command.index] : 0;
+  trace::Scope scope(call, command.label, tiles);
+  if (isLaunch) {
+    int32_t status = runTiles(frame, command.index, 0, tiles, scratch);
     if (status == ANABRANCH_KERNEL_OK)
       return true;
     fail(kernelError(status, labelOf(frame, command)));

@@ -76,6 +76,7 @@ Status CommandsBuilder::addLaunch(const LaunchT &launch) {
   l.firstSize = static_cast<int>(out.sizes.size());
   l.sizeCount = static_cast<int>(launch.sizes.size());
   l.staticSizes = allStatic(launch.sizes);
+  l.cores = launch.cores;
   for (int buffer : launch.buffers) {
     int operand = static_cast<int>(out.operands.size());
     BufferPlan &b = plan.buffers[buffer];
@@ -326,6 +327,8 @@ Status buildPlan(const Package &package, const Device &device, HostCalls *host,
       return Status(StatusCode::BadPackage,
                     "kernels.so lacks the function " + program.sizes_function);
   }
+  plan.awaits = program.awaits;
+  plan.records = program.records;
   addInputs(program, plan);
   plan.slotLimits = program.slot_limits;
   addBuffers(package, plan);

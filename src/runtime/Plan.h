@@ -67,6 +67,7 @@ struct LaunchPlan {
   KernelEntry kernel;
   int firstOperand = 0, operandCount = 0; ///< in Commands::operands
   int firstSize = 0, sizeCount = 0;       ///< in Commands::sizes
+  int cores = 0;                          ///< workers at once; 0: any number
   bool staticSizes = true;
 };
 
@@ -144,6 +145,7 @@ struct Plan {
   std::vector<ArenaPart> arenaParts; ///< all others
   int64_t persistentBytes = 0;
   void *persistent = nullptr;
+  std::vector<std::string> awaits, records; ///< tags; NamedEvents.h
   Commands initialize, main;
   std::shared_ptr<const trace::ProgramInfo> info;
 };

@@ -173,7 +173,8 @@ LogicalResult ProgramBuilder::build() {
   auto name = module->getAttrOfType<StringAttr>("anabranch.name");
   program = b.create<ir::ProgramOp>(
       loc, name ? name : b.getStringAttr("main"), b.getI64IntegerAttr(0),
-      FlatSymbolRefAttr(), Attribute(), Attribute(), b.getI64IntegerAttr(0));
+      FlatSymbolRefAttr(), Attribute(), Attribute(), b.getI64IntegerAttr(0),
+      ArrayAttr(), ArrayAttr());
   b.setInsertionPointToEnd(&program.getBody().emplaceBlock());
   buildInputs();
   if (buffers.failed() || failed(buildStreams()))

@@ -15,6 +15,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ir/Scope.h"
 #include "schedule/OpKinds.h"
 #include "schedule/Passes.h"
 
@@ -82,7 +83,9 @@ struct CollapseReshapesPass
   }
 
   LogicalResult rewrite(RewritePatternSet patterns) {
+    ir::ScopeKeeper keeper;
     GreedyRewriteConfig config;
+    config.listener = &keeper;
     config.enableRegionSimplification = GreedySimplifyRegionLevel::Disabled;
     return applyPatternsAndFoldGreedily(getOperation(), std::move(patterns),
                                         config);

@@ -7,6 +7,7 @@
 
 #include "schedule/CommandBuilder.h"
 
+#include "ir/Scope.h"
 #include "schedule/InPlace.h"
 #include "schedule/Layouts.h"
 #include "schedule/OpKinds.h"
@@ -88,9 +89,10 @@ LogicalResult CommandBuilder::buildLaunch(ir::DispatchOp dispatch) {
     return failure();
   func::FuncOp kernel = kernels.getOrCreate(dispatch, layout);
   b.setInsertionPointToEnd(&(atLoad ? initialize : stream).getBody().front());
-  b.create<ir::LaunchOp>(dispatch.getLoc(),
-                         FlatSymbolRefAttr::get(kernel.getSymNameAttr()), reads,
-                         writes, b.getArrayAttr(launchSizes));
+  auto launch = b.create<ir::LaunchOp>(
+      dispatch.getLoc(), FlatSymbolRefAttr::get(kernel.getSymNameAttr()), reads,
+      writes, b.getArrayAttr(launchSizes), IntegerAttr());
+  ir::copyOrder(dispatch, launch);
   return success();
 }
 
@@ -131,8 +133,7 @@ void CommandBuilder::keepForReshapes(Value result, Value buffer) {
   if (llvm::none_of(result.getUsers(), isReshape))
     return;
   Value kept = buffers.copyOf(buffer, result.getLoc());
-  b.setInsertionPointToEnd(&stream.getBody().front());
-  b.create<ir::CopyOp>(result.getLoc(), buffer, kept);
+  copy(result, buffer, kept);
   buffers.reshapeFrom(result, kept);
 }
 
@@ -164,9 +165,10 @@ LogicalResult CommandBuilder::buildCall(ir::AtenOp call) {
   if (buffers.failed())
     return failure();
   b.setInsertionPointToEnd(&stream.getBody().front());
-  b.create<ir::CallOp>(call.getLoc(), call.getCallee(), reads, writes,
-                       b.getArrayAttr(names), b.getArrayAttr(arguments),
-                       b.getDenseI64ArrayAttr(wanted));
+  auto made = b.create<ir::CallOp>(
+      call.getLoc(), call.getCallee(), reads, writes, b.getArrayAttr(names),
+      b.getArrayAttr(arguments), b.getDenseI64ArrayAttr(wanted));
+  ir::copyOrder(call, made);
   for (auto [result, number] : llvm::zip(call.getResults(), wanted))
     if (number >= 0)
       keepForReshapes(result, writes[number]);
@@ -176,6 +178,14 @@ LogicalResult CommandBuilder::buildCall(ir::AtenOp call) {
 //===----------------------------------------------------------------------===//
 // Copies
 //===----------------------------------------------------------------------===//
+
+/// A copy of a tensor of @main, on the stream of what makes it.
+void CommandBuilder::copy(Value value, Value source, Value destination) {
+  b.setInsertionPointToEnd(&stream.getBody().front());
+  auto made = b.create<ir::CopyOp>(value.getLoc(), source, destination);
+  if (Operation *maker = bytesBehind(value).getDefiningOp())
+    ir::setScope(made, ir::scopeOf(maker));
+}
 
 /// Copies a result of @main to where the caller wants it.
 LogicalResult CommandBuilder::buildCopy(unsigned number) {
@@ -188,8 +198,7 @@ LogicalResult CommandBuilder::buildCopy(unsigned number) {
   Value source = keptValues.lookup(number);
   if (!source)
     source = buffers.of(value, dtype);
-  b.setInsertionPointToEnd(&stream.getBody().front());
-  b.create<ir::CopyOp>(value.getLoc(), source, destination);
+  copy(value, source, destination);
   return success(!buffers.failed());
 }
 
@@ -209,8 +218,7 @@ CommandBuilder::buildEarlyCopies(SmallVectorImpl<unsigned> &late) {
       late.push_back(number);
       Value source = buffers.of(value);
       Value kept = buffers.copyOf(source, value.getLoc());
-      b.setInsertionPointToEnd(&stream.getBody().front());
-      b.create<ir::CopyOp>(value.getLoc(), source, kept);
+      copy(value, source, kept);
       keptValues[number] = kept;
     }
   }
@@ -232,6 +240,10 @@ LogicalResult CommandBuilder::build(ir::StreamOp initialize,
     auto call = dyn_cast<ir::AtenOp>(op);
     if (call && failed(buildCall(call)))
       return failure();
+    if (isa<ir::FenceOp>(op)) {
+      b.setInsertionPointToEnd(&stream.getBody().front());
+      b.clone(op);
+    }
   }
   for (unsigned number : late)
     if (failed(buildCopy(number)))

@@ -37,6 +37,7 @@ private:
 
   mlir::LogicalResult buildEarlyCopies(llvm::SmallVectorImpl<unsigned> &late);
   mlir::LogicalResult buildCopy(unsigned number);
+  void copy(mlir::Value value, mlir::Value source, mlir::Value destination);
 
   mlir::func::FuncOp main;
   SizeTable &sizes;

@@ -16,6 +16,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ir/Anabranch.h"
+#include "ir/Scope.h"
 #include "ir/Sizes.h"
 #include "schedule/Grouping.h"
 #include "schedule/Layouts.h"
@@ -25,6 +26,7 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Pass/Pass.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 
@@ -119,6 +121,8 @@ public:
     dispatch->setAttr("kind", outerBuilder.getStringAttr(kindName(group.kind)));
     if (group.constant)
       dispatch->setAttr("initialize", outerBuilder.getUnitAttr());
+    else
+      setOrder(dispatch);
     for (auto [old, fresh] : llvm::zip(results, dispatch.getResults()))
       outer.set(old, fresh);
   }
@@ -142,6 +146,20 @@ private:
               ir::sizeOf(outerBuilder, result.getLoc(), result, i)));
     }
     return dims;
+  }
+
+  void setOrder(ir::DispatchOp dispatch) {
+    llvm::SetVector<int64_t> points, after;
+    for (int index : group.nodes) {
+      Operation *op = grouping.node(index).op;
+      for (int64_t point : ir::pointsOf(op))
+        points.insert(point);
+      for (int64_t point : ir::afterOf(op))
+        after.insert(point);
+    }
+    ir::setScope(dispatch, grouping.node(group.nodes.front()).scope);
+    ir::setPoints(dispatch, points.getArrayRef());
+    ir::setAfter(dispatch, after.getArrayRef());
   }
 
   Location location() {
@@ -176,7 +194,8 @@ private:
   void cloneOp(Operation *op) {
     for (Value operand : allOperands(op))
       insideValue(operand);
-    builder.clone(*op, inside);
+    // Order is between kernels; equal kernels are to look equal.
+    ir::dropOrder(builder.clone(*op, inside));
   }
 
   OpBuilder &outerBuilder;
@@ -262,7 +281,7 @@ struct FormDispatchesPass
           operand.set(outer.get(builder, operand.get()));
     };
     for (const Group *group : grouping.order()) {
-      if (group->kind != OpKind::Fallback) {
+      if (group->kind != OpKind::Fallback && group->kind != OpKind::Fence) {
         DispatchBuilder(builder, grouping, outer, *group).build();
         continue;
       }

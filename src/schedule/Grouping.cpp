@@ -12,6 +12,7 @@
 #include "schedule/Layouts.h"
 #include "schedule/MergeGroups.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringMap.h"
 #include <queue>
 
 using namespace mlir;
@@ -39,17 +40,58 @@ Grouping::Grouping(func::FuncOp main) {
       addNode(&op, kind);
   }
   linkUsers(block.getTerminator());
-  int lastOrdered = -1;
-  for (int i = 0, e = nodes.size(); i < e; ++i) {
+  for (int i = 0, e = nodes.size(); i < e; ++i)
     seedGroup(i);
+  orderCalls();
+  orderNodes();
+  visited.assign(groups.size(), 0);
+}
+
+/// Calls that keep their order: random numbers, for example.
+void Grouping::orderCalls() {
+  int last = -1;
+  for (int i = 0, e = nodes.size(); i < e; ++i) {
     auto call = dyn_cast<ir::AtenOp>(nodes[i].op);
     if (!call || !call.getOrdered())
       continue;
-    if (lastOrdered >= 0)
-      orderedBefore[i] = lastOrdered;
-    lastOrdered = i;
+    if (last >= 0)
+      nodes[i].before.push_back(last);
+    last = i;
   }
-  visited.assign(groups.size(), 0);
+}
+
+/// A fence comes after what stands before it on its stream and before what
+/// stands later; numbered points come before who waits for them. What runs at
+/// load is ordered by values alone.
+void Grouping::orderNodes() {
+  struct Stream {
+    int fence = -1;
+    SmallVector<int> since; // the last fence
+  };
+  llvm::StringMap<Stream> streams;
+  DenseMap<int64_t, int> points;
+  for (int i = 0, e = nodes.size(); i < e; ++i)
+    for (int64_t point : ir::pointsOf(nodes[i].op))
+      points[point] = i;
+  for (int i = 0, e = nodes.size(); i < e; ++i) {
+    Node &node = nodes[i];
+    if (groups[node.group].constant)
+      continue;
+    for (int64_t point : ir::afterOf(node.op))
+      if (auto found = points.find(point); found != points.end())
+        node.before.push_back(found->second);
+    Stream &stream = streams[ir::streamOf(node.op)];
+    node.fence = stream.fence;
+    if (node.fence >= 0)
+      node.before.push_back(node.fence);
+    if (node.kind != OpKind::Fence) {
+      stream.since.push_back(i);
+      continue;
+    }
+    llvm::append_range(node.before, stream.since);
+    stream.since.clear();
+    stream.fence = i;
+  }
 }
 
 bool Grouping::isCloned(Operation *op) const {
@@ -83,6 +125,7 @@ void Grouping::addNode(Operation *op, OpKind kind) {
   node.op = op;
   node.kind = kind;
   node.expensive = isExpensive(op);
+  node.scope = ir::scopeOf(op);
   node.loops = loopsOf(op);
   node.reads = readsOf(op, [&](Operation *inner) { return isCloned(inner); });
   nodeOf[op] = nodes.size();
@@ -155,7 +198,7 @@ bool Grouping::isConstant(Value value) const {
 /// Frozen values and literals only, with a result that is not much larger than
 /// what it saves.
 bool Grouping::dependsOnConstantsOnly(const Node &node) const {
-  if (node.kind == OpKind::Fallback)
+  if (node.kind == OpKind::Fallback || node.kind == OpKind::Fence)
     return false;
   int64_t read = 1 << 20, made = 0;
   for (const Read &input : node.reads) {
@@ -208,9 +251,9 @@ SmallVector<int> Grouping::producersOf(const Group &group) const {
       if (producer >= 0 && &groups[nodes[producer].group] != &group)
         producers.insert(nodes[producer].group);
     }
-    auto before = orderedBefore.find(index);
-    if (before != orderedBefore.end())
-      producers.insert(nodes[before->second].group);
+    for (int before : nodes[index].before)
+      if (&groups[nodes[before].group] != &group)
+        producers.insert(nodes[before].group);
   }
   return producers.takeVector();
 }
@@ -285,7 +328,8 @@ void Grouping::mergeWithProducers(int index) {
   });
   for (int candidate : candidates)
     if (candidate != nodes[index].group && groups[candidate].alive &&
-        groups[candidate].kind != OpKind::Fallback)
+        groups[candidate].kind != OpKind::Fallback &&
+        groups[candidate].kind != OpKind::Fence)
       merge(candidate, nodes[index].group, nodes[index]);
 }
 
@@ -306,7 +350,8 @@ bool Grouping::absorb(int producer) {
       reader = other;
     }
   if (reader < 0 || groups[reader].isLoops() ||
-      groups[reader].kind == OpKind::Fallback)
+      groups[reader].kind == OpKind::Fallback ||
+      groups[reader].kind == OpKind::Fence)
     return false;
   return merge(producer, reader, nodes[group.nodes.front()]);
 }

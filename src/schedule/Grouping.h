@@ -17,6 +17,7 @@
 #ifndef ANABRANCH_SCHEDULE_GROUPING_H
 #define ANABRANCH_SCHEDULE_GROUPING_H
 
+#include "ir/Scope.h"
 #include "schedule/OpKinds.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -36,6 +37,9 @@ struct Node {
   OpKind kind = OpKind::Pointwise;
   int group = -1;
   bool expensive = false; ///< or reads an expensive value at the same point
+  ir::ScopeAttr scope;    ///< null: the default stream
+  int fence = -1;         ///< node; the last one before, on the same stream
+  llvm::SmallVector<int> before; ///< nodes that come first, without a value
   Loops loops;
   llvm::SmallVector<Read> reads;
   llvm::SmallVector<int> users; ///< nodes; -1 stands for the return
@@ -81,6 +85,8 @@ private:
   void findStoredViews(mlir::Operation *reader);
   void addNode(mlir::Operation *op, OpKind kind);
   void linkUsers(mlir::Operation *terminator);
+  void orderNodes();
+  void orderCalls();
   void seedGroup(int index);
   bool isConstant(mlir::Value value) const;
   bool dependsOnConstantsOnly(const Node &node) const;
@@ -99,8 +105,7 @@ private:
   llvm::DenseMap<mlir::Operation *, OpKind> kinds;
   llvm::DenseMap<mlir::Operation *, int> nodeOf;
   llvm::DenseSet<mlir::Operation *> storedViews;
-  llvm::DenseMap<int, int> orderedBefore; ///< calls that keep their order
-  mutable std::vector<int> visited;       ///< by reachesIndirectly, per query
+  mutable std::vector<int> visited; ///< by reachesIndirectly, per query
   mutable int query = 0;
 };
 

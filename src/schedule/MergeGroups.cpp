@@ -32,7 +32,7 @@ bool Merge::refuse(const Twine &reason) {
 }
 
 bool Merge::check() {
-  if (!checkKinds() || !checkSizes())
+  if (!checkOrder() || !checkKinds() || !checkSizes())
     return false;
   if (grouping.reachesIndirectly(producer, consumer))
     return refuse("another kernel needs the first part and feeds the second");
@@ -52,6 +52,16 @@ bool Merge::check() {
 //===----------------------------------------------------------------------===//
 // Kinds and bounds
 //===----------------------------------------------------------------------===//
+
+/// A kernel is on one stream, between two fences.
+bool Merge::checkOrder() {
+  const Node &first = grouping.nodes[a.nodes.front()];
+  const Node &second = grouping.nodes[b.nodes.front()];
+  if (first.scope != second.scope)
+    return refuse("the parts are in different stream or core scopes");
+  return first.fence == second.fence ||
+         refuse("a wait or record stands between");
+}
 
 bool Merge::checkKinds() {
   if (a.constant != b.constant)

@@ -28,6 +28,7 @@ public:
 
 private:
   bool refuse(const llvm::Twine &reason);
+  bool checkOrder();
   bool checkKinds();
   bool checkSizes();
   bool checkPrologue();

@@ -80,6 +80,8 @@ OpKind classify(Operation *op) {
     return OpKind::Scan;
   if (isa<ir::AtenOp>(op))
     return OpKind::Fallback;
+  if (isa<ir::FenceOp>(op))
+    return OpKind::Fence;
   if (op->hasTrait<OpTrait::IsTerminator>())
     return OpKind::Return;
   if (op->hasTrait<OpTrait::ConstantLike>() &&

@@ -31,6 +31,7 @@ enum class OpKind {
   Scatter,
   Scan,
   Fallback, // a call of PyTorch
+  Fence,    // a point in the order of a stream
   Return
 };
 

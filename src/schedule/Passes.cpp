@@ -11,9 +11,11 @@
 
 void anabranch::registerSchedulePasses() {
   mlir::registerPass(createCollapseReshapesPass);
+  mlir::registerPass(createNumberFencesPass);
   mlir::registerPass(createFormDispatchesPass);
   mlir::registerPass(createVerifyDispatchesPass);
   mlir::registerPass(createBuildProgramPass);
+  mlir::registerPass([] { return createInsertEventsPass(); });
   mlir::registerPass(createPlanMemoryPass);
   mlir::registerPass(createVerifyProgramPass);
 }

@@ -41,6 +41,8 @@ using ChoosePanels =
 /// `anabranch-pack-constants`: frozen operands of matrix products become panels
 /// that are made once, at load, as `choose` says for each product.
 std::unique_ptr<mlir::Pass> createPackConstantsPass(ChoosePanels choose);
+/// `anabranch-number-fences`: fences let go of tensors and order by numbers.
+std::unique_ptr<mlir::Pass> createNumberFencesPass();
 
 /// `anabranch-form-dispatches`: level "linalg" to level "dispatch".
 std::unique_ptr<mlir::Pass> createFormDispatchesPass();
@@ -51,6 +53,11 @@ std::unique_ptr<mlir::Pass> createVerifyDispatchesPass();
 
 /// `anabranch-build-program`: level "dispatch" to kernels and a program.
 std::unique_ptr<mlir::Pass> createBuildProgramPass();
+
+/// `anabranch-insert-events`: splits the program's one list of commands into
+/// streams. An in-place write into an input that nothing orders with a reader
+/// on another stream is an error, or waits if `repairHazards`.
+std::unique_ptr<mlir::Pass> createInsertEventsPass(bool repairHazards = false);
 
 /// `anabranch-plan-memory`: offsets for the program's arena and persistent
 /// buffers.

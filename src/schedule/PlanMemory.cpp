@@ -14,6 +14,7 @@
 
 #include "anabranch/KernelABI.h"
 #include "ir/Anabranch.h"
+#include "schedule/Lifetimes.h"
 #include "schedule/Passes.h"
 #include "schedule/SizeTable.h"
 
@@ -32,13 +33,12 @@ namespace {
 struct Bytes {
   SmallVector<ir::BufferOp> buffers;
   Attribute bytes;
-  int64_t first = INT64_MAX, last = -1; // commands
-  int64_t size = 0;                     // when static
+  int64_t first = INT64_MAX, last = -1; // commands as they are listed
+  Lifetime life;
+  int64_t size = 0; // when static
   Attribute offset;
 
-  bool overlaps(const Bytes &other) const {
-    return first <= other.last && other.first <= last;
-  }
+  bool overlaps(const Bytes &other) const { return life.overlaps(other.life); }
 };
 
 class Planner {
@@ -46,9 +46,10 @@ public:
   Planner(ir::ProgramOp program, ModuleOp module)
       : program(program), sizes(module, program.getSlots()) {}
 
-  void run() {
+  LogicalResult run() {
     collect();
-    findLifetimes();
+    if (failed(findLifetimes()))
+      return failure();
     program.setPersistentBytesAttr(sizes.literal(placePersistent()));
     Attribute end = placeDynamic(sizes.literal(placeStatic()));
     program.setArenaBytesAttr(end);
@@ -59,6 +60,7 @@ public:
     if (func::FuncOp function = sizes.function())
       program.setSizesFunctionAttr(
           FlatSymbolRefAttr::get(function.getSymNameAttr()));
+    return success();
   }
 
 private:
@@ -72,11 +74,14 @@ private:
     }
   }
 
-  /// Several streams run at once: then a buffer lives as long as the call.
-  void findLifetimes() {
-    int64_t command = 0, streams = 0;
-    for (auto stream : program.getBody().getOps<ir::StreamOp>()) {
-      streams += !stream.getInitialize();
+  LogicalResult findLifetimes() {
+    auto lifetimes = lifetimesOf(program);
+    if (failed(lifetimes))
+      return failure();
+    for (auto &[number, block] : blocks)
+      block.life = lifetimes->lookup(number);
+    int64_t command = 0;
+    for (auto stream : program.getBody().getOps<ir::StreamOp>())
       for (Operation &op : stream.getBody().front()) {
         for (Value operand : op.getOperands()) {
           auto buffer = operand.getDefiningOp<ir::BufferOp>();
@@ -88,12 +93,7 @@ private:
         }
         ++command;
       }
-    }
-    for (auto &[number, block] : blocks)
-      if (streams > 1 && block.last >= 0) {
-        block.first = 0;
-        block.last = command;
-      }
+    return success();
   }
 
   int64_t placePersistent() {
@@ -216,7 +216,8 @@ struct PlanMemoryPass : PassWrapper<PlanMemoryPass, OperationPass<ModuleOp>> {
 
   void runOnOperation() override {
     for (auto program : getOperation().getOps<ir::ProgramOp>())
-      Planner(program, getOperation()).run();
+      if (failed(Planner(program, getOperation()).run()))
+        return signalPassFailure();
   }
 };
 

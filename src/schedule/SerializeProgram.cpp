@@ -40,6 +40,14 @@ std::vector<package::Size> toSizes(ArrayAttr list) {
   return sizes;
 }
 
+std::vector<std::string> toStrings(ArrayAttr list) {
+  std::vector<std::string> strings;
+  if (list)
+    for (auto text : list.getAsRange<StringAttr>())
+      strings.push_back(text.getValue().str());
+  return strings;
+}
+
 package::BufferKind toBufferKind(StringRef kind) {
   using package::BufferKind;
   if (kind == "input")
@@ -67,6 +75,8 @@ public:
     result.arena_bytes = toSizePtr(op.getArenaBytesAttr());
     result.persistent_bytes = toSizePtr(op.getPersistentBytesAttr());
     result.events = op.getEvents();
+    result.awaits = toStrings(op.getAwaitsAttr());
+    result.records = toStrings(op.getRecordsAttr());
     for (Operation &child : op.getBody().front())
       if (failed(add(child)))
         return failure();
@@ -217,6 +227,7 @@ private:
       made.buffers.push_back(numbers.lookup(operand));
     made.input_count = launch.getReads().size();
     made.sizes = toSizes(launch.getSizes());
+    made.cores = launch.getCores().value_or(0);
     return made;
   }
 

@@ -29,8 +29,9 @@ struct VerifyDispatchesPass
   void runOnOperation() override {
     for (Operation &op : getOperation().getBody().front()) {
       schedule::OpKind kind = schedule::classify(&op);
-      if (isa<ir::DispatchOp, ir::AtenOp>(op) || schedule::isReshape(&op) ||
-          kind == schedule::OpKind::Return || kind == schedule::OpKind::Scalar)
+      if (isa<ir::DispatchOp, ir::AtenOp, ir::FenceOp>(op) ||
+          schedule::isReshape(&op) || kind == schedule::OpKind::Return ||
+          kind == schedule::OpKind::Scalar)
         continue;
       op.emitOpError("is not of level \"dispatch\"");
       signalPassFailure();

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ir/Anabranch.h"
+#include "schedule/Lifetimes.h"
 #include "schedule/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -64,13 +65,18 @@ struct VerifyProgramPass
     return success();
   }
 
-  /// Two buffers of known place that live at the same time lie apart.
+  /// Two buffers that may live at the same time lie apart. Those of symbolic
+  /// size share bytes only if they have the same offset.
   LogicalResult verifyPlaces(ir::ProgramOp program) {
     struct Placed {
       ir::BufferOp buffer;
-      int64_t begin, end;
+      int64_t region, begin, end;
     };
+    auto lifetimes = schedule::lifetimesOf(program);
+    if (failed(lifetimes))
+      return failure();
     SmallVector<Placed> placed;
+    DenseMap<Attribute, int64_t> regions; // by symbolic offset
     for (auto buffer : program.getBody().getOps<ir::BufferOp>()) {
       bool isArena = buffer.getKind() == "arena";
       if (!isArena && buffer.getKind() != "persistent")
@@ -79,20 +85,30 @@ struct VerifyProgramPass
         return buffer.emitOpError("has no place");
       auto offset = dyn_cast<IntegerAttr>(buffer.getOffsetAttr());
       auto bytes = dyn_cast<IntegerAttr>(buffer.getBytes());
-      if (isArena && offset && bytes && buffer.getFirstUse())
+      if (!isArena || !lifetimes->contains(buffer.getMemory()))
+        continue;
+      if (offset && bytes) {
         placed.push_back(
-            {buffer, offset.getInt(), offset.getInt() + bytes.getInt()});
+            {buffer, 0, offset.getInt(), offset.getInt() + bytes.getInt()});
+        continue;
+      }
+      int64_t region =
+          regions.try_emplace(buffer.getOffsetAttr(), regions.size() + 1)
+              .first->second;
+      placed.push_back({buffer, region, 0, 1});
     }
     llvm::sort(placed, [](const Placed &a, const Placed &b) {
-      return a.begin < b.begin;
+      return std::tie(a.region, a.begin) < std::tie(b.region, b.begin);
     });
     for (size_t i = 0; i < placed.size(); ++i)
       for (size_t j = i + 1;
-           j < placed.size() && placed[j].begin < placed[i].end; ++j) {
+           j < placed.size() && placed[j].region == placed[i].region &&
+           placed[j].begin < placed[i].end;
+           ++j) {
         ir::BufferOp a = placed[i].buffer, b = placed[j].buffer;
         if (a.getMemory() != b.getMemory() &&
-            *a.getFirstUse() <= *b.getLastUse() &&
-            *b.getFirstUse() <= *a.getLastUse())
+            lifetimes->find(a.getMemory())
+                ->second.overlaps(lifetimes->find(b.getMemory())->second))
           return a.emitOpError("shares bytes with another live buffer");
       }
     return success();

@@ -1,0 +1,121 @@
+//===- LowerFences.cpp - waits and records become fences ------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// Before: anabranch.aten "anabranch::wait"(%a, %d) {dependency = ...}
+// After:  anabranch.fence after(%d : ...)
+//
+// | call        | fence                                        |
+// |-------------|----------------------------------------------|
+// | wait        | after(dependency)                            |
+// | pass        | passes(self): its readers come after it      |
+// | record      | passes(an empty tensor), the event           |
+// | wait_event  | after(event)                                 |
+// | wait_tag    | awaits what another graph has recorded       |
+//
+//===----------------------------------------------------------------------===//
+
+#include "import/Passes.h"
+#include "ir/Anabranch.h"
+#include "ir/Scope.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Pass/Pass.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace {
+
+/// What a fence is made of.
+struct Parts {
+  SmallVector<Value> passes, after;
+  StringAttr awaits, records;
+};
+
+/// None when the call is no order, failure when its arguments are wrong.
+FailureOr<std::optional<Parts>> partsOf(OpBuilder &builder, ir::AtenOp op) {
+  StringRef name = op.getCallee();
+  if (!name.consume_front("anabranch::"))
+    return std::optional<Parts>();
+  Parts parts;
+  auto add = [&](StringRef argument, SmallVectorImpl<Value> &to) {
+    Value value = op.getOperandArg(argument);
+    if (!value || !isa<RankedTensorType>(value.getType()))
+      return failure();
+    to.push_back(value);
+    return success();
+  };
+  LogicalResult valid = success();
+  if (name == "wait") {
+    valid = add("dependency", parts.after);
+  } else if (name == "pass") {
+    valid = add("self", parts.passes);
+  } else if (name == "wait_event") {
+    valid = add("event", parts.after);
+  } else if (name == "wait_tag") {
+    auto tag = op.getStringArg("tag");
+    valid = success(tag.has_value());
+    if (tag)
+      parts.awaits = builder.getStringAttr(*tag);
+  } else if (name == "record") {
+    if (auto tag = op.getStringArg("tag"))
+      parts.records = builder.getStringAttr(*tag);
+    parts.passes.push_back(builder.create<tensor::EmptyOp>(
+        op.getLoc(), ArrayRef<int64_t>{0}, builder.getF32Type()));
+  } else {
+    return std::optional<Parts>();
+  }
+  bool fits = succeeded(valid) && op.getNumResults() == parts.passes.size();
+  for (auto [value, result] : llvm::zip(parts.passes, op.getResults()))
+    fits &= value.getType() == result.getType();
+  if (!fits)
+    return op.emitOpError("does not fit \"") << op.getCallee() << "\"";
+  return std::optional<Parts>(parts);
+}
+
+LogicalResult lower(ir::AtenOp op) {
+  OpBuilder builder(op);
+  FailureOr<std::optional<Parts>> parts = partsOf(builder, op);
+  if (failed(parts) || !*parts)
+    return parts;
+  auto fence = builder.create<ir::FenceOp>(
+      op.getLoc(), TypeRange(ValueRange((*parts)->passes)), (*parts)->passes,
+      (*parts)->after, (*parts)->awaits, (*parts)->records);
+  ir::setScope(fence, ir::scopeOf(op));
+  op.replaceAllUsesWith(fence.getResults());
+  op.erase();
+  return success();
+}
+
+struct LowerFencesPass
+    : PassWrapper<LowerFencesPass, OperationPass<func::FuncOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(LowerFencesPass)
+
+  StringRef getArgument() const final { return "anabranch-lower-fences"; }
+  StringRef getDescription() const final {
+    return "waits and records of streams to fences";
+  }
+  void getDependentDialects(DialectRegistry &registry) const override {
+    registry.insert<ir::AnabranchDialect, tensor::TensorDialect>();
+  }
+
+  void runOnOperation() override {
+    SmallVector<ir::AtenOp> calls(getOperation().getOps<ir::AtenOp>());
+    for (ir::AtenOp call : calls)
+      if (failed(lower(call)))
+        return signalPassFailure();
+  }
+};
+
+} // namespace
+
+std::unique_ptr<Pass> createLowerFencesPass() {
+  return std::make_unique<LowerFencesPass>();
+}
+
+} // namespace anabranch

@@ -1,0 +1,82 @@
+//===- Scope.cpp - operators keep their stream ----------------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ir/Scope.h"
+
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace ir {
+
+static constexpr StringLiteral kScope = "anabranch.scope";
+static constexpr StringLiteral kPoints = "anabranch.points";
+static constexpr StringLiteral kAfter = "anabranch.after";
+
+ScopeAttr scopeOf(Operation *op) {
+  return op->getAttrOfType<ScopeAttr>(kScope);
+}
+
+StringRef streamOf(Operation *op) {
+  ScopeAttr scope = scopeOf(op);
+  return scope ? scope.getTag() : StringRef();
+}
+
+/// Constants and sizes belong to no stream: they are shared by all.
+static bool doesWork(Operation *op) {
+  if (isa<AtenOp, FenceOp, LaunchOp, CallOp, CopyOp>(op))
+    return true;
+  return !op->hasTrait<OpTrait::ConstantLike>() && !isa<tensor::EmptyOp>(op) &&
+         llvm::any_of(op->getResultTypes(),
+                      [](Type type) { return isa<RankedTensorType>(type); });
+}
+
+void setScope(Operation *op, ScopeAttr scope) {
+  if (scope && doesWork(op))
+    op->setAttr(kScope, scope);
+}
+
+static ArrayRef<int64_t> numbersOf(Operation *op, StringRef name) {
+  auto attr = op->getAttrOfType<DenseI64ArrayAttr>(name);
+  return attr ? attr.asArrayRef() : ArrayRef<int64_t>();
+}
+
+static void setNumbers(Operation *op, StringRef name,
+                       ArrayRef<int64_t> numbers) {
+  if (!numbers.empty())
+    op->setAttr(name, DenseI64ArrayAttr::get(op->getContext(), numbers));
+}
+
+ArrayRef<int64_t> pointsOf(Operation *op) { return numbersOf(op, kPoints); }
+ArrayRef<int64_t> afterOf(Operation *op) { return numbersOf(op, kAfter); }
+void setPoints(Operation *op, ArrayRef<int64_t> points) {
+  setNumbers(op, kPoints, points);
+}
+void setAfter(Operation *op, ArrayRef<int64_t> points) {
+  setNumbers(op, kAfter, points);
+}
+
+void copyOrder(Operation *from, Operation *to) {
+  for (StringRef name : {kScope, kPoints, kAfter})
+    if (Attribute attr = from->getAttr(name))
+      to->setAttr(name, attr);
+}
+
+void dropOrder(Operation *op) {
+  for (StringRef name : {kScope, kPoints, kAfter})
+    op->removeAttr(name);
+}
+
+LogicalResult FenceOp::verify() {
+  if (getPasses().getTypes() != getResultTypes())
+    return emitOpError("hands on other types than it gets");
+  return success();
+}
+
+} // namespace ir
+} // namespace anabranch

@@ -1,0 +1,70 @@
+//===- Scope.h - operators keep their stream --------------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// The scope is a discardable attribute, so that common subexpressions of two
+// streams differ. Whatever makes operators out of an operator listens with a
+// ScopeKeeper. A scope that got lost would cost overlap, never the order of
+// dependent work.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_IR_SCOPE_H
+#define ANABRANCH_IR_SCOPE_H
+
+#include "ir/Anabranch.h"
+#include "mlir/IR/PatternMatch.h"
+
+namespace anabranch {
+namespace ir {
+
+/// Bounds on what a scope may say.
+constexpr int64_t kMaxPriority = 100, kMaxCores = 1 << 16;
+
+/// The scope of an operator; null on the default stream without a limit.
+ScopeAttr scopeOf(mlir::Operation *op);
+
+/// The tag of its stream; empty for the default stream.
+llvm::StringRef streamOf(mlir::Operation *op);
+
+/// Gives operators that make tensors the scope; a null scope changes nothing.
+void setScope(mlir::Operation *op, ScopeAttr scope);
+
+/// The points in the order that this operator makes when it is done, and those
+/// that it comes after. The numbers are those of NumberFences.
+llvm::ArrayRef<int64_t> pointsOf(mlir::Operation *op);
+llvm::ArrayRef<int64_t> afterOf(mlir::Operation *op);
+void setPoints(mlir::Operation *op, llvm::ArrayRef<int64_t> points);
+void setAfter(mlir::Operation *op, llvm::ArrayRef<int64_t> points);
+
+/// Scope and order of an operator go over to what takes its place.
+void copyOrder(mlir::Operation *from, mlir::Operation *to);
+/// Takes scope and order away.
+void dropOrder(mlir::Operation *op);
+
+/// Gives every new operator the scope of the one that it is made from.
+class ScopeKeeper : public mlir::RewriterBase::Listener {
+public:
+  ScopeKeeper() = default;
+  explicit ScopeKeeper(mlir::Operation *from) : scope(scopeOf(from)) {}
+
+  void notifyPatternBegin(const mlir::Pattern &pattern,
+                          mlir::Operation *op) override {
+    scope = scopeOf(op);
+  }
+  void notifyOperationInserted(mlir::Operation *op,
+                               mlir::OpBuilder::InsertPoint) override {
+    setScope(op, scope);
+  }
+
+private:
+  ScopeAttr scope;
+};
+
+} // namespace ir
+} // namespace anabranch
+
+#endif // ANABRANCH_IR_SCOPE_H

@@ -1,0 +1,46 @@
+//===- ScopeOps.td - streams in the graph -----------------------*- tablegen -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_IR_SCOPEOPS_TD
+#define ANABRANCH_IR_SCOPEOPS_TD
+
+include "AtenOps.td"
+
+def Anabranch_ScopeAttr : Anabranch_Attr<"Scope", "scope"> {
+  let summary = "the stream of an operator, and how many cores it may take";
+  let description = [{
+    Stands as `anabranch.scope` on operators that do work. An empty `tag` is the
+    default stream, as is the absence of the attribute. `cores` 0: no limit.
+  }];
+  let parameters = (ins StringRefParameter<>:$tag, "int64_t":$priority,
+                        "int64_t":$cores);
+  let assemblyFormat = "`<` $tag `,` $priority `,` $cores `>`";
+}
+
+def Anabranch_FenceOp : Anabranch_Op<"fence", [AttrSizedOperandSegments]> {
+  let summary = "a point in the order of a stream";
+  let description = [{
+    Work of the same stream that stands before comes before, work that stands
+    later begins after the point. The point is reached once the tensors `after`
+    have been computed and the event `awaits` has been recorded; then the event
+    `records` is. The results are `passes`; their readers on other streams
+    begin after the point too.
+  }];
+  let arguments = (ins Variadic<AnyRankedTensor>:$passes,
+                       Variadic<AnyRankedTensor>:$after,
+                       OptionalAttr<StrAttr>:$awaits,
+                       OptionalAttr<StrAttr>:$records);
+  let results = (outs Variadic<AnyRankedTensor>:$results);
+  let assemblyFormat = [{
+    (`passes` `(` $passes^ `:` type($passes) `)`)?
+    (`after` `(` $after^ `:` type($after) `)`)? attr-dict
+    (`->` type($results)^)?
+  }];
+  let hasVerifier = 1;
+}
+
+#endif

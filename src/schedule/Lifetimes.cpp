@@ -1,0 +1,111 @@
+//===- Lifetimes.cpp - when the bytes of a program are in use -------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "schedule/Lifetimes.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace schedule {
+
+bool Lifetime::endsBefore(const Lifetime &other) const {
+  return llvm::all_of(llvm::zip(last, other.reached), [](auto pair) {
+    return std::get<0>(pair) < std::get<1>(pair);
+  });
+}
+
+namespace {
+
+using Clock = SmallVector<int, 4>;
+
+/// Plays the streams side by side and notes what their commands use.
+class Player {
+public:
+  explicit Player(ir::ProgramOp program)
+      : program(program), events(program.getEvents()) {
+    for (auto op : program.getBody().getOps<ir::StreamOp>())
+      if (!op.getInitialize())
+        streams.push_back({op, op.getBody().front().begin(), 0, {}});
+    for (Stream &stream : streams)
+      stream.clock.assign(streams.size(), 0);
+  }
+
+  LogicalResult play() {
+    bool moved = true;
+    while (moved) {
+      moved = false;
+      for (int s = 0, e = streams.size(); s < e; ++s)
+        moved |= advance(s);
+    }
+    for (Stream &stream : streams)
+      if (stream.next != stream.op.getBody().front().end())
+        return stream.next->emitOpError("waits for what nobody records");
+    return success();
+  }
+
+  llvm::MapVector<int64_t, Lifetime> lifetimes;
+
+private:
+  struct Stream {
+    ir::StreamOp op;
+    Block::iterator next;
+    int position;
+    Clock clock;
+  };
+
+  bool advance(int number) {
+    Stream &stream = streams[number];
+    bool moved = false;
+    for (auto end = stream.op.getBody().front().end(); stream.next != end;
+         ++stream.next, ++stream.position, moved = true) {
+      Operation &op = *stream.next;
+      if (auto wait = dyn_cast<ir::WaitOp>(op)) {
+        const Clock &recorded = events[wait.getEvent()];
+        if (recorded.empty())
+          return moved;
+        for (auto [known, there] : llvm::zip(stream.clock, recorded))
+          known = std::max(known, there);
+      }
+      for (Value operand : op.getOperands())
+        use(operand, number);
+      stream.clock[number] = stream.position + 1;
+      if (auto record = dyn_cast<ir::RecordOp>(op))
+        events[record.getEvent()] = stream.clock;
+    }
+    return moved;
+  }
+
+  void use(Value buffer, int number) {
+    const Stream &stream = streams[number];
+    Lifetime &life =
+        lifetimes[buffer.getDefiningOp<ir::BufferOp>().getMemory()];
+    if (!life.isUsed()) {
+      life.last.assign(streams.size(), -1);
+      life.reached = stream.clock;
+    }
+    life.last[number] = stream.position;
+    for (auto [reached, now] : llvm::zip(life.reached, stream.clock))
+      reached = std::min(reached, now);
+  }
+
+  ir::ProgramOp program;
+  SmallVector<Stream, 4> streams;
+  std::vector<Clock> events; ///< empty: not recorded yet
+};
+
+} // namespace
+
+FailureOr<llvm::MapVector<int64_t, Lifetime>>
+lifetimesOf(ir::ProgramOp program) {
+  Player player(program);
+  if (failed(player.play()))
+    return failure();
+  return std::move(player.lifetimes);
+}
+
+} // namespace schedule
+} // namespace anabranch

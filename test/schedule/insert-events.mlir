@@ -1,0 +1,33 @@
+// RUN: anabranch-opt %s --pass-pipeline="builtin.module(anabranch-insert-events)" | FileCheck %s
+
+// One event for A, although two commands read it: the second is implied. C
+// needs B, which needs A. A trailing fence holds up nobody.
+// CHECK: anabranch.stream "main"
+// CHECK-NEXT: anabranch.launch @a
+// CHECK-NEXT: anabranch.record 0
+// CHECK-NEXT: anabranch.wait 1
+// CHECK-NEXT: anabranch.launch @c
+// CHECK-NEXT: }
+// CHECK-NEXT: anabranch.stream "x"
+// CHECK-NEXT: anabranch.wait 0
+// CHECK-NEXT: anabranch.launch @b
+// CHECK-SAME: cores = 1
+// CHECK-NEXT: anabranch.record 1
+// CHECK-NEXT: anabranch.launch @d
+// CHECK-NEXT: }
+// CHECK: events = 2
+anabranch.program "main" slots 0 {
+  anabranch.input "in" "f32" [4]
+  %in = anabranch.buffer "input" of 0 memory 0 "f32" [4] bytes 16 : i64
+  %a = anabranch.buffer "arena" memory 1 "f32" [4] bytes 16 : i64
+  %b = anabranch.buffer "arena" memory 2 "f32" [4] bytes 16 : i64
+  %c = anabranch.buffer "arena" memory 3 "f32" [4] bytes 16 : i64
+  %d = anabranch.buffer "arena" memory 4 "f32" [4] bytes 16 : i64
+  anabranch.stream "main" {
+    anabranch.launch @a reads(%in) writes(%a) sizes []
+    anabranch.launch @b reads(%a) writes(%b) sizes [] {anabranch.scope = #anabranch.scope<"x", 0, 1>}
+    anabranch.launch @c reads(%a, %b) writes(%c) sizes []
+    anabranch.launch @d reads(%a) writes(%d) sizes [] {anabranch.scope = #anabranch.scope<"x", 0, 1>, anabranch.points = array<i64: 0>}
+    anabranch.fence {anabranch.after = array<i64: 0>}
+  }
+}
