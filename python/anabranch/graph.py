@@ -276,9 +276,9 @@ class GraphReader:
             del arguments["strict"]
         elif target is torch.ops.anabranch.record.default:
             self.order.record(node)
-        elif target is torch.ops.anabranch.wait_tag.default:
-            if event := self.order.event_of(node):
-                name, arguments = "anabranch::wait_event", {"event": self._reference(event)}
+        elif event := self.order.event_of(node):
+            name = "anabranch::wait_event"
+            arguments = {"event": self._reference(event)}
         value = node.meta.get("val")
         entry: dict[str, Any] = {
             "name": node.name,

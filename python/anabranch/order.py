@@ -82,7 +82,9 @@ class Order:
 
     def event_of(self, node: torch.fx.Node) -> torch.fx.Node | None:
         """The record of this graph that a wait for a tag means; None: another
-        graph has recorded it."""
+        graph has recorded it, or the node is no such wait."""
+        if node.target is not torch.ops.anabranch.wait_tag.default:
+            return None
         tag = node.args[0]
         assert isinstance(tag, str)
         if tag in self.events:

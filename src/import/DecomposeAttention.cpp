@@ -15,10 +15,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "ir/Scope.h"
 #include "import/Contract.h"
 #include "import/Passes.h"
 #include "import/Shapes.h"
+#include "ir/Scope.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"

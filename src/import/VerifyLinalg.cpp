@@ -28,7 +28,8 @@ static bool isLinalgLevel(Operation *op) {
              tensor::CastOp, tensor::ExtractOp, tensor::ExtractSliceOp,
              tensor::InsertSliceOp, tensor::ExpandShapeOp,
              tensor::CollapseShapeOp, ir::AtenOp, ir::CheckOp, ir::ExpectOp,
-             ir::FenceOp, ir::ScatterOp, ir::ScanOp, ir::AttentionOp, ir::YieldOp>(op);
+             ir::FenceOp, ir::ScatterOp, ir::ScanOp, ir::AttentionOp,
+             ir::YieldOp>(op);
 }
 
 namespace {

@@ -147,8 +147,7 @@ Outcome Compilation::runPasses(Phase phase) {
   addPasses(passes, phase, target, options.streams);
   if (failed(passes.run(*module)))
     // A graph may ask for the impossible; a program that was built may not.
-    return phase == Phase::Memory ? Outcome::InternalError
-                                  : Outcome::UserError;
+    return phase == Phase::Memory ? Outcome::InternalError : Outcome::UserError;
   if (phase == Phase::Lower)
     summary.addFallbacks(*module);
   if (phase == Phase::Memory)

@@ -102,9 +102,8 @@ struct NumberFencesPass
     for (ir::FenceOp fence : fences)
       numbering.add(fence);
     // One stream is in order anyway.
-    if (llvm::any_of(getOperation().getBody().front(), [](Operation &op) {
-          return !ir::streamOf(&op).empty();
-        }))
+    if (llvm::any_of(getOperation().getBody().front(),
+                     [](Operation &op) { return !ir::streamOf(&op).empty(); }))
       numbering.write();
     for (ir::FenceOp fence : fences)
       replace(fence);

@@ -10,12 +10,11 @@
 // CHECK-NEXT: }
 // CHECK-NEXT: anabranch.stream "x"
 // CHECK-NEXT: anabranch.wait 0
-// CHECK-NEXT: anabranch.launch @b
-// CHECK-SAME: cores = 1
+// CHECK-NEXT: anabranch.launch @b {{.*}} {cores = 1 : i64}
 // CHECK-NEXT: anabranch.record 1
-// CHECK-NEXT: anabranch.launch @d
+// CHECK-NEXT: anabranch.launch @d {{.*}} {cores = 1 : i64}
 // CHECK-NEXT: }
-// CHECK: events = 2
+// CHECK-NEXT: } {events = 2 : i64}
 anabranch.program "main" slots 0 {
   anabranch.input "in" "f32" [4]
   %in = anabranch.buffer "input" of 0 memory 0 "f32" [4] bytes 16 : i64

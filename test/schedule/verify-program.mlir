@@ -19,7 +19,40 @@ anabranch.program "shared" slots 0 arena 64 : i64 {
   // expected-error @below {{shares bytes with another live buffer}}
   %0 = anabranch.buffer "arena" memory 0 "f32" [4] bytes 16 live 0 to 1 at 0 : i64
   %1 = anabranch.buffer "arena" memory 1 "f32" [4] bytes 16 live 1 to 1 at 0 : i64
+  %2 = anabranch.buffer "arena" memory 2 "f32" [4] bytes 16 at 16 : i64
+  anabranch.stream "main" {
+    anabranch.copy %2 to %0
+    anabranch.copy %0 to %1
+  }
 }
+}
+
+// -----
+
+module {
+anabranch.program "unordered" slots 0 arena 64 : i64 {
+  // expected-error @below {{shares bytes with another live buffer}}
+  %0 = anabranch.buffer "arena" memory 0 "f32" [4] bytes 16 at 0 : i64
+  %1 = anabranch.buffer "arena" memory 1 "f32" [4] bytes 16 at 0 : i64
+  %2 = anabranch.buffer "arena" memory 2 "f32" [4] bytes 16 at 16 : i64
+  anabranch.stream "a" {
+    anabranch.copy %2 to %0
+  }
+  anabranch.stream "b" {
+    anabranch.copy %2 to %1
+  }
+}
+}
+
+// -----
+
+module {
+anabranch.program "stuck" slots 0 {
+  anabranch.stream "a" {
+    // expected-error @below {{waits for what nobody records}}
+    anabranch.wait 0
+  }
+} {events = 1 : i64}
 }
 
 // -----
