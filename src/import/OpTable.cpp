@@ -17,9 +17,11 @@ const OpTable &OpTable::get() {
   static const OpTable table = [] {
     OpTable all;
     registerPointwise(all);
+    registerPowers(all);
     registerActivation(all);
     registerComparison(all);
     registerReduction(all);
+    registerScans(all);
     registerCreation(all);
     registerViews(all);
     registerSlices(all);

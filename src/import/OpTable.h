@@ -63,9 +63,11 @@ std::string describeOpTable();
 
 /// The families, each in its own file under families/.
 void registerPointwise(OpTable &table);
+void registerPowers(OpTable &table);
 void registerActivation(OpTable &table);
 void registerComparison(OpTable &table);
 void registerReduction(OpTable &table);
+void registerScans(OpTable &table);
 void registerCreation(OpTable &table);
 void registerViews(OpTable &table);
 void registerSlices(OpTable &table);

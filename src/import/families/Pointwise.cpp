@@ -166,121 +166,19 @@ static void registerArithmetic(OpTable &table) {
   table.add("lerp.Tensor", lerp, "T(3, 5), T(5), T(3, 1)", kFloats);
 }
 
-/// `x ** n` by squaring, for a constant n.
-static Num integerPower(Num base, int64_t exponent) {
-  Num result = base.constant(1);
-  for (; exponent > 0; exponent /= 2, base = base * base)
-    if (exponent % 2)
-      result = result * base;
-  return result;
-}
-
-/// The exponents that PyTorch treats apart, with the same roundings.
-static Num powerOfConstant(Num x, double exponent) {
-  if (exponent == 0.5)
-    return s::sqrt(x);
-  if (exponent == -0.5)
-    return s::rsqrt(x);
-  if (exponent == 2)
-    return x * x;
-  if (exponent == 3)
-    return x * x * x;
-  if (exponent == -1)
-    return s::reciprocal(x);
-  if (exponent == -2)
-    return s::reciprocal(x * x);
-  if (exponent == 0)
-    return x.constant(1);
-  if (exponent == 1)
-    return x;
-  return s::pow(x, x.constant(exponent));
-}
-
-static Lowered lowerPow(ir::AtenOp op, LoweringBuilder &b) {
-  Operand self = b.operand("self"), exponent = b.operand("exponent");
-  if (!self || !exponent)
-    return b.refuse("operands are no tensors or numbers");
-  DType dtype = b.resultDType();
-  if (dtype.isBool())
-    return b.refuse("power of bool");
-  std::optional<double> constant = op.getFloatArg("exponent");
-  if (!dtype.isFloat() && (!constant || *constant < 0 || *constant > 1024))
-    return b.refuse("integer power with an exponent that is no small constant");
-  auto formula = [&](Body &, Elements x) {
-    if (!dtype.isFloat())
-      return integerPower(x[0], static_cast<int64_t>(*constant));
-    return constant ? powerOfConstant(x[0], *constant) : s::pow(x[0], x[1]);
-  };
-  return lowered(
-      b.elementwise({self, exponent}, dtype, dtype, b.resultSizes(), formula));
-}
-
-/// sqrt(a*a + b*b) in a type where the squares cannot overflow; infinite if one
-/// is, even beside NaN.
-static Num hypotenuse(Elements x) {
-  DType dtype = x[0].dtype;
-  Num infinity = x[0].constant(INFINITY);
-  Num a = s::abs(x[0]), b = s::abs(x[1]);
-  Num isInfinite = (a == infinity) | (b == infinity);
-  Num length = a;
-  if (dtype.width() < 64) {
-    DType wide = DType::f64(dtype.type.getContext());
-    Num wideA = s::cast(a, wide), wideB = s::cast(b, wide);
-    length = s::cast(s::sqrt(wideA * wideA + wideB * wideB), dtype);
-  } else {
-    Num large = s::maximum(a, b), small = s::minimum(a, b);
-    Num ratio = small / s::select(large == 0.0, large.constant(1.0), large);
-    length = large * s::sqrt(1.0 + ratio * ratio);
-  }
-  return s::select(isInfinite, infinity, length);
-}
-
-/// x * f(y), zero where x is zero unless y is NaN.
-static LoweringFn timesLog(Num (*log)(Num)) {
-  return pointwise({"self", "other"}, [=](Elements x) {
-    Num product = s::select(x[0] == 0.0, x[0].constant(0), x[0] * log(x[1]));
-    return s::select(s::isNan(x[1]), x[1], product);
-  });
-}
-
-static void registerPowers(OpTable &table) {
-  table.add("pow.Tensor_Tensor", lowerPow, "P(3, 5), T(5)", kFloats);
-  table.add("pow.Tensor_Scalar", lowerPow, "P(3, 5), 3; P(3, 5), 0.5");
-  table.add("pow.Scalar", lowerPow, "1.5, T(3, 5)");
-  table.add("atan2",
-            pointwise({"self", "other"},
-                      [](Elements x) { return s::atan2(x[0], x[1]); }),
-            "T(3, 5), T(5)");
-  addBinary(table, "copysign",
-            pointwise({"self", "other"},
-                      [](Elements x) { return s::copysign(x[0], x[1]); }),
-            "T(3, 5), T(5)", "T(3, 5), -2");
-  table.add("hypot", pointwise({"self", "other"}, hypotenuse), "T(3, 5), T(5)",
-            kFloats);
-  table.add("logaddexp",
-            pointwise({"self", "other"},
-                      [](Elements x) { return s::logAddExp(x[0], x[1]); }),
-            "T(3, 5), T(5)", kFloats);
-  table.add("logaddexp2",
-            pointwise({"self", "other"},
-                      [](Elements x) {
-                        Num sum = s::logAddExp(x[0] * M_LN2, x[1] * M_LN2);
-                        return sum * M_LOG2E;
-                      }),
-            "T(3, 5), T(5)", kFloats);
-  table.add("ldexp.Tensor",
-            pointwise({"self", "other"},
-                      [](Elements x) { return x[0] * s::exp2(x[1]); }),
-            "T(3, 5), T(5)", kFloats);
-  table.add("xlogy.Tensor", timesLog(s::log), "T(3, 5), P(5)");
-  table.add("xlogy.Scalar_Other", timesLog(s::log), "T(3, 5), 2");
-  table.add("xlogy.Scalar_Self", timesLog(s::log), "2, P(3, 5)");
-  table.add("special_xlog1py", timesLog(s::log1p), "T(3, 5), P(5)");
-}
-
 //===----------------------------------------------------------------------===//
 // Division
 //===----------------------------------------------------------------------===//
+
+/// With bools alone PyTorch has no kernel; with a number beside them the result
+/// is of integers.
+static LoweringFn unlessBool(LoweringFn lower) {
+  return [=](ir::AtenOp op, LoweringBuilder &b) -> Lowered {
+    if (b.resultDType().isBool())
+      return b.refuse("PyTorch has no such kernel for bool");
+    return lower(op, b);
+  };
+}
 
 static Num divideTrunc(Elements x) {
   if (x[0].dtype.isFloat())
@@ -308,26 +206,25 @@ static void registerDivision(OpTable &table) {
       table, "div",
       pointwise({"self", "other"}, [](Elements x) { return x[0] / x[1]; }),
       "T(3, 5), P(5)", "T(3, 5), 2");
-  table.add("div.Tensor_mode", divideWithMode,
+  table.add("div.Tensor_mode", unlessBool(divideWithMode),
             "T(3, 5), P(5), rounding_mode='floor'; "
-            "T(3, 5), P(5), rounding_mode='trunc'",
-            kNumbers);
-  table.add("div.Scalar_mode", divideWithMode,
-            "T(3, 5), 2, rounding_mode='floor'", kNumbers);
-  table.add("floor_divide", pointwise({"self", "other"}, divideFloor),
-            "T(3, 5), P(5)", kNumbers);
-  table.add("floor_divide.Scalar", pointwise({"self", "other"}, divideFloor),
-            "T(3, 5), 2", kNumbers);
-  LoweringFn remainder = pointwise(
-      {"self", "other"}, [](Elements x) { return s::remainder(x[0], x[1]); });
-  addBinary(table, "remainder", remainder, "T(3, 5), P(5)", "T(3, 5), -2",
-            kNumbers);
-  table.add("remainder.Scalar_Tensor", remainder, "7, P(5)", kNumbers);
-  addBinary(
-      table, "fmod",
-      pointwise({"self", "other"},
-                [](Elements x) { return s::truncatedRemainder(x[0], x[1]); }),
-      "T(3, 5), P(5)", "T(3, 5), -2", kNumbers);
+            "T(3, 5), P(5), rounding_mode='trunc'");
+  table.add("div.Scalar_mode", unlessBool(divideWithMode),
+            "T(3, 5), 2, rounding_mode='floor'; "
+            "T(3, 5), -2, rounding_mode='trunc'");
+  LoweringFn floorDivide =
+      unlessBool(pointwise({"self", "other"}, divideFloor));
+  table.add("floor_divide", floorDivide, "T(3, 5), P(5)");
+  table.add("floor_divide.Scalar", floorDivide, "T(3, 5), 2");
+  LoweringFn remainder = unlessBool(pointwise(
+      {"self", "other"}, [](Elements x) { return s::remainder(x[0], x[1]); }));
+  addBinary(table, "remainder", remainder, "T(3, 5), P(5)", "T(3, 5), -2");
+  table.add("remainder.Scalar_Tensor", remainder, "7, P(5)");
+  addBinary(table, "fmod",
+            unlessBool(pointwise(
+                {"self", "other"},
+                [](Elements x) { return s::truncatedRemainder(x[0], x[1]); })),
+            "T(3, 5), P(5)", "T(3, 5), -2");
 }
 
 //===----------------------------------------------------------------------===//
@@ -354,16 +251,16 @@ static void registerLimits(OpTable &table) {
     Num value = x[1].value ? s::maximum(x[0], x[1]) : x[0];
     return x[2].value ? s::minimum(value, x[2]) : value;
   });
-  table.add("clamp", clamp, "T(3, 5), -1, 1; T(3, 5), None, 1", kNumbers);
-  table.add("clamp.Tensor", clamp, "T(3, 5), T(5), T(3, 1)", kNumbers);
   LoweringFn clampMin = pointwise(
       {"self", "min"}, [](Elements x) { return s::maximum(x[0], x[1]); });
   LoweringFn clampMax = pointwise(
       {"self", "max"}, [](Elements x) { return s::minimum(x[0], x[1]); });
-  table.add("clamp_min", clampMin, "T(3, 5), 0", kNumbers);
-  table.add("clamp_min.Tensor", clampMin, "T(3, 5), T(5)", kNumbers);
-  table.add("clamp_max", clampMax, "T(3, 5), 0", kNumbers);
-  table.add("clamp_max.Tensor", clampMax, "T(3, 5), T(5)", kNumbers);
+  table.add("clamp", unlessBool(clamp), "T(3, 5), -1, 1; T(3, 5), None, 1");
+  table.add("clamp.Tensor", clamp, "T(3, 5), T(5), T(3, 1)");
+  table.add("clamp_min", unlessBool(clampMin), "T(3, 5), 0");
+  table.add("clamp_min.Tensor", clampMin, "T(3, 5), T(5)");
+  table.add("clamp_max", unlessBool(clampMax), "T(3, 5), 0");
+  table.add("clamp_max.Tensor", clampMax, "T(3, 5), T(5)");
 }
 
 void registerPointwise(OpTable &table) {
@@ -371,7 +268,6 @@ void registerPointwise(OpTable &table) {
   registerFunctions(table);
   registerShape(table);
   registerArithmetic(table);
-  registerPowers(table);
   registerDivision(table);
   registerLimits(table);
 }

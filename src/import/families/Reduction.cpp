@@ -1,4 +1,4 @@
-//===- Reduction.cpp - sums, extremes, moments, norms, scans --------------===//
+//===- Reduction.cpp - sums, extremes, moments, norms ---------------------===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
@@ -134,10 +134,13 @@ static Lowered lowerMean(ir::AtenOp op, LoweringBuilder &b) {
 static LoweringFn truthOf(Combine combine) {
   return [=](ir::AtenOp op, LoweringBuilder &b) -> Lowered {
     Attribute dim = op.getArg("dim");
-    if (auto list = dyn_cast_or_null<ArrayAttr>(dim); list && list.empty())
-      return b.refuse("an empty list of dimensions");
-    Reduction r = reductionOf(op, b);
     DType boolean = DType::boolean(b.context());
+    // Unlike other reductions, these take no dimensions as none.
+    if (auto list = dyn_cast_or_null<ArrayAttr>(dim); list && list.empty())
+      return lowered(b.elementwiseMixed(
+          b.operand("self"), b.resultDType(), b.resultSizes(),
+          [&](Body &, ArrayRef<Num> x) { return s::cast(x[0], boolean); }));
+    Reduction r = reductionOf(op, b);
     Value value = r.reduce(combine, boolean, [&](Body &, ArrayRef<Num> x) {
       return s::cast(x[0], boolean);
     });
@@ -403,52 +406,12 @@ static void registerNorms(OpTable &table) {
             kFloats);
 }
 
-//===----------------------------------------------------------------------===//
-// Scans
-//===----------------------------------------------------------------------===//
-
-/// The first element is combined with `start`.
-static LoweringFn scan(double start, Num (*combine)(Num, Num)) {
-  return [=](ir::AtenOp op, LoweringBuilder &b) -> Lowered {
-    Operand self = b.operand("self");
-    DType result = b.resultDType(), math = result.math();
-    // Elements are of the result's dtype before they are combined.
-    Value input = b.convert(self, result);
-    if (self.rank() == 0)
-      return lowered(
-          b.elementwiseMixed(b.tensor(input, result), result, {},
-                             [](Body &, ArrayRef<Num> x) { return x[0]; }));
-    input = b.convert(b.tensor(input, result), math);
-    int64_t dim = b.wrapDim(op.getIntArg("dim").value_or(0), self.rank());
-    Body outer{b.builder, b.loc};
-    auto made = b.create<ir::ScanOp>(input.getType(), input,
-                                     s::constant(outer, math, start).value,
-                                     b.builder.getI64IntegerAttr(dim));
-    OpBuilder::InsertionGuard guard(b.builder);
-    Block *block = b.builder.createBlock(
-        &made.getBody(), {}, {math.type, math.type}, {b.loc, b.loc});
-    Num carried{&outer, block->getArgument(0), math};
-    Num element{&outer, block->getArgument(1), math};
-    b.create<ir::YieldOp>(combine(carried, element).value);
-    b.builder.setInsertionPointAfter(made);
-    return lowered(b.convert(b.tensor(made.getResult(), math), result));
-  };
-}
-
-static void registerScans(OpTable &table) {
-  table.add("cumsum", scan(0, operator+), "T(3, 5), 1; T(3, 5), 0", kNumbers);
-  table.add("cumprod", scan(1, operator*), "T(3, 5), 1; T(3, 5), 0", kNumbers);
-  table.add("logcumsumexp", scan(-INFINITY, s::logAddExp),
-            "T(3, 5), 1; T(3, 5), 0", kFloats);
-}
-
 void registerReduction(OpTable &table) {
   table.family("reduction");
   registerSums(table);
   registerExtremes(table);
   registerMoments(table);
   registerNorms(table);
-  registerScans(table);
 }
 
 } // namespace importer
