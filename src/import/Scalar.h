@@ -65,9 +65,12 @@ Num operator>=(Num a, Num b);
 Num operator==(Num a, Num b);
 Num operator!=(Num a, Num b);
 
+// A type and an operator cannot stand in parentheses.
+// NOLINTBEGIN(bugprone-macro-parentheses)
 #define ANABRANCH_SCALAR_MIXED(RESULT, OP)                                     \
   inline RESULT operator OP(Num a, double b) { return a OP a.constant(b); }    \
   inline RESULT operator OP(double a, Num b) { return b.constant(a) OP b; }
+// NOLINTEND(bugprone-macro-parentheses)
 ANABRANCH_SCALAR_MIXED(Num, +)
 ANABRANCH_SCALAR_MIXED(Num, -)
 ANABRANCH_SCALAR_MIXED(Num, *)

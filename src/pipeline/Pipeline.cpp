@@ -50,8 +50,10 @@ Compilation::Compilation(Options given, Progress progress)
 }
 
 Compilation::~Compilation() {
+  // A file that cannot be removed is left behind in the temporary folder.
+  std::error_code ignored;
   if (!kernels.empty())
-    llvm::sys::fs::remove(kernels);
+    ignored = llvm::sys::fs::remove(kernels);
 }
 
 //===----------------------------------------------------------------------===//
@@ -163,15 +165,19 @@ void Compilation::dump(Phase phase) {
   module->print(stream, OpPrintingFlags().enableDebugInfo(false));
   if (text == lastDump)
     return;
-  llvm::sys::fs::create_directories(options.dump);
+  std::error_code error = llvm::sys::fs::create_directories(options.dump);
   std::string name = llvm::formatv(
       "{0:D2}-{1}.mlir", static_cast<int>(phase) + 1, infoOf(phase).name);
   SmallString<128> path(options.dump);
   llvm::sys::path::append(path, name);
-  std::error_code error;
-  llvm::raw_fd_ostream file(path, error);
-  if (!error)
-    file << text;
+  if (!error) {
+    llvm::raw_fd_ostream file(path, error);
+    if (!error)
+      file << text;
+  }
+  if (error)
+    summary.addExplanation("no dump at " + path.str().str() + ": " +
+                           error.message());
   lastDump = std::move(text);
 }
 

@@ -188,6 +188,21 @@ def test_events_between_graphs():
         torch.testing.assert_close(compiled(second)(x), x + 1)
 
 
+def test_symbolic_sizes(program):
+    def model(x, y):
+        with anabranch.stream("s"):
+            a = torch.softmax(x @ y, -1)
+        b = (x * 2).sum(0)
+        return a, torch.cat([b, b])
+
+    torch._dynamo.reset()
+    run = compiled(model, dynamic=True)
+    with torch.no_grad():
+        for n in (3, 17, 64, 5):
+            x, y = torch.randn(n, n + 1), torch.randn(n + 1, 7)
+            torch.testing.assert_close(run(x, y), model(x, y))
+
+
 def test_eager_scopes_do_nothing():
     x = torch.ones(2)
     with anabranch.stream("s"), anabranch.limit_cores(2):
