@@ -25,7 +25,7 @@ using nlohmann::json;
 namespace fs = std::filesystem;
 
 /// Raised when what is measured changes: older files are then not read.
-constexpr int version = 1;
+constexpr int version = 2;
 
 std::string cpuName() {
   std::ifstream file("/proc/cpuinfo");
