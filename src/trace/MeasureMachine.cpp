@@ -194,8 +194,9 @@ double bestRate(int threads, int count,
   return best;
 }
 
+/// So often that all threads have CPUs at some moment, even on a busy machine.
 double gflopsOf(const Loops &loops, int threads) {
-  return bestRate(threads, 400, [&](int, int) { return loops.multiplyAdd(); });
+  return bestRate(threads, 1000, [&](int, int) { return loops.multiplyAdd(); });
 }
 
 struct Free {

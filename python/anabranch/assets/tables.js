@@ -11,10 +11,8 @@ function element(tag, attributes = {}, ...children) {
   return made;
 }
 
-const swatch = (about) => element("i", {
-  class: "swatch",
-  style: `background:${colourOf(about, timeline.look)}`,
-});
+const swatchOf = (colour) => element("i", { class: "swatch", style: `background:${colour}` });
+const swatch = (about) => swatchOf(colourOf(about, timeline.look));
 
 const callsOf = (scope) => (scope < 0 ? data.calls : [data.calls[scope]]);
 
@@ -73,7 +71,8 @@ function ofLimit(value, limit, unit) {
 
 const kernelColumns = [
   { key: "operators", title: "Kernel", show: (row) => element("td", { class: "text" },
-    element("div", { class: "kernel" }, swatch(row.about), row.operators),
+    // A kernel has no stream of its own.
+    element("div", { class: "kernel" }, swatchOf(timeline.look.palette.work[row.about.work]), row.operators),
     element("div", { class: "second" }, row.name,
       row.shapes.size > 1 ? ` · ${row.shapes.size} shapes` : ` · ${[...row.shapes][0]}`)) },
   { key: "launches", title: "Launches", number: true, text: (row) => d3.format(",")(row.launches) },
