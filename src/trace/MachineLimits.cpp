@@ -7,6 +7,7 @@
 
 #include "trace/MachineLimits.h"
 
+#include "anabranch/Trace.h"
 #include "trace/Recorder.h"
 
 #include <cstdlib>
@@ -124,3 +125,7 @@ const MachineLimits &machineLimits() {
 }
 
 } // namespace anabranch::trace
+
+std::string anabranch::describeMachine() {
+  return trace::toJson(trace::machineLimits()).dump();
+}
