@@ -94,11 +94,7 @@ void addPasses(OpPassManager &module, Phase phase,
     return;
   case Phase::Schedule:
     module.addPass(createBuildProgramPass());
-    if (streams.find)
-      module.addPass(createAssignStreamsPass(streams.machine));
-    // The order of what the compiler moved is the compiler's to keep.
-    module.addPass(
-        createInsertEventsPass(streams.repairHazards || streams.find));
+    module.addPass(createInsertEventsPass(streams.repairHazards));
     return;
   case Phase::Memory:
     module.addPass(createPlanMemoryPass());

@@ -7,7 +7,6 @@
 
 #include "trace/MachineLimits.h"
 
-#include "anabranch/Trace.h"
 #include "trace/Recorder.h"
 
 #include <cstdlib>
@@ -26,7 +25,7 @@ using nlohmann::json;
 namespace fs = std::filesystem;
 
 /// Raised when what is measured changes: older files are then not read.
-constexpr int version = 2;
+constexpr int version = 1;
 
 std::string cpuName() {
   std::ifstream file("/proc/cpuinfo");
@@ -125,7 +124,3 @@ const MachineLimits &machineLimits() {
 }
 
 } // namespace anabranch::trace
-
-std::string anabranch::describeMachine() {
-  return trace::toJson(trace::machineLimits()).dump();
-}

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import guide
 from repository import ROOT
 
 pytestmark = pytest.mark.slow
@@ -51,14 +52,25 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert len(wheels) == 1
     folder = tmp_path_factory.mktemp("wheel") / "venv"
     venv.create(folder, with_pip=True)
-    run(folder / "bin" / "pip", "install", "-q", "--no-deps", *wheels)
+    pip = [folder / "bin" / "pip", "install", "-q", "--no-deps"]
+    run(*pip, *wheels, compat_wheel(folder.parent))
     site = next(folder.glob("lib/python*/site-packages"))
     (site / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return folder
 
 
+def compat_wheel(folder: Path) -> Path:
+    """Of torchair-compat, built from a copy: the build leaves traces."""
+    copy = folder / "torchair-compat"
+    shutil.copytree(ROOT / "torchair-compat", copy)
+    pip = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps"]
+    run(*pip, "--no-build-isolation", "-w", folder, copy)
+    return next(folder.glob("torchair_compat-*.whl"))
+
+
 def hiding_prefix(empty: Path) -> list[str]:
     """A command prefix under which LLVM and the build do not exist."""
+    empty.mkdir(exist_ok=True)
     hidden = ["/usr/lib/llvm-19", str(ROOT / "build")]
     libraries = Path("/usr/lib/x86_64-linux-gnu")
     files = [*libraries.glob("libLLVM*.so*"), *libraries.glob("libMLIR*.so*")]
@@ -82,6 +94,20 @@ def test_runs_without_llvm(installed: Path, tmp_path: Path) -> None:
     assert str(installed) in output
     output = run(*prefix, installed / "bin" / "anabranch", "ops", **elsewhere)
     assert "operators" in output
+
+
+@pytest.mark.parametrize("page", guide.PAGES, ids=lambda page: page.name[:3])
+def test_scripts_of_the_user_guide(installed: Path, tmp_path: Path, page: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(guide.script(page) + guide.CHECK, encoding="utf-8")
+    output = run(
+        *hiding_prefix(tmp_path / "empty"),
+        *(installed / "bin" / "python", "-W", "error::UserWarning", script),
+        cwd=tmp_path,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
+    )
+    guide.check_output(output)
+    guide.check_dumps(tmp_path)
 
 
 def test_links_only_the_system(installed: Path) -> None:

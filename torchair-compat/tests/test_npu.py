@@ -167,3 +167,16 @@ def test_an_installed_torch_npu_is_not_hidden(tmp_path) -> None:
     )
     done = run("import torchair", tmp_path)
     assert "torch-npu 2.6.0 is installed" in done.stderr
+
+
+def test_torchair_goes_by_its_other_name() -> None:
+    code = """
+import torch_npu.dynamo.torchair as other
+from torch_npu.dynamo.torchair.configs.compiler_config import CompilerConfig
+from torch_npu.dynamo.torchair.core.utils import logger
+import torchair, torch_npu
+assert other is torchair is torch_npu.dynamo.torchair
+assert CompilerConfig is torchair.CompilerConfig and logger is torchair.logger
+"""
+    done = run(code)
+    assert not done.stderr

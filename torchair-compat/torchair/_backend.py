@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -16,12 +17,14 @@ from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 
 from anabranch import backend
 from anabranch.capture import aot
-from anabranch.config import Config, resolve
+from anabranch.config import resolve
 from anabranch.graph import InputSource
 
 from ._dump import Dumps
 from ._errors import warn_once, wrapping
+from ._marks import resolve_marks
 from .configs._engine import warn_of_mode
+from .configs._table import TUNE
 from .configs.compiler_config import CompilerConfig, apply_flat, raw
 from .core.utils import EVENT_LEVEL, logger
 
@@ -110,6 +113,8 @@ def compile_graph(
     start = time.perf_counter()
     _custom_pass("post_grad_custom_pre_pass", module, example_inputs, config)
     _custom_pass("post_grad_custom_post_pass", module, example_inputs, config)
+    captures = config.mode.value != TUNE
+    resolve_marks(module, captures, bool(raw(config, "ge_config.enable_single_stream")))
     number = next(_numbers)
     dumps = Dumps(config, number)
     dumps.write_original(module)
@@ -118,9 +123,11 @@ def compile_graph(
             "When debug.run_eagerly=True is enabled, the graph FALLS BACK to EAGER"
             " execution"
         )
+        dumps.write_optimized(module)
         return backend.run_eagerly(module)
     _log_options(config, number)
-    settings = _settings(config)
+    _warn_of_environment(module)
+    settings = resolve({"freeze": _freezes(config)})
     executable = backend.compile_graph(module, example_inputs, sources, config=settings)
     dumps.write_optimized(module)
     return _reporting(executable, time.perf_counter() - start)
@@ -151,8 +158,15 @@ def _log_options(config: CompilerConfig, number: int) -> None:
         logger.debug("    %s = %s", key, value)
 
 
-def _settings(config: CompilerConfig) -> Config:
-    return resolve({"freeze": _freezes(config)})
+def _warn_of_environment(module: torch.fx.GraphModule) -> None:
+    dynamic = any(
+        isinstance(node.meta.get("val"), torch.SymInt) for node in module.graph.nodes
+    )
+    if dynamic and os.environ.get("ENABLE_DYNAMIC_SHAPE_MULTI_STREAM") == "1":
+        warn_once(
+            "ENABLE_DYNAMIC_SHAPE_MULTI_STREAM is not supported yet: operators"
+            " outside of stream scopes share one stream"
+        )
 
 
 def _reporting(executable: Compiled, compile_seconds: float) -> Compiled:

@@ -11,8 +11,10 @@ from typing import Any
 import torch
 import torch.fx
 
+from anabranch.location import location
+
 from ._errors import UnsupportedOption
-from ._graph import Descriptor, Graph, Node, convert, optimized
+from ._graph import Descriptor, Graph, Node, convert, log_streams, optimized
 from .configs._table import TUNE
 from .configs.compiler_config import CompilerConfig, raw
 from .core.utils import logger
@@ -53,6 +55,7 @@ class Dumps:
             self._write("optimized", lambda: [fx_program(module)])
         elif self._graph is not None:
             graph = optimized(self._graph)
+            log_streams(graph)
             self._write("optimized", lambda: WRITERS[self._kind](graph))
 
     def _write(self, stage: str, lines: Callable[[], Iterable[str]]) -> None:
@@ -220,15 +223,13 @@ def _comments(node: Node) -> Iterator[str]:
 
 
 def stack_comments(node: torch.fx.Node) -> Iterator[str]:
-    """The user's line behind a node, as `# File ..., line ..., in ..., code: ...`."""
-    trace = node.meta.get("stack_trace") or ""
-    lines = [line.strip() for line in trace.splitlines() if line.strip()]
-    for i, line in enumerate(lines):
-        if line.startswith("File ") and not any(
-            later.startswith("File ") for later in lines[i + 1 :]
-        ):
-            code = lines[i + 1] if i + 1 < len(lines) else ""
-            yield f"# {line}, code: {code}"
+    """The user's line behind a node."""
+    found = location(node)
+    if found["file"]:
+        yield (
+            f'# File "{found["file"]}", line {found["line"]}, in {found["function"]},'
+            f" code: {found['code']}"
+        )
 
 
 def fx_program(module: torch.fx.GraphModule) -> str:

@@ -15,6 +15,8 @@ import torch
 import torch.fx
 from torch._ops import OpOverload
 
+from anabranch.order import is_order, is_pass
+
 from .core.utils import logger
 
 # Types of nodes that are not the operator's name in camel case.
@@ -131,6 +133,10 @@ class _Converter:
             self.value[node] = [self.value[source][index]]  # type: ignore[index]
         elif schema == "anabranch::wait":
             self._wait(node)
+        elif is_pass(node):
+            source = node.args[0]
+            assert isinstance(source, torch.fx.Node)
+            self.value[node] = [self._as_renamed(source, _stream_of(node))]
         elif schema.startswith(("anabranch::record", "anabranch::wait_")):
             self._event(node, schema.removeprefix("anabranch::"))
         else:
@@ -144,10 +150,19 @@ class _Converter:
         assert isinstance(dependency, torch.fx.Node)
         stream = _stream_of(node)
         order = self._producer(dependency)
+        if waiting is dependency:
+            self.pending.setdefault(stream, []).append(order)
+            return
         added = self._add(node, "Identity", data=[waiting], orders=[order])
         old = self.value[waiting][0][0]
         self.renamed.setdefault(stream, {})[old] = f"{added.name}:0"
         self.value[node] = [(f"{added.name}:0", added.outputs[0])]
+
+    def _as_renamed(
+        self, node: torch.fx.Node, stream: str | None
+    ) -> tuple[str, Descriptor]:
+        edge, descriptor = self.value[node][0]
+        return self.renamed.get(stream, {}).get(edge, edge), descriptor
 
     def _event(self, node: torch.fx.Node, kind: str) -> None:
         """Records stand for the last node of their stream; waits are orders of
@@ -277,7 +292,7 @@ def _tensors_of(node: torch.fx.Node) -> list[torch.fx.Node]:
 
 def _literals(node: torch.fx.Node) -> dict[str, Any]:
     """Arguments that are no tensors, unless they say what the default says."""
-    if not isinstance(node.target, OpOverload):
+    if not isinstance(node.target, OpOverload) or is_order(node.target):
         return {}
     found = {}
     for spec, value in _bound(node, node.target):
@@ -319,6 +334,27 @@ def _descriptor(value: Any, name: str) -> Descriptor:
         torch.SymFloat: "DT_DOUBLE",
     }
     return Descriptor(name, kinds.get(type(value), "DT_UNDEFINED"), [])
+
+
+def log_streams(graph: Graph) -> None:
+    """Each stream, and each place where one waits for another."""
+    streams: dict[str, list[str]] = {}
+    stream_of = {node.name: node.stream or "default" for node in graph.nodes}
+    for node in graph.nodes:
+        if node.type in ("Data", "Const", "NetOutput"):
+            continue
+        mine = stream_of[node.name]
+        streams.setdefault(mine, []).append(node.name)
+        for producer in dict.fromkeys(i.rpartition(":")[0] for i in node.inputs):
+            if stream_of[producer] != mine and producer in streams.get(
+                stream_of[producer], ()
+            ):
+                logger.debug(
+                    "Event: %s on stream %s waits for %s on stream %s",
+                    *(node.name, mine, producer, stream_of[producer]),
+                )
+    for stream, names in streams.items():
+        logger.debug("Stream %s of %s: %s", stream, graph.name, ", ".join(names))
 
 
 # Passes over the picture, as the compiler does them over the graph

@@ -14,9 +14,21 @@ __all__ = ["install"]
 
 
 @functools.cache
-def install() -> ModuleType:
-    """Once a process. Gives torch.npu."""
+def install() -> tuple[ModuleType, ModuleType]:
+    """Once a process. Gives torch.npu and torch_npu.dynamo."""
     alias.install()
     torch.npu = npu
     sys.modules["torch.npu"] = npu
-    return npu
+    return npu, _dynamo()
+
+
+def _dynamo() -> ModuleType:
+    """torch_npu.dynamo.torchair is torchair, module by module: a second copy
+    would have a configuration class of its own."""
+    dynamo = ModuleType("torch_npu.dynamo")
+    sys.modules["torch_npu.dynamo"] = dynamo
+    for name, module in list(sys.modules.items()):
+        if name == "torchair" or name.startswith("torchair."):
+            sys.modules[f"torch_npu.dynamo.{name}"] = module
+    dynamo.torchair = sys.modules["torchair"]  # type: ignore[attr-defined]
+    return dynamo

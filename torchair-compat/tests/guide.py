@@ -1,0 +1,66 @@
+"""The scripts of the user guide's pages, as the pages have them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import prototext
+
+PAGES = sorted((Path(__file__).parent / "pages").glob("*.txt"))
+
+# Run after a script, in its namespace: its results are the eager model's.
+CHECK = """
+assert len(result) == 4
+assert torch.equal(result[0], in1 + in2) and torch.equal(result[3], in3 + in4)
+assert torch.equal(result[1], result[2])
+torch.testing.assert_close(result[1], in3 @ in4, atol=0.1, rtol=1e-2)
+import anabranch
+assert anabranch.counters.graphs == 1 and anabranch.counters.eager_graphs == 0
+print("checked")
+"""
+
+
+def script(page: Path) -> str:
+    """From the first import to the last line, or to the end of the block."""
+    text = page.read_text(encoding="utf-8")
+    found = re.search(
+        r"^import torch, os\n.*?(?=^```|\Z)", text, re.DOTALL | re.MULTILINE
+    )
+    assert found, page
+    return found[0]
+
+
+def check_output(output: str) -> None:
+    """What a run prints at DEBUG: results, attributes, streams, events."""
+    assert "Result:\n(tensor([[" in output
+    assert "checked" in output
+    for tag, kind in (("1", "MatMul"), ("2", "Add_1")):
+        assert f"Set attribute _user_stream_label: {tag} on op: {kind}" in output
+    assert "Event: Identity on stream 1 waits for Add on stream default" in output
+    assert "Event: Identity_1 on stream 2 waits for MatMul on stream 1" in output
+    assert "Stream default of graph_1: Add, MatMul_1" in output
+    assert "Stream 1 of graph_1: Identity, MatMul" in output
+    assert "Stream 2 of graph_1: Identity_1, Add_1" in output
+
+
+NAME = re.compile(
+    r"dynamo_(optimized|original)_graph_(\d+)_rank_(\d+)_pid_(\d+)_ts_(\d{20})\.pbtxt"
+)
+
+
+def check_dumps(folder: Path) -> None:
+    """Two files, both with the streams as the page says."""
+    names = sorted(path.name for path in folder.glob("dynamo_*"))
+    matches = [NAME.fullmatch(name) for name in names]
+    assert [match and match[1] for match in matches] == ["optimized", "original"]
+    for name in names:
+        nodes = prototext.graph_def((folder / name).read_text(encoding="utf-8"))
+        first, second = (node for node in nodes if node["op"] == ["MatMul"])
+        label = "_user_stream_label"
+        assert prototext.attributes(first)[label] == {"s": ["1"]}
+        assert label not in prototext.attributes(second)
+        one, two = (node for node in nodes if node["op"] == ["Identity"])
+        assert "^Add" in one["input"]
+        assert f"^{first['name'][0]}" in two["input"]
+        assert prototext.attributes(two)[label] == {"s": ["2"]}

@@ -1,0 +1,32 @@
+"""The user guide's scripts run as the pages have them."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import guide
+
+
+def test_both_pages_are_here() -> None:
+    assert [page.name[:3] for page in guide.PAGES] == ["000", "001"]
+
+
+@pytest.mark.parametrize("page", guide.PAGES, ids=lambda page: page.name[:3])
+def test_script_runs_as_written(page, tmp_path) -> None:
+    (tmp_path / "script.py").write_text(
+        guide.script(page) + guide.CHECK, encoding="utf-8"
+    )
+    done = subprocess.run(
+        [sys.executable, "script.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr
+    guide.check_output(done.stdout)
+    guide.check_dumps(tmp_path)

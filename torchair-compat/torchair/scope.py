@@ -1,0 +1,85 @@
+"""Scopes: `with torchair.scope.npu_stream_switch("1"):`.
+
+Each puts its attributes on every operator inside; scopes nest, and of two values
+of one attribute the inner one wins. Under torch.compile they cost nothing at run
+time; in eager code they do nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import torch
+
+from . import _air  # noqa: F401 - defines torch.ops.air
+
+__all__ = [
+    "data_dump",
+    "limit_core_num",
+    "npu_stream_switch",
+    "npu_wait_tensor",
+    "op_never_timeout",
+    "super_kernel",
+]
+
+
+@contextlib.contextmanager
+def _scope(keys: list[str], values: list[str]) -> Iterator[None]:
+    torch.ops.air.scope_enter(keys, values)
+    try:
+        yield
+    finally:
+        torch.ops.air.scope_exit()
+
+
+def npu_stream_switch(
+    stream_tag: str, stream_priority: int = 0, enable_inner_parallel: bool = True
+) -> contextlib.AbstractContextManager[None]:
+    """Operators inside run on the stream `stream_tag`; the same tag is the same
+    stream. The priority and the inner parallelism have no effect here."""
+    return _scope(
+        ["_user_stream_label", "_user_stream_priority", "_enable_inner_parallel"],
+        [stream_tag, str(stream_priority), str(enable_inner_parallel)],
+    )
+
+
+def npu_wait_tensor(self: torch.Tensor, dependency: torch.Tensor) -> torch.Tensor:
+    """`self`; what stands later on this stream begins after `dependency` has been
+    computed, whether the result is used or not. Only in `max-autotune`."""
+    return torch.ops.air.wait_tensor(self, dependency)
+
+
+def super_kernel(
+    scope: str | None, options: str = ""
+) -> contextlib.AbstractContextManager[None]:
+    """Operators inside are to be launched as one unit; a scope of None takes them
+    out of the one around it."""
+    return _scope(
+        ["_super_kernel_scope", "_super_kernel_options"], [scope or "", options]
+    )
+
+
+def limit_core_num(
+    op_aicore_num: int | str, op_vectorcore_num: int | str
+) -> contextlib.AbstractContextManager[None]:
+    """Each operator inside is computed by at most `op_aicore_num` workers."""
+    return _scope(
+        ["_op_aicore_num", "_op_vectorcore_num"],
+        [str(op_aicore_num), str(op_vectorcore_num)],
+    )
+
+
+def op_never_timeout(enable: bool = True) -> contextlib.AbstractContextManager[None]:
+    """Without effect: no operator has a time limit here."""
+    if not isinstance(enable, bool):
+        raise TypeError(
+            "op_never_timeout() argument 'enable' must be bool, but got"
+            f" {type(enable).__name__}."
+        )
+    return _scope(["_op_exec_never_timeout"], [str(enable)])
+
+
+def data_dump() -> contextlib.AbstractContextManager[None]:
+    """Operators inside are to be dumped, as `dump_config` says."""
+    return _scope(["torchair_enable_data_dump"], ["True"])
