@@ -25,6 +25,11 @@ ANABRANCH_API Status startTrace(const std::string &path);
 /// Writes the file. Slices of calls still in flight are missing.
 ANABRANCH_API Status stopTrace();
 
+/// What this machine can do, as a JSON object: "gflops", "gflops_all" (f32, one
+/// CPU, all CPUs), "cache_gbs", "memory_gbs", "memory_gbs_all", "wake_us".
+/// Measured once (half a second) and kept in the cache folder. Any thread.
+ANABRANCH_API std::string describeMachine();
+
 /// Hears of each call of an executable and of each slice in it, on the thread
 /// that runs it, so that another profiler can show them among its own.
 class ANABRANCH_API SliceListener {

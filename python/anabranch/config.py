@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 PHASES = ("import", "lower", "fuse", "schedule", "memory", "codegen", "package")
-STREAMS = ("marked", "off")
+STREAMS = ("marked", "auto", "off")
 HAZARDS = ("error", "wait")
 SHAPES = ("auto", "static", "dynamic")
 
@@ -30,8 +30,9 @@ class Config:
     freeze    parameters and buffers become constants of the package: folded and
               packed once. Later changes to them are not seen.
     threads   workers of a call, and threads that compile; 0: one for each CPU.
-    streams   "marked": as the scopes of the model say; "off": one list of
-              commands, whatever they say.
+    streams   "marked": as the scopes of the model say; "auto": where there are
+              none, the compiler finds branches that are worth overlapping, by
+              what this machine was measured to do; "off": one list of commands.
     hazards   an in-place update of a tensor that another stream may still read
               is refused ("error") or waits for the reader ("wait").
     single_stream  one list of commands; a model with stream scopes is refused.

@@ -81,11 +81,29 @@ def _compiler_options(config: Config) -> str:
         "debug": config.debug,
         "config": config.as_dict(),
     }
+    if config.streams == "auto":
+        options["machine"] = _machine(config.threads)
     if config.dump is not None:
         options["dump"] = config.dump
     if config.stop is not None:
         options["stop"] = config.stop
     return json.dumps(options)
+
+
+def _machine(threads: int) -> dict[str, Any]:
+    """What streams="auto" goes by. Kernels that are small enough to overlap
+    work in the cache; what all workers read there together grows like their
+    arithmetic."""
+    limits = json.loads(_C.machine_limits())
+    share = limits["gflops_all"] / limits["gflops"]
+    return {
+        "workers": threads or _C.default_threads(),
+        "gflops": limits["gflops"],
+        "gflops_all": limits["gflops_all"],
+        "cache_gbs": limits["cache_gbs"],
+        "cache_gbs_all": limits["cache_gbs"] * share,
+        "wake_us": limits["wake_us"],
+    }
 
 
 def _dump(text: str, name: str, folder: str) -> None:

@@ -17,13 +17,16 @@ _SCRIPTS = ("model.js", "lanes.js", "timeline.js", "tables.js", "report.js")
 
 
 def write_report(
-    trace: str | os.PathLike[str], page: str | os.PathLike[str] | None = None
+    trace: str | os.PathLike[str],
+    page: str | os.PathLike[str] | None = None,
+    name: str | None = None,
 ) -> Path:
-    """Makes the page and returns its path: the trace's, with .html, unless given."""
+    """Makes the page and returns its path: the trace's, with .html, unless given.
+    `name` is its title, else the trace's name."""
     target = Path(page) if page is not None else Path(trace).with_suffix(".html")
     if target.exists() and os.path.samefile(trace, target):
         raise ValueError(f"{target} is the trace itself")
-    text = make_page(read_trace(trace), Path(trace).name)
+    text = make_page(read_trace(trace), name or Path(trace).name)
     target.write_text(text, encoding="utf-8")
     return target
 

@@ -36,7 +36,7 @@ class Trace:
         """Writes the page that `anabranch report` makes."""
         from .page import write_report
 
-        write_report(self._finished("report"), path)
+        write_report(self._finished("report"), path, os.path.basename(path))
 
     def events(self) -> list[dict[str, Any]]:
         """Slices, arrows and names, in the form that docs/design/trace.md gives."""

@@ -168,6 +168,7 @@ void python::bindExecutable(nb::module_ &module) {
   module.def("start_trace",
              [](const std::string &path) { check(startTrace(path)); });
   module.def("stop_trace", &finishTrace);
+  module.def("machine_limits", &describeMachine);
   module.def("default_threads", &defaultThreads);
   module.def("set_default_threads", &setDefaultThreads, nb::arg("threads"));
   module.def("runtime_version", &version);

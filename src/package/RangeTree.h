@@ -1,4 +1,4 @@
-//===- RangeTree.h - the latest access to a range of places -----*- C++ -*-===//
+//===- RangeTree.h - the largest number in a range of places ----*- C++ -*-===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
@@ -14,9 +14,10 @@
 
 namespace anabranch::package {
 
-/// Numbers over a line of places. `put` gives a range a number that is no
-/// smaller than all before it, `get` returns the largest in a range: both in
-/// the logarithm of the number of places. Not for use by several threads.
+/// Numbers over a line of places. `put` gives a number to every place of a
+/// range, `get` returns the largest that was given to any place of a range:
+/// both in the logarithm of the number of places. Not for use by several
+/// threads.
 class RangeTree {
 public:
   static constexpr int none = -1;
@@ -33,8 +34,8 @@ public:
     if (begin >= end)
       return;
     forEachNode(begin, end, [&](size_t node) {
-      cover[node] = largest[node] = value;
-      for (node /= 2; node && largest[node] != value; node /= 2)
+      cover[node] = std::max(cover[node], value);
+      for (; node && largest[node] < value; node /= 2)
         largest[node] = value;
     });
   }

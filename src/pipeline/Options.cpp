@@ -50,6 +50,31 @@ static Error setHazards(const json::Value &value, StreamOptions &streams) {
   return Error::success();
 }
 
+static Error setMachine(const json::Value &value, StreamOptions &streams) {
+  const json::Object *object = value.getAsObject();
+  if (!object)
+    return bad("option 'machine' must be an object");
+  auto number = [&](StringRef key, double &out) {
+    std::optional<double> found = object->getNumber(key);
+    if (found && *found > 0)
+      out = *found;
+    return found && *found > 0;
+  };
+  double workers = 1;
+  schedule::MachineModel &machine = streams.machine;
+  if (!number("workers", workers) || workers > 1024 ||
+      !number("gflops", machine.gflops) ||
+      !number("gflops_all", machine.gflopsAll) ||
+      !number("cache_gbs", machine.gigabytes) ||
+      !number("cache_gbs_all", machine.gigabytesAll) ||
+      !number("wake_us", machine.wakeMicroseconds))
+    return bad("option 'machine' needs workers, gflops, gflops_all, cache_gbs, "
+               "cache_gbs_all and wake_us, all above zero");
+  machine.workers = static_cast<int>(workers);
+  streams.find = true;
+  return Error::success();
+}
+
 static Error setOption(StringRef key, const json::Value &value,
                        Options &options) {
   if (key == "threads") {
@@ -71,6 +96,8 @@ static Error setOption(StringRef key, const json::Value &value,
     return setFlag(value, key, options.debug);
   if (key == "hazards")
     return setHazards(value, options.streams);
+  if (key == "machine")
+    return setMachine(value, options.streams);
   if (key == "config") {
     options.config = formatv("{0}", value);
     return Error::success();

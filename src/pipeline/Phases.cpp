@@ -94,7 +94,11 @@ void addPasses(OpPassManager &module, Phase phase,
     return;
   case Phase::Schedule:
     module.addPass(createBuildProgramPass());
-    module.addPass(createInsertEventsPass(streams.repairHazards));
+    if (streams.find)
+      module.addPass(createAssignStreamsPass(streams.machine));
+    // The order of what the compiler moved is the compiler's to keep.
+    module.addPass(
+        createInsertEventsPass(streams.repairHazards || streams.find));
     return;
   case Phase::Memory:
     module.addPass(createPlanMemoryPass());

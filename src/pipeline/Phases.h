@@ -8,6 +8,7 @@
 #ifndef ANABRANCH_PIPELINE_PHASES_H
 #define ANABRANCH_PIPELINE_PHASES_H
 
+#include "schedule/MachineModel.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 #include <optional>
@@ -38,6 +39,8 @@ const PhaseInfo &infoOf(Phase phase);
 /// What becomes of the streams of a graph.
 struct StreamOptions {
   bool repairHazards = false; ///< in-place writes wait for readers
+  bool find = false;          ///< where `machine` promises gain
+  schedule::MachineModel machine;
 };
 
 /// Adds the passes of a phase that is made of passes (Lower to Memory). The

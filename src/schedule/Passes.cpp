@@ -8,6 +8,7 @@
 #include "schedule/Passes.h"
 
 #include "mlir/Pass/Pass.h"
+#include "schedule/MachineModel.h"
 
 void anabranch::registerSchedulePasses() {
   mlir::registerPass(createCollapseReshapesPass);
@@ -15,6 +16,8 @@ void anabranch::registerSchedulePasses() {
   mlir::registerPass(createFormDispatchesPass);
   mlir::registerPass(createVerifyDispatchesPass);
   mlir::registerPass(createBuildProgramPass);
+  mlir::registerPass(
+      [] { return createAssignStreamsPass(schedule::MachineModel()); });
   mlir::registerPass([] { return createInsertEventsPass(); });
   mlir::registerPass(createPlanMemoryPass);
   mlir::registerPass(createVerifyProgramPass);

@@ -22,6 +22,9 @@ class GenericOp;
 } // namespace mlir
 
 namespace anabranch {
+namespace schedule {
+struct MachineModel;
+} // namespace schedule
 
 /// `anabranch-collapse-reshapes`: moves reshapes behind the operators that read
 /// them, at level "linalg".
@@ -41,6 +44,7 @@ using ChoosePanels =
 /// `anabranch-pack-constants`: frozen operands of matrix products become panels
 /// that are made once, at load, as `choose` says for each product.
 std::unique_ptr<mlir::Pass> createPackConstantsPass(ChoosePanels choose);
+
 /// `anabranch-number-fences`: fences let go of tensors and order by numbers.
 std::unique_ptr<mlir::Pass> createNumberFencesPass();
 
@@ -53,6 +57,11 @@ std::unique_ptr<mlir::Pass> createVerifyDispatchesPass();
 
 /// `anabranch-build-program`: level "dispatch" to kernels and a program.
 std::unique_ptr<mlir::Pass> createBuildProgramPass();
+
+/// `anabranch-assign-streams`: gives commands streams where the model of the
+/// machine promises gain. A program that the user has marked stays as it is.
+std::unique_ptr<mlir::Pass>
+createAssignStreamsPass(const schedule::MachineModel &machine);
 
 /// `anabranch-insert-events`: splits the program's one list of commands into
 /// streams. An in-place write into an input that nothing orders with a reader

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "ir/Anabranch.h"
-#include "schedule/Lifetimes.h"
 #include "schedule/Passes.h"
+#include "schedule/VerifyPlaces.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -27,8 +27,8 @@ struct VerifyProgramPass
     return "fails unless only kernels and a planned program remain";
   }
 
-  LogicalResult verifyLaunch(ir::LaunchOp launch) {
-    auto kernel = getOperation().lookupSymbol<func::FuncOp>(launch.getKernel());
+  LogicalResult verifyLaunch(ir::LaunchOp launch, SymbolTable &symbols) {
+    auto kernel = symbols.lookup<func::FuncOp>(launch.getKernel());
     if (!kernel || !kernel->hasAttr("anabranch.kernel"))
       return launch.emitOpError("launches what is no kernel");
     size_t tensors = 0, words = 0;
@@ -65,64 +65,16 @@ struct VerifyProgramPass
     return success();
   }
 
-  /// Two buffers that may live at the same time lie apart. Those of symbolic
-  /// size share bytes only if they have the same offset.
-  LogicalResult verifyPlaces(ir::ProgramOp program) {
-    struct Placed {
-      ir::BufferOp buffer;
-      int64_t region, begin, end;
-    };
-    auto lifetimes = schedule::lifetimesOf(program);
-    if (failed(lifetimes))
-      return failure();
-    SmallVector<Placed> placed;
-    DenseMap<Attribute, int64_t> regions; // by symbolic offset
-    for (auto buffer : program.getBody().getOps<ir::BufferOp>()) {
-      bool isArena = buffer.getKind() == "arena";
-      if (!isArena && buffer.getKind() != "persistent")
-        continue;
-      if (!buffer.getOffsetAttr())
-        return buffer.emitOpError("has no place");
-      auto offset = dyn_cast<IntegerAttr>(buffer.getOffsetAttr());
-      auto bytes = dyn_cast<IntegerAttr>(buffer.getBytes());
-      if (!isArena || !lifetimes->contains(buffer.getMemory()))
-        continue;
-      if (offset && bytes) {
-        placed.push_back(
-            {buffer, 0, offset.getInt(), offset.getInt() + bytes.getInt()});
-        continue;
-      }
-      int64_t region =
-          regions.try_emplace(buffer.getOffsetAttr(), regions.size() + 1)
-              .first->second;
-      placed.push_back({buffer, region, 0, 1});
-    }
-    llvm::sort(placed, [](const Placed &a, const Placed &b) {
-      return std::tie(a.region, a.begin) < std::tie(b.region, b.begin);
-    });
-    for (size_t i = 0; i < placed.size(); ++i)
-      for (size_t j = i + 1;
-           j < placed.size() && placed[j].region == placed[i].region &&
-           placed[j].begin < placed[i].end;
-           ++j) {
-        ir::BufferOp a = placed[i].buffer, b = placed[j].buffer;
-        if (a.getMemory() != b.getMemory() &&
-            lifetimes->find(a.getMemory())
-                ->second.overlaps(lifetimes->find(b.getMemory())->second))
-          return a.emitOpError("shares bytes with another live buffer");
-      }
-    return success();
-  }
-
   LogicalResult verify() {
     int programs = 0;
+    SymbolTable symbols(getOperation());
     for (Operation &op : *getOperation().getBody()) {
       if (auto program = dyn_cast<ir::ProgramOp>(op)) {
         ++programs;
-        if (failed(verifyPlaces(program)))
+        if (failed(schedule::verifyPlaces(program)))
           return failure();
         WalkResult result = program.walk([&](ir::LaunchOp launch) {
-          return WalkResult(verifyLaunch(launch));
+          return WalkResult(verifyLaunch(launch, symbols));
         });
         if (result.wasInterrupted())
           return failure();

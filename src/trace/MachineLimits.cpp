@@ -7,6 +7,7 @@
 
 #include "trace/MachineLimits.h"
 
+#include "anabranch/Trace.h"
 #include "trace/Recorder.h"
 
 #include <cstdlib>
@@ -25,7 +26,7 @@ using nlohmann::json;
 namespace fs = std::filesystem;
 
 /// Raised when what is measured changes: older files are then not read.
-constexpr int version = 1;
+constexpr int version = 2;
 
 std::string cpuName() {
   std::ifstream file("/proc/cpuinfo");
@@ -124,3 +125,7 @@ const MachineLimits &machineLimits() {
 }
 
 } // namespace anabranch::trace
+
+std::string anabranch::describeMachine() {
+  return trace::toJson(trace::machineLimits()).dump();
+}

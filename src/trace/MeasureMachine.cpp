@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Each figure is the best of several trials, since other processes can only
-// slow a trial down.
+// Each figure is the best of many short pieces of work, since other processes
+// can only slow a piece down, and on a busy machine most are.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,7 +37,7 @@ void use(float value) { asm volatile("" : : "x"(value) : "memory"); }
 // Loops, one for each width of vectors
 //===----------------------------------------------------------------------===//
 
-constexpr int64_t multiplyAddRounds = 200000;
+constexpr int64_t multiplyAddRounds = 20000;
 
 /// Unknown to the compiler.
 volatile float factor = 0.999f, summand = 0.001f;
@@ -143,22 +143,60 @@ template <typename Work> int64_t timeTogether(int threads, Work work) {
   return std::max<int64_t>(now() - begin, 1);
 }
 
-/// The best rate of some trials, in units per nanosecond.
-double best(int trials, const std::function<double()> &rate) {
-  double most = 0;
-  for (int i = 0; i < trials; ++i)
-    most = std::max(most, rate());
-  return most;
+struct Piece {
+  int64_t begin, end;
+  double amount;
+};
+
+/// What a thread did between two moments; of a piece that reaches beyond them,
+/// its share.
+double amountBetween(const std::vector<Piece> &pieces, int64_t begin,
+                     int64_t end) {
+  auto piece = std::lower_bound(
+      pieces.begin(), pieces.end(), begin,
+      [](const Piece &p, int64_t moment) { return p.end < moment; });
+  double sum = 0;
+  for (; piece != pieces.end() && piece->begin < end; ++piece) {
+    int64_t inside = std::min(end, piece->end) - std::max(begin, piece->begin);
+    sum += piece->amount * static_cast<double>(inside) /
+           static_cast<double>(std::max<int64_t>(piece->end - piece->begin, 1));
+  }
+  return sum;
 }
 
-double gflopsOf(const Loops &loops, int threads) {
-  return best(5, [&] {
-    std::atomic<int64_t> done{0};
-    int64_t time = timeTogether(threads, [&](int) {
-      done += static_cast<int64_t>(loops.multiplyAdd());
-    });
-    return static_cast<double>(done) / static_cast<double>(time);
+/// The best rate of all threads together, in units per nanosecond.
+/// `work(thread, i)` does piece `i` and says how much that was.
+double bestRate(int threads, int count,
+                const std::function<double(int, int)> &work) {
+  std::vector<std::vector<Piece>> pieces(static_cast<size_t>(threads));
+  timeTogether(threads, [&](int thread) {
+    auto &mine = pieces[static_cast<size_t>(thread)];
+    mine.reserve(static_cast<size_t>(count));
+    int64_t begin = now();
+    for (int i = 0; i < count; ++i) {
+      double amount = work(thread, i);
+      int64_t end = now();
+      mine.push_back({begin, end, amount});
+      begin = end;
+    }
   });
+  // So long that what another thread did just before and after hardly matters.
+  constexpr size_t window = 8;
+  double best = 0;
+  for (size_t i = 0; i + window <= pieces[0].size(); ++i) {
+    int64_t begin = pieces[0][i].begin, end = pieces[0][i + window - 1].end;
+    double sum = 0;
+    for (const std::vector<Piece> &one : pieces)
+      sum += amountBetween(one, begin, end);
+    best = std::max(
+        best, sum / static_cast<double>(std::max<int64_t>(end - begin, 1)));
+  }
+  return best;
+}
+
+/// So often that all threads have CPUs at some moment, even on a busy machine.
+double gflopsOf(const Loops &loops, int threads) {
+  return bestRate(threads, 1000, [&](int, int) { return loops.multiplyAdd(); });
 }
 
 struct Free {
@@ -175,23 +213,21 @@ Memory allocate(int64_t bytes) {
   return memory;
 }
 
-/// Each thread reads `bytes` of its own, `passes` times.
-double readGBs(const Loops &loops, int threads, int64_t bytes, int passes,
-               int trials) {
+/// Each thread reads `bytes` of its own again and again, a piece at a time.
+double readGBs(const Loops &loops, int threads, int64_t bytes, int64_t piece,
+               int count) {
   std::vector<Memory> memory;
   for (int t = 0; t < threads; ++t) {
     memory.push_back(allocate(bytes));
     if (!memory.back())
       return 0;
   }
-  return best(trials, [&] {
-    int64_t time = timeTogether(threads, [&](int thread) {
-      for (int pass = 0; pass < passes; ++pass)
-        loops.readAll(memory[thread].get(),
-                      bytes / static_cast<int64_t>(sizeof(float)));
-    });
-    return static_cast<double>(bytes) * passes * threads /
-           static_cast<double>(time);
+  constexpr auto item = static_cast<int64_t>(sizeof(float));
+  return bestRate(threads, count, [&](int thread, int i) {
+    loops.readAll(memory[static_cast<size_t>(thread)].get() +
+                      i % (bytes / piece) * piece / item,
+                  piece / item);
+    return static_cast<double>(piece);
   });
 }
 
@@ -209,12 +245,12 @@ double wakeMicroseconds() {
       ::syscall(SYS_futex, &turn, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
     }
   };
-  double rate = best(3, [&] {
-    return 1.0 / static_cast<double>(timeTogether(2, [&](int thread) {
-             play(static_cast<uint32_t>(thread));
-           }));
-  });
-  return 1 / rate / (2 * turns) / 1e3;
+  int64_t shortest = INT64_MAX;
+  for (int trial = 0; trial < 3; ++trial)
+    shortest = std::min(shortest, timeTogether(2, [&](int thread) {
+                          play(static_cast<uint32_t>(thread));
+                        }));
+  return static_cast<double>(shortest) / (2 * turns) / 1e3;
 }
 
 } // namespace
@@ -227,14 +263,16 @@ MachineLimits measureMachineLimits() {
   if (::sched_getaffinity(0, sizeof(set), &set) == 0)
     threads = std::min(std::max(CPU_COUNT(&set), 1), 256);
   constexpr int64_t inCache = int64_t(256) << 10, inMemory = int64_t(64) << 20;
+  constexpr int64_t piece = int64_t(1) << 20;
+  constexpr int pieces = inMemory / piece;
   limits.gflops = gflopsOf(loops, 1);
-  limits.cacheGBs = readGBs(loops, 1, inCache, 200, 5);
-  limits.memoryGBs = readGBs(loops, 1, inMemory, 1, 4);
+  limits.cacheGBs = readGBs(loops, 1, inCache, inCache, 2000);
+  limits.memoryGBs = readGBs(loops, 1, inMemory, piece, 4 * pieces);
   if (threads > 1) {
     limits.gflopsAll = gflopsOf(loops, threads);
     // Half a GiB is beyond the caches of many CPUs too.
-    limits.memoryGBsAll =
-        readGBs(loops, threads, inMemory / std::max(1, threads / 8), 1, 4);
+    limits.memoryGBsAll = readGBs(
+        loops, threads, inMemory / std::max(1, threads / 8), piece, 4 * pieces);
     limits.wakeMicroseconds = wakeMicroseconds();
   }
   // Siblings of one core may be slower together.

@@ -410,3 +410,69 @@ def test_random_scopes_change_no_bit(seed):
     for threads in (2, 3):
         for result in results["marked", threads]:
             assert all(map(torch.equal, result, results["marked", 1][0]))
+
+
+# Streams that the compiler finds
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """Two real cores, whatever runs this test."""
+    from anabranch import package
+
+    model = {
+        "workers": 2,
+        "gflops": 50,
+        "gflops_all": 100,
+        "cache_gbs": 50,
+        "cache_gbs_all": 100,
+        "wake_us": 2,
+    }
+    monkeypatch.setattr(package, "_machine", lambda threads: model)
+    return model
+
+
+def towers(x):
+    values = [x + i for i in range(4)]
+    for _ in range(3):
+        values = [(value @ value).tanh() * 0.1 for value in values]
+    return torch.stack(values).sum(0)
+
+
+def test_independent_towers_are_found(machine, program):
+    streams = program(towers, torch.randn(48, 48), streams="auto", threads=2)
+    assert len(streams) == 2
+    assert min(kinds(commands).count("launch") for commands in streams.values()) > 3
+
+
+def test_a_chain_stays_on_one_stream(machine, program):
+    def chain(x):
+        for _ in range(5):
+            x = (x @ x).tanh() * 0.1
+        return x
+
+    streams = program(chain, torch.randn(48, 48), streams="auto", threads=2)
+    assert list(streams) == ["main"]
+
+
+def test_hyperthreads_are_no_gain(machine, program):
+    machine |= {"gflops_all": 50, "cache_gbs_all": 50}
+    streams = program(towers, torch.randn(48, 48), streams="auto", threads=2)
+    assert list(streams) == ["main"]
+
+
+def test_marks_come_before_what_auto_finds(machine, program):
+    def model(x):
+        with anabranch.stream("mine"):
+            y = towers(x)
+        return y + 1
+
+    streams = program(model, torch.randn(48, 48), streams="auto", threads=2)
+    assert set(streams) == {"main", "mine"}
+
+
+def test_auto_explains_itself(machine, capsys):
+    torch._dynamo.reset()
+    with torch.no_grad():
+        compiled(towers, streams="auto", explain=True)(torch.randn(48, 48))
+    assert "on one stream" in str(anabranch.last_report())

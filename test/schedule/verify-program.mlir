@@ -16,8 +16,8 @@ anabranch.program "unplanned" slots 0 {
 
 module {
 anabranch.program "shared" slots 0 arena 64 : i64 {
-  // expected-error @below {{shares bytes with another live buffer}}
   %0 = anabranch.buffer "arena" memory 0 "f32" [4] bytes 16 live 0 to 1 at 0 : i64
+  // expected-error @below {{shares bytes with another live buffer}}
   %1 = anabranch.buffer "arena" memory 1 "f32" [4] bytes 16 live 1 to 1 at 0 : i64
   %2 = anabranch.buffer "arena" memory 2 "f32" [4] bytes 16 at 16 : i64
   anabranch.stream "main" {
@@ -31,8 +31,8 @@ anabranch.program "shared" slots 0 arena 64 : i64 {
 
 module {
 anabranch.program "unordered" slots 0 arena 64 : i64 {
-  // expected-error @below {{shares bytes with another live buffer}}
   %0 = anabranch.buffer "arena" memory 0 "f32" [4] bytes 16 at 0 : i64
+  // expected-error @below {{shares bytes with another live buffer}}
   %1 = anabranch.buffer "arena" memory 1 "f32" [4] bytes 16 at 0 : i64
   %2 = anabranch.buffer "arena" memory 2 "f32" [4] bytes 16 at 16 : i64
   anabranch.stream "a" {

@@ -9,22 +9,31 @@ const palettes = {
       product: "#2b6cb0", attention: "#7048b6", reduction: "#0f7f74", pointwise: "#946200",
       lookup: "#b83280", movement: "#64748b", PyTorch: "#c53030",
     },
-    streams: ["#2b6cb0", "#c2610c", "#0f7f74", "#9d3b9a", "#5f7a14", "#5a55c9", "#b0303f", "#52697f"],
+    streams: ["#2b6cb0", "#0f7f74", "#7048b6", "#946200", "#b83280", "#4d7c0f", "#0e7490", "#64748b"],
   },
   dark: {
     work: {
       product: "#6aaef0", attention: "#b79af2", reduction: "#4fc4b4", pointwise: "#e6b455",
       lookup: "#ec8bc0", movement: "#94a6b8", PyTorch: "#f5807c",
     },
-    streams: ["#6aaef0", "#f2a35e", "#4fc4b4", "#d993d6", "#a9c65a", "#a6a2f5", "#f08490", "#9db1c4"],
+    streams: ["#6aaef0", "#4fc4b4", "#b79af2", "#e6b455", "#ec8bc0", "#a3c95c", "#67d0e6", "#94a6b8"],
   },
 };
 
+// Streams are numbered among those that have lanes.
+const colours = { streams: data.programs.map(() => 0), number: new Map() };
+for (const { program, stream } of streamLanes) {
+  const key = `${program}/${stream}`;
+  if (!colours.number.has(key)) colours.number.set(key, colours.streams[program]++);
+}
+
+function streamColour(program, stream, look) {
+  const { streams } = look.palette;
+  return streams[colours.number.get(`${program}/${stream}`) % streams.length];
+}
+
 function colourOf(about, look) {
-  if (look.colour === "stream") {
-    const { streams } = look.palette;
-    return streams[about.stream % streams.length];
-  }
+  if (look.colour === "stream") return streamColour(about.program, about.stream, look);
   return look.palette.work[about.work];
 }
 
@@ -56,7 +65,7 @@ function clipText(context, text, width) {
     if (context.measureText(`${text.slice(0, middle)}…`).width <= width) low = middle;
     else high = middle - 1;
   }
-  return low > 1 ? `${text.slice(0, low)}…` : "";
+  return low > 2 ? `${text.slice(0, low)}…` : "";
 }
 
 // Calls `visit(place, x0, x1)` for the slices of a lane in view. Those that share
@@ -228,8 +237,7 @@ function drawNames(context, rows, look, height) {
     context.fillStyle = lane === look.lane ? look.accent : look.text;
     context.fillText(clipText(context, lane.title, size.label - 40), 22, middle);
     if (lane.kind === "stream" && look.colour === "stream") {
-      const { streams } = look.palette;
-      context.fillStyle = streams[lane.stream % streams.length];
+      context.fillStyle = streamColour(lane.program, lane.stream, look);
       context.fillRect(10, middle - 5, 5, 10);
     }
     if (lane.priority) {

@@ -11,10 +11,8 @@ function element(tag, attributes = {}, ...children) {
   return made;
 }
 
-const swatch = (about) => element("i", {
-  class: "swatch",
-  style: `background:${colourOf(about, timeline.look)}`,
-});
+const swatchOf = (colour) => element("i", { class: "swatch", style: `background:${colour}` });
+const swatch = (about) => swatchOf(colourOf(about, timeline.look));
 
 const callsOf = (scope) => (scope < 0 ? data.calls : [data.calls[scope]]);
 
@@ -73,7 +71,8 @@ function ofLimit(value, limit, unit) {
 
 const kernelColumns = [
   { key: "operators", title: "Kernel", show: (row) => element("td", { class: "text" },
-    element("div", { class: "kernel" }, swatch(row.about), row.operators),
+    // A kernel has no stream of its own.
+    element("div", { class: "kernel" }, swatchOf(timeline.look.palette.work[row.about.work]), row.operators),
     element("div", { class: "second" }, row.name,
       row.shapes.size > 1 ? ` · ${row.shapes.size} shapes` : ` · ${[...row.shapes][0]}`)) },
   { key: "launches", title: "Launches", number: true, text: (row) => d3.format(",")(row.launches) },
@@ -211,14 +210,15 @@ function showTiles(place, scope) {
   const bytes = d3.sum(rows, (row) => row.bytes ?? 0);
   const { machine } = data;
   const overlap = sum((c) => c.overlapped) / active;
+  const several = calls.some((c) => colours.streams[c.program] > 1);
   place.replaceChildren(
     tile(calls.length > 1 ? `${d3.format(",")(calls.length)} calls, median` : "Call",
       ...split(showTime(d3.median(calls, (c) => c.time) ?? 0)),
       `${d3.format(",")(d3.sum(rows, (row) => row.launches))} commands`),
     tile("Overlap", ...split(showShare(overlap).replace("%", " %")),
-      "of the work: two streams or more", overlap),
+      several ? "of the work beside another stream's" : "there is one stream only", overlap),
     tile("Critical path", ...split(showTime(onPath / calls.length)),
-      `${showShare(onPath / time)} of the call, else waiting`, onPath / time),
+      `${showShare(onPath / time)} of the call; ${showShare(1 - onPath / time)} waiting`, onPath / time),
     tile("Workers busy", d3.format(".2~f")(sum((c) => c.busy) / time), `of ${workerLanes.length}`,
       "on average during a call", sum((c) => c.busy) / time / Math.max(1, workerLanes.length)),
     tile("Arithmetic", ...split(`${showRate(flop / time)} GFLOP/s`),
