@@ -24,7 +24,11 @@ GraphCompiler = Callable[
 ]
 
 # Core ATen takes these apart; the compiler has a better lowering of the whole.
-WHOLE = (aten.silu.default, aten._fused_rms_norm.default)
+WHOLE = (
+    aten.silu.default,
+    aten._fused_rms_norm.default,
+    aten.select_scatter.default,
+)
 
 # Composite operators, which autograd takes apart before any table is asked.
 # They stay whole only where no gradient is asked for.

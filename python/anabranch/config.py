@@ -11,6 +11,7 @@ from typing import Any
 PHASES = ("import", "lower", "fuse", "schedule", "memory", "codegen", "package")
 STREAMS = ("marked", "auto", "off")
 HAZARDS = ("error", "wait")
+MOST_THREADS = 1024
 SHAPES = ("auto", "static", "dynamic")
 
 # What torch.compile(mode=...) means here. Every mode gives the same kernels:
@@ -29,7 +30,8 @@ class Config:
 
     freeze    parameters and buffers become constants of the package: folded and
               packed once. Later changes to them are not seen.
-    threads   workers of a call, and threads that compile; 0: one for each CPU.
+    threads   workers of a call, and threads that compile, 1024 at most; 0: one
+              for each CPU.
     streams   "marked": as the scopes of the model say; "auto": where there are
               none, the compiler finds branches that are worth overlapping, by
               what this machine was measured to do; "off": one list of commands.
@@ -64,10 +66,12 @@ class Config:
             _expect(name, getattr(self, name), bool)
         for name in ("dump", "trace"):
             if getattr(self, name) is not None:
-                object.__setattr__(self, name, os.fspath(getattr(self, name)))
+                object.__setattr__(self, name, _path(name, getattr(self, name)))
         _expect("threads", self.threads, int)
-        if self.threads < 0:
-            raise ValueError(f"threads must not be negative, got {self.threads}")
+        if not 0 <= self.threads <= MOST_THREADS:
+            raise ValueError(
+                f"threads must be from 0 to {MOST_THREADS}, got {self.threads}"
+            )
         _choose("streams", self.streams, STREAMS)
         _choose("hazards", self.hazards, HAZARDS)
         _choose("shapes", self.shapes, SHAPES)
@@ -85,6 +89,13 @@ class Config:
 def _expect(name: str, value: object, kind: type) -> None:
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise TypeError(f"{name} must be {kind.__name__}, got {value!r}")
+
+
+def _path(name: str, value: Any) -> str:
+    path = os.fsdecode(os.fspath(value))
+    if not path or "\0" in path:
+        raise ValueError(f"{name} must be a path, got {value!r}")
+    return path
 
 
 def _choose(name: str, value: object, choices: tuple[str, ...]) -> None:
@@ -133,7 +144,7 @@ def resolve(
     values |= MODES[mode or "default"]
     for name in options or {}:
         if name not in known_options():
-            close = difflib.get_close_matches(name, known_options(), 1)
+            close = difflib.get_close_matches(str(name), known_options(), 1)
             hint = f" (did you mean {close[0]!r}?)" if close else ""
             raise ValueError(
                 f"unknown option {name!r}{hint}; known: {', '.join(known_options())}"

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import sympy
 import torch
 import torch.fx
 from torch._ops import OpOverload
@@ -570,8 +571,11 @@ def _symbol(name: str, shape_env: Any) -> dict[str, Any]:
     if hints is None:
         hints = getattr(shape_env, "var_to_val", {})
     for symbol, hint in hints.items():
-        if symbol.name == name:
-            described["hint"] = int(hint)
+        if symbol.name != name:
+            continue
+        if not sympy.sympify(hint).is_Integer:
+            raise Unsupported("a size that only a jagged tensor has")
+        described["hint"] = int(hint)
     return described
 
 

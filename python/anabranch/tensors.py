@@ -35,6 +35,9 @@ DTYPES: dict[torch.dtype, str] = {
 }
 
 
+MOST_DIMENSIONS = 64  # as NumPy has it, and PyTorch's iterators
+
+
 def dtype_name(dtype: torch.dtype) -> str:
     if dtype not in DTYPES:
         raise Unsupported(f"{dtype} has no description")
@@ -49,6 +52,8 @@ def check_plain(tensor: torch.Tensor) -> None:
         raise Unsupported(f"a tensor on {tensor.device}")
     if tensor.layout is not torch.strided or tensor.is_mkldnn:
         raise Unsupported(f"a tensor of layout {tensor.layout}")
+    if tensor.dim() > MOST_DIMENSIONS:
+        raise Unsupported(f"a tensor of {tensor.dim()} dimensions")
     if tensor.is_quantized:
         raise Unsupported("a quantised tensor")
     if tensor.is_conj() or tensor.is_neg():

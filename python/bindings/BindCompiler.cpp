@@ -8,13 +8,18 @@
 #include "Bind.h"
 #include "CompilerLibrary.h"
 #include "Errors.h"
+#include "Gil.h"
 #include "Torch.h"
 
+#include <atomic>
+#include <condition_variable>
 #include <memory>
+#include <mutex>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
+#include <pthread.h>
 
 namespace nb = nanobind;
 using namespace anabranch;
@@ -24,6 +29,50 @@ namespace {
 
 using Constant = std::tuple<std::string, std::string, nb::object>;
 
+/// The compilations that run now. The interpreter waits for their end before it
+/// goes: what LLVM keeps for the process would vanish below them.
+class Running {
+public:
+  /// False when nothing may begin any more.
+  bool enter() {
+    std::lock_guard<std::mutex> guard(lock);
+    count += !leaving;
+    return !leaving;
+  }
+  void leave() {
+    std::lock_guard<std::mutex> guard(lock);
+    --count;
+    ended.notify_all();
+  }
+  /// The step that runs is finished; no other begins.
+  void stop() {
+    std::unique_lock<std::mutex> guard(lock);
+    leaving = true;
+    ended.wait(guard, [&] { return count == 0; });
+  }
+  bool isLeaving() const { return leaving; }
+
+  static Running &get() {
+    // Never destroyed: a thread may be stopped in the middle of it. The child
+    // of a fork has none of the threads.
+    static const int registered =
+        ::pthread_atfork(nullptr, nullptr, [] { current() = new Running; });
+    (void)registered;
+    return *current();
+  }
+
+private:
+  static Running *&current() {
+    static auto *running = new Running;
+    return running;
+  }
+
+  std::mutex lock;
+  std::condition_variable ended;
+  std::atomic<bool> leaving{false};
+  int count = 0;
+};
+
 struct Progress {
   PyObject *callback; ///< or null
 };
@@ -31,7 +80,9 @@ struct Progress {
 /// Between two steps of the compiler: a Ctrl-C or an exception of the callback
 /// cancels, and stays set until the compiler has unwound.
 int onProgress(const char *phase, int64_t done, int64_t total, void *data) {
-  PyGILState_STATE gil = PyGILState_Ensure();
+  if (Running::get().isLeaving())
+    return 1;
+  GilTaken gil;
   int cancel = PyErr_CheckSignals() != 0;
   PyObject *callback = static_cast<Progress *>(data)->callback;
   if (!cancel && callback) {
@@ -40,7 +91,6 @@ int onProgress(const char *phase, int64_t done, int64_t total, void *data) {
     cancel = !result;
     Py_XDECREF(result);
   }
-  PyGILState_Release(gil);
   return cancel;
 }
 
@@ -84,15 +134,22 @@ compile(const std::string &graph, const std::vector<Constant> &constants,
   anabranch_compile_result *raw = nullptr;
   anabranch_compile_status status;
   {
-    nb::gil_scoped_release release;
-    status = library.compile(&request, &raw);
+    GilReleased released;
+    if (!Running::get().enter())
+      status = ANABRANCH_COMPILE_CANCELLED;
+    else {
+      status = library.compile(&request, &raw);
+      Running::get().leave();
+    }
   }
   std::unique_ptr<anabranch_compile_result, decltype(library.free)> result(
       raw, library.free);
-  if (status != ANABRANCH_COMPILE_OK) {
+  if (status == ANABRANCH_COMPILE_CANCELLED && Running::get().isLeaving())
+    PyErr_SetNone(PyExc_SystemExit); // which ends a thread without a word
+  else if (status != ANABRANCH_COMPILE_OK)
     setError(status, result ? library.message(raw) : "out of memory");
+  if (status != ANABRANCH_COMPILE_OK)
     throw nb::python_error();
-  }
   return {library.report(raw), library.message(raw)};
 }
 
@@ -104,6 +161,10 @@ void python::bindCompiler(nb::module_ &module) {
              nb::arg("progress") = nb::none(),
              "Compiles a graph description into the package folder `output`; "
              "returns the report and the remarks.");
+  nb::module_::import_("atexit").attr("register")(nb::cpp_function([] {
+    GilReleased released;
+    Running::get().stop();
+  }));
   module.def("operator_table",
              [] { return CompilerLibrary::get().operatorTable(); });
   module.def("compiler_version",

@@ -7,6 +7,7 @@
 
 #include "Bind.h"
 #include "Errors.h"
+#include "Gil.h"
 #include "Program.h"
 #include "TorchCalls.h"
 #include "anabranch/Inspect.h"
@@ -78,7 +79,7 @@ void open(Program *self, const std::string &path, const std::string &device,
   options.checkHashes = checkHashes;
   options.hostCalls = &TorchCalls::get();
   auto opened = [&] {
-    nb::gil_scoped_release release;
+    GilReleased released;
     return Executable::open(path, options);
   }();
   check(opened.status());

@@ -11,6 +11,7 @@
 
 #include <dlfcn.h>
 #include <memory>
+#include <string>
 
 using namespace anabranch;
 using namespace anabranch::python;
@@ -32,6 +33,15 @@ const NewTensor *NewTensor::get() {
   return tensors;
 }
 
+/// Sets the error; null.
+static PyObject *noMemory(const TensorView &tensor) {
+  std::string text = "no memory for a result of shape [";
+  for (int32_t d = 0; d < tensor.rank; ++d)
+    text += (d ? ", " : "") + std::to_string(tensor.shape[d]);
+  PyErr_SetString(PyExc_MemoryError, (text + "]").c_str());
+  return nullptr;
+}
+
 PyObject *NewTensor::make(TensorView &tensor) const {
   SmallArray<int64_t, 8> contiguous(tensor.rank);
   const int64_t *strides = tensor.strides;
@@ -47,13 +57,13 @@ PyObject *NewTensor::make(TensorView &tensor) const {
   if (shim.emptyStrided(tensor.rank, tensor.shape, strides,
                         shim.dtypes[static_cast<int>(tensor.dtype)], shim.cpu,
                         0, &handle) != 0)
-    return PyErr_NoMemory();
+    return noMemory(tensor);
   PyObject *object = nullptr;
   if (shim.dataPointer(handle, &tensor.data) == 0)
     object = wrap(handle);
   shim.deleteTensor(handle);
   if (!object && !PyErr_Occurred())
-    PyErr_NoMemory();
+    noMemory(tensor);
   return object;
 }
 

@@ -12,6 +12,7 @@
 
 #include "Program.h"
 #include "Errors.h"
+#include "Gil.h"
 #include "SmallArray.h"
 #include "Torch.h"
 #include "TorchProfiler.h"
@@ -47,7 +48,7 @@ public:
 
   void takeGilBack() {
     if (thread)
-      PyEval_RestoreThread(thread);
+      python::takeGilBack(thread);
     thread = nullptr;
   }
 

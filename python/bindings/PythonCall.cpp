@@ -7,6 +7,7 @@
 
 #include "PythonCall.h"
 #include "Errors.h"
+#include "Gil.h"
 #include "Overlap.h"
 #include "Torch.h"
 
@@ -146,7 +147,7 @@ void collect(nb::object result, const HostCall &call,
 
 Status python::callByPython(const TorchOperator &op, const HostCall &call,
                             std::vector<dlpack::ManagedTensor *> &results) {
-  nb::gil_scoped_acquire gil;
+  GilTaken gil;
   try {
     collect(invoke(op, call), call, results);
   } catch (nb::python_error &error) {

@@ -7,6 +7,7 @@
 
 #include "TorchCalls.h"
 #include "Errors.h"
+#include "Gil.h"
 #include "PythonCall.h"
 #include "ShimCall.h"
 #include "Torch.h"
@@ -34,7 +35,7 @@ Expected<void *> TorchCalls::prepare(const char *op, const char *overload) {
   // Without the lock: Python may let another thread run that wants it.
   std::unique_ptr<TorchOperator> made;
   {
-    nb::gil_scoped_acquire gil;
+    GilTaken gil;
     made = TorchOperator::find(op, overload);
     if (!made)
       return stashError();

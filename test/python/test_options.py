@@ -10,6 +10,8 @@ from anabranch.config import Config, resolve
 def test_an_unknown_option_lists_the_known_ones():
     with pytest.raises(ValueError, match="did you mean 'freeze'.*threads"):
         resolve({"freze": True})
+    with pytest.raises(ValueError, match="unknown option 1"):
+        resolve({1: True})  # type: ignore[dict-item]
 
 
 def test_torch_compile_raises_a_value_error():
@@ -24,7 +26,12 @@ def test_torch_compile_raises_a_value_error():
     "values, error",
     [
         ({"threads": -1}, ValueError),
+        ({"threads": 1025}, ValueError),
         ({"threads": True}, TypeError),
+        ({"threads": 1.5}, TypeError),
+        ({"dump": ""}, ValueError),
+        ({"dump": 5}, TypeError),
+        ({"trace": "a\0b"}, ValueError),
         ({"freeze": 1}, TypeError),
         ({"streams": "many"}, ValueError),
         ({"shapes": "round"}, ValueError),

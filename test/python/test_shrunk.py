@@ -15,3 +15,19 @@ def test_rows_of_no_elements_are_collapsed(dynamic):
         return torch.select_scatter(part, part[0] + 1, 0, -1)
 
     check(function, torch.zeros(1, 1, dtype=torch.int64), dynamic=dynamic)
+
+
+def test_a_buffer_of_no_bytes_may_lie_anywhere():
+    def function(x):
+        y = -x
+        return torch.where(torch.any(y, dim=-1), torch.cumsum(y, dim=-1), y)
+
+    check(function, torch.zeros(0))
+
+
+def test_a_select_scatter_keeps_the_dtype_of_what_it_is_put_into():
+    check(
+        lambda x, y: torch.select_scatter(x, y, 0, -1),
+        torch.tensor([True, False]),
+        torch.tensor(3),
+    )
