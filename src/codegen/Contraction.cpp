@@ -81,8 +81,27 @@ bool matchBody(Contraction &c) {
   return c.element.isF32() || c.element.isF64();
 }
 
-/// Finds the role of each loop; swaps the operands if that gives the columns a
-/// loop, or the loop that is contiguous in the product.
+/// Fewer columns than lanes of most vectors.
+constexpr int64_t fewColumns = 16;
+
+/// Whether the left operand had better be the right one: the columns are the
+/// loop that is contiguous in the product, unless it is short.
+bool swapsOperands(const Contraction &c, ArrayRef<unsigned> m,
+                   ArrayRef<unsigned> n) {
+  AffineMap output = linalg::GenericOp(c.op).getIndexingMapsArray()[2];
+  unsigned results = output.getNumResults();
+  unsigned last = results ? output.getDimPosition(results - 1) : 0;
+  if (m.size() != 1)
+    return false;
+  if (!llvm::is_contained(n, last))
+    return n.empty() || m[0] == last;
+  auto columns = c.knownSize(last), others = c.knownSize(m[0]);
+  return n.size() > 1 && columns && others && *columns < fewColumns &&
+         *columns < *others;
+}
+
+/// Finds the role of each loop. Further loops of the right operand, such as the
+/// images of a convolution, are batches, in which the left one is the same.
 bool assignLoops(Contraction &c, std::string &why) {
   auto dims = linalg::inferContractionDims(c.op);
   if (failed(dims)) {
@@ -93,26 +112,28 @@ bool assignLoops(Contraction &c, std::string &why) {
   SmallVector<unsigned> n(dims->n.begin(), dims->n.end());
   if (c.left.number != 0)
     std::swap(c.left, c.right);
-  AffineMap output = c.op.getIndexingMapsArray()[2];
-  unsigned last = output.getNumResults()
-                      ? output.getDimPosition(output.getNumResults() - 1)
-                      : 0;
-  bool swap = n.empty() || n.size() > 1 || llvm::is_contained(m, last);
-  if (swap && m.size() == 1) {
-    std::swap(m, n);
-    std::swap(c.left, c.right);
-  }
-  if (n.size() != 1 || dims->k.size() != 1) {
-    why = "it has several column or depth loops";
-    return false;
-  }
-  if (dims->batch.size() + m.size() + 2 != c.op.getNumLoops()) {
+  if (dims->batch.size() + m.size() + n.size() + dims->k.size() !=
+      c.op.getNumLoops()) {
     why = "a loop belongs to neither operand";
     return false;
   }
+  if (swapsOperands(c, m, n)) {
+    std::swap(m, n);
+    std::swap(c.left, c.right);
+  }
+  if (n.empty() || dims->k.size() != 1) {
+    why = "it has no column loop or several depth loops";
+    return false;
+  }
   c.batch.assign(dims->batch.begin(), dims->batch.end());
+  AffineMap output = c.op.getIndexingMapsArray()[2];
+  llvm::sort(n, [&](unsigned a, unsigned b) {
+    return *output.getResultPosition(getAffineDimExpr(a, c.op.getContext())) <
+           *output.getResultPosition(getAffineDimExpr(b, c.op.getContext()));
+  });
+  c.column = n.pop_back_val();
+  c.batch.append(n);
   c.rows = m;
-  c.column = n[0];
   c.depth = dims->k[0];
   llvm::sort(c.batch);
   llvm::sort(c.rows);

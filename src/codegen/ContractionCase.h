@@ -48,7 +48,7 @@ inline int64_t sizeOf(const ContractionCase &c, char letter) {
 }
 
 inline std::string resultLetters(const ContractionCase &c) {
-  return c.left[0] == 'b' ? "bmn" : "mn";
+  return c.left[0] == 'b' || c.right[0] == 'b' ? "bmn" : "mn";
 }
 
 inline std::string tensorType(const ContractionCase &c,
