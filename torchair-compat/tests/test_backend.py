@@ -205,3 +205,21 @@ def test_what_a_compiler_raises_has_the_error_line(config) -> None:
     module = torch.fx.symbolic_trace(lambda a: a + 1)
     with pytest.raises(ValueError, match=r"the pass failed(.|\n)*ERR03005 GRAPH"):
         torchair.get_compiler(config)(module, [torch.randn(3)])
+
+
+@pytest.mark.parametrize(
+    ("flag", "dynamic", "streams"),
+    [("1", True, "auto"), ("0", True, "marked"), ("1", False, "marked")],
+)
+def test_streams_of_dynamic_graphs(monkeypatch, flag, dynamic, streams) -> None:
+    monkeypatch.setenv("ENABLE_DYNAMIC_SHAPE_MULTI_STREAM", flag)
+    given = []
+    compile_graph = anabranch.backend.compile_graph
+
+    def keep(*arguments, config):
+        given.append(config.streams)
+        return compile_graph(*arguments, config=config)
+
+    monkeypatch.setattr(anabranch.backend, "compile_graph", keep)
+    check(lambda x: (x.exp() + 1, x.sin() * 2), torch.randn(5, 6), dynamic=dynamic)
+    assert given == [streams]

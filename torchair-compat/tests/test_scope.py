@@ -258,7 +258,6 @@ def test_scopes_in_helpers_loops_and_context_managers(graphs) -> None:
     assert [n.stream for n in all_of(graphs[0], "Exp")] == ["0", "1", "2"]
 
 
-@pytest.mark.filterwarnings("ignore:ENABLE_DYNAMIC_SHAPE_MULTI_STREAM")
 @pytest.mark.parametrize("flag", ["0", "1"])
 def test_symbolic_sizes(monkeypatch, graphs, flag) -> None:
     monkeypatch.setenv("ENABLE_DYNAMIC_SHAPE_MULTI_STREAM", flag)

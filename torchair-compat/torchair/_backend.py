@@ -17,7 +17,7 @@ from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 
 from anabranch import backend
 from anabranch.capture import aot
-from anabranch.config import resolve
+from anabranch.config import Config, resolve
 from anabranch.graph import InputSource
 
 from ._dump import Dumps
@@ -126,8 +126,7 @@ def compile_graph(
         dumps.write_optimized(module)
         return backend.run_eagerly(module)
     _log_options(config, number)
-    _warn_of_environment(module)
-    settings = resolve({"freeze": _freezes(config)})
+    settings = _settings(config, module)
     executable = backend.compile_graph(module, example_inputs, sources, config=settings)
     dumps.write_optimized(module)
     return _reporting(executable, time.perf_counter() - start)
@@ -158,15 +157,15 @@ def _log_options(config: CompilerConfig, number: int) -> None:
         logger.debug("    %s = %s", key, value)
 
 
-def _warn_of_environment(module: torch.fx.GraphModule) -> None:
+def _settings(config: CompilerConfig, module: torch.fx.GraphModule) -> Config:
+    """Sizes that change leave it to the environment whether operators outside of
+    stream scopes are spread over streams."""
     dynamic = any(
         isinstance(node.meta.get("val"), torch.SymInt) for node in module.graph.nodes
     )
-    if dynamic and os.environ.get("ENABLE_DYNAMIC_SHAPE_MULTI_STREAM") == "1":
-        warn_once(
-            "ENABLE_DYNAMIC_SHAPE_MULTI_STREAM is not supported yet: operators"
-            " outside of stream scopes share one stream"
-        )
+    spread = os.environ.get("ENABLE_DYNAMIC_SHAPE_MULTI_STREAM") == "1"
+    streams = "auto" if dynamic and spread else "marked"
+    return resolve({"freeze": _freezes(config), "streams": streams})
 
 
 def _reporting(executable: Compiled, compile_seconds: float) -> Compiled:
