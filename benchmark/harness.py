@@ -26,6 +26,14 @@ from anabranch import anabranch as ours
 
 CASES: dict[str, Case] = {}
 
+# What the contenders of our own are called, and how they are compiled.
+OPTIONS: dict[str, dict[str, Any]] = {
+    "anabranch frozen": {"freeze": True},
+    "one stream": {"streams": "off"},
+    "marked": {"streams": "marked"},
+    "auto": {"streams": "auto"},
+}
+
 # Seconds between two turns: longer than libgomp's workers spin.
 PAUSE = 0.015
 
@@ -82,8 +90,9 @@ def contender(name: str, function: Callable) -> Callable:
         return torch.compile(function, backend=no_op_backend)
     if name == "Dynamo alone":
         return torch.compile(function, backend="eager")
-    if name == "anabranch frozen":
-        return torch.compile(function, backend=ours, options={"freeze": True})
+    if name in OPTIONS:
+        marked = getattr(function, "marked", None) if name == "marked" else None
+        return torch.compile(marked or function, backend=ours, options=OPTIONS[name])
     return torch.compile(function, backend=ours if name == "anabranch" else name)
 
 
