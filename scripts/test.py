@@ -115,6 +115,8 @@ def runners(fast: bool) -> list[Runner]:
             read_lit,
         ),
         Runner("pytest", pytest, read_pytest),
+        # Apart: where its torch_npu can be imported, others see an NPU.
+        Runner("compat", [*pytest, "torchair-compat/tests"], read_pytest),
     ]
 
 
@@ -152,7 +154,7 @@ def run(runner: Runner) -> Counts:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--fast", action="store_true", help="the quick subset")
-    parser.add_argument("groups", nargs="*", help="lint sanitize fuzz gtest lit pytest")
+    parser.add_argument("groups", nargs="*", help="lint sanitize fuzz gtest lit pytest compat")
     args = parser.parse_args()
     chosen = [
         r for r in runners(args.fast) if not args.groups or r.group in args.groups
