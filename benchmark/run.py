@@ -24,8 +24,8 @@ import torch
 import compiling  # noqa: F401  each of these registers its cases
 import kernels  # noqa: F401
 import models  # noqa: F401
-import streams  # noqa: F401
 import overhead  # noqa: F401
+import streams  # noqa: F401
 from harness import CASES, Row
 
 HERE = Path(__file__).resolve().parent
@@ -37,6 +37,9 @@ COLUMNS = (
     "inductor",
     "anabranch",
     "anabranch frozen",
+    "one stream",
+    "marked",
+    "auto",
 )
 
 

@@ -154,7 +154,9 @@ def run(runner: Runner) -> Counts:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--fast", action="store_true", help="the quick subset")
-    parser.add_argument("groups", nargs="*", help="lint sanitize fuzz gtest lit pytest compat")
+    parser.add_argument(
+        "groups", nargs="*", help="lint sanitize fuzz gtest lit pytest compat"
+    )
     args = parser.parse_args()
     chosen = [
         r for r in runners(args.fast) if not args.groups or r.group in args.groups
