@@ -12,16 +12,19 @@ from .tracefile import Call, Execution
 @dataclasses.dataclass
 class Step:
     """A command of the critical path, and what it began after: "stream", "event",
-    "worker" (the worker was busy with `after`), or "" for the call's begin."""
+    "worker" (the worker was busy with `after`), or "" for the call's begin. From
+    the moment `free` on nothing was in its way any more."""
 
     command: int
     after: int | None
     reason: str
+    free: int
 
 
 @dataclasses.dataclass
 class Measured:
     path: list[Step]
+    on_path: int  # nanoseconds of work on it; the rest of the call is waiting
     busy: int  # nanoseconds of work, all workers together
     active: int  # with at least one command running
     overlapped: int  # with commands of at least two streams running
@@ -32,8 +35,10 @@ def measure(call: Call, program: dict[str, Any]) -> Measured:
     executions = call.executions
     before = _dependencies(executions, program["events"])
     active, overlapped = _overlap(list(executions.values()))
+    path = _critical_path(call, before)
     return Measured(
-        path=_critical_path(executions, before),
+        path=path,
+        on_path=_work_on(path, executions),
         busy=sum(p.end - p.begin for e in executions.values() for p in e.pieces),
         active=active,
         overlapped=overlapped,
@@ -61,32 +66,31 @@ def _dependencies(
     return before
 
 
-def _workers_before(executions: dict[int, Execution]) -> dict[int, int]:
-    """What the worker that began a command had done just before."""
+def _workers_before(executions: dict[int, Execution]) -> dict[int, tuple[int, int]]:
+    """What the worker that began a command had done just before, and until when."""
     lanes: dict[int, list[tuple[int, int, int]]] = {}
     for command, execution in executions.items():
         for piece in execution.pieces:
             lanes.setdefault(piece.thread, []).append((piece.begin, piece.end, command))
-    previous: dict[tuple[int, int], int] = {}
+    previous: dict[tuple[int, int], tuple[int, int]] = {}
     for thread, pieces in lanes.items():
         pieces.sort()
-        for (_, _, earlier), (begin, _, _) in itertools.pairwise(pieces):
-            previous[thread, begin] = earlier
+        for (_, end, earlier), (begin, _, _) in itertools.pairwise(pieces):
+            previous[thread, begin] = (earlier, end)
     result = {}
     for command, execution in executions.items():
         if execution.pieces:
             first = min(execution.pieces, key=lambda piece: piece.begin)
-            earlier = previous.get((first.thread, first.begin), command)
-            if earlier != command:
-                result[command] = earlier
+            found = previous.get((first.thread, first.begin))
+            if found is not None and found[0] != command:
+                result[command] = found
     return result
 
 
-def _critical_path(
-    executions: dict[int, Execution], before: Dependencies
-) -> list[Step]:
+def _critical_path(call: Call, before: Dependencies) -> list[Step]:
     """Back from the command that ended last, each time to what ended last of all
     that had to end first."""
+    executions = call.executions
     if not executions:
         return []
     workers = _workers_before(executions)
@@ -95,21 +99,32 @@ def _critical_path(
     seen = set()
     while command not in seen:
         seen.add(command)
-        begin = executions[command].begin
-        choices = list(before[command])
+        choices = [
+            (executions[c].end, True, c, reason) for c, reason in before[command]
+        ]
         if command in workers:
-            choices.append((workers[command], "worker"))
-        choices = [c for c in choices if executions[c[0]].end <= begin]
+            earlier, end = workers[command]
+            choices.append((end, False, earlier, "worker"))
+        begin = executions[command].begin
+        choices = [choice for choice in choices if choice[0] <= begin]
         if not choices:
-            path.append(Step(command, None, ""))
+            path.append(Step(command, None, "", call.begin))
             break
         # An order of the program explains more than a busy worker.
-        after, reason = max(
-            choices, key=lambda c: (executions[c[0]].end, c[1] != "worker")
-        )
-        path.append(Step(command, after, reason))
+        free, _, after, reason = max(choices)
+        path.append(Step(command, after, reason, free))
         command = after
     return path[::-1]
+
+
+def _work_on(path: list[Step], executions: dict[int, Execution]) -> int:
+    """Of a command that others help with, the path may leave before its end."""
+    leaves = [step.free for step in path[1:]]
+    leaves += [executions[step.command].end for step in path[-1:]]
+    return sum(
+        leave - executions[step.command].begin
+        for step, leave in zip(path, leaves, strict=True)
+    )
 
 
 def _longest_chain(executions: dict[int, Execution], before: Dependencies) -> int:

@@ -84,6 +84,7 @@ def page_data(data: TraceData, name: str) -> dict[str, Any]:
                 "begin": call.begin,
                 "time": call.end - call.begin,
                 "busy": measured.busy,
+                "onPath": measured.on_path,
                 "active": measured.active,
                 "overlapped": measured.overlapped,
                 "bound": measured.bound,
@@ -92,6 +93,7 @@ def page_data(data: TraceData, name: str) -> dict[str, Any]:
                         place[step.command],
                         -1 if step.after is None else place[step.after],
                         step.reason,
+                        step.free,
                     ]
                     for step in measured.path
                 ],

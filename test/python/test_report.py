@@ -73,6 +73,18 @@ def test_the_critical_path_follows_events_and_workers(tmp_path: Path) -> None:
     assert found.bound == 8000  # 1 then 2
 
 
+def test_the_path_leaves_a_command_that_others_finish(tmp_path: Path) -> None:
+    # Worker 0 helps with 0 until 4 and goes on to 1, while worker 1 ends 0 at 6.
+    slices = [(0, 0, 1, 4), (0, 1, 1, 6), (1, 0, 5, 9)]
+    found = measured(tmp_path, slices, [0, 1], [])
+    assert [(step.command, step.reason) for step in found.path] == [
+        (0, ""),
+        (1, "worker"),
+    ]
+    assert found.path[1].free == 4000
+    assert found.on_path == 3000 + 4000
+
+
 def test_one_stream_is_a_chain(tmp_path: Path) -> None:
     slices = [(0, 0, 0, 3), (1, 1, 4, 6), (2, 0, 6, 9)]
     found = measured(tmp_path, slices, [0, 0, 0], [])

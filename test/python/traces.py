@@ -93,13 +93,16 @@ def make_trace(towers: Towers, calls: int, source: str, seed: int = 1) -> dict:
         end = max(end for *_, end in slices) + 0.4
         arguments = {"call": call, "program": 0}
         events.append(_slice("call", PROCESS, PROCESS, moment, end, "model", arguments))
-        for command, worker, begin, finish in slices:
+        for command in sorted({slice[0] for slice in slices}):
             about = _arguments(towers, call, command, source)
             name, stream = towers.commands[command][1], towers.stream_of[command]
+            pieces = [slice[1:] for slice in slices if slice[0] == command]
+            begin, finish = min(p[1] for p in pieces), max(p[2] for p in pieces)
             place = (STREAM_PROCESS, stream + 1, begin, finish, name, about)
             events.append(_slice("stream", *place))
-            place = (PROCESS, PROCESS + worker, begin, finish, name, about)
-            events.append(_slice("worker", *place))
+            for worker, begin, finish in pieces:
+                place = (PROCESS, PROCESS + worker, begin, finish, name, about)
+                events.append(_slice("worker", *place))
         moment = round(end + chance.uniform(4, 30), 3)
     program = {
         "name": "two_towers.forward",

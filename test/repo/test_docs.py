@@ -4,6 +4,7 @@ import importlib.util
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -79,11 +80,16 @@ def test_operators_page_is_current() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_readme_example_runs() -> None:
-    example = re.search(
+def examples() -> list[str]:
+    return re.findall(
         r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL
     )
-    assert example
-    command = [sys.executable, "-c", example[1]]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("number", range(len(examples())))
+def test_readme_examples_run(number: int, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", examples()[number]]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr

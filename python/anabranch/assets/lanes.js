@@ -166,12 +166,12 @@ function drawPath(context, call, x, placeOf, look) {
   context.strokeStyle = look.pathColour;
   context.lineWidth = 1.6;
   context.setLineDash([3, 3]);
-  for (const [slice, after] of call.path) {
+  for (const [slice, after, , free] of call.path) {
     if (after < 0) continue;
     const y0 = placeOf(after);
     const y1 = placeOf(slice);
     if (y0 === undefined || y1 === undefined) continue;
-    const x0 = x(slices.begin[after] + slices.time[after]);
+    const x0 = x(free);
     const x1 = x(slices.begin[slice]);
     if (x1 - x0 < 3 && y0 === y1) continue;
     const below = size.bar / 2 + 1.5;

@@ -83,7 +83,6 @@ function showSelected(slice) {
   const call = data.calls[slices.call[slice]];
   const rates = ratesOf(slice);
   const step = call.path.find((p) => p[0] === slice);
-  const after = step && step[1] >= 0 ? slices.begin[slice] - slices.begin[step[1]] - slices.time[step[1]] : 0;
   const workers = new Set();
   for (const lane of workerLanes)
     for (let i = firstAfter(lane, slices.begin[slice] - 1); i < lane.slice.length && lane.begin[i] <= slices.begin[slice] + slices.time[slice]; ++i)
@@ -100,7 +99,7 @@ function showSelected(slice) {
         fact("Arithmetic", about.flop ? `${showCount(about.flop, "FLOP")}, ${rates.gflops}` : ""),
         fact("Traffic", about.bytes ? `${showCount(about.bytes, "B")}, ${rates.gbs}` : ""),
         fact("Tiles", about.tiles ? d3.format(",")(about.tiles) : ""),
-        fact("Critical path", step ? `waited ${showTime(after)} for ${reasons[step[2]]}` : ""),
+        fact("Critical path", step ? `waited ${showTime(slices.begin[slice] - step[3])} for ${reasons[step[2]]}` : ""),
         fact("Shapes", about.shapes),
         fact(about.kind === "call" ? "Operator, by PyTorch" : "Kernel", about.name),
       ].filter(Boolean)),

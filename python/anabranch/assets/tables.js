@@ -165,9 +165,8 @@ function showPath(place, scope, onChoose) {
   const numbers = new Set([3, 4, 5]);
   const head = titles.map((title, i) => element("th", { scope: "col", class: numbers.has(i) ? "number" : null },
     element("span", {}, title)));
-  const rows = call.path.map(([slice, after, reason], i) => {
+  const rows = call.path.map(([slice, , reason, free], i) => {
     const about = aboutSlice(slice);
-    const from = after < 0 ? call.begin : slices.begin[after] + slices.time[after];
     const choose = () => onChoose(slice);
     return element("tr", {
       tabindex: 0, onclick: choose, onkeydown: (event) => event.key === "Enter" && choose(),
@@ -177,7 +176,7 @@ function showPath(place, scope, onChoose) {
     element("td", {}, streams[about.stream].name),
     element("td", { class: "number" }, showTime(slices.begin[slice] - call.begin)),
     element("td", { class: "number" }, showTime(slices.time[slice])),
-    element("td", { class: "number" }, showTime(slices.begin[slice] - from)),
+    element("td", { class: "number" }, showTime(slices.begin[slice] - free)),
     element("td", {}, reasons[reason]),
     element("td", { class: "source", title: about.source },
       about.source ? element("code", {}, showSource(about.source)) : "–"));
@@ -205,7 +204,7 @@ function showTiles(place, scope) {
   const sum = (of) => d3.sum(calls, of);
   const time = sum((c) => c.time) || 1;
   const active = sum((c) => c.active) || 1;
-  const onPath = sum((c) => d3.sum(c.path, ([slice]) => slices.time[slice]));
+  const onPath = sum((c) => c.onPath);
   const flop = d3.sum(rows, (row) => row.flop ?? 0);
   const bytes = d3.sum(rows, (row) => row.bytes ?? 0);
   const { machine } = data;
