@@ -25,6 +25,16 @@ Status withPlace(Status status, const trace::Label &label) {
   return Status(status.code(), status.message() + " (" + describe(label) + ")");
 }
 
+Status runStep(Frame &frame, const Command &step) {
+  if (step.kind == Command::Kind::Copy) {
+    const CopyPlan &c = frame.commands.copies[step.index];
+    frame.plan.device->copy(frame.viewOf(c.source),
+                            frame.viewOf(c.destination));
+    return {};
+  }
+  return frame.callHost(step.index);
+}
+
 Status executeSerial(Frame &frame, const trace::Call *call) {
   void *scratch = frame.scratch.get();
   for (const Command &c : frame.commands.serial) {
@@ -36,9 +46,7 @@ Status executeSerial(Frame &frame, const trace::Call *call) {
           runTiles(frame, c.index, 0, frame.tiles[c.index], scratch);
       if (status != ANABRANCH_KERNEL_OK)
         return kernelError(status, labelOf(frame, c));
-    } else if (c.kind == Command::Kind::Copy) {
-      runCopy(frame, c.index);
-    } else if (Status s = frame.callHost(c.index); !s.ok()) {
+    } else if (Status s = runStep(frame, c); !s.ok()) {
       return withPlace(std::move(s), labelOf(frame, c));
     }
   }

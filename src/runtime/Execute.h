@@ -32,10 +32,9 @@ inline int32_t runTiles(const Frame &frame, int launch, int64_t first,
   return ANABRANCH_KERNEL_OK;
 }
 
-inline void runCopy(const Frame &frame, int copy) {
-  const CopyPlan &c = frame.commands.copies[copy];
-  frame.plan.device->copy(frame.viewOf(c.source), frame.viewOf(c.destination));
-}
+/// A command that is one piece of work: neither a launch nor an event. Only the
+/// thread that called the program may run a call into the host.
+Status runStep(Frame &frame, const Command &step);
 
 inline const trace::Label &labelOf(const Frame &frame, const Command &c) {
   return frame.plan.info->labels[static_cast<size_t>(c.label)];

@@ -222,10 +222,6 @@ void ParallelRun::advance(int stream, void *scratch, bool caller) {
       if (!runInline(command, scratch))
         return;
       break;
-    case Command::Kind::Copy:
-      if (!runInline(command, scratch))
-        return;
-      break;
     case Command::Kind::Record:
       recordEvent(command.index, caller);
       break;
@@ -233,6 +229,9 @@ void ParallelRun::advance(int stream, void *scratch, bool caller) {
       if (mustWait(stream, command.index))
         return;
       break;
+    default:
+      if (!runInline(command, scratch))
+        return;
     }
   }
   if (streamsLeft.fetch_sub(1, std::memory_order_acq_rel) == 1 && !caller)
@@ -259,14 +258,10 @@ bool ParallelRun::runInline(const Command &command, void *scratch) {
     fail(kernelError(status, labelOf(frame, command)));
     return false;
   }
-  if (command.kind == Command::Kind::Copy) {
-    runCopy(frame, command.index);
+  Status done = runStep(frame, command);
+  if (done.ok())
     return true;
-  }
-  Status called = frame.callHost(command.index);
-  if (called.ok())
-    return true;
-  fail(withPlace(std::move(called), labelOf(frame, command)));
+  fail(withPlace(std::move(done), labelOf(frame, command)));
   return false;
 }
 

@@ -184,9 +184,9 @@ Expected<Command> CommandsBuilder::add(const CommandT &command) {
         l.file.empty() ? "" : l.file + ":" + std::to_string(l.line);
     if (Status s = addCall(*call, where); !s.ok())
       return s;
-  } else {
+  } else if (const CopyT *copy = action.AsCopy()) {
     result.index = static_cast<int>(out.copies.size());
-    addCopy(*action.AsCopy());
+    addCopy(*copy);
   }
   return result;
 }

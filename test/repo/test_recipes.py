@@ -1,4 +1,4 @@
-"""Follows CONTRIBUTING.md: adds an operator, a pass and a kernel choice.
+"""Follows CONTRIBUTING.md: adds an operator, a pass, a runtime step and a kernel choice.
 
 Each recipe is a few edits of a copy of the sources; one build, then each new
 thing is seen to work. A recipe that needs more files than it names fails here.
@@ -74,6 +74,25 @@ const KernelChoice recipeKernel{"recipe", refusal, emit};
 """
 
 
+STEP_CASE = """
+TEST_P(Conformance, RecipeClears) {
+  ProgramMaker m;
+  int x = m.input("x", {fixed(4)});
+  int a = m.arena(0, {fixed(4)}, 16), y = m.output({fixed(4)});
+  m.copy(x, a);
+  ClearT clear;
+  clear.buffer = a;
+  m.push(clear, 0);
+  m.copy(a, y);
+  auto executable = open(m);
+  ASSERT_TRUE(executable);
+  ASSERT_TRUE(run(*executable, {TensorArgument(iota(4, 1))}).ok());
+  expectOutput(0, {0, 0, 0, 0});
+}
+
+"""
+
+
 @dataclass
 class Recipe:
     """New files, and text put before an anchor in existing ones."""
@@ -115,6 +134,59 @@ RECIPES = {
                 "  mlir::registerPass(createNameCallsPass);\n",
             ),
         ],
+    ),
+    "runtime step": Recipe(
+        before=[
+            (
+                "src/package/program.fbs",
+                "table Record {",
+                "table Clear { buffer:int; }\n",
+            ),
+            ("src/package/program.fbs", "Record, Wait }", "Clear, "),
+            (
+                "src/package/Extent.cpp",
+                "  if (const CallT *call = action.AsCall()) {",
+                (
+                    "  if (const ClearT *clear = action.AsClear())\n"
+                    "    visit(clear->buffer, true);\n"
+                ),
+            ),
+            (
+                "src/package/VerifyProgram.cpp",
+                "  if (const RecordT *record = action.AsRecord())",
+                (
+                    "  if (const ClearT *clear = action.AsClear())\n"
+                    "    return checkWrite(clear->buffer, where);\n"
+                ),
+            ),
+            ("src/runtime/Plan.h", "Record, Wait };", "Clear, "),
+            (
+                "src/runtime/Plan.cpp",
+                "  } else if (const CopyT *copy = action.AsCopy()) {",
+                (
+                    "  } else if (const ClearT *clear = action.AsClear()) {\n"
+                    "    result.kind = Command::Kind::Clear;\n"
+                    "    result.index = clear->buffer;\n"
+                    "    needView(clear->buffer);\n"
+                ),
+            ),
+            (
+                "src/runtime/Execute.cpp",
+                "  if (step.kind == Command::Kind::Copy) {",
+                (
+                    "  if (step.kind == Command::Kind::Clear) {\n"
+                    "    TensorView view = frame.viewOf(step.index);\n"
+                    "    std::fill_n(static_cast<float *>(view.data), view.shape[0], 0.0f);\n"
+                    "    return {};\n"
+                    "  }\n"
+                ),
+            ),
+            (
+                "src/runtime/ConformanceTest.cpp",
+                "INSTANTIATE_TEST_SUITE_P(",
+                STEP_CASE,
+            ),
+        ]
     ),
     "kernel choice": Recipe(
         new={"src/codegen/RecipeKernel.cpp": CHOICE_FILE},
@@ -167,7 +239,7 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     compilers = ["-DCMAKE_C_COMPILER=clang-19", "-DCMAKE_CXX_COMPILER=clang++-19"]
     options = [*compilers, "-DANABRANCH_PYTHON=OFF"]
     run(["cmake", "-G", "Ninja", "-B", "build", *options], folder)
-    run(["ninja", "-C", "build", "-j2", "anabranch-opt"], folder)
+    run(["ninja", "-C", "build", "-j2", "anabranch-opt", "runtime-test"], folder)
     return folder
 
 
@@ -183,6 +255,11 @@ def test_operator(followed: Path) -> None:
 
 def test_pass(followed: Path) -> None:
     assert 'recipe = "special_entr"' in opt(followed, "--anabranch-name-calls")
+
+
+def test_runtime_step(followed: Path) -> None:
+    done = run(["build/bin/runtime-test", "--gtest_filter=*RecipeClears*"], followed)
+    assert "[  PASSED  ] 2 tests." in done
 
 
 def test_kernel_choice(followed: Path) -> None:
