@@ -17,8 +17,9 @@
 
 namespace anabranch {
 
-/// One argument of an operator, in schema order. `kind` says which member holds
-/// the value; `integer` also serves Layout and MemoryFormat, `string` Device.
+/// One argument of an operator, known by its name in the schema; the order says
+/// nothing. `kind` says which member holds the value; `integer` also serves
+/// Layout and MemoryFormat, `string` Device.
 struct HostArgument {
   enum class Kind : int8_t {
     None,

@@ -174,7 +174,7 @@ def Anabranch_LaunchOp : Anabranch_ProgramChild<"launch", [AttrSizedOperandSegme
 def Anabranch_CallOp : Anabranch_ProgramChild<"call", [AttrSizedOperandSegments]> {
   let summary = "runs an operator through PyTorch's dispatcher";
   let description = [{
-    `arguments` are in the schema's order, each named by `names`: literals as in
+    `arguments` are those of the schema, each named by `names`: literals as in
     `anabranch.aten`, `#anabranch.operand<i>` for `reads[i]`, and
     `#anabranch.slot<n>` for a symbolic integer. `wanted` says for each result of
     the operator which of `writes` receives it, or -1.
