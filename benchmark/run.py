@@ -25,6 +25,7 @@ import compiling  # noqa: F401  each of these registers its cases
 import kernels  # noqa: F401
 import models  # noqa: F401
 import overhead  # noqa: F401
+import products  # noqa: F401
 import streams  # noqa: F401
 from harness import CASES, Row
 

@@ -128,7 +128,11 @@ CASES = {
     "resize": (lambda x: F.interpolate(x, scale_factor=2), (rand(2, 3, 4, 5),)),
     "shuffle": (lambda x: F.pixel_shuffle(x, 2), (rand(2, 8, 4, 5),)),
 }
-HALF = {"mm", "linear", "softmax", "layer_norm", "rms_norm", "attention", "causal"}
+HALF = {
+    *("mm", "linear", "conv2d", "grouped_conv"),
+    *("softmax", "layer_norm", "rms_norm"),
+    *("attention", "causal", "grouped"),
+}
 LOOSE = {
     torch.bfloat16: {"rtol": 2e-2, "atol": 2e-2},
     torch.float16: {"rtol": 4e-3, "atol": 4e-3},
