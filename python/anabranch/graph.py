@@ -31,7 +31,11 @@ MEMORY_FORMATS = {
 
 # PyTorch's own numbers of dtypes, as far as defaults in schemas use them.
 # Operators whose result depends on where a tensor's elements lie in memory.
-_READS_STORAGE = {torch.ops.aten.as_strided.default}
+_READS_STORAGE = {
+    torch.ops.aten.as_strided.default,
+    torch.ops.aten.as_strided_copy.default,
+    torch.ops.aten.as_strided_scatter.default,
+}
 _SCALAR_TYPES = {4: torch.int64, 6: torch.float32, 7: torch.float64, 11: torch.bool}
 
 # Checks that PyTorch made while it traced; they compute nothing.

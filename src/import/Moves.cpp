@@ -191,6 +191,12 @@ OpFoldResult wrapStart(LoweringBuilder &b, OpFoldResult start,
   return minSizes(b.builder, b.loc, wrapped, size);
 }
 
+Operand atLeast1d(LoweringBuilder &b, Operand tensor) {
+  if (tensor.rank() == 0)
+    tensor.value = reshape(b.builder, b.loc, tensor.value, {b.indexAttr(1)});
+  return tensor;
+}
+
 int64_t dimArg(ir::AtenOp op, StringRef name, int64_t rank, int64_t otherwise) {
   return LoweringBuilder::wrapDim(op.getIntArg(name).value_or(otherwise), rank);
 }

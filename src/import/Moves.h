@@ -81,6 +81,9 @@ mlir::OpFoldResult intArg(LoweringBuilder &b, ir::AtenOp op,
 mlir::OpFoldResult wrapStart(LoweringBuilder &b, mlir::OpFoldResult start,
                              mlir::OpFoldResult size);
 
+/// A 0-d tensor as one of a single element; others as they are.
+Operand atLeast1d(LoweringBuilder &b, Operand tensor);
+
 /// The dimension argument `name` of the tensor, wrapped; a 0-d tensor has one.
 int64_t dimArg(ir::AtenOp op, llvm::StringRef name, int64_t rank,
                int64_t otherwise = 0);

@@ -24,26 +24,26 @@ static bool isEmptyDim(Operand tensor, int64_t dim) {
 
 /// gather: the index tensor replaces one dimension of the position.
 static Lowered lowerGather(ir::AtenOp op, LoweringBuilder &b) {
-  Operand self = b.operand("self"), index = b.operand("index");
+  Operand self = atLeast1d(b, b.operand("self"));
+  Operand index = atLeast1d(b, b.operand("index"));
   if (!index.dtype.isInt())
     return b.refuse("the index is no integer tensor");
-  Sizes sizes = op.getResultSizes();
+  Sizes sizes = b.sizesOf(index.value);
   int64_t dim = dimArg(op, "dim", self.rank());
   if (self.rank() != index.rank())
-    return b.refuse("gather between a 0-d tensor and a 1-d one");
+    return b.refuse("an index of another rank");
   if (isEmptyDim(self, dim))
     return b.refuse("the dimension is empty");
-  if (self.rank() == 0)
-    return lowered(self.value);
   Value size = asIndex(b.builder, b.loc, b.sizeOf(self.value, dim));
   AffineMap identity = b.builder.getMultiDimIdentityMap(sizes.size());
-  return lowered(gatherElements(
+  Value gathered = gatherElements(
       b, self.value, sizes, {{index.value, identity}},
       [&](Body &body, ArrayRef<Value> position, ArrayRef<Value> elements) {
         Indices source(position);
         source[dim] = checkedIndex(body, elements[0], size, /*wrap=*/false);
         return source;
-      }));
+      });
+  return lowered(reshape(b.builder, b.loc, gathered, op.getResultSizes()));
 }
 
 /// Elements of `table` where dimension `dim` is given by the index tensor,
@@ -65,17 +65,17 @@ static Value takeAlong(LoweringBuilder &b, Operand table, Operand index,
 }
 
 static Lowered lowerIndexSelect(ir::AtenOp op, LoweringBuilder &b) {
-  Operand self = b.operand("self"), index = b.operand("index");
+  Operand self = atLeast1d(b, b.operand("self"));
+  Operand index = atLeast1d(b, b.operand("index"));
   int64_t dim = dimArg(op, "dim", self.rank());
   if (!index.dtype.isInt())
     return b.refuse("the index is no integer tensor");
-  if (self.rank() == 0)
-    return b.refuse("index_select of a 0-d tensor");
   if (isEmptyDim(self, dim))
     return b.refuse("the dimension is empty");
-  if (index.rank() == 0)
-    index.value = reshape(b.builder, b.loc, index.value, {b.indexAttr(1)});
-  return lowered(takeAlong(b, self, index, dim, op.getResultSizes()));
+  Sizes sizes = b.sizesOf(self.value);
+  sizes[dim] = b.sizeOf(index.value, 0);
+  Value taken = takeAlong(b, self, index, dim, sizes);
+  return lowered(reshape(b.builder, b.loc, taken, op.getResultSizes()));
 }
 
 static Lowered lowerEmbedding(ir::AtenOp op, LoweringBuilder &b) {

@@ -42,8 +42,6 @@ static Lowered lowerIndexPut(ir::AtenOp op, LoweringBuilder &b) {
   if (!accumulate && indices.size() == 1 && indices[0].dtype.isBool() &&
       values.rank() == 0)
     return lowered(putMasked(op, b, self, indices[0], values));
-  if (accumulate && self.dtype.isBool())
-    return b.refuse("a sum of bools");
   FailureOr<IndexList> list = IndexList::of(b, self, "indices");
   if (failed(list))
     return failure();

@@ -161,9 +161,9 @@ static void registerSums(OpTable &table) {
   table.add("sum", lowerSum, "T(3, 5)");
   table.add("sum.dim_IntList", lowerSum,
             "T(3, 5, 2), [0, -1]; T(3, 5), [1], True");
-  table.add("mean", lowerMean, "T(3, 5)", kFloats);
-  table.add("mean.dim", lowerMean, "T(3, 5, 2), [0, -1]; T(3, 5), [1], True",
-            kFloats);
+  table.add("mean", lowerMean, "T(3, 5)");
+  table.add("mean.dim", lowerMean,
+            "T(3, 5, 2), [0, -1]; T(3, 5), [1], True, dtype=torch.float32");
   table.add("prod", lowerProd, "T(3, 5)");
   table.add("prod.dim_int", lowerProd, "T(3, 5), 1");
   for (auto [name, combine] :

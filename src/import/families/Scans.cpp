@@ -44,6 +44,8 @@ static LoweringFn scan(double start, StepFn step) {
   return [=](ir::AtenOp op, LoweringBuilder &b) -> Lowered {
     Operand self = b.operand("self");
     DType result = b.resultDType(), math = result.math();
+    if (result.isBool())
+      return b.refuse("a result of bools");
     // Elements are of the result's dtype before they are combined.
     Operand input = b.tensor(b.convert(self, result), result);
     if (self.rank() == 0)
@@ -125,8 +127,8 @@ static LoweringFn runningExtreme(bool largest) {
 void registerScans(OpTable &table) {
   table.family("scan");
   StringRef samples = "T(3, 5), 1; T(3, 5), 0";
-  table.add("cumsum", scan(0, operator+), samples, kNumbers);
-  table.add("cumprod", scan(1, operator*), samples, kNumbers);
+  table.add("cumsum", scan(0, operator+), samples);
+  table.add("cumprod", scan(1, operator*), samples);
   table.add("logcumsumexp", scan(-INFINITY, s::logAddExp), samples, kFloats);
   table.add("cummax", runningExtreme(true), samples);
   table.add("cummin", runningExtreme(false), samples);

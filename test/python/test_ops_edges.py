@@ -1,0 +1,183 @@
+"""Where arithmetic has edges: NaN, infinities, signed zeros, overflow, shifts
+beyond the width, empty reductions, and arguments that are errors."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import anabranch
+
+SPECIAL = [float("nan"), float("inf"), -float("inf"), -0.0, 0.0, 1.5, -2.5, 3e38, 1e-39]
+INTEGERS = [torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8]
+
+
+def compiled(function, *arguments):
+    result = torch.compile(function, backend=anabranch.anabranch)(*arguments)
+    assert anabranch.last_report()["fallbacks"] == []
+    return result
+
+
+def check(function, *arguments):
+    """The same results, and the same signs of zero."""
+    for ours, eager in zip(compiled(function, *arguments), function(*arguments)):
+        torch.testing.assert_close(ours, eager, equal_nan=True, rtol=2e-6, atol=0)
+        if eager.is_floating_point():
+            zeros = eager == 0
+            assert torch.equal(ours.signbit()[zeros], eager.signbit()[zeros])
+
+
+def pairs(values, dtype):
+    """Every value beside every other."""
+    given = torch.tensor(values).to(dtype)
+    return given.repeat_interleave(len(given)), given.repeat(len(given))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_functions_of_special_floats(dtype):
+    def function(x):
+        return [
+            *(x.abs(), -x, x.sign(), x.floor(), x.ceil(), x.trunc(), x.round()),
+            *(x.sqrt(), x.reciprocal(), x.frac(), x.isnan(), x.isinf()),
+            *(x.exp(), x.log(), x.tanh(), x.erf(), x.sigmoid(), x.atan()),
+            *(x.clamp(-1, 1), x.nan_to_num(), x > 0),
+        ]
+
+    check(function, torch.tensor(SPECIAL, dtype=dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_pairs_of_special_floats(dtype):
+    def function(a, b):
+        return [
+            *(torch.maximum(a, b), torch.minimum(a, b), torch.copysign(a, b)),
+            *(a / b, a * b, a + b, a == b, a < b, a >= b, torch.atan2(a, b)),
+            *(torch.fmod(a, b), torch.remainder(a, b), torch.floor_divide(a, b)),
+            *(torch.div(a, b, rounding_mode="trunc"), torch.pow(a, b)),
+            torch.where(a < b, a, b),
+        ]
+
+    # A quotient beyond the largest number leaves fmod without its digits.
+    check(function, *pairs(SPECIAL[:-1], dtype))
+
+
+def test_the_other_one_where_one_is_nan():
+    a, b = pairs(SPECIAL, torch.float32)
+    for function in (torch.fmax, torch.fmin):
+        # Which zero it is, is open.
+        ours = compiled(lambda a, b, f=function: f(a, b), a, b)
+        torch.testing.assert_close(ours, function(a, b), equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_integers_wrap(dtype):
+    limits = torch.iinfo(dtype)
+    a, b = pairs([limits.min, limits.max, 0, 1, 7, 100], dtype)
+
+    def function(a, b):
+        return [a + b, a - b, a * b, -a, a.abs(), a.square(), a.sum(dtype=dtype)]
+
+    check(function, a, b)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_integer_division_rounds_as_asked(dtype):
+    low = 0 if dtype is torch.uint8 else -7
+    a, b = pairs([low, 7, 3, 2, 5, 1], dtype)
+
+    def function(a, b):
+        return [
+            torch.div(a, b, rounding_mode="floor"),
+            torch.div(a, b, rounding_mode="trunc"),
+            *(torch.remainder(a, b), torch.fmod(a, b), a // b, a / b),
+            *(torch.remainder(a, 3), torch.div(a, -2, rounding_mode="floor")),
+        ]
+
+    keep = b != 0
+    check(function, a[keep], b[keep])
+
+
+@pytest.mark.parametrize("dtype", INTEGERS[:-1])
+def test_the_smallest_integer_by_minus_one_wraps(dtype):
+    """The processor traps there, and PyTorch's own kernel dies of it."""
+    smallest = torch.full((37,), torch.iinfo(dtype).min, dtype=dtype)
+
+    def function(a, b):
+        return [
+            torch.div(a, b, rounding_mode="trunc"),
+            torch.div(a, b, rounding_mode="floor"),
+            *(torch.fmod(a, b), torch.remainder(a, b)),
+        ]
+
+    trunc, floor, *rests = compiled(function, smallest, torch.full_like(smallest, -1))
+    assert torch.equal(trunc, smallest)
+    assert torch.equal(floor, smallest)
+    assert not any(rest.any() for rest in rests)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_powers_of_integers(dtype):
+    limits = torch.iinfo(dtype)
+    a, b = pairs([limits.min, limits.max, 0, 1, 2, 3, 5, limits.max // 2], dtype)
+
+    def function(a, b):
+        return [a**b, a**3, 2**b, torch.pow(a, 63)]
+
+    check(function, a, b)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_shifts_by_the_width_and_beyond(dtype):
+    bits = torch.iinfo(dtype).bits
+    a, _ = pairs([torch.iinfo(dtype).min, -1 & 127, 5], dtype)
+    b = torch.tensor([0, 1, bits - 1, bits, bits + 1, 100, 2, 3, 4]).to(dtype)
+
+    def function(a, b):
+        return [a << b, a >> b, a << bits, a >> (bits + 3)]
+
+    check(function, a, b)
+
+
+def test_empty_reductions():
+    def function(x):
+        return [
+            *(x.sum(), x.sum(0), x.prod(), x.mean(), x.mean(0), x.any(), x.all()),
+            *(x.cumsum(0), x.norm(), x.logsumexp(0), x.amax(1), x.var(0)),
+        ]
+
+    check(function, torch.empty(0, 3))
+
+
+@pytest.mark.parametrize("name", ["amax", "argmax"])
+def test_an_empty_extreme_is_an_error(name):
+    def function(x):
+        return getattr(x, name)()
+
+    with pytest.raises((RuntimeError, IndexError)):
+        compiled(function, torch.empty(0))
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_division_by_zero_is_an_error(dtype):
+    a, zero = torch.ones(5, dtype=dtype), torch.zeros(5, dtype=dtype)
+    for function in (torch.floor_divide, torch.remainder, torch.fmod):
+        with pytest.raises((RuntimeError, ZeroDivisionError), match="[Zz]ero"):
+            compiled(lambda a, b, f=function: f(a, b), a, zero)
+
+
+@pytest.mark.parametrize("bad", [5, -6, 2**40])
+def test_an_index_out_of_range_is_an_error(bad):
+    x, index = torch.randn(5, 3), torch.tensor([0, bad])
+    functions = {
+        "index": lambda x, i: x[i],
+        "index_put": lambda x, i: x.index_put((i,), torch.tensor(1.0)),
+        "index_select": lambda x, i: x.index_select(0, i),
+        "gather": lambda x, i: x.gather(0, i[:, None]),
+        "scatter": lambda x, i: x.scatter(0, i[:, None], 1.0),
+        "index_add": lambda x, i: x.index_add(0, i, x[:2]),
+        "embedding": lambda x, i: torch.nn.functional.embedding(i, x),
+    }
+    for name, function in functions.items():
+        with pytest.raises((IndexError, RuntimeError), match="(?i)ind(ex|ices)") as e:
+            compiled(function, x, index)
+        assert "test_ops_edges.py" in str(e.value) or name in str(e.value)
