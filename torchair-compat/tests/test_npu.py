@@ -180,3 +180,21 @@ assert CompilerConfig is torchair.CompilerConfig and logger is torchair.logger
 """
     done = run(code)
     assert not done.stderr
+
+
+def test_transformers_imports_beside_it():
+    """It looks for torch_npu, and then for an operator in it."""
+    from transformers import BertConfig, BertModel
+
+    config = BertConfig(
+        hidden_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=1,
+        intermediate_size=8,
+        vocab_size=8,
+    )
+    with torch.no_grad():
+        output = BertModel(config).eval()(torch.tensor([[1, 2]]))
+    assert output.last_hidden_state.shape == (1, 2, 8)
+    with pytest.raises(NotImplementedError, match="needs an NPU"):
+        torch_npu.npu_fusion_attention()
