@@ -8,9 +8,9 @@ import sysconfig
 import venv
 from pathlib import Path
 
-import guide
 import pytest
 
+import guide
 from repository import ROOT
 
 pytestmark = pytest.mark.slow
