@@ -8,6 +8,7 @@
 #include "codegen/AttentionEmitter.h"
 
 #include "codegen/ContractionEmitter.h"
+#include "codegen/Transpose.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"

@@ -106,10 +106,6 @@ private:
   void emitEpilogue(Value row, Value sums);
 };
 
-/// Transposes a square of vectors: vector i of the result holds lane i of each.
-mlir::SmallVector<mlir::Value> transpose(LaneBuilder &lanes,
-                                         mlir::ArrayRef<mlir::Value> vectors);
-
 } // namespace codegen
 } // namespace anabranch
 

@@ -167,6 +167,8 @@ Lanes Evaluator::evaluateElementwise(Operation &op,
     inputs.push_back(uniform ? operand.value : lanes.vector(operand));
   if (isa<arith::ExtFOp>(op) && laneType(inputs[0]).isBF16() && element.isF32())
     return lanes.wrap(extendBF16(lanes, inputs[0]));
+  if (isa<arith::ExtFOp>(op) && laneType(inputs[0]).isF16() && element.isF32())
+    return lanes.wrap(extendF16(lanes, inputs[0]));
   if (isa<arith::TruncFOp>(op) && laneType(inputs[0]).isF32() &&
       element.isBF16())
     return lanes.wrap(truncateToBF16(lanes, inputs[0]));

@@ -208,12 +208,21 @@ Lanes Evaluator::evaluateInsert(tensor::InsertSliceOp op,
   if (uniform.value == yes)
     return mixed();
   Type type = lanes.vectorType(op.getDestType().getElementType());
+  // No value of bf16 passes between blocks: a machine without the type would
+  // turn it into f32 and back by calls.
+  bool asBits = getElementTypeOrSelf(type).isBF16();
+  Type passed = asBits ? lanes.vectorType(lanes.builder.getI16Type()) : type;
   auto side = [&](llvm::function_ref<Lanes()> compute) {
-    return SmallVector<Value>{lanes.vector(compute())};
+    Value value = lanes.vector(compute());
+    if (asBits)
+      value = lanes.make<arith::BitcastOp>(passed, value);
+    return SmallVector<Value>{value};
   };
   Value merged = lanes.ifElse(
-      uniform.value, type, [&] { return side(mixed); },
+      uniform.value, passed, [&] { return side(mixed); },
       [&] { return side(outside); })[0];
+  if (asBits)
+    merged = lanes.make<arith::BitcastOp>(type, merged);
   return lanes.wrap(merged);
 }
 

@@ -116,7 +116,10 @@ void GroupEmitter::emitLaneRow(Value laneTile) {
   vectorLoop(first, last, exact, operations() > longBody, {},
              [&](Lanes index, ValueRange) {
                setRow(row, index);
-               emitRow();
+               if (group.blockRow >= 0)
+                 emitBlock();
+               else
+                 emitRow();
                return Values();
              });
 }

@@ -60,6 +60,10 @@ private:
   void emitLaneRow(mlir::Value laneTile);
   void emitRow();
 
+  // Blocks of rows (GroupBlocks.cpp)
+  void emitBlock();
+  void emitTurned(mlir::Value first);
+
   // Bundles
   std::vector<Bundle> bundles(llvm::ArrayRef<Nest *> nests);
   bool canBundle(const Nest &a, const Nest &b);

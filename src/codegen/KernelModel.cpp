@@ -351,8 +351,10 @@ FailureOr<KernelModel> KernelModel::build(func::FuncOp source,
       return failure();
     KernelModel model = builder.take();
     formGroups(model);
-    for (Group &group : model.groups)
+    for (Group &group : model.groups) {
       chooseLanes(model, group, target);
+      chooseBlocks(model, group);
+    }
     return model;
   };
   FailureOr<KernelModel> model = attempt(true);

@@ -106,6 +106,15 @@ struct Row {
   llvm::SmallVector<unsigned> rows;
 };
 
+/// A read whose lanes lie far apart while its neighbours in memory are the
+/// positions of another row.
+struct TurnedRead {
+  mlir::BlockArgument tensor;
+  /// The row of each dimension's index.
+  llvm::SmallVector<unsigned> rows;
+  unsigned along; ///< the dimension whose neighbours are neighbours in memory
+};
+
 struct Group {
   llvm::SmallVector<Nest *> nests; ///< in order of level
   unsigned rowCount = 0;
@@ -117,6 +126,10 @@ struct Group {
   int64_t width = 1;
   /// Native vectors that `width` is made of.
   int64_t vectors = 1;
+  /// The row that runs in blocks of `width` so that `turned` are loaded as
+  /// squares of vectors and transposed in registers; -1: none.
+  int blockRow = -1;
+  llvm::SmallVector<TurnedRead> turned;
   /// True if some access jumps over cache lines from lane to lane.
   bool strided = false;
 };

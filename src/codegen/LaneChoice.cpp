@@ -43,9 +43,9 @@ Motion motionOf(KernelModel &model, const Read &read, unsigned loop) {
         strides ? strides[dim] == 1 : static_cast<int64_t>(dim) == unit;
     if (strides && strides[dim] == 0)
       continue;
-    bool single = growth && std::abs(*growth) == 1;
-    motion = motion == Motion::Still && neighbour && single ? Motion::Neighbour
-                                                            : Motion::Jump;
+    bool near = growth && std::abs(*growth) <= widestStep;
+    motion = motion == Motion::Still && neighbour && near ? Motion::Neighbour
+                                                          : Motion::Jump;
   }
   return motion;
 }
@@ -132,9 +132,8 @@ static std::optional<unsigned> bestInnerLoop(KernelModel &model,
   return best;
 }
 
-/// The trip count of rows that run as one, if it is known.
-static std::optional<int64_t> knownSize(KernelModel &model, const Group &group,
-                                        const Row &row) {
+std::optional<int64_t> knownSize(KernelModel &model, const Group &group,
+                                 const Row &row) {
   int64_t product = 1;
   for (unsigned part : row.rows) {
     auto size = model.sizes->known(group.rowSizes[part]);

@@ -362,7 +362,16 @@ Lanes LaneBuilder::select(Lanes condition, Lanes a, Lanes b) {
     return Lanes::uniform(
         make<arith::SelectOp>(condition.value, a.value, b.value));
   Value bits = condition.isUniform() ? condition.value : vector(condition);
-  return Lanes::varying(make<arith::SelectOp>(bits, vector(a), vector(b)));
+  Value left = vector(a), right = vector(b);
+  Type type = left.getType();
+  if (!laneType(left).isBF16())
+    return Lanes::varying(make<arith::SelectOp>(bits, left, right));
+  // A machine without the type would compute with it by calls.
+  Type integer = vectorType(builder.getI16Type());
+  left = make<arith::BitcastOp>(integer, left);
+  right = make<arith::BitcastOp>(integer, right);
+  Value chosen = make<arith::SelectOp>(bits, left, right);
+  return Lanes::varying(make<arith::BitcastOp>(type, chosen));
 }
 
 //===----------------------------------------------------------------------===//

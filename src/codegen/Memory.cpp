@@ -84,7 +84,17 @@ Value truncateToBF16(LaneBuilder &lanes, Value value) {
   return lanes.make<arith::BitcastOp>(sameShape(i16, b.getBF16Type()), narrow);
 }
 
-static Value fromMemory(LaneBuilder &lanes, Value loaded, Type element) {
+Value extendF16(LaneBuilder &lanes, Value value) {
+  Type f32 = sameShape(value.getType(), lanes.builder.getF32Type());
+  Value wide = lanes.make<arith::ExtFOp>(f32, value);
+  if (!wide.getDefiningOp<arith::ExtFOp>())
+    return wide;
+  auto fence = lanes.builder.create<LLVM::CallIntrinsicOp>(
+      lanes.loc, f32, StringRef("llvm.arithmetic.fence"), ValueRange{wide});
+  return fence.getResult(0);
+}
+
+Value fromMemory(LaneBuilder &lanes, Value loaded, Type element) {
   Type type = sameShape(loaded.getType(), element);
   if (element.isInteger(1))
     return lanes.make<arith::CmpIOp>(arith::CmpIPredicate::ne, loaded,
@@ -159,16 +169,38 @@ static Value loadVector(LaneBuilder &lanes, Value pointer, Type element) {
                                       b.getI32IntegerAttr(alignment));
 }
 
-/// A load of consecutive elements in falling order.
-static Value loadReversed(LaneBuilder &lanes, const Buffer &buffer,
-                          Lanes offset) {
-  Value last = lanes.subIndex(offset.value, lanes.index(lanes.width - 1));
-  Value loaded = loadVector(lanes, address(lanes, buffer, last),
-                            memoryType(buffer.element));
-  SmallVector<int64_t> order;
-  for (int64_t lane = lanes.width; lane-- > 0;)
-    order.push_back(lane);
-  return lanes.make<vector::ShuffleOp>(loaded, loaded, order);
+/// A load of elements at equal distances, rising or falling: whole vectors of
+/// which each gives the lanes that it has. The last vector ends where the last
+/// lane is, so that nothing beyond it is read.
+static Value loadStrided(LaneBuilder &lanes, const Buffer &buffer,
+                         Lanes offset) {
+  int64_t width = lanes.width, step = std::abs(offset.step);
+  int64_t last = (width - 1) * step;
+  Value first = offset.value;
+  if (offset.step < 0)
+    first = lanes.subIndex(first, lanes.index(last));
+  Value merged;
+  for (int64_t piece = 0; piece < step; ++piece) {
+    int64_t start = std::min(piece * width, last - (width - 1));
+    Value at = lanes.addIndex(first, lanes.index(start));
+    Value loaded = loadVector(lanes, address(lanes, buffer, at),
+                              memoryType(buffer.element));
+    SmallVector<int64_t> order;
+    for (int64_t lane = 0; lane < width; ++lane) {
+      int64_t position = (offset.step < 0 ? width - 1 - lane : lane) * step;
+      bool here = position / width == piece;
+      order.push_back(here ? width + position - start : lane);
+    }
+    merged =
+        lanes.make<vector::ShuffleOp>(merged ? merged : loaded, loaded, order);
+  }
+  return merged;
+}
+
+Value loadRaw(LaneBuilder &lanes, const Buffer &buffer, ArrayRef<Lanes> index) {
+  Lanes offset = offsetOf(lanes, buffer, index);
+  return loadVector(lanes, address(lanes, buffer, offset.value),
+                    memoryType(buffer.element));
 }
 
 Lanes load(LaneBuilder &lanes, const Buffer &buffer, ArrayRef<Lanes> index) {
@@ -190,8 +222,9 @@ Lanes load(LaneBuilder &lanes, const Buffer &buffer, ArrayRef<Lanes> index) {
         ValueRange{zeros(lanes, element)}, b.getI32IntegerAttr(alignment));
   } else if (offset.isLinear() && offset.step == 1) {
     loaded = loadVector(lanes, address(lanes, buffer, offset.value), element);
-  } else if (offset.isLinear() && offset.step == -1 && !lanes.mask) {
-    loaded = loadReversed(lanes, buffer, offset);
+  } else if (offset.isLinear() && std::abs(offset.step) <= widestStep &&
+             !lanes.mask) {
+    loaded = loadStrided(lanes, buffer, offset);
   } else {
     loaded = b.create<LLVM::masked_gather>(
         lanes.loc, VectorType::get({lanes.width}, element),

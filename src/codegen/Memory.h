@@ -20,6 +20,9 @@ struct Buffer {
   mlir::SmallVector<mlir::Value> strides; ///< `index`, in elements
 };
 
+/// Elements this far apart, or nearer, are loaded as whole vectors.
+constexpr int64_t widestStep = 4;
+
 /// Bytes of one element in memory.
 int64_t elementBytes(mlir::Type element);
 
@@ -28,6 +31,17 @@ int64_t elementBytes(mlir::Type element);
 /// denormals.
 mlir::Value extendBF16(LaneBuilder &lanes, mlir::Value value);
 mlir::Value truncateToBF16(LaneBuilder &lanes, mlir::Value value);
+
+/// The consecutive elements from `index` on, as they lie in memory, and the
+/// element that such a vector or scalar stands for.
+mlir::Value loadRaw(LaneBuilder &lanes, const Buffer &buffer,
+                    mlir::ArrayRef<Lanes> index);
+mlir::Value fromMemory(LaneBuilder &lanes, mlir::Value loaded,
+                       mlir::Type element);
+
+/// f16 as f32, which has to stay so: LLVM would compare and select in f16, lane
+/// by lane where the machine has no such arithmetic.
+mlir::Value extendF16(LaneBuilder &lanes, mlir::Value value);
 
 /// The elements at `index`. Inactive lanes read nothing and are zero.
 Lanes load(LaneBuilder &lanes, const Buffer &buffer,

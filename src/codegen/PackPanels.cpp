@@ -7,6 +7,7 @@
 
 #include "codegen/ContractionEmitter.h"
 
+#include "codegen/Transpose.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -15,29 +16,6 @@ using namespace mlir;
 
 namespace anabranch {
 namespace codegen {
-
-// log2(n) rounds; each exchanges the off-diagonal blocks of pairs:
-//   a b    a c
-//   c d -> b d  with blocks of n/2, n/4, ..., 1 elements.
-SmallVector<Value> transpose(LaneBuilder &lanes, ArrayRef<Value> vectors) {
-  int64_t n = vectors.size();
-  SmallVector<Value> rows(vectors);
-  for (int64_t block = n / 2; block > 0; block /= 2) {
-    SmallVector<int64_t> upper, lower;
-    for (int64_t lane = 0; lane < n; ++lane) {
-      upper.push_back(lane & block ? n + lane - block : lane);
-      lower.push_back(lane & block ? n + lane : lane + block);
-    }
-    for (int64_t i = 0; i < n; ++i) {
-      if (i & block)
-        continue;
-      Value a = rows[i], b = rows[i + block];
-      rows[i] = lanes.make<vector::ShuffleOp>(a, b, upper);
-      rows[i + block] = lanes.make<vector::ShuffleOp>(a, b, lower);
-    }
-  }
-  return rows;
-}
 
 /// The lanes of a vector from `column` on that are columns; null if all are.
 Value ContractionEmitter::columnMask(Value column) {

@@ -20,6 +20,14 @@ void formGroups(KernelModel &model);
 /// Decides which loop the lanes of a vector run along, and how many they are.
 void chooseLanes(KernelModel &model, Group &group, const TargetInfo &target);
 
+/// Finds the row whose positions are the neighbours of what the lanes read far
+/// apart. `chooseLanes` came before.
+void chooseBlocks(KernelModel &model, Group &group);
+
+/// The trip count of rows that run as one, if it is known.
+std::optional<int64_t> knownSize(KernelModel &model, const Group &group,
+                                 const Row &row);
+
 /// True if the loops `outer` and `inner` of a nest can run as one: every access
 /// that moves with one moves with both, as over one longer dimension.
 bool canJoin(KernelModel &model, const Nest &nest, unsigned outer,

@@ -82,6 +82,8 @@ TileGrid makeGrid(KernelFrame &frame, const Group &group) {
       DimOf dim = group.rowSizes[part];
       size = lanes.mulIndex(size, frame.dim(dim.tensor, dim.dimension));
     }
+    if (static_cast<int>(number) == group.blockRow)
+      size = lanes.ceilDivIndex(size, lanes.index(group.width));
     grid.rowSizes.push_back(size);
     if (static_cast<int>(number) == group.laneRow)
       grid.laneSize = size;
@@ -89,6 +91,8 @@ TileGrid makeGrid(KernelFrame &frame, const Group &group) {
       grid.outerRows = lanes.mulIndex(grid.outerRows, size);
   }
   Value perRow = costPerRow(frame, group);
+  if (group.blockRow >= 0)
+    perRow = lanes.mulIndex(perRow, lanes.index(group.width));
   Value target = lanes.index(tileCost);
   grid.laneTiles = one;
   if (grid.laneSize) {

@@ -19,7 +19,8 @@ namespace anabranch {
 namespace codegen {
 
 struct TileGrid {
-  mlir::SmallVector<mlir::Value> rowSizes; ///< of Group::rows
+  /// Of Group::rows; of the one in blocks the number of blocks.
+  mlir::SmallVector<mlir::Value> rowSizes;
   mlir::Value outerRows;   ///< product of all rows but the lanes'
   mlir::Value laneSize;    ///< of the lanes' row; null without
   mlir::Value rowsPerTile; ///< of the outer rows

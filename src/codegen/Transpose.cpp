@@ -1,0 +1,98 @@
+//===- Transpose.cpp - a square of vectors turned in registers ------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// Rows and columns are numbered in binary, and each step swaps one bit of the
+// row with one of the column. The steps are those that x86 has instructions
+// for: interleaving the halves of 128-bit parts (vpunpckl/h), and putting the
+// even or the odd parts of two vectors together (vperm2f128, vshuff64x2).
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/Transpose.h"
+
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace codegen {
+
+/// The low or high halves of each part of `a` and `b`, interleaved.
+static Value interleave(LaneBuilder &lanes, Value a, Value b, int64_t part,
+                        bool high) {
+  int64_t width = cast<VectorType>(a.getType()).getNumElements();
+  SmallVector<int64_t> order;
+  for (int64_t base = 0; base < width; base += part)
+    for (int64_t i = 0; i < part / 2; ++i) {
+      int64_t from = base + (high ? part / 2 : 0) + i;
+      order.append({from, width + from});
+    }
+  return lanes.make<vector::ShuffleOp>(a, b, order);
+}
+
+/// Every second part of `a`, then every second one of `b`.
+static Value everySecond(LaneBuilder &lanes, Value a, Value b, int64_t part,
+                         bool odd) {
+  int64_t width = cast<VectorType>(a.getType()).getNumElements();
+  SmallVector<int64_t> order;
+  for (int64_t from = odd ? part : 0; from < 2 * width; from += 2 * part)
+    for (int64_t i = 0; i < part; ++i)
+      order.push_back(from + i);
+  return lanes.make<vector::ShuffleOp>(a, b, order);
+}
+
+SmallVector<Value> transpose(LaneBuilder &lanes, ArrayRef<Value> rows) {
+  SmallVector<Value> current(rows);
+  int64_t width = rows.size();
+  int64_t bits =
+      getElementTypeOrSelf(rows[0].getType()).getIntOrFloatBitWidth();
+  int64_t part = std::min<int64_t>(width, 128 / bits);
+  auto step = [&](int64_t bit, auto first, auto second) {
+    for (int64_t i = 0; i < width; ++i) {
+      if (i & bit)
+        continue;
+      Value a = current[i], b = current[i | bit];
+      current[i] = first(a, b);
+      current[i | bit] = second(a, b);
+    }
+  };
+  for (int64_t bit = part / 2; bit > 0; bit /= 2)
+    step(
+        bit,
+        [&](Value a, Value b) { return interleave(lanes, a, b, part, false); },
+        [&](Value a, Value b) { return interleave(lanes, a, b, part, true); });
+  for (int64_t bit = part; bit < width; bit *= 2)
+    step(
+        bit,
+        [&](Value a, Value b) { return everySecond(lanes, a, b, part, false); },
+        [&](Value a, Value b) { return everySecond(lanes, a, b, part, true); });
+  return current;
+}
+
+SmallVector<Lanes> loadTransposed(LaneBuilder &lanes, const Buffer &buffer,
+                                  ArrayRef<Lanes> index, unsigned along) {
+  SmallVector<Lanes> at(index);
+  at[along] = Lanes::linear(index[along].value);
+  SmallVector<Value> rows;
+  for (int64_t lane = 0; lane < lanes.width; ++lane) {
+    for (auto [dim, position] : llvm::enumerate(index))
+      if (position.isLinear())
+        at[dim] = Lanes::uniform(
+            lanes.addIndex(position.value, lanes.index(lane * position.step)));
+    rows.push_back(loadRaw(lanes, buffer, at));
+  }
+  SmallVector<Lanes> columns;
+  for (Value column : transpose(lanes, rows))
+    columns.push_back(
+        Lanes::varying(fromMemory(lanes, column, buffer.element)));
+  return columns;
+}
+
+} // namespace codegen
+} // namespace anabranch
