@@ -28,6 +28,13 @@ WHOLE = (
     aten.silu.default,
     aten._fused_rms_norm.default,
     aten.select_scatter.default,
+    aten.roll.default,
+    aten.reflection_pad1d.default,
+    aten.reflection_pad2d.default,
+    aten.reflection_pad3d.default,
+    aten.replication_pad1d.default,
+    aten.replication_pad2d.default,
+    aten.replication_pad3d.default,
 )
 
 # Composite operators, which autograd takes apart before any table is asked.

@@ -8,6 +8,7 @@
 #include "codegen/LoopKernel.h"
 
 #include "codegen/GroupEmitter.h"
+#include "codegen/SplitFrames.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
@@ -55,6 +56,7 @@ static KernelShell::Plan planGroups(const KernelModel &model,
 }
 
 static LogicalResult emit(KernelShell &shell) {
+  splitFrames(shell.source);
   FailureOr<KernelModel> model = KernelModel::build(shell.source, shell.target);
   if (failed(model))
     return failure();

@@ -8,6 +8,7 @@
 #include "import/Moves.h"
 #include "import/OpTable.h"
 #include "import/Shapes.h"
+#include "import/Stretches.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -126,6 +127,16 @@ static Value constantIndex(Body &body, int64_t value) {
 /// Index `i` of a padded dimension in the tensor of size `last + 1`.
 using BorderFn = llvm::function_ref<Value(Body &, Value i, Value last)>;
 
+/// The border, the input and the border of the last dimension; nothing if its
+/// size is not known or something is cut off.
+static SmallVector<Stretch> borders(Operand self, const Padding &padding) {
+  int64_t low = padding.low.back(), high = padding.high.back();
+  int64_t size = self.type().getShape().back();
+  if (ShapedType::isDynamic(size) || low < 0 || high < 0)
+    return {};
+  return {{low, std::nullopt}, {size, 0}, {high, std::nullopt}};
+}
+
 /// Reads each element from where `border` maps it to.
 static Lowered padBy(ir::AtenOp op, LoweringBuilder &b, BorderFn border) {
   Operand self = b.operand("self");
@@ -137,18 +148,14 @@ static Lowered padBy(ir::AtenOp op, LoweringBuilder &b, BorderFn border) {
     last.push_back(
         asIndex(b.builder, b.loc,
                 subSizes(b.builder, b.loc, size, b.builder.getIndexAttr(1))));
-  return lowered(gatherElements(
-      b, self.value, op.getResultSizes(), {},
-      [&](Body &body, ArrayRef<Value> position, ArrayRef<Value>) {
-        Indices source(position);
-        for (auto [dim, index] : llvm::enumerate(source)) {
-          if (padding->low[dim] == 0 && padding->high[dim] == 0)
-            continue;
-          Value shifted = body.create<arith::SubIOp>(
-              index, constantIndex(body, padding->low[dim]));
-          index = border(body, shifted, last[dim]);
-        }
-        return source;
+  return lowered(gatherStretches(
+      b, self.value, op.getResultSizes(), borders(self, *padding),
+      [&](Body &body, unsigned dim, Value position) -> Value {
+        if (padding->low[dim] == 0 && padding->high[dim] == 0)
+          return position;
+        Value shifted = body.create<arith::SubIOp>(
+            position, constantIndex(body, padding->low[dim]));
+        return border(body, shifted, last[dim]);
       }));
 }
 
@@ -180,10 +187,13 @@ void anabranch::importer::registerJoins(OpTable &table) {
   table.add("stack", lowerStack, "[T(2, 3), T(2, 3)], 1");
   table.add("constant_pad_nd", lowerConstantPad,
             "T(3, 4), [1, 2], 1; T(3, 5), [-1, 2, 1, -1]");
-  for (StringRef name :
-       {"reflection_pad1d", "reflection_pad2d", "reflection_pad3d"})
-    table.add(name, lowerReflectionPad);
-  for (StringRef name :
-       {"replication_pad1d", "replication_pad2d", "replication_pad3d"})
-    table.add(name, lowerReplicationPad);
+  const char *line = "T(2, 3, 5), [2, 1]";
+  const char *image = "T(2, 3, 5, 6), [2, 1, 3, 0]";
+  const char *volume = "T(2, 3, 4, 5), [2, 1, 3, 0, 1, 2]";
+  table.add("reflection_pad1d", lowerReflectionPad, line);
+  table.add("reflection_pad2d", lowerReflectionPad, image);
+  table.add("reflection_pad3d", lowerReflectionPad, volume);
+  table.add("replication_pad1d", lowerReplicationPad, line);
+  table.add("replication_pad2d", lowerReplicationPad, image);
+  table.add("replication_pad3d", lowerReplicationPad, volume);
 }

@@ -8,6 +8,7 @@
 #include "import/Moves.h"
 #include "import/OpTable.h"
 #include "import/Shapes.h"
+#include "import/Stretches.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
@@ -206,24 +207,34 @@ static Lowered lowerFlip(ir::AtenOp op, LoweringBuilder &b) {
       }));
 }
 
-/// A tensor rolled by `shift` along `dim`: its end, then its beginning.
-static Value rollDim(LoweringBuilder &b, Value tensor, int64_t shift,
-                     int64_t dim) {
+/// A tensor rolled by `shifts`, one for each dimension: at the end of each come
+/// the first elements.
+static Value rollDims(LoweringBuilder &b, Value tensor,
+                      ArrayRef<int64_t> shifts) {
   Sizes sizes = sizesOf(b.builder, b.loc, tensor);
-  Value size = asIndex(b.builder, b.loc, sizes[dim]);
-  Value amount = b.create<arith::ConstantIndexOp>(shift);
-  return gatherElements(
-      b, tensor, sizes, {},
-      [&](Body &body, ArrayRef<Value> position, ArrayRef<Value>) {
-        Indices source(position);
-        Value moved = body.create<arith::SubIOp>(source[dim], amount);
-        Value rest = body.create<arith::RemSIOp>(moved, size);
+  SmallVector<Stretch> stretches;
+  auto known = getConstantIntValue(sizes.back());
+  if (known && *known > 0) {
+    int64_t moved = ((shifts.back() % *known) + *known) % *known;
+    stretches = {{moved, *known - moved}, {*known - moved, 0}};
+  }
+  Indices amounts, ends;
+  for (auto [size, shift] : llvm::zip(sizes, shifts)) {
+    ends.push_back(asIndex(b.builder, b.loc, size));
+    amounts.push_back(b.create<arith::ConstantIndexOp>(shift));
+  }
+  return gatherStretches(
+      b, tensor, sizes, stretches,
+      [&](Body &body, unsigned dim, Value position) -> Value {
+        if (shifts[dim] == 0)
+          return position;
+        Value moved = body.create<arith::SubIOp>(position, amounts[dim]);
+        Value rest = body.create<arith::RemSIOp>(moved, ends[dim]);
         Value negative = body.create<arith::CmpIOp>(
             arith::CmpIPredicate::slt, rest,
             Value(body.create<arith::ConstantIndexOp>(0)));
-        Value wrapped = body.create<arith::AddIOp>(rest, size);
-        source[dim] = body.create<arith::SelectOp>(negative, wrapped, rest);
-        return source;
+        Value wrapped = body.create<arith::AddIOp>(rest, ends[dim]);
+        return body.create<arith::SelectOp>(negative, wrapped, rest);
       });
 }
 
@@ -239,11 +250,12 @@ static Lowered lowerRoll(ir::AtenOp op, LoweringBuilder &b) {
     OpFoldResult total = productOf(b.builder, b.loc, sizes);
     Value flat = reshape(b.builder, b.loc, self, {total});
     return lowered(
-        reshape(b.builder, b.loc, rollDim(b, flat, shifts->front(), 0), sizes));
+        reshape(b.builder, b.loc, rollDims(b, flat, shifts->front()), sizes));
   }
+  SmallVector<int64_t> amounts(sizes.size(), 0);
   for (auto [shift, dim] : llvm::zip(*shifts, *dims))
-    self = rollDim(b, self, shift, LoweringBuilder::wrapDim(dim, sizes.size()));
-  return lowered(self);
+    amounts[LoweringBuilder::wrapDim(dim, sizes.size())] += shift;
+  return lowered(rollDims(b, self, amounts));
 }
 
 void anabranch::importer::registerSlices(OpTable &table) {
