@@ -12,9 +12,11 @@
 //         %r = %s + %b, rounded once
 //
 // Where the window is one point wide and every point is used, %c is %x itself.
+// Where each channel has one filter, see Depthwise.cpp.
 //
 //===----------------------------------------------------------------------===//
 
+#include "import/Convolution.h"
 #include "import/Contract.h"
 #include "import/OpTable.h"
 #include "import/Shapes.h"
@@ -25,20 +27,6 @@
 using namespace mlir;
 using namespace anabranch;
 using namespace anabranch::importer;
-
-namespace {
-/// A convolution while it is lowered.
-struct Convolution {
-  Operand input, weight, bias;
-  SmallVector<int64_t> stride, padding, dilation;
-  int64_t groups, spatial;
-  Sizes sizes;
-
-  int64_t channels() const { return weight.size(1); }
-  int64_t filters() const { return weight.size(0) / groups; }
-  int64_t window(int64_t dim) const { return weight.size(2 + dim); }
-};
-} // namespace
 
 /// A list argument with one number for all dimensions, or one each.
 static std::optional<SmallVector<int64_t>> perDim(ir::AtenOp op, StringRef name,
@@ -130,9 +118,9 @@ static Lowered lowerConvolution(ir::AtenOp op, LoweringBuilder &b) {
   if (failed(found))
     return failure();
   const Convolution &conv = *found;
-  int64_t depth = conv.channels();
-  for (int64_t dim = 0; dim < conv.spatial; ++dim)
-    depth *= conv.window(dim);
+  if (isDepthwise(conv))
+    return lowered(depthwise(b, conv));
+  int64_t depth = conv.channels() * conv.taps();
   OpFoldResult points = b.product(ArrayRef(conv.sizes).drop_front(2));
   OpFoldResult filters = b.indexAttr(conv.filters());
   Sizes columnSizes = {conv.sizes[0], b.indexAttr(depth), points};
@@ -177,6 +165,8 @@ void anabranch::importer::registerConvolution(OpTable &table) {
   table.add("convolution", lowerConvolution,
             "T(2, 3, 9), T(4, 3, 3), T(4), [2], [1], [1], False, [0], 1;"
             "T(2, 4, 6, 7), T(6, 2, 3, 3), None, [1, 2], [1, 0], [1, 1], "
-            "False, [0, 0], 2",
+            "False, [0, 0], 2;"
+            "T(2, 3, 6, 7), T(3, 1, 3, 2), T(3), [2, 1], [1, 2], [1, 2], "
+            "False, [0, 0], 3",
             kFloats);
 }
