@@ -16,6 +16,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
@@ -150,6 +151,9 @@ Outcome Compilation::runPasses(Phase phase) {
   if (failed(passes.run(*module)))
     // A graph may ask for the impossible; a program that was built may not.
     return phase == Phase::Memory ? Outcome::InternalError : Outcome::UserError;
+  // What a description says of a result may not be what its operator makes.
+  if (phase == Phase::Lower && failed(verify(*module)))
+    return Outcome::UserError;
   if (phase == Phase::Lower)
     summary.addFallbacks(*module);
   if (phase == Phase::Memory)

@@ -169,7 +169,15 @@ def test_inputs_that_require_gradients():
 def test_a_bad_graph_is_a_compile_error():
     bad = increment()
     bad.graph["nodes"][0]["args"]["self"] = {"ref": "nobody"}
-    with pytest.raises(CompileError, match="nobody"):
+    with pytest.raises(CompileError, match="nobody'\n  at m.py:3"):
+        build(bad)
+
+
+@pytest.mark.parametrize("shape", [[5, 3], [4, 3, 1], [-4, 3]])
+def test_a_result_that_cannot_be_is_a_compile_error(shape):
+    bad = increment()
+    bad.graph["nodes"][0]["results"][0]["shape"] = shape
+    with pytest.raises(CompileError, match="m.py:3"):
         build(bad)
 
 
