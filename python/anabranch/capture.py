@@ -14,6 +14,7 @@ from torch._decomp import core_aten_decompositions
 from torch._functorch.aot_autograd import aot_module_simplified
 from torch.utils._python_dispatch import _disable_current_modes
 
+from . import purity
 from .graph import InputSource
 
 aten = torch.ops.aten
@@ -77,25 +78,69 @@ def aot(
     with _disable_current_modes():
         sources = input_sources(module, example_inputs, freeze and not training)
 
-    def compile_first(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
+    def forward(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
         # Real tensors (constants) are handled here, so no mode may intervene.
         with _disable_current_modes():
             return compile_graph(graph, inputs, graph_sources(graph, sources))
 
-    def compile_backward(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
+    def backward(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
         with _disable_current_modes():
             return compile_graph(graph, inputs, graph_sources(graph, []))
 
-    with contextlib.nullcontext() if training else whole_composites():
-        return aot_module_simplified(
-            module,
-            list(example_inputs),
-            fw_compiler=compile_first,
-            bw_compiler=compile_backward,
-            inference_compiler=compile_first,
-            decompositions=decompositions() | dict(more_decompositions or {}),
-            keep_inference_input_mutations=True,
-        )
+    table = decompositions() | dict(more_decompositions or {})
+    trace = functools.partial(_trace, module, example_inputs, table)
+    if training:
+        return trace(forward, backward)
+    with whole_composites():
+        if not purity.may_write(module, example_inputs):
+            traced = _trace_as_it_is(trace, forward)
+            if traced is not None:
+                return traced
+        return trace(forward, backward)
+
+
+def _trace_as_it_is(
+    trace: Callable[..., Any], forward: Callable[..., Any]
+) -> Callable[..., Any] | None:
+    """Without functionalization, which takes most of the time of a trace with
+    symbolic sizes and changes nothing where nothing is written in place. None
+    when the trace shows that it was needed, or fails."""
+    compiling = False
+
+    def compile_pure(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
+        nonlocal compiling
+        if not purity.is_pure(graph):
+            raise purity.Impure
+        compiling = True
+        return forward(graph, inputs)
+
+    try:
+        return trace(compile_pure, disable_functionalization=True)
+    except Exception:
+        # What is wrong with the graph itself shows again in the other trace.
+        if compiling:
+            raise
+        return None
+
+
+def _trace(
+    module: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    table: dict[Any, Callable[..., Any]],
+    forward: Callable[..., Any],
+    backward: Callable[..., Any] | None = None,
+    **how: Any,
+) -> Callable[..., Any]:
+    return aot_module_simplified(
+        module,
+        list(example_inputs),
+        fw_compiler=forward,
+        bw_compiler=backward,
+        inference_compiler=forward,
+        decompositions=table,
+        keep_inference_input_mutations=True,
+        **how,
+    )
 
 
 def _needs_gradients(module: torch.nn.Module, inputs: Sequence[Any]) -> bool:

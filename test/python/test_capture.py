@@ -2,9 +2,12 @@
 
 import json
 
+import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+from anabranch import anabranch, backend, capture, purity
 
 
 def nodes(description):
@@ -174,6 +177,80 @@ def test_annotations_are_kept(describe):
     (found,) = describe(function, torch.randn(3))
     assert nodes(found)["sin"]["annotations"] == {"stream": "side"}
     assert "annotations" not in nodes(found)["add"]
+
+
+class Counted:
+    """How often a model is traced, and whether with functionalization."""
+
+    def __init__(self, monkeypatch):
+        self.functional = []
+        trace = capture.aot_module_simplified
+
+        def counted(*arguments, disable_functionalization=False, **keywords):
+            self.functional.append(not disable_functionalization)
+            how = {"disable_functionalization": disable_functionalization}
+            return trace(*arguments, **keywords, **how)
+
+        monkeypatch.setattr(capture, "aot_module_simplified", counted)
+
+
+def test_what_writes_nothing_is_traced_as_it_is(describe, monkeypatch):
+    counted = Counted(monkeypatch)
+
+    def model(x, mask):
+        x = F.layer_norm(x, (4,)).masked_fill(mask & mask, 0.0)
+        return F.gelu(x.transpose(0, 1)).contiguous(), x[1:]
+
+    x, mask = torch.randn(3, 4), torch.ones(3, 4, dtype=torch.bool)
+    with torch.no_grad():
+        (plain,) = describe(model, x, mask)
+    assert counted.functional == [False]
+    monkeypatch.setattr(purity, "may_write", lambda *_: True)
+    torch.compiler.reset()
+    with torch.no_grad():
+        (functional,) = describe(model, x, mask)
+    assert counted.functional == [False, True]
+    assert ops(plain) == ops(functional)
+
+
+def test_what_looks_like_a_write_is_made_functional_at_once(describe, monkeypatch):
+    counted = Counted(monkeypatch)
+    for model in (
+        lambda x: (x + 1).mul_(2),
+        lambda x: F.relu(x + 1, inplace=True),
+        lambda x: torch.add(x, 1, out=torch.empty(3)),
+    ):
+        torch.compiler.reset()
+        (found,) = describe(model, torch.randn(3))
+        assert not any(op.endswith(("_.Tensor", ".out")) for op in ops(found))
+    assert counted.functional == [True, True, True]
+
+
+def test_a_write_that_only_the_trace_shows(describe, monkeypatch):
+    counted = Counted(monkeypatch)
+
+    def model(x, mean, var):
+        return F.batch_norm(x, mean, var, training=True)
+
+    with torch.no_grad():
+        (found,) = describe(model, torch.randn(4, 3), torch.zeros(3), torch.ones(3))
+    assert counted.functional == [False, True]
+    assert len(found.graph["mutations"]) == 2
+
+
+def test_an_error_of_the_compiler_is_not_tried_again(monkeypatch):
+    counted = Counted(monkeypatch)
+    tried = []
+
+    def refuse(*_, **__):
+        tried.append(1)
+        raise RuntimeError("no")
+
+    monkeypatch.setattr(backend, "compile_graph", refuse)
+    with pytest.raises(Exception, match="no"):
+        torch.compile(lambda x: x + 1, backend=anabranch)(torch.randn(3))
+    assert tried == [1]
+    assert counted.functional == [False]
 
 
 def test_training_describes_both_graphs(describe):

@@ -1,0 +1,84 @@
+"""Which graphs write nothing in place, and so need no functionalization."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.fx
+from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+# Namespaces whose schemas tell all that an operator does.
+NAMESPACES = ("aten", "prims")
+
+# Of the functions of `operator`; operator.and_ does not write, as its name looks.
+_IN_PLACE = {
+    "setitem",
+    "delitem",
+    "iadd",
+    "isub",
+    "imul",
+    "itruediv",
+    "ifloordiv",
+    "imod",
+    "ipow",
+    "imatmul",
+    "iand",
+    "ior",
+    "ixor",
+    "ilshift",
+    "irshift",
+}
+
+
+class Impure(Exception):
+    """A trace that was made without functionalization writes in place."""
+
+
+def may_write(module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> bool:
+    """Whether a Dynamo graph looks as if it wrote in place. A guess that saves
+    a trace: `is_pure` decides."""
+    return any(map(is_traceable_wrapper_subclass, example_inputs)) or any(
+        map(_may_write, module.graph.nodes)
+    )
+
+
+def _may_write(node: torch.fx.Node) -> bool:
+    if node.kwargs.get("inplace") or node.kwargs.get("out") is not None:
+        return True
+    target: Any = node.target
+    if node.op == "call_method":
+        return str(target).endswith("_")
+    if node.op != "call_function":
+        return node.op == "call_module"
+    if isinstance(target, OpOverload):
+        return not _is_pure(target)
+    if isinstance(target, HigherOrderOperator):
+        return True
+    if isinstance(target, OpOverloadPacket):
+        return target._qualified_op_name.partition("::")[0] not in NAMESPACES
+    name = getattr(target, "__name__", "")
+    if getattr(operator, name, None) is target:
+        return name in _IN_PLACE
+    return name.endswith("_")
+
+
+def is_pure(graph: torch.fx.GraphModule) -> bool:
+    """Whether no operator of an ATen graph writes to what it is given."""
+    return all(
+        _is_pure(node.target)
+        for node in graph.graph.nodes
+        if node.op == "call_function"
+        and isinstance(node.target, OpOverload | HigherOrderOperator)
+    )
+
+
+def _is_pure(target: OpOverload | HigherOrderOperator) -> bool:
+    return (
+        isinstance(target, OpOverload)
+        and target.namespace in NAMESPACES
+        and not target._schema.is_mutable
+    )
