@@ -172,12 +172,16 @@ llvm::Error translateJob(Job &job, Shared &shared, llvm::LLVMContext &context) {
   return llvm::Error::success();
 }
 
-LogicalResult runJob(Job &job, Shared &shared) {
+LogicalResult lower(Job &job, Shared &shared) {
+  if (succeeded(lowerJob(job, shared)))
+    return success();
+  return emitError(job.location)
+         << "no machine code for kernel '" << job.name << "'";
+}
+
+LogicalResult translate(Job &job, Shared &shared) {
   if (shared.cancelled)
     return failure();
-  if (failed(lowerJob(job, shared)))
-    return emitError(job.location)
-           << "no machine code for kernel '" << job.name << "'";
   auto context = std::make_unique<llvm::LLVMContext>();
   llvm::Error error =
       guardLLVM([&] { return translateJob(job, shared, *context); });
@@ -240,8 +244,15 @@ compileKernels(ModuleOp module, const CodegenOptions &options,
   prepareContext(*context);
   SmallVector<Job> jobs = splitJobs(module);
   Shared shared(options, progress, jobs.size());
+  // One after the other for all kernels: the code of MLIR that the first step
+  // runs need not stay in memory beside LLVM's.
   LogicalResult result = failableParallelForEach(
-      context, jobs, [&](Job &job) { return runJob(job, shared); });
+      context, jobs, [&](Job &job) { return lower(job, shared); });
+  if (succeeded(result) && options.lowered)
+    options.lowered();
+  if (succeeded(result))
+    result = failableParallelForEach(
+        context, jobs, [&](Job &job) { return translate(job, shared); });
   if (shared.cancelled)
     return emitError(module.getLoc()) << "the compilation was cancelled";
   if (failed(result))

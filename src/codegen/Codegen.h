@@ -31,6 +31,8 @@ struct CodegenOptions {
   /// Where to leave NAME.loops.mlir, NAME.ll and NAME.s of every kernel; empty:
   /// nowhere.
   std::string dumpDirectory;
+  /// Called when every kernel is in LLVM's dialect and LLVM begins.
+  std::function<void()> lowered;
 };
 
 /// The object file of one kernel and what it cost, in milliseconds.

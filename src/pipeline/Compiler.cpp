@@ -99,6 +99,8 @@ anabranch_compile(const anabranch_compile_request *request,
   *result = nullptr;
   try {
     auto made = std::make_unique<anabranch_compile_result>();
+    // The loader reads more of the libraries than compiling does.
+    pipeline::releaseCode();
     try {
       compile(*request, *made);
     } catch (const std::exception &error) {

@@ -192,10 +192,12 @@ void Compilation::dump(Phase phase) {
 /// Kernels are compiled on other threads, so that this one, the caller's, can
 /// report progress and poll for signals.
 Outcome Compilation::codegen() {
-  // What the phases before needed makes room for LLVM.
+  // What the phases before needed makes room for the lowering of kernels, and
+  // that for LLVM.
   releaseCode();
   codegen::CodegenOptions settings;
   settings.target = target;
+  settings.lowered = releaseCode;
   if (options.debug)
     settings.dumpDirectory = options.dump;
   std::atomic<size_t> done{0}, total{0};
