@@ -114,7 +114,7 @@ RECIPES = {
     "operator": Recipe(
         before=[
             (
-                "src/import/families/Pointwise.cpp",
+                "src/import/families/Powers.cpp",
                 '  table.add("hypot"',
                 OPERATOR_ROW,
             )
