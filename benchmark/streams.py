@@ -18,17 +18,18 @@ def on(tag: str, marked: bool) -> contextlib.AbstractContextManager:
     return anabranch.stream(tag) if marked else contextlib.nullcontext()
 
 
-def both(function: Callable) -> Callable:
-    """The function without its scopes; `.marked` has them."""
+class Branches:
+    """A function of `marked` and tensors, called without its scopes; `marked`
+    calls it with them."""
 
-    def plain(*arguments: torch.Tensor) -> object:
-        return function(False, *arguments)
+    def __init__(self, function: Callable) -> None:
+        self.function = function
 
-    def marked(*arguments: torch.Tensor) -> object:
-        return function(True, *arguments)
+    def __call__(self, *arguments: torch.Tensor) -> object:
+        return self.function(False, *arguments)
 
-    plain.marked = marked
-    return plain
+    def marked(self, *arguments: torch.Tensor) -> object:
+        return self.function(True, *arguments)
 
 
 def branches(count: int, layers: int, width: int, batch: int) -> Callable:
@@ -51,13 +52,19 @@ def branches(count: int, layers: int, width: int, batch: int) -> Callable:
                     results.append(tower(x))
             return torch.cat(results, -1)
 
-        return Workload(both(function), (torch.randn(batch, width),))
+        return Workload(Branches(function), (torch.randn(batch, width),))
 
     return make
 
 
 def seed_example() -> Workload:
-    def function(marked: bool, a, b, c, d):
+    def function(
+        marked: bool,
+        a: torch.Tensor,
+        b: torch.Tensor,
+        c: torch.Tensor,
+        d: torch.Tensor,
+    ) -> tuple[torch.Tensor, ...]:
         first = a + b
         with on("1", marked):
             if marked:
@@ -72,7 +79,7 @@ def seed_example() -> Workload:
 
     torch.manual_seed(0)
     data = tuple(torch.randn(1000, 1000, dtype=torch.float16) for _ in range(4))
-    return Workload(both(function), data)
+    return Workload(Branches(function), data)
 
 
 @case("streams-seed", extra=True)

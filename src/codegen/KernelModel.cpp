@@ -60,13 +60,14 @@ public:
 
 private:
   KernelModel model;
+  llvm::DenseMap<Nest *, unsigned> readyLevels;
 
   Nest *add(Nest::Kind kind, Operation *op, Value value);
   LogicalResult addReduction(linalg::GenericOp op);
   void addTensorLoops(Nest &nest, Value tensor);
   bool keepOne();
-  unsigned level(Nest *nest, unsigned depth);
-  unsigned ready(Nest *nest, unsigned depth);
+  unsigned level(Nest *nest);
+  unsigned ready(Nest *nest);
 };
 
 } // namespace
@@ -279,30 +280,31 @@ void ModelBuilder::addKeeps() {
 // Levels
 //===----------------------------------------------------------------------===//
 
-unsigned ModelBuilder::ready(Nest *nest, unsigned depth) {
+unsigned ModelBuilder::ready(Nest *nest) {
+  // Chains of reductions reach a nest on very many paths: each is asked once.
+  auto [known, isNew] = readyLevels.try_emplace(nest, 0);
+  if (!isNew)
+    return known->second;
   unsigned after = 0;
-  if (depth > model.nests.size())
-    return after;
   for (Read &read : nest->reads.reads) {
     Nest *maker = model.nestOf(read.tensor);
     if (!maker || maker == nest)
       continue;
-    after =
-        std::max(after, maker->filledBy == nest ? ready(maker, depth + 1)
-                                                : level(maker, depth + 1) + 1);
+    after = std::max(after,
+                     maker->filledBy == nest ? ready(maker) : level(maker) + 1);
   }
-  return after;
+  return readyLevels[nest] = after;
 }
 
-unsigned ModelBuilder::level(Nest *nest, unsigned depth) {
+unsigned ModelBuilder::level(Nest *nest) {
   if (nest->kind == Nest::Kind::Keep && nest->filledBy)
-    return level(nest->filledBy, depth);
-  return ready(nest, depth);
+    return level(nest->filledBy);
+  return ready(nest);
 }
 
 LogicalResult ModelBuilder::assignLevels() {
   for (auto &nest : model.nests)
-    nest->level = level(nest.get(), 0);
+    nest->level = level(nest.get());
   for (auto &keep : model.nests) {
     if (keep->kind != Nest::Kind::Keep)
       continue;
@@ -319,9 +321,11 @@ LogicalResult ModelBuilder::assignLevels() {
     keep->filledBy = first;
     first->fills.push_back(keep.get());
   }
+  // Who fills what is decided now, and decides the levels anew.
+  readyLevels.clear();
   unsigned last = 0;
   for (auto &nest : model.nests)
-    last = std::max(last, nest->level = level(nest.get(), 0));
+    last = std::max(last, nest->level = level(nest.get()));
   // What overwrites an argument comes after everything that may read it.
   for (auto &nest : model.nests)
     for (Destination &destination : nest->destinations)

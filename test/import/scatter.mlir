@@ -28,8 +28,13 @@ func.func @amax_of_new(%x: tensor<3xf32>, %i: tensor<2xi64>, %s: tensor<2xf32>) 
   return %r : tensor<3xf32>
 }
 
+// A sum, how many values went into each element, and their quotient.
 // CHECK-LABEL: func @mean
-//       CHECK:   anabranch.refusal = "no lowering for the reduction 'mean'"
+//       CHECK:   anabranch.scatter %{{.*}} into %arg0
+//       CHECK:     arith.addf
+//       CHECK:   anabranch.scatter
+//       CHECK:     arith.addi
+//       CHECK:   arith.divf
 func.func @mean(%x: tensor<3xf32>, %i: tensor<2xi64>, %s: tensor<2xf32>) -> tensor<3xf32> {
   %r = anabranch.aten "scatter_reduce.two"(%x, %i, %s) {self = #anabranch.operand<0>, dim = 0, index = #anabranch.operand<1>, src = #anabranch.operand<2>, reduce = "mean", include_self = true} : (tensor<3xf32>, tensor<2xi64>, tensor<2xf32>) -> tensor<3xf32>
   return %r : tensor<3xf32>

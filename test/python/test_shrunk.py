@@ -3,6 +3,8 @@ gave something else than eager."""
 
 from __future__ import annotations
 
+import time
+
 import pytest
 import torch
 from checking import check
@@ -31,3 +33,16 @@ def test_a_select_scatter_keeps_the_dtype_of_what_it_is_put_into():
         torch.tensor([True, False]),
         torch.tensor(3),
     )
+
+
+def test_a_long_chain_of_reductions_compiles_soon():
+    """Each softmax reads the one before twice, which must not double the work."""
+
+    def chain(x):
+        for _ in range(40):
+            x = torch.softmax(x * 3, -1)
+        return x
+
+    start = time.process_time()
+    check(chain, torch.randn(16, 32))
+    assert time.process_time() - start < 60
