@@ -148,6 +148,9 @@ void collect(nb::object result, const HostCall &call,
 Status python::callByPython(const TorchOperator &op, const HostCall &call,
                             std::vector<dlpack::ManagedTensor *> &results) {
   GilTaken gil;
+  // The shim swallows errors but leaves Python's, where a mode of torch took
+  // the call there.
+  PyErr_Clear();
   try {
     collect(invoke(op, call), call, results);
   } catch (nb::python_error &error) {

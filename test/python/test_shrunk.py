@@ -46,3 +46,10 @@ def test_a_long_chain_of_reductions_compiles_soon():
     start = time.process_time()
     check(chain, torch.randn(16, 32))
     assert time.process_time() - start < 60
+
+
+@pytest.mark.parametrize("name", ["min", "max"])
+def test_an_extreme_of_no_elements_is_eagers_error(name):
+    compiled = torch.compile(lambda x: getattr(x, name)(), backend="anabranch")
+    with pytest.raises((RuntimeError, IndexError)):
+        compiled(torch.empty(0))

@@ -218,9 +218,16 @@ static Value firstPositionOf(const Reduction &r, Value extreme) {
                      DType::integer(r.b.context(), 64));
 }
 
+/// PyTorch raises its own error for these.
+static bool isOfNoElements(const Reduction &r) {
+  return getConstantIntValue(r.rowSize()) == 0;
+}
+
 static LoweringFn extreme(Combine combine) {
   return [=](ir::AtenOp op, LoweringBuilder &b) -> Lowered {
     Reduction r = reductionOf(op, b);
+    if (isOfNoElements(r))
+      return b.refuse("an extreme of no elements");
     return lowered(
         r.finish(extremeOf(r, combine), r.self.dtype.math(), b.resultDType()));
   };
@@ -229,6 +236,8 @@ static LoweringFn extreme(Combine combine) {
 static LoweringFn extremeWithIndex(Combine combine) {
   return [=](ir::AtenOp op, LoweringBuilder &b) -> Lowered {
     Reduction r = reductionOf(op, b);
+    if (isOfNoElements(r))
+      return b.refuse("an extreme of no elements");
     Value value = extremeOf(r, combine);
     DType wide = DType::integer(b.context(), 64);
     Value index;
