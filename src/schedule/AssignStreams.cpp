@@ -32,10 +32,10 @@ namespace schedule {
 namespace {
 
 /// What the model must promise, since it is only a model.
-constexpr double kWorthwhile = 0.9;
+constexpr double kWorthwhile = 0.75;
 /// From an event on one worker to the command that waits on another, in
 /// microseconds.
-constexpr double kHandOver = 0.5;
+constexpr double kHandOver = 1;
 
 class Scheduler {
 public:
@@ -125,7 +125,9 @@ private:
 
   /// The time at which everything is done.
   double schedule() {
-    std::vector<double> free(machine.workers, 0);
+    // The others sleep when a call begins.
+    std::vector<double> free(machine.workers, machine.wakeMicroseconds);
+    free[0] = 0;
     std::vector<int> missing;
     std::priority_queue<std::pair<double, int>> ready;
     for (auto [number, command] : llvm::enumerate(commands)) {
