@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from written import ROOT, keep
+
 PAGE = ROOT / "docs" / "operators.md"
 ALL = "bool u8 i8 i16 i32 i64 f16 bf16 f32 f64"
 
@@ -36,16 +36,5 @@ def page(rows: list[dict]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main() -> int:
-    text = page(table())
-    if "--check" in sys.argv:
-        if PAGE.read_text() != text:
-            print("docs/operators.md is old: run scripts/operators.py")
-            return 1
-        return 0
-    PAGE.write_text(text)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(keep(PAGE, page(table())))

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import itertools
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from written import ROOT, keep
+
 PAGE = ROOT / "torchair-compat" / "README.md"
 HEAD = "| option of CompilerConfig | takes | default | class | here |\n|---|---|---|---|---|\n"
 SAYS = {
@@ -37,16 +37,5 @@ def page() -> str:
     return f"{before}{table()}{''.join(after)}"
 
 
-def main() -> int:
-    text = page()
-    if "--check" in sys.argv:
-        if PAGE.read_text() != text:
-            print("torchair-compat/README.md is old: run scripts/options.py")
-            return 1
-        return 0
-    PAGE.write_text(text)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(keep(PAGE, page()))

@@ -16,6 +16,7 @@
 
 #include "import/Scalar.h"
 #include "ir/Anabranch.h"
+#include "ir/Sizes.h"
 #include "mlir/IR/PatternMatch.h"
 #include <functional>
 #include <string>
@@ -45,14 +46,8 @@ struct Operand {
   int64_t size(int64_t dim) const { return type().getDimSize(dim); }
 };
 
-/// The size of a tensor's dimension, found by looking through the producers, so
-/// that sizes are arithmetic on the sizes of inputs and no `tensor.dim` of an
-/// intermediate tensor is left.
-mlir::OpFoldResult sizeOf(mlir::OpBuilder &builder, mlir::Location loc,
-                          mlir::Value tensor, int64_t dim);
-/// The product, folded where static.
-mlir::OpFoldResult productOf(mlir::OpBuilder &builder, mlir::Location loc,
-                             llvm::ArrayRef<mlir::OpFoldResult> sizes);
+using ir::productOf;
+using ir::sizeOf;
 
 /// The combining function of a reduction. Max and Min propagate NaN; And and Or
 /// are for bool.

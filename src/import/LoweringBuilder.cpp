@@ -123,65 +123,6 @@ Sizes LoweringBuilder::sizesOf(Value tensor) {
   return sizes;
 }
 
-OpFoldResult productOf(OpBuilder &builder, Location loc,
-                       ArrayRef<OpFoldResult> sizes) {
-  int64_t known = 1;
-  Value unknown;
-  for (OpFoldResult size : sizes) {
-    if (std::optional<int64_t> constant = getConstantIntValue(size)) {
-      known *= *constant;
-      continue;
-    }
-    Value value = getValueOrCreateConstantIndexOp(builder, loc, size);
-    unknown = unknown ? builder.createOrFold<arith::MulIOp>(loc, unknown, value)
-                      : value;
-  }
-  if (!unknown || known == 0)
-    return builder.getIndexAttr(known);
-  if (known == 1)
-    return unknown;
-  return builder.createOrFold<arith::MulIOp>(
-      loc, unknown,
-      getValueOrCreateConstantIndexOp(builder, loc,
-                                      builder.getIndexAttr(known)));
-}
-
-OpFoldResult sizeOf(OpBuilder &builder, Location loc, Value tensor,
-                    int64_t dim) {
-  auto type = cast<RankedTensorType>(tensor.getType());
-  if (!type.isDynamicDim(dim))
-    return builder.getIndexAttr(type.getDimSize(dim));
-  Operation *producer = tensor.getDefiningOp();
-  if (auto call = dyn_cast_or_null<ir::AtenOp>(producer))
-    return call.getResultSizes(cast<OpResult>(tensor).getResultNumber())[dim];
-  if (auto empty = dyn_cast_or_null<tensor::EmptyOp>(producer))
-    return empty.getMixedSizes()[dim];
-  if (auto expand = dyn_cast_or_null<tensor::ExpandShapeOp>(producer))
-    return getMixedValues(expand.getStaticOutputShape(),
-                          expand.getOutputShape(), builder)[dim];
-  if (auto collapse = dyn_cast_or_null<tensor::CollapseShapeOp>(producer)) {
-    Sizes sizes;
-    ReassociationIndices group = collapse.getReassociationIndices()[dim];
-    for (int64_t source : group)
-      sizes.push_back(sizeOf(builder, loc, collapse.getSrc(), source));
-    return productOf(builder, loc, sizes);
-  }
-  if (auto slice = dyn_cast_or_null<tensor::ExtractSliceOp>(producer)) {
-    llvm::SmallBitVector dropped = slice.getDroppedDims();
-    for (auto [source, size] : llvm::enumerate(slice.getMixedSizes()))
-      if (!dropped.test(source) && dim-- == 0)
-        return size;
-  }
-  if (auto style = dyn_cast_or_null<DestinationStyleOpInterface>(producer))
-    return sizeOf(builder, loc,
-                  style.getTiedOpOperand(cast<OpResult>(tensor))->get(), dim);
-  if (auto scatter = dyn_cast_or_null<ir::ScatterOp>(producer))
-    return sizeOf(builder, loc, scatter.getInit(), dim);
-  if (auto scan = dyn_cast_or_null<ir::ScanOp>(producer))
-    return sizeOf(builder, loc, scan.getInput(), dim);
-  return builder.createOrFold<tensor::DimOp>(loc, tensor, dim);
-}
-
 Sizes LoweringBuilder::resultSizes(unsigned i) { return op.getResultSizes(i); }
 
 OpFoldResult LoweringBuilder::indexAttr(int64_t value) {

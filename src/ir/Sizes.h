@@ -14,6 +14,9 @@
 namespace anabranch {
 namespace ir {
 
+/// Stands for a size that is not known, where work is estimated.
+constexpr int64_t kTypicalSize = 64;
+
 /// The size of a tensor's dimension, found by looking through the producers, so
 /// that sizes are arithmetic on the sizes of inputs and no `tensor.dim` of an
 /// intermediate tensor is left.

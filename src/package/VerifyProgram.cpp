@@ -20,7 +20,6 @@ namespace {
 
 constexpr int tableLimit = 1 << 20;
 constexpr size_t rankLimit = 64;
-constexpr size_t streamLimit = 62; // the executor keeps sets of them in a word
 constexpr int nestingLimit = 8;
 constexpr size_t tagLimit = 4096;
 

@@ -16,6 +16,9 @@
 
 namespace anabranch::package {
 
+/// Of one program: the executor keeps sets of them in a word.
+constexpr size_t streamLimit = 62;
+
 using Streams = std::vector<std::unique_ptr<StreamT>>;
 
 /// Everything that the runtime relies on without looking again: indices are in

@@ -18,6 +18,7 @@
 #include "ir/Explain.h"
 #include "ir/Scope.h"
 #include "schedule/CostModel.h"
+#include "schedule/Dependencies.h"
 #include "schedule/Passes.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -73,24 +74,15 @@ private:
 
   void collect() {
     auto module = list->getParentOfType<ModuleOp>();
-    DenseMap<int64_t, int> writers;
-    DenseMap<int64_t, SmallVector<int>> readers;
+    Dependencies dependencies;
     for (Operation &op : list.getBody().front()) {
       int number = commands.size();
       commands.push_back({&op, costOf(&op, module, machine), {}, {}});
-      for (Value buffer : op.getOperands()) {
-        int64_t memory = buffer.getDefiningOp<ir::BufferOp>().getMemory();
-        if (auto writer = writers.find(memory); writer != writers.end())
-          link(writer->second, number);
-        if (!isWritten(&op, buffer)) {
-          readers[memory].push_back(number);
-          continue;
-        }
-        for (int reader : readers[memory])
-          link(reader, number);
-        readers[memory].clear();
-        writers[memory] = number;
-      }
+      auto [needed, overwritten] = dependencies.add(&op);
+      for (int earlier : needed)
+        link(earlier, number);
+      for (int earlier : overwritten)
+        link(earlier, number);
       // Calls run on the caller's thread, one after the other.
       if (isa<ir::CallOp>(op)) {
         if (lastCall >= 0)
@@ -106,16 +98,8 @@ private:
     }
   }
 
-  static bool isWritten(Operation *op, Value buffer) {
-    if (auto launch = dyn_cast<ir::LaunchOp>(op))
-      return llvm::is_contained(launch.getWrites(), buffer);
-    if (auto call = dyn_cast<ir::CallOp>(op))
-      return llvm::is_contained(call.getWrites(), buffer);
-    return cast<ir::CopyOp>(op).getDestination() == buffer;
-  }
-
   void link(int earlier, int later) {
-    if (earlier == later || llvm::is_contained(commands[later].before, earlier))
+    if (llvm::is_contained(commands[later].before, earlier))
       return;
     commands[later].before.push_back(earlier);
     commands[earlier].after.push_back(later);

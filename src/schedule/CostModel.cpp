@@ -8,6 +8,7 @@
 #include "schedule/CostModel.h"
 
 #include "ir/Anabranch.h"
+#include "ir/Sizes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "schedule/Work.h"
 
@@ -23,11 +24,10 @@ static constexpr double kCommand = 0.2;
 static constexpr double kCall = 10;
 /// A kernel is cut into tiles of about so many microseconds.
 static constexpr double kTile = 5;
-static constexpr double kTypicalSize = 64;
 
 static double valueOf(Attribute size) {
   auto number = dyn_cast<IntegerAttr>(size);
-  return number ? number.getInt() : kTypicalSize;
+  return number ? number.getInt() : ir::kTypicalSize;
 }
 
 static double

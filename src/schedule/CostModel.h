@@ -21,7 +21,7 @@ struct Cost {
   double split;  ///< on all workers; as `alone` when it is too small for that
 };
 
-/// Sizes that are not known count as 64.
+/// Sizes that are not known count as ir::kTypicalSize.
 Cost costOf(mlir::Operation *command, mlir::ModuleOp module,
             const MachineModel &machine);
 

@@ -18,21 +18,19 @@
 
 #include "ir/Explain.h"
 #include "ir/Scope.h"
+#include "package/VerifyProgram.h"
+#include "schedule/Dependencies.h"
 #include "schedule/Passes.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
 #include "llvm/ADT/MapVector.h"
-#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 
 namespace anabranch {
 namespace schedule {
 namespace {
-
-/// What the runtime can play at once; further tags share the last stream.
-constexpr int kMaxStreams = 62;
 
 /// For each stream, how many of its commands are certainly done.
 using Clock = SmallVector<int, 4>;
@@ -42,12 +40,6 @@ struct Command {
   int stream, position;
   Clock done;             ///< once this command is
   SmallVector<int> waits; ///< commands on other streams
-};
-
-/// Who has used the bytes behind some buffers so far.
-struct Uses {
-  int writer = -1;
-  SmallVector<int> readers; ///< since then
 };
 
 class EventInserter {
@@ -81,7 +73,8 @@ private:
       StringRef tag = ir::streamOf(&op);
       if (numbers.contains(tag))
         continue;
-      if (streams.size() < kMaxStreams)
+      // What the runtime cannot play at once shares the last stream.
+      if (streams.size() < package::streamLimit)
         streams.push_back({tag, scope.getPriority(), {}});
       numbers[tag] = streams.size() - 1;
     }
@@ -96,11 +89,10 @@ private:
     auto position = static_cast<int>(streams[stream].commands.size());
     commands.push_back({&op, stream, position, {}, {}});
     streams[stream].commands.push_back(number);
-    llvm::SetVector<int> needed, hazards;
+    auto [needed, hazards] = dependencies.add(&op);
     for (int64_t point : ir::afterOf(&op))
       if (auto found = points.find(point); found != points.end())
         needed.insert(found->second);
-    collectAccesses(number, needed, hazards);
     wait(number, needed.takeVector());
     if (failed(settleHazards(number, hazards)))
       return failure();
@@ -128,44 +120,6 @@ private:
            llvm::zip(clocks[stream], commands[earlier].done))
         known = std::max(known, reached);
     }
-  }
-
-  /// A reader needs the last writer. A writer needs everybody before it; where
-  /// that would overwrite an input of the caller's under a reader, the order is
-  /// the user's to say.
-  void collectAccesses(int number, llvm::SetVector<int> &needed,
-                       llvm::SetVector<int> &hazards) {
-    Operation *op = commands[number].op;
-    auto read = [&](Value buffer) {
-      Uses &bytes = uses[memoryOf(buffer)];
-      if (bytes.writer >= 0)
-        needed.insert(bytes.writer);
-      bytes.readers.push_back(number);
-    };
-    auto write = [&](Value buffer) {
-      Uses &bytes = uses[memoryOf(buffer)];
-      bool isInput = buffer.getDefiningOp<ir::BufferOp>().getKind() == "input";
-      if (bytes.writer >= 0)
-        needed.insert(bytes.writer);
-      for (int reader : bytes.readers)
-        if (reader != number)
-          (isInput ? hazards : needed).insert(reader);
-      bytes = {number, {}};
-    };
-    if (auto launch = dyn_cast<ir::LaunchOp>(op)) {
-      llvm::for_each(launch.getReads(), read);
-      llvm::for_each(launch.getWrites(), write);
-    } else if (auto call = dyn_cast<ir::CallOp>(op)) {
-      llvm::for_each(call.getReads(), read);
-      llvm::for_each(call.getWrites(), write);
-    } else if (auto copy = dyn_cast<ir::CopyOp>(op)) {
-      read(copy.getSource());
-      write(copy.getDestination());
-    }
-  }
-
-  static int64_t memoryOf(Value buffer) {
-    return buffer.getDefiningOp<ir::BufferOp>().getMemory();
   }
 
   LogicalResult settleHazards(int number, const llvm::SetVector<int> &hazards) {
@@ -279,7 +233,7 @@ private:
   SmallVector<Stream, 4> streams;
   SmallVector<Clock> clocks;
   std::vector<Command> commands;
-  DenseMap<int64_t, Uses> uses;  // by memory
+  Dependencies dependencies;
   DenseMap<int64_t, int> points; // -> command
   DenseSet<int> awaited;
 };

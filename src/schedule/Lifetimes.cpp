@@ -7,6 +7,8 @@
 
 #include "schedule/Lifetimes.h"
 
+#include "schedule/Dependencies.h"
+
 using namespace mlir;
 
 namespace anabranch {
@@ -81,8 +83,7 @@ private:
 
   void use(Value buffer, int number) {
     const Stream &stream = streams[number];
-    Lifetime &life =
-        lifetimes[buffer.getDefiningOp<ir::BufferOp>().getMemory()];
+    Lifetime &life = lifetimes[memoryOf(buffer)];
     if (!life.isUsed()) {
       life.last.assign(streams.size(), -1);
       life.reached = stream.clock;

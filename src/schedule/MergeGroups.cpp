@@ -7,6 +7,7 @@
 
 #include "schedule/MergeGroups.h"
 
+#include "ir/Sizes.h"
 #include "llvm/ADT/SmallSet.h"
 
 using namespace mlir;
@@ -23,8 +24,6 @@ static constexpr unsigned kMaxPrologueCost = 6;
 /// With fewer rows than this, a large row-wise kernel leaves workers idle.
 static constexpr int64_t kMinRows = 8;
 static constexpr int64_t kLargeElements = 64 * 1024;
-/// Stands for a size that is not known.
-static constexpr int64_t kTypicalSize = 64;
 
 bool Merge::refuse(const Twine &reason) {
   why = reason.str();
@@ -273,7 +272,7 @@ bool Merge::checkRecomputation() {
 static int64_t elements(ArrayRef<int64_t> sizes) {
   int64_t product = 1;
   for (int64_t size : sizes)
-    product *= ShapedType::isDynamic(size) ? kTypicalSize : size;
+    product *= ShapedType::isDynamic(size) ? ir::kTypicalSize : size;
   return product;
 }
 

@@ -14,6 +14,7 @@
 
 #include "anabranch/KernelABI.h"
 #include "ir/Anabranch.h"
+#include "schedule/Dependencies.h"
 #include "schedule/Lifetimes.h"
 #include "schedule/Passes.h"
 #include "schedule/SizeTable.h"
@@ -84,8 +85,7 @@ private:
     for (auto stream : program.getBody().getOps<ir::StreamOp>())
       for (Operation &op : stream.getBody().front()) {
         for (Value operand : op.getOperands()) {
-          auto buffer = operand.getDefiningOp<ir::BufferOp>();
-          auto found = blocks.find(buffer.getMemory());
+          auto found = blocks.find(memoryOf(operand));
           if (found == blocks.end())
             continue;
           found->second.first = std::min(found->second.first, command);

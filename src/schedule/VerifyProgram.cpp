@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ir/Anabranch.h"
+#include "schedule/Dependencies.h"
 #include "schedule/Passes.h"
 #include "schedule/VerifyPlaces.h"
 
@@ -49,15 +50,12 @@ struct VerifyProgramPass
   /// A launch writes over what it reads where its kernel expects it, and
   /// nowhere else: kernels take all other buffers for different memory.
   LogicalResult verifyOverwritten(ir::LaunchOp launch, func::FuncOp kernel) {
-    auto memoryOf = [](Value buffer) {
-      return buffer.getDefiningOp<ir::BufferOp>().getMemory();
-    };
     for (auto [i, written] : llvm::enumerate(launch.getWrites())) {
       auto input =
           kernel.getResultAttrOfType<IntegerAttr>(i, "anabranch.in_place");
       int64_t expected = input ? input.getInt() : -1;
       for (auto [j, read] : llvm::enumerate(launch.getReads()))
-        if ((memoryOf(read) == memoryOf(written)) !=
+        if ((schedule::memoryOf(read) == schedule::memoryOf(written)) !=
             (static_cast<int64_t>(j) == expected))
           return launch.emitOpError("writes result ")
                  << i << " over other inputs than its kernel expects";
