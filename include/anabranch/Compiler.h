@@ -45,6 +45,9 @@ typedef int (*anabranch_progress_fn)(const char *phase, int64_t done,
  *   "explain"  put every refusal and its reason into the report     [false]
  *   "debug"    keep intermediate files, verify after every pass     [false]
  *   "cpu"      target CPU as LLVM names it                          ["host"]
+ *   "bindings" list of objects: a program for each, in one package,
+ *              in which these symbols have these values             [none]
+ *   "symbolic" also the program in which no symbol has a value      [false]
  *   "config"   any object: kept in the manifest as it is            [none] */
 typedef struct anabranch_compile_request {
   uint32_t api_version; /* ANABRANCH_COMPILER_API_VERSION */

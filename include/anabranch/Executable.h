@@ -88,7 +88,7 @@ struct OutputInfo {
   std::vector<int64_t> strides;
 };
 
-/// A loaded package. Immutable: any number of threads may run it at once.
+/// A loaded package. Any number of threads may run it at once.
 class ANABRANCH_API Executable {
 public:
   virtual ~Executable();
@@ -108,6 +108,20 @@ public:
   virtual Status run(const InputValue *inputs, size_t inputCount,
                      OutputValue *outputs, size_t outputCount,
                      OutputAllocator &allocator) const = 0;
+
+  /// Lets calls run the programs of `other`, a package of the same graph for
+  /// certain sizes, where these are the sizes of the call. Calls in flight are
+  /// not disturbed. Any thread.
+  virtual Status add(const std::shared_ptr<const Executable> &other) const = 0;
+  /// Takes them out again; calls in flight end with what they run.
+  virtual void remove(const Executable &other) const = 0;
+  /// Whether a call with these sizes runs a program that was made for them.
+  virtual bool hasProgramFor(const InputValue *inputs, size_t count) const = 0;
+  /// When a program of this package was last chosen among several, on a clock
+  /// that counts such choices; zero: never.
+  virtual uint64_t lastUse() const = 0;
+  /// Programs that calls choose among.
+  virtual size_t programCount() const = 0;
 
   /// Number of kernels, of kernel launches and of operators that the host runs.
   virtual size_t kernelCount() const = 0;

@@ -3,6 +3,7 @@
 from .backend import anabranch, compile
 from .config import Config
 from .errors import CompileError
+from .gears import set_gears
 from .profiler import Trace, profile
 from .report import counters, last_report
 from .scope import limit_cores, record, stream, wait, wait_event
@@ -18,6 +19,7 @@ __all__ = [
     "limit_cores",
     "profile",
     "record",
+    "set_gears",
     "stream",
     "wait",
     "wait_event",

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import torch.fx
 
-from . import package
+from . import gears, package
 from .aliases import restore
 from .capture import aot
 from .config import Config, resolve
@@ -33,7 +33,12 @@ def anabranch(
         settings = resolve(options, mode, config)
     except (TypeError, ValueError) as error:
         raise OptionError(str(error)) from error
-    compile_one = functools.partial(compile_graph, config=settings)
+    found = gears.find(module, example_inputs)
+    if found:
+        gears.check(found)
+        gears.combine(found, settings.gears_merge)
+        gears.guard(module, example_inputs, found)
+    compile_one = functools.partial(compile_graph, config=settings, geared=found)
     return aot(module, example_inputs, compile_one, settings.freeze)
 
 
@@ -60,6 +65,7 @@ def compile_graph(
     sources: Sequence[InputSource],
     *,
     config: Config,
+    geared: Sequence[gears.GearDim] = (),
 ) -> Callable[..., Any]:
     """One ATen graph -> an executable, or the graph itself run by PyTorch."""
     name = _graph_name()
@@ -68,7 +74,8 @@ def compile_graph(
     except Unsupported as reason:
         record_eager(name, str(reason), config.explain)
         return run_eagerly(module)
-    executable = package.build(described, config)
+    bindings = gears.bindings(geared, gears.combine(geared, config.gears_merge))
+    executable = package.build(described, config, bindings)
     if executable is None:
         record_eager(name, f"stopped after {config.stop}", config.explain)
         return run_eagerly(module)

@@ -13,6 +13,7 @@ STREAMS = ("marked", "auto", "off")
 HAZARDS = ("error", "wait")
 MOST_THREADS = 1024
 SHAPES = ("auto", "static", "dynamic")
+GEARS_MERGE = ("zip", "product")
 
 # What torch.compile(mode=...) means here. Every mode gives the same kernels:
 # there is one way to compile, and it is the fast one.
@@ -40,6 +41,8 @@ class Config:
     single_stream  one list of commands; a model with stream scopes is refused.
     shapes    "auto": as torch.compile decides; "static": one executable for
               each shape; "dynamic": sizes are symbols from the first call on.
+    gears_merge  how the gears of several dimensions are combined: the first with
+              the first and so on ("zip"), or each with each ("product").
     dump      folder for the graph and for the IR after each phase.
     stop      phase after which the compiler stops; the graph then runs eagerly.
     explain   print why an operator fell back or a graph was not compiled.
@@ -54,6 +57,7 @@ class Config:
     hazards: str = "error"
     single_stream: bool = False
     shapes: str = "auto"
+    gears_merge: str = "zip"
     dump: str | None = None
     stop: str | None = None
     explain: bool = False
@@ -75,6 +79,7 @@ class Config:
         _choose("streams", self.streams, STREAMS)
         _choose("hazards", self.hazards, HAZARDS)
         _choose("shapes", self.shapes, SHAPES)
+        _choose("gears_merge", self.gears_merge, GEARS_MERGE)
         if self.stop is not None:
             _choose("stop", self.stop, PHASES)
 

@@ -5,23 +5,27 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from . import _C
 from .config import Config
+from .gears import Binding
 from .graph import Description
 from .profiler import trace_process
 from .report import Progress, explain_report, record
 from .tensors import dtype_name
 
 
-def build(described: Description, config: Config) -> _C.Executable | None:
+def build(
+    described: Description, config: Config, bindings: Sequence[Binding] = ()
+) -> _C.Executable | None:
     """Compiles and loads. None when the compiler was told to stop early. The
     folder is gone once the package is loaded: what is mapped stays."""
     with tempfile.TemporaryDirectory(prefix="anabranch-") as folder:
         path = os.path.join(folder, "package")
-        report = write(described, config, path)
+        report = write(described, config, path, bindings)
         if config.stop is not None:
             return None
         executable = load(path, described, config, check_hashes=False)
@@ -37,8 +41,11 @@ def build(described: Description, config: Config) -> _C.Executable | None:
     return executable
 
 
-def write(described: Description, config: Config, path: str) -> dict[str, Any]:
-    """Compiles into the package folder `path` and returns the report."""
+def write(
+    described: Description, config: Config, path: str, bindings: Sequence[Binding] = ()
+) -> dict[str, Any]:
+    """Compiles into the package folder `path`, a program for each binding, and
+    returns the report."""
     text = json.dumps(described.graph)
     if config.dump is not None:
         _dump(text, described.graph["name"], config.dump)
@@ -49,7 +56,11 @@ def write(described: Description, config: Config, path: str) -> dict[str, Any]:
     progress = Progress() if config.progress else None
     try:
         report, message = _C.compile(
-            text, constants, _compiler_options(config), path, progress
+            text,
+            constants,
+            _compiler_options(described, config, bindings),
+            path,
+            progress,
         )
     finally:
         if progress is not None:
@@ -73,8 +84,14 @@ def load(
     )
 
 
-def _compiler_options(config: Config) -> str:
+def _compiler_options(
+    described: Description, config: Config, bindings: Sequence[Binding]
+) -> str:
+    symbols = {symbol["name"] for symbol in described.graph["symbols"]}
+    # A graph may have lost a symbol that its inputs had.
+    left = [{s: v for s, v in b.items() if s in symbols} for b in bindings]
     options: dict[str, Any] = {
+        "bindings": [b for i, b in enumerate(left) if b and b not in left[:i]],
         "hazards": config.hazards,
         "threads": config.threads,
         "explain": config.explain,

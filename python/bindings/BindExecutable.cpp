@@ -161,7 +161,26 @@ void python::bindExecutable(nb::module_ &module) {
           [](const Program &self) { return self.get().hostCallCount(); })
       .def_prop_ro("cached_bytes",
                    [](const Program &self) { return self.get().cachedBytes(); })
-      .def("trim", [](const Program &self) { self.get().trim(); });
+      .def("trim", [](const Program &self) { self.get().trim(); })
+      .def(
+          "add",
+          [](const Program &self, const Program &other) {
+            check(self.get().add(other.share()));
+          },
+          "Lets calls whose sizes fit run the programs of another executable.")
+      .def("remove",
+           [](const Program &self, const Program &other) {
+             self.get().remove(other.get());
+           })
+      .def_prop_ro(
+          "programs",
+          [](const Program &self) { return self.get().programCount(); })
+      .def_prop_ro("last_use",
+                   [](const Program &self) { return self.get().lastUse(); })
+      .def(
+          "watch",
+          [](Program &self, nb::object watcher) { self.watch(watcher.ptr()); },
+          nb::arg("watcher").none());
   // AOTAutograd asks for this before it hands over a list.
   type.attr("_boxed_call") = true;
   module.def("inspect", &inspect, nb::arg("package"),

@@ -190,6 +190,21 @@ bool Program::readTensor(PyObject *object, size_t input, InputValue &value,
   return true;
 }
 
+void Program::watch(PyObject *object) {
+  PyObject *old = watcher;
+  watcher = object == Py_None ? nullptr : Py_NewRef(object);
+  Py_XDECREF(old);
+}
+
+/// The watcher may replace itself meanwhile.
+bool Program::tellWatcher(PyObject *arguments) const {
+  PyObject *function = Py_NewRef(watcher);
+  PyObject *result = PyObject_CallOneArg(function, arguments);
+  Py_DECREF(function);
+  Py_XDECREF(result);
+  return result;
+}
+
 PyObject *Program::call(PyObject *arguments) const {
   if (!PyList_Check(arguments) && !PyTuple_Check(arguments)) {
     PyErr_SetString(PyExc_TypeError, "expected one list of arguments");
@@ -215,6 +230,8 @@ PyObject *Program::call(PyObject *arguments) const {
   for (size_t i = 0; i < outputCount; ++i)
     new (&outputs[i]) OutputValue();
   SmallArray<PyObject *, usualCount> objects(outputCount);
+  bool tells =
+      watcher && !executable->hasProgramFor(inputs.data(), plans.size());
   ResultAllocator allocator(objects.data());
   Status status = executable->run(inputs.data(), plans.size(), outputs.data(),
                                   outputCount, allocator);
@@ -241,6 +258,7 @@ PyObject *Program::call(PyObject *arguments) const {
   }
   for (size_t i = 0; !failed && i < views.size(); ++i)
     failed = !applyView(results, views[i]);
+  failed = failed || (tells && watcher && !tellWatcher(arguments));
   if (failed)
     Py_CLEAR(results);
   return results;

@@ -38,12 +38,21 @@ struct Calling {
 class Program {
 public:
   Program(std::shared_ptr<const Executable> executable, Calling calling);
+  ~Program() { Py_XDECREF(watcher); }
+  Program(const Program &) = delete;
+  Program &operator=(const Program &) = delete;
 
   /// Needs the GIL and releases it while the program runs. Null with a Python
   /// error set.
   PyObject *call(PyObject *arguments) const;
 
   const Executable &get() const { return *executable; }
+  const std::shared_ptr<const Executable> &share() const { return executable; }
+
+  /// Told the arguments of each call that ran a program which was not made for
+  /// its sizes; null: nobody. Needs the GIL.
+  void watch(PyObject *watcher);
+  PyObject *watched() const { return watcher; }
 
 private:
   /// What is known of an input before any call.
@@ -57,6 +66,7 @@ private:
                   struct CallScratch &scratch) const;
   /// The tensor has no plain memory on the CPU.
   bool viewError(size_t input, PyObject *tensor) const;
+  bool tellWatcher(PyObject *arguments) const;
   bool typeError(size_t input, const char *wanted, PyObject *got) const;
 
   std::shared_ptr<const Executable> executable;
@@ -64,6 +74,7 @@ private:
   size_t outputCount;
   std::vector<InputPlan> plans;
   std::vector<OutputView> views;
+  PyObject *watcher = nullptr;
 };
 
 } // namespace anabranch::python

@@ -721,7 +721,8 @@ static bool nestsTooDeep(llvm::StringRef text) {
 
 } // namespace importer
 
-OwningOpRef<ModuleOp> importGraph(llvm::StringRef text, MLIRContext &context) {
+OwningOpRef<ModuleOp> importGraph(llvm::StringRef text, MLIRContext &context,
+                                  const Binding &binding) {
   Location unknown = UnknownLoc::get(&context);
   context.loadDialect<ir::AnabranchDialect, func::FuncDialect,
                       arith::ArithDialect, tensor::TensorDialect>();
@@ -735,9 +736,13 @@ OwningOpRef<ModuleOp> importGraph(llvm::StringRef text, MLIRContext &context) {
                        << llvm::toString(parsed.takeError());
     return {};
   }
-  const json::Object *graph = parsed->getAsObject();
+  json::Object *graph = parsed->getAsObject();
   if (!graph) {
     emitError(unknown) << "the graph description must be an object";
+    return {};
+  }
+  if (llvm::Error error = bindSymbols(*graph, binding)) {
+    emitError(unknown) << llvm::toString(std::move(error));
     return {};
   }
   return importer::Reader(context).read(*graph);

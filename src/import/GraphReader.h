@@ -8,6 +8,7 @@
 #ifndef ANABRANCH_IMPORT_GRAPHREADER_H
 #define ANABRANCH_IMPORT_GRAPHREADER_H
 
+#include "import/BindSymbols.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
@@ -17,9 +18,10 @@ namespace anabranch {
 /// (docs/design/foundation.md, sections 1 and 2). Any text may be given: a
 /// defect is a diagnostic that names the node, and the result is null. The
 /// context must have the dialects of ir::registerAllDialects; one thread at a
-/// time may use it.
+/// time may use it. Symbols of `binding` are numbers in the module.
 mlir::OwningOpRef<mlir::ModuleOp> importGraph(llvm::StringRef json,
-                                              mlir::MLIRContext &context);
+                                              mlir::MLIRContext &context,
+                                              const Binding &binding = {});
 
 } // namespace anabranch
 

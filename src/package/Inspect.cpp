@@ -253,7 +253,9 @@ Expected<std::string> inspectPackage(const std::string &path) {
       if (name.rfind("__", 0) != 0)
         result += "constant '" + name + "': " + anabranch::name(tensor.dtype) +
                   " " + std::to_string(tensor.bytes) + " bytes\n";
-    return result + Printer((*package)->program).print();
+    for (const ProgramT *program : (*package)->programs())
+      result += Printer(*program).print();
+    return result;
   } catch (const std::bad_alloc &) {
     return Status::outOfMemory();
   }

@@ -157,11 +157,14 @@ Expected<std::unique_ptr<Package>> read(const std::string &path,
   if (!constants)
     return constants.takeStatus();
   package->constants = std::move(*constants);
-  if (Status s = checkConstants(package->program, package->constants); !s.ok())
-    return s;
+  bool hasCode = false;
+  for (const ProgramT *each : package->programs()) {
+    if (Status s = checkConstants(*each, package->constants); !s.ok())
+      return s;
+    hasCode |= !each->kernels.empty() || !each->sizes_function.empty();
+  }
 
-  if (!package->program.kernels.empty() ||
-      !package->program.sizes_function.empty()) {
+  if (hasCode) {
     if (Expected<Descriptor> kernels = open("kernels.so"); !kernels)
       return kernels.takeStatus();
     package->kernelsPath = path + "/kernels.so";
@@ -170,6 +173,13 @@ Expected<std::unique_ptr<Package>> read(const std::string &path,
 }
 
 } // namespace
+
+std::vector<const ProgramT *> Package::programs() const {
+  std::vector<const ProgramT *> all{&program};
+  for (const auto &variant : program.variants)
+    all.push_back(variant.get());
+  return all;
+}
 
 Expected<std::unique_ptr<Package>> readPackage(const std::string &path,
                                                const ReadOptions &options) {

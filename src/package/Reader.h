@@ -15,6 +15,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace anabranch::package {
 
@@ -33,6 +34,9 @@ struct Package {
   ProgramT program;
   Safetensors constants;
   std::string kernelsPath; ///< empty when there are no kernels
+
+  /// The program and its variants.
+  std::vector<const ProgramT *> programs() const;
 };
 
 /// Opens the folder and refuses, with a reason, what is truncated, changed,

@@ -488,6 +488,36 @@ Status Checker::run() {
 
 } // namespace
 
-Status verifyProgram(const ProgramT &program) { return Checker(program).run(); }
+/// Whether a caller can't tell the two apart but by sizes.
+static bool answersLike(const ProgramT &a, const ProgramT &b) {
+  if (a.inputs.size() != b.inputs.size() ||
+      a.outputs.size() != b.outputs.size())
+    return false;
+  for (size_t i = 0; i < a.inputs.size(); ++i) {
+    const InputT &x = *a.inputs[i], &y = *b.inputs[i];
+    if (x.name != y.name || x.is_scalar != y.is_scalar || x.dtype != y.dtype ||
+        x.shape.size() != y.shape.size() || x.mutated != y.mutated)
+      return false;
+  }
+  return true;
+}
+
+static int64_t persistentOf(const ProgramT &program) {
+  return program.persistent_bytes ? program.persistent_bytes->value() : 0;
+}
+
+Status verifyProgram(const ProgramT &program) {
+  if (Status s = Checker(program).run(); !s.ok())
+    return s;
+  for (const auto &variant : program.variants) {
+    if (!variant->variants.empty() || !answersLike(program, *variant) ||
+        persistentOf(program) != persistentOf(*variant))
+      return Status(StatusCode::BadPackage,
+                    "program is refused: a variant does not fit it");
+    if (Status s = Checker(*variant).run(); !s.ok())
+      return s;
+  }
+  return {};
+}
 
 } // namespace anabranch::package

@@ -17,6 +17,7 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <set>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -145,9 +146,16 @@ Manifest describe(const Contents &contents) {
   m.name = contents.program->name;
   m.cpu = contents.targetCpu;
   m.features = contents.targetFeatures;
-  m.needsLibtorch = contents.program->needs_libtorch;
-  for (const auto &kernel : contents.program->kernels)
-    m.kernels.push_back(kernel->name);
+  std::set<std::string> kernels;
+  auto add = [&](const ProgramT &program) {
+    m.needsLibtorch |= program.needs_libtorch;
+    for (const auto &kernel : program.kernels)
+      if (kernels.insert(kernel->name).second)
+        m.kernels.push_back(kernel->name);
+  };
+  add(*contents.program);
+  for (const auto &variant : contents.program->variants)
+    add(*variant);
   m.config = contents.config.empty() ? "{}" : contents.config;
   m.extras = contents.extras;
   return m;

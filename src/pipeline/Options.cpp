@@ -75,6 +75,28 @@ static Error setMachine(const json::Value &value, StreamOptions &streams) {
   return Error::success();
 }
 
+static Error setBindings(const json::Value &value, Options &options) {
+  auto wrong = [] {
+    return bad("option 'bindings' must be a list of objects of sizes");
+  };
+  const json::Array *list = value.getAsArray();
+  if (!list || list->size() > 1024)
+    return wrong();
+  for (const json::Value &entry : *list) {
+    const json::Object *object = entry.getAsObject();
+    if (!object)
+      return wrong();
+    Binding &binding = options.bindings.emplace_back();
+    for (const auto &[symbol, size] : *object) {
+      std::optional<int64_t> number = size.getAsInteger();
+      if (!number)
+        return wrong();
+      binding[symbol] = *number;
+    }
+  }
+  return Error::success();
+}
+
 static Error setOption(StringRef key, const json::Value &value,
                        Options &options) {
   if (key == "threads") {
@@ -98,6 +120,10 @@ static Error setOption(StringRef key, const json::Value &value,
     return setHazards(value, options.streams);
   if (key == "machine")
     return setMachine(value, options.streams);
+  if (key == "bindings")
+    return setBindings(value, options);
+  if (key == "symbolic")
+    return setFlag(value, key, options.symbolic);
   if (key == "config") {
     options.config = formatv("{0}", value);
     return Error::success();

@@ -8,10 +8,12 @@
 #ifndef ANABRANCH_PIPELINE_OPTIONS_H
 #define ANABRANCH_PIPELINE_OPTIONS_H
 
+#include "import/BindSymbols.h"
 #include "pipeline/Phases.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 #include <string>
+#include <vector>
 
 namespace anabranch {
 namespace pipeline {
@@ -25,7 +27,9 @@ struct Options {
   bool debug = false;   ///< verify after every pass, keep kernels' code
   std::string cpu = "host";
   StreamOptions streams;
-  std::string config = "{}"; ///< JSON text, kept in the manifest
+  std::string config = "{}";     ///< JSON text, kept in the manifest
+  std::vector<Binding> bindings; ///< a program for each
+  bool symbolic = false;         ///< a program without a binding before those
 };
 
 /// Reads the JSON object of the C API; empty text means defaults. What it does

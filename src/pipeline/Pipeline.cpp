@@ -12,6 +12,7 @@
 #include "ir/Anabranch.h"
 #include "ir/Explain.h"
 #include "pipeline/ReleaseCode.h"
+#include "schedule/MergePrograms.h"
 #include "schedule/SerializeProgram.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -140,24 +141,43 @@ Outcome Compilation::import() {
     return Outcome::UserError;
   }
   target = std::move(*found);
-  module = importGraph(graph, context);
-  return module ? Outcome::Ok : Outcome::UserError;
+  if (options.symbolic || options.bindings.empty())
+    modules.push_back(importGraph(graph, context));
+  for (const Binding &binding : options.bindings)
+    if (modules.empty() || modules.back())
+      modules.push_back(importGraph(graph, context, binding));
+  return modules.back() ? Outcome::Ok : Outcome::UserError;
 }
 
 Outcome Compilation::runPasses(Phase phase) {
+  int64_t done = 0, total = modules.size();
+  for (OwningOpRef<ModuleOp> &module : modules) {
+    if (total > 1 && !progress(infoOf(phase).name, done++, total))
+      return Outcome::Cancelled;
+    if (Outcome outcome = runPasses(phase, *module); outcome != Outcome::Ok)
+      return outcome;
+  }
+  if (phase == Phase::Memory) {
+    schedule::mergePrograms(modules);
+    modules.resize(1);
+  }
+  return Outcome::Ok;
+}
+
+Outcome Compilation::runPasses(Phase phase, ModuleOp module) {
   PassManager passes(&context, ModuleOp::getOperationName());
   passes.enableVerifier(options.debug);
   addPasses(passes, phase, target, options.streams);
-  if (failed(passes.run(*module)))
+  if (failed(passes.run(module)))
     // A graph may ask for the impossible; a program that was built may not.
     return phase == Phase::Memory ? Outcome::InternalError : Outcome::UserError;
   // What a description says of a result may not be what its operator makes.
-  if (phase == Phase::Lower && failed(verify(*module)))
+  if (phase == Phase::Lower && failed(verify(module)))
     return Outcome::UserError;
-  if (phase == Phase::Lower)
-    summary.addFallbacks(*module);
+  if (phase == Phase::Lower && module == *modules.front())
+    summary.addFallbacks(module);
   if (phase == Phase::Memory)
-    summary.addProgram(*module);
+    summary.addProgram(module);
   return Outcome::Ok;
 }
 
@@ -166,7 +186,8 @@ void Compilation::dump(Phase phase) {
     return;
   std::string text;
   llvm::raw_string_ostream stream(text);
-  module->print(stream, OpPrintingFlags().enableDebugInfo(false));
+  for (OwningOpRef<ModuleOp> &module : modules)
+    module->print(stream, OpPrintingFlags().enableDebugInfo(false));
   if (text == lastDump)
     return;
   std::error_code error = llvm::sys::fs::create_directories(options.dump);
@@ -200,6 +221,7 @@ Outcome Compilation::codegen() {
   settings.lowered = releaseCode;
   if (options.debug)
     settings.dumpDirectory = options.dump;
+  ModuleOp module = *modules.front();
   std::atomic<size_t> done{0}, total{0};
   std::atomic<bool> cancelled{false};
   auto count = [&](const codegen::KernelObject &, size_t now, size_t all) {
@@ -208,7 +230,7 @@ Outcome Compilation::codegen() {
     return !cancelled;
   };
   auto work = std::async(std::launch::async, [&] {
-    return codegen::compileKernels(*module, settings, count);
+    return codegen::compileKernels(module, settings, count);
   });
   while (work.wait_for(std::chrono::milliseconds(20)) !=
          std::future_status::ready)
@@ -219,7 +241,7 @@ Outcome Compilation::codegen() {
     return Outcome::Cancelled;
   if (failed(objects))
     return Outcome::InternalError;
-  summary.addKernels(*module, *objects);
+  summary.addKernels(module, *objects);
   if (objects->empty() || output.empty())
     return Outcome::Ok;
   SmallString<128> path;
@@ -252,7 +274,7 @@ std::vector<std::string> featuresOf(const codegen::TargetInfo &target) {
 
 Outcome Compilation::package() {
   package::ProgramT program;
-  if (failed(schedule::serializeProgram(*module, program)))
+  if (failed(schedule::serializeProgram(*modules.front(), program)))
     return Outcome::InternalError;
   package::Contents contents;
   contents.program = &program;
@@ -265,9 +287,14 @@ Outcome Compilation::package() {
     contents.targetFeatures = featuresOf(target);
   }
   llvm::StringSet<> used;
-  for (const auto &buffer : program.buffers)
-    if (buffer->kind == package::BufferKind::Constant)
-      used.insert(buffer->name);
+  auto use = [&](const package::ProgramT &each) {
+    for (const auto &buffer : each.buffers)
+      if (buffer->kind == package::BufferKind::Constant)
+        used.insert(buffer->name);
+  };
+  use(program);
+  for (const auto &variant : program.variants)
+    use(*variant);
   for (const package::Constant &constant : constants)
     if (used.erase(constant.name))
       contents.constants.push_back(constant);

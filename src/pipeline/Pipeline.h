@@ -46,6 +46,7 @@ private:
   Outcome runPhase(Phase phase);
   Outcome import();
   Outcome runPasses(Phase phase);
+  Outcome runPasses(Phase phase, mlir::ModuleOp module);
   Outcome codegen();
   Outcome package();
   Outcome fail(const llvm::Twine &what);
@@ -55,7 +56,8 @@ private:
   Options options;
   Progress progress;
   mlir::MLIRContext context;
-  mlir::OwningOpRef<mlir::ModuleOp> module;
+  /// One for each binding; one for all from codegen on.
+  std::vector<mlir::OwningOpRef<mlir::ModuleOp>> modules;
   llvm::StringRef graph;
   llvm::ArrayRef<package::Constant> constants;
   std::string output;

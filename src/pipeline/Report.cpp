@@ -57,7 +57,8 @@ void Report::addProgram(ModuleOp module) {
   for (auto program : module.getOps<ir::ProgramOp>()) {
     program.walk([&](ir::LaunchOp) { ++dispatches; });
     if (auto bytes = dyn_cast_or_null<IntegerAttr>(program.getArenaBytesAttr()))
-      arenaBytes = bytes.getInt();
+      arenaBytes =
+          std::max(bytes.getInt(), arenaBytes.getAsInteger().value_or(0));
   }
 }
 

@@ -8,10 +8,9 @@
 #include "anabranch/Executable.h"
 
 #include "package/Reader.h"
-#include "runtime/Arguments.h"
-#include "runtime/Describe.h"
-#include "runtime/Execute.h"
-#include "runtime/NamedEvents.h"
+#include "runtime/GearTable.h"
+
+#include <mutex>
 
 namespace anabranch {
 
@@ -25,34 +24,8 @@ const char *version() { return ANABRANCH_VERSION; }
 namespace runtime {
 namespace {
 
-/// A frame out of the cache, or a new one; given back with the object.
-class FrameLease {
-public:
-  FrameLease(const Plan &plan, FrameCache &cache) : cache(cache) {
-    frame = cache.take();
-    if (!frame)
-      frame = new Frame(plan, plan.main);
-  }
-  ~FrameLease() { cache.give(frame); }
-  FrameLease(const FrameLease &) = delete;
-  FrameLease &operator=(const FrameLease &) = delete;
-  Frame *operator->() const { return frame; }
-  Frame &operator*() const { return *frame; }
-
-private:
-  FrameCache &cache;
-  Frame *frame;
-};
-
 class LoadedExecutable : public Executable {
 public:
-  ~LoadedExecutable() override {
-    frames.trim();
-    if (plan.persistent)
-      plan.device->release(plan.persistent,
-                           static_cast<size_t>(plan.persistentBytes));
-  }
-
   Status load(const std::string &path, const OpenOptions &options);
 
   const std::vector<InputInfo> &inputs() const override { return inputInfos; }
@@ -61,37 +34,50 @@ public:
   }
   Status run(const InputValue *inputs, size_t inputCount, OutputValue *outputs,
              size_t outputCount, OutputAllocator &allocator) const override;
+  Status add(const std::shared_ptr<const Executable> &other) const override;
+  void remove(const Executable &other) const override;
+  bool hasProgramFor(const InputValue *inputs, size_t count) const override {
+    return currentTable()->isExact(inputs, count);
+  }
+  uint64_t lastUse() const override;
   size_t kernelCount() const override {
-    return package->program.kernels.size();
+    return shared->package->manifest.kernels.size();
   }
-  size_t launchCount() const override { return plan.main.launches.size(); }
-  size_t hostCallCount() const override { return plan.main.calls.size(); }
-  size_t cachedBytes() const override {
-    return frames.bytes() + static_cast<size_t>(plan.persistentBytes);
+  size_t launchCount() const override {
+    return root->getPlan().main.launches.size();
   }
-  void trim() const override { frames.trim(); }
+  size_t hostCallCount() const override {
+    return root->getPlan().main.calls.size();
+  }
+  size_t programCount() const override {
+    return currentTable()->programs().size();
+  }
+  size_t cachedBytes() const override;
+  void trim() const override {
+    for (const auto &program : currentTable()->programs())
+      program->trim();
+  }
 
 private:
-  Status refuseCalls() const;
-  Status initialize();
-  void describePlan();
-  Status runIn(Frame &frame, const InputValue *inputs, size_t inputCount,
-               OutputValue *outputs, size_t outputCount,
-               OutputAllocator &allocator) const;
-  void prepareOutputs(Frame &frame, OutputValue *outputs) const;
-  Status bindOutputs(Frame &frame, OutputValue *outputs) const;
-  Status handOver(Frame &frame, OutputValue *outputs) const;
-  void takeBack(OutputValue *outputs, size_t count) const;
+  Status loadShared(const std::string &path, const OpenOptions &options);
+  void describePlan(const Plan &plan);
+  std::shared_ptr<const GearTable> currentTable() const {
+    return std::atomic_load(&table);
+  }
+  void publish(Programs programs) const {
+    std::atomic_store(&table, std::shared_ptr<const GearTable>(
+                                  std::make_shared<GearTable>(programs)));
+  }
 
-  int workers() const { return threads > 0 ? threads : defaultThreads(); }
-
-  std::unique_ptr<package::Package> package;
-  std::unique_ptr<Library> library;
-  Plan plan;
-  int threads = 0;
+  std::shared_ptr<LoadedPackage> shared;
+  Programs own; ///< those of the package
+  std::shared_ptr<const LoadedProgram> root;
   std::vector<InputInfo> inputInfos;
   std::vector<OutputInfo> outputInfos;
-  mutable FrameCache frames;
+  /// Replaced whole; a call keeps the one that it began with.
+  mutable std::shared_ptr<const GearTable> table;
+  mutable std::atomic<bool> alone{true}; ///< `root` is all there ever was
+  mutable std::mutex changing;
 };
 
 /// The operators of the first few calls, for the reason of a refusal.
@@ -110,8 +96,8 @@ std::string calledOperators(const package::ProgramT &program) {
   return list;
 }
 
-Status LoadedExecutable::load(const std::string &path,
-                              const OpenOptions &options) {
+Status LoadedExecutable::loadShared(const std::string &path,
+                                    const OpenOptions &options) {
   const Device *device = Device::find(options.device);
   if (!device)
     return Status(StatusCode::Unsupported, "there is no device '" +
@@ -124,48 +110,53 @@ Status LoadedExecutable::load(const std::string &path,
       package::readPackage(path, reading);
   if (!read)
     return read.takeStatus();
-  package = std::move(*read);
-  threads = options.threads;
-  if (package->program.needs_libtorch && !options.hostCalls)
-    return Status(StatusCode::Unsupported,
-                  "the package needs PyTorch for: " +
-                      calledOperators(package->program));
+  shared = std::make_shared<LoadedPackage>();
+  shared->package = std::move(*read);
+  shared->device = device;
+  shared->host = options.hostCalls;
+  shared->threads = options.threads;
   // The null device runs no kernel, but sizes are computed all the same.
-  bool wanted = device->computes() || !package->program.sizes_function.empty();
-  if (wanted && !package->kernelsPath.empty()) {
+  bool wanted = device->computes();
+  for (const package::ProgramT *program : shared->package->programs()) {
+    if (program->needs_libtorch && !options.hostCalls)
+      return Status(StatusCode::Unsupported, "the package needs PyTorch for: " +
+                                                 calledOperators(*program));
+    wanted |= !program->sizes_function.empty();
+  }
+  if (wanted && !shared->package->kernelsPath.empty()) {
     Expected<std::unique_ptr<Library>> loaded =
-        Library::load(package->kernelsPath);
+        Library::load(shared->package->kernelsPath);
     if (!loaded)
       return loaded.takeStatus();
-    library = std::move(*loaded);
+    shared->library = std::move(*loaded);
   }
-  if (Status s =
-          buildPlan(*package, *device, options.hostCalls, library.get(), plan);
-      !s.ok())
-    return s;
-  describePlan();
-  Status initialized = initialize();
-  // Hashing has read every constant, and `initialize` what it packs; calls may
-  // need few of those bytes again.
-  package->constants.releasePages();
-  return initialized;
+  const Size *bytes = shared->package->program.persistent_bytes.get();
+  shared->persistentBytes = bytes ? static_cast<size_t>(bytes->value()) : 0;
+  if (shared->persistentBytes)
+    shared->persistent = device->allocate(shared->persistentBytes);
+  if (shared->persistentBytes && !shared->persistent)
+    return Status::outOfMemory();
+  return {};
 }
 
-Status LoadedExecutable::initialize() {
-  if (plan.persistentBytes) {
-    plan.persistent =
-        plan.device->allocate(static_cast<size_t>(plan.persistentBytes));
-    if (!plan.persistent)
-      return Status::outOfMemory();
-  }
-  if (plan.initialize.serial.empty())
-    return {};
-  Frame frame(plan, plan.initialize);
-  if (Status s = frame.resize(); !s.ok())
+Status LoadedExecutable::load(const std::string &path,
+                              const OpenOptions &options) {
+  if (Status s = loadShared(path, options); !s.ok())
     return s;
-  NamedEvents events(plan.awaits, plan.records);
-  trace::Call call(trace::Recorder::active(), plan.info, frame.slots);
-  return execute(frame, workers(), call.orNull());
+  for (const package::ProgramT *program : shared->package->programs()) {
+    auto loaded = std::make_shared<LoadedProgram>(shared);
+    if (Status s = loaded->load(*program); !s.ok())
+      return s;
+    describePlan(loaded->getPlan());
+    own.push_back(std::move(loaded));
+  }
+  root = own.front();
+  alone = own.size() == 1;
+  publish(own);
+  // Hashing has read every constant, and `initialize` what it packs; calls may
+  // need few of those bytes again.
+  shared->package->constants.releasePages();
+  return {};
 }
 
 std::vector<int64_t> staticNumbers(const std::vector<Size> &sizes) {
@@ -189,8 +180,19 @@ std::vector<int64_t> stridesOr(const std::vector<Size> &strides,
   return dense;
 }
 
-void LoadedExecutable::describePlan() {
-  for (const InputPlan &input : plan.inputs) {
+/// Where programs differ, the number is not known before a call.
+void join(std::vector<int64_t> &known, const std::vector<int64_t> &other) {
+  for (size_t i = 0; i < known.size() && i < other.size(); ++i)
+    if (known[i] != other[i])
+      known[i] = -1;
+}
+
+void LoadedExecutable::describePlan(const Plan &plan) {
+  bool isFirst = own.empty();
+  inputInfos.resize(plan.inputs.size());
+  outputInfos.resize(plan.outputs.size());
+  for (size_t i = 0; i < plan.inputs.size(); ++i) {
+    const InputPlan &input = plan.inputs[i];
     InputInfo info;
     info.name = input.name;
     info.isScalar = input.isScalar;
@@ -198,9 +200,14 @@ void LoadedExecutable::describePlan() {
     info.dtype = input.dtype;
     info.shape = staticNumbers(input.shape);
     info.strides = stridesOr(input.strides, info.shape);
-    inputInfos.push_back(std::move(info));
+    if (!isFirst) {
+      join(info.shape, inputInfos[i].shape);
+      join(info.strides, inputInfos[i].strides);
+    }
+    inputInfos[i] = std::move(info);
   }
-  for (const OutputPlan &output : plan.outputs) {
+  for (size_t i = 0; i < plan.outputs.size(); ++i) {
+    const OutputPlan &output = plan.outputs[i];
     OutputInfo info;
     info.kind = static_cast<OutputValue::Kind>(output.kind);
     info.input = output.input;
@@ -210,118 +217,72 @@ void LoadedExecutable::describePlan() {
       info.shape = staticNumbers(b.shape);
       info.strides = stridesOr(b.strides, info.shape);
     }
-    outputInfos.push_back(std::move(info));
+    if (!isFirst) {
+      join(info.shape, outputInfos[i].shape);
+      join(info.strides, outputInfos[i].strides);
+    }
+    outputInfos[i] = std::move(info);
   }
-}
-
-void LoadedExecutable::prepareOutputs(Frame &frame,
-                                      OutputValue *outputs) const {
-  for (size_t i = 0; i < plan.outputs.size(); ++i) {
-    const OutputPlan &want = plan.outputs[i];
-    OutputValue &out = outputs[i];
-    out.kind = static_cast<OutputValue::Kind>(want.kind);
-    out.input = want.input;
-    out.handle = nullptr;
-    if (want.kind == package::OutputKind::Scalar)
-      out.scalar = valueOf(want.scalar, frame.slots.data());
-    if (want.kind != package::OutputKind::Tensor)
-      continue;
-    const BufferPlan &b = plan.buffers[want.buffer];
-    out.tensor.data = nullptr;
-    out.tensor.shape = frame.shapeOf(want.buffer);
-    out.tensor.strides = frame.stridesOf(want.buffer);
-    out.tensor.rank = static_cast<int32_t>(b.shape.size());
-    out.tensor.dtype = b.dtype;
-  }
-}
-
-Status LoadedExecutable::bindOutputs(Frame &frame, OutputValue *outputs) const {
-  for (size_t i = 0; i < plan.outputs.size(); ++i) {
-    if (plan.outputs[i].kind != package::OutputKind::Tensor)
-      continue;
-    TensorView &tensor = outputs[i].tensor;
-    if (!tensor.data)
-      for (int32_t d = 0;; ++d) {
-        if (d == tensor.rank)
-          return Status(StatusCode::OutOfMemory, "no memory for output " +
-                                                     std::to_string(i) + ", " +
-                                                     describe(tensor));
-        if (tensor.shape[d] == 0)
-          break;
-      }
-    frame.outputs[i] = tensor.data;
-    tensor.shape = tensor.strides = nullptr;
-  }
-  return {};
-}
-
-/// Moves the host's tensors that are outputs to the caller.
-Status LoadedExecutable::handOver(Frame &frame, OutputValue *outputs) const {
-  for (size_t i = 0; i < plan.outputs.size(); ++i) {
-    const OutputPlan &want = plan.outputs[i];
-    if (want.kind != package::OutputKind::External)
-      continue;
-    Frame::Result &result = frame.results[want.buffer];
-    outputs[i].tensor = result.host.tensor;
-    // The frame's own handle goes to the first output, copies to the others.
-    outputs[i].handle = result.handedOver
-                            ? plan.host->retain(result.host.handle)
-                            : result.host.handle;
-    result.handedOver = true;
-    if (outputs[i].handle)
-      continue;
-    takeBack(outputs, i);
-    return Status(StatusCode::Unsupported,
-                  "the host cannot return one tensor as two outputs");
-  }
-  return {};
-}
-
-/// After an error nothing is handed over.
-void LoadedExecutable::takeBack(OutputValue *outputs, size_t count) const {
-  for (size_t i = 0; i < count; ++i)
-    if (plan.outputs[i].kind == package::OutputKind::External)
-      plan.host->release(std::exchange(outputs[i].handle, nullptr));
-}
-
-Status LoadedExecutable::runIn(Frame &frame, const InputValue *inputs,
-                               size_t inputCount, OutputValue *outputs,
-                               size_t outputCount,
-                               OutputAllocator &allocator) const {
-  if (Status s = bindInputs(frame, inputs, inputCount); !s.ok())
-    return s;
-  if (outputCount != plan.outputs.size())
-    return Status(StatusCode::InvalidArgument,
-                  "the program has " + std::to_string(plan.outputs.size()) +
-                      " outputs, the caller asks for " +
-                      std::to_string(outputCount));
-  prepareOutputs(frame, outputs);
-  if (Status s = allocator.allocate(outputs, outputCount); !s.ok())
-    return s;
-  if (Status s = bindOutputs(frame, outputs); !s.ok())
-    return s;
-  frame.bindCaller();
-  trace::Call call(trace::Recorder::active(), plan.info, frame.slots);
-  Status s = execute(frame, workers(), call.orNull());
-  if (!plan.main.calls.empty()) {
-    if (s.ok())
-      s = handOver(frame, outputs);
-    frame.dropResults();
-  }
-  return s;
 }
 
 Status LoadedExecutable::run(const InputValue *inputs, size_t inputCount,
                              OutputValue *outputs, size_t outputCount,
                              OutputAllocator &allocator) const {
+  if (alone.load(std::memory_order_relaxed))
+    return root->run(inputs, inputCount, outputs, outputCount, allocator);
+  std::shared_ptr<const GearTable> current = currentTable();
+  const LoadedProgram *program = current->find(inputs, inputCount);
+  if (!program)
+    return current->noProgram(inputs);
+  return program->run(inputs, inputCount, outputs, outputCount, allocator);
+}
+
+Status
+LoadedExecutable::add(const std::shared_ptr<const Executable> &other) const {
+  const auto *loaded = dynamic_cast<const LoadedExecutable *>(other.get());
+  if (!loaded)
+    return Status(StatusCode::Internal, "programs of another runtime");
   try {
-    FrameLease frame(plan, frames);
-    return runIn(*frame, inputs, inputCount, outputs, outputCount, allocator);
+    std::lock_guard<std::mutex> guard(changing);
+    Programs programs = currentTable()->programs();
+    for (const auto &program : loaded->own) {
+      if (!answersLike(root->getPlan(), program->getPlan()))
+        return Status(StatusCode::InvalidArgument,
+                      "the programs are not of one graph");
+      programs.push_back(program);
+    }
+    publish(std::move(programs));
+    alone = false;
+    return {};
   } catch (const std::bad_alloc &) {
     return Status::outOfMemory();
-  } catch (const std::exception &e) {
-    return Status(StatusCode::Internal, e.what());
   }
+}
+
+void LoadedExecutable::remove(const Executable &other) const {
+  const auto *loaded = dynamic_cast<const LoadedExecutable *>(&other);
+  if (!loaded || loaded == this)
+    return;
+  std::lock_guard<std::mutex> guard(changing);
+  Programs kept;
+  for (const auto &program : currentTable()->programs())
+    if (&program->getOwner() != loaded->shared.get())
+      kept.push_back(program);
+  publish(std::move(kept));
+}
+
+uint64_t LoadedExecutable::lastUse() const {
+  uint64_t last = 0;
+  for (const auto &program : own)
+    last = std::max(last, program->lastUse.load(std::memory_order_relaxed));
+  return last;
+}
+
+size_t LoadedExecutable::cachedBytes() const {
+  size_t bytes = shared->persistentBytes;
+  for (const auto &program : own)
+    bytes += program->cachedBytes();
+  return bytes;
 }
 
 } // namespace

@@ -251,8 +251,8 @@ void addInputs(const ProgramT &program, Plan &plan) {
   }
 }
 
-void addBuffers(const Package &package, Plan &plan) {
-  for (const auto &buffer : package.program.buffers) {
+void addBuffers(const Package &package, const ProgramT &program, Plan &plan) {
+  for (const auto &buffer : program.buffers) {
     BufferPlan b;
     b.kind = buffer->kind;
     b.index = buffer->index;
@@ -307,9 +307,9 @@ void addOutputs(const ProgramT &program, Plan &plan) {
 
 } // namespace
 
-Status buildPlan(const Package &package, const Device &device, HostCalls *host,
-                 const Library *library, Plan &plan) {
-  const ProgramT &program = package.program;
+Status buildPlan(const Package &package, const ProgramT &program,
+                 const Device &device, HostCalls *host, const Library *library,
+                 Plan &plan) {
   plan.device = &device;
   plan.host = host;
   plan.name = program.name;
@@ -331,7 +331,7 @@ Status buildPlan(const Package &package, const Device &device, HostCalls *host,
   plan.records = program.records;
   addInputs(program, plan);
   plan.slotLimits = program.slot_limits;
-  addBuffers(package, plan);
+  addBuffers(package, program, plan);
   addArenaParts(program, plan);
   addOutputs(program, plan);
   if (Status s = CommandsBuilder(program, library, plan, *info, plan.initialize)

@@ -150,8 +150,9 @@ struct Plan {
   std::shared_ptr<const trace::ProgramInfo> info;
 };
 
-/// Builds the plan of a checked package.
-Status buildPlan(const package::Package &package, const Device &device,
+/// Builds the plan of one program of a checked package.
+Status buildPlan(const package::Package &package,
+                 const package::ProgramT &program, const Device &device,
                  HostCalls *host, const Library *library, Plan &plan);
 
 } // namespace anabranch::runtime

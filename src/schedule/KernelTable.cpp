@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "schedule/KernelTable.h"
+#include "schedule/KernelSignature.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
@@ -15,56 +16,6 @@ using namespace mlir;
 
 namespace anabranch {
 namespace schedule {
-
-//===----------------------------------------------------------------------===//
-// Equality
-//===----------------------------------------------------------------------===//
-
-namespace {
-class SignatureBuilder {
-public:
-  std::vector<uintptr_t> words;
-
-  void add(Attribute attr) { words.push_back(pointer(attr)); }
-  void add(Type type) { words.push_back(pointer(type)); }
-  void add(uintptr_t word) { words.push_back(word); }
-
-  void addRegion(Region &region) {
-    for (Block &block : region) {
-      add(block.getNumArguments());
-      for (BlockArgument argument : block.getArguments())
-        define(argument);
-      add(block.getOperations().size());
-      for (Operation &op : block)
-        addOp(op);
-    }
-  }
-
-private:
-  template <typename T> static uintptr_t pointer(T value) {
-    return reinterpret_cast<uintptr_t>(value.getAsOpaquePointer());
-  }
-  void define(Value value) {
-    add(value.getType());
-    numbers.try_emplace(value, numbers.size());
-  }
-  void addOp(Operation &op) {
-    words.push_back(
-        reinterpret_cast<uintptr_t>(op.getName().getAsOpaquePointer()));
-    add(Attribute(op.getAttrDictionary()));
-    add(op.getNumOperands());
-    for (Value operand : op.getOperands())
-      add(numbers.lookup(operand));
-    for (Value result : op.getResults())
-      define(result);
-    add(op.getNumRegions());
-    for (Region &region : op.getRegions())
-      addRegion(region);
-  }
-
-  llvm::DenseMap<Value, uintptr_t> numbers;
-};
-} // namespace
 
 //===----------------------------------------------------------------------===//
 // Names

@@ -12,6 +12,7 @@
 #include "ir/Explain.h"
 #include "schedule/KernelTable.h"
 #include "schedule/Layouts.h"
+#include "schedule/SharePersistent.h"
 #include "schedule/Work.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -317,7 +318,15 @@ LogicalResult serializeProgram(ModuleOp module, package::ProgramT &result) {
   auto programs = module.getOps<ir::ProgramOp>();
   if (programs.empty())
     return emitError(module.getLoc(), "there is no program");
-  return Serializer(module, *programs.begin(), result).run();
+  if (failed(Serializer(module, *programs.begin(), result).run()))
+    return failure();
+  for (ir::ProgramOp variant : llvm::drop_begin(programs)) {
+    result.variants.push_back(std::make_unique<package::ProgramT>());
+    if (failed(Serializer(module, variant, *result.variants.back()).run()))
+      return failure();
+  }
+  sharePersistent(result);
+  return success();
 }
 
 } // namespace schedule

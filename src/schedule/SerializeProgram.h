@@ -16,8 +16,8 @@
 namespace anabranch {
 namespace schedule {
 
-/// Fills `result` from the module's planned `anabranch.program`. Diagnostics
-/// tell what has no form in a package.
+/// Fills `result` from the module's planned `anabranch.program`, its variants
+/// from those after it. Diagnostics tell what has no form in a package.
 mlir::LogicalResult serializeProgram(mlir::ModuleOp module,
                                      package::ProgramT &result);
 

@@ -25,7 +25,7 @@ def describe(monkeypatch):
     descriptions of the function; a string says why a graph has none."""
     found: list[graph.Description | str] = []
 
-    def keep(module, inputs, sources, *, config):
+    def keep(module, inputs, sources, **_settings):
         try:
             found.append(graph.GraphReader(module, "test", sources).read())
         except Unsupported as reason:

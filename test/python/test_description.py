@@ -12,7 +12,7 @@ from anabranch.aliases import restore
 
 @pytest.fixture(autouse=True)
 def interpreted(monkeypatch):
-    def interpret(module, inputs, sources, *, config):
+    def interpret(module, inputs, sources, **_settings):
         description = graph.GraphReader(module, "test", sources).read()
 
         def call(arguments):

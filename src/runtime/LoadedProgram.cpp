@@ -1,0 +1,177 @@
+//===- LoadedProgram.cpp - one program that can run -----------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/LoadedProgram.h"
+
+#include "runtime/Arguments.h"
+#include "runtime/Describe.h"
+#include "runtime/Execute.h"
+#include "runtime/NamedEvents.h"
+
+namespace anabranch::runtime {
+namespace {
+
+/// A frame out of the cache, or a new one; given back with the object.
+class FrameLease {
+public:
+  FrameLease(const Plan &plan, FrameCache &cache) : cache(cache) {
+    frame = cache.take();
+    if (!frame)
+      frame = new Frame(plan, plan.main);
+  }
+  ~FrameLease() { cache.give(frame); }
+  FrameLease(const FrameLease &) = delete;
+  FrameLease &operator=(const FrameLease &) = delete;
+  Frame *operator->() const { return frame; }
+  Frame &operator*() const { return *frame; }
+
+private:
+  FrameCache &cache;
+  Frame *frame;
+};
+
+} // namespace
+
+LoadedPackage::~LoadedPackage() {
+  if (persistent)
+    device->release(persistent, persistentBytes);
+}
+
+int LoadedProgram::workers() const {
+  return owner->threads > 0 ? owner->threads : defaultThreads();
+}
+
+Status LoadedProgram::load(const package::ProgramT &program) {
+  if (Status s = buildPlan(*owner->package, program, *owner->device,
+                           owner->host, owner->library.get(), plan);
+      !s.ok())
+    return s;
+  plan.persistent = owner->persistent;
+  return initialize();
+}
+
+Status LoadedProgram::initialize() {
+  if (plan.initialize.serial.empty())
+    return {};
+  Frame frame(plan, plan.initialize);
+  if (Status s = frame.resize(); !s.ok())
+    return s;
+  NamedEvents events(plan.awaits, plan.records);
+  trace::Call call(trace::Recorder::active(), plan.info, frame.slots);
+  return execute(frame, workers(), call.orNull());
+}
+
+void LoadedProgram::prepareOutputs(Frame &frame, OutputValue *outputs) const {
+  for (size_t i = 0; i < plan.outputs.size(); ++i) {
+    const OutputPlan &want = plan.outputs[i];
+    OutputValue &out = outputs[i];
+    out.kind = static_cast<OutputValue::Kind>(want.kind);
+    out.input = want.input;
+    out.handle = nullptr;
+    if (want.kind == package::OutputKind::Scalar)
+      out.scalar = valueOf(want.scalar, frame.slots.data());
+    if (want.kind != package::OutputKind::Tensor)
+      continue;
+    const BufferPlan &b = plan.buffers[want.buffer];
+    out.tensor.data = nullptr;
+    out.tensor.shape = frame.shapeOf(want.buffer);
+    out.tensor.strides = frame.stridesOf(want.buffer);
+    out.tensor.rank = static_cast<int32_t>(b.shape.size());
+    out.tensor.dtype = b.dtype;
+  }
+}
+
+Status LoadedProgram::bindOutputs(Frame &frame, OutputValue *outputs) const {
+  for (size_t i = 0; i < plan.outputs.size(); ++i) {
+    if (plan.outputs[i].kind != package::OutputKind::Tensor)
+      continue;
+    TensorView &tensor = outputs[i].tensor;
+    if (!tensor.data)
+      for (int32_t d = 0;; ++d) {
+        if (d == tensor.rank)
+          return Status(StatusCode::OutOfMemory, "no memory for output " +
+                                                     std::to_string(i) + ", " +
+                                                     describe(tensor));
+        if (tensor.shape[d] == 0)
+          break;
+      }
+    frame.outputs[i] = tensor.data;
+    tensor.shape = tensor.strides = nullptr;
+  }
+  return {};
+}
+
+/// Moves the host's tensors that are outputs to the caller.
+Status LoadedProgram::handOver(Frame &frame, OutputValue *outputs) const {
+  for (size_t i = 0; i < plan.outputs.size(); ++i) {
+    const OutputPlan &want = plan.outputs[i];
+    if (want.kind != package::OutputKind::External)
+      continue;
+    Frame::Result &result = frame.results[want.buffer];
+    outputs[i].tensor = result.host.tensor;
+    // The frame's own handle goes to the first output, copies to the others.
+    outputs[i].handle = result.handedOver
+                            ? plan.host->retain(result.host.handle)
+                            : result.host.handle;
+    result.handedOver = true;
+    if (outputs[i].handle)
+      continue;
+    takeBack(outputs, i);
+    return Status(StatusCode::Unsupported,
+                  "the host cannot return one tensor as two outputs");
+  }
+  return {};
+}
+
+/// After an error nothing is handed over.
+void LoadedProgram::takeBack(OutputValue *outputs, size_t count) const {
+  for (size_t i = 0; i < count; ++i)
+    if (plan.outputs[i].kind == package::OutputKind::External)
+      plan.host->release(std::exchange(outputs[i].handle, nullptr));
+}
+
+Status LoadedProgram::runIn(Frame &frame, const InputValue *inputs,
+                            size_t inputCount, OutputValue *outputs,
+                            size_t outputCount,
+                            OutputAllocator &allocator) const {
+  if (Status s = bindInputs(frame, inputs, inputCount); !s.ok())
+    return s;
+  if (outputCount != plan.outputs.size())
+    return Status(StatusCode::InvalidArgument,
+                  "the program has " + std::to_string(plan.outputs.size()) +
+                      " outputs, the caller asks for " +
+                      std::to_string(outputCount));
+  prepareOutputs(frame, outputs);
+  if (Status s = allocator.allocate(outputs, outputCount); !s.ok())
+    return s;
+  if (Status s = bindOutputs(frame, outputs); !s.ok())
+    return s;
+  frame.bindCaller();
+  trace::Call call(trace::Recorder::active(), plan.info, frame.slots);
+  Status s = execute(frame, workers(), call.orNull());
+  if (!plan.main.calls.empty()) {
+    if (s.ok())
+      s = handOver(frame, outputs);
+    frame.dropResults();
+  }
+  return s;
+}
+
+Status LoadedProgram::run(const InputValue *inputs, size_t inputCount,
+                          OutputValue *outputs, size_t outputCount,
+                          OutputAllocator &allocator) const {
+  try {
+    FrameLease frame(plan, frames);
+    return runIn(*frame, inputs, inputCount, outputs, outputCount, allocator);
+  } catch (const std::bad_alloc &) {
+    return Status::outOfMemory();
+  } catch (const std::exception &e) {
+    return Status(StatusCode::Internal, e.what());
+  }
+}
+
+} // namespace anabranch::runtime

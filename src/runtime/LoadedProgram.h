@@ -1,0 +1,68 @@
+//===- LoadedProgram.h - one program that can run ---------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_RUNTIME_LOADEDPROGRAM_H
+#define ANABRANCH_RUNTIME_LOADEDPROGRAM_H
+
+#include "runtime/Frame.h"
+#include "runtime/Library.h"
+
+namespace anabranch::runtime {
+
+/// What the programs of one package share.
+struct LoadedPackage {
+  ~LoadedPackage();
+
+  std::unique_ptr<package::Package> package;
+  std::unique_ptr<Library> library;
+  const Device *device = nullptr;
+  HostCalls *host = nullptr;
+  int threads = 0;
+  void *persistent = nullptr; ///< made by the programs' initialisations
+  size_t persistentBytes = 0;
+};
+
+/// A program of a package, ready to run. Any number of threads may run it.
+class LoadedProgram {
+public:
+  explicit LoadedProgram(std::shared_ptr<const LoadedPackage> owner)
+      : owner(std::move(owner)) {}
+  ~LoadedProgram() { frames.trim(); }
+
+  /// Builds the plan and makes what the program keeps from call to call.
+  Status load(const package::ProgramT &program);
+
+  Status run(const InputValue *inputs, size_t inputCount, OutputValue *outputs,
+             size_t outputCount, OutputAllocator &allocator) const;
+
+  const Plan &getPlan() const { return plan; }
+  const LoadedPackage &getOwner() const { return *owner; }
+  size_t cachedBytes() const { return frames.bytes(); }
+  void trim() const { frames.trim(); }
+
+  /// When a table chose it last, on a clock that counts such choices.
+  mutable std::atomic<uint64_t> lastUse{0};
+
+private:
+  Status initialize();
+  Status runIn(Frame &frame, const InputValue *inputs, size_t inputCount,
+               OutputValue *outputs, size_t outputCount,
+               OutputAllocator &allocator) const;
+  void prepareOutputs(Frame &frame, OutputValue *outputs) const;
+  Status bindOutputs(Frame &frame, OutputValue *outputs) const;
+  Status handOver(Frame &frame, OutputValue *outputs) const;
+  void takeBack(OutputValue *outputs, size_t count) const;
+  int workers() const;
+
+  std::shared_ptr<const LoadedPackage> owner;
+  Plan plan;
+  mutable FrameCache frames;
+};
+
+} // namespace anabranch::runtime
+
+#endif // ANABRANCH_RUNTIME_LOADEDPROGRAM_H
