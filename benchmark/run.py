@@ -61,11 +61,17 @@ def machine() -> dict[str, object]:
     }
 
 
+# Otherwise malloc gives the pages of large results back to the system and takes
+# them again, at calls of whoever happens to lie at the end of the heap.
+KEEP_PAGES = {"MALLOC_TRIM_THRESHOLD_": "4294967296", "MALLOC_MMAP_MAX_": "0"}
+
+
 def run_apart(name: str) -> list[Row]:
     """The case in its own process: its threads and caches are its own."""
     with tempfile.NamedTemporaryFile(suffix=".json") as out:
         done = subprocess.run(
             [sys.executable, str(HERE / "run.py"), "--child", name, "--json", out.name],
+            env=os.environ | KEEP_PAGES,
             capture_output=True,
             text=True,
             check=False,

@@ -14,7 +14,7 @@ from torch._decomp import core_aten_decompositions
 from torch._functorch.aot_autograd import aot_module_simplified
 from torch.utils._python_dispatch import _disable_current_modes
 
-from . import purity
+from . import _C, purity
 from .graph import InputSource
 
 aten = torch.ops.aten
@@ -106,21 +106,49 @@ def _trace_as_it_is(
     symbolic sizes and changes nothing where nothing is written in place. None
     when the trace shows that it was needed, or fails."""
     compiling = False
+    direct: Callable[..., Any] | None = None
+    # The wrapper switches autocast off for the operators that fall back.
+    casts = torch._C._is_any_autocast_enabled()
 
     def compile_pure(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
-        nonlocal compiling
+        nonlocal compiling, direct
         if not purity.is_pure(graph):
             raise purity.Impure
         compiling = True
-        return forward(graph, inputs)
+        compiled = forward(graph, inputs)
+        is_program = isinstance(compiled, _C.Executable)
+        if is_program and not casts and _passes_through(graph):
+            direct = compiled
+        return compiled
 
     try:
-        return trace(compile_pure, disable_functionalization=True)
+        traced = trace(compile_pure, disable_functionalization=True)
+        return direct or traced
     except Exception:
         # What is wrong with the graph itself shows again in the other trace.
         if compiling:
             raise
         return None
+
+
+def _passes_through(graph: torch.fx.GraphModule) -> bool:
+    """Whether AOTAutograd's wrapper hands on what it gets, as it is: then calls
+    go without it, which saves more than the runtime's own part of a small call."""
+    context = torch._guards.TracingContext.try_get()
+    about = context.fw_metadata if context else None
+    if about is None:
+        return False
+    inputs = [node for node in graph.graph.nodes if node.op == "placeholder"]
+    order = [getattr(node.meta.get("desc"), "idx", None) for node in inputs]
+    return (
+        order == list(range(len(about.input_info)))
+        and len(about.output_info) == len(graph.graph.output_node().args[0])
+        and not about.num_outputs_aliased
+        and not about.num_intermediate_bases
+        and not about.num_mutated_inp_runtime_indices
+        and not about.is_rng_op_functionalized
+        and not about.tokens
+    )
 
 
 def _trace(

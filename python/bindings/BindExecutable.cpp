@@ -87,15 +87,17 @@ void open(Program *self, const std::string &path, const std::string &device,
       *opened, checkedCalling(**opened, passed, copied, arguments, views));
 }
 
-/// tp_call: the callable is the C object itself, without a Python wrapper.
+/// tp_call: the callable is the C object itself, without a Python wrapper. One
+/// list of arguments, as AOTAutograd passes them, or the arguments themselves.
 PyObject *callProgram(PyObject *self, PyObject *arguments, PyObject *keywords) {
-  if (PyTuple_GET_SIZE(arguments) != 1 ||
-      (keywords && PyDict_GET_SIZE(keywords) != 0)) {
-    PyErr_SetString(PyExc_TypeError, "expected one list of arguments");
+  if (keywords && PyDict_GET_SIZE(keywords) != 0) {
+    PyErr_SetString(PyExc_TypeError, "arguments are passed by position");
     return nullptr;
   }
   const auto *program = nb::inst_ptr<Program>(nb::handle(self));
-  return program->call(PyTuple_GET_ITEM(arguments, 0));
+  bool boxed = PyTuple_GET_SIZE(arguments) == 1 &&
+               PyList_Check(PyTuple_GET_ITEM(arguments, 0));
+  return program->call(boxed ? PyTuple_GET_ITEM(arguments, 0) : arguments);
 }
 
 nb::list describeInputs(const Program &self) {

@@ -206,10 +206,6 @@ bool Program::tellWatcher(PyObject *arguments) const {
 }
 
 PyObject *Program::call(PyObject *arguments) const {
-  if (!PyList_Check(arguments) && !PyTuple_Check(arguments)) {
-    PyErr_SetString(PyExc_TypeError, "expected one list of arguments");
-    return nullptr;
-  }
   if (size_t(PySequence_Fast_GET_SIZE(arguments)) != argumentCount)
     return PyErr_Format(PyExc_TypeError, "expected %zu arguments, got %zd",
                         argumentCount, PySequence_Fast_GET_SIZE(arguments));

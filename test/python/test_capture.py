@@ -1,6 +1,7 @@
 """What a model looks like as a graph description."""
 
 import json
+import sys
 
 import pytest
 import torch
@@ -273,3 +274,52 @@ def test_sizes_that_depend_on_values(describe):
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
         (reason,) = describe(lambda x: x.nonzero() + 1, torch.tensor([0, 1, 1]))
     assert "depends on the values" in reason
+
+
+def frames_of(call) -> set[str]:
+    """The names of the Python functions that run in a call."""
+    names: set[str] = set()
+
+    def note(frame, event, _):
+        if event == "call":
+            names.add(frame.f_code.co_name)
+
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return names
+
+
+@pytest.mark.parametrize(
+    ("function", "direct"),
+    [
+        (lambda x: x + 1, True),
+        (lambda x: (x * 2, x.sum()), True),
+        (lambda x: x.t(), False),  # an output that is a view of an input
+        (lambda x: (x, x + 1), True),  # Dynamo gives x back by itself
+        (lambda x: x.add_(1), False),
+    ],
+)
+def test_calls_go_around_the_wrapper_of_autograd_when_it_does_nothing(function, direct):
+    with torch.no_grad():
+        compiled = torch.compile(function, backend=anabranch)
+        x = torch.randn(3, 4)
+        expected = function(x.clone())
+        compiled(x.clone())
+        y = x.clone()
+        names = frames_of(lambda: compiled(y))
+        assert ("runtime_wrapper" not in names) == direct
+        torch.testing.assert_close(compiled(x.clone()), expected)
+
+
+def test_a_call_under_autocast_keeps_the_wrapper():
+    linear = torch.nn.Linear(4, 4)
+    compiled = torch.compile(linear, backend=anabranch)
+    x = torch.randn(3, 4)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        expected = linear(x)
+        compiled(x)
+        assert "runtime_wrapper" in frames_of(lambda: compiled(x))
+        torch.testing.assert_close(compiled(x), expected)

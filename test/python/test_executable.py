@@ -76,10 +76,14 @@ def test_wrong_arguments(arguments, error, words):
 
 def test_wrong_calls():
     executable = build(increment())
-    with pytest.raises(TypeError):
+    x = torch.ones(4, 3)
+    with pytest.raises(TypeError, match="expected 1 arguments, got 0"):
         executable()
-    with pytest.raises(TypeError):
-        executable(torch.ones(4, 3))
+    with pytest.raises(TypeError, match="expected 1 arguments, got 2"):
+        executable(x, x)
+    with pytest.raises(TypeError, match="by position"):
+        executable(x=x)
+    assert_equal(executable(x), executable([x]))
 
 
 def test_what_a_program_says_of_itself():
