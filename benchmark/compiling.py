@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from anabranch import package
-from harness import Row, Workload, case, contender
+from harness import KEEP_PAGES, Row, Workload, case, contender
 from models import bert, minilm
 
 BACKENDS = ("aot_eager", "inductor", "anabranch")
@@ -71,6 +71,7 @@ def measure(model: str, backend: str, what: str) -> float:
 
 
 def in_fresh_process(model: str, backend: str, what: str) -> float:
+    outside = {k: v for k, v in os.environ.items() if k not in KEEP_PAGES}
     with tempfile.TemporaryDirectory() as cache:
         done = subprocess.run(
             [sys.executable, __file__, model, backend, what],
@@ -78,7 +79,7 @@ def in_fresh_process(model: str, backend: str, what: str) -> float:
             text=True,
             check=False,
             env={
-                **os.environ,
+                **outside,
                 "TORCHINDUCTOR_CACHE_DIR": cache,
                 "XDG_CACHE_HOME": cache,
             },

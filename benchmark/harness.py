@@ -34,6 +34,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "auto": {"streams": "auto"},
 }
 
+# Otherwise malloc gives the pages of large results back to the system and takes
+# them again, at calls of whoever happens to lie at the end of the heap.
+KEEP_PAGES = {"MALLOC_TRIM_THRESHOLD_": "4294967296", "MALLOC_MMAP_MAX_": "0"}
+
 # Seconds between two turns: longer than libgomp's workers spin.
 PAUSE = 0.015
 

@@ -27,7 +27,7 @@ import models  # noqa: F401
 import overhead  # noqa: F401
 import products  # noqa: F401
 import streams  # noqa: F401
-from harness import CASES, Row
+from harness import CASES, KEEP_PAGES, Row
 
 HERE = Path(__file__).resolve().parent
 COLUMNS = (
@@ -59,11 +59,6 @@ def machine() -> dict[str, object]:
         "capability": torch.backends.cpu.get_cpu_capability(),
         "date": time.strftime("%Y-%m-%d %H:%M"),
     }
-
-
-# Otherwise malloc gives the pages of large results back to the system and takes
-# them again, at calls of whoever happens to lie at the end of the heap.
-KEEP_PAGES = {"MALLOC_TRIM_THRESHOLD_": "4294967296", "MALLOC_MMAP_MAX_": "0"}
 
 
 def run_apart(name: str) -> list[Row]:
