@@ -33,8 +33,8 @@ struct Calling {
   std::vector<OutputView> views;
 };
 
-/// An executable, called with a list or tuple of arguments, that gives a tuple of
-/// results. Any number of threads may call one at once.
+/// An executable, called with a list or tuple of arguments, that gives a tuple
+/// of results. Any number of threads may call one at once.
 class Program {
 public:
   Program(std::shared_ptr<const Executable> executable, Calling calling);
