@@ -15,6 +15,7 @@ import torch
 import torch.fx
 from torch._ops import OpOverload
 
+from . import purity
 from .aliases import Alias, Aliases
 from .location import location
 from .order import Order, is_order, is_pass
@@ -265,7 +266,11 @@ class GraphReader:
             "results": self._results(target, value),
             "loc": location(node),
         }
-        if torch.Tag.nondeterministic_seeded in target.tags:
+        # Random numbers; and what the schema of a user's operator does not tell.
+        if (
+            torch.Tag.nondeterministic_seeded in target.tags
+            or target.namespace not in purity.NAMESPACES
+        ):
             entry["ordered"] = True
         if is_pass(node):
             entry |= {"op": "anabranch::pass", "ordered": True}

@@ -177,15 +177,16 @@ def Anabranch_CallOp : Anabranch_ProgramChild<"call", [AttrSizedOperandSegments]
     `arguments` are those of the schema, each named by `names`: literals as in
     `anabranch.aten`, `#anabranch.operand<i>` for `reads[i]`, and
     `#anabranch.slot<n>` for a symbolic integer. `wanted` says for each result of
-    the operator which of `writes` receives it, or -1.
+    the operator which of `writes` receives it, or -1. `ordered` calls run in the
+    order in which they are listed, whatever their streams are.
   }];
   let arguments = (ins StrAttr:$callee,
                        Variadic<Anabranch_BufferType>:$reads,
                        Variadic<Anabranch_BufferType>:$writes,
                        ArrayAttr:$names, ArrayAttr:$arguments,
-                       DenseI64ArrayAttr:$wanted);
+                       DenseI64ArrayAttr:$wanted, UnitAttr:$ordered);
   let assemblyFormat = [{
-    $callee (`reads` `(` $reads^ `)`)? (`writes` `(` $writes^ `)`)?
+    $callee (`ordered` $ordered^)? (`reads` `(` $reads^ `)`)? (`writes` `(` $writes^ `)`)?
     `arguments` $names $arguments `wanted` $wanted attr-dict
   }];
 }

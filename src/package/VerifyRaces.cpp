@@ -70,12 +70,14 @@ struct Range {
   bool empty() const { return begin == end; }
 };
 
-/// The places of every buffer.
+/// The places of every buffer, and one that all ordered calls write.
 class Places {
 public:
-  explicit Places(const ProgramT &program) : ranges(program.buffers.size()) {
+  explicit Places(const ProgramT &program)
+      : calls(static_cast<int>(program.buffers.size())),
+        ranges(program.buffers.size() + 1) {
     std::map<Memory, std::vector<int>> memories;
-    for (size_t i = 0; i < ranges.size(); ++i)
+    for (size_t i = 0; i < program.buffers.size(); ++i)
       memories[memoryOf(*program.buffers[i], static_cast<int>(i))].push_back(
           static_cast<int>(i));
     for (const auto &[memory, buffers] : memories)
@@ -83,8 +85,10 @@ public:
         addBytes(program, buffers);
       else
         addWhole(buffers);
+    addWhole({calls});
   }
 
+  const int calls; ///< number of the place of ordered calls among `ranges`
   size_t count = 0;
   std::vector<Range> ranges; ///< by buffer
 
@@ -215,6 +219,8 @@ Status RaceChecker::listSteps() {
       if (!places.ranges[buffer].empty())
         step.accesses.push_back({buffer, writes});
     });
+    if (const CallT *call = action.AsCall(); call && call->ordered)
+      step.accesses.push_back({places.calls, true});
     steps.push_back(std::move(step));
   }
   return {};
@@ -225,7 +231,8 @@ Status RaceChecker::listSteps() {
 Status RaceChecker::checkAlone(const Step &step) const {
   std::map<std::pair<size_t, size_t>, int> written; // how often, by range
   for (const Access &access : step.accesses)
-    if (memoryOf(*program.buffers[access.buffer], access.buffer).bytes) {
+    if (access.buffer != places.calls &&
+        memoryOf(*program.buffers[access.buffer], access.buffer).bytes) {
       Range range = places.ranges[access.buffer];
       written[{range.begin, range.end}] += access.writes;
     }
@@ -282,7 +289,10 @@ Status RaceChecker::walk(int stream) {
           (access.writes ? accesses : writes).get(range.begin, range.end);
       if (latest >= known)
         return refuse(describe({stream, latest}) + " and " + describe(step.at) +
-                      " use the same memory and no event orders them");
+                      (access.buffer == places.calls
+                           ? " are calls that keep their order"
+                           : " use the same memory") +
+                      " and no event orders them");
     }
     if (step.at.stream == stream)
       known = step.at.command + 1;

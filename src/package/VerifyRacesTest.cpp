@@ -70,6 +70,32 @@ TEST(VerifyRaces, OrderPassesThroughThirdStreams) {
   EXPECT_TRUE(s.ok()) << s.message();
 }
 
+TEST(VerifyRaces, WantsAnEventBetweenOrderedCalls) {
+  ProgramMaker m;
+  int side = m.stream();
+  for (int stream : {0, side}) {
+    CallT call;
+    call.op = "aten::rand";
+    call.results = {m.external({fixed(16)})};
+    call.ordered = true;
+    m.push(std::move(call), stream).location = m.location("rand");
+  }
+  EXPECT_EQ(
+      verifyRaces(m.p, m.p.streams).message(),
+      "program is refused: command 0 of stream 0 (rand at model.py:7) and "
+      "command 0 of stream 1 (rand at model.py:8) are calls that keep "
+      "their order and no event orders them");
+  CallT &second = *m.p.streams[side]->commands[0]->action.AsCall();
+  second.ordered = false;
+  EXPECT_TRUE(verifyRaces(m.p, m.p.streams).ok());
+  second.ordered = true;
+  m.record(0, 0);
+  m.wait(0, side);
+  auto &commands = m.p.streams[side]->commands;
+  std::swap(commands[0], commands[1]);
+  EXPECT_TRUE(verifyRaces(m.p, m.p.streams).ok());
+}
+
 TEST(VerifyRaces, OverwritesAllOrNothingOfWhatACommandReads) {
   ProgramMaker m;
   int a = m.arena(0, {fixed(32)}, 128), b = m.arena(64, {fixed(16)}, 64);

@@ -60,7 +60,6 @@ Status LoadedProgram::initialize() {
   Frame frame(plan, plan.initialize);
   if (Status s = frame.resize(); !s.ok())
     return s;
-  NamedEvents events(plan.awaits, plan.records);
   trace::Call call(trace::Recorder::active(), plan.info, frame.slots);
   return execute(frame, workers(), call.orNull());
 }
@@ -151,6 +150,7 @@ Status LoadedProgram::runIn(Frame &frame, const InputValue *inputs,
   if (Status s = bindOutputs(frame, outputs); !s.ok())
     return s;
   frame.bindCaller();
+  NamedEvents events(plan.awaits, plan.records);
   trace::Call call(trace::Recorder::active(), plan.info, frame.slots);
   Status s = execute(frame, workers(), call.orNull());
   if (!plan.main.calls.empty()) {

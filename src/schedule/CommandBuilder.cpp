@@ -166,8 +166,9 @@ LogicalResult CommandBuilder::buildCall(ir::AtenOp call) {
     return failure();
   b.setInsertionPointToEnd(&stream.getBody().front());
   auto made = b.create<ir::CallOp>(
-      call.getLoc(), call.getCallee(), reads, writes, b.getArrayAttr(names),
-      b.getArrayAttr(arguments), b.getDenseI64ArrayAttr(wanted));
+      call.getLoc(), call.getCalleeAttr(), reads, writes, b.getArrayAttr(names),
+      b.getArrayAttr(arguments), b.getDenseI64ArrayAttr(wanted),
+      call.getOrderedAttr());
   ir::copyOrder(call, made);
   for (auto [result, number] : llvm::zip(call.getResults(), wanted))
     if (number >= 0)

@@ -51,6 +51,11 @@ Dependencies::Earlier Dependencies::add(Operation *command) {
   } else if (auto call = dyn_cast<ir::CallOp>(command)) {
     readAll(call.getReads());
     writeAll(call.getWrites());
+    if (call.getOrdered()) {
+      if (lastOrdered >= 0)
+        earlier.needed.insert(lastOrdered);
+      lastOrdered = number;
+    }
   } else if (auto copy = dyn_cast<ir::CopyOp>(command)) {
     readAll(copy.getSource());
     writeAll(copy.getDestination());

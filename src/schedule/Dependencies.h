@@ -19,11 +19,13 @@ namespace schedule {
 int64_t memoryOf(mlir::Value buffer);
 
 /// Follows a list of commands, numbered as they come, and says of each which
-/// earlier ones it depends on through memory.
+/// earlier ones it depends on through memory, or because both are calls that
+/// keep their order.
 class Dependencies {
 public:
   struct Earlier {
-    /// A reader needs the last writer; a writer needs everybody before it.
+    /// A reader needs the last writer; a writer needs everybody before it; an
+    /// ordered call needs the one before it.
     llvm::SetVector<int> needed;
     /// Those who read an input of the caller's that the command overwrites: the
     /// order is the user's to say.
@@ -44,6 +46,7 @@ private:
 
   llvm::DenseMap<int64_t, Uses> uses; ///< by memory
   int number = -1;                    ///< of the newest command
+  int lastOrdered = -1;               ///< call
 };
 
 } // namespace schedule

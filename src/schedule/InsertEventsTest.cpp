@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Random lists of commands with scopes, points and memory. The streams that
-// come out must order exactly what program order within streams and the
-// dependencies order, and no wait may be left out.
+// Random lists of commands with scopes, points, memory and ordered calls. The
+// streams that come out must order exactly what program order within streams
+// and the dependencies order, and no wait may be left out.
 //
 //===----------------------------------------------------------------------===//
 
@@ -45,6 +45,7 @@ struct Step {
   int writes;
   int stream;
   std::set<int> after; // earlier steps
+  bool isCall, ordered;
 };
 
 std::vector<Step> randomSteps(std::mt19937 &random) {
@@ -56,6 +57,8 @@ std::vector<Step> randomSteps(std::mt19937 &random) {
     for (int n = below(3); n > 0; --n)
       step.reads.insert(below(memories));
     step.writes = below(memories);
+    step.isCall = below(3) == 0;
+    step.ordered = step.isCall && below(2) == 0;
     step.stream = below(streams);
     if (i && below(4) == 0)
       step.after.insert(below(i));
@@ -76,12 +79,14 @@ std::string programOf(const std::vector<Step> &steps) {
       reads += (reads.empty() ? "%b" : ", %b") + std::to_string(read);
     for (int point : step.after)
       after += (after.empty() ? "" : ", ") + std::to_string(point);
-    text += "anabranch.launch @k" + std::to_string(i) +
-            (reads.empty() ? "" : " reads(" + reads + ")") + " writes(%b" +
-            std::to_string(step.writes) +
-            ") sizes [] {anabranch.points = "
-            "array<i64: " +
-            std::to_string(i) + ">";
+    std::string number = std::to_string(i);
+    text += step.isCall ? "anabranch.call \"k" + number + "\"" +
+                              (step.ordered ? " ordered" : "")
+                        : "anabranch.launch @k" + number;
+    text += (reads.empty() ? "" : " reads(" + reads + ")") + " writes(%b" +
+            std::to_string(step.writes) + ")" +
+            (step.isCall ? " arguments [] [] wanted [0]" : " sizes []") +
+            " {anabranch.points = array<i64: " + number + ">";
     if (!after.empty())
       text += ", anabranch.after = array<i64: " + after + ">";
     if (step.stream)
@@ -99,23 +104,25 @@ Order wanted(const std::vector<Step> &steps) {
       const Step &a = steps[i], &b = steps[j];
       order[i][j] = a.stream == b.stream || b.reads.count(a.writes) ||
                     b.after.count(i) || a.writes == b.writes ||
-                    a.reads.count(b.writes);
+                    a.reads.count(b.writes) || (a.ordered && b.ordered);
     }
   return closure(order);
 }
 
-/// The order of the launches in the streams, without one of the waits.
-Order found(ModuleOp module, size_t launches, Operation *without = nullptr) {
+/// The order of the steps in the streams, without one of the waits.
+Order found(ModuleOp module, size_t steps, Operation *without = nullptr) {
   std::vector<std::pair<int, int>> edges;
   DenseMap<int64_t, int> events;
   std::vector<std::pair<int64_t, int>> waits;
-  int nodes = launches; // records and waits are numbered after the launches
+  int nodes = steps; // records and waits are numbered after the steps
   module.walk([&](ir::StreamOp stream) {
     int last = -1;
     for (Operation &op : stream.getBody().front()) {
       int node = 0;
       if (auto launch = dyn_cast<ir::LaunchOp>(op))
         launch.getKernel().drop_front().getAsInteger(10, node);
+      else if (auto call = dyn_cast<ir::CallOp>(op))
+        call.getCallee().drop_front().getAsInteger(10, node);
       else
         node = nodes++;
       if (auto record = dyn_cast<ir::RecordOp>(op))
@@ -133,9 +140,9 @@ Order found(ModuleOp module, size_t launches, Operation *without = nullptr) {
   for (auto [event, node] : waits)
     order[events.at(event)][node] = true;
   order = closure(order);
-  order.resize(launches);
+  order.resize(steps);
   for (auto &row : order)
-    row.resize(launches);
+    row.resize(steps);
   return order;
 }
 

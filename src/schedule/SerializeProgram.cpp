@@ -237,6 +237,7 @@ private:
     auto [name, overload] = call.getCallee().split('.');
     made.op = name.contains("::") ? name.str() : "aten::" + name.str();
     made.overload = overload.str();
+    made.ordered = call.getOrdered();
     for (auto [name, value] : llvm::zip(call.getNames(), call.getArguments())) {
       made.arguments.push_back(std::make_unique<package::ArgumentT>());
       made.arguments.back()->name = cast<StringAttr>(name).getValue().str();

@@ -31,7 +31,9 @@ def program(tmp_path):
     def run(function, *inputs, **options):
         torch._dynamo.reset()
         with torch.no_grad():
+            torch.manual_seed(1)
             expected = function(*inputs)
+            torch.manual_seed(1)
             actual = compiled(function, dump=str(tmp_path), **options)(*inputs)
         torch.testing.assert_close(actual, expected)
         text = (tmp_path / "05-memory.mlir").read_text()
@@ -338,6 +340,80 @@ def test_an_error_on_one_stream_reaches_the_caller():
             torch.testing.assert_close(
                 run(x, torch.tensor([3])), model(x, torch.tensor([3]))
             )
+
+
+# Calls that keep their order
+
+
+def draws(x):
+    """Random numbers drawn on three streams, the most urgent one last."""
+    first = torch.rand_like(x)
+    with anabranch.stream("a"):
+        second = torch.bernoulli(x.sigmoid())
+        third = torch.randn_like(x)
+    fourth = torch.rand_like(x) + x
+    with anabranch.stream("b", priority=5):
+        fifth = torch.randint_like(x, 100)
+    return first, second, third, fourth, fifth
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 7])
+def test_random_numbers_are_drawn_in_program_order(threads):
+    run = compiled(draws, threads=threads)
+    x = torch.randn(40, 40)
+    with torch.no_grad():
+        for seed in range(20):
+            torch.manual_seed(seed)
+            expected = draws(x)
+            state = torch.get_rng_state()
+            torch.manual_seed(seed)
+            assert all(map(torch.equal, run(x), expected))
+            assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_random_numbers_keep_their_order_on_found_streams(machine, program):
+    def model(x):
+        values = [torch.rand_like(x) + i for i in range(4)]
+        for _ in range(3):
+            values = [(value @ value).tanh() * 0.1 for value in values]
+        return torch.stack(values + [torch.rand_like(x)]).sum(0)
+
+    x = torch.randn(48, 48)
+    assert len(program(model, x, streams="auto", threads=2)) == 2
+    run = compiled(model, streams="auto", threads=2)
+    with torch.no_grad():
+        for seed in range(10):
+            torch.manual_seed(seed)
+            expected = model(x)
+            torch.manual_seed(seed)
+            torch.testing.assert_close(run(x), expected)
+
+
+def test_a_users_operators_run_in_program_order():
+    seen = []
+
+    @torch.library.custom_op("test_streams::note", mutates_args=())
+    def note(x: torch.Tensor, number: int) -> torch.Tensor:
+        seen.append(number)
+        return x.clone()
+
+    note.register_fake(lambda x, number: torch.empty_like(x))
+
+    def model(x):
+        values = [note(x, 0)]
+        for number in range(1, 9):
+            with anabranch.stream(str(number % 3), priority=number % 3):
+                values.append(note(x, number))
+        return tuple(values)
+
+    for threads in (1, 3):
+        torch._dynamo.reset()
+        run = compiled(model, threads=threads)
+        with torch.no_grad():
+            for _ in range(5):
+                seen.clear()
+                run(torch.ones(3))
+                assert seen == list(range(9))
 
 
 # Random graphs

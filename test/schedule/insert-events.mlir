@@ -1,4 +1,4 @@
-// RUN: anabranch-opt %s --pass-pipeline="builtin.module(anabranch-insert-events)" | FileCheck %s
+// RUN: anabranch-opt %s --split-input-file --pass-pipeline="builtin.module(anabranch-insert-events)" | FileCheck %s
 
 // One event for A, although two commands read it: the second is implied. C
 // needs B, which needs A. A trailing fence holds up nobody.
@@ -28,5 +28,32 @@ anabranch.program "main" slots 0 {
     anabranch.launch @c reads(%a, %b) writes(%c) sizes []
     anabranch.launch @d reads(%a) writes(%d) sizes [] {anabranch.scope = #anabranch.scope<"x", 0, 1>, anabranch.points = array<i64: 0>}
     anabranch.fence {anabranch.after = array<i64: 0>}
+  }
+}
+
+// -----
+
+// Random numbers keep their order: the second draw waits for the first, though
+// they share no memory. The third call may run at any time.
+// CHECK-LABEL: anabranch.program "random"
+// CHECK: anabranch.stream "main"
+// CHECK-NEXT: anabranch.call "rand" ordered
+// CHECK-NEXT: anabranch.record 0
+// CHECK-NEXT: }
+// CHECK-NEXT: anabranch.stream "x"
+// CHECK-NEXT: anabranch.wait 0
+// CHECK-NEXT: anabranch.call "rand" ordered
+// CHECK-NEXT: }
+// CHECK-NEXT: anabranch.stream "y"
+// CHECK-NEXT: anabranch.call "sort"
+// CHECK-NEXT: }
+anabranch.program "random" slots 0 {
+  %a = anabranch.buffer "external" memory 0 "f32" [4] bytes 16 : i64
+  %b = anabranch.buffer "external" memory 1 "f32" [4] bytes 16 : i64
+  %c = anabranch.buffer "external" memory 2 "f32" [4] bytes 16 : i64
+  anabranch.stream "main" {
+    anabranch.call "rand" ordered writes(%a) arguments [] [] wanted [0]
+    anabranch.call "rand" ordered writes(%b) arguments [] [] wanted [0] {anabranch.scope = #anabranch.scope<"x", 0, 0>}
+    anabranch.call "sort" writes(%c) arguments [] [] wanted [0] {anabranch.scope = #anabranch.scope<"y", 0, 0>}
   }
 }
