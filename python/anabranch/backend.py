@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import torch.fx
 
-from . import gears, package
+from . import gears, package, tiers
 from .aliases import restore
 from .capture import aot
 from .config import Config, resolve
@@ -79,6 +79,8 @@ def compile_graph(
     if executable is None:
         record_eager(name, f"stopped after {config.stop}", config.explain)
         return run_eagerly(module)
+    if config.shapes == "tiered" and not bindings:
+        tiers.attach(executable, described, config, package.specialise)
     return restore(executable, described.aliases) if described.aliases else executable
 
 

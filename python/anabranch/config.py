@@ -12,7 +12,7 @@ PHASES = ("import", "lower", "fuse", "schedule", "memory", "codegen", "package")
 STREAMS = ("marked", "auto", "off")
 HAZARDS = ("error", "wait")
 MOST_THREADS = 1024
-SHAPES = ("auto", "static", "dynamic")
+SHAPES = ("auto", "static", "dynamic", "tiered")
 GEARS_MERGE = ("zip", "product")
 
 # What torch.compile(mode=...) means here. Every mode gives the same kernels:
@@ -40,7 +40,11 @@ class Config:
               is refused ("error") or waits for the reader ("wait").
     single_stream  one list of commands; a model with stream scopes is refused.
     shapes    "auto": as torch.compile decides; "static": one executable for
-              each shape; "dynamic": sizes are symbols from the first call on.
+              each shape; "dynamic": sizes are symbols from the first call on;
+              "tiered": besides, a thread compiles programs for the shapes that
+              come, which later calls run.
+    tier_limit, tier_bytes  of each graph: how many such programs are kept, and
+              how much memory they may hold.
     gears_merge  how the gears of several dimensions are combined: the first with
               the first and so on ("zip"), or each with each ("product").
     dump      folder for the graph and for the IR after each phase.
@@ -57,6 +61,8 @@ class Config:
     hazards: str = "error"
     single_stream: bool = False
     shapes: str = "auto"
+    tier_limit: int = 16
+    tier_bytes: int = 1 << 30
     gears_merge: str = "zip"
     dump: str | None = None
     stop: str | None = None
@@ -76,6 +82,10 @@ class Config:
             raise ValueError(
                 f"threads must be from 0 to {MOST_THREADS}, got {self.threads}"
             )
+        for name in ("tier_limit", "tier_bytes"):
+            _expect(name, getattr(self, name), int)
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be positive")
         _choose("streams", self.streams, STREAMS)
         _choose("hazards", self.hazards, HAZARDS)
         _choose("shapes", self.shapes, SHAPES)
@@ -88,7 +98,7 @@ class Config:
 
     def dynamic(self) -> bool | None:
         """The `dynamic` argument of torch.compile that `shapes` stands for."""
-        return {"auto": None, "static": False, "dynamic": True}[self.shapes]
+        return {"auto": None, "static": False}.get(self.shapes, True)
 
 
 def _expect(name: str, value: object, kind: type) -> None:

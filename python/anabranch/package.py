@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import tempfile
@@ -39,6 +40,15 @@ def build(
     if config.explain:
         explain_report(report)
     return executable
+
+
+def specialise(
+    described: Description, config: Config, path: str, binding: Binding
+) -> _C.Executable:
+    """The program of a graph for certain sizes, to be added to another."""
+    quiet = dataclasses.replace(config, dump=None, progress=False, explain=False)
+    write(described, quiet, path, [binding])
+    return load(path, described, quiet, check_hashes=False)
 
 
 def write(

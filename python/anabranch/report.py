@@ -17,6 +17,7 @@ class Counters:
     launches: int = 0  # kernel launches per call of each
     fallback_calls: int = 0  # calls into PyTorch's dispatcher per call of each
     eager_graphs: int = 0  # graphs that run through PyTorch as a whole
+    specialised: int = 0  # programs that were made for a shape behind the calls
 
     def reset(self) -> None:
         for field in dataclasses.fields(self):
@@ -39,6 +40,11 @@ def record(report: dict[str, Any], **added: int) -> None:
     global _last
     with _lock:
         _last = report
+    count(**added)
+
+
+def count(**added: int) -> None:
+    with _lock:
         for name, amount in added.items():
             setattr(counters, name, getattr(counters, name) + amount)
 
