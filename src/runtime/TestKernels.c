@@ -3,6 +3,7 @@
  * Part of the Anabranch project, under the Apache License v2.0.
  * See LICENSE for license information.
  */
+#include "TestStamp.h"
 #include "anabranch/KernelABI.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -95,6 +96,20 @@ EXPORT int32_t greedy(void *const *buffers, const int64_t *sizes, void *scratch,
 EXPORT void greedy_plan(const int64_t *sizes, anabranch_kernel_plan *plan) {
   plan->tiles = 1;
   plan->scratch_bytes = sizes[0] > 1000 ? (int64_t)1 << 60 : 0;
+}
+
+/* A command of a random program; sizes: tiles, number, inputs after the log. */
+EXPORT int32_t stamped(void *const *buffers, const int64_t *sizes,
+                       void *scratch, int64_t tile) {
+  const uint32_t *const *inputs = (const uint32_t *const *)(buffers + 1);
+  return stamp(buffers[0], inputs, sizes[2], buffers[1 + sizes[2]], sizes[1],
+               tile)
+             ? ANABRANCH_KERNEL_INDEX_OUT_OF_RANGE
+             : ANABRANCH_KERNEL_OK;
+}
+EXPORT void stamped_plan(const int64_t *sizes, anabranch_kernel_plan *plan) {
+  plan->tiles = sizes[0];
+  plan->scratch_bytes = 0;
 }
 
 /* slots: 0 = n; 1 = bytes of n floats, rounded up to 64. */

@@ -26,6 +26,9 @@ namespace {
 /// the host needs between two operators, far less than a scheduler's slice.
 constexpr std::chrono::microseconds spinTime(40);
 
+/// Pieces that a worker does for one call before it looks at the others.
+constexpr int turn = 64;
+
 std::atomic<WorkerPool *> current{nullptr};
 std::mutex creating;
 
@@ -135,16 +138,20 @@ void WorkerPool::leave(int place) {
   state.fetch_and(~reserved, std::memory_order_release);
 }
 
-bool WorkerPool::help(WorkerScratch &scratch) {
+/// Looks at every place, each time from another one on, and stays at none for
+/// longer than a turn: calls in flight get about as many workers each.
+bool WorkerPool::help(WorkerScratch &scratch, int &first) {
   bool worked = false;
-  for (Place &place : places) {
+  first = (first + 1) % placeCount;
+  for (int i = 0; i < placeCount; ++i) {
+    Place &place = places[(first + i) % placeCount];
     if (!(place.state.load(std::memory_order_relaxed) & open))
       continue;
     uint64_t before = place.state.fetch_add(1, std::memory_order_acquire);
     if (before & open) {
       Job *job = place.job.load(std::memory_order_relaxed);
       if ((before & ~open) < static_cast<uint64_t>(job->helpers))
-        while (job->work(scratch))
+        for (int n = 0; n < turn && job->work(scratch); ++n)
           worked = true;
     }
     place.state.fetch_sub(1, std::memory_order_release);
@@ -169,9 +176,10 @@ void WorkerPool::waitForNews(uint32_t seen) {
 
 void WorkerPool::loop() {
   WorkerScratch scratch;
+  int first = 0;
   for (;;) {
     uint32_t seen = epoch.load(std::memory_order_acquire);
-    if (!help(scratch))
+    if (!help(scratch, first))
       waitForNews(seen);
   }
 }

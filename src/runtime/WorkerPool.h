@@ -79,7 +79,7 @@ private:
   WorkerPool() = default;
   void wake(int count);
   void loop();
-  bool help(WorkerScratch &scratch);
+  bool help(WorkerScratch &scratch, int &first);
   void waitForNews(uint32_t seen);
 
   Place places[placeCount];

@@ -74,6 +74,41 @@ TEST(WorkerPool, MoreJobsThanPlacesGoOnAlone) {
       pool.leave(place);
 }
 
+/// Never runs out of work.
+class Endless : public Job {
+public:
+  explicit Endless(std::atomic<int> &all) : Job(100), all(all) {}
+  bool work(WorkerScratch &) override {
+    ++pieces;
+    ++all;
+    return true;
+  }
+  std::atomic<int> &all;
+  std::atomic<int> pieces{0};
+};
+
+TEST(WorkerPool, SharesItsWorkersAmongAllJobs) {
+  WorkerPool &pool = WorkerPool::get();
+  pool.ensure(1);
+  std::atomic<int> all{0};
+  std::vector<std::unique_ptr<Endless>> jobs;
+  std::vector<int> places;
+  for (int i = 0; i < 12; ++i) {
+    jobs.push_back(std::make_unique<Endless>(all));
+    places.push_back(pool.enter(*jobs.back()));
+    ASSERT_GE(places.back(), 0);
+  }
+  pool.notify(pool.size());
+  auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (all < 200000 && std::chrono::steady_clock::now() < end)
+    std::this_thread::yield();
+  // They go on until nobody shows work any more.
+  for (int place : places)
+    pool.leave(place);
+  for (auto &job : jobs)
+    EXPECT_GT(job->pieces, all / 12 / 4);
+}
+
 TEST(WorkerPool, StartsAgainAfterAFork) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the sanitizer does not follow threads through a fork";

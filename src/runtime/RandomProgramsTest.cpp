@@ -1,0 +1,201 @@
+//===- RandomProgramsTest.cpp - order, values and errors of random programs ==//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// ANABRANCH_RANDOM_PROGRAMS says how many programs, ANABRANCH_SOAK_LAUNCHES how
+// many launches of the soak, where more than the default are wanted.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/TestRandom.h"
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+namespace anabranch::testing {
+
+namespace {
+
+int64_t fromEnvironment(const char *name, int64_t otherwise) {
+  const char *text = std::getenv(name);
+  return text ? std::atoll(text) : otherwise;
+}
+
+RandomShape shapeOf(unsigned seed) {
+  std::mt19937 random(seed);
+  auto from = [&](int low, int high) {
+    return low + static_cast<int>(random() % (high - low + 1));
+  };
+  return {from(4, 48), from(1, 9), from(1, 8), from(0, 2) > 0};
+}
+
+class RandomPrograms : public RandomPackages, public ::testing::Test {};
+
+TEST_F(RandomPrograms, KeepEveryOrderWithAnyNumberOfThreads) {
+  int64_t programs = fromEnvironment("ANABRANCH_RANDOM_PROGRAMS", 150);
+  int64_t together[2] = {0, 0};
+  for (unsigned seed = 0; seed < programs; ++seed) {
+    RandomProgram program(seed, shapeOf(seed));
+    auto executable = open(program);
+    ASSERT_TRUE(executable) << "seed " << seed;
+    RandomCall call(program, seed);
+    for (int threads : {1, 2, 3, 7}) {
+      setDefaultThreads(threads);
+      for (int64_t stalls : {0u, seed + 1}) {
+        Status s = call.run(*executable, stalls);
+        ASSERT_TRUE(s.ok()) << s.message();
+        ASSERT_EQ(call.wrong(), "")
+            << "seed " << seed << ", threads " << threads;
+        (threads == 1 ? together[0] : together[1]) += call.overlaps();
+      }
+    }
+  }
+  EXPECT_EQ(together[0], 0);
+  EXPECT_GT(together[1], programs) << "streams never ran beside each other";
+}
+
+TEST_F(RandomPrograms, CheckersSeeWhatIsOutOfOrder) {
+  RandomProgram program(3);
+  auto executable = open(program);
+  ASSERT_TRUE(executable);
+  RandomCall call(program);
+  ASSERT_TRUE(call.run(*executable).ok());
+  ASSERT_EQ(call.wrong(), "");
+  auto [earlier, later] = program.orders.front();
+  program.orders.push_back({later, earlier});
+  EXPECT_NE(call.wrong(), "");
+}
+
+TEST_F(RandomPrograms, RunFromManyThreadsOnOnePool) {
+  std::vector<std::unique_ptr<RandomProgram>> programs;
+  std::vector<std::shared_ptr<const Executable>> executables;
+  for (unsigned seed = 0; seed < 6; ++seed) {
+    programs.push_back(std::make_unique<RandomProgram>(seed, shapeOf(seed)));
+    executables.push_back(open(*programs.back()));
+    ASSERT_TRUE(executables.back());
+  }
+  setDefaultThreads(3);
+  std::vector<std::string> wrong(5);
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < wrong.size(); ++t)
+    threads.emplace_back([&, t] {
+      for (unsigned i = 0; i < 30 && wrong[t].empty(); ++i) {
+        unsigned which = (t + i) % 6;
+        RandomCall call(*programs[which], t);
+        Status s = call.run(*executables[which], i % 3 ? t * 100 + i : 0);
+        wrong[t] = s.ok() ? call.wrong() : s.message();
+      }
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  for (const std::string &what : wrong)
+    EXPECT_EQ(what, "");
+}
+
+TEST_F(RandomPrograms, AnErrorEndsTheCallAndNotTheNext) {
+  int failed = 0, early = 0;
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    RandomProgram program(seed, shapeOf(seed));
+    auto executable = open(program);
+    ASSERT_TRUE(executable);
+    setDefaultThreads(1 + static_cast<int>(seed % 4));
+    RandomCall call(program, seed);
+    ASSERT_TRUE(call.run(*executable).ok());
+    int64_t all = call.tickets();
+    unsigned id = seed % static_cast<unsigned>(program.commands.size());
+    bool runs = call.entry(id).tiles > 0;
+    Status s = call.run(*executable, seed, id);
+    ASSERT_EQ(s.ok(), !runs) << s.message();
+    // Nothing of the call runs on once it has returned.
+    int64_t tickets = call.tickets();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_EQ(call.tickets(), tickets);
+    for (auto [earlier, later] : program.orders)
+      if (runs && static_cast<unsigned>(earlier) == id)
+        EXPECT_EQ(call.entry(later).tiles, 0) << "ran after the error";
+    failed += runs;
+    early += tickets < all;
+    ASSERT_TRUE(call.run(*executable).ok());
+    EXPECT_EQ(call.wrong(), "") << "after an error, seed " << seed;
+  }
+  EXPECT_GT(failed, 20);
+  EXPECT_GT(early, failed / 2) << "other streams stop, too";
+}
+
+//===----------------------------------------------------------------------===//
+// Soak
+//===----------------------------------------------------------------------===//
+
+/// Ends the process when nothing happens for a minute: a thread that hangs
+/// cannot be ended otherwise.
+class Watchdog {
+public:
+  explicit Watchdog(const std::atomic<int64_t> &progress)
+      : progress(progress), thread([this] { watch(); }) {}
+  ~Watchdog() {
+    over = true;
+    thread.join();
+  }
+
+private:
+  void watch() {
+    int64_t seen = -1;
+    for (int still = 0; !over; ++still) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      if (int64_t now = progress; now != seen)
+        seen = now, still = 0;
+      if (still == 20 * 60) {
+        std::fprintf(stderr, "stalled after %lld launches\n",
+                     static_cast<long long>(seen));
+        std::abort();
+      }
+    }
+  }
+
+  const std::atomic<int64_t> &progress;
+  std::atomic<bool> over{false};
+  std::thread thread;
+};
+
+TEST_F(RandomPrograms, SoakWithoutAStall) {
+  int64_t wanted = fromEnvironment("ANABRANCH_SOAK_LAUNCHES", 100000);
+  std::vector<std::unique_ptr<RandomProgram>> programs;
+  std::vector<std::shared_ptr<const Executable>> executables;
+  for (unsigned seed = 0; seed < 12; ++seed) {
+    programs.push_back(
+        std::make_unique<RandomProgram>(1000 + seed, shapeOf(1000 + seed)));
+    executables.push_back(open(*programs.back()));
+    ASSERT_TRUE(executables.back());
+  }
+  setDefaultThreads(3);
+  std::atomic<int64_t> launches{0};
+  std::atomic<bool> bad{false};
+  std::vector<std::string> wrong(3);
+  Watchdog watchdog(launches);
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < wrong.size(); ++t)
+    threads.emplace_back([&, t] {
+      for (unsigned i = 0; launches < wanted && !bad; ++i) {
+        unsigned which = (t * 5 + i / 64) % 12;
+        RandomCall call(*programs[which], t);
+        for (unsigned n = 0; n < 64 && wrong[t].empty(); ++n, ++i) {
+          Status s = call.run(*executables[which], n % 16 == 0 ? i + 1 : 0);
+          wrong[t] = s.ok() ? call.wrong() : s.message();
+          launches += static_cast<int64_t>(executables[which]->launchCount());
+        }
+        bad = bad || !wrong[t].empty();
+      }
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  for (const std::string &what : wrong)
+    EXPECT_EQ(what, "");
+  RecordProperty("launches", std::to_string(launches));
+}
+
+} // namespace
+} // namespace anabranch::testing
