@@ -9,7 +9,7 @@ from ._npu.real import refuse_real as _refuse_real
 _refuse_real()
 _hide(_os.path.dirname(__file__))
 
-from . import ops, scope
+from . import inference, ops, scope
 from ._backend import get_compiler, get_npu_backend
 from .configs.compiler_config import CompilerConfig
 from .core.utils import logger
@@ -18,6 +18,7 @@ __all__ = [
     "CompilerConfig",
     "get_compiler",
     "get_npu_backend",
+    "inference",
     "logger",
     "ops",
     "scope",

@@ -20,6 +20,7 @@ from anabranch.capture import aot
 from anabranch.config import Config, resolve
 from anabranch.graph import InputSource
 
+from . import _gears
 from ._dump import Dumps
 from ._errors import warn_once, wrapping
 from ._marks import resolve_marks
@@ -89,10 +90,11 @@ def npu(
     with wrapping():
         if options:
             apply_flat(config, options)
+        geared = _gears.find(module, example_inputs, config)
         return aot(
             module,
             example_inputs,
-            functools.partial(compile_graph, config=config),
+            functools.partial(compile_graph, config=config, geared=geared),
             _freezes(config),
             custom_decompositions,
         )
@@ -108,6 +110,7 @@ def compile_graph(
     sources: Sequence[InputSource],
     *,
     config: CompilerConfig,
+    geared: _gears.Geared | None = None,
 ) -> Compiled:
     """One ATen graph: the user's passes, the dumps, and what runs it."""
     start = time.perf_counter()
@@ -125,9 +128,15 @@ def compile_graph(
         )
         dumps.write_optimized(module)
         return backend.run_eagerly(module)
-    _log_options(config, number)
+    more = _gears.options(module, geared)
+    if _freezes(config):
+        more |= _gears.frozen_flags(module, sources)
+    _log_options(config, number, more)
     settings = _settings(config, module)
-    executable = backend.compile_graph(module, example_inputs, sources, config=settings)
+    dims = {"geared": geared.dims} if geared else {}
+    executable = backend.compile_graph(
+        module, example_inputs, sources, config=settings, **dims
+    )
     dumps.write_optimized(module)
     return _reporting(executable, time.perf_counter() - start)
 
@@ -148,12 +157,12 @@ def _custom_pass(
     logger.info("[forward] after [%s] execution, graph is %s", name, module.graph)
 
 
-def _log_options(config: CompilerConfig, number: int) -> None:
+def _log_options(config: CompilerConfig, number: int, more: Mapping[str, str]) -> None:
     if not logger.isEnabledFor(10):
         return
     local, everywhere = config.as_dict()
     logger.debug("Compiling concrete graph %d with options:", number)
-    for key, value in {**local, **everywhere}.items():
+    for key, value in {**local, **everywhere, **more}.items():
         logger.debug("    %s = %s", key, value)
 
 
@@ -165,7 +174,10 @@ def _settings(config: CompilerConfig, module: torch.fx.GraphModule) -> Config:
     )
     spread = os.environ.get("ENABLE_DYNAMIC_SHAPE_MULTI_STREAM") == "1"
     streams = "auto" if dynamic and spread else "marked"
-    return resolve({"freeze": _freezes(config), "streams": streams})
+    merge = raw(config, "inference_config.dynamic_gears_merge_policy")
+    return resolve(
+        {"freeze": _freezes(config), "streams": streams, "gears_merge": merge}
+    )
 
 
 def _reporting(executable: Compiled, compile_seconds: float) -> Compiled:

@@ -370,13 +370,12 @@ ROWS = (
         "fusion of captured kernels",
         flat="super_kernel_debug_options",
     ),
-    Row(
+    works(
         "inference_config.dynamic_gears_merge_policy",
         Choice(("zip", "product")),
         "zip",
         "A",
-        "missing",
-        "combinations of gears",
+        "how the gears of several dimensions are combined",
         odd={REDUCE: ("product",)},
     ),
     # ge_config
