@@ -9,10 +9,12 @@
 
 #include "lld/Common/Driver.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <mutex>
+#include <pthread.h>
 
 LLD_HAS_DRIVER(elf)
 
@@ -73,6 +75,20 @@ private:
   std::vector<std::string> paths;
 };
 
+/// Calls `function` in a thread of its own. lld keeps some of what it allocates
+/// until the thread ends, so that each link on ours would cost memory for good.
+void callApart(function_ref<void()> function) {
+  auto main = [](void *argument) -> void * {
+    (*static_cast<function_ref<void()> *>(argument))();
+    return nullptr;
+  };
+  pthread_t thread;
+  if (pthread_create(&thread, nullptr, main, &function) == 0)
+    pthread_join(thread, nullptr);
+  else
+    function();
+}
+
 /// Runs lld with these arguments.
 Error runLinker(ArrayRef<std::string> arguments) {
   std::vector<const char *> argv = {
@@ -86,32 +102,56 @@ Error runLinker(ArrayRef<std::string> arguments) {
   if (!linkerUsable)
     return createStringError("the linker failed badly before and can't be "
                              "used again in this process");
-  lld::Result result =
-      lld::lldMain(argv, outStream, errStream, {{lld::Gnu, &lld::elf::link}});
+  lld::Result result;
+  callApart([&] {
+    result =
+        lld::lldMain(argv, outStream, errStream, {{lld::Gnu, &lld::elf::link}});
+  });
   linkerUsable = result.canRunAgain;
   if (result.retCode != 0)
     return createStringError("linking failed: %s", err.c_str());
   return Error::success();
 }
 
-} // namespace
-
-Error linkKernels(ArrayRef<KernelObject> objects, StringRef path) {
-  TemporaryFiles files(path);
-  // An empty library that carries libm's name makes lld note the dependency,
-  // whether or not the machine has libm's development files. It is made of an
-  // empty linker script, since lld wants an input.
+/// The bytes of an empty library that carries libm's name: it makes lld note
+/// the dependency, whether or not the machine has libm's development files. It
+/// is made once, of an empty linker script, since lld wants an input.
+Expected<StringRef> emptyLibm(TemporaryFiles &files) {
+  static std::mutex mutex;
+  static std::string bytes;
+  std::lock_guard<std::mutex> lock(mutex);
+  if (!bytes.empty())
+    return bytes;
   StringRef script = "GROUP()";
   Expected<std::string> empty =
       files.write("empty", {script.data(), script.size()});
   if (!empty)
     return empty.takeError();
-  Expected<std::string> libm = files.reserve("libm");
+  Expected<std::string> library = files.reserve("libm");
+  if (!library)
+    return library.takeError();
+  if (Error error = runLinker(
+          {"-m", "elf_x86_64", "-soname", "libm.so.6", "-o", *library, *empty}))
+    return error;
+  auto buffer = MemoryBuffer::getFile(*library);
+  if (!buffer)
+    return createStringError(buffer.getError(), "can't read %s",
+                             library->c_str());
+  bytes = (*buffer)->getBuffer().str();
+  return bytes;
+}
+
+} // namespace
+
+Error linkKernels(ArrayRef<KernelObject> objects, StringRef path) {
+  TemporaryFiles files(path);
+  Expected<StringRef> stub = emptyLibm(files);
+  if (!stub)
+    return stub.takeError();
+  Expected<std::string> libm =
+      files.write("libm", {stub->data(), stub->size()});
   if (!libm)
     return libm.takeError();
-  if (Error error = runLinker(
-          {"-m", "elf_x86_64", "-soname", "libm.so.6", "-o", *libm, *empty}))
-    return error;
 
   std::vector<std::string> arguments = {"-m", "elf_x86_64", "-o", path.str(),
                                         *libm};

@@ -246,7 +246,8 @@ def test_memory_does_not_grow():
     cycles(100)
     before = resident_kib()
     cycles(300)
-    assert resident_kib() - before < 8 * 1024
+    # The allocator's own pages come and go; what each cycle keeps adds up.
+    assert resident_kib() - before < 400
 
 
 def test_calls_do_not_leak():
