@@ -16,7 +16,8 @@ test: build ## everything: lint, gtest, lit, pytest
 test-fast: build ## the subset to run after each edit, under a minute
 	$(PYTHON) scripts/test.py --fast
 
-bench: build ## interleaved with eager and Inductor; see benchmark/
+bench: build ## interleaved with eager, Inductor and other engines; see benchmark/
+	@scripts/setup.sh peers
 	$(PYTHON) benchmark/run.py
 
 wheel: build ## dist/: a wheel that carries its LLVM

@@ -56,7 +56,7 @@ def measure(model: str, backend: str, what: str) -> float:
     compiler = Stopwatch()
     package.build = compiler.timed(package.build)
     work = make()
-    function = contender(backend, work.function)
+    function = contender(backend, work)
     with torch.no_grad():
         start = time.perf_counter()
         function(*work.arguments)

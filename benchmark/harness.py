@@ -22,16 +22,19 @@ from typing import Any
 
 import torch
 
+import peers
 from anabranch import anabranch as ours
 
 CASES: dict[str, Case] = {}
 
-# What the contenders of our own are called, and how they are compiled.
+# What the contenders of our own are called, and how they are compiled. Those
+# of streams are frozen, since the peers keep weights as constants too.
 OPTIONS: dict[str, dict[str, Any]] = {
+    "anabranch": {},
     "anabranch frozen": {"freeze": True},
-    "one stream": {"streams": "off"},
-    "marked": {"streams": "marked"},
-    "auto": {"streams": "auto"},
+    "one stream": {"streams": "off", "freeze": True},
+    "marked": {"streams": "marked", "freeze": True},
+    "auto": {"streams": "auto", "freeze": True},
 }
 
 # Otherwise malloc gives the pages of large results back to the system and takes
@@ -87,7 +90,8 @@ def no_op_backend(module: torch.fx.GraphModule, inputs: list) -> Callable:
     return lambda *_: stored
 
 
-def contender(name: str, function: Callable) -> Callable:
+def contender(name: str, work: Workload) -> Callable:
+    function = work.function
     if name == "eager":
         return function
     if name == "no-op backend":
@@ -97,7 +101,9 @@ def contender(name: str, function: Callable) -> Callable:
     if name in OPTIONS:
         marked = getattr(function, "marked", None) if name == "marked" else None
         return torch.compile(marked or function, backend=ours, options=OPTIONS[name])
-    return torch.compile(function, backend=ours if name == "anabranch" else name)
+    if name in peers.PEERS:
+        return peers.PEERS[name](function, work.arguments)
+    return torch.compile(function, backend=name)
 
 
 def flatten(output: Any) -> list[torch.Tensor]:
@@ -147,10 +153,13 @@ def steady(
         for name in names:
             work = make()
             try:
-                function = contender(name, work.function)
+                function = contender(name, work)
                 output = function(*work.arguments)
                 for _ in range(3):
                     function(*work.arguments)
+            except peers.Absent as problem:
+                rows[name].note = f"absent: {problem}"
+                continue
             except Exception as problem:  # noqa: BLE001  a result, printed
                 rows[name].error = f"{type(problem).__name__}: {problem}"[:300]
                 continue

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -27,7 +28,8 @@ import models  # noqa: F401
 import overhead  # noqa: F401
 import products  # noqa: F401
 import streams  # noqa: F401
-from harness import CASES, KEEP_PAGES, Row
+from harness import CASES, KEEP_PAGES, OPTIONS, Row
+from peers import PEERS
 
 HERE = Path(__file__).resolve().parent
 COLUMNS = (
@@ -36,12 +38,17 @@ COLUMNS = (
     "Dynamo alone",
     "aot_eager",
     "inductor",
-    "anabranch",
-    "anabranch frozen",
-    "one stream",
-    "marked",
-    "auto",
+    *PEERS,
+    *OPTIONS,
 )
+
+
+# What the best of ours is compared with.
+COMPARED = {
+    "eager": ("eager",),
+    "Inductor": ("inductor",),
+    "the other engines": tuple(PEERS),
+}
 
 
 def machine() -> dict[str, object]:
@@ -83,30 +90,30 @@ def cell(row: Row | None) -> str:
         return ""
     if row.error:
         return "failed"
+    if row.note.startswith("absent"):
+        return "absent"
     return f"{row.value:.3g} {row.unit}"
 
 
-def ratio(rows: dict[str, Row], name: str) -> str:
-    """How many times faster the better of ours is than `name`."""
-    ours = [
-        row.value
-        for key, row in rows.items()
-        if key.startswith("anabranch") and not row.error and row.value
-    ]
-    other = rows.get(name)
-    if not ours or other is None or other.error or not other.value:
-        return ""
-    return f"{other.value / min(ours):.2f}x"
+def ratio(rows: dict[str, Row], *names: str) -> str:
+    """How many times faster the best of ours is than the best of `names`."""
+
+    def best(names: Iterable[str]) -> float:
+        found = [rows[n].value for n in names if n in rows and not rows[n].error]
+        return min(filter(None, found), default=0.0)
+
+    ours, theirs = best(OPTIONS), best(names)
+    return f"{theirs / ours:.2f}x" if ours and theirs else ""
 
 
 def print_row(name: str, values: list[Row], describe: str) -> None:
     rows = {row.contender: row for row in values}
     cells = [cell(rows.get(column)) for column in COLUMNS]
-    cells += [ratio(rows, "eager"), ratio(rows, "inductor")]
+    cells += [ratio(rows, *others) for others in COMPARED.values()]
     print(f"| {name} | " + " | ".join(cells) + f" | {describe} |", flush=True)
     for row in values:
-        if row.error:
-            print(f"    {name}, {row.contender}: {row.error}", flush=True)
+        if row.error or row.note:
+            print(f"    {name}, {row.contender}: {row.error or row.note}", flush=True)
 
 
 def choose(names: list[str]) -> list[str]:
@@ -141,14 +148,14 @@ def main() -> int:
 
     record: dict = {"machine": machine(), "cases": {}}
     print(", ".join(f"{key} {value}" for key, value in record["machine"].items()))
-    heads = [*COLUMNS, "ours / eager", "ours / inductor", "what"]
+    heads = [*COLUMNS, *(f"to {name}" for name in COMPARED), "what"]
     print("| case | " + " | ".join(heads) + " |")
     print("|---" * (len(heads) + 1) + "|")
     failed = False
     for name in choose(arguments.names):
         rows = run_apart(name)
         print_row(name, rows, CASES[name].describe)
-        failed |= any(row.error for row in rows if row.contender != "inductor")
+        failed |= any(row.error for row in rows if row.contender in OPTIONS)
         record["cases"][name] = {
             "what": CASES[name].describe,
             "rows": [asdict(row) for row in rows],

@@ -25,7 +25,7 @@ from pathlib import Path
 
 import torch
 
-from harness import contender, difference, flatten, rounds, time_calls
+from harness import Workload, contender, difference, flatten, rounds, time_calls
 from operators import OPERATORS, Operator
 
 
@@ -74,7 +74,7 @@ def measure(
         torch._dynamo.reset()
         try:
             start = time.perf_counter()
-            function = contender(name, operator.function)
+            function = contender(name, Workload(operator.function, arguments))
             output = function(*arguments)
             if name == "anabranch":
                 result.compile_seconds = time.perf_counter() - start

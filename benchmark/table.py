@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from harness import Row
-from run import COLUMNS, cell, ratio
+from run import COLUMNS, COMPARED, cell, ratio
 
 ROOT = Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- benchmark -->\n", "<!-- /benchmark -->\n"
@@ -23,17 +23,17 @@ def table(record: dict) -> str:
         f"`make bench` on {machine['date'][:10]}: {machine['cpu']},"
         f" {machine['cores']} CPUs, {machine['capability']},"
         f" torch {machine['torch']}. The last columns say how many times faster (or"
-        " smaller) the better of our two is; under 1.00x, ours loses."
+        " smaller) the best of ours is; under 1.00x, ours loses."
     )
     lines = [about, ""]
     ran = {row["contender"] for c in record["cases"].values() for row in c["rows"]}
     columns = [column for column in COLUMNS if column in ran]
-    heads = ["what", *columns, "to eager", "to Inductor"]
+    heads = ["what", *columns, *(f"to {name}" for name in COMPARED)]
     lines += ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
     for case in record["cases"].values():
         rows = {row["contender"]: Row(**row) for row in case["rows"]}
         cells = [case["what"], *(cell(rows.get(column)) for column in columns)]
-        cells += [ratio(rows, "eager"), ratio(rows, "inductor")]
+        cells += [ratio(rows, *others) for others in COMPARED.values()]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 

@@ -57,6 +57,18 @@ make_venv() {
   touch "$stamp"
 }
 
+# Other engines, for the benchmark alone, which says which of them it lacks.
+install_peers() {
+  local stamp
+  stamp=.venv/peers-$(cat requirements/*.txt | sha256sum | cut -c1-16)
+  [ -e "$stamp" ] && return 0
+  say "installing the engines that the benchmark compares with"
+  .venv/bin/pip install -q -c requirements/constraints.txt \
+    -r requirements/peers.txt || return 0
+  rm -f .venv/peers-*
+  touch "$stamp"
+}
+
 # The sources are what the venv imports: an edit needs no installation.
 link_sources() {
   local stamp
@@ -92,3 +104,4 @@ link_sources
 # Everything else works without the page.
 scripts/vendor.sh || say "going on; \`anabranch report\` will ask for scripts/vendor.sh"
 configure
+[ "${1:-}" != peers ] || install_peers

@@ -1,0 +1,129 @@
+"""Other engines that run a model on the CPU, as contenders of a case.
+
+OpenVINO reads the graph of torch.export, ONNX Runtime the file that torch.onnx
+writes of it; both keep the weights as constants and may pack them. Each is told
+what its makers advise for the latency of one call, and uses as many threads as
+PyTorch. Tensors go in and come out without a copy where the engine allows it.
+
+What is not installed raises `Absent`; `requirements/peers.txt` names it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import warnings
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import torch
+
+
+class Absent(Exception):
+    """The engine is not installed."""
+
+
+def load(module: str) -> ModuleType:
+    try:
+        return importlib.import_module(module)
+    except ImportError as problem:
+        raise Absent(f"not installed: {problem.name or module}") from problem
+
+
+class Wrapped(torch.nn.Module):
+    """torch.export wants a module."""
+
+    def __init__(self, function: Callable) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *arguments: torch.Tensor) -> Any:
+        return self.function(*arguments)
+
+
+def exported(function: Callable, arguments: tuple) -> torch.export.ExportedProgram:
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.export.export(Wrapped(function).eval(), arguments)
+
+
+def survives(work: Callable[[], object]) -> bool:
+    """Whether `work` ends well in a child: some of what a peer compiles ends
+    the process."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            work()
+            code = 0
+        finally:
+            os._exit(code)
+    return os.waitpid(child, 0)[1] == 0
+
+
+def openvino(function: Callable, arguments: tuple) -> Callable:
+    engine = load("openvino")
+    settings = {
+        "PERFORMANCE_HINT": "LATENCY",
+        "INFERENCE_NUM_THREADS": torch.get_num_threads(),
+        "INFERENCE_PRECISION_HINT": "f32" if is_f32(arguments) else "undefined",
+    }
+    program = exported(function, arguments)
+
+    def compile_it() -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = engine.convert_model(program)
+        return engine.compile_model(model, "CPU", settings)
+
+    if not survives(compile_it):
+        raise RuntimeError("OpenVINO cannot compile it")
+    request = compile_it().create_infer_request()
+
+    def call(*tensors: torch.Tensor) -> list[torch.Tensor]:
+        given = [tensor.numpy() for tensor in tensors]
+        results = request.infer(given, share_inputs=True, share_outputs=True)
+        return [torch.from_numpy(value) for value in results.values()]
+
+    return call
+
+
+def onnxruntime(function: Callable, arguments: tuple) -> Callable:
+    engine = load("onnxruntime")
+    load("onnxscript")
+    options = engine.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    options.inter_op_num_threads = 1
+    options.graph_optimization_level = engine.GraphOptimizationLevel.ORT_ENABLE_ALL
+    options.log_severity_level = 4
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = torch.onnx.export(
+            exported(function, arguments), dynamo=True, verbose=False
+        )
+    assert program is not None
+    session = engine.InferenceSession(
+        program.model_proto.SerializeToString(),
+        options,
+        providers=["CPUExecutionProvider"],
+    )
+    names = [value.name for value in session.get_inputs()]
+
+    def call(*tensors: torch.Tensor) -> list[torch.Tensor]:
+        given = {
+            name: tensor.numpy() for name, tensor in zip(names, tensors, strict=True)
+        }
+        return [torch.from_numpy(value) for value in session.run(None, given)]
+
+    return call
+
+
+def is_f32(arguments: tuple) -> bool:
+    """OpenVINO computes f32 in bf16 where the CPU is faster at it."""
+    return not any(tensor.dtype == torch.float16 for tensor in arguments)
+
+
+PEERS = {"openvino": openvino, "onnxruntime": onnxruntime}
