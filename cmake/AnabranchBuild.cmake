@@ -26,6 +26,8 @@ if(LLD)
   get_filename_component(LLD_DIR ${LLD} DIRECTORY)
   add_link_options(-fuse-ld=lld -B${LLD_DIR})
 endif()
+# The cache tells one compiler from another by its build id.
+add_link_options(-Wl,--build-id)
 if(ANABRANCH_SANITIZE)
   add_compile_options(-fsanitize=${ANABRANCH_SANITIZE} -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${ANABRANCH_SANITIZE})

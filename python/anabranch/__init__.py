@@ -1,18 +1,29 @@
-"""Anabranch: a graph compiler and runtime for PyTorch inference."""
+"""Anabranch: a graph compiler and runtime for PyTorch inference.
 
-from .backend import anabranch, compile
-from .config import Config
-from .errors import CompileError
-from .gears import set_gears
-from .profiler import Trace, profile
-from .report import counters, last_report
-from .scope import limit_cores, record, stream, wait, wait_event
+What a name needs is imported when the name is used: a start from the cache
+needs neither Dynamo nor the front end of the compiler.
+"""
+
+import importlib as _importlib
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
+
+if _TYPE_CHECKING:
+    from .backend import anabranch, compile
+    from .cached import cache_compile
+    from .config import Config
+    from .errors import CompileError
+    from .gears import set_gears
+    from .profiler import Trace, profile
+    from .report import counters, last_report
+    from .scope import limit_cores, record, stream, wait, wait_event
 
 __all__ = [
     "CompileError",
     "Config",
     "Trace",
     "anabranch",
+    "cache_compile",
     "compile",
     "counters",
     "last_report",
@@ -25,3 +36,27 @@ __all__ = [
     "wait_event",
 ]
 __version__ = "0.1.0"
+
+_HOMES = {
+    "backend": ("anabranch", "compile"),
+    "cached": ("cache_compile",),
+    "config": ("Config",),
+    "errors": ("CompileError",),
+    "gears": ("set_gears",),
+    "profiler": ("Trace", "profile"),
+    "report": ("counters", "last_report"),
+    "scope": ("limit_cores", "record", "stream", "wait", "wait_event"),
+}
+
+
+def __getattr__(name: str) -> _Any:
+    for home, names in _HOMES.items():
+        if name in names:
+            value = getattr(_importlib.import_module(f"{__name__}.{home}"), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -2,14 +2,14 @@
 
 AOTAutograd makes such outputs again, as views of what it was given, and reads
 their strides and offsets off the graph's results: a copy would lead it astray.
-So the program leaves them out, and they are made here, as views of the inputs
+So the program leaves them out, and `views` makes them, as views of the inputs
 and of the other results.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -17,17 +17,7 @@ import torch.fx
 
 from .symbols import Expr, integer, same
 from .tensors import foreign_strides
-
-
-@dataclasses.dataclass(frozen=True)
-class Alias:
-    """geometry: sizes, strides, then the distance from the start of the base;
-    None stands for the next of the numbers that the program gives besides."""
-
-    output: int
-    base: int  # an argument of the call, or another output
-    of_output: bool
-    geometry: tuple[int | None, ...]
+from .views import Alias
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,27 +95,3 @@ def _lie_alike(left: torch.Tensor, right: torch.Tensor) -> bool:
         same(a, b)
         for a, b in zip((*left.shape, *left.stride()), (*right.shape, *right.stride()))
     )
-
-
-def restore(
-    executable: Callable[[list[Any]], Sequence[Any]], aliases: Sequence[Alias]
-) -> Callable[[list[Any]], list[Any]]:
-    """The executable, its results completed with the views."""
-    extra = sum(number is None for alias in aliases for number in alias.geometry)
-
-    def call(arguments: list[Any]) -> list[Any]:
-        bases = [None if a.of_output else arguments[a.base] for a in aliases]
-        results = list(executable(arguments))
-        numbers = iter(results[len(results) - extra :])
-        del results[len(results) - extra :]
-        for alias, base in zip(aliases, bases):
-            base = results[alias.base] if base is None else base
-            full = [next(numbers) if n is None else n for n in alias.geometry]
-            rank = len(full) // 2
-            start = base.storage_offset() + full[-1]
-            view = base.as_strided(full[:rank], full[rank:-1], start)
-            results[alias.output] = view
-        return results
-
-    call._boxed_call = True  # type: ignore[attr-defined]
-    return call

@@ -9,8 +9,7 @@ from typing import Any
 import torch
 import torch.fx
 
-from . import gears, package, tiers
-from .aliases import restore
+from . import gears, package, recording, tiers
 from .capture import aot
 from .config import Config, resolve
 from .errors import OptionError
@@ -18,6 +17,7 @@ from .graph import GraphReader, InputSource
 from .order import Order
 from .report import record_eager
 from .symbols import Unsupported
+from .views import restore
 
 
 def anabranch(
@@ -27,6 +27,7 @@ def anabranch(
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
     config: Config | None = None,
+    decompositions: Mapping[Any, Callable[..., Any]] | None = None,
 ) -> Callable[..., Any]:
     """The Dynamo backend."""
     try:
@@ -39,7 +40,7 @@ def anabranch(
         gears.combine(found, settings.gears_merge)
         gears.guard(module, example_inputs, found)
     compile_one = functools.partial(compile_graph, config=settings, geared=found)
-    return aot(module, example_inputs, compile_one, settings.freeze)
+    return aot(module, example_inputs, compile_one, settings.freeze, decompositions)
 
 
 def compile(
@@ -72,6 +73,8 @@ def compile_graph(
     try:
         described = GraphReader(module, name, sources, _order(config)).read()
     except Unsupported as reason:
+        if recorder := recording.current():
+            recorder.refuse(f"PyTorch runs it: {reason}")
         record_eager(name, str(reason), config.explain)
         return run_eagerly(module)
     bindings = gears.bindings(geared, gears.combine(geared, config.gears_merge))
@@ -81,6 +84,8 @@ def compile_graph(
         return run_eagerly(module)
     if config.shapes == "tiered" and not bindings:
         tiers.attach(executable, described, config, package.specialise)
+    if recorder := recording.current():
+        recorder.graph(module, described)
     return restore(executable, described.aliases) if described.aliases else executable
 
 

@@ -47,6 +47,7 @@ class Config:
               how much memory they may hold.
     gears_merge  how the gears of several dimensions are combined: the first with
               the first and so on ("zip"), or each with each ("product").
+    cache     what was compiled for this machine before comes from disk.
     dump      folder for the graph and for the IR after each phase.
     stop      phase after which the compiler stops; the graph then runs eagerly.
     explain   print why an operator fell back or a graph was not compiled.
@@ -64,6 +65,7 @@ class Config:
     tier_limit: int = 16
     tier_bytes: int = 1 << 30
     gears_merge: str = "zip"
+    cache: bool = True
     dump: str | None = None
     stop: str | None = None
     explain: bool = False
@@ -72,7 +74,14 @@ class Config:
     debug: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("freeze", "single_stream", "explain", "progress", "debug"):
+        for name in (
+            "freeze",
+            "single_stream",
+            "cache",
+            "explain",
+            "progress",
+            "debug",
+        ):
             _expect(name, getattr(self, name), bool)
         for name in ("dump", "trace"):
             if getattr(self, name) is not None:
@@ -130,8 +139,9 @@ def environment() -> dict[str, Any]:
     for option in ("dump", "stop"):
         if value := os.environ.get(f"ANABRANCH_{option.upper()}"):
             found[option] = value
-    if (explain := os.environ.get("ANABRANCH_EXPLAIN")) is not None:
-        found["explain"] = explain not in ("", "0")
+    for option in ("explain", "cache"):
+        if (value := os.environ.get(f"ANABRANCH_{option.upper()}")) is not None:
+            found[option] = value not in ("", "0")
     if threads := os.environ.get("ANABRANCH_NUM_THREADS"):
         if not threads.isdecimal():
             raise ValueError(f"ANABRANCH_NUM_THREADS must be a number: {threads!r}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import os
 import tempfile
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from . import _C
+from . import _C, cache, recording
 from .config import Config
 from .gears import Binding
 from .graph import Description
@@ -22,14 +23,40 @@ from .tensors import dtype_name
 def build(
     described: Description, config: Config, bindings: Sequence[Binding] = ()
 ) -> _C.Executable | None:
-    """Compiles and loads. None when the compiler was told to stop early. The
-    folder is gone once the package is loaded: what is mapped stays."""
-    with tempfile.TemporaryDirectory(prefix="anabranch-") as folder:
-        path = os.path.join(folder, "package")
-        report = write(described, config, path, bindings)
-        if config.stop is not None:
-            return None
-        executable = load(path, described, config, check_hashes=False)
+    """Compiles, or takes from the cache, and loads. None when the compiler was
+    told to stop early."""
+    key = functools.partial(_key, described, config, bindings)
+    with cache.package_entry(key, config) as entry:
+        if entry.read() is not None and (found := _load(entry, described, config)):
+            return found
+        # What is loaded stays mapped when its folder is gone.
+        with tempfile.TemporaryDirectory(prefix="anabranch-") as folder:
+            path = os.path.join(folder, "package")
+            report = write(described, config, path, bindings)
+            if config.stop is not None:
+                return None
+            if entry.publish(path, {}, "{}"):
+                cache.keep_small(cache.folder())
+            return _finish(path, report, described, config)
+
+
+def _load(
+    entry: cache.Entry, described: Description, config: Config
+) -> _C.Executable | None:
+    report = {"name": described.graph["name"], "cache": "hit"}
+    try:
+        return _finish(entry.folder, report, described, config)
+    except (OSError, RuntimeError) as error:
+        entry.discard(str(error))
+        return None
+
+
+def _finish(
+    path: str, report: dict[str, Any], described: Description, config: Config
+) -> _C.Executable:
+    executable = load(path, described, config, check_hashes=False)
+    if recorder := recording.current():
+        recorder.keep(path)
     record(
         report,
         graphs=1,
@@ -47,8 +74,35 @@ def specialise(
 ) -> _C.Executable:
     """The program of a graph for certain sizes, to be added to another."""
     quiet = dataclasses.replace(config, dump=None, progress=False, explain=False)
-    write(described, quiet, path, [binding])
-    return load(path, described, quiet, check_hashes=False)
+    key = functools.partial(_key, described, quiet, [binding])
+    with cache.package_entry(key, quiet) as entry:
+        if entry.read() is not None:
+            try:
+                return load(entry.folder, described, quiet, check_hashes=False)
+            except (OSError, RuntimeError) as error:
+                entry.discard(str(error))
+        write(described, quiet, path, [binding])
+        if entry.publish(path, {}, "{}"):
+            cache.keep_small(cache.folder())
+        return load(path, described, quiet, check_hashes=False)
+
+
+def _key(
+    described: Description, config: Config, bindings: Sequence[Binding]
+) -> list[Any]:
+    """All that the bytes of the package depend on."""
+    graph = {key: value for key, value in described.graph.items() if key != "name"}
+    options = json.loads(_compiler_options(described, config, bindings))
+    for name in cache.WATCHING:
+        del options["config"][name]
+    return [graph, cache.constants_key(_constants(described)), options]
+
+
+def _constants(described: Description) -> list[tuple[str, str, Any]]:
+    return [
+        (name, dtype_name(value.dtype), value.detach().contiguous())
+        for name, value in described.constants.items()
+    ]
 
 
 def write(
@@ -59,10 +113,7 @@ def write(
     text = json.dumps(described.graph)
     if config.dump is not None:
         _dump(text, described.graph["name"], config.dump)
-    constants = [
-        (name, dtype_name(value.dtype), value.detach().contiguous())
-        for name, value in described.constants.items()
-    ]
+    constants = _constants(described)
     progress = Progress() if config.progress else None
     try:
         report, message = _C.compile(

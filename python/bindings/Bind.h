@@ -14,6 +14,7 @@ namespace anabranch::python {
 
 void bindCompiler(nanobind::module_ &module);
 void bindExecutable(nanobind::module_ &module);
+void bindCache(nanobind::module_ &module);
 
 } // namespace anabranch::python
 

@@ -19,4 +19,5 @@ NB_MODULE(_C, module) {
   anabranch::python::followTorchProfiler();
   anabranch::python::bindCompiler(module);
   anabranch::python::bindExecutable(module);
+  anabranch::python::bindCache(module);
 }

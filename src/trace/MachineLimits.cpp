@@ -41,16 +41,6 @@ std::string cpuName() {
   return model + ", " + std::to_string(count) + (count == 1 ? " CPU" : " CPUs");
 }
 
-fs::path cacheFolder() {
-  if (const char *own = std::getenv("ANABRANCH_CACHE"); own && *own)
-    return own;
-  if (const char *cache = std::getenv("XDG_CACHE_HOME"); cache && *cache)
-    return fs::path(cache) / "anabranch";
-  if (const char *home = std::getenv("HOME"); home && *home)
-    return fs::path(home) / ".cache" / "anabranch";
-  return {};
-}
-
 json toJson(const MachineLimits &limits) {
   return {{"version", version},
           {"cpu", limits.cpu},
@@ -118,6 +108,16 @@ MachineLimits load() {
 }
 
 } // namespace
+
+std::string cacheFolder() {
+  if (const char *own = std::getenv("ANABRANCH_CACHE_HOME"); own && *own)
+    return own;
+  if (const char *cache = std::getenv("XDG_CACHE_HOME"); cache && *cache)
+    return std::string(cache) + "/anabranch";
+  if (const char *home = std::getenv("HOME"); home && *home)
+    return std::string(home) + "/.cache/anabranch";
+  return {};
+}
 
 const MachineLimits &machineLimits() {
   static const MachineLimits limits = load();

@@ -25,10 +25,13 @@ struct MachineLimits {
   double wakeMicroseconds = 0; ///< from a wake-up call to the other's answer
 };
 
+/// Where what is kept between processes lies: ANABRANCH_CACHE_HOME, or
+/// `anabranch` in XDG_CACHE_HOME or ~/.cache; empty without a home.
+std::string cacheFolder();
+
 /// Reads them from the cache folder, or measures (half a second) and stores
-/// them there. The folder is ANABRANCH_CACHE, or `anabranch` in
-/// XDG_CACHE_HOME or ~/.cache; without a folder to write to they are measured
-/// once per process. Any thread.
+/// them there; without a folder to write to they are measured once per process.
+/// Any thread.
 const MachineLimits &machineLimits();
 
 /// Always measures.

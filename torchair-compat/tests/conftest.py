@@ -13,6 +13,16 @@ import torchair
 from torchair import _errors
 
 
+@pytest.fixture(autouse=True, scope="session")
+def cache_home(tmp_path_factory):
+    """No test meets what another compiled, unless it asks for the cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("cache")
+        patch.setenv("ANABRANCH_CACHE", "0")
+        patch.setenv("ANABRANCH_CACHE_HOME", str(folder))
+        yield folder
+
+
 @pytest.fixture(autouse=True)
 def fresh():
     torch._dynamo.reset()

@@ -1,0 +1,24 @@
+//===- Identity.h - what machine code depends on ----------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CACHE_IDENTITY_H
+#define ANABRANCH_CACHE_IDENTITY_H
+
+#include <string>
+
+namespace anabranch::cache {
+
+/// The CPU's name, features and caches, as one line: equal lines, equal code.
+std::string cpuIdentity();
+
+/// The build id of an ELF file in hex, without loading it; of a file that has
+/// none, its size and time; empty where there is no file.
+std::string buildIdentity(const std::string &path);
+
+} // namespace anabranch::cache
+
+#endif // ANABRANCH_CACHE_IDENTITY_H

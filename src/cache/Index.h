@@ -1,0 +1,37 @@
+//===- Index.h - what an entry of the cache lists ---------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CACHE_INDEX_H
+#define ANABRANCH_CACHE_INDEX_H
+
+#include "anabranch/Status.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace anabranch::cache {
+
+struct IndexFile {
+  std::string name;
+  uint64_t bytes = 0;
+  std::string sha256;
+};
+
+struct Index {
+  std::vector<IndexFile> files;
+  std::string text; ///< the caller's
+};
+
+/// JSON, then a line with the hash of all before it.
+std::string writeIndex(const Index &index);
+Expected<Index> readIndex(std::string_view bytes);
+
+} // namespace anabranch::cache
+
+#endif // ANABRANCH_CACHE_INDEX_H

@@ -1,0 +1,72 @@
+//===- Lock.cpp - who reads and who writes an entry -----------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "cache/Lock.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <thread>
+
+namespace anabranch::cache {
+
+namespace {
+
+using package::Descriptor;
+using Clock = std::chrono::steady_clock;
+
+/// A folder that takes no new file may hold a lock that is there already.
+Expected<Descriptor> openLock(const std::string &path, Lock::Kind kind) {
+  int flags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+  Descriptor file(::open(path.c_str(), flags | O_RDWR | O_CREAT, 0600));
+  if (!file.valid() && kind == Lock::Kind::Shared &&
+      (errno == EROFS || errno == EACCES))
+    file = Descriptor(::open(path.c_str(), flags | O_RDONLY));
+  if (!file.valid())
+    return package::ioError("cannot open the lock " + path);
+  return file;
+}
+
+/// Another may have removed the file before it was locked.
+bool isStillThere(const Descriptor &file, const std::string &path) {
+  struct stat mine, current;
+  return ::fstat(file.get(), &mine) == 0 &&
+         ::stat(path.c_str(), &current) == 0 && mine.st_dev == current.st_dev &&
+         mine.st_ino == current.st_ino;
+}
+
+} // namespace
+
+Expected<Lock> Lock::take(const std::string &path, Kind kind, double seconds) {
+  const int operation = kind == Kind::Shared ? LOCK_SH : LOCK_EX;
+  const auto deadline =
+      Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                         std::chrono::duration<double>(seconds));
+  std::chrono::milliseconds pause(1);
+  for (;;) {
+    Expected<Descriptor> file = openLock(path, kind);
+    if (!file)
+      return file.takeStatus();
+    while (::flock(file->get(), operation | LOCK_NB) != 0) {
+      if (errno == EINTR)
+        continue;
+      if (errno != EWOULDBLOCK)
+        return package::ioError("cannot lock " + path);
+      if (Clock::now() >= deadline)
+        return Lock();
+      std::this_thread::sleep_for(pause);
+      pause = std::min(pause * 2, std::chrono::milliseconds(50));
+    }
+    if (isStillThere(*file, path))
+      return Lock(std::move(*file), kind);
+  }
+}
+
+} // namespace anabranch::cache

@@ -1,0 +1,238 @@
+//===- Slot.cpp - one entry of the cache ----------------------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "cache/Slot.h"
+
+#include "cache/Index.h"
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace anabranch::cache {
+
+namespace {
+
+using package::Descriptor;
+using package::FileWriter;
+using package::ioError;
+
+constexpr uint64_t indexLimit = 64u << 20;
+
+Status refuse(const std::string &why) {
+  return Status(StatusCode::BadPackage, why);
+}
+
+/// The file's owner is this user, and nobody else may look at it.
+Status checkPrivate(const Descriptor &file, const std::string &name) {
+  struct stat info;
+  if (::fstat(file.get(), &info) != 0)
+    return ioError("cannot look at " + name);
+  if (info.st_uid != ::geteuid())
+    return refuse(name + " does not belong to this user");
+  if ((info.st_mode & 07777) != 0600)
+    return refuse(name + " has another mode than 0600");
+  return {};
+}
+
+Status checkFile(const Descriptor &folder, const IndexFile &expected) {
+  Expected<Descriptor> file = package::openFile(folder, expected.name);
+  if (!file)
+    return refuse(file.status().message());
+  Expected<uint64_t> bytes = package::sizeOf(*file);
+  if (!bytes)
+    return bytes.takeStatus();
+  if (*bytes != expected.bytes)
+    return refuse(expected.name + " was truncated or extended");
+  Expected<std::string> hash = package::hashAll(*file);
+  if (!hash)
+    return hash.takeStatus();
+  if (*hash != expected.sha256)
+    return refuse(expected.name + " was changed");
+  return {};
+}
+
+Status copyInto(FileWriter &writer, const std::string &source) {
+  Descriptor file(::open(source.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.valid())
+    return ioError("cannot open " + source);
+  std::string piece(256 * 1024, '\0');
+  for (;;) {
+    ssize_t got = ::read(file.get(), piece.data(), piece.size());
+    if (got < 0 && errno == EINTR)
+      continue;
+    if (got < 0)
+      return ioError("cannot read " + source);
+    if (got == 0)
+      return {};
+    writer.write(piece.data(), size_t(got));
+  }
+}
+
+Status writeFile(const Descriptor &folder, const CacheFile &file,
+                 IndexFile &row) {
+  row.name = file.name;
+  FileWriter writer(folder, file.name, true);
+  if (file.source.empty())
+    writer.write(file.bytes.data(), file.bytes.size());
+  else if (Status s = copyInto(writer, file.source); !s.ok())
+    return s;
+  return writer.finish(row.bytes, row.sha256);
+}
+
+Status writeEntry(const std::string &path, const std::string &index,
+                  const std::vector<CacheFile> &files,
+                  const std::string &text) {
+  Descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder.valid())
+    return ioError("cannot open " + path);
+  Index written;
+  written.text = text;
+  written.files.resize(files.size());
+  for (size_t i = 0; i < files.size(); ++i)
+    if (Status s = writeFile(folder, files[i], written.files[i]); !s.ok())
+      return s;
+  IndexFile self;
+  return writeFile(folder, {index, "", writeIndex(written)}, self);
+}
+
+} // namespace
+
+Slot::Slot(std::string folder, std::string index)
+    : path(std::move(folder)), index(std::move(index)) {
+  while (path.size() > 1 && path.back() == '/')
+    path.pop_back();
+  size_t slash = path.rfind('/');
+  parent = slash == std::string::npos ? "."
+           : slash == 0               ? "/"
+                                      : path.substr(0, slash);
+  name = slash == std::string::npos ? path : path.substr(slash + 1);
+}
+
+Expected<Lock> Slot::lock(Lock::Kind kind, double seconds) const {
+  if (kind == Lock::Kind::Exclusive) {
+    if (Status s = makeFolders(parent); !s.ok())
+      return s;
+    return Lock::take(lockPath(), kind, seconds);
+  }
+  if (::access(parent.c_str(), W_OK) != 0 &&
+      ::access(lockPath().c_str(), F_OK) != 0)
+    return Lock();
+  return Lock::take(lockPath(), kind, seconds);
+}
+
+Expected<std::optional<std::string>> Slot::read() const {
+  struct stat info;
+  if (::lstat(path.c_str(), &info) != 0) {
+    if (errno == ENOENT || errno == ENOTDIR)
+      return std::optional<std::string>();
+    return ioError("cannot look at " + path);
+  }
+  if (!S_ISDIR(info.st_mode))
+    return refuse(path + " is not a folder");
+  for (const std::string &place : {parent, path})
+    if (Expected<Descriptor> trusted = package::openFolder(place); !trusted)
+      return trusted.takeStatus();
+  Expected<Descriptor> folder = package::openFolder(path);
+  if (!folder)
+    return folder.takeStatus();
+  Expected<Descriptor> file = package::openFile(*folder, index);
+  if (!file)
+    return refuse(file.status().message());
+  if (Status s = checkPrivate(*file, index); !s.ok())
+    return s;
+  Expected<std::string> bytes = package::readAll(*file, indexLimit);
+  if (!bytes)
+    return bytes.takeStatus();
+  Expected<Index> parsed = readIndex(*bytes);
+  if (!parsed)
+    return parsed.takeStatus();
+  for (const IndexFile &row : parsed->files)
+    if (Status s = checkFile(*folder, row); !s.ok())
+      return s;
+  // A folder that takes no writes keeps its old time, and nobody prunes it.
+  (void)::futimens(file->get(), nullptr);
+  return std::optional<std::string>(std::move(parsed->text));
+}
+
+std::string Slot::freshPath() const {
+  static std::atomic<unsigned> counter{0};
+  auto now = std::chrono::system_clock::now().time_since_epoch().count();
+  return parent + "/" + litterPrefix() + std::to_string(::getpid()) + "-" +
+         std::to_string(now) + "-" + std::to_string(counter++);
+}
+
+Status Slot::publish(const Lock &lock, const std::vector<CacheFile> &files,
+                     const std::string &text) const {
+  if (!lock.exclusive())
+    return Status(StatusCode::Internal, "an entry is published under its lock");
+  if (Expected<Descriptor> trusted = package::openFolder(parent); !trusted)
+    return trusted.takeStatus();
+  removeLitter(lock);
+  std::string fresh = freshPath();
+  if (::mkdir(fresh.c_str(), 0700) != 0)
+    return ioError("cannot create " + fresh);
+  Status status = writeEntry(fresh, index, files, text);
+  if (status.ok() && ::rename(fresh.c_str(), path.c_str()) != 0) {
+    bool occupied = errno == ENOTEMPTY || errno == EEXIST;
+    if (!occupied || ::syscall(SYS_renameat2, AT_FDCWD, fresh.c_str(), AT_FDCWD,
+                               path.c_str(), RENAME_EXCHANGE) != 0)
+      status = ioError("cannot publish " + path);
+  }
+  // After an exchange this is the old entry; after a rename there is nothing.
+  package::removeFolder(fresh);
+  return status;
+}
+
+Status Slot::remove(const Lock &lock) const {
+  if (!lock.exclusive())
+    return Status(StatusCode::Internal, "an entry is removed under its lock");
+  std::string doomed = freshPath();
+  if (::rename(path.c_str(), doomed.c_str()) != 0)
+    return errno == ENOENT ? Status() : ioError("cannot remove " + path);
+  struct stat info;
+  if (::lstat(doomed.c_str(), &info) == 0 && !S_ISDIR(info.st_mode))
+    ::unlink(doomed.c_str());
+  else
+    package::removeFolder(doomed);
+  return {};
+}
+
+void Slot::removeLitter(const Lock &lock) const {
+  if (!lock.exclusive())
+    return;
+  std::string prefix = litterPrefix();
+  std::vector<std::string> found;
+  if (DIR *folder = ::opendir(parent.c_str())) {
+    while (const dirent *entry = ::readdir(folder))
+      if (std::string(entry->d_name).rfind(prefix, 0) == 0)
+        found.emplace_back(entry->d_name);
+    ::closedir(folder);
+  }
+  for (const std::string &entry : found)
+    package::removeFolder(parent + "/" + entry);
+}
+
+Status makeFolders(const std::string &path) {
+  for (size_t at = 1; at != std::string::npos;) {
+    at = path.find('/', at);
+    std::string part = path.substr(0, at);
+    if (::mkdir(part.c_str(), 0700) != 0 && errno != EEXIST)
+      return ioError("cannot create " + part);
+    if (at != std::string::npos)
+      ++at;
+  }
+  return {};
+}
+
+} // namespace anabranch::cache

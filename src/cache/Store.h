@@ -1,0 +1,47 @@
+//===- Store.h - all entries below one root ---------------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CACHE_STORE_H
+#define ANABRANCH_CACHE_STORE_H
+
+#include "cache/Slot.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace anabranch::cache {
+
+/// The entries of `<root>/<kind>/<hh>/<key>/`. Any thread, any process.
+class Store {
+public:
+  explicit Store(std::string root) : root(std::move(root)) {}
+
+  /// `key` is a hash in hex.
+  Slot slot(const std::string &kind, const std::string &key) const;
+
+  /// Least recently used first. What can't be read is left out.
+  std::vector<CacheEntryInfo> list() const;
+
+  /// Removes entries, least recently used first, until at most `limit` bytes
+  /// are left, and what dead writers left. What someone holds stays.
+  CachePruned prune(uint64_t limit) const;
+
+  /// The name of every entry's index.
+  static constexpr const char *index = "entry.json";
+
+private:
+  std::string root;
+};
+
+/// ANABRANCH_CACHE_BYTES, else 10 GiB; an error where it is no number.
+Expected<uint64_t> defaultLimit();
+
+} // namespace anabranch::cache
+
+#endif // ANABRANCH_CACHE_STORE_H
