@@ -76,7 +76,7 @@ def options(module: torch.fx.GraphModule, geared: Geared | None) -> dict[str, st
     shapes: list[str] = []
     columns: list[tuple[int, ...]] = []
     for node in sorted(_tensors(module), key=lambda node: node.name):
-        origin = geared.names.get(getattr(node.meta.get("desc"), "idx", None), "")
+        origin = geared.names.get(getattr(node.meta.get("desc"), "idx", -1), "")
         own = {gear.dim: gear for gear in geared.dims if gear.input == origin}
         shape = node.meta["val"].shape
         sizes = [-1 if isinstance(s, torch.SymInt) else s for s in shape]
