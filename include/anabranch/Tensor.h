@@ -55,6 +55,11 @@ struct TensorView {
   DType dtype = DType::F32;
 };
 
+/// Whether the two may have a byte in common: false only where they have none.
+/// Blocks of rows or of columns of one tensor, and every n-th of its elements,
+/// are told apart.
+ANABRANCH_API bool mayOverlap(const TensorView &left, const TensorView &right);
+
 } // namespace anabranch
 
 #endif // ANABRANCH_TENSOR_H

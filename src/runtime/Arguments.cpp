@@ -174,6 +174,22 @@ Status checkTensor(const Frame &frame, size_t number, const TensorView &got) {
   return {};
 }
 
+/// What the program writes must not be in another argument too: its commands
+/// are ordered by the argument that they name.
+Status checkWritten(const Plan &plan, const InputValue *values) {
+  for (int written : plan.mutatedInputs)
+    for (size_t i = 0; i < plan.inputs.size(); ++i) {
+      if (static_cast<int>(i) == written || plan.inputs[i].isScalar ||
+          !mayOverlap(values[written].tensor, values[i].tensor))
+        continue;
+      return Status(StatusCode::InvalidArgument,
+                    title(plan, i) + " shares memory with " +
+                        title(plan, static_cast<size_t>(written)) +
+                        ", which the program writes; pass a copy of one");
+    }
+  return {};
+}
+
 } // namespace
 
 Status bindInputs(Frame &frame, const InputValue *values, size_t count) {
@@ -205,6 +221,8 @@ Status bindInputs(Frame &frame, const InputValue *values, size_t count) {
       return s;
     frame.inputs[i] = values[i].tensor.data;
   }
+  if (Status s = checkWritten(plan, values); !s.ok())
+    return s;
   return frame.sized ? Status() : frame.resize();
 }
 

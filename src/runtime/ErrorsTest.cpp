@@ -41,6 +41,29 @@ protected:
   VectorAllocator results;
 };
 
+TEST_F(Errors, WhatIsWrittenIsNoOtherArgumentToo) {
+  ProgramMaker m;
+  int x = m.input("x", {fixed(4)});
+  int y = m.input("y", {fixed(4)}, package::DType::F32, /*mutated=*/true);
+  m.launch("increment", {x}, {y}, fixed(4));
+  auto executable = open(m);
+  ASSERT_TRUE(executable);
+  TensorArgument memory(iota(12), {12});
+  const int64_t four = 4;
+  auto part = [&](int64_t first) {
+    InputValue value = memory.value();
+    value.tensor.data = static_cast<float *>(value.tensor.data) + first;
+    value.tensor.shape = &four;
+    return value;
+  };
+  InputValue apart[2] = {part(0), part(4)}, across[2] = {part(0), part(3)};
+  expect(executable->run(across, 2, nullptr, 0, results),
+         StatusCode::InvalidArgument,
+         "argument 0 'x' shares memory with argument 1 'y', which the program "
+         "writes; pass a copy of one");
+  EXPECT_TRUE(executable->run(apart, 2, nullptr, 0, results).ok());
+}
+
 TEST_F(Errors, WrongArgumentsAreNamedBeforeAnyWrite) {
   ProgramMaker m;
   m.p.slots = 1;

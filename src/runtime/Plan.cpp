@@ -237,6 +237,8 @@ void addInputs(const ProgramT &program, Plan &plan) {
     i.dtype = static_cast<anabranch::DType>(input->dtype);
     i.shape = input->shape;
     i.strides = input->strides;
+    if (i.mutated)
+      plan.mutatedInputs.push_back(static_cast<int>(plan.inputs.size()));
     plan.inputs.push_back(std::move(i));
   }
   // The first source of a slot defines it, others are checked with the shapes.

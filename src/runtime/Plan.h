@@ -137,6 +137,7 @@ struct Plan {
   std::vector<package::SlotLimit> slotLimits;
   anabranch_sizes_fn sizesFunction = nullptr;
   std::vector<InputPlan> inputs;
+  std::vector<int> mutatedInputs; ///< their numbers
   std::vector<OutputPlan> outputs;
   std::vector<BufferPlan> buffers;
   int viewNumbers = 0; ///< int64s that a frame needs for views
