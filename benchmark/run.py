@@ -23,6 +23,7 @@ from pathlib import Path
 import torch
 
 import compiling  # noqa: F401  each of these registers its cases
+import deploying  # noqa: F401
 import kernels  # noqa: F401
 import models  # noqa: F401
 import overhead  # noqa: F401

@@ -24,6 +24,9 @@ struct OpenOptions {
   /// Compares the files with the hashes in the manifest. A compiler that has
   /// just written the package may leave it out.
   bool checkHashes = true;
+  /// The target to run, of a package that has several; empty: what
+  /// ANABRANCH_TARGET says, else the best that this CPU can run.
+  std::string target;
   /// Runs the operators that have no kernel; without it a package that needs
   /// such is refused. Must outlive the executable.
   HostCalls *hostCalls = nullptr;
@@ -77,10 +80,14 @@ struct InputInfo {
   DType dtype = DType::F32;
   std::vector<int64_t> shape;
   std::vector<int64_t> strides; ///< -1: dynamic
+  /// State that the caller keeps from call to call begins with a copy of this:
+  /// row-major contiguous, as long as the executable lives. Null: no state.
+  const void *initial = nullptr;
 };
 
 /// What the program says about an output; dynamic dimensions are -1.
 struct OutputInfo {
+  std::string name; ///< empty where the package has no signature
   OutputValue::Kind kind = OutputValue::Kind::None;
   int32_t input = -1; ///< Alias
   DType dtype = DType::F32;
@@ -129,6 +136,11 @@ public:
   virtual size_t hostCallCount() const = 0;
   /// Bytes of the arenas that wait for the next call, and of prepared weights.
   virtual size_t cachedBytes() const = 0;
+  /// The target whose code runs; empty for a package that has only one.
+  virtual const std::string &target() const = 0;
+  /// The memory that loading filled with packed and folded weights; null when
+  /// there is none.
+  virtual const void *preparedWeights() const = 0;
   /// Gives cached arenas back to the system; calls in flight keep theirs.
   virtual void trim() const = 0;
 };

@@ -108,6 +108,7 @@ typedef struct anabranch_open_options {
   const char *device; /* null: "cpu" */
   int32_t threads;    /* 0: the default */
   int32_t skip_hashes;
+  const char *target; /* null: the best that this CPU can run */
 } anabranch_open_options;
 
 /* `options` may be null. */
@@ -123,6 +124,30 @@ anabranch_output_count(const anabranch_executable *executable);
 /* The name of an input, or null when there is none of this number. */
 ANABRANCH_C_API const char *
 anabranch_input_name(const anabranch_executable *executable, size_t index);
+
+/* What the package says about an input or an output. */
+typedef struct anabranch_value_info {
+  const char *name; /* "" when it has none */
+  int32_t kind;     /* anabranch_input_kind or anabranch_output_kind */
+  int32_t dtype;
+  int32_t rank;
+  int32_t mutated;        /* an input that is written in place */
+  const int64_t *shape;   /* -1: any size */
+  const int64_t *strides; /* -1: depends on sizes */
+  /* State that the caller keeps from call to call begins with a copy of this;
+   * null for all other inputs. */
+  const void *initial;
+} anabranch_value_info;
+
+/* Pointers in `info` live as long as the executable. */
+ANABRANCH_C_API anabranch_status *
+anabranch_describe_input(const anabranch_executable *executable, size_t index,
+                         anabranch_value_info *info);
+ANABRANCH_C_API anabranch_status *
+anabranch_describe_output(const anabranch_executable *executable, size_t index,
+                          anabranch_value_info *info);
+/* Bytes of one element; 0 for a number that is no dtype. */
+ANABRANCH_C_API size_t anabranch_item_size(int32_t dtype);
 
 /* Runs the program. `outputs` is filled; `shape` and `strides` of its tensors
  * are null after the call, for only `allocate` sees them. */

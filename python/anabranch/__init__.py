@@ -1,7 +1,8 @@
 """Anabranch: a graph compiler and runtime for PyTorch inference.
 
 What a name needs is imported when the name is used: a start from the cache
-needs neither Dynamo nor the front end of the compiler.
+needs neither Dynamo nor the front end of the compiler, a package that is loaded
+needs no PyTorch.
 """
 
 import importlib as _importlib
@@ -12,7 +13,9 @@ if _TYPE_CHECKING:
     from .backend import anabranch, compile
     from .cached import cache_compile
     from .config import Config
+    from .deployed import Package, load
     from .errors import CompileError
+    from .exporting import export
     from .gears import set_gears
     from .profiler import Trace, profile
     from .report import counters, last_report
@@ -21,13 +24,16 @@ if _TYPE_CHECKING:
 __all__ = [
     "CompileError",
     "Config",
+    "Package",
     "Trace",
     "anabranch",
     "cache_compile",
     "compile",
     "counters",
+    "export",
     "last_report",
     "limit_cores",
+    "load",
     "profile",
     "record",
     "set_gears",
@@ -41,7 +47,9 @@ _HOMES = {
     "backend": ("anabranch", "compile"),
     "cached": ("cache_compile",),
     "config": ("Config",),
+    "deployed": ("Package", "load"),
     "errors": ("CompileError",),
+    "exporting": ("export",),
     "gears": ("set_gears",),
     "profiler": ("Trace", "profile"),
     "report": ("counters", "last_report"),

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import torch.fx
 
-from . import gears, package, recording, tiers
+from . import _C, gears, package, recording, tiers
 from .capture import aot
 from .config import Config, resolve
 from .errors import OptionError
@@ -18,6 +18,8 @@ from .order import Order
 from .report import record_eager
 from .symbols import Unsupported
 from .views import restore
+
+_C.use_torch()
 
 
 def anabranch(

@@ -55,6 +55,15 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     return table
 
 
+def export_decompositions() -> dict[Any, Callable[..., Any]]:
+    """The same for `ExportedProgram.run_decompositions`, which takes apart only
+    the composite operators that the table names."""
+    table = dict(core_aten_decompositions().items())
+    for operator in (*WHOLE, *WHOLE_COMPOSITES):
+        table.pop(operator, None)
+    return table
+
+
 def _core_aten() -> dict[Any, Callable[..., Any]]:
     """The public table also lists all composite operators, which costs a tenth
     of a second and decides nothing here."""

@@ -77,7 +77,11 @@ class GraphReader:
         name: str,
         sources: Sequence[InputSource],
         order: Order | None = None,
+        standalone: bool = False,
     ) -> None:
+        """`standalone`: nobody makes views of what the program gives back, so
+        every result is contiguous memory of its own."""
+        self.standalone = standalone
         self.module = module
         self.name = name
         self.sources = sources
@@ -408,7 +412,7 @@ class GraphReader:
 
     def _is_view(self, position: int, value: Any) -> bool:
         """Whether an output is made by the caller, out of others."""
-        if not isinstance(value, torch.fx.Node):
+        if not isinstance(value, torch.fx.Node) or self.standalone:
             return False
         reference = self._reference(value)
         if "expr" in reference or reference["ref"] in self._input_names():
@@ -422,7 +426,7 @@ class GraphReader:
             return reference
         if not isinstance(value, torch.Tensor):
             raise Unsupported(f"the output {node.name} is no tensor")
-        if foreign_strides(value) is None:
+        if foreign_strides(value) is None or self.standalone:
             return reference
         shape, strides = list(value.shape), list(value.stride())
         wide = [d for d, s in enumerate(strides) if integer(s) == 0 and shape[d] != 1]

@@ -106,7 +106,11 @@ def _constants(described: Description) -> list[tuple[str, str, Any]]:
 
 
 def write(
-    described: Description, config: Config, path: str, bindings: Sequence[Binding] = ()
+    described: Description,
+    config: Config,
+    path: str,
+    bindings: Sequence[Binding] = (),
+    cpu: str = "host",
 ) -> dict[str, Any]:
     """Compiles into the package folder `path`, a program for each binding, and
     returns the report."""
@@ -119,7 +123,7 @@ def write(
         report, message = _C.compile(
             text,
             constants,
-            _compiler_options(described, config, bindings),
+            _compiler_options(described, config, bindings, cpu),
             path,
             progress,
         )
@@ -146,12 +150,16 @@ def load(
 
 
 def _compiler_options(
-    described: Description, config: Config, bindings: Sequence[Binding]
+    described: Description,
+    config: Config,
+    bindings: Sequence[Binding],
+    cpu: str = "host",
 ) -> str:
     symbols = {symbol["name"] for symbol in described.graph["symbols"]}
     # A graph may have lost a symbol that its inputs had.
     left = [{s: v for s, v in b.items() if s in symbols} for b in bindings]
     options: dict[str, Any] = {
+        "cpu": cpu,
         "bindings": [b for i, b in enumerate(left) if b and b not in left[:i]],
         "hazards": config.hazards,
         "threads": config.threads,

@@ -15,6 +15,7 @@ namespace anabranch::python {
 void bindCompiler(nanobind::module_ &module);
 void bindExecutable(nanobind::module_ &module);
 void bindCache(nanobind::module_ &module);
+void bindCombine(nanobind::module_ &module);
 
 } // namespace anabranch::python
 

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ArrayCall.h"
 #include "Bind.h"
 #include "Errors.h"
 #include "Gil.h"
@@ -72,12 +73,14 @@ Calling checkedCalling(const Executable &executable, nb::object passed,
 void open(Program *self, const std::string &path, const std::string &device,
           int threads, bool checkHashes, nb::object passed,
           const std::vector<int32_t> &copied, int64_t arguments,
-          const std::vector<View> &views) {
+          const std::vector<View> &views, const std::string &target,
+          bool hostCalls) {
   OpenOptions options;
   options.device = device;
   options.threads = threads;
   options.checkHashes = checkHashes;
-  options.hostCalls = &TorchCalls::get();
+  options.target = target;
+  options.hostCalls = hostCalls ? &TorchCalls::get() : nullptr;
   auto opened = [&] {
     GilReleased released;
     return Executable::open(path, options);
@@ -100,6 +103,28 @@ PyObject *callProgram(PyObject *self, PyObject *arguments, PyObject *keywords) {
   return program->call(boxed ? PyTuple_GET_ITEM(arguments, 0) : arguments);
 }
 
+nb::object callOnArrays(const Program &self, nb::object inputs,
+                        nb::object make) {
+  PyObject *results = runArrays(self.get(), inputs.ptr(), make.ptr());
+  if (!results)
+    throw nb::python_error();
+  return nb::steal(results);
+}
+
+/// The first value of a state, copied; None for any other input.
+nb::object initialBytes(const Program &self, size_t input) {
+  const std::vector<InputInfo> &inputs = self.get().inputs();
+  if (input >= inputs.size())
+    throw nb::index_error("no input of this number");
+  const InputInfo &info = inputs[input];
+  if (!info.initial)
+    return nb::none();
+  size_t bytes = itemSize(info.dtype);
+  for (int64_t size : info.shape)
+    bytes *= size_t(size);
+  return nb::bytearray(info.initial, bytes);
+}
+
 nb::list describeInputs(const Program &self) {
   nb::list list;
   for (const InputInfo &input : self.get().inputs()) {
@@ -107,6 +132,7 @@ nb::list describeInputs(const Program &self) {
     entry["name"] = input.name;
     entry["scalar"] = input.isScalar;
     entry["mutated"] = input.mutated;
+    entry["state"] = input.initial != nullptr;
     entry["dtype"] = name(input.dtype);
     entry["shape"] = input.shape;
     entry["strides"] = input.strides;
@@ -121,6 +147,7 @@ nb::list describeOutputs(const Program &self) {
   nb::list list;
   for (const OutputInfo &output : self.get().outputs()) {
     nb::dict entry;
+    entry["name"] = output.name;
     entry["kind"] = kinds[static_cast<int>(output.kind)];
     entry["input"] = output.input;
     entry["dtype"] = name(output.dtype);
@@ -151,7 +178,12 @@ void python::bindExecutable(nb::module_ &module) {
            nb::arg("threads") = 0, nb::arg("check_hashes") = true,
            nb::arg("passed") = nb::none(),
            nb::arg("copied") = std::vector<int32_t>(),
-           nb::arg("arguments") = -1, nb::arg("views") = std::vector<View>())
+           nb::arg("arguments") = -1, nb::arg("views") = std::vector<View>(),
+           nb::arg("target") = "", nb::arg("host_calls") = true)
+      .def("run_arrays", &callOnArrays, nb::arg("inputs"), nb::arg("make"))
+      .def("initial", &initialBytes, nb::arg("input"))
+      .def_prop_ro("target",
+                   [](const Program &self) { return self.get().target(); })
       .def_prop_ro("inputs", &describeInputs)
       .def_prop_ro("outputs", &describeOutputs)
       .def_prop_ro("kernels",

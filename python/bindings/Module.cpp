@@ -10,14 +10,28 @@
 #include "Torch.h"
 #include "TorchProfiler.h"
 
-NB_MODULE(_C, module) {
-  // Dynamo's caches keep executables until the process ends: no leak of ours.
-  nanobind::set_leak_warnings(false);
-  // Here, where no other thread can wait for these with the GIL in its hands.
+namespace {
+
+/// Where no other thread can wait for these with the GIL in its hands: while
+/// something is imported.
+void useTorch() {
   anabranch::python::Torch::get();
   anabranch::python::NewTensor::get();
   anabranch::python::followTorchProfiler();
+}
+
+} // namespace
+
+NB_MODULE(_C, module) {
+  // Dynamo's caches keep executables until the process ends: no leak of ours.
+  nanobind::set_leak_warnings(false);
+  module.def("use_torch", &useTorch);
+  // A package needs no PyTorch, all else has imported it before.
+  nanobind::object loaded = nanobind::module_::import_("sys").attr("modules");
+  if (nanobind::cast<bool>(loaded.attr("__contains__")("torch")))
+    useTorch();
   anabranch::python::bindCompiler(module);
   anabranch::python::bindExecutable(module);
   anabranch::python::bindCache(module);
+  anabranch::python::bindCombine(module);
 }

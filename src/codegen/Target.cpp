@@ -84,23 +84,25 @@ Expected<TargetInfo> TargetInfo::get(StringRef name) {
   TargetInfo target;
   target.name = name.str();
   target.triple = linuxTriple;
-  if (name == "host") {
+  if (name == "host" || name == "native") {
     target.cpu = sys::getHostCPUName().str();
     target.features = hostFeatures();
     target.l1Bytes = cacheBytes(_SC_LEVEL1_DCACHE_SIZE, target.l1Bytes);
     target.l2Bytes = cacheBytes(_SC_LEVEL2_CACHE_SIZE, target.l2Bytes);
-  } else if (name == "avx2") {
+  } else if (name == "avx2" || name == "x86-64-v3") {
     target.cpu = "x86-64-v3";
     target.features = avx2Features;
-  } else if (name == "avx512" || name == "avx512bf16") {
+  } else if (name == "avx512" || name == "x86-64-v4" || name == "avx512bf16") {
     target.cpu = "x86-64-v4";
     target.features = avx512Features;
     if (name == "avx512bf16")
       target.features += bf16Feature;
   } else {
-    return createStringError("unknown target '%s': it must be host, avx2, "
-                             "avx512 or avx512bf16",
-                             target.name.c_str());
+    return createStringError(
+        "unknown target '%s': it must be host (or native), "
+        "avx2 (x86-64-v3), avx512 (x86-64-v4) or "
+        "avx512bf16",
+        target.name.c_str());
   }
   deriveFlags(target);
   return target;

@@ -113,10 +113,17 @@ uint64_t savedState() {
 
 const char *hostCpu() { return "x86-64"; }
 
-bool cpuHas(std::string_view feature) {
+static const Row *findRow(std::string_view feature) {
   auto row = std::find_if(std::begin(rows), std::end(rows),
                           [&](const Row &r) { return feature == r.name; });
-  if (row == std::end(rows))
+  return row == std::end(rows) ? nullptr : row;
+}
+
+bool isFeature(std::string_view feature) { return findRow(feature); }
+
+bool cpuHas(std::string_view feature) {
+  const Row *row = findRow(feature);
+  if (!row)
     return false;
   unsigned regs[4];
   if (!__get_cpuid_count(row->leaf, row->subleaf, &regs[EAX], &regs[EBX],
@@ -129,6 +136,7 @@ bool cpuHas(std::string_view feature) {
 #else
 
 const char *hostCpu() { return "unknown"; }
+bool isFeature(std::string_view) { return false; }
 bool cpuHas(std::string_view) { return false; }
 
 #endif

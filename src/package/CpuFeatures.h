@@ -17,6 +17,9 @@ namespace anabranch::package {
 /// The architecture that this process runs on: "x86-64".
 const char *hostCpu();
 
+/// Whether this is the name of a feature that can be asked for.
+bool isFeature(std::string_view feature);
+
 /// Whether this CPU and its operating system offer `feature`, by LLVM's name
 /// ("avx2", "avx512bf16", "amx-tile"). An unknown name is not offered.
 bool cpuHas(std::string_view feature);

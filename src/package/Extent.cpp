@@ -80,4 +80,13 @@ void forEachAccess(const ActionUnion &action,
   }
 }
 
+std::vector<bool> readByCalls(const ProgramT &program) {
+  std::vector<bool> read(program.buffers.size(), false);
+  for (const auto &stream : program.streams)
+    for (const auto &command : stream->commands)
+      forEachAccess(command->action,
+                    [&](int buffer, bool) { read[buffer] = true; });
+  return read;
+}
+
 } // namespace anabranch::package

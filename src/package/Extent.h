@@ -39,6 +39,9 @@ void forEachAccess(const ActionUnion &action,
 void forEachTensor(const ArgumentT &argument,
                    const std::function<void(int)> &visit);
 
+/// Per buffer: whether a command of a call, not of `initialize`, touches it.
+std::vector<bool> readByCalls(const ProgramT &program);
+
 } // namespace anabranch::package
 
 #endif // ANABRANCH_PACKAGE_EXTENT_H

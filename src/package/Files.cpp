@@ -56,6 +56,17 @@ Expected<Descriptor> openFolder(const std::string &path) {
   return folder;
 }
 
+Expected<Descriptor> openFolder(const Descriptor &folder,
+                                const std::string &name) {
+  Descriptor found(::openat(folder.get(), name.c_str(),
+                            O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!found.valid())
+    return ioError("cannot open " + name + " of the package");
+  if (Status s = checkTrusted(found, name, S_IFDIR); !s.ok())
+    return s;
+  return found;
+}
+
 Expected<Descriptor> openFile(const Descriptor &folder,
                               const std::string &name) {
   // O_NONBLOCK: a fifo in place of the file must not make us wait.
@@ -155,12 +166,32 @@ Status FileWriter::finish(uint64_t &bytes, std::string &sha256) {
   return std::move(failure);
 }
 
-void removeFolder(const std::string &path) {
-  if (DIR *folder = ::opendir(path.c_str())) {
-    while (const dirent *entry = ::readdir(folder))
-      ::unlinkat(::dirfd(folder), entry->d_name, 0);
-    ::closedir(folder);
+/// Empties the folder behind the descriptor, which is closed.
+static void removeAllIn(int descriptor) {
+  DIR *folder = ::fdopendir(descriptor);
+  if (!folder) {
+    ::close(descriptor);
+    return;
   }
+  while (const dirent *entry = ::readdir(folder)) {
+    std::string_view name = entry->d_name;
+    if (name == "." || name == ".." ||
+        ::unlinkat(descriptor, entry->d_name, 0) == 0)
+      continue;
+    int inner = ::openat(descriptor, entry->d_name,
+                         O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (inner >= 0)
+      removeAllIn(inner);
+    ::unlinkat(descriptor, entry->d_name, AT_REMOVEDIR);
+  }
+  ::closedir(folder);
+}
+
+void removeFolder(const std::string &path) {
+  int folder =
+      ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (folder >= 0)
+    removeAllIn(folder);
   ::rmdir(path.c_str());
 }
 

@@ -39,6 +39,8 @@ Status ioError(const std::string &what);
 /// Opens a folder, or a regular file in it, for reading. Refuses links, what
 /// belongs to another user than this one or root, and what others may write.
 Expected<Descriptor> openFolder(const std::string &path);
+Expected<Descriptor> openFolder(const Descriptor &folder,
+                                const std::string &name);
 Expected<Descriptor> openFile(const Descriptor &folder,
                               const std::string &name);
 
@@ -65,7 +67,8 @@ private:
   Sha256 hash;
 };
 
-/// Removes a folder of plain files; what is not there is no error.
+/// Removes a folder and all in it; what is not there is no error. Links are
+/// removed, not followed.
 void removeFolder(const std::string &path);
 
 } // namespace anabranch::package

@@ -7,6 +7,7 @@
 
 #include "package/Manifest.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace anabranch::package {
@@ -14,6 +15,9 @@ namespace anabranch::package {
 using nlohmann::json;
 
 namespace {
+
+/// Stands where an object should be.
+const json nothing = json::object();
 
 constexpr const char *kind = "anabranch-package";
 
@@ -84,7 +88,69 @@ std::map<std::string, ManifestFile> readFiles(Fields &fields) {
   return files;
 }
 
+std::vector<ManifestTarget> readTargets(Fields &fields) {
+  std::vector<ManifestTarget> targets;
+  const json *list = fields.member("targets", json::value_t::array);
+  for (const json &item : list ? *list : json::array()) {
+    Fields row(item.is_object() ? item : nothing);
+    ManifestTarget &target = targets.emplace_back();
+    target.name = row.text("name");
+    target.cpu = row.text("cpu");
+    target.features = row.texts("features");
+    target.kernels = row.texts("kernels");
+    target.prepared = row.boolean("prepared");
+    if (!isTargetName(target.name))
+      row.fail("name");
+    for (size_t i = 0; i + 1 < targets.size(); ++i)
+      if (targets[i].name == target.name)
+        row.fail("name");
+    if (!row.wrong.empty())
+      fields.fail("targets/" + row.wrong);
+  }
+  return targets;
+}
+
+Signature readSignature(Fields &fields) {
+  Signature signature;
+  const json *found = fields.member("signature", json::value_t::object);
+  if (!found)
+    return signature;
+  Fields object(*found);
+  signature.outputs = object.texts("outputs");
+  const json *inputs = object.member("inputs", json::value_t::array);
+  for (const json &item : inputs ? *inputs : json::array()) {
+    Fields row(item.is_object() ? item : nothing);
+    signature.inputs.push_back({row.text("name"), row.boolean("state")});
+    if (!row.wrong.empty())
+      object.fail("inputs/" + row.wrong);
+  }
+  if (!object.wrong.empty())
+    fields.fail("signature/" + object.wrong);
+  signature.json = found->dump(-1, ' ', false, json::error_handler_t::replace);
+  return signature;
+}
+
+json targetsJson(const std::vector<ManifestTarget> &targets) {
+  json list = json::array();
+  for (const ManifestTarget &target : targets)
+    list.push_back({{"name", target.name},
+                    {"cpu", target.cpu},
+                    {"features", target.features},
+                    {"kernels", target.kernels},
+                    {"prepared", target.prepared}});
+  return list;
+}
+
 } // namespace
+
+bool isTargetName(std::string_view name) {
+  auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
+  };
+  return !name.empty() && name.size() <= 64 && name[0] != '.' &&
+         std::all_of(name.begin(), name.end(), allowed);
+}
 
 std::string toJson(const Manifest &manifest) {
   json files = json::object();
@@ -107,6 +173,10 @@ std::string toJson(const Manifest &manifest) {
       {"files", files},
       {"config", config.is_discarded() ? json(manifest.config) : config},
       {"extras", manifest.extras}};
+  if (!manifest.targets.empty())
+    root["targets"] = targetsJson(manifest.targets);
+  if (!manifest.signature.json.empty())
+    root["signature"] = json::parse(manifest.signature.json, nullptr, false);
   return root.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
@@ -133,6 +203,10 @@ Expected<Manifest> parseManifest(std::string_view text) {
   m.name = fields.text("name");
   m.cpu = fields.text("cpu");
   m.features = fields.texts("features");
+  if (root.contains("targets"))
+    m.targets = readTargets(fields);
+  if (root.contains("signature"))
+    m.signature = readSignature(fields);
   m.needsLibtorch = fields.boolean("needs_libtorch");
   m.kernels = fields.texts("kernels");
   m.files = readFiles(fields);

@@ -8,8 +8,9 @@
 #include "package/Reader.h"
 
 #include "anabranch/KernelABI.h"
-#include "package/CpuFeatures.h"
+#include "package/Extent.h"
 #include "package/Files.h"
+#include "package/Targets.h"
 #include "package/VerifyProgram.h"
 
 namespace anabranch::package {
@@ -23,56 +24,85 @@ Status refuse(const std::string &why) {
   return Status(StatusCode::BadPackage, why);
 }
 
-Status checkVersionAndCpu(const Manifest &m, const ReadOptions &options) {
-  if (m.abi != ANABRANCH_KERNEL_ABI_VERSION)
-    return Status(StatusCode::Unsupported,
-                  "the package was made for kernel ABI " +
-                      std::to_string(m.abi) + ", this runtime has " +
-                      std::to_string(ANABRANCH_KERNEL_ABI_VERSION) +
-                      "; compile the model again with this version");
-  if (!options.checkCpu || m.cpu.empty())
-    return {};
-  if (m.cpu != hostCpu())
-    return Status(StatusCode::Unsupported, "the package was made for " + m.cpu +
-                                               ", this machine is " +
-                                               hostCpu());
-  std::string list;
-  for (const std::string &feature : missingFeatures(m.features))
-    list += (list.empty() ? "" : ", ") + feature;
-  if (list.empty())
+Status checkVersion(const Manifest &m) {
+  if (m.abi == ANABRANCH_KERNEL_ABI_VERSION)
     return {};
   return Status(StatusCode::Unsupported,
-                "this CPU lacks what the package's kernels need: " + list +
-                    "; compile the model for this machine");
+                "the package was made for kernel ABI " + std::to_string(m.abi) +
+                    ", this runtime has " +
+                    std::to_string(ANABRANCH_KERNEL_ABI_VERSION) +
+                    "; compile the model again with this version");
 }
 
-/// Opens a file of the package and compares it with its line in the manifest.
-Expected<Descriptor> openChecked(const Descriptor &folder, const Manifest &m,
-                                 const std::string &name,
-                                 const ReadOptions &options) {
-  auto row = m.files.find(name);
-  if (row == m.files.end())
-    return refuse("manifest.json does not list " + name);
-  Expected<Descriptor> file = openFile(folder, name);
+/// The files of a package, each compared with its line in the manifest.
+class Files {
+public:
+  Files(const Manifest &manifest, const ReadOptions &options)
+      : manifest(manifest), options(options) {}
+
+  /// Opens the folder of the target, the package itself without one.
+  Status enter(const Descriptor &package, const std::string &target) {
+    if (target.empty())
+      return {};
+    Expected<Descriptor> targets = openFolder(package, "targets");
+    if (!targets)
+      return targets.takeStatus();
+    Expected<Descriptor> found = openFolder(*targets, target);
+    if (!found)
+      return found.takeStatus();
+    folder = std::move(*found);
+    prefix = "targets/" + target + "/";
+    return {};
+  }
+  /// A file of the target.
+  Expected<Descriptor> open(const Descriptor &package,
+                            const std::string &name) const {
+    return openChecked(prefix.empty() ? package : folder, name, prefix + name);
+  }
+  /// A file that all targets share.
+  Expected<Descriptor> openShared(const Descriptor &package,
+                                  const std::string &name) const {
+    return openChecked(package, name, name);
+  }
+  std::string pathOf(const std::string &name) const { return prefix + name; }
+
+private:
+  Expected<Descriptor> openChecked(const Descriptor &place,
+                                   const std::string &name,
+                                   const std::string &listed) const;
+
+  const Manifest &manifest;
+  const ReadOptions &options;
+  Descriptor folder;
+  std::string prefix;
+};
+
+Expected<Descriptor> Files::openChecked(const Descriptor &place,
+                                        const std::string &name,
+                                        const std::string &listed) const {
+  auto row = manifest.files.find(listed);
+  if (row == manifest.files.end())
+    return refuse("manifest.json does not list " + listed);
+  Expected<Descriptor> file = openFile(place, name);
   if (!file)
     return file;
   Expected<uint64_t> bytes = sizeOf(*file);
   if (!bytes)
     return bytes.takeStatus();
   if (*bytes != row->second.bytes)
-    return refuse(name + " has " + std::to_string(*bytes) +
+    return refuse(listed + " has " + std::to_string(*bytes) +
                   " bytes where the manifest says " +
                   std::to_string(row->second.bytes) +
                   ": it was truncated or changed");
   if (!options.checkHashes)
     return file;
   if (row->second.sha256.empty())
-    return refuse("the manifest has no hash for " + name);
+    return refuse("the manifest has no hash for " + listed);
   Expected<std::string> hash = hashAll(*file);
   if (!hash)
     return hash.takeStatus();
   if (*hash != row->second.sha256)
-    return refuse(name +
+    return refuse(listed +
                   " differs from its hash in the manifest: it was changed");
   return file;
 }
@@ -94,25 +124,116 @@ uint64_t elementCount(const std::vector<int64_t> &shape) {
   return count;
 }
 
-/// Constants that the program names must be there with the type that it
-/// expects. A buffer may see one under another shape: a reshape is no kernel.
-Status checkConstants(const ProgramT &program, const Safetensors &constants) {
-  for (const auto &buffer : program.buffers) {
-    if (buffer->kind != BufferKind::Constant)
+/// Constants that calls read, and `initialize` where it has to run, must be
+/// there with the type that the program expects. A buffer may see one under
+/// another shape: a reshape is no kernel.
+Status checkConstants(const ProgramT &program, const Safetensors &constants,
+                      bool prepared) {
+  std::vector<bool> read = readByCalls(program);
+  for (size_t i = 0; i < program.buffers.size(); ++i) {
+    const BufferT &buffer = *program.buffers[i];
+    if (buffer.kind != BufferKind::Constant || (prepared && !read[i]))
       continue;
-    const StoredTensor *tensor = constants.find(buffer->name);
+    const StoredTensor *tensor = constants.find(buffer.name);
     if (!tensor)
-      return refuse("constant '" + buffer->name + "' is missing");
-    auto dtype = static_cast<anabranch::DType>(buffer->dtype);
+      return refuse("constant '" + buffer.name + "' is missing");
+    auto dtype = static_cast<anabranch::DType>(buffer.dtype);
     std::vector<int64_t> shape;
-    for (const Size &size : buffer->shape)
+    for (const Size &size : buffer.shape)
       shape.push_back(size.value());
     if (tensor->dtype != dtype ||
-        (!sameShape(buffer->shape, tensor->shape) &&
+        (!sameShape(buffer.shape, tensor->shape) &&
          elementCount(shape) != elementCount(tensor->shape)))
-      return refuse("constant '" + buffer->name +
+      return refuse("constant '" + buffer.name +
                     "' is not what the program expects");
   }
+  return {};
+}
+
+/// The signature says of the program what is true, and state has first values.
+Status checkSignature(const Signature &signature, const ProgramT &program,
+                      const Safetensors &constants) {
+  if (signature.json.empty())
+    return {};
+  if (signature.inputs.size() != program.inputs.size() ||
+      signature.outputs.size() != program.outputs.size())
+    return refuse("its signature has other inputs or outputs than its program");
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
+    const InputT &input = *program.inputs[i];
+    const Signature::Input &named = signature.inputs[i];
+    if (named.name != input.name)
+      return refuse("its signature calls input '" + input.name + "' '" +
+                    named.name + "'");
+    if (!named.state)
+      continue;
+    const StoredTensor *first = constants.find(stateConstant(named.name));
+    if (!first || input.is_scalar || !input.mutated ||
+        first->dtype != static_cast<anabranch::DType>(input.dtype) ||
+        !sameShape(input.shape, first->shape) || !input.strides.empty())
+      return refuse("state '" + named.name + "' has no fitting first value");
+  }
+  return {};
+}
+
+Status readProgram(const Files &files, const Descriptor &folder,
+                   Package &package) {
+  Expected<Descriptor> file = files.open(folder, "program.bin");
+  if (!file)
+    return file.takeStatus();
+  Expected<std::string> bytes = readAll(*file, programLimit);
+  if (!bytes)
+    return bytes.takeStatus();
+  Expected<ProgramT> program = parseProgram(bytes->data(), bytes->size());
+  if (!program)
+    return program.takeStatus();
+  package.program = std::move(*program);
+  return {};
+}
+
+Status readPrepared(const Files &files, const Descriptor &folder,
+                    Package &package) {
+  Expected<Descriptor> file = files.open(folder, "prepared.bin");
+  if (!file)
+    return file.takeStatus();
+  Expected<Mapping> mapped = Mapping::map(file->get(), "prepared.bin");
+  if (!mapped)
+    return mapped.takeStatus();
+  const auto &wanted = package.program.persistent_bytes;
+  if (!wanted || static_cast<uint64_t>(wanted->value()) != mapped->size())
+    return refuse("prepared.bin is not what the program expects");
+  package.prepared = std::move(*mapped);
+  return {};
+}
+
+Status readConstants(const Files &files, const Descriptor &folder,
+                     Package &package) {
+  Expected<Descriptor> file = files.openShared(folder, "constants.safetensors");
+  if (!file)
+    return file.takeStatus();
+  Expected<Safetensors> constants = Safetensors::map(file->get());
+  if (!constants)
+    return constants.takeStatus();
+  package.constants = std::move(*constants);
+  for (const ProgramT *each : package.programs())
+    if (Status s = checkConstants(*each, package.constants,
+                                  package.prepared.size() > 0);
+        !s.ok())
+      return s;
+  return checkSignature(package.manifest.signature, package.program,
+                        package.constants);
+}
+
+Status readManifest(const Descriptor &folder, Manifest &manifest) {
+  Expected<Descriptor> file = openFile(folder, "manifest.json");
+  if (!file)
+    return file.takeStatus();
+  Expected<std::string> text = readAll(*file, manifestLimit);
+  if (!text)
+    return text.takeStatus();
+  Expected<Manifest> parsed = parseManifest(*text);
+  if (!parsed)
+    return parsed.takeStatus();
+  manifest = std::move(*parsed);
   return {};
 }
 
@@ -123,51 +244,34 @@ Expected<std::unique_ptr<Package>> read(const std::string &path,
   Expected<Descriptor> folder = openFolder(path);
   if (!folder)
     return folder.takeStatus();
-  Expected<Descriptor> manifestFile = openFile(*folder, "manifest.json");
-  if (!manifestFile)
-    return manifestFile.takeStatus();
-  Expected<std::string> text = readAll(*manifestFile, manifestLimit);
-  if (!text)
-    return text.takeStatus();
-  Expected<Manifest> manifest = parseManifest(*text);
-  if (!manifest)
-    return manifest.takeStatus();
-  package->manifest = std::move(*manifest);
-  if (Status s = checkVersionAndCpu(package->manifest, options); !s.ok())
+  if (Status s = readManifest(*folder, package->manifest); !s.ok())
     return s;
-
-  auto open = [&](const char *name) {
-    return openChecked(*folder, package->manifest, name, options);
-  };
-  Expected<Descriptor> programFile = open("program.bin");
-  if (!programFile)
-    return programFile.takeStatus();
-  Expected<std::string> bytes = readAll(*programFile, programLimit);
-  if (!bytes)
-    return bytes.takeStatus();
-  Expected<ProgramT> program = parseProgram(bytes->data(), bytes->size());
-  if (!program)
-    return program.takeStatus();
-  package->program = std::move(*program);
-
-  Expected<Descriptor> constantsFile = open("constants.safetensors");
-  if (!constantsFile)
-    return constantsFile.takeStatus();
-  Expected<Safetensors> constants = Safetensors::map(constantsFile->get());
-  if (!constants)
-    return constants.takeStatus();
-  package->constants = std::move(*constants);
-  bool hasCode = false;
-  for (const ProgramT *each : package->programs()) {
-    if (Status s = checkConstants(*each, package->constants); !s.ok())
+  if (Status s = checkVersion(package->manifest); !s.ok())
+    return s;
+  Expected<const ManifestTarget *> target =
+      chooseTarget(package->manifest, options);
+  if (!target)
+    return target.takeStatus();
+  if (*target)
+    package->target = (*target)->name;
+  Files files(package->manifest, options);
+  if (Status s = files.enter(*folder, package->target); !s.ok())
+    return s;
+  if (Status s = readProgram(files, *folder, *package); !s.ok())
+    return s;
+  if (*target && (*target)->prepared)
+    if (Status s = readPrepared(files, *folder, *package); !s.ok())
       return s;
+  if (Status s = readConstants(files, *folder, *package); !s.ok())
+    return s;
+  bool hasCode = false;
+  for (const ProgramT *each : package->programs())
     hasCode |= !each->kernels.empty() || !each->sizes_function.empty();
-  }
-
   if (hasCode) {
-    if (Expected<Descriptor> kernels = open("kernels.so"); !kernels)
+    if (Expected<Descriptor> kernels = files.open(*folder, "kernels.so");
+        !kernels)
       return kernels.takeStatus();
-    package->kernelsPath = path + "/kernels.so";
+    package->kernelsPath = path + "/" + files.pathOf("kernels.so");
   }
   return package;
 }

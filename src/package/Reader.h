@@ -24,6 +24,8 @@ struct ReadOptions {
   /// Refuses a package whose kernels need what this CPU lacks. The null device
   /// and `inspect` do without.
   bool checkCpu = true;
+  /// The target to run; empty: the best that this CPU can.
+  std::string target;
 };
 
 /// A package that passed every check. Constants stay mapped, shared and
@@ -33,7 +35,9 @@ struct Package {
   Manifest manifest;
   ProgramT program;
   Safetensors constants;
+  std::string target;      ///< empty: the program lies at the top
   std::string kernelsPath; ///< empty when there are no kernels
+  Mapping prepared;        ///< what `initialize` makes; empty: it has to run
 
   /// The program and its variants.
   std::vector<const ProgramT *> programs() const;

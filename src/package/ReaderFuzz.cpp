@@ -113,6 +113,9 @@ void writeSeeds(const std::string &folder) {
   Manifest manifest;
   manifest.files["program.bin"] = {12, "abc"};
   manifest.extras["model"] = "test";
+  manifest.targets.push_back({"v3", "x86-64", {"avx2"}, {"k"}, true});
+  manifest.signature.json =
+      R"({"inputs": [{"name": "x", "state": false}], "outputs": ["y"]})";
   writeSeed(folder, '1', toJson(manifest));
   std::vector<uint64_t> offsets;
   Constant c{"w", anabranch::DType::F32, {2}, nullptr};

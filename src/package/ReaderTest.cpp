@@ -198,8 +198,8 @@ TEST_F(Reader, RefusesForeignThings) {
 TEST_F(Reader, RefusesOtherVersionsAndMachines) {
   write();
   std::string whole = load("manifest.json");
-  replace("manifest.json", "\"format\": 1", "\"format\": 7");
-  EXPECT_REASON("it has format 7, this runtime reads format 1");
+  replace("manifest.json", "\"format\": 2", "\"format\": 7");
+  EXPECT_REASON("it has format 7, this runtime reads format 2");
   store("manifest.json", whole);
   replace("manifest.json", "\"abi\": 1", "\"abi\": 2");
   EXPECT_REASON("was made for kernel ABI 2, this runtime has 1");
@@ -208,7 +208,7 @@ TEST_F(Reader, RefusesOtherVersionsAndMachines) {
   EXPECT_REASON("was made for sparc, this machine is x86-64");
   store("manifest.json", whole);
   replace("manifest.json", "\"sse2\"", "\"amx-turbo\"");
-  EXPECT_REASON("this CPU lacks what the package's kernels need: amx-turbo");
+  EXPECT_REASON("this CPU lacks what its kernels need: amx-turbo");
   ReadOptions options;
   options.checkCpu = false;
   EXPECT_EQ(reason(options), "");

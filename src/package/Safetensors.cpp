@@ -11,8 +11,6 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sys/mman.h>
-#include <sys/stat.h>
 
 namespace anabranch::package {
 
@@ -96,47 +94,22 @@ json entryFor(anabranch::DType dtype, const std::vector<int64_t> &shape,
 
 } // namespace
 
-Safetensors::Safetensors(Safetensors &&other) noexcept
-    : base(std::exchange(other.base, nullptr)),
-      size(std::exchange(other.size, 0)), tensors(std::move(other.tensors)) {}
-
-Safetensors &Safetensors::operator=(Safetensors &&other) noexcept {
-  std::swap(base, other.base);
-  std::swap(size, other.size);
-  std::swap(tensors, other.tensors);
-  return *this;
-}
-
-Safetensors::~Safetensors() {
-  if (base)
-    ::munmap(base, size);
-}
-
 Expected<Safetensors> Safetensors::map(int descriptor) {
-  struct stat info;
-  if (::fstat(descriptor, &info) != 0)
-    return refuse("it cannot be looked at");
-  Safetensors result;
-  result.size = static_cast<uint64_t>(info.st_size);
-  if (result.size < 8)
+  Expected<Mapping> mapped = Mapping::map(descriptor, "constants.safetensors");
+  if (!mapped)
+    return mapped.takeStatus();
+  if (mapped->size() < 8)
     return refuse("it is truncated");
-  void *base =
-      ::mmap(nullptr, result.size, PROT_READ, MAP_SHARED, descriptor, 0);
-  if (base == MAP_FAILED)
-    return Status(StatusCode::OutOfMemory, "cannot map constants.safetensors");
-  result.base = base;
+  Safetensors result;
+  result.file = std::move(*mapped);
   if (Status s = result.parse(); !s.ok())
     return s;
   return result;
 }
 
-void Safetensors::releasePages() const {
-  if (base)
-    ::madvise(base, size, MADV_DONTNEED); // no more than advice: may fail
-}
-
 Status Safetensors::parse() {
-  auto *bytes = static_cast<const char *>(base);
+  const char *bytes = file.data();
+  uint64_t size = file.size();
   uint64_t headerSize;
   std::memcpy(&headerSize, bytes, 8);
   if (headerSize > headerLimit || headerSize > size - 8)

@@ -16,6 +16,7 @@
 #define ANABRANCH_PACKAGE_SAFETENSORS_H
 
 #include "anabranch/Tensor.h"
+#include "package/Mapping.h"
 
 #include <string>
 #include <string_view>
@@ -36,11 +37,6 @@ struct StoredTensor {
 /// A mapped file. Moves keep the tensors' addresses.
 class Safetensors {
 public:
-  Safetensors() = default;
-  Safetensors(Safetensors &&other) noexcept;
-  Safetensors &operator=(Safetensors &&other) noexcept;
-  ~Safetensors();
-
   /// Maps the file behind the descriptor (which stays the caller's) and checks
   /// its header.
   static Expected<Safetensors> map(int descriptor);
@@ -53,12 +49,11 @@ public:
 
   /// Takes the file's pages out of this process; what is read again comes back
   /// from the page cache. Any thread.
-  void releasePages() const;
+  void releasePages() const { file.releasePages(); }
 
 private:
   Status parse();
-  void *base = nullptr;
-  uint64_t size = 0;
+  Mapping file;
   std::unordered_map<std::string, StoredTensor> tensors;
 };
 

@@ -10,103 +10,16 @@
 #include "anabranch/KernelABI.h"
 #include "package/Files.h"
 #include "package/Manifest.h"
-#include "package/Safetensors.h"
+#include "package/Staging.h"
 #include "package/VerifyProgram.h"
 
-#include <atomic>
-#include <cerrno>
 #include <fcntl.h>
-#include <linux/fs.h>
 #include <set>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 namespace anabranch::package {
 
 namespace {
-
-/// A half-written package, removed unless it was published.
-class Staging {
-public:
-  explicit Staging(const std::string &target) {
-    static std::atomic<unsigned> counter{0};
-    path = target + ".tmp-" + std::to_string(::getpid()) + "-" +
-           std::to_string(counter++);
-  }
-  ~Staging() {
-    if (made)
-      removeFolder(path);
-  }
-  Status make() {
-    if (::mkdir(path.c_str(), 0700) != 0)
-      return ioError("cannot create " + path);
-    made = true;
-    folder =
-        Descriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    return folder.valid() ? Status() : ioError("cannot open " + path);
-  }
-  Status publish(const std::string &target);
-
-  std::string path;
-  Descriptor folder;
-
-private:
-  bool made = false;
-};
-
-bool isPackage(const std::string &path) {
-  struct stat info;
-  return ::lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) &&
-         ::access((path + "/manifest.json").c_str(), F_OK) == 0;
-}
-
-Status Staging::publish(const std::string &target) {
-  if (::rename(path.c_str(), target.c_str()) == 0) {
-    made = false;
-    return {};
-  }
-  if (errno != ENOTEMPTY && errno != EEXIST)
-    return ioError("cannot publish the package as " + target);
-  if (!isPackage(target))
-    return Status(StatusCode::IoError,
-                  target + " exists and is not a package; it is left alone");
-  // Swapped in one step, so that a reader sees the old one or the new one; the
-  // destructor then removes the old one.
-  if (::syscall(SYS_renameat2, AT_FDCWD, path.c_str(), AT_FDCWD, target.c_str(),
-                RENAME_EXCHANGE) != 0)
-    return ioError("cannot replace the package " + target);
-  return {};
-}
-
-Status writeText(const Staging &staging, const std::string &name,
-                 const std::string &text, bool hash, ManifestFile &row) {
-  FileWriter file(staging.folder, name, hash);
-  file.write(text.data(), text.size());
-  return file.finish(row.bytes, row.sha256);
-}
-
-Status writeConstants(const Staging &staging,
-                      const std::vector<Constant> &constants, bool hash,
-                      ManifestFile &row) {
-  std::vector<uint64_t> offsets;
-  Expected<std::string> header = safetensorsHeader(constants, offsets);
-  if (!header)
-    return header.takeStatus();
-  FileWriter file(staging.folder, "constants.safetensors", hash);
-  file.write(header->data(), header->size());
-  uint64_t at = header->size();
-  static const char zeros[64] = {};
-  for (size_t i = 0; i < constants.size(); ++i) {
-    file.write(zeros, offsets[i] - at);
-    uint64_t bytes = itemSize(constants[i].dtype);
-    for (int64_t size : constants[i].shape)
-      bytes *= static_cast<uint64_t>(size);
-    file.write(constants[i].data, bytes);
-    at = offsets[i] + bytes;
-  }
-  return file.finish(row.bytes, row.sha256);
-}
 
 Status writeKernels(const Staging &staging, const Contents &contents,
                     ManifestFile &row) {
@@ -136,7 +49,8 @@ Status writeKernels(const Staging &staging, const Contents &contents,
   Expected<std::string> bytes = readAll(source, uint64_t(4) << 30);
   if (!bytes)
     return bytes.takeStatus();
-  return writeText(staging, "kernels.so", *bytes, contents.hashFiles, row);
+  return writeText(staging.folder, "kernels.so", *bytes, contents.hashFiles,
+                   row);
 }
 
 Manifest describe(const Contents &contents) {
@@ -173,12 +87,12 @@ Status write(const std::string &path, const Contents &contents) {
     return s;
   Manifest manifest = describe(contents);
   bool hash = contents.hashFiles;
-  if (Status s =
-          writeText(staging, "program.bin", serializeProgram(*contents.program),
-                    hash, manifest.files["program.bin"]);
+  if (Status s = writeText(staging.folder, "program.bin",
+                           serializeProgram(*contents.program), hash,
+                           manifest.files["program.bin"]);
       !s.ok())
     return s;
-  if (Status s = writeConstants(staging, contents.constants, hash,
+  if (Status s = writeConstants(staging.folder, contents.constants, hash,
                                 manifest.files["constants.safetensors"]);
       !s.ok())
     return s;
@@ -188,11 +102,11 @@ Status write(const std::string &path, const Contents &contents) {
         !s.ok())
       return s;
   ManifestFile ignored;
-  if (Status s =
-          writeText(staging, "manifest.json", toJson(manifest), false, ignored);
+  if (Status s = writeText(staging.folder, "manifest.json", toJson(manifest),
+                           false, ignored);
       !s.ok())
     return s;
-  return staging.publish(path);
+  return staging.publish(path, Existing::Replace);
 }
 
 } // namespace

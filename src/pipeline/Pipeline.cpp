@@ -11,6 +11,7 @@
 #include "import/GraphReader.h"
 #include "ir/Anabranch.h"
 #include "ir/Explain.h"
+#include "package/CpuFeatures.h"
 #include "pipeline/ReleaseCode.h"
 #include "schedule/MergePrograms.h"
 #include "schedule/SerializeProgram.h"
@@ -256,19 +257,13 @@ Outcome Compilation::codegen() {
 
 std::vector<std::string> featuresOf(const codegen::TargetInfo &target) {
   std::vector<std::string> features;
-  auto add = [&](bool has, std::initializer_list<const char *> names) {
-    if (has)
-      features.insert(features.end(), names.begin(), names.end());
-  };
-  add(target.avx2, {"avx2"});
-  add(target.fma, {"fma"});
-  add(target.f16c, {"f16c"});
-  add(target.avx512, {"avx512f", "avx512bw", "avx512dq", "avx512vl"});
-  add(target.avx512Vnni, {"avx512vnni"});
-  add(target.avx512Bf16, {"avx512bf16"});
-  add(target.avx512Fp16, {"avx512fp16"});
-  add(target.amxInt8, {"amx-tile", "amx-int8"});
-  add(target.amxBf16, {"amx-bf16"});
+  SmallVector<StringRef> parts;
+  StringRef(target.features).split(parts, ',');
+  for (StringRef part : parts)
+    // LLVM may use any of them; those that the runtime can't ask for are no
+    // instructions that a kernel could have.
+    if (part.consume_front("+") && package::isFeature(part.str()))
+      features.push_back(part.str());
   return features;
 }
 

@@ -94,6 +94,23 @@ Status run(const Executable &executable, const anabranch_input *inputs,
   return {};
 }
 
+/// What inputs and outputs have in common.
+template <typename Info> anabranch_value_info infoOf(const Info &value) {
+  anabranch_value_info info = {};
+  info.name = value.name.c_str();
+  info.dtype = static_cast<int32_t>(value.dtype);
+  info.rank = static_cast<int32_t>(value.shape.size());
+  info.shape = value.shape.data();
+  info.strides = value.strides.data();
+  return info;
+}
+
+anabranch_status *noSuch(const char *what, size_t index) {
+  return handleOf(
+      Status(StatusCode::InvalidArgument,
+             std::string("there is no ") + what + " " + std::to_string(index)));
+}
+
 } // namespace
 
 anabranch_status *anabranch_open(const char *path,
@@ -106,6 +123,8 @@ anabranch_status *anabranch_open(const char *path,
       open.device = options->device;
     open.threads = options->threads;
     open.checkHashes = !options->skip_hashes;
+    if (options->target)
+      open.target = options->target;
   }
   auto opened = Executable::open(path ? path : "", open);
   if (!opened)
@@ -128,6 +147,36 @@ const char *anabranch_input_name(const anabranch_executable *executable,
                                  size_t index) {
   const auto &inputs = executable->executable->inputs();
   return index < inputs.size() ? inputs[index].name.c_str() : nullptr;
+}
+
+anabranch_status *
+anabranch_describe_input(const anabranch_executable *executable, size_t index,
+                         anabranch_value_info *info) {
+  const auto &inputs = executable->executable->inputs();
+  if (index >= inputs.size())
+    return noSuch("input", index);
+  const InputInfo &input = inputs[index];
+  *info = infoOf(input);
+  info->kind = input.isScalar ? ANABRANCH_INPUT_SCALAR : ANABRANCH_INPUT_TENSOR;
+  info->mutated = input.mutated;
+  info->initial = input.initial;
+  return nullptr;
+}
+
+anabranch_status *
+anabranch_describe_output(const anabranch_executable *executable, size_t index,
+                          anabranch_value_info *info) {
+  const auto &outputs = executable->executable->outputs();
+  if (index >= outputs.size())
+    return noSuch("output", index);
+  *info = infoOf(outputs[index]);
+  info->kind = static_cast<int32_t>(outputs[index].kind);
+  return nullptr;
+}
+
+size_t anabranch_item_size(int32_t dtype) {
+  return dtype >= 0 && dtype < dtypeCount ? itemSize(static_cast<DType>(dtype))
+                                          : 0;
 }
 
 anabranch_status *anabranch_run(const anabranch_executable *executable,

@@ -53,6 +53,8 @@ public:
     return currentTable()->programs().size();
   }
   size_t cachedBytes() const override;
+  const std::string &target() const override { return shared->package->target; }
+  const void *preparedWeights() const override { return shared->persistent; }
   void trim() const override {
     for (const auto &program : currentTable()->programs())
       program->trim();
@@ -106,6 +108,7 @@ Status LoadedExecutable::loadShared(const std::string &path,
   package::ReadOptions reading;
   reading.checkHashes = options.checkHashes;
   reading.checkCpu = device->computes();
+  reading.target = options.target;
   Expected<std::unique_ptr<package::Package>> read =
       package::readPackage(path, reading);
   if (!read)
@@ -132,7 +135,11 @@ Status LoadedExecutable::loadShared(const std::string &path,
   }
   const Size *bytes = shared->package->program.persistent_bytes.get();
   shared->persistentBytes = bytes ? static_cast<size_t>(bytes->value()) : 0;
-  if (shared->persistentBytes)
+  const package::Mapping &prepared = shared->package->prepared;
+  if (prepared.size())
+    // Only `initialize` writes there (VerifyProgram), and it does not run.
+    shared->persistent = const_cast<char *>(prepared.data());
+  else if (shared->persistentBytes)
     shared->persistent = device->allocate(shared->persistentBytes);
   if (shared->persistentBytes && !shared->persistent)
     return Status::outOfMemory();
@@ -188,12 +195,17 @@ void join(std::vector<int64_t> &known, const std::vector<int64_t> &other) {
 }
 
 void LoadedExecutable::describePlan(const Plan &plan) {
+  const package::Signature &signature = shared->package->manifest.signature;
   bool isFirst = own.empty();
   inputInfos.resize(plan.inputs.size());
   outputInfos.resize(plan.outputs.size());
   for (size_t i = 0; i < plan.inputs.size(); ++i) {
     const InputPlan &input = plan.inputs[i];
     InputInfo info;
+    if (i < signature.inputs.size() && signature.inputs[i].state)
+      info.initial =
+          shared->package->constants.find(package::stateConstant(input.name))
+              ->data;
     info.name = input.name;
     info.isScalar = input.isScalar;
     info.mutated = input.mutated;
@@ -209,6 +221,8 @@ void LoadedExecutable::describePlan(const Plan &plan) {
   for (size_t i = 0; i < plan.outputs.size(); ++i) {
     const OutputPlan &output = plan.outputs[i];
     OutputInfo info;
+    if (i < signature.outputs.size())
+      info.name = signature.outputs[i];
     info.kind = static_cast<OutputValue::Kind>(output.kind);
     info.input = output.input;
     if (output.buffer >= 0) {
@@ -279,7 +293,7 @@ uint64_t LoadedExecutable::lastUse() const {
 }
 
 size_t LoadedExecutable::cachedBytes() const {
-  size_t bytes = shared->persistentBytes;
+  size_t bytes = shared->package->prepared.size() ? 0 : shared->persistentBytes;
   for (const auto &program : own)
     bytes += program->cachedBytes();
   return bytes;

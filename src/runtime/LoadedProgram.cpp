@@ -37,7 +37,7 @@ private:
 } // namespace
 
 LoadedPackage::~LoadedPackage() {
-  if (persistent)
+  if (persistent && !package->prepared.size())
     device->release(persistent, persistentBytes);
 }
 
@@ -55,7 +55,7 @@ Status LoadedProgram::load(const package::ProgramT &program) {
 }
 
 Status LoadedProgram::initialize() {
-  if (plan.initialize.serial.empty())
+  if (owner->package->prepared.size() || plan.initialize.serial.empty())
     return {};
   Frame frame(plan, plan.initialize);
   if (Status s = frame.resize(); !s.ok())

@@ -263,8 +263,10 @@ void addBuffers(const Package &package, const ProgramT &program, Plan &plan) {
     b.dtype = static_cast<anabranch::DType>(buffer->dtype);
     b.shape = buffer->shape;
     b.strides = buffer->strides;
+    // One that only `initialize` reads is not there once that has run.
     if (b.kind == BufferKind::Constant)
-      b.constant = package.constants.find(buffer->name)->data;
+      if (const StoredTensor *tensor = package.constants.find(buffer->name))
+        b.constant = tensor->data;
     plan.buffers.push_back(std::move(b));
   }
 }

@@ -1,0 +1,90 @@
+"""How the arguments and results of a package hang together, as JSON.
+
+A tree is the number of an input or output, {"tuple": [tree, ...]}, {"list":
+[tree, ...]}, {"dict": [[key, tree], ...]}, or {"value": ...}: one that is fixed.
+Needs no PyTorch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+Tree = Any
+
+
+def leaves(tree: Tree, path: tuple[str, ...] = ()) -> Iterator[tuple[int, str]]:
+    """(number, path) of all leaves, in order."""
+    if isinstance(tree, int):
+        yield tree, ".".join(path)
+    elif "dict" in tree:
+        for key, child in tree["dict"]:
+            yield from leaves(child, (*path, key))
+    else:
+        for number, child in enumerate(tree.get("tuple") or tree.get("list") or []):
+            yield from leaves(child, (*path, str(number)))
+
+
+def check(tree: Tree, count: int) -> None:
+    """Raises ValueError unless this is a tree over `count` leaves."""
+    if isinstance(tree, int) and not isinstance(tree, bool):
+        if not 0 <= tree < count:
+            raise ValueError(f"there is no leaf {tree}")
+        return
+    if not isinstance(tree, dict) or len(tree) != 1:
+        raise ValueError("a tree has a node that is none")
+    kind, content = next(iter(tree.items()))
+    if kind == "value":
+        return
+    if kind == "dict" and isinstance(content, list):
+        children = [_entry(item)[1] for item in content]
+    elif kind in ("tuple", "list") and isinstance(content, list):
+        children = content
+    else:
+        raise ValueError(f"a tree has a node of the kind {kind!r}")
+    for child in children:
+        check(child, count)
+
+
+def _entry(item: Any) -> tuple[str, Tree]:
+    if isinstance(item, list) and len(item) == 2 and isinstance(item[0], str):
+        return item[0], item[1]
+    raise ValueError("a dict has an entry without a key")
+
+
+def take(tree: Tree, value: Any, where: str, put: Callable[[int, Any], None]) -> None:
+    """Gives the leaves of `value` to `put`; TypeError where it has another form."""
+    if isinstance(tree, int):
+        put(tree, value)
+    elif "value" in tree:
+        if isinstance(value, type(tree["value"])) and value == tree["value"]:
+            return
+        raise TypeError(
+            f"{where}: the model was exported with {tree['value']!r}, got {value!r}"
+        )
+    elif "dict" in tree:
+        wanted = dict(tree["dict"])
+        if not isinstance(value, Mapping) or set(value) != set(wanted):
+            raise TypeError(f"{where}: expected a dict of {', '.join(wanted)}")
+        for key, child in wanted.items():
+            take(child, value[key], f"{where}[{key!r}]", put)
+    else:
+        kind = "tuple" if "tuple" in tree else "list"
+        wanted = tree[kind]
+        if not isinstance(value, tuple | list) or len(value) != len(wanted):
+            raise TypeError(f"{where}: expected a {kind} of {len(wanted)}")
+        for number, child in enumerate(wanted):
+            take(child, value[number], f"{where}[{number}]", put)
+
+
+def build(tree: Tree, values: list[Any]) -> Any:
+    """The tree with `values` in place of its leaves."""
+    if isinstance(tree, int):
+        return values[tree]
+    if "value" in tree:
+        return tree["value"]
+    if "dict" in tree:
+        return {key: build(child, values) for key, child in tree["dict"]}
+    if "list" in tree:
+        return [build(child, values) for child in tree["list"]]
+    return tuple(build(child, values) for child in tree["tuple"])
