@@ -29,6 +29,7 @@ import models  # noqa: F401
 import overhead  # noqa: F401
 import products  # noqa: F401
 import shapes  # noqa: F401
+import starting  # noqa: F401
 import streams  # noqa: F401
 from harness import CASES, KEEP_PAGES, OPTIONS, Row
 from peers import PEERS

@@ -171,11 +171,22 @@ def check_random(module: torch.fx.GraphModule) -> None:
     inputs = sum(node.op == "placeholder" for node in module.graph.nodes)
     for node in module.graph.nodes:
         tags = getattr(node.target, "tags", ())
-        if torch.Tag.nondeterministic_seeded in tags:
+        if torch.Tag.nondeterministic_seeded in tags and not _drops_nothing(node):
             raise RuntimeError(
                 "Cache compile does not support operator that depend on RNG,"
                 f" input index: {inputs}. The operator is {node.target}."
             )
+
+
+def _drops_nothing(node: torch.fx.Node) -> bool:
+    """Operators with a dropout inside are random only where there is some."""
+    schema: Any = node.target
+    for place, argument in enumerate(schema._schema.arguments):
+        if argument.name in ("dropout_p", "train", "training"):
+            value = node.kwargs.get(argument.name, argument.default_value)
+            value = node.args[place] if place < len(node.args) else value
+            return not value
+    return False
 
 
 # How Dynamo's call becomes the program's
