@@ -87,7 +87,7 @@ def compile_graph(
     if config.shapes == "tiered" and not bindings:
         tiers.attach(executable, described, config, package.specialise)
     if recorder := recording.current():
-        recorder.graph(module, described)
+        recorder.graph(module, described, sources)
     return restore(executable, described.aliases) if described.aliases else executable
 
 

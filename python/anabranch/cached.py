@@ -36,6 +36,7 @@ from .report import record
 
 Call = Callable[..., Any]
 CODE = "code.bin"
+GEARS = "_anabranch_gears"  # the attribute that set_gears leaves
 
 
 def cache_compile(
@@ -182,18 +183,30 @@ class CachedMethod:
 
     def shapes_key(self, args: Any, kwargs: Any) -> Any:
         """Static graphs of other sizes are other entries."""
-        leaves = torch.utils._pytree.tree_leaves((args, kwargs))
-        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        return [
+        shapes = [
             [str(t.dtype), t.dim(), None if self.dynamic else [*t.shape, *t.stride()]]
-            for t in tensors
+            for t in _tensors(args, kwargs)
         ]
+        return [shapes, self.gears_key(args, kwargs)]
+
+    def gears_key(self, args: Any, kwargs: Any) -> Any:
+        """The sizes that arguments were said to take, where any was."""
+        gears = [getattr(t, GEARS, {}) for t in _tensors(args, kwargs)]
+        return [sorted(g.items()) for g in gears] if any(gears) else []
+
+    def blobs(self, package: str) -> dict[str, bytes]:
+        """More files for the entry."""
+        return {}
+
+    def tidy(self) -> None:
+        """After an entry was added."""
+        cache.keep_small(self.root or cache.folder())
 
     def say(self, text: str) -> None:
         """What happens to the entry, for those who want to know."""
 
     def broken(self, reason: str) -> None:
-        self.say(f"Clear broken cache {self._path()} as {reason}")
+        self.say(f"Clear broken cache {self.path()} as {reason}")
 
     def skip(self, reason: str) -> None:
         cache.warn_once(
@@ -245,7 +258,7 @@ class CachedMethod:
         )
 
     def _load(self, entry: cache.Entry, text: str, identity: str) -> Replay | None:
-        self.say(f"Loading cache from {self._path()}")
+        self.say(f"Loading cache from {self.path()}")
         try:
             return self._replay(entry.folder, json.loads(text), identity)
         except Exception as error:  # noqa: BLE001 - an entry of another's making
@@ -282,7 +295,7 @@ class CachedMethod:
             launches=replay.executable.launches,
             fallback_calls=replay.executable.host_calls,
         )
-        self.say(f"Cache {self.name} loaded from {self._path()}")
+        self.say(f"Cache {self.name} loaded from {self.path()}")
         return result
 
     # A miss
@@ -363,16 +376,21 @@ class CachedMethod:
                 "options": self.settings(),
             },
         }
-        self.say(f"Saving cache for {self.name} to {self._path()}")
+        self.say(f"Saving cache for {self.name} to {self.path()}")
         spelled = json.dumps(text, default=str)
-        if entry.publish(recorder.package, {CODE: blob}, spelled):
-            self.say(f"Cache {self.name} saved to {self._path()}")
-            if self.root is None:
-                cache.keep_small(cache.folder())
+        blobs = {CODE: blob} | self.blobs(recorder.package)
+        if entry.publish(recorder.package, blobs, spelled):
+            self.say(f"Cache {self.name} saved to {self.path()}")
+            self.tidy()
 
-    def _path(self) -> str:
+    def path(self) -> str:
         assert self._entry is not None
         return os.path.join(self._entry.folder, self.index)
+
+
+def _tensors(args: Any, kwargs: Any) -> list[torch.Tensor]:
+    leaves = torch.utils._pytree.tree_leaves((args, kwargs))
+    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
 
 
 def _function_digest(function: Call) -> str:

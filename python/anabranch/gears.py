@@ -12,11 +12,11 @@ import sympy
 import torch
 import torch.fx
 
+from .cached import GEARS
 from .errors import OptionError
 
 MOST_COMBINATIONS = 100
 
-_ATTRIBUTE = "_anabranch_gears"
 
 # Values of symbols, by name.
 Binding = dict[str, int]
@@ -49,7 +49,7 @@ def set_gears(tensor: torch.Tensor, gears: Mapping[int, Sequence[int]]) -> None:
 
 def attach(tensor: torch.Tensor, gears: Mapping[int, Sequence[int]]) -> None:
     """`set_gears` without its checks."""
-    setattr(tensor, _ATTRIBUTE, {dim: tuple(sizes) for dim, sizes in gears.items()})
+    setattr(tensor, GEARS, {dim: tuple(sizes) for dim, sizes in gears.items()})
     for dim in gears:
         torch._dynamo.mark_dynamic(tensor, dim)
 
@@ -62,7 +62,7 @@ def find(module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> list[Ge
     """The gears of a graph's inputs, by name and dimension."""
     found = []
     for name, value, example in _tensors(module, example_inputs):
-        gears = getattr(example, _ATTRIBUTE, {})
+        gears = getattr(example, GEARS, {})
         found += [
             GearDim(name, dim, sizes, value.shape[dim]) for dim, sizes in gears.items()
         ]

@@ -14,7 +14,7 @@ import re
 import shutil
 import sys
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,7 +23,7 @@ import torch.fx
 from .replay import file_hash, resolve
 
 if TYPE_CHECKING:
-    from .graph import Description
+    from .graph import Description, InputSource
 
 COMPILED, IMPORTED, BUILTINS = "__compiled_fn", "__import_", "__builtins_dict__"
 HIDDEN = (
@@ -90,7 +90,12 @@ class Recorder:
         ignore = shutil.ignore_patterns("entry.json")
         shutil.copytree(package, self.package, ignore=ignore)
 
-    def graph(self, module: torch.fx.GraphModule, described: Description) -> None:
+    def graph(
+        self,
+        module: torch.fx.GraphModule,
+        described: Description,
+        sources: Sequence[InputSource],
+    ) -> None:
         """The graph behind the package that was kept last."""
         from torch._guards import TracingContext
 
@@ -108,6 +113,8 @@ class Recorder:
         try:
             arguments = argument_positions(module)
             self.calling = calling(described, arguments, context.fw_metadata, module)
+            for entry, source in zip(self.calling["inputs"], sources):
+                entry |= {"kind": source.kind, "label": source.label}
         except NotCacheable as reason:
             self.refuse(str(reason))
 

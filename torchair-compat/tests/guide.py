@@ -39,12 +39,64 @@ def gears_script() -> str:
     text = SHAPES.read_text(encoding="utf-8")
     lines = text[text.index("import torch\n") : text.index("\n2. ")].splitlines()
     last = max(i for i, line in enumerate(lines) if line.startswith("return "))
+    return indented(lines, last)
+
+
+def indented(lines: list[str], last: int) -> str:
+    """A class and what is around it; `last` is the number of its last line."""
     found, inside = [], False
     for i, line in enumerate(lines):
         depth = 4 if inside and line.startswith("def ") else 8 if inside else 0
+        if i and lines[i - 1].startswith("if "):
+            depth += 4
         found.append(" " * depth + line)
         inside = (inside or line.startswith("class ")) and i != last
     return "\n".join(found) + "\n"
+
+
+def _caches() -> list[list[str]]:
+    """The classes of the page's part on caches, the first before they were
+    adapted, with what is imported for them."""
+    text = SHAPES.read_text(encoding="utf-8")
+    text = text[text.index("\n3. ") :]
+    starts = [match.start() for match in re.finditer("^class ", text, re.MULTILINE)]
+    parts = [text[a:b] for a, b in zip(starts, [*starts[1:], None])]
+    header = ["import torch, torch_npu, torchair"]
+    found = []
+    for part in parts:
+        lines = part.splitlines()
+        last = max(i for i, line in enumerate(lines) if line.startswith("return "))
+        found.append(header + lines[: last + 1])
+    return found
+
+
+def cache_script() -> str:
+    """The adapted model, with the page's two misprints corrected, and a call."""
+    lines = _caches()[1]
+    script = indented(lines, len(lines) - 1)
+    script = script.replace("torchair.Inference.", "torchair.inference.")
+    script = script.replace("self, xy, y", "self, x, y")
+    return script + "print(Model()(torch.ones(2, 3).npu(), torch.ones(3).npu()))\n"
+
+
+def prefill_script() -> str:
+    """Two functions of a model, with something in place of the page's dots."""
+    lines = _caches()[2]
+    script = indented(lines, len(lines) - 1).replace("x, ...", "x, kv_cache")
+    script = script.replace("return ...", "return x * 2 + kv_cache")
+    script += "model, cache = Model(), torch.arange(4.0)\n"
+    script += "for size in (5, 1, 7, 1):\n"
+    return script + "    print(model(torch.ones(2, size, 4), cache))\n"
+
+
+# Run before a script that must find all in the cache.
+NO_COMPILER = """import torch
+
+def compile(*_, **__):
+    raise AssertionError("nothing was left to compile")
+
+torch.compile = compile
+"""
 
 
 def check_output(output: str) -> None:

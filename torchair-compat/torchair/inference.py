@@ -1,4 +1,4 @@
-"""torchair.inference: sizes that an input takes."""
+"""torchair.inference: sizes that an input takes, methods that are compiled once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import torch
 
 from anabranch.gears import attach
 
-__all__ = ["set_dim_gears"]
+from ._cache import cache_compile, readable_cache
+
+__all__ = ["cache_compile", "readable_cache", "set_dim_gears"]
 
 FEWEST_GEARS, MOST_GEARS = 2, 100
 
