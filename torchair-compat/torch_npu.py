@@ -5,8 +5,37 @@ real one.
 """
 
 from torchair import _npu
+from torchair._npu.formats import (
+    Format,
+    get_npu_format,
+    npu_format_cast,
+    npu_format_cast_,
+)
+from torchair._npu.norms import npu_add_rms_norm, npu_rms_norm, npu_rotary_mul
+from torchair._npu.quant_matmul import npu_quant_matmul, npu_trans_quant_param
+from torchair._npu.quantise import (
+    npu_dequant_swiglu_quant,
+    npu_dynamic_quant,
+    npu_swiglu,
+)
 
-__all__ = ["dynamo", "npu", "npu_fusion_attention"]
+__all__ = [
+    "Format",
+    "dynamo",
+    "get_npu_format",
+    "npu",
+    "npu_add_rms_norm",
+    "npu_dequant_swiglu_quant",
+    "npu_dynamic_quant",
+    "npu_format_cast",
+    "npu_format_cast_",
+    "npu_fusion_attention",
+    "npu_quant_matmul",
+    "npu_rms_norm",
+    "npu_rotary_mul",
+    "npu_swiglu",
+    "npu_trans_quant_param",
+]
 __version__ = "0.1.0"
 
 npu, dynamo = _npu.install()

@@ -1,0 +1,219 @@
+"""npu_quant_matmul and what goes with it: products of integers, scaled."""
+
+from __future__ import annotations
+
+import torch
+
+from .library import check, operator, to_int8
+
+Tensor = torch.Tensor
+
+_NAME = "npu_quant_matmul"
+_FLOATS = {torch.bfloat16, torch.float16, torch.float32}
+_SCALED = {torch.int64, torch.float32}
+_INT32 = {torch.int32, None}
+_BIASES = {torch.int32, torch.bfloat16, torch.float16, torch.float32, None}
+_F32 = {torch.float32, torch.bfloat16}
+
+# Per output dtype the dtypes of (scale, offset, bias, pertoken_scale); None
+# where an argument may be missing. Of int8 operands, then of packed int4 ones.
+_Row = tuple[set, set, set, set]
+_INT8_ROWS: dict[torch.dtype, list[_Row]] = {
+    torch.float16: [
+        (_SCALED, {None}, _INT32, {None}),
+        ({torch.float32}, {None}, _BIASES, {torch.float32}),
+    ],
+    torch.int8: [(_SCALED, {torch.float32, None}, _INT32, {None})],
+    torch.bfloat16: [(_F32, {None}, _BIASES, {torch.float32, None})],
+    torch.int32: [(_F32, {None}, _INT32, {None})],
+}
+_INT4_GROUPED: _Row = ({torch.float32}, {torch.float16}, {None}, {torch.float32})
+_INT4_ROWS: dict[torch.dtype, list[_Row]] = {
+    torch.float16: [(_SCALED, {None}, {None}, {None}), _INT4_GROUPED],
+    torch.bfloat16: [_INT4_GROUPED],
+}
+
+
+@operator(
+    "(Tensor x1, Tensor x2, Tensor scale, *, Tensor? offset=None,"
+    " Tensor? pertoken_scale=None, Tensor? bias=None, ScalarType? output_dtype=None,"
+    " int[]? group_sizes=None, ScalarType? x1_dtype=None, ScalarType? x2_dtype=None,"
+    " ScalarType? pertoken_scale_dtype=None, ScalarType? scale_dtype=None,"
+    " Tensor? y_scale=None) -> Tensor"
+)
+def npu_quant_matmul(
+    x1: Tensor,
+    x2: Tensor,
+    scale: Tensor,
+    *,
+    offset: Tensor | None = None,
+    pertoken_scale: Tensor | None = None,
+    bias: Tensor | None = None,
+    output_dtype: torch.dtype | None = None,
+    group_sizes: list[int] | None = None,
+    x1_dtype: None = None,
+    x2_dtype: None = None,
+    pertoken_scale_dtype: None = None,
+    scale_dtype: None = None,
+    y_scale: None = None,
+) -> Tensor:
+    """x1 @ x2 in exact int32, times `scale` (and `pertoken_scale`), plus bias.
+
+    x1 (..., m, k), x2 (..., k, n): int8, or int32 with eight int4 each; scale (1,)
+    or (n,); pertoken_scale (m,); bias (n,) or (batch, 1, n). The result has
+    `output_dtype`, int8 without. The order of roundings is: the product and an int32
+    bias in int32, then in f32 times scale, times pertoken_scale, plus bias or offset,
+    and once more at the end. With int32 results nothing is scaled.
+
+    Raises RuntimeError for shapes and dtypes that don't go together.
+    """
+    later = (x1_dtype, x2_dtype, pertoken_scale_dtype, scale_dtype, y_scale)
+    check(
+        all(value is None for value in later),
+        _NAME,
+        "x1_dtype, x2_dtype, pertoken_scale_dtype, scale_dtype and y_scale must be None",
+    )
+    kind = output_dtype or torch.int8
+    packed = _check_dtypes(x1, x2, kind, scale, offset, bias, pertoken_scale)
+    if packed:
+        x1, x2 = _unpack_operands(x1, x2)
+    _check_shapes(x1, x2, scale, offset, bias, pertoken_scale, group_sizes)
+    total = integer_product(x1, x2)
+    if bias is not None and bias.dtype == torch.int32:
+        total = total + bias
+    if kind == torch.int32:
+        return total
+    if scale.dtype == torch.int64:
+        scale, shift = decode_scale(scale)
+        offset = shift if offset is None and kind == torch.int8 else offset
+    values = total.to(torch.float32) * scale.to(torch.float32)
+    if pertoken_scale is not None:
+        values = values * pertoken_scale.unsqueeze(-1)
+    if bias is not None and bias.dtype != torch.int32:
+        values = values + bias.to(torch.float32)
+    if offset is not None:
+        values = values + offset.to(torch.float32)
+    return to_int8(values) if kind == torch.int8 else values.to(kind)
+
+
+def _check_dtypes(
+    x1: Tensor, x2: Tensor, kind: torch.dtype, *others: Tensor | None
+) -> bool:
+    """Whether the operands are packed int4."""
+    check(
+        x1.dtype == x2.dtype and x1.dtype in (torch.int8, torch.int32),
+        _NAME,
+        f"x1 and x2 must both be int8 or int32, got {x1.dtype} and {x2.dtype}",
+    )
+    packed = x1.dtype == torch.int32
+    rows = (_INT4_ROWS if packed else _INT8_ROWS).get(kind)
+    check(rows is not None, _NAME, f"output_dtype must not be {kind}")
+    found = [None if tensor is None else tensor.dtype for tensor in others]
+    check(
+        any(all(d in allowed for d, allowed in zip(found, row)) for row in rows or ()),
+        _NAME,
+        "no such combination of dtypes: scale {}, offset {}, bias {}, pertoken_scale {}"
+        " for a result of {}".format(*found, kind),
+    )
+    return packed
+
+
+def _check_shapes(
+    x1: Tensor,
+    x2: Tensor,
+    scale: Tensor,
+    offset: Tensor | None,
+    bias: Tensor | None,
+    pertoken_scale: Tensor | None,
+    group_sizes: list[int] | None,
+) -> None:
+    for name, operand in (("x1", x1), ("x2", x2)):
+        check(
+            2 <= operand.dim() <= 6,
+            _NAME,
+            f"{name} must have 2 to 6 dimensions, got {operand.dim()}",
+        )
+    m, k, n = x1.shape[-2], x1.shape[-1], x2.shape[-1]
+    check(
+        k == x2.shape[-2],
+        _NAME,
+        f"the last dimension of x1 ({k}) must be the last but one of x2"
+        f" ({x2.shape[-2]})",
+    )
+    for name, vector in (("scale", scale), ("offset", offset)):
+        check(
+            vector is None or vector.shape[-1] in (1, n),
+            _NAME,
+            f"{name} must have 1 or {n} elements",
+        )
+    if pertoken_scale is not None:
+        check(
+            pertoken_scale.dim() == 1 and pertoken_scale.shape[0] == m,
+            _NAME,
+            f"pertoken_scale must have shape ({m},), got {tuple(pertoken_scale.shape)}",
+        )
+    if bias is not None:
+        check(
+            bias.shape[-1] == n
+            and (bias.dim() == 1 or (bias.dim() == 3 and bias.shape[1] == 1)),
+            _NAME,
+            f"bias must have shape ({n},) or (batch, 1, {n}), got {tuple(bias.shape)}",
+        )
+    if group_sizes is not None:
+        check(
+            len(group_sizes) == 3 and all(0 <= size <= 65535 for size in group_sizes),
+            _NAME,
+            f"group_sizes must be 3 numbers from 0 to 65535, got {list(group_sizes)}",
+        )
+
+
+def integer_product(x1: Tensor, x2: Tensor) -> Tensor:
+    """int8 (..., m, k) @ (..., k, n) in exact int32."""
+    if x2.dim() != 2:
+        return torch.matmul(x1.to(torch.int32), x2.to(torch.int32))
+    flat = torch._int_mm(x1.reshape(-1, x1.shape[-1]), x2)
+    return flat.reshape(*x1.shape[:-1], x2.shape[-1])
+
+
+def _unpack_operands(x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:
+    """x2 is packed along n, or along k where its rows are an eighth of x1's."""
+    x1 = unpack_int4(x1)
+    if x2.shape[-2] * 8 == x1.shape[-1]:
+        return x1, unpack_int4(x2.transpose(-1, -2)).transpose(-1, -2)
+    return x1, unpack_int4(x2)
+
+
+def unpack_int4(packed: Tensor) -> Tensor:
+    """int32 (..., n) -> int8 (..., 8 n): nibbles, the least significant first."""
+    shifts = torch.arange(0, 32, 4, dtype=torch.int32, device=packed.device)
+    nibbles = (packed.unsqueeze(-1) >> shifts) & 15
+    return ((nibbles ^ 8) - 8).to(torch.int8).flatten(-2)
+
+
+@operator("(Tensor scale, Tensor? offset=None, int? round_mode=0) -> Tensor")
+def npu_trans_quant_param(
+    scale: Tensor, offset: Tensor | None = None, round_mode: int | None = 0
+) -> Tensor:
+    """f32 scale and offset as int64: the upper 19 bits of the scale, bit 46, and the
+    offset, rounded, in nine bits from bit 37. `round_mode` 1 rounds the scale, 0 cuts
+    it."""
+    name = "npu_trans_quant_param"
+    check(scale.dtype == torch.float32, name, "scale must be float32")
+    check(round_mode in (None, 0, 1), name, f"no such round_mode: {round_mode}")
+    bits = scale.contiguous().view(torch.int32).to(torch.int64) & 0xFFFFFFFF
+    if round_mode == 1:
+        bits = bits + 0x1000
+    code = (bits & 0xFFFFE000) | (1 << 46)
+    if offset is None:
+        return code
+    whole = offset.to(torch.float32).round().clamp(-256, 255).to(torch.int64)
+    return code | ((whole & 0x1FF) << 37)
+
+
+def decode_scale(code: Tensor) -> tuple[Tensor, Tensor]:
+    """The f32 scale and offset in what npu_trans_quant_param made."""
+    low = code & 0xFFFFFFFF
+    # As a signed number of 32 bits.
+    scale = ((low ^ 0x80000000) - 0x80000000).to(torch.int32).view(torch.float32)
+    offset = (((code >> 37) & 0x1FF) ^ 0x100) - 0x100
+    return scale, offset.to(torch.float32)

@@ -1,0 +1,216 @@
+"""Operators of torch_npu that quantise activations, and gated ones before that."""
+
+from __future__ import annotations
+
+import torch
+from torch.nn import functional
+
+from .library import check, operator, to_int8
+
+Tensor = torch.Tensor
+
+
+def row_scale(values: Tensor) -> tuple[Tensor, Tensor]:
+    """int8 rows and the f32 scale of each; rows of zeros have scale 1."""
+    scale = values.abs().amax(-1) / 127
+    scale = torch.where(scale == 0, torch.ones_like(scale), scale)
+    return to_int8(values / scale.unsqueeze(-1)), scale
+
+
+def _group_of_rows(ends: Tensor, rows: int) -> Tensor:
+    """The group of each row, given the row after the last of each group; the
+    number of groups for rows beyond."""
+    numbers = torch.arange(rows, device=ends.device)
+    return (numbers.unsqueeze(-1) >= ends).sum(-1)
+
+
+@operator(
+    "(Tensor x, *, Tensor? weight_scale=None, Tensor? activation_scale=None,"
+    " Tensor? bias=None, Tensor? quant_scale=None, Tensor? quant_offset=None,"
+    " Tensor? group_index=None, bool activate_left=False, int quant_mode=0,"
+    " int? dst_type=None, int? round_mode=None, int? activate_dim=None,"
+    " int swiglu_mode=0, float clamp_limit=7.0, float glu_alpha=1.702,"
+    " float glu_bias=1.0) -> (Tensor, Tensor)"
+)
+def npu_dequant_swiglu_quant(
+    x: Tensor,
+    *,
+    weight_scale: Tensor | None = None,
+    activation_scale: Tensor | None = None,
+    bias: Tensor | None = None,
+    quant_scale: Tensor | None = None,
+    quant_offset: Tensor | None = None,
+    group_index: Tensor | None = None,
+    activate_left: bool = False,
+    quant_mode: int = 0,
+    dst_type: int | None = None,
+    round_mode: int | None = None,
+    activate_dim: int | None = None,
+    swiglu_mode: int = 0,
+    clamp_limit: float = 7.0,
+    glu_alpha: float = 1.702,
+    glu_bias: float = 1.0,
+) -> tuple[Tensor, Tensor]:
+    """Dequantises, gates one half of each row by the other, quantises: int8 (T, H)
+    and f32 (T,) of x (T, 2H), int32 or a floating dtype. All arithmetic is in f32.
+
+    `quant_mode` 0 divides by `quant_scale` and gives zeros as scales, 1 scales each
+    row by its largest element. `group_index` (G,) counts the rows of each group, in
+    order; rows beyond are zeros. Raises RuntimeError.
+    """
+    name = "npu_dequant_swiglu_quant"
+    check(x.dim() >= 2, name, "x must have 2 or more dimensions")
+    check(
+        x.shape[-1] % 2 == 0,
+        name,
+        f"x must have an even last dimension, got {x.shape[-1]}",
+    )
+    check(quant_mode in (0, 1), name, f"no such quant_mode: {quant_mode}")
+    check(swiglu_mode in (0, 1, 2), name, f"no such swiglu_mode: {swiglu_mode}")
+    rows = x.reshape(-1, x.shape[-1])
+    groups = None
+    if group_index is not None:
+        check(bias is None, name, "bias must be None when there are groups")
+        groups = _group_of_rows(group_index.cumsum(0), rows.shape[0])
+    values = _dequantise(rows, weight_scale, activation_scale, bias, groups)
+    if swiglu_mode == 0:
+        gated = _swiglu(values, activate_left)
+    else:
+        halves = _interleaved(values) if swiglu_mode == 1 else _halves(values)
+        if swiglu_mode == 2 and not activate_left:
+            halves = halves[::-1]
+        gated = _clamped_glu(*halves, clamp_limit, glu_alpha, glu_bias)
+    if quant_mode == 1:
+        if quant_scale is not None:
+            gated = gated * _of_group(quant_scale, groups)
+        quantised, scale = row_scale(gated)
+    else:
+        if quant_scale is not None:
+            gated = gated / _of_group(quant_scale, groups)
+        if quant_offset is not None:
+            gated = gated + _of_group(quant_offset, groups)
+        quantised = to_int8(gated)
+        scale = gated.new_zeros(rows.shape[0])
+    if groups is None or group_index is None:
+        return quantised, scale
+    inside = groups < group_index.shape[0]
+    quantised = torch.where(
+        inside.unsqueeze(-1), quantised, torch.zeros_like(quantised)
+    )
+    return quantised, torch.where(inside, scale, torch.zeros_like(scale))
+
+
+def _of_group(values: Tensor, groups: Tensor | None) -> Tensor:
+    """The row of each row's group, in f32: (T, n) or (T, 1), or what broadcasts to
+    it where there are no groups."""
+    values = values.to(torch.float32)
+    if groups is None:
+        return values
+    table = values.unsqueeze(-1) if values.dim() == 1 else values
+    return table[groups.clamp(max=table.shape[0] - 1)]
+
+
+def _dequantise(
+    x: Tensor,
+    weight_scale: Tensor | None,
+    activation_scale: Tensor | None,
+    bias: Tensor | None,
+    groups: Tensor | None,
+) -> Tensor:
+    name = "npu_dequant_swiglu_quant"
+    if x.dtype != torch.int32:
+        check(
+            x.is_floating_point(), name, f"x must be int32 or floating, got {x.dtype}"
+        )
+        for what, value in (("activation_scale", activation_scale), ("bias", bias)):
+            check(value is None, name, f"{what} must be None for x of {x.dtype}")
+        return x.to(torch.float32)
+    check(weight_scale is not None, name, "weight_scale is needed for x of int32")
+    assert weight_scale is not None
+    check(
+        weight_scale.shape[-1] == x.shape[-1],
+        name,
+        f"weight_scale must have {x.shape[-1]} columns, got {tuple(weight_scale.shape)}",
+    )
+    if bias is not None and bias.dtype == torch.int32:
+        x = x + bias
+    table = weight_scale.reshape(-1, weight_scale.shape[-1])
+    values = x.to(torch.float32) * _of_group(table, groups)
+    if activation_scale is not None:
+        values = values * activation_scale.to(torch.float32).reshape(-1, 1)
+    if bias is not None and bias.dtype != torch.int32:
+        values = values + bias.to(torch.float32)
+    return values
+
+
+def _halves(values: Tensor) -> tuple[Tensor, Tensor]:
+    left, right = values.chunk(2, -1)
+    return left, right
+
+
+def _interleaved(values: Tensor) -> tuple[Tensor, Tensor]:
+    return values[..., 0::2], values[..., 1::2]
+
+
+def _swiglu(values: Tensor, activate_left: bool) -> Tensor:
+    left, right = _halves(values)
+    if activate_left:
+        return functional.silu(left) * right
+    return functional.silu(right) * left
+
+
+def _clamped_glu(
+    gate: Tensor, linear: Tensor, limit: float, alpha: float, bias: float
+) -> Tensor:
+    gate = gate.clamp(max=limit)
+    linear = linear.clamp(-limit, limit)
+    return gate * torch.sigmoid(alpha * gate) * (linear + bias)
+
+
+@operator("(Tensor input, int dim=-1) -> Tensor")
+def npu_swiglu(input: Tensor, dim: int = -1) -> Tensor:
+    """silu of the first half along `dim`, times the second half, in f32; the result
+    has the input's dtype. Raises RuntimeError for an odd size."""
+    size = input.shape[dim]
+    check(size % 2 == 0, "npu_swiglu", f"dimension {dim} must be even, got {size}")
+    left, right = input.to(torch.float32).chunk(2, dim)
+    return (functional.silu(left) * right).to(input.dtype)
+
+
+@operator(
+    "(Tensor input, *, Tensor? smooth_scales=None, Tensor? group_index=None,"
+    " ScalarType? dst_type=None) -> (Tensor, Tensor)"
+)
+def npu_dynamic_quant(
+    input: Tensor,
+    *,
+    smooth_scales: Tensor | None = None,
+    group_index: Tensor | None = None,
+    dst_type: torch.dtype | None = None,
+) -> tuple[Tensor, Tensor]:
+    """int8 of the input's shape, and the f32 scale of each row: the largest element
+    over 127. `smooth_scales` (n,), or (groups, n) with `group_index`, the row after the
+    last of each group, multiplies first. Raises RuntimeError."""
+    name = "npu_dynamic_quant"
+    check(
+        dst_type in (None, torch.int8), name, f"dst_type must be int8, got {dst_type}"
+    )
+    check(
+        input.is_floating_point(),
+        name,
+        f"the input must be floating, got {input.dtype}",
+    )
+    values = input.to(torch.float32)
+    if smooth_scales is not None:
+        check(
+            smooth_scales.shape[-1] == input.shape[-1],
+            name,
+            f"smooth_scales must have {input.shape[-1]} columns",
+        )
+        groups = None
+        if group_index is not None:
+            groups = _group_of_rows(group_index, input.numel() // input.shape[-1])
+            values = values.reshape(-1, input.shape[-1])
+        values = values * _of_group(smooth_scales, groups)
+    quantised, scale = row_scale(values.reshape(input.shape))
+    return quantised, scale
