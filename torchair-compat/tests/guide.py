@@ -10,6 +10,7 @@ import prototext
 FOLDER = Path(__file__).parent / "pages"
 PAGES = sorted(FOLDER.glob("00[01]_*.txt"))  # streams
 SHAPES = next(FOLDER.glob("002_*.txt"))
+SUPER_KERNEL = next(FOLDER.glob("003_*.txt"))
 
 # Run after a script, in its namespace: its results are the eager model's.
 CHECK = """
@@ -97,6 +98,12 @@ def compile(*_, **__):
 
 torch.compile = compile
 """
+
+
+def super_kernel_script() -> str:
+    """The page ends with its script."""
+    text = SUPER_KERNEL.read_text(encoding="utf-8")
+    return text[text.index("# 导入TorchAir框架\n") :]
 
 
 def check_output(output: str) -> None:

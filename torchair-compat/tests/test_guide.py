@@ -30,3 +30,20 @@ def test_script_runs_as_written(page, tmp_path) -> None:
     assert not done.stderr
     guide.check_output(done.stdout)
     guide.check_dumps(tmp_path)
+
+
+@pytest.mark.slow
+def test_the_page_of_super_kernels_gives_the_same_twice(tmp_path) -> None:
+    """With the scope and without, bit for bit: 864 x 7168 x 4096 in int8."""
+    (tmp_path / "script.py").write_text(guide.super_kernel_script(), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "script.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "Precision ====== Success!!!"
+    assert len(list(tmp_path.glob("dynamo_optimized_graph_*.pbtxt"))) == 2

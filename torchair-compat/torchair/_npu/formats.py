@@ -5,10 +5,9 @@ from __future__ import annotations
 import enum
 
 import torch
+from torch import Tensor
 
 from .library import check, operator
-
-Tensor = torch.Tensor
 
 
 class Format(enum.IntEnum):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from .library import check, operator
-
-Tensor = torch.Tensor
 
 
 def _rms_norm(

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from .library import check, operator, to_int8
-
-Tensor = torch.Tensor
 
 _NAME = "npu_quant_matmul"
 _FLOATS = {torch.bfloat16, torch.float16, torch.float32}

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 from torch.nn import functional
 
 from .library import check, operator, to_int8
-
-Tensor = torch.Tensor
 
 
 def row_scale(values: Tensor) -> tuple[Tensor, Tensor]:
