@@ -1,0 +1,151 @@
+"""Random functions with streams, waits and events, and the order they ask for.
+
+Every step is one line of source, so that a trace's commands are known by their
+lines. Steps are operators that fuse with no other: products, sorts, random
+numbers and writes of a product into an argument.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+SIZE = 16
+# Of the arguments: two that are read, one that is written, too.
+ARGUMENTS = ("x", "y", "cache")
+
+
+@dataclasses.dataclass
+class Step:
+    """A line that computes something."""
+
+    line: int
+    kind: str  # "mm", "sort", "rand", "write"
+    tag: str | None
+    needs: set[int]  # lines that end before this one begins
+    # Lines that end before the argument is overwritten.
+    readers: set[int] = dataclasses.field(default_factory=set)
+
+
+@dataclasses.dataclass
+class Value:
+    name: str
+    lines: set[int]  # that end before it is there
+
+
+class Graph:
+    """One random function; `steps` says what must hold whenever it runs."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.source = [f"def function({', '.join(ARGUMENTS)}):"]
+        self.steps: list[Step] = []
+        self.values = [Value(name, set()) for name in ARGUMENTS]
+        self.results: list[Value] = []
+        self.events: list[Value] = []
+        self.last: dict[str | None, set[int]] = {}  # of each stream: what it is after
+        self.cache_readers: set[int] = set()
+        self.written = False
+        self.known: set[tuple[Any, ...]] = set()
+        self.tags = [None, None, *"abcd"[: self.random.randint(1, 4)]]
+        self.priority = {tag: self.random.randint(-3, 3) for tag in self.tags if tag}
+        self.draws: set[int] = set()
+        for _ in range(self.random.randint(4, 14)):
+            self._line()
+        names = ", ".join(value.name for value in self.results)
+        self.source.append(f"    return ({names},)")
+
+    def function(self, folder: Path) -> Callable[..., Any]:
+        file = folder / "graph.py"
+        file.write_text("\n".join(self.source) + "\n")
+        import torch
+
+        import anabranch
+
+        scope: dict[str, Any] = {"anabranch": anabranch, "torch": torch}
+        exec(compile(file.read_text(), str(file), "exec"), scope)  # noqa: S102
+        return scope["function"]
+
+    def _line(self) -> None:
+        tag = self.random.choice(self.tags)
+        indent = "    "
+        if tag is not None:
+            scope = f"anabranch.stream({tag!r}, {self.priority[tag]})"
+            self.source.append(f"{indent}with {scope}:")
+            indent *= 2
+        if self.random.random() < 0.2:
+            self.source.append(f"{indent}with anabranch.limit_cores(1):")
+            indent += "    "
+        after = self.last.setdefault(tag, set())
+        luck = self.random.random()
+        if luck < 0.2 and self.results:
+            self._wait(indent, after)
+        elif luck < 0.3:
+            name = f"event{len(self.source)}"
+            self.source.append(f"{indent}{name} = anabranch.record()")
+            self.events.append(Value(name, set(after)))
+        elif luck < 0.4 and self.events:
+            event = self.random.choice(self.events)
+            self.source.append(f"{indent}anabranch.wait_event({event.name})")
+            after |= event.lines
+        else:
+            self._step(indent, tag, after)
+
+    def _wait(self, indent: str, after: set[int]) -> None:
+        value = self.random.choice(self.values)
+        dependency = self.random.choice(self.results)
+        name = value.name
+        after |= dependency.lines
+        # The written argument keeps its name: later writes would miss another.
+        if self.random.random() < 0.5 and value.name != "cache":
+            name = f"passed{len(self.source)}"
+            lines = value.lines | after
+            self.values.append(Value(name, lines))
+            self.source.append(f"{indent}{name} = {self._wait_text(value, dependency)}")
+        else:
+            self.source.append(indent + self._wait_text(value, dependency))
+
+    @staticmethod
+    def _wait_text(value: Value, dependency: Value) -> str:
+        return f"anabranch.wait({value.name}, {dependency.name})"
+
+    def _step(self, indent: str, tag: str | None, after: set[int]) -> None:
+        line = len(self.source) + 1
+        kinds = ["mm"] * 5 + ["sort", "rand"] + ["write"] * (not self.written)
+        kind = self.random.choice(kinds)
+        a, b = self.random.choice(self.values), self.random.choice(self.values)
+        name = f"v{line}"
+        text, read = {
+            "mm": (f"{name} = {a.name} @ {b.name}", [a, b]),
+            "sort": (f"{name} = torch.sort({a.name}).values", [a]),
+            "rand": (f"{name} = torch.empty_like({a.name}).uniform_(-0.4, 0.4)", []),
+            "write": (f"cache.copy_({a.name} @ {b.name})", [a, b]),
+        }[kind]
+        same = (kind, tag, *(value.name for value in read), self.written)
+        if kind != "rand" and same in self.known:
+            self.source.append(indent + "pass")
+            return
+        self.known.add(same)
+        step = Step(line, kind, tag, set(after))
+        for value in read:
+            step.needs |= value.lines
+            if value.name == "cache" and not self.written:
+                self.cache_readers.add(line)
+        if kind == "rand":
+            step.needs |= self.draws
+            self.draws = {line}
+        self.steps.append(step)
+        self.source.append(indent + text)
+        after.add(line)
+        if kind == "write":
+            self.written = True
+            step.readers = self.cache_readers - {line}
+            made = next(value for value in self.values if value.name == "cache")
+            made.lines = {line}
+            self.results.append(made)
+        else:
+            self.values.append(Value(name, {line}))
+            self.results.append(self.values[-1])
