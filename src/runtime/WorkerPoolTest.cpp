@@ -74,11 +74,14 @@ TEST(WorkerPool, MoreJobsThanPlacesGoOnAlone) {
       pool.leave(place);
 }
 
-/// Never runs out of work.
+/// Does not run out of work before all jobs together have done so many pieces.
 class Endless : public Job {
 public:
+  static constexpr int limit = 100000;
   explicit Endless(std::atomic<int> &all) : Job(100), all(all) {}
   bool work(WorkerScratch &) override {
+    if (all >= limit)
+      return false;
     ++pieces;
     ++all;
     return true;
@@ -100,9 +103,8 @@ TEST(WorkerPool, SharesItsWorkersAmongAllJobs) {
   }
   pool.notify(pool.size());
   auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (all < 200000 && std::chrono::steady_clock::now() < end)
+  while (all < Endless::limit && std::chrono::steady_clock::now() < end)
     std::this_thread::yield();
-  // They go on until nobody shows work any more.
   for (int place : places)
     pool.leave(place);
   for (auto &job : jobs)

@@ -8,7 +8,6 @@ ANABRANCH_STREAM_GRAPHS says how many graphs, where more than a few are wanted.
 from __future__ import annotations
 
 import os
-import runpy
 from pathlib import Path
 
 import pytest
@@ -96,3 +95,47 @@ def test_random_graphs_keep_every_order_and_bit(seed, tmp_path):
         trace = read_trace(tmp_path / "trace.json")
         seen += assert_order(graph, by_line(trace, tmp_path / "graph.py"))
     assert seen or all(not step.needs for step in graph.steps)
+
+
+def test_limit_cores_bounds_the_workers_of_a_command(tmp_path):
+    """The innermost limit decides, also inside a stream."""
+
+    def function(x):
+        with anabranch.limit_cores(2):
+            a = x.exp()
+            with anabranch.stream("s"), anabranch.limit_cores(3):
+                b = x.sin()
+                with anabranch.limit_cores(1):
+                    c = x.cos()
+            d = x.tanh()
+        return a, b, c, d, x.sqrt()
+
+    first = function.__code__.co_firstlineno
+    limits = {2: 2, 4: 3, 6: 1, 7: 2}
+    run = compiled(function, streams="marked", threads=7)
+    x = torch.rand(400_000)
+    with torch.no_grad():
+        run(x)
+        most: dict[int, int] = {}
+        for _ in range(5):
+            with anabranch.profile(tmp_path / "trace.json"):
+                run(x)
+            ran = by_line(read_trace(tmp_path / "trace.json"), Path(__file__))
+            for line, executions in ran.items():
+                [execution] = executions
+                number = line - first
+                most[number] = max(most.get(number, 0), at_once(execution))
+    for line, limit in limits.items():
+        assert most[line] <= limit
+    assert max(most.values()) > 1, "nothing was shared"
+
+
+def at_once(execution: Execution) -> int:
+    """The most threads that were inside a command at one time."""
+    ends = [(piece.begin, 1) for piece in execution.pieces]
+    ends += [(piece.end, -1) for piece in execution.pieces]
+    inside = most = 0
+    for _, change in sorted(ends):
+        inside += change
+        most = max(most, inside)
+    return most
