@@ -151,6 +151,14 @@ ANABRANCH_API int defaultThreads();
 /// Zero returns to the environment's choice.
 ANABRANCH_API void setDefaultThreads(int threads);
 
+/// Binds the workers of this process to CPUs, from their next piece of work on:
+/// "cores" gives each a core, the first one last; a list such as "0,2-3" gives
+/// them these CPUs in turn; "off" lets them run anywhere. Threads that call
+/// programs are never bound. Without a call of this, ANABRANCH_PIN says it when
+/// a package is opened. InvalidArgument: no such list, or a CPU that the
+/// process may not use.
+ANABRANCH_API Status pinWorkers(const std::string &where);
+
 /// The version of the runtime, "0.1.0".
 ANABRANCH_API const char *version();
 

@@ -165,6 +165,8 @@ anabranch_status_message(const anabranch_status *status);
 ANABRANCH_C_API void anabranch_status_free(anabranch_status *status);
 
 ANABRANCH_C_API void anabranch_set_default_threads(int32_t threads);
+/* "off", "cores" or a list of CPUs such as "0,2-3": where workers run. */
+ANABRANCH_C_API anabranch_status *anabranch_pin_workers(const char *where);
 ANABRANCH_C_API const char *anabranch_version(void);
 
 #ifdef __cplusplus

@@ -22,8 +22,9 @@ FORMAT = 1
 PACKAGES, FUNCTIONS = "packages", "functions"
 # How long to wait for another process that compiles the same.
 PATIENCE_S = 120.0
-# Options that change what is seen of a compilation, and not its result.
-WATCHING = ("progress", "trace", "cache")
+# Options that change what is seen of a compilation or where it runs, and not its
+# result.
+WATCHING = ("progress", "trace", "cache", "pin")
 
 _warned: set[str] = set()
 

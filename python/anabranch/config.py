@@ -33,6 +33,8 @@ class Config:
               packed once. Later changes to them are not seen.
     threads   workers of a call, and threads that compile, 1024 at most; 0: one
               for each CPU.
+    pin       where the workers of the process run: "cores" gives each a core,
+              "0,2-3" these CPUs, "off" any; the last choice of the process counts.
     streams   "marked": as the scopes of the model say; "auto": where there are
               none, the compiler finds branches that are worth overlapping, by
               what this machine was measured to do; "off": one list of commands.
@@ -58,6 +60,7 @@ class Config:
 
     freeze: bool = False
     threads: int = 0
+    pin: str | None = None
     streams: str = "marked"
     hazards: str = "error"
     single_stream: bool = False
@@ -86,6 +89,8 @@ class Config:
         for name in ("dump", "trace"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, _path(name, getattr(self, name)))
+        if self.pin is not None:
+            _expect("pin", self.pin, str)
         _expect("threads", self.threads, int)
         if not 0 <= self.threads <= MOST_THREADS:
             raise ValueError(
@@ -133,8 +138,8 @@ def known_options() -> list[str]:
 
 def environment() -> dict[str, Any]:
     """The switches that come from the environment: the only place where Python
-    reads it. The runtime itself reads ANABRANCH_TRACE and ANABRANCH_NUM_THREADS,
-    for programs without Python too."""
+    reads it. The runtime itself reads ANABRANCH_TRACE, ANABRANCH_NUM_THREADS and
+    ANABRANCH_PIN, for programs without Python too."""
     found: dict[str, Any] = {}
     for option in ("dump", "stop"):
         if value := os.environ.get(f"ANABRANCH_{option.upper()}"):

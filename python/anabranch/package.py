@@ -13,6 +13,7 @@ from typing import Any
 
 from . import _C, cache, recording
 from .config import Config
+from .errors import OptionError
 from .gears import Binding
 from .graph import Description
 from .profiler import trace_process
@@ -138,6 +139,11 @@ def load(
 ) -> _C.Executable:
     if config.trace is not None:
         trace_process(config.trace)
+    if config.pin is not None:
+        try:
+            _C.pin_workers(config.pin)
+        except ValueError as error:
+            raise OptionError(str(error)) from error
     return _C.Executable(
         path,
         threads=config.threads,

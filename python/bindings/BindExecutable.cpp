@@ -225,5 +225,8 @@ void python::bindExecutable(nb::module_ &module) {
   module.def("machine_limits", &describeMachine);
   module.def("default_threads", &defaultThreads);
   module.def("set_default_threads", &setDefaultThreads, nb::arg("threads"));
+  module.def(
+      "pin_workers", [](const std::string &where) { check(pinWorkers(where)); },
+      nb::arg("where"));
   module.def("runtime_version", &version);
 }

@@ -209,6 +209,10 @@ void anabranch_set_default_threads(int32_t threads) {
   setDefaultThreads(threads);
 }
 
+anabranch_status *anabranch_pin_workers(const char *where) {
+  return handleOf(pinWorkers(where ? where : "off"));
+}
+
 const char *anabranch_version(void) { return version(); }
 
 static_assert(static_cast<int>(StatusCode::Internal) == ANABRANCH_INTERNAL);

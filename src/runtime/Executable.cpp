@@ -9,6 +9,7 @@
 
 #include "package/Reader.h"
 #include "runtime/GearTable.h"
+#include "runtime/Pinning.h"
 
 #include <mutex>
 
@@ -306,6 +307,8 @@ Expected<std::shared_ptr<const Executable>>
 Executable::open(const std::string &path, const OpenOptions &options) {
   try {
     trace::Recorder::startFromEnvironment();
+    if (Status s = runtime::pinFromEnvironment(); !s.ok())
+      return s;
     auto executable = std::make_shared<runtime::LoadedExecutable>();
     if (Status s = executable->load(path, options); !s.ok())
       return s;

@@ -17,18 +17,11 @@ namespace anabranch::testing {
 
 namespace {
 
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define ANABRANCH_THREAD_SANITIZER
-#endif
-#endif
-
 class Processes : public RandomPackages, public ::testing::Test {
 protected:
   void SetUp() override {
-#ifdef ANABRANCH_THREAD_SANITIZER
-    GTEST_SKIP() << "the sanitizer follows no forks and has threads of its own";
-#endif
+    if (underThreadSanitizer)
+      GTEST_SKIP() << "forks, and threads that idle";
     setDefaultThreads(3);
     executable = open(program);
     ASSERT_TRUE(executable);

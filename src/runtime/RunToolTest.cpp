@@ -69,6 +69,19 @@ protected:
 constexpr const char *header =
     "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }";
 
+TEST_F(RunTool, PinsWorkersAsTheEnvironmentSays) {
+  ::setenv("ANABRANCH_PIN", "cores", 1);
+  std::string text = run("--threads 3");
+  EXPECT_EQ(status, 0) << text;
+  ::setenv("ANABRANCH_PIN", "everywhere", 1);
+  text = run("");
+  ::unsetenv("ANABRANCH_PIN");
+  EXPECT_NE(status, 0);
+  EXPECT_NE(text.find("ANABRANCH_PIN: cannot pin workers to 'everywhere'"),
+            std::string::npos)
+      << text;
+}
+
 TEST_F(RunTool, ReadsAndWritesNpy) {
   std::string in = folder.path + "/x.npy";
   writeFile(in, npy(header, iota(6)));

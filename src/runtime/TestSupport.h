@@ -17,6 +17,16 @@
 
 namespace anabranch::testing {
 
+/// The thread sanitizer does not follow threads through a fork, and has some of
+/// its own.
+#if defined(__SANITIZE_THREAD__)
+constexpr bool underThreadSanitizer = true;
+#elif defined(__has_feature)
+constexpr bool underThreadSanitizer = __has_feature(thread_sanitizer);
+#else
+constexpr bool underThreadSanitizer = false;
+#endif
+
 /// Writes the program as a package with the test kernels.
 inline Status writeTestPackage(const std::string &path,
                                const ProgramMaker &maker) {

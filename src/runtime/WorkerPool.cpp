@@ -9,6 +9,7 @@
 
 #include "anabranch/KernelABI.h"
 #include "runtime/Futex.h"
+#include "runtime/Pinning.h"
 
 #include <chrono>
 #include <cstdio>
@@ -64,7 +65,7 @@ struct WorkerThread {
     char name[16];
     std::snprintf(name, sizeof(name), "anabranch-%d", self.worker + 1);
     ::pthread_setname_np(::pthread_self(), name);
-    self.pool->loop();
+    self.pool->loop(self.worker);
     return nullptr;
   }
 
@@ -174,10 +175,12 @@ void WorkerPool::waitForNews(uint32_t seen) {
   parked.fetch_sub(1, std::memory_order_relaxed);
 }
 
-void WorkerPool::loop() {
+void WorkerPool::loop(int worker) {
   WorkerScratch scratch;
+  PinnedThread pinned(worker);
   int first = 0;
   for (;;) {
+    pinned.follow();
     uint32_t seen = epoch.load(std::memory_order_acquire);
     if (!help(scratch, first))
       waitForNews(seen);

@@ -78,7 +78,7 @@ private:
 
   WorkerPool() = default;
   void wake(int count);
-  void loop();
+  void loop(int worker);
   bool help(WorkerScratch &scratch, int &first);
   void waitForNews(uint32_t seen);
 

@@ -112,13 +112,8 @@ TEST(WorkerPool, SharesItsWorkersAmongAllJobs) {
 }
 
 TEST(WorkerPool, StartsAgainAfterAFork) {
-#if defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the sanitizer does not follow threads through a fork";
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-  GTEST_SKIP() << "the sanitizer does not follow threads through a fork";
-#endif
-#endif
+  if (underThreadSanitizer)
+    GTEST_SKIP() << "forks";
   TemporaryFolder folder;
   ProgramMaker m;
   int x = m.input("x", {fixed(1000)});

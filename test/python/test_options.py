@@ -1,5 +1,7 @@
 """Options, modes and the environment."""
 
+import os
+
 import pytest
 import torch
 
@@ -22,9 +24,29 @@ def test_torch_compile_raises_a_value_error():
         compiled(torch.ones(3))
 
 
+def test_pin_binds_workers_to_cpus_of_the_process():
+    def run(pin):
+        torch._dynamo.reset()
+        options = {"pin": pin, "threads": 2}
+        function = torch.compile(
+            lambda x: x.sin() + 1, backend=anabranch.anabranch, options=options
+        )
+        return function(torch.ones(100_000))
+
+    mine = os.sched_getaffinity(0)
+    for pin in ("cores", str(min(mine)), "off"):
+        torch.testing.assert_close(run(pin), torch.ones(100_000).sin() + 1)
+        assert os.sched_getaffinity(0) == mine
+    with pytest.raises(ValueError, match="must be off, cores or a list of CPUs"):
+        run("everywhere")
+    with pytest.raises(ValueError, match="may use the CPUs"):
+        run("0-9999")
+
+
 @pytest.mark.parametrize(
     "values, error",
     [
+        ({"pin": 1}, TypeError),
         ({"threads": -1}, ValueError),
         ({"threads": 1025}, ValueError),
         ({"threads": True}, TypeError),

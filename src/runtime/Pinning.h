@@ -1,0 +1,39 @@
+//===- Pinning.h - which CPUs workers run on --------------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_RUNTIME_PINNING_H
+#define ANABRANCH_RUNTIME_PINNING_H
+
+#include "anabranch/Executable.h"
+
+#include <sched.h>
+
+namespace anabranch::runtime {
+
+struct PinningChoice;
+
+/// Pins as ANABRANCH_PIN says, unless somebody has chosen already. Every call
+/// says so again if the variable is wrong.
+Status pinFromEnvironment();
+
+/// The CPUs of one worker. Belongs to its thread.
+class PinnedThread {
+public:
+  explicit PinnedThread(int worker);
+
+  /// Moves the thread if the choice has changed.
+  void follow();
+
+private:
+  const int worker;
+  const PinningChoice *seen = nullptr;
+  cpu_set_t inherited;
+};
+
+} // namespace anabranch::runtime
+
+#endif // ANABRANCH_RUNTIME_PINNING_H
