@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Sequence
 
-from . import _C, __version__
+from . import _C, __version__, cachecli
 from .page import write_report
 
 
@@ -29,12 +29,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     report.add_argument("trace", help="the trace's JSON")
     report.add_argument("-o", "--output", help="the page; else the trace's name, .html")
+    cachecli.add_parser(commands)
     given = parser.parse_args(arguments)
     try:
         if given.command == "ops":
             _print_operators(given.json)
         elif given.command == "report":
             print(write_report(given.trace, given.output))
+        elif given.command == "cache":
+            return cachecli.run(given)
         else:
             print(_C.inspect(given.package))
     except BrokenPipeError:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
 import warnings
 from pathlib import Path
 
@@ -13,7 +14,8 @@ import pytest
 import torch
 
 import anabranch
-from anabranch import _C, cache
+from anabranch import _C, cache, cli
+from anabranch.readable import readable_cache
 
 SCALE = torch.tensor(2.0)
 
@@ -507,3 +509,113 @@ def test_nothing_is_said_on_a_hit(no_dynamo) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         both(Weights, lambda _, f: f(torch.ones(2, 4)), no_dynamo)
+
+
+@pytest.fixture
+def filled(home) -> Path:
+    x = torch.ones(2, 4)
+    anabranch.cache_compile(Weights().method)(x)
+    return home
+
+
+def test_cli_lists_and_shows(filled, capsys) -> None:
+    assert cli.main(["cache", "ls"]) == 0
+    said = capsys.readouterr().out
+    assert "Weights.method(self, x)" in said
+    assert "2 entries of" in said
+    assert cli.main(["cache", "ls", "--json"]) == 0
+    assert {row["kind"] for row in json.loads(capsys.readouterr().out)} == {
+        "functions",
+        "packages",
+    }
+    key = functions(filled)[0]["key"]
+    assert cli.main(["cache", "show", key[:10]]) == 0
+    assert "## caller frame" in capsys.readouterr().out
+    assert cli.main(["cache", "show", "nothing"]) == 1
+    assert "no entries" in capsys.readouterr().err
+
+
+def test_cli_verifies_and_prunes(filled, capsys) -> None:
+    assert cli.main(["cache", "verify"]) == 0
+    path = Path(functions(filled)[0]["folder"]) / "kernels.so"
+    path.write_bytes(path.read_bytes()[1:])
+    assert cli.main(["cache", "verify"]) == 1
+    assert "1 of 2 entries are whole" in capsys.readouterr().out
+    assert cli.main(["cache", "verify", "--remove"]) == 0
+    assert not functions(filled)
+    assert cli.main(["cache", "prune"]) == 0
+    assert cli.main(["cache", "prune", "--bytes", "-1"]) == 1
+    assert len(_C.cache_entries(str(filled))) == 1
+    assert cli.main(["cache", "prune", "--all"]) == 0
+    assert not _C.cache_entries(str(filled))
+
+
+def test_cli_exports_a_package(filled, tmp_path, capsys) -> None:
+    key = functions(filled)[0]["key"]
+    out = tmp_path / "package"
+    assert cli.main(["cache", "export", key, str(out)]) == 0
+    executable = _C.Executable(str(out), check_hashes=True)
+    assert len(executable.outputs) == 1
+    assert cli.main(["cache", "export", key, str(out)]) == 1
+    assert "File exists" in capsys.readouterr().err
+
+
+def test_readable_text(filled) -> None:
+    folder = Path(functions(filled)[0]["folder"])
+    for path in (folder, folder / "entry.json"):
+        text = readable_cache(path, print_output=False)
+        assert "Parameter(fc.weight)" in text
+        assert "def forward" in text
+    with pytest.raises(ValueError, match="no cached function"):
+        readable_cache(folder / "none")
+
+
+CRASHER = """
+import os, signal, sys, threading, torch, anabranch
+from anabranch import cache
+class Model(torch.nn.Module):
+    def method(self, x):
+        return torch.tanh(x) * 3
+real = cache.Entry.publish
+def publish(self, *arguments):
+    threading.Timer(float(sys.argv[1]), os.kill, (os.getpid(), signal.SIGKILL)).start()
+    done = real(self, *arguments)
+    return done
+cache.Entry.publish = publish
+x = torch.ones(3)
+anabranch.cache_compile(Model().method)(x)
+"""
+
+
+@pytest.mark.slow
+def test_killed_while_publishing(home, tmp_path) -> None:
+    """Whatever is left, the next process computes the right thing."""
+    script = tmp_path / "crash.py"
+    script.write_text(CRASHER)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    for delay in ("0", "0.0005", "0.002", "10"):
+        done = subprocess.Popen([sys.executable, script, delay], env=environment)
+        assert done.wait() in (0, -9)
+        for entry in _C.cache_entries(str(home)):
+            _C.CacheEntry(entry["folder"]).read()
+    assert len(functions(home)) == 1
+
+
+def test_threads_share_the_first_call(home) -> None:
+    module = Weights()
+    function = anabranch.cache_compile(module.method)
+    x = torch.ones(2, 4)
+    found: list = []
+    threads = [
+        threading.Thread(target=lambda: found.append(function(x))) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with torch.no_grad():
+        wanted = module.method(x)
+    assert len(found) == 4
+    for value in found:
+        torch.testing.assert_close(value, wanted)
+    assert len(functions(home)) == 1
