@@ -120,7 +120,7 @@ static LogicalResult lowerOrExplain(ir::AtenOp op) {
   OpBuilder builder(op, &recorder);
   LoweringBuilder lowering(builder, op);
   Lowered values = row->lower(op, lowering);
-  if (failed(values)) {
+  if (failed(values) || lowering.isImpossible()) {
     eraseMade(recorder.made, op->getBlock());
     return explain(lowering.refusal());
   }

@@ -77,6 +77,9 @@ public:
   /// Keeps the operator a fallback call, for this reason.
   mlir::LogicalResult refuse(const llvm::Twine &reason);
   llvm::StringRef refusal() const { return reason; }
+  /// Whether the call is one that PyTorch never makes: what was built of it
+  /// means nothing.
+  bool isImpossible() const { return impossible; }
 
   //===--- arguments ------------------------------------------------------===//
 
@@ -163,8 +166,12 @@ private:
                                llvm::function_ref<DType(DType)> elementDType,
                                BodyFn body);
 
+  mlir::AffineMap broadcastMap(const Operand &operand,
+                               llvm::ArrayRef<mlir::OpFoldResult> sizes);
+
   ir::AtenOp op;
   std::string reason;
+  bool impossible = false;
 };
 
 /// One value per result of the call, of exactly its types; null for a result

@@ -174,9 +174,14 @@ Value LoweringBuilder::fill(ArrayRef<OpFoldResult> sizes, DType dtype,
 
 /// Aligns the operand's dimensions with the last of the iteration space; a size
 /// of one that is repeated reads index zero.
-static AffineMap broadcastMap(const Operand &operand,
-                              ArrayRef<OpFoldResult> sizes) {
+AffineMap LoweringBuilder::broadcastMap(const Operand &operand,
+                                        ArrayRef<OpFoldResult> sizes) {
   MLIRContext *context = operand.value.getContext();
+  if (operand.rank() > static_cast<int64_t>(sizes.size())) {
+    impossible = true;
+    (void)refuse("an operand has more dimensions than the result");
+    return AffineMap::getConstantMap(0, context);
+  }
   int64_t offset = static_cast<int64_t>(sizes.size()) - operand.rank();
   SmallVector<AffineExpr> exprs;
   for (int64_t dim = 0; dim < operand.rank(); ++dim) {

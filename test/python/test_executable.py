@@ -185,6 +185,13 @@ def test_a_result_that_cannot_be_is_a_compile_error(shape):
         build(bad)
 
 
+def test_a_result_with_too_few_dimensions_is_not_lowered():
+    odd = increment()
+    odd.graph["nodes"][0]["results"][0]["shape"] = [4]
+    executable = build(odd)
+    assert executable.kernels == 0 and executable.host_calls == 1
+
+
 def test_an_impossible_node_names_the_users_line():
     bad = increment()
     bad.graph["nodes"][0]["op"] = "aten.no_such_operator.default"
