@@ -13,7 +13,7 @@ from . import _C, gears, package, recording, tiers
 from .capture import aot
 from .config import Config, resolve
 from .errors import OptionError
-from .graph import GraphReader, InputSource
+from .graph import Description, GraphReader, InputSource
 from .order import Order
 from .report import record_eager
 from .symbols import Unsupported
@@ -69,8 +69,10 @@ def compile_graph(
     *,
     config: Config,
     geared: Sequence[gears.GearDim] = (),
+    built: Callable[[_C.Executable, Description], None] | None = None,
 ) -> Callable[..., Any]:
-    """One ATen graph -> an executable, or the graph itself run by PyTorch."""
+    """One ATen graph -> an executable, or the graph itself run by PyTorch.
+    `built` is told of an executable before anything is put around it."""
     name = _graph_name()
     try:
         described = GraphReader(module, name, sources, _order(config)).read()
@@ -86,6 +88,8 @@ def compile_graph(
         return run_eagerly(module)
     if config.shapes == "tiered" and not bindings:
         tiers.attach(executable, described, config, package.specialise)
+    if built is not None:
+        built(executable, described)
     if recorder := recording.current():
         recorder.graph(module, described, sources)
     return restore(executable, described.aliases) if described.aliases else executable

@@ -19,7 +19,7 @@ from . import _C
 from .config import Config
 
 FORMAT = 1
-PACKAGES, FUNCTIONS = "packages", "functions"
+PACKAGES, FUNCTIONS, KERNELS = "packages", "functions", "kernels"
 # How long to wait for another process that compiles the same.
 PATIENCE_S = 120.0
 # Options that change what is seen of a compilation or where it runs, and not its

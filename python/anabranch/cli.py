@@ -6,8 +6,9 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from typing import Any
 
-from . import _C, __version__, cachecli
+from . import _C, __version__, cachecli, kernels
 from .page import write_report
 
 
@@ -30,10 +31,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     report.add_argument("trace", help="the trace's JSON")
     report.add_argument("-o", "--output", help="the page; else the trace's name, .html")
     cachecli.add_parser(commands)
+    _add_kernels(commands)
     given = parser.parse_args(arguments)
     try:
         if given.command == "ops":
             _print_operators(given.json)
+        elif given.command == "kernels":
+            _kernels(given)
         elif given.command == "report":
             print(write_report(given.trace, given.output))
         elif given.command == "cache":
@@ -46,6 +50,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"anabranch: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def _add_kernels(commands: Any) -> None:
+    library = commands.add_parser("kernels", help="kernels made for exact shapes")
+    what = library.add_subparsers(dest="action", required=True)
+    what.add_parser("ls", help="a line for each entry of the library")
+    show = what.add_parser("show", help="the operators and shapes of one")
+    show.add_argument("key", help="the beginning of its key")
+    prune = what.add_parser("prune", help="removes entries")
+    prune.add_argument(
+        "--days", type=float, help="only those that were not used for so long"
+    )
+
+
+def _kernels(given: argparse.Namespace) -> None:
+    if given.action == "ls":
+        print(kernels.table())
+    elif given.action == "show":
+        print(kernels.show(given.key))
+    else:
+        print(f"removed {kernels.prune(given.days)} entries")
 
 
 def _print_operators(as_json: bool) -> None:

@@ -26,7 +26,7 @@ def build(
 ) -> _C.Executable | None:
     """Compiles, or takes from the cache, and loads. None when the compiler was
     told to stop early."""
-    key = functools.partial(_key, described, config, bindings)
+    key = functools.partial(cache_key, described, config, bindings)
     with cache.package_entry(key, config) as entry:
         if entry.read() is not None and (found := _load(entry, described, config)):
             return found
@@ -75,7 +75,7 @@ def specialise(
 ) -> _C.Executable:
     """The program of a graph for certain sizes, to be added to another."""
     quiet = dataclasses.replace(config, dump=None, progress=False, explain=False)
-    key = functools.partial(_key, described, quiet, [binding])
+    key = functools.partial(cache_key, described, quiet, [binding])
     with cache.package_entry(key, quiet) as entry:
         if entry.read() is not None:
             try:
@@ -88,7 +88,7 @@ def specialise(
         return load(path, described, quiet, check_hashes=False)
 
 
-def _key(
+def cache_key(
     described: Description, config: Config, bindings: Sequence[Binding]
 ) -> list[Any]:
     """All that the bytes of the package depend on."""

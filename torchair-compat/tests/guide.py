@@ -11,6 +11,7 @@ FOLDER = Path(__file__).parent / "pages"
 PAGES = sorted(FOLDER.glob("00[01]_*.txt"))  # streams
 SHAPES = next(FOLDER.glob("002_*.txt"))
 SUPER_KERNEL = next(FOLDER.glob("003_*.txt"))
+STATIC = next(FOLDER.glob("004_*.txt"))
 
 # Run after a script, in its namespace: its results are the eager model's.
 CHECK = """
@@ -104,6 +105,15 @@ def super_kernel_script() -> str:
     """The page ends with its script."""
     text = SUPER_KERNEL.read_text(encoding="utf-8")
     return text[text.index("# 导入TorchAir框架\n") :]
+
+
+def static_script(folder: Path) -> str:
+    """The script of the page on static kernels, its build folder put in place."""
+    lines = STATIC.read_text(encoding="utf-8").splitlines()
+    found = [line.strip() for line in lines]
+    first = found.index("import torch_npu, torchair")
+    last = next(i for i, line in enumerate(found) if line.startswith("opt_model = "))
+    return "\n".join(found[first : last + 1]).replace("/path/test", str(folder)) + "\n"
 
 
 def check_output(output: str) -> None:

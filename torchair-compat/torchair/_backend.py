@@ -24,6 +24,7 @@ from . import _gears
 from ._dump import Dumps
 from ._errors import warn_once, wrapping
 from ._marks import resolve_marks
+from ._static import StaticKernels, is_wanted
 from .configs._engine import warn_of_mode
 from .configs._table import TUNE
 from .configs.compiler_config import CompilerConfig, apply_flat, raw
@@ -127,18 +128,34 @@ def compile_graph(
             " execution"
         )
         dumps.write_optimized(module)
-        return backend.run_eagerly(module)
+        return _run_eagerly(module, sources, config)
     more = _gears.options(module, geared)
     if _freezes(config):
         more |= _gears.frozen_flags(module, sources)
     _log_options(config, number, more)
     settings = _settings(config, module)
-    dims = {"geared": geared.dims} if geared else {}
+    more_options: dict[str, Any] = {"geared": geared.dims} if geared else {}
+    static = StaticKernels(module, config, settings) if is_wanted(config) else None
+    if static:
+        more_options["built"] = static.built
     executable = backend.compile_graph(
-        module, example_inputs, sources, config=settings, **dims
+        module, example_inputs, sources, config=settings, **more_options
     )
+    if static:
+        executable = static.wrap(executable)
     dumps.write_optimized(module)
     return _reporting(executable, time.perf_counter() - start)
+
+
+def _run_eagerly(
+    module: torch.fx.GraphModule, sources: Sequence[InputSource], config: CompilerConfig
+) -> Compiled:
+    function = backend.run_eagerly(module)
+    if not is_wanted(config):
+        return function
+    static = StaticKernels(module, config, _settings(config, module))
+    static.describe(sources)
+    return static.wrap_eager(function)
 
 
 def _custom_pass(
