@@ -47,6 +47,8 @@ typedef int (*anabranch_progress_fn)(const char *phase, int64_t done,
  *   "cpu"      target CPU as LLVM names it                          ["host"]
  *   "bindings" list of objects: a program for each, in one package,
  *              in which these symbols have these values             [none]
+ *   "pad"      let sizes without a program run in one of larger sizes; an
+ *              error if that would change a result                  [false]
  *   "symbolic" also the program in which no symbol has a value      [false]
  *   "config"   any object: kept in the manifest as it is            [none] */
 typedef struct anabranch_compile_request {

@@ -38,9 +38,9 @@ def anabranch(
         raise OptionError(str(error)) from error
     found = gears.find(module, example_inputs)
     if found:
-        gears.check(found)
+        gears.check(found, settings.gears_pad)
         gears.combine(found, settings.gears_merge)
-        gears.guard(module, example_inputs, found)
+        gears.guard(module, example_inputs, found, settings.gears_pad)
     compile_one = functools.partial(compile_graph, config=settings, geared=found)
     return aot(module, example_inputs, compile_one, settings.freeze, decompositions)
 

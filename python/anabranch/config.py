@@ -68,6 +68,7 @@ class Config:
     tier_limit: int = 16
     tier_bytes: int = 1 << 30
     gears_merge: str = "zip"
+    gears_pad: bool = False
     cache: bool = True
     dump: str | None = None
     stop: str | None = None

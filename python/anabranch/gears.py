@@ -84,11 +84,11 @@ def guard(
     module: torch.fx.GraphModule,
     example_inputs: Sequence[Any],
     gears: Sequence[GearDim],
-    between: bool = False,
+    pad: bool = False,
 ) -> None:
     """Lets Dynamo compile again for what these gears don't cover: sizes of
-    dimensions without gears are as they are, the others among the gears, or
-    `between` the least and the largest."""
+    dimensions without gears are as they are, the others among the gears, or with
+    `pad` not above the largest."""
     own = {(gear.input, gear.dim) for gear in gears}
     for name, value, _ in _tensors(module, example_inputs):
         for dim, size in enumerate(value.shape):
@@ -96,10 +96,12 @@ def guard(
                 int(size)
     for gear in gears:
         sizes = sorted(set(gear.sizes))
-        _assume(gear.size >= sizes[0])
         _assume(gear.size <= sizes[-1])
+        if pad:
+            continue
+        _assume(gear.size >= sizes[0])
         for low, high in itertools.pairwise(sizes):
-            if high > low + 1 and not between:
+            if high > low + 1:
                 _assume((gear.size <= low) | (gear.size >= high))
 
 
@@ -108,12 +110,11 @@ def _assume(condition: Any) -> None:
     assert bool(condition)
 
 
-def check(gears: Sequence[GearDim], between: bool = False) -> None:
+def check(gears: Sequence[GearDim], pad: bool = False) -> None:
     """Refuses to compile for a size that is no gear."""
     for gear in gears:
         size = hint(gear.size)
-        inside = min(gear.sizes) <= size <= max(gear.sizes)
-        if size not in gear.sizes and not (between and inside):
+        if size not in gear.sizes and not (pad and size <= max(gear.sizes)):
             raise OptionError(
                 f"dimension {gear.dim} of the input {gear.input} is {size}, which is"
                 f" none of its gears {list(gear.sizes)}"

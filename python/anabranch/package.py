@@ -173,6 +173,8 @@ def _compiler_options(
         "debug": config.debug,
         "config": config.as_dict(),
     }
+    if options["bindings"] and config.gears_pad:
+        options["pad"] = True
     if config.streams == "auto":
         options["machine"] = _machine(config.threads)
     if config.dump is not None:

@@ -506,9 +506,29 @@ static int64_t persistentOf(const ProgramT &program) {
   return program.persistent_bytes ? program.persistent_bytes->value() : 0;
 }
 
+/// Where results are cut that were computed of padded inputs.
+static bool cutsRightly(const ProgramT &program) {
+  for (const PaddedDim &cut : program.padded) {
+    if (cut.output() < 0 || size_t(cut.output()) >= program.outputs.size() ||
+        cut.input() < 0 || size_t(cut.input()) >= program.inputs.size())
+      return false;
+    const OutputT &output = *program.outputs[cut.output()];
+    if (output.kind != OutputKind::Tensor)
+      return false;
+    size_t rank = program.buffers[output.buffer]->shape.size();
+    if (cut.dim() < 0 || size_t(cut.dim()) >= rank || cut.input_dim() < 0 ||
+        size_t(cut.input_dim()) >= program.inputs[cut.input()]->shape.size())
+      return false;
+  }
+  return true;
+}
+
 Status verifyProgram(const ProgramT &program) {
   if (Status s = Checker(program).run(); !s.ok())
     return s;
+  if (!cutsRightly(program))
+    return Status(StatusCode::BadPackage,
+                  "program is refused: padded is out of range");
   for (const auto &variant : program.variants) {
     if (!variant->variants.empty() || !answersLike(program, *variant) ||
         persistentOf(program) != persistentOf(*variant))

@@ -122,6 +122,8 @@ static Error setOption(StringRef key, const json::Value &value,
     return setMachine(value, options.streams);
   if (key == "bindings")
     return setBindings(value, options);
+  if (key == "pad")
+    return setFlag(value, key, options.pad);
   if (key == "symbolic")
     return setFlag(value, key, options.symbolic);
   if (key == "config") {

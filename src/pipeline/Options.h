@@ -29,6 +29,7 @@ struct Options {
   StreamOptions streams;
   std::string config = "{}";     ///< JSON text, kept in the manifest
   std::vector<Binding> bindings; ///< a program for each
+  bool pad = false;              ///< other sizes run in programs of larger ones
   bool symbolic = false;         ///< a program without a binding before those
 };
 

@@ -62,6 +62,15 @@ choosePanels(linalg::GenericOp op, const codegen::TargetInfo &target) {
       contraction->depth,        panels->width,      panels->pair};
 }
 
+void addProofPasses(OpPassManager &module) {
+  OpPassManager &main = module.nest<func::FuncOp>();
+  main.addPass(createLowerFencesPass());
+  main.addPass(createNormalizeAtenPass());
+  main.addPass(createCSEPass());
+  main.addPass(createLowerAtenPass());
+  main.addPass(createCSEPass());
+}
+
 void addPasses(OpPassManager &module, Phase phase,
                const codegen::TargetInfo &target,
                const StreamOptions &streams) {

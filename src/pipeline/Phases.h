@@ -43,6 +43,9 @@ struct StreamOptions {
   schedule::MachineModel machine;
 };
 
+/// Adds the passes up to linalg with attention whole, which proofs are made on.
+void addProofPasses(mlir::OpPassManager &module);
+
 /// Adds the passes of a phase that is made of passes (Lower to Memory). The
 /// target must outlive them.
 void addPasses(mlir::OpPassManager &module, Phase phase,

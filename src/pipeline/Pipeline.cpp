@@ -147,7 +147,26 @@ Outcome Compilation::import() {
   for (const Binding &binding : options.bindings)
     if (modules.empty() || modules.back())
       modules.push_back(importGraph(graph, context, binding));
-  return modules.back() ? Outcome::Ok : Outcome::UserError;
+  if (!modules.back())
+    return Outcome::UserError;
+  return options.pad ? prove() : Outcome::Ok;
+}
+
+/// Shows on the symbolic graph that padding does no harm.
+Outcome Compilation::prove() {
+  OwningOpRef<ModuleOp> symbolic = importGraph(graph, context);
+  if (!symbolic)
+    return Outcome::UserError;
+  PassManager passes(&context, ModuleOp::getOperationName());
+  addProofPasses(passes);
+  auto main = symbolic->lookupSymbol<func::FuncOp>("main");
+  if (failed(passes.run(*symbolic)) || !main)
+    return Outcome::UserError;
+  FailureOr<SmallVector<PaddedDim>> found = provePadding(main);
+  if (failed(found))
+    return Outcome::UserError;
+  padded.assign(found->begin(), found->end());
+  return Outcome::Ok;
 }
 
 Outcome Compilation::runPasses(Phase phase) {
@@ -271,6 +290,9 @@ Outcome Compilation::package() {
   package::ProgramT program;
   if (failed(schedule::serializeProgram(*modules.front(), program)))
     return Outcome::InternalError;
+  program.pads = options.pad;
+  for (const PaddedDim &cut : padded)
+    program.padded.emplace_back(cut.output, cut.dim, cut.input, cut.inputDim);
   package::Contents contents;
   contents.program = &program;
   contents.kernelsPath = kernels;

@@ -9,6 +9,7 @@
 #define ANABRANCH_PIPELINE_PIPELINE_H
 
 #include "codegen/Codegen.h"
+#include "import/ProvePadding.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "package/Writer.h"
@@ -45,6 +46,7 @@ public:
 private:
   Outcome runPhase(Phase phase);
   Outcome import();
+  Outcome prove();
   Outcome runPasses(Phase phase);
   Outcome runPasses(Phase phase, mlir::ModuleOp module);
   Outcome codegen();
@@ -58,6 +60,7 @@ private:
   mlir::MLIRContext context;
   /// One for each binding; one for all from codegen on.
   std::vector<mlir::OwningOpRef<mlir::ModuleOp>> modules;
+  std::vector<PaddedDim> padded;
   llvm::StringRef graph;
   llvm::ArrayRef<package::Constant> constants;
   std::string output;

@@ -9,6 +9,7 @@
 
 #include "package/Reader.h"
 #include "runtime/GearTable.h"
+#include "runtime/Padding.h"
 #include "runtime/Pinning.h"
 
 #include <mutex>
@@ -247,6 +248,10 @@ Status LoadedExecutable::run(const InputValue *inputs, size_t inputCount,
     return root->run(inputs, inputCount, outputs, outputCount, allocator);
   std::shared_ptr<const GearTable> current = currentTable();
   const LoadedProgram *program = current->find(inputs, inputCount);
+  if (!program && shared->package->program.pads)
+    if (const LoadedProgram *larger = current->findLarger(inputs, inputCount))
+      return runPadded(*larger, shared->package->program.padded, inputs,
+                       inputCount, outputs, outputCount, allocator);
   if (!program)
     return current->noProgram(inputs);
   return program->run(inputs, inputCount, outputs, outputCount, allocator);

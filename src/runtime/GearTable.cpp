@@ -192,6 +192,29 @@ bool GearTable::isExact(const InputValue *inputs, size_t count) const {
   return group && !places.empty() && group->places.size() == places.size();
 }
 
+const LoadedProgram *GearTable::findLarger(const InputValue *inputs,
+                                           size_t count) const {
+  const LoadedProgram *best = nullptr;
+  double least = 0;
+  if (!fit(inputs, count))
+    return nullptr;
+  for (const auto &program : all) {
+    double volume = 1;
+    for (const Place &place : places) {
+      int64_t size = wanted(program->getPlan(), place.input, place.dim);
+      int64_t actual = sizeAt(inputs[place.input], place.dim);
+      volume *= actual < 0 || size < actual ? -1 : double(size + 1);
+      if (volume < 0)
+        break;
+    }
+    if (volume < 0 || (best && volume >= least))
+      continue;
+    best = program.get();
+    least = volume;
+  }
+  return best;
+}
+
 std::string GearTable::sizesOf(const LoadedProgram &program) const {
   std::vector<int64_t> sizes;
   for (const Place &place : places)

@@ -28,6 +28,9 @@ public:
   /// wrong kind or number go to the first program, which says so.
   const LoadedProgram *find(const InputValue *inputs, size_t count) const;
 
+  /// The program of the least sizes that are as large as these everywhere.
+  const LoadedProgram *findLarger(const InputValue *inputs, size_t count) const;
+
   /// Whether that program was made for these sizes only.
   bool isExact(const InputValue *inputs, size_t count) const;
 
