@@ -69,6 +69,13 @@ class Graph:
         exec(compile(file.read_text(), str(file), "exec"), scope)  # noqa: S102
         return scope["function"]
 
+    def is_safe(self) -> bool:
+        """Whether a reader of what is overwritten certainly ends before."""
+        done: dict[int, set[int]] = {}
+        for step in self.steps:
+            done[step.line] = step.needs.union(*(done[line] for line in step.needs))
+        return all(step.readers <= done[step.line] for step in self.steps)
+
     def _line(self) -> None:
         tag = self.random.choice(self.tags)
         indent = "    "

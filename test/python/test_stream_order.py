@@ -7,6 +7,7 @@ ANABRANCH_STREAM_GRAPHS says how many graphs, where more than a few are wanted.
 
 from __future__ import annotations
 
+import itertools
 import os
 from pathlib import Path
 
@@ -27,15 +28,19 @@ def default_threads():
     _C.set_default_threads(0)
 
 
-def compiled(function, **options):
+def compiled(function, dynamic=None, **options):
     return torch.compile(
-        function, backend=anabranch.anabranch, options=options, fullgraph=True
+        function,
+        backend=anabranch.anabranch,
+        options=options,
+        fullgraph=True,
+        dynamic=dynamic or None,
     )
 
 
-def arguments(seed: int) -> list[torch.Tensor]:
+def arguments(seed: int, size: int) -> list[torch.Tensor]:
     generator = torch.Generator().manual_seed(seed)
-    return [torch.randn(SIZE, SIZE, generator=generator) / 4 for _ in ARGUMENTS]
+    return [torch.randn(size, size, generator=generator) / 4 for _ in ARGUMENTS]
 
 
 def outcome(function, seed: int, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -57,9 +62,7 @@ def by_line(trace: TraceData, file: Path) -> dict[int, list[Execution]]:
     return found
 
 
-def assert_order(graph: Graph, ran: dict[int, list[Execution]]) -> int:
-    """Returns how many orders were seen to hold."""
-    seen = 0
+def assert_order(graph: Graph, ran: dict[int, list[Execution]]) -> None:
     for step in graph.steps:
         assert step.line in ran, f"line {step.line} has no command"
         first = min(execution.begin for execution in ran[step.line])
@@ -67,34 +70,36 @@ def assert_order(graph: Graph, ran: dict[int, list[Execution]]) -> int:
             # What is written late has been computed before.
             end = min(execution.end for execution in ran[line])
             assert end <= first, f"line {step.line} began before the end of {line}"
-            seen += 1
         written = max(execution.begin for execution in ran[step.line])
         for line in step.readers:
             end = min(execution.end for execution in ran[line])
             assert end <= written, f"line {step.line} overwrote what {line} reads"
-    return seen
 
 
 @pytest.mark.parametrize("seed", range(GRAPHS))
 def test_random_graphs_keep_every_order_and_bit(seed, tmp_path):
     graph = Graph(seed)
     function = graph.function(tmp_path)
-    inputs = arguments(seed)
-    expected = outcome(function, seed, inputs)
-    single = outcome(compiled(function, streams="off"), seed, inputs)
-    torch.testing.assert_close(single, expected, rtol=1e-4, atol=1e-5)
+    symbolic = seed % 4 == 3
+    sizes = (SIZE, SIZE + 9) if symbolic else (SIZE,)
+    single = {}
+    alone = compiled(function, symbolic, streams="off")
+    for size in sizes:
+        expected = outcome(function, seed, arguments(seed, size))
+        single[size] = outcome(alone, seed, arguments(seed, size))
+        torch.testing.assert_close(single[size], expected, rtol=1e-4, atol=1e-5)
     torch._dynamo.reset()
-    run = compiled(function, streams="marked", hazards="wait")
-    seen = 0
-    for threads in (1, 2, 3, 7):
+    hazards = "error" if graph.is_safe() else "wait"
+    run = compiled(function, symbolic, streams="marked", hazards=hazards)
+    for threads, size in itertools.product((1, 2, 3, 7), sizes):
         _C.set_default_threads(threads)
-        assert all(map(torch.equal, outcome(run, seed, inputs), single))
+        inputs = arguments(seed, size)
+        assert all(map(torch.equal, outcome(run, seed, inputs), single[size]))
         with anabranch.profile(tmp_path / "trace.json"):
             traced = outcome(run, seed, inputs)
-        assert all(map(torch.equal, traced, single))
+        assert all(map(torch.equal, traced, single[size]))
         trace = read_trace(tmp_path / "trace.json")
-        seen += assert_order(graph, by_line(trace, tmp_path / "graph.py"))
-    assert seen or all(not step.needs for step in graph.steps)
+        assert_order(graph, by_line(trace, tmp_path / "graph.py"))
 
 
 def test_limit_cores_bounds_the_workers_of_a_command(tmp_path):
@@ -139,3 +144,17 @@ def at_once(execution: Execution) -> int:
         inside += change
         most = max(most, inside)
     return most
+
+
+def test_a_broken_order_is_seen(tmp_path):
+    """The check itself: two lines that would each have to come first."""
+    graph = next(g for g in map(Graph, range(50)) if len(g.steps) > 3)
+    run = compiled(graph.function(tmp_path), streams="marked", hazards="wait")
+    with anabranch.profile(tmp_path / "trace.json"):
+        outcome(run, 0, arguments(0, SIZE))
+    ran = by_line(read_trace(tmp_path / "trace.json"), tmp_path / "graph.py")
+    assert_order(graph, ran)
+    graph.steps[-1].needs.add(graph.steps[0].line)
+    graph.steps[0].needs.add(graph.steps[-1].line)
+    with pytest.raises(AssertionError, match="began before the end"):
+        assert_order(graph, ran)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -414,6 +416,65 @@ def test_a_users_operators_run_in_program_order():
                 seen.clear()
                 run(torch.ones(3))
                 assert seen == list(range(9))
+
+
+def test_an_exception_of_a_users_operator_reaches_the_caller():
+    @torch.library.custom_op("test_streams::picky", mutates_args=())
+    def picky(x: torch.Tensor) -> torch.Tensor:
+        if x[0] < 0:
+            raise LookupError("picky does not like this")
+        return x.clone()
+
+    picky.register_fake(torch.empty_like)
+
+    def model(x):
+        with anabranch.stream("s"):
+            y = picky(x)
+        with anabranch.stream("t"):
+            z = (x @ x.sin().diag()).tanh()
+        return y, z
+
+    run = compiled(model, threads=3)
+    x = torch.ones(64)
+    with torch.no_grad():
+        for _ in range(3):
+            with pytest.raises(LookupError, match="does not like this"):
+                run(-x)
+            torch.testing.assert_close(run(x), model(x))
+
+
+# Many tags
+
+LIMIT = 62  # streams that the runtime plays at once
+
+
+def test_more_tags_than_the_runtime_has_streams_share_the_last(program):
+    def model(x, y):
+        values = [y]
+        for number in range(LIMIT + 8):
+            with anabranch.stream(f"s{number}"):
+                values.append(x @ values[number % 7])
+        return tuple(values[1:])
+
+    streams = program(model, torch.randn(4, 4), torch.randn(4, 4), threads=3)
+    assert len(streams) == LIMIT - 1, "no command is on the main stream"
+    launches = {name: kinds(c).count("launch") for name, c in streams.items()}
+    assert launches.pop(f"s{LIMIT - 2}") == 10 and set(launches.values()) == {1}
+
+
+def test_the_example_runs(tmp_path):
+    example = Path(__file__).parents[2] / "examples" / "02_streams.py"
+    done = subprocess.run(
+        [sys.executable, str(example)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    gaps = re.findall(r"largest difference (\S+)", done.stdout)
+    assert len(gaps) == 2 and all(float(gap) < 1e-5 for gap in gaps)
+    assert (tmp_path / "streams.html").stat().st_size > 10_000
 
 
 # Random graphs

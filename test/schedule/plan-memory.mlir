@@ -97,3 +97,42 @@ anabranch.program "dynamic" slots 2 sizes @anabranch_sizes {
   anabranch.output "tensor" %y
 }
 }
+
+// -----
+
+// Buffers of two streams share bytes only where an event lies between their
+// uses: @2 is written after all of @0 has been read, @1 may live at that time.
+// CHECK-LABEL: anabranch.program "streams"
+// CHECK: memory 0 "f32" [16] {{.*}} at [[A:[0-9]+]] : i64
+// CHECK: memory 1 "f32" [16] {{.*}} at [[B:[0-9]+]] : i64
+// CHECK: memory 2 "f32" [16] {{.*}} at [[A]] : i64
+module {
+func.func @same(%a: tensor<16xf32>) -> tensor<16xf32> attributes {anabranch.kernel} {
+  return %a : tensor<16xf32>
+}
+anabranch.program "streams" slots 0 {
+  anabranch.input "x" "f32" [16]
+  %x = anabranch.buffer "input" of 0 memory 9 "f32" [16] bytes 64
+  %0 = anabranch.buffer "arena" memory 0 "f32" [16] bytes 64
+  %1 = anabranch.buffer "arena" memory 1 "f32" [16] bytes 64
+  %2 = anabranch.buffer "arena" memory 2 "f32" [16] bytes 64
+  %y = anabranch.buffer "output" of 0 memory 7 "f32" [16] bytes 64
+  %z = anabranch.buffer "output" of 1 memory 8 "f32" [16] bytes 64
+  %w = anabranch.buffer "output" of 2 memory 6 "f32" [16] bytes 64
+  anabranch.stream "main" {
+    anabranch.launch @same reads(%x) writes(%0) sizes []
+    anabranch.launch @same reads(%0) writes(%y) sizes []
+    anabranch.record 0
+  }
+  anabranch.stream "side" {
+    anabranch.launch @same reads(%x) writes(%1) sizes []
+    anabranch.wait 0
+    anabranch.launch @same reads(%x) writes(%2) sizes []
+    anabranch.launch @same reads(%1) writes(%z) sizes []
+    anabranch.launch @same reads(%2) writes(%w) sizes []
+  }
+  anabranch.output "tensor" %y
+  anabranch.output "tensor" %z
+  anabranch.output "tensor" %w
+} {events = 1 : i64}
+}
