@@ -93,8 +93,10 @@ private:
     for (int64_t point : ir::afterOf(&op))
       if (auto found = points.find(point); found != points.end())
         needed.insert(found->second);
+    if (repair)
+      needed.insert(hazards.begin(), hazards.end());
     wait(number, needed.takeVector());
-    if (failed(settleHazards(number, hazards)))
+    if (!repair && failed(refuseHazards(number, hazards)))
       return failure();
     for (int64_t point : ir::pointsOf(&op))
       points[point] = number;
@@ -122,11 +124,7 @@ private:
     }
   }
 
-  LogicalResult settleHazards(int number, const llvm::SetVector<int> &hazards) {
-    if (repair) {
-      wait(number, {hazards.begin(), hazards.end()});
-      return success();
-    }
+  LogicalResult refuseHazards(int number, const llvm::SetVector<int> &hazards) {
     for (int reader : hazards)
       if (commands[reader].stream != commands[number].stream &&
           !isDone(commands[number].stream, reader))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import subprocess
@@ -467,6 +468,7 @@ def test_the_example_runs(tmp_path):
     done = subprocess.run(
         [sys.executable, str(example)],
         cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(anabranch.__file__).parents[1])},
         capture_output=True,
         text=True,
         check=False,
