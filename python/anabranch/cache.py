@@ -11,6 +11,7 @@ import functools
 import hashlib
 import json
 import os
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -22,6 +23,7 @@ FORMAT = 1
 PACKAGES, FUNCTIONS, KERNELS = "packages", "functions", "kernels"
 # How long to wait for another process that compiles the same.
 PATIENCE_S = 120.0
+PIECE_S = 0.5
 # Options that change what is seen of a compilation or where it runs, and not its
 # result.
 WATCHING = ("progress", "trace", "cache", "pin")
@@ -85,7 +87,7 @@ class Entry:
         is none, whoever comes first holds the entry and is expected to publish;
         a broken entry is as none."""
         try:
-            if self._entry.lock(False, PATIENCE_S):
+            if self._lock(False):
                 text = self._read(on_broken)
                 if text is not None:
                     return text
@@ -97,7 +99,7 @@ class Entry:
             return None
 
     def _read_as_writer(self, on_broken: Callable[[str], None] | None) -> str | None:
-        self._writing = self._entry.lock(True, PATIENCE_S)
+        self._writing = self._lock(True)
         if not self._writing:
             return None
         return self._read(on_broken)
@@ -107,7 +109,7 @@ class Entry:
             return self._entry.read()
         except RuntimeError as error:
             if not self._writing:
-                self._writing = self._entry.lock(True, PATIENCE_S)
+                self._writing = self._lock(True)
                 return self._read(on_broken) if self._writing else None
             self.discard(str(error), on_broken)
             return None
@@ -117,7 +119,7 @@ class Entry:
     ) -> None:
         """Takes the entry away; this process is expected to publish another."""
         try:
-            self._writing = self._writing or self._entry.lock(True, PATIENCE_S)
+            self._writing = self._writing or self._lock(True)
             if self._writing:
                 (on_broken or _say_broken)(reason)
                 self._entry.remove()
@@ -142,12 +144,24 @@ class Entry:
     def remove(self) -> None:
         """For good."""
         try:
-            if self._entry.lock(True, PATIENCE_S):
+            if self._lock(True):
                 self._entry.remove()
         except OSError as error:
             self._fail(error)
         finally:
             self.close()
+
+    def _lock(self, exclusive: bool) -> bool:
+        """Waits in pieces: between them Ctrl-C is heard."""
+        end = time.monotonic() + PATIENCE_S
+        while not self._entry.lock(exclusive, PIECE_S):
+            if time.monotonic() >= end or (not exclusive and not self._can_wait()):
+                return False
+        return True
+
+    def _can_wait(self) -> bool:
+        """Where nothing can be written there is no lock to wait for."""
+        return os.access(os.path.dirname(self.folder), os.W_OK)
 
     def close(self) -> None:
         self._writing = False

@@ -411,9 +411,9 @@ def global_names(code: types.CodeType) -> set[str]:
 
 def global_recipes(
     code: types.CodeType, globals_: Mapping[str, Any], before: set[str]
-) -> dict[str, list[str]]:
+) -> dict[str, list[Any]]:
     """How to make each global that Dynamo added."""
-    recipes: dict[str, list[str]] = {}
+    recipes: dict[str, list[Any]] = {}
     for name in sorted(global_names(code)):
         if name not in globals_:
             continue  # a builtin
@@ -422,11 +422,15 @@ def global_recipes(
             recipes[name] = ["graph"]
         elif name.startswith(BUILTINS):
             recipes[name] = ["builtins"]
-        elif name.startswith(IMPORTED) and isinstance(value, types.ModuleType):
+        elif name in before and not name.startswith(IMPORTED):
+            continue  # the module's own, which stays alive
+        elif isinstance(value, types.ModuleType):
             if sys.modules.get(value.__name__) is not value:
                 raise NotCacheable(f"the module {value.__name__} can't be imported")
             recipes[name] = ["module", value.__name__]
-        elif name not in before:
+        elif is_plain(value):
+            recipes[name] = ["constant", value]
+        else:
             recipes[name] = _attribute(name, value)
     if sum(recipe == ["graph"] for recipe in recipes.values()) != 1:
         raise NotCacheable("it is not one graph")
@@ -434,6 +438,8 @@ def global_recipes(
 
 
 def _attribute(name: str, value: Any) -> list[str]:
+    if isinstance(value, torch.dtype | torch.layout | torch.memory_format):
+        return ["attribute", "torch", str(value).removeprefix("torch.")]
     module = getattr(value, "__module__", None)
     path = getattr(value, "__qualname__", None)
     if isinstance(module, str) and isinstance(path, str):

@@ -58,7 +58,7 @@ class Replay:
         self._name = ""
         self.function = self._link(code, recipes)
 
-    def _link(self, code: types.CodeType, recipes: Mapping[str, list[str]]) -> Call:
+    def _link(self, code: types.CodeType, recipes: Mapping[str, list[Any]]) -> Call:
         """The code as a function in the method's module, whose globals stay
         alive; what Dynamo added to them gets names that nothing else has."""
         function = self.method.__func__
@@ -80,13 +80,15 @@ class Replay:
         linked.__kwdefaults__ = function.__kwdefaults__
         return linked
 
-    def _make(self, recipe: list[str], name: str) -> Any:
+    def _make(self, recipe: list[Any], name: str) -> Any:
         kind, *words = recipe
         if kind == "graph":
             self._name = name
             return self._enter
         if kind == "builtins":
             return builtins.__dict__
+        if kind == "constant":
+            return words[0]
         if kind == "module":
             return bytecode.module(words[0])
         return resolve(*words)

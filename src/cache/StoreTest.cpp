@@ -189,18 +189,53 @@ TEST_F(StoreTest, FullDiskLeavesNothing) {
     EXPECT_FALSE(left.is_directory()) << left.path();
 }
 
+/// As a user who has no more rights than the modes say.
+bool readsWhereNothingCanBeWritten(const Store &store) {
+  Slot slot = store.slot("packages", key);
+  std::string shelf = fs::path(slot.folder()).parent_path();
+  {
+    Expected<Lock> lock = slot.lock(Lock::Kind::Exclusive, 1);
+    if (!lock || !slot.publish(*lock, files(), text).ok())
+      return false;
+  }
+  fs::permissions(shelf, fs::perms::owner_read | fs::perms::owner_exec);
+  bool locked = slot.lock(Lock::Kind::Shared, 1).ok();
+  Expected<std::optional<std::string>> found = slot.read();
+  Slot other = store.slot("packages", "aa" + std::string(62, 'b'));
+  StatusCode refused = other.lock(Lock::Kind::Exclusive, 1).status().code();
+  fs::permissions(shelf, fs::perms::owner_all);
+  return locked && found && found->has_value() &&
+         refused == StatusCode::IoError;
+}
+
 TEST_F(StoreTest, ReadOnlyFolderIsRead) {
-  if (::geteuid() == 0)
-    GTEST_SKIP() << "root writes everywhere";
+  constexpr uid_t nobody = 65534;
+  if (::geteuid() != 0) {
+    EXPECT_TRUE(readsWhereNothingCanBeWritten(store()));
+    return;
+  }
+  ASSERT_EQ(::chown(root.c_str(), nobody, nobody), 0);
+  pid_t child = ::fork();
+  if (child == 0)
+    ::_exit(::setuid(nobody) == 0 && readsWhereNothingCanBeWritten(store())
+                ? 0
+                : 1);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
+TEST_F(StoreTest, RefusesAnotherUsersFiles) {
+  if (::geteuid() != 0)
+    GTEST_SKIP() << "only root gives files away";
   publish(slot(), files());
-  fs::permissions(root + "/packages/aa",
-                  fs::perms::owner_read | fs::perms::owner_exec);
-  EXPECT_TRUE(slot().lock(Lock::Kind::Shared, 1));
-  EXPECT_TRUE(slot().read());
-  std::string other = "aa" + std::string(62, 'b');
-  Expected<Lock> lock = slot(other).lock(Lock::Kind::Exclusive, 1);
-  EXPECT_EQ(lock.status().code(), StatusCode::IoError);
-  fs::permissions(root + "/packages/aa", fs::perms::owner_all);
+  for (const char *name : {Store::index, "one"}) {
+    ASSERT_EQ(::chown(file(name).c_str(), 12345, 12345), 0);
+    EXPECT_EQ(slot().read().status().code(), StatusCode::BadPackage) << name;
+    ASSERT_EQ(::chown(file(name).c_str(), 0, 0), 0);
+  }
+  ASSERT_EQ(::chown(slot().folder().c_str(), 12345, 12345), 0);
+  EXPECT_EQ(slot().read().status().code(), StatusCode::BadPackage);
 }
 
 TEST_F(StoreTest, PrunesTheLeastRecentlyUsed) {

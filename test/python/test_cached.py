@@ -111,6 +111,21 @@ def test_dataclass_out(no_dynamo) -> None:
     both(DataclassOut, call, no_dynamo)
 
 
+def test_modules_that_dynamo_refers_to_by_number(no_dynamo) -> None:
+    class Encoder(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+            self.encoder = torch.nn.TransformerEncoder(
+                layer, 2, enable_nested_tensor=False
+            )
+
+        def method(self, x):
+            return self.encoder(x).to(torch.float64)
+
+    both(lambda: Encoder().eval(), lambda _, f: f(torch.ones(2, 3, 16)), no_dynamo)
+
+
 def closing() -> torch.nn.Module:
     kept = torch.full((2,), 7.0)
 
