@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "anabranch/anabranch.h"
-#include "runtime/TestRandom.h"
+#include "runtime/TestRandomCalls.h"
 
 #include <chrono>
 #include <fstream>

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/TestRandom.h"
+#include "runtime/TestRandomCalls.h"
 
 #include <atomic>
 #include <chrono>

@@ -10,10 +10,13 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/TestRandom.h"
+#include "package/Sha256.h"
+#include "runtime/TestRandomCalls.h"
 
 #include <atomic>
 #include <chrono>
+#include <fstream>
+#include <map>
 #include <thread>
 
 namespace anabranch::testing {
@@ -68,6 +71,93 @@ TEST_F(RandomPrograms, CheckersSeeWhatIsOutOfOrder) {
   auto [earlier, later] = program.orders.front();
   program.orders.push_back({later, earlier});
   EXPECT_NE(call.wrong(), "");
+}
+
+/// Takes a record or a wait away, or lets one name another event.
+void tamper(package::ProgramT &program, std::mt19937 &random) {
+  std::vector<std::pair<StreamT *, size_t>> places;
+  for (auto &stream : program.streams)
+    for (size_t i = 0; i < stream->commands.size(); ++i)
+      if (const auto &action = stream->commands[i]->action;
+          action.AsRecord() || action.AsWait())
+        places.push_back({stream.get(), i});
+  if (places.empty())
+    return;
+  auto [stream, at] = places[random() % places.size()];
+  auto &command = stream->commands[at];
+  if (random() % 2) {
+    stream->commands.erase(stream->commands.begin() +
+                           static_cast<std::ptrdiff_t>(at));
+    return;
+  }
+  int event =
+      static_cast<int>(random() % static_cast<unsigned>(program.events));
+  if (RecordT *record = command->action.AsRecord())
+    record->event = event;
+  if (WaitT *wait = command->action.AsWait())
+    wait->event = event;
+}
+
+/// Puts another program into a package, hashed as if its writer had made it.
+void replaceProgram(const std::string &path, const package::ProgramT &program) {
+  auto load = [&](const char *name) {
+    std::ifstream file(path + "/" + name, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  auto store = [&](const char *name, const std::string &bytes) {
+    std::ofstream(path + "/" + name, std::ios::binary) << bytes;
+  };
+  auto replace = [](std::string &text, size_t from, const std::string &old,
+                    const std::string &fresh) {
+    size_t at = text.find(old, from);
+    ASSERT_NE(at, std::string::npos);
+    text.replace(at, old.size(), fresh);
+  };
+  auto hash = [](const std::string &bytes) {
+    return package::Sha256::of(bytes.data(), bytes.size());
+  };
+  std::string before = load("program.bin"),
+              after = package::serializeProgram(program),
+              manifest = load("manifest.json");
+  replace(manifest, 0, hash(before), hash(after));
+  replace(manifest, manifest.find("\"program.bin\""),
+          std::to_string(before.size()), std::to_string(after.size()));
+  store("program.bin", after);
+  store("manifest.json", manifest);
+}
+
+/// No package can make a call hang or race: it is refused, or computes what it
+/// did before.
+TEST_F(RandomPrograms, AreRefusedOnceTamperedWithUnlessTheyStillHold) {
+  std::map<std::string, int> outcomes;
+  for (unsigned seed = 0; seed < 120; ++seed) {
+    RandomProgram program(seed, {20, 4, 5, false});
+    std::mt19937 random(seed);
+    std::string path = write(program);
+    tamper(program.m.p, random);
+    replaceProgram(path, program.m.p);
+    auto executable = openAt(path);
+    if (!executable) {
+      EXPECT_EQ(executable.status().code(), StatusCode::BadPackage);
+      std::string why = executable.status().message();
+      for (const char *part : {"wait for each other forever", "no event orders",
+                               "for the second time"})
+        if (why.find(part) != std::string::npos)
+          why = part;
+      ++outcomes[why];
+      continue;
+    }
+    ++outcomes["holds"];
+    RandomCall call(program, seed);
+    for (int threads : {1, 3}) {
+      setDefaultThreads(threads);
+      ASSERT_TRUE(call.run(**executable, seed + 1).ok());
+      ASSERT_EQ(call.wrongValues(), "") << "seed " << seed;
+    }
+  }
+  EXPECT_EQ(outcomes.size(), 4u);
+  for (const auto &[outcome, times] : outcomes)
+    EXPECT_GT(times, 3) << outcome;
 }
 
 TEST_F(RandomPrograms, RunFromManyThreadsOnOnePool) {
