@@ -60,6 +60,8 @@ def export(
         ).read()
     except Unsupported as reason:
         raise CompileError(f"the model can't be exported: {reason}") from None
+    for symbol in described.graph["symbols"]:
+        symbol |= lifted.ranges.get(symbol["name"], {})
     folder = os.path.dirname(place)
     with tempfile.TemporaryDirectory(prefix=".anabranch-", dir=folder) as scratch:
         made = []

@@ -579,7 +579,7 @@ def _symbol(name: str, shape_env: Any) -> dict[str, Any]:
     described: dict[str, Any] = {"name": name}
     for symbol, bounds in getattr(shape_env, "var_to_range", {}).items():
         if symbol.name == name:
-            described |= _bounds(bounds)
+            described |= bounds_of(bounds)
     hints = getattr(shape_env, "backed_var_to_val", None)
     if hints is None:
         hints = getattr(shape_env, "var_to_val", {})
@@ -592,7 +592,7 @@ def _symbol(name: str, shape_env: Any) -> dict[str, Any]:
     return described
 
 
-def _bounds(bounds: Any) -> dict[str, int]:
+def bounds_of(bounds: Any) -> dict[str, int]:
     """The range, where it is finite and says more than any size would."""
     found = {}
     if bounds.lower.is_Integer:

@@ -21,7 +21,7 @@ from torch.export.graph_signature import (
 from torch.utils import _pytree as pytree
 
 from .capture import export_decompositions
-from .graph import InputSource
+from .graph import InputSource, bounds_of
 from .symbols import Unsupported
 from .trees import Tree, leaves
 
@@ -39,7 +39,8 @@ _MUTATIONS = (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION)
 class Lifted:
     """module, sources: as GraphReader takes them; states: the buffers that the
     program writes; parameters, results: trees (trees.py) over the placeholders
-    that are passed at a call, and over the outputs."""
+    that are passed at a call, and over the outputs; ranges: what the user said,
+    where the trace took every size for two or more."""
 
     module: torch.fx.GraphModule
     sources: list[InputSource]
@@ -47,6 +48,7 @@ class Lifted:
     parameters: list[dict[str, Any]]
     results: Tree
     outputs: list[str]
+    ranges: dict[str, dict[str, int]]  # of symbols, as a description spells them
 
 
 def lift(program: ExportedProgram, forward: Any = None) -> Lifted:
@@ -66,6 +68,10 @@ def lift(program: ExportedProgram, forward: Any = None) -> Lifted:
         lifter.parameters(forward),
         results,
         outputs,
+        {
+            str(symbol): bounds_of(bounds)
+            for symbol, bounds in program.range_constraints.items()
+        },
     )
 
 

@@ -225,6 +225,29 @@ def test_equal_and_derived_sizes_are_checked(tmp_path):
         package(*args[:2], torch.randn(13))
 
 
+def test_a_range_may_begin_at_zero_or_one(tmp_path):
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(8, 8)
+
+        def forward(self, x):
+            y = self.linear(x)
+            return y - y.mean(1, keepdim=True), x.sum(0)
+
+    model, rows = Model().eval(), Dim("rows", min=0, max=6)
+    anabranch.export(
+        model, tmp_path / "p", torch.randn(4, 8), dynamic_shapes=({0: rows},)
+    )
+    package = anabranch.load(tmp_path / "p")
+    for count in (0, 1, 2, 6):
+        x = torch.randn(count, 8)
+        with torch.no_grad():
+            assert_same(package(x), model(x))
+    with pytest.raises(ValueError, match="6 or less"):
+        package(torch.randn(7, 8))
+
+
 def test_several_targets_give_the_same_results(tmp_path, monkeypatch):
     model = nn.Sequential(nn.Linear(64, 96), nn.GELU(), nn.Linear(96, 64)).eval()
     x = torch.randn(8, 64)
