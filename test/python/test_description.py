@@ -7,7 +7,7 @@ from interpret import Interpreter
 from torch import nn
 
 from anabranch import backend, graph
-from anabranch.aliases import restore
+from anabranch.views import restore
 
 
 @pytest.fixture(autouse=True)
