@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -30,7 +31,7 @@ def request(length: int) -> tuple[torch.Tensor, torch.Tensor]:
     return tokens, torch.ones_like(tokens)
 
 
-def _ours(**options: object) -> Callable:
+def _ours(**options: Any) -> Callable:
     return lambda module: anabranch.compile(module, config=Config(**options))
 
 
