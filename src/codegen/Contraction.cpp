@@ -181,6 +181,28 @@ std::optional<Panels> matchPanels(const Contraction &c, const Read &read) {
   return std::nullopt;
 }
 
+/// Finds out whether columns and depths meet in one index, as the points of an
+/// image and of a window do.
+void describeWindow(const Contraction &c, const Read &read,
+                    ContractionOperand &operand) {
+  AffineExpr column = getAffineDimExpr(c.column, read.tensor.getContext());
+  operand.isWindow = false;
+  operand.windowRow = 0;
+  for (const SymbolicIndex &index : read.index) {
+    if (!index.expr || !index.loops.test(c.column) ||
+        !index.loops.test(c.depth))
+      continue;
+    operand.isWindow = true;
+    index.expr.walk([&](AffineExpr part) {
+      auto binary = dyn_cast<AffineBinaryOpExpr>(part);
+      if (part.getKind() != AffineExprKind::Mod || binary.getLHS() != column)
+        return;
+      if (auto size = dyn_cast<AffineConstantExpr>(binary.getRHS()))
+        operand.windowRow = size.getValue();
+    });
+  }
+}
+
 /// Finds out how an operand is read.
 void describeOperand(Contraction &c, ContractionOperand &operand) {
   auto isLeaf = [](Value) { return false; };
@@ -205,6 +227,7 @@ void describeOperand(Contraction &c, ContractionOperand &operand) {
         cast<RankedTensorType>(argument.getType()).getElementType();
     operand.panels = strides ? std::nullopt : matchPanels(c, read);
     operand.unitLoop = std::nullopt;
+    describeWindow(c, read, operand);
     operand.isRegular = llvm::all_of(read.index, [&](const SymbolicIndex &i) {
       return i.growth(c.depth).has_value() && isRegular(i.expr);
     });

@@ -43,6 +43,10 @@ struct ContractionOperand {
   bool isRegular = false;
   /// The loop whose neighbours are neighbours in memory, if any.
   std::optional<unsigned> unitLoop;
+  /// True if an index is a sum of column and depth: a window that moves.
+  bool isWindow = false;
+  /// Windows are neighbours within a row of so many columns; 0: in all of them.
+  int64_t windowRow = 0;
   /// Set if the argument lies in panels already.
   std::optional<Panels> panels;
 };

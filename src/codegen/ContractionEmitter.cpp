@@ -181,7 +181,8 @@ void ContractionEmitter::emitTile(Evaluator &tileEvaluator, Value scratch,
 
   auto block = [&](Value firstDepth, Value depth) {
     if (t.right == ContractionTiling::Right::Pack)
-      packRight(firstDepth, depth);
+      c.right.windowRow ? packWindows(firstDepth, depth)
+                        : packRight(firstDepth, depth);
     if (t.right == ContractionTiling::Right::PackTransposed)
       packRightTransposed(firstDepth, depth);
     Value right = panelMemory;

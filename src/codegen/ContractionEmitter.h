@@ -83,10 +83,13 @@ private:
 
   Value columnMask(Value column);
   Value panelOffset(Value depth, Value firstDepth);
-  Value rightVector(Value depth, int64_t vector, Value mask);
-  Value rightPairs(Value depth, Value end, int64_t vector, Value mask);
+  Value rightVector(Lanes column, Value depth, Value end, Value mask);
+  Value rightPairs(Lanes column, Value depth, Value end);
   void packLeft();
   void packRight(Value firstDepth, Value depth);
+  void packWindows(Value firstDepth, Value depth);
+  void clearPanel(Value depth);
+  void packPieces(Value column, Value stop, Value firstDepth, Value end);
   void packRightTransposed(Value firstDepth, Value depth);
   // DotProducts.cpp
   void multiplyRows();

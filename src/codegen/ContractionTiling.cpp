@@ -34,16 +34,25 @@ constexpr BlockShape narrowShapes[] = {{6, 2, 1.0},  {4, 3, 1.0}, {5, 2, 1.03},
 
 int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// The block shape that wastes least for these sizes; panels fix the vectors.
+/// What a block shape must fit.
+struct Wanted {
+  std::optional<int64_t> rows, columns; ///< if they are known
+  std::optional<int64_t> vectors = {};  ///< as panels fix them
+  int64_t panels = 1;                   ///< at least so many, of two vectors
+};
+
+/// The block shape that wastes least.
 std::optional<BlockShape> chooseShape(const TargetInfo &target, int64_t lanes,
-                                      std::optional<int64_t> rows,
-                                      std::optional<int64_t> columns,
-                                      std::optional<int64_t> vectors) {
+                                      const Wanted &wanted) {
+  auto [rows, columns, vectors, panels] = wanted;
   std::optional<BlockShape> best;
   double bestCost = 0;
   for (const BlockShape &shape :
        target.avx512 ? ArrayRef(wideShapes) : ArrayRef(narrowShapes)) {
     if (vectors && shape.vectors != *vectors)
+      continue;
+    if (panels > 1 && (shape.vectors < 2 ||
+                       ceilDiv(*columns, shape.vectors * lanes) < panels))
       continue;
     double cost = shape.cost;
     if (rows)
@@ -65,6 +74,7 @@ constexpr int64_t largestDepth = 512;
 constexpr int64_t unknownRows = 192;
 constexpr int64_t largestRows = 288;
 constexpr int64_t enoughTiles = 8;
+constexpr int64_t enoughPanels = 6;
 /// Up to so many rows, reading the right operand is what takes the time.
 constexpr int64_t fewRows = 8;
 
@@ -77,7 +87,8 @@ int64_t chooseRowsPerTile(const Contraction &c, const ContractionTiling &t) {
   auto batch = c.knownSize(c.batch);
   int64_t others =
       columns && batch ? ceilDiv(*columns, t.columns()) * *batch : enoughTiles;
-  while (others * ceilDiv(*rows, perTile) < enoughTiles && perTile > 48)
+  while (!t.packsOnce && others * ceilDiv(*rows, perTile) < enoughTiles &&
+         perTile > 48)
     perTile = ceilDiv(perTile, 2);
   return ceilDiv(perTile, t.rows) * t.rows;
 }
@@ -106,6 +117,8 @@ ContractionTiling::Right chooseRight(const Contraction &c,
   auto rows = c.knownSize(c.rows), columns = c.knownSize(c.column);
   if (readsPanels(c, t))
     return Right::Prepacked;
+  if (c.right.isWindow)
+    return Right::Pack;
   if (c.right.unitLoop == c.depth)
     return rows && *rows <= fewRows ? Right::Rows : Right::PackTransposed;
   bool inPlace = rows && *rows <= 2 * t.rows && t.pair == 1 &&
@@ -133,8 +146,18 @@ ContractionTiling ContractionTiling::choose(const Contraction &c,
   std::optional<int64_t> vectors;
   if (readsPanels(c, t))
     vectors = c.right.panels->width / t.lanes;
-  std::optional<BlockShape> shape =
-      chooseShape(target, t.lanes, rows, columns, vectors);
+  Wanted wanted{rows, columns, vectors};
+  std::optional<BlockShape> shape;
+  // Strips of rows would each pack a panel of windows again: rather more
+  // panels.
+  if (auto batch = c.knownSize(c.batch); c.right.isWindow && columns && batch) {
+    wanted.panels = ceilDiv(enoughPanels, std::max<int64_t>(*batch, 1));
+    shape = chooseShape(target, t.lanes, wanted);
+    t.packsOnce = shape.has_value();
+    wanted.panels = 1;
+  }
+  if (!shape)
+    shape = chooseShape(target, t.lanes, wanted);
   if (!shape)
     shape = BlockShape{1, *vectors, 1.0};
   t.rows = shape->rows;
@@ -176,7 +199,7 @@ std::optional<Panels> choosePanels(const Contraction &c,
     return std::nullopt;
   int64_t lanes = target.lanes(c.element.getIntOrFloatBitWidth());
   std::optional<BlockShape> shape =
-      chooseShape(target, lanes, c.knownSize(c.rows), columns, std::nullopt);
+      chooseShape(target, lanes, {c.knownSize(c.rows), columns});
   return Panels{shape->vectors * lanes, multipliesPairs(c, target) ? 2 : 1};
 }
 

@@ -32,6 +32,8 @@ struct ContractionTiling {
   int64_t rowsPerTile; ///< a multiple of `rows`
   bool packLeft;
   Right right;
+  /// Whether the panels alone are tiles enough, so that each is packed once.
+  bool packsOnce = false;
   /// Depths that one multiply-add takes from an element of the accumulators'
   /// size: two of bf16 where the processor multiplies pairs, else one.
   int64_t pair = 1;

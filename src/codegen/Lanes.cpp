@@ -268,6 +268,8 @@ std::pair<Lanes, Lanes> LaneBuilder::divRem(Lanes a, Value size) {
     return {Lanes::linear(quotient, a.step / *known),
             Lanes::uniform(remainder)};
   int64_t extent = a.step * width;
+  if (known && *known == a.row)
+    return {Lanes::uniform(quotient), Lanes::linear(remainder, a.step)};
   if (known && a.step > 0 && *known % extent == 0 && a.multiple % extent == 0)
     return {Lanes::uniform(quotient),
             Lanes::linear(remainder, a.step, std::gcd(a.multiple, *known))};

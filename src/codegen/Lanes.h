@@ -34,16 +34,18 @@ struct Lanes {
   int64_t step = 0;
   /// Linear: `value` is known to be a multiple of this.
   int64_t multiple = 1;
+  /// Linear: all active lanes have the same quotient by this size; 0: unknown.
+  int64_t row = 0;
 
   static Lanes uniform(mlir::Value scalar) {
-    return {Kind::Uniform, scalar, 0, 1};
+    return {Kind::Uniform, scalar, 0, 1, 0};
   }
-  static Lanes linear(mlir::Value first, int64_t step = 1,
-                      int64_t multiple = 1) {
-    return {Kind::Linear, first, step, multiple};
+  static Lanes linear(mlir::Value first, int64_t step = 1, int64_t multiple = 1,
+                      int64_t row = 0) {
+    return {Kind::Linear, first, step, multiple, row};
   }
   static Lanes varying(mlir::Value vector) {
-    return {Kind::Varying, vector, 0, 1};
+    return {Kind::Varying, vector, 0, 1, 0};
   }
 
   bool isUniform() const { return kind == Kind::Uniform; }

@@ -58,27 +58,21 @@ Value ContractionEmitter::depthWords(const ContractionOperand &operand,
                                      vector);
 }
 
-/// Lanes of the right operand along the columns at one depth.
-Value ContractionEmitter::rightVector(Value depth, int64_t vector, Value mask) {
+/// Lanes of the right operand along the columns at one depth, or at two side by
+/// side, of which the second is zero from `end` on.
+Value ContractionEmitter::rightVector(Lanes column, Value depth, Value end,
+                                      Value mask) {
   LaneBuilder::Shape shape(lanes, t.lanes, mask, /*maybeEmpty=*/bool(mask));
-  Value column =
-      lanes.addIndex(place.firstColumn, lanes.index(vector * t.lanes));
-  Lanes value =
-      element(c.right, point(Value(), Lanes::linear(column, 1, t.lanes),
-                             Lanes::uniform(depth)));
-  return lanes.vector(value);
+  if (t.pair > 1)
+    return rightPairs(column, depth, end);
+  return lanes.vector(
+      element(c.right, point(Value(), column, Lanes::uniform(depth))));
 }
 
-/// Like `rightVector`, of two depths side by side.
-Value ContractionEmitter::rightPairs(Value depth, Value end, int64_t vector,
-                                     Value mask) {
-  LaneBuilder::Shape shape(lanes, t.lanes, mask, /*maybeEmpty=*/bool(mask));
-  Value column =
-      lanes.addIndex(place.firstColumn, lanes.index(vector * t.lanes));
+Value ContractionEmitter::rightPairs(Lanes column, Value depth, Value end) {
   auto at = [&](Value k) {
     return lanes.vector(
-        stored(c.right, point(Value(), Lanes::linear(column, 1, t.lanes),
-                              Lanes::uniform(k))));
+        stored(c.right, point(Value(), column, Lanes::uniform(k))));
   };
   Value last = lanes.subIndex(end, lanes.index(1));
   Value next = lanes.addIndex(depth, lanes.index(1));
@@ -113,19 +107,85 @@ void ContractionEmitter::packLeft() {
 
 /// [depth][column] from an operand whose columns are neighbours.
 void ContractionEmitter::packRight(Value firstDepth, Value depth) {
-  SmallVector<Value> masks;
-  for (int64_t j = 0; j < t.vectors; ++j)
-    masks.push_back(columnMask(
-        lanes.addIndex(place.firstColumn, lanes.index(j * t.lanes))));
+  SmallVector<Value> columns, masks;
+  for (int64_t j = 0; j < t.vectors; ++j) {
+    columns.push_back(
+        lanes.addIndex(place.firstColumn, lanes.index(j * t.lanes)));
+    masks.push_back(columnMask(columns.back()));
+  }
   Value end = lanes.addIndex(firstDepth, depth);
   lanes.loop(firstDepth, end, t.pair, [&](Value k) {
     Value offset = panelOffset(k, firstDepth);
-    for (int64_t j = 0; j < t.vectors; ++j) {
-      Value vector = t.pair > 1 ? rightPairs(k, end, j, masks[j])
-                                : rightVector(k, j, masks[j]);
-      storeVector(vector, panelMemory,
-                  lanes.addIndex(offset, lanes.index(j * t.lanes)));
+    for (int64_t j = 0; j < t.vectors; ++j)
+      storeVector(
+          rightVector(Lanes::linear(columns[j], 1, t.lanes), k, end, masks[j]),
+          panelMemory, lanes.addIndex(offset, lanes.index(j * t.lanes)));
+  });
+}
+
+/// [depth][column] from windows, which are neighbours within a row only: the
+/// part of each row that the panel has, in pieces of a vector.
+void ContractionEmitter::packWindows(Value firstDepth, Value depth) {
+  Value row = lanes.index(c.right.windowRow);
+  Value end = lanes.addIndex(firstDepth, depth);
+  Value stop = lanes.minIndex(
+      lanes.addIndex(place.firstColumn, lanes.index(t.columns())), columnCount);
+  // What lies in the memory might slow the products that nobody reads down.
+  auto known = c.knownSize(c.column);
+  if (!known || *known % t.columns() != 0)
+    lanes.ifThen(
+        lanes.make<arith::CmpIOp>(arith::CmpIPredicate::slt,
+                                  lanes.subIndex(stop, place.firstColumn),
+                                  lanes.index(t.columns())),
+        [&] { clearPanel(depth); });
+  lanes.loop(lanes.divIndex(place.firstColumn, row),
+             lanes.ceilDivIndex(stop, row), 1, [&](Value number) {
+               Value first = lanes.mulIndex(number, row);
+               Value last = lanes.addIndex(first, row);
+               packPieces(lanes.maxIndex(first, place.firstColumn),
+                          lanes.minIndex(last, stop), firstDepth, end);
+             });
+}
+
+void ContractionEmitter::clearPanel(Value depth) {
+  Value size = lanes.mulIndex(words(depth), lanes.index(t.columns()));
+  Value zero = lanes.constant(cast<TypedAttr>(
+      lanes.builder.getZeroAttr(VectorType::get({t.lanes}, c.element))));
+  lanes.loop(lanes.index(0), size, t.lanes,
+             [&](Value offset) { storeVector(zero, panelMemory, offset); });
+}
+
+/// The columns of one row from `column` to `stop`.
+void ContractionEmitter::packPieces(Value column, Value stop, Value firstDepth,
+                                    Value end) {
+  auto pack = [&](Value piece, Value mask) {
+    Value start = lanes.subIndex(piece, place.firstColumn);
+    Lanes columns = Lanes::linear(piece, 1, 1, c.right.windowRow);
+    lanes.loop(firstDepth, end, t.pair, [&](Value k) {
+      Value vector = rightVector(columns, k, end, mask);
+      Value offset = lanes.addIndex(panelOffset(k, firstDepth), start);
+      if (mask)
+        lanes.builder.create<LLVM::MaskedStoreOp>(
+            lanes.loc, vector, pointerTo(panelMemory, offset), mask,
+            lanes.builder.getI32IntegerAttr(elementBytes(c.element)));
+      else
+        storeVector(vector, panelMemory, offset);
+    });
+  };
+  Value width = lanes.index(t.lanes);
+  Value count = lanes.divIndex(lanes.subIndex(stop, column), width);
+  Value whole = lanes.addIndex(column, lanes.mulIndex(count, width));
+  lanes.loop(column, whole, t.lanes,
+             [&](Value piece) { pack(piece, Value()); });
+  Value some =
+      lanes.make<arith::CmpIOp>(arith::CmpIPredicate::slt, whole, stop);
+  lanes.ifThen(some, [&] {
+    Value mask;
+    {
+      LaneBuilder::Shape shape(lanes, t.lanes, Value());
+      mask = lanes.prefixMask(lanes.subIndex(stop, whole));
     }
+    pack(whole, mask);
   });
 }
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 import torch.nn.functional as F
-from checking import check
+from checking import check, compiled
 from test_ops_views import ints, rand
 
 import anabranch
@@ -183,3 +185,55 @@ def test_against_eager(name, dynamic):
 def test_other_floats(name, dtype):
     arguments = [tensor.to(dtype) for tensor in CASES[name][1]]
     checked(name, False, arguments, LOOSE.get(dtype))
+
+
+# Images that are wider and narrower than a vector, and panels that begin and end
+# within a row: size, filters, window, stride, padding, dilation, groups.
+WINDOWS = [
+    ((1, 5, 17, 17), 33, (5, 5), 1, 2, 1, 1),
+    ((2, 4, 8, 7), 20, (3, 3), 1, 1, 1, 2),
+    ((1, 6, 31, 40), 16, (3, 2), 2, (1, 0), 1, 1),
+    ((2, 3, 28, 19), 9, (2, 3), (1, 3), 1, (2, 1), 3),
+    ((3, 16, 5, 4), 64, (3, 3), 1, 1, 1, 1),
+    ((1, 1, 9, 50), 4, (1, 5), 1, (0, 4), (1, 2), 1),
+    ((2, 6, 50), 12, (5,), 1, 2, 1, 2),
+    ((2, 6, 50), 12, (3,), 2, 1, 2, 1),
+    ((1, 3, 6, 7, 18), 8, (2, 3, 3), 1, 1, 1, 1),
+]
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64]
+)
+def test_windows(dtype, frozen):
+    """The product reads the image itself, wherever a vector ends."""
+    depth = [c // g * math.prod(k) for (_, c, *_), _, k, *_, g in WINDOWS]
+    layers = torch.nn.ModuleList(
+        (torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d)[len(k) - 1](
+            size[1], f, k, stride, padding, dilation, groups
+        )
+        for size, f, k, stride, padding, dilation, groups in WINDOWS
+    ).to(dtype)
+    images = [rand(*size).to(dtype) for size, *_ in WINDOWS]
+    images[0] = images[0].to(memory_format=torch.channels_last)
+
+    class Layers(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = layers
+
+        def forward(self, *images):
+            return [layer(x) for layer, x in zip(self.layers, images)]
+
+    expected = [layer.double()(x.double()) for layer, x in zip(layers, images)]
+    layers.to(dtype)
+    options = {"freeze": frozen}
+    with torch.no_grad():
+        results = compiled(Layers(), options=options)(*images)
+    assert anabranch.counters.fallback_calls == 0
+    for result, value, terms in zip(results, expected, depth, strict=True):
+        assert result.dtype == dtype
+        # As many roundings as the sum has terms, at worst, of values near one.
+        bound = torch.finfo(dtype).eps * (4 + terms**0.5)
+        assert (result - value).abs().max() <= bound

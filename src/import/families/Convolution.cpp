@@ -7,7 +7,7 @@
 //
 // Before: %r = anabranch.aten "convolution"(%x, %w, %b) {...}
 // After:  %p = %x inserted into zeros, where there is padding
-//         %c[n, g, k, p] = the inputs of output point p in group g
+//         %c[n, g, k, p] = the inputs of output point p in group g, a view
 //         %s[n, g, f, p] = contraction(%w[g, f, k], %c[n, g, k, p])
 //         %r = %s + %b, rounded once
 //
@@ -80,10 +80,26 @@ static bool isPointwise(const Convolution &conv) {
          llvm::all_of(conv.padding, [](int64_t pad) { return pad == 0; });
 }
 
-/// [N, G, C, window..., out...]: what each output point reads.
+/// Where an output point finds a point of its window.
+static AffineMap windowMap(LoweringBuilder &b, const Convolution &conv) {
+  auto d = [&](unsigned loop) { return b.builder.getAffineDimExpr(loop); };
+  SmallVector<AffineExpr> source = {d(0), d(1) * conv.channels() + d(2)};
+  for (int64_t dim = 0; dim < conv.spatial; ++dim)
+    source.push_back(d(3 + conv.spatial + dim) * conv.stride[dim] +
+                     d(3 + dim) * conv.dilation[dim]);
+  return AffineMap::get(3 + 2 * conv.spatial, 0, source, b.context());
+}
+
+/// [N, G, C, window..., out...]: what each output point reads. Of a known
+/// shape it is a view, which the product reads through.
 static Value unroll(LoweringBuilder &b, const Convolution &conv,
                     ArrayRef<OpFoldResult> sizes) {
   Value padded = padSpatial(b, conv.input, conv.padding, conv.padding, 0);
+  auto known = [](OpFoldResult size) {
+    return getConstantIntValue(size).has_value();
+  };
+  if (llvm::all_of(ArrayRef(sizes).drop_front(), known))
+    return readThrough(b, padded, windowMap(b, conv), sizes);
   return gatherElements(
       b, padded, sizes, {},
       [&](Body &body, ArrayRef<Value> position, ArrayRef<Value>) {
