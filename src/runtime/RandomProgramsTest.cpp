@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "package/Sha256.h"
+#include "package/VerifyProgram.h"
 #include "runtime/TestRandomCalls.h"
 
 #include <atomic>
@@ -71,6 +72,31 @@ TEST_F(RandomPrograms, CheckersSeeWhatIsOutOfOrder) {
   auto [earlier, later] = program.orders.front();
   program.orders.push_back({later, earlier});
   EXPECT_NE(call.wrong(), "");
+}
+
+/// The most urgent stream that can go on does so.
+TEST_F(RandomPrograms, RunInSerialOrderOnOneWorker) {
+  setDefaultThreads(1);
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    RandomProgram program(seed, {30, 5, 5, false});
+    auto executable = open(program);
+    ASSERT_TRUE(executable);
+    RandomCall call(program, seed);
+    ASSERT_TRUE(call.run(*executable).ok());
+    const package::Streams &streams = program.m.p.streams;
+    auto order = package::serialOrder(streams, program.m.p.events);
+    ASSERT_TRUE(order.ok());
+    int64_t ended = -1;
+    for (package::CommandRef ref : *order) {
+      const auto &command = *streams[ref.stream]->commands[ref.command];
+      const LaunchT *launch = command.action.AsLaunch();
+      if (!launch || launch->sizes[0].value() == 0)
+        continue;
+      auto id = static_cast<size_t>(launch->sizes[1].value());
+      EXPECT_LT(ended, call.entry(id).begin) << "seed " << seed;
+      ended = call.entry(id).end;
+    }
+  }
 }
 
 /// Takes a record or a wait away, or lets one name another event.
