@@ -23,7 +23,7 @@ function(anabranch_add_extension)
     return()
   endif()
   find_package(nanobind CONFIG REQUIRED PATHS ${nanobind_ROOT} NO_DEFAULT_PATH)
-  nanobind_add_module(_C NB_STATIC NOMINSIZE ${ARGN})
+  nanobind_add_module(_C NB_STATIC NOMINSIZE NB_SUPPRESS_WARNINGS ${ARGN})
   target_include_directories(_C PRIVATE ${CMAKE_SOURCE_DIR}/include)
   target_link_libraries(_C PRIVATE anabranch_runtime ${CMAKE_DL_LIBS})
   set_target_properties(_C PROPERTIES

@@ -47,6 +47,7 @@ template <typename Work> auto released(Work work) {
 void publish(CacheEntry &self, const std::vector<Source> &sources,
              const std::vector<Blob> &blobs, const std::string &text) {
   std::vector<CacheFile> files;
+  files.reserve(sources.size() + blobs.size());
   for (const auto &[name, source] : sources)
     files.push_back({name, source, ""});
   for (const auto &[name, bytes] : blobs)

@@ -51,6 +51,7 @@ void combine(const std::string &path,
   options.state = describe(state);
   options.replace = replace;
   std::vector<TargetPackage> packages;
+  packages.reserve(targets.size());
   for (const auto &[name, place] : targets)
     packages.push_back({name, place});
   Status status = [&] {
