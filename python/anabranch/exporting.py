@@ -47,7 +47,7 @@ def export(
     """
     wanted = _targets(targets)
     place = _place(path, overwrite)
-    settings = resolve(config=config)
+    settings = resolve({"freeze": True}, config=config)
     if settings.stop is not None:
         raise ValueError("a compilation that stops early makes no package")
     program = _program(model, inputs, dynamic_shapes)

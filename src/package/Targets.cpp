@@ -53,6 +53,10 @@ findTarget(const Manifest &manifest, const std::string &name, bool checkCpu) {
 Expected<const ManifestTarget *> chooseTarget(const Manifest &manifest,
                                               const ReadOptions &options) {
   if (manifest.targets.empty()) {
+    // ANABRANCH_TARGET is for every package of a process.
+    if (!options.target.empty())
+      return unsupported("the package has one program and no target '" +
+                         options.target + "'");
     std::string why = whyNotHere(manifest.cpu, manifest.features);
     if (options.checkCpu && !why.empty())
       return unsupported("the package does not run here: " + why +

@@ -43,4 +43,45 @@ TEST(CApi, RunsAPackage) {
   EXPECT_STREQ(anabranch_version(), version());
 }
 
+TEST(CApi, DescribesInputsAndOutputs) {
+  TemporaryFolder folder;
+  ProgramMaker m;
+  int x = m.input("x", {fixed(10)});
+  m.scalar("n", 0);
+  m.p.slots = 1;
+  m.launch("increment", {x}, {m.output({fixed(10)})}, fixed(10));
+  std::string path = folder.path + "/package";
+  ASSERT_TRUE(writeTestPackage(path, m).ok());
+  anabranch_executable *executable = nullptr;
+  ASSERT_EQ(anabranch_open(path.c_str(), nullptr, &executable), nullptr);
+  anabranch_value_info info;
+  ASSERT_EQ(anabranch_describe_input(executable, 0, &info), nullptr);
+  EXPECT_STREQ(info.name, "x");
+  EXPECT_EQ(info.kind, ANABRANCH_INPUT_TENSOR);
+  EXPECT_EQ(info.dtype, ANABRANCH_F32);
+  ASSERT_EQ(info.rank, 1);
+  EXPECT_EQ(info.shape[0], 10);
+  EXPECT_EQ(info.strides[0], 1);
+  EXPECT_FALSE(info.mutated);
+  EXPECT_EQ(info.initial, nullptr);
+  ASSERT_EQ(anabranch_describe_input(executable, 1, &info), nullptr);
+  EXPECT_EQ(info.kind, ANABRANCH_INPUT_SCALAR);
+  ASSERT_EQ(anabranch_describe_output(executable, 0, &info), nullptr);
+  EXPECT_EQ(info.kind, ANABRANCH_OUTPUT_TENSOR);
+  EXPECT_STREQ(info.name, "");
+  anabranch_status *status = anabranch_describe_input(executable, 2, &info);
+  EXPECT_STREQ(anabranch_status_message(status), "there is no input 2");
+  anabranch_status_free(status);
+  anabranch_close(executable);
+  EXPECT_EQ(anabranch_item_size(ANABRANCH_BF16), 2u);
+  EXPECT_EQ(anabranch_item_size(99), 0u);
+  anabranch_open_options options = {};
+  options.target = "x86-64-v9";
+  status = anabranch_open(path.c_str(), &options, &executable);
+  EXPECT_STREQ(anabranch_status_message(status),
+               "the package has one program and no target 'x86-64-v9'");
+  EXPECT_EQ(anabranch_status_code_of(status), ANABRANCH_UNSUPPORTED);
+  anabranch_status_free(status);
+}
+
 } // namespace anabranch::testing
