@@ -15,6 +15,7 @@
 
 #include <mutex>
 #include <pthread.h>
+#include <unistd.h>
 
 LLD_HAS_DRIVER(elf)
 
@@ -35,7 +36,7 @@ public:
   explicit TemporaryFiles(StringRef prefix) : prefix(prefix.str()) {}
   ~TemporaryFiles() {
     for (const std::string &path : paths)
-      sys::fs::remove(path);
+      ::unlink(path.c_str());
   }
 
   /// A new file with these bytes.
@@ -65,7 +66,7 @@ public:
             sys::fs::OF_None, sys::fs::owner_read | sys::fs::owner_write))
       return createStringError(error, "can't create a file beside %s",
                                prefix.c_str());
-    raw_fd_ostream(descriptor, /*shouldClose=*/true);
+    ::close(descriptor);
     paths.push_back(path.str().str());
     return paths.back();
   }
