@@ -526,6 +526,25 @@ def test_nothing_is_said_on_a_hit(no_dynamo) -> None:
         both(Weights, lambda _, f: f(torch.ones(2, 4)), no_dynamo)
 
 
+class Rows(torch.nn.Module):
+    def method(self, x):
+        return torch.softmax(x, -1) + x.sum(0)
+
+
+def test_gears_come_back_with_the_function(no_dynamo) -> None:
+    def geared(rows):
+        x = torch.arange(rows * 3.0).view(rows, 3).clone()
+        anabranch.set_gears(x, {0: [2, 4]})
+        return x
+
+    def call(_, function):
+        return [function(geared(2)), function(torch.ones(4, 3)), function(geared(4))]
+
+    read = both(Rows, call, no_dynamo)
+    with pytest.raises(RuntimeError, match="no program was compiled for the sizes"):
+        read(torch.ones(3, 3))
+
+
 @pytest.fixture
 def filled(home) -> Path:
     x = torch.ones(2, 4)
