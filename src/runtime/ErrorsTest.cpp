@@ -64,6 +64,29 @@ TEST_F(Errors, WhatIsWrittenIsNoOtherArgumentToo) {
   EXPECT_TRUE(executable->run(apart, 2, nullptr, 0, results).ok());
 }
 
+TEST_F(Errors, ImpossibleSizesAreRefusedBeforeAnyWrite) {
+  ProgramMaker m;
+  m.p.slots = 1;
+  int x = m.input("x", {fixed(4)});
+  m.scalar("n", 0);
+  m.launch("increment", {x}, {m.output({slot(0), slot(0)})}, fixed(4));
+  auto executable = open(m);
+  ASSERT_TRUE(executable);
+  TensorArgument four(iota(4));
+  for (int64_t n : {int64_t(-2), int64_t(1) << 31, int64_t(1) << 40}) {
+    InputValue values[2] = {four.value(), {}};
+    values[1].kind = InputValue::Kind::Scalar;
+    values[1].scalar = n;
+    OutputValue output;
+    std::string size = std::to_string(n);
+    expect(executable->run(values, 2, &output, 1, results),
+           StatusCode::InvalidArgument,
+           "for these arguments a tensor would have the impossible shape [" +
+               size + ", " + size + "]");
+  }
+  EXPECT_EQ(results.calls, 0);
+}
+
 TEST_F(Errors, WrongArgumentsAreNamedBeforeAnyWrite) {
   ProgramMaker m;
   m.p.slots = 1;

@@ -8,6 +8,7 @@
 #include "runtime/Frame.h"
 
 #include "package/Extent.h"
+#include "runtime/Describe.h"
 
 #include <algorithm>
 
@@ -62,6 +63,8 @@ Frame::~Frame() { dropResults(); }
 
 Status Frame::resize() {
   sized = false;
+  if (Status s = checkSizes(); !s.ok())
+    return s;
   fillViews();
   if (Status s = placeArena(); !s.ok())
     return s;
@@ -72,6 +75,32 @@ Status Frame::resize() {
   if (Status s = planLaunches(); !s.ok())
     return s;
   sized = true;
+  return {};
+}
+
+/// What is computed of the sizes of a call may be negative, or so large that
+/// its bytes overflow.
+Status Frame::checkSizes() const {
+  if (plan.slots == 0)
+    return {};
+  for (const BufferPlan &b : plan.buffers) {
+    auto bytes = static_cast<int64_t>(itemSize(b.dtype));
+    bool fits = true;
+    for (const Size &size : b.shape) {
+      int64_t value = valueOf(size, slots.data());
+      fits &= value >= 0 && !__builtin_mul_overflow(
+                                bytes, std::max<int64_t>(value, 1), &bytes);
+    }
+    if (fits && bytes < int64_t(1) << 56)
+      continue;
+    std::vector<int64_t> shape;
+    for (const Size &size : b.shape)
+      shape.push_back(valueOf(size, slots.data()));
+    return Status(StatusCode::InvalidArgument,
+                  "for these arguments a tensor would have the impossible "
+                  "shape " +
+                      describe(shape.data(), shape.size()));
+  }
   return {};
 }
 

@@ -109,6 +109,7 @@ public:
   std::unique_ptr<EventState[]> events;
 
 private:
+  Status checkSizes() const;
   Status placeArena();
   Status checkArenaParts(int64_t arenaBytes);
   Status planLaunches();
