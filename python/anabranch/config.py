@@ -139,8 +139,8 @@ def known_options() -> list[str]:
 
 def environment() -> dict[str, Any]:
     """The switches that come from the environment: the only place where Python
-    reads it. The runtime itself reads ANABRANCH_TRACE, ANABRANCH_NUM_THREADS and
-    ANABRANCH_PIN, for programs without Python too."""
+    reads it. The runtime itself reads ANABRANCH_TRACE, ANABRANCH_NUM_THREADS,
+    ANABRANCH_SPIN_US and ANABRANCH_PIN, for programs without Python too."""
     found: dict[str, Any] = {}
     for option in ("dump", "stop"):
         if value := os.environ.get(f"ANABRANCH_{option.upper()}"):

@@ -11,6 +11,7 @@
 #include "runtime/Futex.h"
 #include "runtime/Pinning.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -23,9 +24,21 @@ namespace anabranch::runtime {
 
 namespace {
 
-/// How long an idle worker keeps its core before it sleeps: about as long as
-/// the host needs between two operators, far less than a scheduler's slice.
-constexpr std::chrono::microseconds spinTime(40);
+/// How long an idle worker keeps its core before it sleeps, in microseconds,
+/// unless ANABRANCH_SPIN_US says otherwise: as long as the host needs between
+/// two calls, less than a scheduler's slice. A worker that sleeps on a busy
+/// machine waits for a core before it can help again.
+std::chrono::microseconds spinTime() {
+  static constexpr long usual = 200, most = 100000;
+  static const long time = [] {
+    const char *text = std::getenv("ANABRANCH_SPIN_US");
+    char *end = nullptr;
+    long given = text ? std::strtol(text, &end, 10) : -1;
+    bool valid = text && end != text && *end == '\0' && given >= 0;
+    return valid ? std::min(given, most) : usual;
+  }();
+  return std::chrono::microseconds(time);
+}
 
 /// Pieces that a worker does for one call before it looks at the others.
 constexpr int turn = 64;
@@ -161,7 +174,7 @@ bool WorkerPool::help(WorkerScratch &scratch, int &first) {
 }
 
 void WorkerPool::waitForNews(uint32_t seen) {
-  auto end = std::chrono::steady_clock::now() + spinTime;
+  auto end = std::chrono::steady_clock::now() + spinTime();
   do {
     for (int i = 0; i < 32; ++i) {
       if (epoch.load(std::memory_order_relaxed) != seen)

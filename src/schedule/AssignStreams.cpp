@@ -52,6 +52,9 @@ public:
     bool pays = beside < kWorthwhile * serial;
     if (pays)
       mark();
+    if (ir::isExplaining(list.getContext()))
+      for (const Command &command : commands)
+        explain(command, pays);
     ir::explainRefusal(
         list.getLoc(), pays ? "one stream" : "several streams",
         llvm::formatv("the model expects {0:f1} us on one stream, {1:f1} us on "
@@ -68,6 +71,7 @@ private:
     double remaining = 0; ///< from its begin to the end of all
     double end = 0;
     int worker = 0;
+    bool splits = false;
   };
 
   //===--- dependencies ---------------------------------------------------===//
@@ -155,6 +159,7 @@ private:
     double all = std::max(*llvm::max_element(free), readyOn(command, 0)) +
                  command.cost.split;
     bool splits = command.cost.split < command.cost.alone && all <= bestEnd;
+    command.splits = splits;
     command.worker = splits ? 0 : best;
     command.end = splits ? all : bestEnd;
     if (splits)
@@ -172,9 +177,32 @@ private:
       ir::setScope(command.op,
                    ir::ScopeAttr::get(list.getContext(), tag, 0,
                                       scope ? scope.getCores() : 0));
-      ir::explainRefusal(command.op->getLoc(), "main stream",
-                         "runs on '" + tag + "' beside others");
     }
+  }
+
+  /// Why a command was moved to another stream or was not.
+  void explain(const Command &command, bool pays) {
+    const Cost &cost = command.cost;
+    std::string times =
+        llvm::formatv("{0:f1} us alone, {1:f1} us beside others, {2:f1} us on "
+                      "all workers",
+                      cost.alone, cost.beside, cost.split)
+            .str();
+    auto say = [&](StringRef what, const Twine &reason) {
+      ir::explainRefusal(command.op->getLoc(), what,
+                         reason + " (" + times + ")");
+    };
+    if (command.worker != 0 && pays)
+      return say("main stream", "runs on 'auto" + Twine(command.worker) +
+                                    "' beside others, where it ends first");
+    if (command.worker != 0)
+      return say("another stream",
+                 "all branches together would gain too little");
+    if (command.splits)
+      return say("another stream", "all workers share it");
+    if (isa<ir::CallOp>(command.op))
+      return say("another stream", "only the calling thread calls PyTorch");
+    say("another stream", "it ends first on the main stream");
   }
 
   ir::StreamOp list;

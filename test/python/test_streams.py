@@ -613,5 +613,25 @@ def test_marks_come_before_what_auto_finds(machine, program):
 def test_auto_explains_itself(machine, capsys):
     torch._dynamo.reset()
     with torch.no_grad():
-        compiled(towers, streams="auto", explain=True)(torch.randn(48, 48))
-    assert "on one stream" in str(anabranch.last_report())
+        options = {"streams": "auto", "threads": 2, "explain": True}
+        compiled(towers, **options)(torch.randn(48, 48))
+    report = str(anabranch.last_report())
+    assert "on one stream" in report
+    # Every branch with its cost and the reason why it was moved or was not.
+    assert re.search(
+        r"not main stream: runs on 'auto1' beside others, where it ends first"
+        r" \([\d.]+ us alone, [\d.]+ us beside others, [\d.]+ us on all workers\)",
+        report,
+    )
+    assert "not another stream: it ends first on the main stream (" in report
+
+
+def test_auto_explains_why_nothing_moves(machine, capsys):
+    machine |= {"gflops_all": 50, "cache_gbs_all": 50}
+    torch._dynamo.reset()
+    with torch.no_grad():
+        options = {"streams": "auto", "threads": 2, "explain": True}
+        compiled(towers, **options)(torch.randn(48, 48))
+    report = str(anabranch.last_report())
+    assert "not several streams: the model expects" in report
+    assert "not another stream: all branches together would gain too little" in report
