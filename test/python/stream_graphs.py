@@ -28,6 +28,8 @@ class Step:
     needs: set[int]  # lines that end before this one begins
     # Lines that end before the argument is overwritten.
     readers: set[int] = dataclasses.field(default_factory=set)
+    # Lines that end before this one draws its numbers, memory being there already.
+    draws: set[int] = dataclasses.field(default_factory=set)
 
 
 @dataclasses.dataclass
@@ -73,7 +75,8 @@ class Graph:
         """Whether a reader of what is overwritten certainly ends before."""
         done: dict[int, set[int]] = {}
         for step in self.steps:
-            done[step.line] = step.needs.union(*(done[line] for line in step.needs))
+            before = step.needs | step.draws
+            done[step.line] = before.union(*(done[line] for line in before))
         return all(step.readers <= done[step.line] for step in self.steps)
 
     def _line(self) -> None:
@@ -142,7 +145,7 @@ class Graph:
             if value.name == "cache" and not self.written:
                 self.cache_readers.add(line)
         if kind == "rand":
-            step.needs |= self.draws
+            step.draws = self.draws
             self.draws = {line}
         self.steps.append(step)
         self.source.append(indent + text)

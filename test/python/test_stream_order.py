@@ -71,8 +71,8 @@ def assert_order(graph: Graph, ran: dict[int, list[Execution]]) -> None:
             end = min(execution.end for execution in ran[line])
             assert end <= first, f"line {step.line} began before the end of {line}"
         written = max(execution.begin for execution in ran[step.line])
-        for line in step.readers:
-            end = min(execution.end for execution in ran[line])
+        for line in step.readers | step.draws:
+            end = max(execution.end for execution in ran[line])
             assert end <= written, f"line {step.line} overwrote what {line} reads"
 
 
