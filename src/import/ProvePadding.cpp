@@ -254,7 +254,8 @@ LogicalResult Prover::visit(Operation &op) {
     return visit(attention);
   if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op)) {
     SmallVector<SizeLabel> labels;
-    for (ReassociationIndices group : collapse.getReassociationIndices()) {
+    for (const ReassociationIndices &group :
+         collapse.getReassociationIndices()) {
       labels.emplace_back();
       for (int64_t dim : group)
         labels.back().append(of(collapse.getSrc()).labels[dim]);

@@ -142,7 +142,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   case 1:
     readManifest(data + 1, size - 1);
     break;
-  case 2:
+  default:
     readConstants(data + 1, size - 1);
     break;
   }
