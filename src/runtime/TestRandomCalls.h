@@ -125,7 +125,7 @@ public:
     if (state != expected[1])
       return "the state differs";
     for (size_t i = 0; i < memory.memory.size(); ++i)
-      if (std::memcmp(memory.memory[i].data(),
+      if (std::memcmp(static_cast<const void *>(memory.memory[i].data()),
                       expected[program.commands[output + i].writes].data(),
                       STAMP_ELEMENTS * sizeof(uint32_t)) != 0)
         return "output " + std::to_string(i) + " differs";
