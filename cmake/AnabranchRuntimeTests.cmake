@@ -3,9 +3,12 @@ function(anabranch_runtime_tests)
   if(NOT TARGET runtime-test)
     return()
   endif()
-  set(flags "")
+  # How a project outside of this one is configured to link what is built here.
+  set(outside "-DCMAKE_C_COMPILER=${CMAKE_C_COMPILER} -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}")
   if(ANABRANCH_SANITIZE)
-    set(flags "-fsanitize=${ANABRANCH_SANITIZE}")
+    set(flag "-fsanitize=${ANABRANCH_SANITIZE}")
+    string(APPEND outside " -DCMAKE_C_FLAGS=${flag} -DCMAKE_CXX_FLAGS=${flag}"
+      " -DCMAKE_EXE_LINKER_FLAGS='-fsanitize-link-c++-runtime -lstdc++'")
   endif()
   add_library(test_kernels MODULE ${CMAKE_SOURCE_DIR}/src/runtime/TestKernels.c)
   target_include_directories(test_kernels PRIVATE ${CMAKE_SOURCE_DIR}/include)
@@ -16,8 +19,7 @@ function(anabranch_runtime_tests)
     ANABRANCH_RUN_TOOL="$<TARGET_FILE:anabranch-run>"
     ANABRANCH_BINARY_DIR="${CMAKE_BINARY_DIR}"
     ANABRANCH_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
-    ANABRANCH_CXX="${CMAKE_CXX_COMPILER}"
-    ANABRANCH_CXX_FLAGS="${flags}")
+    ANABRANCH_OUTSIDE="${outside}")
 endfunction()
 
 # call-overhead: what a call costs beside its kernels. Built by name only.

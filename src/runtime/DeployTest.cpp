@@ -30,9 +30,7 @@ TEST(Deploy, AProgramOfItsOwnRunsAPackage) {
         " --component runtime --prefix " +
         prefix);
   shell("cmake -G Ninja -S " ANABRANCH_SOURCE_DIR "/examples/05_deploy -B " +
-        build + " -DCMAKE_PREFIX_PATH=" + prefix +
-        " -DCMAKE_CXX_COMPILER=" ANABRANCH_CXX
-        " -DCMAKE_CXX_FLAGS='" ANABRANCH_CXX_FLAGS "'");
+        build + " -DCMAKE_PREFIX_PATH=" + prefix + " " ANABRANCH_OUTSIDE);
   shell("cmake --build " + build);
   std::string said = shell(build + "/deploy " + folder.path + "/package");
   EXPECT_NE(said.find(": 10 sum 20\n"), std::string::npos) << said;

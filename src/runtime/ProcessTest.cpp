@@ -103,7 +103,7 @@ TEST_F(Processes, WorkersThatFindNothingSleepSoon) {
     ASSERT_TRUE(call.run(*executable).ok());
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  EXPECT_LT(cpuMilliseconds() - before, 40) << "of 200 ms that passed";
+  EXPECT_LT(cpuMilliseconds() - before, 150) << "of 200 ms on each CPU";
 }
 
 /// A worker that has lost its core for long is waited for asleep.
