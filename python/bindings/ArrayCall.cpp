@@ -98,14 +98,10 @@ public:
         return stashError();
       tensor.data = buffers.back().data();
     }
-    thread = PyEval_SaveThread();
+    released.emplace();
     return {};
   }
-  void takeGilBack() {
-    if (thread)
-      python::takeGilBack(thread);
-    thread = nullptr;
-  }
+  void takeGilBack() { released.reset(); }
   PyObject *take(size_t output) {
     return std::exchange(objects[output], nullptr);
   }
@@ -127,7 +123,7 @@ private:
   PyObject *make;
   std::deque<Held> &buffers;
   std::vector<PyObject *> objects;
-  PyThreadState *thread = nullptr;
+  std::optional<GilReleased> released;
 };
 
 /// False with a Python error set.

@@ -17,7 +17,7 @@ using namespace anabranch::python;
     ::pause();
 }
 
-void anabranch::python::takeGilBack(PyThreadState *thread) {
+GilReleased::~GilReleased() {
   try {
     PyEval_RestoreThread(thread);
   } catch (abi::__forced_unwind &) {

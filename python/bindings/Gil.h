@@ -20,14 +20,11 @@
 
 namespace anabranch::python {
 
-/// PyEval_RestoreThread.
-void takeGilBack(PyThreadState *thread);
-
 /// The GIL is away while this lives.
 class GilReleased {
 public:
   GilReleased() : thread(PyEval_SaveThread()) {}
-  ~GilReleased() { takeGilBack(thread); }
+  ~GilReleased();
   GilReleased(const GilReleased &) = delete;
   GilReleased &operator=(const GilReleased &) = delete;
 

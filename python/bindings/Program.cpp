@@ -18,6 +18,7 @@
 #include "TorchProfiler.h"
 
 #include <new>
+#include <optional>
 
 using namespace anabranch;
 using namespace anabranch::python;
@@ -42,15 +43,11 @@ public:
       if (!objects[made])
         return stashError();
     }
-    thread = PyEval_SaveThread();
+    released.emplace();
     return {};
   }
 
-  void takeGilBack() {
-    if (thread)
-      python::takeGilBack(thread);
-    thread = nullptr;
-  }
+  void takeGilBack() { released.reset(); }
 
   void drop() {
     for (size_t i = 0; i < made; ++i)
@@ -61,7 +58,7 @@ public:
 private:
   PyObject **objects;
   size_t made = 0;
-  PyThreadState *thread = nullptr;
+  std::optional<GilReleased> released;
 };
 
 /// The object behind one output; a new reference, or null with an error set.

@@ -183,17 +183,9 @@ bool initializes(const Package &package) {
 }
 
 Status combineTargets(const std::string &path, Combination combination) {
-  std::string target = path;
-  while (target.size() > 1 && target.back() == '/')
-    target.pop_back();
-  try {
+  return guarded(path, [&](const std::string &target) {
     return combine(target, combination);
-  } catch (const std::bad_alloc &) {
-    return Status::outOfMemory();
-  } catch (const std::exception &e) {
-    return Status(StatusCode::Internal,
-                  std::string("cannot write the package: ") + e.what());
-  }
+  });
 }
 
 } // namespace anabranch::package

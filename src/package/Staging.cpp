@@ -82,6 +82,21 @@ Status Staging::publish(const std::string &target, Existing existing) {
   return {};
 }
 
+Status guarded(const std::string &path,
+               const std::function<Status(const std::string &)> &write) {
+  std::string target = path;
+  while (target.size() > 1 && target.back() == '/')
+    target.pop_back();
+  try {
+    return write(target);
+  } catch (const std::bad_alloc &) {
+    return Status::outOfMemory();
+  } catch (const std::exception &e) {
+    return Status(StatusCode::Internal,
+                  std::string("cannot write the package: ") + e.what());
+  }
+}
+
 Status writeText(const Descriptor &folder, const std::string &name,
                  const std::string &text, bool hash, ManifestFile &row) {
   FileWriter file(folder, name, hash);

@@ -12,6 +12,8 @@
 #include "package/Manifest.h"
 #include "package/Writer.h"
 
+#include <functional>
+
 namespace anabranch::package {
 
 /// What stands at the place of a package that is published.
@@ -36,6 +38,11 @@ public:
 private:
   bool made = false;
 };
+
+/// Calls `write` with the path less slashes at its end; what it throws is a
+/// status.
+Status guarded(const std::string &path,
+               const std::function<Status(const std::string &)> &write);
 
 Status writeText(const Descriptor &folder, const std::string &name,
                  const std::string &text, bool hash, ManifestFile &row);

@@ -112,17 +112,8 @@ Status write(const std::string &path, const Contents &contents) {
 } // namespace
 
 Status writePackage(const std::string &path, const Contents &contents) {
-  std::string target = path;
-  while (target.size() > 1 && target.back() == '/')
-    target.pop_back();
-  try {
-    return write(target, contents);
-  } catch (const std::bad_alloc &) {
-    return Status::outOfMemory();
-  } catch (const std::exception &e) {
-    return Status(StatusCode::Internal,
-                  std::string("cannot write the package: ") + e.what());
-  }
+  return guarded(
+      path, [&](const std::string &target) { return write(target, contents); });
 }
 
 std::string serializeProgram(const ProgramT &program) {

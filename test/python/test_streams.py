@@ -610,12 +610,17 @@ def test_marks_come_before_what_auto_finds(machine, program):
     assert set(streams) == {"main", "mine"}
 
 
-def test_auto_explains_itself(machine, capsys):
+def explained_towers() -> str:
+    """What the compiler says of its streams."""
     torch._dynamo.reset()
     with torch.no_grad():
         options = {"streams": "auto", "threads": 2, "explain": True}
         compiled(towers, **options)(torch.randn(48, 48))
-    report = str(anabranch.last_report())
+    return str(anabranch.last_report())
+
+
+def test_auto_explains_itself(machine, capsys):
+    report = explained_towers()
     assert "on one stream" in report
     # Every branch with its cost and the reason why it was moved or was not.
     assert re.search(
@@ -628,10 +633,6 @@ def test_auto_explains_itself(machine, capsys):
 
 def test_auto_explains_why_nothing_moves(machine, capsys):
     machine |= {"gflops_all": 50, "cache_gbs_all": 50}
-    torch._dynamo.reset()
-    with torch.no_grad():
-        options = {"streams": "auto", "threads": 2, "explain": True}
-        compiled(towers, **options)(torch.randn(48, 48))
-    report = str(anabranch.last_report())
+    report = explained_towers()
     assert "not several streams: the model expects" in report
     assert "not another stream: all branches together would gain too little" in report

@@ -5,8 +5,6 @@ import json
 import logging
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +13,7 @@ import torch
 import guide
 import torchair
 from anabranch import cache
+from programs import run_python
 from torchair.inference import cache_compile, readable_cache
 
 
@@ -367,19 +366,10 @@ def test_readable_refuses(home, tmp_path) -> None:
         readable_cache(str(path), print_output=False)
 
 
-def run_script(folder: Path, before: str = "") -> str:
+def run_page(folder: Path, before: str = "") -> str:
     """The script as a program; `before` runs first, and is no part of it."""
     run = "import runpy; runpy.run_path('script.py', run_name='__main__')"
-    done = subprocess.run(
-        [sys.executable, "-c", before + run],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return run_python("-c", before + run, cwd=folder).stdout
 
 
 @pytest.mark.parametrize(
@@ -389,6 +379,6 @@ def test_the_page_s_scripts_over_two_processes(home, tmp_path, script, count) ->
     """As the page has them, its two misprints corrected; the second process
     compiles nothing."""
     (tmp_path / "script.py").write_text(script(), encoding="utf-8")
-    first = run_script(tmp_path)
+    first = run_page(tmp_path)
     assert len(modules(home)) == count
-    assert run_script(tmp_path, guide.NO_COMPILER) == first
+    assert run_page(tmp_path, guide.NO_COMPILER) == first

@@ -1,9 +1,6 @@
 """set_dim_gears: its errors, what is compiled, and what the log says."""
 
-import os
 import re
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -11,6 +8,7 @@ import torch
 import anabranch
 import guide
 import torchair
+from programs import run_script
 
 
 def gears(tensor, dims):
@@ -230,16 +228,8 @@ def test_the_page_s_script(policy, tmp_path) -> None:
         script += "print(model(torch.ones(2, 2), torch.ones(4, 2)))\n"
         script += "print(model(torch.ones(4, 2), torch.ones(2, 2)))\n"
     script += "import anabranch\nassert anabranch.counters.graphs == 1\n"
-    (tmp_path / "script.py").write_text(script, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "script.py"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0 and not done.stderr, done.stderr
+    done = run_script(tmp_path, script)
+    assert not done.stderr
     rows = [2, 4] if policy == "zip" else [2, 4, 2, 4]
     assert len(re.findall(r"\[2\., 2\.", done.stdout)) == sum(rows)
 

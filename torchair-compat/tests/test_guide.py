@@ -1,12 +1,9 @@
 """The user guide's scripts run as the pages have them."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 
 import guide
+from programs import run_script
 
 
 def test_both_pages_are_here() -> None:
@@ -15,18 +12,7 @@ def test_both_pages_are_here() -> None:
 
 @pytest.mark.parametrize("page", guide.PAGES, ids=lambda page: page.name[:3])
 def test_script_runs_as_written(page, tmp_path) -> None:
-    (tmp_path / "script.py").write_text(
-        guide.script(page) + guide.CHECK, encoding="utf-8"
-    )
-    done = subprocess.run(
-        [sys.executable, "script.py"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_script(tmp_path, guide.script(page) + guide.CHECK)
     assert not done.stderr
     guide.check_output(done.stdout)
     guide.check_dumps(tmp_path)
@@ -35,15 +21,6 @@ def test_script_runs_as_written(page, tmp_path) -> None:
 @pytest.mark.slow
 def test_the_page_of_super_kernels_gives_the_same_twice(tmp_path) -> None:
     """With the scope and without, bit for bit: 864 x 7168 x 4096 in int8."""
-    (tmp_path / "script.py").write_text(guide.super_kernel_script(), encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "script.py"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_script(tmp_path, guide.super_kernel_script())
     assert done.stdout.splitlines()[-1] == "Precision ====== Success!!!"
     assert len(list(tmp_path.glob("dynamo_optimized_graph_*.pbtxt"))) == 2

@@ -18,6 +18,7 @@ import anabranch
 import guide
 import torchair
 from anabranch import cli, kernels
+from programs import run_python
 from torchair import _static
 
 OPTION = "_aclnn_static_shape_kernel"
@@ -246,14 +247,7 @@ def test_the_page_runs_as_written(tmp_path) -> None:
         + "x = torch.randn(2, 8)\nwith torch.no_grad():\n"
         + "    torch.testing.assert_close(opt_model(x), model(x))\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", script],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0 and not done.stderr, done.stderr
+    assert not run_python("-W", "ignore", "-c", script).stderr
     (folder,) = runs_of(tmp_path / "test")
     assert OUTPUTS.fullmatch(folder.name) and list(folder.glob("*.run"))
 
@@ -363,14 +357,7 @@ with torch.no_grad():
 def test_with_cache_compile_the_second_process_compiles_nothing(tmp_path) -> None:
     folders = []
     for _ in range(2):
-        done = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", CACHED, str(tmp_path)],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
+        run_python("-W", "ignore", "-c", CACHED, str(tmp_path))
         folders.append(runs_of(tmp_path))
     assert len(folders[0]) == 1 and list(folders[0][0].glob("*.run"))
     assert folders[1] == folders[0]
