@@ -9,6 +9,11 @@
  *                void *scratch, int64_t tile);
  *   void NAME_plan(const int64_t *sizes, anabranch_kernel_plan *plan);
  *
+ * may export
+ *
+ *   void NAME_reach(const int64_t *sizes, int64_t tile,
+ *                   anabranch_reach *reaches);
+ *
  * and, for a program with computed sizes, one `anabranch_sizes` function.
  */
 #ifndef ANABRANCH_KERNELABI_H
@@ -61,6 +66,18 @@ typedef struct anabranch_kernel_plan {
 /* Says how large the grid is for these sizes. Pure: depends on sizes only. */
 typedef void (*anabranch_kernel_plan_fn)(const int64_t *sizes,
                                          anabranch_kernel_plan *plan);
+
+/* The bytes [offset + i * pitch, offset + i * pitch + width) for
+ * 0 <= i < count, from a buffer's pointer. */
+typedef struct anabranch_reach {
+  int64_t offset, width, pitch, count;
+} anabranch_reach;
+
+/* Says for every buffer of a launch, in the order of `buffers`, which bytes the
+ * tile reads (of an input) or writes (of an output), or more than these. Pure.
+ * A kernel without this function may touch all of every buffer in any tile. */
+typedef void (*anabranch_kernel_reach_fn)(const int64_t *sizes, int64_t tile,
+                                          anabranch_reach *reaches);
 
 /* Fills slots[n..] of the program's size table from slots[0..n), the sizes read
  * from the inputs. */
