@@ -62,11 +62,19 @@ void forEachTensor(const ArgumentT &argument,
       forEachTensor(*item, visit);
 }
 
+void forEachAccess(const LaunchT &launch,
+                   const std::function<void(int, bool)> &visit) {
+  for (size_t i = 0; i < launch.buffers.size(); ++i)
+    visit(launch.buffers[i], static_cast<int>(i) >= launch.input_count);
+}
+
 void forEachAccess(const ActionUnion &action,
                    const std::function<void(int, bool)> &visit) {
   if (const LaunchT *launch = action.AsLaunch())
-    for (size_t i = 0; i < launch->buffers.size(); ++i)
-      visit(launch->buffers[i], static_cast<int>(i) >= launch->input_count);
+    forEachAccess(*launch, visit);
+  if (const SuperT *super = action.AsSuper())
+    for (const auto &launch : super->launches)
+      forEachAccess(*launch, visit);
   if (const CopyT *copy = action.AsCopy()) {
     visit(copy->source, false);
     visit(copy->destination, true);

@@ -32,6 +32,8 @@ Extent extentOf(const int64_t *shape, const int64_t *strides, size_t rank,
                 size_t itemBytes);
 
 /// Calls `visit(buffer, writes)` for every buffer that the command touches.
+void forEachAccess(const LaunchT &launch,
+                   const std::function<void(int, bool)> &visit);
 void forEachAccess(const ActionUnion &action,
                    const std::function<void(int, bool)> &visit);
 

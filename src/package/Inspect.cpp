@@ -130,6 +130,8 @@ private:
         printAction(command->action);
         if (command->location >= 0)
           printLocation(*p.locations[command->location]);
+        if (const SuperT *super = command->action.AsSuper())
+          printMembers(*super);
         out << "\n";
       }
     }
@@ -140,6 +142,8 @@ private:
       printLaunch(*launch);
     else if (const CallT *call = action.AsCall())
       printCall(*call);
+    else if (const SuperT *super = action.AsSuper())
+      printSuper(*super);
     else if (const CopyT *copy = action.AsCopy())
       out << "copy %" << copy->source << " -> %" << copy->destination;
     else if (const RecordT *record = action.AsRecord())
@@ -158,6 +162,19 @@ private:
     out << ")";
     if (!launch.sizes.empty())
       out << " sizes " << text(launch.sizes);
+  }
+
+  void printSuper(const SuperT &super) {
+    out << "super '" << super.name << "', lanes " << super.lanes;
+  }
+
+  void printMembers(const SuperT &super) {
+    for (size_t i = 0; i < super.launches.size(); ++i) {
+      out << "\n      ";
+      printLaunch(*super.launches[i]);
+      if (super.locations[i] >= 0)
+        printLocation(*p.locations[super.locations[i]]);
+    }
   }
 
   void printCall(const CallT &call) {

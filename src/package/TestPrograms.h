@@ -136,6 +136,20 @@ public:
     l.sizes = {size};
     push(std::move(l), stream).location = location(name);
   }
+  /// Makes one super kernel of the last launches of a stream.
+  SuperT &super(const std::string &name, int count, int stream = 0) {
+    auto &list = p.streams[stream]->commands;
+    SuperT s;
+    s.name = name;
+    s.lanes = 1;
+    for (auto it = list.end() - count; it != list.end(); ++it) {
+      s.launches.push_back(
+          std::make_unique<LaunchT>(*(*it)->action.AsLaunch()));
+      s.locations.push_back((*it)->location);
+    }
+    list.erase(list.end() - count, list.end());
+    return *push(std::move(s), stream).action.AsSuper();
+  }
   void copy(int from, int to, int stream = 0) {
     CopyT c;
     c.source = from;

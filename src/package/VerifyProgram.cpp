@@ -60,6 +60,8 @@ private:
   void checkAction(const ActionUnion &action, const std::string &where);
   void checkLaunch(const LaunchT &launch, const std::string &where);
   void checkWork(const LaunchT &launch, const std::string &where);
+  void checkSuper(const SuperT &super, const std::string &where);
+  void checkFixed(int buffer, const std::string &where);
   void checkCall(const CallT &call, const std::string &where);
   void checkArgument(const ArgumentT &argument, int depth,
                      const std::string &where);
@@ -305,6 +307,37 @@ void Checker::checkWork(const LaunchT &launch, const std::string &where) {
                 "has a kernel whose work depends on a size that is not there");
 }
 
+/// The dependencies of tiles are found at load, in bytes.
+void Checker::checkFixed(int number, const std::string &where) {
+  const BufferT &buffer = *p.buffers[number];
+  require(staticExtent(buffer) &&
+              (!buffer.offset || isStatic(*buffer.offset)) &&
+              (!buffer.bytes || isStatic(*buffer.bytes)),
+          where, "has a buffer whose size is not known");
+}
+
+void Checker::checkSuper(const SuperT &super, const std::string &where) {
+  require(!initializing, where, "is a super kernel before any call");
+  require(!super.name.empty(), where, "has no name");
+  require(!super.launches.empty() &&
+              super.locations.size() == super.launches.size(),
+          where, "has no launch, or not a location for each");
+  require(super.lanes >= 1 && static_cast<size_t>(super.lanes) <= streamLimit,
+          where, "has a bad number of lanes");
+  for (size_t i = 0; i < super.launches.size() && !failed(); ++i) {
+    const LaunchT &launch = *super.launches[i];
+    std::string member = where + " launch " + std::to_string(i) + ",";
+    int location = super.locations[i];
+    checkLaunch(launch, member);
+    require(location == -1 || within(location, p.locations), member,
+            "has a location that is not there");
+    for (const Size &size : launch.sizes)
+      require(isStatic(size), member, "has a size that is not known");
+    for (size_t b = 0; b < launch.buffers.size() && !failed(); ++b)
+      checkFixed(launch.buffers[b], member);
+  }
+}
+
 void Checker::checkArgument(const ArgumentT &argument, int depth,
                             const std::string &where) {
   require(argument.kind >= ArgKind::MIN && argument.kind <= ArgKind::MAX, where,
@@ -382,6 +415,8 @@ void Checker::checkRecord(int event, const std::string &where) {
 void Checker::checkAction(const ActionUnion &action, const std::string &where) {
   if (const LaunchT *launch = action.AsLaunch())
     return checkLaunch(*launch, where);
+  if (const SuperT *super = action.AsSuper())
+    return checkSuper(*super, where);
   if (const CallT *call = action.AsCall())
     return checkCall(*call, where);
   if (const CopyT *copy = action.AsCopy())

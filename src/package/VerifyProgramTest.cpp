@@ -224,6 +224,66 @@ const Case cases[] = {
      }},
 };
 
+/// The launches of `sound` that have known sizes, as a super kernel.
+ProgramMaker soundSuper() {
+  ProgramMaker m = sound();
+  ProgramT &p = m.p;
+  p.streams[0]->commands.erase(p.streams[0]->commands.begin());
+  int b = m.arena(64, {fixed(16)}, 64);
+  m.launch("increment", {2}, {b}, fixed(16));
+  m.super("layer", 2);
+  return m;
+}
+
+SuperT &super(ProgramT &p) {
+  return *p.streams[0]->commands[1]->action.AsSuper();
+}
+
+const Case superCases[] = {
+    {"has no name", [](ProgramT &p) { super(p).name = ""; }},
+    {"has no launch", [](ProgramT &p) { super(p).launches.clear(); }},
+    {"not a location for each",
+     [](ProgramT &p) { super(p).locations.pop_back(); }},
+    {"launch 1, has a location that is not there",
+     [](ProgramT &p) { super(p).locations[1] = 77; }},
+    {"has a bad number of lanes", [](ProgramT &p) { super(p).lanes = 0; }},
+    {"has a bad number of lanes", [](ProgramT &p) { super(p).lanes = 63; }},
+    {"launch 1, launches a kernel that is not there",
+     [](ProgramT &p) { super(p).launches[1]->kernel = -1; }},
+    {"launch 1, uses a buffer that is not there",
+     [](ProgramT &p) { super(p).launches[1]->buffers[0] = 99; }},
+    {"launch 0, writes to a constant",
+     [](ProgramT &p) { super(p).launches[0]->buffers[1] = 1; }},
+    {"launch 0, has a size that is not known",
+     [](ProgramT &p) { super(p).launches[0]->sizes = {slot(0)}; }},
+    {"launch 0, has a buffer whose size is not known",
+     [](ProgramT &p) { super(p).launches[0]->buffers[0] = 0; }},
+    {"launch 1, has a buffer whose size is not known",
+     [](ProgramT &p) { *p.buffers.back()->offset = slot(0); }},
+    {"is used before the call that makes it",
+     [](ProgramT &p) { super(p).launches[0]->buffers[0] = 5; }},
+    {"is a super kernel before any call",
+     [](ProgramT &p) {
+       p.initialize[0]->commands.push_back(
+           std::move(p.streams[0]->commands[1]));
+       p.streams[0]->commands.pop_back();
+     }},
+};
+
+TEST(VerifyProgram, SaysWhatIsWrongInASuperKernel) {
+  Status s = verifyProgram(soundSuper().p);
+  EXPECT_TRUE(s.ok()) << s.message();
+  for (const Case &c : superCases) {
+    ProgramMaker m = soundSuper();
+    c.spoil(m.p);
+    s = verifyProgram(m.p);
+    EXPECT_NE(s.message().find(c.reason), std::string::npos)
+        << "expected: " << c.reason << "\ngot: " << s.message();
+    std::string bytes = serializeProgram(m.p);
+    EXPECT_FALSE(parseProgram(bytes.data(), bytes.size()).ok()) << c.reason;
+  }
+}
+
 TEST(VerifyProgram, AcceptsASoundOne) {
   Status s = verifyProgram(sound().p);
   EXPECT_TRUE(s.ok()) << s.message();

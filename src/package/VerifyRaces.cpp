@@ -174,7 +174,7 @@ public:
     if (Status s = listSteps(); !s.ok())
       return s;
     for (const Step &step : steps)
-      if (Status s = checkAlone(step); !s.ok())
+      if (Status s = checkAlone(step.at); !s.ok())
         return s;
     // One stream is ordered by itself.
     for (size_t s = 0; s < streams.size() && streams.size() > 1; ++s)
@@ -185,7 +185,8 @@ public:
 
 private:
   Status listSteps();
-  Status checkAlone(const Step &step) const;
+  Status checkAlone(CommandRef at) const;
+  bool overwritesPart(const std::vector<Access> &accesses) const;
   Status walk(int stream);
   void findTouched(int stream, Touched &touched, Touched &written) const;
 
@@ -227,24 +228,42 @@ Status RaceChecker::listSteps() {
 }
 
 /// A command may overwrite exactly what it reads, but not a part of it, and
-/// writes no byte twice.
-Status RaceChecker::checkAlone(const Step &step) const {
+/// writes no byte twice. Of a super kernel this holds for each launch.
+Status RaceChecker::checkAlone(CommandRef at) const {
+  const ActionUnion &action = streams[at.stream]->commands[at.command]->action;
+  const SuperT *super = action.AsSuper();
+  size_t parts = super ? super->launches.size() : 1;
+  for (size_t part = 0; part < parts; ++part) {
+    std::vector<Access> accesses;
+    auto add = [&](int buffer, bool writes) {
+      accesses.push_back({buffer, writes});
+    };
+    super ? forEachAccess(*super->launches[part], add)
+          : forEachAccess(action, add);
+    if (overwritesPart(accesses))
+      return refuse((super ? "launch " + std::to_string(part) + " of " : "") +
+                    describe(at) + " writes over a part of what it uses");
+  }
+  return {};
+}
+
+bool RaceChecker::overwritesPart(const std::vector<Access> &accesses) const {
   std::map<std::pair<size_t, size_t>, int> written; // how often, by range
-  for (const Access &access : step.accesses)
-    if (access.buffer != places.calls &&
-        memoryOf(*program.buffers[access.buffer], access.buffer).bytes) {
-      Range range = places.ranges[access.buffer];
+  for (const Access &access : accesses) {
+    Range range = places.ranges[access.buffer];
+    if (!range.empty() &&
+        memoryOf(*program.buffers[access.buffer], access.buffer).bytes)
       written[{range.begin, range.end}] += access.writes;
-    }
+  }
   size_t end = 0, writtenEnd = 0;
   for (auto [range, times] : written) {
     if (times > 1 || range.first < (times ? end : writtenEnd))
-      return refuse(describe(step.at) + " writes over a part of what it uses");
+      return true;
     end = std::max(end, range.second);
     if (times)
       writtenEnd = std::max(writtenEnd, range.second);
   }
-  return {};
+  return false;
 }
 
 void RaceChecker::findTouched(int stream, Touched &touched,

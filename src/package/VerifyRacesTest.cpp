@@ -38,6 +38,37 @@ TEST(VerifyRaces, WantsAnEventBetweenConflictingStreams) {
   EXPECT_TRUE(s.ok()) << s.message();
 }
 
+/// To other streams it is one command; what its launches write over is theirs.
+TEST(VerifyRaces, SuperKernelsTouchWhatTheirLaunchesDo) {
+  ProgramMaker m;
+  int x = m.input("x", {fixed(16)});
+  int side = m.stream();
+  int a = m.arena(0, {fixed(16)}, 64), b = m.arena(64, {fixed(16)}, 64);
+  int y = m.output({fixed(16)}), both = m.arena(0, {fixed(32)}, 128);
+  m.launch("increment", {x}, {b}, fixed(16));
+  m.launch("increment", {b}, {both}, fixed(32));
+  EXPECT_EQ(verifyProgram(m.p).message(),
+            "program is refused: command 1 of stream 0 (increment at "
+            "model.py:8) writes over a part of what it uses");
+  SuperT &super = m.super("layer", 2);
+  EXPECT_EQ(verifyProgram(m.p).message(),
+            "program is refused: launch 1 of command 0 of stream 0 writes over "
+            "a part of what it uses");
+  super.launches[1]->buffers = {x, both};
+  EXPECT_TRUE(verifyProgram(m.p).ok());
+  m.launch("twice", {a}, {y}, fixed(16), side);
+  EXPECT_EQ(verifyProgram(m.p).message(),
+            "program is refused: command 0 of stream 0 and command 0 of stream "
+            "1 (twice at model.py:9) use the same memory and no event orders "
+            "them");
+  m.record(0, 0);
+  auto &commands = m.p.streams[side]->commands;
+  m.wait(0, side);
+  std::swap(commands[0], commands[1]);
+  Status s = verifyProgram(m.p);
+  EXPECT_TRUE(s.ok()) << s.message();
+}
+
 TEST(VerifyRaces, ReusedArenaBytesConflict) {
   ProgramMaker m;
   int x = m.input("x", {fixed(16)});

@@ -145,6 +145,37 @@ TEST_P(Conformance, OrdersStreamsByEvents) {
   }
 }
 
+TEST_P(Conformance, RunsSuperKernelsAsTheirLaunches) {
+  ProgramMaker m;
+  int x = m.input("x", {fixed(640)});
+  int side = m.stream();
+  int a = m.arena(0, {fixed(640)}, 2560), b = m.arena(2560, {fixed(640)}, 2560);
+  int c = m.arena(5120, {fixed(640)}, 2560);
+  m.launch("increment", {x}, {c}, fixed(640), side);
+  m.record(0, side);
+  m.launch("increment", {x}, {a}, fixed(640));
+  m.launch("twice", {a}, {b}, fixed(640));
+  m.launch("add", {a, b}, {a}, fixed(640));
+  m.super("layer", 3);
+  m.wait(0, 0);
+  m.launch("add", {a, c}, {m.output({fixed(640)})}, fixed(640));
+  std::vector<float> expected;
+  for (float v : iota(640))
+    expected.push_back(4 * (v + 1));
+  for (int threads : {1, 2, 3, 7}) {
+    OpenOptions options;
+    options.threads = threads;
+    auto executable = open(m, options);
+    ASSERT_TRUE(executable);
+    EXPECT_EQ(executable->launchCount(), 3u);
+    for (int i = 0; i < 200; ++i) {
+      Status s = run(*executable, {TensorArgument(iota(640))});
+      ASSERT_TRUE(s.ok()) << s.message();
+      expectOutput(0, expected);
+    }
+  }
+}
+
 TEST_P(Conformance, FollowsTheSizesOfTheInputs) {
   ProgramMaker m;
   m.p.slots = 2;

@@ -46,7 +46,9 @@ public:
     return shared->package->manifest.kernels.size();
   }
   size_t launchCount() const override {
-    return root->getPlan().main.launches.size();
+    const Commands &main = root->getPlan().main;
+    size_t others = main.calls.size() + main.copies.size();
+    return main.serial.size() - others;
   }
   size_t hostCallCount() const override {
     return root->getPlan().main.calls.size();

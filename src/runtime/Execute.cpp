@@ -35,21 +35,43 @@ Status runStep(Frame &frame, const Command &step) {
   return frame.callHost(step.index);
 }
 
+/// The launches of a super kernel, one after the other.
+static Status runMembers(const Frame &frame, const SuperKernel &super,
+                         void *scratch) {
+  for (int i = 0; i < super.launchCount; ++i) {
+    int launch = super.firstLaunch + i;
+    int32_t status = runTiles(frame, launch, 0, frame.tiles[launch], scratch);
+    if (status != ANABRANCH_KERNEL_OK)
+      return kernelError(
+          status,
+          frame.plan.info->labels[static_cast<size_t>(super.firstLabel + i)]);
+  }
+  return {};
+}
+
+Status runAlone(Frame &frame, const Command &command, void *scratch,
+                const trace::Call *call) {
+  if (command.kind == Command::Kind::Launch) {
+    int64_t tiles = frame.tiles[command.index];
+    trace::Scope scope(call, command.label, tiles);
+    int32_t status = runTiles(frame, command.index, 0, tiles, scratch);
+    return status == ANABRANCH_KERNEL_OK
+               ? Status()
+               : kernelError(status, labelOf(frame, command));
+  }
+  trace::Scope scope(call, command.label);
+  if (command.kind == Command::Kind::Super)
+    return runMembers(frame, frame.commands.supers[command.index], scratch);
+  Status done = runStep(frame, command);
+  return done.ok() ? Status()
+                   : withPlace(std::move(done), labelOf(frame, command));
+}
+
 Status executeSerial(Frame &frame, const trace::Call *call) {
   void *scratch = frame.scratch.get();
-  for (const Command &c : frame.commands.serial) {
-    trace::Scope scope(call, c.label,
-                       c.kind == Command::Kind::Launch ? frame.tiles[c.index]
-                                                       : 0);
-    if (c.kind == Command::Kind::Launch) {
-      int32_t status =
-          runTiles(frame, c.index, 0, frame.tiles[c.index], scratch);
-      if (status != ANABRANCH_KERNEL_OK)
-        return kernelError(status, labelOf(frame, c));
-    } else if (Status s = runStep(frame, c); !s.ok()) {
-      return withPlace(std::move(s), labelOf(frame, c));
-    }
-  }
+  for (const Command &c : frame.commands.serial)
+    if (Status s = runAlone(frame, c, scratch, call); !s.ok())
+      return s;
   return {};
 }
 

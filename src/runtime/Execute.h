@@ -32,9 +32,13 @@ inline int32_t runTiles(const Frame &frame, int launch, int64_t first,
   return ANABRANCH_KERNEL_OK;
 }
 
-/// A command that is one piece of work: neither a launch nor an event. Only the
-/// thread that called the program may run a call into the host.
+/// A copy, or a call into the host: only the thread that called the program may
+/// run that.
 Status runStep(Frame &frame, const Command &step);
+
+/// Any command but an event, all of it on this thread.
+Status runAlone(Frame &frame, const Command &command, void *scratch,
+                const trace::Call *call);
 
 inline const trace::Label &labelOf(const Frame &frame, const Command &c) {
   return frame.plan.info->labels[static_cast<size_t>(c.label)];

@@ -88,6 +88,25 @@ void describeCopy(const ProgramT &program, const CopyT &copy,
       {}, {{2 * static_cast<double>(item), toExtents(source.shape)}}};
 }
 
+/// What its launches compute and move, unless that of one is unknown.
+void describeSuper(const ProgramT &program, const SuperT &super,
+                   trace::Label &label) {
+  label.kind = "super";
+  label.name = super.name;
+  label.work.emplace();
+  for (const auto &launch : super.launches) {
+    const KernelT &kernel = *program.kernels[launch->kernel];
+    if (!kernel.work) {
+      label.work.reset();
+      return;
+    }
+    for (trace::Term &term : toTerms(kernel.work->flops, *launch))
+      label.work->flops.push_back(std::move(term));
+    for (trace::Term &term : toTerms(kernel.work->bytes, *launch))
+      label.work->bytes.push_back(std::move(term));
+  }
+}
+
 std::string shownName(const trace::Label &label) {
   std::string text =
       "anabranch: " + (label.operators.empty() ? label.name : label.operators);
@@ -95,6 +114,17 @@ std::string shownName(const trace::Label &label) {
     return text;
   return text + " (" + label.file.substr(label.file.find_last_of('/') + 1) +
          ":" + std::to_string(label.line) + ")";
+}
+
+void describePlace(const ProgramT &program, int location, trace::Label &label) {
+  if (location >= 0) {
+    const LocationT &l = *program.locations[location];
+    label.operators = l.operators;
+    label.file = l.file;
+    label.line = l.line;
+    label.function = l.function;
+  }
+  label.shown = shownName(label);
 }
 
 } // namespace
@@ -107,14 +137,17 @@ trace::Label labelOf(const ProgramT &program, const CommandT &command) {
     describeCall(program, *call, label);
   else if (const CopyT *copy = command.action.AsCopy())
     describeCopy(program, *copy, label);
-  if (command.location >= 0) {
-    const LocationT &l = *program.locations[command.location];
-    label.operators = l.operators;
-    label.file = l.file;
-    label.line = l.line;
-    label.function = l.function;
-  }
-  label.shown = shownName(label);
+  else if (const SuperT *super = command.action.AsSuper())
+    describeSuper(program, *super, label);
+  describePlace(program, command.location, label);
+  return label;
+}
+
+trace::Label labelOf(const ProgramT &program, const LaunchT &launch,
+                     int location) {
+  trace::Label label;
+  describeLaunch(program, launch, label);
+  describePlace(program, location, label);
   return label;
 }
 

@@ -12,9 +12,13 @@
 
 namespace anabranch::runtime {
 
-/// Of a launch, call or copy; the stream is left to the caller.
+/// Of a launch, call, copy or super kernel; the stream is left to the caller.
 trace::Label labelOf(const package::ProgramT &program,
                      const package::CommandT &command);
+
+/// Of a launch in a super kernel; which one is left to the caller.
+trace::Label labelOf(const package::ProgramT &program,
+                     const package::LaunchT &launch, int location);
 
 /// The user's tag, or the number.
 std::string streamName(const package::StreamT &stream, size_t number);

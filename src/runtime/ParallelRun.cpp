@@ -248,21 +248,10 @@ void ParallelRun::publish(int stream, uint64_t flags, int wanted, bool caller) {
 }
 
 bool ParallelRun::runInline(const Command &command, void *scratch) {
-  bool isLaunch = command.kind == Command::Kind::Launch;
-  int64_t tiles = isLaunch ? frame.tiles[command.index] : 0;
-  trace::Scope scope(call, command.label, tiles);
-  if (isLaunch) {
-    int32_t status = runTiles(frame, command.index, 0, tiles, scratch);
-    if (status == ANABRANCH_KERNEL_OK)
-      return true;
-    fail(kernelError(status, labelOf(frame, command)));
-    return false;
-  }
-  Status done = runStep(frame, command);
-  if (done.ok())
-    return true;
-  fail(withPlace(std::move(done), labelOf(frame, command)));
-  return false;
+  Status done = runAlone(frame, command, scratch, call);
+  if (!done.ok())
+    fail(std::move(done));
+  return !failed();
 }
 
 /// Puts the stream on the event's list, unless the event has been recorded.

@@ -44,6 +44,7 @@ private:
   Status addLaunch(const LaunchT &launch);
   Status addCall(const CallT &call, const std::string &location);
   void addCopy(const CopyT &copy);
+  Status addSuper(const SuperT &super);
   void addArguments(CallPlan &call,
                     const std::vector<std::unique_ptr<ArgumentT>> &list);
   void fillArgument(CallPlan &call, int at, const ArgumentT &argument);
@@ -93,6 +94,23 @@ Status CommandsBuilder::addLaunch(const LaunchT &launch) {
   }
   out.sizes.insert(out.sizes.end(), launch.sizes.begin(), launch.sizes.end());
   out.launches.push_back(l);
+  return {};
+}
+
+Status CommandsBuilder::addSuper(const SuperT &super) {
+  SuperKernel s;
+  s.firstLaunch = static_cast<int>(out.launches.size());
+  s.launchCount = static_cast<int>(super.launches.size());
+  s.firstLabel = static_cast<int>(info.labels.size());
+  s.lanes = super.lanes;
+  for (size_t i = 0; i < super.launches.size(); ++i) {
+    info.labels.push_back(
+        labelOf(program, *super.launches[i], super.locations[i]));
+    info.labels.back().super = s.firstLabel - 1;
+    if (Status failed = addLaunch(*super.launches[i]); !failed.ok())
+      return failed;
+  }
+  out.supers.push_back(s);
   return {};
 }
 
@@ -176,6 +194,11 @@ Expected<Command> CommandsBuilder::add(const CommandT &command) {
     result.index = static_cast<int>(out.launches.size());
     if (Status s = addLaunch(*launch); !s.ok())
       return s;
+  } else if (const SuperT *super = action.AsSuper()) {
+    result.kind = Command::Kind::Super;
+    result.index = static_cast<int>(out.supers.size());
+    if (Status s = addSuper(*super); !s.ok())
+      return s;
   } else if (const CallT *call = action.AsCall()) {
     result.kind = Command::Kind::Call;
     result.index = static_cast<int>(out.calls.size());
@@ -199,12 +222,13 @@ Status CommandsBuilder::build(const Streams &streams) {
   for (size_t s = 0; s < streams.size(); ++s) {
     StreamPlan stream;
     for (const auto &command : streams[s]->commands) {
+      size_t label = info.labels.size();
       Expected<Command> c = add(*command);
       if (!c)
         return c.takeStatus();
       c->stream = static_cast<int>(s);
-      if (c->label >= 0)
-        info.labels[c->label].stream = firstStream + c->stream;
+      for (; label < info.labels.size(); ++label)
+        info.labels[label].stream = firstStream + c->stream;
       stream.commands.push_back(*c);
     }
     out.streams.push_back(std::move(stream));

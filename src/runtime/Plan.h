@@ -95,10 +95,17 @@ struct CopyPlan {
   int source, destination;
 };
 
+/// A super kernel: launches that stand together in Commands::launches.
+struct SuperKernel {
+  int firstLaunch = 0, launchCount = 0;
+  int firstLabel = 0; ///< of the launches, in turn
+  int lanes = 1;
+};
+
 struct Command {
-  enum class Kind : uint8_t { Launch, Call, Copy, Record, Wait };
+  enum class Kind : uint8_t { Launch, Call, Copy, Record, Wait, Super };
   Kind kind;
-  int index; ///< in launches, calls, copies, or the event
+  int index; ///< in launches, calls, copies, supers, or the event
   int label; ///< in ProgramInfo::labels
   int stream;
 };
@@ -121,6 +128,7 @@ struct Commands {
   std::vector<LaunchPlan> launches;
   std::vector<CallPlan> calls;
   std::vector<CopyPlan> copies;
+  std::vector<SuperKernel> supers;
   std::vector<int> operands; ///< buffers of all launches, one after the other
   std::vector<Size> sizes;
   std::vector<OperandPatch> inputPatches, outputPatches;

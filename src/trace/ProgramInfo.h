@@ -51,8 +51,9 @@ struct Label {
   std::string file;
   int line = 0;
   std::string function;
-  const char *kind = "launch"; ///< or "call", "copy"
+  const char *kind = "launch"; ///< or "call", "copy", "super"
   int stream = 0;              ///< in ProgramInfo::streams
+  int super = -1; ///< label of the super kernel that this launch is part of
   std::vector<Operand> operands;
   std::optional<Work> work; ///< nothing: unknown
   std::string shown;        ///< to a SliceListener
