@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 import os
 import statistics
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from typing import Any
 
 import torch
 
+import anabranch
 import peers
 from anabranch import anabranch as ours
 
@@ -40,6 +42,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "marked": {"streams": "marked", "freeze": True},
     "auto": {"streams": "auto", "freeze": True},
 }
+# A package with streams found by the compiler, called without Dynamo and its
+# guards, as the other engines are.
+EXPORTED = "exported"
+OURS = (*OPTIONS, EXPORTED)
 
 # Otherwise malloc gives the pages of large results back to the system and takes
 # them again, at calls of whoever happens to lie at the end of the heap.
@@ -105,9 +111,22 @@ def contender(name: str, work: Workload) -> Callable:
     if name in OPTIONS:
         marked = getattr(function, "marked", None) if name == "marked" else None
         return torch.compile(marked or function, backend=ours, options=OPTIONS[name])
+    if name == EXPORTED:
+        return deployed(function, work.arguments)
     if name in peers.PEERS:
         return peers.PEERS[name](function, work.arguments)
     return torch.compile(function, backend=name)
+
+
+def deployed(function: Callable, arguments: tuple) -> Callable:
+    with tempfile.TemporaryDirectory() as folder:
+        anabranch.export(
+            peers.Wrapped(function).eval(),
+            f"{folder}/model.anb",
+            arguments,
+            config=anabranch.Config(streams="auto"),
+        )
+        return anabranch.load(f"{folder}/model.anb", threads=torch.get_num_threads())
 
 
 def flatten(output: Any) -> list[torch.Tensor]:

@@ -31,7 +31,7 @@ import products  # noqa: F401
 import shapes  # noqa: F401
 import starting  # noqa: F401
 import streams  # noqa: F401
-from harness import CASES, KEEP_PAGES, OPTIONS, Row
+from harness import CASES, KEEP_PAGES, OURS, Row
 from peers import PEERS
 
 HERE = Path(__file__).resolve().parent
@@ -42,7 +42,7 @@ COLUMNS = (
     "aot_eager",
     "inductor",
     *PEERS,
-    *OPTIONS,
+    *OURS,
 )
 
 
@@ -105,7 +105,7 @@ def ratio(rows: dict[str, Row], *names: str) -> str:
         found = [rows[n].value for n in names if n in rows and not rows[n].error]
         return min(filter(None, found), default=0.0)
 
-    ours, theirs = best(OPTIONS), best(names)
+    ours, theirs = best(OURS), best(names)
     return f"{theirs / ours:.2f}x" if ours and theirs else ""
 
 
@@ -158,7 +158,7 @@ def main() -> int:
     for name in choose(arguments.names):
         rows = run_apart(name)
         print_row(name, rows, CASES[name].describe)
-        failed |= any(row.error for row in rows if row.contender in OPTIONS)
+        failed |= any(row.error for row in rows if row.contender in OURS)
         record["cases"][name] = {
             "what": CASES[name].describe,
             "rows": [asdict(row) for row in rows],

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 import anabranch
-from harness import Row, Workload, case, steady
+from harness import EXPORTED, Row, Workload, case, steady
 from models import bert, minilm
 
 NAMES = (
@@ -24,6 +24,7 @@ NAMES = (
     "one stream",
     "marked",
     "auto",
+    EXPORTED,
 )
 UNMARKED = tuple(name for name in NAMES if name != "marked")
 

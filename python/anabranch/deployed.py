@@ -58,8 +58,15 @@ class Signature:
         self.results = described.get("results", {"tuple": []})
         trees.check(self.results, len(self.outputs))
 
+        # Positional arguments that are the inputs, in order, need no binding.
+        self.is_plain = not self.states and [
+            p["tree"] for p in self.parameters.values() if not p.get("keyword")
+        ] == list(range(len(self.inputs)))
+
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
         """The inputs in order; those of states stay None."""
+        if self.is_plain and not kwargs and len(args) == len(self.inputs):
+            return list(args)
         values: list[Any] = [None] * len(self.inputs)
         names = list(self.parameters)
         positional = [n for n in names if not self.parameters[n].get("keyword")]
@@ -171,6 +178,12 @@ class Package:
         _C.use_torch()
         for number in self._signature.states:
             values[number] = self.state.tensor(self._signature.inputs[number])
-        for number, value in enumerate(values):
-            values[number] = arrays.lay_out(value, self._infos[number])
-        return list(self._executable(values))
+        try:
+            return list(self._executable(values))
+        except ValueError:
+            # Nothing was written yet. Other strides than the program's cost a
+            # copy; all else is the caller's mistake.
+            laid = [arrays.lay_out(v, i) for v, i in zip(values, self._infos)]
+            if all(new is old for new, old in zip(laid, values)):
+                raise
+        return list(self._executable(laid))
