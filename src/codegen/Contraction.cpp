@@ -140,15 +140,17 @@ bool assignLoops(Contraction &c, std::string &why) {
   return true;
 }
 
+bool isDivision(AffineExpr expr) {
+  return expr.getKind() == AffineExprKind::Mod ||
+         expr.getKind() == AffineExprKind::FloorDiv ||
+         expr.getKind() == AffineExprKind::CeilDiv;
+}
+
 /// No quotients or remainders, so that the growth holds at every point.
 bool isRegular(AffineExpr expr) {
   bool regular = true;
   if (expr)
-    expr.walk([&](AffineExpr part) {
-      regular &= part.getKind() != AffineExprKind::Mod &&
-                 part.getKind() != AffineExprKind::FloorDiv &&
-                 part.getKind() != AffineExprKind::CeilDiv;
-    });
+    expr.walk([&](AffineExpr part) { regular &= !isDivision(part); });
   return regular;
 }
 
@@ -203,6 +205,33 @@ void describeWindow(const Contraction &c, const Read &read,
   }
 }
 
+/// The smallest number of depths after which the indices repeat but for a
+/// constant growth, up to the size of windows that are worth to be unrolled.
+int64_t windowPointsOf(const Contraction &c, const Read &read) {
+  linalg::GenericOp op = c.op;
+  constexpr int64_t most = 64;
+  auto depths = c.knownSize(c.depth);
+  MLIRContext *context = read.tensor.getContext();
+  AffineExpr depth = getAffineDimExpr(c.depth, context);
+  for (int64_t points = 2; depths && points <= most; ++points) {
+    auto repeats = [&](const SymbolicIndex &index) {
+      if (!index.expr || !index.loops.test(c.depth))
+        return true;
+      AffineExpr scaled =
+          simplifyAffineExpr(index.expr.replace(depth, depth * points),
+                             op.getNumLoops(), /*numSymbols=*/0);
+      bool divides = false;
+      scaled.walk([&](AffineExpr part) {
+        divides |= isDivision(part) && part.isFunctionOfDim(c.depth);
+      });
+      return !divides;
+    };
+    if (*depths % points == 0 && llvm::all_of(read.index, repeats))
+      return points;
+  }
+  return 0;
+}
+
 /// Finds out how an operand is read.
 void describeOperand(Contraction &c, ContractionOperand &operand) {
   auto isLeaf = [](Value) { return false; };
@@ -228,6 +257,7 @@ void describeOperand(Contraction &c, ContractionOperand &operand) {
     operand.panels = strides ? std::nullopt : matchPanels(c, read);
     operand.unitLoop = std::nullopt;
     describeWindow(c, read, operand);
+    operand.windowPoints = operand.isWindow ? windowPointsOf(c, read) : 0;
     operand.isRegular = llvm::all_of(read.index, [&](const SymbolicIndex &i) {
       return i.growth(c.depth).has_value() && isRegular(i.expr);
     });

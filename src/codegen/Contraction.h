@@ -47,6 +47,9 @@ struct ContractionOperand {
   bool isWindow = false;
   /// Windows are neighbours within a row of so many columns; 0: in all of them.
   int64_t windowRow = 0;
+  /// From one depth to that so many further on, the index of each dimension
+  /// grows by the same number: the points of a window. 0: there is none.
+  int64_t windowPoints = 0;
   /// Set if the argument lies in panels already.
   std::optional<Panels> panels;
 };

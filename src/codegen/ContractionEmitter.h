@@ -89,6 +89,8 @@ private:
   void packRight(Value firstDepth, Value depth);
   void packWindows(Value firstDepth, Value depth);
   void clearPanel(Value depth);
+  void forEachDepth(mlir::Value first, mlir::Value end,
+                    llvm::function_ref<void(mlir::Value)> body);
   void packPieces(Value column, Value stop, Value firstDepth, Value end);
   void packRightTransposed(Value firstDepth, Value depth);
   // DotProducts.cpp

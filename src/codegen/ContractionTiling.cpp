@@ -9,6 +9,8 @@
 
 #include "mlir/IR/BuiltinTypes.h"
 
+#include <numeric>
+
 using namespace mlir;
 
 namespace anabranch {
@@ -77,6 +79,8 @@ constexpr int64_t enoughTiles = 8;
 constexpr int64_t enoughPanels = 6;
 /// Up to so many rows, reading the right operand is what takes the time.
 constexpr int64_t fewRows = 8;
+/// With up to so many rows, packing costs a notable part of the product.
+constexpr int64_t rowsToPack = 96;
 
 int64_t chooseRowsPerTile(const Contraction &c, const ContractionTiling &t) {
   auto rows = c.knownSize(c.rows);
@@ -148,9 +152,12 @@ ContractionTiling ContractionTiling::choose(const Contraction &c,
     vectors = c.right.panels->width / t.lanes;
   Wanted wanted{rows, columns, vectors};
   std::optional<BlockShape> shape;
-  // Strips of rows would each pack a panel of windows again: rather more
-  // panels.
-  if (auto batch = c.knownSize(c.batch); c.right.isWindow && columns && batch) {
+  // Strips of rows would each pack a panel again, which a few rows don't make
+  // up for: rather more panels.
+  bool packsDear =
+      c.right.isWindow || (c.right.unitLoop == c.column && !c.right.panels &&
+                           rows && *rows > fewRows && *rows <= rowsToPack);
+  if (auto batch = c.knownSize(c.batch); packsDear && columns && batch) {
     wanted.panels = ceilDiv(enoughPanels, std::max<int64_t>(*batch, 1));
     shape = chooseShape(target, t.lanes, wanted);
     t.packsOnce = shape.has_value();
@@ -176,6 +183,10 @@ ContractionTiling ContractionTiling::choose(const Contraction &c,
     if (!t.copiesRight() && rows && *rows <= t.rows)
       blocks = 1;
     int64_t step = t.lanes * t.pair;
+    // Whole windows are packed without finding a point's place by division.
+    if (int64_t points = c.right.windowPoints; points && blocks > 1)
+      if (int64_t whole = std::lcm(step, points); whole <= largestDepth)
+        step = whole;
     t.depth = ceilDiv(ceilDiv(*depth, blocks), step) * step;
   }
   t.rowsPerTile = chooseRowsPerTile(c, t);

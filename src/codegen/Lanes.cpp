@@ -148,9 +148,35 @@ Value LaneBuilder::mulIndex(Value a, Value b) {
   return make<arith::MulIOp>(a, b);
 }
 
+/// The value as `base * factor + rest`, with both numbers known.
+struct Scaled {
+  Value base;
+  int64_t factor, rest;
+};
+static std::optional<Scaled> scaledBy(Value value, int64_t divisor) {
+  int64_t rest = 0;
+  if (auto sum = value.getDefiningOp<arith::AddIOp>()) {
+    auto number = constantOf(sum.getRhs());
+    if (!number || *number < 0)
+      return std::nullopt;
+    rest = *number;
+    value = sum.getLhs();
+  }
+  auto product = value.getDefiningOp<arith::MulIOp>();
+  auto factor = product ? constantOf(product.getRhs()) : std::nullopt;
+  if (!factor || *factor <= 0 || *factor % divisor != 0)
+    return std::nullopt;
+  return Scaled{product.getLhs(), *factor, rest};
+}
+
 Value LaneBuilder::divIndex(Value a, Value b) {
-  if (constantOf(b) == 1)
+  auto divisor = constantOf(b);
+  if (divisor == 1)
     return a;
+  if (divisor > 0)
+    if (auto scaled = scaledBy(a, *divisor))
+      return addIndex(mulIndex(scaled->base, index(scaled->factor / *divisor)),
+                      index(scaled->rest / *divisor));
   return make<arith::DivUIOp>(a, b);
 }
 
@@ -161,8 +187,12 @@ Value LaneBuilder::ceilDivIndex(Value a, Value b) {
 }
 
 Value LaneBuilder::remIndex(Value a, Value b) {
-  if (constantOf(b) == 1)
+  auto divisor = constantOf(b);
+  if (divisor == 1)
     return index(0);
+  if (divisor > 0)
+    if (auto scaled = scaledBy(a, *divisor))
+      return index(scaled->rest % *divisor);
   return make<arith::RemUIOp>(a, b);
 }
 

@@ -107,20 +107,34 @@ void ContractionEmitter::packLeft() {
 
 /// [depth][column] from an operand whose columns are neighbours.
 void ContractionEmitter::packRight(Value firstDepth, Value depth) {
-  SmallVector<Value> columns, masks;
-  for (int64_t j = 0; j < t.vectors; ++j) {
-    columns.push_back(
-        lanes.addIndex(place.firstColumn, lanes.index(j * t.lanes)));
-    masks.push_back(columnMask(columns.back()));
-  }
   Value end = lanes.addIndex(firstDepth, depth);
-  lanes.loop(firstDepth, end, t.pair, [&](Value k) {
-    Value offset = panelOffset(k, firstDepth);
-    for (int64_t j = 0; j < t.vectors; ++j)
-      storeVector(
-          rightVector(Lanes::linear(columns[j], 1, t.lanes), k, end, masks[j]),
-          panelMemory, lanes.addIndex(offset, lanes.index(j * t.lanes)));
-  });
+  auto pack = [&](bool whole) {
+    SmallVector<Value> columns, masks;
+    for (int64_t j = 0; j < t.vectors; ++j) {
+      columns.push_back(
+          lanes.addIndex(place.firstColumn, lanes.index(j * t.lanes)));
+      masks.push_back(whole ? Value() : columnMask(columns.back()));
+    }
+    lanes.loop(firstDepth, end, t.pair, [&](Value k) {
+      Value offset = panelOffset(k, firstDepth);
+      for (int64_t j = 0; j < t.vectors; ++j)
+        storeVector(rightVector(Lanes::linear(columns[j], 1, t.lanes), k, end,
+                                masks[j]),
+                    panelMemory,
+                    lanes.addIndex(offset, lanes.index(j * t.lanes)));
+    });
+  };
+  auto known = c.knownSize(c.column);
+  if (known && *known % t.columns() == 0)
+    return pack(/*whole=*/true);
+  // Only the last panel needs masks.
+  Value last = lanes.addIndex(place.firstColumn, lanes.index(t.columns()));
+  Value whole =
+      lanes.make<arith::CmpIOp>(arith::CmpIPredicate::ule, last, columnCount);
+  Value partly =
+      lanes.make<arith::CmpIOp>(arith::CmpIPredicate::ugt, last, columnCount);
+  lanes.ifThen(whole, [&] { pack(/*whole=*/true); });
+  lanes.ifThen(partly, [&] { pack(/*whole=*/false); });
 }
 
 /// [depth][column] from windows, which are neighbours within a row only: the
@@ -155,13 +169,28 @@ void ContractionEmitter::clearPanel(Value depth) {
              [&](Value offset) { storeVector(zero, panelMemory, offset); });
 }
 
+/// Window by window, so that where a point lies within it is known.
+void ContractionEmitter::forEachDepth(Value first, Value end,
+                                      function_ref<void(Value)> body) {
+  int64_t points = c.right.windowPoints;
+  if (!points || t.pair > 1 || (!isOneBlock() && t.depth % points != 0))
+    return lanes.loop(first, end, t.pair, body);
+  Value size = lanes.index(points);
+  lanes.loop(lanes.divIndex(first, size), lanes.divIndex(end, size), 1,
+             [&](Value window) {
+               Value start = lanes.mulIndex(window, size);
+               for (int64_t point = 0; point < points; ++point)
+                 body(lanes.addIndex(start, lanes.index(point)));
+             });
+}
+
 /// The columns of one row from `column` to `stop`.
 void ContractionEmitter::packPieces(Value column, Value stop, Value firstDepth,
                                     Value end) {
   auto pack = [&](Value piece, Value mask) {
     Value start = lanes.subIndex(piece, place.firstColumn);
     Lanes columns = Lanes::linear(piece, 1, 1, c.right.windowRow);
-    lanes.loop(firstDepth, end, t.pair, [&](Value k) {
+    forEachDepth(firstDepth, end, [&](Value k) {
       Value vector = rightVector(columns, k, end, mask);
       Value offset = lanes.addIndex(panelOffset(k, firstDepth), start);
       if (mask)
