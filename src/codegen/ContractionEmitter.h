@@ -99,8 +99,9 @@ private:
                                    bool whole, mlir::ValueRange sums);
   Value leftWord(int64_t row, Value depth, Value end, bool whole);
   // MultiplyBlock.cpp
-  mlir::func::FuncOp block;
-  MicroKernel microKernel() const;
+  mlir::func::FuncOp block, lastBlock;
+  int64_t lastVectors() const;
+  MicroKernel microKernel(int64_t vectors) const;
   void multiplyBlock(Value row, Value sums, Value right, Value rightStep,
                      Value firstDepth, Value depth);
   Value addressOf(Lanes loaded);

@@ -60,8 +60,11 @@ std::optional<BlockShape> chooseShape(const TargetInfo &target, int64_t lanes,
     if (rows)
       cost *= double(ceilDiv(*rows, shape.rows) * shape.rows) / *rows;
     if (columns) {
-      int64_t width = shape.vectors * lanes;
-      cost *= double(ceilDiv(*columns, width) * width) / *columns;
+      // The last panel computes no vectors without columns, but fewer of them
+      // keep the processor less busy.
+      int64_t width = shape.vectors * lanes, rest = *columns % width;
+      double last = ceilDiv(rest, lanes) * lanes;
+      cost *= (*columns - rest + (last + width) / 2 * (rest > 0)) / *columns;
     }
     if (!best || cost < bestCost * 0.999) {
       best = shape;

@@ -19,9 +19,17 @@ bool ContractionEmitter::leftStepIsUnit() const {
   return t.packLeft || c.left.unitLoop == c.depth;
 }
 
-MicroKernel ContractionEmitter::microKernel() const {
+/// Vectors of the last panel that have columns; all of them where that is not
+/// known.
+int64_t ContractionEmitter::lastVectors() const {
+  auto columns = c.knownSize(c.column);
+  int64_t rest = columns ? *columns % t.columns() : 0;
+  return rest ? (rest + t.lanes - 1) / t.lanes : t.vectors;
+}
+
+MicroKernel ContractionEmitter::microKernel(int64_t vectors) const {
   MicroKernel kernel{c.element,    t.lanes,        t.rows,
-                     t.vectors,    t.columns(),    std::nullopt,
+                     vectors,      t.columns(),    std::nullopt,
                      std::nullopt, t.rightElement, t.pair > 1};
   if (leftStepIsUnit())
     kernel.leftStep = 1;
@@ -103,11 +111,25 @@ void ContractionEmitter::multiplyBlock(Value row, Value sums, Value right,
   arguments.depth = words(depth);
   arguments.continues = lanes.make<arith::CmpIOp>(arith::CmpIPredicate::ne,
                                                   firstDepth, lanes.index(0));
-  MicroKernel kernel = microKernel();
-  if (!block)
-    block = kernel.create(lanes.builder, frame.source,
-                          (frame.source.getName() + "_block").str());
-  kernel.call(lanes, block, arguments);
+  std::string name = (frame.source.getName() + "_block").str();
+  auto call = [&](func::FuncOp &function, int64_t vectors, StringRef suffix) {
+    MicroKernel kernel = microKernel(vectors);
+    if (!function)
+      function =
+          kernel.create(lanes.builder, frame.source, name + suffix.str());
+    kernel.call(lanes, function, arguments);
+  };
+  auto columns = c.knownSize(c.column);
+  if (lastVectors() == t.vectors || (columns && *columns < t.columns()))
+    return call(block, lastVectors(), "");
+  Value end = lanes.addIndex(place.firstColumn, lanes.index(t.columns()));
+  auto compare = [&](arith::CmpIPredicate predicate) {
+    return lanes.make<arith::CmpIOp>(predicate, end, columnCount);
+  };
+  Value whole = compare(arith::CmpIPredicate::ule);
+  Value last = compare(arith::CmpIPredicate::ugt);
+  lanes.ifThen(whole, [&] { call(block, t.vectors, ""); });
+  lanes.ifThen(last, [&] { call(lastBlock, lastVectors(), "_last"); });
 }
 
 } // namespace codegen
