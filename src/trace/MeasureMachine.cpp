@@ -10,8 +10,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "trace/Clock.h"
 #include "trace/MachineLimits.h"
-#include "trace/Recorder.h"
 
 #include <algorithm>
 #include <atomic>

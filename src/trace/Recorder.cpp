@@ -9,7 +9,6 @@
 
 #include "trace/ChromeTrace.h"
 
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <new>
@@ -39,12 +38,6 @@ std::mutex startStopMutex;
 } // namespace
 
 std::atomic<Recorder *> Recorder::current{nullptr};
-
-int64_t now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 Recorder &Recorder::get() {
   static Recorder *const recorder = new Recorder;
@@ -81,6 +74,7 @@ Status Recorder::begin(const std::string &file) {
     return Status(StatusCode::IoError, "cannot write the trace " + file);
   take(); // what calls in flight added after the last trace's end
   path = file;
+  begun = Moment::read();
   recording.store(true);
   publish();
   return {};
@@ -140,7 +134,20 @@ void Recorder::add(CallRecord call) {
   lane.record.calls.push_back(std::move(call));
 }
 
+static void convert(ThreadRecord &record, const TickScale &scale) {
+  auto inNanoseconds = [&](auto &span) {
+    span.begin = scale.nanoseconds(span.begin);
+    span.end = scale.nanoseconds(span.end);
+  };
+  for (std::vector<Slice> &piece : record.slices)
+    for (Slice &slice : piece)
+      inNanoseconds(slice);
+  for (CallRecord &call : record.calls)
+    inNanoseconds(call);
+}
+
 std::vector<ThreadRecord> Recorder::take() {
+  TickScale scale(begun, Moment::read());
   std::lock_guard<std::mutex> lock(mutex);
   std::vector<ThreadRecord> threads;
   for (const auto &lane : lanes) {
@@ -149,6 +156,7 @@ std::vector<ThreadRecord> Recorder::take() {
     empty.thread = lane->record.thread;
     empty.name = lane->record.name;
     std::swap(empty, lane->record);
+    convert(empty, scale);
     if (!empty.slices.empty() || !empty.calls.empty())
       threads.push_back(std::move(empty));
   }
@@ -162,12 +170,12 @@ void Call::start(const std::shared_ptr<const ProgramInfo> &info,
   if (listener)
     heard = listener->begin(program.shown.c_str());
   if (recording)
-    record = {recorder->nextCall(), now(), 0, info, slots};
+    record = {recorder->nextCall(), ticks(), 0, info, slots};
 }
 
 void Call::finish() {
   if (recording) {
-    record.end = now();
+    record.end = ticks();
     recorder->add(std::move(record));
   }
   if (listener)
@@ -178,12 +186,12 @@ void Scope::start() {
   if (call->listener)
     heard = call->listener->begin(
         call->program.labels[static_cast<size_t>(label)].shown.c_str());
-  begin = call->recording ? now() : 0;
+  begin = call->recording ? ticks() : 0;
 }
 
 void Scope::finish() {
   if (call->recording)
-    call->recorder->add({begin, now(), call->record.id, tiles, label});
+    call->recorder->add({begin, ticks(), call->record.id, tiles, label});
   if (call->listener)
     call->listener->end(heard);
 }

@@ -9,6 +9,7 @@
 #define ANABRANCH_TRACE_RECORDER_H
 
 #include "anabranch/Trace.h"
+#include "trace/Clock.h"
 #include "trace/ProgramInfo.h"
 
 #include <atomic>
@@ -23,7 +24,7 @@ namespace anabranch::trace {
 /// Some work of one command on one thread. Shapes and work are looked up when
 /// the trace is written, so that a slice is a few words.
 struct Slice {
-  int64_t begin, end; ///< nanoseconds, see now()
+  int64_t begin, end; ///< nanoseconds; in a lane, ticks
   int64_t call;       ///< CallRecord::id
   int64_t tiles;      ///< 0: not a launch
   int label;
@@ -36,9 +37,6 @@ struct CallRecord {
   std::shared_ptr<const ProgramInfo> program;
   std::vector<int64_t> slots; ///< the size table
 };
-
-/// Nanoseconds of the steady clock.
-int64_t now();
 
 /// What one thread recorded.
 struct ThreadRecord {
@@ -100,6 +98,7 @@ private:
   std::mutex mutex;
   std::vector<std::unique_ptr<Lane>> lanes; // guarded by mutex
   std::string path;
+  Moment begun{};
 };
 
 /// One run of a program, from construction to destruction. The recorder may be
