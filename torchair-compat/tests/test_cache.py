@@ -382,3 +382,42 @@ def test_the_page_s_scripts_over_two_processes(home, tmp_path, script, count) ->
     first = run_page(tmp_path)
     assert len(modules(home)) == count
     assert run_page(tmp_path, guide.NO_COMPILER) == first
+
+
+GEARS = """
+import torch
+import torchair
+from torchair.inference import cache_compile, set_dim_gears
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+        self.cached = cache_compile(self._forward, config=torchair.CompilerConfig())
+
+    def forward(self, x):
+        return self.cached(x)
+
+    def _forward(self, x):
+        return torch.relu(self.linear(x))
+
+
+torch.manual_seed(0)
+model = Model()
+with torch.no_grad():
+    for rows in (2, 4, 2):
+        x = torch.randn(rows, 4)
+        set_dim_gears(x, {0: [2, 4]})
+        torch.testing.assert_close(model(x), torch.relu(model.linear(x)))
+import anabranch
+print(anabranch.counters.kernels)
+"""
+
+
+def test_gears_come_from_the_cache(home, tmp_path) -> None:
+    """Both sizes in the second process, which has no compiler."""
+    (tmp_path / "script.py").write_text(GEARS, encoding="utf-8")
+    first = run_page(tmp_path)
+    assert first == run_page(tmp_path, guide.NO_COMPILER) == "2\n"
+    assert len(modules(home)) == 1
