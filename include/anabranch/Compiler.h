@@ -50,6 +50,10 @@ typedef int (*anabranch_progress_fn)(const char *phase, int64_t done,
  *   "pad"      let sizes without a program run in one of larger sizes; an
  *              error if that would change a result                  [false]
  *   "symbolic" also the program in which no symbol has a value      [false]
+ *   "super_kernels" "marked": of scopes in the graph; "auto": also of other
+ *              launches, where "machine" promises gain           ["marked"]
+ *   "symbolic_supers" scopes of super kernels around symbolic sizes are left
+ *              as they are; else an error                           [false]
  *   "config"   any object: kept in the manifest as it is            [none] */
 typedef struct anabranch_compile_request {
   uint32_t api_version; /* ANABRANCH_COMPILER_API_VERSION */
@@ -98,6 +102,10 @@ anabranch_compile_result_message(const anabranch_compile_result *result);
  *                   "launches": 6, "location": "m.py:12"}],
  *    "fallbacks": [{"op": "aten.topk", "calls": 2, "reason": "..",
  *                   "location": "m.py:40"}],
+ *    "super_kernels": [{"name": "layer_0", "launches": 9, "lanes": 1,
+ *                       "location": "m.py:12"}],
+ *    "super_breaks": [{"scope": "layer", "reason": "..",
+ *                      "location": "m.py:40", "bypassed": false}],
  *    "dispatches": 57, "arena_bytes": 123456, "explain": ["..."]}
  * A failed compilation has what is known up to the failure. */
 ANABRANCH_COMPILER_EXPORT const char *

@@ -20,6 +20,7 @@ if _TYPE_CHECKING:
     from .profiler import Trace, profile
     from .report import counters, last_report
     from .scope import limit_cores, record, stream, wait, wait_event
+    from .super import super_kernel
 
 __all__ = [
     "CompileError",
@@ -38,6 +39,7 @@ __all__ = [
     "record",
     "set_gears",
     "stream",
+    "super_kernel",
     "wait",
     "wait_event",
 ]
@@ -54,6 +56,7 @@ _HOMES = {
     "profiler": ("Trace", "profile"),
     "report": ("counters", "last_report"),
     "scope": ("limit_cores", "record", "stream", "wait", "wait_event"),
+    "super": ("super_kernel",),
 }
 
 

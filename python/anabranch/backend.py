@@ -97,7 +97,7 @@ def compile_graph(
 
 def _order(config: Config) -> Order:
     marked = config.streams != "off" and not config.single_stream
-    return Order(marked, config.single_stream)
+    return Order(marked, config.single_stream, config.super_kernels != "off")
 
 
 def run_eagerly(module: torch.fx.GraphModule) -> Callable[..., Any]:

@@ -11,6 +11,7 @@ from typing import Any
 PHASES = ("import", "lower", "fuse", "schedule", "memory", "codegen", "package")
 STREAMS = ("marked", "auto", "off")
 HAZARDS = ("error", "wait")
+SUPER_KERNELS = ("marked", "auto", "off")
 MOST_THREADS = 1024
 SHAPES = ("auto", "static", "dynamic", "tiered")
 GEARS_MERGE = ("zip", "product")
@@ -41,6 +42,9 @@ class Config:
     hazards   an in-place update of a tensor that another stream may still read
               is refused ("error") or waits for the reader ("wait").
     single_stream  one list of commands; a model with stream scopes is refused.
+    super_kernels  "marked": as the scopes of the model say; "auto": besides, of
+              what no scope marks the compiler makes super kernels where it sees
+              a gain; "off": each kernel is a launch.
     shapes    "auto": as torch.compile decides; "static": one executable for
               each shape; "dynamic": sizes are symbols from the first call on;
               "tiered": besides, a thread compiles programs for the shapes that
@@ -64,6 +68,7 @@ class Config:
     streams: str = "marked"
     hazards: str = "error"
     single_stream: bool = False
+    super_kernels: str = "marked"
     shapes: str = "auto"
     tier_limit: int = 16
     tier_bytes: int = 1 << 30
@@ -103,6 +108,7 @@ class Config:
                 raise ValueError(f"{name} must be positive")
         _choose("streams", self.streams, STREAMS)
         _choose("hazards", self.hazards, HAZARDS)
+        _choose("super_kernels", self.super_kernels, SUPER_KERNELS)
         _choose("shapes", self.shapes, SHAPES)
         _choose("gears_merge", self.gears_merge, GEARS_MERGE)
         if self.stop is not None:

@@ -10,6 +10,7 @@ import torch.fx
 from torch._ops import OpOverload
 
 from . import scope
+from . import super as supers
 from .errors import CompileError, OptionError
 from .location import user_line
 
@@ -36,16 +37,22 @@ class Order:
     """What the nodes read so far say about streams and events. Raises
     CompileError with the user's line where they contradict each other."""
 
-    def __init__(self, marked: bool = True, single: bool = False) -> None:
-        """`marked`: stream scopes count; `single`: there may be none."""
+    def __init__(
+        self, marked: bool = True, single: bool = False, supers: bool = True
+    ) -> None:
+        """`marked`: stream scopes count; `single`: there may be none; `supers`:
+        scopes of super kernels count."""
         self.marked = marked
         self.single = single
+        self.supers = supers
         self.priorities: dict[str, tuple[int, torch.fx.Node]] = {}
         self.events: dict[str, torch.fx.Node] = {}
 
     def annotations(self, node: torch.fx.Node) -> dict[str, Any]:
         """The annotations that the compiler gets to see."""
         found = dict(node.meta.get("custom") or {})
+        if supers.SUPER in found:
+            self._read_super(node, found)
         if scope.STREAM not in found:
             return found
         if self.single:
@@ -57,6 +64,17 @@ class Order:
         if not self.marked:
             del found[scope.STREAM], found[scope.PRIORITY]
         return found
+
+    def _read_super(self, node: torch.fx.Node, found: dict[str, Any]) -> None:
+        try:
+            options = supers.parse(found.pop(supers.OPTIONS, ""))
+        except ValueError as error:
+            raise OptionError(f"{error}\n  {user_line(node)}") from error
+        if not self.supers:
+            del found[supers.SUPER]
+            return
+        found[supers.FUSION] = int(options.stream_fusion)
+        found[supers.STRICT] = options.strict
 
     def _check_priority(self, node: torch.fx.Node, found: Mapping[str, Any]) -> None:
         tag, priority = found[scope.STREAM], found[scope.PRIORITY]

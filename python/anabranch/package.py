@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from . import _C, cache, recording
+from . import super as supers
 from .config import Config
 from .errors import OptionError
 from .gears import Binding
@@ -131,7 +132,9 @@ def write(
     finally:
         if progress is not None:
             progress.close()
-    return {"name": described.graph["name"], "message": message} | json.loads(report)
+    found = {"name": described.graph["name"], "message": message} | json.loads(report)
+    supers.warn_of_breaks(found)
+    return found
 
 
 def load(
@@ -175,8 +178,13 @@ def _compiler_options(
     }
     if options["bindings"] and config.gears_pad:
         options["pad"] = True
-    if config.streams == "auto":
+    if "auto" in (config.streams, config.super_kernels):
         options["machine"] = _machine(config.threads)
+    if config.super_kernels == "auto":
+        options["super_kernels"] = "auto"
+    if config.shapes == "tiered" and not bindings:
+        # The programs that the shapes get have super kernels, this one has not.
+        options["symbolic_supers"] = True
     if config.dump is not None:
         options["dump"] = config.dump
     if config.stop is not None:
@@ -185,7 +193,7 @@ def _compiler_options(
 
 
 def _machine(threads: int) -> dict[str, Any]:
-    """What streams="auto" goes by. Kernels that are small enough to overlap
+    """What the compiler's own choices go by. Kernels that are small enough to overlap
     work in the cache; what all workers read there together grows like their
     arithmetic."""
     limits = json.loads(_C.machine_limits())

@@ -49,6 +49,7 @@ private:
               mlir::SmallVectorImpl<int64_t> &unsignedResults);
   mlir::LogicalResult readScope(const llvm::json::Object &node,
                                 mlir::Operation *op);
+  mlir::LogicalResult readSuper(const llvm::json::Object &node);
   /// `{"ref": node}` or `{"ref": node, "result": i}`.
   mlir::FailureOr<mlir::Value> reference(const llvm::json::Object &object);
   mlir::FailureOr<mlir::Attribute> argument(const llvm::json::Value &arg);

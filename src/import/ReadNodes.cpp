@@ -196,13 +196,32 @@ LogicalResult GraphBuilder::readScope(const json::Object &node, Operation *op) {
   return success();
 }
 
+/// The super kernel of a node becomes part of its location.
+LogicalResult GraphBuilder::readSuper(const json::Object &node) {
+  const json::Object *annotations = node.getObject("annotations");
+  auto name = annotations ? annotations->getString("anabranch.super")
+                          : std::nullopt;
+  if (!name)
+    return success();
+  int64_t fusion =
+      annotations->getInteger("anabranch.super_fusion").value_or(0);
+  StringRef strict =
+      annotations->getString("anabranch.super_strict").value_or("");
+  if (fusion < 0 || fusion > 1)
+    return error() << "no such fusion of streams: " << fusion;
+  if (!strict.empty() && strict != "bypass" && strict != "abort")
+    return error() << "no such check of a scope: '" << strict << "'";
+  loc = ir::inSuper(loc, ir::SuperAttr::get(&context, *name, fusion, strict));
+  return success();
+}
+
 LogicalResult GraphBuilder::readNode(const json::Object &node) {
   FailureOr<StringRef> name = text(node, "name");
   if (failed(name))
     return failure();
   setLocation(node, *name);
   FailureOr<StringRef> op = text(node, "op");
-  if (failed(op))
+  if (failed(op) || failed(readSuper(node)))
     return failure();
   operands.clear();
   OperationState state(loc, ir::AtenOp::getOperationName());

@@ -61,6 +61,28 @@ LogicalResult BufferOp::verify() {
   return success();
 }
 
+LogicalResult SuperOp::verify() {
+  if (getName().empty() || getLanes() < 1)
+    return emitOpError("must have a name and a lane");
+  for (Operation &member : getBody().front()) {
+    auto launch = dyn_cast<LaunchOp>(member);
+    if (!launch)
+      return member.emitOpError("is no member of a super kernel");
+    if (!llvm::all_of(launch.getSizes(), llvm::IsaPred<IntegerAttr>))
+      return launch.emitOpError("of symbolic sizes is in a super kernel");
+  }
+  return success();
+}
+
+void StreamOp::forEachCommand(llvm::function_ref<void(Operation *)> visit) {
+  for (Operation &command : getBody().front())
+    if (auto super = dyn_cast<SuperOp>(command))
+      for (Operation &member : super.getBody().front())
+        visit(&member);
+    else
+      visit(&command);
+}
+
 LogicalResult OutputOp::verify() {
   StringRef kind = getKind();
   bool isBuffer = kind == "tensor" || kind == "external";

@@ -157,6 +157,10 @@ def Anabranch_StreamOp : Anabranch_ProgramChild<"stream",
   let assemblyFormat = [{
     $name (`initialize` $initialize^)? $body attr-dict
   }];
+  let extraClassDeclaration = [{
+    /// Visits the commands in order, those of a super kernel in its place.
+    void forEachCommand(llvm::function_ref<void(mlir::Operation *)> visit);
+  }];
 }
 
 def Anabranch_LaunchOp : Anabranch_ProgramChild<"launch", [AttrSizedOperandSegments]> {
@@ -169,6 +173,27 @@ def Anabranch_LaunchOp : Anabranch_ProgramChild<"launch", [AttrSizedOperandSegme
     $kernel (`reads` `(` $reads^ `)`)? (`writes` `(` $writes^ `)`)?
     `sizes` $sizes attr-dict
   }];
+}
+
+def Anabranch_SuperOp : Anabranch_ProgramChild<"super",
+    [HasParent<"StreamOp">, SingleBlock, NoTerminator]> {
+  let summary = "launches that are one command";
+  let description = [{
+    A tile of a member starts when the tiles before it that touch the same bytes,
+    one of them writing, are done. To other commands it is one command. `lanes`
+    says how many streams its members are from.
+
+    ```mlir
+    anabranch.super "layer_0" lanes 1 {
+      anabranch.launch @norm reads(%x) writes(%0) sizes []
+      anabranch.launch @mlp reads(%0) writes(%1) sizes []
+    }
+    ```
+  }];
+  let arguments = (ins StrAttr:$name, I64Attr:$lanes);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$name `lanes` $lanes $body attr-dict";
+  let hasVerifier = 1;
 }
 
 def Anabranch_CallOp : Anabranch_ProgramChild<"call", [AttrSizedOperandSegments]> {

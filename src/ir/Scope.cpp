@@ -72,6 +72,23 @@ void dropOrder(Operation *op) {
     op->removeAttr(name);
 }
 
+SuperAttr superOf(Location location) {
+  SuperAttr found;
+  location->walk([&](Location inner) {
+    auto fused = dyn_cast<FusedLoc>(inner);
+    auto super =
+        fused ? dyn_cast_or_null<SuperAttr>(fused.getMetadata()) : SuperAttr();
+    if (super && (!found || super.getName().empty()))
+      found = super;
+    return WalkResult::advance();
+  });
+  return found;
+}
+
+Location inSuper(Location location, SuperAttr super) {
+  return FusedLoc::get(location.getContext(), location, super);
+}
+
 LogicalResult FenceOp::verify() {
   if (getPasses().getTypes() != getResultTypes())
     return emitOpError("hands on other types than it gets");

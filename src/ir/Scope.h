@@ -10,6 +10,8 @@
 // ScopeKeeper. A scope that got lost would cost overlap, never the order of
 // dependent work.
 //
+// The super kernel of an operator stands in its location instead.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_IR_SCOPE_H
@@ -44,6 +46,13 @@ void setAfter(mlir::Operation *op, llvm::ArrayRef<int64_t> points);
 void copyOrder(mlir::Operation *from, mlir::Operation *to);
 /// Takes scope and order away.
 void dropOrder(mlir::Operation *op);
+
+/// The super kernel that a location asks for; null: none is asked for. Of a
+/// kernel made of several operators, one that is taken out takes it out (the
+/// name is empty), else the first that is marked decides.
+SuperAttr superOf(mlir::Location location);
+/// The location, inside of a super kernel's scope.
+mlir::Location inSuper(mlir::Location location, SuperAttr super);
 
 /// Gives every new operator the scope of the one that it is made from.
 class ScopeKeeper : public mlir::RewriterBase::Listener {

@@ -21,6 +21,23 @@ def Anabranch_ScopeAttr : Anabranch_Attr<"Scope", "scope"> {
   let assemblyFormat = "`<` $tag `,` $priority `,` $cores `>`";
 }
 
+def Anabranch_SuperAttr : Anabranch_Attr<"Super", "super"> {
+  let summary = "the super kernel of an operator";
+  let description = [{
+    Stands in the location of an operator, where nothing that compares operators
+    sees it: a super kernel is made of the kernels of the graph without it. An
+    empty `name` takes the operator out of all super kernels. With `fusion`
+    other than 0 streams become lanes; `strict` is empty, "bypass" or "abort".
+
+    ```mlir
+    loc(fused<#anabranch.super<"layer", 0, "">>["m.py":12:0])
+    ```
+  }];
+  let parameters = (ins StringRefParameter<>:$name, "int64_t":$fusion,
+                        StringRefParameter<>:$strict);
+  let assemblyFormat = "`<` $name `,` $fusion `,` $strict `>`";
+}
+
 def Anabranch_FenceOp : Anabranch_Op<"fence", [AttrSizedOperandSegments]> {
   let summary = "a point in the order of a stream";
   let description = [{

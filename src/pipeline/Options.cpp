@@ -75,6 +75,16 @@ static Error setMachine(const json::Value &value, StreamOptions &streams) {
   return Error::success();
 }
 
+static Error setSupers(const json::Value &value, StreamOptions &streams) {
+  std::string word;
+  if (Error error = setString(value, "super_kernels", word))
+    return error;
+  if (word != "marked" && word != "auto")
+    return bad("option 'super_kernels' must be \"marked\" or \"auto\"");
+  streams.supers.find = word == "auto";
+  return Error::success();
+}
+
 static Error setBindings(const json::Value &value, Options &options) {
   auto wrong = [] {
     return bad("option 'bindings' must be a list of objects of sizes");
@@ -120,6 +130,10 @@ static Error setOption(StringRef key, const json::Value &value,
     return setHazards(value, options.streams);
   if (key == "machine")
     return setMachine(value, options.streams);
+  if (key == "super_kernels")
+    return setSupers(value, options.streams);
+  if (key == "symbolic_supers")
+    return setFlag(value, key, options.streams.supers.leaveDynamic);
   if (key == "bindings")
     return setBindings(value, options);
   if (key == "pad")
@@ -159,6 +173,10 @@ Expected<Options> parseOptions(StringRef text) {
       if (Error error = setOption(key, option, options))
         return std::move(error);
   }
+  // Inside of a super kernel everything overlaps that can.
+  if (options.streams.supers.find)
+    options.streams.find = false;
+  options.streams.supers.leaveDynamic |= options.symbolic;
   readEnvironment(options);
   if (!options.stop.empty() && !findPhase(options.stop))
     return bad("there is no phase '" + options.stop + "' to stop after");

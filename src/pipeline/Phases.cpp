@@ -103,11 +103,13 @@ void addPasses(OpPassManager &module, Phase phase,
     return;
   case Phase::Schedule:
     module.addPass(createBuildProgramPass());
+    module.addPass(createJoinLanesPass());
     if (streams.find)
       module.addPass(createAssignStreamsPass(streams.machine));
     // The order of what the compiler moved is the compiler's to keep.
     module.addPass(
         createInsertEventsPass(streams.repairHazards || streams.find));
+    module.addPass(createFormSupersPass(streams.supers, streams.machine));
     return;
   case Phase::Memory:
     module.addPass(createPlanMemoryPass());

@@ -9,6 +9,7 @@
 #define ANABRANCH_PIPELINE_PHASES_H
 
 #include "schedule/MachineModel.h"
+#include "schedule/Passes.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 #include <optional>
@@ -41,6 +42,7 @@ struct StreamOptions {
   bool repairHazards = false; ///< in-place writes wait for readers
   bool find = false;          ///< where `machine` promises gain
   schedule::MachineModel machine;
+  SuperOptions supers;
 };
 
 /// Adds the passes up to linalg with attention whole, which proofs are made on.

@@ -56,9 +56,35 @@ void Report::addFallbacks(ModuleOp module) {
 void Report::addProgram(ModuleOp module) {
   for (auto program : module.getOps<ir::ProgramOp>()) {
     program.walk([&](ir::LaunchOp) { ++dispatches; });
+    addSupers(program);
     if (auto bytes = dyn_cast_or_null<IntegerAttr>(program.getArenaBytesAttr()))
       arenaBytes =
           std::max(bytes.getInt(), arenaBytes.getAsInteger().value_or(0));
+  }
+}
+
+/// Each super kernel, and why a scope is not one.
+void Report::addSupers(ir::ProgramOp program) {
+  program.walk([&](ir::SuperOp super) {
+    Block &members = super.getBody().front();
+    supers.push_back(json::Object{
+        {"name", super.getName()},
+        {"launches", static_cast<int64_t>(members.getOperations().size())},
+        {"lanes", static_cast<int64_t>(super.getLanes())},
+        {"location", ir::describeLocation(super.getLoc())}});
+  });
+  auto list = program->getAttrOfType<ArrayAttr>("anabranch.breaks");
+  if (!list)
+    return;
+  for (auto found : list.getAsRange<DictionaryAttr>()) {
+    auto text = [&](StringRef key) {
+      return found.getAs<StringAttr>(key).getValue();
+    };
+    breaks.push_back(
+        json::Object{{"scope", text("scope")},
+                     {"reason", text("reason")},
+                     {"location", text("location")},
+                     {"bypassed", found.getAs<BoolAttr>("bypassed").getValue()}});
   }
 }
 
@@ -86,6 +112,8 @@ std::string Report::json() const {
   json::Object all{{"phases", json::Array(phases)},
                    {"kernels", json::Array(kernels)},
                    {"fallbacks", json::Array(fallbacks)},
+                   {"super_kernels", json::Array(supers)},
+                   {"super_breaks", json::Array(breaks)},
                    {"dispatches", dispatches},
                    {"arena_bytes", arenaBytes},
                    {"explain", json::Array(explanations)}};

@@ -9,6 +9,7 @@
 #define ANABRANCH_PIPELINE_REPORT_H
 
 #include "codegen/Codegen.h"
+#include "ir/Anabranch.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/JSON.h"
 #include <string>
@@ -33,7 +34,9 @@ public:
   std::string json() const;
 
 private:
-  llvm::json::Array phases, kernels, fallbacks;
+  void addSupers(ir::ProgramOp program);
+
+  llvm::json::Array phases, kernels, fallbacks, supers, breaks;
   llvm::json::Array explanations;
   int64_t dispatches = 0;
   llvm::json::Value arenaBytes = nullptr;

@@ -27,11 +27,11 @@ using Clock = SmallVector<int, 4>;
 /// Plays the streams side by side and notes what their commands use.
 class Player {
 public:
-  explicit Player(ir::ProgramOp program)
-      : program(program), events(program.getEvents()) {
+  Player(ir::ProgramOp program, int spread)
+      : program(program), spread(spread), events(program.getEvents()) {
     for (auto op : program.getBody().getOps<ir::StreamOp>())
       if (!op.getInitialize())
-        streams.push_back({op, op.getBody().front().begin(), 0, {}});
+        streams.push_back({op, op.getBody().front().begin(), 0, 0, {}});
     for (Stream &stream : streams)
       stream.clock.assign(streams.size(), 0);
   }
@@ -56,6 +56,7 @@ private:
     ir::StreamOp op;
     Block::iterator next;
     int position;
+    int superEnd; ///< position of the last member of the newest super kernel
     Clock clock;
   };
 
@@ -63,7 +64,7 @@ private:
     Stream &stream = streams[number];
     bool moved = false;
     for (auto end = stream.op.getBody().front().end(); stream.next != end;
-         ++stream.next, ++stream.position, moved = true) {
+         ++stream.next, moved = true) {
       Operation &op = *stream.next;
       if (auto wait = dyn_cast<ir::WaitOp>(op)) {
         const Clock &recorded = events[wait.getEvent()];
@@ -72,13 +73,24 @@ private:
         for (auto [known, there] : llvm::zip(stream.clock, recorded))
           known = std::max(known, there);
       }
-      for (Value operand : op.getOperands())
-        use(operand, number);
-      stream.clock[number] = stream.position + 1;
+      if (auto super = dyn_cast<ir::SuperOp>(op)) {
+        Block &members = super.getBody().front();
+        stream.superEnd = stream.position + members.getOperations().size() - 1;
+        for (Operation &member : members)
+          step(member, number);
+      } else {
+        step(op, number);
+      }
       if (auto record = dyn_cast<ir::RecordOp>(op))
         events[record.getEvent()] = stream.clock;
     }
     return moved;
+  }
+
+  void step(Operation &op, int number) {
+    for (Value operand : op.getOperands())
+      use(operand, number);
+    streams[number].clock[number] = ++streams[number].position;
   }
 
   void use(Value buffer, int number) {
@@ -88,12 +100,16 @@ private:
       life.last.assign(streams.size(), -1);
       life.reached = stream.clock;
     }
-    life.last[number] = stream.position;
+    int last = stream.position;
+    if (last < stream.superEnd)
+      last = std::min<int64_t>(stream.superEnd, int64_t(last) + spread);
+    life.last[number] = std::max(life.last[number], last);
     for (auto [reached, now] : llvm::zip(life.reached, stream.clock))
       reached = std::min(reached, now);
   }
 
   ir::ProgramOp program;
+  int spread;
   SmallVector<Stream, 4> streams;
   std::vector<Clock> events; ///< empty: not recorded yet
 };
@@ -101,8 +117,8 @@ private:
 } // namespace
 
 FailureOr<llvm::MapVector<int64_t, Lifetime>>
-lifetimesOf(ir::ProgramOp program) {
-  Player player(program);
+lifetimesOf(ir::ProgramOp program, int spread) {
+  Player player(program, spread);
   if (failed(player.play()))
     return failure();
   return std::move(player.lifetimes);

@@ -19,6 +19,10 @@ void anabranch::registerSchedulePasses() {
   mlir::registerPass(
       [] { return createAssignStreamsPass(schedule::MachineModel()); });
   mlir::registerPass([] { return createInsertEventsPass(); });
+  mlir::registerPass(createJoinLanesPass);
+  mlir::registerPass([] {
+    return createFormSupersPass(SuperOptions(), schedule::MachineModel());
+  });
   mlir::registerPass(createPlanMemoryPass);
   mlir::registerPass(createVerifyProgramPass);
 }

@@ -68,6 +68,23 @@ createAssignStreamsPass(const schedule::MachineModel &machine);
 /// on another stream is an error, or waits if `repairHazards`.
 std::unique_ptr<mlir::Pass> createInsertEventsPass(bool repairHazards = false);
 
+/// How super kernels are formed.
+struct SuperOptions {
+  bool find = false;         ///< also of launches that no scope marks
+  bool leaveDynamic = false; ///< launches of symbolic sizes are no error
+};
+
+/// `anabranch-join-lanes`: streams inside of a super kernel that is to fuse them
+/// become one, before events are inserted.
+std::unique_ptr<mlir::Pass> createJoinLanesPass();
+
+/// `anabranch-form-supers`: launches of one scope that follow each other become
+/// `anabranch.super`; with `find` also others, where the model of the machine
+/// promises gain.
+std::unique_ptr<mlir::Pass>
+createFormSupersPass(const SuperOptions &options,
+                     const schedule::MachineModel &machine);
+
 /// `anabranch-plan-memory`: offsets for the program's arena and persistent
 /// buffers.
 std::unique_ptr<mlir::Pass> createPlanMemoryPass();

@@ -10,6 +10,9 @@
 // symbolic size follow as regions that several share in turn; their offsets are
 // computed with the other sizes. Persistent buffers never share.
 //
+// In a super kernel a tile that overwrites bytes waits for the tiles that read
+// them. So its buffers share bytes only where they would take too much memory.
+//
 //===----------------------------------------------------------------------===//
 
 #include "anabranch/KernelABI.h"
@@ -30,6 +33,9 @@ namespace anabranch {
 namespace schedule {
 namespace {
 
+/// What the buffers of super kernels may take together, in any case.
+static constexpr int64_t kRoomy = 2 << 20;
+
 /// Bytes that one or several buffers name.
 struct Bytes {
   SmallVector<ir::BufferOp> buffers;
@@ -49,10 +55,18 @@ public:
 
   LogicalResult run() {
     collect();
-    if (failed(findLifetimes()))
+    findUses();
+    FailureOr<int64_t> end = placeApart();
+    if (failed(end))
       return failure();
     program.setPersistentBytesAttr(sizes.literal(placePersistent()));
-    Attribute end = placeDynamic(sizes.literal(placeStatic()));
+    place(*end);
+    return success();
+  }
+
+private:
+  void place(int64_t staticEnd) {
+    Attribute end = placeDynamic(sizes.literal(staticEnd));
     program.setArenaBytesAttr(end);
     for (auto &[number, block] : blocks)
       for (ir::BufferOp buffer : block.buffers)
@@ -61,10 +75,8 @@ public:
     if (func::FuncOp function = sizes.function())
       program.setSizesFunctionAttr(
           FlatSymbolRefAttr::get(function.getSymNameAttr()));
-    return success();
   }
 
-private:
   void collect() {
     for (auto buffer : program.getBody().getOps<ir::BufferOp>()) {
       if (buffer.getKind() != "arena" && buffer.getKind() != "persistent")
@@ -75,25 +87,37 @@ private:
     }
   }
 
-  LogicalResult findLifetimes() {
-    auto lifetimes = lifetimesOf(program);
-    if (failed(lifetimes))
-      return failure();
-    for (auto &[number, block] : blocks)
-      block.life = lifetimes->lookup(number);
-    int64_t command = 0;
+  void findUses() {
+    int64_t number = 0;
     for (auto stream : program.getBody().getOps<ir::StreamOp>())
-      for (Operation &op : stream.getBody().front()) {
-        for (Value operand : op.getOperands()) {
+      stream.forEachCommand([&](Operation *command) {
+        for (Value operand : command->getOperands()) {
           auto found = blocks.find(memoryOf(operand));
           if (found == blocks.end())
             continue;
-          found->second.first = std::min(found->second.first, command);
-          found->second.last = std::max(found->second.last, command);
+          found->second.first = std::min(found->second.first, number);
+          found->second.last = std::max(found->second.last, number);
         }
-        ++command;
-      }
-    return success();
+        ++number;
+      });
+  }
+
+  /// Static buffers, those of super kernels as far apart as memory allows.
+  FailureOr<int64_t> placeApart() {
+    FailureOr<int64_t> least = placeStatic(0);
+    if (failed(least) || !hasSupers())
+      return least;
+    for (int spread : {INT_MAX, 16, 4}) {
+      FailureOr<int64_t> end = placeStatic(spread);
+      if (failed(end) || *end <= std::max(kRoomy, 2 * *least))
+        return end;
+    }
+    return placeStatic(0);
+  }
+
+  bool hasSupers() {
+    return program.walk([](ir::SuperOp) { return WalkResult::interrupt(); })
+        .wasInterrupted();
   }
 
   int64_t placePersistent() {
@@ -133,7 +157,12 @@ private:
     return offset;
   }
 
-  int64_t placeStatic() {
+  FailureOr<int64_t> placeStatic(int spread) {
+    auto lifetimes = lifetimesOf(program, spread);
+    if (failed(lifetimes))
+      return failure();
+    for (auto &[number, block] : blocks)
+      block.life = lifetimes->lookup(number);
     SmallVector<Bytes *> order, placed;
     for (auto &[number, block] : blocks) {
       auto bytes = dyn_cast<IntegerAttr>(block.bytes);

@@ -187,6 +187,8 @@ private:
   LogicalResult setAction(Operation &command, package::ActionUnion &action) {
     if (auto launch = dyn_cast<ir::LaunchOp>(command)) {
       action.Set(makeLaunch(launch));
+    } else if (auto super = dyn_cast<ir::SuperOp>(command)) {
+      action.Set(makeSuper(super));
     } else if (auto call = dyn_cast<ir::CallOp>(command)) {
       package::CallT made;
       if (failed(makeCall(call, made)))
@@ -229,6 +231,18 @@ private:
     made.input_count = launch.getReads().size();
     made.sizes = toSizes(launch.getSizes());
     made.cores = launch.getCores().value_or(0);
+    return made;
+  }
+
+  package::SuperT makeSuper(ir::SuperOp super) {
+    package::SuperT made;
+    made.name = super.getName().str();
+    made.lanes = super.getLanes();
+    for (auto launch : super.getBody().getOps<ir::LaunchOp>()) {
+      made.launches.push_back(
+          std::make_unique<package::LaunchT>(makeLaunch(launch)));
+      made.locations.push_back(locationOf(launch.getLoc()));
+    }
     return made;
   }
 

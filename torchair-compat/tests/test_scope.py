@@ -7,6 +7,7 @@ import contextlib
 import pytest
 import torch
 
+import anabranch
 import torchair as tng
 from pictures import all_of, compiled, only, orders, pictures
 
@@ -137,8 +138,7 @@ def test_scopes_nest(graphs) -> None:
             e = x.sqrt()
         return a, b, c, d, e, x.neg()
 
-    with pytest.warns(UserWarning, match="super_kernel is not supported yet"):
-        compiled(function)(torch.rand(4))
+    compiled(function)(torch.rand(4))
     graph = graphs[0]
     super_only = {
         "_super_kernel_scope": b"sp",
@@ -159,8 +159,7 @@ def test_removed_attributes_are_logged(debug, capsys) -> None:
         with tng.scope.super_kernel("sp"), tng.scope.super_kernel(""):
             return x.exp()
 
-    with pytest.warns(UserWarning):
-        compiled(function)(torch.rand(4))
+    compiled(function)(torch.rand(4))
     log = capsys.readouterr().out
     assert "Removed attribute _super_kernel_scope on op: Exp" in log
 
@@ -204,14 +203,13 @@ def test_no_time_limit(graphs) -> None:
         (lambda: tng.scope.data_dump(), "data_dump is not supported yet"),
         (lambda: tng.scope.limit_core_num("all", 1), r"limit_core_num\(all, ...\) has"),
         (lambda: tng.scope.super_kernel("sp", "speed=1"), "no option 'speed=1'"),
-        (lambda: tng.scope.super_kernel("sp", "nonsense"), "no option 'nonsense'"),
+        (lambda: tng.scope.super_kernel("sp", "nonsense"), "'nonsense' is no option"),
         (
             lambda: tng.scope.super_kernel("sp", "feed-sync-all=1"),
             "the option feed-sync-all has no effect",
         ),
     ],
 )
-@pytest.mark.filterwarnings("ignore:super_kernel is not supported yet")
 def test_what_has_no_effect_says_so(scope, text) -> None:
     def function(x):
         with scope():
@@ -223,13 +221,66 @@ def test_what_has_no_effect_says_so(scope, text) -> None:
     torch.testing.assert_close(found, x.exp())
 
 
-def test_super_kernel_that_must_be_one() -> None:
-    def function(x):
-        with tng.scope.super_kernel("sp", "strict-scope-check=abort"):
-            return x.exp()
+def units() -> dict[str, int]:
+    found = anabranch.last_report()["super_kernels"]
+    return {entry["name"]: entry["launches"] for entry in found}
 
-    with pytest.raises(ValueError, match="strict-scope-check=abort"):
-        compiled(function)(torch.rand(4))
+
+@pytest.fixture
+def fresh(monkeypatch):
+    """Reports are of compilations: nothing comes from the cache."""
+    monkeypatch.setenv("ANABRANCH_CACHE", "0")
+
+
+def layer(x, w):
+    with tng.scope.super_kernel("sp", "stream-fusion=1"):
+        with tng.scope.limit_core_num(1, 1):
+            a = (x @ w).softmax(-1)
+        with tng.scope.npu_stream_switch("1"):
+            b = (x @ w.t()).softmax(-1)
+        return a @ b
+
+
+def test_super_kernels_are_one_launch(fresh) -> None:
+    x, w = torch.randn(16, 16), torch.randn(16, 16)
+    found = compiled(layer)(x, w)
+    assert units() == {"sp_0": 5}
+    assert anabranch.last_report()["super_kernels"][0]["lanes"] == 2
+    torch.testing.assert_close(found, layer(x, w))
+
+
+@pytest.mark.parametrize("mode", ["reduce-overhead", "npugraph_ex"])
+def test_capture_modes_have_no_super_kernels(fresh, mode) -> None:
+    config = tng.CompilerConfig()
+    config.mode = mode
+    with pytest.warns(UserWarning, match="no effect on this host in a capture mode"):
+        compiled(layer, config)(torch.randn(4, 4), torch.randn(4, 4))
+    assert not units()
+
+
+def test_symbolic_sizes_leave_attributes_alone(fresh, graphs) -> None:
+    x, w = torch.randn(5, 8), torch.randn(8, 8)
+    run = torch.compile(layer, backend=tng.get_npu_backend(), dynamic=True)
+    torch.testing.assert_close(run(x, w), layer(x, w))
+    assert not units()
+    names = {node.attributes.get("_super_kernel_scope") for node in graphs[-1].nodes}
+    assert b"sp" in names
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ("strict-scope-check=abort", "strict-scope-check=abort asks for one"),
+        ("speed=1:strict-scope-check=abort", "no option 'speed'"),
+    ],
+)
+def test_super_kernel_that_must_be_one(options, text) -> None:
+    def function(x):
+        with tng.scope.super_kernel("sp", options):
+            return torch.sort(x.exp())[0].softmax(-1)
+
+    with pytest.raises(RuntimeError if "asks" in text else ValueError, match=text):
+        compiled(function)(torch.rand(4, 4))
 
 
 def test_scopes_do_nothing_eagerly() -> None:

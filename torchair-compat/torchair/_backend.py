@@ -118,7 +118,9 @@ def compile_graph(
     _custom_pass("post_grad_custom_pre_pass", module, example_inputs, config)
     _custom_pass("post_grad_custom_post_pass", module, example_inputs, config)
     captures = config.mode.value != TUNE
-    resolve_marks(module, captures, bool(raw(config, "ge_config.enable_single_stream")))
+    single = bool(raw(config, "ge_config.enable_single_stream"))
+    fuses = geared is not None or not _is_dynamic(module)
+    resolve_marks(module, captures, single, fuses)
     number = next(_numbers)
     dumps = Dumps(config, number)
     dumps.write_original(module)
@@ -183,12 +185,16 @@ def _log_options(config: CompilerConfig, number: int, more: Mapping[str, str]) -
         logger.debug("    %s = %s", key, value)
 
 
+def _is_dynamic(module: torch.fx.GraphModule) -> bool:
+    return any(
+        isinstance(node.meta.get("val"), torch.SymInt) for node in module.graph.nodes
+    )
+
+
 def _settings(config: CompilerConfig, module: torch.fx.GraphModule) -> Config:
     """Sizes that change leave it to the environment whether operators outside of
     stream scopes are spread over streams."""
-    dynamic = any(
-        isinstance(node.meta.get("val"), torch.SymInt) for node in module.graph.nodes
-    )
+    dynamic = _is_dynamic(module)
     spread = os.environ.get("ENABLE_DYNAMIC_SHAPE_MULTI_STREAM") == "1"
     streams = "auto" if dynamic and spread else "marked"
     merge = raw(config, "inference_config.dynamic_gears_merge_policy")

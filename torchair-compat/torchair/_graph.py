@@ -59,7 +59,7 @@ DTYPES = {
 STREAM = "_user_stream_label"
 # Scopes whose attributes are booleans; the others' are text.
 _FLAGS = ("_enable_inner_parallel", "_op_exec_never_timeout")
-_SUPER = ("_super_kernel_scope", "_super_kernel_options")
+SUPER = ("_super_kernel_scope", "_super_kernel_options")
 
 
 @dataclasses.dataclass
@@ -241,7 +241,7 @@ class _Converter:
 
     def _mark(self, added: Node, node: torch.fx.Node) -> None:
         scopes = scopes_of(node)
-        removed = _SUPER if scopes.get(_SUPER[0]) == "" else ()
+        removed = SUPER if scopes.get(SUPER[0]) == "" else ()
         for key, text in scopes.items():
             if key in removed:
                 logger.debug("Removed attribute %s on op: %s", key, added.name)

@@ -14,11 +14,13 @@ import torch.fx
 
 from anabranch.location import user_line
 from anabranch.scope import CORES, PRIORITY, STREAM
+from anabranch.super import NAMES, OPTIONS, SUPER, WITH_EFFECT, check
 
 from ._air import WAIT_TENSOR_ELSEWHERE
 from ._errors import ScopeError, UnsupportedMode, UnsupportedOption, warn_once
 from ._graph import PREFIX
 from ._graph import STREAM as LABEL
+from ._graph import SUPER as SUPER_KEYS
 
 __all__ = ["resolve_marks"]
 
@@ -35,17 +37,25 @@ _TAGGED = {
     air.record_tagged_stream.default: None,
 }
 
+SUPER_SCOPE, SUPER_OPTIONS = SUPER_KEYS
+
 Scope = dict[str, str]
 
 
 def resolve_marks(
-    module: torch.fx.GraphModule, captures: bool, single_stream: bool
+    module: torch.fx.GraphModule,
+    captures: bool,
+    single_stream: bool,
+    fuses: bool = True,
 ) -> None:
-    """Edits the graph. `captures`: in one of the capture modes."""
+    """Edits the graph. `captures`: in one of the capture modes; `fuses`: sizes
+    are known, so that super kernels are made."""
     graph = module.graph
     if captures:
         _refuse_wait_tensor(graph)
     scopes = _resolve_scopes(graph)
+    if not fuses or captures:
+        _drop_super_kernels(graph)
     if single_stream and not captures:
         _refuse_streams(graph)
     for scope in scopes:
@@ -115,6 +125,9 @@ def _annotate(node: torch.fx.Node, open_scopes: list[Scope]) -> None:
         custom |= {STREAM: attributes[LABEL], PRIORITY: 0}
     if (cores := _cores(attributes)) is not None:
         custom[CORES] = cores
+    if SUPER_SCOPE in attributes:
+        custom[SUPER] = attributes[SUPER_SCOPE]
+        custom[OPTIONS] = _super_options(attributes)
     node.meta["custom"] = custom
 
 
@@ -152,40 +165,47 @@ def _warn_of_scope(scope: Scope, captures: bool) -> None:
         _warn_of_super_kernel(scope, captures)
 
 
-_SUPER_OPTIONS = (
-    "stream-fusion",
-    "feed-sync-all",
-    "strict-scope-check",
-    "dcci-before-kernel-start",
-    "dcci-after-kernel-end",
-    "dcci-disable-on-kernel",
-    "debug-aic-num",
-    "debug-aiv-num",
-)
+# Super kernels
+
+
+def _drop_super_kernels(graph: torch.fx.Graph) -> None:
+    """The attributes for the dumps stay."""
+    for node in graph.nodes:
+        custom = node.meta.get("custom") or {}
+        custom.pop(SUPER, None)
+        custom.pop(OPTIONS, None)
+
+
+def _super_options(scope: Scope) -> str:
+    """The options with an effect, as anabranch.super_kernel takes them. Others
+    are errors only where the scope asks for a strict check."""
+    found: dict[str, str] = {}
+    complaints = []
+    for part in filter(None, scope.get(SUPER_OPTIONS, "").split(":")):
+        try:
+            name, value = check(part)
+        except ValueError as error:
+            complaints.append(str(error))
+            continue
+        found[name] = value
+    for complaint in complaints:
+        if found.get("strict-scope-check") == "abort":
+            raise UnsupportedOption(
+                f"{complaint}; with strict-scope-check=abort that is an error"
+            )
+        warn_once(f"{complaint}; it is ignored")
+    return ":".join(f"{k}={v}" for k, v in found.items() if k in WITH_EFFECT)
 
 
 def _warn_of_super_kernel(scope: Scope, captures: bool) -> None:
     if captures:
         warn_once("super_kernel has no effect on this host in a capture mode")
         return
-    options = [part for part in scope["_super_kernel_options"].split(":") if part]
-    for option in options:
-        name, equals, value = option.partition("=")
-        if not equals or name not in _SUPER_OPTIONS:
-            warn_once(f"super_kernel: there is no option {option!r}; it is ignored")
-        elif (name, value) == ("strict-scope-check", "abort"):
-            raise UnsupportedOption(
-                f"super_kernel({scope['_super_kernel_scope']!r}): with"
-                " strict-scope-check=abort its operators have to become one unit,"
-                " which is not supported yet"
-            )
-        elif name not in ("stream-fusion", "strict-scope-check"):
+    _super_options(scope)
+    for part in scope[SUPER_OPTIONS].split(":"):
+        name = part.partition("=")[0].strip()
+        if name in NAMES and name not in WITH_EFFECT:
             warn_once(f"super_kernel: the option {name} has no effect on this host")
-    if scope["_super_kernel_scope"]:
-        warn_once(
-            "super_kernel is not supported yet: its operators run one by one, with"
-            " the same results"
-        )
 
 
 # Waits and events

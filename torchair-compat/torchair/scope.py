@@ -53,8 +53,8 @@ def npu_wait_tensor(self: torch.Tensor, dependency: torch.Tensor) -> torch.Tenso
 def super_kernel(
     scope: str | None, options: str = ""
 ) -> contextlib.AbstractContextManager[None]:
-    """Operators inside are to be launched as one unit; a scope of None takes them
-    out of the one around it."""
+    """Operators inside are launched as one unit; a scope of None takes them out of
+    the one around it."""
     return _scope(
         ["_super_kernel_scope", "_super_kernel_options"], [scope or "", options]
     )

@@ -1,0 +1,144 @@
+// Launches of one scope become one command.
+// RUN: anabranch-opt %s --split-input-file --pass-pipeline="builtin.module(anabranch-form-supers{workers=2})" | FileCheck %s
+// RUN: anabranch-opt %s --split-input-file --pass-pipeline="builtin.module(anabranch-form-supers{workers=2 find=true})" | FileCheck %s --check-prefix=AUTO
+
+// A call ends the first part. What stands between members and depends on none of
+// them comes before them; what depends on them comes behind. A second use of the
+// name counts on. A launch alone stays one.
+// CHECK-LABEL: anabranch.program "parts"
+// CHECK: anabranch.launch @free
+// CHECK-NEXT: anabranch.super "layer_0" lanes 1 {
+// CHECK-NEXT: anabranch.launch @a
+// CHECK-NEXT: anabranch.launch @b
+// CHECK-NEXT: anabranch.launch @c
+// CHECK-NEXT: }
+// CHECK-NEXT: anabranch.launch @reader
+// CHECK-NEXT: anabranch.call "sort"
+// CHECK-NEXT: anabranch.super "layer_1" lanes 1 {
+// CHECK-NEXT: anabranch.launch @d
+// CHECK-NEXT: anabranch.launch @e
+// CHECK-NEXT: }
+// CHECK-NEXT: anabranch.launch @f
+// CHECK-NEXT: }
+// CHECK: anabranch.breaks = [{bypassed = false, location = "m.py:4", reason = "aten::sort runs through PyTorch", scope = "layer"}]
+// AUTO-LABEL: anabranch.program "parts"
+// AUTO: anabranch.launch @free
+// AUTO-NEXT: anabranch.super "layer_0"
+#layer = loc(fused<#anabranch.super<"layer", 0, "">>["m.py":3:0])
+#sort = loc(fused<#anabranch.super<"layer", 0, "">>["m.py":4:0])
+#out = loc(fused<#anabranch.super<"", 0, "">>["m.py":5:0])
+#mixed = loc(fused[#layer, "m.py":6:0])
+#left = loc(fused[#layer, #out])
+anabranch.program "parts" slots 0 {
+  anabranch.input "in" "f32" [4]
+  %in = anabranch.buffer "input" of 0 memory 0 "f32" [4] bytes 16 : i64
+  %a = anabranch.buffer "arena" memory 1 "f32" [4] bytes 16 : i64
+  %b = anabranch.buffer "arena" memory 2 "f32" [4] bytes 16 : i64
+  %c = anabranch.buffer "arena" memory 3 "f32" [4] bytes 16 : i64
+  %d = anabranch.buffer "arena" memory 4 "f32" [4] bytes 16 : i64
+  %e = anabranch.buffer "arena" memory 5 "f32" [4] bytes 16 : i64
+  %f = anabranch.buffer "arena" memory 6 "f32" [4] bytes 16 : i64
+  %g = anabranch.buffer "arena" memory 7 "f32" [4] bytes 16 : i64
+  %x = anabranch.buffer "external" memory 8 "f32" [4] bytes 16 : i64
+  anabranch.stream "main" {
+    anabranch.launch @a reads(%in) writes(%a) sizes [] loc(#layer)
+    anabranch.launch @free reads(%in) writes(%f) sizes []
+    anabranch.launch @b reads(%a) writes(%b) sizes [] loc(#mixed)
+    anabranch.launch @reader reads(%a) writes(%g) sizes []
+    anabranch.launch @c reads(%b) writes(%c) sizes [] loc(#layer)
+    anabranch.call "sort" reads(%c) writes(%x) arguments ["self"] [#anabranch.operand<0>] wanted array<i64: 0> loc(#sort)
+    anabranch.launch @d reads(%x) writes(%d) sizes [] loc(#layer)
+    anabranch.launch @e reads(%d) writes(%e) sizes [] loc(#layer)
+    anabranch.launch @f reads(%e) writes(%a) sizes [] loc(#left)
+  }
+}
+
+// -----
+
+// Other scopes end one; a launch that overwrites what a member reads stays
+// behind it; a member that reads what came behind begins another.
+// CHECK-LABEL: anabranch.program "scopes"
+// CHECK: anabranch.super "p_0" lanes 1 {
+// CHECK-NEXT: anabranch.launch @a
+// CHECK-NEXT: anabranch.launch @b
+// CHECK-NEXT: }
+// CHECK-NEXT: anabranch.launch @over
+// CHECK-NEXT: anabranch.super "p_1" lanes 1 {
+// CHECK-NEXT: anabranch.launch @c
+// CHECK-NEXT: anabranch.launch @d
+// CHECK-NEXT: }
+// CHECK-NEXT: anabranch.super "q_0" lanes 1 {
+// CHECK-NEXT: anabranch.launch @e
+// CHECK-NEXT: anabranch.launch @f
+// CHECK-NEXT: }
+// CHECK: reason = "what stands between is outside of the scope", scope = "p"
+#p = loc(fused<#anabranch.super<"p", 0, "abort">>["m.py":3:0])
+#q = loc(fused<#anabranch.super<"q", 0, "">>["m.py":4:0])
+anabranch.program "scopes" slots 0 {
+  anabranch.input "in" "f32" [4] mutated
+  %in = anabranch.buffer "input" of 0 memory 0 "f32" [4] bytes 16 : i64
+  %a = anabranch.buffer "arena" memory 1 "f32" [4] bytes 16 : i64
+  %b = anabranch.buffer "arena" memory 2 "f32" [4] bytes 16 : i64
+  %c = anabranch.buffer "arena" memory 3 "f32" [4] bytes 16 : i64
+  anabranch.stream "main" {
+    anabranch.launch @a reads(%in) writes(%a) sizes [] loc(#p)
+    anabranch.launch @over writes(%in) sizes []
+    anabranch.launch @b reads(%a) writes(%b) sizes [] loc(#p)
+    anabranch.launch @c reads(%in) writes(%c) sizes [] loc(#p)
+    anabranch.launch @d reads(%c) writes(%a) sizes [] loc(#p)
+    anabranch.launch @e reads(%a) writes(%b) sizes [] loc(#q)
+    anabranch.launch @f reads(%b) writes(%c) sizes [] loc(#q)
+  }
+}
+
+// -----
+
+// A scope that would rather be none; a wait ends a part.
+// CHECK-LABEL: anabranch.program "bypass"
+// CHECK: anabranch.launch @a
+// CHECK-NEXT: anabranch.launch @b
+// CHECK-NEXT: anabranch.wait 0
+// CHECK-NEXT: anabranch.launch @c
+// CHECK: bypassed = true, location = "m.py:7", reason = "a wait for another stream stands between", scope = "r"
+#r = loc(fused<#anabranch.super<"r", 0, "bypass">>["m.py":7:0])
+anabranch.program "bypass" slots 0 {
+  anabranch.input "in" "f32" [4]
+  %in = anabranch.buffer "input" of 0 memory 0 "f32" [4] bytes 16 : i64
+  %a = anabranch.buffer "arena" memory 1 "f32" [4] bytes 16 : i64
+  %b = anabranch.buffer "arena" memory 2 "f32" [4] bytes 16 : i64
+  %c = anabranch.buffer "arena" memory 3 "f32" [4] bytes 16 : i64
+  anabranch.stream "main" {
+    anabranch.launch @a reads(%in) writes(%a) sizes [] loc(#r)
+    anabranch.launch @b reads(%a) writes(%b) sizes [] loc(#r)
+    anabranch.wait 0 loc(#r)
+    anabranch.launch @c reads(%b) writes(%c) sizes [] loc(#r)
+  }
+  anabranch.stream "x" {
+    anabranch.record 0
+  }
+} {events = 1 : i64}
+
+// -----
+
+// Nothing is marked.
+// CHECK-LABEL: anabranch.program "free"
+// CHECK-NOT: anabranch.super
+// AUTO-LABEL: anabranch.program "free"
+// AUTO: anabranch.super "auto_0" lanes 1 {
+// AUTO-NEXT: anabranch.launch @a
+// AUTO-NEXT: anabranch.launch @b
+// AUTO-NEXT: }
+// AUTO-NEXT: anabranch.launch @out
+#none = loc(fused<#anabranch.super<"", 0, "">>["m.py":8:0])
+anabranch.program "free" slots 0 {
+  anabranch.input "in" "f32" [4]
+  %in = anabranch.buffer "input" of 0 memory 0 "f32" [4] bytes 16 : i64
+  %a = anabranch.buffer "arena" memory 1 "f32" [4] bytes 16 : i64
+  %b = anabranch.buffer "arena" memory 2 "f32" [4] bytes 16 : i64
+  %c = anabranch.buffer "arena" memory 3 "f32" [4] bytes 16 : i64
+  anabranch.stream "main" {
+    anabranch.launch @a reads(%in) writes(%a) sizes []
+    anabranch.launch @b reads(%a) writes(%b) sizes []
+    anabranch.launch @out reads(%b) writes(%c) sizes [] loc(#none)
+  }
+}
