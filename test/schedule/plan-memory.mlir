@@ -136,3 +136,70 @@ anabranch.program "streams" slots 0 {
   anabranch.output "tensor" %w
 } {events = 1 : i64}
 }
+
+// -----
+
+// Members of a super kernel get bytes of their own, so that tiles don't wait for
+// each other to overwrite; commands behind it take them all.
+// CHECK-LABEL: anabranch.program "super"
+// CHECK-SAME: arena 192
+// CHECK: memory 0 {{.*}} at 0 : i64
+// CHECK: memory 1 {{.*}} at 64 : i64
+// CHECK: memory 2 {{.*}} at 128 : i64
+// CHECK: memory 3 {{.*}} live 3 to 4 at 0 : i64
+module {
+func.func @same(%a: tensor<16xf32>) -> tensor<16xf32> attributes {anabranch.kernel} {
+  return %a : tensor<16xf32>
+}
+anabranch.program "super" slots 0 {
+  anabranch.input "x" "f32" [16]
+  %x = anabranch.buffer "input" of 0 memory 9 "f32" [16] bytes 64
+  %0 = anabranch.buffer "arena" memory 0 "f32" [16] bytes 64
+  %1 = anabranch.buffer "arena" memory 1 "f32" [16] bytes 64
+  %2 = anabranch.buffer "arena" memory 2 "f32" [16] bytes 64
+  %3 = anabranch.buffer "arena" memory 3 "f32" [16] bytes 64
+  %y = anabranch.buffer "output" of 0 memory 8 "f32" [16] bytes 64
+  anabranch.stream "main" {
+    anabranch.super "s_0" lanes 1 {
+      anabranch.launch @same reads(%x) writes(%0) sizes []
+      anabranch.launch @same reads(%0) writes(%1) sizes []
+      anabranch.launch @same reads(%1) writes(%2) sizes []
+    }
+    anabranch.launch @same reads(%2) writes(%3) sizes []
+    anabranch.launch @same reads(%3) writes(%y) sizes []
+  }
+  anabranch.output "tensor" %y
+}
+}
+
+// -----
+
+// Where that would take too much, they share as commands do.
+// CHECK-LABEL: anabranch.program "large"
+// CHECK-SAME: arena 8388608
+module {
+func.func @same(%a: tensor<1048576xf32>) -> tensor<1048576xf32> attributes {anabranch.kernel} {
+  return %a : tensor<1048576xf32>
+}
+anabranch.program "large" slots 0 {
+  anabranch.input "x" "f32" [1048576]
+  %x = anabranch.buffer "input" of 0 memory 9 "f32" [1048576] bytes 4194304
+  %0 = anabranch.buffer "arena" memory 0 "f32" [1048576] bytes 4194304
+  %1 = anabranch.buffer "arena" memory 1 "f32" [1048576] bytes 4194304
+  %2 = anabranch.buffer "arena" memory 2 "f32" [1048576] bytes 4194304
+  %3 = anabranch.buffer "arena" memory 3 "f32" [1048576] bytes 4194304
+  %4 = anabranch.buffer "arena" memory 4 "f32" [1048576] bytes 4194304
+  %y = anabranch.buffer "output" of 0 memory 8 "f32" [1048576] bytes 4194304
+  anabranch.stream "main" {
+    anabranch.super "s_0" lanes 1 {
+      anabranch.launch @same reads(%x) writes(%0) sizes []
+      anabranch.launch @same reads(%0) writes(%1) sizes []
+      anabranch.launch @same reads(%1) writes(%2) sizes []
+      anabranch.launch @same reads(%2) writes(%3) sizes []
+      anabranch.launch @same reads(%3) writes(%4) sizes []
+      anabranch.launch @same reads(%4) writes(%y) sizes []
+    }
+  }
+  anabranch.output "tensor" %y
+}
+}
