@@ -64,7 +64,9 @@ def explain_report(report: dict[str, Any]) -> None:
         say(f"{name}: {entry['op']} runs through PyTorch{where}{reason}")
     for entry in report.get("super_kernels", []):
         where = f" at {entry['location']}" if entry.get("location") else ""
-        say(f"{name}: super kernel {entry['name']}: {entry['launches']} launches{where}")
+        say(
+            f"{name}: super kernel {entry['name']}: {entry['launches']} launches{where}"
+        )
     for remark in report.get("explain", []):
         say(f"{name}: {remark}")
     for phase in report.get("phases", []):

@@ -199,8 +199,8 @@ LogicalResult GraphBuilder::readScope(const json::Object &node, Operation *op) {
 /// The super kernel of a node becomes part of its location.
 LogicalResult GraphBuilder::readSuper(const json::Object &node) {
   const json::Object *annotations = node.getObject("annotations");
-  auto name = annotations ? annotations->getString("anabranch.super")
-                          : std::nullopt;
+  auto name =
+      annotations ? annotations->getString("anabranch.super") : std::nullopt;
   if (!name)
     return success();
   int64_t fusion =

@@ -80,11 +80,11 @@ void Report::addSupers(ir::ProgramOp program) {
     auto text = [&](StringRef key) {
       return found.getAs<StringAttr>(key).getValue();
     };
-    breaks.push_back(
-        json::Object{{"scope", text("scope")},
-                     {"reason", text("reason")},
-                     {"location", text("location")},
-                     {"bypassed", found.getAs<BoolAttr>("bypassed").getValue()}});
+    breaks.push_back(json::Object{
+        {"scope", text("scope")},
+        {"reason", text("reason")},
+        {"location", text("location")},
+        {"bypassed", found.getAs<BoolAttr>("bypassed").getValue()}});
   }
 }
 

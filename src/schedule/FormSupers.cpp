@@ -80,8 +80,7 @@ private:
     auto launch = dyn_cast<ir::LaunchOp>(part.breaker);
     if (launch && part.isOwn && !options.leaveDynamic)
       return launch->emitError()
-             << "super_kernel(\"" << name
-             << "\"): " << part.reason
+             << "super_kernel(\"" << name << "\"): " << part.reason
              << ", and a super kernel is made for known sizes. Compile with "
                 "dynamic=False, or name the sizes that come with set_gears";
     if (strict == "abort" && part.isOwn)
@@ -140,9 +139,9 @@ private:
       lanes.insert(lane ? lane.getValue() : "");
     }
     b.setInsertionPoint(front);
-    auto super = b.create<ir::SuperOp>(
-        FusedLoc::get(b.getContext(), locations), b.getStringAttr(name),
-        b.getI64IntegerAttr(lanes.size()));
+    auto super = b.create<ir::SuperOp>(FusedLoc::get(b.getContext(), locations),
+                                       b.getStringAttr(name),
+                                       b.getI64IntegerAttr(lanes.size()));
     Block &body = super.getBody().emplaceBlock();
     for (ir::LaunchOp member : part.members) {
       member->removeAttr("anabranch.lane");
@@ -183,7 +182,8 @@ struct FormSupersPass : PassWrapper<FormSupersPass, OperationPass<ModuleOp>> {
   void runOnOperation() override {
     machine.workers = workers;
     for (auto program : getOperation().getOps<ir::ProgramOp>())
-      if (failed(Former(program, SuperOptions{find, leaveDynamic}, machine).run()))
+      if (failed(
+              Former(program, SuperOptions{find, leaveDynamic}, machine).run()))
         return signalPassFailure();
   }
 

@@ -67,7 +67,8 @@ private:
         own.push_back(lane);
       joined.insert({&op, super});
     }
-    joined.remove_if([&](auto &entry) { return lanes[entry.second].size() < 2; });
+    joined.remove_if(
+        [&](auto &entry) { return lanes[entry.second].size() < 2; });
   }
 
   Lane targetOf(Operation *op) {
@@ -77,24 +78,36 @@ private:
 
   /// Where one of two neighbours of a stream leaves it, a point orders them.
   /// What stood before comes before all of the super kernel that is listed
-  /// later, so that the wait does not tear it.
+  /// later, and what stood behind after all that is listed earlier, so that
+  /// events don't tear it.
   void keepOrder() {
     llvm::StringMap<Operation *> last; // by tag
     for (Operation &op : list.getBody().front()) {
       Operation *before = std::exchange(last[ir::streamOf(&op)], &op);
       if (!before || targetOf(before).tag == targetOf(&op).tag)
         continue;
-      ir::SuperAttr super = joined.lookup(&op);
-      order(before, super ? firstOf(super, before) : &op);
+      order(lastOf(before, &op), firstOf(before, &op));
     }
   }
 
-  /// The first of the super kernel that is listed behind `before`.
-  Operation *firstOf(ir::SuperAttr super, Operation *before) {
-    Operation *op = before->getNextNode();
-    while (joined.lookup(op) != super)
-      op = op->getNextNode();
-    return op;
+  /// The first of the super kernel of `op` that is listed behind `before`.
+  Operation *firstOf(Operation *before, Operation *op) {
+    Operation *first = op;
+    if (ir::SuperAttr super = joined.lookup(op))
+      for (; op != before; op = op->getPrevNode())
+        if (joined.lookup(op) == super)
+          first = op;
+    return first;
+  }
+
+  /// The last of the super kernel of `before` that is listed ahead of `op`.
+  Operation *lastOf(Operation *before, Operation *op) {
+    Operation *last = before;
+    if (ir::SuperAttr super = joined.lookup(before))
+      for (; before != op; before = before->getNextNode())
+        if (joined.lookup(before) == super)
+          last = before;
+    return last;
   }
 
   void order(Operation *before, Operation *after) {

@@ -116,8 +116,8 @@ private:
 
 } // namespace
 
-FailureOr<llvm::MapVector<int64_t, Lifetime>>
-lifetimesOf(ir::ProgramOp program, int spread) {
+FailureOr<llvm::MapVector<int64_t, Lifetime>> lifetimesOf(ir::ProgramOp program,
+                                                          int spread) {
   Player player(program, spread);
   if (failed(player.play()))
     return failure();

@@ -34,10 +34,11 @@ struct Lifetime {
   }
 };
 
-/// By memory number. Members of a super kernel are commands one after the other:
-/// at run time a tile that overwrites bytes waits for those that read them.
-/// Inside a super kernel uses last until `spread` members later. Fails, with a
-/// diagnostic, if the streams of the program wait for each other forever.
+/// By memory number. Members of a super kernel are commands one after the
+/// other: at run time a tile that overwrites bytes waits for those that read
+/// them. Inside a super kernel uses last until `spread` members later. Fails,
+/// with a diagnostic, if the streams of the program wait for each other
+/// forever.
 mlir::FailureOr<llvm::MapVector<int64_t, Lifetime>>
 lifetimesOf(ir::ProgramOp program, int spread = 0);
 

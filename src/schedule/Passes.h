@@ -74,8 +74,8 @@ struct SuperOptions {
   bool leaveDynamic = false; ///< launches of symbolic sizes are no error
 };
 
-/// `anabranch-join-lanes`: streams inside of a super kernel that is to fuse them
-/// become one, before events are inserted.
+/// `anabranch-join-lanes`: streams inside of a super kernel that is to fuse
+/// them become one, before events are inserted.
 std::unique_ptr<mlir::Pass> createJoinLanesPass();
 
 /// `anabranch-form-supers`: launches of one scope that follow each other become

@@ -10,7 +10,7 @@ anabranch.program "abort" slots 0 {
   %in = anabranch.buffer "input" of 0 memory 0 "f32" [4] bytes 16 : i64
   %x = anabranch.buffer "external" memory 1 "f32" [4] bytes 16 : i64
   anabranch.stream "main" {
-    anabranch.call "sort" reads(%in) writes(%x) arguments ["self"] [#anabranch.operand<0>] wanted array<i64: 0> loc(#p)
+    anabranch.call "sort" reads(%in) writes(%x) arguments ["self"] [#anabranch.operand<0>] wanted [0] loc(#p)
   }
 }
 

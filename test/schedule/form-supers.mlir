@@ -46,7 +46,7 @@ anabranch.program "parts" slots 0 {
     anabranch.launch @b reads(%a) writes(%b) sizes [] loc(#mixed)
     anabranch.launch @reader reads(%a) writes(%g) sizes []
     anabranch.launch @c reads(%b) writes(%c) sizes [] loc(#layer)
-    anabranch.call "sort" reads(%c) writes(%x) arguments ["self"] [#anabranch.operand<0>] wanted array<i64: 0> loc(#sort)
+    anabranch.call "sort" reads(%c) writes(%x) arguments ["self"] [#anabranch.operand<0>] wanted [0] loc(#sort)
     anabranch.launch @d reads(%x) writes(%d) sizes [] loc(#layer)
     anabranch.launch @e reads(%d) writes(%e) sizes [] loc(#layer)
     anabranch.launch @f reads(%e) writes(%a) sizes [] loc(#left)
