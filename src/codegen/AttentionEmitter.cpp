@@ -445,11 +445,8 @@ void AttentionEmitter::finish(ArrayRef<Epilogue> epilogues) {
   });
 }
 
-void AttentionEmitter::emitTile(Evaluator &tileEvaluator,
-                                ArrayRef<Epilogue> epilogues, Value scratch,
-                                Value tile) {
-  evaluator = &tileEvaluator;
-  layOut(scratch);
+/// The head's position, the queries and the keys of a tile.
+void AttentionEmitter::findTile(Value tile) {
   firstQuery =
       lanes.mulIndex(lanes.remIndex(tile, blocks), lanes.index(t.queries));
   queryEnd = lanes.minIndex(lanes.addIndex(firstQuery, lanes.index(t.queries)),
@@ -462,6 +459,14 @@ void AttentionEmitter::emitTile(Evaluator &tileEvaluator,
     batch[i] = i ? lanes.remIndex(rest, size) : rest;
     rest = i ? lanes.divIndex(rest, size) : rest;
   }
+}
+
+void AttentionEmitter::emitTile(Evaluator &tileEvaluator,
+                                ArrayRef<Epilogue> epilogues, Value scratch,
+                                Value tile) {
+  evaluator = &tileEvaluator;
+  layOut(scratch);
+  findTile(tile);
   packQueries();
   clearOutput();
   lanes.loop(lanes.index(0), keyEnd, t.keys, [&](Value firstKey) {

@@ -45,6 +45,8 @@ struct AttentionTiling {
   static AttentionTiling choose(ir::AttentionOp op, const TargetInfo &target);
 };
 
+class TileReach;
+
 class AttentionEmitter {
 public:
   AttentionEmitter(ir::AttentionOp op, const AttentionTiling &tiling,
@@ -54,6 +56,10 @@ public:
   mlir::Value scratchBytes();
   void emitTile(Evaluator &evaluator, llvm::ArrayRef<Epilogue> epilogues,
                 mlir::Value scratch, mlir::Value tile);
+
+  /// What the tile touches.
+  void emitReach(TileReach &reach, llvm::ArrayRef<Epilogue> epilogues,
+                 mlir::Value tile);
 
 private:
   using Value = mlir::Value;
@@ -72,6 +78,7 @@ private:
   Value queries, keys, values, scores, output, maxima, sums;
   mlir::func::FuncOp scoreBlock, outputBlock;
 
+  void findTile(Value tile);
   MicroKernel scoreKernel() const;
   MicroKernel outputKernel() const;
   int64_t layOut(Value scratch);

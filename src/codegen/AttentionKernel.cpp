@@ -8,6 +8,7 @@
 #include "codegen/AttentionKernel.h"
 
 #include "codegen/AttentionEmitter.h"
+#include "codegen/TileReach.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 
 using namespace mlir;
@@ -81,6 +82,12 @@ static LogicalResult emit(KernelShell &shell) {
       [&](KernelFrame &frame) {
         AttentionEmitter emitter(op, tiling, frame);
         return KernelShell::Plan{emitter.tiles(), emitter.scratchBytes()};
+      },
+      [&](KernelShell::ReachBody &body) {
+        AttentionEmitter emitter(op, tiling, body.frame);
+        TileReach reach(body.frame);
+        emitter.emitReach(reach, epilogues, body.tile);
+        reach.store(body.reaches);
       });
 }
 

@@ -195,7 +195,8 @@ LogicalResult translate(Job &job, Shared &shared) {
   return success();
 }
 
-/// One module for each kernel. NAME_plan joins NAME, declarations join all.
+/// One module for each kernel. NAME_plan and NAME_reach join NAME, declarations
+/// join all.
 SmallVector<Job> splitJobs(ModuleOp module) {
   SmallVector<Operation *> declarations;
   for (auto function : module.getOps<FunctionOpInterface>())
@@ -206,9 +207,10 @@ SmallVector<Job> splitJobs(ModuleOp module) {
     if (function.isExternal())
       continue;
     StringRef name = function.getSymName();
-    if (name.ends_with("_plan") &&
-        module.lookupSymbol(name.drop_back(strlen("_plan"))))
-      name = name.drop_back(strlen("_plan"));
+    for (StringRef suffix : {"_plan", "_reach"})
+      if (name.ends_with(suffix) &&
+          module.lookupSymbol(name.drop_back(suffix.size())))
+        name = name.drop_back(suffix.size());
     groups[name].push_back(function);
   }
   SmallVector<Job> jobs;

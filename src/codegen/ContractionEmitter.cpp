@@ -157,9 +157,7 @@ void ContractionEmitter::storeVector(Value vector, Value memory, Value offset) {
 // The tile
 //===----------------------------------------------------------------------===//
 
-void ContractionEmitter::emitTile(Evaluator &tileEvaluator, Value scratch,
-                                  Value tile) {
-  evaluator = &tileEvaluator;
+void ContractionEmitter::findPlace(Value tile) {
   place.firstColumn =
       lanes.mulIndex(lanes.remIndex(tile, panels), lanes.index(t.columns()));
   Value rest = lanes.divIndex(tile, panels);
@@ -168,7 +166,12 @@ void ContractionEmitter::emitTile(Evaluator &tileEvaluator, Value scratch,
   place.endRow = lanes.minIndex(
       lanes.addIndex(place.firstRow, lanes.index(t.rowsPerTile)), rowCount);
   place.batch = delinearize(c.batch, lanes.divIndex(rest, strips));
+}
 
+void ContractionEmitter::emitTile(Evaluator &tileEvaluator, Value scratch,
+                                  Value tile) {
+  evaluator = &tileEvaluator;
+  findPlace(tile);
   sumMemory = scratch;
   panelMemory = pointerTo(scratch, lanes.index(sumElements()));
   leftMemory = panelMemory;

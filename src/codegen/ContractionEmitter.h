@@ -28,6 +28,8 @@
 namespace anabranch {
 namespace codegen {
 
+class TileReach;
+
 class ContractionEmitter {
 public:
   ContractionEmitter(const Contraction &contraction,
@@ -38,6 +40,9 @@ public:
   mlir::Value scratchBytes();
 
   void emitTile(Evaluator &evaluator, mlir::Value scratch, mlir::Value tile);
+
+  /// What the tile touches.
+  void emitReach(TileReach &reach, mlir::Value tile);
 
 private:
   using Value = mlir::Value;
@@ -67,6 +72,7 @@ private:
   int64_t panelElements() const { return t.depth / t.pair * t.columns(); }
   int64_t sumElements() const;
 
+  void findPlace(Value tile);
   Value loopSize(unsigned loop);
   mlir::SmallVector<Value> delinearize(mlir::ArrayRef<unsigned> loops,
                                        Value position);

@@ -8,6 +8,7 @@
 #include "codegen/ContractionKernel.h"
 
 #include "codegen/ContractionEmitter.h"
+#include "codegen/TileReach.h"
 
 using namespace mlir;
 
@@ -39,6 +40,12 @@ static LogicalResult emit(KernelShell &shell) {
       [&](KernelFrame &frame) {
         ContractionEmitter emitter(*contraction, tiling, frame);
         return KernelShell::Plan{emitter.tiles(), emitter.scratchBytes()};
+      },
+      [&](KernelShell::ReachBody &body) {
+        ContractionEmitter emitter(*contraction, tiling, body.frame);
+        TileReach reach(body.frame);
+        emitter.emitReach(reach, body.tile);
+        reach.store(body.reaches);
       });
 }
 

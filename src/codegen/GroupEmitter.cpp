@@ -33,9 +33,7 @@ void GroupEmitter::emitTile(Value tile) {
   scratch = planScratch(frame, group);
   prepareBuffers();
   rowIndex.assign(group.rowCount, lanes.indexLanes(0));
-  Value laneTile = lanes.remIndex(tile, grid.laneTiles);
-  Value rowTile = lanes.divIndex(tile, grid.laneTiles);
-  emitRows(laneTile, rowTile);
+  emitRows(partOf(lanes, grid, tile));
 }
 
 void GroupEmitter::prepareBuffers() {
@@ -72,19 +70,16 @@ void GroupEmitter::setRow(const Row &row, Lanes index) {
   rowIndex[row.rows.back()] = index;
 }
 
-void GroupEmitter::emitRows(Value laneTile, Value rowTile) {
-  Value first = lanes.mulIndex(rowTile, grid.rowsPerTile);
-  Value last =
-      lanes.minIndex(lanes.addIndex(first, grid.rowsPerTile), grid.outerRows);
+void GroupEmitter::emitRows(const TilePart &part) {
   APInt one;
   bool single = matchPattern(grid.outerRows, m_ConstantInt(&one)) && one == 1;
   if (single) {
     if (group.laneRow >= 0)
-      return emitLaneRow(laneTile);
+      return emitLaneRow(part);
     LaneBuilder::Scope scope(lanes);
     return emitRow();
   }
-  lanes.loop(first, last, 1, [&](Value number) {
+  lanes.loop(part.firstRow, part.lastRow, 1, [&](Value number) {
     Lanes rest = Lanes::uniform(number);
     int outermost = group.laneRow == 0 ? 1 : 0;
     for (int row = group.rows.size(); row-- > 0;) {
@@ -99,21 +94,18 @@ void GroupEmitter::emitRows(Value laneTile, Value rowTile) {
       rest = quotient;
     }
     if (group.laneRow >= 0)
-      emitLaneRow(laneTile);
+      emitLaneRow(part);
     else
       emitRow();
   });
 }
 
-void GroupEmitter::emitLaneRow(Value laneTile) {
-  Value first = lanes.mulIndex(laneTile, grid.lanesPerTile);
-  Value last =
-      lanes.minIndex(lanes.addIndex(first, grid.lanesPerTile), grid.laneSize);
+void GroupEmitter::emitLaneRow(const TilePart &part) {
   APInt size;
   bool exact = matchPattern(grid.laneSize, m_ConstantInt(&size)) &&
                size.getSExtValue() % group.width == 0;
   const Row &row = group.rows[group.laneRow];
-  vectorLoop(first, last, exact, operations() > longBody, {},
+  vectorLoop(part.firstLane, part.lastLane, exact, operations() > longBody, {},
              [&](Lanes index, ValueRange) {
                setRow(row, index);
                if (group.blockRow >= 0)

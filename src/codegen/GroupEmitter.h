@@ -55,9 +55,9 @@ private:
 
   // Rows
   void prepareBuffers();
-  void emitRows(mlir::Value laneTile, mlir::Value rowTile);
+  void emitRows(const TilePart &part);
   void setRow(const Row &row, Lanes index);
-  void emitLaneRow(mlir::Value laneTile);
+  void emitLaneRow(const TilePart &part);
   void emitRow();
 
   // Blocks of rows (GroupBlocks.cpp)

@@ -23,7 +23,7 @@ struct KernelChoice {
   /// Why this choice can't make the kernel, or nothing if it can.
   std::optional<std::string> (*refusal)(mlir::func::FuncOp kernel,
                                         const TargetInfo &target);
-  /// Writes the bodies of both functions.
+  /// Writes the bodies of the functions.
   mlir::LogicalResult (*emit)(KernelShell &shell);
 };
 

@@ -87,8 +87,25 @@ anabranch_kernel_plan KernelLibrary::plan(const std::string &kernel,
   return plan;
 }
 
+std::vector<anabranch_reach> KernelLibrary::reach(const std::string &kernel,
+                                                  ArrayRef<int64_t> sizes,
+                                                  int64_t tile,
+                                                  size_t buffers) const {
+  std::vector<anabranch_reach> reaches(buffers);
+  auto function =
+      reinterpret_cast<anabranch_kernel_reach_fn>(symbol(kernel + "_reach"));
+  function(sizes.data(), tile, reaches.data());
+  return reaches;
+}
+
 int32_t KernelLibrary::run(const std::string &kernel, ArrayRef<void *> buffers,
                            ArrayRef<int64_t> sizes) const {
+  return run(kernel, buffers, sizes, 0, plan(kernel, sizes).tiles);
+}
+
+int32_t KernelLibrary::run(const std::string &kernel, ArrayRef<void *> buffers,
+                           ArrayRef<int64_t> sizes, int64_t first,
+                           int64_t last) const {
   auto function = reinterpret_cast<anabranch_kernel_fn>(symbol(kernel));
   anabranch_kernel_plan grid = plan(kernel, sizes);
   size_t bytes = alignTo(grid.scratch_bytes, ANABRANCH_BUFFER_ALIGNMENT);
@@ -96,7 +113,7 @@ int32_t KernelLibrary::run(const std::string &kernel, ArrayRef<void *> buffers,
       std::aligned_alloc(ANABRANCH_BUFFER_ALIGNMENT,
                          bytes + ANABRANCH_BUFFER_ALIGNMENT),
       &std::free);
-  for (int64_t tile = 0; tile < grid.tiles; ++tile)
+  for (int64_t tile = first; tile < last; ++tile)
     if (int32_t status =
             function(buffers.data(), sizes.data(), scratch.get(), tile))
       return status;

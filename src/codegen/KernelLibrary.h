@@ -39,10 +39,18 @@ public:
   anabranch_kernel_plan plan(const std::string &kernel,
                              llvm::ArrayRef<int64_t> sizes) const;
 
+  /// What a tile of a kernel with this many buffers may touch.
+  std::vector<anabranch_reach> reach(const std::string &kernel,
+                                     llvm::ArrayRef<int64_t> sizes,
+                                     int64_t tile, size_t buffers) const;
+
   /// Runs every tile of a kernel, one after the other, with scratch memory as
   /// large as its plan says. Returns the first status that is not zero.
   int32_t run(const std::string &kernel, llvm::ArrayRef<void *> buffers,
               llvm::ArrayRef<int64_t> sizes) const;
+  /// Runs the tiles from `first` up to but without `last`.
+  int32_t run(const std::string &kernel, llvm::ArrayRef<void *> buffers,
+              llvm::ArrayRef<int64_t> sizes, int64_t first, int64_t last) const;
 
 private:
   KernelLibrary() = default;

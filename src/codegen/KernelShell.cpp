@@ -53,6 +53,7 @@ public:
   LogicalResult tile(llvm::function_ref<void(KernelShell::TileBody &)> body);
   void entry();
   LogicalResult plan(llvm::function_ref<KernelShell::Plan(KernelFrame &)> body);
+  LogicalResult reach(llvm::function_ref<void(KernelShell::ReachBody &)> body);
 
 private:
   KernelShell &shell;
@@ -157,13 +158,35 @@ ShellEmitter::plan(llvm::function_ref<KernelShell::Plan(KernelFrame &)> body) {
   return success(!frame.failed());
 }
 
+LogicalResult
+ShellEmitter::reach(llvm::function_ref<void(KernelShell::ReachBody &)> body) {
+  func::FuncOp function =
+      create(name + "_reach", {pointer, builder.getI64Type(), pointer}, {});
+  Location loc = source.getLoc();
+  LaneBuilder lanes(builder, loc);
+  KernelFrame frame(source, shell.target, lanes, function.getArgument(0));
+  Value zero = builder.create<LLVM::ZeroOp>(loc, pointer);
+  frame.setPointers(SmallVector<Value>(source.getNumArguments(), zero),
+                    SmallVector<Value>(source.getNumResults(), zero));
+  Value tile = lanes.make<arith::IndexCastOp>(builder.getIndexType(),
+                                              function.getArgument(1));
+  KernelShell::ReachBody parts{frame, tile, function.getArgument(2)};
+  body(parts);
+  builder.create<func::ReturnOp>(loc);
+  return success(!frame.failed());
+}
+
 LogicalResult KernelShell::emit(llvm::function_ref<void(TileBody &)> tile,
-                                llvm::function_ref<Plan(KernelFrame &)> plan) {
+                                llvm::function_ref<Plan(KernelFrame &)> plan,
+                                llvm::function_ref<void(ReachBody &)> reach) {
   ShellEmitter emitter(*this);
   if (failed(emitter.tile(tile)))
     return failure();
   emitter.entry();
-  return emitter.plan(plan);
+  if (failed(emitter.plan(plan)))
+    return failure();
+  // Costs a tenth of the kernel's compile time, and few kernels need it.
+  return source->hasAttr("anabranch.reach") ? emitter.reach(reach) : success();
 }
 
 } // namespace codegen

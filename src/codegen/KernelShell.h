@@ -8,6 +8,7 @@
 //   NAME(buffers, sizes, scratch, tile)      loads the pointers, calls
 //   NAME_tile(pointers..., sizes, scratch, tile)   internal, pointers noalias
 //   NAME_plan(sizes, plan)
+//   NAME_reach(sizes, tile, reaches)         of kernels with `anabranch.reach`
 //
 // The pointers are arguments of a function so that LLVM may know that no two of
 // them overlap; but a result in place of an argument is that argument's
@@ -40,9 +41,18 @@ struct KernelShell {
     mlir::Value scratchBytes;
   };
 
-  /// Creates the three functions before `source` and fills them in.
+  /// What the body of the reach function is written with. Buffers start at
+  /// address zero.
+  struct ReachBody {
+    KernelFrame &frame;
+    mlir::Value tile;    ///< index
+    mlir::Value reaches; ///< !llvm.ptr
+  };
+
+  /// Creates the functions before `source` and fills them in.
   mlir::LogicalResult emit(llvm::function_ref<void(TileBody &)> tile,
-                           llvm::function_ref<Plan(KernelFrame &)> plan);
+                           llvm::function_ref<Plan(KernelFrame &)> plan,
+                           llvm::function_ref<void(ReachBody &)> reach);
 };
 
 } // namespace codegen

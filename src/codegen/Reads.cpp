@@ -108,10 +108,10 @@ SymbolicIndex ReadCollector::size(OpFoldResult size) {
   if (auto known = getConstantIntValue(size))
     return constant(*known);
   Value value = cast<Value>(size);
-  auto found = llvm::find(symbols, value);
-  unsigned number = found - symbols.begin();
-  if (found == symbols.end())
-    symbols.push_back(value);
+  auto found = llvm::find(reads.symbols, value);
+  unsigned number = found - reads.symbols.begin();
+  if (found == reads.symbols.end())
+    reads.symbols.push_back(value);
   return {getAffineSymbolExpr(number, context), llvm::SmallBitVector(loops)};
 }
 
@@ -184,7 +184,7 @@ void ReadCollector::visit(Value tensor, ArrayRef<SymbolicIndex> index) {
   if (!isNew(tensor, index))
     return;
   if (isa<BlockArgument>(tensor) || isLeaf(tensor)) {
-    reads.reads.push_back({tensor, llvm::to_vector(index)});
+    reads.reads.push_back({tensor, llvm::to_vector(index), isGuarded});
     return;
   }
   Operation *op = tensor.getDefiningOp();
@@ -325,7 +325,9 @@ void ReadCollector::visitView(Operation *op, ArrayRef<SymbolicIndex> index) {
                            ? moved
                            : depend(moved));
     }
+    bool wasGuarded = std::exchange(isGuarded, true);
     visit(insert.getSource(), source);
+    isGuarded = wasGuarded;
     return visit(insert.getDest(), index);
   }
   if (auto cast = dyn_cast<tensor::CastOp>(op))

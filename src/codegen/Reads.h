@@ -38,6 +38,8 @@ struct SymbolicIndex {
 struct Read {
   mlir::Value tensor; ///< an argument, or a value that `isLeaf` accepts
   llvm::SmallVector<SymbolicIndex> index;
+  /// True if it happens only where the index lies inside the tensor.
+  bool isGuarded = false;
 };
 
 struct Reads {
@@ -49,6 +51,8 @@ struct Reads {
   /// Generics with such functions, by their first result, and where they are
   /// read.
   llvm::SmallVector<Read> expensive;
+  /// The scalars of the kernel that the symbols of the indices stand for.
+  llvm::SmallVector<mlir::Value> symbols;
 };
 
 class ReadCollector {
@@ -81,7 +85,7 @@ private:
   llvm::function_ref<bool(mlir::Value)> isLeaf;
   Reads reads;
   llvm::SmallVector<Read> visited;
-  llvm::SmallVector<mlir::Value> symbols;
+  bool isGuarded = false;
 
   bool isNew(mlir::Value tensor, mlir::ArrayRef<SymbolicIndex> index);
   SymbolicIndex unknown();

@@ -8,6 +8,7 @@
 #include "codegen/TileGrid.h"
 
 #include "ir/Anabranch.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
 
@@ -71,6 +72,19 @@ static Value costPerRow(KernelFrame &frame, const Group &group) {
   return lanes.maxIndex(total, lanes.index(1));
 }
 
+/// The size of the last of several outer rows; null if there is one at most.
+static Value innermostOuter(const Group &group, const TileGrid &grid) {
+  Value innermost;
+  unsigned count = 0;
+  for (size_t row = 0; row < group.rows.size(); ++row) {
+    if (static_cast<int>(row) == group.laneRow)
+      continue;
+    innermost = grid.rowSizes[row];
+    ++count;
+  }
+  return count > 1 ? innermost : Value();
+}
+
 TileGrid makeGrid(KernelFrame &frame, const Group &group) {
   LaneBuilder &lanes = frame.lanes;
   TileGrid grid;
@@ -113,9 +127,35 @@ TileGrid makeGrid(KernelFrame &frame, const Group &group) {
     perRow = lanes.mulIndex(perRow, covered);
   }
   grid.rowsPerTile = lanes.maxIndex(lanes.divIndex(target, perRow), one);
+  // Whole positions of the rows further out where the tile has several: what it
+  // touches is then a box.
+  if (Value inner = innermostOuter(group, grid)) {
+    inner = lanes.maxIndex(inner, one);
+    Value whole =
+        lanes.mulIndex(lanes.divIndex(grid.rowsPerTile, inner), inner);
+    Value several = lanes.make<arith::CmpIOp>(arith::CmpIPredicate::sge,
+                                              grid.rowsPerTile, inner);
+    grid.rowsPerTile =
+        lanes.make<arith::SelectOp>(several, whole, grid.rowsPerTile);
+  }
   grid.tiles = lanes.mulIndex(
       lanes.ceilDivIndex(grid.outerRows, grid.rowsPerTile), grid.laneTiles);
   return grid;
+}
+
+TilePart partOf(LaneBuilder &lanes, const TileGrid &grid, Value tile) {
+  TilePart part;
+  Value rowTile = lanes.divIndex(tile, grid.laneTiles);
+  part.firstRow = lanes.mulIndex(rowTile, grid.rowsPerTile);
+  part.lastRow = lanes.minIndex(lanes.addIndex(part.firstRow, grid.rowsPerTile),
+                                grid.outerRows);
+  if (!grid.laneSize)
+    return part;
+  Value laneTile = lanes.remIndex(tile, grid.laneTiles);
+  part.firstLane = lanes.mulIndex(laneTile, grid.lanesPerTile);
+  part.lastLane = lanes.minIndex(
+      lanes.addIndex(part.firstLane, grid.lanesPerTile), grid.laneSize);
+  return part;
 }
 
 Scratch planScratch(KernelFrame &frame, const Group &group) {

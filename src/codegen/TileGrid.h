@@ -31,6 +31,14 @@ struct TileGrid {
 
 TileGrid makeGrid(KernelFrame &frame, const Group &group);
 
+/// The positions that a tile has in the product of the outer rows and in the
+/// lanes' row, each from the first up to but without the last.
+struct TilePart {
+  mlir::Value firstRow, lastRow;
+  mlir::Value firstLane, lastLane; ///< null without a row of lanes
+};
+TilePart partOf(LaneBuilder &lanes, const TileGrid &grid, mlir::Value tile);
+
 /// Scratch memory of the nests that keep more than one value per row.
 struct ScratchPart {
   Nest *nest;
