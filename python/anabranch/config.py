@@ -53,6 +53,8 @@ class Config:
               how much memory they may hold.
     gears_merge  how the gears of several dimensions are combined: the first with
               the first and so on ("zip"), or each with each ("product").
+    gears_pad a size between gears runs in the next larger one, filled with zeros,
+              where the compiler can show that the result is the same.
     cache     what was compiled for this machine before comes from disk.
     dump      folder for the graph and for the IR after each phase.
     stop      phase after which the compiler stops; the graph then runs eagerly.
@@ -86,6 +88,7 @@ class Config:
         for name in (
             "freeze",
             "single_stream",
+            "gears_pad",
             "cache",
             "explain",
             "progress",

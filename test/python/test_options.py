@@ -55,6 +55,7 @@ def test_pin_binds_workers_to_cpus_of_the_process():
         ({"dump": 5}, TypeError),
         ({"trace": "a\0b"}, ValueError),
         ({"freeze": 1}, TypeError),
+        ({"gears_pad": "yes"}, TypeError),
         ({"streams": "many"}, ValueError),
         ({"shapes": "round"}, ValueError),
         ({"stop": "lunch"}, ValueError),

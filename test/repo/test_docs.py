@@ -55,20 +55,36 @@ def test_environment_table_is_true(monkeypatch: pytest.MonkeyPatch) -> None:
     assert documented == used
 
 
-@pytest.mark.parametrize(
-    "page", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/debugging.md"]
-)
+PAGES = [
+    *("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/debugging.md"),
+    *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs/design").glob("*.md")),
+]
+
+
+def stands_for_a_file(name: str, known: set[str]) -> bool:
+    """`src/package/Reader.h`, `src/package/Reader` for both of its files,
+    `Reader.h` alone, or what the build makes."""
+    if "/" not in name:
+        return name in known
+    path = ROOT / name
+    made = f"/{name}" in (ROOT / ".gitignore").read_text().splitlines()
+    return made or path.exists() or any(path.parent.glob(f"{path.name}.*"))
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_named_files_exist(page: str) -> None:
-    """A path in backticks is a path in the repository."""
+    """A path in backticks is a path in the repository, and so is the bare name of
+    a source file."""
     path = re.compile(
-        r"`((?:src|python|test|tools|include|docs|scripts|benchmark|examples|cmake)"
-        r"/[\w./-]+)`"
+        r"`((?:src|python|test|tools|include|docs|scripts|benchmark|examples|cmake"
+        r"|torchair-compat)/[\w./-]+|\w+\.(?:py|cpp|h|td|fbs))`"
     )
+    known = {file.name for file in tracked()}
     report(
         [
             f"{page}: {name}"
             for name in path.findall((ROOT / page).read_text())
-            if not (ROOT / name).exists()
+            if not stands_for_a_file(name, known)
         ]
     )
 
