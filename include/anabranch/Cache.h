@@ -89,7 +89,8 @@ ANABRANCH_API CachePruned pruneCache(const std::string &root, uint64_t limit);
 ANABRANCH_API std::string cpuIdentity();
 ANABRANCH_API std::string compilerIdentity();
 
-/// SHA-256 in hex.
+/// The hash, in hex, that packages and the cache have of files: against damage,
+/// not against who looks for two texts of one hash.
 ANABRANCH_API std::string hashBytes(const void *data, size_t size);
 
 } // namespace anabranch

@@ -19,7 +19,7 @@ from typing import Any
 from . import _C
 from .config import Config
 
-FORMAT = 1
+FORMAT = 2
 PACKAGES, FUNCTIONS, KERNELS = "packages", "functions", "kernels"
 # How long to wait for another process that compiles the same.
 PATIENCE_S = 120.0

@@ -14,7 +14,6 @@ from typing import Any
 from . import _C
 from .cache import FUNCTIONS, Entry
 from .readable import readable_cache
-from .replay import file_hash
 
 PACKAGE = ("manifest.json", "program.bin", "kernels.so", "constants.safetensors")
 Row = dict[str, Any]
@@ -145,7 +144,8 @@ def _export(root: str, given: argparse.Namespace) -> int:
     with open(path) as file:
         manifest = json.load(file)
     for name, row in manifest["files"].items():
-        row["sha256"] = file_hash(os.path.join(given.folder, name))
+        with open(os.path.join(given.folder, name), "rb") as copy:
+            row["hash"] = _C.hash_bytes(copy.read())
     with open(path, "w") as file:
         json.dump(manifest, file, indent=2)
     print(given.folder)

@@ -79,6 +79,10 @@ nb::dict prune(const std::string &root, uint64_t limit) {
   return row;
 }
 
+std::string hashOf(nb::bytes bytes) {
+  return hashBytes(bytes.c_str(), bytes.size());
+}
+
 /// The elements of a contiguous tensor.
 std::string hashTensor(nb::object tensor) {
   dlpack::Tensor view;
@@ -122,5 +126,6 @@ void python::bindCache(nb::module_ &module) {
   module.def("prune_cache", &prune, nb::arg("root"), nb::arg("limit"));
   module.def("cpu_identity", &cpuIdentity);
   module.def("compiler_identity", &compilerIdentity);
+  module.def("hash_bytes", &hashOf, nb::arg("bytes"));
   module.def("hash_tensor", &hashTensor, nb::arg("tensor"));
 }

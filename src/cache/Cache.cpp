@@ -9,7 +9,7 @@
 
 #include "cache/Identity.h"
 #include "cache/Store.h"
-#include "package/Sha256.h"
+#include "package/FileHash.h"
 #include "trace/MachineLimits.h"
 
 #include <dlfcn.h>
@@ -77,7 +77,7 @@ std::string compilerIdentity() {
 }
 
 std::string hashBytes(const void *data, size_t size) {
-  return package::Sha256::of(data, size);
+  return package::FileHash::of(data, size);
 }
 
 } // namespace anabranch

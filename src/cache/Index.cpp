@@ -17,7 +17,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr int format = 1;
+constexpr int format = 2;
 constexpr std::string_view sealMark = "sha256 ";
 constexpr size_t sealSize = sealMark.size() + 64 + 1;
 
@@ -36,7 +36,7 @@ std::string writeIndex(const Index &index) {
   json files = json::array();
   for (const IndexFile &file : index.files)
     files.push_back(
-        {{"name", file.name}, {"bytes", file.bytes}, {"sha256", file.sha256}});
+        {{"name", file.name}, {"bytes", file.bytes}, {"hash", file.hash}});
   json root = {
       {"anabranch_cache", format}, {"files", files}, {"text", index.text}};
   std::string bytes =
@@ -65,9 +65,9 @@ Expected<Index> readIndex(std::string_view bytes) {
   for (const json &row : files) {
     if (!row.is_object() || !row.value("name", json()).is_string() ||
         !row.value("bytes", json()).is_number_unsigned() ||
-        !row.value("sha256", json()).is_string())
+        !row.value("hash", json()).is_string())
       return refuse("a row of a file is not one");
-    index.files.push_back({row["name"], row["bytes"], row["sha256"]});
+    index.files.push_back({row["name"], row["bytes"], row["hash"]});
     if (!isPlain(index.files.back().name))
       return refuse("a file lies elsewhere");
   }

@@ -20,7 +20,7 @@ namespace anabranch::cache {
 struct IndexFile {
   std::string name;
   uint64_t bytes = 0;
-  std::string sha256;
+  std::string hash;
 };
 
 struct Index {

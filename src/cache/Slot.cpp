@@ -57,7 +57,7 @@ Status checkFile(const Descriptor &folder, const IndexFile &expected) {
   Expected<std::string> hash = package::hashAll(*file);
   if (!hash)
     return hash.takeStatus();
-  if (*hash != expected.sha256)
+  if (*hash != expected.hash)
     return refuse(expected.name + " was changed");
   return {};
 }
@@ -87,7 +87,7 @@ Status writeFile(const Descriptor &folder, const CacheFile &file,
     writer.write(file.bytes.data(), file.bytes.size());
   else if (Status s = copyInto(writer, file.source); !s.ok())
     return s;
-  return writer.finish(row.bytes, row.sha256);
+  return writer.finish(row.bytes, row.hash);
 }
 
 Status writeEntry(const std::string &path, const std::string &index,

@@ -135,7 +135,7 @@ Status writeTarget(Staging &staging, const TargetPart &part,
   FileWriter file(*folder, "prepared.bin", true);
   file.write(part.prepared,
              static_cast<size_t>(package.program.persistent_bytes->value()));
-  return file.finish(row.bytes, row.sha256);
+  return file.finish(row.bytes, row.hash);
 }
 
 Status combine(const std::string &path, Combination &c) {

@@ -120,7 +120,7 @@ Expected<std::string> readAll(const Descriptor &file, uint64_t limit) {
 }
 
 Expected<std::string> hashAll(const Descriptor &file) {
-  Sha256 hash;
+  FileHash hash;
   Status s = readPieces(file, [&](const char *bytes, size_t count) {
     hash.update(bytes, count);
     return true;
@@ -143,7 +143,7 @@ void FileWriter::write(const void *data, size_t size) {
   if (!failure.ok())
     return;
   if (hashing)
-    hash.update(data, size);
+    hasher.update(data, size);
   written += size;
   auto *bytes = static_cast<const char *>(data);
   while (size) {
@@ -159,10 +159,10 @@ void FileWriter::write(const void *data, size_t size) {
   }
 }
 
-Status FileWriter::finish(uint64_t &bytes, std::string &sha256) {
+Status FileWriter::finish(uint64_t &bytes, std::string &hash) {
   bytes = written;
   if (failure.ok() && hashing)
-    sha256 = hash.finish();
+    hash = hasher.finish();
   return std::move(failure);
 }
 

@@ -9,7 +9,7 @@
 #define ANABRANCH_PACKAGE_FILES_H
 
 #include "anabranch/Status.h"
-#include "package/Sha256.h"
+#include "package/FileHash.h"
 
 #include <cstdint>
 #include <string>
@@ -56,15 +56,15 @@ class FileWriter {
 public:
   FileWriter(const Descriptor &folder, const std::string &name, bool hash);
   void write(const void *data, size_t size);
-  /// The first failure, if any.
-  Status finish(uint64_t &bytes, std::string &sha256);
+  /// The first failure, if any. `hash` stays as it is where nothing is hashed.
+  Status finish(uint64_t &bytes, std::string &hash);
 
 private:
   Descriptor file;
   Status failure;
   uint64_t written = 0;
   bool hashing;
-  Sha256 hash;
+  FileHash hasher;
 };
 
 /// Removes a folder and all in it; what is not there is no error. Links are

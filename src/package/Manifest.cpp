@@ -80,8 +80,8 @@ std::map<std::string, ManifestFile> readFiles(Fields &fields) {
     Fields file(value);
     ManifestFile &row = files[name];
     row.bytes = file.number("bytes");
-    if (value.contains("sha256"))
-      row.sha256 = file.text("sha256");
+    if (value.contains("hash"))
+      row.hash = file.text("hash");
     if (!file.wrong.empty())
       fields.fail("files/" + name + "/" + file.wrong);
   }
@@ -156,8 +156,8 @@ std::string toJson(const Manifest &manifest) {
   json files = json::object();
   for (const auto &[name, file] : manifest.files) {
     json &row = files[name] = {{"bytes", file.bytes}};
-    if (!file.sha256.empty())
-      row["sha256"] = file.sha256;
+    if (!file.hash.empty())
+      row["hash"] = file.hash;
   }
   json config = json::parse(manifest.config, nullptr, false);
   json root = {

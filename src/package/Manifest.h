@@ -19,11 +19,11 @@
 namespace anabranch::package {
 
 /// Raised when older readers can no longer read what a writer writes.
-inline constexpr int formatVersion = 2;
+inline constexpr int formatVersion = 3;
 
 struct ManifestFile {
   uint64_t bytes = 0;
-  std::string sha256; ///< lower-case hex, empty when the writer did not hash
+  std::string hash; ///< a FileHash, empty when the writer did not hash
 };
 
 /// One processor that a package has code for, in the folder targets/<name>.

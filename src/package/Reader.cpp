@@ -59,17 +59,29 @@ public:
                             const std::string &name) const {
     return openChecked(prefix.empty() ? package : folder, name, prefix + name);
   }
-  /// A file that all targets share.
-  Expected<Descriptor> openShared(const Descriptor &package,
-                                  const std::string &name) const {
-    return openChecked(package, name, name);
-  }
   std::string pathOf(const std::string &name) const { return prefix + name; }
+
+  /// The same, in memory: hashing touches the pages that calls read.
+  Expected<Mapping> map(const Descriptor &package,
+                        const std::string &name) const {
+    return mapChecked(prefix.empty() ? package : folder, name, prefix + name);
+  }
+  Expected<Mapping> mapShared(const Descriptor &package,
+                              const std::string &name) const {
+    return mapChecked(package, name, name);
+  }
 
 private:
   Expected<Descriptor> openChecked(const Descriptor &place,
                                    const std::string &name,
                                    const std::string &listed) const;
+  Expected<Mapping> mapChecked(const Descriptor &place, const std::string &name,
+                               const std::string &listed) const;
+  /// A file of the size that the manifest says.
+  Expected<Descriptor> openSized(const Descriptor &place,
+                                 const std::string &name,
+                                 const std::string &listed) const;
+  Status compare(const std::string &hash, const std::string &listed) const;
 
   const Manifest &manifest;
   const ReadOptions &options;
@@ -77,9 +89,9 @@ private:
   std::string prefix;
 };
 
-Expected<Descriptor> Files::openChecked(const Descriptor &place,
-                                        const std::string &name,
-                                        const std::string &listed) const {
+Expected<Descriptor> Files::openSized(const Descriptor &place,
+                                      const std::string &name,
+                                      const std::string &listed) const {
   auto row = manifest.files.find(listed);
   if (row == manifest.files.end())
     return refuse("manifest.json does not list " + listed);
@@ -94,17 +106,46 @@ Expected<Descriptor> Files::openChecked(const Descriptor &place,
                   " bytes where the manifest says " +
                   std::to_string(row->second.bytes) +
                   ": it was truncated or changed");
-  if (!options.checkHashes)
-    return file;
-  if (row->second.sha256.empty())
+  if (options.checkHashes && row->second.hash.empty())
     return refuse("the manifest has no hash for " + listed);
+  return file;
+}
+
+Status Files::compare(const std::string &hash,
+                      const std::string &listed) const {
+  if (hash == manifest.files.at(listed).hash)
+    return {};
+  return refuse(listed +
+                " differs from its hash in the manifest: it was changed");
+}
+
+Expected<Descriptor> Files::openChecked(const Descriptor &place,
+                                        const std::string &name,
+                                        const std::string &listed) const {
+  Expected<Descriptor> file = openSized(place, name, listed);
+  if (!file || !options.checkHashes)
+    return file;
   Expected<std::string> hash = hashAll(*file);
   if (!hash)
     return hash.takeStatus();
-  if (*hash != row->second.sha256)
-    return refuse(listed +
-                  " differs from its hash in the manifest: it was changed");
+  if (Status s = compare(*hash, listed); !s.ok())
+    return s;
   return file;
+}
+
+Expected<Mapping> Files::mapChecked(const Descriptor &place,
+                                    const std::string &name,
+                                    const std::string &listed) const {
+  Expected<Descriptor> file = openSized(place, name, listed);
+  if (!file)
+    return file.takeStatus();
+  Expected<Mapping> mapped = Mapping::map(file->get(), name);
+  if (!mapped || !options.checkHashes)
+    return mapped;
+  std::string hash = FileHash::of(mapped->data(), mapped->size());
+  if (Status s = compare(hash, listed); !s.ok())
+    return s;
+  return mapped;
 }
 
 bool sameShape(const std::vector<Size> &expected,
@@ -192,10 +233,7 @@ Status readProgram(const Files &files, const Descriptor &folder,
 
 Status readPrepared(const Files &files, const Descriptor &folder,
                     Package &package) {
-  Expected<Descriptor> file = files.open(folder, "prepared.bin");
-  if (!file)
-    return file.takeStatus();
-  Expected<Mapping> mapped = Mapping::map(file->get(), "prepared.bin");
+  Expected<Mapping> mapped = files.map(folder, "prepared.bin");
   if (!mapped)
     return mapped.takeStatus();
   const auto &wanted = package.program.persistent_bytes;
@@ -207,10 +245,10 @@ Status readPrepared(const Files &files, const Descriptor &folder,
 
 Status readConstants(const Files &files, const Descriptor &folder,
                      Package &package) {
-  Expected<Descriptor> file = files.openShared(folder, "constants.safetensors");
-  if (!file)
-    return file.takeStatus();
-  Expected<Safetensors> constants = Safetensors::map(file->get());
+  Expected<Mapping> mapped = files.mapShared(folder, "constants.safetensors");
+  if (!mapped)
+    return mapped.takeStatus();
+  Expected<Safetensors> constants = Safetensors::read(std::move(*mapped));
   if (!constants)
     return constants.takeStatus();
   package.constants = std::move(*constants);

@@ -53,7 +53,8 @@ void readManifest(const uint8_t *data, size_t size) {
 void readConstants(const uint8_t *data, size_t size) {
   int fd = ::memfd_create("fuzz", MFD_CLOEXEC);
   require(::write(fd, data, size) == static_cast<ssize_t>(size));
-  Expected<Safetensors> mapped = Safetensors::map(fd);
+  Expected<Safetensors> mapped =
+      Safetensors::read(std::move(*Mapping::map(fd, "constants")));
   uint8_t sum = 0;
   if (mapped)
     for (const auto &[name, tensor] : mapped->all())

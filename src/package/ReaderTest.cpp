@@ -198,8 +198,8 @@ TEST_F(Reader, RefusesForeignThings) {
 TEST_F(Reader, RefusesOtherVersionsAndMachines) {
   write();
   std::string whole = load("manifest.json");
-  replace("manifest.json", "\"format\": 2", "\"format\": 7");
-  EXPECT_REASON("it has format 7, this runtime reads format 2");
+  replace("manifest.json", "\"format\": 3", "\"format\": 7");
+  EXPECT_REASON("it has format 7, this runtime reads format 3");
   store("manifest.json", whole);
   replace("manifest.json", "\"abi\": 1", "\"abi\": 2");
   EXPECT_REASON("was made for kernel ABI 2, this runtime has 1");

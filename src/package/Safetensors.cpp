@@ -94,14 +94,11 @@ json entryFor(anabranch::DType dtype, const std::vector<int64_t> &shape,
 
 } // namespace
 
-Expected<Safetensors> Safetensors::map(int descriptor) {
-  Expected<Mapping> mapped = Mapping::map(descriptor, "constants.safetensors");
-  if (!mapped)
-    return mapped.takeStatus();
-  if (mapped->size() < 8)
+Expected<Safetensors> Safetensors::read(Mapping file) {
+  if (file.size() < 8)
     return refuse("it is truncated");
   Safetensors result;
-  result.file = std::move(*mapped);
+  result.file = std::move(file);
   if (Status s = result.parse(); !s.ok())
     return s;
   return result;

@@ -37,9 +37,8 @@ struct StoredTensor {
 /// A mapped file. Moves keep the tensors' addresses.
 class Safetensors {
 public:
-  /// Maps the file behind the descriptor (which stays the caller's) and checks
-  /// its header.
-  static Expected<Safetensors> map(int descriptor);
+  /// Checks the header of a file that is mapped.
+  static Expected<Safetensors> read(Mapping file);
 
   /// Null when there is no such tensor.
   const StoredTensor *find(const std::string &name) const;

@@ -25,7 +25,7 @@ static std::string reasonFor(const std::string &header, const std::string &data,
   int fd = ::memfd_create("test", MFD_CLOEXEC);
   EXPECT_EQ(::write(fd, file.data(), file.size()),
             static_cast<ssize_t>(file.size()));
-  auto mapped = Safetensors::map(fd);
+  auto mapped = Safetensors::read(std::move(*Mapping::map(fd, "constants")));
   ::close(fd);
   return mapped ? "" : mapped.status().message();
 }
@@ -93,7 +93,7 @@ TEST(Safetensors, GivesItsPagesBack) {
   int fd = ::memfd_create("test", MFD_CLOEXEC);
   ASSERT_EQ(::write(fd, file.data(), file.size()),
             static_cast<ssize_t>(file.size()));
-  auto mapped = Safetensors::map(fd);
+  auto mapped = Safetensors::read(std::move(*Mapping::map(fd, "constants")));
   ::close(fd);
   ASSERT_TRUE(bool(mapped));
   const auto *data = static_cast<const char *>(mapped->find("a")->data);

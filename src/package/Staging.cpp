@@ -101,7 +101,7 @@ Status writeText(const Descriptor &folder, const std::string &name,
                  const std::string &text, bool hash, ManifestFile &row) {
   FileWriter file(folder, name, hash);
   file.write(text.data(), text.size());
-  return file.finish(row.bytes, row.sha256);
+  return file.finish(row.bytes, row.hash);
 }
 
 Status writeConstants(const Descriptor &folder,
@@ -123,7 +123,7 @@ Status writeConstants(const Descriptor &folder,
     file.write(constants[i].data, bytes);
     at = offsets[i] + bytes;
   }
-  return file.finish(row.bytes, row.sha256);
+  return file.finish(row.bytes, row.hash);
 }
 
 } // namespace anabranch::package

@@ -40,7 +40,7 @@ Status writeKernels(const Staging &staging, const Contents &contents,
     Expected<std::string> hash = hashAll(*file);
     if (!hash)
       return hash.takeStatus();
-    row.sha256 = *hash;
+    row.hash = *hash;
     return {};
   }
   Descriptor source(::open(contents.kernelsPath.c_str(), O_RDONLY | O_CLOEXEC));

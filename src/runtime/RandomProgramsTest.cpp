@@ -10,7 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "package/Sha256.h"
+#include "package/FileHash.h"
 #include "package/VerifyProgram.h"
 #include "runtime/TestRandomCalls.h"
 
@@ -140,7 +140,7 @@ void replaceProgram(const std::string &path, const package::ProgramT &program) {
     text.replace(at, old.size(), fresh);
   };
   auto hash = [](const std::string &bytes) {
-    return package::Sha256::of(bytes.data(), bytes.size());
+    return package::FileHash::of(bytes.data(), bytes.size());
   };
   std::string before = load("program.bin"),
               after = package::serializeProgram(program),
