@@ -32,26 +32,29 @@ def request(length: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _ours(**options: Any) -> Callable:
-    return lambda module: anabranch.compile(module, config=Config(**options))
+    return lambda module: anabranch.compile(
+        module, config=Config(**options), fullgraph=True
+    )
 
 
 CONTENDERS: dict[str, Callable] = {
     "dynamic": _ours(shapes="dynamic"),
     "tiered": _ours(shapes="tiered"),
-    "gears": _ours(gears_pad=True),
+    "gears": _ours(shapes="tiered", gears_pad=True),
     "inductor dynamic": lambda module: torch.compile(module, dynamic=True),
     "inductor automatic": torch.compile,
 }
 
 
 def serve(name: str, requests: int) -> dict[str, float]:
-    """Latencies of one contender in milliseconds, but for the first request. No
-    length is 1: there the model's own code takes another branch."""
+    """Latencies of one contender in milliseconds, but for the first request."""
     module = bert().function
     compiled = CONTENDERS[name](module)
     lengths = torch.randint(
-        2, 129, (requests,), generator=torch.Generator().manual_seed(7)
+        1, 129, (requests,), generator=torch.Generator().manual_seed(7)
     )
+    # Every serving sees a single token early on.
+    lengths[0], lengths[1], lengths[10] = 40, 24, 1
     times: list[float] = []
     eager: list[float] = []
     worst = 0.0
@@ -71,12 +74,14 @@ def serve(name: str, requests: int) -> dict[str, float]:
     from torch._dynamo.utils import counters
 
     ordered = sorted(times[1:])
+    median = statistics.median(ordered)
     return {
         "first": times[0] * 1e3,
-        "median": statistics.median(ordered) * 1e3,
+        "median": median * 1e3,
         "mean": statistics.mean(ordered) * 1e3,
         "p99": ordered[len(ordered) * 99 // 100] * 1e3,
         "max": ordered[-1] * 1e3,
+        "over 3 medians": sum(t > 3 * median for t in ordered),
         "all": sum(times),
         "eager": statistics.mean(eager[1:]) * 1e3,
         "compilations": counters["stats"]["unique_graphs"]
@@ -95,7 +100,7 @@ def _in_process(name: str, requests: int) -> dict[str, float]:
 
 @case("shapes", extra=True)
 def shapes() -> list[Row]:
-    """1,000 requests to BERT-base of 2 to 128 tokens, mean after the first"""
+    """1,000 requests to BERT-base of 1 to 128 tokens, mean after the first"""
     return measure(1000)
 
 

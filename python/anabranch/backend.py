@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import torch.fx
 
-from . import _C, gears, package, recording, tiers
+from . import _C, gears, ones, package, recording, tiers
 from .capture import aot
 from .config import Config, resolve
 from .errors import OptionError
@@ -54,12 +54,15 @@ def compile(
 ) -> Any:
     """torch.compile with this backend and a Config."""
     settings = resolve(config=config)
-    return torch.compile(
+    compiled = torch.compile(
         model,
         backend=functools.partial(anabranch, config=settings),
         dynamic=settings.dynamic() if dynamic is None else dynamic,
         fullgraph=fullgraph,
     )
+    if settings.shapes == "tiered" and fullgraph:
+        return ones.with_ones(compiled, settings.explain)
+    return compiled
 
 
 def compile_graph(
@@ -74,6 +77,7 @@ def compile_graph(
     """One ATen graph -> an executable, or the graph itself run by PyTorch.
     `built` is told of an executable before anything is put around it."""
     name = _graph_name()
+    ones.notice([])
     try:
         described = GraphReader(module, name, sources, _order(config)).read()
     except Unsupported as reason:
@@ -81,6 +85,7 @@ def compile_graph(
             recorder.refuse(f"PyTorch runs it: {reason}")
         record_eager(name, str(reason), config.explain)
         return run_eagerly(module)
+    ones.notice(described.graph["symbols"])
     bindings = gears.bindings(geared, gears.combine(geared, config.gears_merge))
     executable = package.build(described, config, bindings)
     if executable is None:
@@ -104,6 +109,7 @@ def run_eagerly(module: torch.fx.GraphModule) -> Callable[..., Any]:
     """The graph as PyTorch runs it, by the boxed calling convention."""
 
     def call(arguments: list[Any]) -> Any:
+        _C.check_may_run()
         values = list(arguments)
         arguments.clear()
         return module.forward(*values)

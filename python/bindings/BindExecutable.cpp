@@ -217,6 +217,11 @@ void python::bindExecutable(nb::module_ &module) {
           nb::arg("watcher").none());
   // AOTAutograd asks for this before it hands over a list.
   type.attr("_boxed_call") = true;
+  module.def("compile_only", &compileOnly, nb::arg("wanted"));
+  module.def("check_may_run", [] {
+    if (!mayRun())
+      throw nb::python_error();
+  });
   module.def("inspect", &inspect, nb::arg("package"),
              "The manifest and the program of a package as text.");
   module.def("start_trace",

@@ -110,7 +110,17 @@ bool applyView(PyObject *results, const OutputView &view) {
   return true;
 }
 
+thread_local bool onlyCompiles = false;
+
 } // namespace
+
+void python::compileOnly(bool wanted) { onlyCompiles = wanted; }
+
+bool python::mayRun() {
+  if (onlyCompiles)
+    PyErr_SetString(PyExc_RuntimeError, "compiled, and not to be run");
+  return !onlyCompiles;
+}
 
 /// Contiguous copies that must live as long as the call.
 struct anabranch::python::CallScratch {
@@ -203,6 +213,8 @@ bool Program::tellWatcher(PyObject *arguments) const {
 }
 
 PyObject *Program::call(PyObject *arguments) const {
+  if (!mayRun())
+    return nullptr;
   if (size_t(PySequence_Fast_GET_SIZE(arguments)) != argumentCount)
     return PyErr_Format(PyExc_TypeError, "expected %zu arguments, got %zd",
                         argumentCount, PySequence_Fast_GET_SIZE(arguments));

@@ -25,6 +25,12 @@ struct OutputView {
   std::vector<int64_t> argument;
 };
 
+/// Calls of programs in this thread end in an error instead of running, as long
+/// as it is wanted: who compiles ahead has no use for a run.
+void compileOnly(bool wanted);
+/// False with a Python error set where nothing may run.
+bool mayRun();
+
 /// How the arguments of a call map to a program's inputs.
 struct Calling {
   size_t arguments = 0;        ///< length of the list that a call gets

@@ -24,9 +24,7 @@ def function(a, b):
 
 
 def tiered(**settings):
-    return anabranch.compile(
-        function, config=Config(shapes="tiered", **settings), fullgraph=True
-    )
+    return anabranch.compile(function, config=Config(shapes="tiered", **settings))
 
 
 def call(compiled, rows):
@@ -200,3 +198,65 @@ def test_bad_limits(name):
         Config(**{name: 0})
     with pytest.raises(TypeError, match=name):
         Config(**{name: 1.5})
+
+
+class Tokens(torch.nn.Module):
+    """Takes another branch for one token, and counts its calls."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 4)
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x):
+        self.calls.add_(1)
+        y = self.layer(x)
+        return y * 2 if x.shape[1] == 1 else torch.softmax(y, -1)
+
+
+@pytest.mark.parametrize("as_function", [False, True])
+def test_a_size_of_one_waits_for_no_compilation(as_function, monkeypatch):
+    torch._dynamo.reset()
+    model = Tokens().eval()
+    compiled = anabranch.compile(
+        model.forward if as_function else model,
+        config=Config(shapes="tiered"),
+        fullgraph=True,
+    )
+    with torch.no_grad():
+        compiled(torch.randn(1, 5, 4))
+        assert model.calls == 1, "compiling ahead ran the model"
+        assert anabranch.counters.graphs == 2
+        assert tiers.worker().finish(LONG)
+
+        def refuse(*_, **__):
+            raise AssertionError("compiled at a call")
+
+        monkeypatch.setattr(package, "build", refuse)
+        for count, tokens in enumerate((1, 7, 1), 2):
+            x = torch.randn(1, tokens, 4)
+            found = compiled(x)
+            assert model.calls == count
+            torch.testing.assert_close(found, model(x))
+            model.calls.sub_(1)
+        assert tiers.worker().finish(LONG)
+
+
+def test_where_nothing_is_compiled_nothing_runs_ahead():
+    """For one row the function has no graph: its code would run."""
+    torch._dynamo.reset()
+
+    class Odd(torch.nn.Module):
+        hits = 0
+
+        def forward(self, x):
+            if x.shape[0] == 1:
+                self.hits += 1
+                return x
+            return x + 1
+
+    model = Odd()
+    compiled = anabranch.compile(model, config=Config(shapes="tiered"), fullgraph=True)
+    x = torch.randn(5, 3)
+    torch.testing.assert_close(compiled(x), x + 1)
+    assert model.hits == 0
