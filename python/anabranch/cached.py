@@ -54,8 +54,9 @@ def cache_compile(
 
     The method must be one graph that is traced once, for inference: two cases
     are two methods. Calls run without gradients. A function that was read has no
-    guards: sizes and dtypes are checked, other values that the trace took for
-    constant only at the first call."""
+    guards of Dynamo's: sizes and dtypes are checked, and attributes, globals and
+    arguments that the trace took for constant are compared; where they changed,
+    calls go on through torch.compile."""
     made = CachedMethod(
         check_method(method),
         config=resolve(config=config),
@@ -138,13 +139,16 @@ class CachedMethod:
             run = self._run
             if run is None:
                 return self._first(args, kwargs)
-            if not is_enabled():
-                return run(module, *args, **kwargs)
-            enable(False)
             try:
-                return run(module, *args, **kwargs)
-            finally:
-                enable(True)
+                if not is_enabled():
+                    return run(module, *args, **kwargs)
+                enable(False)
+                try:
+                    return run(module, *args, **kwargs)
+                finally:
+                    enable(True)
+            except Stale as reason:
+                return self._outgrown(str(reason), args, kwargs)
 
         functools.update_wrapper(call, self.method.__func__)
         del call.__wrapped__  # type: ignore[attr-defined]
@@ -275,7 +279,22 @@ class CachedMethod:
             blob = file.read()
         calling = saved["calling"]
         executable = load_executable(folder, calling, self.threads())
+        for key in saved.get("kernels", []):
+            self._add_kernels(executable, key, calling)
         return Replay(self.method, blob, calling, executable, self.strict)
+
+    def _add_kernels(self, executable: Any, key: str, calling: Any) -> None:
+        """A program for exact shapes, if the library still has it."""
+        library = cache.folder()
+        if not library:
+            return
+        entry = cache.Entry(cache.entry_folder(library, cache.KERNELS, key))
+        try:
+            if entry.read() is not None:
+                static = load_executable(entry.folder, calling, self.threads())
+                executable.add(static)
+        finally:
+            entry.close()
 
     def _start(self, entry: cache.Entry, replay: Replay, args: Any, kwargs: Any) -> Any:
         """The first call of what was read. What it raises but for Stale is the
@@ -335,6 +354,13 @@ class CachedMethod:
             self.method, backend=backend, dynamic=self.dynamic, fullgraph=True
         )
 
+    def _outgrown(self, reason: str, args: Any, kwargs: Any) -> Any:
+        """A call that what was read was not made for; nothing of it has run."""
+        with self._lock, torch.no_grad():
+            self.say(reason)
+            self._recompiled()
+            return self._compile(args, kwargs, None, "")
+
     @staticmethod
     def _without_self(compiled: Call) -> Call:
         def run(_: Any, *args: Any, **kwargs: Any) -> Any:
@@ -367,6 +393,7 @@ class CachedMethod:
             "identity": identity,
             "sources": recorder.sources,
             "calling": recorder.calling,
+            "kernels": recorder.kernels,
             "meta": {
                 "name": f"{self.name}{inspect.signature(function)}",
                 "date": datetime.datetime.now(datetime.UTC).isoformat(),

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.fx
 
+from . import fetching
+from .modulestate import READERS
 from .replay import file_hash, resolve
 
 if TYPE_CHECKING:
@@ -30,8 +32,16 @@ HIDDEN = (
     os.path.dirname(torch.__file__) + os.sep,
     os.path.dirname(os.path.abspath(__file__)) + os.sep,
 )
-# Guards of Dynamo's whose value is the constant that the source has.
-CONSTANT_GUARDS = ("CONSTANT_MATCH", "EQUALS_MATCH")
+# Guards of Dynamo's on what a source is, and what is compared in their place.
+GUARDS = {
+    "CONSTANT_MATCH": "{}",
+    "EQUALS_MATCH": "{}",
+    "SEQUENCE_LENGTH": "len({})",
+    "DICT_CONTAINS": "tuple({})",
+    "DICT_NOT_CONTAINS": "tuple({})",
+    "DICT_KEYS_MATCH": "tuple({})",
+}
+OF_CLASS = re.compile(r"dict\(type\((.*)\)\.__dict__\)\['(\w+)'\]")
 
 _current: contextvars.ContextVar[Recorder | None] = contextvars.ContextVar(
     "anabranch_recorder", default=None
@@ -58,6 +68,7 @@ class Recorder:
         self.refusal = ""
         self.calling: dict[str, Any] = {}
         self.readable = ""
+        self.kernels: list[str] = []  # keys of static kernels that were added
         self.sources: dict[str, str] = {}
         self.names_before = set(self.function.__globals__)
         self._guards: list[str] = []
@@ -105,9 +116,9 @@ class Recorder:
         self.refusal = ""
         self.sources = source_hashes(context.traced_code)
         self._guards = [
-            guard.name
+            GUARDS[kind].format(OF_CLASS.sub(r"\1.\2", guard.name))
             for guard in context.guards_context.dynamo_guards
-            if guard.create_fn_name() in CONSTANT_GUARDS
+            if (kind := guard.create_fn_name()) in GUARDS
         ]
         self.readable = module.print_readable(print_output=False)
         try:
@@ -130,19 +141,25 @@ class Recorder:
             raise NotCacheable("there is no graph to compile in it")
 
     def blob(self, locals_: Mapping[str, Any]) -> bytes:
-        """The translated code, what its globals are, and what was taken for
-        constant while it was traced."""
+        """The translated code, what its globals are, what was taken for constant
+        while it was traced, and where parameters are found."""
         assert self.code is not None
         recipes = global_recipes(
             self.code, self.function.__globals__, self.names_before
         )
-        names, values = self._constants(locals_)
+        (graph,) = (name for name, recipe in recipes.items() if recipe == ["graph"])
+        owner = self.function.__code__.co_varnames[0]
+        code, fetched = fetching.shorten(self.code, graph, owner, self.module)
+        constants = [
+            (name, value, fetching.parse(name, owner))
+            for name, value in self._constants(locals_).items()
+        ]
         try:
-            return marshal.dumps((self.code, recipes, names, values))
+            return marshal.dumps((code, recipes, constants, fetched))
         except ValueError as error:
             raise NotCacheable("its code holds an object") from error
 
-    def _constants(self, locals_: Mapping[str, Any]) -> tuple[list[str], list[Any]]:
+    def _constants(self, locals_: Mapping[str, Any]) -> dict[str, Any]:
         """Attributes and arguments that the trace depends on, by source."""
         scope = {"L": locals_, "G": self.function.__globals__}
         found: dict[str, Any] = {}
@@ -150,12 +167,12 @@ class Recorder:
             if f"G['{IMPORTED}" in name or "___" in name:
                 continue
             try:
-                value = eval(name, {"__builtins__": {}}, scope)
+                value = eval(name, {"__builtins__": READERS}, scope)
             except Exception:  # noqa: BLE001 - a source that only Dynamo can read
                 value = self
             if is_plain(value):
                 found[name] = value
-        return list(found), list(found.values())
+        return found
 
 
 def is_plain(value: Any) -> bool:

@@ -20,15 +20,12 @@ from typing import Any
 import torch
 
 from . import _C, bytecode
+from .modulestate import READERS, ModuleTable, Stale, arguments_hold, look_up
 from .views import Alias, restore
 
 Call = Callable[..., Any]
 
 _numbers = itertools.count()
-
-
-class Stale(Exception):
-    """The entry was made of something else than what is called now."""
 
 
 class Mismatch(AssertionError):
@@ -38,7 +35,9 @@ class Mismatch(AssertionError):
 class Replay:
     """One entry that was read, for one method: `function` takes the module and
     the method's arguments. Its first call compares frozen values with the live
-    ones, and where `strict` says so sizes and strides with those of the trace."""
+    ones, and where `strict` says so sizes and strides with those of the trace.
+    Every call compares attributes, globals and arguments with what the trace took
+    for constant, as far as they are found without running code; Stale if not."""
 
     def __init__(
         self,
@@ -48,12 +47,12 @@ class Replay:
         executable: _C.Executable,
         strict: bool = False,
     ) -> None:
-        code, recipes, names, values = marshal.loads(blob)
+        code, recipes, constants, fetched = marshal.loads(blob)
         self.method = method
         self.calling = calling
         self.executable = executable
         self.strict = strict
-        self._names, self._values = names, values
+        self._constants, self._fetched = constants, fetched
         self._compiled = graph_call(executable, calling)
         self._name = ""
         self.function = self._link(code, recipes)
@@ -95,28 +94,62 @@ class Replay:
 
     def check(self, args: Any, kwargs: Any) -> None:
         """Whether what the trace took for constant still is; Stale if not."""
-        if not self._names:
-            return
-        function = self.method.__func__
+        function, module = self.method.__func__, self.method.__self__
         scope = {
-            "L": bind(function, self.method.__self__, args, kwargs),
+            "L": bind(function, module, args, kwargs),
             "G": function.__globals__,
         }
-        source = f"[{', '.join(self._names)}]"
+        source = f"[{', '.join(name for name, _, _ in self._constants)}]"
         try:
-            values = eval(source, {"__builtins__": {}}, scope)
+            values = eval(source, {"__builtins__": READERS}, scope)
         except Exception as error:
             raise Stale(f"a value can't be read: {error}") from error
-        for name, value, known in zip(self._names, values, self._values):
+        for value, (name, known, _) in zip(values, self._constants):
             if type(value) is not type(known) or value != known:
                 raise Stale(f"{name} was {known!r} and is {value!r}")
+        self._follow(values)
 
-    def _enter(self, *arguments: Any) -> Any:
+    def _follow(self, values: Sequence[Any]) -> None:
+        """From here on every call compares what can be compared."""
+        if self._fetched is None:
+            return
+        function = self.method.__func__
+        table = ModuleTable(self.method.__self__, function.__globals__)
+        for number, path in self._fetched:
+            table.fetch(number, path)
+        left = [
+            (name, value)
+            for value, (name, _, path) in zip(values, self._constants)
+            if not table.compare(name, value, path)
+        ]
+        self._compiled = table.around(self._compiled, self.calling["arguments"])
+        sizes = [row for row in left if row[0] in self.calling["guards_by_source"]]
+        plain = [row for row in left if row not in sizes]
+        if holds := arguments_hold(function, plain):
+            error: Exception = Stale("an argument is not what the trace saw")
+            self.function = refusing(self.function, holds, error)
+        if holds := arguments_hold(function, sizes):
+            text = " and ".join(name for name, _ in sizes)
+            error = ValueError(f"an argument has sizes other than {text}")
+            self.function = refusing(self.function, holds, error)
+
+    def _enter(self, *given: Any) -> Any:
         """Stands for the compiled graph until the first call's arguments were
         looked at."""
-        self._check(arguments)
+        self._check(self._arguments(given))
         self.method.__func__.__globals__[self._name] = self._compiled
-        return self._compiled(*arguments)
+        return self._compiled(*given)
+
+    def _arguments(self, given: Sequence[Any]) -> Sequence[Any]:
+        """All of the graph's: those that the code passes and those it does not."""
+        if self._fetched is None:
+            return given
+        fetched = dict(self._fetched)
+        rest = iter(given[1:])
+        return [
+            look_up(given[0], fetched[number]) if number in fetched else next(rest)
+            for number in range(self.calling["arguments"])
+        ]
 
     def _check(self, arguments: Sequence[Any]) -> None:
         for index, known in self.calling["constants"]:
@@ -125,6 +158,22 @@ class Replay:
                 raise Stale(f"frozen argument {index} has other values")
         if self.strict:
             check_sizes(self.calling["inputs"], arguments)
+
+
+def refusing(call: Call, holds: Call, error: Exception) -> Call:
+    """The call, for arguments that `holds`. What it can't even look at is the
+    call's to refuse."""
+
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        try:
+            fits = holds(*args, **kwargs)
+        except Exception:  # noqa: BLE001 - of an argument of another type
+            fits = True
+        if not fits:
+            raise error.with_traceback(None)
+        return call(*args, **kwargs)
+
+    return checked
 
 
 def rename(code: types.CodeType, names: Mapping[str, str]) -> types.CodeType:

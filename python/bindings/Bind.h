@@ -16,6 +16,7 @@ void bindCompiler(nanobind::module_ &module);
 void bindExecutable(nanobind::module_ &module);
 void bindCache(nanobind::module_ &module);
 void bindCombine(nanobind::module_ &module);
+void bindReplay(nanobind::module_ &module);
 
 } // namespace anabranch::python
 

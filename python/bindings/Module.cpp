@@ -34,4 +34,5 @@ NB_MODULE(_C, module) {
   anabranch::python::bindExecutable(module);
   anabranch::python::bindCache(module);
   anabranch::python::bindCombine(module);
+  anabranch::python::bindReplay(module);
 }

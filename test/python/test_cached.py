@@ -1,6 +1,7 @@
 """Methods that a later process runs from the cache, without Dynamo."""
 
 import dataclasses
+import gc
 import json
 import os
 import subprocess
@@ -8,6 +9,7 @@ import sys
 import textwrap
 import threading
 import warnings
+import weakref
 from pathlib import Path
 
 import pytest
@@ -285,6 +287,115 @@ def test_attributes_that_were_constant_must_be_the_same() -> None:
             torch.testing.assert_close(result, module.method(x))
 
 
+FACTOR = 2
+
+
+class Watched(torch.nn.Module):
+    """Everything here is a constant to the trace."""
+
+    shift = 1.0
+
+    def __init__(self):
+        super().__init__()
+        self.inner = Weights()
+        self.register_buffer("bias", torch.arange(4.0))
+
+    def method(self, x, flag=True, *more, scale=1, **words):
+        y = self.inner.method(x) * FACTOR + self.shift + self.bias
+        y = y * scale if flag else y - scale
+        y = torch.tanh(y) if self.training else y
+        return y * words.get("last", 1) * (more[0] if more else 1)
+
+
+def set_factor(_):
+    global FACTOR
+    FACTOR = 5
+
+
+CHANGES = {
+    "attribute": lambda m: setattr(m.inner, "factor", 7),
+    "flag": lambda m: m.eval(),
+    "of the class": lambda m: setattr(m, "shift", 4.0),
+    "global": set_factor,
+    "type": lambda m: setattr(m.inner, "factor", True),
+}
+
+
+@pytest.fixture
+def loaded(monkeypatch):
+    """A module and its method, read from the cache and called once."""
+    monkeypatch.setattr(sys.modules[__name__], "FACTOR", 2)
+    module, x = Watched(), torch.ones(2, 4)
+    for _ in range(2):
+        torch._dynamo.reset()
+        read = anabranch.cache_compile(module.method, dynamic=False)
+        torch.testing.assert_close(read(x), module.method(x).detach())
+    assert anabranch.last_report().get("cache") == "hit"
+    return module, read, x
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_a_trace_saw_is_compared_at_every_call(loaded, change) -> None:
+    module, read, x = loaded
+    read(x)
+    CHANGES[change](module)
+    with pytest.warns(UserWarning, match=r"Watched.method recompiled"):
+        found = read(x)
+    torch.testing.assert_close(found, module.method(x).detach())
+    torch.testing.assert_close(read(x + 1), module.method(x + 1).detach())
+
+
+@pytest.mark.parametrize(
+    "args, kwargs",
+    [
+        ((False,), {}),
+        ((True,), {"scale": 3}),
+        ((1,), {}),
+        ((True, 2), {}),
+        ((), {"last": 2}),
+    ],
+)
+def test_arguments_that_were_constant_are_compared(loaded, args, kwargs) -> None:
+    module, read, x = loaded
+    torch.testing.assert_close(read(x, True, scale=1), module.method(x).detach())
+    with pytest.warns(UserWarning, match=r"Watched.method recompiled"):
+        found = read(x, *args, **kwargs)
+    torch.testing.assert_close(found, module.method(x, *args, **kwargs).detach())
+
+
+def test_what_is_not_looked_at_may_change(loaded, no_dynamo) -> None:
+    module, read, x = loaded
+    no_dynamo()
+    for step in range(3):
+        module.step = step
+        module.inner.fc.weight.data = torch.randn(4, 4)
+        module.inner.fc.bias = torch.nn.Parameter(torch.randn(4))
+        module.bias = torch.randn(4)
+        torch.testing.assert_close(read(x), module.method(x).detach())
+    module.inner.fc = torch.nn.Linear(4, 4)
+    torch.testing.assert_close(read(x), module.method(x).detach())
+
+
+def test_modules_die_with_their_functions(home) -> None:
+    for _ in range(2):
+        torch._dynamo.reset()
+        module = Watched()
+        read = anabranch.cache_compile(module.method)
+        read(torch.ones(2, 4))
+    assert anabranch.last_report().get("cache") == "hit"
+    inner = weakref.ref(module.inner)
+    del module, read
+    gc.collect()
+    assert inner() is None
+
+
+def test_a_part_that_is_gone_is_an_error(loaded) -> None:
+    module, read, x = loaded
+    del module.inner.fc
+    with pytest.warns(UserWarning, match="recompiled"), pytest.raises(Exception):  # noqa: B017
+        read(x)
+
+
 def test_wrong_arguments_are_errors(no_dynamo) -> None:
     read = both(Weights, lambda _, f: f(torch.ones(2, 4)), no_dynamo)
     for wrong in (torch.ones(2, 5), torch.ones(4), torch.ones(2, 4).double()):
@@ -318,8 +429,14 @@ def test_sizes_that_only_the_trace_read() -> None:
     x = torch.ones(5)
     for size, wanted in ((7, x + 1), (8, x + 1), (10, x * 2)):
         torch._dynamo.reset()
-        found = anabranch.cache_compile(Unused().method)(x, torch.ones(size))
-        torch.testing.assert_close(found, wanted)
+        read = anabranch.cache_compile(Unused().method)
+        torch.testing.assert_close(read(x, torch.ones(size)), wanted)
+    torch._dynamo.reset()
+    read = anabranch.cache_compile(Unused().method)
+    read(x, torch.ones(10))
+    assert anabranch.last_report().get("cache") == "hit"
+    with pytest.raises(ValueError, match="sizes other than"):
+        read(x, torch.ones(7))
 
 
 @pytest.mark.parametrize("what", ["function", "method"])

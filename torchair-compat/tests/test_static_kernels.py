@@ -329,8 +329,9 @@ def test_ranks_that_do_not_say_how_many(tmp_path, size, said) -> None:
 
 
 CACHED = """
-import sys, torch, torch_npu, torchair
-folder = sys.argv[1]
+import gc, sys, torch, torch_npu, torchair
+from anabranch import _C
+folder, dynamic = sys.argv[1], sys.argv[2] == "dynamic"
 
 class Model(torch.nn.Module):
     def __init__(self):
@@ -342,7 +343,7 @@ class Model(torch.nn.Module):
         static._aclnn_static_shape_kernel = True
         static._aclnn_static_shape_kernel_build_dir = folder
         self.cached = torchair.inference.cache_compile(
-            self.inner, config=config, dynamic=False, cache_dir=folder + "/cache"
+            self.inner, config=config, dynamic=dynamic, cache_dir=folder + "/cache"
         )
 
     def inner(self, x):
@@ -351,13 +352,20 @@ class Model(torch.nn.Module):
 with torch.no_grad():
     model, x = Model().eval(), torch.randn(3, 8)
     torch.testing.assert_close(model.cached(x), model.inner(x))
+    found = [e for e in gc.get_objects() if type(e) is _C.Executable]
+    print("programs", max(e.programs for e in found))
 """
 
 
-def test_with_cache_compile_the_second_process_compiles_nothing(tmp_path) -> None:
+@pytest.mark.parametrize("sizes", ["static", "dynamic"])
+def test_with_cache_compile_the_second_process_compiles_nothing(
+    tmp_path, sizes
+) -> None:
+    """With symbolic sizes the program of the first call's comes back too."""
     folders = []
     for _ in range(2):
-        run_python("-W", "ignore", "-c", CACHED, str(tmp_path))
+        done = run_python("-W", "ignore", "-c", CACHED, str(tmp_path), sizes)
+        assert f"programs {2 if sizes == 'dynamic' else 1}" in done.stdout
         folders.append(runs_of(tmp_path))
     assert len(folders[0]) == 1 and list(folders[0][0].glob("*.run"))
     assert folders[1] == folders[0]

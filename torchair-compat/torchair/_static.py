@@ -19,7 +19,7 @@ from typing import Any
 import torch
 import torch.fx
 
-from anabranch import kernels
+from anabranch import kernels, recording
 from anabranch.config import Config
 from anabranch.graph import Description, GraphReader, InputSource
 from anabranch.symbols import Unsupported
@@ -184,6 +184,9 @@ class StaticKernels:
                 write_run(folder / f"static_kernel_{now}.run", made)
             if binding and self.executable is not None:
                 self._add(made.folder)
+                recorder = recording.current()
+                if recorder is not None and made.key:
+                    recorder.kernels.append(made.key)
 
     def _add(self, path: str) -> None:
         """Calls of these sizes run in the program that was made for them."""
