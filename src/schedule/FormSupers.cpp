@@ -144,6 +144,9 @@ private:
                                        b.getI64IntegerAttr(lanes.size()));
     Block &body = super.getBody().emplaceBlock();
     for (ir::LaunchOp member : part.members) {
+      // Its tiles wait for what they read: the kernel has to say what that is.
+      if (Operation *kernel = module.lookupSymbol(member.getKernel()))
+        kernel->setAttr("anabranch.reach", b.getUnitAttr());
       member->removeAttr("anabranch.lane");
       member->moveBefore(&body, body.end());
     }

@@ -142,3 +142,31 @@ anabranch.program "free" slots 0 {
     anabranch.launch @out reads(%b) writes(%c) sizes [] loc(#none)
   }
 }
+
+// -----
+
+// The kernels of members say what their tiles touch.
+// CHECK-LABEL: func.func @twice
+// CHECK-SAME: anabranch.reach
+// CHECK-LABEL: func.func @alone
+// CHECK-NOT: anabranch.reach
+// CHECK: anabranch.program "kernels"
+#here = loc(fused<#anabranch.super<"layer", 0, "">>["m.py":3:0])
+func.func @twice(%x: tensor<4xf32>) -> tensor<4xf32> attributes {anabranch.kernel} {
+  return %x : tensor<4xf32>
+}
+func.func @alone(%x: tensor<4xf32>) -> tensor<4xf32> attributes {anabranch.kernel} {
+  return %x : tensor<4xf32>
+}
+anabranch.program "kernels" slots 0 {
+  anabranch.input "in" "f32" [4]
+  %in = anabranch.buffer "input" of 0 memory 0 "f32" [4] bytes 16 : i64
+  %a = anabranch.buffer "arena" memory 1 "f32" [4] bytes 16 : i64
+  %b = anabranch.buffer "arena" memory 2 "f32" [4] bytes 16 : i64
+  %c = anabranch.buffer "arena" memory 3 "f32" [4] bytes 16 : i64
+  anabranch.stream "main" {
+    anabranch.launch @twice reads(%in) writes(%a) sizes [] loc(#here)
+    anabranch.launch @twice reads(%a) writes(%b) sizes [] loc(#here)
+    anabranch.launch @alone reads(%b) writes(%c) sizes []
+  }
+}
