@@ -142,7 +142,7 @@ RECIPES = {
                 "table Record {",
                 "table Clear { buffer:int; }\n",
             ),
-            ("src/package/program.fbs", "Record, Wait }", "Clear, "),
+            ("src/package/program.fbs", "Super }", "Clear, "),
             (
                 "src/package/Extent.cpp",
                 "  if (const CallT *call = action.AsCall()) {",
@@ -159,7 +159,7 @@ RECIPES = {
                     "    return checkWrite(clear->buffer, where);\n"
                 ),
             ),
-            ("src/runtime/Plan.h", "Record, Wait };", "Clear, "),
+            ("src/runtime/Plan.h", "Super };", "Clear, "),
             (
                 "src/runtime/Plan.cpp",
                 "  } else if (const CopyT *copy = action.AsCopy()) {",
