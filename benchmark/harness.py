@@ -34,13 +34,17 @@ os.environ.setdefault("ANABRANCH_CACHE", "0")
 CASES: dict[str, Case] = {}
 
 # What the contenders of our own are called, and how they are compiled. Those
-# of streams are frozen, since the peers keep weights as constants too.
+# of streams and of super kernels are frozen, since the peers keep weights as
+# constants too.
 OPTIONS: dict[str, dict[str, Any]] = {
     "anabranch": {},
     "anabranch frozen": {"freeze": True},
     "one stream": {"streams": "off", "freeze": True},
     "marked": {"streams": "marked", "freeze": True},
     "auto": {"streams": "auto", "freeze": True},
+    "launches": {"super_kernels": "off", "freeze": True},
+    "super": {"super_kernels": "marked", "freeze": True},
+    "auto supers": {"super_kernels": "auto", "freeze": True},
 }
 # A package with streams found by the compiler, called without Dynamo and its
 # guards, as the other engines are.
@@ -109,7 +113,8 @@ def contender(name: str, work: Workload) -> Callable:
     if name == "Dynamo alone":
         return torch.compile(function, backend="eager")
     if name in OPTIONS:
-        marked = getattr(function, "marked", None) if name == "marked" else None
+        scopes = name in ("marked", "super")
+        marked = getattr(function, "marked", None) if scopes else None
         return torch.compile(marked or function, backend=ours, options=OPTIONS[name])
     if name == EXPORTED:
         return deployed(function, work.arguments)

@@ -31,6 +31,7 @@ import products  # noqa: F401
 import shapes  # noqa: F401
 import starting  # noqa: F401
 import streams  # noqa: F401
+import supers  # noqa: F401
 from harness import CASES, KEEP_PAGES, OURS, Row
 from peers import PEERS
 
