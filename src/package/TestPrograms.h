@@ -136,6 +136,15 @@ public:
     l.sizes = {size};
     push(std::move(l), stream).location = location(name);
   }
+  /// What every launch of a kernel computes: a factor times some sizes.
+  void work(const std::string &name, double factor, std::vector<int> sizes) {
+    auto term = std::make_unique<TermT>();
+    term->factor = factor;
+    term->sizes = std::move(sizes);
+    auto work = std::make_unique<WorkT>();
+    work->flops.push_back(std::move(term));
+    p.kernels[kernel(name)]->work = std::move(work);
+  }
   /// Makes one super kernel of the last launches of a stream.
   SuperT &super(const std::string &name, int count, int stream = 0) {
     auto &list = p.streams[stream]->commands;

@@ -322,6 +322,7 @@ void Checker::checkSuper(const SuperT &super, const std::string &where) {
   require(!super.launches.empty() &&
               super.locations.size() == super.launches.size(),
           where, "has no launch, or not a location for each");
+  require(super.launches.size() <= superLimit, where, "has too many launches");
   require(super.lanes >= 1 && static_cast<size_t>(super.lanes) <= streamLimit,
           where, "has a bad number of lanes");
   for (size_t i = 0; i < super.launches.size() && !failed(); ++i) {

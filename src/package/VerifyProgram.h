@@ -19,6 +19,9 @@ namespace anabranch::package {
 /// Of one program: the executor keeps sets of them in a word.
 constexpr size_t streamLimit = 62;
 
+/// Launches of one super kernel.
+constexpr size_t superLimit = 4096;
+
 using Streams = std::vector<std::unique_ptr<StreamT>>;
 
 /// Everything that the runtime relies on without looking again: indices are in

@@ -22,6 +22,7 @@ namespace anabranch::runtime {
 struct KernelEntry {
   anabranch_kernel_fn run = nullptr;
   anabranch_kernel_plan_fn plan = nullptr;
+  anabranch_kernel_reach_fn reach = nullptr; ///< may be absent
 };
 
 /// The executor works with any of these. Stateless and immortal; any thread.

@@ -57,6 +57,8 @@ Frame::Frame(const Plan &plan, const Commands &commands)
         list[i].items = list.data() + call.firstItem[i];
     fresh.resize(std::max(fresh.size(), call.results.size()));
   }
+  for (const SuperKernel &super : commands.supers)
+    supers.push_back(std::make_unique<SuperRun>(*super.plan));
 }
 
 Frame::~Frame() { dropResults(); }
@@ -176,6 +178,10 @@ Status Frame::planLaunches() {
     scratchBytes =
         std::max(scratchBytes, static_cast<size_t>(grid.scratch_bytes));
   }
+  // Launches of different lanes run beside each other, whatever their tiles.
+  for (const SuperKernel &super : commands.supers)
+    if (super.lanes > 1)
+      sharedTiles += super.launchCount;
   return scratch.reserve(scratchBytes) ? Status() : Status::outOfMemory();
 }
 

@@ -9,6 +9,7 @@
 #define ANABRANCH_RUNTIME_FRAME_H
 
 #include "runtime/Plan.h"
+#include "runtime/SuperRun.h"
 
 #include <array>
 #include <atomic>
@@ -107,6 +108,7 @@ public:
 
   std::unique_ptr<StreamState[]> streams;
   std::unique_ptr<EventState[]> events;
+  std::vector<std::unique_ptr<SuperRun>> supers;
 
 private:
   Status checkSizes() const;

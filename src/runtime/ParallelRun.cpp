@@ -4,115 +4,26 @@
 // See LICENSE for license information.
 //
 //===----------------------------------------------------------------------===//
-//
-// A stream is at one command at a time. Whoever completes that command advances
-// the stream: does small commands at once, and publishes what others may claim
-// as one word, StreamState::claim:
-//
-//   0                              nothing to claim
-//   (command + 1) << 40 | tile     tiles from `tile` on of a launch
-//   ... | advance                  the right to advance the stream
-//   ... | host                     a call into the host, for the caller only
-//
-// A stream's commands only go up during a call, so that a word never comes back
-// and a compare-and-swap is enough. Between calls no worker looks at the words.
-//
-//===----------------------------------------------------------------------===//
+
+#include "runtime/ParallelRun.h"
 
 #include "runtime/Describe.h"
-#include "runtime/Execute.h"
 #include "runtime/Futex.h"
-#include "runtime/WorkerPool.h"
-
-#include <algorithm>
-#include <chrono>
 
 namespace anabranch::runtime {
 
 namespace {
 
-constexpr int commandShift = 40;
-constexpr uint64_t advanceFlag = uint64_t(1) << 39;
-constexpr uint64_t hostFlag = uint64_t(1) << 38;
-constexpr uint64_t tileMask = hostFlag - 1;
 constexpr uint64_t recordedFlag = uint64_t(1) << 63;
 
-/// How long the caller keeps its core while others finish their tiles. After
-/// that a worker that was interrupted may need it.
-constexpr std::chrono::microseconds spinTime(30);
+/// Waking a worker that sleeps takes so many nanoseconds.
+constexpr double worthWaking = 10000;
 
 uint64_t wordFor(int command, uint64_t flags) {
   return uint64_t(command + 1) << commandShift | flags;
 }
 
-class ParallelRun : public Job {
-public:
-  ParallelRun(Frame &frame, int threads, const trace::Call *call)
-      : Job(threads - 1), frame(frame), commands(frame.commands),
-        threads(threads), call(call), pool(WorkerPool::get()),
-        streamsLeft(static_cast<int>(commands.streams.size())) {}
-
-  Status run();
-  bool work(WorkerScratch &scratch) override {
-    void *memory = scratch.reserve(frame.scratchBytes);
-    if (!memory && frame.scratchBytes)
-      return false;
-    return claim(memory, /*caller=*/false);
-  }
-
-private:
-  void reset();
-  bool claim(void *scratch, bool caller);
-  bool claimFrom(int stream, void *scratch, bool caller);
-  void runClaimed(int stream, uint64_t word, int64_t count, void *scratch,
-                  bool caller);
-  void advance(int stream, void *scratch, bool caller);
-  void publish(int stream, uint64_t flags, int wanted, bool caller);
-  bool runInline(const Command &command, void *scratch);
-  bool mustWait(int stream, int event);
-  void recordEvent(int event, bool caller);
-  void fail(Status status);
-  void tellCaller();
-  void waitForOthers();
-
-  /// A sleeping worker costs more to wake than a few tiles cost to run.
-  int helpersFor(int launch) const {
-    int64_t tiles = frame.tiles[launch],
-            cores = commands.launches[launch].cores;
-    int64_t others = std::min((cores > 0 ? std::min(cores, tiles) : tiles) - 1,
-                              int64_t(helpers));
-    return tiles < 4 ? 0 : static_cast<int>(others);
-  }
-  /// How many tiles to take, of which so many are left. Large pieces first, for
-  /// locality; small ones last, so that a worker that lost its core to another
-  /// process holds up little. A launch that may use some cores only is cut into
-  /// as many pieces.
-  int64_t share(int launch, int64_t left) const {
-    int64_t cores = commands.launches[launch].cores;
-    if (cores > 0)
-      return (frame.tiles[launch] + cores - 1) / cores;
-    return std::max<int64_t>(1, left / (4 * threads));
-  }
-  bool isShared(int launch) const {
-    return frame.tiles[launch] > 1 && commands.launches[launch].cores != 1;
-  }
-  bool finished() const {
-    return streamsLeft.load(std::memory_order_acquire) == 0 || failed();
-  }
-  bool failed() const { return broken.load(std::memory_order_acquire); }
-
-  Frame &frame;
-  const Commands &commands;
-  const int threads;
-  const trace::Call *const call;
-  WorkerPool &pool;
-  std::atomic<int> streamsLeft;
-  std::atomic<bool> failing{false}; ///< somebody is about to set `failure`
-  std::atomic<bool> broken{false};
-  std::atomic<bool> callerSleeps{false};
-  std::atomic<uint32_t> news{0}; ///< counts what may interest the caller
-  Status failure;                ///< set before `broken`
-};
+} // namespace
 
 void ParallelRun::reset() {
   for (size_t s = 0; s < commands.streams.size(); ++s) {
@@ -123,6 +34,11 @@ void ParallelRun::reset() {
   }
   for (int e = 0; e < commands.events; ++e)
     frame.events[e].word.store(0, std::memory_order_relaxed);
+  for (const auto &super : frame.supers) {
+    super->plan(threads);
+    if (super->isWorthSharing())
+      super->begin();
+  }
 }
 
 Status ParallelRun::run() {
@@ -135,15 +51,19 @@ Status ParallelRun::run() {
     if (!claim(frame.scratch.get(), /*caller=*/true))
       waitForOthers();
   // `failure` and the frame are ours again once the helpers have left.
-  if (place >= 0)
+  if (place >= 0 && !isForked())
     pool.leave(place);
   return std::move(failure);
 }
 
 bool ParallelRun::claim(void *scratch, bool caller) {
-  for (int stream : commands.byPriority)
-    if (claimFrom(stream, scratch, caller))
-      return true;
+  do {
+    for (int stream : commands.byPriority)
+      if (claimFrom(stream, scratch, caller))
+        return true;
+    // Items become ready without a word: perhaps on a stream looked at before
+    // another one's were waited for.
+  } while (!commands.supers.empty() && !failed() && hasAnyWork(caller));
   return false;
 }
 
@@ -151,6 +71,8 @@ bool ParallelRun::claimFrom(int stream, void *scratch, bool caller) {
   std::atomic<uint64_t> &claim = frame.streams[stream].claim;
   uint64_t word = claim.load(std::memory_order_acquire);
   while (word != 0 && !failed()) {
+    if (word & superFlag)
+      return helpSuper(stream, word, scratch, caller);
     int64_t count = 0;
     uint64_t next = 0;
     if (!(word & (advanceFlag | hostFlag))) {
@@ -212,6 +134,16 @@ void ParallelRun::advance(int stream, void *scratch, bool caller) {
         return;
       }
       if (frame.tiles[command.index] > 0 && !runInline(command, scratch))
+        return;
+      break;
+    case Command::Kind::Super:
+      if (const SuperRun &super = *frame.supers[command.index];
+          super.isWorthSharing()) {
+        int wanted = super.saved() > worthWaking ? helpers : 0;
+        publish(stream, superFlag, wanted, caller);
+        return;
+      }
+      if (!runInline(command, scratch))
         return;
       break;
     case Command::Kind::Call:
@@ -296,13 +228,15 @@ void ParallelRun::waitForOthers() {
       pause();
     }
   } while (std::chrono::steady_clock::now() < end);
+  if (isForked())
+    return fail(Status(StatusCode::Unsupported,
+                       "the process forked during this call, while others "
+                       "worked for it, and the child lacks their results"));
   callerSleeps.store(true, std::memory_order_seq_cst);
   if (news.load(std::memory_order_seq_cst) == seen)
     futexWait(news, seen);
   callerSleeps.store(false, std::memory_order_relaxed);
 }
-
-} // namespace
 
 Status executeParallel(Frame &frame, int threads, const trace::Call *call) {
   return ParallelRun(frame, threads, call).run();

@@ -9,6 +9,7 @@
 
 #include "package/VerifyProgram.h"
 #include "runtime/Labels.h"
+#include "runtime/SuperItems.h"
 
 #include <algorithm>
 #include <map>
@@ -74,6 +75,7 @@ Status CommandsBuilder::addLaunch(const LaunchT &launch) {
   l.kernel = *kernel;
   l.firstOperand = static_cast<int>(out.operands.size());
   l.operandCount = static_cast<int>(launch.buffers.size());
+  l.inputCount = launch.input_count;
   l.firstSize = static_cast<int>(out.sizes.size());
   l.sizeCount = static_cast<int>(launch.sizes.size());
   l.staticSizes = allStatic(launch.sizes);
@@ -110,7 +112,7 @@ Status CommandsBuilder::addSuper(const SuperT &super) {
     if (Status failed = addLaunch(*super.launches[i]); !failed.ok())
       return failed;
   }
-  out.supers.push_back(s);
+  out.supers.push_back(std::move(s));
   return {};
 }
 
@@ -366,8 +368,18 @@ Status buildPlan(const Package &package, const ProgramT &program,
                      .build(program.initialize);
       !s.ok())
     return s;
-  return CommandsBuilder(program, library, plan, *info, plan.main)
-      .build(program.streams);
+  if (Status s = CommandsBuilder(program, library, plan, *info, plan.main)
+                     .build(program.streams);
+      !s.ok())
+    return s;
+  for (SuperKernel &super : plan.main.supers) {
+    Expected<std::unique_ptr<SuperPlan>> made =
+        planSuper(plan, plan.main, super);
+    if (!made)
+      return made.takeStatus();
+    super.plan = std::move(*made);
+  }
+  return {};
 }
 
 } // namespace anabranch::runtime

@@ -11,6 +11,7 @@
 #include "anabranch/Executable.h"
 #include "package/Reader.h"
 #include "runtime/Device.h"
+#include "runtime/SuperPlan.h"
 #include "trace/Recorder.h"
 
 #include <memory>
@@ -66,6 +67,7 @@ struct OutputPlan {
 struct LaunchPlan {
   KernelEntry kernel;
   int firstOperand = 0, operandCount = 0; ///< in Commands::operands
+  int inputCount = 0;                     ///< operands that are read
   int firstSize = 0, sizeCount = 0;       ///< in Commands::sizes
   int cores = 0;                          ///< workers at once; 0: any number
   bool staticSizes = true;
@@ -100,6 +102,7 @@ struct SuperKernel {
   int firstLaunch = 0, launchCount = 0;
   int firstLabel = 0; ///< of the launches, in turn
   int lanes = 1;
+  std::unique_ptr<const SuperPlan> plan;
 };
 
 struct Command {

@@ -13,9 +13,9 @@
 #include "package/FileHash.h"
 #include "package/VerifyProgram.h"
 #include "runtime/TestRandomCalls.h"
+#include "runtime/TestWatchdog.h"
 
 #include <atomic>
-#include <chrono>
 #include <fstream>
 #include <map>
 #include <thread>
@@ -34,7 +34,7 @@ RandomShape shapeOf(unsigned seed) {
   auto from = [&](int low, int high) {
     return low + static_cast<int>(random() % (high - low + 1));
   };
-  return {from(4, 48), from(1, 9), from(1, 8), from(0, 2) > 0};
+  return {from(4, 48), from(1, 9), from(1, 8), from(0, 2) > 0, seed % 2 == 1};
 }
 
 class RandomPrograms : public RandomPackages, public ::testing::Test {};
@@ -245,37 +245,6 @@ TEST_F(RandomPrograms, AnErrorEndsTheCallAndNotTheNext) {
 //===----------------------------------------------------------------------===//
 // Soak
 //===----------------------------------------------------------------------===//
-
-/// Ends the process when nothing happens for a minute: a thread that hangs
-/// cannot be ended otherwise.
-class Watchdog {
-public:
-  explicit Watchdog(const std::atomic<int64_t> &progress)
-      : progress(progress), thread([this] { watch(); }) {}
-  ~Watchdog() {
-    over = true;
-    thread.join();
-  }
-
-private:
-  void watch() {
-    int64_t seen = -1;
-    for (int still = 0; !over; ++still) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-      if (int64_t now = progress; now != seen)
-        seen = now, still = 0;
-      if (still == 20 * 60) {
-        std::fprintf(stderr, "stalled after %lld launches\n",
-                     static_cast<long long>(seen));
-        std::abort();
-      }
-    }
-  }
-
-  const std::atomic<int64_t> &progress;
-  std::atomic<bool> over{false};
-  std::thread thread;
-};
 
 TEST_F(RandomPrograms, SoakWithoutAStall) {
   int64_t wanted = fromEnvironment("ANABRANCH_SOAK_LAUNCHES", 100000);

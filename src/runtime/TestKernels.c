@@ -4,6 +4,7 @@
  * See LICENSE for license information.
  */
 #include "TestStamp.h"
+#include "TestTiles.h"
 #include "anabranch/KernelABI.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -110,6 +111,43 @@ EXPORT int32_t stamped(void *const *buffers, const int64_t *sizes,
 EXPORT void stamped_plan(const int64_t *sizes, anabranch_kernel_plan *plan) {
   plan->tiles = sizes[0];
   plan->scratch_bytes = 0;
+}
+
+/* A launch of a random super kernel; buffers: log, inputs, output. */
+EXPORT int32_t tiled(void *const *buffers, const int64_t *sizes, void *scratch,
+                     int64_t tile) {
+  int64_t id = sizes[TILED_ID];
+  tile_entry *entry = tile_entry_of(buffers[0], id, tile);
+  entry->begin = stamp_ticket(buffers[0]);
+  stamp_stall(buffers[0], id, tile);
+  tile_compute((const uint32_t *const *)(buffers + 1),
+               buffers[1 + sizes[TILED_INPUTS]], sizes, tile);
+  entry->end = stamp_ticket(buffers[0]);
+  return ((stamp_header *)buffers[0])->fails == id
+             ? ANABRANCH_KERNEL_INDEX_OUT_OF_RANGE
+             : ANABRANCH_KERNEL_OK;
+}
+EXPORT void tiled_plan(const int64_t *sizes, anabranch_kernel_plan *plan) {
+  plan->tiles = sizes[TILED_TILES];
+  plan->scratch_bytes = 0;
+}
+EXPORT void tiled_reach(const int64_t *sizes, int64_t tile,
+                        anabranch_reach *reaches) {
+  int64_t inputs = sizes[TILED_INPUTS], tiles = sizes[TILED_TILES];
+  const anabranch_reach none = {0, 0, 0, 0};
+  reaches[0] = none;
+  for (int64_t k = 0; k < inputs; ++k)
+    reaches[1 + k] = tile_part(sizes[TILED_KINDS + k], tile, tiles);
+  reaches[1 + inputs] = tile_part(sizes[TILED_OUTPUT], tile, tiles);
+}
+
+/* The same, and says nothing of what it touches. */
+EXPORT int32_t blind(void *const *buffers, const int64_t *sizes, void *scratch,
+                     int64_t tile) {
+  return tiled(buffers, sizes, scratch, tile);
+}
+EXPORT void blind_plan(const int64_t *sizes, anabranch_kernel_plan *plan) {
+  tiled_plan(sizes, plan);
 }
 
 /* slots: 0 = n; 1 = bytes of n floats, rounded up to 64. */

@@ -31,11 +31,13 @@ struct RandomCommand {
   std::vector<int> reads; // tensors
   int writes = -1;
   bool ordered = false;
+  int super = -1; ///< that it is part of
 };
 
 struct RandomShape {
   int commands = 24, streams = 4, tensors = 6;
   bool calls = true;
+  bool supers = false; ///< of launches that follow each other on a stream
 };
 
 class RandomProgram {
@@ -58,6 +60,14 @@ public:
       copy.writes = tensorOf(m.output({elements()}));
       add(copy);
     }
+    if (shape.supers)
+      formSupers();
+    for (auto [earlier, later] : inStream)
+      if (commands[earlier].super < 0 ||
+          commands[earlier].super != commands[later].super)
+        orders.push_back({earlier, later});
+    std::sort(orders.begin(), orders.end(),
+              [](auto a, auto b) { return a.second < b.second; });
   }
 
   /// The tensors once all commands ran in program order.
@@ -167,12 +177,14 @@ private:
   void add(const RandomCommand &c, std::vector<int> after = {}) {
     int id = static_cast<int>(commands.size());
     for (int earlier : needsOf(c, id))
-      after.push_back(earlier);
+      if (earlier >= 0) {
+        orders.push_back({earlier, id});
+        after.push_back(earlier);
+      }
     for (int earlier : after)
-      if (earlier >= 0)
-        waitFor(earlier, c.stream, id);
+      waitFor(earlier, c.stream, id);
     if (last[c.stream] >= 0)
-      orders.push_back({last[c.stream], id});
+      inStream.push_back({last[c.stream], id});
     commands.push_back(c);
     last[c.stream] = id;
     push(c, id);
@@ -181,8 +193,8 @@ private:
   /// The record comes after all that the other stream has so far; one that is
   /// there already serves as well.
   void waitFor(int earlier, int stream, int id) {
-    orders.push_back({earlier, id});
     int from = commands[earlier].stream;
+    (from == stream ? inStream : orders).push_back({earlier, id});
     if (from == stream)
       return;
     auto &[event, until] = covered[from];
@@ -192,6 +204,33 @@ private:
       m.record(event, from);
     }
     m.wait(event, stream);
+  }
+
+  /// Some runs of launches become super kernels; most of them whole.
+  void formSupers() {
+    for (auto &stream : m.p.streams) {
+      auto before = std::move(stream->commands);
+      stream->commands.clear();
+      int at = static_cast<int>(&stream - m.p.streams.data()), run = 0;
+      auto close = [&] {
+        if (run > 1)
+          m.super("super" + std::to_string(supers), run, at);
+        ++supers;
+        run = 0;
+      };
+      for (auto &command : before) {
+        const LaunchT *launch = command->action.AsLaunch();
+        if (!launch || below(12) == 0)
+          close();
+        if (launch)
+          commands[launch->sizes[1].value()].super = supers;
+        run += launch != nullptr;
+        stream->commands.push_back(std::move(command));
+        if (!launch)
+          run = 0;
+      }
+      close();
+    }
   }
 
   //===--- the program ----------------------------------------------------===//
@@ -214,6 +253,7 @@ private:
                fixed(static_cast<int64_t>(reads.size()))};
     l.cores = c.cores;
     m.push(std::move(l), c.stream).location = m.location("stamped");
+    m.work("stamped", 1e5, {0});
   }
 
   void pushCall(const RandomCommand &c, int id, const std::vector<int> &reads) {
@@ -242,6 +282,8 @@ private:
   std::vector<int> last;                    // command of each stream
   std::vector<std::pair<int, int>> covered; // last event of each stream
   int lastOrdered = -1;
+  std::vector<std::pair<int, int>> inStream; // orders that no data asks for
+  int supers = 0;
 };
 
 } // namespace anabranch::testing

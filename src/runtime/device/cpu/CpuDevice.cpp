@@ -27,6 +27,8 @@ Expected<KernelEntry> CpuDevice::bind(const Library *library,
     entry.run = reinterpret_cast<anabranch_kernel_fn>(library->symbol(kernel));
     entry.plan = reinterpret_cast<anabranch_kernel_plan_fn>(
         library->symbol(kernel + "_plan"));
+    entry.reach = reinterpret_cast<anabranch_kernel_reach_fn>(
+        library->symbol(kernel + "_reach"));
   }
   if (!entry.run || !entry.plan)
     return Status(StatusCode::BadPackage,
