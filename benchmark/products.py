@@ -1,4 +1,5 @@
-"""Linear layers of few rows, as in generation: weights live and frozen."""
+"""Linear layers of few rows, as in generation, and products of int8: weights live
+and frozen."""
 
 from __future__ import annotations
 
@@ -18,6 +19,37 @@ def linear(rows: int, dtype: torch.dtype) -> Workload:
     return Workload(module, (torch.randn(rows, WIDTH).to(dtype),))
 
 
+class Quantised(torch.nn.Module):
+    """int8 times int8, scaled per column and per row, in bfloat16: the product of
+    the super kernel page."""
+
+    def __init__(self, depth: int = 7168, columns: int = 4096) -> None:
+        super().__init__()
+        weight = torch.randint(-10, 10, (depth, columns), dtype=torch.int8)
+        self.register_buffer("weight", weight)
+        self.register_buffer("scale", torch.randn(columns))
+
+    def forward(self, x: torch.Tensor, token: torch.Tensor) -> torch.Tensor:
+        total = torch._int_mm(x, self.weight).float()
+        return (total * self.scale * token.unsqueeze(-1)).bfloat16()
+
+
+def quantised(rows: int) -> Workload:
+    torch.manual_seed(0)
+    module = Quantised().eval()
+    x = torch.randint(-10, 10, (rows, module.weight.shape[0]), dtype=torch.int8)
+    return Workload(module, (x, torch.randn(rows)))
+
+
+def register_quantised(rows: int) -> None:
+    def run() -> list[Row]:
+        names = ("eager", "inductor", "openvino", *NAMES[2:])
+        return steady(partial(quantised, rows), names, "ms", seconds=4, tolerance=0)
+
+    run.__doc__ = f"int8 linear layer, 7168 to 4096, {rows} rows"
+    case(f"linear-int8-{rows}", extra=True)(run)
+
+
 def register(rows: int, name: str, dtype: torch.dtype, tolerance: float) -> None:
     def run() -> list[Row]:
         make = partial(linear, rows, dtype)
@@ -30,3 +62,6 @@ def register(rows: int, name: str, dtype: torch.dtype, tolerance: float) -> None
 for count in (1, 2, 4, 8):
     register(count, "f32", torch.float32, 1e-3)
     register(count, "bf16", torch.bfloat16, 3e-2)
+
+for count in (1, 8, 64, 864):
+    register_quantised(count)

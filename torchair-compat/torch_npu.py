@@ -4,6 +4,10 @@ A module, not a package: beside a real torch_npu the import system takes the
 real one.
 """
 
+from typing import Any
+
+import torch
+
 from torchair import _npu
 from torchair._npu.formats import (
     Format,
@@ -12,7 +16,7 @@ from torchair._npu.formats import (
     npu_format_cast_,
 )
 from torchair._npu.norms import npu_add_rms_norm, npu_rms_norm, npu_rotary_mul
-from torchair._npu.quant_matmul import npu_quant_matmul, npu_trans_quant_param
+from torchair._npu.quant_matmul import npu_trans_quant_param
 from torchair._npu.quantise import (
     npu_dequant_swiglu_quant,
     npu_dynamic_quant,
@@ -39,6 +43,16 @@ __all__ = [
 __version__ = "0.1.0"
 
 npu, dynamo = _npu.install()
+
+
+def npu_quant_matmul(
+    x1: torch.Tensor, x2: torch.Tensor, scale: torch.Tensor, **options: Any
+) -> torch.Tensor:
+    """torch.ops.npu.npu_quant_matmul. In a graph an x2 in FRACTAL_NZ is read as
+    blocks."""
+    if torch.compiler.is_compiling():
+        options["blocks"] = x2._npu_blocks  # type: ignore[attr-defined]
+    return torch.ops.npu.npu_quant_matmul(x1, x2, scale, **options)
 
 
 def npu_fusion_attention(*_args: object, **_options: object) -> None:

@@ -43,9 +43,10 @@ namespace {
 /// Follows `value` through a widening to a block argument.
 bool matchOperand(Block &body, Value value, Operation *&widening,
                   unsigned &number) {
-  if (auto extend = value.getDefiningOp<arith::ExtFOp>()) {
-    widening = extend;
-    value = extend.getIn();
+  Operation *op = value.getDefiningOp();
+  if (isa_and_nonnull<arith::ExtFOp, arith::ExtSIOp, arith::ExtUIOp>(op)) {
+    widening = op;
+    value = op->getOperand(0);
   }
   auto argument = dyn_cast<BlockArgument>(value);
   if (!argument || argument.getOwner() != &body)
@@ -59,26 +60,28 @@ bool matchBody(Contraction &c) {
   Block &body = c.op.getRegion().front();
   if (c.op.getNumDpsInputs() != 2 || c.op.getNumDpsInits() != 1)
     return false;
-  auto sum = body.getTerminator()->getOperand(0).getDefiningOp<arith::AddFOp>();
-  if (!sum)
+  Operation *sum = body.getTerminator()->getOperand(0).getDefiningOp();
+  if (!isa_and_nonnull<arith::AddFOp, arith::AddIOp>(sum))
     return false;
   Value accumulator = body.getArgument(2);
   Value other;
-  if (sum.getLhs() == accumulator)
-    other = sum.getRhs();
-  else if (sum.getRhs() == accumulator)
-    other = sum.getLhs();
+  if (sum->getOperand(0) == accumulator)
+    other = sum->getOperand(1);
+  else if (sum->getOperand(1) == accumulator)
+    other = sum->getOperand(0);
   else
     return false;
-  auto product = other.getDefiningOp<arith::MulFOp>();
-  if (!product ||
-      !matchOperand(body, product.getLhs(), c.left.cast, c.left.number) ||
-      !matchOperand(body, product.getRhs(), c.right.cast, c.right.number) ||
+  Operation *product = other.getDefiningOp();
+  if (!isa_and_nonnull<arith::MulFOp, arith::MulIOp>(product) ||
+      !matchOperand(body, product->getOperand(0), c.left.cast, c.left.number) ||
+      !matchOperand(body, product->getOperand(1), c.right.cast,
+                    c.right.number) ||
       c.left.number == c.right.number || c.left.number > 1 ||
       c.right.number > 1)
     return false;
   c.element = accumulator.getType();
-  return c.element.isF32() || c.element.isF64();
+  return c.element.isF32() || c.element.isF64() || c.element.isInteger(32) ||
+         c.element.isInteger(64);
 }
 
 /// Fewer columns than lanes of most vectors.
@@ -163,7 +166,7 @@ std::optional<Panels> matchPanels(const Contraction &c, const Read &read) {
   MLIRContext *context = read.tensor.getContext();
   AffineExpr column = getAffineDimExpr(c.column, context);
   AffineExpr depth = getAffineDimExpr(c.depth, context);
-  for (int64_t pair : {1, 2}) {
+  for (int64_t pair : {1, 2, 4}) {
     size_t inner = pair > 1 ? 4 : 3;
     if (index.size() != c.batch.size() + inner)
       continue;
@@ -261,6 +264,11 @@ void describeOperand(Contraction &c, ContractionOperand &operand) {
     operand.isRegular = llvm::all_of(read.index, [&](const SymbolicIndex &i) {
       return i.growth(c.depth).has_value() && isRegular(i.expr);
     });
+    operand.rowsAreRegular =
+        operand.isRegular && c.rows.size() == 1 &&
+        llvm::all_of(read.index, [&](const SymbolicIndex &i) {
+          return i.growth(c.rows[0]).has_value();
+        });
     for (unsigned loop : {c.column, c.depth}) {
       int64_t stride = 0;
       bool known = true;
@@ -292,12 +300,18 @@ Type Contraction::narrow() const {
   return type == right.cast->getOperand(0).getType() ? type : Type();
 }
 
+bool Contraction::multipliesBytes() const {
+  Type type = narrow();
+  return type && type.isInteger(8) && element.isInteger(32) &&
+         isa<arith::ExtSIOp>(left.cast) && isa<arith::ExtSIOp>(right.cast);
+}
+
 std::optional<Contraction> Contraction::match(linalg::GenericOp op,
                                               std::string &why) {
   Contraction c;
   c.op = op;
   if (!matchBody(c)) {
-    why = "no reduction adds products of floats";
+    why = "no reduction adds products of floats or of i32 or i64";
     return std::nullopt;
   }
   if (!assignLoops(c, why))
@@ -332,7 +346,9 @@ std::optional<Contraction> Contraction::find(func::FuncOp source,
   Contraction &c = *found;
   c.source = source;
   auto fill = c.op.getDpsInits()[0].getDefiningOp<linalg::FillOp>();
-  c.startsAtZero = fill && matchPattern(fill.getInputs()[0], m_AnyZeroFloat());
+  c.startsAtZero =
+      fill && (matchPattern(fill.getInputs()[0], m_AnyZeroFloat()) ||
+               matchPattern(fill.getInputs()[0], m_Zero()));
   describeOperand(c, c.left);
   describeOperand(c, c.right);
   auto epilogues = findEpilogues(source, c.op.getResult(0));

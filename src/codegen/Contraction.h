@@ -35,12 +35,14 @@ struct Panels {
 /// How one operand is read.
 struct ContractionOperand {
   unsigned number;                 ///< operand of the generic
-  mlir::Operation *cast = nullptr; ///< extf in the body, or null
+  mlir::Operation *cast = nullptr; ///< widening in the body, or null
   /// The element type in memory if it is one argument seen through views, so
   /// that reading an element again costs no more than a load; else null.
   mlir::Type memory;
   /// True if each step along the depth moves by the same number of bytes.
   bool isRegular = false;
+  /// True if so does each step along the only loop of rows.
+  bool rowsAreRegular = false;
   /// The loop whose neighbours are neighbours in memory, if any.
   std::optional<unsigned> unitLoop;
   /// True if an index is a sum of column and depth: a window that moves.
@@ -62,7 +64,7 @@ struct Contraction {
   unsigned column = 0;
   unsigned depth = 0;
   ContractionOperand left, right;
-  mlir::Type element; ///< of the accumulators: f32 or f64
+  mlir::Type element; ///< of the accumulators: f32, f64, i32 or i64
   bool startsAtZero = true;
   llvm::SmallVector<Epilogue, 1> epilogues;
 
@@ -72,6 +74,8 @@ struct Contraction {
 
   /// The type of both operands if both are widened from it, else null.
   mlir::Type narrow() const;
+  /// True if signed bytes are multiplied and summed in i32.
+  bool multipliesBytes() const;
 
   /// The loops and operands of a generic, without how the operands are read, or
   /// none and why it is no contraction.

@@ -19,7 +19,8 @@ namespace anabranch {
 namespace codegen {
 
 /// A product [batch, m, n] whose operands are stored in the order of the
-/// letters, with the epilogue relu(x + bias[n]). With a width, the right
+/// letters, with the epilogue relu(x + bias[n]). Of i8 and u8 the result is
+/// i32. With a width, the right
 /// operand, of letters "nk" or "bnk", lies in panels.
 struct ContractionCase {
   const char *name;
@@ -33,6 +34,18 @@ struct ContractionCase {
   int64_t panels() const { return (n + width - 1) / width; }
   int64_t words() const { return (k + pair - 1) / pair; }
 };
+
+/// What is summed, and what the result has.
+inline std::string sumType(const ContractionCase &c) {
+  std::string type = c.type;
+  if (type == "f64" || type == "i64")
+    return type;
+  return type[0] == 'f' || type[0] == 'b' ? "f32" : "i32";
+}
+inline bool isInteger(const ContractionCase &c) { return sumType(c)[0] == 'i'; }
+inline std::string resultType(const ContractionCase &c) {
+  return isInteger(c) ? sumType(c) : c.type;
+}
 
 inline int64_t sizeOf(const ContractionCase &c, char letter) {
   switch (letter) {
@@ -123,13 +136,14 @@ inline std::string panelsType(const ContractionCase &c) {
     text += std::to_string(c.batch) + "x";
   for (int64_t size : {c.panels(), c.words(), c.width})
     text += std::to_string(size) + "x";
-  return text + (c.pair > 1 ? "2x" : "") + c.type + ">";
+  std::string pair = c.pair > 1 ? std::to_string(c.pair) + "x" : "";
+  return text + pair + c.type + ">";
 }
 
 inline std::string kernelText(const ContractionCase &c) {
-  std::string type = c.type;
-  std::string sum = type == "f64" ? "f64" : "f32";
-  bool widens = type != sum;
+  std::string type = c.type[0] == 'u' ? "i8" : c.type;
+  std::string sum = sumType(c);
+  bool widens = type != sum, narrows = resultType(c) != sum;
   std::string text = R"mlir(
 func.func @product(%left: LEFT, %packed: PANELS, %bias: BIAS SIZES) -> RESULT
     attributes {anabranch.kernel} {
@@ -154,7 +168,7 @@ func.func @product(%left: LEFT, %packed: PANELS, %bias: BIAS SIZES) -> RESULT
                        affine_map<(POINT) -> (POINT)>],
       iterator_types = [PARALLEL]}
       ins(%product, %bias : ACC, BIAS) outs(%out : RESULT) {
-  ^bb0(%x: SUM, %y: SUM, %o: TYPE):
+  ^bb0(%x: SUM, %y: SUM, %o: MADE):
     %u = arith.addf %x, %y : SUM
     %v = arith.maximumf %u, %zero : SUM
     NARROW
@@ -165,10 +179,18 @@ func.func @product(%left: LEFT, %packed: PANELS, %bias: BIAS SIZES) -> RESULT
              widens ? "%a = arith.extf %x : TYPE to SUM\n"
                       "%c = arith.extf %y : TYPE to SUM"
                     : "");
+  if (isInteger(c)) {
+    replaceAll(text, "arith.extf",
+               c.type[0] == 'u' ? "arith.extui" : "arith.extsi");
+    replaceAll(text, "arith.mulf", "arith.muli");
+    replaceAll(text, "arith.addf", "arith.addi");
+    replaceAll(text, "arith.maximumf", "arith.maxsi");
+    replaceAll(text, "constant 0.0", "constant 0");
+  }
   replaceAll(text, "NARROW",
-             widens ? "%w = arith.truncf %v : SUM to TYPE\n"
-                      "linalg.yield %w : TYPE"
-                    : "linalg.yield %v : TYPE");
+             narrows ? "%w = arith.truncf %v : SUM to TYPE\n"
+                       "linalg.yield %w : TYPE"
+                     : "linalg.yield %v : MADE");
   if (!widens) {
     replaceAll(text, "%a, %c", "%x, %y");
   }
@@ -188,12 +210,13 @@ func.func @product(%left: LEFT, %packed: PANELS, %bias: BIAS SIZES) -> RESULT
   replaceAll(text, "LEFT", tensorType(c, c.left, type));
   replaceAll(text, "RIGHT", tensorType(c, c.right, type));
   replaceAll(text, "BIAS", tensorType(c, "n", sum));
-  replaceAll(text, "RESULT", tensorType(c, resultLetters(c), type));
+  replaceAll(text, "RESULT", tensorType(c, resultLetters(c), resultType(c)));
   replaceAll(text, "ACC", tensorType(c, resultLetters(c), sum));
   replaceAll(text, "SIZES",
              c.dynamic ? ", %db: index, %dm: index, %dn: index" : "");
   replaceAll(text, "DIMS", c.dynamic ? "%db, %dm, %dn" : "");
   replaceAll(text, "TYPE", type);
+  replaceAll(text, "MADE", resultType(c));
   replaceAll(text, "SUM", sum);
   return text;
 }

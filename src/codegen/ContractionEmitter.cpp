@@ -73,8 +73,8 @@ Value ContractionEmitter::tiles() {
 }
 
 Value ContractionEmitter::scratchBytes() {
-  Value elements =
-      lanes.index(sumElements() + (t.copiesRight() ? panelElements() : 0));
+  Value elements = lanes.index(sumElements() + startElements() +
+                               (t.copiesRight() ? panelElements() : 0));
   if (t.packLeft)
     elements = lanes.addIndex(
         elements, lanes.mulIndex(lanes.index(t.rowsPerTile), leftWords()));
@@ -133,6 +133,10 @@ Lanes ContractionEmitter::element(const ContractionOperand &operand,
   if (laneType(value.value).isBF16() && c.element.isF32())
     return lanes.wrap(extendBF16(lanes, value.value));
   Type type = value.isVarying() ? lanes.vectorType(c.element) : c.element;
+  if (isa<arith::ExtSIOp>(operand.cast))
+    return lanes.wrap(lanes.make<arith::ExtSIOp>(type, value.value));
+  if (isa<arith::ExtUIOp>(operand.cast))
+    return lanes.wrap(lanes.make<arith::ExtUIOp>(type, value.value));
   return lanes.wrap(lanes.make<arith::ExtFOp>(type, value.value));
 }
 
@@ -173,15 +177,28 @@ void ContractionEmitter::emitTile(Evaluator &tileEvaluator, Value scratch,
   evaluator = &tileEvaluator;
   findPlace(tile);
   sumMemory = scratch;
-  panelMemory = pointerTo(scratch, lanes.index(sumElements()));
+  startMemory = pointerTo(scratch, lanes.index(sumElements()));
+  panelMemory = pointerTo(startMemory, lanes.index(startElements()));
   leftMemory = panelMemory;
   if (t.copiesRight())
     leftMemory = pointerTo(panelMemory, lanes.index(panelElements()));
   if (t.packLeft)
     packLeft();
+  if (t.needsStarts())
+    storeStarts();
   if (t.right == ContractionTiling::Right::Rows)
     return multiplyRows();
+  if (t.tiles) {
+    createTiles();
+    TileBlock::begin(lanes, tileFunctions);
+  }
+  multiplyPanels();
+  if (t.tiles)
+    TileBlock::end(lanes);
+}
 
+/// All of a tile, one block of the depth after the other.
+void ContractionEmitter::multiplyPanels() {
   auto block = [&](Value firstDepth, Value depth) {
     if (t.right == ContractionTiling::Right::Pack)
       c.right.windowRow ? packWindows(firstDepth, depth)
@@ -233,7 +250,7 @@ void ContractionEmitter::emitEpilogue(Value row, Value sums) {
   lanes.loop(row, endRow, 1, [&](Value current) {
     lanes.loop(lanes.index(0), width, t.lanes, [&](Value offset) {
       Value column = lanes.addIndex(place.firstColumn, offset);
-      LaneBuilder::Shape shape(lanes, t.lanes, columnMask(column));
+      LaneBuilder::Shape shape(lanes, t.lanes, columnMask(column, t.lanes));
       SmallVector<Lanes> position =
           point(current, Lanes::linear(column, 1, t.lanes), Lanes());
       SmallVector<Lanes> index =
@@ -243,7 +260,9 @@ void ContractionEmitter::emitEpilogue(Value row, Value sums) {
       Value sum = loadVector(sums, lanes.addIndex(at, offset));
       if (!c.startsAtZero) {
         Lanes init = evaluator->evaluate(op.getDpsInits()[0], index);
-        sum = lanes.make<arith::AddFOp>(sum, lanes.vector(init));
+        sum = isa<FloatType>(c.element)
+                  ? lanes.make<arith::AddFOp>(sum, lanes.vector(init))
+                  : lanes.make<arith::AddIOp>(sum, lanes.vector(init));
       }
       evaluator->bind(product,
                       [sum](ArrayRef<Lanes>) { return Lanes::varying(sum); });

@@ -24,6 +24,7 @@
 #include "codegen/ContractionTiling.h"
 #include "codegen/Evaluator.h"
 #include "codegen/MicroKernel.h"
+#include "codegen/TileBlock.h"
 
 namespace anabranch {
 namespace codegen {
@@ -59,7 +60,7 @@ private:
   LaneBuilder &lanes;
   Evaluator *evaluator = nullptr;
   Value rowCount, columnCount, depthCount, batchCount, panels, strips;
-  Value panelMemory, sumMemory, leftMemory;
+  Value panelMemory, sumMemory, leftMemory, startMemory;
   Place place;
 
   /// True if one panel holds the whole depth.
@@ -71,6 +72,7 @@ private:
   Value words(Value depth);
   int64_t panelElements() const { return t.depth / t.pair * t.columns(); }
   int64_t sumElements() const;
+  int64_t startElements() const { return t.needsStarts() ? t.rowsPerTile : 0; }
 
   void findPlace(Value tile);
   Value loopSize(unsigned loop);
@@ -87,7 +89,8 @@ private:
   Value loadVector(Value memory, Value offset);
   void storeVector(Value vector, Value memory, Value offset);
 
-  Value columnMask(Value column);
+  void multiplyPanels();
+  Value columnMask(Value column, int64_t unit);
   Value panelOffset(Value depth, Value firstDepth);
   Value rightVector(Lanes column, Value depth, Value end, Value mask);
   Value rightPairs(Lanes column, Value depth, Value end);
@@ -103,11 +106,19 @@ private:
   void multiplyRows();
   mlir::SmallVector<Value> dotStep(Value column, Value depth, Value end,
                                    bool whole, mlir::ValueRange sums);
-  Value leftWord(int64_t row, Value depth, Value end, bool whole);
+  Value leftWord(Value row, Value depth, Value end, bool whole);
+  Value addLanes(Value vector);
+  void storeStarts();
+  Value startAt(Value row);
+  Value loadStart(Value row);
   // MultiplyBlock.cpp
   mlir::func::FuncOp block, lastBlock;
   int64_t lastVectors() const;
   MicroKernel microKernel(int64_t vectors) const;
+  TileBlock::Functions tileFunctions;
+  void createTiles();
+  void multiplyTiles(Value row, Value sums, Value right, Value firstDepth,
+                     Value depth);
   void multiplyBlock(Value row, Value sums, Value right, Value rightStep,
                      Value firstDepth, Value depth);
   Value addressOf(Lanes loaded);

@@ -9,6 +9,7 @@
 #include "codegen/ContractionKernel.h"
 #include "codegen/ContractionTiling.h"
 #include "codegen/KernelLibrary.h"
+#include "codegen/TileEmulation.h"
 #include "ir/Anabranch.h"
 #include "mlir/Parser/Parser.h"
 
@@ -31,8 +32,14 @@ struct Numbers {
   Numbers(size_t count, const std::string &type, unsigned seed) {
     std::mt19937 random(seed);
     std::uniform_int_distribution<int> eighths(-16, 16);
+    std::uniform_int_distribution<int> bytes(type == "u8" ? 0 : -128,
+                                             type == "u8" ? 255 : 127);
+    bool isInteger = type[0] == 'i' || type[0] == 'u';
     for (size_t i = 0; i < count; ++i) {
-      double value = eighths(random) / 8.0; // exact in every dtype
+      // Exact in every dtype, with the largest bytes among the first.
+      double value = eighths(random) / 8.0;
+      if (isInteger)
+        value = i < 4 ? bytes.min() : bytes(random);
       values.push_back(value);
       append(type, value);
     }
@@ -45,6 +52,12 @@ struct Numbers {
       std::memcpy(buffer, &value, size = 8);
     } else if (type == "f32") {
       std::memcpy(buffer, &single, 4);
+    } else if (type == "i64") {
+      auto integer = static_cast<int64_t>(value);
+      std::memcpy(buffer, &integer, size = 8);
+    } else if (type[0] == 'i' || type[0] == 'u') {
+      auto integer = static_cast<int32_t>(value);
+      std::memcpy(buffer, &integer, size = type == "i32" ? 4 : 1);
     } else if (type == "bf16") {
       std::memcpy(buffer, reinterpret_cast<char *>(&single) + 2, size = 2);
     } else {
@@ -83,6 +96,10 @@ double read(const char *bytes, size_t i, const std::string &type) {
     return reinterpret_cast<const double *>(bytes)[i];
   if (type == "f32")
     return reinterpret_cast<const float *>(bytes)[i];
+  if (type == "i32")
+    return reinterpret_cast<const int32_t *>(bytes)[i];
+  if (type == "i64")
+    return double(reinterpret_cast<const int64_t *>(bytes)[i]);
   if (type == "f16")
     return static_cast<double>(reinterpret_cast<const _Float16 *>(bytes)[i]);
   uint32_t bits = uint32_t(reinterpret_cast<const uint16_t *>(bytes)[i]) << 16;
@@ -148,6 +165,7 @@ const ContractionCase cases[] = {
     {"images", 2, 19, 50, 40, "mk", "bkn"},
     {"images_small", 3, 30, 5, 40, "mk", "bkn"},
     {"images_bf16", 2, 19, 50, 41, "mk", "bkn", "bf16"},
+    {"plain_half_panel", 1, 33, 40, 192, "mk", "kn"},
     {"tiny", 1, 1, 1, 1, "mk", "nk"},
     {"many_rows", 2, 700, 20, 9, "bmk", "bkn"},
     {"bf16", 1, 21, 70, 50, "mk", "nk", "bf16"},
@@ -175,6 +193,51 @@ const ContractionCase cases[] = {
     {"pairs_deep", 1, 20, 70, 1201, "mk", "nk", "bf16", false, 32, 2},
 };
 
+/// Products of bytes, which have code of their own for each set of
+/// instructions.
+const ContractionCase byteCases[] = {
+    {"whole", 1, 24, 128, 64, "mk", "nk", "i8"},
+    {"tails", 1, 37, 100, 70, "mk", "nk", "i8"},
+    {"plain", 1, 37, 100, 70, "mk", "kn", "i8"},
+    {"plain_whole", 1, 64, 64, 128, "mk", "kn", "i8"},
+    {"deep", 1, 20, 70, 4500, "mk", "nk", "i8"},
+    {"deep_plain", 1, 50, 70, 4503, "mk", "kn", "i8"},
+    {"left_transposed", 1, 19, 50, 40, "km", "kn", "i8"},
+    {"one_row", 1, 1, 192, 96, "mk", "kn", "i8"},
+    {"one_row_weight", 1, 1, 100, 96, "mk", "nk", "i8"},
+    {"few_rows_odd", 1, 7, 37, 1031, "mk", "nk", "i8"},
+    {"few_rows", 1, 8, 80, 512, "mk", "nk", "i8"},
+    {"batched", 3, 17, 33, 20, "bmk", "bnk", "i8"},
+    {"batched_plain", 3, 17, 33, 20, "bmk", "bkn", "i8"},
+    {"images", 2, 19, 50, 40, "mk", "bkn", "i8"},
+    {"tiny", 1, 1, 1, 1, "mk", "nk", "i8"},
+    {"many_rows", 2, 700, 20, 9, "bmk", "bkn", "i8"},
+    {"row_more", 1, 33, 40, 192, "mk", "kn", "i8"},
+    {"dynamic", 2, 37, 100, 70, "bmk", "bnk", "i8", true},
+    {"dynamic_plain", 2, 5, 30, 4100, "bmk", "bkn", "i8", true},
+    {"dynamic_empty_depth", 1, 3, 5, 0, "bmk", "bnk", "i8", true},
+    {"dynamic_empty_rows", 1, 0, 5, 4, "bmk", "bnk", "i8", true},
+    {"panels", 1, 37, 100, 72, "mk", "nk", "i8", false, 64, 4},
+    {"panels_odd", 1, 37, 100, 71, "mk", "nk", "i8", false, 32, 4},
+    {"panels_tail", 1, 70, 100, 140, "mk", "nk", "i8", false, 64, 4},
+    {"panels_one_row", 1, 1, 100, 1032, "mk", "nk", "i8", false, 64, 4},
+    {"panels_eight", 1, 8, 128, 2048, "mk", "nk", "i8", false, 64, 4},
+    {"panels_deep", 1, 50, 70, 4508, "mk", "nk", "i8", false, 64, 4},
+    {"panels_batched", 3, 17, 33, 21, "bmk", "bnk", "i8", false, 32, 4},
+    {"panels_narrow", 1, 23, 29, 36, "mk", "nk", "i8", false, 24, 4},
+};
+
+/// Other integers.
+const ContractionCase integerCases[] = {
+    {"u8", 1, 21, 70, 51, "mk", "nk", "u8"},
+    {"u8_plain", 1, 3, 70, 51, "mk", "kn", "u8"},
+    {"i32", 1, 21, 70, 51, "mk", "nk", "i32"},
+    {"i32_in_place", 1, 8, 192, 600, "mk", "kn", "i32"},
+    {"i32_panels", 1, 21, 70, 51, "mk", "nk", "i32", false, 64},
+    {"i32_few_rows", 1, 2, 70, 51, "mk", "nk", "i32"},
+    {"i64", 2, 21, 70, 51, "bmk", "bkn", "i64"},
+};
+
 /// Cases of two bytes, which have code of their own where there is AVX512-BF16.
 std::vector<ContractionCase> bf16Cases() {
   std::vector<ContractionCase> found;
@@ -187,6 +250,14 @@ std::vector<ContractionCase> bf16Cases() {
 class ContractionTest
     : public testing::TestWithParam<std::tuple<const char *, ContractionCase>> {
 };
+
+/// Whether this processor can run what is made for "amx", tiles aside.
+bool hasAllButTiles() {
+  for (const char *name : {"avx512vnni", "avx512bf16"})
+    if (!llvm::cantFail(TargetInfo::get(name)).runsHere())
+      return false;
+  return true;
+}
 
 TEST_P(ContractionTest, EqualsPlainLoops) {
   auto [targetName, c] = GetParam();
@@ -206,11 +277,15 @@ TEST_P(ContractionTest, EqualsPlainLoops) {
   ASSERT_TRUE(bool(library)) << llvm::toString(library.takeError()) << text;
   std::printf("%s %s: %.0f ms\n", targetName, c.name,
               library->objects()[0].totalMs());
-  if (!target.runsHere())
+  std::optional<TileEmulation> emulation;
+  if (!target.runsHere() && target.amxInt8 && hasAllButTiles())
+    emulation.emplace();
+  else if (!target.runsHere())
     GTEST_SKIP() << "this processor lacks " << targetName;
-  std::string type = c.type, sum = type == "f64" ? "f64" : "f32";
+  std::string type = c.type, sum = sumType(c);
   Numbers left(count(c, c.left), type, 1), right(count(c, c.right), type, 2);
-  Numbers bias(c.n, sum, 3), result(count(c, resultLetters(c)), type, 4);
+  Numbers bias(c.n, sum, 3),
+      result(count(c, resultLetters(c)), resultType(c), 4);
   std::vector<int64_t> sizes;
   if (c.dynamic) {
     for (const std::string &letters :
@@ -227,6 +302,11 @@ TEST_P(ContractionTest, EqualsPlainLoops) {
                           biasMemory.data(), resultMemory.data()},
                          sizes),
             0);
+  if (emulation) {
+    bool some = c.m * c.k > 0 && (c.m > 16 || c.dynamic);
+    EXPECT_EQ(TileEmulation::products() > 0, some);
+    EXPECT_FALSE(TileEmulation::inUse());
+  }
   for (int64_t b = 0; b < c.batch; ++b)
     for (int64_t m = 0; m < c.m; ++m)
       for (int64_t n = 0; n < c.n; ++n) {
@@ -235,8 +315,9 @@ TEST_P(ContractionTest, EqualsPlainLoops) {
           expected += left.values[offset(c, c.left, b, m, n, k)] *
                       right.values[offset(c, c.right, b, m, n, k)];
         expected = std::max(0.0, expected + bias.values[n]);
-        double actual = read(resultMemory.data(),
-                             offset(c, resultLetters(c), b, m, n, 0), type);
+        double actual =
+            read(resultMemory.data(), offset(c, resultLetters(c), b, m, n, 0),
+                 resultType(c));
         double tolerance = type == "bf16" ? 0.01 : type == "f16" ? 1e-3 : 0;
         ASSERT_NEAR(actual, expected, tolerance * std::fabs(expected))
             << c.name << " at " << b << ", " << m << ", " << n;
@@ -253,6 +334,16 @@ caseName(const testing::TestParamInfo<std::tuple<const char *, ContractionCase>>
 INSTANTIATE_TEST_SUITE_P(Cases, ContractionTest,
                          testing::Combine(testing::Values("avx2", "host"),
                                           testing::ValuesIn(cases)),
+                         caseName);
+INSTANTIATE_TEST_SUITE_P(
+    Bytes, ContractionTest,
+    testing::Combine(testing::Values("avx2", "avxvnni", "avxvnniint8", "avx512",
+                                     "avx512vnni", "amx", "host"),
+                     testing::ValuesIn(byteCases)),
+    caseName);
+INSTANTIATE_TEST_SUITE_P(Integers, ContractionTest,
+                         testing::Combine(testing::Values("avx2", "host"),
+                                          testing::ValuesIn(integerCases)),
                          caseName);
 INSTANTIATE_TEST_SUITE_P(Bf16, ContractionTest,
                          testing::Combine(testing::Values("avx512bf16"),

@@ -34,24 +34,37 @@ constexpr BlockShape narrowShapes[] = {{6, 2, 1.0},  {4, 3, 1.0}, {5, 2, 1.03},
                                        {1, 2, 2.5},  {1, 4, 2.2}, {2, 4, 1.5},
                                        {10, 1, 1.2}, {6, 1, 1.5}};
 
+// Bytes that are widened to halves take two registers for each operand.
+constexpr BlockShape wideHalves[] = {{10, 2, 1.0}, {8, 2, 1.0},  {6, 2, 1.05},
+                                     {4, 2, 1.2},  {2, 2, 1.6},  {1, 4, 2.2},
+                                     {1, 2, 2.5},  {12, 1, 1.2}, {4, 1, 1.6}};
+constexpr BlockShape narrowHalves[] = {{4, 2, 1.0}, {3, 2, 1.1}, {2, 2, 1.4},
+                                       {8, 1, 1.1}, {4, 1, 1.4}, {1, 2, 2.2}};
+
 int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// What a block shape must fit.
 struct Wanted {
   std::optional<int64_t> rows, columns; ///< if they are known
-  std::optional<int64_t> vectors = {};  ///< as panels fix them
+  std::optional<int64_t> vectors = {};  ///< of a panel, which blocks divide
   int64_t panels = 1;                   ///< at least so many, of two vectors
 };
 
+ArrayRef<BlockShape> shapesFor(const TargetInfo &target,
+                               const ContractionTiling &t) {
+  if (t.multipliesBytes() && t.bytes.kind == ByteDots::Kind::Halves)
+    return target.avx512 ? ArrayRef(wideHalves) : ArrayRef(narrowHalves);
+  return target.avx512 ? ArrayRef(wideShapes) : ArrayRef(narrowShapes);
+}
+
 /// The block shape that wastes least.
-std::optional<BlockShape> chooseShape(const TargetInfo &target, int64_t lanes,
-                                      const Wanted &wanted) {
+std::optional<BlockShape> chooseShape(ArrayRef<BlockShape> shapes,
+                                      int64_t lanes, const Wanted &wanted) {
   auto [rows, columns, vectors, panels] = wanted;
   std::optional<BlockShape> best;
   double bestCost = 0;
-  for (const BlockShape &shape :
-       target.avx512 ? ArrayRef(wideShapes) : ArrayRef(narrowShapes)) {
-    if (vectors && shape.vectors != *vectors)
+  for (const BlockShape &shape : shapes) {
+    if (vectors && *vectors % shape.vectors != 0)
       continue;
     if (panels > 1 && (shape.vectors < 2 ||
                        ceilDiv(*columns, shape.vectors * lanes) < panels))
@@ -100,10 +113,24 @@ int64_t chooseRowsPerTile(const Contraction &c, const ContractionTiling &t) {
   return ceilDiv(perTile, t.rows) * t.rows;
 }
 
-bool multipliesPairs(const Contraction &c, const TargetInfo &target) {
+int64_t depthsOfWord(const Contraction &c, const TargetInfo &target) {
   Type narrow = c.narrow();
-  return target.avx512 && target.avx512Bf16 && narrow && narrow.isBF16() &&
-         c.element.isF32();
+  if (target.avx2 && c.multipliesBytes())
+    return 4;
+  bool pairs = target.avx512 && target.avx512Bf16 && narrow &&
+               narrow.isBF16() && c.element.isF32();
+  return pairs ? 2 : 1;
+}
+
+/// Rows from which on tile registers, of 16 rows each, are worth it.
+constexpr int64_t manyRows = 16;
+
+/// Whether blocks are products of tile registers.
+bool usesTiles(const Contraction &c, const ContractionTiling &t,
+               const TargetInfo &target) {
+  auto rows = c.knownSize(c.rows);
+  return target.amxInt8 && target.avx512 && t.multipliesBytes() &&
+         (!rows || *rows > manyRows);
 }
 
 /// Whether the micro-kernel can load and widen this type.
@@ -112,10 +139,15 @@ bool isLoadable(Type type, Type element) {
                   (element.isF32() && (type.isBF16() || type.isF16())));
 }
 
+/// Whether panels of this type can be read where they are.
+bool isPackable(Type type, Type element, int64_t pair) {
+  return pair == 4 ? type && type.isInteger(8) : isLoadable(type, element);
+}
+
 bool readsPanels(const Contraction &c, const ContractionTiling &t) {
   return c.right.panels && c.right.panels->width % t.lanes == 0 &&
          c.right.panels->pair == t.pair &&
-         isLoadable(c.right.memory, c.element);
+         isPackable(c.right.memory, c.element, t.pair);
 }
 
 ContractionTiling::Right chooseRight(const Contraction &c,
@@ -140,6 +172,8 @@ ContractionTiling::Right chooseRight(const Contraction &c,
 int64_t ContractionTiling::dotColumns() const {
   // As many accumulators as registers hold beside the operands.
   int64_t most = lanes >= 8 && vectors == 4 ? 24 : 12;
+  if (multipliesBytes() && bytes.kind == ByteDots::Kind::Halves)
+    most /= 2;
   return std::clamp<int64_t>(most / rows, 1, 8);
 }
 
@@ -149,7 +183,9 @@ ContractionTiling ContractionTiling::choose(const Contraction &c,
   t.lanes = target.lanes(c.element.getIntOrFloatBitWidth());
   auto rows = c.knownSize(c.rows), columns = c.knownSize(c.column);
   auto depth = c.knownSize(c.depth);
-  t.pair = multipliesPairs(c, target) ? 2 : 1;
+  t.pair = depthsOfWord(c, target);
+  t.bytes = ByteDots::of(target);
+  ArrayRef<BlockShape> shapes = shapesFor(target, t);
   std::optional<int64_t> vectors;
   if (readsPanels(c, t))
     vectors = c.right.panels->width / t.lanes;
@@ -162,17 +198,22 @@ ContractionTiling ContractionTiling::choose(const Contraction &c,
                            rows && *rows > fewRows && *rows <= rowsToPack);
   if (auto batch = c.knownSize(c.batch); packsDear && columns && batch) {
     wanted.panels = ceilDiv(enoughPanels, std::max<int64_t>(*batch, 1));
-    shape = chooseShape(target, t.lanes, wanted);
+    shape = chooseShape(shapes, t.lanes, wanted);
     t.packsOnce = shape.has_value();
     wanted.panels = 1;
   }
   if (!shape)
-    shape = chooseShape(target, t.lanes, wanted);
+    shape = chooseShape(shapes, t.lanes, wanted);
   if (!shape)
     shape = BlockShape{1, *vectors, 1.0};
+  t.tiles = usesTiles(c, t, target);
+  if (t.tiles)
+    shape = BlockShape{32, vectors.value_or(2) % 2 ? 1 : 2, 1.0};
   t.rows = shape->rows;
   t.vectors = shape->vectors;
   t.right = chooseRight(c, t);
+  t.panelWidth =
+      t.right == Right::Prepacked ? c.right.panels->width : t.columns();
   if (t.right == Right::Rows) {
     t.rows = std::max<int64_t>(*rows, 1);
     t.vectors = target.avx512 ? 4 : 2;
@@ -181,10 +222,13 @@ ContractionTiling ContractionTiling::choose(const Contraction &c,
   t.rightElement = reads && t.pair == 1 ? c.right.memory : c.element;
   t.depth = unknownDepth;
   if (depth) {
-    int64_t blocks = std::max<int64_t>(1, ceilDiv(*depth, largestDepth));
+    // Words count, four bytes being as many as one float.
+    int64_t most = largestDepth * (t.multipliesBytes() ? t.pair : 1);
+    int64_t blocks = std::max<int64_t>(1, ceilDiv(*depth, most));
     // A panel that no second block of rows reads need not fit a cache.
     if (!t.copiesRight() && rows && *rows <= t.rows)
       blocks = 1;
+    // A row of a tile register is as long as a vector.
     int64_t step = t.lanes * t.pair;
     // Whole windows are packed without finding a point's place by division.
     if (int64_t points = c.right.windowPoints; points && blocks > 1)
@@ -194,9 +238,11 @@ ContractionTiling ContractionTiling::choose(const Contraction &c,
   }
   t.rowsPerTile = chooseRowsPerTile(c, t);
   bool direct = c.left.isRegular && c.left.memory;
-  if (t.pair == 2)
-    direct &= c.left.memory && c.left.memory.isBF16() &&
-              c.left.unitLoop == c.depth && depth && *depth % 2 == 0;
+  // All rows of a tile register lie equally far apart.
+  direct &= !t.tiles || c.left.rowsAreRegular;
+  if (t.pair > 1)
+    direct &= c.left.memory == c.narrow() && c.left.unitLoop == c.depth &&
+              depth && *depth % t.pair == 0;
   else
     direct &= c.left.memory == c.element;
   t.packLeft = !direct;
@@ -209,12 +255,15 @@ std::optional<Panels> choosePanels(const Contraction &c,
   Type stored = cast<RankedTensorType>(op->getOperand(c.right.number).getType())
                     .getElementType();
   auto columns = c.knownSize(c.column);
-  if (!target.fma || !columns || !isLoadable(stored, c.element))
+  ContractionTiling t;
+  t.pair = depthsOfWord(c, target);
+  t.bytes = ByteDots::of(target);
+  if (!target.fma || !columns || !isPackable(stored, c.element, t.pair))
     return std::nullopt;
   int64_t lanes = target.lanes(c.element.getIntOrFloatBitWidth());
   std::optional<BlockShape> shape =
-      chooseShape(target, lanes, {c.knownSize(c.rows), columns});
-  return Panels{shape->vectors * lanes, multipliesPairs(c, target) ? 2 : 1};
+      chooseShape(shapesFor(target, t), lanes, {c.knownSize(c.rows), columns});
+  return Panels{shape->vectors * lanes, t.pair};
 }
 
 } // namespace codegen

@@ -8,6 +8,7 @@
 #ifndef ANABRANCH_CODEGEN_CONTRACTIONTILING_H
 #define ANABRANCH_CODEGEN_CONTRACTIONTILING_H
 
+#include "codegen/ByteDots.h"
 #include "codegen/Contraction.h"
 #include "codegen/Target.h"
 
@@ -35,12 +36,25 @@ struct ContractionTiling {
   /// Whether the panels alone are tiles enough, so that each is packed once.
   bool packsOnce = false;
   /// Depths that one multiply-add takes from an element of the accumulators'
-  /// size: two of bf16 where the processor multiplies pairs, else one.
+  /// size: four of signed bytes, two of bf16 where the processor multiplies
+  /// pairs, else one.
   int64_t pair = 1;
+  /// How bytes are multiplied.
+  ByteDots bytes;
+  /// Whether blocks are made of the processor's tile registers.
+  bool tiles = false;
+  /// Columns from one word of the right operand to the next, where it lies in
+  /// panels: a block may be narrower.
+  int64_t panelWidth = 0;
   /// What the micro-kernel reads from the right operand.
   mlir::Type rightElement;
 
   int64_t columns() const { return lanes * vectors; }
+  bool multipliesBytes() const { return pair == 4; }
+  /// Whether sums start at a value of their row instead of zero.
+  bool needsStarts() const {
+    return multipliesBytes() && !tiles && bytes.needsStarts();
+  }
   bool copiesRight() const {
     return right == Right::Pack || right == Right::PackTransposed;
   }

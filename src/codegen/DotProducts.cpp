@@ -22,14 +22,14 @@ using namespace mlir;
 namespace anabranch {
 namespace codegen {
 
-/// Depths of the left operand from `depth` on.
-Value ContractionEmitter::leftWord(int64_t row, Value depth, Value end,
+/// Depths of the left operand from `depth` on, in a row counted from the tile's
+/// first.
+Value ContractionEmitter::leftWord(Value row, Value depth, Value end,
                                    bool whole) {
-  Value at = lanes.index(row);
   if (!t.packLeft)
-    return depthWords(c.left, lanes.addIndex(place.firstRow, at), Value(),
+    return depthWords(c.left, lanes.addIndex(place.firstRow, row), Value(),
                       depth, end, whole);
-  Value offset = lanes.addIndex(lanes.mulIndex(at, leftWords()), words(depth));
+  Value offset = lanes.addIndex(lanes.mulIndex(row, leftWords()), words(depth));
   return loadVector(leftMemory, offset);
 }
 
@@ -39,23 +39,72 @@ SmallVector<Value> ContractionEmitter::dotStep(Value column, Value depth,
                                                Value end, bool whole,
                                                ValueRange sums) {
   int64_t columns = t.dotColumns();
-  SmallVector<Value> factors, next;
+  SmallVector<ByteDots::Ready> factors;
+  SmallVector<Value> next;
   Value last = lanes.subIndex(columnCount, lanes.index(1));
   for (int64_t j = 0; j < columns; ++j) {
     // Columns beyond the last repeat it; nobody reads their sums.
     Value at = lanes.minIndex(lanes.addIndex(column, lanes.index(j)), last);
-    factors.push_back(depthWords(c.right, Value(), at, depth, end, whole));
+    Value right = depthWords(c.right, Value(), at, depth, end, whole);
+    factors.push_back(t.multipliesBytes() ? t.bytes.right(lanes, right)
+                                          : ByteDots::Ready{right});
   }
   for (int64_t i = 0; i < t.rows; ++i) {
-    Value left = leftWord(i, depth, end, whole);
+    Value word = leftWord(lanes.index(i), depth, end, whole);
+    ByteDots::Ready left =
+        t.multipliesBytes() ? t.bytes.left(lanes, word) : ByteDots::Ready{word};
     for (int64_t j = 0; j < columns; ++j) {
       Value sum = sums[i * columns + j];
-      next.push_back(
-          t.pair > 1 ? dotPairs(lanes, sum, left, factors[j])
-                     : Value(lanes.make<vector::FMAOp>(left, factors[j], sum)));
+      if (t.multipliesBytes())
+        next.push_back(t.bytes.add(lanes, sum, left, factors[j]));
+      else if (t.pair > 1)
+        next.push_back(dotPairs(lanes, sum, word, factors[j][0]));
+      else
+        next.push_back(multiplyAddVectors(lanes, word, factors[j][0], sum));
     }
   }
   return next;
+}
+
+Value ContractionEmitter::addLanes(Value vector) {
+  if (isa<FloatType>(c.element))
+    return lanes.builder.create<vector::ReductionOp>(
+        lanes.loc, vector::CombiningKind::ADD, vector,
+        arith::FastMathFlags::reassoc);
+  return lanes.builder.create<vector::ReductionOp>(
+      lanes.loc, vector::CombiningKind::ADD, vector);
+}
+
+Value ContractionEmitter::startAt(Value row) {
+  return pointerTo(startMemory, row);
+}
+
+Value ContractionEmitter::loadStart(Value row) {
+  return lanes.builder.create<LLVM::LoadOp>(lanes.loc, c.element, startAt(row),
+                                            elementBytes(c.element));
+}
+
+/// What the sums of each row of the tile start at.
+void ContractionEmitter::storeStarts() {
+  int64_t width = t.lanes * t.pair;
+  auto type = VectorType::get({t.lanes}, c.element);
+  Value zero = lanes.constant(cast<TypedAttr>(lanes.builder.getZeroAttr(type)));
+  auto known = c.knownSize(c.depth);
+  bool whole = known && *known % width == 0;
+  Value rows = lanes.subIndex(place.endRow, place.firstRow);
+  lanes.loop(lanes.index(0), rows, 1, [&](Value row) {
+    SmallVector<Value> excess =
+        lanes.loop(lanes.index(0), depthCount, width, {zero},
+                   [&](Value k, ValueRange carried) -> SmallVector<Value> {
+                     Value left = leftWord(row, k, depthCount, whole);
+                     return {t.bytes.addExcess(lanes, carried[0], left)};
+                   });
+    Value none =
+        lanes.constant(cast<TypedAttr>(lanes.builder.getZeroAttr(c.element)));
+    lanes.builder.create<LLVM::StoreOp>(
+        lanes.loc, lanes.make<arith::SubIOp>(none, addLanes(excess[0])),
+        startAt(row), elementBytes(c.element));
+  });
 }
 
 void ContractionEmitter::multiplyRows() {
@@ -87,9 +136,10 @@ void ContractionEmitter::multiplyRows() {
           [&] { return before; });
     }
     for (auto [i, sum] : llvm::enumerate(sums)) {
-      Value total = lanes.builder.create<vector::ReductionOp>(
-          lanes.loc, vector::CombiningKind::ADD, sum,
-          arith::FastMathFlags::reassoc);
+      Value total = addLanes(sum);
+      if (t.needsStarts())
+        total = lanes.make<arith::AddIOp>(total,
+                                          loadStart(lanes.index(i / columns)));
       int64_t offset = i / columns * t.columns() + i % columns;
       lanes.builder.create<LLVM::StoreOp>(
           lanes.loc, total,

@@ -25,6 +25,8 @@ func::FuncOp MicroKernel::create(OpBuilder &builder, Operation *where,
   Type i64 = builder.getI64Type();
   SmallVector<Type> types(rows, pointer);
   types.append({i64, pointer, i64, pointer, i64, builder.getI1Type()});
+  if (needsStarts())
+    types.push_back(pointer);
   auto function = builder.create<func::FuncOp>(
       where->getLoc(), name, builder.getFunctionType(types, {}));
   function.setPrivate();
@@ -69,22 +71,53 @@ Value dotPairs(LaneBuilder &lanes, Value sum, Value a, Value b) {
       .getResult(0);
 }
 
-Value MicroKernel::multiplyAdd(LaneBuilder &inner, Value factor, Value columns,
+Value multiplyAddVectors(LaneBuilder &lanes, Value a, Value b, Value sum) {
+  if (isa<FloatType>(laneType(sum)))
+    return lanes.builder.create<vector::FMAOp>(lanes.loc, a, b, sum);
+  return lanes.make<arith::AddIOp>(lanes.make<arith::MulIOp>(a, b), sum);
+}
+
+ByteDots::Ready MicroKernel::readyColumns(LaneBuilder &inner,
+                                          Value pointer) const {
+  Value columns = loadColumns(inner, pointer);
+  if (bytes)
+    return bytes->right(inner, columns);
+  return {columns};
+}
+
+/// An element of the left operand in all lanes.
+ByteDots::Ready MicroKernel::readyFactor(LaneBuilder &inner,
+                                         Value pointer) const {
+  Value scalar = inner.builder.create<LLVM::LoadOp>(inner.loc, element, pointer,
+                                                    elementBytes(element));
+  Value factor = inner.builder.create<vector::BroadcastOp>(
+      inner.loc, VectorType::get({lanes}, element), scalar);
+  if (bytes)
+    return bytes->left(inner, factor);
+  return {factor};
+}
+
+Value MicroKernel::multiplyAdd(LaneBuilder &inner,
+                               const ByteDots::Ready &factor,
+                               const ByteDots::Ready &columns,
                                Value sum) const {
+  if (bytes)
+    return bytes->add(inner, sum, factor, columns);
   if (pairs)
-    return dotPairs(inner, sum, factor, columns);
-  return inner.builder.create<vector::FMAOp>(inner.loc, factor, columns, sum);
+    return dotPairs(inner, sum, factor[0], columns[0]);
+  return multiplyAddVectors(inner, factor[0], columns[0], sum);
 }
 
 void MicroKernel::fill(OpBuilder &b, func::FuncOp function) const {
   // A builder of its own: values of other functions can't be used here.
   LaneBuilder inner(b, function.getLoc());
   auto type = VectorType::get({lanes}, element);
-  int64_t bytes = elementBytes(element);
+  int64_t bytesOfElement = elementBytes(element);
   auto argument = [&](unsigned i) { return function.getArgument(i); };
-  Value leftBytes = leftStep ? inner.i64(*leftStep * bytes) : argument(rows);
+  Value leftBytes =
+      leftStep ? inner.i64(*leftStep * bytesOfElement) : argument(rows);
   Value first = argument(rows + 1), sums = argument(rows + 3);
-  int64_t columnBytes = right ? elementBytes(right) : bytes;
+  int64_t columnBytes = right ? elementBytes(right) : bytesOfElement;
   Value rightBytes =
       rightStep ? inner.i64(*rightStep * columnBytes) : argument(rows + 2);
   auto move = [&](Value from, Value by) -> Value {
@@ -93,7 +126,7 @@ void MicroKernel::fill(OpBuilder &b, func::FuncOp function) const {
   };
   auto sumAt = [&](int64_t number) -> Value {
     int64_t offset = number / vectors * sumStride + number % vectors * lanes;
-    return move(sums, inner.i64(offset * bytes));
+    return move(sums, inner.i64(offset * bytesOfElement));
   };
 
   int64_t count = rows * vectors;
@@ -104,11 +137,21 @@ void MicroKernel::fill(OpBuilder &b, func::FuncOp function) const {
       [&] {
         SmallVector<Value> loaded;
         for (int64_t i = 0; i < count; ++i)
-          loaded.push_back(
-              b.create<LLVM::LoadOp>(inner.loc, type, sumAt(i), bytes));
+          loaded.push_back(b.create<LLVM::LoadOp>(inner.loc, type, sumAt(i),
+                                                  bytesOfElement));
         return loaded;
       },
-      [&] { return SmallVector<Value>(count, zero); });
+      [&] {
+        SmallVector<Value> fresh(count, zero);
+        for (int64_t i = 0; needsStarts() && i < count; ++i)
+          fresh[i] = inner.make<vector::BroadcastOp>(
+              type, b.create<LLVM::LoadOp>(
+                        inner.loc, element,
+                        move(argument(rows + 6),
+                             inner.i64(i / vectors * bytesOfElement)),
+                        bytesOfElement));
+        return fresh;
+      });
 
   Value end =
       inner.make<arith::IndexCastOp>(b.getIndexType(), argument(rows + 4));
@@ -116,14 +159,14 @@ void MicroKernel::fill(OpBuilder &b, func::FuncOp function) const {
     Value step = inner.toI64(k);
     Value leftOffset = inner.make<arith::MulIOp>(step, leftBytes);
     Value panelRow = move(first, inner.make<arith::MulIOp>(step, rightBytes));
-    SmallVector<Value> columns, next;
+    SmallVector<ByteDots::Ready> columns;
+    SmallVector<Value> next;
     for (int64_t j = 0; j < vectors; ++j)
-      columns.push_back(loadColumns(
+      columns.push_back(readyColumns(
           inner, move(panelRow, inner.i64(j * lanes * columnBytes))));
     for (int64_t i = 0; i < rows; ++i) {
-      Value scalar = b.create<LLVM::LoadOp>(
-          inner.loc, element, move(argument(i), leftOffset), bytes);
-      Value factor = b.create<vector::BroadcastOp>(inner.loc, type, scalar);
+      ByteDots::Ready factor =
+          readyFactor(inner, move(argument(i), leftOffset));
       for (int64_t j = 0; j < vectors; ++j)
         next.push_back(
             multiplyAdd(inner, factor, columns[j], carried[i * vectors + j]));
@@ -133,7 +176,7 @@ void MicroKernel::fill(OpBuilder &b, func::FuncOp function) const {
   SmallVector<Value> results =
       inner.loop(inner.index(0), end, 1, initial, body);
   for (auto [i, value] : llvm::enumerate(results))
-    b.create<LLVM::StoreOp>(inner.loc, value, sumAt(i), bytes);
+    b.create<LLVM::StoreOp>(inner.loc, value, sumAt(i), bytesOfElement);
   b.create<func::ReturnOp>(inner.loc);
 }
 
@@ -145,6 +188,8 @@ void MicroKernel::call(LaneBuilder &lanes, func::FuncOp function,
       {arguments.leftStep ? arguments.leftStep : unused, arguments.right,
        arguments.rightStep ? arguments.rightStep : unused, arguments.sums,
        lanes.toI64(arguments.depth), arguments.continues});
+  if (needsStarts())
+    operands.push_back(arguments.starts);
   lanes.builder.create<func::CallOp>(lanes.loc, function, operands);
 }
 

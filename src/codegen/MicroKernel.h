@@ -8,19 +8,20 @@
 // A function of its own, since its accumulators need every vector register:
 //
 //   NAME(left pointer of each row, left step, right pointer, right step, sums,
-//        depth, continues)
+//        depth, continues, starts)
 //
 // adds, for each row and column, left[row][k] * right[k][column] over the depth
-// to the sums, which start at zero unless `continues` is set. Steps are bytes
-// from one depth to the next. The right operand may be narrower than the sums
-// and is widened; of pairs, a depth is two bf16 of either operand side by side.
+// to the sums, which start at zero, or at starts[row], unless `continues` is
+// set. Steps are bytes from one depth to the next. The right operand may be
+// narrower than the sums and is widened; of pairs, a depth is two bf16 of
+// either operand side by side, and of bytes four.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_CODEGEN_MICROKERNEL_H
 #define ANABRANCH_CODEGEN_MICROKERNEL_H
 
-#include "codegen/Lanes.h"
+#include "codegen/ByteDots.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 #include <optional>
@@ -29,7 +30,7 @@ namespace anabranch {
 namespace codegen {
 
 struct MicroKernel {
-  mlir::Type element; ///< f32 or f64
+  mlir::Type element; ///< f32, f64, i32 or i64
   int64_t lanes;      ///< of a vector
   int64_t rows;
   int64_t vectors;   ///< side by side in a row
@@ -38,6 +39,8 @@ struct MicroKernel {
   std::optional<int64_t> leftStep, rightStep;
   mlir::Type right = {}; ///< bf16 or f16; null: as `element`
   bool pairs = false;    ///< both operands are pairs of bf16
+  /// Both operands are words of four bytes, multiplied like this.
+  std::optional<ByteDots> bytes = std::nullopt;
 
   int64_t columns() const { return lanes * vectors; }
 
@@ -53,6 +56,7 @@ struct MicroKernel {
     mlir::Value sums;
     mlir::Value depth;     ///< index
     mlir::Value continues; ///< i1
+    mlir::Value starts;    ///< may be null if bytes need none
   };
   void call(LaneBuilder &lanes, mlir::func::FuncOp function,
             const Arguments &arguments) const;
@@ -60,9 +64,17 @@ struct MicroKernel {
 private:
   void fill(mlir::OpBuilder &builder, mlir::func::FuncOp function) const;
   mlir::Value loadColumns(LaneBuilder &inner, mlir::Value pointer) const;
-  mlir::Value multiplyAdd(LaneBuilder &inner, mlir::Value factor,
-                          mlir::Value columns, mlir::Value sum) const;
+  bool needsStarts() const { return bytes && bytes->needsStarts(); }
+  ByteDots::Ready readyColumns(LaneBuilder &inner, mlir::Value pointer) const;
+  ByteDots::Ready readyFactor(LaneBuilder &inner, mlir::Value pointer) const;
+  mlir::Value multiplyAdd(LaneBuilder &inner, const ByteDots::Ready &factor,
+                          const ByteDots::Ready &columns,
+                          mlir::Value sum) const;
 };
+
+/// sum + a * b of vectors, floats in one rounding.
+mlir::Value multiplyAddVectors(LaneBuilder &lanes, mlir::Value a, mlir::Value b,
+                               mlir::Value sum);
 
 /// sum + a.even * b.even + a.odd * b.odd, of vectors whose elements are pairs
 /// of bf16 in the width of the sums.

@@ -30,11 +30,13 @@ int64_t ContractionEmitter::lastVectors() const {
 MicroKernel ContractionEmitter::microKernel(int64_t vectors) const {
   MicroKernel kernel{c.element,    t.lanes,        t.rows,
                      vectors,      t.columns(),    std::nullopt,
-                     std::nullopt, t.rightElement, t.pair > 1};
+                     std::nullopt, t.rightElement, t.pair == 2};
+  if (t.multipliesBytes())
+    kernel.bytes = t.bytes;
   if (leftStepIsUnit())
     kernel.leftStep = 1;
   if (t.right != ContractionTiling::Right::InPlace)
-    kernel.rightStep = t.columns();
+    kernel.rightStep = t.panelWidth;
   return kernel;
 }
 
@@ -84,10 +86,43 @@ std::pair<Value, Value> ContractionEmitter::rightInPlace(Value firstDepth) {
                           at(lanes.addIndex(firstDepth, lanes.index(1))))};
 }
 
+/// The same by tile registers, which take rows at one distance and no more than
+/// there are.
+void ContractionEmitter::multiplyTiles(Value row, Value sums, Value right,
+                                       Value firstDepth, Value depth) {
+  TileBlock::Arguments arguments;
+  auto leftOf = [&](Value position) -> Value {
+    if (!t.packLeft)
+      return leftInPlace(position, firstDepth).first;
+    Value at =
+        lanes.mulIndex(lanes.subIndex(position, place.firstRow), leftWords());
+    return pointerTo(leftMemory, lanes.addIndex(at, words(firstDepth)));
+  };
+  arguments.left = leftOf(row);
+  arguments.leftStride = distance(lanes, arguments.left,
+                                  leftOf(lanes.addIndex(row, lanes.index(1))));
+  arguments.right = right;
+  arguments.sums = sums;
+  arguments.words = words(depth);
+  arguments.rows = lanes.minIndex(lanes.subIndex(place.endRow, row),
+                                  lanes.index(TileBlock::rows));
+  arguments.continues = lanes.make<arith::CmpIOp>(arith::CmpIPredicate::ne,
+                                                  firstDepth, lanes.index(0));
+  TileBlock::call(lanes, tileFunctions, arguments);
+}
+
+void ContractionEmitter::createTiles() {
+  TileBlock tile{t.vectors, t.columns(), t.panelWidth};
+  tileFunctions = tile.create(lanes.builder, frame.source,
+                              (frame.source.getName() + "_block").str());
+}
+
 /// Adds the products of a block of rows and one panel to the sums.
 void ContractionEmitter::multiplyBlock(Value row, Value sums, Value right,
                                        Value rightStep, Value firstDepth,
                                        Value depth) {
+  if (t.tiles)
+    return multiplyTiles(row, sums, right, firstDepth, depth);
   // Rows beyond the last repeat it; nobody reads their sums.
   Value lastRow = lanes.subIndex(place.endRow, lanes.index(1));
   MicroKernel::Arguments arguments;
@@ -111,6 +146,8 @@ void ContractionEmitter::multiplyBlock(Value row, Value sums, Value right,
   arguments.depth = words(depth);
   arguments.continues = lanes.make<arith::CmpIOp>(arith::CmpIPredicate::ne,
                                                   firstDepth, lanes.index(0));
+  if (t.needsStarts())
+    arguments.starts = startAt(lanes.subIndex(row, place.firstRow));
   std::string name = (frame.source.getName() + "_block").str();
   auto call = [&](func::FuncOp &function, int64_t vectors, StringRef suffix) {
     MicroKernel kernel = microKernel(vectors);

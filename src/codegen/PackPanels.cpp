@@ -18,9 +18,10 @@ namespace anabranch {
 namespace codegen {
 
 /// The lanes of a vector from `column` on that are columns; null if all are.
-Value ContractionEmitter::columnMask(Value column) {
+/// Columns are counted in units of `unit`.
+Value ContractionEmitter::columnMask(Value column, int64_t unit) {
   auto columns = c.knownSize(c.column);
-  if (columns && *columns % t.lanes == 0)
+  if (columns && *columns % unit == 0)
     return Value();
   LaneBuilder::Shape shape(lanes, t.lanes, Value());
   Value rest = lanes.subIndex(columnCount, column);
@@ -58,8 +59,8 @@ Value ContractionEmitter::depthWords(const ContractionOperand &operand,
                                      vector);
 }
 
-/// Lanes of the right operand along the columns at one depth, or at two side by
-/// side, of which the second is zero from `end` on.
+/// Lanes of the right operand along the columns at one depth, or at several
+/// side by side, zero from `end` on.
 Value ContractionEmitter::rightVector(Lanes column, Value depth, Value end,
                                       Value mask) {
   LaneBuilder::Shape shape(lanes, t.lanes, mask, /*maybeEmpty=*/bool(mask));
@@ -69,25 +70,47 @@ Value ContractionEmitter::rightVector(Lanes column, Value depth, Value end,
       element(c.right, point(Value(), column, Lanes::uniform(depth))));
 }
 
+/// Vectors with the elements of several side by side: a0, b0, ..., a1, b1, ...
+static Value interleave(LaneBuilder &lanes, ArrayRef<Value> vectors) {
+  SmallVector<Value> parts(vectors);
+  // Two at a time, first those that end up farthest apart.
+  while (parts.size() > 1) {
+    size_t half = parts.size() / 2;
+    SmallVector<Value> next;
+    for (size_t i = 0; i < half; ++i) {
+      SmallVector<int64_t> order;
+      int64_t size = cast<VectorType>(parts[i].getType()).getNumElements();
+      for (int64_t lane = 0; lane < size; ++lane)
+        order.append({lane, lane + size});
+      next.push_back(
+          lanes.make<vector::ShuffleOp>(parts[i], parts[i + half], order));
+    }
+    parts = std::move(next);
+  }
+  return parts[0];
+}
+
 Value ContractionEmitter::rightPairs(Lanes column, Value depth, Value end) {
-  auto at = [&](Value k) {
-    return lanes.vector(
-        stored(c.right, point(Value(), column, Lanes::uniform(k))));
-  };
+  auto known = c.knownSize(c.depth);
+  bool whole = known && *known % t.pair == 0;
   Value last = lanes.subIndex(end, lanes.index(1));
-  Value next = lanes.addIndex(depth, lanes.index(1));
-  Value even = at(depth), odd = at(lanes.minIndex(next, last));
-  Value zero =
-      lanes.constant(cast<TypedAttr>(lanes.builder.getZeroAttr(odd.getType())));
-  Value exists =
-      lanes.make<arith::CmpIOp>(arith::CmpIPredicate::slt, next, end);
-  odd = lanes.make<arith::SelectOp>(exists, odd, zero);
-  SmallVector<int64_t> order;
-  for (int64_t lane = 0; lane < t.lanes; ++lane)
-    order.append({lane, lane + t.lanes});
-  Value pairs = lanes.make<vector::ShuffleOp>(even, odd, order);
+  SmallVector<Value> rows;
+  for (int64_t i = 0; i < t.pair; ++i) {
+    Value at = lanes.addIndex(depth, lanes.index(i));
+    Value row = lanes.vector(stored(
+        c.right, point(Value(), column,
+                       Lanes::uniform(whole ? at : lanes.minIndex(at, last)))));
+    if (i > 0 && !whole) {
+      Value zero = lanes.constant(
+          cast<TypedAttr>(lanes.builder.getZeroAttr(row.getType())));
+      Value exists =
+          lanes.make<arith::CmpIOp>(arith::CmpIPredicate::slt, at, end);
+      row = lanes.make<arith::SelectOp>(exists, row, zero);
+    }
+    rows.push_back(row);
+  }
   return lanes.make<LLVM::BitcastOp>(VectorType::get({t.lanes}, c.element),
-                                     pairs);
+                                     interleave(lanes, rows));
 }
 
 /// [row][depth], with the depth padded to whole vectors.
@@ -113,7 +136,9 @@ void ContractionEmitter::packRight(Value firstDepth, Value depth) {
     for (int64_t j = 0; j < t.vectors; ++j) {
       columns.push_back(
           lanes.addIndex(place.firstColumn, lanes.index(j * t.lanes)));
-      masks.push_back(whole ? Value() : columnMask(columns.back()));
+      // It may have whole vectors beyond the last column.
+      masks.push_back(whole ? Value()
+                            : columnMask(columns.back(), t.columns()));
     }
     lanes.loop(firstDepth, end, t.pair, [&](Value k) {
       Value offset = panelOffset(k, firstDepth);

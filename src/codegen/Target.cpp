@@ -7,6 +7,7 @@
 
 #include "codegen/Target.h"
 
+#include "package/CpuFeatures.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/MC/TargetRegistry.h"
@@ -35,7 +36,26 @@ constexpr const char *avx512Features =
     "+avx,+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt,+popcnt,+movbe,"
     "+avx512f,+avx512bw,+avx512dq,+avx512vl,+avx512cd,-prefer-256-bit";
 
-constexpr const char *bf16Feature = ",+avx512bf16";
+/// The targets that compile the same code everywhere. What one has beyond its
+/// level is appended to the level's features.
+struct FixedTarget {
+  const char *name, *cpu, *level, *more;
+};
+
+constexpr const char *tileFeatures =
+    ",+avx512vnni,+avx512bf16,+amx-tile,+amx-int8,+amx-bf16";
+
+constexpr FixedTarget fixedTargets[] = {
+    {"avx2", "x86-64-v3", avx2Features, ""},
+    {"x86-64-v3", "x86-64-v3", avx2Features, ""},
+    {"avxvnni", "x86-64-v3", avx2Features, ",+avxvnni"},
+    {"avxvnniint8", "x86-64-v3", avx2Features, ",+avxvnni,+avxvnniint8"},
+    {"avx512", "x86-64-v4", avx512Features, ""},
+    {"x86-64-v4", "x86-64-v4", avx512Features, ""},
+    {"avx512vnni", "x86-64-v4", avx512Features, ",+avx512vnni"},
+    {"avx512bf16", "x86-64-v4", avx512Features, ",+avx512bf16"},
+    {"amx", "x86-64-v4", avx512Features, tileFeatures},
+};
 
 /// Whether "+feature" stands in a comma-separated feature string.
 bool hasFeature(StringRef features, StringRef feature) {
@@ -54,6 +74,8 @@ void deriveFlags(TargetInfo &target) {
   target.avx512 =
       has("avx512f") && has("avx512bw") && has("avx512dq") && has("avx512vl");
   target.avx512Vnni = target.avx512 && has("avx512vnni");
+  target.avxVnni = target.avx2 && has("avxvnni");
+  target.avxVnniInt8 = target.avx2 && has("avxvnniint8");
   target.avx512Bf16 = target.avx512 && has("avx512bf16");
   target.avx512Fp16 = target.avx512 && has("avx512fp16");
   target.amxInt8 = has("amx-tile") && has("amx-int8");
@@ -65,8 +87,13 @@ void deriveFlags(TargetInfo &target) {
 /// cache keys.
 std::string hostFeatures() {
   std::vector<std::string> parts;
-  for (const auto &feature : sys::getHostCPUFeatures())
-    parts.push_back((feature.second ? "+" : "-") + feature.first().str());
+  for (const auto &feature : sys::getHostCPUFeatures()) {
+    StringRef name = feature.first();
+    // Tiles are there if the system lends them to this process.
+    bool has =
+        feature.second && (!name.starts_with("amx-") || package::cpuHas(name));
+    parts.push_back((has ? "+" : "-") + name.str());
+  }
   // The kernels are written for full-width registers wherever they exist.
   parts.push_back("-prefer-256-bit");
   std::sort(parts.begin(), parts.end());
@@ -89,21 +116,19 @@ Expected<TargetInfo> TargetInfo::get(StringRef name) {
     target.features = hostFeatures();
     target.l1Bytes = cacheBytes(_SC_LEVEL1_DCACHE_SIZE, target.l1Bytes);
     target.l2Bytes = cacheBytes(_SC_LEVEL2_CACHE_SIZE, target.l2Bytes);
-  } else if (name == "avx2" || name == "x86-64-v3") {
-    target.cpu = "x86-64-v3";
-    target.features = avx2Features;
-  } else if (name == "avx512" || name == "x86-64-v4" || name == "avx512bf16") {
-    target.cpu = "x86-64-v4";
-    target.features = avx512Features;
-    if (name == "avx512bf16")
-      target.features += bf16Feature;
-  } else {
+    deriveFlags(target);
+    return target;
+  }
+  const auto *fixed = llvm::find_if(
+      fixedTargets, [&](const FixedTarget &t) { return name == t.name; });
+  if (fixed == std::end(fixedTargets))
     return createStringError(
         "unknown target '%s': it must be host (or native), "
-        "avx2 (x86-64-v3), avx512 (x86-64-v4) or "
-        "avx512bf16",
+        "avx2 (x86-64-v3), avxvnni, avxvnniint8, avx512 (x86-64-v4), "
+        "avx512vnni, avx512bf16 or amx",
         target.name.c_str());
-  }
+  target.cpu = fixed->cpu;
+  target.features = std::string(fixed->level) + fixed->more;
   deriveFlags(target);
   return target;
 }

@@ -28,7 +28,7 @@ namespace codegen {
 
 /// What the kernel choices and LLVM need to know about a processor.
 struct TargetInfo {
-  std::string name;     ///< "host", "avx2", "avx512", "avx512bf16"
+  std::string name;     ///< "host", "avx2", "avx512", ...
   std::string triple;   ///< LLVM's
   std::string cpu;      ///< LLVM's name of the processor
   std::string features; ///< LLVM's "+avx2,+fma,..."
@@ -40,6 +40,8 @@ struct TargetInfo {
   bool f16c = false;
   bool avx512 = false; ///< F, BW, DQ and VL together
   bool avx512Vnni = false;
+  bool avxVnni = false;     ///< the same for 256 bits, without AVX-512
+  bool avxVnniInt8 = false; ///< with two signed operands
   bool avx512Bf16 = false;
   bool avx512Fp16 = false;
   bool amxInt8 = false;

@@ -13,9 +13,10 @@
 namespace anabranch {
 namespace importer {
 
-/// What products of this dtype are summed in: f32 for f16 and bf16, otherwise
-/// the dtype itself.
-inline DType accumulatorOf(DType dtype) { return dtype.math(); }
+/// What products of this dtype are summed in: f32 for f16 and bf16, i32 for
+/// narrower integers, which wrap as they would in their own dtype when they are
+/// rounded to it; otherwise the dtype itself.
+DType accumulatorOf(DType dtype);
 
 /// result[...] = sum of left * right over the loops that `result` lacks. The
 /// operands say where they are read per loop; transposes that made them are

@@ -12,6 +12,8 @@
 #include <iterator>
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 namespace anabranch::package {
@@ -109,6 +111,15 @@ uint64_t savedState() {
   return uint64_t(high) << 32 | low;
 }
 
+/// Linux keeps the registers of tiles for processes that asked, once, and kills
+/// the others at the first instruction of theirs.
+bool mayUseTiles() {
+  constexpr long requestPermission = 0x1023, tileData = 18;
+  static const bool granted =
+      ::syscall(SYS_arch_prctl, requestPermission, tileData) == 0;
+  return granted;
+}
+
 } // namespace
 
 const char *hostCpu() { return "x86-64"; }
@@ -130,7 +141,9 @@ bool cpuHas(std::string_view feature) {
                          &regs[ECX], &regs[EDX]))
     return false;
   static const uint64_t saved = savedState();
-  return (regs[row->reg] >> row->bit & 1) && (saved & row->state) == row->state;
+  return (regs[row->reg] >> row->bit & 1) &&
+         (saved & row->state) == row->state &&
+         (row->state != Tmm || mayUseTiles());
 }
 
 #else

@@ -82,6 +82,15 @@ static Lowered lowerMm(ir::AtenOp op, LoweringBuilder &b) {
   return lowered(rounded(b, multiply(b, left, right), b.resultDType()));
 }
 
+/// Products of int8 in int32.
+static Lowered lowerIntMm(ir::AtenOp op, LoweringBuilder &b) {
+  Operand left = b.operand("self"), right = b.operand("mat2");
+  if (left.dtype != right.dtype || left.dtype.isUnsigned ||
+      left.dtype.width() != 8)
+    return b.refuse("operands that are not int8");
+  return lowered(rounded(b, multiply(b, left, right), b.resultDType()));
+}
+
 static Lowered addProduct(ir::AtenOp op, LoweringBuilder &b, StringRef first,
                           StringRef second) {
   Operand left = b.operand(first), right = b.operand(second);
@@ -163,6 +172,7 @@ void anabranch::importer::registerMatmul(OpTable &table) {
   table.family("matmul");
   table.add("mm", lowerMm, "T(5, 7), T(7, 3)", kNumbers);
   table.add("bmm", lowerMm, "T(2, 5, 7), T(2, 7, 3)", kNumbers);
+  table.add("_int_mm", lowerIntMm, "", kI8 | kI32);
   table.add("addmm", lowerAddmm, "T(3), T(5, 7), T(7, 3)", kNumbers);
   table.add("baddbmm", lowerBaddbmm, "T(2, 5, 3), T(2, 5, 7), T(2, 7, 3)",
             kNumbers);

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import torch
 
-from . import alias, npu
+from . import alias, formats, npu
 
 __all__ = ["install"]
 
@@ -17,6 +17,7 @@ __all__ = ["install"]
 def install() -> tuple[ModuleType, ModuleType]:
     """Once a process. Gives torch.npu and torch_npu.dynamo."""
     alias.install()
+    formats.install()
     torch.npu = npu
     sys.modules["torch.npu"] = npu
     return npu, _dynamo()

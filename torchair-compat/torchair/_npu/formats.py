@@ -1,4 +1,10 @@
-"""Formats of memory: a tag on the tensor, values as they were."""
+"""Formats of memory: a tag on the tensor, values as they were.
+
+No strides say how the blocks of FRACTAL_NZ lie, so a tensor of this format keeps
+its logical memory, which every operator of PyTorch reads, and has the blocks
+beside it. They are made when they are first asked for, and again after the tensor
+was written to.
+"""
 
 from __future__ import annotations
 
@@ -95,3 +101,47 @@ def _known(number: int) -> int:
 def _tag(tensor: Tensor, number: int) -> Tensor:
     tensor._npu_format = number  # type: ignore[attr-defined]
     return tensor
+
+
+# Columns of a block, and rows whose bytes are neighbours: what the compiler's
+# product of bytes reads where it lies.
+_COLUMNS = 64
+_ROWS = 4
+
+
+def to_blocks(matrix: Tensor) -> Tensor:
+    """(k, n) as (n / 64, k / 4, 64, 4), zero where there is no element."""
+    rows, columns = matrix.shape
+    padded = torch.nn.functional.pad(matrix, (0, -columns % _COLUMNS, 0, -rows % _ROWS))
+    split = padded.unflatten(1, (-1, _COLUMNS)).unflatten(0, (-1, _ROWS))
+    return split.permute(2, 0, 3, 1).contiguous()
+
+
+def from_blocks(blocks: Tensor, rows: int, columns: int) -> Tensor:
+    """What to_blocks was given."""
+    columns_first = blocks.permute(0, 2, 1, 3)
+    whole = columns_first.reshape(
+        blocks.shape[0] * blocks.shape[2], blocks.shape[1] * blocks.shape[3]
+    )
+    return whole[:columns, :rows].t()
+
+
+@torch.compiler.disable  # called by what Dynamo makes, not to be traced itself
+def _blocks_of(tensor: Tensor) -> Tensor | None:
+    """The blocks of a matrix of int8 in FRACTAL_NZ; None of other tensors, and of
+    those of inference mode, whose writes PyTorch does not count."""
+    if getattr(tensor, "_npu_format", None) != Format.FRACTAL_NZ:
+        return None
+    if tensor.dtype != torch.int8 or tensor.dim() != 2 or tensor.is_inference():
+        return None
+    known = getattr(tensor, "_npu_blocks_made", None)
+    if known is None or known[0] != tensor._version:
+        known = tensor._version, to_blocks(tensor)
+        tensor._npu_blocks_made = known  # type: ignore[attr-defined]
+    return known[1]
+
+
+def install() -> None:
+    """A property, so that compiled code, which looks it up in every call, never
+    gets blocks of older values."""
+    torch.Tensor._npu_blocks = property(_blocks_of)  # type: ignore[attr-defined]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from .formats import from_blocks
 from .library import check, operator, to_int8
 
 _NAME = "npu_quant_matmul"
@@ -38,7 +39,7 @@ _INT4_ROWS: dict[torch.dtype, list[_Row]] = {
     " Tensor? pertoken_scale=None, Tensor? bias=None, ScalarType? output_dtype=None,"
     " int[]? group_sizes=None, ScalarType? x1_dtype=None, ScalarType? x2_dtype=None,"
     " ScalarType? pertoken_scale_dtype=None, ScalarType? scale_dtype=None,"
-    " Tensor? y_scale=None) -> Tensor"
+    " Tensor? y_scale=None, Tensor? blocks=None) -> Tensor"
 )
 def npu_quant_matmul(
     x1: Tensor,
@@ -55,6 +56,7 @@ def npu_quant_matmul(
     pertoken_scale_dtype: None = None,
     scale_dtype: None = None,
     y_scale: None = None,
+    blocks: Tensor | None = None,
 ) -> Tensor:
     """x1 @ x2 in exact int32, times `scale` (and `pertoken_scale`), plus bias.
 
@@ -62,7 +64,8 @@ def npu_quant_matmul(
     or (n,); pertoken_scale (m,); bias (n,) or (batch, 1, n). The result has
     `output_dtype`, int8 without. The order of roundings is: the product and an int32
     bias in int32, then in f32 times scale, times pertoken_scale, plus bias or offset,
-    and once more at the end. With int32 results nothing is scaled.
+    and once more at the end. With int32 results nothing is scaled. `blocks` are those
+    of x2 where it is in FRACTAL_NZ; a compiled product reads them.
 
     Raises RuntimeError for shapes and dtypes that don't go together.
     """
@@ -77,7 +80,7 @@ def npu_quant_matmul(
     if packed:
         x1, x2 = _unpack_operands(x1, x2)
     _check_shapes(x1, x2, scale, offset, bias, pertoken_scale, group_sizes)
-    total = integer_product(x1, x2)
+    total = integer_product(x1, x2, blocks)
     if bias is not None and bias.dtype == torch.int32:
         total = total + bias
     if kind == torch.int32:
@@ -166,10 +169,12 @@ def _check_shapes(
         )
 
 
-def integer_product(x1: Tensor, x2: Tensor) -> Tensor:
+def integer_product(x1: Tensor, x2: Tensor, blocks: Tensor | None = None) -> Tensor:
     """int8 (..., m, k) @ (..., k, n) in exact int32."""
     if x2.dim() != 2:
         return torch.matmul(x1.to(torch.int32), x2.to(torch.int32))
+    if blocks is not None:
+        x2 = from_blocks(blocks, *x2.shape)
     flat = torch._int_mm(x1.reshape(-1, x1.shape[-1]), x2)
     return flat.reshape(*x1.shape[:-1], x2.shape[-1])
 
