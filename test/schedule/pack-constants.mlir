@@ -133,3 +133,24 @@ func.func @bf16(%x: tensor<4x9xbf16>, %w: tensor<9x20xbf16> {anabranch.constant 
   } -> tensor<4x20xf32>
   return %0 : tensor<4x20xf32>
 }
+
+// Four bytes of a column lie side by side, whatever multiplies them.
+// CHECK-LABEL: func.func @bytes
+// CHECK: tensor.empty() : tensor<2x3x16x4xi8>
+// CHECK: {initialize
+// CHECK: kind = "contraction"
+func.func @bytes(%x: tensor<4x10xi8>, %w: tensor<10x20xi8> {anabranch.constant = "w"}) -> tensor<4x20xi32> {
+  %zero = arith.constant 0 : i32
+  %e = tensor.empty() : tensor<4x20xi32>
+  %init = linalg.fill ins(%zero : i32) outs(%e : tensor<4x20xi32>) -> tensor<4x20xi32>
+  %0 = linalg.generic {indexing_maps = [#x, #wt, #out], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %w : tensor<4x10xi8>, tensor<10x20xi8>) outs(%init : tensor<4x20xi32>) {
+  ^bb0(%a: i8, %b: i8, %s: i32):
+    %c = arith.extsi %a : i8 to i32
+    %d = arith.extsi %b : i8 to i32
+    %p = arith.muli %c, %d : i32
+    %t = arith.addi %s, %p : i32
+    linalg.yield %t : i32
+  } -> tensor<4x20xi32>
+  return %0 : tensor<4x20xi32>
+}

@@ -3,8 +3,10 @@
 import pytest
 import torch
 
+import anabranch
 import torch_npu
 import torchair
+from torchair._npu.formats import from_blocks, to_blocks
 
 torch.manual_seed(0)
 
@@ -325,6 +327,67 @@ def test_formats() -> None:
         torch_npu.npu_format_cast(x, 5)
 
 
+@pytest.mark.parametrize(("k", "n"), [(64, 64), (70, 130), (3, 200), (129, 5)])
+def test_blocks_hold_what_the_tensor_holds(k, n) -> None:
+    matrix = int8(k, n)
+    blocks = to_blocks(matrix)
+    assert blocks.shape == (-(-n // 64), -(-k // 4), 64, 4)
+    assert torch.equal(from_blocks(blocks, k, n), matrix)
+    assert blocks.long().sum() == matrix.long().sum()  # the rest is zero
+    assert matrix[2, n - 1] == blocks[(n - 1) // 64, 0, (n - 1) % 64, 2]
+
+
+@pytest.mark.parametrize("rows", [1, 5, 40])
+def test_products_read_blocks_that_are_never_stale(rows) -> None:
+    weight, x = torch_npu.npu_format_cast(int8(70, 130), 29), int8(rows, 70)
+    one = torch.ones(1)
+
+    def product(x, weight):
+        return torch_npu.npu_quant_matmul(x, weight, one, output_dtype=torch.int32)
+
+    run = compiled(product)
+    anabranch.counters.reset()
+    assert torch.equal(run(x, weight).long(), x.long() @ weight.long())
+    assert anabranch.counters.kernels == 1  # nothing packs
+    weight[3:9] = 7
+    assert torch.equal(run(x, weight).long(), x.long() @ weight.long())
+    other = torch_npu.npu_format_cast(int8(70, 130), 29)
+    assert torch.equal(run(x, other).long(), x.long() @ other.long())
+    plain = other.clone()
+    assert torch.equal(run(x, plain).long(), x.long() @ plain.long())
+
+
+def test_blocks_of_what_has_none() -> None:
+    for tensor in (int8(4, 8), int8(2, 4, 8), torch.randn(4, 8)):
+        assert tensor._npu_blocks is None
+    assert torch_npu.npu_format_cast(torch.randn(4, 8), 29)._npu_blocks is None
+    assert torch_npu.npu_format_cast(int8(4, 8), 2)._npu_blocks is None
+    with torch.inference_mode():
+        assert torch_npu.npu_format_cast(int8(4, 8), 29)._npu_blocks is None
+
+
+def test_all_in_kernels() -> None:
+    """None of what the operators are made of runs in PyTorch."""
+    x, gamma = torch.randn(9, 64).bfloat16(), torch.randn(64).bfloat16()
+    angle = torch.randn(2, 5, 1, 64)
+    work = [
+        (torch_npu.npu_dynamic_quant, (x,)),
+        (torch_npu.npu_swiglu, (x,)),
+        (torch_npu.npu_rms_norm, (x, gamma)),
+        (torch_npu.npu_add_rms_norm, (x, x, gamma)),
+        (torch_npu.npu_rotary_mul, (torch.randn(2, 5, 4, 64), angle, angle)),
+        (torch_npu.npu_dequant_swiglu_quant, (x,)),
+        (torch_npu.npu_quant_matmul, (int8(9, 64), int8(64, 20), torch.rand(20))),
+        (torch_npu.npu_quant_matmul, (int8(2, 9, 64), int8(2, 64, 20), torch.rand(1))),
+    ]
+    for operator, arguments in work:
+        anabranch.counters.reset()
+        found = compiled(lambda *given, of=operator: of(*given))(*arguments)
+        torch.testing.assert_close(found, operator(*arguments))
+        assert anabranch.counters.graphs == 1
+        assert not anabranch.counters.fallback_calls + anabranch.counters.eager_graphs
+
+
 def test_in_graphs_as_outside() -> None:
     """The page's pair of operators, in our kernels."""
 
@@ -343,7 +406,8 @@ def test_in_graphs_as_outside() -> None:
 
 
 def test_operators_have_their_names_in_torch_ops() -> None:
-    assert torch.ops.npu.npu_quant_matmul is torch_npu.npu_quant_matmul
+    assert torch.ops.npu.npu_swiglu is torch_npu.npu_swiglu
+    assert torch.ops.npu.npu_quant_matmul(int8(2, 3), int8(3, 4), torch.ones(1)).shape
     x = torch.randn(2, 4, device="meta")
     y, scale = torch.ops.npu.npu_dequant_swiglu_quant(x)
     assert y.shape == (2, 2)
