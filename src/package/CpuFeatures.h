@@ -21,8 +21,8 @@ const char *hostCpu();
 bool isFeature(std::string_view feature);
 
 /// Whether this CPU and its operating system offer `feature`, by LLVM's name
-/// ("avx2", "avx512bf16", "amx-tile"). An unknown name is not offered. Tiles are
-/// asked of the system on the first question, once for all threads.
+/// ("avx2", "avx512bf16", "amx-tile"). An unknown name is not offered. Tiles
+/// are asked of the system on the first question, once for all threads.
 bool cpuHas(std::string_view feature);
 
 /// Those of `features` that this CPU lacks.
