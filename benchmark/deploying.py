@@ -5,7 +5,8 @@ deploying.py FOLDER    models exported under FOLDER (kept, made where missing),
 
 Files come from the page cache. "anabranch" compares all files with their hashes,
 "trusted" does not, "reading" only reads them. Beside the C++ program of
-examples/05_deploy stand AOTInductor's and eager's own start without the imports.
+examples/05_deploy stand AOTInductor's, OpenVINO's (with its cache) and eager's own
+start without the imports; "opening" is the part of "anabranch" before the call.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import Any
 
 import torch
 
+import peers
 from harness import Row, Workload, case
 from models import bert, minilm
 
@@ -67,7 +69,7 @@ MODELS: dict[str, Callable[[], Workload]] = {
 
 
 def export(model: str, folder: Path) -> None:
-    """The package, and AOTInductor's."""
+    """The package, AOTInductor's, and OpenVINO's model with its cache."""
     import anabranch
 
     work = MODELS[model]()
@@ -79,6 +81,23 @@ def export(model: str, folder: Path) -> None:
         with torch.no_grad():
             program = torch.export.export(module, tuple(work.arguments))
             torch._inductor.aoti_compile_and_package(program, package_path=str(theirs))
+    if not (folder / f"{model}.xml").exists():
+        engine = peers.load("openvino")
+        with torch.no_grad():
+            program = torch.export.export(module, tuple(work.arguments))
+        engine.save_model(
+            engine.convert_model(program),
+            str(folder / f"{model}.xml"),
+            compress_to_fp16=False,
+        )
+        open_by_openvino(model, folder)  # fills its cache
+
+
+def open_by_openvino(model: str, folder: Path) -> Any:
+    core = peers.load("openvino").Core()
+    core.set_property({"CACHE_DIR": str(folder / "openvino")})
+    settings = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
+    return core.compile_model(str(folder / f"{model}.xml"), "CPU", settings)
 
 
 def program(folder: Path) -> Path:
@@ -96,12 +115,14 @@ def program(folder: Path) -> Path:
     return build / "deploy"
 
 
-def first_by_program(deploy: Path, package: Path, *how: str) -> float:
-    """Milliseconds from `open` to the first result."""
+def first_by_program(
+    deploy: Path, package: Path, *how: str, what: str = "first result after"
+) -> float:
+    """Milliseconds from `open` to the first result, or to `what` is said."""
     done = subprocess.run(
         [deploy, package, *how], check=True, capture_output=True, text=True
     )
-    found = re.search(r"first result after ([\d.]+) ms", done.stderr)
+    found = re.search(rf"{what} ([\d.]+) ms", done.stderr)
     assert found
     return float(found[1])
 
@@ -115,6 +136,12 @@ def first_in_python(model: str, way: str, folder: Path) -> float:
             assert work
             load = torch._inductor.aoti_load_package(str(folder / f"{model}.pt2"))
             load(*work.arguments)
+        elif way == "openvino":
+            assert work
+            peers.load("openvino")  # an import
+            start = time.perf_counter()
+            request = open_by_openvino(model, folder)
+            request([argument.numpy() for argument in work.arguments])
         else:
             work = MODELS[model]()
             work.function(*work.arguments)
@@ -161,8 +188,10 @@ def in_turns(model: str, folder: Path) -> list[Row]:
     ways: dict[str, Callable[[], float]] = {
         "anabranch": lambda: first_by_program(deploy, folder / model),
         "trusted": lambda: first_by_program(deploy, folder / model, "1", "8", "trust"),
+        "opening": lambda: first_by_program(deploy, folder / model, what="open"),
         "reading": lambda: read_once(folder / model),
         "aotinductor": lambda: fresh(model, "aotinductor", folder),
+        "openvino": lambda: fresh(model, "openvino", folder),
         "eager": lambda: fresh(model, "eager", folder),
     }
     fresh(model, "export", folder)
