@@ -32,10 +32,10 @@ class Measured:
 
 
 def measure(call: Call, program: dict[str, Any]) -> Measured:
-    executions = call.executions
+    executions = _commands(call)
     before = _dependencies(executions, program["events"])
     active, overlapped = _overlap(list(executions.values()))
-    path = _critical_path(call, before)
+    path = _critical_path(call, executions, before)
     return Measured(
         path=path,
         on_path=_work_on(path, executions),
@@ -44,6 +44,18 @@ def measure(call: Call, program: dict[str, Any]) -> Measured:
         overlapped=overlapped,
         bound=_longest_chain(executions, before),
     )
+
+
+def _commands(call: Call) -> dict[int, Execution]:
+    """A super kernel is one command, and what its launches do is its work."""
+    commands = {c: e for c, e in call.executions.items() if e.part_of is None}
+    for launch in call.executions.values():
+        if launch.part_of is not None:
+            whole = commands[launch.part_of]
+            commands[launch.part_of] = dataclasses.replace(
+                whole, pieces=whole.pieces + launch.pieces
+            )
+    return commands
 
 
 Dependencies = dict[int, list[tuple[int, str]]]
@@ -87,10 +99,11 @@ def _workers_before(executions: dict[int, Execution]) -> dict[int, tuple[int, in
     return result
 
 
-def _critical_path(call: Call, before: Dependencies) -> list[Step]:
+def _critical_path(
+    call: Call, executions: dict[int, Execution], before: Dependencies
+) -> list[Step]:
     """Back from the command that ended last, each time to what ended last of all
     that had to end first."""
-    executions = call.executions
     if not executions:
         return []
     workers = _workers_before(executions)

@@ -55,6 +55,7 @@ class Execution:
     end: int
     about: dict[str, Any]
     pieces: list[Piece] = dataclasses.field(default_factory=list)
+    part_of: int | None = None  # the super kernel that this is a launch of
 
 
 @dataclasses.dataclass
@@ -123,11 +124,7 @@ def _parse(text: dict[str, Any]) -> TraceData:
     for event in slices["stream"]:
         _add_execution(data, event)
     for event in slices["worker"]:
-        arguments = event["args"]
-        execution = data.calls[arguments["call"]].executions[arguments["command"]]
-        begin, end = _times(event)
-        tiles = int(arguments.get("tiles", 0))
-        execution.pieces.append(Piece(int(event["tid"]), begin, end, tiles))
+        _add_piece(data, event)
     return data
 
 
@@ -154,7 +151,13 @@ def _add_execution(data: TraceData, event: dict[str, Any]) -> None:
     stream = int(data.programs[call.program]["stream of command"][command])
     call.lane = (int(event["tid"]) - 1) // _STREAMS_PER_LANE
     begin, end = _times(event)
-    about = {
+    about = _about(event)
+    call.executions[command] = Execution(number, command, stream, begin, end, about)
+
+
+def _about(event: dict[str, Any]) -> dict[str, Any]:
+    arguments = event["args"]
+    return {
         "name": str(event["name"]),
         "kind": str(arguments["kind"]),
         "operators": str(arguments.get("operators", "")),
@@ -163,8 +166,41 @@ def _add_execution(data: TraceData, event: dict[str, Any]) -> None:
         "flop": float(arguments["FLOP"]) if "FLOP" in arguments else None,
         "bytes": float(arguments["bytes"]) if "bytes" in arguments else None,
         "tiles": int(arguments.get("tiles", 0)),
+        "super": str(arguments.get("super kernel", "")),
     }
-    call.executions[command] = Execution(number, command, stream, begin, end, about)
+
+
+def _add_piece(data: TraceData, event: dict[str, Any]) -> None:
+    arguments = event["args"]
+    executions = data.calls[arguments["call"]].executions
+    begin, end = _times(event)
+    piece = Piece(int(event["tid"]), begin, end, int(arguments.get("tiles", 0)))
+    command = int(arguments["command"])
+    if "part of" in arguments:
+        _add_to_launch(executions, command, event, begin, end)
+    executions[command].pieces.append(piece)
+
+
+def _add_to_launch(
+    executions: dict[int, Execution],
+    command: int,
+    event: dict[str, Any],
+    begin: int,
+    end: int,
+) -> None:
+    """A launch in a super kernel has no slice but its pieces."""
+    whole = executions[int(event["args"]["part of"])]
+    about = _about(event)
+    launch = executions.get(command)
+    if launch is None:
+        executions[command] = Execution(
+            whole.call, command, whole.stream, begin, end, about, [], whole.command
+        )
+        return
+    launch.begin, launch.end = min(launch.begin, begin), max(launch.end, end)
+    for key in ("flop", "bytes", "tiles"):
+        if about[key] is not None and launch.about[key] is not None:
+            launch.about[key] += about[key]
 
 
 def _times(event: dict[str, Any]) -> tuple[int, int]:
@@ -174,6 +210,8 @@ def _times(event: dict[str, Any]) -> tuple[int, int]:
 
 def kind_of_work(about: dict[str, Any]) -> str:
     """What the page colours by: a guess from the operators' names."""
+    if about["kind"] == "super":
+        return "super kernel"
     if about["kind"] != "launch":
         return "PyTorch" if about["kind"] == "call" else "movement"
     names = about["operators"] or about["name"]

@@ -37,14 +37,15 @@ Status runStep(Frame &frame, const Command &step) {
 
 /// The launches of a super kernel, one after the other.
 static Status runMembers(const Frame &frame, const SuperKernel &super,
-                         void *scratch) {
+                         void *scratch, const trace::Call *call) {
   for (int i = 0; i < super.launchCount; ++i) {
-    int launch = super.firstLaunch + i;
-    int32_t status = runTiles(frame, launch, 0, frame.tiles[launch], scratch);
+    int launch = super.firstLaunch + i, label = super.firstLabel + i;
+    int64_t tiles = frame.tiles[launch];
+    trace::Scope scope(call, label, tiles);
+    int32_t status = runTiles(frame, launch, 0, tiles, scratch);
     if (status != ANABRANCH_KERNEL_OK)
-      return kernelError(
-          status,
-          frame.plan.info->labels[static_cast<size_t>(super.firstLabel + i)]);
+      return kernelError(status,
+                         frame.plan.info->labels[static_cast<size_t>(label)]);
   }
   return {};
 }
@@ -59,9 +60,10 @@ Status runAlone(Frame &frame, const Command &command, void *scratch,
                ? Status()
                : kernelError(status, labelOf(frame, command));
   }
-  trace::Scope scope(call, command.label);
   if (command.kind == Command::Kind::Super)
-    return runMembers(frame, frame.commands.supers[command.index], scratch);
+    return runMembers(frame, frame.commands.supers[command.index], scratch,
+                      call);
+  trace::Scope scope(call, command.label);
   Status done = runStep(frame, command);
   return done.ok() ? Status()
                    : withPlace(std::move(done), labelOf(frame, command));

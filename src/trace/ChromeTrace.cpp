@@ -123,6 +123,11 @@ private:
     }
     if (execution.tiles)
       args["tiles"] = execution.tiles;
+    if (label.super >= 0) {
+      args["super kernel"] =
+          program.labels[static_cast<size_t>(label.super)].name;
+      args["part of"] = label.super;
+    }
     return args;
   }
 
@@ -148,8 +153,10 @@ private:
     for (const Execution &execution : call.executions) {
       const Label &label = program.labels[static_cast<size_t>(execution.label)];
       json args = argsOf(call, execution);
-      event(slice("stream", streamProcess(number), streamLane(call, label),
-                  execution.begin, execution.end, label.name, args));
+      // Launches of a super kernel overlap: its own slice stands for them.
+      if (label.super < 0)
+        event(slice("stream", streamProcess(number), streamLane(call, label),
+                    execution.begin, execution.end, label.name, args));
       for (const Piece &piece : execution.pieces) {
         json shared = args;
         takeShare(shared, piece.slice, execution.tiles);

@@ -107,6 +107,55 @@ TEST_F(RecorderFile, HasWorkersStreamsAndEvents) {
   }
 }
 
+/// The launches are seen on the workers that ran them, the super kernel on the
+/// stream, for as long as any of them.
+TEST_F(RecorderFile, ShowsSuperKernelsAndTheirLaunches) {
+  auto info = std::make_shared<ProgramInfo>(*twoStreams());
+  Label super;
+  super.name = "layer";
+  super.kind = "super";
+  Label first = info->labels[0];
+  first.super = 0;
+  Label second = first;
+  second.name = "kernel1";
+  info->labels = {super, first, second};
+  info->events.clear();
+  ASSERT_TRUE(startTrace(path).ok());
+  {
+    Call call(Recorder::active(), info, {4});
+    for (int label : {1, 2, 1, 2})
+      Scope scope(call.orNull(), label, 2);
+  }
+  ASSERT_TRUE(stopTrace().ok());
+  std::map<std::string, int> slices;
+  double begin = 1e18, end = 0;
+  nlohmann::json trace = read(path), shown;
+  for (const auto &event : trace["traceEvents"]) {
+    if (event["ph"] != "X" || event["cat"] == "call")
+      continue;
+    ++slices[event["name"]];
+    if (event["name"] == "layer") {
+      EXPECT_EQ(event["cat"], "stream");
+      EXPECT_EQ(event["args"]["kind"], "super");
+      EXPECT_EQ(event["args"]["tiles"], 8);
+      shown = event;
+      continue;
+    }
+    EXPECT_EQ(event["cat"], "worker");
+    EXPECT_EQ(event["args"]["super kernel"], "layer");
+    EXPECT_EQ(event["args"]["part of"], 0);
+    EXPECT_EQ(event["args"]["FLOP"], 48.0) << "half of the launch's";
+    begin = std::min(begin, event["ts"].get<double>());
+    end = std::max(end, event["ts"].get<double>() + event["dur"].get<double>());
+  }
+  EXPECT_EQ(slices["layer"], 1);
+  EXPECT_EQ(slices["kernel0"] + slices["kernel1"], 4);
+  ASSERT_FALSE(shown.is_null());
+  EXPECT_DOUBLE_EQ(shown["ts"].get<double>(), begin);
+  EXPECT_NEAR(shown["ts"].get<double>() + shown["dur"].get<double>(), end,
+              0.01);
+}
+
 TEST_F(RecorderFile, SharesWorkAmongPieces) {
   ASSERT_TRUE(startTrace(path).ok());
   {

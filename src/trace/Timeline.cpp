@@ -24,6 +24,29 @@ static void addPiece(TimelineCall &call, const Piece &piece) {
   execution.pieces.push_back(piece);
 }
 
+/// Super kernels run as long as their launches, whose labels follow theirs.
+static void addSupers(TimelineCall &call) {
+  const std::vector<Label> &labels = call.record.program->labels;
+  std::vector<Execution> all;
+  int last = -1;
+  size_t place = 0; // of the last super kernel
+  for (Execution &execution : call.executions) {
+    int super = labels[static_cast<size_t>(execution.label)].super;
+    if (super >= 0 && super != last) {
+      place = all.size();
+      last = super;
+      all.push_back({super, execution.begin, execution.end, 0, {}});
+    }
+    if (super >= 0) {
+      all[place].begin = std::min(all[place].begin, execution.begin);
+      all[place].end = std::max(all[place].end, execution.end);
+      all[place].tiles += execution.tiles;
+    }
+    all.push_back(std::move(execution));
+  }
+  call.executions = std::move(all);
+}
+
 /// The first lane of its program that is free when a call begins.
 static void chooseLanes(std::vector<TimelineCall> &calls) {
   std::map<const ProgramInfo *, std::vector<int64_t>> busyUntil;
@@ -70,6 +93,8 @@ Timeline makeTimeline(std::vector<ThreadRecord> threads) {
   for (const Piece &piece : pieces)
     if (auto call = byId.find(piece.slice.call); call != byId.end())
       addPiece(*call->second, piece);
+  for (TimelineCall &call : timeline.calls)
+    addSupers(call);
   chooseLanes(timeline.calls);
   return timeline;
 }

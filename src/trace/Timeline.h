@@ -21,16 +21,16 @@ struct Piece {
 /// One command of one call, whichever threads ran it.
 struct Execution {
   int label;
-  int64_t begin, end; ///< of its first and last piece
-  int64_t tiles;      ///< of all pieces
-  std::vector<Piece> pieces;
+  int64_t begin, end;        ///< of its first and last piece
+  int64_t tiles;             ///< of all pieces
+  std::vector<Piece> pieces; ///< of a super kernel none: its launches' are
 };
 
 struct TimelineCall {
   CallRecord record;
   int thread = 0; ///< of the caller
   int lane = 0;   ///< calls of one program that overlap have different ones
-  std::vector<Execution> executions; ///< by label
+  std::vector<Execution> executions; ///< by label; launches in supers, too
 };
 
 struct Timeline {

@@ -85,6 +85,52 @@ def test_the_path_leaves_a_command_that_others_finish(tmp_path: Path) -> None:
     assert found.on_path == 3000 + 4000
 
 
+def super_trace(tmp_path: Path) -> Path:
+    """Two launches in one super kernel, their tiles on two workers."""
+    towers = Towers(1, 1)
+    towers.stream_of, towers.events = [0, 0, 0], []
+    towers.commands = [("", "layer_0", 2.0, 2.0)] + [("relu", "k", 1.0, 1.0)] * 2
+    towers.run = lambda *_: [(0, 0, 0.0, 9.0)]  # type: ignore[method-assign]
+    text = make_trace(towers, 1, HERE)
+    (stream,) = (e for e in text["traceEvents"] if e.get("cat") == "stream")
+    (worker,) = (e for e in text["traceEvents"] if e.get("cat") == "worker")
+    stream["args"]["kind"] = "super"
+    text["traceEvents"].remove(worker)
+    thread = worker["tid"]
+    for command, tid, begin, time in (
+        *((1, thread, 0, 3), (1, thread + 1, 0, 4)),
+        *((2, thread, 3, 6), (2, thread + 1, 4, 2)),
+    ):
+        args = {**worker["args"], "command": command, "kind": "launch", "tiles": 2}
+        args |= {"of tiles": 4, "FLOP": 0.5, "super kernel": "layer_0", "part of": 0}
+        args["operators"] = "relu"
+        piece = {**worker, "name": f"k{command}", "tid": tid, "args": args}
+        text["traceEvents"].append(piece | {"ts": worker["ts"] + begin, "dur": time})
+    path = tmp_path / "super.json"
+    path.write_text(json.dumps(text))
+    return path
+
+
+def test_a_super_kernel_is_one_command_of_many_launches(tmp_path: Path) -> None:
+    data = read_trace(super_trace(tmp_path))
+    (call,) = data.calls.values()
+    assert {c: e.part_of for c, e in call.executions.items()} == {0: None, 1: 0, 2: 0}
+    launch = call.executions[1]
+    assert (launch.about["tiles"], launch.about["flop"]) == (4, 1.0)
+    assert launch.about["super"] == "layer_0"
+    assert launch.end - launch.begin == 4000
+    result = measure(call, data.programs[0])
+    assert [step.command for step in result.path] == [0]
+    assert result.busy == 15_000
+    assert (result.active, result.overlapped) == (9000, 0)
+    facts = page_data(data, "super")
+    assert [about["work"] for about in facts["about"]] == [
+        *("super kernel", "pointwise", "pointwise")
+    ]
+    # Its own slice has no pieces: those of its launches are shown.
+    assert sorted(facts["pieces"]["slice"]) == [1, 1, 2, 2]
+
+
 def test_one_stream_is_a_chain(tmp_path: Path) -> None:
     slices = [(0, 0, 0, 3), (1, 1, 4, 6), (2, 0, 6, 9)]
     found = measured(tmp_path, slices, [0, 0, 0], [])

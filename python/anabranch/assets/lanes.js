@@ -8,6 +8,7 @@ const palettes = {
     work: {
       product: "#2b6cb0", attention: "#7048b6", reduction: "#0f7f74", pointwise: "#946200",
       lookup: "#b83280", movement: "#64748b", PyTorch: "#c53030",
+      "super kernel": "#4d7c0f",
     },
     streams: ["#2b6cb0", "#0f7f74", "#7048b6", "#946200", "#b83280", "#4d7c0f", "#0e7490", "#64748b"],
   },
@@ -15,6 +16,7 @@ const palettes = {
     work: {
       product: "#6aaef0", attention: "#b79af2", reduction: "#4fc4b4", pointwise: "#e6b455",
       lookup: "#ec8bc0", movement: "#94a6b8", PyTorch: "#f5807c",
+      "super kernel": "#a3c95c",
     },
     streams: ["#6aaef0", "#4fc4b4", "#b79af2", "#e6b455", "#ec8bc0", "#a3c95c", "#67d0e6", "#94a6b8"],
   },

@@ -34,6 +34,8 @@ function makeLane(lane, items) {
 function makeStreamLanes() {
   const found = new Map();
   for (let i = 0; i < slices.call.length; ++i) {
+    // A super kernel's launches overlap; its own slice stands for them.
+    if (aboutSlice(i).super) continue;
     const call = data.calls[slices.call[i]];
     const stream = aboutSlice(i).stream;
     const key = `${call.program}/${call.lane}/${stream}`;
@@ -104,7 +106,7 @@ function showSource(source) {
   return source.split("/").slice(-2).join("/");
 }
 
-const nameOf = (about) => about.operators || about.name;
+const nameOf = (about) => (about.kind === "super" ? about.name : about.operators || about.name);
 
 // Per nanosecond is per second in units of 1e9.
 const rateOf = (amount, ns) => (amount === null || !ns ? null : amount / ns);

@@ -95,13 +95,14 @@ function showSelected(slice) {
         fact("Time", showTime(slices.time[slice])),
         fact("Began", `${showTime(slices.begin[slice] - call.begin)} into the call`),
         fact("Stream", data.programs[call.program].streams[about.stream].name),
+        fact("Super kernel", about.super),
         fact("On", [...workers].join(", ")),
         fact("Arithmetic", about.flop ? `${showCount(about.flop, "FLOP")}, ${rates.gflops}` : ""),
         fact("Traffic", about.bytes ? `${showCount(about.bytes, "B")}, ${rates.gbs}` : ""),
         fact("Tiles", about.tiles ? d3.format(",")(about.tiles) : ""),
         fact("Critical path", step ? `waited ${showTime(slices.begin[slice] - step[3])} for ${reasons[step[2]]}` : ""),
         fact("Shapes", about.shapes),
-        fact(about.kind === "call" ? "Operator, by PyTorch" : "Kernel", about.name),
+        about.kind === "super" ? null : fact(about.kind === "call" ? "Operator, by PyTorch" : "Kernel", about.name),
       ].filter(Boolean)),
   );
 }

@@ -22,6 +22,7 @@ function kernelRows(scope) {
   for (let i = 0; i < slices.call.length; ++i) {
     if (scope >= 0 && slices.call[i] !== scope) continue;
     const about = aboutSlice(i);
+    if (about.kind === "super") continue; // its launches are counted
     const key = `${about.program}/${about.name}`;
     let row = rows.get(key);
     if (!row) {
