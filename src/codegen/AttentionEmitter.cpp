@@ -28,6 +28,9 @@ static int64_t roundUp(int64_t value, int64_t multiple) {
 AttentionTiling AttentionTiling::choose(ir::AttentionOp op,
                                         const TargetInfo &target) {
   constexpr int64_t fewQueries = 60;
+  // Queries for which no copy of keys and values pays; vectors of a head that
+  // registers hold.
+  constexpr int64_t fewest = 4, longest = 8;
   auto query = cast<RankedTensorType>(op.getQuery().getType());
   auto value = cast<RankedTensorType>(op.getValue().getType());
   Builder b(op.getContext());
@@ -52,6 +55,8 @@ AttentionTiling AttentionTiling::choose(ir::AttentionOp op,
   int64_t vectors = roundUp(value.getShape().back(), t.lanes) / t.lanes;
   t.valueVectors = std::max<int64_t>(1, std::min(vectors, most));
   t.valueHead = roundUp(value.getShape().back(), t.valueColumns());
+  t.isFew = length > 0 && length <= fewest && t.head <= longest * t.lanes &&
+            t.valueHead <= longest * t.lanes;
   return t;
 }
 
@@ -472,12 +477,16 @@ void AttentionEmitter::emitTile(Evaluator &tileEvaluator,
   lanes.loop(lanes.index(0), keyEnd, t.keys, [&](Value firstKey) {
     Value count =
         lanes.minIndex(lanes.subIndex(keyEnd, firstKey), lanes.index(t.keys));
-    packKeys(firstKey);
-    packValues(firstKey, count);
-    multiply(count, /*isScore=*/true);
+    if (t.isFew) {
+      scoreFew(firstKey);
+    } else {
+      packKeys(firstKey);
+      packValues(firstKey, count);
+      multiply(count, /*isScore=*/true);
+    }
     lanes.loop(firstQuery, queryEnd, 1,
                [&](Value row) { softmaxRow(row, firstKey); });
-    multiply(count, /*isScore=*/false);
+    t.isFew ? mixFew(firstKey, count) : multiply(count, /*isScore=*/false);
   });
   finish(epilogues);
 }

@@ -16,6 +16,8 @@
 //     output += scores * values                      (micro-kernel)
 //   output / sum goes through the epilogue
 //
+// For a query or a few, keys and values are read where they are (AttentionFew).
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_CODEGEN_ATTENTIONEMITTER_H
@@ -38,6 +40,7 @@ struct AttentionTiling {
   int64_t keys;         ///< of a block, a multiple of the columns of scores
   int64_t head;         ///< of query and key, padded to whole vectors
   int64_t valueHead;    ///< padded to whole panels
+  bool isFew = false;   ///< `rows` are all queries
 
   int64_t keyColumns() const { return lanes * keyVectors; }
   int64_t valueColumns() const { return lanes * valueVectors; }
@@ -97,6 +100,9 @@ private:
   void packValues(Value firstKey, Value count);
   void clearOutput();
   void multiply(Value count, bool isScore);
+  // AttentionFew.cpp
+  void scoreFew(Value firstKey);
+  void mixFew(Value firstKey, Value count);
   void softmaxRow(Value row, Value firstKey);
   Value maskScores(Value scores, Value row, Value key);
   void rescale(Value row, Value factor);
