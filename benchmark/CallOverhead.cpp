@@ -17,6 +17,9 @@ using namespace anabranch::testing;
 
 namespace {
 
+/// Of the test kernels; of the chains.
+constexpr int tileElements = 16, mostTiles = 64;
+
 /// `kernels` kernels of four elements each over a row of `inputs` tensors.
 ProgramMaker program(int inputs, int kernels, Size size) {
   ProgramMaker m;
@@ -38,6 +41,26 @@ ProgramMaker program(int inputs, int kernels, Size size) {
   return m;
 }
 
+/// `kernels` kernels of so many small tiles after each other: as launches, or
+/// as one super kernel, in which a tile waits for one tile.
+ProgramMaker chain(int kernels, int tiles, bool super) {
+  ProgramMaker m;
+  Size size = fixed(int64_t(tileElements) * tiles);
+  int64_t bytes = size.value() * 4;
+  int from = m.input("x", {size, fixed(1)});
+  for (int k = 0; k < kernels; ++k) {
+    bool last = k + 1 == kernels;
+    int to = last ? m.output({size, fixed(1)})
+                  : m.arena(bytes * (k % 2), {size}, bytes);
+    m.launch("increment", {from}, {to}, size);
+    from = to;
+  }
+  m.work("increment", 2000, {0}); // else tiles would share an item
+  if (super)
+    m.super("chain", kernels);
+  return m;
+}
+
 class OneBlock : public OutputAllocator {
 public:
   Status allocate(OutputValue *outputs, size_t count) override {
@@ -45,22 +68,28 @@ public:
       outputs[i].tensor.data = memory;
     return {};
   }
-  alignas(64) float memory[16];
+  alignas(64) float memory[tileElements * mostTiles];
 };
 
-void measure(benchmark::State &state, const ProgramMaker &maker) {
+void measure(benchmark::State &state, const ProgramMaker &maker,
+             int threads = 0) {
   TemporaryFolder folder;
   Contents contents;
   contents.program = &maker.p;
   contents.kernelsPath = ANABRANCH_TEST_KERNELS;
   Status written = writePackage(folder.path + "/p", contents);
-  auto executable = Executable::open(folder.path + "/p");
+  OpenOptions options;
+  options.threads = threads;
+  auto executable = Executable::open(folder.path + "/p", options);
   if (!written.ok() || !executable) {
     state.SkipWithError("the package cannot be made");
     return;
   }
-  float values[4] = {1, 2, 3, 4};
-  const int64_t shape[2] = {4, 1}, strides[2] = {1, 1};
+  static float values[tileElements * mostTiles] = {1, 2, 3, 4};
+  const int64_t rows = maker.p.inputs[0]->shape[0].slot() < 0
+                           ? maker.p.inputs[0]->shape[0].value()
+                           : 4;
+  const int64_t shape[2] = {rows, 1}, strides[2] = {1, 1};
   std::vector<InputValue> inputs(maker.p.inputs.size());
   for (InputValue &input : inputs)
     input.tensor = {values, shape, strides, 2, anabranch::DType::F32};
@@ -83,6 +112,16 @@ void callDynamic(benchmark::State &state) {
                          static_cast<int>(state.range(1)), slot(0)));
 }
 
+void callChain(benchmark::State &state) {
+  auto kernels = static_cast<int>(state.range(1)),
+       tiles = static_cast<int>(state.range(2));
+  measure(state, chain(kernels, tiles, state.range(3)),
+          static_cast<int>(state.range(0)));
+  state.counters["ns/tile"] = benchmark::Counter(
+      static_cast<double>(state.iterations()) * kernels * tiles / 1e9,
+      benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+}
+
 // Arguments: input tensors, kernels.
 BENCHMARK(callStatic)
     ->Args({1, 1})
@@ -90,6 +129,10 @@ BENCHMARK(callStatic)
     ->Args({8, 10})
     ->Args({8, 200});
 BENCHMARK(callDynamic)->Args({1, 1})->Args({8, 1})->Args({8, 200});
+// Arguments: workers, kernels, tiles of each, whether they are one.
+BENCHMARK(callChain)
+    ->ArgsProduct({{1, 2}, {50}, {8, 64}, {0, 1}})
+    ->UseRealTime();
 
 } // namespace
 

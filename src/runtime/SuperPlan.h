@@ -60,6 +60,9 @@ struct SuperItem {
   int firstSignal = 0, signals = 0;
 };
 
+/// Counters that share a cache line.
+constexpr int countersOfLine = 16;
+
 /// All items that signal the counter must be done.
 struct SuperWait {
   int counter, signals;
@@ -75,8 +78,9 @@ struct SuperFetch {
 struct SuperPlan {
   std::vector<SuperItem> items;
   std::vector<SuperWait> waits;
-  std::vector<int> signals;  ///< counters that an item adds one to when done
-  std::vector<int> counters; ///< how many items signal each
+  std::vector<int> signals; ///< counters that an item adds one to when done
+  /// How many items signal each; none those that only keep others apart.
+  std::vector<int> counters;
   std::vector<SuperFetch> fetches; ///< by item
   std::vector<double> times;       ///< by item, estimated: nanoseconds
   std::vector<double> bytes;       ///< by item: what it writes

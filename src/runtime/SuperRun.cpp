@@ -10,7 +10,8 @@
 namespace anabranch::runtime {
 
 SuperRun::SuperRun(const SuperPlan &super)
-    : super(super), counters(new Word[super.counters.size()]) {}
+    : super(super),
+      counters(new Line[super.counters.size() / countersOfLine + 1]) {}
 
 void SuperRun::plan(int workers) {
   queues = &super.queuesFor(workers);
@@ -24,7 +25,7 @@ void SuperRun::begin() {
   // An error has left the last call in the middle.
   if (unfinished.load(std::memory_order_relaxed) != 0) {
     for (size_t c = 0; c < super.counters.size(); ++c)
-      counters[c].value.store(0, std::memory_order_relaxed);
+      counterAt(static_cast<int>(c)).store(0, std::memory_order_relaxed);
     call = 0;
   }
   ++call;

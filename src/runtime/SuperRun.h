@@ -52,8 +52,8 @@ public:
   void signal(int item) {
     const SuperItem &i = super.items[item];
     for (int s = 0; s < i.signals; ++s)
-      counters[super.signals[i.firstSignal + s]].value.fetch_add(
-          1, std::memory_order_release);
+      counterAt(super.signals[i.firstSignal + s])
+          .fetch_add(1, std::memory_order_release);
   }
   /// Counts items as done; true for the last of all, once.
   bool finish(int items) {
@@ -77,13 +77,19 @@ private:
   struct alignas(64) Word {
     std::atomic<uint32_t> value{0};
   };
+  struct alignas(64) Line {
+    std::atomic<uint32_t> values[countersOfLine]{};
+  };
+
+  std::atomic<uint32_t> &counterAt(int counter) const {
+    return counters[counter / countersOfLine].values[counter % countersOfLine];
+  }
 
   bool isReady(const SuperItem &item) const {
     for (int w = 0; w < item.waits; ++w) {
       const SuperWait &wait = super.waits[item.firstWait + w];
       uint32_t wanted = call * static_cast<uint32_t>(wait.signals);
-      uint32_t now =
-          counters[wait.counter].value.load(std::memory_order_acquire);
+      uint32_t now = counterAt(wait.counter).load(std::memory_order_acquire);
       if (static_cast<int32_t>(now - wanted) < 0)
         return false;
     }
@@ -100,7 +106,8 @@ private:
 
   const SuperPlan &super;
   const SuperQueues *queues = nullptr;
-  std::unique_ptr<Word[]> counters, heads;
+  std::unique_ptr<Line[]> counters;
+  std::unique_ptr<Word[]> heads; ///< by list: how many items were taken
   int headCount = 0;
   uint32_t call = 0; ///< how often every counter has been reached
   alignas(64) std::atomic<int> unfinished{0};

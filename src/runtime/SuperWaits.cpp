@@ -80,9 +80,19 @@ private:
   int firstUndone(const Member &member) const;
 
   void makeCounters(int member, std::vector<std::vector<SuperWait>> &waitsOf);
-  int addCounter() {
+  /// One that several items signal gets a line of its own.
+  int addCounter(bool isShared) {
+    auto alignEnd = [&] {
+      plan.counters.resize((plan.counters.size() + countersOfLine - 1) /
+                           countersOfLine * countersOfLine);
+    };
+    if (isShared)
+      alignEnd();
+    auto counter = static_cast<int>(plan.counters.size());
     plan.counters.push_back(0);
-    return static_cast<int>(plan.counters.size()) - 1;
+    if (isShared)
+      alignEnd();
+    return counter;
   }
   void signal(int item, int counter) {
     signalsOf[item].push_back(counter);
@@ -282,10 +292,10 @@ void WaitFinder::makeCounters(int member,
         in[item].push_back(set);
         mostIn = std::max(mostIn, static_cast<int>(in[item].size()));
       }
-  std::map<std::vector<int>, int> parts;
+  std::map<std::vector<int>, int> parts, sizes;
   std::map<int, std::vector<int>> partsOf; // of a set
   for (int item = 0; item < m.itemCount; ++item)
-    if (!in[item].empty() && parts.try_emplace(in[item], -1).second)
+    if (!in[item].empty() && ++sizes[in[item]] == 1)
       for (int set : in[item])
         partsOf[set].push_back(item); // its first item stands for the part
   size_t mostParts = 0;
@@ -294,7 +304,7 @@ void WaitFinder::makeCounters(int member,
 
   if (mostParts > fewCounters && mostIn <= fewSignals) {
     for (int set : used) {
-      int counter = addCounter();
+      int counter = addCounter(/*isShared=*/true);
       for (auto [first, end] : sets[set].ranges)
         for (int item = first; item < end; ++item)
           signal(m.firstItem + item, counter);
@@ -304,10 +314,10 @@ void WaitFinder::makeCounters(int member,
   }
   for (int item = 0; item < m.itemCount; ++item)
     if (!in[item].empty()) {
-      int &counter = parts[in[item]];
-      if (counter < 0)
-        counter = addCounter();
-      signal(m.firstItem + item, counter);
+      auto [part, isNew] = parts.try_emplace(in[item], 0);
+      if (isNew)
+        part->second = addCounter(/*isShared=*/sizes[in[item]] > 1);
+      signal(m.firstItem + item, part->second);
     }
   int all = -1;
   for (int set : used) {
@@ -317,7 +327,7 @@ void WaitFinder::makeCounters(int member,
       continue;
     }
     if (all < 0) {
-      all = addCounter();
+      all = addCounter(/*isShared=*/true);
       for (int item = 0; item < m.itemCount; ++item)
         signal(m.firstItem + item, all);
     }

@@ -34,6 +34,21 @@ EXPORT int32_t increment(void *const *buffers, const int64_t *sizes,
 }
 PLAIN_PLAN(increment)
 
+/* Elements of a tile, of every operand. */
+static void reachRows(const int64_t *sizes, int64_t tile, int operands,
+                      anabranch_reach *reaches) {
+  int64_t begin = tile * TILE;
+  int64_t end = begin + TILE < sizes[0] ? begin + TILE : sizes[0];
+  for (int i = 0; i < operands; ++i) {
+    anabranch_reach reach = {begin * 4, (end - begin) * 4, 0, 1};
+    reaches[i] = reach;
+  }
+}
+EXPORT void increment_reach(const int64_t *sizes, int64_t tile,
+                            anabranch_reach *reaches) {
+  reachRows(sizes, tile, 2, reaches);
+}
+
 /* out = a + b */
 EXPORT int32_t add(void *const *buffers, const int64_t *sizes, void *scratch,
                    int64_t tile) {
@@ -43,6 +58,10 @@ EXPORT int32_t add(void *const *buffers, const int64_t *sizes, void *scratch,
   return ANABRANCH_KERNEL_OK;
 }
 PLAIN_PLAN(add)
+EXPORT void add_reach(const int64_t *sizes, int64_t tile,
+                      anabranch_reach *reaches) {
+  reachRows(sizes, tile, 3, reaches);
+}
 
 /* One tile, however long: out = 2 * in */
 EXPORT int32_t twice(void *const *buffers, const int64_t *sizes, void *scratch,
