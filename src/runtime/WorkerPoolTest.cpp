@@ -7,6 +7,7 @@
 
 #include "runtime/WorkerPool.h"
 
+#include "runtime/TestStamp.h"
 #include "runtime/TestSupport.h"
 
 #include <chrono>
@@ -142,6 +143,67 @@ TEST(WorkerPool, StartsAgainAfterAFork) {
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   EXPECT_TRUE(works());
+}
+
+/// Forks in the middle of a call, once a worker is in a tile of it.
+class ForkingHost : public HostCalls {
+public:
+  explicit ForkingHost(stamp_entry *entry) : entry(entry) {}
+  Expected<void *> prepare(const char *, const char *) override {
+    return static_cast<void *>(this);
+  }
+  Status call(const HostCall &, HostResult *) override {
+    while (__atomic_load_n(&entry->inside, __ATOMIC_RELAXED) == 0)
+      std::this_thread::yield();
+    child = ::fork();
+    return {};
+  }
+  void release(void *) override {}
+  stamp_entry *const entry;
+  pid_t child = -1;
+};
+
+TEST(WorkerPool, AChildForkedInACallGetsAnErrorInsteadOfHanging) {
+  if (underThreadSanitizer)
+    GTEST_SKIP() << "forks";
+  ProgramMaker m;
+  constexpr int words = STAMP_HEADER_WORDS + STAMP_ENTRY_WORDS;
+  int log = m.input("log", {fixed(words)}, package::DType::I64);
+  int made = m.arena(0, {fixed(STAMP_ELEMENTS)}, 4 * STAMP_ELEMENTS);
+  int side = m.stream();
+  m.launch("stamped", {log}, {made}, fixed(2), side);
+  auto &launch = *m.p.streams[side]->commands[0]->action.AsLaunch();
+  launch.sizes = {fixed(2), fixed(0), fixed(0)};
+  m.record(0, side);
+  CallT call;
+  call.op = "test::fork";
+  m.push(std::move(call), 0);
+  m.p.needs_libtorch = true;
+  m.wait(0, 0);
+  m.copy(made, m.output({fixed(STAMP_ELEMENTS)}));
+  std::vector<int64_t> memory(words, 0);
+  reinterpret_cast<stamp_header *>(memory.data())->stalls = -1; // a nap
+  reinterpret_cast<stamp_header *>(memory.data())->fails = -1;
+  ForkingHost host(stamp_entry_of(memory.data(), 0));
+  TemporaryFolder folder;
+  ASSERT_TRUE(writeTestPackage(folder.path + "/p", m).ok());
+  OpenOptions options;
+  options.threads = 2;
+  options.hostCalls = &host;
+  auto executable = Executable::open(folder.path + "/p", options);
+  ASSERT_TRUE(executable.ok()) << executable.status().message();
+  const int64_t shape[] = {words};
+  InputValue input;
+  input.tensor = {memory.data(), shape, nullptr, 1, anabranch::DType::I64};
+  OutputValue output;
+  VectorAllocator results;
+  Status s = (*executable)->run(&input, 1, &output, 1, results);
+  if (host.child == 0)
+    ::_exit(s.code() == StatusCode::Unsupported ? 0 : 1);
+  EXPECT_TRUE(s.ok()) << s.message();
+  int status = -1;
+  ASSERT_EQ(::waitpid(host.child, &status, 0), host.child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 TEST(Threads, ChoiceIsKeptInBounds) {
