@@ -187,7 +187,8 @@ LogicalResult translate(Job &job, Shared &shared) {
       guardLLVM([&] { return translateJob(job, shared, *context); });
   job.module = nullptr;
   if (error) {
-    context.release();
+    // What LLVM left half done is not safe to destroy.
+    [[maybe_unused]] llvm::LLVMContext *left = context.release();
     return emitError(job.location) << "no machine code for kernel '" << job.name
                                    << "': " << llvm::toString(std::move(error));
   }
