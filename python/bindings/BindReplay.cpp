@@ -88,7 +88,10 @@ void make(GraphCall *self, nb::object inner, nb::object stale,
     if (parent >= int32_t(made.state.dictCount()) ||
         (!root.is_none() && !nb::isinstance<nb::dict>(root)))
       throw nb::value_error("a dict in no dict before it");
-    ModuleState::Dict dict{parent, interned(key), attributes, nullptr, {}};
+    ModuleState::Dict dict;
+    dict.parent = parent;
+    dict.key = interned(key);
+    dict.attributes = attributes;
     if (!root.is_none())
       dict.root = hold(root);
     made.state.add(std::move(dict));

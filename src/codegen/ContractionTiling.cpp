@@ -73,11 +73,8 @@ std::optional<BlockShape> chooseShape(ArrayRef<BlockShape> shapes,
     if (rows)
       cost *= double(ceilDiv(*rows, shape.rows) * shape.rows) / *rows;
     if (columns) {
-      // The last panel computes no vectors without columns, but fewer of them
-      // keep the processor less busy.
-      int64_t width = shape.vectors * lanes, rest = *columns % width;
-      double last = ceilDiv(rest, lanes) * lanes;
-      cost *= (*columns - rest + (last + width) / 2 * (rest > 0)) / *columns;
+      int64_t width = shape.vectors * lanes;
+      cost *= double(ceilDiv(*columns, width) * width) / *columns;
     }
     if (!best || cost < bestCost * 0.999) {
       best = shape;
