@@ -35,6 +35,7 @@ const OpTable &OpTable::get() {
     registerIndexPut(all);
     registerConvolution(all);
     registerPooling(all);
+    registerTopK(all);
     return all;
   }();
   return table;

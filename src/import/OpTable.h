@@ -81,6 +81,7 @@ void registerScatter(OpTable &table);
 void registerIndexPut(OpTable &table);
 void registerConvolution(OpTable &table);
 void registerPooling(OpTable &table);
+void registerTopK(OpTable &table);
 
 } // namespace importer
 } // namespace anabranch

@@ -324,6 +324,41 @@ def test_in_place_updates_are_members():
         torch.testing.assert_close(one, other)
 
 
+def test_a_mixture_of_experts():
+    """Routed to two of eight, with and without gathering the experts."""
+    torch.manual_seed(0)
+    experts, width, inner = 8, 32, 48
+    shapes = ((experts, width, inner), (experts, width, inner), (experts, inner, width))
+    weights = [torch.randn(*shape) / 6 for shape in shapes]
+
+    def gathered(x, router, gate, up, down):
+        with anabranch.super_kernel("moe", "strict-scope-check=abort"):
+            share, chosen = (x @ router).softmax(-1).topk(2, -1)
+            share = share / share.sum(-1, keepdim=True)
+            y = torch.zeros_like(x)
+            for i in range(2):
+                one = chosen[:, i]
+                h = F.silu(torch.bmm(x[:, None], gate[one]))
+                h = h * torch.bmm(x[:, None], up[one])
+                y = y + share[:, i : i + 1] * torch.bmm(h, down[one])[:, 0]
+            return y
+
+    def dense(x, router, gate, up, down):
+        with anabranch.super_kernel("moe", "strict-scope-check=abort"):
+            share = (x @ router).softmax(-1)
+            best, chosen = share.topk(2, -1)
+            share = torch.zeros_like(share).scatter(1, chosen, best)
+            share = share / share.sum(-1, keepdim=True)
+            h = F.silu(torch.einsum("bd,ndf->nbf", x, gate))
+            h = torch.bmm(h * torch.einsum("bd,ndf->nbf", x, up), down)
+            return torch.einsum("nbd,bn->bd", h, share)
+
+    for model, rows in ((gathered, 1), (gathered, 4), (dense, 16)):
+        torch._dynamo.reset()
+        inputs = [torch.randn(rows, width), torch.randn(width, experts), *weights]
+        assert list(assert_same_bits(model, *inputs)) == ["moe_0"]
+
+
 # Random graphs
 
 
