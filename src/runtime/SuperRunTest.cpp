@@ -169,7 +169,8 @@ public:
         return name(*b) + " began before the end of " + name(*a);
     for (size_t t = 0; t < memory.memory.size(); ++t)
       if (std::memcmp(static_cast<const void *>(memory.memory[t].data()),
-                      expected.data() + program.offsets[t] / 4, tensorBytes))
+                      expected.data() + program.offsets[t] / 4,
+                      tensorBytes) != 0)
         return "tensor " + std::to_string(t) + " differs";
     return {};
   }
