@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from anabranch.location import hide as _hide
 from torchair import _npu
 from torchair._npu.formats import (
     Format,
@@ -22,6 +23,8 @@ from torchair._npu.quantise import (
     npu_dynamic_quant,
     npu_swiglu,
 )
+
+_hide(__file__)
 
 __all__ = [
     "Format",

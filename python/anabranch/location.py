@@ -17,9 +17,10 @@ _HIDDEN = [
 ]
 
 
-def hide(folder: str) -> None:
-    """Frames of files in this folder are none of the user's."""
-    _HIDDEN.append(os.path.abspath(folder) + os.sep)
+def hide(path: str) -> None:
+    """Frames of this file, or of files in this folder, are none of the user's."""
+    path = os.path.abspath(path)
+    _HIDDEN.append(path + os.sep if os.path.isdir(path) else path)
 
 
 def location(node: torch.fx.Node) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import anabranch
+import torch_npu
 import torchair as tng
 from pictures import all_of, compiled, only, orders, pictures
 from torchair import _errors
@@ -248,6 +249,40 @@ def test_super_kernels_are_one_launch(fresh) -> None:
     assert units() == {"sp_0": 5}
     assert anabranch.last_report()["super_kernels"][0]["lanes"] == 2
     torch.testing.assert_close(found, layer(x, w))
+
+
+def test_the_page_of_super_kernels_is_one_launch(fresh) -> None:
+    """Its product and its quantisation, in small, with the same bits."""
+    inputs = [
+        torch.randint(-10, 10, (32, 256), dtype=torch.int8),
+        torch.randint(-10, 10, (256, 128), dtype=torch.int8),
+        torch.randn(128),
+        torch.randn(32),
+        torch.randn(32, 128),
+    ]
+
+    def run(name):
+        def function(x1, x2, scale, pertoken, weight):
+            with tng.scope.super_kernel(name, "strict-scope-check=abort"):
+                product = torch_npu.npu_quant_matmul(
+                    x1,
+                    x2,
+                    scale,
+                    pertoken_scale=pertoken,
+                    output_dtype=torch.bfloat16,
+                )
+                return *torch_npu.npu_dequant_swiglu_quant(
+                    product, weight_scale=weight
+                ), product
+
+        torch._dynamo.reset()
+        return compiled(function)(*inputs)
+
+    alone, one = run(None), run("sp1")
+    [entry] = anabranch.last_report()["super_kernels"]
+    assert (entry["name"], entry["launches"]) == ("sp1_0", 2)
+    assert "test_scope.py:" in entry["location"]
+    assert all(map(torch.equal, alone, one))
 
 
 @pytest.mark.parametrize("mode", ["reduce-overhead", "npugraph_ex"])
