@@ -324,6 +324,62 @@ def test_in_place_updates_are_members():
         torch.testing.assert_close(one, other)
 
 
+def test_a_decode_step():
+    """Embedding, two layers with rotary positions and caches that are updated in
+    place, the choice of the token: one launch, step by step the same bits."""
+    width, heads, context, words = 32, 2, 24, 50
+    depth = width // heads
+    shapes = {"qkv": (width, 3 * width), "out": (width, width)}
+    shapes |= {"gate": (width, 48), "up": (width, 48), "down": (48, width)}
+    layers = [{n: torch.randn(*s) / 6 for n, s in shapes.items()} for _ in range(2)]
+    table, head = torch.randn(words, width), torch.randn(width, words)
+    angles = torch.outer(torch.arange(context), 0.5 ** torch.arange(depth // 2))
+    turn = torch.cat([angles, angles], -1)
+
+    def rotate(x, at):
+        half = torch.cat([-x[..., depth // 2 :], x[..., : depth // 2]], -1)
+        return x * turn.cos()[at] + half * turn.sin()[at]
+
+    def layer(x, at, mask, keys, values, weights):
+        h = F.rms_norm(x, (width,)) @ weights["qkv"]
+        q, k, v = h.view(-1, 1, 3, heads, depth).permute(2, 0, 3, 1, 4).unbind(0)
+        keys.index_copy_(2, at, rotate(k, at))
+        values.index_copy_(2, at, v)
+        a = F.scaled_dot_product_attention(rotate(q, at), keys, values, attn_mask=mask)
+        x = x + a.transpose(1, 2).reshape(x.shape) @ weights["out"]
+        h = F.rms_norm(x, (width,))
+        h = F.silu(h @ weights["gate"]) * (h @ weights["up"])
+        return x + h @ weights["down"]
+
+    def step(ids, at, *caches):
+        with anabranch.super_kernel("step", "strict-scope-check=abort"):
+            x = F.embedding(ids, table)
+            mask = (torch.arange(context) <= at)[None, None, None]
+            for i, weights in enumerate(layers):
+                x = layer(x, at, mask, caches[2 * i], caches[2 * i + 1], weights)
+            return (F.rms_norm(x, (width,)) @ head).argmax(-1)
+
+    def run(function, batch):
+        caches = [torch.zeros(batch, heads, context, depth) for _ in range(4)]
+        ids, found = torch.arange(batch)[:, None], []
+        with torch.no_grad():
+            for at in range(4):
+                ids = function(ids, torch.tensor([at]), *caches)
+                found.append(ids)
+        return [*found, *caches]
+
+    for batch in (1, 8):
+        torch._dynamo.reset()
+        expected = run(step, batch)
+        alone = run(compiled(step, super_kernels="off"), batch)
+        torch._dynamo.reset()
+        found = run(compiled(step), batch)
+        assert list(units()) == ["step_0"]
+        assert all(map(torch.equal, found, alone))
+        for one, other in zip(found, expected):
+            torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
+
+
 def test_a_mixture_of_experts():
     """Routed to two of eight, with and without gathering the experts."""
     torch.manual_seed(0)
