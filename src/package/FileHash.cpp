@@ -122,6 +122,8 @@ void fileHashBlocksWide(uint64_t *image, const uint8_t *data, size_t blocks) {
 #endif
 
 void FileHash::update(const void *data, size_t size) {
+  if (size == 0)
+    return;
   auto *bytes = static_cast<const uint8_t *>(data);
   size_t waiting = total % blockBytes;
   total += size;
