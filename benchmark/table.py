@@ -28,12 +28,13 @@ def table(record: dict) -> str:
     lines = [about, ""]
     ran = {row["contender"] for c in record["cases"].values() for row in c["rows"]}
     columns = [column for column in COLUMNS if column in ran]
-    heads = ["what", *columns, *(f"to {name}" for name in COMPARED)]
+    compared = [name for name, others in COMPARED.items() if ran & set(others)]
+    heads = ["what", *columns, *(f"to {name}" for name in compared)]
     lines += ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
     for case in record["cases"].values():
         rows = {row["contender"]: Row(**row) for row in case["rows"]}
         cells = [case["what"], *(cell(rows.get(column)) for column in columns)]
-        cells += [ratio(rows, *others) for others in COMPARED.values()]
+        cells += [ratio(rows, *COMPARED[name]) for name in compared]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
