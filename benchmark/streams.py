@@ -45,7 +45,8 @@ def on_its_own(function: Callable, marked: bool) -> Callable:
 
 
 def workload(function: Callable, *arguments: Tensor) -> Workload:
-    """Of a function of `marked` and tensors; `marked` calls it with scopes."""
+    """Of a function of `marked` and tensors; contenders with scopes call
+    `marked`."""
     plain = on_its_own(function, False)
     plain.__dict__["marked"] = on_its_own(function, True)
     return Workload(plain, arguments)

@@ -13,8 +13,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import anabranch
-from harness import Row, Workload, case, steady
-from streams import experts, mlp, on_its_own
+import streams
+from harness import Row, Workload, case
+from streams import experts, mlp, workload
 
 NAMES = (
     "eager",
@@ -31,13 +32,6 @@ COMPILERS = tuple(name for name in NAMES if name not in ("openvino", "onnxruntim
 
 def inside(scope: str, marked: bool) -> contextlib.AbstractContextManager:
     return anabranch.super_kernel(scope) if marked else contextlib.nullcontext()
-
-
-def workload(function: Callable, *arguments: Tensor) -> Workload:
-    """Of a function of `marked` and tensors; `super` calls it with scopes."""
-    plain = on_its_own(function, False)
-    plain.__dict__["marked"] = on_its_own(function, True)
-    return Workload(plain, arguments)
 
 
 def chain(rows: int, width: int, layers: int) -> Workload:
@@ -181,18 +175,9 @@ def quantised(m: int = 864, k: int = 7168, n: int = 4096) -> Workload:
 
 
 def compare(
-    make: Callable[[], Workload],
-    unit: str = "us",
-    tolerance: float = 1e-3,
-    names: tuple[str, ...] = NAMES,
+    make: Callable[[], Workload], unit: str = "us", names: tuple[str, ...] = NAMES
 ) -> list[Row]:
-    """Every contender gets the same weights."""
-
-    def seeded() -> Workload:
-        torch.manual_seed(0)
-        return make()
-
-    return steady(seeded, names, unit, seconds=3, tolerance=tolerance)
+    return streams.compare(make, unit, names=names)
 
 
 @case("supers-chain-64", extra=True)

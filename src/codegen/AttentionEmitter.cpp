@@ -210,20 +210,23 @@ void AttentionEmitter::packQueries() {
   });
 }
 
+/// A vector of keys; those beyond the last repeat it, and their scores are
+/// masked.
+SmallVector<Value> AttentionEmitter::keysFrom(Value first) {
+  Value last = lanes.subIndex(keyCount, lanes.index(1));
+  SmallVector<Value> keys;
+  for (int64_t i = 0; i < t.lanes; ++i)
+    keys.push_back(lanes.minIndex(lanes.addIndex(first, lanes.index(i)), last));
+  return keys;
+}
+
 /// [panel][head][key]: squares of the keys are transposed in registers.
 void AttentionEmitter::packKeys(Value firstKey) {
   int64_t size =
       cast<RankedTensorType>(op.getKey().getType()).getShape().back();
-  Value last = lanes.subIndex(keyCount, lanes.index(1));
   Value columns = lanes.index(t.keyColumns());
   lanes.loop(lanes.index(0), lanes.index(t.keys), t.lanes, [&](Value group) {
-    SmallVector<Value> rows;
-    for (int64_t i = 0; i < t.lanes; ++i) {
-      Value key =
-          lanes.addIndex(lanes.addIndex(firstKey, group), lanes.index(i));
-      // Keys beyond the last repeat it; their scores are masked.
-      rows.push_back(lanes.minIndex(key, last));
-    }
+    SmallVector<Value> rows = keysFrom(lanes.addIndex(firstKey, group));
     Value panel = lanes.mulIndex(lanes.divIndex(group, columns),
                                  lanes.index(t.head * t.keyColumns()));
     Value start = lanes.addIndex(panel, lanes.remIndex(group, columns));

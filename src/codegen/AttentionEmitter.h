@@ -96,6 +96,7 @@ private:
   Value headMask(int64_t size, Value at);
 
   void packQueries();
+  mlir::SmallVector<Value> keysFrom(Value first);
   void packKeys(Value firstKey);
   void packValues(Value firstKey, Value count);
   void clearOutput();

@@ -35,15 +35,8 @@ static Value sumEach(LaneBuilder &lanes, ArrayRef<Value> vectors) {
 void AttentionEmitter::scoreFew(Value firstKey) {
   int64_t size =
       cast<RankedTensorType>(op.getKey().getType()).getShape().back();
-  Value last = lanes.subIndex(keyCount, lanes.index(1));
   lanes.loop(lanes.index(0), lanes.index(t.keys), t.lanes, [&](Value group) {
-    SmallVector<Value> rows;
-    for (int64_t i = 0; i < t.lanes; ++i) {
-      Value key =
-          lanes.addIndex(lanes.addIndex(firstKey, group), lanes.index(i));
-      // Keys beyond the last repeat it; their scores are masked.
-      rows.push_back(lanes.minIndex(key, last));
-    }
+    SmallVector<Value> rows = keysFrom(lanes.addIndex(firstKey, group));
     for (int64_t query = 0; query < t.rows; ++query) {
       SmallVector<Value> sums(t.lanes);
       for (int64_t at = 0; at < t.head; at += t.lanes) {

@@ -91,6 +91,9 @@ private:
 
   void multiplyPanels();
   Value columnMask(Value column, int64_t unit);
+  /// Emits for a panel whose columns all exist, and for a last one that has
+  /// fewer; for both where that is not known before the call.
+  void wholeOrLast(llvm::function_ref<void(bool whole)> emit);
   Value panelOffset(Value depth, Value firstDepth);
   Value rightVector(Lanes column, Value depth, Value end, Value mask);
   Value rightPairs(Lanes column, Value depth, Value end);

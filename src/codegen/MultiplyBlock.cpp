@@ -156,17 +156,12 @@ void ContractionEmitter::multiplyBlock(Value row, Value sums, Value right,
           kernel.create(lanes.builder, frame.source, name + suffix.str());
     kernel.call(lanes, function, arguments);
   };
-  auto columns = c.knownSize(c.column);
-  if (lastVectors() == t.vectors || (columns && *columns < t.columns()))
-    return call(block, lastVectors(), "");
-  Value end = lanes.addIndex(place.firstColumn, lanes.index(t.columns()));
-  auto compare = [&](arith::CmpIPredicate predicate) {
-    return lanes.make<arith::CmpIOp>(predicate, end, columnCount);
-  };
-  Value whole = compare(arith::CmpIPredicate::ule);
-  Value last = compare(arith::CmpIPredicate::ugt);
-  lanes.ifThen(whole, [&] { call(block, t.vectors, ""); });
-  lanes.ifThen(last, [&] { call(lastBlock, lastVectors(), "_last"); });
+  if (lastVectors() == t.vectors)
+    return call(block, t.vectors, "");
+  wholeOrLast([&](bool whole) {
+    whole ? call(block, t.vectors, "")
+          : call(lastBlock, lastVectors(), "_last");
+  });
 }
 
 } // namespace codegen

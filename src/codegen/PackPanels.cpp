@@ -28,6 +28,21 @@ Value ContractionEmitter::columnMask(Value column, int64_t unit) {
   return lanes.prefixMask(lanes.maxIndex(rest, lanes.index(0)));
 }
 
+void ContractionEmitter::wholeOrLast(function_ref<void(bool whole)> emit) {
+  auto columns = c.knownSize(c.column);
+  if (columns && *columns % t.columns() == 0)
+    return emit(/*whole=*/true);
+  if (columns && *columns < t.columns())
+    return emit(/*whole=*/false);
+  Value end = lanes.addIndex(place.firstColumn, lanes.index(t.columns()));
+  for (bool whole : {true, false}) {
+    auto predicate =
+        whole ? arith::CmpIPredicate::ule : arith::CmpIPredicate::ugt;
+    Value holds = lanes.make<arith::CmpIOp>(predicate, end, columnCount);
+    lanes.ifThen(holds, [&] { emit(whole); });
+  }
+}
+
 Value ContractionEmitter::panelOffset(Value depth, Value firstDepth) {
   Value row = words(lanes.subIndex(depth, firstDepth));
   return lanes.mulIndex(row, lanes.index(t.columns()));
@@ -149,17 +164,8 @@ void ContractionEmitter::packRight(Value firstDepth, Value depth) {
                     lanes.addIndex(offset, lanes.index(j * t.lanes)));
     });
   };
-  auto known = c.knownSize(c.column);
-  if (known && *known % t.columns() == 0)
-    return pack(/*whole=*/true);
   // Only the last panel needs masks.
-  Value last = lanes.addIndex(place.firstColumn, lanes.index(t.columns()));
-  Value whole =
-      lanes.make<arith::CmpIOp>(arith::CmpIPredicate::ule, last, columnCount);
-  Value partly =
-      lanes.make<arith::CmpIOp>(arith::CmpIPredicate::ugt, last, columnCount);
-  lanes.ifThen(whole, [&] { pack(/*whole=*/true); });
-  lanes.ifThen(partly, [&] { pack(/*whole=*/false); });
+  wholeOrLast(pack);
 }
 
 /// [depth][column] from windows, which are neighbours within a row only: the
