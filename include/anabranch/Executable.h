@@ -18,6 +18,8 @@
 
 namespace anabranch {
 
+class Executable;
+
 struct OpenOptions {
   std::string device = "cpu"; ///< or "null": everything but arithmetic
   int threads = 0;            ///< 0: `defaultThreads()`, asked at every call
@@ -30,6 +32,9 @@ struct OpenOptions {
   /// Runs the operators that have no kernel; without it a package that needs
   /// such is refused. Must outlive the executable.
   HostCalls *hostCalls = nullptr;
+  /// An executable of the same graph for other sizes: weights that both keep
+  /// are used from there, and arenas too. Null: none.
+  std::shared_ptr<const Executable> like;
 };
 
 /// What `run` takes for one input: a tensor or, where the program asks for a

@@ -17,6 +17,7 @@ class Executable:
         views: Sequence[tuple[int, str, list[int]]] = [],
         target: str = "",
         host_calls: bool = True,
+        like: Executable | None = None,
     ) -> None: ...
     def __call__(self, arguments: list[Any], /) -> tuple[Any, ...]: ...
     def run_arrays(
@@ -52,9 +53,9 @@ class GraphCall:
         inner: Callable[..., Any],
         stale: type[Exception],
         arguments: int,
-        dicts: Sequence[tuple[int, str, bool, dict[str, Any] | None]],
-        values: Sequence[tuple[int, str, int]],
-        constants: Sequence[tuple[int, str, tuple[Any, ...], str]],
+        containers: Sequence[tuple[int, str | int, int, Any]],
+        values: Sequence[tuple[int, str | int, int]],
+        constants: Sequence[tuple[int, str | int, int, tuple[Any, ...], str]],
     ) -> None: ...
     def __call__(self, module: Any, *arguments: Any) -> Any: ...
 

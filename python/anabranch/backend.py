@@ -15,7 +15,8 @@ from .config import Config, resolve
 from .errors import OptionError
 from .graph import Description, GraphReader, InputSource
 from .order import Order
-from .report import record_eager
+from .parts import Parts
+from .report import record_eager, record_parts
 from .symbols import Unsupported
 from .views import restore
 
@@ -83,8 +84,7 @@ def compile_graph(
     except Unsupported as reason:
         if recorder := recording.current():
             recorder.refuse(f"PyTorch runs it: {reason}")
-        record_eager(name, str(reason), config.explain)
-        return run_eagerly(module)
+        return _compile_parts(module, sources, name, str(reason), config)
     ones.notice(described.graph["symbols"])
     bindings = gears.bindings(geared, gears.combine(geared, config.gears_merge))
     executable = package.build(described, config, bindings)
@@ -98,6 +98,43 @@ def compile_graph(
     if recorder := recording.current():
         recorder.graph(module, described, sources)
     return restore(executable, described.aliases) if described.aliases else executable
+
+
+def _compile_parts(
+    module: torch.fx.GraphModule,
+    sources: Sequence[InputSource],
+    name: str,
+    reason: str,
+    config: Config,
+) -> Callable[..., Any]:
+    """What can be described of a graph that can't be as a whole."""
+
+    def compile_part(
+        part: torch.fx.GraphModule, sources: Sequence[InputSource], number: int
+    ) -> Callable[..., Any]:
+        part_name = f"{name}_part{number}"
+        try:
+            described = GraphReader(part, part_name, sources, _order(config)).read()
+        except Unsupported as refusal:
+            record_eager(part_name, str(refusal), config.explain)
+            return run_eagerly(part)
+        executable = package.build(described, config)
+        if executable is None:
+            return run_eagerly(part)
+        # A size that the data decides is seldom the same again.
+        if config.shapes == "tiered" and all(
+            "hint" in symbol for symbol in described.graph["symbols"]
+        ):
+            tiers.attach(executable, described, config, package.specialise)
+        aliases = described.aliases
+        return restore(executable, aliases) if aliases else executable
+
+    parts = Parts(module, sources, compile_part)
+    if parts.whole is None:
+        record_eager(name, reason, config.explain)
+        return run_eagerly(module)
+    record_parts(name, reason, parts.count, parts.outside, config.explain)
+    return run_eagerly(parts.whole)
 
 
 def _order(config: Config) -> Order:

@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 
-from . import cache
+from . import cache, latertiers
 from .config import Config, resolve
 from .replay import (
     Replay,
@@ -281,7 +281,13 @@ class CachedMethod:
         executable = load_executable(folder, calling, self.threads())
         for key in saved.get("kernels", []):
             self._add_kernels(executable, key, calling)
-        return Replay(self.method, blob, calling, executable, self.strict)
+        replay = Replay(self.method, blob, calling, executable, self.strict)
+        if latertiers.FILE in os.listdir(folder):
+            with open(os.path.join(folder, latertiers.FILE), "rb") as file:
+                described = file.read()
+            later = latertiers.LaterTiers(executable, described, calling, self.config)
+            replay.noticed = later.begin
+        return replay
 
     def _add_kernels(self, executable: Any, key: str, calling: Any) -> None:
         """A program for exact shapes, if the library still has it."""
@@ -406,6 +412,8 @@ class CachedMethod:
         self.say(f"Saving cache for {self.name} to {self.path()}")
         spelled = json.dumps(text, default=str)
         blobs = {CODE: blob} | self.blobs(recorder.package)
+        if getattr(self.config, "shapes", "") == "tiered":
+            blobs |= latertiers.save(recorder.described, recorder.places)
         if entry.publish(recorder.package, blobs, spelled):
             self.say(f"Cache {self.name} saved to {self.path()}")
             self.tidy()

@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import torch
@@ -64,14 +65,11 @@ def export(
         symbol |= lifted.ranges.get(symbol["name"], {})
     folder = os.path.dirname(place)
     with tempfile.TemporaryDirectory(prefix=".anabranch-", dir=folder) as scratch:
-        made = []
-        for target in wanted:
-            part = os.path.join(scratch, target)
-            report = package.write(described, settings, part, cpu=target)
+        made = [(target, os.path.join(scratch, target)) for target in wanted]
+        for report in _write_all(described, settings, made):
             record(report, graphs=1)
             if not allow_libtorch:
                 _refuse_fallbacks(report)
-            made.append((target, part))
         _C.combine(
             place,
             made,
@@ -79,6 +77,21 @@ def export(
             list(lifted.states.items()),
             overwrite,
         )
+
+
+def _write_all(
+    described: Description, config: Config, made: Sequence[tuple[str, str]]
+) -> list[dict[str, Any]]:
+    """Compiles for each target into its folder; beside each other, unless
+    somebody watches."""
+
+    def write(row: tuple[str, str]) -> dict[str, Any]:
+        return package.write(described, config, row[1], cpu=row[0])
+
+    if len(made) == 1 or config.progress or config.dump is not None:
+        return list(map(write, made))
+    with ThreadPoolExecutor(len(made)) as pool:
+        return list(pool.map(write, made))
 
 
 def _targets(targets: Sequence[str] | None) -> list[str]:

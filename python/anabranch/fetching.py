@@ -16,9 +16,9 @@ from typing import Any
 
 import torch
 
-from .modulestate import look_up
+from .modulestate import ASKED, Where, look_up
 
-Path = list[tuple[bool, str]]
+Path = list[tuple[bool, Any]]
 # What the code computes, as a tree: (kind, ...).
 Tree = tuple[Any, ...]
 
@@ -51,14 +51,19 @@ def shorten(
         return code, None
 
 
-def parse(name: str, owner: str) -> tuple[str, Path] | None:
-    """Dynamo's name of a source, `L['self']._modules['fc'].training`: whether it
-    begins at the owner ("L") or in the globals ("G"), and the path from there."""
+def parse(name: str, function: Any) -> Where | None:
+    """Dynamo's name of a source, `L['self']._modules['fc'].training`, as a path:
+    from the method's first parameter, from what it closes over, or from its
+    globals."""
+    owner, free = function.__code__.co_varnames[0], function.__code__.co_freevars
     steps: list[tuple[bool, Any]] = []
+    asks = ""
     try:
         node = ast.parse(name, mode="eval").body
     except SyntaxError:
         return None
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
+        asks, node = node.func.id, node.args[0]
     while not isinstance(node, ast.Name):
         if isinstance(node, ast.Attribute):
             steps.append((True, node.attr))
@@ -68,12 +73,18 @@ def parse(name: str, owner: str) -> tuple[str, Path] | None:
             return None
         node = node.value
     steps.reverse()
-    if not all(isinstance(key, str) for _, key in steps):
+    if asks not in ASKED or not all(type(key) in (str, int) for _, key in steps):
         return None
     if node.id == "G" and steps:
-        return "G", steps
-    if node.id == "L" and len(steps) > 1 and steps[0] == (False, owner):
-        return "L", steps[1:]
+        return "G", steps, asks
+    if node.id != "L" or not steps or steps[0][0]:
+        return None
+    first, rest = steps[0][1], steps[1:]
+    if first == owner and rest:
+        return "L", rest, asks
+    if first in free:
+        cell: Path = [(True, "__closure__"), (False, free.index(first))]
+        return "F", [*cell, (True, "cell_contents"), *rest], asks
     return None
 
 

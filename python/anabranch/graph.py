@@ -19,7 +19,7 @@ from . import purity
 from .aliases import Alias, Aliases
 from .location import location
 from .order import Order, is_order, is_pass
-from .symbols import Unsupported, integer, names
+from .symbols import DATA_DEPENDENT, Unsupported, integer, names
 from .tensors import describe, dtype_name, foreign_strides, memory_order, overlaps
 
 LAYOUTS = {torch.strided: 0}
@@ -30,13 +30,13 @@ MEMORY_FORMATS = {
     torch.channels_last_3d: 3,
 }
 
-# PyTorch's own numbers of dtypes, as far as defaults in schemas use them.
 # Operators whose result depends on where a tensor's elements lie in memory.
-_READS_STORAGE = {
+READS_STORAGE = {
     torch.ops.aten.as_strided.default,
     torch.ops.aten.as_strided_copy.default,
     torch.ops.aten.as_strided_scatter.default,
 }
+# PyTorch's own numbers of dtypes, as far as defaults in schemas use them.
 _SCALAR_TYPES = {4: torch.int64, 6: torch.float32, 7: torch.float64, 11: torch.bool}
 
 # Checks that PyTorch made while it traced; they compute nothing.
@@ -186,6 +186,8 @@ class GraphReader:
     def _call(self, node: torch.fx.Node) -> None:
         value = node.meta.get("val")
         target: Any = node.target
+        if node.meta.get("unbacked_bindings"):
+            raise Unsupported(DATA_DEPENDENT)
         if getattr(target, "__name__", "") == "getitem":
             self._item(node)
         elif isinstance(value, int | torch.SymInt) and not isinstance(value, bool):
@@ -256,7 +258,7 @@ class GraphReader:
             raise Unsupported(f"{target} writes in place")
         if any(node_input.name in self.mutations for node_input in _inputs_of(node)):
             raise Unsupported(f"{node.name} reads an input after a write to it")
-        if target in _READS_STORAGE and not _owns_its_storage(node):
+        if target in READS_STORAGE and not owns_its_storage(node):
             raise Unsupported(f"{target} of a view reads the memory behind it")
         arguments = self._arguments(node, target)
         if target is torch.ops.aten.lift_fresh_copy.default:
@@ -522,7 +524,7 @@ def _inputs_of(node: torch.fx.Node) -> list[torch.fx.Node]:
     return [item for item in node.all_input_nodes if item.op == "placeholder"]
 
 
-def _owns_its_storage(node: torch.fx.Node) -> bool:
+def owns_its_storage(node: torch.fx.Node) -> bool:
     """Whether the first operand lies in memory as the program keeps it."""
     source = node.all_input_nodes[0].meta["val"]
     size = source.untyped_storage().nbytes()

@@ -4,21 +4,29 @@ trace took for constant. _C.GraphCall does it; here it is told where things are.
 from __future__ import annotations
 
 import inspect
-import itertools
 import re
+import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from . import _C
 
-# Pairs (attribute?, name): attributes of objects and items of dicts.
-Path = Sequence[tuple[bool, str]]
-# Name of a source, the value that the trace saw, and ("L" or "G", path) or None.
-Constant = tuple[str, Any, "tuple[str, Path] | None"]
+# Pairs (attribute?, key): attributes of objects, items of dicts and lists.
+Path = Sequence[tuple[bool, str | int]]
+# Where it begins, "L" (the module), "G" (the globals) or "F" (the function), the
+# path from there, and what is asked of what is found: "", "len" or "tuple".
+Where = tuple[str, Path, str]
 
 MISSING = object()
 # What names of sources may call.
 READERS = {"len": len, "tuple": tuple}
+# As ModuleState.h numbers them.
+ATTRIBUTES, DICT, SEQUENCE, FUNCTION, CELL, CLASS = range(6)
+ASKED = {"": 0, "len": 1, "tuple": 2}
+SLOTS = ("__code__", "__defaults__", "__kwdefaults__", "__closure__")
+# Objects that stay what they are; no other is compared by identity, for it may
+# hold the module.
+LASTING = (type, types.BuiltinFunctionType, types.ModuleType)
 
 
 class Stale(Exception):
@@ -36,18 +44,40 @@ def look_up(root: Any, path: Path) -> Any:
     return value
 
 
-class ModuleTable:
-    """The dicts of one module, and of the globals, as _C.GraphCall takes them."""
+def _step(holder: Any, is_attribute: bool, key: str | int) -> tuple[int, Any]:
+    """How the value is found without running code, and the value; MISSING if it
+    is not."""
+    if not is_attribute:
+        if isinstance(holder, dict) and isinstance(key, str) and key in holder:
+            return DICT, holder[key]
+        length = len(holder) if type(holder) in (list, tuple) else 0
+        if isinstance(key, int) and 0 <= key < length:
+            return SEQUENCE, holder[key]
+        return DICT, MISSING
+    assert isinstance(key, str)
+    if isinstance(holder, types.FunctionType) and key in SLOTS:
+        return FUNCTION, getattr(holder, key)
+    if isinstance(holder, types.CellType) and key == "cell_contents":
+        try:
+            return CELL, holder.cell_contents
+        except ValueError:
+            return CELL, MISSING
+    own = getattr(holder, "__dict__", None)
+    if isinstance(own, dict) and key in own:
+        return ATTRIBUTES, own[key]
+    return CLASS, inspect.getattr_static(type(holder), key, MISSING)
 
-    def __init__(self, module: Any, globals_: dict[str, Any]) -> None:
-        self.roots = {"L": module, "G": globals_}
-        self.dicts: list[tuple[int, str, bool, Any]] = [
-            (-1, "", True, None),
-            (-1, "", False, globals_),
-        ]
-        self.values: list[tuple[int, str, int]] = []
-        self.constants: list[tuple[int, str, tuple[Any, ...], str]] = []
-        self._numbers: dict[tuple[int, str, bool], int] = {}
+
+class ModuleTable:
+    """The containers of one module, of its method and of the globals, as
+    _C.GraphCall takes them."""
+
+    def __init__(self, module: Any, function: Any) -> None:
+        self.roots = {"L": module, "G": function.__globals__, "F": function}
+        self.containers: list[tuple[int, str | int, int, Any]] = []
+        self.values: list[tuple[int, str | int, int]] = []
+        self.constants: list[tuple[int, str | int, int, tuple[Any, ...], str]] = []
+        self._numbers: dict[Any, int] = {}
 
     def fetch(self, argument: int, path: Path) -> None:
         """The argument of this number is there."""
@@ -55,43 +85,72 @@ class ModuleTable:
             raise Stale(f"the module has no {path}")
         self.values.append((*self._place("L", path), argument))
 
-    def compare(self, name: str, value: Any, where: tuple[str, Path] | None) -> bool:
+    def compare(self, name: str, value: Any, where: Where | None) -> bool:
         """Whether calls can see that it still has this value."""
-        if where is None:
+        if where is None or not where[1]:
             return False
-        root, path = where
-        there = look_up(self.roots[root], path)
-        if there is value:
-            known: tuple[Any, ...] = (value,)
-        elif there is MISSING and self._is_of_class(root, path, value):
-            known = ()  # as long as the object has no such attribute of its own
+        root, path, asks = where
+        there = self._walk(root, path)
+        if asks:
+            kind = DICT if isinstance(there, dict) else SEQUENCE
+            if kind == SEQUENCE and type(there) not in (list, tuple):
+                return False
+            if kind == SEQUENCE and asks == "tuple":
+                return False
+            number, key = self._place(root, path)
+            number, key = self._container(number, key, kind), ""
+        elif there is value:
+            number, key = self._place(root, path)
         else:
             return False
-        self.constants.append((*self._place(root, path), known, name))
+        self.constants.append((number, key, ASKED[asks], (value,), name))
         return True
 
-    def _is_of_class(self, root: str, path: Path, value: Any) -> bool:
-        *way, (is_attribute, key) = path
-        owner = look_up(self.roots[root], way)
-        if not is_attribute or not isinstance(getattr(owner, "__dict__", None), dict):
-            return False
-        return inspect.getattr_static(type(owner), key, MISSING) is value
+    def identify(self, name: str, where: Where | None) -> None:
+        """Calls see that it is still the same function, class or module."""
+        if where is None or not where[1]:
+            return
+        root, path, _ = where
+        there = self._walk(root, path)
+        if isinstance(there, types.FunctionType):
+            self.compare(name, there.__code__, (root, [*path, (True, "__code__")], ""))
+        elif isinstance(there, LASTING):
+            self.compare(name, there, where)
 
-    def _place(self, root: str, path: Path) -> tuple[int, str]:
-        """The dict's number and the key in it."""
-        number = 0 if root == "L" else 1
-        for (_, key), (is_attribute, _) in itertools.pairwise(path):
-            row = (number, key, is_attribute)
-            if row not in self._numbers:
-                self._numbers[row] = len(self.dicts)
-                self.dicts.append((*row, None))
-            number = self._numbers[row]
-        return number, path[-1][1]
+    def _walk(self, root: str, path: Path) -> Any:
+        value = self.roots[root]
+        for is_attribute, key in path:
+            value = _step(value, is_attribute, key)[1]
+            if value is MISSING:
+                break
+        return value
+
+    def _place(self, root: str, path: Path) -> tuple[int, str | int]:
+        """The number of the container where the path ends, and the key in it."""
+        value, number = self.roots[root], -1
+        key: str | int = root
+        for is_attribute, name in path:
+            kind, inner = _step(value, is_attribute, name)
+            # As long as the object has no such attribute of its own.
+            if kind == CLASS and isinstance(getattr(value, "__dict__", None), dict):
+                own = self._container(number, key, ATTRIBUTES)
+                self.constants.append((own, name, 0, (), f"{name} of the class"))
+            number, key = self._container(number, key, kind), name
+            value = inner
+        return number, key
+
+    def _container(self, parent: int, key: str | int, kind: int) -> int:
+        row = (parent, key, kind)
+        if row not in self._numbers:
+            self._numbers[row] = len(self.containers)
+            root = self.roots[str(key)] if parent < 0 and key != "L" else None
+            self.containers.append((*row, root))
+        return self._numbers[row]
 
     def around(self, graph: Callable[..., Any], arguments: int) -> Callable[..., Any]:
         """The graph's call, for the module and what is not fetched."""
         return _C.GraphCall(
-            graph, Stale, arguments, self.dicts, self.values, self.constants
+            graph, Stale, arguments, self.containers, self.values, self.constants
         )
 
 

@@ -7,7 +7,7 @@ import functools
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,21 +72,26 @@ def _finish(
 
 
 def specialise(
-    described: Description, config: Config, path: str, binding: Binding
+    described: Description,
+    config: Config,
+    path: str,
+    binding: Binding,
+    like: Callable[[], _C.Executable | None],
 ) -> _C.Executable:
-    """The program of a graph for certain sizes, to be added to another."""
+    """The program of a graph for certain sizes, to be added to another: `like`,
+    whose weights it uses if that is still there."""
     quiet = dataclasses.replace(config, dump=None, progress=False, explain=False)
     key = functools.partial(cache_key, described, quiet, [binding])
     with cache.package_entry(key, quiet) as entry:
         if entry.read() is not None:
             try:
-                return load(entry.folder, described, quiet, check_hashes=False)
+                return load(entry.folder, described, quiet, False, like())
             except (OSError, RuntimeError) as error:
                 entry.discard(str(error))
         write(described, quiet, path, [binding])
         if entry.publish(path, {}, "{}"):
             cache.keep_small(cache.folder())
-        return load(path, described, quiet, check_hashes=False)
+        return load(path, described, quiet, False, like())
 
 
 def cache_key(
@@ -138,7 +143,11 @@ def write(
 
 
 def load(
-    path: str, described: Description, config: Config, check_hashes: bool = True
+    path: str,
+    described: Description,
+    config: Config,
+    check_hashes: bool = True,
+    like: _C.Executable | None = None,
 ) -> _C.Executable:
     if config.trace is not None:
         trace_process(config.trace)
@@ -155,6 +164,7 @@ def load(
         copied=described.copied,
         arguments=described.arguments,
         views=described.views,
+        like=like,
     )
 
 

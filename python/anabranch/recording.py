@@ -40,7 +40,10 @@ GUARDS = {
     "DICT_CONTAINS": "tuple({})",
     "DICT_NOT_CONTAINS": "tuple({})",
     "DICT_KEYS_MATCH": "tuple({})",
+    "EMPTY_NN_MODULE_HOOKS_DICT": "len({})",
 }
+# And those on which object a source is.
+IDENTITIES = ("ID_MATCH", "FUNCTION_MATCH", "CLOSURE_MATCH", "CLASS_MATCH")
 OF_CLASS = re.compile(r"dict\(type\((.*)\)\.__dict__\)\['(\w+)'\]")
 
 _current: contextvars.ContextVar[Recorder | None] = contextvars.ContextVar(
@@ -67,11 +70,14 @@ class Recorder:
         self.traces = 0
         self.refusal = ""
         self.calling: dict[str, Any] = {}
+        self.described: Description | None = None
+        self.places: dict[str, int] = {}  # of graph arguments, by their names
         self.readable = ""
         self.kernels: list[str] = []  # keys of static kernels that were added
         self.sources: dict[str, str] = {}
         self.names_before = set(self.function.__globals__)
         self._guards: list[str] = []
+        self._identities: list[str] = []
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
@@ -115,17 +121,21 @@ class Recorder:
         # Dynamo may start over; what came before is then void.
         self.refusal = ""
         self.sources = source_hashes(context.traced_code)
-        self._guards = [
-            GUARDS[kind].format(OF_CLASS.sub(r"\1.\2", guard.name))
+        guards = [
+            (guard.create_fn_name(), OF_CLASS.sub(r"\1.\2", guard.name))
             for guard in context.guards_context.dynamo_guards
-            if (kind := guard.create_fn_name()) in GUARDS
         ]
+        self._guards = [GUARDS[kind].format(n) for kind, n in guards if kind in GUARDS]
+        self._identities = [name for kind, name in guards if kind in IDENTITIES]
         self.readable = module.print_readable(print_output=False)
         try:
             arguments = argument_positions(module)
             self.calling = calling(described, arguments, context.fw_metadata, module)
             for entry, source in zip(self.calling["inputs"], sources):
                 entry |= {"kind": source.kind, "label": source.label}
+            nodes = module.graph.find_nodes(op="placeholder")
+            self.places = {n.name: place for n, place in zip(nodes, arguments)}
+            self.described = described
         except NotCacheable as reason:
             self.refuse(str(reason))
 
@@ -151,11 +161,17 @@ class Recorder:
         owner = self.function.__code__.co_varnames[0]
         code, fetched = fetching.shorten(self.code, graph, owner, self.module)
         constants = [
-            (name, value, fetching.parse(name, owner))
+            (name, value, fetching.parse(name, self.function))
             for name, value in self._constants(locals_).items()
         ]
+        identities = [
+            (name, where)
+            for name in dict.fromkeys(self._identities)
+            if not _is_of_dynamo(name)
+            and (where := fetching.parse(name, self.function)) is not None
+        ]
         try:
-            return marshal.dumps((code, recipes, constants, fetched))
+            return marshal.dumps((code, recipes, constants, identities, fetched))
         except ValueError as error:
             raise NotCacheable("its code holds an object") from error
 
@@ -164,7 +180,7 @@ class Recorder:
         scope = {"L": locals_, "G": self.function.__globals__}
         found: dict[str, Any] = {}
         for name in (*self._guards, *self.calling["guards_by_source"]):
-            if f"G['{IMPORTED}" in name or "___" in name:
+            if _is_of_dynamo(name):
                 continue
             try:
                 value = eval(name, {"__builtins__": READERS}, scope)
@@ -173,6 +189,11 @@ class Recorder:
             if is_plain(value):
                 found[name] = value
         return found
+
+
+def _is_of_dynamo(name: str) -> bool:
+    """Whether a source's name holds one that only Dynamo knows."""
+    return f"G['{IMPORTED}" in name or "___" in name
 
 
 def is_plain(value: Any) -> bool:

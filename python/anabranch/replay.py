@@ -47,14 +47,17 @@ class Replay:
         executable: _C.Executable,
         strict: bool = False,
     ) -> None:
-        code, recipes, constants, fetched = marshal.loads(blob)
+        code, recipes, constants, identities, fetched = marshal.loads(blob)
         self.method = method
         self.calling = calling
         self.executable = executable
         self.strict = strict
         self._constants, self._fetched = constants, fetched
+        self._identities = identities
         self._compiled = graph_call(executable, calling)
         self._name = ""
+        # Told the graph's arguments before its first call.
+        self.noticed: Callable[[Sequence[Any]], None] | None = None
         self.function = self._link(code, recipes)
 
     def _link(self, code: types.CodeType, recipes: Mapping[str, list[Any]]) -> Call:
@@ -114,14 +117,18 @@ class Replay:
         if self._fetched is None:
             return
         function = self.method.__func__
-        table = ModuleTable(self.method.__self__, function.__globals__)
+        table = ModuleTable(self.method.__self__, function)
         for number, path in self._fetched:
             table.fetch(number, path)
         left = [
             (name, value)
-            for value, (name, _, path) in zip(values, self._constants)
-            if not table.compare(name, value, path)
+            for value, (name, _, where) in zip(values, self._constants)
+            if not table.compare(name, value, where)
         ]
+        for name, where in self._identities:
+            table.identify(name, where)
+        defaults = ("F", [(True, "__defaults__")], "")
+        table.compare("the defaults", function.__defaults__, defaults)
         self._compiled = table.around(self._compiled, self.calling["arguments"])
         sizes = [row for row in left if row[0] in self.calling["guards_by_source"]]
         plain = [row for row in left if row not in sizes]
@@ -136,7 +143,10 @@ class Replay:
     def _enter(self, *given: Any) -> Any:
         """Stands for the compiled graph until the first call's arguments were
         looked at."""
-        self._check(self._arguments(given))
+        arguments = self._arguments(given)
+        self._check(arguments)
+        if self.noticed is not None:
+            self.noticed(arguments)
         self.method.__func__.__globals__[self._name] = self._compiled
         return self._compiled(*given)
 

@@ -55,6 +55,21 @@ def record_eager(name: str, reason: str, explain: bool) -> None:
         say(f"{name}: the whole graph runs through PyTorch: {reason}")
 
 
+def record_parts(
+    name: str, reason: str, parts: int, outside: list[str], explain: bool
+) -> None:
+    """PyTorch runs the operators `outside` of the parts that were compiled."""
+    record(
+        {"name": name, "parts": parts, "outside": outside, "reason": reason},
+        fallback_calls=len(outside),
+    )
+    if explain:
+        say(
+            f"{name}: {reason}; {', '.join(outside)} run through PyTorch, the rest"
+            f" as {parts} graphs"
+        )
+
+
 def explain_report(report: dict[str, Any]) -> None:
     """Prints the remarks of one compilation on stderr."""
     name = report.get("name", "graph")

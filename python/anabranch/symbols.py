@@ -62,8 +62,6 @@ _FUNCTIONS = {
 
 def _expr(value: sympy.Expr) -> Expr:
     if isinstance(value, sympy.Symbol):
-        if value.name.startswith(("u", "zuf")):
-            raise Unsupported(DATA_DEPENDENT)
         return value.name
     if value.is_Integer:
         return int(value)

@@ -22,7 +22,10 @@ from .graph import Description
 from .report import count, say
 
 Sizes = tuple[int, ...]
-Compiler = Callable[[Description, Config, str, Binding], _C.Executable]
+Compiler = Callable[
+    [Description, Config, str, Binding, Callable[[], _C.Executable | None]],
+    _C.Executable,
+]
 
 # Calls of a shape before it may take the place of another one.
 USES_WHEN_FULL = 8
@@ -80,7 +83,9 @@ class Tiers:
         try:
             with tempfile.TemporaryDirectory(prefix="anabranch-") as folder:
                 path = os.path.join(folder, "package")
-                made = self.build(self.described, self.config, path, binding)
+                made = self.build(
+                    self.described, self.config, path, binding, self.executable
+                )
             if (executable := self.executable()) is not None:
                 self._add(executable, sizes, made)
         except Exception as error:  # noqa: BLE001 - kept, and explained
@@ -106,13 +111,8 @@ class Tiers:
 
     def _is_over(self) -> bool:
         kept = sum(member.cached_bytes for member in self.members.values())
-        constants = sum(
-            tensor.numel() * tensor.element_size()
-            for tensor in self.described.constants.values()
-        )
         return (
-            len(self.members) > self.config.tier_limit
-            or kept + constants * len(self.members) > self.config.tier_bytes
+            len(self.members) > self.config.tier_limit or kept > self.config.tier_bytes
         )
 
     def _explain(self, text: str) -> None:

@@ -74,13 +74,15 @@ void open(Program *self, const std::string &path, const std::string &device,
           int threads, bool checkHashes, nb::object passed,
           const std::vector<int32_t> &copied, int64_t arguments,
           const std::vector<View> &views, const std::string &target,
-          bool hostCalls) {
+          bool hostCalls, const Program *like) {
   OpenOptions options;
   options.device = device;
   options.threads = threads;
   options.checkHashes = checkHashes;
   options.target = target;
   options.hostCalls = hostCalls ? &TorchCalls::get() : nullptr;
+  if (like)
+    options.like = like->share();
   auto opened = [&] {
     GilReleased released;
     return Executable::open(path, options);
@@ -179,7 +181,8 @@ void python::bindExecutable(nb::module_ &module) {
            nb::arg("passed") = nb::none(),
            nb::arg("copied") = std::vector<int32_t>(),
            nb::arg("arguments") = -1, nb::arg("views") = std::vector<View>(),
-           nb::arg("target") = "", nb::arg("host_calls") = true)
+           nb::arg("target") = "", nb::arg("host_calls") = true,
+           nb::arg("like").none() = nb::none())
       .def("run_arrays", &callOnArrays, nb::arg("inputs"), nb::arg("make"))
       .def("initial", &initialBytes, nb::arg("input"))
       .def_prop_ro("target",

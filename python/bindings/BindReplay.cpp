@@ -18,16 +18,23 @@ using namespace anabranch::python;
 
 namespace {
 
-using DictRow = std::tuple<int32_t, nb::str, bool, nb::object>;
-using ValueRow = std::tuple<uint32_t, nb::str, uint32_t>;
-using ConstantRow = std::tuple<uint32_t, nb::str, nb::object, std::string>;
+using ContainerRow = std::tuple<int32_t, nb::object, uint8_t, nb::object>;
+using ValueRow = std::tuple<uint32_t, nb::object, uint32_t>;
+using ConstantRow =
+    std::tuple<uint32_t, nb::object, uint8_t, nb::object, std::string>;
 
 Ref hold(nb::handle object) { return Ref(object.inc_ref().ptr()); }
 
-/// Keys that are compared by address, as those of attributes are.
-Ref interned(nb::str text) {
-  PyObject *key = text.release().ptr();
-  PyUnicode_InternInPlace(&key);
+/// A name, to be compared by address as those of attributes are, or a place in
+/// a sequence.
+Ref keyOf(nb::object object, Within within) {
+  bool isPlace = within == Within::Sequence;
+  if (isPlace ? !PyLong_CheckExact(object.ptr())
+              : !PyUnicode_CheckExact(object.ptr()))
+    throw nb::type_error("a key of another kind than its container's");
+  PyObject *key = object.release().ptr();
+  if (!isPlace)
+    PyUnicode_InternInPlace(&key);
   return Ref(key);
 }
 
@@ -43,7 +50,7 @@ struct GraphCall {
 };
 
 PyObject *GraphCall::call(PyObject *arguments) {
-  if (size_t(PyTuple_GET_SIZE(arguments)) != given.size() + 1)
+  if (!inner || size_t(PyTuple_GET_SIZE(arguments)) != given.size() + 1)
     return PyErr_Format(PyExc_TypeError, "expected a module and %zu arguments",
                         given.size());
   if (!state.follow(PyTuple_GET_ITEM(arguments, 0), stale.get()))
@@ -73,8 +80,61 @@ void fillPlaces(GraphCall &self) {
       self.given[next++] = i;
 }
 
+/// Adds what is told by rows; each may name containers before it.
+class StateBuilder {
+public:
+  explicit StateBuilder(ModuleState &state) : state(state) {}
+
+  void add(const ContainerRow &row) {
+    const auto &[parent, key, within, root] = row;
+    if (parent < -1 || parent >= int32_t(kinds.size()) ||
+        within >= uint8_t(Within::Count))
+      throw nb::value_error("a container in none before it, or of no kind");
+    ModuleState::Container container;
+    container.parent = parent;
+    container.key = parent < 0 ? hold(key) : keyOf(key, kinds[size_t(parent)]);
+    container.within = Within(within);
+    if (!root.is_none())
+      container.root = hold(root);
+    kinds.push_back(container.within);
+    state.add(std::move(container));
+  }
+
+  void add(const ValueRow &row) {
+    const auto &[container, key, place] = row;
+    check(container);
+    state.add(ModuleState::Value{container, keyOf(key, kinds[container])});
+  }
+
+  void add(const ConstantRow &row) {
+    const auto &[container, key, compared, value, name] = row;
+    check(container);
+    if (compared >= uint8_t(ModuleState::Compared::Count))
+      throw nb::value_error("nothing of a container is so compared");
+    auto how = ModuleState::Compared(compared);
+    Within within = kinds[container];
+    bool isItem = how == ModuleState::Compared::Item;
+    if (!isItem && within != Within::Dict && within != Within::Sequence)
+      throw nb::value_error("only dicts and lists have a length");
+    // An empty tuple around nothing, a tuple of one around a value.
+    nb::tuple known = nb::cast<nb::tuple>(value);
+    state.add(ModuleState::Constant{
+        container, isItem ? keyOf(key, within) : nullptr, how,
+        known.size() ? hold(known[0]) : nullptr, name});
+  }
+
+private:
+  void check(uint32_t container) const {
+    if (container >= kinds.size())
+      throw nb::value_error("no container of this number");
+  }
+
+  ModuleState &state;
+  std::vector<Within> kinds;
+};
+
 void make(GraphCall *self, nb::object inner, nb::object stale,
-          uint32_t arguments, const std::vector<DictRow> &dicts,
+          uint32_t arguments, const std::vector<ContainerRow> &containers,
           const std::vector<ValueRow> &values,
           const std::vector<ConstantRow> &constants) {
   if (values.size() > arguments)
@@ -84,37 +144,36 @@ void make(GraphCall *self, nb::object inner, nb::object stale,
   made.stale = hold(stale);
   if (nb::isinstance<Program>(inner))
     made.program = nb::inst_ptr<Program>(inner);
-  for (const auto &[parent, key, attributes, root] : dicts) {
-    if (parent >= int32_t(made.state.dictCount()) ||
-        (!root.is_none() && !nb::isinstance<nb::dict>(root)))
-      throw nb::value_error("a dict in no dict before it");
-    ModuleState::Dict dict;
-    dict.parent = parent;
-    dict.key = interned(key);
-    dict.attributes = attributes;
-    if (!root.is_none())
-      dict.root = hold(root);
-    made.state.add(std::move(dict));
+  StateBuilder builder(made.state);
+  for (const ContainerRow &row : containers)
+    builder.add(row);
+  for (const ValueRow &row : values) {
+    builder.add(row);
+    made.places.push_back(std::get<2>(row));
   }
-  auto check = [&](uint32_t dict) {
-    if (dict >= made.state.dictCount())
-      throw nb::value_error("no dict of this number");
-  };
-  for (const auto &[dict, key, place] : values) {
-    check(dict);
-    made.state.add(ModuleState::Value{dict, interned(key)});
-    made.places.push_back(place);
-  }
-  for (const auto &[dict, key, value, name] : constants) {
-    check(dict);
-    // An empty tuple around nothing, a tuple of one around a value.
-    nb::tuple known = nb::cast<nb::tuple>(value);
-    made.state.add(ModuleState::Constant{
-        dict, interned(key), known.size() ? hold(known[0]) : nullptr, name});
-  }
+  for (const ConstantRow &row : constants)
+    builder.add(row);
   made.given.resize(arguments - values.size());
   fillPlaces(made);
   new (self) GraphCall(std::move(made));
+}
+
+/// What is held may hold the module, and that the function that holds this.
+int traverse(PyObject *self, visitproc visit, void *arg) {
+  Py_VISIT(Py_TYPE(self));
+  if (!nb::inst_ready(self))
+    return 0;
+  auto *call = nb::inst_ptr<GraphCall>(nb::handle(self));
+  Py_VISIT(call->inner.get());
+  Py_VISIT(call->stale.get());
+  return call->state.traverse(visit, arg);
+}
+
+int clear(PyObject *self) {
+  auto *call = nb::inst_ptr<GraphCall>(nb::handle(self));
+  GraphCall empty = std::move(*call);
+  *call = GraphCall();
+  return 0;
 }
 
 PyObject *callGraph(PyObject *self, PyObject *arguments, PyObject *keywords) {
@@ -129,9 +188,12 @@ PyObject *callGraph(PyObject *self, PyObject *arguments, PyObject *keywords) {
 
 void anabranch::python::bindReplay(nb::module_ &module) {
   static PyType_Slot slots[] = {
-      {Py_tp_call, reinterpret_cast<void *>(callGraph)}, {0, nullptr}};
+      {Py_tp_call, reinterpret_cast<void *>(callGraph)},
+      {Py_tp_traverse, reinterpret_cast<void *>(traverse)},
+      {Py_tp_clear, reinterpret_cast<void *>(clear)},
+      {0, nullptr}};
   nb::class_<GraphCall>(module, "GraphCall", nb::type_slots(slots))
       .def("__init__", &make, nb::arg("inner"), nb::arg("stale"),
-           nb::arg("arguments"), nb::arg("dicts"), nb::arg("values"),
+           nb::arg("arguments"), nb::arg("containers"), nb::arg("values"),
            nb::arg("constants"));
 }

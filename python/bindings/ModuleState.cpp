@@ -11,21 +11,72 @@ using namespace anabranch::python;
 
 namespace {
 
-/// A number that no other state of any dict has had; 0 where CPython does not
-/// count, which is never equal.
-uint64_t versionOf(PyObject *dict) {
+/// A number that no other state of any dict or class has had; 0 where CPython
+/// does not count, which is never equal.
+uint64_t versionOf(PyObject *found, Within within) {
 #if PY_VERSION_HEX < 0x030C0000
-  return reinterpret_cast<PyDictObject *>(dict)->ma_version_tag;
-#else
-  (void)dict;
-  return 0;
+  if (within == Within::Attributes || within == Within::Dict)
+    return reinterpret_cast<PyDictObject *>(found)->ma_version_tag;
 #endif
+  if (within == Within::Class) {
+    auto *type = reinterpret_cast<PyTypeObject *>(found);
+    bool counts = PyType_HasFeature(type, Py_TPFLAGS_VALID_VERSION_TAG);
+    return counts ? type->tp_version_tag : 0;
+  }
+  return 0;
 }
 
-/// The attributes of an object, borrowed; null where it has none.
-PyObject *attributesOf(PyObject *object) {
-  PyObject **place = _PyObject_GetDictPtr(object);
-  return place ? *place : nullptr;
+/// The container of an object, borrowed; null where it is of another kind.
+PyObject *containerOf(PyObject *object, Within within) {
+  auto only = [&](bool fits) { return fits ? object : nullptr; };
+  switch (within) {
+  case Within::Attributes: {
+    PyObject **place = _PyObject_GetDictPtr(object);
+    return place && *place && PyDict_Check(*place) ? *place : nullptr;
+  }
+  case Within::Dict:
+    return only(PyDict_Check(object));
+  case Within::Sequence:
+    return only(PyList_Check(object) || PyTuple_Check(object));
+  case Within::Function:
+    return only(PyFunction_Check(object));
+  case Within::Cell:
+    return only(PyCell_Check(object));
+  default:
+    return reinterpret_cast<PyObject *>(Py_TYPE(object));
+  }
+}
+
+PyObject *slotOf(PyObject *function, PyObject *key) {
+  auto isKey = [&](const char *name) {
+    return PyUnicode_CompareWithASCIIString(key, name) == 0;
+  };
+  PyObject *slot = isKey("__defaults__") ? PyFunction_GET_DEFAULTS(function)
+                   : isKey("__kwdefaults__")
+                       ? PyFunction_GET_KW_DEFAULTS(function)
+                   : isKey("__closure__") ? PyFunction_GET_CLOSURE(function)
+                                          : PyFunction_GET_CODE(function);
+  return slot ? slot : Py_None;
+}
+
+/// What lies under the key, borrowed; null where nothing does.
+PyObject *itemOf(PyObject *found, Within within, PyObject *key) {
+  switch (within) {
+  case Within::Attributes:
+  case Within::Dict:
+    return PyDict_GetItemWithError(found, key);
+  case Within::Sequence: {
+    Py_ssize_t index = PyLong_AsSsize_t(key);
+    bool isThere = index >= 0 && index < Py_SIZE(found);
+    return isThere ? PySequence_Fast_GET_ITEM(found, index) : nullptr;
+  }
+  case Within::Function:
+    return slotOf(found, key);
+  case Within::Cell:
+    return PyCell_GET(found);
+  default:
+    return _PyType_Lookup(reinterpret_cast<PyTypeObject *>(found), key);
+  }
 }
 
 /// Whether a value is the constant that a trace saw: of the same type too,
@@ -33,8 +84,12 @@ PyObject *attributesOf(PyObject *object) {
 bool isSame(PyObject *value, PyObject *known) {
   if (value == known || !value || !known)
     return value == known;
-  return Py_TYPE(value) == Py_TYPE(known) &&
-         PyObject_RichCompareBool(value, known, Py_EQ) == 1;
+  if (Py_TYPE(value) != Py_TYPE(known))
+    return false;
+  int same = PyObject_RichCompareBool(value, known, Py_EQ);
+  if (same < 0) // of tensors in a tuple, say
+    PyErr_Clear();
+  return same == 1;
 }
 
 bool refuse(PyObject *stale, const char *format, PyObject *what,
@@ -46,69 +101,97 @@ bool refuse(PyObject *stale, const char *format, PyObject *what,
 
 } // namespace
 
-void ModuleState::add(Dict dict) {
-  auto number = uint32_t(dicts.size());
-  if (dict.parent >= 0)
-    dicts[size_t(dict.parent)].children.push_back(number);
-  dicts.push_back(std::move(dict));
+void ModuleState::add(Container container) {
+  auto number = uint32_t(containers.size());
+  if (container.parent >= 0)
+    containers[size_t(container.parent)].children.push_back(number);
+  containers.push_back(std::move(container));
 }
 
 void ModuleState::add(Value value) {
-  dicts[value.dict].values.push_back(uint32_t(values.size()));
+  containers[value.container].values.push_back(uint32_t(values.size()));
   values.push_back(std::move(value));
 }
 
 void ModuleState::add(Constant constant) {
-  dicts[constant.dict].constants.push_back(uint32_t(constants.size()));
+  containers[constant.container].constants.push_back(
+      uint32_t(constants.size()));
   constants.push_back(std::move(constant));
 }
 
+int ModuleState::traverse(visitproc visit, void *argument) const {
+  for (const Container &container : containers)
+    if (int stopped =
+            container.root ? visit(container.root.get(), argument) : 0)
+      return stopped;
+  for (const Constant &constant : constants)
+    if (int stopped =
+            constant.value ? visit(constant.value.get(), argument) : 0)
+      return stopped;
+  return 0;
+}
+
 bool ModuleState::follow(PyObject *module, PyObject *stale) {
-  for (Dict &dict : dicts) {
-    PyObject *holder = dict.parent >= 0 ? dict.holder
-                       : dict.root      ? dict.root.get()
-                                        : module;
-    PyObject *found = dict.attributes ? attributesOf(holder) : holder;
-    if (!found || !PyDict_Check(found))
-      return refuse(stale, "there is no dict at %R", dict.key.get());
-    uint64_t version = versionOf(found);
-    if (found == dict.dict && version == dict.version && version)
+  for (Container &container : containers) {
+    PyObject *holder = container.parent >= 0 ? container.holder
+                       : container.root      ? container.root.get()
+                                             : module;
+    PyObject *found = containerOf(holder, container.within);
+    if (!found)
+      return refuse(stale, "what is at %R is of another kind",
+                    container.key.get());
+    uint64_t version = versionOf(found, container.within);
+    if (found == container.found && version == container.version && version)
       continue;
-    dict.dict = found;
-    if (!lookAgain(dict, stale)) {
-      dict.version = 0;
+    container.found = found;
+    if (!lookAgain(container, stale)) {
+      container.version = 0;
       return false;
     }
-    dict.version = version;
+    container.version = versionOf(found, container.within);
   }
   return true;
 }
 
-bool ModuleState::lookAgain(Dict &dict, PyObject *stale) {
+bool ModuleState::lookAgain(Container &container, PyObject *stale) {
   auto get = [&](const Ref &key) {
-    return PyDict_GetItemWithError(dict.dict, key.get());
+    return itemOf(container.found, container.within, key.get());
   };
-  for (uint32_t number : dict.children) {
-    Dict &child = dicts[number];
+  for (uint32_t number : container.children) {
+    Container &child = containers[number];
     child.holder = get(child.key);
     if (!child.holder)
       return refuse(stale, "%R is gone", child.key.get());
   }
-  for (uint32_t number : dict.values) {
+  for (uint32_t number : container.values) {
     values[number].object = get(values[number].key);
     if (!values[number].object)
       return refuse(stale, "%R is gone", values[number].key.get());
   }
-  for (uint32_t number : dict.constants) {
-    const Constant &constant = constants[number];
-    PyObject *value = get(constant.key);
-    if (PyErr_Occurred())
+  for (uint32_t number : container.constants)
+    if (!compare(container, constants[number], stale))
       return false;
-    if (isSame(value, constant.value.get()))
-      continue;
-    Ref name(PyUnicode_FromString(constant.name.c_str()));
-    return name && refuse(stale, "%U is %R, which the trace did not see",
-                          name.get(), value ? value : Py_None);
-  }
   return true;
+}
+
+bool ModuleState::compare(const Container &container, const Constant &constant,
+                          PyObject *stale) const {
+  PyObject *found = container.found;
+  Ref made;
+  PyObject *value = nullptr;
+  if (constant.compared == Compared::Item) {
+    value = itemOf(found, container.within, constant.key.get());
+  } else {
+    made.reset(constant.compared == Compared::Length
+                   ? PyLong_FromSsize_t(PyObject_Size(found))
+                   : PySequence_Tuple(found));
+    value = made.get();
+  }
+  if (PyErr_Occurred())
+    return false;
+  if (isSame(value, constant.value.get()))
+    return true;
+  Ref name(PyUnicode_FromString(constant.name.c_str()));
+  return name && refuse(stale, "%U is %R, which the trace did not see",
+                        name.get(), value ? value : Py_None);
 }

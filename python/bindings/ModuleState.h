@@ -7,8 +7,9 @@
 //
 // A function that was read from the cache fetches parameters and compares what
 // its trace took for constant at every call. Both lie in a few hundred dicts.
-// CPython numbers every change of a dict, so that a call compares one number
-// for each of them and looks again only where something changed.
+// CPython numbers every change of a dict or a class, so that a call compares
+// one number for each of them and looks again only where something changed;
+// lists, functions and closures, which are few, are looked at every time.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,37 +30,50 @@ struct Unref {
 };
 using Ref = std::unique_ptr<PyObject, Unref>;
 
-/// Dicts of a module and of its parts, found from the module that a call gets.
-/// Nothing of the module is kept alive: a dict is looked at only after what
-/// holds it was seen to be as before. All needs the GIL.
+/// Where a value lies in an object.
+enum class Within : uint8_t {
+  Attributes, ///< the object's own, its `__dict__`
+  Dict,       ///< the object is a dict
+  Sequence,   ///< a list or a tuple
+  Function,   ///< `__code__`, `__defaults__`, `__kwdefaults__`, `__closure__`
+  Cell,       ///< what a closure refers to
+  Class,      ///< attributes of the object's type
+  Count
+};
+
+/// Containers of a module and of its parts, found from the module that a call
+/// gets. Nothing of the module is kept alive: a container is looked at only
+/// after what holds it was seen to be as before. All needs the GIL.
 class ModuleState {
 public:
-  /// The dict under `key` in dict `parent`, or the attributes of the object
-  /// there. The first dict is the module's attributes; `parent` is -1. `root`,
-  /// if any, is a dict that is not found but known.
-  struct Dict {
+  /// What lies under `key` in container `parent`, seen as `within` says. Those
+  /// without a parent are the module, or `root`, which is not found but known.
+  struct Container {
     int32_t parent;
     Ref key;
-    bool attributes;
+    Within within;
     Ref root;
     PyObject *holder = nullptr;
-    PyObject *dict = nullptr;
+    PyObject *found = nullptr;
     uint64_t version = 0;
     std::vector<uint32_t> children, values, constants;
   };
   struct Value {
-    uint32_t dict;
+    uint32_t container;
     Ref key;
-    PyObject *object = nullptr; ///< the dict's
+    PyObject *object = nullptr; ///< the container's
   };
+  /// What is compared: an item, or the number of items, or the keys.
+  enum class Compared : uint8_t { Item, Length, Keys, Count };
   struct Constant {
-    uint32_t dict;
+    uint32_t container;
     Ref key;
+    Compared compared;
     Ref value; ///< null: nothing is there
     std::string name;
   };
 
-  void add(Dict dict);
+  void add(Container container);
   void add(Value value);
   void add(Constant constant);
 
@@ -70,11 +84,16 @@ public:
   /// Of the last `follow`, borrowed.
   PyObject *value(size_t number) const { return values[number].object; }
   size_t valueCount() const { return values.size(); }
-  size_t dictCount() const { return dicts.size(); }
+  size_t containerCount() const { return containers.size(); }
+
+  /// Shows the collector of garbage what is held.
+  int traverse(visitproc visit, void *argument) const;
 
 private:
-  bool lookAgain(Dict &dict, PyObject *stale);
-  std::vector<Dict> dicts;
+  bool lookAgain(Container &container, PyObject *stale);
+  bool compare(const Container &container, const Constant &constant,
+               PyObject *stale) const;
+  std::vector<Container> containers;
   std::vector<Value> values;
   std::vector<Constant> constants;
 };

@@ -223,7 +223,7 @@ Status bindInputs(Frame &frame, const InputValue *values, size_t count) {
   }
   if (Status s = checkWritten(plan, values); !s.ok())
     return s;
-  return frame.sized ? Status() : frame.resize();
+  return frame.sized ? frame.place() : frame.resize();
 }
 
 } // namespace anabranch::runtime

@@ -62,10 +62,13 @@ public:
   void trim() const override {
     for (const auto &program : currentTable()->programs())
       program->trim();
+    shared->arenas->trim();
   }
 
 private:
   Status loadShared(const std::string &path, const OpenOptions &options);
+  void borrow(const std::vector<std::shared_ptr<LoadedProgram>> &programs,
+              const LoadedExecutable &like);
   void describePlan(const Plan &plan);
   std::shared_ptr<const GearTable> currentTable() const {
     return std::atomic_load(&table);
@@ -119,6 +122,14 @@ Status LoadedExecutable::loadShared(const std::string &path,
     return read.takeStatus();
   shared = std::make_shared<LoadedPackage>();
   shared->package = std::move(*read);
+  if (const auto *like =
+          dynamic_cast<const LoadedExecutable *>(options.like.get());
+      like && like->shared->device == device) {
+    shared->lender = like->shared;
+    shared->arenas = like->shared->arenas;
+  } else {
+    shared->arenas = std::make_shared<ArenaPool>();
+  }
   shared->device = device;
   shared->host = options.hostCalls;
   shared->threads = options.threads;
@@ -154,13 +165,19 @@ Status LoadedExecutable::load(const std::string &path,
                               const OpenOptions &options) {
   if (Status s = loadShared(path, options); !s.ok())
     return s;
+  std::vector<std::shared_ptr<LoadedProgram>> programs;
   for (const package::ProgramT *program : shared->package->programs()) {
     auto loaded = std::make_shared<LoadedProgram>(shared);
     if (Status s = loaded->load(*program); !s.ok())
       return s;
     describePlan(loaded->getPlan());
+    programs.push_back(loaded);
     own.push_back(std::move(loaded));
   }
+  shared->keptBytes = shared->persistentBytes;
+  if (shared->lender)
+    borrow(programs,
+           *dynamic_cast<const LoadedExecutable *>(options.like.get()));
   root = own.front();
   alone = own.size() == 1;
   publish(own);
@@ -168,6 +185,24 @@ Status LoadedExecutable::load(const std::string &path,
   // need few of those bytes again.
   shared->package->constants.releasePages();
   return {};
+}
+
+/// What both keep between calls lies in memory once, with `like`.
+void LoadedExecutable::borrow(
+    const std::vector<std::shared_ptr<LoadedProgram>> &programs,
+    const LoadedExecutable &like) {
+  KeptBytes lent;
+  for (const auto &program : like.own)
+    lent.add(program->getPlan());
+  LoadedProgram::Left left;
+  for (const auto &program : programs)
+    program->useFrom(lent, left);
+  if (shared->persistent && !shared->package->prepared.size())
+    shared->keptBytes = dropAllBut(left.persistent, shared->persistent,
+                                   shared->persistentBytes);
+  if (!left.constants)
+    shared->package->constants = package::Safetensors();
+  like.shared->package->constants.releasePages();
 }
 
 std::vector<int64_t> staticNumbers(const std::vector<Size> &sizes) {
@@ -301,7 +336,9 @@ uint64_t LoadedExecutable::lastUse() const {
 }
 
 size_t LoadedExecutable::cachedBytes() const {
-  size_t bytes = shared->package->prepared.size() ? 0 : shared->persistentBytes;
+  size_t bytes = shared->package->prepared.size() ? 0 : shared->keptBytes;
+  if (!shared->lender)
+    bytes += shared->arenas->bytes();
   for (const auto &program : own)
     bytes += program->cachedBytes();
   return bytes;

@@ -19,32 +19,40 @@ static Status outsideArena() {
                 "a buffer lies outside the arena for these sizes");
 }
 
-bool Block::reserve(size_t wanted) {
-  // A call with a very large shape must not pin its memory for good.
+bool Block::suffices(size_t wanted) {
   constexpr size_t slack = size_t(16) << 20;
-  if (wanted <= bytes && bytes / 4 <= wanted + slack)
+  constexpr int patience = 64;
+  if (wanted > size)
+    return false;
+  timesTooLarge = size / 4 > wanted + slack ? timesTooLarge + 1 : 0;
+  return timesTooLarge < patience;
+}
+
+bool Block::reserve(size_t wanted) {
+  if (suffices(wanted))
     return true;
   reset();
   if (wanted == 0)
     return true;
   memory = device.allocate(wanted);
-  bytes = memory ? wanted : 0;
+  size = memory ? wanted : 0;
   return memory != nullptr;
 }
 
 void Block::reset() {
   if (memory)
-    device.release(memory, bytes);
+    device.release(memory, size);
   memory = nullptr;
-  bytes = 0;
+  size = 0;
+  timesTooLarge = 0;
 }
 
 Frame::Frame(const Plan &plan, const Commands &commands)
     : plan(plan), commands(commands), slots(static_cast<size_t>(plan.slots), 0),
       inputs(plan.inputs.size()), outputs(plan.outputs.size()),
       operands(commands.operands.size()), sizes(commands.sizes.size()),
-      tiles(commands.launches.size()), arena(*plan.device),
-      scratch(*plan.device), results(plan.buffers.size()),
+      tiles(commands.launches.size()), scratch(*plan.device),
+      results(plan.buffers.size()),
       streams(new StreamState[commands.streams.size()]),
       events(new EventState[static_cast<size_t>(commands.events)]),
       views(static_cast<size_t>(plan.viewNumbers)) {
@@ -68,10 +76,10 @@ Status Frame::resize() {
   if (Status s = checkSizes(); !s.ok())
     return s;
   fillViews();
-  if (Status s = placeArena(); !s.ok())
+  if (Status s = sizeArena(); !s.ok())
     return s;
-  for (size_t i = 0; i < operands.size(); ++i)
-    operands[i] = dataOf(commands.operands[i]);
+  if (Status s = placeAnew(); !s.ok())
+    return s;
   for (size_t i = 0; i < sizes.size(); ++i)
     sizes[i] = valueOf(commands.sizes[i], slots.data());
   if (Status s = planLaunches(); !s.ok())
@@ -125,17 +133,25 @@ void Frame::fillViews() {
 
 /// `initialize` uses what has a place without a call; it has the program's
 /// arena to itself too.
-Status Frame::placeArena() {
+Status Frame::sizeArena() {
   bool isCall = &commands == &plan.main;
-  int64_t arenaBytes =
+  int64_t bytes =
       isCall ? valueOf(plan.arenaBytes, slots.data()) : plan.staticArenaBytes;
-  if (arenaBytes < 0)
+  if (bytes < 0)
     return Status(StatusCode::Internal, "the arena has a negative size");
-  if (isCall)
-    if (Status s = checkArenaParts(arenaBytes); !s.ok())
-      return s;
-  return arena.reserve(static_cast<size_t>(arenaBytes)) ? Status()
-                                                        : Status::outOfMemory();
+  arenaBytes = static_cast<size_t>(bytes);
+  return isCall ? checkArenaParts(bytes) : Status();
+}
+
+Status Frame::placeAnew() {
+  if (arena && !arena->reserve(arenaBytes)) {
+    sized = false;
+    return Status::outOfMemory();
+  }
+  placedAt = arena ? arena->get() : nullptr;
+  for (size_t i = 0; i < operands.size(); ++i)
+    operands[i] = dataOf(commands.operands[i]);
+  return {};
 }
 
 /// The proof that commands do not race holds if parts of the arena with
@@ -200,7 +216,9 @@ void *Frame::dataOf(int buffer) const {
   case BufferKind::Output:
     return outputs[b.index];
   case BufferKind::Arena:
-    return static_cast<char *>(arena.get()) + valueOf(b.offset, slots.data());
+    return arena ? static_cast<char *>(arena->get()) +
+                       valueOf(b.offset, slots.data())
+                 : nullptr;
   case BufferKind::Persistent:
     return static_cast<char *>(plan.persistent) + b.offset.value();
   case BufferKind::Constant:
@@ -221,33 +239,6 @@ TensorView Frame::viewOf(int buffer) const {
   view.rank = static_cast<int32_t>(b.shape.size());
   view.dtype = b.dtype;
   return view;
-}
-
-Frame *FrameCache::take() {
-  for (std::atomic<Frame *> &place : frames)
-    if (place.load(std::memory_order_relaxed))
-      if (Frame *frame = place.exchange(nullptr, std::memory_order_acquire)) {
-        kept.fetch_sub(frame->bytes(), std::memory_order_relaxed);
-        return frame;
-      }
-  return nullptr;
-}
-
-void FrameCache::give(Frame *frame) {
-  kept.fetch_add(frame->bytes(), std::memory_order_relaxed);
-  for (std::atomic<Frame *> &place : frames) {
-    Frame *none = nullptr;
-    if (!place.load(std::memory_order_relaxed) &&
-        place.compare_exchange_strong(none, frame, std::memory_order_release))
-      return;
-  }
-  kept.fetch_sub(frame->bytes(), std::memory_order_relaxed);
-  delete frame;
-}
-
-void FrameCache::trim() {
-  while (Frame *frame = take())
-    delete frame;
 }
 
 } // namespace anabranch::runtime

@@ -8,10 +8,10 @@
 #ifndef ANABRANCH_RUNTIME_FRAME_H
 #define ANABRANCH_RUNTIME_FRAME_H
 
+#include "runtime/Parking.h"
 #include "runtime/Plan.h"
 #include "runtime/SuperRun.h"
 
-#include <array>
 #include <atomic>
 #include <memory>
 #include <vector>
@@ -26,17 +26,25 @@ public:
   Block(const Block &) = delete;
   Block &operator=(const Block &) = delete;
 
+  /// Whether it is large enough, and has not been far too large for long: calls
+  /// of different sizes take turns, but one very large shape must not pin its
+  /// memory for good.
+  bool suffices(size_t wanted);
   /// False when there is no memory; the block is empty then.
   bool reserve(size_t wanted);
   void reset();
   void *get() const { return memory; }
-  size_t size() const { return bytes; }
+  size_t bytes() const { return size; }
 
 private:
   const Device &device;
   void *memory = nullptr;
-  size_t bytes = 0;
+  size_t size = 0;
+  int timesTooLarge = 0; ///< in a row
 };
+
+/// Arenas that wait for the next call, of any program that shares them.
+using ArenaPool = Parking<Block>;
 
 /// The tiles, advances and calls of a stream that workers claim; see
 /// ParallelRun.cpp for the words.
@@ -63,6 +71,13 @@ public:
   /// Call after the slots changed; `sized` says whether it succeeded.
   Status resize();
 
+  /// Otherwise: the arena may be another one than the last call's.
+  Status place() {
+    if (!arena || (arena->get() == placedAt && arena->suffices(arenaBytes)))
+      return {};
+    return placeAnew();
+  }
+
   /// Writes the caller's pointers into the operands.
   void bindCaller();
 
@@ -81,7 +96,8 @@ public:
   /// Gives all results back that were not handed to the caller.
   void dropResults();
 
-  size_t bytes() const { return arena.size() + scratch.size(); }
+  /// The arena excepted, which is lent.
+  size_t bytes() const { return scratch.bytes(); }
 
   const Plan &plan;
   const Commands &commands;
@@ -95,7 +111,10 @@ public:
   std::vector<int64_t> tiles; ///< per launch
   int64_t sharedTiles = 0;    ///< of launches that have more than one
   size_t scratchBytes = 0;    ///< the most that any launch needs
-  Block arena, scratch;
+  /// Null where the program needs none; `lastArena` may be gone.
+  Block *arena = nullptr;
+  const Block *lastArena = nullptr;
+  Block scratch;
 
   /// By buffer: what a call returned, and its bytes in the declared layout.
   struct Result {
@@ -112,33 +131,23 @@ public:
 
 private:
   Status checkSizes() const;
-  Status placeArena();
+  Status sizeArena();
+  Status placeAnew();
   Status checkArenaParts(int64_t arenaBytes);
   Status planLaunches();
   void fillViews();
   Status bindResult(const CallPlan &call, int buffer, const HostResult &result);
   void fillArguments(int call);
 
+  size_t arenaBytes = 0;
+  const void *placedAt = nullptr; ///< the arena that operands point into
   std::vector<int64_t> views;
   std::vector<std::vector<HostArgument>> arguments; ///< per call
   std::vector<HostResult> fresh;                    ///< while a call returns
 };
 
-/// Frames that wait for the next call. Any thread, no lock.
-class FrameCache {
-public:
-  ~FrameCache() { trim(); }
-  /// Null when none waits.
-  Frame *take();
-  void give(Frame *frame);
-  void trim();
-  size_t bytes() const { return kept.load(std::memory_order_relaxed); }
-
-private:
-  static constexpr size_t limit = 8;
-  std::array<std::atomic<Frame *>, limit> frames{};
-  std::atomic<size_t> kept{0};
-};
+/// Frames that wait for the next call of their program.
+using FrameCache = Parking<Frame>;
 
 } // namespace anabranch::runtime
 

@@ -78,6 +78,68 @@ TEST_F(GearTable, ChoosesBySize) {
                      "are programs for [2], [4], [100]");
 }
 
+/// Two launches with a tensor between them.
+ProgramMaker chainFor(int64_t rows) {
+  ProgramMaker m;
+  Size size = fixed(rows);
+  int x = m.input("x", {size});
+  int between = m.arena(0, {size}, 4 * rows);
+  m.launch("increment", {x}, {between}, size);
+  m.launch("twice", {between}, {m.output({size})}, size);
+  return m;
+}
+
+TEST_F(GearTable, ProgramsShareOneArena) {
+  ProgramMaker maker = chainFor(4000);
+  maker.p.variants.push_back(
+      std::make_unique<ProgramT>(std::move(chainFor(1000).p)));
+  auto executable = open(maker);
+  ASSERT_TRUE(executable);
+  for (int turn = 0; turn < 3; ++turn) {
+    EXPECT_EQ(run(*executable, 1000), 8);
+    EXPECT_EQ(run(*executable, 4000), 8);
+  }
+  EXPECT_GE(executable->cachedBytes(), 16000u);
+  EXPECT_LT(executable->cachedBytes(), 20000u);
+  executable->trim();
+  EXPECT_EQ(executable->cachedBytes(), 0u);
+  EXPECT_EQ(run(*executable, 1000), 8);
+}
+
+TEST_F(GearTable, ThreadsRunProgramsOfOneArena) {
+  ProgramMaker maker = chainFor(4000);
+  for (int64_t rows : {1000, 64, 3000})
+    maker.p.variants.push_back(
+        std::make_unique<ProgramT>(std::move(chainFor(rows).p)));
+  auto executable = open(maker);
+  ASSERT_TRUE(executable);
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 6; ++t)
+    threads.emplace_back([&, t] {
+      const size_t sizes[] = {4000, 1000, 64, 3000};
+      for (int call = 0; call < 200; ++call)
+        wrong += run(*executable, sizes[(call + t) % 4]) != 8;
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST_F(GearTable, AnArenaThatWasLargeOnceGoes) {
+  ProgramMaker maker = chainFor(30 << 20);
+  maker.p.variants.push_back(
+      std::make_unique<ProgramT>(std::move(chainFor(64).p)));
+  auto executable = open(maker);
+  ASSERT_TRUE(executable);
+  EXPECT_EQ(run(*executable, 30 << 20), 8);
+  EXPECT_EQ(run(*executable, 64), 8);
+  EXPECT_GT(executable->cachedBytes(), size_t(100) << 20);
+  for (int call = 0; call < 70; ++call)
+    EXPECT_EQ(run(*executable, 64), 8);
+  EXPECT_LT(executable->cachedBytes(), size_t(1) << 20);
+}
+
 TEST_F(GearTable, SaysWhatIsWrongWithArguments) {
   auto executable = open(geared({2, 4}));
   ASSERT_TRUE(executable);

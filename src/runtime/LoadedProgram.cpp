@@ -15,23 +15,36 @@
 namespace anabranch::runtime {
 namespace {
 
-/// A frame out of the cache, or a new one; given back with the object.
+/// A frame out of the cache, or a new one, with an arena; given back with the
+/// object.
 class FrameLease {
 public:
-  FrameLease(const Plan &plan, FrameCache &cache) : cache(cache) {
-    frame = cache.take();
+  FrameLease(const Plan &plan, FrameCache &frames, ArenaPool &arenas)
+      : frames(frames), arenas(arenas), frame(frames.take()) {
     if (!frame)
-      frame = new Frame(plan, plan.main);
+      frame = std::make_unique<Frame>(plan, plan.main);
+    if (plan.arenaBytes.slot() < 0 && plan.arenaBytes.value() == 0)
+      return;
+    arena.reset(arenas.take(frame->lastArena));
+    if (!arena)
+      arena = std::make_unique<Block>(*plan.device);
+    frame->arena = arena.get();
   }
-  ~FrameLease() { cache.give(frame); }
+  ~FrameLease() {
+    frame->lastArena = std::exchange(frame->arena, nullptr);
+    if (arena)
+      arenas.give(arena.release());
+    frames.give(frame.release());
+  }
   FrameLease(const FrameLease &) = delete;
   FrameLease &operator=(const FrameLease &) = delete;
-  Frame *operator->() const { return frame; }
   Frame &operator*() const { return *frame; }
 
 private:
-  FrameCache &cache;
-  Frame *frame;
+  FrameCache &frames;
+  ArenaPool &arenas;
+  std::unique_ptr<Frame> frame;
+  std::unique_ptr<Block> arena;
 };
 
 } // namespace
@@ -57,11 +70,30 @@ Status LoadedProgram::load(const package::ProgramT &program) {
 Status LoadedProgram::initialize() {
   if (owner->package->prepared.size() || plan.initialize.serial.empty())
     return {};
+  Block arena(*plan.device);
   Frame frame(plan, plan.initialize);
+  frame.arena = &arena;
   if (Status s = frame.resize(); !s.ok())
     return s;
   trace::Call call(trace::Recorder::active(), plan.info, frame.slots);
   return execute(frame, workers(), call.orNull());
+}
+
+void LoadedProgram::useFrom(const KeptBytes &lent, Left &left) {
+  for (BufferPlan &buffer : plan.buffers) {
+    auto [data, size] = keptBytesOf(plan, buffer);
+    if (!data)
+      continue;
+    if (const void *there = lent.find(data, size)) {
+      buffer.kind = BufferKind::Constant;
+      buffer.constant = there;
+    } else if (buffer.kind == BufferKind::Persistent) {
+      auto begin = static_cast<size_t>(buffer.offset.value());
+      left.persistent.push_back({begin, begin + size});
+    } else {
+      left.constants = true;
+    }
+  }
 }
 
 void LoadedProgram::prepareOutputs(Frame &frame, OutputValue *outputs) const {
@@ -165,7 +197,7 @@ Status LoadedProgram::run(const InputValue *inputs, size_t inputCount,
                           OutputValue *outputs, size_t outputCount,
                           OutputAllocator &allocator) const {
   try {
-    FrameLease frame(plan, frames);
+    FrameLease frame(plan, frames, *owner->arenas);
     return runIn(*frame, inputs, inputCount, outputs, outputCount, allocator);
   } catch (const std::bad_alloc &) {
     return Status::outOfMemory();

@@ -9,6 +9,7 @@
 #define ANABRANCH_RUNTIME_LOADEDPROGRAM_H
 
 #include "runtime/Frame.h"
+#include "runtime/KeptBytes.h"
 #include "runtime/Library.h"
 
 namespace anabranch::runtime {
@@ -24,6 +25,11 @@ struct LoadedPackage {
   int threads = 0;
   void *persistent = nullptr; ///< made by the programs' initialisations
   size_t persistentBytes = 0;
+  size_t keptBytes = 0; ///< of `persistent`, those in use
+  /// One for each call that runs at a time, whichever program it runs.
+  std::shared_ptr<ArenaPool> arenas;
+  /// Of another package: its weights and its arenas are used.
+  std::shared_ptr<const LoadedPackage> lender;
 };
 
 /// A program of a package, ready to run. Any number of threads may run it.
@@ -38,6 +44,15 @@ public:
 
   Status run(const InputValue *inputs, size_t inputCount, OutputValue *outputs,
              size_t outputCount, OutputAllocator &allocator) const;
+
+  /// What remains of a package's own memory.
+  struct Left {
+    std::vector<std::pair<size_t, size_t>> persistent; ///< begin, end
+    bool constants = false;
+  };
+  /// Takes what it keeps from `lent`, as far as that has the same bytes, and
+  /// adds the rest to `left`. Call before anything runs.
+  void useFrom(const KeptBytes &lent, Left &left);
 
   const Plan &getPlan() const { return plan; }
   const LoadedPackage &getOwner() const { return *owner; }

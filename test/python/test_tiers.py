@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import anabranch
-from anabranch import Config, package, tiers
+from anabranch import Config, latertiers, package, tiers
 
 LONG = 120
 
@@ -74,6 +74,27 @@ def test_the_least_recently_used_makes_room(loads):
     call(compiled, 5)
     call(compiled, 6)
     assert loads[1].last_use > before[0] and loads[2].last_use == before[1]
+
+
+def test_tiers_use_the_weights_that_are_there(loads):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(256, 512), torch.nn.ReLU(), torch.nn.Linear(512, 256)
+    ).eval()
+    settings = Config(shapes="tiered", freeze=True)
+    compiled = anabranch.compile(model, config=settings, dynamic=True)
+    with torch.no_grad():
+        for rows in (40, 50, 40, 50):
+            x = torch.randn(rows, 256)
+            torch.testing.assert_close(compiled(x), model(x))
+            assert tiers.worker().finish(LONG)
+    symbolic, *members = loads
+    assert symbolic.programs == 3 and len(members) == 2
+    assert symbolic.cached_bytes > 2 * 4 * 256 * 512
+    assert all(member.cached_bytes < 100_000 for member in members)
+    symbolic.trim()
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(x), model(x))
 
 
 def test_errors_of_the_thread_stay_there(monkeypatch, capfd):
@@ -260,3 +281,76 @@ def test_where_nothing_is_compiled_nothing_runs_ahead():
     x = torch.randn(5, 3)
     torch.testing.assert_close(compiled(x), x + 1)
     assert model.hits == 0
+
+
+class Layers(torch.nn.Module):
+    """A weight, and a constant of the graph's own."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(8, 8)
+
+    def method(self, a):
+        return torch.softmax(self.fc(a) * torch.tensor([0.5]), -1)
+
+
+@pytest.fixture
+def cached(tmp_path, monkeypatch):
+    """Reads a method of `Layers` from a cache that has it, and tells which
+    executable is called."""
+    monkeypatch.delenv("ANABRANCH_CACHE")
+    monkeypatch.setenv("ANABRANCH_CACHE_HOME", str(tmp_path))
+    opened = []
+    original = anabranch.cached.load_executable
+
+    def load(*arguments):
+        opened.append(original(*arguments))
+        return opened[-1]
+
+    monkeypatch.setattr(anabranch.cached, "load_executable", load)
+
+    def read(freeze):
+        torch.manual_seed(0)
+        module = Layers()
+        for _ in range(2):
+            torch._dynamo.reset()
+            config = Config(shapes="tiered", freeze=freeze)
+            found = anabranch.cache_compile(module.method, config=config)
+            torch.testing.assert_close(
+                found(torch.ones(5, 8)), module.method(torch.ones(5, 8)).detach()
+            )
+            assert tiers.worker().finish(LONG)
+        (executable,) = opened
+        return module, found, executable
+
+    return read
+
+
+def call_until_specialised(found, module, executable, rows, programs):
+    """A function that was read hears of its tiers from a thread that begins."""
+    end = time.monotonic() + LONG
+    while executable.programs < programs and time.monotonic() < end:
+        a = torch.randn(rows, 8)
+        torch.testing.assert_close(found(a), module.method(a).detach())
+        time.sleep(0.05)
+    assert executable.programs == programs
+
+
+@pytest.mark.parametrize("freeze", [False, True])
+def test_a_function_that_was_read_gets_tiers(cached, freeze):
+    module, found, executable = cached(freeze)
+    call_until_specialised(found, module, executable, 5, 2)
+    call_until_specialised(found, module, executable, 6, 3)
+    a = torch.randn(6, 8)
+    torch.testing.assert_close(found(a), module.method(a).detach())
+
+
+def test_without_the_compiler_it_stays_symbolic(cached, monkeypatch):
+    monkeypatch.setattr(anabranch.cache, "_warned", set())
+    monkeypatch.setattr(latertiers, "has_compiler", lambda: False)
+    with pytest.warns(UserWarning, match="stay in their symbolic programs"):
+        module, found, executable = cached(False)
+    for rows in (5, 6, 6):
+        a = torch.randn(rows, 8)
+        torch.testing.assert_close(found(a), module.method(a).detach())
+    assert tiers.worker().finish(LONG) and executable.programs == 1
