@@ -51,15 +51,17 @@ const void *KeptBytes::find(const void *data, size_t size) const {
 size_t dropAllBut(std::vector<std::pair<size_t, size_t>> ranges, void *memory,
                   size_t size) {
   auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
-  auto base = reinterpret_cast<uintptr_t>(memory);
+  auto *base = static_cast<char *>(memory);
+  // How far the memory's start lies behind that of its page.
+  size_t skew = reinterpret_cast<uintptr_t>(memory) % page;
   size_t left = size, at = 0;
   ranges.push_back({size, size});
   std::sort(ranges.begin(), ranges.end());
   for (auto [begin, end] : ranges) {
-    uintptr_t from = (base + at + page - 1) / page * page;
-    uintptr_t to = (base + std::max(at, begin)) / page * page;
-    if (from < to && ::madvise(reinterpret_cast<void *>(from), to - from,
-                               MADV_DONTNEED) == 0)
+    size_t from = (at + skew + page - 1) / page * page - skew;
+    size_t to = (std::max(at, begin) + skew) / page * page;
+    to -= std::min(to, skew);
+    if (from < to && ::madvise(base + from, to - from, MADV_DONTNEED) == 0)
       left -= to - from;
     at = std::max(at, end);
   }
