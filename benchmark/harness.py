@@ -13,9 +13,12 @@ the call for the caches that it left.
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -46,10 +49,19 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "super": {"super_kernels": "marked", "freeze": True},
     "auto supers": {"super_kernels": "auto", "freeze": True},
 }
-# A package with streams found by the compiler, called without Dynamo and its
-# guards, as the other engines are.
+# Packages, called without Dynamo and its guards, as the other engines are.
 EXPORTED = "exported"
-OURS = (*OPTIONS, EXPORTED)
+EXPORTS: dict[str, dict[str, Any]] = {
+    EXPORTED: {"streams": "auto"},
+    "exported launches": {"super_kernels": "off"},
+    "exported super": {"super_kernels": "marked"},
+    "exported auto supers": {"super_kernels": "auto"},
+}
+OURS = (*OPTIONS, *EXPORTS)
+# With the scopes of the model.
+MARKED = ("marked", "super", "exported super")
+# What no contender can beat: `bound`.
+BOUND = "bound"
 
 # Otherwise malloc gives the pages of large results back to the system and takes
 # them again, at calls of whoever happens to lie at the end of the heap.
@@ -106,6 +118,8 @@ def no_op_backend(module: torch.fx.GraphModule, inputs: list) -> Callable:
 
 def contender(name: str, work: Workload) -> Callable:
     function = work.function
+    if name in MARKED:
+        function = getattr(function, "marked", function)
     if name == "eager":
         return function
     if name == "no-op backend":
@@ -113,23 +127,21 @@ def contender(name: str, work: Workload) -> Callable:
     if name == "Dynamo alone":
         return torch.compile(function, backend="eager")
     if name in OPTIONS:
-        scopes = name in ("marked", "super")
-        marked = getattr(function, "marked", None) if scopes else None
-        return torch.compile(marked or function, backend=ours, options=OPTIONS[name])
-    if name == EXPORTED:
-        return deployed(function, work.arguments)
+        return torch.compile(function, backend=ours, options=OPTIONS[name])
+    if name in EXPORTS:
+        return deployed(function, work.arguments, **EXPORTS[name])
     if name in peers.PEERS:
         return peers.PEERS[name](function, work.arguments)
     return torch.compile(function, backend=name)
 
 
-def deployed(function: Callable, arguments: tuple) -> Callable:
+def deployed(function: Callable, arguments: tuple, **options: Any) -> Callable:
     with tempfile.TemporaryDirectory() as folder:
         anabranch.export(
             peers.Wrapped(function).eval(),
             f"{folder}/model.anb",
             arguments,
-            config=anabranch.Config(streams="auto"),
+            config=anabranch.Config(**options),
         )
         return anabranch.load(f"{folder}/model.anb", threads=torch.get_num_threads())
 
@@ -204,6 +216,32 @@ def steady(
         rows[name].low = ordered[len(ordered) // 10]
         rows[name].high = ordered[len(ordered) * 9 // 10]
     return list(rows.values())
+
+
+def bound(bytes_read: float, flops: float, unit: str = "ms") -> Row:
+    """The larger of bytes / read bandwidth and FLOP / arithmetic, both measured
+    now, by a process of its own: the best that all CPUs reached."""
+    with tempfile.TemporaryDirectory() as folder:
+        text = subprocess.run(
+            [
+                sys.executable,
+                "-c",
+                "from anabranch import _C; print(_C.machine_limits())",
+            ],
+            env=os.environ | {"ANABRANCH_CACHE_HOME": folder},
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        ).stdout
+    limits = json.loads(text)
+    memory = bytes_read / limits["memory_gbs_all"] / 1e9
+    arithmetic = flops / limits["gflops_all"] / 1e9
+    scale = {"us": 1e6, "ms": 1e3, "s": 1.0}[unit]
+    note = (
+        f"{bytes_read / 1e6:.0f} MB at {limits['memory_gbs_all']:.1f} GB/s,"
+        f" {flops / 1e6:.0f} MFLOP at {limits['gflops_all']:.0f} GFLOP/s"
+    )
+    return Row(BOUND, max(memory, arithmetic) * scale, unit, note=note)
 
 
 def rounds(

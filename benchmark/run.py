@@ -32,7 +32,7 @@ import shapes  # noqa: F401
 import starting  # noqa: F401
 import streams  # noqa: F401
 import supers  # noqa: F401
-from harness import CASES, KEEP_PAGES, OURS, Row
+from harness import BOUND, CASES, KEEP_PAGES, OURS, Row
 from peers import PEERS
 
 HERE = Path(__file__).resolve().parent
@@ -44,6 +44,7 @@ COLUMNS = (
     "inductor",
     *PEERS,
     *OURS,
+    BOUND,
 )
 
 

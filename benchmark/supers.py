@@ -14,7 +14,7 @@ from torch.nn import functional
 
 import anabranch
 import streams
-from harness import Row, Workload, case
+from harness import Row, Workload, bound, case
 from streams import experts, mlp, workload
 
 NAMES = (
@@ -25,6 +25,9 @@ NAMES = (
     "launches",
     "super",
     "auto supers",
+    "exported launches",
+    "exported super",
+    "exported auto supers",
 )
 # Without those that can't change an argument or don't know an operator.
 COMPILERS = tuple(name for name in NAMES if name not in ("openvino", "onnxruntime"))
@@ -135,6 +138,15 @@ def decode(
     return workload(function, torch.randn(batch, width), position, *caches.unbind())
 
 
+def decode_bound(
+    batch: int, layers: int = 12, width: int = 768, context: int = 512
+) -> Row:
+    """Every weight and every line of the caches is read once."""
+    weights = layers * (4 * width * width + 3 * width * (8 * width // 3))
+    caches = 2 * layers * batch * context * width
+    return bound(4 * (weights + caches), 2 * (batch * weights + caches))
+
+
 def mixture(batch: int, width: int = 256, count: int = 8) -> Workload:
     """Every expert sees every row; the gate weighs what they say."""
     plain = experts(batch, count, width).function
@@ -225,13 +237,13 @@ def sixteen_rows_of_experts() -> list[Row]:
 @case("supers-decode-1", extra=True)
 def decode_one() -> list[Row]:
     """one step of a Llama of 12 layers, 768 wide, context 512, batch 1"""
-    return compare(lambda: decode(1), "ms", names=COMPILERS)
+    return [*compare(lambda: decode(1), "ms", names=COMPILERS), decode_bound(1)]
 
 
 @case("supers-decode-8", extra=True)
 def decode_eight() -> list[Row]:
     """one step of a Llama of 12 layers, 768 wide, context 512, batch 8"""
-    return compare(lambda: decode(8), "ms", names=COMPILERS)
+    return [*compare(lambda: decode(8), "ms", names=COMPILERS), decode_bound(8)]
 
 
 @case("supers-decode-layers", extra=True)

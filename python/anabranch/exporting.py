@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch.export import ExportedProgram
+from torch.fx.traceback import preserve_node_meta
 
 from . import _C, package
 from .backend import _order
@@ -138,7 +139,8 @@ def _program(model: Any, inputs: Any, dynamic_shapes: Any) -> ExportedProgram:
         inputs = (inputs,)
     args, kwargs = ((), inputs) if isinstance(inputs, Mapping) else (inputs, {})
     try:
-        with torch.no_grad():
+        # Scopes of streams and super kernels are notes on the nodes.
+        with torch.no_grad(), preserve_node_meta():
             return torch.export.export(
                 model,
                 tuple(args),

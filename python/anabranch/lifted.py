@@ -18,6 +18,7 @@ from torch.export.graph_signature import (
     SymIntArgument,
     TensorArgument,
 )
+from torch.fx.traceback import preserve_node_meta
 from torch.utils import _pytree as pytree
 
 from .capture import export_decompositions
@@ -54,7 +55,7 @@ class Lifted:
 def lift(program: ExportedProgram, forward: Any = None) -> Lifted:
     """`forward` names the parameters; without it they are called as the program
     calls its inputs."""
-    with torch.no_grad():
+    with torch.no_grad(), preserve_node_meta():
         program = program.run_decompositions(export_decompositions())
     lifter = _Lifter(program)
     lifter.write_mutations()

@@ -71,6 +71,17 @@ LogicalResult SuperOp::verify() {
     if (!llvm::all_of(launch.getSizes(), llvm::IsaPred<IntegerAttr>))
       return launch.emitOpError("of symbolic sizes is in a super kernel");
   }
+  auto members = static_cast<int64_t>(llvm::range_size(getBody().front()));
+  if (getOrders())
+    for (auto order : getOrdersAttr().getAsRange<OrderAttr>())
+      if (order.getBefore().empty() || order.getAfter().empty() ||
+          llvm::any_of(order.getAfter(),
+                       [&](int64_t after) {
+                         return after >= members ||
+                                *llvm::max_element(order.getBefore()) >= after;
+                       }) ||
+          *llvm::min_element(order.getBefore()) < 0)
+        return emitOpError("orders members that are not there, or not so");
   return success();
 }
 

@@ -175,13 +175,24 @@ def Anabranch_LaunchOp : Anabranch_ProgramChild<"launch", [AttrSizedOperandSegme
   }];
 }
 
+def Anabranch_OrderAttr : Anabranch_Attr<"Order", "order"> {
+  let summary = "members of a super kernel that the user has ordered";
+  let description = [{
+    All tiles of the members `before` are done when one of `after` starts, even
+    where they share no bytes. Members are numbered from 0.
+  }];
+  let parameters = (ins ArrayRefParameter<"int64_t">:$before,
+                        ArrayRefParameter<"int64_t">:$after);
+  let assemblyFormat = "`<` `[` $before `]` `,` `[` $after `]` `>`";
+}
+
 def Anabranch_SuperOp : Anabranch_ProgramChild<"super",
     [HasParent<"StreamOp">, SingleBlock, NoTerminator]> {
   let summary = "launches that are one command";
   let description = [{
     A tile of a member starts when the tiles before it that touch the same bytes,
-    one of them writing, are done. To other commands it is one command. `lanes`
-    says how many streams its members are from.
+    one of them writing, are done, and those that `orders` names. To other commands
+    it is one command. `lanes` says how many streams its members are from.
 
     ```mlir
     anabranch.super "layer_0" lanes 1 {
@@ -190,9 +201,11 @@ def Anabranch_SuperOp : Anabranch_ProgramChild<"super",
     }
     ```
   }];
-  let arguments = (ins StrAttr:$name, I64Attr:$lanes);
+  let arguments = (ins StrAttr:$name, I64Attr:$lanes,
+                       OptionalAttr<TypedArrayAttrBase<Anabranch_OrderAttr,
+                                                       "orders">>:$orders);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$name `lanes` $lanes $body attr-dict";
+  let assemblyFormat = "$name `lanes` $lanes (`orders` $orders^)? $body attr-dict";
   let hasVerifier = 1;
 }
 

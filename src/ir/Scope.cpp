@@ -17,6 +17,8 @@ namespace ir {
 static constexpr StringLiteral kScope = "anabranch.scope";
 static constexpr StringLiteral kPoints = "anabranch.points";
 static constexpr StringLiteral kAfter = "anabranch.after";
+static constexpr StringLiteral kAhead = "anabranch.ahead";
+static constexpr StringLiteral kBehind = "anabranch.behind";
 
 ScopeAttr scopeOf(Operation *op) {
   return op->getAttrOfType<ScopeAttr>(kScope);
@@ -59,6 +61,19 @@ void setPoints(Operation *op, ArrayRef<int64_t> points) {
 }
 void setAfter(Operation *op, ArrayRef<int64_t> points) {
   setNumbers(op, kAfter, points);
+}
+
+ArrayRef<int64_t> aheadOf(Operation *op) { return numbersOf(op, kAhead); }
+ArrayRef<int64_t> behindOf(Operation *op) { return numbersOf(op, kBehind); }
+void setAhead(Operation *op, ArrayRef<int64_t> fences) {
+  setNumbers(op, kAhead, fences);
+}
+void setBehind(Operation *op, ArrayRef<int64_t> fences) {
+  setNumbers(op, kBehind, fences);
+}
+void dropFences(Operation *op) {
+  op->removeAttr(kAhead);
+  op->removeAttr(kBehind);
 }
 
 void copyOrder(Operation *from, Operation *to) {

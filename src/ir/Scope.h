@@ -42,6 +42,14 @@ llvm::ArrayRef<int64_t> afterOf(mlir::Operation *op);
 void setPoints(mlir::Operation *op, llvm::ArrayRef<int64_t> points);
 void setAfter(mlir::Operation *op, llvm::ArrayRef<int64_t> points);
 
+/// The fences that a command of the program stands ahead of, and those that it
+/// stands behind. The numbers are those of KeepFences.
+llvm::ArrayRef<int64_t> aheadOf(mlir::Operation *op);
+llvm::ArrayRef<int64_t> behindOf(mlir::Operation *op);
+void setAhead(mlir::Operation *op, llvm::ArrayRef<int64_t> fences);
+void setBehind(mlir::Operation *op, llvm::ArrayRef<int64_t> fences);
+void dropFences(mlir::Operation *op);
+
 /// Scope and order of an operator go over to what takes its place.
 void copyOrder(mlir::Operation *from, mlir::Operation *to);
 /// Takes scope and order away.

@@ -11,6 +11,7 @@
 #include "package/VerifyProgram.h"
 
 #include <sstream>
+#include <utility>
 
 namespace anabranch {
 
@@ -175,6 +176,15 @@ private:
       if (super.locations[i] >= 0)
         printLocation(*p.locations[super.locations[i]]);
     }
+    for (const auto &order : super.orders) {
+      printNumbers("\n      ", order->before);
+      printNumbers(" before ", order->after);
+    }
+  }
+
+  void printNumbers(const char *head, const std::vector<int> &numbers) {
+    for (int number : numbers)
+      out << std::exchange(head, ", ") << number;
   }
 
   void printCall(const CallT &call) {

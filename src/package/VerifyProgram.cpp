@@ -12,6 +12,7 @@
 #include "package/Extent.h"
 #include "package/VerifyRaces.h"
 
+#include <algorithm>
 #include <optional>
 
 namespace anabranch::package {
@@ -61,6 +62,8 @@ private:
   void checkLaunch(const LaunchT &launch, const std::string &where);
   void checkWork(const LaunchT &launch, const std::string &where);
   void checkSuper(const SuperT &super, const std::string &where);
+  void checkMembers(const OrderT &order, size_t launches,
+                    const std::string &where);
   void checkFixed(int buffer, const std::string &where);
   void checkCall(const CallT &call, const std::string &where);
   void checkArgument(const ArgumentT &argument, int depth,
@@ -337,6 +340,20 @@ void Checker::checkSuper(const SuperT &super, const std::string &where) {
     for (size_t b = 0; b < launch.buffers.size() && !failed(); ++b)
       checkFixed(launch.buffers[b], member);
   }
+  for (const std::unique_ptr<OrderT> &order : super.orders)
+    checkMembers(*order, super.launches.size(), where);
+}
+
+/// The order of the launches is one of those that are asked for.
+void Checker::checkMembers(const OrderT &order, size_t launches,
+                           const std::string &where) {
+  auto [first, last] =
+      std::minmax_element(order.before.begin(), order.before.end());
+  auto least = std::min_element(order.after.begin(), order.after.end());
+  auto most = std::max_element(order.after.begin(), order.after.end());
+  require(!order.before.empty() && !order.after.empty() && *first >= 0 &&
+              *last < *least && static_cast<size_t>(*most) < launches,
+          where, "orders launches that are not there, or not so");
 }
 
 void Checker::checkArgument(const ArgumentT &argument, int depth,

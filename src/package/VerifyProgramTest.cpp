@@ -239,6 +239,13 @@ SuperT &super(ProgramT &p) {
   return *p.streams[0]->commands[1]->action.AsSuper();
 }
 
+void ask(ProgramT &p, std::vector<int> before, std::vector<int> after) {
+  auto order = std::make_unique<OrderT>();
+  order->before = std::move(before);
+  order->after = std::move(after);
+  super(p).orders.push_back(std::move(order));
+}
+
 const Case superCases[] = {
     {"has no name", [](ProgramT &p) { super(p).name = ""; }},
     {"has no launch", [](ProgramT &p) { super(p).launches.clear(); }},
@@ -248,6 +255,16 @@ const Case superCases[] = {
      [](ProgramT &p) { super(p).locations[1] = 77; }},
     {"has a bad number of lanes", [](ProgramT &p) { super(p).lanes = 0; }},
     {"has a bad number of lanes", [](ProgramT &p) { super(p).lanes = 63; }},
+    {"orders launches that are not there, or not so",
+     [](ProgramT &p) { ask(p, {1}, {1}); }},
+    {"orders launches that are not there, or not so",
+     [](ProgramT &p) { ask(p, {0}, {2}); }},
+    {"orders launches that are not there, or not so",
+     [](ProgramT &p) { ask(p, {-1}, {1}); }},
+    {"orders launches that are not there, or not so",
+     [](ProgramT &p) { ask(p, {}, {1}); }},
+    {"orders launches that are not there, or not so",
+     [](ProgramT &p) { ask(p, {0}, {}); }},
     {"launch 1, launches a kernel that is not there",
      [](ProgramT &p) { super(p).launches[1]->kernel = -1; }},
     {"launch 1, uses a buffer that is not there",

@@ -103,6 +103,8 @@ void addPasses(OpPassManager &module, Phase phase,
     return;
   case Phase::Schedule:
     module.addPass(createBuildProgramPass());
+    // While every command is on the stream that the user gave it.
+    module.addPass(createKeepFencesPass());
     module.addPass(createJoinLanesPass());
     if (streams.find)
       module.addPass(createAssignStreamsPass(streams.machine));

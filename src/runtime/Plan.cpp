@@ -112,6 +112,8 @@ Status CommandsBuilder::addSuper(const SuperT &super) {
     if (Status failed = addLaunch(*super.launches[i]); !failed.ok())
       return failed;
   }
+  for (const auto &order : super.orders)
+    s.orders.push_back({order->before, order->after});
   out.supers.push_back(std::move(s));
   return {};
 }

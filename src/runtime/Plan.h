@@ -102,6 +102,7 @@ struct SuperKernel {
   int firstLaunch = 0, launchCount = 0;
   int firstLabel = 0; ///< of the launches, in turn
   int lanes = 1;
+  std::vector<SuperShape::Order> orders; ///< of the launches, from 0
   std::unique_ptr<const SuperPlan> plan;
 };
 

@@ -230,6 +230,7 @@ Expected<std::unique_ptr<SuperPlan>> ItemMaker::make() {
   for (int member = 0; member < super.launchCount; ++member)
     if (Status s = addLaunch(member); !s.ok())
       return s;
+  shape.orders = super.orders;
   findWaits(shape, *made);
   if (std::string wrong = verifySuper(shape, *made); !wrong.empty())
     return Status(StatusCode::Internal, "a super kernel is refused: " + wrong);

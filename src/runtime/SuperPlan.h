@@ -43,7 +43,12 @@ struct SuperShape {
     int firstItem = 0, itemCount = 0;
     std::vector<TouchGroup> groups;
   };
+  /// Members `before` end before one of `after` begins: all of these are later.
+  struct Order {
+    std::vector<int> before, after;
+  };
   std::vector<Member> members;
+  std::vector<Order> orders;
 
   int itemCount() const {
     return members.empty()
@@ -101,7 +106,8 @@ private:
 void findWaits(const SuperShape &shape, SuperPlan &plan);
 
 /// Whether the counters alone order every two items that share a byte which one
-/// of them writes. Shares nothing with `findWaits` but the shape. Empty if so.
+/// of them writes, and those that the shape orders. Shares nothing with
+/// `findWaits` but the shape. Empty if so.
 std::string verifySuper(const SuperShape &shape, const SuperPlan &plan);
 
 } // namespace anabranch::runtime

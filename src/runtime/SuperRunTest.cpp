@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // Every tile notes when it began and ended; any two that share a byte which one
-// of them writes must have run in the order of the program.
-// ANABRANCH_SOAK_TILES says how many tiles the soak runs, where more than the
-// default are wanted.
+// of them writes, or whose order is asked for, must have run in the order of
+// the program. ANABRANCH_SOAK_TILES says how many tiles the soak runs, where
+// more than the default are wanted.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,6 +17,7 @@
 #include "runtime/TestWatchdog.h"
 #include "runtime/TileReach.h"
 
+#include <set>
 #include <thread>
 
 namespace anabranch::testing {
@@ -54,13 +55,18 @@ public:
     for (int i = 0; i < launches; ++i)
       add();
     int all = static_cast<int>(m.p.streams[0]->commands.size());
-    m.super("super", 1 + (below(3) ? all - 1 : below(all)));
+    int members = 1 + (below(3) ? all - 1 : below(all));
+    SuperT &super = m.super("super", members);
+    for (int count = below(3); count > 0 && members > 1; --count)
+      order(super, all - members, members);
     for (int t = 0; t < count; ++t)
       m.copy(buffers[t], m.output({fixed(words)}));
   }
 
   ProgramMaker m;
   std::vector<TiledLaunch> launches;
+  /// Launches that are asked to be done before another begins.
+  std::set<std::pair<size_t, size_t>> orders;
   std::vector<int64_t> offsets; ///< of the tensors
   int64_t arenaWords = 0;
   int log = 0;
@@ -108,6 +114,18 @@ private:
     }
     l.sizes[TILED_INPUTS] = static_cast<int64_t>(l.reads.size());
     push(l);
+  }
+
+  /// Asks for an order of some members, the first being launch `first`.
+  void order(SuperT &super, int first, int members) {
+    auto asked = std::make_unique<OrderT>();
+    int cut = 1 + below(members - 1);
+    asked->before = {below(cut), below(cut)};
+    asked->after = {cut + below(members - cut), cut + below(members - cut)};
+    for (int before : asked->before)
+      for (int after : asked->after)
+        orders.insert({first + before, first + after});
+    super.orders.push_back(std::move(asked));
   }
 
   void push(TiledLaunch &l) {
@@ -225,7 +243,8 @@ private:
     }
     for (const TiledUse &a : uses)
       for (const TiledUse &b : uses)
-        if (a.launch < b.launch && conflict(a, b))
+        if (program.orders.count({a.launch, b.launch}) ||
+            (a.launch < b.launch && conflict(a, b)))
           conflicts.push_back({&a, &b});
   }
 

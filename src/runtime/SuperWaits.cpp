@@ -53,8 +53,12 @@ public:
   WaitFinder(const SuperShape &shape, SuperPlan &plan)
       : shape(shape), plan(plan), words((shape.itemCount() + 63) / 64),
         closureOf(shape.itemCount(), 0), needs(shape.itemCount()),
-        setsOf(shape.members.size()), signalsOf(shape.itemCount()) {
+        setsOf(shape.members.size()), signalsOf(shape.itemCount()),
+        ordersOf(shape.members.size()) {
     closures.push_back(Bits(words, 0));
+    for (const SuperShape::Order &order : shape.orders)
+      for (int member : order.after)
+        ordersOf[member].push_back(&order);
   }
 
   void run() {
@@ -71,7 +75,8 @@ private:
 
   void findNeeds(int member);
   std::vector<Pair> conflicts(const Member &later, const Member &earlier) const;
-  bool compare(int member, int earlier, const std::vector<Pair> &pairs);
+  bool compare(int member, int earlier, const std::vector<Pair> &pairs,
+               bool whole);
   bool isLikeLast(const std::vector<Pair> &pairs, int item) const;
   void mark(const TouchGroup &group, const Reach &reach);
   int intern(int member);
@@ -111,6 +116,8 @@ private:
   std::unordered_map<uint64_t, int> extended; ///< closure and set -> closure
   std::vector<char> marked;                   ///< items of the earlier launch
   std::vector<std::vector<int>> signalsOf;    ///< by item
+  /// By member: those that it is after.
+  std::vector<std::vector<const SuperShape::Order *>> ordersOf;
 };
 
 std::vector<WaitFinder::Pair>
@@ -213,15 +220,16 @@ int WaitFinder::extend(int closure, int set) {
   return known->second;
 }
 
-/// Compares all items of two launches; false if nothing new was found.
+/// Compares all items of two launches; false if nothing new was found. With
+/// `whole` all items of the later one need all of the earlier.
 bool WaitFinder::compare(int member, int earlier,
-                         const std::vector<Pair> &pairs) {
+                         const std::vector<Pair> &pairs, bool whole) {
   const Member &m = shape.members[member];
-  marked.assign(shape.members[earlier].itemCount, 0);
+  marked.assign(shape.members[earlier].itemCount, whole);
   bool found = false;
-  int set = -1;
+  int set = whole ? intern(earlier) : -1;
   for (int item = 0; item < m.itemCount; ++item) {
-    if (!isLikeLast(pairs, item)) {
+    if (!whole && !isLikeLast(pairs, item)) {
       std::fill(marked.begin(), marked.end(), 0);
       for (auto [mine, other] : pairs)
         for (int r = mine->first[item]; r < mine->first[item + 1]; ++r)
@@ -263,13 +271,18 @@ int WaitFinder::firstUndone(const Member &member) const {
 void WaitFinder::findNeeds(int member) {
   const Member &m = shape.members[member];
   extended.clear();
+  std::vector<bool> asked(shape.members.size(), false);
+  for (const SuperShape::Order *order : ordersOf[member])
+    for (int before : order->before)
+      asked[before] = true;
   int undone = 0;
   for (int earlier = member - 1; earlier >= 0; --earlier) {
     const Member &e = shape.members[earlier];
     if (e.firstItem + e.itemCount <= undone)
       return;
     std::vector<Pair> pairs = conflicts(m, e);
-    if (!pairs.empty() && compare(member, earlier, pairs))
+    if ((asked[earlier] || !pairs.empty()) &&
+        compare(member, earlier, pairs, asked[earlier]))
       undone = firstUndone(m);
   }
 }

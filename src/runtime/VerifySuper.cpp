@@ -41,7 +41,7 @@ public:
           return wrong;
       }
     }
-    return {};
+    return checkOrders();
   }
 
 private:
@@ -52,6 +52,8 @@ private:
   }
   int firstUndone(const SuperShape::Member &member) const;
   std::string compare(size_t earlier, size_t later) const;
+  std::string checkOrders() const;
+  bool isDoneBefore(const SuperShape::Member &earlier, int item) const;
 
   const SuperShape &shape;
   const SuperPlan &plan;
@@ -161,6 +163,28 @@ std::string SuperChecker::compare(size_t earlier, size_t later) const {
                        " use the same memory and nothing orders them";
         }
     }
+  return {};
+}
+
+/// Whether all items of the launch are done when the item starts.
+bool SuperChecker::isDoneBefore(const SuperShape::Member &earlier,
+                                int item) const {
+  for (int i = 0; i < earlier.itemCount; ++i)
+    if (!isDone(lists[item], earlier.firstItem + i))
+      return false;
+  return true;
+}
+
+std::string SuperChecker::checkOrders() const {
+  for (const SuperShape::Order &order : shape.orders)
+    for (int later : order.after)
+      for (int j = 0; j < shape.members[later].itemCount; ++j)
+        for (int earlier : order.before)
+          if (!isDoneBefore(shape.members[earlier],
+                            shape.members[later].firstItem + j))
+            return "item " + std::to_string(j) + " of launch " +
+                   std::to_string(later) + " does not wait for launch " +
+                   std::to_string(earlier) + ", as the program asks";
   return {};
 }
 

@@ -49,7 +49,7 @@ static double bytesOf(Value buffer) {
 
 Cost costOf(Operation *command, ModuleOp module, const MachineModel &machine) {
   if (isa<ir::CallOp>(command))
-    return {kCall, kCall, kCall};
+    return {kCall, kCall, kCall, 0};
   double flops = 0, bytes = 0;
   for (Value buffer : command->getOperands())
     bytes += bytesOf(buffer);
@@ -71,10 +71,13 @@ Cost costOf(Operation *command, ModuleOp module, const MachineModel &machine) {
   cost.beside =
       time(machine.gflopsAll / workers, machine.gigabytesAll / workers);
   cost.split = cost.alone;
+  cost.ending = kCommand;
   if (launch && cost.alone >= 2 * kTile)
     cost.split =
         std::min(cost.alone, time(machine.gflopsAll, machine.gigabytesAll) +
                                  machine.wakeMicroseconds / 2);
+  if (cost.split < cost.alone)
+    cost.ending += kTile / 2;
   return cost;
 }
 

@@ -19,6 +19,8 @@ struct Cost {
   double alone;  ///< on one worker, while the others idle
   double beside; ///< on one worker, while the others are as busy
   double split;  ///< on all workers; as `alone` when it is too small for that
+  /// Of that, what beginning it costs, and waiting for the last worker.
+  double ending;
 };
 
 /// Sizes that are not known count as ir::kTypicalSize.

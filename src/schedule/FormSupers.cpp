@@ -14,18 +14,22 @@
 //
 // Commands of a stream are taken in order. What can't be a member ends a super
 // kernel, unless it depends on no member, and then comes before it, or no later
-// member depends on it, and then it comes behind.
+// member depends on it, and then it comes behind. A wait for another stream
+// comes before where that costs little time.
 //
 //===----------------------------------------------------------------------===//
 
 #include "schedule/SuperParts.h"
 
 #include "ir/Explain.h"
+#include "ir/Scope.h"
 #include "schedule/CostModel.h"
 #include "schedule/Passes.h"
+#include "schedule/StreamTimes.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -35,16 +39,21 @@ namespace anabranch {
 namespace schedule {
 namespace {
 
-/// What no scope marks becomes a super kernel only where a launch is short in
-/// comparison with what beginning and ending it costs, in microseconds.
-constexpr double kShort = 500;
+/// What no scope marks becomes a super kernel where that saves such a part of
+/// the time of its launches; below it, other order and other caches decide.
+constexpr double kWorthwhile = 0.01;
+
+/// What it costs to be two super kernels instead of one: an idle tail, and
+/// beginning again, in microseconds.
+constexpr double kParting = 5;
 
 class Former {
 public:
   Former(ir::ProgramOp program, const SuperOptions &options,
          const MachineModel &machine)
       : program(program), module(program->getParentOfType<ModuleOp>()),
-        options(options), machine(machine), b(program.getContext()) {}
+        options(options), machine(machine), times(program, machine),
+        b(program.getContext()) {}
 
   LogicalResult run() {
     SmallVector<SuperPart> parts = partsOf(/*marked=*/true);
@@ -58,6 +67,8 @@ public:
       for (SuperPart &part : partsOf(/*marked=*/false))
         if (pays(part))
           form(part);
+    for (auto stream : program.getBody().getOps<ir::StreamOp>())
+      stream.forEachCommand(ir::dropFences);
     if (!breaks.empty())
       program->setAttr("anabranch.breaks", b.getArrayAttr(breaks));
     return success();
@@ -68,8 +79,25 @@ private:
     SmallVector<SuperPart> parts;
     for (auto stream : program.getBody().getOps<ir::StreamOp>())
       if (!stream.getInitialize())
-        findParts(stream, marked, parts);
+        findParts(
+            stream, marked,
+            [&](ir::WaitOp wait, const SuperPart &part) {
+              return isEarly(wait, part);
+            },
+            parts);
     return parts;
+  }
+
+  /// Whether all members may wait for an event that some need: it is there by
+  /// then, or soon, or the scope is to be one whatever it takes.
+  bool isEarly(ir::WaitOp wait, const SuperPart &part) const {
+    if (part.members.empty())
+      return false;
+    if (part.scope && part.scope.getStrict() == "abort")
+      return true;
+    return times.recorded(wait.getEvent()) -
+               times.begin(part.members.front()) <=
+           kParting;
   }
 
   /// What ended a scope or stands in it without being a member.
@@ -110,15 +138,19 @@ private:
   bool pays(const SuperPart &part) {
     if (machine.workers < 2 || part.members.size() < 2)
       return false;
-    double sum = 0;
-    for (ir::LaunchOp member : part.members)
-      sum += costOf(member, module, machine).split;
-    if (sum <= kShort * part.members.size())
+    double sum = 0, saved = 0;
+    for (ir::LaunchOp member : part.members) {
+      Cost cost = costOf(member, module, machine);
+      sum += cost.split;
+      saved += cost.ending;
+    }
+    if (saved >= kWorthwhile * sum)
       return true;
     ir::explainRefusal(
         part.members.front()->getLoc(), "super kernel",
-        llvm::formatv("its {0} launches take {1:f0} us on average",
-                      part.members.size(), sum / part.members.size())
+        llvm::formatv("it would save {0:f1} of the {1:f0} us of its {2} "
+                      "launches",
+                      saved, sum, part.members.size())
             .str());
     return false;
   }
@@ -139,9 +171,9 @@ private:
       lanes.insert(lane ? lane.getValue() : "");
     }
     b.setInsertionPoint(front);
-    auto super = b.create<ir::SuperOp>(FusedLoc::get(b.getContext(), locations),
-                                       b.getStringAttr(name),
-                                       b.getI64IntegerAttr(lanes.size()));
+    auto super = b.create<ir::SuperOp>(
+        FusedLoc::get(b.getContext(), locations), b.getStringAttr(name),
+        b.getI64IntegerAttr(lanes.size()), ordersOf(part.members));
     Block &body = super.getBody().emplaceBlock();
     for (ir::LaunchOp member : part.members) {
       // Its tiles wait for what they read: the kernel has to say what that is.
@@ -152,10 +184,28 @@ private:
     }
   }
 
+  /// What the fences say of the members; null if nothing.
+  ArrayAttr ordersOf(ArrayRef<ir::LaunchOp> members) {
+    llvm::MapVector<int64_t, std::array<SmallVector<int64_t>, 2>> fences;
+    for (auto [number, member] : llvm::enumerate(members)) {
+      for (int64_t fence : ir::aheadOf(member))
+        fences[fence][0].push_back(number);
+      for (int64_t fence : ir::behindOf(member))
+        fences[fence][1].push_back(number);
+    }
+    SmallVector<Attribute> orders;
+    for (const auto &[fence, sides] : fences)
+      if (!sides[0].empty() && !sides[1].empty())
+        orders.push_back(
+            ir::OrderAttr::get(b.getContext(), sides[0], sides[1]));
+    return orders.empty() ? ArrayAttr() : b.getArrayAttr(orders);
+  }
+
   ir::ProgramOp program;
   ModuleOp module;
   SuperOptions options;
   const MachineModel &machine;
+  const StreamTimes times; ///< of the streams as they were given
   OpBuilder b;
   llvm::StringMap<int> numbers; ///< of the next part, by scope
   llvm::StringSet<> bypassed;

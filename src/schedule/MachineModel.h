@@ -12,12 +12,13 @@ namespace anabranch {
 namespace schedule {
 
 /// What a machine can do; trace/MachineLimits.h measures it. "All": all workers
-/// together. With one worker nothing is ever worth a stream.
+/// together. With one worker nothing is ever worth a stream. Where nothing was
+/// measured a core is taken for a usual one.
 struct MachineModel {
   int workers = 1;
-  double gflops = 1, gflopsAll = 1;
-  double gigabytes = 1, gigabytesAll = 1; ///< a second
-  double wakeMicroseconds = 1;
+  double gflops = 50, gflopsAll = 50;
+  double gigabytes = 20, gigabytesAll = 20; ///< a second
+  double wakeMicroseconds = 10;
 };
 
 } // namespace schedule

@@ -19,6 +19,7 @@ void anabranch::registerSchedulePasses() {
   mlir::registerPass(
       [] { return createAssignStreamsPass(schedule::MachineModel()); });
   mlir::registerPass([] { return createInsertEventsPass(); });
+  mlir::registerPass(createKeepFencesPass);
   mlir::registerPass(createJoinLanesPass);
   mlir::registerPass([] {
     return createFormSupersPass(SuperOptions(), schedule::MachineModel());

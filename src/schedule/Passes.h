@@ -74,6 +74,10 @@ struct SuperOptions {
   bool leaveDynamic = false; ///< launches of symbolic sizes are no error
 };
 
+/// `anabranch-keep-fences`: each command names the fences that it stands ahead
+/// of or behind, for the members of super kernels.
+std::unique_ptr<mlir::Pass> createKeepFencesPass();
+
 /// `anabranch-join-lanes`: streams inside of a super kernel that is to fuse
 /// them become one, before events are inserted.
 std::unique_ptr<mlir::Pass> createJoinLanesPass();

@@ -243,6 +243,14 @@ private:
           std::make_unique<package::LaunchT>(makeLaunch(launch)));
       made.locations.push_back(locationOf(launch.getLoc()));
     }
+    if (super.getOrders())
+      for (auto order : super.getOrdersAttr().getAsRange<ir::OrderAttr>()) {
+        made.orders.push_back(std::make_unique<package::OrderT>());
+        made.orders.back()->before.assign(order.getBefore().begin(),
+                                          order.getBefore().end());
+        made.orders.back()->after.assign(order.getAfter().begin(),
+                                         order.getAfter().end());
+      }
     return made;
   }
 

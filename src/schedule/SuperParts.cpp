@@ -18,10 +18,11 @@ namespace anabranch {
 namespace schedule {
 namespace {
 
-/// The memory that commands read and write.
+/// What commands read and write, and the fences that they stand ahead of.
 class Uses {
 public:
   void add(Operation *op) {
+    fences.insert(ir::aheadOf(op).begin(), ir::aheadOf(op).end());
     for (Value buffer : writesOf(op))
       written.insert(memoryOf(buffer));
     for (Value buffer : op->getOperands())
@@ -30,7 +31,10 @@ public:
 
   /// Whether the command must stay behind these.
   bool orders(Operation *op) const {
-    return llvm::any_of(op->getOperands(),
+    return llvm::any_of(
+               ir::behindOf(op),
+               [&](int64_t fence) { return fences.contains(fence); }) ||
+           llvm::any_of(op->getOperands(),
                         [&](Value buffer) {
                           return written.contains(memoryOf(buffer));
                         }) ||
@@ -46,7 +50,7 @@ private:
     return cast<ir::CopyOp>(op)->getOperands().drop_front();
   }
 
-  DenseSet<int64_t> written, touched;
+  DenseSet<int64_t> written, touched, fences;
 };
 
 bool isStatic(ir::LaunchOp launch) {
@@ -55,8 +59,8 @@ bool isStatic(ir::LaunchOp launch) {
 
 class PartFinder {
 public:
-  PartFinder(bool marked, SmallVectorImpl<SuperPart> &parts)
-      : marked(marked), parts(parts) {}
+  PartFinder(bool marked, IsEarly isEarly, SmallVectorImpl<SuperPart> &parts)
+      : marked(marked), isEarly(isEarly), parts(parts) {}
 
   void visit(Operation *op) {
     ir::SuperAttr scope = ir::superOf(op->getLoc());
@@ -67,6 +71,9 @@ public:
     std::string reason = refuse(op);
     if (marked && named && !reason.empty())
       return endScope(op, scope, reason);
+    auto wait = dyn_cast<ir::WaitOp>(op);
+    if (wait && open && isEarly(wait, part))
+      return pending.push_back(op);
     if (!launch && !isa<ir::CopyOp>(op))
       return close(op);
     if (open)
@@ -105,6 +112,8 @@ private:
     }
     if (scope)
       interrupted.erase(scope);
+    part.earlier.append(pending);
+    pending.clear();
     part.members.push_back(launch);
     members.add(launch);
   }
@@ -129,12 +138,13 @@ private:
     close(nullptr);
   }
 
-  /// A command that is no member goes before the members or behind them.
+  /// A command that is no member goes before the members or behind them; it
+  /// stays where it is if no other member follows.
   void pass(Operation *op) {
     if (members.orders(op) || later.orders(op))
       later.add(op);
     else
-      part.earlier.push_back(op);
+      pending.push_back(op);
   }
 
   void close(Operation *breaker) {
@@ -147,14 +157,17 @@ private:
     parts.push_back(std::move(part));
     part = SuperPart();
     members = later = Uses();
+    pending.clear();
     open = false;
   }
 
   bool marked;
+  IsEarly isEarly;
   SmallVectorImpl<SuperPart> &parts;
   SuperPart part; ///< the one at hand
   bool open = false;
   Uses members, later;
+  SmallVector<Operation *> pending; ///< since the last member
   /// By scope: one more than the number of the part after which something else
   /// came, and what came.
   DenseMap<Attribute, size_t> interrupted;
@@ -163,9 +176,9 @@ private:
 
 } // namespace
 
-void findParts(ir::StreamOp stream, bool marked,
+void findParts(ir::StreamOp stream, bool marked, IsEarly isEarly,
                SmallVectorImpl<SuperPart> &parts) {
-  PartFinder finder(marked, parts);
+  PartFinder finder(marked, isEarly, parts);
   for (Operation &op : stream.getBody().front())
     finder.visit(&op);
   finder.finish();

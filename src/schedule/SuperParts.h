@@ -19,7 +19,8 @@ namespace schedule {
 struct SuperPart {
   ir::SuperAttr scope; ///< null: none marks them
   llvm::SmallVector<ir::LaunchOp> members;
-  /// What stands between them and does not depend on them.
+  /// What stands between them and does not depend on them. Waits for other
+  /// streams don't: nothing is recorded between the members.
   llvm::SmallVector<mlir::Operation *> earlier;
   /// What stands behind the members although the scope goes on, and why it is
   /// no member; whether it is of the scope itself.
@@ -28,9 +29,12 @@ struct SuperPart {
   bool isOwn = true;
 };
 
+/// Whether the launches had better wait together than one by one.
+using IsEarly = llvm::function_ref<bool(ir::WaitOp, const SuperPart &)>;
+
 /// The parts of a stream that scopes mark, or those that none does, in order.
 /// Moves nothing.
-void findParts(ir::StreamOp stream, bool marked,
+void findParts(ir::StreamOp stream, bool marked, IsEarly isEarly,
                llvm::SmallVectorImpl<SuperPart> &parts);
 
 } // namespace schedule

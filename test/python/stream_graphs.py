@@ -1,4 +1,6 @@
 """Random functions with streams, waits and events, and the order they ask for.
+With `supers` also with super kernels, inside of which streams become lanes: there
+launches are in order where waits and events say so, and tiles where data does.
 
 Every step is one line of source, so that a trace's commands are known by their
 lines. Steps are operators that fuse with no other: products, sorts, random
@@ -36,19 +38,24 @@ class Step:
 class Value:
     name: str
     lines: set[int]  # that end before it is there
+    waits: set[int] = dataclasses.field(default_factory=set)  # asked for, of these
 
 
 class Graph:
     """One random function; `steps` says what must hold whenever it runs."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, supers: bool = False) -> None:
         self.random = random.Random(seed)
+        self.supers = supers
+        self.super: str | None = None  # the scope of the lines to come
         self.source = [f"def function({', '.join(ARGUMENTS)}):"]
         self.steps: list[Step] = []
         self.values = [Value(name, set()) for name in ARGUMENTS]
         self.results: list[Value] = []
         self.events: list[Value] = []
-        self.last: dict[str | None, set[int]] = {}  # of each stream: what it is after
+        # Of each stream: what comes before its next line, and before its next event.
+        self.last: dict[str | None, set[int]] = {}
+        self.given: dict[str | None, set[int]] = {}
         self.cache_readers: set[int] = set()
         self.written = False
         self.known: set[tuple[Any, ...]] = set()
@@ -82,21 +89,28 @@ class Graph:
     def _line(self) -> None:
         tag = self.random.choice(self.tags)
         indent = "    "
+        if self.supers and self.random.random() < 0.3:
+            self.super = self.random.choice([None, "a", "a", "b"])
+        if self.super is not None:
+            scope = f"anabranch.super_kernel({self.super!r}, 'stream-fusion=1')"
+            self.source.append(f"{indent}with {scope}:")
+            indent += "    "
         if tag is not None:
             scope = f"anabranch.stream({tag!r}, {self.priority[tag]})"
             self.source.append(f"{indent}with {scope}:")
-            indent *= 2
+            indent += "    "
         if self.random.random() < 0.2:
             self.source.append(f"{indent}with anabranch.limit_cores(1):")
             indent += "    "
         after = self.last.setdefault(tag, set())
+        given = self.given.setdefault(tag, set())
         luck = self.random.random()
         if luck < 0.2 and self.results:
             self._wait(indent, after)
         elif luck < 0.3:
             name = f"event{len(self.source)}"
             self.source.append(f"{indent}{name} = anabranch.record()")
-            self.events.append(Value(name, set(after)))
+            self.events.append(Value(name, after | given))
         elif luck < 0.4 and self.events:
             event = self.random.choice(self.events)
             self.source.append(f"{indent}anabranch.wait_event({event.name})")
@@ -113,7 +127,7 @@ class Graph:
         if self.random.random() < 0.5 and value.name != "cache":
             name = f"passed{len(self.source)}"
             lines = value.lines | after
-            self.values.append(Value(name, lines))
+            self.values.append(Value(name, lines, set(after)))
             self.source.append(f"{indent}{name} = {self._wait_text(value, dependency)}")
         else:
             self.source.append(indent + self._wait_text(value, dependency))
@@ -141,7 +155,7 @@ class Graph:
         self.known.add(same)
         step = Step(line, kind, tag, set(after))
         for value in read:
-            step.needs |= value.lines
+            step.needs |= value.waits if self.supers else value.lines
             if value.name == "cache" and not self.written:
                 self.cache_readers.add(line)
         if kind == "rand":
@@ -149,7 +163,9 @@ class Graph:
             self.draws = {line}
         self.steps.append(step)
         self.source.append(indent + text)
-        after.add(line)
+        self.given[tag].add(line)
+        if not self.supers:
+            after.add(line)
         if kind == "write":
             self.written = True
             step.readers = self.cache_readers - {line}

@@ -13,6 +13,7 @@ from torch import nn
 from torch.export import Dim
 
 import anabranch
+from anabranch.tracefile import read_trace
 
 
 class Block(nn.Module):
@@ -388,3 +389,30 @@ def test_a_tree_that_lies_is_refused(block, tmp_path):
         manifest.write_text(json.dumps(text))
         with pytest.raises(ValueError, match="leaf|node"):
             anabranch.load(tmp_path / "p")
+
+
+def test_scopes_are_those_of_the_model(tmp_path):
+    """Streams and super kernels are marked as under torch.compile."""
+
+    class Marked(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Linear(16, 16), nn.Linear(16, 16)
+
+        def forward(self, x):
+            with anabranch.super_kernel("chain"):
+                y = self.second(self.first(x).relu())
+            with anabranch.stream("side"):
+                z = self.first(x) @ x.t()
+            return y.softmax(-1), anabranch.wait(z, y).softmax(-1)
+
+    model, x = Marked().eval(), torch.randn(8, 16)
+    anabranch.export(model, tmp_path / "m.anb", (x,))
+    report = anabranch.last_report()
+    assert [entry["name"] for entry in report["super_kernels"]] == ["chain_0"]
+    loaded = anabranch.load(tmp_path / "m.anb")
+    with anabranch.profile(tmp_path / "trace.json"):
+        found = loaded(x)
+    [program] = read_trace(tmp_path / "trace.json").programs
+    assert "side" in [stream["name"] for stream in program["streams"]]
+    torch.testing.assert_close(tuple(found), model(x), rtol=1e-4, atol=1e-5)

@@ -57,7 +57,8 @@ def by_line(trace: TraceData, file: Path) -> dict[int, list[Execution]]:
     found: dict[int, list[Execution]] = {}
     for execution in call.executions.values():
         name, _, line = execution.about["source"].rpartition(":")
-        if name == str(file):
+        # The launches of a super kernel have lines of their own.
+        if name == str(file) and execution.about["kind"] != "super":
             found.setdefault(int(line), []).append(execution)
     return found
 

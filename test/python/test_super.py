@@ -1,9 +1,14 @@
 """Super kernels: the same bits with the scope and without, what each scope
-becomes, and what a user may get wrong."""
+becomes, and what a user may get wrong.
+
+ANABRANCH_SUPER_GRAPHS says how many random graphs, where more than a few are
+wanted; test_super_order.py has those with waits and events.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import warnings
 
@@ -16,6 +21,7 @@ from anabranch import _C
 from anabranch import super as supers
 
 THREADS = (1, 2, 3, 7)
+GRAPHS = int(os.environ.get("ANABRANCH_SUPER_GRAPHS", "12"))
 
 
 @pytest.fixture(autouse=True)
@@ -467,7 +473,7 @@ class Model:
         return [values[-1], *(values[i] for i in self.given)]
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(GRAPHS))
 def test_random_graphs(seed):
     torch.manual_seed(seed)
     model = Model(seed)

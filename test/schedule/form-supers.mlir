@@ -93,7 +93,8 @@ anabranch.program "scopes" slots 0 {
 
 // -----
 
-// A scope that would rather be none; a wait ends a part.
+// A scope that would rather be none; a wait for what comes much later ends a
+// part.
 // CHECK-LABEL: anabranch.program "bypass"
 // CHECK: anabranch.launch @a
 // CHECK-NEXT: anabranch.launch @b
@@ -107,6 +108,7 @@ anabranch.program "bypass" slots 0 {
   %a = anabranch.buffer "arena" memory 1 "f32" [4] bytes 16 : i64
   %b = anabranch.buffer "arena" memory 2 "f32" [4] bytes 16 : i64
   %c = anabranch.buffer "arena" memory 3 "f32" [4] bytes 16 : i64
+  %long = anabranch.buffer "arena" memory 4 "f32" [250000] bytes 1000000 : i64
   anabranch.stream "main" {
     anabranch.launch @a reads(%in) writes(%a) sizes [] loc(#r)
     anabranch.launch @b reads(%a) writes(%b) sizes [] loc(#r)
@@ -114,9 +116,59 @@ anabranch.program "bypass" slots 0 {
     anabranch.launch @c reads(%b) writes(%c) sizes [] loc(#r)
   }
   anabranch.stream "x" {
+    anabranch.launch @slow reads(%in) writes(%long) sizes []
     anabranch.record 0
   }
 } {events = 1 : i64}
+
+// -----
+
+// All members may wait for what comes soon, and for anything if the scope is to
+// be one. What stands behind such a wait and is no member comes with it.
+// CHECK-LABEL: anabranch.program "early"
+// CHECK: anabranch.wait 0
+// CHECK-NEXT: anabranch.launch @free
+// CHECK-NEXT: anabranch.super "soon_0" lanes 1 {
+// CHECK-NEXT: anabranch.launch @a
+// CHECK-NEXT: anabranch.launch @b
+// CHECK-NEXT: }
+// CHECK-NEXT: anabranch.wait 1
+// CHECK-NEXT: anabranch.super "one_0" lanes 1 {
+// CHECK-NEXT: anabranch.launch @c
+// CHECK-NEXT: anabranch.launch @d
+// CHECK-NEXT: }
+// CHECK-NEXT: anabranch.wait 2
+// CHECK-NEXT: anabranch.launch @e
+#soon = loc(fused<#anabranch.super<"soon", 0, "">>["m.py":7:0])
+#one = loc(fused<#anabranch.super<"one", 0, "abort">>["m.py":8:0])
+anabranch.program "early" slots 0 {
+  anabranch.input "in" "f32" [4]
+  %in = anabranch.buffer "input" of 0 memory 0 "f32" [4] bytes 16 : i64
+  %a = anabranch.buffer "arena" memory 1 "f32" [4] bytes 16 : i64
+  %b = anabranch.buffer "arena" memory 2 "f32" [4] bytes 16 : i64
+  %c = anabranch.buffer "arena" memory 3 "f32" [4] bytes 16 : i64
+  %f = anabranch.buffer "arena" memory 4 "f32" [4] bytes 16 : i64
+  %x = anabranch.buffer "arena" memory 5 "f32" [4] bytes 16 : i64
+  %long = anabranch.buffer "arena" memory 6 "f32" [250000] bytes 1000000 : i64
+  anabranch.stream "main" {
+    anabranch.launch @a reads(%in) writes(%a) sizes [] loc(#soon)
+    anabranch.wait 0 loc(#soon)
+    anabranch.launch @free reads(%x) writes(%f) sizes []
+    anabranch.launch @b reads(%a, %x) writes(%b) sizes [] loc(#soon)
+    anabranch.launch @c reads(%b) writes(%c) sizes [] loc(#one)
+    anabranch.wait 1 loc(#one)
+    anabranch.launch @d reads(%long, %c) writes(%a) sizes [] loc(#one)
+    anabranch.wait 2
+    anabranch.launch @e reads(%a) writes(%b) sizes []
+  }
+  anabranch.stream "x" {
+    anabranch.launch @soon reads(%in) writes(%x) sizes []
+    anabranch.record 0
+    anabranch.launch @slow reads(%in) writes(%long) sizes []
+    anabranch.record 1
+    anabranch.record 2
+  }
+} {events = 3 : i64}
 
 // -----
 
@@ -140,6 +192,23 @@ anabranch.program "free" slots 0 {
     anabranch.launch @a reads(%in) writes(%a) sizes []
     anabranch.launch @b reads(%a) writes(%b) sizes []
     anabranch.launch @out reads(%b) writes(%c) sizes [] loc(#none)
+  }
+}
+
+// -----
+
+// Long launches, of which ending each is no hundredth, stay what they are.
+// AUTO-LABEL: anabranch.program "long"
+// AUTO-NOT: anabranch.super
+// AUTO-LABEL: func.func @twice
+anabranch.program "long" slots 0 {
+  anabranch.input "in" "f32" [25000000]
+  %in = anabranch.buffer "input" of 0 memory 0 "f32" [25000000] bytes 100000000 : i64
+  %a = anabranch.buffer "arena" memory 1 "f32" [25000000] bytes 100000000 : i64
+  %b = anabranch.buffer "arena" memory 2 "f32" [25000000] bytes 100000000 : i64
+  anabranch.stream "main" {
+    anabranch.launch @a reads(%in) writes(%a) sizes []
+    anabranch.launch @b reads(%a) writes(%b) sizes []
   }
 }
 

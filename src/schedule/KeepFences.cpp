@@ -1,0 +1,146 @@
+//===- KeepFences.cpp - super kernels keep the order that users ask for ---===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// Before: A {scope = "x", points = [0]}; fence {scope = "y", after = [0]};
+//         B {scope = "y"}
+// After:  A {ahead = [0]}; fence; B {behind = [0]}
+//
+// (The attributes are `anabranch.ahead` and `anabranch.behind`.) Streams keep
+// their order by themselves; the members of a super kernel keep that of data,
+// and what fences say is gone when it is formed. So each command names the
+// fences that it stands ahead of or behind.
+//
+// What a stream is given later stands behind all that the fence waits for. Who
+// names the point of the fence on another stream, such as a wait for an event,
+// stands behind all that the fence's stream was given before, too.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ir/Scope.h"
+#include "schedule/Passes.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringMap.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace schedule {
+namespace {
+
+class FenceKeeper {
+public:
+  explicit FenceKeeper(ir::StreamOp list) : list(list) {}
+
+  void run() {
+    if (list.getBody().getOps<ir::FenceOp>().empty())
+      return;
+    for (Operation &op : list.getBody().front()) {
+      if (auto fence = dyn_cast<ir::FenceOp>(op))
+        addFence(fence);
+      else
+        addCommand(&op);
+      for (int64_t point : ir::pointsOf(&op))
+        makers[point] = &op;
+    }
+    for (auto &[op, numbers] : ahead)
+      ir::setAhead(op, numbers);
+    for (auto &[op, numbers] : behind)
+      ir::setBehind(op, numbers);
+  }
+
+private:
+  using Commands = llvm::SetVector<Operation *>;
+
+  struct Stream {
+    Commands given;              ///< and what its fences wait for
+    SmallVector<int64_t> fences; ///< that hold up what comes
+  };
+  /// The point of a fence: what comes before it, and its number once somebody
+  /// asks for it.
+  struct Point {
+    StringRef stream;
+    Commands before;
+    int64_t number = -1;
+  };
+
+  int64_t newFence(const Commands &before) {
+    for (Operation *op : before)
+      ahead[op].push_back(count);
+    return count++;
+  }
+
+  void addFence(ir::FenceOp fence) {
+    Stream &stream = streams[ir::streamOf(fence)];
+    Commands awaited;
+    for (int64_t point : ir::afterOf(fence)) {
+      Operation *maker = makers.lookup(point);
+      if (auto other = points.find(maker); other != points.end())
+        awaited.insert(other->second.before.begin(),
+                       other->second.before.end());
+      else if (maker)
+        awaited.insert(maker);
+    }
+    if (!awaited.empty())
+      stream.fences.push_back(newFence(awaited));
+    stream.given.insert(awaited.begin(), awaited.end());
+    if (!ir::pointsOf(fence).empty())
+      points[fence] = {ir::streamOf(fence), stream.given};
+  }
+
+  void addCommand(Operation *op) {
+    Stream &stream = streams[ir::streamOf(op)];
+    SmallVector<int64_t> &fences = behind[op];
+    fences = stream.fences;
+    for (int64_t number : ir::afterOf(op)) {
+      auto point = points.find(makers.lookup(number));
+      // On its own stream the fence holds it up anyway.
+      if (point == points.end() || point->second.stream == ir::streamOf(op) ||
+          point->second.before.empty())
+        continue;
+      if (point->second.number < 0)
+        point->second.number = newFence(point->second.before);
+      fences.push_back(point->second.number);
+    }
+    stream.given.insert(op);
+  }
+
+  ir::StreamOp list;
+  llvm::StringMap<Stream> streams; ///< by tag
+  DenseMap<int64_t, Operation *> makers;
+  DenseMap<Operation *, Point> points; ///< by fence
+  llvm::MapVector<Operation *, SmallVector<int64_t>> ahead, behind;
+  int64_t count = 0; ///< of numbers given
+};
+
+struct KeepFencesPass : PassWrapper<KeepFencesPass, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(KeepFencesPass)
+
+  StringRef getArgument() const final { return "anabranch-keep-fences"; }
+  StringRef getDescription() const final {
+    return "commands name the fences that they stand ahead of or behind";
+  }
+
+  void runOnOperation() override {
+    for (auto program : getOperation().getOps<ir::ProgramOp>())
+      for (auto stream : program.getBody().getOps<ir::StreamOp>())
+        if (!stream.getInitialize())
+          FenceKeeper(stream).run();
+  }
+};
+
+} // namespace
+} // namespace schedule
+
+std::unique_ptr<Pass> createKeepFencesPass() {
+  return std::make_unique<schedule::KeepFencesPass>();
+}
+
+} // namespace anabranch
