@@ -14,7 +14,7 @@ from torch._decomp import core_aten_decompositions
 from torch._functorch.aot_autograd import aot_module_simplified
 from torch.utils._python_dispatch import _disable_current_modes
 
-from . import _C, purity
+from . import _C, constants, purity, recording
 from .graph import InputSource
 
 aten = torch.ops.aten
@@ -86,6 +86,8 @@ def aot(
     training = _needs_gradients(module, example_inputs)
     with _disable_current_modes():
         sources = input_sources(module, example_inputs, freeze and not training)
+    if freeze and not training:
+        constants.guard(module, sources)
 
     def forward(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
         # Real tensors (constants) are handled here, so no mode may intervene.
@@ -102,22 +104,26 @@ def aot(
         return trace(forward, backward)
     with whole_composites():
         if not purity.may_write(module, example_inputs):
-            traced = _trace_as_it_is(trace, forward)
+            stateless = len(sources) == len(example_inputs)
+            traced = _trace_as_it_is(trace, forward, stateless)
             if traced is not None:
+                if recording.current() is None:
+                    constants.leave(module, sources, traced)
                 return traced
         return trace(forward, backward)
 
 
 def _trace_as_it_is(
-    trace: Callable[..., Any], forward: Callable[..., Any]
+    trace: Callable[..., Any], forward: Callable[..., Any], stateless: bool
 ) -> Callable[..., Any] | None:
     """Without functionalization, which takes a third of the time of a trace with
     symbolic sizes and changes nothing where nothing is written in place. None
     when the trace shows that it was needed, or fails."""
     compiling = False
     direct: Callable[..., Any] | None = None
-    # The wrapper switches autocast off for the operators that fall back.
-    casts = torch._C._is_any_autocast_enabled()
+    # The wrapper switches autocast off for the operators that fall back, and
+    # hands over the module's own tensors.
+    wraps = torch._C._is_any_autocast_enabled() or not stateless
 
     def compile_pure(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
         nonlocal compiling, direct
@@ -126,7 +132,7 @@ def _trace_as_it_is(
         compiling = True
         compiled = forward(graph, inputs)
         is_program = isinstance(compiled, _C.Executable)
-        if is_program and not casts and _passes_through(graph):
+        if is_program and not wraps and _passes_through(graph):
             direct = compiled
         return compiled
 

@@ -209,6 +209,8 @@ void python::bindExecutable(nb::module_ &module) {
            [](const Program &self, const Program &other) {
              self.get().remove(other.get());
            })
+      .def("take_only", &Program::takeOnly, nb::arg("numbers"),
+           "Lets calls leave out all arguments but these; false if they can't.")
       .def_prop_ro(
           "programs",
           [](const Program &self) { return self.get().programCount(); })

@@ -17,7 +17,9 @@
 #include "Torch.h"
 #include "TorchProfiler.h"
 
+#include <algorithm>
 #include <new>
+#include <numeric>
 #include <optional>
 
 using namespace anabranch;
@@ -136,7 +138,24 @@ Program::Program(std::shared_ptr<const Executable> executable, Calling calling)
       outputCount(this->executable->outputs().size()), views(calling.views) {
   const std::vector<InputInfo> &inputs = this->executable->inputs();
   for (size_t i = 0; i < inputs.size(); ++i)
-    plans.push_back({calling.passed[i], inputs[i].isScalar, calling.copied[i]});
+    plans.push_back({calling.passed[i], calling.passed[i], inputs[i].isScalar,
+                     calling.copied[i]});
+  kept.resize(argumentCount);
+  std::iota(kept.begin(), kept.end(), 0);
+}
+
+bool Program::takeOnly(const std::vector<int32_t> &numbers) {
+  std::vector<int32_t> places;
+  for (const InputPlan &plan : plans) {
+    auto found = std::find(numbers.begin(), numbers.end(), plan.argument);
+    if (found == numbers.end())
+      return false;
+    places.push_back(int32_t(found - numbers.begin()));
+  }
+  for (size_t i = 0; i < plans.size(); ++i)
+    plans[i].place = places[i];
+  kept = numbers;
+  return true;
 }
 
 bool Program::typeError(size_t input, const char *wanted, PyObject *got) const {
@@ -203,11 +222,21 @@ void Program::watch(PyObject *object) {
   Py_XDECREF(old);
 }
 
-/// The watcher may replace itself meanwhile.
-bool Program::tellWatcher(PyObject *arguments) const {
+/// The watcher finds all arguments by their numbers. It may replace itself
+/// meanwhile.
+bool Program::tellWatcher(PyObject **items, bool leavesOut) const {
+  PyObject *arguments = PyList_New(Py_ssize_t(argumentCount));
+  if (!arguments)
+    return false;
+  for (size_t i = 0; i < argumentCount; ++i)
+    PyList_SET_ITEM(arguments, Py_ssize_t(i),
+                    Py_NewRef(leavesOut ? Py_None : items[i]));
+  for (size_t i = 0; leavesOut && i < kept.size(); ++i)
+    PyList_SetItem(arguments, kept[i], Py_NewRef(items[i]));
   PyObject *function = Py_NewRef(watcher);
   PyObject *result = PyObject_CallOneArg(function, arguments);
   Py_DECREF(function);
+  Py_DECREF(arguments);
   Py_XDECREF(result);
   return result;
 }
@@ -215,17 +244,22 @@ bool Program::tellWatcher(PyObject *arguments) const {
 PyObject *Program::call(PyObject *arguments) const {
   if (!mayRun())
     return nullptr;
-  if (size_t(PySequence_Fast_GET_SIZE(arguments)) != argumentCount)
-    return PyErr_Format(PyExc_TypeError, "expected %zu arguments, got %zd",
-                        argumentCount, PySequence_Fast_GET_SIZE(arguments));
+  size_t given = size_t(PySequence_Fast_GET_SIZE(arguments));
+  bool leavesOut = given != argumentCount && given == kept.size();
+  if (given != argumentCount && !leavesOut)
+    return PyErr_Format(PyExc_TypeError, "expected %zu arguments, got %zu",
+                        argumentCount, given);
   PyObject **items = PySequence_Fast_ITEMS(arguments);
+  auto itemOf = [&](size_t input) {
+    return items[leavesOut ? plans[input].place : plans[input].argument];
+  };
   followTorchProfiler();
 
   CallScratch scratch;
   SmallArray<InputValue, usualCount> inputs(plans.size());
   for (size_t i = 0; i < plans.size(); ++i) {
     new (&inputs[i]) InputValue();
-    PyObject *item = items[plans[i].argument];
+    PyObject *item = itemOf(i);
     if (plans[i].scalar ? !readScalar(item, i, inputs[i])
                         : !readTensor(item, i, inputs[i], scratch))
       return nullptr;
@@ -252,7 +286,7 @@ PyObject *Program::call(PyObject *arguments) const {
   for (size_t i = 0; i < outputCount; ++i) {
     const OutputValue &output = outputs[i];
     PyObject *alias = output.kind == OutputValue::Kind::Alias
-                          ? items[plans[output.input].argument]
+                          ? itemOf(output.input)
                           : nullptr;
     PyObject *object = resultObject(output, objects[i], alias);
     failed = failed || !object;
@@ -263,7 +297,7 @@ PyObject *Program::call(PyObject *arguments) const {
   }
   for (size_t i = 0; !failed && i < views.size(); ++i)
     failed = !applyView(results, views[i]);
-  failed = failed || (tells && watcher && !tellWatcher(arguments));
+  failed = failed || (tells && watcher && !tellWatcher(items, leavesOut));
   if (failed)
     Py_CLEAR(results);
   return results;

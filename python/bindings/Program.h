@@ -55,6 +55,10 @@ public:
   const Executable &get() const { return *executable; }
   const std::shared_ptr<const Executable> &share() const { return executable; }
 
+  /// Calls may leave out the arguments that no input is behind: those that are
+  /// not among these numbers. False if an input is behind another one.
+  bool takeOnly(const std::vector<int32_t> &numbers);
+
   /// Told the arguments of each call that ran a program which was not made for
   /// its sizes; null: nobody. Needs the GIL.
   void watch(PyObject *watcher);
@@ -64,6 +68,7 @@ private:
   /// What is known of an input before any call.
   struct InputPlan {
     int32_t argument;
+    int32_t place; ///< of the argument among those that are not left out
     bool scalar;
     bool copied;
   };
@@ -72,11 +77,12 @@ private:
                   struct CallScratch &scratch) const;
   /// The tensor has no plain memory on the CPU.
   bool viewError(size_t input, PyObject *tensor) const;
-  bool tellWatcher(PyObject *arguments) const;
+  bool tellWatcher(PyObject **items, bool leavesOut) const;
   bool typeError(size_t input, const char *wanted, PyObject *got) const;
 
   std::shared_ptr<const Executable> executable;
   size_t argumentCount;
+  std::vector<int32_t> kept; ///< numbers of arguments that are not left out
   size_t outputCount;
   std::vector<InputPlan> plans;
   std::vector<OutputView> views;

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import dis
+
 import pytest
 import torch
 from torch import nn
+from torch._dynamo.convert_frame import register_bytecode_hook
 
 import anabranch
+from anabranch import tiers
 
 DTYPES = [torch.float32, torch.bfloat16]
 
@@ -139,3 +143,71 @@ def test_only_frozen_weights_keep_their_value(rows, freeze):
         before = compiled(x)
         module.weight.mul_(2)
         check(compiled(x), before if freeze else module(x))
+
+
+def fetched(compiled, *arguments) -> set[str]:
+    """The names of attributes and items in the code that Dynamo runs."""
+    codes = []
+    handle = register_bytecode_hook(lambda old, new: codes.append(new))
+    try:
+        compiled(*arguments)
+    finally:
+        handle.remove()
+    return {str(step.argval) for code in codes for step in dis.get_instructions(code)}
+
+
+@pytest.mark.parametrize("freeze", [False, True])
+def test_frozen_weights_are_not_fetched_at_a_call(freeze):
+    module, x = mlp().eval(), torch.randn(5, 33)
+    with torch.no_grad():
+        compiled = torch.compile(
+            module, backend=anabranch.anabranch, options={"freeze": freeze}
+        )
+        assert ("weight" in fetched(compiled, x)) == (not freeze)
+        for rows in (5, 7, 5):
+            y = torch.randn(rows, 33)
+            check(compiled(y), module(y))
+
+
+def test_modules_of_one_class_have_weights_of_their_own():
+    modules, x = [mlp().eval() for _ in range(12)], torch.randn(5, 33)
+    before = anabranch.counters.graphs
+    with torch.no_grad():
+        for module in modules:
+            check(frozen(module)(x), module(x))
+        assert anabranch.counters.graphs == before + len(modules)
+        shared = frozen(lambda module, x: module(x))
+        for module in (*modules[:3], *modules[:3]):
+            check(shared(module, x), module(x))
+
+
+def test_a_tensor_in_place_of_a_frozen_one_is_noticed():
+    module, x = mlp().eval(), torch.randn(5, 33)
+    with torch.no_grad():
+        compiled = frozen(module)
+        check(compiled(x), module(x))
+        module[2].bias = nn.Parameter(torch.randn(17))
+        check(compiled(x), module(x))
+
+
+def test_a_frozen_weight_of_another_dtype_is_noticed():
+    module, x = mlp().eval(), torch.randn(5, 33)
+    with torch.no_grad():
+        compiled = frozen(module)
+        check(compiled(x), module(x))
+        module.double()
+        check(compiled(x.double()), module(x.double()))
+
+
+def test_shapes_that_come_are_noticed_without_the_frozen_weights():
+    module = mlp().eval()
+    config = anabranch.Config(freeze=True, shapes="tiered")
+    compiled = anabranch.compile(module, config=config, dynamic=True)
+    before = anabranch.counters.specialised
+    with torch.no_grad():
+        for rows in (3, 9, 9, 3):
+            x = torch.randn(rows, 33)
+            check(compiled(x), module(x))
+        assert tiers.worker().finish(60)
+        check(compiled(x), module(x))
+    assert anabranch.counters.specialised > before
