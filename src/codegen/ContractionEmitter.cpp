@@ -31,6 +31,7 @@ ContractionEmitter::ContractionEmitter(const Contraction &contraction,
   columnCount = loopSize(c.column);
   depthCount = loopSize(c.depth);
   panels = lanes.ceilDivIndex(columnCount, lanes.index(t.columns()));
+  panelGroups = lanes.ceilDivIndex(panels, lanes.index(t.panelsPerTile));
   strips = lanes.ceilDivIndex(rowCount, lanes.index(t.rowsPerTile));
 }
 
@@ -69,7 +70,7 @@ Value ContractionEmitter::words(Value depth) {
 }
 
 Value ContractionEmitter::tiles() {
-  return lanes.mulIndex(batchCount, lanes.mulIndex(panels, strips));
+  return lanes.mulIndex(batchCount, lanes.mulIndex(panelGroups, strips));
 }
 
 Value ContractionEmitter::scratchBytes() {
@@ -162,9 +163,13 @@ void ContractionEmitter::storeVector(Value vector, Value memory, Value offset) {
 //===----------------------------------------------------------------------===//
 
 void ContractionEmitter::findPlace(Value tile) {
+  Value perTile = lanes.index(t.panelsPerTile);
+  place.firstPanel = lanes.mulIndex(lanes.remIndex(tile, panelGroups), perTile);
+  place.endPanel =
+      lanes.minIndex(lanes.addIndex(place.firstPanel, perTile), panels);
   place.firstColumn =
-      lanes.mulIndex(lanes.remIndex(tile, panels), lanes.index(t.columns()));
-  Value rest = lanes.divIndex(tile, panels);
+      lanes.mulIndex(place.firstPanel, lanes.index(t.columns()));
+  Value rest = lanes.divIndex(tile, panelGroups);
   place.firstRow =
       lanes.mulIndex(lanes.remIndex(rest, strips), lanes.index(t.rowsPerTile));
   place.endRow = lanes.minIndex(
@@ -192,13 +197,19 @@ void ContractionEmitter::emitTile(Evaluator &tileEvaluator, Value scratch,
     createTiles();
     TileBlock::begin(lanes, tileFunctions);
   }
-  multiplyPanels();
+  if (t.panelsPerTile == 1)
+    multiplyPanel();
+  else
+    lanes.loop(place.firstPanel, place.endPanel, 1, [&](Value panel) {
+      place.firstColumn = lanes.mulIndex(panel, lanes.index(t.columns()));
+      multiplyPanel();
+    });
   if (t.tiles)
     TileBlock::end(lanes);
 }
 
-/// All of a tile, one block of the depth after the other.
-void ContractionEmitter::multiplyPanels() {
+/// A panel of a tile, one block of the depth after the other.
+void ContractionEmitter::multiplyPanel() {
   auto block = [&](Value firstDepth, Value depth) {
     if (t.right == ContractionTiling::Right::Pack)
       c.right.windowRow ? packWindows(firstDepth, depth)

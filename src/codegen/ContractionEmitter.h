@@ -51,7 +51,8 @@ private:
   /// Where the tile is, and the rows and the depth that are being computed.
   struct Place {
     mlir::SmallVector<Value> batch;
-    Value firstRow, endRow, firstColumn;
+    Value firstRow, endRow, firstPanel, endPanel;
+    Value firstColumn; ///< of the panel that is being computed
   };
 
   const Contraction &c;
@@ -59,7 +60,8 @@ private:
   KernelFrame &frame;
   LaneBuilder &lanes;
   Evaluator *evaluator = nullptr;
-  Value rowCount, columnCount, depthCount, batchCount, panels, strips;
+  Value rowCount, columnCount, depthCount, batchCount;
+  Value panels, panelGroups, strips;
   Value panelMemory, sumMemory, leftMemory, startMemory;
   Place place;
 
@@ -89,7 +91,7 @@ private:
   Value loadVector(Value memory, Value offset);
   void storeVector(Value vector, Value memory, Value offset);
 
-  void multiplyPanels();
+  void multiplyPanel();
   Value columnMask(Value column, int64_t unit);
   /// Emits for a panel whose columns all exist, and for a last one that has
   /// fewer; for both where that is not known before the call.

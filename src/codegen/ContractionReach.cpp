@@ -27,7 +27,7 @@ void ContractionEmitter::emitReach(TileReach &reach, Value tile) {
   for (auto [loop, range] : llvm::zip(c.rows, rows))
     loops[loop] = range;
   Value endColumn = lanes.minIndex(
-      lanes.addIndex(place.firstColumn, lanes.index(t.columns())), columnCount);
+      lanes.mulIndex(place.endPanel, lanes.index(t.columns())), columnCount);
   loops[c.column] = ranges.between(place.firstColumn, endColumn);
   loops[c.depth] = ranges.whole(depthCount);
 

@@ -170,6 +170,10 @@ const ContractionCase cases[] = {
     {"many_rows", 2, 700, 20, 9, "bmk", "bkn"},
     {"bf16", 1, 21, 70, 50, "mk", "nk", "bf16"},
     {"f16", 1, 21, 70, 50, "mk", "kn", "f16"},
+    // Several panels in a tile.
+    {"f16_wide", 1, 70, 1000, 41, "mk", "kn", "f16"},
+    {"f16_wide_batched", 2, 50, 700, 600, "bmk", "bnk", "f16"},
+    {"bf16_wide", 1, 70, 1000, 41, "mk", "kn", "bf16"},
     {"f64", 1, 21, 70, 50, "mk", "nk", "f64"},
     {"dynamic", 2, 37, 100, 70, "bmk", "bnk", "f32", true},
     {"dynamic_plain", 2, 5, 30, 900, "bmk", "bkn", "f32", true},

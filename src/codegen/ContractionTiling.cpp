@@ -90,6 +90,7 @@ constexpr int64_t unknownRows = 192;
 constexpr int64_t largestRows = 288;
 constexpr int64_t enoughTiles = 8;
 constexpr int64_t enoughPanels = 6;
+constexpr int64_t enoughLargeTiles = 16;
 /// Up to so many rows, reading the right operand is what takes the time.
 constexpr int64_t fewRows = 8;
 /// With up to so many rows, packing costs a notable part of the product.
@@ -108,6 +109,19 @@ int64_t chooseRowsPerTile(const Contraction &c, const ContractionTiling &t) {
          perTile > 48)
     perTile = ceilDiv(perTile, 2);
   return ceilDiv(perTile, t.rows) * t.rows;
+}
+
+/// As many panels as leave enough tiles, in equal parts.
+int64_t choosePanelsPerTile(const Contraction &c, const ContractionTiling &t) {
+  auto rows = c.knownSize(c.rows), columns = c.knownSize(c.column);
+  auto batch = c.knownSize(c.batch);
+  bool packs = t.packLeft && t.right != ContractionTiling::Right::Rows;
+  if (!packs || !rows || !columns || !batch)
+    return 1;
+  int64_t panels = ceilDiv(*columns, t.columns());
+  int64_t others = ceilDiv(*rows, t.rowsPerTile) * *batch;
+  int64_t groups = ceilDiv(enoughLargeTiles, std::max<int64_t>(others, 1));
+  return std::max<int64_t>(1, ceilDiv(panels, groups));
 }
 
 int64_t depthsOfWord(const Contraction &c, const TargetInfo &target) {
@@ -243,6 +257,7 @@ ContractionTiling ContractionTiling::choose(const Contraction &c,
   else
     direct &= c.left.memory == c.element;
   t.packLeft = !direct;
+  t.panelsPerTile = choosePanelsPerTile(c, t);
   return t;
 }
 

@@ -32,6 +32,9 @@ struct ContractionTiling {
   int64_t depth;       ///< of a panel
   int64_t rowsPerTile; ///< a multiple of `rows`
   bool packLeft;
+  /// Panels of a tile: several where the left operand is packed, so that what
+  /// was packed is read by all of them.
+  int64_t panelsPerTile = 1;
   Right right;
   /// Whether the panels alone are tiles enough, so that each is packed once.
   bool packsOnce = false;
