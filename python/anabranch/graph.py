@@ -19,6 +19,7 @@ from . import purity
 from .aliases import Alias, Aliases
 from .location import location
 from .order import Order, is_order, is_pass
+from .storages import replaced_arguments
 from .symbols import DATA_DEPENDENT, Unsupported, integer, names
 from .tensors import describe, dtype_name, foreign_strides, memory_order, overlaps
 
@@ -30,12 +31,6 @@ MEMORY_FORMATS = {
     torch.channels_last_3d: 3,
 }
 
-# Operators whose result depends on where a tensor's elements lie in memory.
-READS_STORAGE = {
-    torch.ops.aten.as_strided.default,
-    torch.ops.aten.as_strided_copy.default,
-    torch.ops.aten.as_strided_scatter.default,
-}
 # PyTorch's own numbers of dtypes, as far as defaults in schemas use them.
 _SCALAR_TYPES = {4: torch.int64, 6: torch.float32, 7: torch.float64, 11: torch.bool}
 
@@ -258,9 +253,12 @@ class GraphReader:
             raise Unsupported(f"{target} writes in place")
         if any(node_input.name in self.mutations for node_input in _inputs_of(node)):
             raise Unsupported(f"{node.name} reads an input after a write to it")
-        if target in READS_STORAGE and not owns_its_storage(node):
+        replaced = replaced_arguments(node)
+        if replaced is None:
             raise Unsupported(f"{target} of a view reads the memory behind it")
-        arguments = self._arguments(node, target)
+        arguments = self._arguments(node, target) | {
+            name: self._literal(value) for name, value in replaced.items()
+        }
         if target is torch.ops.aten.lift_fresh_copy.default:
             # A copy of a constant, under the name that copies have.
             target = torch.ops.aten.clone.default
@@ -522,17 +520,6 @@ class GraphReader:
 
 def _inputs_of(node: torch.fx.Node) -> list[torch.fx.Node]:
     return [item for item in node.all_input_nodes if item.op == "placeholder"]
-
-
-def owns_its_storage(node: torch.fx.Node) -> bool:
-    """Whether the first operand lies in memory as the program keeps it."""
-    source = node.all_input_nodes[0].meta["val"]
-    size = source.untyped_storage().nbytes()
-    return (
-        source.is_contiguous()
-        and source.storage_offset() == 0
-        and size == source.numel() * source.element_size()
-    )
 
 
 def _operator_name(target: OpOverload) -> str:

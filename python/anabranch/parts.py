@@ -17,8 +17,9 @@ from torch._ops import OpOverload
 from torch.fx import Node
 
 from . import purity
-from .graph import READS_STORAGE, InputSource, owns_its_storage
+from .graph import InputSource
 from .order import is_order
+from .storages import reads_behind_a_view
 from .tensors import foreign_strides
 
 # Compiles one part: its graph, where its inputs come from, its number.
@@ -237,10 +238,7 @@ def _can_be_parted(nodes: Iterable[Node]) -> bool:
     views of memory that a part would give back copied."""
     return not any(
         isinstance(node.target, OpOverload)
-        and (
-            is_order(node.target)
-            or (node.target in READS_STORAGE and not owns_its_storage(node))
-        )
+        and (is_order(node.target) or reads_behind_a_view(node))
         for node in nodes
     )
 

@@ -12,6 +12,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "import/KeepDistinct.h"
 #include "import/OpTable.h"
 #include "import/Passes.h"
 #include "ir/Explain.h"
@@ -150,11 +151,23 @@ struct LowerAtenPass : PassWrapper<LowerAtenPass, OperationPass<func::FuncOp>> {
   }
 
   void runOnOperation() override {
+    Operation *end = getOperation().getBody().back().getTerminator();
+    SmallVector<Value> before(end->getOperands());
     SmallVector<ir::AtenOp> calls;
     getOperation().walk([&](ir::AtenOp op) { calls.push_back(op); });
+    if (failed(lowerAll(calls)))
+      return signalPassFailure();
+    // A lowering may find that a result is its operand (`cat` of one tensor).
+    if (failed(lowerAll(keepDistinct(end, before))))
+      return signalPassFailure();
+  }
+
+private:
+  static LogicalResult lowerAll(ArrayRef<ir::AtenOp> calls) {
     for (ir::AtenOp op : calls)
       if (failed(lowerOrExplain(op)))
-        return signalPassFailure();
+        return failure();
+    return success();
   }
 };
 

@@ -13,10 +13,10 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "import/KeepDistinct.h"
 #include "import/Lowering.h"
 #include "import/Passes.h"
 
-#include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Dominance.h"
 #include "mlir/IR/PatternMatch.h"
@@ -74,46 +74,6 @@ Value neutral(ir::AtenOp op) {
   return self;
 }
 
-/// A call that copies the tensor.
-Value cloneOf(OpBuilder &builder, Value value) {
-  auto type = cast<RankedTensorType>(value.getType());
-  SmallVector<Value> dims;
-  for (int64_t dim = 0; dim < type.getRank(); ++dim)
-    if (type.isDynamicDim(dim))
-      dims.push_back(getValueOrCreateConstantIndexOp(
-          builder, value.getLoc(),
-          importer::sizeOf(builder, value.getLoc(), value, dim)));
-  auto args = builder.getDictionaryAttr(
-      {builder.getNamedAttr("self",
-                            ir::OperandRefAttr::get(builder.getContext(), 0)),
-       builder.getNamedAttr("memory_format", builder.getUnitAttr())});
-  return builder
-      .create<ir::AtenOp>(value.getLoc(), TypeRange(type),
-                          builder.getStringAttr("clone"), ValueRange(value),
-                          dims, args, builder.getDenseI64ArrayAttr({}),
-                          builder.getDenseI64ArrayAttr({}), UnitAttr())
-      .getResult(0);
-}
-
-/// Two results that were different values must not become one, nor an
-/// argument: the caller would see one buffer where PyTorch gives two.
-/// `before` holds the results at the start; values that are gone are only
-/// compared by address.
-void keepDistinct(Operation *end, ArrayRef<Value> before) {
-  OpBuilder builder(end);
-  for (OpOperand &operand : end->getOpOperands()) {
-    unsigned i = operand.getOperandNumber();
-    if (!isa<RankedTensorType>(operand.get().getType()))
-      continue;
-    bool merged =
-        isa<BlockArgument>(operand.get()) && operand.get() != before[i];
-    for (unsigned j = 0; j < i && !merged; ++j)
-      merged = end->getOperand(j) == operand.get() && before[j] != before[i];
-    if (merged)
-      operand.set(cloneOf(builder, operand.get()));
-  }
-}
-
 struct NormalizeAtenPass
     : PassWrapper<NormalizeAtenPass, OperationPass<func::FuncOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(NormalizeAtenPass)
@@ -136,7 +96,7 @@ struct NormalizeAtenPass
     IRRewriter rewriter(&getContext());
     DominanceInfo dominance(getOperation());
     eliminateCommonSubExpressions(rewriter, dominance, getOperation());
-    keepDistinct(end, before);
+    importer::keepDistinct(end, before);
     SmallVector<Operation *> ops;
     getOperation().walk([&](ir::AtenOp op) { ops.push_back(op); });
     for (Operation *op : llvm::reverse(ops))

@@ -91,7 +91,39 @@ struct CollapseReshapesPass
                                         config);
   }
 
+  /// What folds to an argument is handed out as a copy; only an argument that
+  /// the program returned from the start is the caller's own buffer.
+  void copyArguments(Operation *end, ArrayRef<Value> before) {
+    OpBuilder builder(end);
+    for (auto [operand, old] : llvm::zip(end->getOpOperands(), before)) {
+      Value value = operand.get();
+      auto type = dyn_cast<RankedTensorType>(value.getType());
+      if (!type || !isa<BlockArgument>(value) || value == old)
+        continue;
+      Location loc = value.getLoc();
+      Value init = builder.create<tensor::EmptyOp>(
+          loc, tensor::getMixedSizes(builder, loc, value),
+          type.getElementType());
+      AffineMap map = builder.getMultiDimIdentityMap(type.getRank());
+      SmallVector<utils::IteratorType> loops(type.getRank(),
+                                             utils::IteratorType::parallel);
+      auto copy = builder.create<linalg::GenericOp>(
+          loc, TypeRange(type), value, init, ArrayRef<AffineMap>{map, map},
+          loops, [](OpBuilder &inner, Location at, ValueRange elements) {
+            inner.create<linalg::YieldOp>(at, elements.front());
+          });
+      operand.set(copy.getResult(0));
+    }
+  }
+
   void runOnOperation() override {
+    Operation *end = getOperation().getBody().back().getTerminator();
+    SmallVector<Value> before(end->getOperands());
+    collapse();
+    copyArguments(end, before);
+  }
+
+  void collapse() {
     if (failed(dropUnitDims()))
       return signalPassFailure();
     // Symbolic sizes stay as they are: the new shapes would need arithmetic

@@ -118,6 +118,14 @@ CASES = {
         lambda x, i, y: (x.index_add(0, i, y, alpha=2), x.index_fill(0, i, 1.5)),
         (rand(4, 3), ints(4, 6), rand(6, 3)),
     ),
+    "as_strided": (
+        lambda x: (
+            x.as_strided((2, 4, 3), (6, 2, 1), 3) * 2,
+            (x + 1)[1:, ::2].as_strided((3, 3), (5, 1)) + 0,
+            (x + 1).t().as_strided((3, 3), (5, 1), 1),
+        ),
+        (rand(4, 6),),
+    ),
     "index_copy": (
         lambda x, i, y: x.index_copy(1, i, y),
         (rand(3, 6), torch.randperm(6)[:4], rand(3, 4)),

@@ -339,11 +339,27 @@ def test_reshape_of_a_fallback_result():
     )
 
 
-def test_as_strided_of_a_view_reads_the_memory_behind_it():
-    def shifted(x):
-        return (x * 2).t().as_strided((2, 3), (1, 2)) + 1
+def test_as_strided_beyond_the_memory_is_refused():
+    def beyond(x):
+        return (x * 2).as_strided((3, 3), (50, 1)) + 1
 
-    x = torch.randn(4, 3)
-    torch.testing.assert_close(
-        torch.compile(shifted, backend=anabranch.anabranch)(x), shifted(x)
-    )
+    with pytest.raises((RuntimeError, IndexError)):
+        torch.compile(beyond, backend=anabranch.anabranch)(torch.randn(20))
+
+
+def test_what_folds_to_an_argument_is_a_copy():
+    def copies(x):
+        joined = torch.cat([x.view(2, 6)]).view(3, 4)
+        return (
+            torch.cat([x]),
+            torch.cat([x, x[:0]]),
+            torch.slice_scatter(x, x, 0, 0, 3),
+            joined,
+            torch.stack([x])[0],
+        )
+
+    x = torch.randn(3, 4)
+    results = torch.compile(copies, backend=anabranch.anabranch)(x)
+    for result in results:
+        torch.testing.assert_close(result, x)
+    assert len({x.data_ptr(), *(result.data_ptr() for result in results)}) == 6

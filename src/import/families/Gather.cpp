@@ -103,6 +103,58 @@ static Lowered lowerIndex(ir::AtenOp op, LoweringBuilder &b) {
       }));
 }
 
+/// Whether the last element that literal sizes and strides reach lies in a
+/// storage of `count` elements. Meta tensors do not check that.
+static bool staysInside(ArrayRef<OpFoldResult> sizes,
+                        ArrayRef<OpFoldResult> strides, OpFoldResult offset,
+                        OpFoldResult count) {
+  auto last = getConstantIntValue(offset), all = getConstantIntValue(count);
+  if (!last || !all || *last < 0)
+    return false;
+  for (auto [size, stride] : llvm::zip(sizes, strides)) {
+    auto steps = getConstantIntValue(size), step = getConstantIntValue(stride);
+    if (!steps || !step || *step < 0)
+      return false;
+    if (*steps == 0)
+      return true;
+    *last += (*steps - 1) * *step;
+  }
+  return *last < *all;
+}
+
+/// as_strided of a tensor that is all of its storage, in row-major order:
+/// capture sees to that.
+static Lowered lowerAsStrided(ir::AtenOp op, LoweringBuilder &b) {
+  Value self = op.getOperandArg("self");
+  Sizes sizes = op.getResultSizes(), strides = op.getSizeListArg("stride");
+  OpFoldResult offset = intArg(b, op, "storage_offset");
+  if (!offset)
+    offset = b.indexAttr(0);
+  OpFoldResult count =
+      ir::productOf(b.builder, b.loc, sizesOf(b.builder, b.loc, self));
+  if (getConstantIntValue(count) == 0)
+    return b.refuse("the storage is empty");
+  bool inside = staysInside(sizes, strides, offset, count);
+  Value flat = reshape(b.builder, b.loc, self, {count});
+  Value first = asIndex(b.builder, b.loc, offset);
+  Value extent = asIndex(b.builder, b.loc, count);
+  Indices steps;
+  for (OpFoldResult stride : strides)
+    steps.push_back(asIndex(b.builder, b.loc, stride));
+  return lowered(gatherElements(
+      b, flat, sizes, {},
+      [&](Body &body, ArrayRef<Value> position, ArrayRef<Value>) -> Indices {
+        Value at = first;
+        for (auto [index, step] : llvm::zip(position, steps)) {
+          Value moved = body.create<arith::MulIOp>(index, step);
+          at = body.create<arith::AddIOp>(at, moved);
+        }
+        if (inside)
+          return {at};
+        return {checkedIndex(body, at, extent, /*wrap=*/false)};
+      }));
+}
+
 void anabranch::importer::registerGather(OpTable &table) {
   table.family("index");
   table.add("gather", lowerGather, "T(3, 4), 1, I(4, 3, 2)");
@@ -112,4 +164,7 @@ void anabranch::importer::registerGather(OpTable &table) {
             "T(3, 4, 5), [None, I(4, 6)]; T(3, 4, 5), [I(3, 2, 1), I(4, 3)];"
             "T(3, 4, 5), [I(3, 2), None, I(5, 2)]");
   table.add("_unsafe_index.Tensor", lowerIndex);
+  table.add("as_strided", lowerAsStrided,
+            "T(4, 6), [2, 3, 4], [6, 2, 1], 3; T(20), [3, 3], [1, 5]");
+  table.add("as_strided_copy", lowerAsStrided);
 }
