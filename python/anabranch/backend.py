@@ -74,9 +74,11 @@ def compile_graph(
     config: Config,
     geared: Sequence[gears.GearDim] = (),
     built: Callable[[_C.Executable, Description], None] | None = None,
+    seen: Callable[[str], None] | None = None,
 ) -> Callable[..., Any]:
     """One ATen graph -> an executable, or the graph itself run by PyTorch.
-    `built` is told of an executable before anything is put around it."""
+    `built` is told of an executable before anything is put around it, `seen` of its
+    package's folder."""
     name = _graph_name()
     ones.notice([])
     try:
@@ -87,7 +89,7 @@ def compile_graph(
         return _compile_parts(module, sources, name, str(reason), config)
     ones.notice(described.graph["symbols"])
     bindings = gears.bindings(geared, gears.combine(geared, config.gears_merge))
-    executable = package.build(described, config, bindings)
+    executable = package.build(described, config, bindings, seen)
     if executable is None:
         record_eager(name, f"stopped after {config.stop}", config.explain)
         return run_eagerly(module)

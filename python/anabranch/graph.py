@@ -15,7 +15,7 @@ import torch
 import torch.fx
 from torch._ops import OpOverload
 
-from . import purity
+from . import collectives, purity
 from .aliases import Alias, Aliases
 from .location import location
 from .order import Order, is_order, is_pass
@@ -195,8 +195,18 @@ class GraphReader:
             self._mutation(node)
         elif is_order(target):
             self._order(node, target)
+        elif collectives.is_wait(target):
+            self._waited(node)
+        elif target.namespace == collectives.NAMESPACE:
+            self._operator(node, collectives.waiting(target), value)
         else:
             self._operator(node, target, value)
+
+    def _waited(self, node: torch.fx.Node) -> None:
+        """What the collective has waited for already."""
+        source = node.args[0]
+        assert isinstance(source, torch.fx.Node)
+        self.stands_for[node] = self._reference(source)
 
     def _item(self, node: torch.fx.Node) -> None:
         source, index = node.args
@@ -270,9 +280,11 @@ class GraphReader:
             "results": self._results(target, value),
             "loc": location(node),
         }
-        # Random numbers; and what the schema of a user's operator does not tell.
+        # Random numbers; what is there for its effect; and what the schema of a
+        # user's operator does not tell.
         if (
             torch.Tag.nondeterministic_seeded in target.tags
+            or not target._schema.returns
             or target.namespace not in purity.NAMESPACES
         ):
             entry["ordered"] = True
@@ -310,6 +322,8 @@ class GraphReader:
             entry["annotations"] = _plain(annotations)
 
     def _results(self, target: OpOverload, value: Any) -> list[dict[str, Any]]:
+        if not target._schema.returns:
+            return []
         values = value if isinstance(value, tuple | list) else [value]
         tensors = [item for item in values if isinstance(item, torch.Tensor)]
         if not tensors:

@@ -23,13 +23,18 @@ from .tensors import dtype_name
 
 
 def build(
-    described: Description, config: Config, bindings: Sequence[Binding] = ()
+    described: Description,
+    config: Config,
+    bindings: Sequence[Binding] = (),
+    seen: Callable[[str], None] | None = None,
 ) -> _C.Executable | None:
     """Compiles, or takes from the cache, and loads. None when the compiler was
-    told to stop early."""
+    told to stop early. `seen` is told of the package's folder while it is there."""
     key = functools.partial(cache_key, described, config, bindings)
     with cache.package_entry(key, config) as entry:
         if entry.read() is not None and (found := _load(entry, described, config)):
+            if seen is not None:
+                seen(entry.folder)
             return found
         # What is loaded stays mapped when its folder is gone.
         with tempfile.TemporaryDirectory(prefix="anabranch-") as folder:
@@ -39,6 +44,8 @@ def build(
                 return None
             if entry.publish(path, {}, "{}"):
                 cache.keep_small(cache.folder())
+            if seen is not None:
+                seen(path)
             return _finish(path, report, described, config)
 
 

@@ -21,6 +21,7 @@ import torch
 import torch.fx
 
 from . import fetching
+from .collectives import NAMESPACE
 from .modulestate import READERS
 from .replay import file_hash, resolve
 
@@ -120,6 +121,8 @@ class Recorder:
         context = TracingContext.get()
         # Dynamo may start over; what came before is then void.
         self.refusal = ""
+        if any(map(is_collective, module.graph.nodes)):
+            self.refuse("its collectives belong to groups of this process")
         self.sources = source_hashes(context.traced_code)
         guards = [
             (guard.create_fn_name(), OF_CLASS.sub(r"\1.\2", guard.name))
@@ -221,6 +224,10 @@ def check_random(module: torch.fx.GraphModule) -> None:
                 "Cache compile does not support operator that depend on RNG,"
                 f" input index: {inputs}. The operator is {node.target}."
             )
+
+
+def is_collective(node: torch.fx.Node) -> bool:
+    return str(node.target).startswith(f"{NAMESPACE}.")
 
 
 def _drops_nothing(node: torch.fx.Node) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.fx.node import has_side_effect
 
 import anabranch
 
@@ -417,6 +418,40 @@ def test_a_users_operators_run_in_program_order():
                 seen.clear()
                 run(torch.ones(3))
                 assert seen == list(range(9))
+
+
+def test_an_operator_without_results_runs_for_its_effect():
+    seen = []
+
+    @torch.library.custom_op("test_streams::tell", mutates_args=())
+    def tell(x: torch.Tensor, text: str) -> None:
+        seen.append((text, x.tolist()))
+
+    tell.register_fake(lambda x, text: None)
+    has_side_effect(torch.ops.test_streams.tell.default)  # or PyTorch drops it
+
+    def model(x):
+        tell(x, "first")
+        with anabranch.stream("s"):
+            y = x * 2
+            tell(y, "second")
+        tell(x + 1, "third")
+        return y
+
+    for dynamic in (False, True):
+        torch._dynamo.reset()
+        anabranch.counters.reset()
+        run = compiled(model, dynamic=dynamic)
+        with torch.no_grad():
+            for size in (2, 3):
+                seen.clear()
+                assert run(torch.ones(size)).tolist() == [2.0] * size
+                assert seen == [
+                    ("first", [1.0] * size),
+                    ("second", [2.0] * size),
+                    ("third", [2.0] * size),
+                ]
+        assert anabranch.counters.eager_graphs == 0
 
 
 def test_an_exception_of_a_users_operator_reaches_the_caller():
