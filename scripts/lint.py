@@ -92,6 +92,7 @@ def mypy(fix: bool) -> int:
         "scripts",
         "benchmark",
         "examples",
+        "torchair-compat/npugraph_ex",
         "torchair-compat/torchair",
     ):
         if tracked(f"{name}/*.py"):

@@ -12,6 +12,7 @@ PAGE = ROOT / "torchair-compat" / "README.md"
 HEAD = "| option of CompilerConfig | takes | default | class | here |\n|---|---|---|---|---|\n"
 SAYS = {
     "works": "{}",
+    "same": "accepted: {}",
     "none": "accepted, no effect ({})",
     "missing": "accepted, not supported yet ({})",
 }

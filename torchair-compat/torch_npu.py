@@ -10,18 +10,42 @@ import torch
 
 from anabranch.location import hide as _hide
 from torchair import _npu
+from torchair._npu.attention import (
+    npu_fused_infer_attention_score,
+    npu_fused_infer_attention_score_v2,
+)
+from torchair._npu.effects import npu_prefetch, save_npugraph_tensor
 from torchair._npu.formats import (
     Format,
     get_npu_format,
     npu_format_cast,
     npu_format_cast_,
 )
-from torchair._npu.norms import npu_add_rms_norm, npu_rms_norm, npu_rotary_mul
+from torchair._npu.norms import (
+    npu_add_rms_norm,
+    npu_add_rms_norm_cast,
+    npu_add_rms_norm_dynamic_quant,
+    npu_add_rms_norm_quant,
+    npu_rms_norm,
+    npu_rotary_mul,
+)
 from torchair._npu.quant_matmul import npu_trans_quant_param
 from torchair._npu.quantise import (
     npu_dequant_swiglu_quant,
     npu_dynamic_quant,
+    npu_quantize,
     npu_swiglu,
+)
+from torchair._npu.scatter import (
+    npu_scatter_nd_update,
+    npu_scatter_nd_update_,
+    scatter_update,
+    scatter_update_,
+)
+from torchair._npu.weights import (
+    npu_convert_weight_to_int4pack,
+    npu_transpose_batchmatmul,
+    npu_weight_quant_batchmatmul,
 )
 
 _hide(__file__)
@@ -32,16 +56,31 @@ __all__ = [
     "get_npu_format",
     "npu",
     "npu_add_rms_norm",
+    "npu_add_rms_norm_cast",
+    "npu_add_rms_norm_dynamic_quant",
+    "npu_add_rms_norm_quant",
+    "npu_convert_weight_to_int4pack",
     "npu_dequant_swiglu_quant",
     "npu_dynamic_quant",
     "npu_format_cast",
     "npu_format_cast_",
+    "npu_fused_infer_attention_score",
+    "npu_fused_infer_attention_score_v2",
     "npu_fusion_attention",
+    "npu_prefetch",
     "npu_quant_matmul",
+    "npu_quantize",
     "npu_rms_norm",
     "npu_rotary_mul",
+    "npu_scatter_nd_update",
+    "npu_scatter_nd_update_",
     "npu_swiglu",
     "npu_trans_quant_param",
+    "npu_transpose_batchmatmul",
+    "npu_weight_quant_batchmatmul",
+    "save_npugraph_tensor",
+    "scatter_update",
+    "scatter_update_",
 ]
 __version__ = "0.1.0"
 

@@ -216,9 +216,9 @@ def test_streams_of_dynamic_graphs(monkeypatch, flag, dynamic, streams) -> None:
     given = []
     compile_graph = anabranch.backend.compile_graph
 
-    def keep(*arguments, config):
+    def keep(*arguments, config, **more):
         given.append(config.streams)
-        return compile_graph(*arguments, config=config)
+        return compile_graph(*arguments, config=config, **more)
 
     monkeypatch.setattr(anabranch.backend, "compile_graph", keep)
     check(lambda x: (x.exp() + 1, x.sin() * 2), torch.randn(5, 6), dynamic=dynamic)

@@ -310,8 +310,9 @@ def test_ge_cache(home, monkeypatch, capsys, config) -> None:
     assert gist in capsys.readouterr().out
 
 
-def test_options_that_are_not_kept(home, config) -> None:
+def test_options_that_are_not_kept(home, config, tmp_path) -> None:
     config.debug.data_dump.type = "npy"
+    config.debug.data_dump.path = str(tmp_path / "values")
     model, function = cached(config=config)
     with pytest.warns(UserWarning, match="Skip cache as compiler .* non-str"):
         check(model, function)

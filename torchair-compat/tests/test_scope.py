@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 
 import pytest
 import torch
@@ -67,9 +68,50 @@ def test_log_shows_streams_and_events(debug, capsys) -> None:
     compiled(example)(*(torch.randn(8, 8) for _ in range(4)))
     log = capsys.readouterr().out
     assert "Set attribute _user_stream_label: 1 on op: MatMul" in log
-    assert "Event: Identity on stream 1 waits for Add on stream default" in log
-    assert "Event: Identity_1 on stream 2 waits for MatMul on stream 1" in log
-    assert "Stream 2 of graph_" in log
+    start = example.__code__.co_firstlineno
+
+    def at(line: int) -> str:
+        return f"at {__file__}:{start + line}"
+
+    for text in (
+        f"Event: mm {at(4)} on stream 1 waits for add {at(1)} on stream default",
+        f"Event: add {at(8)} on stream 2 waits for mm {at(4)} on stream 1",
+        f": add {at(1)}, mm {at(5)}",
+        f": mm {at(4)}",
+        f": add {at(8)}",
+    ):
+        assert re.search(rf"{re.escape(text)}$", log, re.MULTILINE)
+
+
+def test_log_shows_what_was_compiled(debug, capsys) -> None:
+    """Not what the graph looked like: an operator of which nothing is left, and
+    streams where none is worth an event."""
+
+    def function(x):
+        with tng.scope.npu_stream_switch("side"):
+            y = (x + 1) * 2 - 3
+        return y
+
+    compiled(function)(torch.randn(8))
+    log = capsys.readouterr().out
+    (line,) = re.findall(r"Stream side of graph_\d+: (.*)", log)
+    assert line.startswith("add, mul, sub at ")
+    assert "Event:" not in log
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_log_of_super_kernels_and_gears(debug, capsys) -> None:
+    def function(x):
+        with tng.scope.super_kernel("sp"):
+            return (x @ x.t()).relu() @ x
+
+    x = torch.randn(4, 8)
+    tng.inference.set_dim_gears(x, {0: [4, 6]})
+    backend = tng.get_npu_backend()
+    torch.compile(function, backend=backend, fullgraph=True)(x)
+    log = capsys.readouterr().out
+    assert re.search(r"Stream default of graph_\d+: super 'sp_0' \(mm, relu", log)
+    assert re.search(r"graph_\d+ has 1 programs more, for other sizes", log)
 
 
 def test_result_of_a_wait_is_the_tensor(graphs) -> None:
@@ -202,7 +244,6 @@ def test_no_time_limit(graphs) -> None:
             lambda: tng.scope.npu_stream_switch("1", 0, False),
             "enable_inner_parallel=False has no effect",
         ),
-        (lambda: tng.scope.data_dump(), "data_dump is not supported yet"),
         (lambda: tng.scope.limit_core_num("all", 1), r"limit_core_num\(all, ...\) has"),
         (lambda: tng.scope.super_kernel("sp", "speed=1"), "no option 'speed'"),
         (lambda: tng.scope.super_kernel("sp", "nonsense"), "'nonsense' is no option"),
@@ -322,6 +363,26 @@ def test_super_kernel_that_must_be_one(options, text) -> None:
 
     with pytest.raises(RuntimeError if "asks" in text else ValueError, match=text):
         compiled(function)(torch.rand(4, 4))
+
+
+@pytest.mark.parametrize(
+    ("scope", "argument"),
+    [
+        (lambda: tng.scope.npu_stream_switch(1), "stream_tag"),
+        (lambda: tng.scope.super_kernel(3), "scope"),
+        (lambda: tng.scope.super_kernel("sp", 3), "options"),
+    ],
+)
+def test_names_are_text(scope, argument) -> None:
+    def function(x):
+        with scope():
+            return x + 1
+
+    text = f"argument '{argument}' must be str, but got int"
+    with pytest.raises(TypeError, match=text):
+        function(torch.ones(2))
+    with pytest.raises(Exception, match=text):
+        compiled(function)(torch.ones(2))
 
 
 def test_scopes_do_nothing_eagerly() -> None:

@@ -11,16 +11,29 @@ _hide(_os.path.dirname(__file__))
 
 from . import inference, ops, scope
 from ._backend import get_compiler, get_npu_backend
+from ._npu.layouts import npu_format_cast_via_cpu, use_internal_format_weight
+from ._patterns import register_replacement
+from ._unsupported import (
+    dynamo_export,
+    patch_for_hcom,
+    register_fx_node_ge_converter,
+)
 from .configs.compiler_config import CompilerConfig
 from .core.utils import logger
 
 __all__ = [
     "CompilerConfig",
+    "dynamo_export",
     "get_compiler",
     "get_npu_backend",
     "inference",
     "logger",
+    "npu_format_cast_via_cpu",
     "ops",
+    "patch_for_hcom",
+    "register_fx_node_ge_converter",
+    "register_replacement",
     "scope",
+    "use_internal_format_weight",
 ]
 __version__ = "0.1.0"

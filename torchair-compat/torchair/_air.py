@@ -1,10 +1,13 @@
 """The operators torch.ops.air: marks in a graph that _marks.py resolves.
 
 Eagerly the marks do nothing. A discarded mark stays in the graph: it has a side
-effect, which is the order.
+effect, which is the order. `print` is no mark: it prints, in a graph when that
+runs.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import torch
 from torch._guards import detect_fake_mode
@@ -12,6 +15,8 @@ from torch.fx.node import has_side_effect
 from torch.fx.traceback import annotate
 
 from anabranch.scope import PASS
+
+from . import _printing
 
 __all__: list[str] = []
 
@@ -26,11 +31,14 @@ def _empty(*_args: object, **_kwargs: object) -> torch.Tensor:
     return torch.empty(0)
 
 
-def _define(schema: str, *, value: bool = False) -> None:
+def _define(
+    schema: str, *, value: bool = False, run: Callable[..., None] | None = None
+) -> None:
+    """`value`: it gives a tensor; `run`: what it does when it is not traced."""
     name = schema.partition("(")[0]
     function = _empty if value else _nothing
     _library.define(schema)
-    _library.impl(name, function, "CompositeExplicitAutograd")
+    _library.impl(name, run or function, "CompositeExplicitAutograd")
     torch.library.register_fake(f"air::{name}", function, lib=_library)
     has_side_effect(getattr(torch.ops.air, name).default)
 
@@ -42,6 +50,11 @@ _define("wait(Tensor[] x) -> ()")
 _define("tagged_event_record(str tag) -> ()")
 _define("tagged_event_wait(str tag) -> ()")
 _define("record_tagged_stream(Tensor input, str tagged_stream) -> ()")
+_define(
+    "print(Tensor[] tensors, str msg_format, str placeholder, int summarize_size,"
+    " bool tensor_detail) -> ()",
+    run=_printing.print_now,
+)
 
 _library.define("wait_tensor(Tensor self, Tensor dependency) -> Tensor")
 

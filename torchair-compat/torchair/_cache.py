@@ -16,13 +16,14 @@ from anabranch.cached import CachedMethod, Ranks, check_method
 from anabranch.readable import readable_cache as _readable
 from anabranch.replay import code_digest
 
-from ._backend import npu
+from ._backend import AnyConfig, npu, tree_of
 from ._errors import warn_once
+from .configs._flat import CompilerConfig as FlatConfig
 from .configs._table import TUNE
 from .configs.compiler_config import CompilerConfig, raw
 from .core.utils import logger
 
-__all__ = ["cache_compile", "readable_cache"]
+__all__ = ["cache_compile", "cache_compile_flat", "readable_cache"]
 
 INDEX = "compiled_module"
 PASSES = ("post_grad_custom_pre_pass", "post_grad_custom_post_pass")
@@ -33,6 +34,7 @@ UNCACHED = (
     ("debug.fx_summary.type", None),
     ("debug.data_dump.type", None),
     ("debug.run_eagerly", False),
+    ("dump_config.enable_dump", False),
 )
 
 Call = Callable[..., Any]
@@ -41,7 +43,7 @@ Call = Callable[..., Any]
 def cache_compile(
     func: Call,
     *,
-    config: CompilerConfig | None = None,
+    config: AnyConfig | None = None,
     dynamic: bool = True,
     cache_dir: str | None = None,
     global_rank: int | None = None,
@@ -53,10 +55,10 @@ def cache_compile(
     result. `backend`, `custom_decompositions` and `ge_cache` are known besides;
     other keywords are ignored."""
     method = check_method(func)
-    settings = _settings(config, kwargs.get("backend"))
+    settings = tree_of(_settings(config, kwargs.get("backend")))
     if cache_dir is not None:
         _check_owner(cache_dir)
-    made = _Cached(
+    made = Cached(
         method,
         config=settings,
         dynamic=dynamic,
@@ -74,6 +76,16 @@ def cache_compile(
     return made.callable()
 
 
+def cache_compile_flat(
+    func: Call, *, config: FlatConfig | None = None, **kwargs: Any
+) -> Call:
+    """npugraph_ex.inference.cache_compile: as cache_compile, by the flat
+    configuration."""
+    if config is None and kwargs.get("backend") is None:
+        config = FlatConfig()
+    return cache_compile(func, config=config, **kwargs)
+
+
 def readable_cache(
     cache_bin: str, print_output: bool = True, file: str | None = None
 ) -> str:
@@ -81,7 +93,7 @@ def readable_cache(
     return _readable(cache_bin, print_output=print_output, file=file)
 
 
-def _settings(config: CompilerConfig | None, backend: Any) -> CompilerConfig:
+def _settings(config: AnyConfig | None, backend: Any) -> AnyConfig:
     keywords = getattr(backend, "keywords", {})
     given = keywords.get("compiler_config")
     if given is None:
@@ -99,7 +111,7 @@ def _check_owner(folder: str) -> None:
         raise ValueError(f"Cache dir {folder} must be owned by the current user ")
 
 
-class _Cached(CachedMethod):
+class Cached(CachedMethod):
     index = INDEX
     strict = True
     ge_cache = False

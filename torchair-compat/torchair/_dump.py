@@ -14,7 +14,7 @@ import torch.fx
 from anabranch.location import location
 
 from ._errors import UnsupportedOption
-from ._graph import Descriptor, Graph, Node, convert, log_streams, optimized
+from ._graph import Descriptor, Graph, Node, convert, optimized
 from .configs._table import TUNE
 from .configs.compiler_config import CompilerConfig, raw
 from .core.utils import logger
@@ -55,7 +55,6 @@ class Dumps:
             self._write("optimized", lambda: [fx_program(module)])
         elif self._graph is not None:
             graph = optimized(self._graph)
-            log_streams(graph)
             self._write("optimized", lambda: WRITERS[self._kind](graph))
 
     def _write(self, stage: str, lines: Callable[[], Iterable[str]]) -> None:
@@ -77,12 +76,11 @@ class Dumps:
 def _file_name(stage: str, number: int, kind: str) -> str:
     now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%d%H%M%S%f")
     return (
-        f"dynamo_{stage}_graph_{number}_rank_{_rank()}_pid_{os.getpid()}"
-        f"_ts_{now}.{kind}"
+        f"dynamo_{stage}_graph_{number}_rank_{rank()}_pid_{os.getpid()}_ts_{now}.{kind}"
     )
 
 
-def _rank() -> int:
+def rank() -> int:
     distributed = torch.distributed
     if distributed.is_available() and distributed.is_initialized():
         return distributed.get_rank()

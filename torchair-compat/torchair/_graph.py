@@ -108,6 +108,7 @@ class _Converter:
         self.renamed: dict[str | None, dict[str, str]] = {}
         self.points: dict[torch.fx.Node, str] = {}  # events: what they stand for
         self.tags: dict[str, str] = {}
+        self.effect: str | None = None  # the last node with one
 
     def convert(self, module: torch.fx.GraphModule, name: str) -> Graph:
         for node in module.graph.nodes:
@@ -118,7 +119,7 @@ class _Converter:
             elif node.op == "call_function":
                 self._call(node)
             elif node.op == "output":
-                self._add(node, "NetOutput")
+                self._add(node, "NetOutput", orders=self._effects())
         return Graph(name, self.nodes)
 
     # Calls
@@ -139,8 +140,27 @@ class _Converter:
             self.value[node] = [self._as_renamed(source, _stream_of(node))]
         elif schema.startswith(("anabranch::record", "anabranch::wait_")):
             self._event(node, schema.removeprefix("anabranch::"))
+        elif schema == "air::print":
+            self._print(node)
+        elif isinstance(target, OpOverload) and not target._schema.returns:
+            kind = type_of(schema.rpartition("::")[2])
+            self.effect = self._add(node, kind, orders=self._effects()).name
         else:
             self._add(node, type_of(schema.rpartition("::")[2]))
+
+    def _effects(self) -> list[str]:
+        """What has an effect keeps its place among the others that have one."""
+        return [] if self.effect is None else [self.effect]
+
+    def _print(self, node: torch.fx.Node) -> None:
+        """One node makes the text, the other prints it."""
+        text = self._add(node, "StringFormat")
+        text.outputs = [Descriptor("y0", "DT_STRING", [])]
+        self.value[node] = [(f"{text.name}:0", text.outputs[0])]
+        printing = self._add(node, "PrintV2", data=[node], orders=self._effects())
+        for key in _literals(node):
+            del printing.attributes[key]
+        self.effect = printing.name
 
     def _wait(self, node: torch.fx.Node) -> None:
         """An Identity of what waits, behind the producer of what it waits for.
@@ -318,6 +338,8 @@ def _mentions(value: Any) -> bool:
 
 
 def _descriptors(value: Any) -> list[Descriptor]:
+    if value is None:
+        return []
     values = value if isinstance(value, list | tuple) else [value]
     return [_descriptor(item, f"y{i}") for i, item in enumerate(values)]
 
@@ -334,27 +356,6 @@ def _descriptor(value: Any, name: str) -> Descriptor:
         torch.SymFloat: "DT_DOUBLE",
     }
     return Descriptor(name, kinds.get(type(value), "DT_UNDEFINED"), [])
-
-
-def log_streams(graph: Graph) -> None:
-    """Each stream, and each place where one waits for another."""
-    streams: dict[str, list[str]] = {}
-    stream_of = {node.name: node.stream or "default" for node in graph.nodes}
-    for node in graph.nodes:
-        if node.type in ("Data", "Const", "NetOutput"):
-            continue
-        mine = stream_of[node.name]
-        streams.setdefault(mine, []).append(node.name)
-        for producer in dict.fromkeys(i.rpartition(":")[0] for i in node.inputs):
-            if stream_of[producer] != mine and producer in streams.get(
-                stream_of[producer], ()
-            ):
-                logger.debug(
-                    "Event: %s on stream %s waits for %s on stream %s",
-                    *(node.name, mine, producer, stream_of[producer]),
-                )
-    for stream, names in streams.items():
-        logger.debug("Stream %s of %s: %s", stream, graph.name, ", ".join(names))
 
 
 # Passes over the picture, as the compiler does them over the graph

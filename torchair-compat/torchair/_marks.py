@@ -37,6 +37,8 @@ _TAGGED = {
     air.record_tagged_stream.default: None,
 }
 
+PREFETCH = "npu.npu_prefetch.default"  # which has been checked, and fetches nothing
+
 SUPER_SCOPE, SUPER_OPTIONS = SUPER_KEYS
 
 Scope = dict[str, str]
@@ -67,6 +69,8 @@ def resolve_marks(
             node.target, node.args, node.kwargs = anabranch.record.default, (), {}
         elif node.target is air.wait.default:
             _resolve_wait(graph, node)
+        elif str(node.target) == PREFETCH:
+            graph.erase_node(node)
     graph.lint()
     module.recompile()
 
@@ -159,8 +163,6 @@ def _warn_of_scope(scope: Scope, captures: bool) -> None:
         warn_once(f"op_never_timeout {none}")
     if "_op_aicore_num" in scope and _cores(scope) is None:
         warn_once(f"limit_core_num({scope['_op_aicore_num']}, ...) {none}")
-    if "torchair_enable_data_dump" in scope:
-        warn_once("data_dump is not supported yet: it changes nothing")
     if "_super_kernel_scope" in scope:
         _warn_of_super_kernel(scope, captures)
 

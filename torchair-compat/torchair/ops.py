@@ -1,15 +1,20 @@
-"""Events: points in the order of a stream, and waits for them."""
+"""Events, which are points in the order of a stream, and text that a graph prints."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
-from . import _air  # noqa: F401 - defines torch.ops.air
+from . import _air, _printing  # noqa: F401 - _air defines torch.ops.air
+from ._npu.attention import RENAMED
 
 __all__ = [
     "npu_create_tagged_event",
+    "npu_fused_infer_attention_score",
+    "npu_fused_infer_attention_score_v2",
+    "npu_print",
     "npu_record_tagged_stream",
     "npu_tagged_event_record",
     "npu_tagged_event_wait",
@@ -75,3 +80,45 @@ def npu_record_tagged_stream(input: torch.Tensor, tagged_stream: str) -> None:
     """`input` stays in memory until that stream has done its work, as every
     tensor does here."""
     torch.ops.air.record_tagged_stream(input, tagged_stream)
+
+
+def npu_print(
+    *args: torch.Tensor | str | float | bool,
+    summarize_size: int = 3,
+    tensor_detail: bool = False,
+) -> None:
+    """Prints its arguments with blanks between, in a graph each time that it runs,
+    in the order of the program. Of each dimension the first and last
+    `summarize_size` elements; -1: all."""
+    _printing.check(args, summarize_size, tensor_detail)
+    words = [None if isinstance(a, torch.Tensor) else str(a) for a in args]
+    mark = _printing.placeholder(" ".join([w for w in words if w is not None]))
+    torch.ops.air.print(
+        [a for a in args if isinstance(a, torch.Tensor)],
+        " ".join([mark if w is None else w for w in words]),
+        mark,
+        summarize_size,
+        tensor_detail,
+    )
+
+
+def npu_fused_infer_attention_score(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, **options: Any
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """torch_npu's, lengths being tensors, so that other lengths need no other graph.
+    NotImplementedError outside of graphs."""
+    if not torch.compiler.is_compiling():
+        raise NotImplementedError(
+            "torchair.ops.npu_fused_infer_attention_score is for graphs; eagerly use"
+            " torch_npu.npu_fused_infer_attention_score"
+        )
+    operator = torch.ops.npu._fused_infer_attention_of_tensors
+    return operator(query, key, value, **options)
+
+
+def npu_fused_infer_attention_score_v2(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, **options: Any
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """npu_fused_infer_attention_score under the names of version two."""
+    renamed = {RENAMED.get(name, name): value for name, value in options.items()}
+    return npu_fused_infer_attention_score(query, key, value, **renamed)

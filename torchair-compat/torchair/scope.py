@@ -37,7 +37,9 @@ def npu_stream_switch(
     stream_tag: str, stream_priority: int = 0, enable_inner_parallel: bool = True
 ) -> contextlib.AbstractContextManager[None]:
     """Operators inside run on the stream `stream_tag`; the same tag is the same
-    stream. The priority and the inner parallelism have no effect here."""
+    stream. The priority and the inner parallelism have no effect here. TypeError for a
+    tag that is no string."""
+    _check_text("npu_stream_switch", "stream_tag", stream_tag)
     return _scope(
         ["_user_stream_label", "_user_stream_priority", "_enable_inner_parallel"],
         [stream_tag, str(stream_priority), str(enable_inner_parallel)],
@@ -51,13 +53,22 @@ def npu_wait_tensor(self: torch.Tensor, dependency: torch.Tensor) -> torch.Tenso
 
 
 def super_kernel(
-    scope: str | None, options: str = ""
+    scope: str | None, options: str | None = ""
 ) -> contextlib.AbstractContextManager[None]:
     """Operators inside are launched as one unit; a scope of None takes them out of
-    the one around it."""
-    return _scope(
-        ["_super_kernel_scope", "_super_kernel_options"], [scope or "", options]
-    )
+    the one around it. TypeError for a name or options that are no strings."""
+    name, options = scope or "", options or ""
+    _check_text("super_kernel", "scope", name)
+    _check_text("super_kernel", "options", options)
+    return _scope(["_super_kernel_scope", "_super_kernel_options"], [name, options])
+
+
+def _check_text(function: str, argument: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise TypeError(
+            f"{function}() argument '{argument}' must be str, but got"
+            f" {type(value).__name__}."
+        )
 
 
 def limit_core_num(

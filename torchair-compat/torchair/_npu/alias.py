@@ -90,7 +90,10 @@ def _tensor_npu(
     self: torch.Tensor, device: Any = None, non_blocking: bool = False
 ) -> torch.Tensor:
     """The tensor on the host's device: itself, if it is there."""
-    return self.to(device=host_device(device), non_blocking=non_blocking)
+    moved = self.to(device=host_device(device), non_blocking=non_blocking)
+    if isinstance(moved, torch.nn.Parameter) and not torch.compiler.is_compiling():
+        moved._npu_placed = True  # type: ignore[attr-defined]
+    return moved
 
 
 def _is_npu(self: torch.Tensor) -> bool:
@@ -99,4 +102,7 @@ def _is_npu(self: torch.Tensor) -> bool:
 
 def _module_npu(self: torch.nn.Module, device: Any = None) -> torch.nn.Module:
     """The module, its parameters and buffers on the host's device."""
-    return self.to(host_device(device))
+    moved = self.to(host_device(device))
+    for parameter in moved.parameters():
+        parameter._npu_placed = True  # type: ignore[attr-defined]
+    return moved

@@ -1,4 +1,8 @@
-"""RMS norms and the rotary embedding of torch_npu."""
+"""RMS norms and the rotary embedding of torch_npu.
+
+What is joined to a norm works on the norm's result as it is stored, so that the
+joined operator and the two by themselves give the same bits.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import torch
 from torch import Tensor
 
 from .library import check, operator
+from .quantise import quantise_by, smoothed_rows
 
 
 def _rms_norm(
@@ -44,15 +49,112 @@ def npu_add_rms_norm(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """npu_rms_norm of x1 + x2, and that sum, rounded to its dtype, as third result.
     Raises RuntimeError."""
-    name = "npu_add_rms_norm"
+    total, y, rstd = _add_rms_norm(x1, x2, gamma, epsilon, "npu_add_rms_norm")
+    return y.to(x1.dtype), rstd, total
+
+
+def _add_rms_norm(
+    x1: Tensor, x2: Tensor, gamma: Tensor, epsilon: float, name: str
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The sum in its dtype, its norm and the reciprocal root in f32."""
     check(
         x1.shape == x2.shape and x1.dtype == x2.dtype,
         name,
         "x1 and x2 must have the same shape and dtype",
     )
     total = x1 + x2
-    y, rstd = _rms_norm(total, gamma, epsilon, name)
-    return y.to(x1.dtype), rstd, total
+    return total, *_rms_norm(total, gamma, epsilon, name)
+
+
+@operator(
+    "(Tensor x1, Tensor x2, Tensor gamma, float epsilon=1e-06)"
+    " -> (Tensor, Tensor, Tensor, Tensor)"
+)
+def npu_add_rms_norm_cast(
+    x1: Tensor, x2: Tensor, gamma: Tensor, epsilon: float = 1e-6
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """npu_add_rms_norm whose first result comes twice: as f32, and before that
+    cast. Raises RuntimeError."""
+    name = "npu_add_rms_norm_cast"
+    total, y, rstd = _add_rms_norm(x1, x2, gamma, epsilon, name)
+    stored = y.to(x1.dtype)
+    return stored.to(torch.float32), stored, rstd, total
+
+
+@operator(
+    "(Tensor x1, Tensor x2, Tensor gamma, Tensor scales1, Tensor? zero_points1,"
+    " Tensor? beta=None, Tensor? scales2=None, Tensor? zero_points2=None, *,"
+    " int axis=-1, float epsilon=1e-06, bool div_mode=True)"
+    " -> (Tensor, Tensor, Tensor)"
+)
+def npu_add_rms_norm_quant(
+    x1: Tensor,
+    x2: Tensor,
+    gamma: Tensor,
+    scales1: Tensor,
+    zero_points1: Tensor | None,
+    beta: Tensor | None = None,
+    scales2: Tensor | None = None,
+    zero_points2: Tensor | None = None,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-6,
+    div_mode: bool = True,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """npu_add_rms_norm, plus `beta`, quantised to int8 by one pair of scales and zero
+    points and by a second, and the sum. The second result is empty without scales2.
+    Raises RuntimeError."""
+    name = "npu_add_rms_norm_quant"
+    check(axis in (-1, x1.dim() - 1), name, f"axis must be -1, got {axis}")
+    total, y, _ = _add_rms_norm(x1, x2, gamma, epsilon, name)
+    stored = _plus(y, beta).to(x1.dtype)
+    results = [
+        stored.new_empty(0, dtype=torch.int8)
+        if scales is None
+        else quantise_by(stored, scales, points, torch.int8, -1, div_mode, name)
+        for scales, points in ((scales1, zero_points1), (scales2, zero_points2))
+    ]
+    return results[0], results[1], total
+
+
+@operator(
+    "(Tensor x1, Tensor x2, Tensor gamma, *, Tensor? smooth_scale1=None,"
+    " Tensor? smooth_scale2=None, Tensor? beta=None, float epsilon=1e-06,"
+    " bool[2]? output_mask=None) -> (Tensor, Tensor, Tensor, Tensor, Tensor)"
+)
+def npu_add_rms_norm_dynamic_quant(
+    x1: Tensor,
+    x2: Tensor,
+    gamma: Tensor,
+    *,
+    smooth_scale1: Tensor | None = None,
+    smooth_scale2: Tensor | None = None,
+    beta: Tensor | None = None,
+    epsilon: float = 1e-6,
+    output_mask: list[bool] | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """npu_add_rms_norm, plus `beta`, then npu_dynamic_quant with one smooth scale and
+    with the other: (y1, y2, sum, scale1, scale2). `output_mask` says which of the two
+    is wanted, by default the first, and the second where it has a scale; what is
+    not wanted is empty. Raises RuntimeError."""
+    name = "npu_add_rms_norm_dynamic_quant"
+    wanted = output_mask or [True, smooth_scale2 is not None]
+    check(len(wanted) == 2, name, "output_mask must have two elements")
+    total, y, _ = _add_rms_norm(x1, x2, gamma, epsilon, name)
+    stored = _plus(y, beta).to(x1.dtype)
+    found = []
+    for is_wanted, smooth in zip(wanted, (smooth_scale1, smooth_scale2)):
+        if is_wanted:
+            found.append(smoothed_rows(stored, smooth, None, name))
+        else:
+            nothing = stored.new_empty(0, dtype=torch.float32)
+            found.append((nothing.to(torch.int8), nothing))
+    (y1, scale1), (y2, scale2) = found
+    return y1, y2, total, scale1, scale2
+
+
+def _plus(y: Tensor, beta: Tensor | None) -> Tensor:
+    return y if beta is None else y + beta.to(torch.float32)
 
 
 @operator("(Tensor self, Tensor r1, Tensor r2, str rotary_mode='half') -> Tensor")

@@ -7,6 +7,8 @@ Streams and events are therefore objects without effect; an event made with
 from __future__ import annotations
 
 import contextlib
+import importlib
+import itertools
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -25,6 +27,7 @@ __all__ = [
     "empty_cache",
     "get_device_name",
     "get_stream_limit",
+    "graph_pool_handle",
     "is_available",
     "manual_seed",
     "manual_seed_all",
@@ -91,12 +94,25 @@ class Stream:
         return event
 
 
+_pools = itertools.count(1)
 _default = Stream()
 _current = _default
 
 
+def __getattr__(name: str) -> Any:
+    """torch.npu.npugraph_ex, which needs torchair and is imported late."""
+    if name == "npugraph_ex":
+        return importlib.import_module("npugraph_ex")
+    raise AttributeError(f"torch.npu has no {name}")
+
+
 def is_available() -> bool:
     return True
+
+
+def graph_pool_handle() -> tuple[int, int]:
+    """For `use_custom_pool`. Nothing is captured here, so no memory is behind it."""
+    return (0, next(_pools))
 
 
 def device_count() -> int:

@@ -194,6 +194,13 @@ def npu_dynamic_quant(
     check(
         dst_type in (None, torch.int8), name, f"dst_type must be int8, got {dst_type}"
     )
+    return smoothed_rows(input, smooth_scales, group_index, name)
+
+
+def smoothed_rows(
+    input: Tensor, smooth_scales: Tensor | None, group_index: Tensor | None, name: str
+) -> tuple[Tensor, Tensor]:
+    """row_scale of the input times the smooth scales of each row's group."""
     check(
         input.is_floating_point(),
         name,
@@ -213,3 +220,79 @@ def npu_dynamic_quant(
         values = values * _of_group(smooth_scales, groups)
     quantised, scale = row_scale(values.reshape(input.shape))
     return quantised, scale
+
+
+# The dtype that a quantised result is stored in, and its limits.
+_STORED = {
+    torch.quint8: (torch.uint8, 0, 255),
+    torch.uint8: (torch.uint8, 0, 255),
+    torch.qint8: (torch.int8, -128, 127),
+    torch.int8: (torch.int8, -128, 127),
+    torch.qint32: (torch.int32, -(2**31), 2**31 - 1),
+    torch.int32: (torch.int32, -(2**31), 2**31 - 1),
+}
+
+
+@operator(
+    "(Tensor input, Tensor scales, Tensor? zero_points, ScalarType dtype,"
+    " int axis=1, bool div_mode=True) -> Tensor"
+)
+def npu_quantize(
+    input: Tensor,
+    scales: Tensor,
+    zero_points: Tensor | None,
+    dtype: torch.dtype,
+    axis: int = 1,
+    div_mode: bool = True,
+) -> Tensor:
+    """input / scales + zero_points (input * scales without `div_mode`), rounded half to
+    even and clamped to what `dtype` holds. `scales` has one element, or one for each
+    index of `axis`. Raises RuntimeError."""
+    return quantise_by(
+        input, scales, zero_points, dtype, axis, div_mode, "npu_quantize"
+    )
+
+
+def quantise_by(
+    input: Tensor,
+    scales: Tensor,
+    zero_points: Tensor | None,
+    dtype: torch.dtype,
+    axis: int,
+    div_mode: bool,
+    name: str,
+) -> Tensor:
+    check(
+        dtype in _STORED,
+        name,
+        f"dtype must be quint8, qint8 or qint32, got {dtype}",
+    )
+    check(
+        -input.dim() <= axis < input.dim(),
+        name,
+        f"the input has {input.dim()} dimensions, there is no axis {axis}",
+    )
+    kind, lowest, highest = _STORED[dtype]
+    # An f32 does not hold the limits of int32.
+    wide = torch.float64 if kind == torch.int32 else torch.float32
+    factor = _along(scales, input, axis, "scales", name).to(torch.float32)
+    values = input.to(torch.float32)
+    values = (values / factor if div_mode else values * factor).to(wide)
+    if zero_points is not None:
+        values = values + _along(zero_points, input, axis, "zero_points", name).to(wide)
+    return values.round().clamp(lowest, highest).to(kind)
+
+
+def _along(vector: Tensor, input: Tensor, axis: int, what: str, name: str) -> Tensor:
+    """So that it broadcasts along the axis."""
+    size = input.shape[axis]
+    check(
+        vector.dim() <= 1 and vector.numel() in (1, size),
+        name,
+        f"{what} must have 1 or {size} elements, got {tuple(vector.shape)}",
+    )
+    if vector.numel() == 1:
+        return vector.reshape(())
+    shape = [1] * input.dim()
+    shape[axis] = size
+    return vector.reshape(shape)

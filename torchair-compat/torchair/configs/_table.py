@@ -2,6 +2,8 @@
 
 A row's `status` says what an option does on this host:
     works    it does what `here` says;
+    same     what it asks for is so anyway, or its values differ in nothing that can
+             be seen here: checked, and no more;
     none     it has no meaning without an NPU: checked, warned of once, ignored;
     missing  not there yet: checked, warned of once if set to another value than
              the default, ignored.
@@ -58,6 +60,10 @@ def none(path: str, kind: Kind, default: Any, here: str, **more: Any) -> Row:
     return Row(path, kind, default, "C", "none", here, **more)
 
 
+def same(path: str, kind: Kind, default: Any, here: str, **more: Any) -> Row:
+    return Row(path, kind, default, "B", "same", here, **more)
+
+
 def missing(path: str, kind: Kind, default: Any, here: str, **more: Any) -> Row:
     return Row(path, kind, default, "B", "missing", here, **more)
 
@@ -96,17 +102,36 @@ ROWS = (
         "writes the graph before and after optimisation",
     ),
     works("debug.graph_dump.path", NewPath(), None, "B", "where to"),
-    missing("debug.data_dump.type", Choice(("npy",)), None, "values of each node"),
-    missing("debug.data_dump.path", NewPath(), None, "where to"),
-    missing("debug.data_dump.filter", ANY, None, "which nodes"),
-    missing(
+    works(
+        "debug.data_dump.type",
+        Choice(("npy",)),
+        None,
+        "B",
+        "PyTorch runs the graph and saves what each operator reads and makes",
+    ),
+    works("debug.data_dump.path", NewPath(), None, "B", "where to"),
+    works(
+        "debug.data_dump.filter",
+        ANY,
+        None,
+        "B",
+        "called with each node; None leaves it out",
+    ),
+    works(
         "debug.fx_summary.type",
         Choice(("csv",)),
         None,
-        "counts of operators",
+        "B",
+        "a file with counts of operators, in `max-autotune`",
         odd={REDUCE: ("csv",)},
     ),
-    missing("debug.fx_summary.skip_compile", BOOL, True, "count, but don't compile"),
+    works(
+        "debug.fx_summary.skip_compile",
+        BOOL,
+        True,
+        "B",
+        "PyTorch runs the graph that was counted",
+    ),
     works(
         "debug.run_eagerly",
         BOOL,
@@ -116,56 +141,56 @@ ROWS = (
         flat="force_eager",
     ),
     missing("debug.deadlock_check", BOOL, False, "analysis of core use"),
-    missing(
+    same(
         "debug.aclgraph.disable_reinplace_inplaceable_ops_pass",
         BOOL,
         False,
-        "a pass of the capture modes",
+        "the compiler plans memory",
         flat="-inplace_pass",
         odd={TUNE: (True,)},
     ),
-    missing(
+    same(
         "debug.aclgraph.disable_reinplace_input_mutated_ops_pass",
         BOOL,
         False,
-        "a pass of the capture modes",
+        "the compiler plans memory",
         flat="-input_inplace_pass",
         odd={TUNE: (True,)},
     ),
-    missing(
+    same(
         "debug.aclgraph.disable_mempool_reuse_in_same_fx",
         BOOL,
         False,
-        "memory of captures",
+        "graphs share no memory",
         flat="-reuse_graph_pool_in_same_fx",
     ),
-    missing(
+    same(
         "debug.aclgraph.enable_output_clone",
         BOOL,
         False,
-        "outputs are always fresh memory",
+        "outputs are always memory of their own",
         flat="clone_output",
     ),
-    missing(
+    same(
         "debug.aclgraph.static_capture_size_limit",
         IntRange(1),
         64,
-        "number of captures",
+        "nothing is captured, one program serves every size",
         flat="capture_limit",
     ),
-    missing(
+    same(
         "debug.aclgraph.clone_input",
         BOOL,
         True,
-        "inputs of captures",
+        "inputs are read where they are",
         flat="clone_input",
         odd={TUNE: (False,)},
     ),
-    missing(
+    same(
         "debug.aclgraph.remove_cat_ops",
         BOOL,
         True,
-        "a pass of the capture modes",
+        "joins are written where they are read, if they can be",
         flat="remove_cat_ops",
     ),
     # aoe_config
@@ -194,30 +219,53 @@ ROWS = (
     ),
     none("export.experimental.enable_lite_export", BOOL, False, "edge converters"),
     # dump_config
-    missing(
+    works(
         "dump_config.enable_dump",
         BOOL,
         False,
-        "tensors of a run",
+        "B",
+        "PyTorch runs the graph and saves tensors; in the capture modes one file for each result",
         flat="dump_tensor_data",
         odd={REDUCE: (True,)},
     ),
-    missing(
-        "dump_config.dump_path", Directory(), "./", "where to", flat="data_dump_dir"
+    works(
+        "dump_config.dump_path",
+        Directory(),
+        "./",
+        "B",
+        "where to",
+        flat="data_dump_dir",
     ),
-    missing("dump_config.dump_mode", Choice(("input", "output", "all")), "all", "what"),
+    works(
+        "dump_config.dump_mode",
+        Choice(("input", "output", "all")),
+        "all",
+        "B",
+        "of which side of an operator, in `max-autotune`",
+    ),
     none("dump_config.quant_dumpable", BOOL, False, "inputs before quantisation"),
-    missing("dump_config.dump_step", Steps(), "", "which runs"),
-    missing("dump_config.dump_layer", Layers(), "", "which nodes"),
-    missing(
-        "dump_config.dump_data", Choice(("tensor", "stats")), "tensor", "what of them"
+    works("dump_config.dump_step", Steps(), "", "B", "which runs, in `max-autotune`"),
+    works(
+        "dump_config.dump_layer",
+        Layers(),
+        "",
+        "B",
+        "which nodes, by the names in dumped graphs, besides those in `data_dump` scopes; all without any; in `max-autotune`",
+    ),
+    works(
+        "dump_config.dump_data",
+        Choice(("tensor", "stats")),
+        "tensor",
+        "B",
+        "values, or a table of statistics, in `max-autotune`",
     ),
     none("dump_config.dump_config_path", JsonFile(), None, "a vendor's description"),
-    missing(
+    works(
         "dump_config.data_dump_stage",
         Choice(("original", "optimized")),
         "optimized",
-        "when",
+        "B",
+        "before or after custom passes and patterns, in the capture modes",
         flat="data_dump_stage",
     ),
     none(
@@ -251,11 +299,11 @@ ROWS = (
         "parameters and buffers become constants of the compiled graph",
         flat="frozen_parameter",
     ),
-    missing(
+    same(
         "experimental_config.static_model_ops_lower_limit",
         IntRange(-1),
         None,
-        "static parts of dynamic graphs",
+        "decided by the compiler",
         odd={REDUCE: "any"},
     ),
     none(
@@ -264,7 +312,13 @@ ROWS = (
         "auto",
         "kernels are always compiled",
     ),
-    missing("experimental_config.npu_fx_pass", BOOL, False, "Inductor's joint passes"),
+    works(
+        "experimental_config.npu_fx_pass",
+        BOOL,
+        False,
+        "B",
+        "Inductor's joint passes go over the graph first",
+    ),
     missing(
         "experimental_config.aot_config_enable_joint_graph",
         BOOL,
@@ -274,28 +328,28 @@ ROWS = (
     missing(
         "experimental_config.aot_config_output_loss_index", ANY, 0, "of a joint graph"
     ),
-    missing(
+    same(
         "experimental_config.topology_sorting_strategy",
         Choice(("BFS", "DFS", "RDFS", "StableRDFS")),
         "DFS",
         "the program's order is kept",
         odd={REDUCE: ("BFS", "RDFS", "StableRDFS")},
     ),
-    missing(
+    same(
         "experimental_config.enable_ref_data",
         BOOL,
         False,
         "inputs are always written in place",
         odd={REDUCE: "any"},
     ),
-    missing(
+    same(
         "experimental_config.enable_view_optimize",
         BOOL,
         True,
         "views are always folded into what reads them",
         odd={REDUCE: "any"},
     ),
-    missing(
+    same(
         "experimental_config.remove_noop_ops",
         BOOL,
         True,
@@ -309,11 +363,12 @@ ROWS = (
         "tiling on the device",
         odd={REDUCE: (True,)},
     ),
-    missing(
+    works(
         "experimental_config.pattern_fusion_pass",
         BOOL,
         True,
-        "fusion is decided by the compiler",
+        "B",
+        "patterns of `register_replacement` are replaced; fusion beyond them is the compiler's own",
         flat="pattern_fusion_pass",
     ),
     Row(
@@ -351,11 +406,12 @@ ROWS = (
         "with `run_eagerly`: of which symbolic input",
         flat="_vllm_aclnn_static_kernel_sym_index",
     ),
-    missing(
+    works(
         "experimental_config.aclgraph._super_kernel_optimize",
         BOOL,
         False,
-        "fusion of captured kernels",
+        "B",
+        "super kernels where the compiler sees a gain, in the modes other than `max-autotune`",
         flat="super_kernel_optimize",
     ),
     none(
@@ -396,14 +452,14 @@ ROWS = (
         "a vendor's passes",
         odd={REDUCE: ("O1",)},
     ),
-    missing(
+    same(
         "ge_config.oo_constant_folding",
         BOOL,
         None,
         "decided by the compiler",
         odd={REDUCE: "any"},
     ),
-    missing(
+    same(
         "ge_config.oo_dead_code_elimination",
         BOOL,
         None,
@@ -425,11 +481,11 @@ ROWS = (
         "a vendor's passes",
         odd={REDUCE: "any"},
     ),
-    missing(
+    same(
         "aclgraph_config.use_custom_pool",
         ANY,
         None,
-        "memory of captures",
+        "nothing is captured; what is no handle of a pool is an error",
         flat="use_graph_pool",
     ),
 )

@@ -1,0 +1,23 @@
+"""torchair's capture path by its own name, with a flat configuration."""
+
+import torchair as _torchair
+from torchair._backend import compile_flat as compile_fx
+from torchair._backend import get_compiler
+from torchair._backend import get_flat_backend as get_npu_backend
+from torchair._patterns import register_replacement
+from torchair.configs._flat import CompilerConfig
+from torchair.core.utils import logger
+
+from . import inference, scope
+
+__all__ = [
+    "CompilerConfig",
+    "compile_fx",
+    "get_compiler",
+    "get_npu_backend",
+    "inference",
+    "logger",
+    "register_replacement",
+    "scope",
+]
+__version__ = _torchair.__version__

@@ -1,0 +1,409 @@
+"""npu_fused_infer_attention_score: attention in many layouts, over PyTorch's.
+
+Every layout becomes (batch, heads, rows, elements); what may see what is one mask,
+made of the place and the lengths of each row's and each column's sequence. In the
+layouts without a batch all sequences stand behind one another.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+from .library import operator
+
+__all__ = ["attend"]
+
+# The dimensions of a layout; "H" holds heads and elements.
+_LAYOUTS = {
+    "BSH": "BSH",
+    "BSND": "BSND",
+    "BNSD": "BNSD",
+    "TND": "TND",
+    "NTD": "NTD",
+    "NSD": "NSD",
+    "BNSD_BSND": "BNSD",
+    "BSH_BNSD": "BSH",
+    "BSND_BNSD": "BSND",
+    "NTD_TND": "NTD",
+    "BSH_NBSD": "BSH",
+    "BSND_NBSD": "BSND",
+    "BNSD_NBSD": "BNSD",
+    "TND_NTD": "TND",
+}
+_FAR = 2147483647  # tokens: there is no band
+
+Lengths: TypeAlias = Sequence[int] | Tensor | None
+
+
+@dataclasses.dataclass
+class _Options:
+    """What the operator's long list of arguments says, by names of version one."""
+
+    pse_shift: Tensor | None = None
+    atten_mask: Tensor | None = None
+    actual_seq_lengths: Lengths = None
+    actual_seq_lengths_kv: Lengths = None
+    block_table: Tensor | None = None
+    key_shared_prefix: Tensor | None = None
+    value_shared_prefix: Tensor | None = None
+    actual_shared_prefix_len: Lengths = None
+    query_rope: Tensor | None = None
+    key_rope: Tensor | None = None
+    num_heads: int = 1
+    scale: float = 1.0
+    pre_tokens: int = _FAR
+    next_tokens: int = _FAR
+    input_layout: str = "BSH"
+    num_key_value_heads: int = 0
+    sparse_mode: int = 0
+    block_size: int = 0
+    softmax_lse_flag: bool = False
+
+
+_KNOWN = {field.name for field in dataclasses.fields(_Options)}
+# Without effect on the result.
+_IGNORED = {"inner_precise", "antiquant_mode", "key_antiquant_mode"}
+_IGNORED |= {"value_antiquant_mode"}
+
+
+def attend(
+    query: Tensor, key: Tensor, value: Tensor, options: dict[str, Any], name: str
+) -> tuple[Tensor, Tensor]:
+    """The operator `name`. ValueError, NotImplementedError."""
+    for argument, given in options.items():
+        if argument not in _KNOWN | _IGNORED and given is not None:
+            raise NotImplementedError(
+                f"{name}: {argument} is for quantised or padded attention, which this"
+                " host has not; dequantise keys and values first, and pass lengths"
+            )
+    used = _Options(**{k: v for k, v in options.items() if k in _KNOWN})
+    _check(query, used, name)
+    dims = _LAYOUTS[used.input_layout]
+    heads, kv_heads = used.num_heads, used.num_key_value_heads or used.num_heads
+    if used.query_rope is not None and used.key_rope is not None:
+        query = _joined(query, used.query_rope, dims, heads)
+        key = _joined(key, used.key_rope, dims, kv_heads)
+    q = _to_bnsd(query, dims, heads)
+    k = _keys(key, used.key_shared_prefix, used, dims, kv_heads)
+    v = _keys(value, used.value_shared_prefix, used, dims, kv_heads)
+    group = heads // kv_heads
+    if group > 1:
+        k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
+    allowed, live = _allowed(q, k, used, dims)
+    result, lse = _core(q, k, v, allowed, used)
+    if live is not None:
+        result = torch.where(live[:, None, :, None], result, 0.0)
+    out = used.input_layout.partition("_")[2] or dims
+    return _from_bnsd(result.to(query.dtype), out), _lse(lse, dims, query)
+
+
+def _check(query: Tensor, used: _Options, name: str) -> None:
+    if used.num_heads <= 0:
+        raise ValueError(f"{name}: num_heads must be positive, got {used.num_heads}")
+    kv = used.num_key_value_heads
+    if kv < 0 or (kv and used.num_heads % kv):
+        raise ValueError(f"{name}: num_key_value_heads must divide num_heads, got {kv}")
+    if used.input_layout not in _LAYOUTS:
+        raise ValueError(
+            f"{name}: no such input_layout: {used.input_layout!r}; known:"
+            f" {', '.join(_LAYOUTS)}"
+        )
+    dims = _LAYOUTS[used.input_layout]
+    if query.dim() != len(dims):
+        raise ValueError(
+            f"{name}: query must have {len(dims)} dimensions in the layout {dims}, got"
+            f" {query.dim()}"
+        )
+    if used.sparse_mode not in range(5):
+        raise ValueError(f"{name}: no such sparse_mode: {used.sparse_mode}")
+    if "T" in dims and used.actual_seq_lengths is None:
+        raise ValueError(f"{name}: the layout {dims} needs the lengths of sequences")
+    prefixes = used.key_shared_prefix, used.value_shared_prefix
+    if prefixes == (None, None):
+        return
+    if None in prefixes or "T" in dims or used.block_table is not None:
+        raise ValueError(
+            f"{name}: a shared prefix needs keys and values, a layout with a batch, and"
+            " no block_table"
+        )
+
+
+# Layouts
+
+
+def _to_bnsd(tensor: Tensor, dims: str, heads: int) -> Tensor:
+    if dims == "BSH":
+        tensor = tensor.unflatten(-1, (heads, tensor.shape[-1] // heads))
+        dims = "BSND"
+    if dims == "BSND":
+        return tensor.transpose(1, 2)
+    if dims == "TND":
+        return tensor.transpose(0, 1).unsqueeze(0)
+    return tensor.unsqueeze(0) if dims in ("NTD", "NSD") else tensor
+
+
+def _from_bnsd(tensor: Tensor, dims: str) -> Tensor:
+    if dims == "BSH":
+        return tensor.transpose(1, 2).flatten(2)
+    if dims == "BSND":
+        return tensor.transpose(1, 2).contiguous()
+    if dims == "NBSD":
+        return tensor.transpose(0, 1).contiguous()
+    if dims == "TND":
+        return tensor.squeeze(0).transpose(0, 1).contiguous()
+    return tensor.squeeze(0) if dims in ("NTD", "NSD") else tensor
+
+
+def _joined(tensor: Tensor, rope: Tensor, dims: str, heads: int) -> Tensor:
+    """Each head's elements, then those of its rotary part."""
+    if dims != "BSH":
+        return torch.cat((tensor, rope), -1)
+    parts = [t.unflatten(-1, (heads, t.shape[-1] // heads)) for t in (tensor, rope)]
+    return torch.cat(parts, -1).flatten(2)
+
+
+def _keys(
+    tensor: Tensor, prefix: Tensor | None, used: _Options, dims: str, heads: int
+) -> Tensor:
+    if used.block_table is not None:
+        found = _paged(tensor, used.block_table, heads)
+        # Without a batch all sequences stand behind one another.
+        return (
+            found.transpose(0, 1).flatten(1, 2).unsqueeze(0) if "T" in dims else found
+        )
+    found = _to_bnsd(tensor, dims, heads)
+    if prefix is None:
+        return found
+    before = _to_bnsd(prefix, dims, heads)[:, :, : _prefix_length(used, prefix, dims)]
+    return torch.cat((before.expand(found.shape[0], -1, -1, -1), found), 2)
+
+
+def _prefix_length(used: _Options, prefix: Tensor | None, dims: str) -> Any:
+    if prefix is None:
+        return 0
+    given = used.actual_shared_prefix_len
+    return prefix.shape[dims.index("S")] if given is None else given[0]
+
+
+def _paged(blocks: Tensor, table: Tensor, heads: int) -> Tensor:
+    """Blocks (number, size, H) or (number, N, size, D), in the order of each row of
+    the table."""
+    picked = blocks[table.to(torch.int64).clamp(min=0)]
+    if blocks.dim() == 4:
+        return picked.transpose(1, 2).flatten(2, 3)
+    return _to_bnsd(picked.flatten(1, 2), "BSH", heads)
+
+
+# What sees what
+
+
+@dataclasses.dataclass
+class _Places:
+    """Of each row (or column): its sequence, its place in it, that one's length."""
+
+    sequence: Tensor
+    place: Tensor
+    length: Tensor
+
+
+def _as_tensor(lengths: Lengths, like: Tensor) -> Tensor | None:
+    if lengths is None or isinstance(lengths, Tensor):
+        return lengths
+    parts = [torch.scalar_tensor(n, dtype=torch.int64) for n in lengths]
+    return torch.stack(parts).to(like.device)
+
+
+def _places(lengths: Lengths, states: Tensor, dims: str) -> _Places:
+    """(batch, rows) each. Rows beyond the sequences have the sequence -1."""
+    batch, rows = states.shape[0], states.shape[2]
+    numbers = torch.arange(rows, device=states.device).expand(batch, rows)
+    known = _as_tensor(lengths, states)
+    if "T" in dims:
+        assert known is not None
+        ends = known.to(torch.int64)
+        starts = torch.cat((ends.new_zeros(1), ends[:-1]))
+        sequence = (numbers.unsqueeze(-1) >= ends).sum(-1)
+        inside = sequence.clamp(max=ends.shape[0] - 1)
+        place, length = numbers - starts[inside], (ends - starts)[inside]
+        return _Places(torch.where(numbers < ends[-1], sequence, -1), place, length)
+    if known is None:
+        length = torch.full_like(numbers, rows)
+    else:
+        length = known.to(torch.int64).reshape(-1, 1).expand(batch, rows)
+    sequence = torch.where(numbers < length, 0, -1)
+    return _Places(sequence, numbers, length)
+
+
+def _allowed(
+    q: Tensor, k: Tensor, used: _Options, dims: str
+) -> tuple[Tensor | None, Tensor | None]:
+    """The mask (batch, 1 or heads, rows, columns), and which rows exist; None: all."""
+    plain = used.actual_seq_lengths is None and used.actual_seq_lengths_kv is None
+    bands = used.sparse_mode in (2, 3, 4) or (
+        used.sparse_mode == 0 and min(used.pre_tokens, used.next_tokens) < _FAR
+    )
+    allowed, live = None, None
+    if not plain or bands:
+        rows = _places(used.actual_seq_lengths, q, dims)
+        columns = _columns(k, used, dims)
+        live = rows.sequence >= 0
+        allowed = rows.sequence.unsqueeze(-1) == columns.sequence.unsqueeze(-2)
+        allowed = allowed & live.unsqueeze(-1)
+        if bands:
+            allowed = allowed & _band(rows, columns, used)
+        allowed = allowed.unsqueeze(1)
+    if used.atten_mask is not None and used.sparse_mode in (0, 1):
+        open_ = ~used.atten_mask.to(torch.bool)
+        while open_.dim() < 4:
+            open_ = open_.unsqueeze(0 if open_.dim() == 2 else 1)
+        open_ = open_[..., : q.shape[2], : k.shape[2]]
+        allowed = open_ if allowed is None else allowed & open_
+    return allowed, live
+
+
+def _columns(k: Tensor, used: _Options, dims: str) -> _Places:
+    lengths = used.actual_seq_lengths_kv
+    if "T" in dims and used.block_table is not None:
+        if lengths is None:
+            raise ValueError("a block_table needs the lengths of keys and values")
+        count = used.block_table.shape[0]
+        size = k.shape[2] // count
+        numbers = torch.arange(k.shape[2], device=k.device).unsqueeze(0)
+        sequence, place = numbers // size, numbers % size
+        length = _as_tensor(lengths, k).to(torch.int64)[sequence]  # type: ignore[union-attr]
+        return _Places(torch.where(place < length, sequence, -1), place, length)
+    if "T" in dims and lengths is None:
+        lengths = used.actual_seq_lengths
+    prefix = _prefix_length(used, used.key_shared_prefix, dims)
+    if lengths is not None and used.key_shared_prefix is not None:
+        more = _as_tensor(lengths, k)
+        assert more is not None
+        lengths = more + prefix
+    return _places(lengths, k, "BNSD" if used.block_table is not None else dims)
+
+
+def _band(rows: _Places, columns: _Places, used: _Options) -> Tensor:
+    """Columns from `before` to `behind` of each row's own, which is counted from the
+    first of both sequences or, in the modes 3 and 4, from the last."""
+    before, behind = used.pre_tokens, used.next_tokens
+    if used.sparse_mode in (2, 3):
+        before, behind = _FAR, 0
+    own = rows.place.unsqueeze(-1)
+    if used.sparse_mode in (3, 4):
+        own = own + columns.length.unsqueeze(-2) - rows.length.unsqueeze(-1)
+    distance = columns.place.unsqueeze(-2) - own
+    return (distance <= behind) & (distance >= -before)
+
+
+# The arithmetic
+
+
+def _core(
+    q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, used: _Options
+) -> tuple[Tensor, Tensor | None]:
+    if used.pse_shift is None and not used.softmax_lse_flag:
+        result = scaled_dot_product_attention(q, k, v, allowed, scale=used.scale)
+        if allowed is not None:
+            result = torch.where(allowed.any(-1, keepdim=True), result, 0.0)
+        return result, None
+    wide = q.to(torch.float32), k.to(torch.float32), v.to(torch.float32)
+    scores = wide[0] @ wide[1].transpose(-1, -2) * used.scale
+    if used.pse_shift is not None:
+        shift = used.pse_shift.to(torch.float32)
+        scores = scores + shift[..., : q.shape[2], : k.shape[2]]
+    if allowed is not None:
+        scores = scores.masked_fill(~allowed, float("-inf"))
+    lse = torch.logsumexp(scores, -1, keepdim=True)
+    weights = torch.exp(scores - lse)
+    if allowed is not None:
+        weights = torch.where(allowed, weights, 0.0)
+    return weights @ wide[2], lse if used.softmax_lse_flag else None
+
+
+def _lse(lse: Tensor | None, dims: str, like: Tensor) -> Tensor:
+    if lse is None:
+        return torch.empty(0, dtype=torch.float32, device=like.device)
+    if "T" in dims:
+        return lse.squeeze(0).transpose(0, 1).contiguous()
+    return lse
+
+
+# The operators
+
+_TENSORS = (
+    "Tensor? dequant_scale1=None, Tensor? quant_scale1=None,"
+    " Tensor? dequant_scale2=None, Tensor? quant_scale2=None,"
+    " Tensor? quant_offset2=None, Tensor? antiquant_scale=None,"
+    " Tensor? antiquant_offset=None, Tensor? block_table=None,"
+    " Tensor? query_padding_size=None, Tensor? kv_padding_size=None,"
+    " Tensor? key_antiquant_scale=None, Tensor? key_antiquant_offset=None,"
+    " Tensor? value_antiquant_scale=None, Tensor? value_antiquant_offset=None,"
+    " Tensor? key_shared_prefix=None, Tensor? value_shared_prefix=None,"
+    " SymInt[]? actual_shared_prefix_len=None, Tensor? query_rope=None,"
+    " Tensor? key_rope=None, Tensor? key_rope_antiquant_scale=None,"
+)
+_OF_TENSORS = _TENSORS.replace("SymInt[]?", "Tensor?")
+_NUMBERS = (
+    f" int pre_tokens={_FAR}, int next_tokens={_FAR}, str input_layout='BSH',"
+    " int num_key_value_heads=0, int sparse_mode=0, int inner_precise=0,"
+    " int block_size=0, int antiquant_mode=0,"
+)
+_MODES = " int key_antiquant_mode=0, int value_antiquant_mode=0) -> (Tensor, Tensor)"
+
+
+@operator(
+    "(Tensor query, Tensor key, Tensor value, *, Tensor? pse_shift=None,"
+    " Tensor? atten_mask=None, SymInt[]? actual_seq_lengths=None,"
+    f" SymInt[]? actual_seq_lengths_kv=None, {_TENSORS} int num_heads=1,"
+    f" float scale=1.0,{_NUMBERS} bool softmax_lse_flag=False,{_MODES}"
+)
+def npu_fused_infer_attention_score(
+    query: Tensor, key: Tensor, value: Tensor, **options: Any
+) -> tuple[Tensor, Tensor]:
+    """softmax(scale * Q K^T + pse_shift, where the mask allows) V, and its log-sum-exp
+    with `softmax_lse_flag`. Raises ValueError, and NotImplementedError for quantised
+    operands."""
+    return attend(query, key, value, options, "npu_fused_infer_attention_score")
+
+
+@operator(
+    "(Tensor query, Tensor key, Tensor value, *, Tensor? pse_shift=None,"
+    " Tensor? atten_mask=None, Tensor? actual_seq_lengths=None,"
+    f" Tensor? actual_seq_lengths_kv=None, {_OF_TENSORS} int num_heads=1,"
+    f" float scale=1.0,{_NUMBERS} bool softmax_lse_flag=False,{_MODES}"
+)
+def _fused_infer_attention_of_tensors(
+    query: Tensor, key: Tensor, value: Tensor, **options: Any
+) -> tuple[Tensor, Tensor]:
+    """The same, lengths being tensors of int64."""
+    return attend(query, key, value, options, "npu_fused_infer_attention_score")
+
+
+# What version two calls otherwise.
+RENAMED = {
+    "num_query_heads": "num_heads",
+    "softmax_scale": "scale",
+    "actual_seq_qlen": "actual_seq_lengths",
+    "actual_seq_kvlen": "actual_seq_lengths_kv",
+    "return_softmax_lse": "softmax_lse_flag",
+}
+
+
+@operator(
+    "(Tensor query, Tensor key, Tensor value, *, Tensor? pse_shift=None,"
+    " Tensor? atten_mask=None, SymInt[]? actual_seq_qlen=None,"
+    f" SymInt[]? actual_seq_kvlen=None, {_TENSORS} int num_query_heads=1,"
+    f" float softmax_scale=1.0,{_NUMBERS} bool return_softmax_lse=False,{_MODES}"
+)
+def npu_fused_infer_attention_score_v2(
+    query: Tensor, key: Tensor, value: Tensor, **options: Any
+) -> tuple[Tensor, Tensor]:
+    """npu_fused_infer_attention_score under other names."""
+    options = {RENAMED.get(name, name): value for name, value in options.items()}
+    return attend(query, key, value, options, "npu_fused_infer_attention_score_v2")

@@ -1,0 +1,171 @@
+"""Products of torch_npu whose weights are integers, or whose operands are turned."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .library import check, operator, to_int8
+from .quant_matmul import unpack_int4
+
+_NIBBLES = 8
+
+
+@operator("(Tensor weight, int inner_k_tiles=0) -> Tensor")
+def npu_convert_weight_to_int4pack(weight: Tensor, inner_k_tiles: int = 0) -> Tensor:
+    """int32 (..., n) of values from -8 to 7 as int32 (..., n / 8), the first in the
+    lowest four bits. Raises RuntimeError."""
+    name = "npu_convert_weight_to_int4pack"
+    check(
+        weight.dtype == torch.int32 and weight.dim() >= 1,
+        name,
+        f"weight must be int32, got {weight.dtype}",
+    )
+    size = weight.shape[-1]
+    check(
+        size % _NIBBLES == 0,
+        name,
+        f"the last dimension of weight must be a multiple of 8, got {size}",
+    )
+    shifts = torch.arange(0, 32, 4, dtype=torch.int32, device=weight.device)
+    parts = (weight & 15).unflatten(-1, (-1, _NIBBLES)) << shifts
+    return parts.sum(-1).to(torch.int32)
+
+
+@operator(
+    "(Tensor x, Tensor weight, Tensor antiquant_scale,"
+    " Tensor? antiquant_offset=None, Tensor? quant_scale=None,"
+    " Tensor? quant_offset=None, Tensor? bias=None, int antiquant_group_size=0,"
+    " int inner_precise=0) -> Tensor"
+)
+def npu_weight_quant_batchmatmul(
+    x: Tensor,
+    weight: Tensor,
+    antiquant_scale: Tensor,
+    antiquant_offset: Tensor | None = None,
+    quant_scale: Tensor | None = None,
+    quant_offset: Tensor | None = None,
+    bias: Tensor | None = None,
+    antiquant_group_size: int = 0,
+    inner_precise: int = 0,
+) -> Tensor:
+    """x (m, k) @ w + bias, w = (weight + offset) * scale, all in f32; the result has
+    x's dtype, or is int8 with `quant_scale`. The weight is int8 (k, n), or int32 with
+    eight int4 each; scale and offset are of one element, of a column, or of
+    `antiquant_group_size` rows of a column. Raises RuntimeError."""
+    name = "npu_weight_quant_batchmatmul"
+    check(
+        x.dtype in (torch.float16, torch.bfloat16, torch.float32),
+        name,
+        f"x must be floating, got {x.dtype}",
+    )
+    check(x.dim() == 2 and weight.dim() == 2, name, "x and weight must be matrices")
+    check(
+        weight.dtype in (torch.int8, torch.int32),
+        name,
+        f"weight must be int8, or int32 of int4, got {weight.dtype}",
+    )
+    if weight.dtype == torch.int32:
+        # A transposed view of a packed matrix is packed along k.
+        packed_rows = weight.shape[0] * _NIBBLES == x.shape[-1]
+        weight = unpack_int4(weight.t()).t() if packed_rows else unpack_int4(weight)
+    check(
+        x.shape[-1] == weight.shape[0],
+        name,
+        f"x has {x.shape[-1]} columns and weight {weight.shape[0]} rows",
+    )
+    wide = weight.to(torch.float32)
+    for what, table in (("offset", antiquant_offset), ("scale", antiquant_scale)):
+        if table is None:
+            continue
+        rows = _of_rows(table.to(torch.float32), weight, antiquant_group_size, what)
+        wide = wide + rows if what == "offset" else wide * rows
+    result = x.to(torch.float32) @ wide
+    if bias is not None:
+        result = result + bias.to(torch.float32)
+    if quant_scale is None:
+        check(quant_offset is None, name, "quant_offset needs quant_scale")
+        return result.to(x.dtype)
+    result = result * quant_scale.to(torch.float32)
+    if quant_offset is not None:
+        result = result + quant_offset.to(torch.float32)
+    return to_int8(result)
+
+
+def _of_rows(table: Tensor, weight: Tensor, group: int, what: str) -> Tensor:
+    """What each element of the weight is scaled or moved by."""
+    name = "npu_weight_quant_batchmatmul"
+    rows, columns = weight.shape
+    if group == 0:
+        check(
+            table.numel() in (1, columns),
+            name,
+            f"antiquant_{what} must have 1 or {columns} elements",
+        )
+        return table.reshape(-1)
+    groups = -(-rows // group) if group > 0 else 0
+    check(
+        tuple(table.shape) == (groups, columns),
+        name,
+        f"antiquant_{what} must have shape ({groups}, {columns}) for groups of {group}"
+        f" rows, got {tuple(table.shape)}",
+    )
+    return table.repeat_interleave(group, 0)[:rows]
+
+
+@operator(
+    "(Tensor input, Tensor weight, *, Tensor? bias=None, Tensor? scale=None,"
+    " int[]? perm_x1=None, int[]? perm_x2=None, int[]? perm_y=None,"
+    " int? batch_split_factor=1) -> Tensor"
+)
+def npu_transpose_batchmatmul(
+    input: Tensor,
+    weight: Tensor,
+    *,
+    bias: Tensor | None = None,
+    scale: Tensor | None = None,
+    perm_x1: list[int] | None = None,
+    perm_x2: list[int] | None = None,
+    perm_y: list[int] | None = None,
+    batch_split_factor: int | None = 1,
+) -> Tensor:
+    """bmm of the operands as `perm_x1` and `perm_x2` turn them, turned by `perm_y`,
+    by default (m, batch, n). With `scale`, int8 of the result times it. A
+    `batch_split_factor` b gives (b, m, batch * n / b). Raises RuntimeError."""
+    name = "npu_transpose_batchmatmul"
+    check(bias is None, name, "bias must be None")
+    check(
+        input.dim() == 3 and weight.dim() == 3,
+        name,
+        "input and weight must have three dimensions",
+    )
+    orders = (perm_x1 or [0, 1, 2], perm_x2 or [0, 1, 2], perm_y or [1, 0, 2])
+    for what, order in zip(("perm_x1", "perm_x2", "perm_y"), orders):
+        check(sorted(order) == [0, 1, 2], name, f"{what} is no order: {list(order)}")
+    product = torch.bmm(input.permute(orders[0]), weight.permute(orders[1]))
+    result = product.permute(orders[2]).contiguous()
+    if scale is not None:
+        result = to_int8(result.to(torch.float32) * _scale_of(scale, result))
+    split = batch_split_factor or 1
+    if split == 1:
+        return result
+    batch = product.shape[0]
+    check(
+        batch % split == 0,
+        name,
+        f"batch_split_factor {split} does not divide the batch, {batch}",
+    )
+    parts = result.unflatten(1, (split, batch // split))
+    return parts.permute(1, 0, 2, 3).flatten(2).contiguous()
+
+
+def _scale_of(scale: Tensor, result: Tensor) -> Tensor:
+    """One element, or one for each of the last two dimensions' elements."""
+    size = result.shape[-2] * result.shape[-1]
+    check(
+        scale.numel() in (1, size),
+        "npu_transpose_batchmatmul",
+        f"scale must have 1 or {size} elements, got {tuple(scale.shape)}",
+    )
+    flat = scale.to(torch.float32).reshape(-1)
+    return flat if scale.numel() == 1 else flat.reshape(result.shape[-2:])
