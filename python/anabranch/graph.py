@@ -203,9 +203,11 @@ class GraphReader:
             self._operator(node, target, value)
 
     def _waited(self, node: torch.fx.Node) -> None:
-        """What the collective has waited for already."""
+        """What the collective has waited for already, if it is one of this graph."""
         source = node.args[0]
         assert isinstance(source, torch.fx.Node)
+        if source.op == "placeholder":
+            raise Unsupported(f"{node.name} waits for what another graph has begun")
         self.stands_for[node] = self._reference(source)
 
     def _item(self, node: torch.fx.Node) -> None:
