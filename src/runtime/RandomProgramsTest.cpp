@@ -24,11 +24,6 @@ namespace anabranch::testing {
 
 namespace {
 
-int64_t fromEnvironment(const char *name, int64_t otherwise) {
-  const char *text = std::getenv(name);
-  return text ? std::atoll(text) : otherwise;
-}
-
 RandomShape shapeOf(unsigned seed) {
   std::mt19937 random(seed);
   auto from = [&](int low, int high) {

@@ -7,8 +7,9 @@
 //
 // Every tile notes when it began and ended; any two that share a byte which one
 // of them writes, or whose order is asked for, must have run in the order of
-// the program. ANABRANCH_SOAK_TILES says how many tiles the soak runs, where
-// more than the default are wanted.
+// the program. ANABRANCH_RANDOM_SUPERS says how many programs,
+// ANABRANCH_SOAK_TILES how many tiles of the soak, where more than the default
+// are wanted.
 //
 //===----------------------------------------------------------------------===//
 
@@ -286,8 +287,9 @@ private:
 };
 
 TEST_F(SuperRuns, OrderEveryTwoTilesThatShareBytes) {
+  int64_t programs = fromEnvironment("ANABRANCH_RANDOM_SUPERS", 60);
   int64_t overtakes = 0;
-  for (unsigned seed = 0; seed < 60; ++seed) {
+  for (unsigned seed = 0; seed < programs; ++seed) {
     TiledProgram program(seed, 2 + static_cast<int>(seed % 20));
     auto executable = open(program);
     ASSERT_TRUE(executable) << "seed " << seed;
@@ -369,8 +371,7 @@ TEST_F(SuperRuns, AnErrorEndsTheCallAndNotTheNext) {
 }
 
 TEST_F(SuperRuns, SoakWithoutAStall) {
-  const char *text = std::getenv("ANABRANCH_SOAK_TILES");
-  int64_t wanted = text ? std::atoll(text) : 200000;
+  int64_t wanted = fromEnvironment("ANABRANCH_SOAK_TILES", 200000);
   std::vector<std::unique_ptr<TiledProgram>> programs;
   std::vector<std::shared_ptr<const Executable>> executables;
   for (unsigned seed = 0; seed < 8; ++seed) {

@@ -12,6 +12,7 @@
 #include "anabranch/Executable.h"
 #include "package/TestPrograms.h"
 
+#include <cstdlib>
 #include <gtest/gtest.h>
 #include <numeric>
 
@@ -26,6 +27,12 @@ constexpr bool underThreadSanitizer = __has_feature(thread_sanitizer);
 #else
 constexpr bool underThreadSanitizer = false;
 #endif
+
+/// A number that the environment may set, for runs longer than a test's.
+inline int64_t fromEnvironment(const char *name, int64_t otherwise) {
+  const char *text = std::getenv(name);
+  return text ? std::atoll(text) : otherwise;
+}
 
 /// Writes the program as a package with the test kernels.
 inline Status writeTestPackage(const std::string &path,

@@ -1,15 +1,10 @@
 """Super kernels: the same bits with the scope and without, what each scope
-becomes, and what a user may get wrong.
-
-ANABRANCH_SUPER_GRAPHS says how many random graphs, where more than a few are
-wanted; test_super_order.py has those with waits and events.
-"""
+becomes, and what a user may get wrong. Random graphs are in
+test_super_random.py, those with waits and events in test_super_order.py."""
 
 from __future__ import annotations
 
 import contextlib
-import os
-import random
 import warnings
 
 import pytest
@@ -21,7 +16,6 @@ from anabranch import _C
 from anabranch import super as supers
 
 THREADS = (1, 2, 3, 7)
-GRAPHS = int(os.environ.get("ANABRANCH_SUPER_GRAPHS", "12"))
 
 
 @pytest.fixture(autouse=True)
@@ -419,67 +413,6 @@ def test_a_mixture_of_experts():
         torch._dynamo.reset()
         inputs = [torch.randn(rows, width), torch.randn(width, experts), *weights]
         assert list(assert_same_bits(model, *inputs)) == ["moe_0"]
-
-
-# Random graphs
-
-
-class Model:
-    """Random chains and diamonds in random scopes, by a seed."""
-
-    OPERATORS = (
-        lambda a, b: a @ b / 8,
-        lambda a, b: a + b,
-        lambda a, b: (a * b).tanh(),
-        lambda a, b: a.softmax(-1) - b,
-        lambda a, b: a.t() @ b / 8,
-        lambda a, b: a.cumsum(0) / 8 + b,
-        lambda a, b: F.layer_norm(a, a.shape[-1:]) * b.sigmoid(),
-        lambda a, b: a.sum(0, keepdim=True) + b,
-        lambda a, b: torch.cat([a[3:], b[:3]]),
-        lambda a, b: torch.where(a > b, a, b.exp().clamp(max=9.0)),
-    )
-
-    def __init__(self, seed: int) -> None:
-        choose = random.Random(seed)
-        self.steps = []
-        names = [None, "", "a", "b", "c"]
-        scope = choose.choice(names)
-        for number in range(choose.randint(4, 14)):
-            if choose.random() < 0.3:
-                scope = choose.choice(names)
-            known = number + 2
-            recent = range(max(0, known - 4), known)
-            self.steps.append(
-                (
-                    scope,
-                    f"stream-fusion={choose.randint(0, 1)}",
-                    choose.choice([None, None, "s", "t"]),
-                    choose.choice(self.OPERATORS),
-                    choose.choice(recent),
-                    choose.choice(recent),
-                )
-            )
-        self.given = choose.sample(range(2, len(self.steps) + 2), 2)
-
-    def __call__(self, x, y):
-        values = [x, y]
-        for scope, options, stream, operator, left, right in self.steps:
-            inner = contextlib.nullcontext()
-            if stream is not None:
-                inner = anabranch.stream(stream)
-            with anabranch.super_kernel(scope, options), inner:
-                values.append(operator(values[left], values[right]))
-        return [values[-1], *(values[i] for i in self.given)]
-
-
-@pytest.mark.parametrize("seed", range(GRAPHS))
-def test_random_graphs(seed):
-    torch.manual_seed(seed)
-    model = Model(seed)
-    inputs = [torch.randn(48, 48), torch.randn(48, 48)]
-    choice = "auto" if seed % 3 == 0 else "marked"
-    assert_same_bits(lambda x, y: model(x, y), *inputs, super_kernels=choice)
 
 
 # Mistakes

@@ -2,7 +2,8 @@
 waits and events ask for, by the begin and end of each launch in a trace; and the
 same bits as without the scopes, with any number of workers.
 
-ANABRANCH_SUPER_GRAPHS says how many graphs, where more than a few are wanted.
+ANABRANCH_SUPER_GRAPHS says how many graphs, where more than a few are wanted,
+ANABRANCH_SUPER_SEED which seed is the first.
 """
 
 from __future__ import annotations
@@ -12,14 +13,23 @@ from pathlib import Path
 
 import pytest
 import torch
-from stream_graphs import Graph
-from test_stream_order import arguments, assert_order, by_line, compiled, outcome
+from test_stream_order import (
+    MARKINGS,
+    arguments,
+    assert_near,
+    by_line,
+    compiled,
+    keeps_order,
+    outcome,
+    programs,
+)
 
 import anabranch
 from anabranch import _C
 from anabranch.tracefile import read_trace
 
-GRAPHS = int(os.environ.get("ANABRANCH_SUPER_GRAPHS", "12"))
+GRAPHS = int(os.environ.get("ANABRANCH_SUPER_GRAPHS", "24"))
+FIRST = int(os.environ.get("ANABRANCH_SUPER_SEED", "0"))
 SIZE = 64  # worth sharing
 
 
@@ -29,26 +39,19 @@ def default_threads():
     _C.set_default_threads(0)
 
 
-@pytest.mark.parametrize("seed", range(GRAPHS))
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + -(-GRAPHS // MARKINGS)))
 def test_random_graphs_keep_what_is_asked_for_and_every_bit(seed, tmp_path):
-    graph = Graph(seed, supers=True)
-    function = graph.function(tmp_path)
-    inputs = [tensor / 2 for tensor in arguments(seed, SIZE)]
-    options = {"streams": "marked", "hazards": "wait", "cache": False}
-    wanted = outcome(compiled(function, super_kernels="off", **options), seed, inputs)
-    expected = outcome(function, seed, inputs)
-    torch.testing.assert_close(wanted, expected, rtol=1e-3, atol=1e-3)
-    torch._dynamo.reset()
-    run = compiled(function, super_kernels="marked", **options)
-    outcome(run, seed, inputs)  # a trace has one call
-    for threads in (1, 2, 3, 7):
-        _C.set_default_threads(threads)
-        for _ in range(3):
-            with anabranch.profile(tmp_path / "trace.json"):
-                found = outcome(run, seed, inputs)
-            assert all(map(torch.equal, found, wanted)), f"{threads} threads"
-            trace = read_trace(tmp_path / "trace.json")
-            assert_order(graph, by_line(trace, tmp_path / "graph.py"))
+    graphs, variants = programs(seed, supers=True)
+    function = graphs[0].function(tmp_path)
+    run, inputs = variants.compile(function), arguments(seed, SIZE)
+    wanted = outcome(run, seed, inputs)
+    assert_near(wanted, outcome(function, seed, inputs))
+    for number, graph in enumerate(graphs):
+        variants.chosen = str(number)
+        for threads in (1, 2, 3, 7):
+            _C.set_default_threads(threads)
+            file = tmp_path / "graph.py"
+            keeps_order(run, graph, seed, inputs, file, wanted)
 
 
 def model(x, w):
