@@ -109,6 +109,8 @@ class Parts:
             return
         made = self._driver.node_copy(node, self._values.__getitem__)
         self._values[node] = made
+        if _is_check(node) and any(map(_is_tensor, node.all_input_nodes)):
+            self.outside.append(str(node.target))
         self._know_symbols(node, made)
 
     def _close(self) -> None:
@@ -271,6 +273,10 @@ def _is_check(node: Node) -> bool:
         and node.meta.get("val") is None
         and _is_pure(node)
     )
+
+
+def _is_tensor(node: Node) -> bool:
+    return isinstance(node.meta.get("val"), torch.Tensor)
 
 
 def _is_pure(node: Node) -> bool:

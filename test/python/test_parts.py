@@ -98,6 +98,18 @@ def test_what_the_user_checks_is_checked_first():
     torch.testing.assert_close(run(x, torch.tensor(2)), torch.exp(x)[:2] * 2)
 
 
+def test_a_check_of_values_keeps_no_kernel_away():
+    def function(x):
+        torch._assert_async((x > 0).all(), "all must be positive")
+        return torch.exp(x) * 2
+
+    run = both(function, torch.rand(4) + 1)
+    assert parts()["outside"] == ["aten._assert_async.msg"]
+    assert anabranch.counters.eager_graphs == 0
+    with pytest.raises(RuntimeError, match="all must be positive"):
+        run(-torch.ones(4))
+
+
 def test_symbols_beside_the_datas_sizes():
     run = compiled(chosen, fullgraph=True, dynamic=True)
     for rows in (12, 30, 5):
