@@ -9,6 +9,7 @@ import torch
 import anabranch
 import torch_npu
 import torchair
+import torchair.experimental.inference
 
 KINDS = [torch.float32, torch.bfloat16, torch.float16]
 
@@ -371,5 +372,7 @@ def test_weights_get_their_format() -> None:
     formats = [int(torch_npu.get_npu_format(layer.weight)) for layer in model]
     assert formats == [29, 4, 0, 0]
     assert all(map(torch.equal, before, model.parameters()))
-    cast = torchair.npu_format_cast_via_cpu(torch.ones(2, 2), 29)
+    older = torchair.experimental.inference
+    assert older.use_internal_format_weight is torchair.use_internal_format_weight
+    cast = older.npu_format_cast_via_cpu(torch.ones(2, 2), 29)
     assert torch_npu.get_npu_format(cast) == 29

@@ -1,0 +1,1 @@
+"""Older names of modules."""
