@@ -31,7 +31,8 @@ class Config:
     """Every option, passed explicitly and written whole into the manifest.
 
     freeze    parameters and buffers become constants of the package: folded and
-              packed once. Later changes to them are not seen.
+              packed once. Later changes in them are not seen; other tensors in
+              their place are, and are compiled for.
     threads   workers of a call, and threads that compile, 1024 at most; 0: one
               for each CPU.
     pin       where the workers of the process run: "cores" gives each a core,
