@@ -19,7 +19,7 @@ extern "C" {
 #endif
 
 /* Raised whenever a struct or the meaning of a function here changes. */
-#define ANABRANCH_COMPILER_API_VERSION 1
+#define ANABRANCH_COMPILER_API_VERSION 2
 
 /* The value of a frozen input (graph inputs with a "constant" name). The bytes
  * are row-major contiguous and are only read while anabranch_compile runs. */
@@ -36,6 +36,21 @@ typedef struct anabranch_constant {
  * second) to poll for signals. Anything but zero cancels. */
 typedef int (*anabranch_progress_fn)(const char *phase, int64_t done,
                                      int64_t total, void *user_data);
+
+/* Machine code of kernels that was made before, for this graph or for another,
+ * by a key of 64 hexadecimal digits. Both functions are called from any thread,
+ * several at once, and fail silently: what is not found is made again. */
+typedef struct anabranch_object_store {
+  /* What code depends on that the compiler does not see: its own build. */
+  const char *identity;
+  /* Hands the bytes that were kept under the key to `take`, or does nothing. */
+  void (*find)(const char *key,
+               void (*take)(const void *bytes, size_t size, void *taker),
+               void *taker, void *user_data);
+  void (*keep)(const char *key, const void *bytes, size_t size,
+               void *user_data);
+  void *user_data;
+} anabranch_object_store;
 
 /* Options are a JSON object; an unknown key is a user error. Absent keys take
  * the defaults in brackets.
@@ -67,6 +82,7 @@ typedef struct anabranch_compile_request {
                   written beside and renamed: there whole or not at all */
   anabranch_progress_fn progress; /* or null */
   void *user_data;
+  const anabranch_object_store *objects; /* or null */
 } anabranch_compile_request;
 
 typedef enum anabranch_compile_status {
@@ -99,7 +115,7 @@ anabranch_compile_result_message(const anabranch_compile_result *result);
 /* A JSON object; lives as long as the result:
  *   {"phases":    [{"name": "import", "ms": 1.5}],
  *    "kernels":   [{"name": "..", "choice": "contraction", "ms": 12.0,
- *                   "launches": 6, "location": "m.py:12"}],
+ *                   "launches": 6, "location": "m.py:12", "found": false}],
  *    "fallbacks": [{"op": "aten.topk", "calls": 2, "reason": "..",
  *                   "location": "m.py:40"}],
  *    "super_kernels": [{"name": "layer_0", "launches": 9, "lanes": 1,

@@ -89,6 +89,8 @@ def compile(
     options: str,
     output: str,
     progress: Callable[[str, int, int], None] | None = None,
+    objects: str = "",
+    identity: str = "",
 ) -> tuple[str, str]: ...
 def combine(
     path: str,

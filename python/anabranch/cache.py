@@ -21,6 +21,7 @@ from .config import Config
 
 FORMAT = 2
 PACKAGES, FUNCTIONS, KERNELS = "packages", "functions", "kernels"
+OBJECTS = "objects"  # machine code of single kernels
 # How long to wait for another process that compiles the same.
 PATIENCE_S = 120.0
 PIECE_S = 0.5

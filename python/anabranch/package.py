@@ -132,6 +132,7 @@ def write(
     if config.dump is not None:
         _dump(text, described.graph["name"], config.dump)
     constants = _constants(described)
+    objects = cache.folder() if cache.takes_part(config) else ""
     progress = Progress() if config.progress else None
     try:
         report, message = _C.compile(
@@ -140,6 +141,8 @@ def write(
             _compiler_options(described, config, bindings, cpu),
             path,
             progress,
+            os.path.join(objects, cache.OBJECTS) if objects else "",
+            " ".join(cache.identity()) if objects else "",
         )
     finally:
         if progress is not None:

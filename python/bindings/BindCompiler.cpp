@@ -9,6 +9,7 @@
 #include "CompilerLibrary.h"
 #include "Errors.h"
 #include "Gil.h"
+#include "ObjectCache.h"
 #include "Torch.h"
 
 #include <atomic>
@@ -115,7 +116,8 @@ std::vector<anabranch_constant> describe(const std::vector<Constant> &constants,
 std::pair<std::string, std::string>
 compile(const std::string &graph, const std::vector<Constant> &constants,
         const std::string &options, const std::string &output,
-        nb::object callback) {
+        nb::object callback, const std::string &objects,
+        const std::string &identity) {
   const CompilerLibrary &library = CompilerLibrary::get();
   std::vector<dlpack::Tensor> views;
   std::vector<anabranch_constant> described = describe(constants, views);
@@ -130,6 +132,9 @@ compile(const std::string &graph, const std::vector<Constant> &constants,
   request.output = output.c_str();
   request.progress = onProgress;
   request.user_data = &progress;
+  ObjectCache cache(objects, identity);
+  if (!objects.empty())
+    request.objects = &cache.store;
 
   anabranch_compile_result *raw = nullptr;
   anabranch_compile_status status;
@@ -158,9 +163,11 @@ compile(const std::string &graph, const std::vector<Constant> &constants,
 void python::bindCompiler(nb::module_ &module) {
   module.def("compile", &compile, nb::arg("graph"), nb::arg("constants"),
              nb::arg("options"), nb::arg("output"),
-             nb::arg("progress") = nb::none(),
+             nb::arg("progress") = nb::none(), nb::arg("objects") = "",
+             nb::arg("identity") = "",
              "Compiles a graph description into the package folder `output`; "
-             "returns the report and the remarks.");
+             "returns the report and the remarks. Kernels that are kept in the "
+             "folder `objects` are not compiled again.");
   nb::module_::import_("atexit").attr("register")(nb::cpp_function([] {
     GilReleased released;
     Running::get().stop();

@@ -10,6 +10,7 @@
 #include "codegen/EmitKernel.h"
 #include "codegen/LowerToLLVM.h"
 #include "codegen/ObjectCode.h"
+#include "codegen/ObjectKey.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -61,6 +62,7 @@ struct Job {
   OwningOpRef<ModuleOp> module;
   Location location;
   KernelObject object;
+  std::string key; ///< of the object store; empty: it is not kept
 };
 
 /// What all jobs share.
@@ -172,8 +174,19 @@ llvm::Error translateJob(Job &job, Shared &shared, llvm::LLVMContext &context) {
   return llvm::Error::success();
 }
 
+/// Whether the kernel was made before, for whichever graph.
+bool findObject(Job &job, Shared &shared) {
+  const ObjectStore *store = shared.options.objects;
+  if (!store)
+    return false;
+  job.key = nameByContents(*job.module, store->identity, shared.options.target,
+                           job.object);
+  job.object.found = !job.key.empty() && store->find(job.key, job.object.bytes);
+  return job.object.found;
+}
+
 LogicalResult lower(Job &job, Shared &shared) {
-  if (succeeded(lowerJob(job, shared)))
+  if (findObject(job, shared) || succeeded(lowerJob(job, shared)))
     return success();
   return emitError(job.location)
          << "no machine code for kernel '" << job.name << "'";
@@ -182,6 +195,10 @@ LogicalResult lower(Job &job, Shared &shared) {
 LogicalResult translate(Job &job, Shared &shared) {
   if (shared.cancelled)
     return failure();
+  if (job.object.found) {
+    shared.report(job.object);
+    return success();
+  }
   auto context = std::make_unique<llvm::LLVMContext>();
   llvm::Error error =
       guardLLVM([&] { return translateJob(job, shared, *context); });
@@ -192,6 +209,8 @@ LogicalResult translate(Job &job, Shared &shared) {
     return emitError(job.location) << "no machine code for kernel '" << job.name
                                    << "': " << llvm::toString(std::move(error));
   }
+  if (!job.key.empty())
+    shared.options.objects->keep(job.key, job.object.bytes);
   shared.report(job.object);
   return success();
 }
@@ -217,7 +236,7 @@ SmallVector<Job> splitJobs(ModuleOp module) {
   SmallVector<Job> jobs;
   for (auto &[name, functions] : groups) {
     Location location = functions.front().getLoc();
-    Job job{name.str(), ModuleOp::create(location), location, {}};
+    Job job{name.str(), ModuleOp::create(location), location, {}, {}};
     job.object.name = job.name;
     for (Operation *declaration : declarations)
       job.module->push_back(declaration->clone());

@@ -26,8 +26,19 @@
 namespace anabranch {
 namespace codegen {
 
+/// Machine code that was made before, by keys of what it was made from. Any
+/// thread.
+struct ObjectStore {
+  std::string identity; ///< of this compiler
+  std::function<bool(const std::string &key,
+                     llvm::SmallVectorImpl<char> &bytes)>
+      find;
+  std::function<void(const std::string &key, llvm::ArrayRef<char> bytes)> keep;
+};
+
 struct CodegenOptions {
   TargetInfo target;
+  const ObjectStore *objects = nullptr;
   /// Where to leave NAME.loops.mlir, NAME.ll and NAME.s of every kernel; empty:
   /// nowhere.
   std::string dumpDirectory;
@@ -38,6 +49,11 @@ struct CodegenOptions {
 /// The object file of one kernel and what it cost, in milliseconds.
 struct KernelObject {
   std::string name;
+  /// What its symbols are called in `bytes`, less the endings of `suffixes`;
+  /// the linker gives them the kernel's name too.
+  std::string symbol;
+  std::vector<std::string> suffixes;
+  bool found = false; ///< among those that were made before
   llvm::SmallVector<char, 0> bytes;
   double emitMs = 0;     ///< kernel function to loops
   double lowerMs = 0;    ///< loops to LLVM IR

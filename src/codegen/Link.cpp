@@ -8,6 +8,7 @@
 #include "codegen/Codegen.h"
 
 #include "lld/Common/Driver.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -156,7 +157,13 @@ Error linkKernels(ArrayRef<KernelObject> objects, StringRef path) {
 
   std::vector<std::string> arguments = {"-m", "elf_x86_64", "-o", path.str(),
                                         *libm};
+  StringSet<> linked; // equal kernels are one object
   for (const KernelObject &object : objects) {
+    for (const std::string &suffix : object.suffixes)
+      arguments.push_back("--defsym=" + object.name + suffix + "=" +
+                          object.symbol + suffix);
+    if (!object.symbol.empty() && !linked.insert(object.symbol).second)
+      continue;
     Expected<std::string> file = files.write("o", object.bytes);
     if (!file)
       return file.takeError();

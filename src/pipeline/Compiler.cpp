@@ -61,6 +61,27 @@ static std::string readConstants(const anabranch_compile_request &request,
   return "";
 }
 
+static codegen::ObjectStore storeOf(const anabranch_object_store *given) {
+  codegen::ObjectStore store;
+  if (!given || !given->find || !given->keep)
+    return store;
+  store.identity = given->identity ? given->identity : "";
+  store.find = [given](const std::string &key,
+                       llvm::SmallVectorImpl<char> &bytes) {
+    auto take = [](const void *data, size_t size, void *into) {
+      const auto *begin = static_cast<const char *>(data);
+      static_cast<llvm::SmallVectorImpl<char> *>(into)->assign(begin,
+                                                               begin + size);
+    };
+    given->find(key.c_str(), take, &bytes, given->user_data);
+    return !bytes.empty();
+  };
+  store.keep = [given](const std::string &key, llvm::ArrayRef<char> bytes) {
+    given->keep(key.c_str(), bytes.data(), bytes.size(), given->user_data);
+  };
+  return store;
+}
+
 static void compile(const anabranch_compile_request &request,
                     anabranch_compile_result &result) {
   auto refuse = [&](std::string message) {
@@ -85,7 +106,8 @@ static void compile(const anabranch_compile_request &request,
     return !request.progress || request.progress(phase.str().c_str(), done,
                                                  total, request.user_data) == 0;
   };
-  pipeline::Compilation compilation(std::move(*options), progress);
+  pipeline::Compilation compilation(std::move(*options), progress,
+                                    storeOf(request.objects));
   result.status = statusOf(
       compilation.run(llvm::StringRef(request.graph, request.graph_size),
                       constants, request.output ? request.output : ""));

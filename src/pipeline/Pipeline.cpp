@@ -43,8 +43,10 @@ static DialectRegistry makeRegistry() {
   return registry;
 }
 
-Compilation::Compilation(Options given, Progress progress)
+Compilation::Compilation(Options given, Progress progress,
+                         codegen::ObjectStore objects)
     : options(std::move(given)), progress(std::move(progress)),
+      objects(std::move(objects)),
       context(makeRegistry(), options.threads == 1
                                   ? MLIRContext::Threading::DISABLED
                                   : MLIRContext::Threading::ENABLED) {
@@ -239,6 +241,9 @@ Outcome Compilation::codegen() {
   codegen::CodegenOptions settings;
   settings.target = target;
   settings.lowered = releaseCode;
+  // Who wants to see kernels made has them made.
+  if (objects.find && !options.debug && !options.explain)
+    settings.objects = &objects;
   if (options.debug)
     settings.dumpDirectory = options.dump;
   ModuleOp module = *modules.front();

@@ -31,7 +31,8 @@ using Progress =
 /// on one thread; kernels are compiled by others meanwhile.
 class Compilation {
 public:
-  Compilation(Options options, Progress progress);
+  Compilation(Options options, Progress progress,
+              codegen::ObjectStore objects = {});
   ~Compilation();
 
   /// All phases up to the one to stop after.
@@ -57,6 +58,7 @@ private:
 
   Options options;
   Progress progress;
+  codegen::ObjectStore objects; ///< without functions: there is none
   mlir::MLIRContext context;
   /// One for each binding; one for all from codegen on.
   std::vector<mlir::OwningOpRef<mlir::ModuleOp>> modules;

@@ -104,6 +104,7 @@ void Report::addKernels(ModuleOp module,
                      {"optimize_ms", rounded(object.optimizeMs)},
                      {"object_ms", rounded(object.objectMs)},
                      {"launches", launches.lookup(object.name)},
+                     {"found", object.found},
                      {"location", ir::describeLocation(kernel.getLoc())}});
   }
 }

@@ -1,0 +1,35 @@
+//===- ObjectCache.h - kernels that were compiled before ------ -*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_BINDINGS_OBJECTCACHE_H
+#define ANABRANCH_BINDINGS_OBJECTCACHE_H
+
+#include "anabranch/Compiler.h"
+
+#include <string>
+
+namespace anabranch::python {
+
+/// The compiler's store of machine code, as entries of the compile cache: each
+/// is absent or whole. What fails is as if nothing were kept.
+class ObjectCache {
+public:
+  /// `folder` holds entries `<hh>/<key>/`.
+  ObjectCache(std::string folder, std::string identity);
+  ObjectCache(const ObjectCache &) = delete;
+  ObjectCache &operator=(const ObjectCache &) = delete;
+
+  anabranch_object_store store = {};
+
+private:
+  std::string placeOf(const std::string &key) const;
+  std::string folder, identity;
+};
+
+} // namespace anabranch::python
+
+#endif // ANABRANCH_BINDINGS_OBJECTCACHE_H
