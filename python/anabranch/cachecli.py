@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import _C
-from .cache import FUNCTIONS, Entry
+from .cache import FUNCTIONS, OBJECTS, Entry
 from .readable import readable_cache
 
 PACKAGE = ("manifest.json", "program.bin", "kernels.so", "constants.safetensors")
@@ -52,16 +52,20 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _list(root: str, given: argparse.Namespace) -> int:
-    rows = [row | {"name": _name(row)} for row in _C.cache_entries(root)]
+    every = [row | {"name": _name(row)} for row in _C.cache_entries(root)]
     if given.json:
-        print(json.dumps(rows, indent=1))
+        print(json.dumps(every, indent=1))
         return 0
+    rows = [row for row in every if row["kind"] != OBJECTS]
     for row in rows:
         used = time.strftime("%Y-%m-%d %H:%M", time.localtime(row["last_use"]))
         size = f"{row['bytes'] / 2**10:.0f} KiB"
         print(f"{row['key'][:12]}  {row['kind']:<9} {size:>12}  {used}  {row['name']}")
     total = sum(row["bytes"] for row in rows) / 2**20
     print(f"{len(rows)} entries of {total:.1f} MiB in {root}")
+    single = [row["bytes"] for row in every if row["kind"] == OBJECTS]
+    if single:
+        print(f"{len(single)} single kernels of {sum(single) / 2**20:.1f} MiB")
     return 0
 
 
