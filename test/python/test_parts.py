@@ -104,8 +104,9 @@ def test_a_check_of_values_keeps_no_kernel_away():
         return torch.exp(x) * 2
 
     run = both(function, torch.rand(4) + 1)
-    assert parts()["outside"] == ["aten._assert_async.msg"]
     assert anabranch.counters.eager_graphs == 0
+    assert anabranch.counters.kernels > 0
+    assert anabranch.counters.fallback_calls == 1  # the check, in the graph
     with pytest.raises(RuntimeError, match="all must be positive"):
         run(-torch.ones(4))
 
