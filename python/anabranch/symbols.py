@@ -34,6 +34,18 @@ def same(left: Any, right: Any) -> bool:
     return sympy.expand(_sympy(left) - _sympy(right)) == 0
 
 
+def where_not_empty(value: Any) -> sympy.Expr:
+    """A stride where no size is zero: PyTorch multiplies max(1, size)."""
+
+    def is_size(expr: sympy.Expr) -> bool:
+        return type(expr).__name__ == "Max" and sympy.S.One in expr.args
+
+    def size(expr: sympy.Expr) -> sympy.Expr:
+        return expr.func(*(part for part in expr.args if part != 1))
+
+    return sympy.expand(_sympy(value).replace(is_size, size))
+
+
 def _sympy(value: Any) -> sympy.Expr:
     return value.node.expr if isinstance(value, torch.SymInt) else sympy.Integer(value)
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from .symbols import Expr, Unsupported, integer
+from .symbols import Expr, Unsupported, integer, where_not_empty
 
 DTYPES: dict[torch.dtype, str] = {
     torch.bool: "bool",
@@ -107,12 +107,12 @@ def memory_order(shape: Sequence[Any], strides: Sequence[Any]) -> list[int] | No
     order: list[int] = []
     expected: Any = 1
     while todo:
-        wanted = integer(expected)
+        wanted = where_not_empty(expected)
         # Dimensions of size one go anywhere.
         fits = [
             dim
             for dim in todo
-            if integer(strides[dim]) == wanted or integer(shape[dim]) == 1
+            if where_not_empty(strides[dim]) == wanted or integer(shape[dim]) == 1
         ]
         if not fits:
             return None

@@ -363,3 +363,11 @@ def test_what_folds_to_an_argument_is_a_copy():
     for result in results:
         torch.testing.assert_close(result, x)
     assert len({x.data_ptr(), *(result.data_ptr() for result in results)}) == 6
+
+
+def test_symbolic_results_keep_the_order_of_their_dimensions():
+    def shuffled(x):
+        return torch.nn.functional.pixel_shuffle(x, 2).relu()
+
+    x = torch.randn(1, 16, 6, 7).to(memory_format=torch.channels_last)
+    check(shuffled, x, dynamic=True)
