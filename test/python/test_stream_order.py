@@ -60,8 +60,11 @@ def by_line(trace: TraceData, file: Path) -> dict[int, list[Execution]]:
     found: dict[int, list[Execution]] = {}
     for execution in call.executions.values():
         name, _, line = execution.about["source"].rpartition(":")
-        # The launches of a super kernel have lines of their own.
-        if name == str(file) and execution.about["kind"] != "super":
+        # The launches of a super kernel have lines of their own. Memory that is to
+        # be written is made at any time, under the line of an equal one.
+        about = execution.about
+        made = about["kind"] == "launch" and about["name"].startswith("k_empty")
+        if name == str(file) and about["kind"] != "super" and not made:
             found.setdefault(int(line), []).append(execution)
     return found
 
