@@ -41,7 +41,7 @@ Expected<KernelLibrary> KernelLibrary::load(mlir::ModuleOp module,
   Error linked = linkKernels(library.compiled, path);
   if (!linked)
     library.handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  sys::fs::remove(path);
+  (void)sys::fs::remove(path); // one left behind does no harm
   if (linked)
     return std::move(linked);
   if (!library.handle)
@@ -64,7 +64,7 @@ Expected<KernelLibrary> KernelLibrary::fromText(StringRef text,
   return load(*module, options);
 }
 
-KernelLibrary::KernelLibrary(KernelLibrary &&other)
+KernelLibrary::KernelLibrary(KernelLibrary &&other) noexcept
     : compiled(std::move(other.compiled)), handle(other.handle) {
   other.handle = nullptr;
 }

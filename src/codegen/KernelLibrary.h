@@ -28,7 +28,7 @@ public:
   static llvm::Expected<KernelLibrary> fromText(llvm::StringRef text,
                                                 const TargetInfo &target);
 
-  KernelLibrary(KernelLibrary &&other);
+  KernelLibrary(KernelLibrary &&other) noexcept;
   ~KernelLibrary();
 
   const std::vector<KernelObject> &objects() const { return compiled; }

@@ -90,9 +90,10 @@ private:
       const uint8_t *end = at + 5 + (hasSib() ? 1 : 0);
       int32_t displacement = 0;
       if (mode() == 1)
-        displacement = static_cast<int8_t>(*end);
+        displacement = (*end ^ 0x80) - 0x80; // the sign of its eighth bit
       else if (mode() == 2)
         std::memcpy(&displacement, end, 4);
+      // NOLINTNEXTLINE(performance-no-int-to-ptr): a register holds an integer.
       return reinterpret_cast<char *>(general(base)) + displacement;
     }
     /// The distance from row to row: the scaled index.
@@ -177,8 +178,9 @@ private:
   static void handle(int, siginfo_t *, void *context) {
     auto *machine = static_cast<ucontext_t *>(context);
     greg_t *registers = machine->uc_mcontext.gregs;
-    Instruction instruction{reinterpret_cast<uint8_t *>(registers[REG_RIP]),
-                            registers};
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): a register holds an integer.
+    auto *at = reinterpret_cast<uint8_t *>(registers[REG_RIP]);
+    Instruction instruction{at, registers};
     bool isVex = instruction.at[0] == 0xc4 && (instruction.at[1] & 0x1f) == 2;
     if (!isVex || !run(instruction))
       std::abort();
