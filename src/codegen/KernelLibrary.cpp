@@ -12,6 +12,7 @@
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
 
 #include <cstdlib>
 #include <dlfcn.h>
@@ -36,12 +37,12 @@ Expected<KernelLibrary> KernelLibrary::load(mlir::ModuleOp module,
   if (std::error_code error =
           sys::fs::createTemporaryFile("anabranch-kernels", "so", path))
     return createStringError(error, "no temporary file");
+  FileRemover remover(path);
   KernelLibrary library;
   library.compiled = std::move(*objects);
   Error linked = linkKernels(library.compiled, path);
   if (!linked)
     library.handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  (void)sys::fs::remove(path); // one left behind does no harm
   if (linked)
     return std::move(linked);
   if (!library.handle)
