@@ -1,5 +1,5 @@
-//===- KeepDistinct.cpp - results with buffers of their own
-//---------------===////
+//===- KeepDistinct.cpp - results with their own buffers ------------------===//
+//
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
 //

@@ -1,5 +1,5 @@
-//===- KeepDistinct.h - results with buffers of their own -------*- C++
-//-*-===////
+//===- KeepDistinct.h - results with their own buffers ----------*- C++ -*-===//
+//
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
 //

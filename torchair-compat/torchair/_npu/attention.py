@@ -348,21 +348,21 @@ _TENSORS = (
     " SymInt[]? actual_shared_prefix_len=None, Tensor? query_rope=None,"
     " Tensor? key_rope=None, Tensor? key_rope_antiquant_scale=None,"
 )
-_OF_TENSORS = _TENSORS.replace("SymInt[]?", "Tensor?")
 _NUMBERS = (
     f" int pre_tokens={_FAR}, int next_tokens={_FAR}, str input_layout='BSH',"
     " int num_key_value_heads=0, int sparse_mode=0, int inner_precise=0,"
     " int block_size=0, int antiquant_mode=0,"
 )
 _MODES = " int key_antiquant_mode=0, int value_antiquant_mode=0) -> (Tensor, Tensor)"
-
-
-@operator(
+_SCHEMA = (
     "(Tensor query, Tensor key, Tensor value, *, Tensor? pse_shift=None,"
     " Tensor? atten_mask=None, SymInt[]? actual_seq_lengths=None,"
     f" SymInt[]? actual_seq_lengths_kv=None, {_TENSORS} int num_heads=1,"
     f" float scale=1.0,{_NUMBERS} bool softmax_lse_flag=False,{_MODES}"
 )
+
+
+@operator(_SCHEMA)
 def npu_fused_infer_attention_score(
     query: Tensor, key: Tensor, value: Tensor, **options: Any
 ) -> tuple[Tensor, Tensor]:
@@ -372,12 +372,7 @@ def npu_fused_infer_attention_score(
     return attend(query, key, value, options, "npu_fused_infer_attention_score")
 
 
-@operator(
-    "(Tensor query, Tensor key, Tensor value, *, Tensor? pse_shift=None,"
-    " Tensor? atten_mask=None, Tensor? actual_seq_lengths=None,"
-    f" Tensor? actual_seq_lengths_kv=None, {_OF_TENSORS} int num_heads=1,"
-    f" float scale=1.0,{_NUMBERS} bool softmax_lse_flag=False,{_MODES}"
-)
+@operator(_SCHEMA.replace("SymInt[]?", "Tensor?"))
 def _fused_infer_attention_of_tensors(
     query: Tensor, key: Tensor, value: Tensor, **options: Any
 ) -> tuple[Tensor, Tensor]:
