@@ -91,8 +91,8 @@ def npu_quant_matmul(
     x1: torch.Tensor, x2: torch.Tensor, scale: torch.Tensor, **options: Any
 ) -> torch.Tensor:
     """torch.ops.npu.npu_quant_matmul. In a graph an x2 in FRACTAL_NZ is read as
-    blocks."""
-    if torch.compiler.is_compiling():
+    blocks; a package that is exported has them packed anyway."""
+    if torch.compiler.is_compiling() and not torch.compiler.is_exporting():
         options["blocks"] = x2._npu_blocks  # type: ignore[attr-defined]
     return torch.ops.npu.npu_quant_matmul(x1, x2, scale, **options)
 

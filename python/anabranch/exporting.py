@@ -13,7 +13,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx.traceback import preserve_node_meta
 
-from . import _C, package
+from . import _C, package, scope
 from .backend import _order
 from .config import Config, resolve
 from .errors import CompileError
@@ -57,6 +57,8 @@ def export(
     name = type(model).__name__ if forward else "exported"
     try:
         lifted = lift(program, forward)
+        for resolve_marks in scope.resolvers:
+            resolve_marks(lifted.module)
         described = GraphReader(
             lifted.module, name, lifted.sources, _order(settings), standalone=True
         ).read()

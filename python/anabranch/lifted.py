@@ -3,9 +3,10 @@ of what goes in and out."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -55,7 +56,7 @@ class Lifted:
 def lift(program: ExportedProgram, forward: Any = None) -> Lifted:
     """`forward` names the parameters; without it they are called as the program
     calls its inputs."""
-    with torch.no_grad(), preserve_node_meta():
+    with torch.no_grad(), preserve_node_meta(), _without_notes(program):
         program = program.run_decompositions(export_decompositions())
     lifter = _Lifter(program)
     lifter.write_mutations()
@@ -74,6 +75,26 @@ def lift(program: ExportedProgram, forward: Any = None) -> Lifted:
             for symbol, bounds in program.range_constraints.items()
         },
     )
+
+
+@contextlib.contextmanager
+def _without_notes(program: ExportedProgram) -> Iterator[None]:
+    """torch.export notes which function, hidden from Dynamo, made a node, and refuses
+    to take the graph apart when another such function makes it then."""
+    taken = []
+    for node in program.graph.nodes:
+        if custom := node.meta.get("custom"):
+            taken.append((node, custom))
+            node.meta["custom"] = {
+                key: note
+                for key, note in custom.items()
+                if not key.startswith("_torchdynamo_disable")
+            }
+    try:
+        yield
+    finally:
+        for node, custom in taken:
+            node.meta["custom"] = custom
 
 
 class _Lifter:

@@ -14,9 +14,10 @@ docs/design/streams.md says how the compiler keeps that promise.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import torch
+import torch.fx
 from torch.fx.node import has_side_effect
 from torch.fx.traceback import annotate
 
@@ -37,6 +38,11 @@ _library.define("wait_tag(str tag) -> ()")
 # Tags that some graph or eager code of this process has recorded, or will have
 # recorded before a later call returns.
 _recorded: set[str] = set()
+
+
+# Other packages' marks in a graph that is exported, made into those of this
+# package.
+resolvers: list[Callable[[torch.fx.GraphModule], None]] = []
 
 
 def recorded() -> frozenset[str]:

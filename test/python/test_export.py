@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 from torch.export import Dim
+from torch.fx.traceback import preserve_node_meta
 
 import anabranch
 from anabranch.tracefile import read_trace
@@ -416,3 +417,35 @@ def test_scopes_are_those_of_the_model(tmp_path):
     [program] = read_trace(tmp_path / "trace.json").programs
     assert "side" in [stream["name"] for stream in program["streams"]]
     torch.testing.assert_close(tuple(found), model(x), rtol=1e-4, atol=1e-5)
+
+
+@torch.compiler.disable
+def hidden(x):
+    return x + 1
+
+
+@torch.compiler.disable
+def hidden_too(x):
+    return hidden(x) * 2
+
+
+def test_functions_hidden_from_dynamo(tmp_path):
+    """What torch.export notes of them on the nodes is no obstacle, and stays on a
+    program that the caller has."""
+
+    class Model(nn.Module):
+        def forward(self, x):
+            return hidden_too(x.relu()) + torch.tensor([1.0, 2.0])
+
+    model, x = Model().eval(), torch.randn(3, 2)
+    with preserve_node_meta():
+        program = torch.export.export(model, (x,))
+
+    def notes():
+        return [dict(node.meta.get("custom") or {}) for node in program.graph.nodes]
+
+    before = notes()
+    anabranch.export(program, tmp_path / "p", (x,))
+    assert any(before)
+    assert notes() == before
+    torch.testing.assert_close(anabranch.load(tmp_path / "p")(x), model(x))

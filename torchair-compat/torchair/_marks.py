@@ -13,7 +13,7 @@ import torch
 import torch.fx
 
 from anabranch.location import user_line
-from anabranch.scope import CORES, PRIORITY, STREAM
+from anabranch.scope import CORES, PRIORITY, STREAM, resolvers
 from anabranch.super import NAMES, OPTIONS, SUPER, WITH_EFFECT, check
 
 from ._air import WAIT_TENSOR_ELSEWHERE
@@ -73,6 +73,17 @@ def resolve_marks(
             graph.erase_node(node)
     graph.lint()
     module.recompile()
+
+
+def _resolve_exported(module: torch.fx.GraphModule) -> None:
+    """For anabranch.export."""
+    values = [node.meta.get("val") for node in module.graph.nodes]
+    sizes = [size for v in values if isinstance(v, torch.Tensor) for size in v.shape]
+    fuses = not any(isinstance(size, torch.SymInt) for size in (*values, *sizes))
+    resolve_marks(module, captures=False, single_stream=False, fuses=fuses)
+
+
+resolvers.append(_resolve_exported)
 
 
 # Scopes
