@@ -8,6 +8,11 @@
 #include "runtime/Execute.h"
 
 #include "runtime/Describe.h"
+#include "trace/Clock.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <string_view>
 
 namespace anabranch::runtime {
 
@@ -17,7 +22,29 @@ namespace {
 /// takes as long as some tiles.
 constexpr int64_t worthSharing = 4;
 
+constexpr int quickest = -1;
+
+int modeFromEnvironment() {
+  const char *text = std::getenv("ANABRANCH_EXECUTION");
+  std::string_view name = text ? text : "";
+  if (name == "shared")
+    return static_cast<int>(ExecutionMode::Shared);
+  if (name == "members")
+    return static_cast<int>(ExecutionMode::MemberByMember);
+  if (name == "serial")
+    return static_cast<int>(ExecutionMode::Serial);
+  return quickest;
+}
+
+/// An `ExecutionMode`, or `quickest`.
+std::atomic<int> fixedMode{modeFromEnvironment()};
+
 } // namespace
+
+void setExecutionMode(std::optional<ExecutionMode> mode) {
+  fixedMode.store(mode ? static_cast<int>(*mode) : quickest,
+                  std::memory_order_relaxed);
+}
 
 Status withPlace(Status status, const trace::Label &label) {
   if (status.ok() || label.file.empty())
@@ -77,11 +104,30 @@ Status executeSerial(Frame &frame, const trace::Call *call) {
   return {};
 }
 
+Status executeIn(ExecutionMode mode, Frame &frame, int threads,
+                 const trace::Call *call) {
+  return mode == ExecutionMode::Serial
+             ? executeSerial(frame, call)
+             : executeParallel(mode, frame, threads, call);
+}
+
 Status execute(Frame &frame, int threads, const trace::Call *call) {
   bool isOneList = frame.commands.streams.size() < 2;
   if (threads <= 1 || (isOneList && frame.sharedTiles < worthSharing))
     return executeSerial(frame, call);
-  return executeParallel(frame, threads, call);
+  if (int fixed = fixedMode.load(std::memory_order_relaxed); fixed != quickest)
+    return executeIn(static_cast<ExecutionMode>(fixed), frame, threads, call);
+  ModeTuner &tuner = frame.tunerFor(threads);
+  // What a traced call takes is not what it usually takes.
+  if (call)
+    return executeIn(tuner.fastest(), frame, threads, call);
+  if (!tuner.wantsTime())
+    return executeIn(tuner.mode(), frame, threads, call);
+  int64_t start = trace::now();
+  Status done = executeIn(tuner.mode(), frame, threads, call);
+  if (done.ok())
+    tuner.record(trace::now() - start);
+  return done;
 }
 
 } // namespace anabranch::runtime

@@ -10,15 +10,24 @@
 
 #include "runtime/Frame.h"
 
+#include <optional>
+
 namespace anabranch::runtime {
 
 /// Runs all commands of a frame that is resized and bound, with up to `threads`
 /// workers, this thread among them. `call` is null unless traced.
 Status execute(Frame &frame, int threads, const trace::Call *call);
 
-/// The two ways that `execute` chooses from.
+/// Makes all calls run in one mode, or again in what is quickest. Before that
+/// ANABRANCH_EXECUTION says: `shared`, `members`, `serial`.
+void setExecutionMode(std::optional<ExecutionMode> mode);
+
+/// The same in one mode; `execute` chooses it by how long calls took.
+Status executeIn(ExecutionMode mode, Frame &frame, int threads,
+                 const trace::Call *call);
 Status executeSerial(Frame &frame, const trace::Call *call);
-Status executeParallel(Frame &frame, int threads, const trace::Call *call);
+Status executeParallel(ExecutionMode mode, Frame &frame, int threads,
+                       const trace::Call *call);
 
 /// One tile range of one launch; the kernel's status.
 inline int32_t runTiles(const Frame &frame, int launch, int64_t first,

@@ -47,6 +47,14 @@ void Block::reset() {
   timesTooLarge = 0;
 }
 
+/// What a program can be run in; the model of costs has chosen the first.
+static std::vector<ExecutionMode> modesOf(const Commands &commands) {
+  if (commands.supers.empty())
+    return {ExecutionMode::Shared, ExecutionMode::Serial};
+  return {ExecutionMode::Shared, ExecutionMode::MemberByMember,
+          ExecutionMode::Serial};
+}
+
 Frame::Frame(const Plan &plan, const Commands &commands)
     : plan(plan), commands(commands), slots(static_cast<size_t>(plan.slots), 0),
       inputs(plan.inputs.size()), outputs(plan.outputs.size()),
@@ -55,7 +63,7 @@ Frame::Frame(const Plan &plan, const Commands &commands)
       results(plan.buffers.size()),
       streams(new StreamState[commands.streams.size()]),
       events(new EventState[static_cast<size_t>(commands.events)]),
-      views(static_cast<size_t>(plan.viewNumbers)) {
+      tuner(modesOf(commands)), views(static_cast<size_t>(plan.viewNumbers)) {
   for (const CallPlan &call : commands.calls) {
     // Lists point into the same array, which never moves again.
     arguments.push_back(call.arguments);
@@ -71,8 +79,17 @@ Frame::Frame(const Plan &plan, const Commands &commands)
 
 Frame::~Frame() { dropResults(); }
 
+ModeTuner &Frame::tunerFor(int threads) {
+  if (threads != tunedThreads) {
+    tuner.reset();
+    tunedThreads = threads;
+  }
+  return tuner;
+}
+
 Status Frame::resize() {
   sized = false;
+  tuner.reset();
   if (Status s = checkSizes(); !s.ok())
     return s;
   fillViews();

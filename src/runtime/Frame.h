@@ -8,6 +8,7 @@
 #ifndef ANABRANCH_RUNTIME_FRAME_H
 #define ANABRANCH_RUNTIME_FRAME_H
 
+#include "runtime/ModeTuner.h"
 #include "runtime/Parking.h"
 #include "runtime/Plan.h"
 #include "runtime/SuperRun.h"
@@ -96,6 +97,9 @@ public:
   /// Gives all results back that were not handed to the caller.
   void dropResults();
 
+  /// What calls with the present sizes and so many workers have taken.
+  ModeTuner &tunerFor(int threads);
+
   /// The arena excepted, which is lent.
   size_t bytes() const { return scratch.bytes(); }
 
@@ -139,6 +143,8 @@ private:
   Status bindResult(const CallPlan &call, int buffer, const HostResult &result);
   void fillArguments(int call);
 
+  ModeTuner tuner;
+  int tunedThreads = 0; ///< of the calls that the tuner knows
   size_t arenaBytes = 0;
   const void *placedAt = nullptr; ///< the arena that operands point into
   std::vector<int64_t> views;

@@ -86,7 +86,8 @@ bool ParallelRun::helpSuper(int stream, uint64_t word, void *scratch,
   if (failed())
     return false;
   if (done > 0 && super.finish(done)) {
-    ++frame.streams[stream].cursor;
+    frame.streams[stream].cursor +=
+        1 + commands.supers[command.index].launchCount;
     advance(stream, scratch, caller);
   }
   return done > 0;

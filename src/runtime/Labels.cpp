@@ -156,12 +156,15 @@ std::string streamName(const StreamT &stream, size_t number) {
 }
 
 void addEventEdges(const Commands &commands, trace::ProgramInfo &info) {
+  auto isMember = [&](const Command &c) {
+    return info.labels[static_cast<size_t>(c.label)].super >= 0;
+  };
   std::vector<int> recordedAfter(static_cast<size_t>(commands.events), -1);
   for (const StreamPlan &stream : commands.streams) {
     int last = -1;
     for (const Command &c : stream.commands) {
       if (c.label >= 0)
-        last = c.label;
+        last = isMember(c) ? last : c.label;
       else if (c.kind == Command::Kind::Record)
         recordedAfter[c.index] = last;
     }
@@ -171,7 +174,7 @@ void addEventEdges(const Commands &commands, trace::ProgramInfo &info) {
     for (const Command &c : stream.commands) {
       if (c.kind == Command::Kind::Wait)
         sources.push_back(recordedAfter[c.index]);
-      if (c.label < 0)
+      if (c.label < 0 || isMember(c))
         continue;
       for (int source : sources)
         if (source >= 0)

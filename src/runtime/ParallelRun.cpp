@@ -34,6 +34,8 @@ void ParallelRun::reset() {
   }
   for (int e = 0; e < commands.events; ++e)
     frame.events[e].word.store(0, std::memory_order_relaxed);
+  if (mode == ExecutionMode::MemberByMember)
+    return;
   for (const auto &super : frame.supers) {
     super->plan(threads);
     if (super->isWorthSharing())
@@ -137,13 +139,7 @@ void ParallelRun::advance(int stream, void *scratch, bool caller) {
         return;
       break;
     case Command::Kind::Super:
-      if (const SuperRun &super = *frame.supers[command.index];
-          super.isWorthSharing()) {
-        int wanted = super.saved() > worthWaking ? helpers : 0;
-        publish(stream, superFlag, wanted, caller);
-        return;
-      }
-      if (!runInline(command, scratch))
+      if (!advanceSuper(stream, command, scratch, caller))
         return;
       break;
     case Command::Kind::Call:
@@ -168,6 +164,24 @@ void ParallelRun::advance(int stream, void *scratch, bool caller) {
   }
   if (streamsLeft.fetch_sub(1, std::memory_order_acq_rel) == 1 && !caller)
     tellCaller();
+}
+
+/// False when others go on with the stream; otherwise it is at the last command
+/// of the super kernel, or before the first member.
+bool ParallelRun::advanceSuper(int stream, const Command &command,
+                               void *scratch, bool caller) {
+  if (mode == ExecutionMode::MemberByMember)
+    return true;
+  const SuperRun &super = *frame.supers[command.index];
+  if (super.isWorthSharing()) {
+    int wanted = super.saved() > worthWaking ? helpers : 0;
+    publish(stream, superFlag, wanted, caller);
+    return false;
+  }
+  if (!runInline(command, scratch))
+    return false;
+  frame.streams[stream].cursor += commands.supers[command.index].launchCount;
+  return true;
 }
 
 void ParallelRun::publish(int stream, uint64_t flags, int wanted, bool caller) {
@@ -238,8 +252,9 @@ void ParallelRun::waitForOthers() {
   callerSleeps.store(false, std::memory_order_relaxed);
 }
 
-Status executeParallel(Frame &frame, int threads, const trace::Call *call) {
-  return ParallelRun(frame, threads, call).run();
+Status executeParallel(ExecutionMode mode, Frame &frame, int threads,
+                       const trace::Call *call) {
+  return ParallelRun(mode, frame, threads, call).run();
 }
 
 } // namespace anabranch::runtime

@@ -44,8 +44,9 @@ constexpr std::chrono::microseconds spinTime(30);
 /// One call, from its first command to its last.
 class ParallelRun : public Job {
 public:
-  ParallelRun(Frame &frame, int threads, const trace::Call *call)
-      : Job(threads - 1), frame(frame), commands(frame.commands),
+  ParallelRun(ExecutionMode mode, Frame &frame, int threads,
+              const trace::Call *call)
+      : Job(threads - 1), mode(mode), frame(frame), commands(frame.commands),
         threads(threads), call(call), pool(WorkerPool::get()),
         streamsLeft(static_cast<int>(commands.streams.size())) {}
 
@@ -66,6 +67,8 @@ private:
   void advance(int stream, void *scratch, bool caller);
   void publish(int stream, uint64_t flags, int wanted, bool caller);
   bool runInline(const Command &command, void *scratch);
+  bool advanceSuper(int stream, const Command &command, void *scratch,
+                    bool caller);
   bool helpSuper(int stream, uint64_t word, void *scratch, bool caller);
   bool runItem(SuperRun &super, int item, void *scratch);
   int awaitItem(SuperRun &super, int seat, int stream, bool caller);
@@ -106,6 +109,7 @@ private:
   }
   bool failed() const { return broken.load(std::memory_order_acquire); }
 
+  const ExecutionMode mode;
   Frame &frame;
   const Commands &commands;
   const int threads;

@@ -218,13 +218,22 @@ Expected<Command> CommandsBuilder::add(const CommandT &command) {
   return result;
 }
 
+static void addMembers(const SuperKernel &super, int stream, StreamPlan &out) {
+  for (int i = 0; i < super.launchCount; ++i)
+    out.commands.push_back({Command::Kind::Launch, super.firstLaunch + i,
+                            super.firstLabel + i, stream});
+}
+
 Status CommandsBuilder::build(const Streams &streams) {
   out.resultPatches.resize(program.buffers.size());
   out.events = program.events;
   std::vector<std::pair<int, int>> priorities;
+  // Where the program's commands stand, by stream.
+  std::vector<std::vector<size_t>> places;
   auto firstStream = static_cast<int>(info.streams.size());
   for (size_t s = 0; s < streams.size(); ++s) {
     StreamPlan stream;
+    places.emplace_back();
     for (const auto &command : streams[s]->commands) {
       size_t label = info.labels.size();
       Expected<Command> c = add(*command);
@@ -233,7 +242,10 @@ Status CommandsBuilder::build(const Streams &streams) {
       c->stream = static_cast<int>(s);
       for (; label < info.labels.size(); ++label)
         info.labels[label].stream = firstStream + c->stream;
+      places.back().push_back(stream.commands.size());
       stream.commands.push_back(*c);
+      if (c->kind == Command::Kind::Super)
+        addMembers(out.supers[c->index], c->stream, stream);
     }
     out.streams.push_back(std::move(stream));
     priorities.push_back({-streams[s]->priority, static_cast<int>(s)});
@@ -248,7 +260,8 @@ Status CommandsBuilder::build(const Streams &streams) {
   if (!order)
     return order.takeStatus();
   for (CommandRef ref : *order) {
-    const Command &c = out.streams[ref.stream].commands[ref.command];
+    const Command &c =
+        out.streams[ref.stream].commands[places[ref.stream][ref.command]];
     if (c.kind != Command::Kind::Record && c.kind != Command::Kind::Wait)
       out.serial.push_back(c);
   }

@@ -114,6 +114,8 @@ struct Command {
   int stream;
 };
 
+/// A super kernel's members stand behind it as launches, for those who run it
+/// that way; others skip them.
 struct StreamPlan {
   std::vector<Command> commands;
 };

@@ -13,6 +13,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "runtime/Execute.h"
 #include "runtime/TestRandomCalls.h"
 #include "runtime/TestTiles.h"
 #include "runtime/TestWatchdog.h"
@@ -24,6 +25,8 @@
 namespace anabranch::testing {
 
 namespace {
+
+using runtime::ExecutionMode;
 
 constexpr int64_t words = TILES_ROWS * TILES_COLUMNS, tensorBytes = words * 4;
 
@@ -269,7 +272,10 @@ private:
 
 class SuperRuns : public ::testing::Test {
 protected:
-  ~SuperRuns() override { setDefaultThreads(0); }
+  ~SuperRuns() override {
+    setDefaultThreads(0);
+    runtime::setExecutionMode(std::nullopt);
+  }
 
   std::shared_ptr<const Executable> open(const TiledProgram &program) {
     std::string path = folder.path + "/p" + std::to_string(count++);
@@ -296,12 +302,22 @@ TEST_F(SuperRuns, OrderEveryTwoTilesThatShareBytes) {
     TiledCall call(program, seed);
     for (int threads : {1, 2, 3, 7}) {
       setDefaultThreads(threads);
-      for (int64_t stalls : {0u, seed + 1, seed + 1000}) {
+      // Modes take turns on one frame, as when the quickest is looked for.
+      for (auto [mode, stalls] : {std::pair(ExecutionMode::Shared, 0u),
+                                  {ExecutionMode::MemberByMember, seed},
+                                  {ExecutionMode::Shared, seed + 1},
+                                  {ExecutionMode::Serial, 0u},
+                                  {ExecutionMode::Shared, seed + 1000}}) {
+        runtime::setExecutionMode(mode);
         Status s = call.run(*executable, stalls);
         ASSERT_TRUE(s.ok()) << s.message();
         ASSERT_EQ(call.wrong(), "")
-            << "seed " << seed << ", threads " << threads;
-        overtakes += threads > 1 ? call.overtakes() : 0;
+            << "seed " << seed << ", threads " << threads << ", mode "
+            << static_cast<int>(mode);
+        int64_t ahead = call.overtakes();
+        if (threads == 1 || mode != ExecutionMode::Shared)
+          ASSERT_EQ(ahead, 0) << "members are launches, one by one";
+        overtakes += ahead;
       }
     }
   }
