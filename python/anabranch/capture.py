@@ -36,6 +36,9 @@ WHOLE = (
     aten.replication_pad1d.default,
     aten.replication_pad2d.default,
     aten.replication_pad3d.default,
+    # Its decomposition is for inference: in the place of the logarithms of the
+    # sums, which the backward pass reads, it gives the weights.
+    aten._scaled_dot_product_flash_attention_for_cpu.default,
 )
 
 # Composite operators, which autograd takes apart before any table is asked.

@@ -261,6 +261,20 @@ def test_training_describes_both_graphs(describe):
     assert len(found) >= 1 and not any(isinstance(f, str) for f in found)
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_gradients_of_attention(causal):
+    def attend(*operands):
+        return F.scaled_dot_product_attention(*operands, is_causal=causal)
+
+    torch.manual_seed(0)
+    operands = [torch.randn(2, 3, 5, 8, requires_grad=True) for _ in range(3)]
+    found, expected = (
+        torch.autograd.grad(run(*operands).sin().sum(), operands)
+        for run in (torch.compile(attend, backend=anabranch), attend)
+    )
+    torch.testing.assert_close(found, expected)
+
+
 def test_graphs_without_a_description(describe):
     def cond(x):
         return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,))
