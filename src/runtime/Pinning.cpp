@@ -138,6 +138,7 @@ Status pinFromEnvironment() {
 PinnedThread::PinnedThread(int worker) : worker(worker) {
   if (::sched_getaffinity(0, sizeof(inherited), &inherited) != 0)
     CPU_ZERO(&inherited);
+  mayMove = CPU_COUNT(&inherited) > 1;
 }
 
 void PinnedThread::follow() {
@@ -149,8 +150,21 @@ void PinnedThread::follow() {
   const cpu_set_t &set =
       places.empty() ? inherited
                      : places[static_cast<size_t>(worker) % places.size()];
+  mayMove = places.empty() && CPU_COUNT(&inherited) > 1;
   // The process may have lost a CPU since: then the worker stays where it is.
   (void)::sched_setaffinity(0, sizeof(set), &set);
+}
+
+bool PinnedThread::avoid(int cpu) {
+  // Moving takes as long as some pieces of work.
+  constexpr std::chrono::milliseconds rest(1);
+  auto now = std::chrono::steady_clock::now();
+  if (now - lastMove < rest)
+    return false;
+  lastMove = now;
+  cpu_set_t others = inherited;
+  CPU_CLR(static_cast<size_t>(cpu), &others);
+  return ::sched_setaffinity(0, sizeof(others), &others) == 0;
 }
 
 } // namespace runtime

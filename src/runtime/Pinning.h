@@ -10,6 +10,7 @@
 
 #include "anabranch/Executable.h"
 
+#include <chrono>
 #include <sched.h>
 
 namespace anabranch::runtime {
@@ -28,9 +29,17 @@ public:
   /// Moves the thread if the choice has changed.
   void follow();
 
+  /// Whether the thread runs on this CPU and could leave it.
+  bool isInTheWay(int cpu) const { return mayMove && ::sched_getcpu() == cpu; }
+  /// Leaves the CPU until another one is to be avoided. False when that has
+  /// just been asked for another CPU: there is no room.
+  bool avoid(int cpu);
+
 private:
   const int worker;
   const PinningChoice *seen = nullptr;
+  bool mayMove; ///< nobody has said where to run, and there is a choice
+  std::chrono::steady_clock::time_point lastMove;
   cpu_set_t inherited;
 };
 

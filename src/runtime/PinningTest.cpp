@@ -27,16 +27,16 @@ cpu_set_t cpusOf(pid_t thread) {
   return set;
 }
 
-/// The CPUs of every worker of this process.
-std::vector<cpu_set_t> workers() {
-  std::vector<cpu_set_t> found;
+/// Every worker of this process.
+std::vector<pid_t> workers() {
+  std::vector<pid_t> found;
   for (const auto &task :
        std::filesystem::directory_iterator("/proc/self/task")) {
     std::string name;
     std::ifstream file(task.path() / "comm");
     std::getline(file, name);
     if (name.rfind("anabranch-", 0) == 0)
-      found.push_back(cpusOf(std::stoi(task.path().filename().string())));
+      found.push_back(std::stoi(task.path().filename().string()));
   }
   return found;
 }
@@ -64,8 +64,10 @@ protected:
     auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (std::chrono::steady_clock::now() < end) {
       EXPECT_TRUE(works());
-      std::vector<cpu_set_t> all = workers();
-      if (all.size() >= 2 && std::all_of(all.begin(), all.end(), holds))
+      std::vector<pid_t> all = workers();
+      if (all.size() >= 2 &&
+          std::all_of(all.begin(), all.end(),
+                      [&](pid_t worker) { return holds(cpusOf(worker)); }))
         return true;
     }
     return false;
@@ -73,6 +75,12 @@ protected:
 
   bool onFirst(const cpu_set_t &set) const {
     return CPU_COUNT(&set) == 1 && CPU_ISSET(first, &set);
+  }
+
+  bool isAllowed(const cpu_set_t &set) const {
+    cpu_set_t inside;
+    CPU_AND(&inside, &set, &allowed);
+    return CPU_EQUAL(&inside, &set) && CPU_COUNT(&set) > 0;
   }
 
   RandomProgram program{7, {40, 6, 6, false}};
@@ -89,14 +97,31 @@ TEST_F(Pinning, BindsWorkersAndNeverTheCaller) {
   cpu_set_t now = cpusOf(0);
   EXPECT_TRUE(CPU_EQUAL(&mine, &now));
   ASSERT_TRUE(pinWorkers("off").ok());
-  EXPECT_TRUE(soon(
-      [&](const cpu_set_t &set) { return CPU_EQUAL(&set, &allowed) != 0; }));
-  ASSERT_TRUE(pinWorkers("cores").ok());
+  // All that are allowed, but perhaps for the caller's.
   EXPECT_TRUE(soon([&](const cpu_set_t &set) {
-    cpu_set_t inside;
-    CPU_AND(&inside, &set, &allowed);
-    return CPU_EQUAL(&inside, &set) && CPU_COUNT(&set) > 0;
+    return isAllowed(set) && CPU_COUNT(&set) >= CPU_COUNT(&allowed) - 1;
   }));
+  ASSERT_TRUE(pinWorkers("cores").ok());
+  EXPECT_TRUE(soon([&](const cpu_set_t &set) { return isAllowed(set); }));
+}
+
+/// Even if the scheduler insists on putting them there.
+TEST_F(Pinning, WorkersLeaveTheCpuOfTheCaller) {
+  if (CPU_COUNT(&allowed) < 2)
+    GTEST_SKIP() << "there is one CPU";
+  ASSERT_TRUE(works());
+  std::thread caller([&] {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(first, &one);
+    ASSERT_EQ(::sched_setaffinity(0, sizeof(one), &one), 0);
+    for (pid_t worker : workers())
+      ASSERT_EQ(::sched_setaffinity(worker, sizeof(one), &one), 0);
+    EXPECT_TRUE(soon([&](const cpu_set_t &set) {
+      return isAllowed(set) && !CPU_ISSET(first, &set);
+    }));
+  });
+  caller.join();
 }
 
 TEST_F(Pinning, RefusesWhatIsNoListOfAllowedCpus) {

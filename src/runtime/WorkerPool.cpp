@@ -154,8 +154,11 @@ void WorkerPool::leave(int place) {
 
 /// Looks at every place, each time from another one on, and stays at none for
 /// longer than a turn: calls in flight get about as many workers each.
-bool WorkerPool::help(WorkerScratch &scratch, int &first) {
-  bool worked = false;
+/// A worker on the CPU of a caller leaves it, or does not help: the caller
+/// would stand still meanwhile.
+WorkerPool::Turn WorkerPool::help(WorkerScratch &scratch, int &first,
+                                  PinnedThread &thread) {
+  Turn result = Turn::NothingToDo;
   first = (first + 1) % placeCount;
   for (int i = 0; i < placeCount; ++i) {
     Place &place = places[(first + i) % placeCount];
@@ -164,13 +167,15 @@ bool WorkerPool::help(WorkerScratch &scratch, int &first) {
     uint64_t before = place.state.fetch_add(1, std::memory_order_acquire);
     if (before & open) {
       Job *job = place.job.load(std::memory_order_relaxed);
-      if ((before & ~open) < static_cast<uint64_t>(job->helpers))
+      if (thread.isInTheWay(job->cpu) && !thread.avoid(job->cpu))
+        result = Turn::InTheWay;
+      else if ((before & ~open) < static_cast<uint64_t>(job->helpers))
         for (int n = 0; n < turn && job->work(scratch); ++n)
-          worked = true;
+          result = Turn::Worked;
     }
     place.state.fetch_sub(1, std::memory_order_release);
   }
-  return worked;
+  return result;
 }
 
 void WorkerPool::waitForNews(uint32_t seen) {
@@ -182,6 +187,10 @@ void WorkerPool::waitForNews(uint32_t seen) {
       pause();
     }
   } while (std::chrono::steady_clock::now() < end);
+  sleep(seen);
+}
+
+void WorkerPool::sleep(uint32_t seen) {
   parked.fetch_add(1, std::memory_order_seq_cst);
   if (epoch.load(std::memory_order_seq_cst) == seen)
     futexWait(epoch, seen);
@@ -195,8 +204,15 @@ void WorkerPool::loop(int worker) {
   for (;;) {
     pinned.follow();
     uint32_t seen = epoch.load(std::memory_order_acquire);
-    if (!help(scratch, first))
+    switch (help(scratch, first, pinned)) {
+    case Turn::Worked:
+      break;
+    case Turn::NothingToDo:
       waitForNews(seen);
+      break;
+    case Turn::InTheWay:
+      sleep(seen);
+    }
   }
 }
 

@@ -12,8 +12,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <sched.h>
 
 namespace anabranch::runtime {
+
+class PinnedThread;
 
 /// Memory of one worker for a kernel's intermediate values.
 class WorkerScratch {
@@ -31,12 +34,14 @@ private:
 /// never again once `WorkerPool::leave` has returned.
 class Job {
 public:
-  explicit Job(int helpers) : helpers(helpers) {}
+  explicit Job(int helpers) : helpers(helpers), cpu(::sched_getcpu()) {}
   virtual ~Job() = default;
   /// Does one piece; false when there is nothing to claim now.
   virtual bool work(WorkerScratch &scratch) = 0;
   /// No more workers than this are inside at once.
   const int helpers;
+  /// Where the caller runs. A worker there would take its CPU from it.
+  const int cpu;
 };
 
 /// One pool per process, started by the first call that wants help, and again
@@ -79,8 +84,10 @@ private:
   WorkerPool() = default;
   void wake(int count);
   void loop(int worker);
-  bool help(WorkerScratch &scratch, int &first);
+  enum class Turn : uint8_t { Worked, NothingToDo, InTheWay };
+  Turn help(WorkerScratch &scratch, int &first, PinnedThread &thread);
   void waitForNews(uint32_t seen);
+  void sleep(uint32_t seen);
 
   Place places[placeCount];
   alignas(64) std::atomic<uint32_t> epoch{0};
