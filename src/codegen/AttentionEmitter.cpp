@@ -11,7 +11,6 @@
 #include "codegen/Transpose.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 #include <limits>
@@ -25,12 +24,30 @@ static int64_t roundUp(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
+/// The heads of a tile of few queries: as many as share their keys, so that
+/// these are read once, and make no more than `most` rows.
+static int64_t chooseGroup(ir::AttentionOp op, int64_t length, int64_t most) {
+  ArrayRef<int64_t> result =
+      cast<RankedTensorType>(op.getResult().getType()).getShape();
+  ArrayRef<int64_t> key =
+      cast<RankedTensorType>(op.getKey().getType()).getShape();
+  if (!op.getGrouped() || ShapedType::isDynamic(result.end()[-3]) ||
+      ShapedType::isDynamic(key.end()[-3]))
+    return 1;
+  int64_t sharing = result.end()[-3] / key.end()[-3];
+  int64_t group = std::clamp<int64_t>(most / length, 1, sharing);
+  while (sharing % group != 0)
+    --group;
+  return group;
+}
+
 AttentionTiling AttentionTiling::choose(ir::AttentionOp op,
                                         const TargetInfo &target) {
   constexpr int64_t fewQueries = 60;
-  // Queries for which no copy of keys and values pays; vectors of a head that
-  // registers hold.
-  constexpr int64_t fewest = 4, longest = 8;
+  // Rows for which no copy of keys and values pays; vectors of a head that are
+  // multiplied without a loop; scores and keys of a block.
+  constexpr int64_t fewest = 8, longest = 16, scoresAtOnce = 2048,
+                    mostKeys = 512;
   auto query = cast<RankedTensorType>(op.getQuery().getType());
   auto value = cast<RankedTensorType>(op.getValue().getType());
   Builder b(op.getContext());
@@ -57,6 +74,12 @@ AttentionTiling AttentionTiling::choose(ir::AttentionOp op,
   t.valueHead = roundUp(value.getShape().back(), t.valueColumns());
   t.isFew = length > 0 && length <= fewest && t.head <= longest * t.lanes &&
             t.valueHead <= longest * t.lanes;
+  if (t.isFew) {
+    t.group = chooseGroup(op, length, fewest);
+    t.rows = t.queries = t.group * length;
+    t.valueHead = roundUp(value.getShape().back(), t.lanes);
+    t.keys = roundUp(std::min(scoresAtOnce / t.rows, mostKeys), t.keyColumns());
+  }
   return t;
 }
 
@@ -69,8 +92,16 @@ AttentionEmitter::AttentionEmitter(ir::AttentionOp op,
   keyCount = frame.dim(op.getKey(), rank - 2);
   headCount = lanes.index(1);
   for (int64_t i = 0; i < rank - 2; ++i)
-    headCount = lanes.mulIndex(headCount, frame.dim(op.getResult(), i));
-  blocks = lanes.ceilDivIndex(queryCount, lanes.index(t.queries));
+    headCount = lanes.mulIndex(headCount, tilesAlong(i));
+  blocks = t.isFew ? lanes.index(1)
+                   : lanes.ceilDivIndex(queryCount, lanes.index(t.queries));
+}
+
+/// Positions of tiles along a dimension of the batch.
+Value AttentionEmitter::tilesAlong(int64_t dimension) {
+  Value size = frame.dim(op.getResult(), dimension);
+  return dimension == rank - 3 ? lanes.divIndex(size, lanes.index(t.group))
+                               : size;
 }
 
 Value AttentionEmitter::tiles() { return lanes.mulIndex(headCount, blocks); }
@@ -118,16 +149,23 @@ SmallVector<Lanes> AttentionEmitter::position(Value tensor, Lanes row,
   auto type = cast<RankedTensorType>(tensor.getType());
   SmallVector<Lanes> index;
   bool isMask = op.getMask() && tensor == op.getMask();
-  bool grouped =
-      op.getGrouped() && (tensor == op.getKey() || tensor == op.getValue());
+  bool isShared = tensor == op.getKey() || tensor == op.getValue();
+  Value head = rank > 2 ? batch[rank - 3] : Value();
+  if (t.group > 1)
+    head = lanes.mulIndex(head, lanes.index(t.group));
+  if (t.group > 1 && !isShared && row.value) {
+    head = lanes.addIndex(head, lanes.divIndex(row.value, queryCount));
+    row = Lanes::uniform(queryOf(row.value));
+  }
   for (int64_t i = 0; i < type.getRank(); ++i) {
     int64_t dimension = i + rank - type.getRank();
     Lanes at = dimension == rank - 2   ? row
                : dimension == rank - 1 ? column
+               : dimension == rank - 3 ? Lanes::uniform(head)
                                        : Lanes::uniform(batch[dimension]);
     if ((isMask || dimension < rank - 2) && type.getDimSize(i) == 1) {
       at = lanes.indexLanes(0);
-    } else if (grouped && dimension == rank - 3) {
+    } else if (op.getGrouped() && isShared && dimension == rank - 3) {
       Value group =
           lanes.divIndex(frame.dim(op.getResult(), i), frame.dim(tensor, i));
       at = Lanes::uniform(lanes.divIndex(at.value, group));
@@ -135,6 +173,11 @@ SmallVector<Lanes> AttentionEmitter::position(Value tensor, Lanes row,
     index.push_back(at);
   }
   return index;
+}
+
+/// The query of a row, within its head.
+Value AttentionEmitter::queryOf(Value row) {
+  return t.group > 1 ? lanes.remIndex(row, queryCount) : row;
 }
 
 /// An element in the type of the sums.
@@ -313,103 +356,6 @@ void AttentionEmitter::multiply(Value count, bool isScore) {
 }
 
 //===----------------------------------------------------------------------===//
-// The softmax
-//===----------------------------------------------------------------------===//
-
-/// Scores of a query with the mask, minus infinity where the query sees
-/// nothing.
-Value AttentionEmitter::maskScores(Value vector, Value row, Value key) {
-  Value nothing = number(-std::numeric_limits<double>::infinity(), true);
-  auto hide = [&](Value limit) {
-    Value seen = lanes.prefixMask(
-        lanes.maxIndex(lanes.subIndex(limit, key), lanes.index(0)));
-    vector = lanes.make<arith::SelectOp>(seen, vector, nothing);
-  };
-  LaneBuilder::Shape shape(lanes, t.lanes, Value());
-  Value end = lanes.subIndex(keyCount, key);
-  if (Value mask = op.getMask()) {
-    Value inside = lanes.prefixMask(lanes.maxIndex(end, lanes.index(0)));
-    LaneBuilder::Shape masked(lanes, t.lanes, inside, true);
-    bool isBool =
-        cast<RankedTensorType>(mask.getType()).getElementType().isInteger(1);
-    Lanes at = Lanes::linear(key, 1, t.lanes);
-    if (isBool) {
-      Lanes seen =
-          evaluator->evaluate(mask, position(mask, Lanes::uniform(row), at));
-      vector = lanes.make<arith::SelectOp>(lanes.vector(seen), vector, nothing);
-    } else {
-      vector = lanes.make<arith::AddFOp>(
-          vector, lanes.vector(element(mask, Lanes::uniform(row), at)));
-    }
-  }
-  hide(op.getCausal()
-           ? lanes.minIndex(keyCount, lanes.addIndex(row, lanes.index(1)))
-           : keyCount);
-  return vector;
-}
-
-void AttentionEmitter::rescale(Value row, Value factor) {
-  auto type = VectorType::get({t.lanes}, t.element);
-  Value factors = lanes.make<vector::BroadcastOp>(type, factor);
-  Value start = lanes.mulIndex(row, lanes.index(t.valueHead));
-  lanes.loop(lanes.index(0), lanes.index(t.valueHead), t.lanes, [&](Value at) {
-    Value offset = lanes.addIndex(start, at);
-    Value scaled =
-        lanes.make<arith::MulFOp>(loadVector(output, offset), factors);
-    storeValue(scaled, output, offset);
-  });
-}
-
-/// Turns the scores of a row into weights relative to the row's maximum so far.
-void AttentionEmitter::softmaxRow(Value row, Value firstKey) {
-  OpBuilder &b = lanes.builder;
-  auto type = VectorType::get({t.lanes}, t.element);
-  Value local = lanes.subIndex(row, firstQuery);
-  Value start = lanes.mulIndex(local, lanes.index(t.keys));
-  Value nothing = number(-std::numeric_limits<double>::infinity(), true);
-  auto larger = [&](Value a, Value b) -> Value {
-    Value greater = lanes.make<arith::CmpFOp>(arith::CmpFPredicate::OGT, a, b);
-    return lanes.make<arith::SelectOp>(greater, a, b);
-  };
-  SmallVector<Value> vectors;
-  Value best = nothing;
-  for (int64_t at = 0; at < t.keys; at += t.lanes) {
-    Value loaded = loadVector(scores, lanes.addIndex(start, lanes.index(at)));
-    Value key = lanes.addIndex(firstKey, lanes.index(at));
-    vectors.push_back(maskScores(loaded, row, key));
-    best = larger(vectors.back(), best);
-  }
-  Value before = loadScalar(maxima, local);
-  Value highest = b.create<vector::ReductionOp>(
-      lanes.loc, vector::CombiningKind::MAXNUMF, best);
-  highest = larger(highest, before);
-  storeValue(highest, maxima, local);
-  // While nothing is seen, any finite number keeps the weights zero.
-  Value isNone = lanes.make<arith::CmpFOp>(
-      arith::CmpFPredicate::OEQ, highest,
-      number(-std::numeric_limits<double>::infinity(), false));
-  Value base = lanes.make<arith::SelectOp>(isNone, number(0, false), highest);
-  Value bases = lanes.make<vector::BroadcastOp>(type, base);
-  Value total = number(0, true);
-  for (auto [i, vector] : llvm::enumerate(vectors)) {
-    Value difference = lanes.make<arith::SubFOp>(vector, bases);
-    Value weight = b.create<math::ExpOp>(lanes.loc, difference);
-    storeValue(weight, scores, lanes.addIndex(start, lanes.index(i * t.lanes)));
-    total = lanes.make<arith::AddFOp>(total, weight);
-  }
-  Value sum =
-      b.create<vector::ReductionOp>(lanes.loc, vector::CombiningKind::ADD,
-                                    total, arith::FastMathFlags::reassoc);
-  Value change = lanes.make<arith::SubFOp>(before, base);
-  Value factor = b.create<math::ExpOp>(lanes.loc, change);
-  Value old = lanes.make<arith::MulFOp>(loadScalar(sums, local), factor);
-  storeValue(lanes.make<arith::AddFOp>(old, sum), sums, local);
-  Value changed = lanes.make<arith::CmpFOp>(arith::CmpFPredicate::UNE, factor,
-                                            number(1, false));
-  lanes.ifThen(changed, [&] { rescale(local, factor); });
-}
-
-//===----------------------------------------------------------------------===//
 // The tile
 //===----------------------------------------------------------------------===//
 
@@ -458,12 +404,14 @@ void AttentionEmitter::findTile(Value tile) {
   firstQuery =
       lanes.mulIndex(lanes.remIndex(tile, blocks), lanes.index(t.queries));
   queryEnd = lanes.minIndex(lanes.addIndex(firstQuery, lanes.index(t.queries)),
-                            queryCount);
-  keyEnd = op.getCausal() ? lanes.minIndex(keyCount, queryEnd) : keyCount;
+                            lanes.mulIndex(queryCount, lanes.index(t.group)));
+  keyEnd = keyCount;
+  if (op.getCausal())
+    keyEnd = lanes.minIndex(keyCount, lanes.minIndex(queryEnd, queryCount));
   Value rest = lanes.divIndex(tile, blocks);
   batch.resize(rank - 2);
   for (int64_t i = rank - 2; i-- > 0;) {
-    Value size = frame.dim(op.getResult(), i);
+    Value size = tilesAlong(i);
     batch[i] = i ? lanes.remIndex(rest, size) : rest;
     rest = i ? lanes.divIndex(rest, size) : rest;
   }
@@ -481,14 +429,14 @@ void AttentionEmitter::emitTile(Evaluator &tileEvaluator,
     Value count =
         lanes.minIndex(lanes.subIndex(keyEnd, firstKey), lanes.index(t.keys));
     if (t.isFew) {
-      scoreFew(firstKey);
+      scoreFew(firstKey, count);
     } else {
       packKeys(firstKey);
       packValues(firstKey, count);
       multiply(count, /*isScore=*/true);
     }
     lanes.loop(firstQuery, queryEnd, 1,
-               [&](Value row) { softmaxRow(row, firstKey); });
+               [&](Value row) { softmaxRow(row, firstKey, count); });
     t.isFew ? mixFew(firstKey, count) : multiply(count, /*isScore=*/false);
   });
   finish(epilogues);

@@ -40,7 +40,8 @@ struct AttentionTiling {
   int64_t keys;         ///< of a block, a multiple of the columns of scores
   int64_t head;         ///< of query and key, padded to whole vectors
   int64_t valueHead;    ///< padded to whole panels
-  bool isFew = false;   ///< `rows` are all queries
+  bool isFew = false;   ///< `rows` are all queries of a tile
+  int64_t group = 1;    ///< heads of a tile, which share their keys
 
   int64_t keyColumns() const { return lanes * keyVectors; }
   int64_t valueColumns() const { return lanes * valueVectors; }
@@ -74,19 +75,23 @@ private:
   Evaluator *evaluator = nullptr;
   int64_t rank;
   Value queryCount, keyCount, headCount, blocks;
-  /// The tile: its head's position, its queries, and the keys they see.
+  /// The tile: its head's position, or that of its keys' head if it has
+  /// several; its queries, those of one head after the other's; and the keys
+  /// they see.
   mlir::SmallVector<Value> batch;
   Value firstQuery, queryEnd, keyEnd;
   /// Scratch.
   Value queries, keys, values, scores, output, maxima, sums;
   mlir::func::FuncOp scoreBlock, outputBlock;
 
+  Value tilesAlong(int64_t dimension);
   void findTile(Value tile);
   MicroKernel scoreKernel() const;
   MicroKernel outputKernel() const;
   int64_t layOut(Value scratch);
 
   mlir::SmallVector<Lanes> position(Value tensor, Lanes row, Lanes column);
+  Value queryOf(Value row);
   Lanes element(Value tensor, Lanes row, Lanes column);
   Value pointerTo(Value memory, Value offset);
   Value loadVector(Value memory, Value offset);
@@ -102,9 +107,18 @@ private:
   void clearOutput();
   void multiply(Value count, bool isScore);
   // AttentionFew.cpp
-  void scoreFew(Value firstKey);
+  void scoreFew(Value firstKey, Value count);
   void mixFew(Value firstKey, Value count);
-  void softmaxRow(Value row, Value firstKey);
+  void scoreKeys(Value group, llvm::ArrayRef<Value> keys);
+  using Range = std::pair<int64_t, int64_t>;
+  void mixRows(Value firstRow, int64_t rows, Range columns, Value firstKey,
+               Value count);
+  mlir::SmallVector<Value> mixKey(Value firstRow, int64_t rows, Range columns,
+                                  Value firstKey, Value number,
+                                  mlir::ValueRange before);
+  Value forEachVector(Value count, Value initial,
+                      llvm::function_ref<Value(Value at, Value carried)> body);
+  void softmaxRow(Value row, Value firstKey, Value count);
   Value maskScores(Value scores, Value row, Value key);
   void rescale(Value row, Value factor);
   void finish(llvm::ArrayRef<Epilogue> epilogues);

@@ -6,7 +6,10 @@
 //===----------------------------------------------------------------------===//
 //
 // Where a token is decoded, each key and value is used for a query or a few:
-// they are read where they lie, since a copy would cost more than the products.
+// they are read where they lie, since a copy would cost more than the products,
+// and reading them once is nearly all the time there is. Processors fetch ahead
+// what is read in a row, so the blocks of keys are large: a change from keys to
+// values is a stop.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,71 +24,129 @@ using namespace mlir;
 namespace anabranch {
 namespace codegen {
 
-/// The sums of all lanes of each vector, as the lanes of one.
-static Value sumEach(LaneBuilder &lanes, ArrayRef<Value> vectors) {
-  SmallVector<Value> parts = transpose(lanes, vectors);
-  for (; parts.size() > 1; parts.resize(parts.size() / 2))
-    for (size_t i = 0; i < parts.size() / 2; ++i)
-      parts[i] =
-          lanes.make<arith::AddFOp>(parts[i], parts[i + parts.size() / 2]);
-  return parts[0];
-}
+/// Keys whose values are added without a loop.
+static constexpr int64_t keysAtOnce = 4;
 
 /// scores = queries * keys^T for a block of keys, a vector of keys at a time.
-void AttentionEmitter::scoreFew(Value firstKey) {
+void AttentionEmitter::scoreFew(Value firstKey, Value count) {
+  auto key = cast<RankedTensorType>(op.getKey().getType());
+  int64_t keys = key.getShape().end()[-2];
+  Value rest = lanes.remIndex(count, lanes.index(t.lanes));
+  Value whole = lanes.subIndex(count, rest);
+  lanes.loop(lanes.index(0), whole, t.lanes, [&](Value group) {
+    SmallVector<Value> each;
+    for (int64_t i = 0; i < t.lanes; ++i)
+      each.push_back(
+          lanes.addIndex(lanes.addIndex(firstKey, group), lanes.index(i)));
+    scoreKeys(group, each);
+  });
+  if (!op.getCausal() && !ShapedType::isDynamic(keys) && keys % t.lanes == 0)
+    return;
+  Value hasRest =
+      lanes.make<arith::CmpIOp>(arith::CmpIPredicate::ne, rest, lanes.index(0));
+  lanes.ifThen(hasRest, [&] {
+    scoreKeys(whole, keysFrom(lanes.addIndex(firstKey, whole)));
+  });
+}
+
+/// The scores of a vector of keys, the first of which is `group` in its block.
+void AttentionEmitter::scoreKeys(Value group, ArrayRef<Value> keys) {
   int64_t size =
       cast<RankedTensorType>(op.getKey().getType()).getShape().back();
-  lanes.loop(lanes.index(0), lanes.index(t.keys), t.lanes, [&](Value group) {
-    SmallVector<Value> rows = keysFrom(lanes.addIndex(firstKey, group));
-    for (int64_t query = 0; query < t.rows; ++query) {
-      SmallVector<Value> sums(t.lanes);
-      for (int64_t at = 0; at < t.head; at += t.lanes) {
-        Value depth = lanes.index(at);
-        Value left = loadVector(queries, lanes.index(query * t.head + at));
-        LaneBuilder::Shape shape(lanes, t.lanes, headMask(size, depth));
-        for (auto [sum, row] : llvm::zip(sums, rows)) {
-          Value key = lanes.vector(element(op.getKey(), Lanes::uniform(row),
-                                           Lanes::linear(depth, 1, t.lanes)));
-          sum = sum ? lanes.make<vector::FMAOp>(left, key, sum)
-                    : lanes.make<arith::MulFOp>(left, key);
-        }
+  lanes.loop(lanes.index(0), lanes.index(t.rows), 1, [&](Value row) {
+    SmallVector<Value> sums(t.lanes);
+    Value start = lanes.mulIndex(row, lanes.index(t.head));
+    for (int64_t at = 0; at < t.head; at += t.lanes) {
+      Value depth = lanes.index(at);
+      Value left = loadVector(queries, lanes.addIndex(start, depth));
+      LaneBuilder::Shape shape(lanes, t.lanes, headMask(size, depth));
+      for (auto [sum, number] : llvm::zip(sums, keys)) {
+        Value key = lanes.vector(element(op.getKey(), Lanes::uniform(number),
+                                         Lanes::linear(depth, 1, t.lanes)));
+        sum = sum ? lanes.make<vector::FMAOp>(left, key, sum)
+                  : lanes.make<arith::MulFOp>(left, key);
       }
-      Value at = lanes.addIndex(lanes.index(query * t.keys), group);
-      storeValue(sumEach(lanes, sums), scores, at);
     }
+    Value at = lanes.addIndex(lanes.mulIndex(row, lanes.index(t.keys)), group);
+    storeValue(addTransposed(lanes, sums), scores, at);
   });
 }
 
 /// output += scores * values for `count` keys, with the output in registers.
 void AttentionEmitter::mixFew(Value firstKey, Value count) {
+  // Registers hold so many vectors of sums beside the values.
+  int64_t most = (frame.target.avx512 ? 16 : 8) * t.lanes;
+  int64_t columns = std::min(t.valueHead, most);
+  int64_t rows = most / columns;
+  int64_t rest = t.rows % rows;
+  for (int64_t column = 0; column < t.valueHead; column += columns) {
+    Range range = {column, std::min(column + columns, t.valueHead)};
+    lanes.loop(lanes.index(0), lanes.index(t.rows - rest), rows,
+               [&](Value row) { mixRows(row, rows, range, firstKey, count); });
+    if (rest)
+      mixRows(lanes.index(t.rows - rest), rest, range, firstKey, count);
+  }
+}
+
+/// The same for some rows and columns.
+void AttentionEmitter::mixRows(Value firstRow, int64_t rows, Range columns,
+                               Value firstKey, Value count) {
+  SmallVector<Value> places, sums;
+  for (int64_t row = 0; row < rows; ++row) {
+    Value start = lanes.mulIndex(lanes.addIndex(firstRow, lanes.index(row)),
+                                 lanes.index(t.valueHead));
+    for (int64_t at = columns.first; at < columns.second; at += t.lanes)
+      places.push_back(lanes.addIndex(start, lanes.index(at)));
+  }
+  for (Value place : places)
+    sums.push_back(loadVector(output, place));
+  auto mix = [&](Value number, int64_t keys, ValueRange before) {
+    SmallVector<Value> after(before);
+    for (int64_t i = 0; i < keys; ++i)
+      after = mixKey(firstRow, rows, columns, firstKey,
+                     lanes.addIndex(number, lanes.index(i)), after);
+    return after;
+  };
+  Value rest = lanes.remIndex(count, lanes.index(keysAtOnce));
+  Value whole = lanes.subIndex(count, rest);
+  sums = lanes.loop(lanes.index(0), whole, keysAtOnce, sums,
+                    [&](Value number, ValueRange before) {
+                      return mix(number, keysAtOnce, before);
+                    });
+  sums =
+      lanes.loop(whole, count, 1, sums, [&](Value number, ValueRange before) {
+        return mix(number, 1, before);
+      });
+  for (auto [place, sum] : llvm::zip(places, sums))
+    storeValue(sum, output, place);
+}
+
+/// The sums of some rows and columns after one more key of the block.
+SmallVector<Value> AttentionEmitter::mixKey(Value firstRow, int64_t rows,
+                                            Range columns, Value firstKey,
+                                            Value number, ValueRange before) {
   int64_t size =
       cast<RankedTensorType>(op.getValue().getType()).getShape().back();
   auto type = VectorType::get({t.lanes}, t.element);
-  for (int64_t query = 0; query < t.rows; ++query) {
-    SmallVector<Value> sums;
-    for (int64_t at = 0; at < t.valueHead; at += t.lanes)
-      sums.push_back(loadVector(output, lanes.index(query * t.valueHead + at)));
-    sums = lanes.loop(
-        lanes.index(0), count, 1, sums, [&](Value number, ValueRange before) {
-          SmallVector<Value> after;
-          Value key = lanes.addIndex(firstKey, number);
-          Value weight = loadScalar(
-              scores, lanes.addIndex(lanes.index(query * t.keys), number));
-          Value weights = lanes.make<vector::BroadcastOp>(type, weight);
-          for (auto [i, sum] : llvm::enumerate(before)) {
-            Value column = lanes.index(i * t.lanes);
-            LaneBuilder::Shape shape(lanes, t.lanes, headMask(size, column),
-                                     /*maybeEmpty=*/true);
-            Value value =
-                lanes.vector(element(op.getValue(), Lanes::uniform(key),
-                                     Lanes::linear(column, 1, t.lanes)));
-            after.push_back(lanes.make<vector::FMAOp>(weights, value, sum));
-          }
-          return after;
-        });
-    for (auto [i, sum] : llvm::enumerate(sums))
-      storeValue(sum, output, lanes.index(query * t.valueHead + i * t.lanes));
+  Value key = lanes.addIndex(firstKey, number);
+  SmallVector<Value> values, after;
+  for (int64_t at = columns.first; at < columns.second; at += t.lanes) {
+    Value column = lanes.index(at);
+    LaneBuilder::Shape shape(lanes, t.lanes, headMask(size, column),
+                             /*maybeEmpty=*/true);
+    values.push_back(lanes.vector(element(op.getValue(), Lanes::uniform(key),
+                                          Lanes::linear(column, 1, t.lanes))));
   }
+  for (int64_t i = 0; i < rows; ++i) {
+    Value row = lanes.addIndex(firstRow, lanes.index(i));
+    Value start = lanes.mulIndex(row, lanes.index(t.keys));
+    Value weight = loadScalar(scores, lanes.addIndex(start, number));
+    Value weights = lanes.make<vector::BroadcastOp>(type, weight);
+    for (Value value : values)
+      after.push_back(
+          lanes.make<vector::FMAOp>(weights, value, before[after.size()]));
+  }
+  return after;
 }
 
 } // namespace codegen

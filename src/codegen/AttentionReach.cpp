@@ -17,19 +17,26 @@ void AttentionEmitter::emitReach(TileReach &reach, ArrayRef<Epilogue> epilogues,
                                  Value tile) {
   findTile(tile);
   RangeBuilder &ranges = reach.ranges;
-  IndexRange queryRows = ranges.between(firstQuery, queryEnd);
+  IndexRange queryRows =
+      t.isFew ? ranges.whole(queryCount) : ranges.between(firstQuery, queryEnd);
   // Whole blocks of keys are packed, also where only some are seen.
   Value keyRows = lanes.mulIndex(
       lanes.ceilDivIndex(keyEnd, lanes.index(t.keys)), lanes.index(t.keys));
   IndexRange keys = ranges.whole(lanes.minIndex(keyRows, keyCount));
+  auto headsFrom = [&](Value head) {
+    return ranges.between(head, lanes.addIndex(head, lanes.index(t.group)));
+  };
   auto box = [&](Value tensor, IndexRange rows, IndexRange columns) {
     SmallVector<IndexRange> index;
     int64_t first = rank - cast<RankedTensorType>(tensor.getType()).getRank();
     for (auto [i, at] : llvm::enumerate(position(tensor, Lanes(), Lanes()))) {
       int64_t dimension = first + i;
+      bool isShared = tensor == op.getKey() || tensor == op.getValue();
       IndexRange range = dimension == rank - 2   ? rows
                          : dimension == rank - 1 ? columns
-                                                 : ranges.point(at.value);
+                         : dimension == rank - 3 && !isShared
+                             ? headsFrom(at.value)
+                             : ranges.point(at.value);
       // A mask of one row or column is repeated.
       bool isUnit = cast<RankedTensorType>(tensor.getType()).getDimSize(i) == 1;
       index.push_back(isUnit ? ranges.point(lanes.index(0)) : range);

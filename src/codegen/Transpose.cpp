@@ -14,6 +14,7 @@
 
 #include "codegen/Transpose.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/Support/MathExtras.h"
@@ -47,32 +48,56 @@ static Value everySecond(LaneBuilder &lanes, Value a, Value b, int64_t part,
   return lanes.make<vector::ShuffleOp>(a, b, order);
 }
 
-SmallVector<Value> transpose(LaneBuilder &lanes, ArrayRef<Value> rows) {
-  SmallVector<Value> current(rows);
+/// The steps of a transpose: in each, vectors whose numbers differ in `bit`
+/// meet twice.
+static void turnInSteps(
+    LaneBuilder &lanes, ArrayRef<Value> rows,
+    function_ref<void(int64_t bit,
+                      function_ref<Value(Value a, Value b, bool second)>)>
+        step) {
   int64_t width = rows.size();
   int64_t bits =
       getElementTypeOrSelf(rows[0].getType()).getIntOrFloatBitWidth();
   int64_t part = std::min<int64_t>(width, 128 / bits);
-  auto step = [&](int64_t bit, auto first, auto second) {
-    for (int64_t i = 0; i < width; ++i) {
+  for (int64_t bit = part / 2; bit > 0; bit /= 2)
+    step(bit, [&](Value a, Value b, bool second) {
+      return interleave(lanes, a, b, part, second);
+    });
+  for (int64_t bit = part; bit < width; bit *= 2)
+    step(bit, [&](Value a, Value b, bool second) {
+      return everySecond(lanes, a, b, part, second);
+    });
+}
+
+SmallVector<Value> transpose(LaneBuilder &lanes, ArrayRef<Value> rows) {
+  SmallVector<Value> current(rows);
+  turnInSteps(lanes, rows, [&](int64_t bit, auto meet) {
+    for (size_t i = 0; i < current.size(); ++i) {
       if (i & bit)
         continue;
       Value a = current[i], b = current[i | bit];
-      current[i] = first(a, b);
-      current[i | bit] = second(a, b);
+      current[i] = meet(a, b, false);
+      current[i | bit] = meet(a, b, true);
     }
-  };
-  for (int64_t bit = part / 2; bit > 0; bit /= 2)
-    step(
-        bit,
-        [&](Value a, Value b) { return interleave(lanes, a, b, part, false); },
-        [&](Value a, Value b) { return interleave(lanes, a, b, part, true); });
-  for (int64_t bit = part; bit < width; bit *= 2)
-    step(
-        bit,
-        [&](Value a, Value b) { return everySecond(lanes, a, b, part, false); },
-        [&](Value a, Value b) { return everySecond(lanes, a, b, part, true); });
+  });
   return current;
+}
+
+Value addTransposed(LaneBuilder &lanes, ArrayRef<Value> rows) {
+  // What a step makes of two vectors is turned alike by all later steps, so it
+  // can be added at once: half as many vectors are left each time.
+  SmallVector<Value> current(rows);
+  turnInSteps(lanes, rows, [&](int64_t bit, auto meet) {
+    for (size_t i = 0; i < current.size(); ++i) {
+      if (i & bit || !current[i])
+        continue;
+      Value a = current[i], b = current[i | bit];
+      current[i] =
+          lanes.make<arith::AddFOp>(meet(a, b, false), meet(a, b, true));
+      current[i | bit] = Value();
+    }
+  });
+  return current[0];
 }
 
 SmallVector<Lanes> loadTransposed(LaneBuilder &lanes, const Buffer &buffer,

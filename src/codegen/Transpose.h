@@ -18,6 +18,9 @@ namespace codegen {
 mlir::SmallVector<mlir::Value> transpose(LaneBuilder &lanes,
                                          mlir::ArrayRef<mlir::Value> rows);
 
+/// As many vectors: lane j is the sum of the lanes of `rows[j]`.
+mlir::Value addTransposed(LaneBuilder &lanes, mlir::ArrayRef<mlir::Value> rows);
+
 /// What `load` gives at `index` and at the positions after it in dimension
 /// `along`, as many as there are lanes. `index` is linear in another dimension;
 /// `along` is the one whose neighbours are neighbours in memory, so that whole
