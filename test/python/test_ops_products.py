@@ -90,6 +90,15 @@ CASES = {
         ),
         (rand(2, 6, 5, 8), rand(2, 3, 7, 8), rand(2, 3, 7, 8), rand(2, 1, 5, 7)),
     ),
+    "decoding": (
+        lambda q, k, v, m: (
+            sdpa(q, k, v, enable_gqa=True),
+            sdpa(q, k, v, m, enable_gqa=True),
+            sdpa(q[:, :, :1], k, v, m > 0, enable_gqa=True),
+            sdpa(q[:, :3], k, v[..., :6]),
+        ),
+        (rand(2, 6, 2, 8), rand(2, 3, 37, 8), rand(2, 3, 37, 8), rand(2, 1, 1, 37)),
+    ),
     "conv2d": (
         lambda x, w, b: (
             F.conv2d(x, w, b),
