@@ -142,7 +142,7 @@ CASES = {
 HALF = {
     *("mm", "linear", "conv2d", "grouped_conv"),
     *("softmax", "layer_norm", "rms_norm"),
-    *("attention", "causal", "grouped"),
+    *("attention", "causal", "grouped", "decoding"),
 }
 LOOSE = {
     torch.bfloat16: {"rtol": 2e-2, "atol": 2e-2},
@@ -156,6 +156,7 @@ NEEDS_STATIC = {
     "causal",
     "masked",
     "grouped",
+    "decoding",
     "group_norm",
     "conv1d",
     "conv2d",
