@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.fx
 
-from . import fetching
+from . import bytecode, fetching
 from .collectives import NAMESPACE
 from .modulestate import READERS
 from .replay import file_hash, resolve
@@ -44,7 +44,13 @@ GUARDS = {
     "EMPTY_NN_MODULE_HOOKS_DICT": "len({})",
 }
 # And those on which object a source is.
-IDENTITIES = ("ID_MATCH", "FUNCTION_MATCH", "CLOSURE_MATCH", "CLASS_MATCH")
+IDENTITIES = (
+    "ID_MATCH",
+    "FUNCTION_MATCH",
+    "CLOSURE_MATCH",
+    "CLASS_MATCH",
+    "DUPLICATE_INPUT",
+)
 OF_CLASS = re.compile(r"dict\(type\((.*)\)\.__dict__\)\['(\w+)'\]")
 
 _current: contextvars.ContextVar[Recorder | None] = contextvars.ContextVar(
@@ -164,7 +170,7 @@ class Recorder:
         owner = self.function.__code__.co_varnames[0]
         code, fetched = fetching.shorten(self.code, graph, owner, self.module)
         constants = [
-            (name, value, fetching.parse(name, self.function))
+            (name, bytecode.spelled(value), fetching.parse(name, self.function))
             for name, value in self._constants(locals_).items()
         ]
         identities = [
@@ -174,7 +180,8 @@ class Recorder:
             and (where := fetching.parse(name, self.function)) is not None
         ]
         try:
-            return marshal.dumps((code, recipes, constants, identities, fetched))
+            spelled = bytecode.spelled(code)
+            return marshal.dumps((spelled, recipes, constants, identities, fetched))
         except ValueError as error:
             raise NotCacheable("its code holds an object") from error
 
@@ -182,7 +189,11 @@ class Recorder:
         """Attributes and arguments that the trace depends on, by source."""
         scope = {"L": locals_, "G": self.function.__globals__}
         found: dict[str, Any] = {}
-        for name in (*self._guards, *self.calling["guards_by_source"]):
+        for name in (
+            *self._guards,
+            *self._identities,
+            *self.calling["guards_by_source"],
+        ):
             if _is_of_dynamo(name):
                 continue
             try:
@@ -202,7 +213,8 @@ def _is_of_dynamo(name: str) -> bool:
 def is_plain(value: Any) -> bool:
     if isinstance(value, tuple):
         return all(map(is_plain, value))
-    return value is None or type(value) in (bool, int, float, str, bytes)
+    known = value is None or type(value) in (bool, int, float, str, bytes)
+    return known or bytecode.can_be_spelled(value)
 
 
 def source_hashes(traced: list[types.CodeType]) -> dict[str, str]:

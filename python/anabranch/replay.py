@@ -52,13 +52,14 @@ class Replay:
         self.calling = calling
         self.executable = executable
         self.strict = strict
-        self._constants, self._fetched = constants, fetched
+        self._constants = [(n, bytecode.read(v), where) for n, v, where in constants]
+        self._fetched = fetched
         self._identities = identities
         self._compiled = graph_call(executable, calling)
         self._name = ""
         # Told the graph's arguments before its first call.
         self.noticed: Callable[[Sequence[Any]], None] | None = None
-        self.function = self._link(code, recipes)
+        self.function = self._link(bytecode.read(code), recipes)
 
     def _link(self, code: types.CodeType, recipes: Mapping[str, list[Any]]) -> Call:
         """The code as a function in the method's module, whose globals stay

@@ -1,6 +1,9 @@
 """What later calls of a method that was read from the cache compare."""
 
+import dataclasses
+import enum
 import sys
+from typing import Any
 
 import pytest
 import torch
@@ -91,3 +94,57 @@ def test_what_a_trace_went_through_is_compared(change, monkeypatch) -> None:
     with pytest.warns(UserWarning, match=r"Called.method recompiled"):
         found = read(x)
     torch.testing.assert_close(found, module.method(x).detach())
+
+
+class Mode(enum.Enum):
+    PLAIN = 1
+    SHIFTED = 2
+
+
+@dataclasses.dataclass
+class Answer:
+    value: torch.Tensor
+    dtype: torch.dtype
+    device: Any
+
+
+class Typed(torch.nn.Module):
+    """Dtypes, devices and enumerations are what the trace takes for constant."""
+
+    def __init__(self):
+        super().__init__()
+        self.kind = torch.float32
+        self.mode = Mode.PLAIN
+
+    def method(self, x, dtype=torch.float32, mode=Mode.PLAIN):
+        y = (x * 2).to(dtype)
+        for shifted in (self.mode, mode):
+            if shifted is Mode.SHIFTED:
+                y = y + 10
+        y = y.to(self.kind) if self.kind != torch.float32 else y
+        return Answer(y, y.dtype, x.device)
+
+
+OTHERS = {
+    "argument's dtype": lambda _: (torch.float64,),
+    "argument of an enumeration": lambda _: (torch.float32, Mode.SHIFTED),
+    "dtype": lambda m: setattr(m, "kind", torch.float16) or (),
+    "enumeration": lambda m: setattr(m, "mode", Mode.SHIFTED) or (),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+@pytest.mark.parametrize("first", [False, True])
+def test_constants_of_pytorch_and_enumerations(other, first) -> None:
+    x = torch.arange(1.0, 4.0)
+    anabranch.cache_compile(Typed().method, dynamic=False)(x)
+    torch._dynamo.reset()
+    module = Typed()
+    read = anabranch.cache_compile(module.method, dynamic=False)
+    if not first:
+        torch.testing.assert_close(read(x).value, x * 2)
+        assert anabranch.last_report().get("cache") == "hit"
+    arguments = OTHERS[other](module)
+    found, expected = read(x, *arguments), module.method(x, *arguments)
+    torch.testing.assert_close(found.value, expected.value)
+    assert found.dtype == expected.dtype and found.device == expected.device
