@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/ContractionCase.h"
+#include "codegen/ContractionTiling.h"
 #include "codegen/KernelLibrary.h"
 #include "ir/Anabranch.h"
 #include "mlir/Parser/Parser.h"
@@ -81,6 +82,26 @@ TEST(ByteDots, TilesAreForManyRows) {
   ContractionCase few{"few", 1, 8, 96, 256, "mk", "nk", "i8", false, 32, 4};
   EXPECT_EQ(assemblyOf(few, "amx").find("tdpbssd"), std::string::npos);
   EXPECT_NE(assemblyOf(few, "amx").find("vpdpbusd"), std::string::npos);
+}
+
+TEST(ByteDots, PanelsGiveEachLoadedTileTwoProducts) {
+  ContractionCase live{"live", 1, 64, 144, 256, "mk", "nk", "i8"};
+  mlir::DialectRegistry registry;
+  anabranch::ir::registerAllDialects(registry);
+  mlir::MLIRContext context(registry);
+  auto module =
+      mlir::parseSourceString<mlir::ModuleOp>(kernelText(live), &context);
+  ASSERT_TRUE(module);
+  std::string why;
+  auto found =
+      Contraction::find(*module->getOps<mlir::func::FuncOp>().begin(), why);
+  ASSERT_TRUE(found) << why;
+  auto widthFor = [&](const char *target) {
+    auto panels = choosePanels(*found, llvm::cantFail(TargetInfo::get(target)));
+    return panels ? panels->width : 0;
+  };
+  EXPECT_EQ(widthFor("avx512vnni"), 48);
+  EXPECT_EQ(widthFor("amx") % 32, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, ByteDotsTest, testing::ValuesIn(expected),

@@ -48,6 +48,7 @@ struct Wanted {
   std::optional<int64_t> rows, columns; ///< if they are known
   std::optional<int64_t> vectors = {};  ///< of a panel, which blocks divide
   int64_t panels = 1;                   ///< at least so many, of two vectors
+  bool pairs = false;                   ///< an even number of vectors
 };
 
 ArrayRef<BlockShape> shapesFor(const TargetInfo &target,
@@ -60,11 +61,12 @@ ArrayRef<BlockShape> shapesFor(const TargetInfo &target,
 /// The block shape that wastes least.
 std::optional<BlockShape> chooseShape(ArrayRef<BlockShape> shapes,
                                       int64_t lanes, const Wanted &wanted) {
-  auto [rows, columns, vectors, panels] = wanted;
+  auto [rows, columns, vectors, panels, pairs] = wanted;
   std::optional<BlockShape> best;
   double bestCost = 0;
   for (const BlockShape &shape : shapes) {
-    if (vectors && *vectors % shape.vectors != 0)
+    if ((vectors && *vectors % shape.vectors != 0) ||
+        (pairs && shape.vectors % 2 != 0))
       continue;
     if (panels > 1 && (shape.vectors < 2 ||
                        ceilDiv(*columns, shape.vectors * lanes) < panels))
@@ -86,6 +88,9 @@ std::optional<BlockShape> chooseShape(ArrayRef<BlockShape> shapes,
 
 constexpr int64_t unknownDepth = 384;
 constexpr int64_t largestDepth = 512;
+/// Bytes: 32 columns of them take 32 KiB, which stay in the first cache while
+/// the rows, as much for each block, stream through it.
+constexpr int64_t largestTileDepth = 1024;
 constexpr int64_t unknownRows = 192;
 constexpr int64_t largestRows = 288;
 constexpr int64_t enoughTiles = 8;
@@ -136,12 +141,15 @@ int64_t depthsOfWord(const Contraction &c, const TargetInfo &target) {
 /// Rows from which on tile registers, of 16 rows each, are worth it.
 constexpr int64_t manyRows = 16;
 
+bool hasTiles(const ContractionTiling &t, const TargetInfo &target) {
+  return target.amxInt8 && target.avx512 && t.multipliesBytes();
+}
+
 /// Whether blocks are products of tile registers.
 bool usesTiles(const Contraction &c, const ContractionTiling &t,
                const TargetInfo &target) {
   auto rows = c.knownSize(c.rows);
-  return target.amxInt8 && target.avx512 && t.multipliesBytes() &&
-         (!rows || *rows > manyRows);
+  return hasTiles(t, target) && (!rows || *rows > manyRows);
 }
 
 /// Whether the micro-kernel can load and widen this type.
@@ -235,6 +243,8 @@ ContractionTiling ContractionTiling::choose(const Contraction &c,
   if (depth) {
     // Words count, four bytes being as many as one float.
     int64_t most = largestDepth * (t.multipliesBytes() ? t.pair : 1);
+    if (t.tiles)
+      most = std::min(most, largestTileDepth);
     int64_t blocks = std::max<int64_t>(1, ceilDiv(*depth, most));
     // A panel that no second block of rows reads need not fit a cache.
     if (!t.copiesRight() && rows && *rows <= t.rows)
@@ -273,8 +283,12 @@ std::optional<Panels> choosePanels(const Contraction &c,
   if (!target.fma || !columns || !isPackable(stored, c.element, t.pair))
     return std::nullopt;
   int64_t lanes = target.lanes(c.element.getIntOrFloatBitWidth());
+  Wanted wanted{c.knownSize(c.rows), columns};
+  // Two registers of either operand make four products of two loads each; with
+  // one vector there are three loads for two products.
+  wanted.pairs = hasTiles(t, target) && *columns > lanes;
   std::optional<BlockShape> shape =
-      chooseShape(shapesFor(target, t), lanes, {c.knownSize(c.rows), columns});
+      chooseShape(shapesFor(target, t), lanes, wanted);
   return Panels{shape->vectors * lanes, t.pair};
 }
 

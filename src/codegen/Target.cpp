@@ -137,8 +137,12 @@ bool TargetInfo::runsHere() const {
   StringMap<bool> host = sys::getHostCPUFeatures();
   SmallVector<StringRef> parts;
   StringRef(features).split(parts, ',');
+  // LLVM sees that the processor has tiles; only asking for them lends them to
+  // this process.
   return llvm::all_of(parts, [&](StringRef part) {
-    return !part.consume_front("+") || host.lookup(part);
+    return !part.consume_front("+") ||
+           (host.lookup(part) &&
+            (!part.starts_with("amx-") || package::cpuHas(part)));
   });
 }
 
