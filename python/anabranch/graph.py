@@ -15,7 +15,7 @@ import torch
 import torch.fx
 from torch._ops import OpOverload
 
-from . import collectives, purity
+from . import collectives, fitting, purity
 from .aliases import Alias, Aliases
 from .location import location
 from .order import Order, is_order, is_pass
@@ -263,6 +263,7 @@ class GraphReader:
     def _operator(self, node: torch.fx.Node, target: OpOverload, value: Any) -> None:
         if target._schema.is_mutable:
             raise Unsupported(f"{target} writes in place")
+        fitting.check(node)
         if any(node_input.name in self.mutations for node_input in _inputs_of(node)):
             raise Unsupported(f"{node.name} reads an input after a write to it")
         replaced = replaced_arguments(node)

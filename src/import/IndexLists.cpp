@@ -24,6 +24,8 @@ FailureOr<IndexList> IndexList::of(LoweringBuilder &b, Operand self,
   IndexList list;
   list.rank = self.rank();
   for (auto [dim, index] : llvm::enumerate(b.operandList(name))) {
+    if (static_cast<int64_t>(dim) >= list.rank)
+      return b.refuse("more indices than dimensions");
     if (!index)
       continue;
     if (index.dtype.isBool() || index.dtype.isUnsigned)

@@ -70,6 +70,8 @@ static Lowered lowerIndexSelect(ir::AtenOp op, LoweringBuilder &b) {
   int64_t dim = dimArg(op, "dim", self.rank());
   if (!index.dtype.isInt())
     return b.refuse("the index is no integer tensor");
+  if (index.rank() != 1)
+    return b.refuse("the index is no vector");
   if (isEmptyDim(self, dim))
     return b.refuse("the dimension is empty");
   Sizes sizes = b.sizesOf(self.value);

@@ -11,6 +11,7 @@
 #include "import/Shapes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 
 using namespace mlir;
 using namespace anabranch;
@@ -33,6 +34,20 @@ static Value putMasked(ir::AtenOp op, LoweringBuilder &b, Operand self,
       [](Body &, ArrayRef<Num> x) { return s::select(x[1], x[2], x[0]); });
 }
 
+/// As far as sizes are known.
+static bool canBroadcast(Operand values, ArrayRef<OpFoldResult> sizes) {
+  int64_t offset = static_cast<int64_t>(sizes.size()) - values.rank();
+  if (offset < 0)
+    return false;
+  for (int64_t dim = 0; dim < values.rank(); ++dim) {
+    int64_t mine = values.size(dim);
+    auto wanted = getConstantIntValue(sizes[offset + dim]);
+    if (wanted && mine != 1 && !ShapedType::isDynamic(mine) && mine != *wanted)
+      return false;
+  }
+  return true;
+}
+
 static Lowered lowerIndexPut(ir::AtenOp op, LoweringBuilder &b) {
   Operand self = b.operand("self"), values = b.operand("values");
   bool accumulate = op.getBoolArg("accumulate").value_or(false);
@@ -46,6 +61,8 @@ static Lowered lowerIndexPut(ir::AtenOp op, LoweringBuilder &b) {
   if (failed(list))
     return failure();
   Sizes sizes = list->resultSizes(b, self.value);
+  if (!canBroadcast(values, sizes))
+    return b.refuse("values that do not fit");
   values.value = broadcastTo(b, values.value, sizes);
   SmallVector<Read> reads = list->reads(sizes);
   Indices extents = list->extents(b, self.value);
