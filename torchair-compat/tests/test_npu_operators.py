@@ -132,7 +132,7 @@ def test_scales_as_codes(mode) -> None:
         ({"x1": int8(3, 4, 5)[0, 0]}, "x1 must have 2 to 6 dimensions"),
         ({"x1": int8(3, 5)}, "last dimension of x1"),
         ({"x1": torch.randn(3, 4)}, "must both be int8 or int32"),
-        ({"scale": torch.rand(3)}, "scale must have 1 or 5 elements"),
+        ({"scale": torch.rand(3)}, "scale must have shape"),
         ({"scale": torch.rand(5).double()}, "no such combination of dtypes"),
         ({"offset": torch.rand(5)}, "no such combination of dtypes"),
         ({"pertoken_scale": torch.rand(4)}, "pertoken_scale must have shape"),
@@ -237,7 +237,7 @@ def test_clamped_gates(mode, left) -> None:
         (torch.randn(2, 4), {"bias": torch.rand(4)}, "bias must be None"),
         (torch.randn(2, 4), {"quant_mode": 2}, "no such quant_mode"),
         (torch.randn(2, 4), {"swiglu_mode": 3}, "no such swiglu_mode"),
-        (torch.ones(2, 4, dtype=torch.int64), {}, "int32 or floating"),
+        (torch.ones(2, 4, dtype=torch.int64), {}, "x must be int32, float16"),
     ],
 )
 def test_wrong_gates(x, options, words) -> None:

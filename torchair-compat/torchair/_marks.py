@@ -96,6 +96,7 @@ def _resolve_scopes(graph: torch.fx.Graph) -> list[Scope]:
     for node in list(graph.nodes):
         if node.target is air.scope_enter.default:
             open_scopes.append(_scope_of(node))
+            _check_options(node, open_scopes[-1])
             entered.append(open_scopes[-1])
             graph.erase_node(node)
         elif node.target is air.scope_exit.default:
@@ -208,6 +209,14 @@ def _super_options(scope: Scope) -> str:
             )
         warn_once(f"{complaint}; it is ignored")
     return ":".join(f"{k}={v}" for k, v in found.items() if k in WITH_EFFECT)
+
+
+def _check_options(node: torch.fx.Node, scope: Scope) -> None:
+    """UnsupportedOption, with the user's line."""
+    try:
+        _super_options(scope)
+    except UnsupportedOption as error:
+        raise UnsupportedOption(f"{error}\n  {user_line(node)}") from None
 
 
 def _warn_of_super_kernel(scope: Scope, captures: bool) -> None:

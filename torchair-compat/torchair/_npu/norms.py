@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .library import check, operator
+from .library import check, check_dtype, check_shape, operator
 from .quantise import quantise_by, smoothed_rows
 
 
@@ -18,6 +18,8 @@ def _rms_norm(
 ) -> tuple[Tensor, Tensor]:
     """In f32: the normalised x, and the reciprocal of the root of the mean square,
     the normalised dimensions kept as 1."""
+    check_dtype(x, name, "self" if name == "npu_rms_norm" else "x1")
+    check_dtype(gamma, name, "gamma")
     check(
         0 < gamma.dim() <= x.dim() and x.shape[-gamma.dim() :] == gamma.shape,
         name,
@@ -107,12 +109,20 @@ def npu_add_rms_norm_quant(
     name = "npu_add_rms_norm_quant"
     check(axis in (-1, x1.dim() - 1), name, f"axis must be -1, got {axis}")
     total, y, _ = _add_rms_norm(x1, x2, gamma, epsilon, name)
-    stored = _plus(y, beta).to(x1.dtype)
+    check(
+        scales2 is not None or zero_points2 is None,
+        name,
+        "zero_points2 needs scales2",
+    )
+    stored = _plus(y, beta, name).to(x1.dtype)
     results = [
         stored.new_empty(0, dtype=torch.int8)
         if scales is None
-        else quantise_by(stored, scales, points, torch.int8, -1, div_mode, name)
-        for scales, points in ((scales1, zero_points1), (scales2, zero_points2))
+        else quantise_by(stored, scales, points, torch.int8, -1, div_mode, name, which)
+        for scales, points, which in (
+            (scales1, zero_points1, "1"),
+            (scales2, zero_points2, "2"),
+        )
     ]
     return results[0], results[1], total
 
@@ -141,11 +151,14 @@ def npu_add_rms_norm_dynamic_quant(
     wanted = output_mask or [True, smooth_scale2 is not None]
     check(len(wanted) == 2, name, "output_mask must have two elements")
     total, y, _ = _add_rms_norm(x1, x2, gamma, epsilon, name)
-    stored = _plus(y, beta).to(x1.dtype)
+    stored = _plus(y, beta, name).to(x1.dtype)
     found = []
-    for is_wanted, smooth in zip(wanted, (smooth_scale1, smooth_scale2)):
+    for is_wanted, smooth, what in (
+        (wanted[0], smooth_scale1, "smooth_scale1"),
+        (wanted[1], smooth_scale2, "smooth_scale2"),
+    ):
         if is_wanted:
-            found.append(smoothed_rows(stored, smooth, None, name))
+            found.append(smoothed_rows(stored, smooth, None, name, what))
         else:
             nothing = stored.new_empty(0, dtype=torch.float32)
             found.append((nothing.to(torch.int8), nothing))
@@ -153,7 +166,8 @@ def npu_add_rms_norm_dynamic_quant(
     return y1, y2, total, scale1, scale2
 
 
-def _plus(y: Tensor, beta: Tensor | None) -> Tensor:
+def _plus(y: Tensor, beta: Tensor | None, name: str) -> Tensor:
+    check_shape(beta, name, "beta", (y.shape[-1],))
     return y if beta is None else y + beta.to(torch.float32)
 
 
@@ -169,7 +183,19 @@ def npu_rotary_mul(
         name,
         f"no such rotary_mode: {rotary_mode!r}",
     )
-    check(self.shape[-1] % 2 == 0, name, "x must have an even last dimension")
+    check(
+        self.dim() > 0 and self.shape[-1] % 2 == 0,
+        name,
+        f"self must have an even last dimension, got {tuple(self.shape)}",
+    )
+    for what, table in (("r1", r1), ("r2", r2)):
+        check(
+            table.dim() <= self.dim()
+            and all(a in (1, b) for a, b in zip(table.shape[::-1], self.shape[::-1])),
+            name,
+            f"{what} of shape {tuple(table.shape)} can't be broadcast to that of self,"
+            f" {tuple(self.shape)}",
+        )
     if rotary_mode == "half":
         left, right = self.chunk(2, -1)
         turned = torch.cat((-right, left), -1)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from .formats import from_blocks
-from .library import check, operator, to_int8
+from .library import check, check_dtype, check_shape, operator, to_int8
 
 _NAME = "npu_quant_matmul"
 _FLOATS = {torch.bfloat16, torch.float16, torch.float32}
@@ -142,31 +142,33 @@ def _check_shapes(
         f"the last dimension of x1 ({k}) must be the last but one of x2"
         f" ({x2.shape[-2]})",
     )
-    for name, vector in (("scale", scale), ("offset", offset)):
-        check(
-            vector is None or vector.shape[-1] in (1, n),
-            _NAME,
-            f"{name} must have 1 or {n} elements",
-        )
-    if pertoken_scale is not None:
-        check(
-            pertoken_scale.dim() == 1 and pertoken_scale.shape[0] == m,
-            _NAME,
-            f"pertoken_scale must have shape ({m},), got {tuple(pertoken_scale.shape)}",
-        )
-    if bias is not None:
-        check(
-            bias.shape[-1] == n
-            and (bias.dim() == 1 or (bias.dim() == 3 and bias.shape[1] == 1)),
-            _NAME,
-            f"bias must have shape ({n},) or (batch, 1, {n}), got {tuple(bias.shape)}",
-        )
+    batch = _batch(x1, x2)
+    check_shape(scale, _NAME, "scale", (1,), (n,))
+    # That of packed int4 in groups has two dimensions.
+    check_shape(offset, _NAME, "offset", (1,), (n,), (1, n))
+    check_shape(pertoken_scale, _NAME, "pertoken_scale", (m,))
+    per_batch = [(batch[0], 1, n)] if len(batch) == 1 else []
+    check_shape(bias, _NAME, "bias", (n,), *per_batch)
     if group_sizes is not None:
         check(
             len(group_sizes) == 3 and all(0 <= size <= 65535 for size in group_sizes),
             _NAME,
             f"group_sizes must be 3 numbers from 0 to 65535, got {list(group_sizes)}",
         )
+
+
+def _batch(x1: Tensor, x2: Tensor) -> list[int]:
+    """The dimensions before the matrices, broadcast."""
+    left, right = list(x1.shape[:-2]), list(x2.shape[:-2])
+    more = len(left) - len(right)
+    left, right = [1] * max(-more, 0) + left, [1] * max(more, 0) + right
+    check(
+        all(a == b or 1 in (a, b) for a, b in zip(left, right)),
+        _NAME,
+        f"the batches of x1, {tuple(x1.shape)}, and of x2, {tuple(x2.shape)}, can't be"
+        " broadcast together",
+    )
+    return [b if a == 1 else a for a, b in zip(left, right)]
 
 
 def integer_product(x1: Tensor, x2: Tensor, blocks: Tensor | None = None) -> Tensor:
@@ -202,7 +204,9 @@ def npu_trans_quant_param(
     offset, rounded, in nine bits from bit 37. `round_mode` 1 rounds the scale, 0 cuts
     it."""
     name = "npu_trans_quant_param"
-    check(scale.dtype == torch.float32, name, "scale must be float32")
+    check_dtype(scale, name, "scale", (torch.float32,))
+    check_dtype(offset, name, "offset", (torch.float32,))
+    check_shape(offset, name, "offset", (1,), tuple(scale.shape))
     check(round_mode in (None, 0, 1), name, f"no such round_mode: {round_mode}")
     bits = scale.contiguous().view(torch.int32).to(torch.int64) & 0xFFFFFFFF
     if round_mode == 1:

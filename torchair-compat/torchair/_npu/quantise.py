@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .library import check, operator, to_int8
+from .library import FLOATS, check, check_dtype, check_shape, operator, to_int8
 
 
 def row_scale(values: Tensor) -> tuple[Tensor, Tensor]:
@@ -66,7 +66,14 @@ def npu_dequant_swiglu_quant(
     )
     check(quant_mode in (0, 1), name, f"no such quant_mode: {quant_mode}")
     check(swiglu_mode in (0, 1, 2), name, f"no such swiglu_mode: {swiglu_mode}")
+    for what, value, known in (
+        ("dst_type", dst_type, _INT8_CODES),
+        ("round_mode", round_mode, (None, 0)),
+        ("activate_dim", activate_dim, (None, -1, x.dim() - 1)),
+    ):
+        check(value in known, name, f"{what} must be one of {known}, got {value}")
     rows = x.reshape(-1, x.shape[-1])
+    _check_tables(rows, weight_scale, quant_scale, quant_offset, group_index)
     groups = None
     if group_index is not None:
         check(bias is None, name, "bias must be None when there are groups")
@@ -99,6 +106,36 @@ def npu_dequant_swiglu_quant(
     return quantised, torch.where(inside, scale, torch.zeros_like(scale))
 
 
+# int8, as PyTorch numbers dtypes, which is also the default.
+_INT8_CODES = (None, 1)
+
+
+def _check_tables(
+    x: Tensor,
+    weight_scale: Tensor | None,
+    quant_scale: Tensor | None,
+    quant_offset: Tensor | None,
+    group_index: Tensor | None,
+) -> None:
+    """Those that have a row for each group."""
+    name, width = "npu_dequant_swiglu_quant", x.shape[-1]
+    check_dtype(group_index, name, "group_index", (torch.int64,))
+    check(
+        group_index is None or group_index.dim() == 1,
+        name,
+        "group_index must have one dimension",
+    )
+    count = 1 if group_index is None else group_index.shape[0]
+    if x.dtype == torch.int32:
+        check_dtype(weight_scale, name, "weight_scale")
+        one = [(width,)] if count == 1 else []
+        check_shape(weight_scale, name, "weight_scale", (count, width), *one)
+    for what, table in (("quant_scale", quant_scale), ("quant_offset", quant_offset)):
+        check_dtype(table, name, what)
+        one = [(width // 2,)] if count == 1 else []
+        check_shape(table, name, what, (count, width // 2), (count, 1), (count,), *one)
+
+
 def _of_group(values: Tensor, groups: Tensor | None) -> Tensor:
     """The row of each row's group, in f32: (T, n) or (T, 1), or what broadcasts to
     it where there are no groups."""
@@ -118,19 +155,17 @@ def _dequantise(
 ) -> Tensor:
     name = "npu_dequant_swiglu_quant"
     if x.dtype != torch.int32:
-        check(
-            x.is_floating_point(), name, f"x must be int32 or floating, got {x.dtype}"
-        )
+        check_dtype(x, name, "x", (torch.int32, *FLOATS))
         for what, value in (("activation_scale", activation_scale), ("bias", bias)):
             check(value is None, name, f"{what} must be None for x of {x.dtype}")
         return x.to(torch.float32)
     check(weight_scale is not None, name, "weight_scale is needed for x of int32")
     assert weight_scale is not None
-    check(
-        weight_scale.shape[-1] == x.shape[-1],
-        name,
-        f"weight_scale must have {x.shape[-1]} columns, got {tuple(weight_scale.shape)}",
-    )
+    rows, width = x.shape
+    check_dtype(activation_scale, name, "activation_scale")
+    check_shape(activation_scale, name, "activation_scale", (rows,), (rows, 1))
+    check_dtype(bias, name, "bias", (torch.int32, *FLOATS))
+    check_shape(bias, name, "bias", (width,), (1, width))
     if bias is not None and bias.dtype == torch.int32:
         x = x + bias
     table = weight_scale.reshape(-1, weight_scale.shape[-1])
@@ -170,8 +205,15 @@ def _clamped_glu(
 def npu_swiglu(input: Tensor, dim: int = -1) -> Tensor:
     """silu of the first half along `dim`, times the second half, in f32; the result
     has the input's dtype. Raises RuntimeError for an odd size."""
+    name = "npu_swiglu"
+    check_dtype(input, name, "input")
+    check(
+        -input.dim() <= dim < input.dim(),
+        name,
+        f"input has {input.dim()} dimensions, dim must be one of them, got {dim}",
+    )
     size = input.shape[dim]
-    check(size % 2 == 0, "npu_swiglu", f"dimension {dim} must be even, got {size}")
+    check(size % 2 == 0, name, f"dimension {dim} of input must be even, got {size}")
     left, right = input.to(torch.float32).chunk(2, dim)
     return (functional.silu(left) * right).to(input.dtype)
 
@@ -198,21 +240,31 @@ def npu_dynamic_quant(
 
 
 def smoothed_rows(
-    input: Tensor, smooth_scales: Tensor | None, group_index: Tensor | None, name: str
+    input: Tensor,
+    smooth_scales: Tensor | None,
+    group_index: Tensor | None,
+    name: str,
+    what: str = "smooth_scales",
 ) -> tuple[Tensor, Tensor]:
     """row_scale of the input times the smooth scales of each row's group."""
+    check_dtype(input, name, "input")
     check(
-        input.is_floating_point(),
+        input.dim() > 0 and input.shape[-1] > 0,
         name,
-        f"the input must be floating, got {input.dtype}",
+        f"input must have rows with elements, got {tuple(input.shape)}",
     )
     values = input.to(torch.float32)
+    check(
+        group_index is None or smooth_scales is not None,
+        name,
+        "group_index needs smooth_scales",
+    )
+    check_dtype(group_index, name, "group_index", (torch.int32, torch.int64))
     if smooth_scales is not None:
-        check(
-            smooth_scales.shape[-1] == input.shape[-1],
-            name,
-            f"smooth_scales must have {input.shape[-1]} columns",
-        )
+        width = input.shape[-1]
+        known = (width,) if group_index is None else (group_index.numel(), width)
+        check_dtype(smooth_scales, name, what)
+        check_shape(smooth_scales, name, what, known)
         groups = None
         if group_index is not None:
             groups = _group_of_rows(group_index, input.numel() // input.shape[-1])
@@ -261,6 +313,7 @@ def quantise_by(
     axis: int,
     div_mode: bool,
     name: str,
+    which: str = "",
 ) -> Tensor:
     check(
         dtype in _STORED,
@@ -272,14 +325,16 @@ def quantise_by(
         name,
         f"the input has {input.dim()} dimensions, there is no axis {axis}",
     )
+    check_dtype(input, name, "input")
     kind, lowest, highest = _STORED[dtype]
     # An f32 does not hold the limits of int32.
     wide = torch.float64 if kind == torch.int32 else torch.float32
-    factor = _along(scales, input, axis, "scales", name).to(torch.float32)
+    factor = _along(scales, input, axis, f"scales{which}", name).to(torch.float32)
     values = input.to(torch.float32)
     values = (values / factor if div_mode else values * factor).to(wide)
     if zero_points is not None:
-        values = values + _along(zero_points, input, axis, "zero_points", name).to(wide)
+        points = _along(zero_points, input, axis, f"zero_points{which}", name)
+        values = values + points.to(wide)
     return values.round().clamp(lowest, highest).to(kind)
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .library import check, operator
+from .library import check, check_dtype, check_shape, operator
+
+_INTEGERS = (torch.int32, torch.int64)
 
 
 def _places(
@@ -27,6 +29,18 @@ def _places(
         indices.dim() == 1 and indices.shape[0] == updates.shape[0],
         name,
         f"indices must have shape ({updates.shape[0]},), got {tuple(indices.shape)}",
+    )
+    check_dtype(indices, name, "indices", _INTEGERS)
+    wanted = [
+        u if d == axis else s for d, (s, u) in enumerate(zip(data.shape, updates.shape))
+    ]
+    wanted[0] = updates.shape[0]
+    check_shape(updates, name, "updates", tuple(wanted))
+    check(
+        updates.shape[0] <= data.shape[0] and updates.shape[axis] <= data.shape[axis],
+        name,
+        f"updates of shape {tuple(updates.shape)} are larger than self,"
+        f" {tuple(data.shape)}",
     )
     steps = torch.arange(updates.shape[axis], device=indices.device)
     shape = [1] * data.dim()
@@ -52,12 +66,19 @@ def scatter_update_(
     return self.scatter_(axis, places, updates)
 
 
-def _at(indices: Tensor, name: str) -> tuple[Tensor, ...]:
+def _at(
+    data: Tensor, indices: Tensor, updates: Tensor, name: str
+) -> tuple[Tensor, ...]:
+    check_dtype(indices, name, "indices", _INTEGERS)
     check(
-        indices.dim() >= 1 and not indices.is_floating_point(),
+        indices.dim() >= 1 and 0 < indices.shape[-1] <= data.dim(),
         name,
-        "indices must be integers with one dimension or more",
+        f"the last dimension of indices must number one to {data.dim()} dimensions of"
+        f" self, got {tuple(indices.shape)}",
     )
+    check_dtype(updates, name, "updates", (data.dtype,))
+    rest = data.shape[indices.shape[-1] :]
+    check_shape(updates, name, "updates", (*indices.shape[:-1], *rest))
     return indices.to(torch.int64).unbind(-1)
 
 
@@ -65,10 +86,12 @@ def _at(indices: Tensor, name: str) -> tuple[Tensor, ...]:
 def npu_scatter_nd_update(self: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
     """A copy of `self` with `updates` at `indices` (..., d), which number its first
     d dimensions. Raises RuntimeError."""
-    return self.index_put(_at(indices, "npu_scatter_nd_update"), updates)
+    return self.index_put(_at(self, indices, updates, "npu_scatter_nd_update"), updates)
 
 
 @operator("(Tensor(a!) self, Tensor indices, Tensor updates) -> Tensor(a!)")
 def npu_scatter_nd_update_(self: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
     """npu_scatter_nd_update into `self`. Raises RuntimeError."""
-    return self.index_put_(_at(indices, "npu_scatter_nd_update_"), updates)
+    return self.index_put_(
+        _at(self, indices, updates, "npu_scatter_nd_update_"), updates
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .library import check, operator, to_int8
+from .library import check, check_shape, operator, to_int8
 from .quant_matmul import unpack_int4
 
 _NIBBLES = 8
@@ -73,6 +73,15 @@ def npu_weight_quant_batchmatmul(
         x.shape[-1] == weight.shape[0],
         name,
         f"x has {x.shape[-1]} columns and weight {weight.shape[0]} rows",
+    )
+    columns = weight.shape[-1]
+    for what, vector in (("quant_scale", quant_scale), ("quant_offset", quant_offset)):
+        check_shape(vector, name, what, (), (1,), (columns,), (1, columns))
+    check_shape(bias, name, "bias", (columns,), (1, columns))
+    check(
+        antiquant_group_size >= 0,
+        name,
+        f"antiquant_group_size must not be negative, got {antiquant_group_size}",
     )
     wide = weight.to(torch.float32)
     for what, table in (("offset", antiquant_offset), ("scale", antiquant_scale)):
@@ -142,6 +151,18 @@ def npu_transpose_batchmatmul(
     orders = (perm_x1 or [0, 1, 2], perm_x2 or [0, 1, 2], perm_y or [1, 0, 2])
     for what, order in zip(("perm_x1", "perm_x2", "perm_y"), orders):
         check(sorted(order) == [0, 1, 2], name, f"{what} is no order: {list(order)}")
+    check(
+        input.dtype == weight.dtype,
+        name,
+        f"input and weight must have one dtype, got {input.dtype} and {weight.dtype}",
+    )
+    batch, _, inner = (input.shape[dim] for dim in orders[0])
+    found = tuple(weight.shape[dim] for dim in orders[1])
+    check(
+        found[:2] == (batch, inner),
+        name,
+        f"weight must be ({batch}, {inner}, n) in the order of perm_x2, got {found}",
+    )
     product = torch.bmm(input.permute(orders[0]), weight.permute(orders[1]))
     result = product.permute(orders[2]).contiguous()
     if scale is not None:
@@ -149,9 +170,8 @@ def npu_transpose_batchmatmul(
     split = batch_split_factor or 1
     if split == 1:
         return result
-    batch = product.shape[0]
     check(
-        batch % split == 0,
+        split > 0 and batch % split == 0,
         name,
         f"batch_split_factor {split} does not divide the batch, {batch}",
     )
