@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from typing import Any
@@ -10,10 +11,12 @@ import torch
 import torch.fx
 
 _FRAME = re.compile(r'\s*File "(?P<file>.*)", line (?P<line>\d+), in (?P<function>.*)')
-# Where no user's line is: PyTorch, this package, and layers over it.
+# Where no user's line is: PyTorch, this package, layers over it, and what enters
+# their scopes.
 _HIDDEN = [
     os.path.dirname(torch.__file__) + os.sep,
     os.path.dirname(os.path.abspath(__file__)) + os.sep,
+    contextlib.__file__,
 ]
 
 

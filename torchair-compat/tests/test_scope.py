@@ -245,7 +245,7 @@ def test_no_time_limit(graphs) -> None:
             "enable_inner_parallel=False has no effect",
         ),
         (lambda: tng.scope.limit_core_num("all", 1), r"limit_core_num\(all, ...\) has"),
-        (lambda: tng.scope.super_kernel("sp", "speed=1"), "(?s)no option 'speed'.*test_scope.py"),
+        (lambda: tng.scope.super_kernel("sp", "speed=1"), "no option 'speed'"),
         (lambda: tng.scope.super_kernel("sp", "nonsense"), "'nonsense' is no option"),
         (
             lambda: tng.scope.super_kernel("sp", "feed-sync-all=1"),
