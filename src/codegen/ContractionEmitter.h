@@ -111,6 +111,7 @@ private:
   void multiplyRows();
   mlir::SmallVector<Value> dotStep(Value column, Value depth, Value end,
                                    bool whole, mlir::ValueRange sums);
+  void fetchColumn(Value column, Value depth);
   Value leftWord(Value row, Value depth, Value end, bool whole);
   Value addLanes(Value vector);
   void storeStarts();

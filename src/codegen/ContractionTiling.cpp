@@ -268,6 +268,8 @@ ContractionTiling ContractionTiling::choose(const Contraction &c,
     direct &= c.left.memory == c.element;
   t.packLeft = !direct;
   t.panelsPerTile = choosePanelsPerTile(c, t);
+  if (rows && *rows <= fewRows && *rows > 1)
+    t.bytesAhead = 4096;
   return t;
 }
 

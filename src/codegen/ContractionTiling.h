@@ -49,6 +49,9 @@ struct ContractionTiling {
   /// Columns from one word of the right operand to the next, where it lies in
   /// panels: a block may be narrower.
   int64_t panelWidth = 0;
+  /// Bytes of the right operand that are fetched before they are used, where
+  /// products of several rows keep a thread from running ahead to the loads.
+  int64_t bytesAhead = 0;
   /// What the micro-kernel reads from the right operand.
   mlir::Type rightElement;
 

@@ -33,6 +33,23 @@ Value ContractionEmitter::leftWord(Value row, Value depth, Value end,
   return loadVector(leftMemory, offset);
 }
 
+/// Fetches the line of a column of the right operand, if there is one.
+void ContractionEmitter::fetchColumn(Value column, Value depth) {
+  Value last = lanes.subIndex(columnCount, lanes.index(1));
+  LaneBuilder::Shape shape(lanes, 1, Value());
+  Value element =
+      stored(c.right,
+             point(Value(), Lanes::uniform(lanes.minIndex(column, last)),
+                   Lanes::uniform(depth)))
+          .value;
+  if (auto cast = element.getDefiningOp<arith::BitcastOp>())
+    element = cast.getIn();
+  // The load is dead, and LLVM drops it.
+  if (auto load = element.getDefiningOp<LLVM::LoadOp>())
+    lanes.builder.create<LLVM::Prefetch>(lanes.loc, load.getAddr(), /*rw=*/0,
+                                         /*hint=*/3, /*cache=*/1);
+}
+
 /// The partial sums of all rows and some columns after one more vector of
 /// depths.
 SmallVector<Value> ContractionEmitter::dotStep(Value column, Value depth,
@@ -45,6 +62,8 @@ SmallVector<Value> ContractionEmitter::dotStep(Value column, Value depth,
   for (int64_t j = 0; j < columns; ++j) {
     // Columns beyond the last repeat it; nobody reads their sums.
     Value at = lanes.minIndex(lanes.addIndex(column, lanes.index(j)), last);
+    if (t.bytesAhead && whole && c.right.memory)
+      fetchColumn(lanes.addIndex(column, lanes.index(2 * columns + j)), depth);
     Value right = depthWords(c.right, Value(), at, depth, end, whole);
     factors.push_back(t.multipliesBytes() ? t.bytes.right(lanes, right)
                                           : ByteDots::Ready{right});

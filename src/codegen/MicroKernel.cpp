@@ -17,6 +17,8 @@ using namespace mlir;
 namespace anabranch {
 namespace codegen {
 
+static constexpr int64_t lineBytes = 64;
+
 func::FuncOp MicroKernel::create(OpBuilder &builder, Operation *where,
                                  StringRef name) const {
   OpBuilder::InsertionGuard guard(builder);
@@ -161,6 +163,10 @@ void MicroKernel::fill(OpBuilder &b, func::FuncOp function) const {
     Value panelRow = move(first, inner.make<arith::MulIOp>(step, rightBytes));
     SmallVector<ByteDots::Ready> columns;
     SmallVector<Value> next;
+    for (int64_t at = 0; ahead && at < vectors * lanes * columnBytes;
+         at += lineBytes)
+      b.create<LLVM::Prefetch>(inner.loc, move(panelRow, inner.i64(ahead + at)),
+                               /*rw=*/0, /*hint=*/3, /*cache=*/1);
     for (int64_t j = 0; j < vectors; ++j)
       columns.push_back(readyColumns(
           inner, move(panelRow, inner.i64(j * lanes * columnBytes))));

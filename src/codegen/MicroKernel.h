@@ -42,6 +42,9 @@ struct MicroKernel {
   /// Both operands are words of four bytes, multiplied like this.
   std::optional<ByteDots> bytes = std::nullopt;
 
+  /// Bytes of the right operand that are fetched before they are used; 0: none.
+  int64_t ahead = 0;
+
   int64_t columns() const { return lanes * vectors; }
 
   /// Writes the function before `where`.

@@ -37,6 +37,8 @@ MicroKernel ContractionEmitter::microKernel(int64_t vectors) const {
     kernel.leftStep = 1;
   if (t.right != ContractionTiling::Right::InPlace)
     kernel.rightStep = t.panelWidth;
+  if (t.right == ContractionTiling::Right::Prepacked)
+    kernel.ahead = t.bytesAhead;
   return kernel;
 }
 
