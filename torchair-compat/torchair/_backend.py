@@ -22,6 +22,7 @@ from anabranch.config import Config, resolve
 from anabranch.graph import InputSource
 
 from . import _gears
+from ._captures import Captures
 from ._dump import Dumps
 from ._errors import warn_once, wrapping
 from ._marks import resolve_marks
@@ -205,6 +206,8 @@ def compile_graph(
     )
     if static:
         executable = static.wrap(executable)
+    if captures:
+        executable = Captures(module, sources, config, number).wrap(executable)
     dumps.write_optimized(module)
     return _reporting(executable, time.perf_counter() - start)
 

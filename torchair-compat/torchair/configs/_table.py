@@ -164,18 +164,22 @@ ROWS = (
         "graphs share no memory",
         flat="-reuse_graph_pool_in_same_fx",
     ),
-    same(
+    works(
         "debug.aclgraph.enable_output_clone",
         BOOL,
         False,
-        "outputs are always memory of their own",
+        "B",
+        "results have memory of their own; else the next run with the same sizes"
+        " overwrites them, in the capture modes",
         flat="clone_output",
     ),
-    same(
+    works(
         "debug.aclgraph.static_capture_size_limit",
         IntRange(1),
         64,
-        "nothing is captured, one program serves every size",
+        "B",
+        "after so many captures of a graph a warning, and no more counters; the compiled"
+        " program goes on, with results in memory of their own",
         flat="capture_limit",
     ),
     same(
@@ -485,7 +489,7 @@ ROWS = (
         "aclgraph_config.use_custom_pool",
         ANY,
         None,
-        "nothing is captured; what is no handle of a pool is an error",
+        "graphs share no memory; what is no handle of a pool is an error",
         flat="use_graph_pool",
     ),
 )
