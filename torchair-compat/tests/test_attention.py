@@ -289,8 +289,8 @@ def test_lengths_as_tensors_need_one_graph() -> None:
         ({"sparse_mode": 9}, ValueError, "no such sparse_mode: 9"),
         (
             {"quant_scale1": torch.ones(1)},
-            NotImplementedError,
-            "quant_scale1 is for quantised",
+            ValueError,
+            "query of torch.float32 is for a query of int8, not quant_scale1",
         ),
         (
             {"kv_padding_size": torch.ones(1)},

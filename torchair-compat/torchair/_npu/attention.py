@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
+from . import attention_scales
+from .attention_scales import Scales
 from .library import operator
 
 __all__ = ["attend"]
@@ -68,8 +70,7 @@ class _Options:
 
 _KNOWN = {field.name for field in dataclasses.fields(_Options)}
 # Without effect on the result.
-_IGNORED = {"inner_precise", "antiquant_mode", "key_antiquant_mode"}
-_IGNORED |= {"value_antiquant_mode"}
+_IGNORED = {"inner_precise"}
 
 
 def attend(
@@ -77,11 +78,15 @@ def attend(
 ) -> tuple[Tensor, Tensor]:
     """The operator `name`. ValueError, NotImplementedError."""
     for argument, given in options.items():
-        if argument not in _KNOWN | _IGNORED and given is not None:
+        known = _KNOWN | _IGNORED | attention_scales.NAMES
+        if argument not in known and given is not None:
             raise NotImplementedError(
-                f"{name}: {argument} is for quantised or padded attention, which this"
-                " host has not; dequantise keys and values first, and pass lengths"
+                f"{name}: {argument} is for padded attention and rotary parts of"
+                " integers, which this host has not; pass lengths, and parts that are"
+                " dequantised"
             )
+    scales = Scales(**{k: v for k, v in options.items() if k in attention_scales.NAMES})
+    scales.check(query, key, value, name)
     used = _Options(**{k: v for k, v in options.items() if k in _KNOWN})
     _check(query, used, name)
     dims = _LAYOUTS[used.input_layout]
@@ -92,15 +97,19 @@ def attend(
     q = _to_bnsd(query, dims, heads)
     k = _keys(key, used.key_shared_prefix, used, dims, kv_heads)
     v = _keys(value, used.value_shared_prefix, used, dims, kv_heads)
+    k, v = scales.dequantised(k, "key", name), scales.dequantised(v, "value", name)
+    if k.dtype != q.dtype:
+        q = q.to(torch.float32)
     group = heads // kv_heads
     if group > 1:
         k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
     allowed, live = _allowed(q, k, used, dims)
-    result, lse = _core(q, k, v, allowed, used)
+    result, lse = _core(q, k, v, allowed, used, scales)
     if live is not None:
         result = torch.where(live[:, None, :, None], result, 0.0)
     out = used.input_layout.partition("_")[2] or dims
-    return _from_bnsd(result.to(query.dtype), out), _lse(lse, dims, query)
+    stored = scales.stored(result, query, name)
+    return _from_bnsd(stored, out), _lse(lse, dims, query)
 
 
 def _check(query: Tensor, used: _Options, name: str) -> None:
@@ -305,25 +314,44 @@ def _band(rows: _Places, columns: _Places, used: _Options) -> Tensor:
 
 
 def _core(
-    q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, used: _Options
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    allowed: Tensor | None,
+    used: _Options,
+    scales: Scales,
 ) -> tuple[Tensor, Tensor | None]:
-    if used.pse_shift is None and not used.softmax_lse_flag:
+    def weigh(scores: Tensor) -> tuple[Tensor, Tensor]:
+        return _weights(scores * used.scale, allowed, used)
+
+    if q.dtype == torch.int8:
+        result, lse = scales.attend(q, k, v, weigh)
+    elif used.pse_shift is None and not used.softmax_lse_flag:
         result = scaled_dot_product_attention(q, k, v, allowed, scale=used.scale)
         if allowed is not None:
             result = torch.where(allowed.any(-1, keepdim=True), result, 0.0)
         return result, None
-    wide = q.to(torch.float32), k.to(torch.float32), v.to(torch.float32)
-    scores = wide[0] @ wide[1].transpose(-1, -2) * used.scale
+    else:
+        wide = q.to(torch.float32), k.to(torch.float32), v.to(torch.float32)
+        weights, lse = weigh(wide[0] @ wide[1].transpose(-1, -2))
+        result = weights @ wide[2]
+    return result, lse if used.softmax_lse_flag else None
+
+
+def _weights(
+    scores: Tensor, allowed: Tensor | None, used: _Options
+) -> tuple[Tensor, Tensor]:
+    """And the log of their sums."""
     if used.pse_shift is not None:
         shift = used.pse_shift.to(torch.float32)
-        scores = scores + shift[..., : q.shape[2], : k.shape[2]]
+        scores = scores + shift[..., : scores.shape[-2], : scores.shape[-1]]
     if allowed is not None:
         scores = scores.masked_fill(~allowed, float("-inf"))
     lse = torch.logsumexp(scores, -1, keepdim=True)
     weights = torch.exp(scores - lse)
     if allowed is not None:
         weights = torch.where(allowed, weights, 0.0)
-    return weights @ wide[2], lse if used.softmax_lse_flag else None
+    return weights, lse
 
 
 def _lse(lse: Tensor | None, dims: str, like: Tensor) -> Tensor:
@@ -367,8 +395,8 @@ def npu_fused_infer_attention_score(
     query: Tensor, key: Tensor, value: Tensor, **options: Any
 ) -> tuple[Tensor, Tensor]:
     """softmax(scale * Q K^T + pse_shift, where the mask allows) V, and its log-sum-exp
-    with `softmax_lse_flag`. Raises ValueError, and NotImplementedError for quantised
-    operands."""
+    with `softmax_lse_flag`; of int8 as attention_scales.py says. Raises ValueError, and
+    NotImplementedError for padding."""
     return attend(query, key, value, options, "npu_fused_infer_attention_score")
 
 

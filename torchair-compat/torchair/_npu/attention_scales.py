@@ -1,0 +1,155 @@
+"""The scales of attention whose operands or result are int8.
+
+Keys and values of int8 beside a floating query are dequantised, (x + offset) * scale.
+A query of int8 has keys and values of int8 too: both products are exact sums of
+integers, and the weights between them are quantised. All tensors here are (batch,
+heads, rows, elements).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .library import to_int8
+from .quant_matmul import decode_scale
+
+__all__ = ["Scales"]
+
+_INT8 = torch.int8
+
+
+@dataclasses.dataclass
+class Scales:
+    """Arguments of the operator, by their names."""
+
+    dequant_scale1: Tensor | None = None
+    quant_scale1: Tensor | None = None
+    dequant_scale2: Tensor | None = None
+    quant_scale2: Tensor | None = None
+    quant_offset2: Tensor | None = None
+    antiquant_scale: Tensor | None = None
+    antiquant_offset: Tensor | None = None
+    antiquant_mode: int = 0
+    key_antiquant_scale: Tensor | None = None
+    key_antiquant_offset: Tensor | None = None
+    key_antiquant_mode: int = 0
+    value_antiquant_scale: Tensor | None = None
+    value_antiquant_offset: Tensor | None = None
+    value_antiquant_mode: int = 0
+
+    def check(self, query: Tensor, key: Tensor, value: Tensor, name: str) -> None:
+        """ValueError: a scale that is missing, or of what has none."""
+        kinds = {key.dtype, value.dtype}
+        if kinds - {_INT8, query.dtype} or len(kinds) > 1:
+            raise ValueError(
+                f"{name}: key and value must both have the dtype of query or be int8,"
+                f" got {key.dtype} and {value.dtype}"
+            )
+        whole = ("dequant_scale1", "quant_scale1", "dequant_scale2")
+        for what in whole:
+            given = getattr(self, what) is not None
+            if given != (query.dtype == _INT8):
+                wants = "needs" if not given else "is for a query of int8, not"
+                raise ValueError(f"{name}: query of {query.dtype} {wants} {what}")
+        if self.quant_offset2 is not None and self.quant_scale2 is None:
+            raise ValueError(f"{name}: quant_offset2 needs quant_scale2")
+        for what, tensor in (("key", key), ("value", value)):
+            scale, offset, _ = self._of(what)
+            wanted = tensor.dtype == _INT8 and query.dtype != _INT8
+            if wanted and scale is None:
+                raise ValueError(
+                    f"{name}: {what} of int8 needs {what}_antiquant_scale or"
+                    " antiquant_scale"
+                )
+            if not wanted and (scale is not None or offset is not None):
+                raise ValueError(
+                    f"{name}: antiquant_scale and antiquant_offset are for {what} of"
+                    f" int8 beside a floating query, got {tensor.dtype}"
+                )
+
+    def _of(self, what: str) -> tuple[Tensor | None, Tensor | None, int]:
+        """Scale, offset and mode of "key" or "value": its own, or its half of what
+        both share."""
+        scale, offset = (
+            getattr(self, f"{what}_antiquant_{part}") for part in ("scale", "offset")
+        )
+        if scale is not None or self.antiquant_scale is None:
+            return scale, offset, getattr(self, f"{what}_antiquant_mode")
+        place = 0 if what == "key" else 1
+        shared = self.antiquant_scale, self.antiquant_offset
+        halves = [None if table is None else table[place] for table in shared]
+        return halves[0], halves[1], self.antiquant_mode
+
+    def dequantised(self, tensor: Tensor, what: str, name: str) -> Tensor:
+        scale, offset, mode = self._of(what)
+        if scale is None:
+            return tensor
+        values = tensor.to(torch.float32)
+        if offset is not None:
+            values = values + _spread(offset, tensor, mode, f"{what} offset", name)
+        return values * _spread(scale, tensor, mode, f"{what} scale", name)
+
+    def attend(
+        self, q: Tensor, k: Tensor, v: Tensor, weigh: Callable[[Tensor], Any]
+    ) -> tuple[Tensor, Any]:
+        """Of int8. `weigh` makes weights of scores, and something beside them."""
+        scores = _product(q, k.transpose(-1, -2)) * _factor(self.dequant_scale1)
+        weights, more = weigh(scores)
+        quantised = to_int8(weights * _factor(self.quant_scale1))
+        return _product(quantised, v) * _factor(self.dequant_scale2), more
+
+    def stored(self, result: Tensor, query: Tensor, name: str) -> Tensor:
+        """The result in the dtype that is asked for."""
+        if self.quant_scale2 is None:
+            kind = torch.float16 if query.dtype == _INT8 else query.dtype
+            return result.to(kind)
+        values = result.to(torch.float32)
+        values = values * _spread(self.quant_scale2, result, 0, "quant_scale2", name)
+        if self.quant_offset2 is not None:
+            table = self.quant_offset2
+            values = values + _spread(table, result, 0, "quant_offset2", name)
+        return to_int8(values)
+
+
+NAMES = {field.name for field in dataclasses.fields(Scales)}
+
+
+def _factor(scale: Tensor | None) -> Tensor:
+    assert scale is not None
+    if scale.dtype in (torch.int64, torch.uint64):
+        return decode_scale(scale.view(torch.int64))[0]
+    return scale.to(torch.float32)
+
+
+def _product(left: Tensor, right: Tensor) -> Tensor:
+    return (left.to(torch.int32) @ right.to(torch.int32)).to(torch.float32)
+
+
+def _spread(table: Tensor, like: Tensor, mode: int, what: str, name: str) -> Tensor:
+    """So that it broadcasts to `like`: mode 0 has one element, or one for each head and
+    element; 1 for each row; 2 for each head; 3 for each head and row."""
+    batch, heads, rows, size = like.shape
+    shapes = {
+        0: (1, heads, 1, size),
+        1: (batch, 1, rows, 1),
+        2: (1, heads, 1, 1),
+        3: (batch, heads, rows, 1),
+    }
+    if mode not in shapes:
+        raise ValueError(f"{name}: no such mode of the {what}: {mode}")
+    values = table.to(torch.float32)
+    if mode == 0 and table.numel() == 1:
+        return values.reshape(())
+    shape = shapes[mode]
+    count = shape[0] * shape[1] * shape[2] * shape[3]
+    if table.numel() != count:
+        raise ValueError(
+            f"{name}: the {what} of mode {mode} must have {count} elements, got"
+            f" {tuple(table.shape)}"
+        )
+    return values.reshape(shape)
