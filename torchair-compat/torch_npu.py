@@ -10,6 +10,7 @@ import torch
 
 from anabranch.location import hide as _hide
 from torchair import _npu
+from torchair._npu import distributed
 from torchair._npu.attention import (
     npu_fused_infer_attention_score,
     npu_fused_infer_attention_score_v2,
@@ -52,6 +53,7 @@ _hide(__file__)
 
 __all__ = [
     "Format",
+    "distributed",
     "dynamo",
     "get_npu_format",
     "npu",

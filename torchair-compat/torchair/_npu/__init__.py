@@ -8,7 +8,7 @@ from types import ModuleType
 
 import torch
 
-from . import alias, formats, npu
+from . import alias, distributed, formats, npu
 
 __all__ = ["install"]
 
@@ -20,6 +20,7 @@ def install() -> tuple[ModuleType, ModuleType]:
     formats.install()
     torch.npu = npu
     sys.modules["torch.npu"] = npu
+    sys.modules["torch_npu.distributed"] = distributed
     return npu, _dynamo()
 
 
