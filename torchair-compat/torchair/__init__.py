@@ -9,7 +9,7 @@ from ._npu.real import refuse_real as _refuse_real
 _refuse_real()
 _hide(_os.path.dirname(__file__))
 
-from . import inference, ops, scope
+from . import ge, inference, ops, scope
 from ._backend import get_compiler, get_npu_backend
 from ._npu.layouts import npu_format_cast_via_cpu, use_internal_format_weight
 from ._patterns import register_replacement
@@ -24,6 +24,7 @@ from .core.utils import logger
 __all__ = [
     "CompilerConfig",
     "dynamo_export",
+    "ge",
     "get_compiler",
     "get_npu_backend",
     "inference",

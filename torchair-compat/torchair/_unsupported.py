@@ -3,8 +3,10 @@ what to do in its place."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NoReturn
 
+from ._errors import warn_once
 from .core.utils import logger
 
 __all__ = ["dynamo_export", "patch_for_hcom", "register_fx_node_ge_converter"]
@@ -19,17 +21,16 @@ def dynamo_export(*args: Any, model: Any, **kwargs: Any) -> NoReturn:
     )
 
 
-def register_fx_node_ge_converter(aten_op: Any) -> Any:
-    """Raises NotImplementedError when it decorates a converter, whose nodes need an
-    NPU. None as the operator leaves the function as it is."""
-    if aten_op is None:
-        return lambda function: function
-    raise NotImplementedError(
-        f"torchair.register_fx_node_ge_converter({aten_op}): converters make nodes of a"
-        " graph engine that this host has not; give the operator a kernel with"
-        " torch.library, which compiled graphs call, or a decomposition with"
-        " get_npu_backend(custom_decompositions={...})"
-    )
+def register_fx_node_ge_converter(aten_op: Any) -> Callable[[Any], Any]:
+    """A decorator that leaves the converter as it is, and says once that it is never
+    asked here."""
+    if aten_op is not None:
+        warn_once(
+            "register_fx_node_ge_converter has no effect on this host: compiled graphs"
+            " call the operator's own kernel (torch.library), or what"
+            " get_npu_backend(custom_decompositions={...}) makes of it"
+        )
+    return lambda function: function
 
 
 def patch_for_hcom() -> None:
