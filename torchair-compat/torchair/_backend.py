@@ -23,6 +23,7 @@ from anabranch.graph import InputSource
 
 from . import _gears
 from ._captures import Captures
+from ._debug import DebugFolder
 from ._dump import Dumps
 from ._errors import warn_once, wrapping
 from ._marks import resolve_marks
@@ -127,10 +128,14 @@ def npu(
         if options:
             apply_flat(config, options)
         geared = _gears.find(module, example_inputs, config)
+        debug = DebugFolder.of_model(module)
+        compile_one = functools.partial(
+            compile_graph, config=config, geared=geared, debug=debug
+        )
         return aot(
             module,
             example_inputs,
-            functools.partial(compile_graph, config=config, geared=geared),
+            compile_one,
             _freezes(config),
             custom_decompositions,
         )
@@ -173,15 +178,21 @@ def compile_graph(
     *,
     config: CompilerConfig,
     geared: _gears.Geared | None = None,
+    debug: DebugFolder | None = None,
 ) -> Compiled:
     """One ATen graph: the user's passes, the dumps, and what runs it."""
     start = time.perf_counter()
     check_pool(config)
-    edit(module, example_inputs, config)
+    if debug:
+        debug.graph(module)
+    edit(module, example_inputs, config, debug.graph if debug else _unseen)
     captures = config.mode.value != TUNE
     single = bool(raw(config, "ge_config.enable_single_stream"))
     fuses = geared is not None or not _is_dynamic(module)
     resolve_marks(module, captures, single, fuses)
+    if debug:
+        debug.graph(module, "resolve_marks")
+        debug.compiled(module, config)
     number = next(_numbers)
     dumps = Dumps(config, number)
     dumps.write_original(module)
@@ -210,6 +221,10 @@ def compile_graph(
         executable = Captures(module, sources, config, number).wrap(executable)
     dumps.write_optimized(module)
     return _reporting(executable, time.perf_counter() - start)
+
+
+def _unseen(module: torch.fx.GraphModule, after: str) -> None:
+    """Nobody looks at the graph between passes."""
 
 
 def _run_eagerly(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -17,17 +17,25 @@ __all__ = ["edit"]
 
 
 def edit(
-    module: torch.fx.GraphModule, example_inputs: Sequence[Any], config: CompilerConfig
+    module: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    config: CompilerConfig,
+    seen: Callable[[torch.fx.GraphModule, str], None],
 ) -> None:
-    """All that the configuration asks for, in TorchAir's order."""
+    """All that the configuration asks for, in TorchAir's order. `seen` is told of the
+    graph after each pass."""
     if is_original(config):
         return
     if raw(config, "experimental_config.npu_fx_pass"):
         _joint_passes(module)
-    _custom_pass("post_grad_custom_pre_pass", module, example_inputs, config)
+        seen(module, "npu_fx_pass")
+    if _custom_pass("post_grad_custom_pre_pass", module, example_inputs, config):
+        seen(module, "post_grad_custom_pre_pass")
     if raw(config, "experimental_config.pattern_fusion_pass"):
         replace_patterns(module)
-    _custom_pass("post_grad_custom_post_pass", module, example_inputs, config)
+        seen(module, "apply_pattern_passes")
+    if _custom_pass("post_grad_custom_post_pass", module, example_inputs, config):
+        seen(module, "post_grad_custom_post_pass")
 
 
 def _joint_passes(module: torch.fx.GraphModule) -> None:
@@ -44,12 +52,14 @@ def _custom_pass(
     module: torch.fx.GraphModule,
     example_inputs: Sequence[Any],
     config: CompilerConfig,
-) -> None:
+) -> bool:
+    """Whether there is one."""
     function = raw(config, name)
     if function is None:
-        return
+        return False
     logger.info("[forward] before [%s] execution, graph is %s", name, module.graph)
     function(module, example_inputs, config)
     module.graph.lint()
     module.recompile()
     logger.info("[forward] after [%s] execution, graph is %s", name, module.graph)
+    return True

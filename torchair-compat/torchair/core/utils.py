@@ -65,7 +65,14 @@ class _Formatter(logging.Formatter):
         )
 
 
+def wants_debug() -> bool:
+    """Whether everything about each compilation is to be kept."""
+    return os.environ.get("TORCH_COMPILE_DEBUG") == "1"
+
+
 def _level() -> int:
+    if wants_debug():
+        return logging.DEBUG
     return _LEVELS.get(os.environ.get("TNG_LOG_LEVEL", "3"), logging.ERROR)
 
 
