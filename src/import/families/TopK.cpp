@@ -1,58 +1,193 @@
-//===- TopK.cpp - the largest elements of short rows ----------------------===//
+//===- TopK.cpp - the largest elements of rows ----------------------------===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
 //
 //===----------------------------------------------------------------------===//
 //
-// An element's place is the number of elements of its row that come before it:
-// larger ones, and equal ones that stand earlier. The result at a place is the
-// element that has it. Both are reductions over the row, quadratic in its
-// length: for rows such as those of a router.
+// A few elements are chosen one after the other: each is the largest of those
+// that come after the one before. An element and its position are one integer
+// for this, so that a choice is one reduction over the row.
+//
+// Many elements of a short row: an element's place is the number of elements of
+// its row that come before it, larger ones and equal ones that stand earlier;
+// the result at a place is the element that has it. These reductions are
+// quadratic in the row's length.
 //
 //===----------------------------------------------------------------------===//
 
 #include "import/Lowering.h"
 #include "import/OpTable.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+#include <limits>
 
 using namespace mlir;
 
 namespace anabranch {
 namespace importer {
 
-/// Longer rows are sorted faster.
+/// Longer rows are sorted faster by other means.
 static constexpr int64_t kLongestRow = 128;
+/// Whether reading the row once for each choice is faster than PyTorch, which
+/// keeps a heap.
+static bool choosesFew(int64_t count, int64_t size) {
+  return count > 0 && (size <= 512 ? count <= 16 : count <= 8 && size <= 8192);
+}
 
-/// PyTorch takes NaN for the largest.
+namespace {
+
+/// What is asked of the rows along a dimension.
+struct Rows {
+  Operand self;
+  int64_t dim, size;
+  int64_t count; ///< of elements of the result
+  bool largest;
+
+  int64_t rank() const { return self.rank(); }
+  SmallVector<int64_t> dims() const {
+    return llvm::to_vector(llvm::seq<int64_t>(0, rank()));
+  }
+  Sizes chosen(LoweringBuilder &b) const {
+    Sizes sizes = b.sizesOf(self.value);
+    sizes[dim] = b.indexAttr(count);
+    return sizes;
+  }
+};
+
+/// Elements of up to 32 bits and their positions as integers: larger ones are
+/// chosen first. The upper half orders as the elements do, the lower one counts
+/// positions from behind. NaN is the largest element, as PyTorch has it.
+struct Ranking {
+  DType half, whole;
+  bool isNarrow; ///< bf16: both halves are one i32
+  bool largest;
+
+  Ranking(LoweringBuilder &b, const Rows &rows)
+      : half(DType::integer(b.context(), 32)),
+        whole(DType::integer(b.context(),
+                             rows.self.dtype.type.isBF16() ? 32 : 64)),
+        isNarrow(rows.self.dtype.type.isBF16()), largest(rows.largest) {}
+
+  Num rank(Body &body, Num x, int64_t dim) const;
+  /// What rank put together.
+  Num element(Num rank, DType math) const;
+  Num position(Num rank, DType wide) const;
+
+private:
+  static constexpr int64_t upper = 0xffff0000, lower = 0xffff;
+  static constexpr int64_t lowerWhole = 0xffffffff;
+
+  /// Bits of a float as an integer of the same order, and back.
+  static Num turn(Num bits) {
+    Num sign = shift<arith::ShRSIOp>(bits, 31);
+    return bits ^ (sign & bits.constant(std::numeric_limits<int32_t>::max()));
+  }
+  template <typename Op> static Num shift(Num x, int64_t by) {
+    Value moved = x.body->create<Op>(x.value, x.constant(by).value);
+    return {x.body, moved, x.dtype};
+  }
+  static Num constant(Num like, int64_t bits) {
+    return like.constant(
+        like.dtype.width() == 32 ? int64_t(static_cast<int32_t>(bits)) : bits);
+  }
+};
+
+Num Ranking::rank(Body &body, Num x, int64_t dim) const {
+  Num bits{&body, body.create<arith::BitcastOp>(half.type, x.value), half};
+  Num key =
+      s::select(s::isNan(x), bits.constant(std::numeric_limits<int32_t>::max()),
+                turn(bits));
+  if (!largest)
+    key = key ^ key.constant(-1);
+  Num position = s::cast(s::index(body, dim), whole);
+  if (isNarrow)
+    return (key & constant(key, upper)) | (constant(key, lower) - position);
+  return shift<arith::ShLIOp>(s::cast(key, whole), 32) |
+         (constant(position, lowerWhole) - position);
+}
+
+Num Ranking::element(Num rank, DType math) const {
+  Num key = isNarrow ? rank : s::cast(shift<arith::ShRSIOp>(rank, 32), half);
+  if (!largest)
+    key = key ^ key.constant(-1);
+  Num bits = turn(isNarrow ? key & constant(key, upper) : key);
+  if (isNarrow)
+    bits = bits & constant(bits, upper);
+  Body &body = *rank.body;
+  return {&body, body.create<arith::BitcastOp>(math.type, bits.value), math};
+}
+
+Num Ranking::position(Num rank, DType wide) const {
+  Num mask = constant(rank, isNarrow ? lower : lowerWhole);
+  return s::cast(mask - (rank & mask), wide);
+}
+
+} // namespace
+
+/// One choice after the other.
+static SmallVector<Value> chooseFew(LoweringBuilder &b, const Rows &rows) {
+  Ranking ranking(b, rows);
+  Operand self = b.tensor(rows.self.value, rows.self.dtype, rows.dims());
+  SmallVector<int64_t> outer = rows.dims();
+  outer.erase(outer.begin() + rows.dim);
+  SmallVector<Operand> choices;
+  for (int64_t i = 0; i < rows.count; ++i) {
+    SmallVector<Operand> read{self};
+    if (i > 0)
+      read.push_back(choices.back());
+    Value best =
+        b.reduce(read, b.sizesOf(rows.self.value), {rows.dim}, Combine::Max,
+                 ranking.whole, [&](Body &body, ArrayRef<Num> x) {
+                   Num rank = ranking.rank(body, x[0], rows.dim);
+                   if (x.size() == 1)
+                     return rank;
+                   int64_t none = ranking.isNarrow
+                                      ? std::numeric_limits<int32_t>::min()
+                                      : std::numeric_limits<int64_t>::min();
+                   return s::select(rank < x[1], rank, rank.constant(none));
+                 });
+    choices.push_back(b.tensor(best, ranking.whole, outer));
+  }
+  DType wide = DType::integer(b.context(), 64);
+  auto choice = [&](Body &body, ArrayRef<Num> x) {
+    Num chosen = x[0], place = s::index(body, rows.dim);
+    for (size_t i = 1; i < x.size(); ++i)
+      chosen = s::select(place == place.constant(int64_t(i)), x[i], chosen);
+    return chosen;
+  };
+  DType math = rows.self.dtype.math();
+  Value values =
+      b.elementwiseMixed(choices, rows.self.dtype, rows.chosen(b),
+                         [&](Body &body, ArrayRef<Num> x) {
+                           return ranking.element(choice(body, x), math);
+                         });
+  Value positions = b.elementwiseMixed(
+      choices, wide, rows.chosen(b), [&](Body &body, ArrayRef<Num> x) {
+        return ranking.position(choice(body, x), wide);
+      });
+  return {values, positions};
+}
+
 static Num comesBefore(Num a, Num b, bool largest) {
   Num aNan = s::isNan(a), bNan = s::isNan(b);
   return largest ? (a > b) | (aNan & !bNan) : (b > a) | (bNan & !aNan);
 }
 
-static Lowered lowerTopK(ir::AtenOp op, LoweringBuilder &b) {
-  Operand self = b.operand("self");
-  int64_t rank = self.rank();
-  auto k = op.getIntArg("k");
-  if (rank == 0 || !k)
-    return b.refuse("a number, or a symbolic number of elements");
-  // Of equal elements PyTorch takes any: where there are many, as in integers,
-  // results would differ.
-  if (!self.dtype.isFloat())
-    return b.refuse("integers");
-  int64_t dim = b.wrapDim(op.getIntArg("dim").value_or(-1), rank);
-  bool largest = op.getBoolArg("largest").value_or(true);
-  int64_t size = self.size(dim);
-  if (ShapedType::isDynamic(size) || size > kLongestRow || size < 1)
-    return b.refuse("rows that are long, empty or of symbolic length");
+/// Every element's place, and the elements of the first places.
+static SmallVector<Value> placeAll(LoweringBuilder &b, const Rows &rows) {
+  const Operand &self = rows.self;
+  int64_t rank = rows.rank(), dim = rows.dim;
+  bool largest = rows.largest;
   DType math = self.dtype.math();
   DType wide = DType::integer(b.context(), 64);
 
   // One more dimension, the last, runs over the row that `dim` stands in.
-  SmallVector<int64_t> own = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+  SmallVector<int64_t> own = rows.dims();
   SmallVector<int64_t> other = own;
   other[dim] = rank;
   Sizes pairs = b.sizesOf(self.value);
-  pairs.push_back(b.indexAttr(size));
+  pairs.push_back(b.indexAttr(rows.size));
   Value places = b.reduce(
       {b.tensor(self.value, self.dtype, own),
        b.tensor(self.value, self.dtype, other)},
@@ -65,7 +200,7 @@ static Lowered lowerTopK(ir::AtenOp op, LoweringBuilder &b) {
       });
 
   Sizes chosen = pairs;
-  chosen[dim] = b.indexAttr(*k);
+  chosen[dim] = b.indexAttr(rows.count);
   Operand place = b.tensor(places, wide, other);
   Value values =
       b.reduce({b.tensor(self.value, self.dtype, other), place}, chosen, {rank},
@@ -79,14 +214,36 @@ static Lowered lowerTopK(ir::AtenOp op, LoweringBuilder &b) {
                                return s::select(x[0] == s::index(body, dim),
                                                 position, position.constant(0));
                              });
-  return SmallVector<Value>{b.convert(b.tensor(values, math), self.dtype),
-                            positions};
+  return {b.convert(b.tensor(values, math), self.dtype), positions};
+}
+
+static Lowered lowerTopK(ir::AtenOp op, LoweringBuilder &b) {
+  Operand self = b.operand("self");
+  auto k = op.getIntArg("k");
+  if (self.rank() == 0 || !k)
+    return b.refuse("a number, or a symbolic number of elements");
+  // Of equal elements PyTorch takes any: where there are many, as in integers,
+  // results would differ.
+  if (!self.dtype.isFloat())
+    return b.refuse("integers");
+  int64_t dim = b.wrapDim(op.getIntArg("dim").value_or(-1), self.rank());
+  Rows rows{self, dim, self.size(dim), *k,
+            op.getBoolArg("largest").value_or(true)};
+  if (ShapedType::isDynamic(rows.size) || rows.size < 1)
+    return b.refuse("rows that are empty or of symbolic length");
+  bool isShort = rows.size <= kLongestRow;
+  if (self.dtype.math().width() == 32 && choosesFew(*k, rows.size) &&
+      (!isShort || 4 * *k <= rows.size))
+    return chooseFew(b, rows);
+  if (!isShort)
+    return b.refuse("many elements of long rows");
+  return placeAll(b, rows);
 }
 
 void registerTopK(OpTable &table) {
   table.family("topk");
-  table.add("topk", lowerTopK, "T(3, 5), 2; T(4, 3, 5), 2, 1, False",
-            kF32 | kF64 | kI64);
+  table.add("topk", lowerTopK,
+            "T(3, 5), 2; T(4, 3, 5), 2, 1, False; T(2, 40), 3", kFloats | kI64);
 }
 
 } // namespace importer

@@ -1,0 +1,83 @@
+"""topk: the same values as eager's, and of equal elements the first.
+
+PyTorch does not say which of equal elements it takes, so positions are compared
+with eager's only where no two elements are equal.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import anabranch
+
+FLOATS = [torch.float32, torch.bfloat16, torch.float16]
+
+
+def same(left: torch.Tensor, right: torch.Tensor) -> bool:
+    return torch.allclose(left.double(), right.double(), 0, 0, equal_nan=True)
+
+
+def run(function, x, dynamic=None, fallback=0):
+    torch._dynamo.reset()
+    anabranch.counters.reset()
+    with torch.no_grad():
+        values, places = torch.compile(
+            function, backend=anabranch.anabranch, dynamic=dynamic
+        )(x)
+    assert anabranch.counters.fallback_calls == fallback
+    return values, places
+
+
+def special(columns: int) -> torch.Tensor:
+    """Rows of NaNs of both signs, of infinities, of zeros of both signs."""
+    x = torch.randn(8, columns, generator=torch.Generator().manual_seed(1))
+    x[0, 5], x[0, 7] = float("nan"), -float("nan")
+    x[1], x[4] = float("-inf"), float("inf")
+    x[2], x[2, 1::2] = 0, -0.0
+    x[3, : columns - 2] = float("nan")
+    x[5] = x[5].round()
+    return x
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize(
+    ("columns", "count"), [(40, 2), (40, 30), (128, 9), (256, 8), (300, 16), (5000, 3)]
+)
+def test_topk(columns, count, dtype, largest):
+    x = special(columns).to(dtype)
+    values, places = run(lambda x: x.topk(count, -1, largest), x)
+    assert same(values, x.topk(count, -1, largest)[0])
+    assert same(x.gather(-1, places), values)
+    # Zeros of both signs aside, equal elements come in the order of the row.
+    rows = [0, 1, 3, 4, 5, 6, 7]
+    order = x.double().sort(dim=-1, descending=largest, stable=True)[1]
+    assert torch.equal(places[rows], order[rows, :count])
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_topk_along_another_dimension(dynamic):
+    x = torch.randperm(3 * 200 * 5).reshape(3, 200, 5).float()
+    if dynamic:
+        torch._dynamo.mark_static(x, 1)
+    values, places = run(lambda x: x.topk(4, 1), x, dynamic)
+    expected = x.topk(4, 1)
+    assert torch.equal(values, expected[0]) and torch.equal(places, expected[1])
+
+
+def test_router_in_one_kernel():
+    """Scores of many experts and the choice among them."""
+    x = torch.randn(6, 256).bfloat16()
+    run(lambda x: x.float().softmax(-1).bfloat16().topk(8, -1), x)
+    assert anabranch.counters.kernels <= 2
+
+
+def test_what_stays_with_pytorch():
+    for function in (
+        lambda x: x.topk(9),
+        lambda x: x.sort(),
+    ):
+        x = torch.randperm(9000).float().reshape(1, -1)
+        values, places = run(function, x, fallback=1)
+        assert same(values, function(x)[0]) and torch.equal(places, function(x)[1])
