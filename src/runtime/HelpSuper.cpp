@@ -16,6 +16,12 @@ namespace {
 /// Items that a worker runs before it looks at the other calls in flight.
 constexpr int itemTurn = 16;
 
+/// How long a worker looks for items of its own before it takes those of
+/// another: about as long as it takes to move what they read. One that is late
+/// by less had better run them itself, and have their weights in its cache in
+/// the next call, too.
+constexpr std::chrono::nanoseconds patience(500);
+
 /// Constant bytes fetched at a time while nothing is ready, and in all for one
 /// item: less than a core's own cache holds.
 constexpr int64_t fetchPiece = 1024, fetchMost = 128 << 10;
@@ -66,10 +72,11 @@ bool ParallelRun::helpSuper(int stream, uint64_t word, void *scratch,
           .commands[static_cast<size_t>(word >> commandShift) - 1];
   SuperRun &super = *frame.supers[command.index];
   int seat = super.sit(), done = 0, item = -1;
+  bool helps = false;
   while (!failed()) {
-    item = done < itemTurn ? super.take(seat) : -1;
+    item = done < itemTurn ? super.take(seat, helps) : -1;
     if (item < 0 && done < itemTurn)
-      item = awaitItem(super, seat, stream, caller);
+      item = awaitItem(super, seat, helps, stream, caller);
     if (item < 0 || !runItem(super, item, scratch))
       break;
     ++done;
@@ -109,23 +116,26 @@ bool ParallelRun::runItem(SuperRun &super, int item, void *scratch) {
 
 /// Looks for ready items for a while; -1 when there are none, or others need
 /// this worker more.
-int ParallelRun::awaitItem(SuperRun &super, int seat, int stream, bool caller) {
+int ParallelRun::awaitItem(SuperRun &super, int seat, bool &helps, int stream,
+                           bool caller) {
   Fetcher fetcher(frame, super, super.next(seat));
-  auto end = std::chrono::steady_clock::now() + spinTime;
+  auto begin = std::chrono::steady_clock::now(), now = begin;
   do {
-    for (int i = 0; i < 32; ++i) {
-      if (failed() || super.isTaken() ||
+    for (int i = 0; i < 8; ++i) {
+      if (int item = super.take(seat, helps); item >= 0)
+        return item;
+      if (failed() || (super.next(seat) < 0 && super.isTaken()) ||
           hasOtherWork(stream, caller, /*onlyMoreUrgent=*/false))
         return -1;
       if (!fetcher.step())
         pause();
-      if (int item = super.take(seat); item >= 0)
-        return item;
     }
-  } while (std::chrono::steady_clock::now() < end);
+    now = std::chrono::steady_clock::now();
+    helps = helps || now - begin >= patience;
+  } while (now - begin < spinTime);
   super.away.fetch_add(1, std::memory_order_seq_cst);
   // What became ready just before that nobody asks help for.
-  return super.take(seat);
+  return super.take(seat, helps);
 }
 
 /// Whether a worker that looks at the stream finds something to do.

@@ -71,7 +71,8 @@ private:
                     bool caller);
   bool helpSuper(int stream, uint64_t word, void *scratch, bool caller);
   bool runItem(SuperRun &super, int item, void *scratch);
-  int awaitItem(SuperRun &super, int seat, int stream, bool caller);
+  int awaitItem(SuperRun &super, int seat, bool &helps, int stream,
+                bool caller);
   bool hasWork(int stream, bool caller) const;
   bool hasAnyWork(bool caller) const;
   bool hasOtherWork(int stream, bool caller, bool onlyMoreUrgent) const;

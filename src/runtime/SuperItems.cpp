@@ -171,7 +171,7 @@ void ItemMaker::addItem(int member, int64_t first, int64_t count, double time,
     addReaches(member, first, count, reaches);
   else
     addWhole(member, reaches);
-  double written = 0;
+  double read = 0, written = 0;
   SuperFetch fetch;
   SuperShape::Member &touched = shape.members.back();
   for (int i = 0, group = 0; i < launch.operandCount; ++i) {
@@ -184,7 +184,7 @@ void ItemMaker::addItem(int member, int64_t first, int64_t count, double time,
     TouchGroup &g = touched.groups[group++];
     for (const Reach &reach : reaches[i]) {
       g.add(reach);
-      written += g.writes ? static_cast<double>(reach.bytes()) : 0;
+      (g.writes ? written : read) += static_cast<double>(reach.bytes());
     }
     g.first.push_back(static_cast<int>(g.reaches.size()));
   }
@@ -194,6 +194,7 @@ void ItemMaker::addItem(int member, int64_t first, int64_t count, double time,
   made->times.push_back(time);
   made->serialTime += time;
   made->bytes.push_back(written);
+  made->reads.push_back(read);
 }
 
 Status ItemMaker::addLaunch(int member) {

@@ -89,6 +89,7 @@ struct SuperPlan {
   std::vector<SuperFetch> fetches; ///< by item
   std::vector<double> times;       ///< by item, estimated: nanoseconds
   std::vector<double> bytes;       ///< by item: what it writes
+  std::vector<double> reads;       ///< by item: what others may have written
   double serialTime = 0;           ///< of all items, on one worker
 
   /// Made by the first call with so many workers.

@@ -43,6 +43,8 @@ struct Made {
       plan.items.push_back(item);
       plan.times.push_back(1000);
       plan.bytes.push_back(64);
+      plan.reads.push_back(64);
+      plan.fetches.emplace_back();
       plan.serialTime += 1000;
     }
   }
@@ -338,6 +340,10 @@ TEST(SuperQueues, AreInOneOrderThatKeepsEveryWait) {
     std::mt19937 random(seed);
     for (double &time : made->plan.times)
       time = static_cast<double>(random() % 5000);
+    // Those of some launches read much of some weights.
+    for (SuperFetch &fetch : made->plan.fetches)
+      if (random() % 3)
+        fetch = {0, {int64_t(random() % 9) << 17, 1 << 17, 0, 1}};
     findWaits(made->shape, made->plan);
     size_t count = made->plan.items.size();
     auto before = orderOf(made->plan);

@@ -13,6 +13,11 @@
 // none it takes one of the pool that lasts longest, unless moving the data
 // takes longer than waiting.
 //
+// Where the weights of all launches don't fit into one core's cache, an item
+// that reads more of them than else goes by these: a launch's weights are
+// shared out among the workers, rather than its rows, and each part is read for
+// all rows before the next.
+//
 //===----------------------------------------------------------------------===//
 
 #include "runtime/SuperQueues.h"
@@ -20,8 +25,10 @@
 #include "runtime/SuperPlan.h"
 
 #include <algorithm>
+#include <map>
 #include <queue>
 #include <set>
+#include <tuple>
 
 namespace anabranch::runtime {
 
@@ -32,6 +39,8 @@ constexpr double claimTime = 50;
 /// From one worker's cache to another's: a line's latency, then so many bytes
 /// a nanosecond.
 constexpr double moveTime = 200, moveRate = 10;
+/// Weights that stay in one core's own cache from call to call.
+constexpr double cacheBytes = 512 << 10;
 
 class Scheduler {
 public:
@@ -46,10 +55,11 @@ public:
 
 private:
   struct Ready {
-    int launch, item;
-    /// Later launches first, then by number.
+    bool heavy;
+    int place, panel, item;
     bool operator<(const Ready &o) const {
-      return launch != o.launch ? launch > o.launch : item < o.item;
+      return std::tie(heavy, place, panel, item) <
+             std::tie(o.heavy, o.place, o.panel, o.item);
     }
   };
   /// Who made what a counter stands for: -1 for several.
@@ -66,6 +76,20 @@ private:
   };
 
   void prepare();
+  void findPanels();
+  /// What a cache still has comes first: items of later launches. Then weights
+  /// in turn, so that all rows are through before the next ones are read.
+  Ready readyOf(int item) const {
+    int launch = plan.items[item].launch;
+    bool heavy = isHeavy(item);
+    return {heavy, heavy ? launch : -launch, panels[item].number, item};
+  }
+  /// Whether it reads more weights than else, and finds none in a cache.
+  bool isHeavy(int item) const {
+    const SuperFetch &fetch = plan.fetches[item];
+    return weightsDecide && fetch.operand >= 0 &&
+           static_cast<double>(fetch.reach.bytes()) > plan.reads[item];
+  }
   void makeReady(int item);
   int homeOf(int item) const;
   void assign(double now);
@@ -90,7 +114,37 @@ private:
   std::priority_queue<End> running;
   double remaining = 0; ///< time of all items that have not started
   std::vector<std::pair<int, int>> launchItems; ///< by item: first, count
+  /// By item: which of the launch's parts of the weights it reads, and how many
+  /// there are.
+  struct Panel {
+    int number = 0, count = 1;
+  };
+  std::vector<Panel> panels;
+  bool weightsDecide = false; ///< they don't fit into one core's cache
 };
+
+/// Items of a launch that read the same weights have the same number.
+void Scheduler::findPanels() {
+  auto count = static_cast<int>(plan.items.size());
+  panels.resize(count);
+  double weights = 0;
+  for (int first = 0; first < count; first += launchItems[first].second) {
+    std::map<std::pair<int, int64_t>, int> known; // by what they fetch
+    int end = first + launchItems[first].second;
+    for (int i = first; i < end; ++i) {
+      const SuperFetch &fetch = plan.fetches[i];
+      auto [panel, isNew] =
+          known.try_emplace({fetch.operand, fetch.reach.begin}, known.size());
+      panels[i].number = panel->second;
+      weights += isNew && fetch.operand >= 0
+                     ? static_cast<double>(fetch.reach.bytes())
+                     : 0;
+    }
+    for (int i = first; i < end; ++i)
+      panels[i].count = static_cast<int>(known.size());
+  }
+  weightsDecide = weights > cacheBytes;
+}
 
 void Scheduler::prepare() {
   auto count = static_cast<int>(plan.items.size());
@@ -109,6 +163,7 @@ void Scheduler::prepare() {
   }
   for (int i = 0; i < count; ++i)
     launchItems[i].second = launchItems[launchItems[i].first].second;
+  findPanels();
   // Items come after all that they wait for.
   std::vector<double> longest(plan.counters.size(), 0);
   for (int i = count; i-- > 0;) {
@@ -126,6 +181,9 @@ void Scheduler::prepare() {
 /// The worker that made most of what the item waits for, if one did.
 int Scheduler::homeOf(int item) const {
   const SuperItem &i = plan.items[item];
+  auto [panel, panelCount] = panels[item];
+  if (isHeavy(item) && panelCount >= workers)
+    return static_cast<int>(int64_t(panel) * workers / panelCount);
   int worker = -1;
   double best = 0;
   for (int w = 0; w < i.waits; ++w) {
@@ -144,7 +202,7 @@ int Scheduler::homeOf(int item) const {
 void Scheduler::makeReady(int item) {
   int home = homeOf(item);
   poolOf[item] = home;
-  pools[home].insert({plan.items[item].launch, item});
+  pools[home].insert(readyOf(item));
   backlog[home] += timeOf(item);
   urgent.insert({-rank[item], item});
 }
@@ -178,7 +236,7 @@ int Scheduler::choose(int worker, double now) {
 
 void Scheduler::start(int item, int worker, double now) {
   int pool = poolOf[item];
-  pools[pool].erase({plan.items[item].launch, item});
+  pools[pool].erase(readyOf(item));
   backlog[pool] -= timeOf(item);
   urgent.erase({-rank[item], item});
   remaining -= timeOf(item);

@@ -36,16 +36,26 @@ void SuperRun::begin() {
   unfinished.store(itemCount(), std::memory_order_relaxed);
 }
 
-/// More workers than lists share the last one.
+static int firstFree(uint64_t taken) {
+  return taken == ~uint64_t(0) ? 64 : __builtin_ctzll(~taken);
+}
+
+/// A thread sits where it sat last, if it can: it has read the weights there.
+/// More workers than lists have none of their own.
 int SuperRun::sit() {
+  static thread_local int usual = 0;
   uint64_t taken = seats.load(std::memory_order_relaxed);
   for (;;) {
-    int seat = taken == ~uint64_t(0) ? 64 : __builtin_ctzll(~taken);
+    int seat = firstFree(taken | ((uint64_t(1) << usual) - 1));
+    if (seat >= queues->workers())
+      seat = firstFree(taken);
     if (seat >= queues->workers())
       return queues->workers();
     if (seats.compare_exchange_weak(taken, taken | uint64_t(1) << seat,
-                                    std::memory_order_relaxed))
+                                    std::memory_order_relaxed)) {
+      usual = seat;
       return seat;
+    }
   }
 }
 
@@ -54,19 +64,33 @@ void SuperRun::rise(int seat) {
     seats.fetch_and(~(uint64_t(1) << seat), std::memory_order_relaxed);
 }
 
-int SuperRun::take(int seat) {
+/// The head of a list, if it is ready.
+int SuperRun::takeFrom(int queue) {
+  std::atomic<uint32_t> &head = heads[queue].value;
+  uint32_t at = head.load(std::memory_order_relaxed);
+  while (at < length(queue)) {
+    int item = itemAt(queue, at);
+    if (!isReady(super.items[item]))
+      break;
+    if (head.compare_exchange_weak(at, at + 1, std::memory_order_relaxed))
+      return item;
+  }
+  return -1;
+}
+
+int SuperRun::take(int seat, bool &helps) {
   int workers = queues->workers();
-  for (int i = 0; i < workers; ++i) {
-    int queue = seat + i < workers ? seat + i : (seat + i) % workers;
-    std::atomic<uint32_t> &head = heads[queue].value;
-    uint32_t at = head.load(std::memory_order_relaxed);
-    while (at < length(queue)) {
-      int item = itemAt(queue, at);
-      if (!isReady(super.items[item]))
-        break;
-      if (head.compare_exchange_weak(at, at + 1, std::memory_order_relaxed))
-        return item;
+  if (seat < workers)
+    if (int item = takeFrom(seat); item >= 0) {
+      helps = false;
+      return item;
     }
+  uint64_t taken = helps ? 0 : seats.load(std::memory_order_relaxed);
+  for (int i = 1; i <= workers; ++i) {
+    int queue = (seat + i) % workers;
+    if (!(taken >> queue & 1))
+      if (int item = takeFrom(queue); item >= 0)
+        return item;
   }
   return -1;
 }

@@ -44,9 +44,10 @@ public:
   int sit();
   void rise(int seat);
 
-  /// An item that is ready, now the caller's to run; the seat's own list comes
-  /// first. -1: none is.
-  int take(int seat);
+  /// An item that is ready, now the caller's to run: of the seat's own list,
+  /// else of one that nobody sits at, else, if the caller `helps`, of any. An
+  /// item of its own ends its help. -1: none is ready.
+  int take(int seat, bool &helps);
   const SuperItem &operator[](int item) const { return super.items[item]; }
   /// Says that the item is done to those that wait for it.
   void signal(int item) {
@@ -95,6 +96,7 @@ private:
     }
     return true;
   }
+  int takeFrom(int queue);
   bool isHeadReady(int queue) const;
   uint32_t length(int queue) const {
     return static_cast<uint32_t>(queues->first[queue + 1] -
