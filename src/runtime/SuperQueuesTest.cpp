@@ -49,7 +49,7 @@ private:
     plan.items.push_back(item);
     plan.times.push_back(1000);
     plan.serialTime += 1000;
-    plan.bytes.push_back(rowBytes / columns);
+    plan.bytes.push_back(static_cast<double>(rowBytes) / columns);
     plan.reads.push_back(m ? rowBytes : 0);
     plan.fetches.push_back({m, {columnOf(i) * panelBytes, panelBytes, 0, 1}});
     int64_t row = rowOf(i) * rowBytes, part = rowBytes / columns;
