@@ -20,7 +20,14 @@ from .aliases import Alias, Aliases
 from .location import location
 from .order import Order, is_order, is_pass
 from .storages import replaced_arguments
-from .symbols import DATA_DEPENDENT, Unsupported, integer, names
+from .symbols import (
+    DATA_DEPENDENT,
+    Unsupported,
+    integer,
+    is_number,
+    names,
+    number,
+)
 from .tensors import describe, dtype_name, foreign_strides, memory_order, overlaps
 
 LAYOUTS = {torch.strided: 0}
@@ -185,8 +192,8 @@ class GraphReader:
             raise Unsupported(DATA_DEPENDENT)
         if getattr(target, "__name__", "") == "getitem":
             self._item(node)
-        elif isinstance(value, int | torch.SymInt) and not isinstance(value, bool):
-            self.stands_for[node] = {"expr": integer(value)}
+        elif is_number(value):
+            self.stands_for[node] = number(value)
         elif not isinstance(target, OpOverload):
             raise Unsupported(f"{target} is no ATen operator")
         elif target._schema.name.partition("::")[2] in ASSERTIONS:
@@ -214,7 +221,7 @@ class GraphReader:
         source, index = node.args
         assert isinstance(source, torch.fx.Node)
         base = self._reference(source)
-        if not isinstance(index, int) or "result" in base or "expr" in base:
+        if not isinstance(index, int) or "result" in base or "ref" not in base:
             raise Unsupported(f"{node.name} takes an item of what is no list")
         self.stands_for[node] = base | {"result": index}
 
@@ -377,11 +384,8 @@ class GraphReader:
             return [self._literal(item) for item in value]
         if value is None or isinstance(value, bool | int):
             return value
-        if isinstance(value, float):
-            # JSON has one kind of number; only so 2.0 stays apart from 2.
-            return {"float": value if math.isfinite(value) else _spell(value)}
-        if isinstance(value, torch.SymInt):
-            return {"expr": integer(value)}
+        if isinstance(value, float | torch.SymInt | torch.SymFloat):
+            return number(value)
         if isinstance(value, str):
             return {"str": value}
         if isinstance(value, torch.dtype):
@@ -400,9 +404,9 @@ class GraphReader:
         if node in self.stands_for:
             return self.stands_for[node]
         value = node.meta.get("val")
-        if isinstance(value, int | torch.SymInt) and not isinstance(value, bool):
-            return {"expr": integer(value)}
-        if isinstance(value, torch.SymFloat | torch.SymBool | float | bool):
+        if is_number(value):
+            return number(value)
+        if isinstance(value, torch.SymBool | bool):
             raise Unsupported(f"{node.name} is a symbolic {type(value).__name__}")
         return {"ref": node.name}
 
@@ -415,6 +419,8 @@ class GraphReader:
             value.meta.get("val") if isinstance(value, torch.fx.Node) else value
             for value in values
         ]
+        if any(isinstance(value, float | torch.SymFloat) for value in tensors):
+            raise Unsupported("an output that is a float")
         self.aliases.own_outputs(tensors)
         for position, value in enumerate(values):
             if value is None or self._is_view(position, value):
@@ -543,12 +549,6 @@ def _operator_name(target: OpOverload) -> str:
     namespace, _, name = target._schema.name.partition("::")
     overload = target._schema.overload_name or "default"
     return f"{namespace}.{name}.{overload}"
-
-
-def _spell(value: float) -> str:
-    if math.isnan(value):
-        return "nan"
-    return "inf" if value > 0 else "-inf"
 
 
 def _plain(value: Any) -> Any:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import sympy
 import torch
 
-Expr = int | str | list[Any]
+Expr = int | str | list[Any] | dict[str, float]
 
 # What a user's message may say of sizes that only the data decides.
 DATA_DEPENDENT = "a size depends on the values of a tensor"
@@ -24,6 +25,25 @@ def integer(value: Any) -> Expr:
     if isinstance(value, torch.SymInt):
         value = value.node.expr
     return _expr(value)
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is one that a description can compute: no truth value."""
+    numbers = int | float | torch.SymInt | torch.SymFloat
+    return isinstance(value, numbers) and not isinstance(value, bool)
+
+
+def number(value: Any) -> dict[str, Any]:
+    """An argument that is a number, computed of sizes or not."""
+    if isinstance(value, float):
+        # JSON has one kind of number; only so 2.0 stays apart from 2.
+        return {"float": value if math.isfinite(value) else _spell(value)}
+    if not isinstance(value, torch.SymFloat):
+        return {"expr": integer(value)}
+    expr = value.node.expr
+    if not all(symbol.is_integer for symbol in expr.free_symbols):
+        raise Unsupported("a float that is given to the graph, or depends on values")
+    return {"expr": _expr(expr)}
 
 
 def same(left: Any, right: Any) -> bool:
@@ -46,6 +66,12 @@ def where_not_empty(value: Any) -> sympy.Expr:
     return sympy.expand(_sympy(value).replace(is_size, size))
 
 
+def _spell(value: float) -> str:
+    if math.isnan(value):
+        return "nan"
+    return "inf" if value > 0 else "-inf"
+
+
 def _sympy(value: Any) -> sympy.Expr:
     return value.node.expr if isinstance(value, torch.SymInt) else sympy.Integer(value)
 
@@ -59,7 +85,15 @@ def names(expr: Expr) -> set[str]:
     return set()
 
 
-# Functions of two or more integers, by the name of their sympy class.
+# Functions of one number, by the name of their sympy class.
+_UNARY = {
+    "ToFloat": "float",
+    "FloorToInt": "floor",
+    "CeilToInt": "ceil",
+    "TruncToInt": "trunc",
+}
+
+# Functions of two or more numbers, by the name of their sympy class.
 _FUNCTIONS = {
     "FloorDiv": "floordiv",
     "CleanDiv": "floordiv",
@@ -69,6 +103,8 @@ _FUNCTIONS = {
     "Min": "min",
     "Max": "max",
     "PowByNatural": "pow",
+    "IntTrueDiv": "truediv",
+    "FloatTrueDiv": "truediv",
 }
 
 
@@ -83,7 +119,11 @@ def _expr(value: sympy.Expr) -> Expr:
         return _chain("mul", value.args)
     if isinstance(value, sympy.Pow) and value.exp.is_Integer and value.exp >= 0:
         return ["pow", _expr(value.base), int(value.exp)]
+    if value.is_Float:
+        return {"float": float(value)}
     kind = type(value).__name__
+    if unary := _UNARY.get(kind):
+        return [unary, _expr(value.args[0])]
     if kind == "Identity":
         return _expr(value.args[0])
     if kind == "ModularIndexing":
@@ -91,7 +131,7 @@ def _expr(value: sympy.Expr) -> Expr:
         return ["mod", ["floordiv", base, divisor], modulus]
     if function := _FUNCTIONS.get(kind):
         return _chain(function, value.args)
-    raise Unsupported(f"the size expression {value} is not integer arithmetic")
+    raise Unsupported(f"the size expression {value} is no plain arithmetic")
 
 
 def _chain(function: str, parts: tuple[sympy.Expr, ...]) -> Expr:

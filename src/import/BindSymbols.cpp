@@ -73,15 +73,19 @@ Error Binder::bindExpr(json::Value &expr, int depth) {
   }
   json::Array *parts = expr.getAsArray();
   // What is no expression is reported by the reader.
-  if (!parts || parts->size() != 3 || !(*parts)[0].getAsString() || depth > 200)
+  if (!parts || parts->size() < 2 || parts->size() > 3 ||
+      !(*parts)[0].getAsString() || depth > 200)
     return Error::success();
-  for (size_t i : {1, 2})
+  for (size_t i = 1; i < parts->size(); ++i)
     if (Error error = bindExpr((*parts)[i], depth + 1))
       return error;
+  std::string name = (*parts)[0].getAsString()->str();
+  // Floats are computed by the reader.
+  if (parts->size() == 2 || name == "truediv")
+    return Error::success();
   auto a = (*parts)[1].getAsInteger(), b = (*parts)[2].getAsInteger();
   if (!a || !b)
     return Error::success();
-  std::string name = (*parts)[0].getAsString()->str();
   std::optional<int64_t> result = apply(name, *a, *b);
   if (!result)
     return refuse("the size " + name + "(" + Twine(*a) + ", " + Twine(*b) +

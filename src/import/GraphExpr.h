@@ -16,8 +16,8 @@
 namespace anabranch {
 namespace importer {
 
-/// Integers, symbols and arithmetic on them:
-///   integer | "s0" | ["add", EXPR, EXPR]
+/// Integers, symbols and arithmetic on them, and floats on the way:
+///   integer | "s0" | ["add", EXPR, EXPR] | ["floor", EXPR] | {"float": 1.5}
 class GraphExpr {
 public:
   /// Makes a symbol known by name, before it has a value.
@@ -34,8 +34,12 @@ public:
   }
 
   /// The value of the expression: an attribute where it is a constant, else an
-  /// `index` value made at the builder's place. Null, with a diagnostic, for
-  /// what is no expression.
+  /// `index` or `f64` value made at the builder's place. Null, with a
+  /// diagnostic, for what is no expression.
+  mlir::OpFoldResult buildNumber(const llvm::json::Value &expr,
+                                 mlir::OpBuilder &builder,
+                                 mlir::Location loc) const;
+  /// The same for a size: an integer.
   mlir::OpFoldResult build(const llvm::json::Value &expr,
                            mlir::OpBuilder &builder, mlir::Location loc) const;
 

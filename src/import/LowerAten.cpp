@@ -125,6 +125,10 @@ static LogicalResult lowerOrExplain(ir::AtenOp op) {
     eraseMade(recorder.made, op->getBlock());
     return explain(lowering.refusal());
   }
+  if (!lowering.readsAllReals()) {
+    eraseMade(recorder.made, op->getBlock());
+    return explain("a float that depends on sizes");
+  }
   if (values->size() == op.getNumResults())
     refineTypes(op, builder, *values);
   if (failed(verifyLowered(op, *values)))

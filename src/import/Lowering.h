@@ -18,6 +18,7 @@
 #include "ir/Anabranch.h"
 #include "ir/Sizes.h"
 #include "mlir/IR/PatternMatch.h"
+#include "llvm/ADT/StringSet.h"
 #include <functional>
 #include <string>
 
@@ -80,6 +81,9 @@ public:
   /// Whether the call is one that PyTorch never makes: what was built of it
   /// means nothing.
   bool isImpossible() const { return impossible; }
+  /// Whether the lowering took every float that is computed of sizes: most ask
+  /// for literals only and would go on with a default.
+  bool readsAllReals();
 
   //===--- arguments ------------------------------------------------------===//
 
@@ -171,6 +175,7 @@ private:
 
   ir::AtenOp op;
   std::string reason;
+  llvm::StringSet<> askedReals;
   bool impossible = false;
 };
 

@@ -37,8 +37,11 @@ LogicalResult LoweringBuilder::refuse(const Twine &why) {
 //===----------------------------------------------------------------------===//
 
 Operand LoweringBuilder::operand(StringRef name) {
-  if (Value value = op.getOperandArg(name))
+  if (Value value = op.getOperandArg(name)) {
+    if (value.getType().isF64())
+      askedReals.insert(name);
     return tensor(value, op.isUnsigned(value));
+  }
   Attribute literal = op.getArg(name);
   if (auto flag = dyn_cast_or_null<BoolAttr>(literal))
     return boolean(flag.getValue());
@@ -47,6 +50,16 @@ Operand LoweringBuilder::operand(StringRef name) {
   if (auto real = dyn_cast_or_null<FloatAttr>(literal))
     return number(real.getValueAsDouble());
   return {};
+}
+
+bool LoweringBuilder::readsAllReals() {
+  ir::AtenOp call = op;
+  return llvm::all_of(call.getArgs(), [&](NamedAttribute argument) {
+    StringRef name = argument.getName();
+    auto isReal = [](Value value) { return value && value.getType().isF64(); };
+    return !llvm::any_of(call.getOperandListArg(name), isReal) &&
+           (!isReal(call.getOperandArg(name)) || askedReals.contains(name));
+  });
 }
 
 SmallVector<Operand> LoweringBuilder::operandList(StringRef name) {
@@ -59,6 +72,14 @@ SmallVector<Operand> LoweringBuilder::operandList(StringRef name) {
 Operand LoweringBuilder::tensor(Value value, bool isUnsigned) {
   if (value.getType().isIndex())
     return {value, {}, DType::integer(context(), 64)};
+  if (value.getType().isF64()) {
+    // Kernels take words: the float's bits, as an index.
+    Value word = builder.createOrFold<arith::BitcastOp>(
+        loc, builder.getI64Type(), value);
+    Value bits = builder.createOrFold<arith::IndexCastOp>(
+        loc, builder.getIndexType(), word);
+    return {bits, {}, DType::f64(context())};
+  }
   return {value, {}, {getElementTypeOrSelf(value.getType()), isUnsigned}};
 }
 
@@ -143,6 +164,8 @@ Value LoweringBuilder::empty(ArrayRef<OpFoldResult> sizes, DType dtype) {
 
 /// A scalar operand as an element of this dtype.
 static Num scalarElement(Body &body, const Operand &operand, DType dtype) {
+  if (operand.value && operand.dtype.isFloat())
+    return s::cast(s::fromBits(body, operand.value), dtype);
   if (operand.value)
     return s::fromIndex(body, operand.value, dtype);
   if (auto real = dyn_cast<FloatAttr>(operand.literal)) {

@@ -59,13 +59,16 @@ FailureOr<Attribute> GraphBuilder::taggedArgument(const json::Object &arg) {
     return operandFor(*value);
   }
   if (const json::Value *expr = arg.get("expr")) {
-    OpFoldResult size = sizes.build(*expr, builder, loc);
-    if (!size)
+    OpFoldResult number = sizes.buildNumber(*expr, builder, loc);
+    if (!number)
       return failure();
-    if (auto value = dyn_cast<Value>(size))
+    if (auto value = dyn_cast<Value>(number))
       return operandFor(value);
-    return Attribute(builder.getI64IntegerAttr(
-        cast<IntegerAttr>(cast<Attribute>(size)).getInt()));
+    auto constant = cast<Attribute>(number);
+    if (isa<FloatAttr>(constant))
+      return constant;
+    return Attribute(
+        builder.getI64IntegerAttr(cast<IntegerAttr>(constant).getInt()));
   }
   if (arg.get("dtype")) {
     FailureOr<DType> found = dtype(arg);

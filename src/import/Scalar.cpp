@@ -127,6 +127,13 @@ Num s::fromIndex(Body &body, Value index, DType dtype) {
   return cast({&body, value, wide}, dtype);
 }
 
+Num s::fromBits(Body &body, Value index) {
+  MLIRContext *context = body.builder.getContext();
+  Num word = fromIndex(body, index, DType::integer(context, 64));
+  DType f64 = DType::f64(context);
+  return {&body, body.create<arith::BitcastOp>(f64.type, word.value), f64};
+}
+
 Value s::toIndex(Num x) {
   Num wide = cast(x, DType::integer(x.value.getContext(), 64));
   return x.body->create<arith::IndexCastOp>(x.body->builder.getIndexType(),

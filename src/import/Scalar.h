@@ -96,6 +96,8 @@ Num cast(Num x, DType dtype);
 Num index(Body &body, int64_t dim);
 /// An `index` value as a number of this dtype.
 Num fromIndex(Body &body, mlir::Value index, DType dtype);
+/// The f64 whose bits an index is.
+Num fromBits(Body &body, mlir::Value index);
 /// A number as `index`.
 mlir::Value toIndex(Num x);
 

@@ -25,8 +25,8 @@ def Anabranch_AtenOp : Anabranch_Op<"aten", [AttrSizedOperandSegments,
     it: "mylib::op.overload".
 
     `args` holds every argument of the schema by its name, defaults included:
-    an operand is `#anabranch.operand<i>` (tensors, and `index` values for
-    symbolic sizes), and a literal is an i64, f64, bool, string, unit (None),
+    an operand is `#anabranch.operand<i>` (tensors, `index` values for symbolic
+    sizes and `f64` values for floats that are computed of them), and a literal is an i64, f64, bool, string, unit (None),
     type (a dtype) or an array of these.
 
     `resultDims` gives every dynamic dimension of every result, in order, as

@@ -54,6 +54,12 @@ def Anabranch_SlotAttr : Anabranch_Attr<"Slot", "slot"> {
   let assemblyFormat = "`<` $index `>`";
 }
 
+def Anabranch_RealSlotAttr : Anabranch_Attr<"RealSlot", "real_slot"> {
+  let summary = "an f64 whose bits stand in the size table at run time";
+  let parameters = (ins "int64_t":$index);
+  let assemblyFormat = "`<` $index `>`";
+}
+
 // A size is an i64 known now, or #anabranch.slot<n>.
 def Anabranch_SizeAttr : Attr<
     CPred<"::llvm::isa<::mlir::IntegerAttr, ::anabranch::ir::SlotAttr>($_self)">,

@@ -213,7 +213,10 @@ private:
       out << text(a.int_value);
       break;
     case ArgKind::Float:
-      out << a.float_value;
+      if (a.int_value)
+        out << "float(" << text(a.int_value) << ")";
+      else
+        out << a.float_value;
       break;
     case ArgKind::Bool:
       out << (a.bool_value ? "true" : "false");

@@ -377,6 +377,12 @@ void Checker::checkArgument(const ArgumentT &argument, int depth,
               "needs a size before any call");
     }
     return;
+  case ArgKind::Float:
+    if (!argument.int_value)
+      return;
+    checkSize(*argument.int_value, where);
+    return require(!initializing && !isStatic(*argument.int_value), where,
+                   "has a float of sizes that are known");
   case ArgKind::DType:
     return require(argument.dtype_value >= DType::MIN &&
                        argument.dtype_value <= DType::MAX,

@@ -10,8 +10,17 @@
 #include "runtime/Describe.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace anabranch::runtime {
+
+/// Of a float the slot has the bits.
+static void takeNumber(HostArgument &argument, int64_t word) {
+  if (argument.kind == HostArgument::Kind::Float)
+    std::memcpy(&argument.real, &word, sizeof(word));
+  else
+    argument.integer = word;
+}
 
 void Frame::fillArguments(int number) {
   const CallPlan &call = commands.calls[number];
@@ -19,7 +28,7 @@ void Frame::fillArguments(int number) {
   for (const ArgumentPatch &patch : call.patches) {
     HostArgument &a = list[patch.argument];
     if (patch.buffer < 0)
-      a.integer = valueOf(patch.size, slots.data());
+      takeNumber(a, valueOf(patch.size, slots.data()));
     else if (plan.buffers[patch.buffer].kind == BufferKind::External)
       // As the other operator made it, no copy in between.
       a.tensor = results[patch.buffer].host.tensor;

@@ -117,6 +117,11 @@ Attribute CommandBuilder::argumentOf(ir::AtenOp call, Attribute argument) {
   Value operand = call.getInputs()[ref.getIndex()];
   if (operand.getType().isIndex())
     return sizes.get(operand);
+  if (operand.getType().isF64()) {
+    auto slot = dyn_cast_or_null<ir::SlotAttr>(sizes.get(operand));
+    return slot ? ir::RealSlotAttr::get(b.getContext(), slot.getIndex())
+                : Attribute();
+  }
   auto type = dyn_cast<RankedTensorType>(operand.getType());
   if (!type) {
     call.emitOpError("takes an operand that is no tensor and no size");

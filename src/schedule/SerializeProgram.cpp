@@ -293,6 +293,10 @@ private:
     } else if (isa<IntegerAttr, ir::SlotAttr>(value)) {
       argument.kind = ArgKind::Int;
       argument.int_value = toSizePtr(value);
+    } else if (auto slot = dyn_cast<ir::RealSlotAttr>(value)) {
+      argument.kind = ArgKind::Float;
+      argument.int_value =
+          toSizePtr(ir::SlotAttr::get(value.getContext(), slot.getIndex()));
     } else if (auto real = dyn_cast<FloatAttr>(value)) {
       argument.kind = ArgKind::Float;
       argument.float_value = real.getValueAsDouble();

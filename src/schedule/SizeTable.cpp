@@ -142,8 +142,12 @@ Value SizeTable::load(Attribute size) {
 
 Attribute SizeTable::store(Value computed) {
   Location loc = sizes.getLoc();
+  Type i64 = builder.getI64Type();
+  // Of a float the bits.
   Value word =
-      builder.create<arith::IndexCastOp>(loc, builder.getI64Type(), computed);
+      computed.getType().isF64()
+          ? builder.create<arith::BitcastOp>(loc, i64, computed).getResult()
+          : builder.create<arith::IndexCastOp>(loc, i64, computed).getResult();
   builder.create<LLVM::StoreOp>(loc, word, slotAddress(builder, sizes, slots));
   Attribute slot = ir::SlotAttr::get(builder.getContext(), slots++);
   loaded[slot] = computed;
