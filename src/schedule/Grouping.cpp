@@ -44,7 +44,29 @@ Grouping::Grouping(func::FuncOp main) {
     seedGroup(i);
   orderCalls();
   orderNodes();
+  orderIgnored();
   visited.assign(groups.size(), 0);
+}
+
+/// An operand that a body ignores is no read, but the operator that is cloned
+/// into a dispatch still has it: what makes it comes before.
+void Grouping::orderIgnored() {
+  for (Node &node : nodes) {
+    DenseSet<int> read;
+    for (const Read &input : node.reads)
+      read.insert(producerOf(input.value));
+    SmallVector<Operation *> work{node.op};
+    DenseSet<Operation *> seen;
+    while (!work.empty())
+      for (Value operand : allOperands(work.pop_back_val())) {
+        Operation *op = operand.getDefiningOp();
+        int producer = producerOf(operand);
+        if (producer >= 0 && read.insert(producer).second)
+          node.before.push_back(producer);
+        if (producer < 0 && op && isCloned(op) && seen.insert(op).second)
+          work.push_back(op);
+      }
+  }
 }
 
 /// Calls that keep their order: random numbers, for example.

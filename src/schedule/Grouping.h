@@ -86,6 +86,7 @@ private:
   void addNode(mlir::Operation *op, OpKind kind);
   void linkUsers(mlir::Operation *terminator);
   void orderNodes();
+  void orderIgnored();
   void orderCalls();
   void seedGroup(int index);
   bool isConstant(mlir::Value value) const;

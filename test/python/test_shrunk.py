@@ -53,3 +53,17 @@ def test_an_extreme_of_no_elements_is_eagers_error(name):
     compiled = torch.compile(lambda x: getattr(x, name)(), backend="anabranch")
     with pytest.raises((RuntimeError, IndexError)):
         compiled(torch.empty(0))
+
+
+def test_an_operand_that_is_ignored_comes_before():
+    """Where an only element is chosen, the choice reads nothing: its kernel was
+    put before the call that the ignored operand comes from."""
+
+    def function(x, w):
+        h = torch.relu(x @ w)
+        one = (torch.sort(h, -1).values @ w).sum(-1, keepdim=True)
+        chosen = torch.topk(one, k=1, dim=-1).indices
+        mask = torch.zeros_like(one).scatter_(1, chosen, 1.0)
+        return mask + 1, h.exp() + 1
+
+    check(function, torch.randn(14, 4), torch.randn(4, 4))
