@@ -17,6 +17,7 @@ from .graph import Description, GraphReader, InputSource
 from .order import Order
 from .parts import Parts
 from .report import record_eager, record_parts
+from .super import check_parts
 from .symbols import Unsupported
 from .views import restore
 
@@ -131,8 +132,9 @@ def _compile_parts(
         aliases = described.aliases
         return restore(executable, aliases) if aliases else executable
 
-    parts = Parts(module, sources, compile_part)
+    parts = Parts(module, sources, compile_part, reason)
     if parts.whole is None:
+        check_parts([], module.graph.nodes, reason)
         record_eager(name, reason, config.explain)
         return run_eagerly(module)
     record_parts(name, reason, parts.count, parts.outside, config.explain)

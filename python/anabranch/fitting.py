@@ -12,7 +12,10 @@ from typing import Any
 
 import torch
 import torch.fx
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.fx.experimental.symbolic_shapes import (
+    GuardOnDataDependentSymNode,
+    guard_or_false,
+)
 
 from .errors import CompileError
 from .location import user_line
@@ -81,11 +84,16 @@ def _index_put(
     wanted = [*rest[:start], *common, *rest[start:]]
     found = values.shape
     fits = len(found) <= len(wanted) and all(
-        size == 1 or size == place for size, place in zip(found[::-1], wanted[::-1])
+        _is_one(size) or size == place for size, place in zip(found[::-1], wanted[::-1])
     )
     if not fits:
         return f"values of shape {_text(found)} can't be broadcast to {_text(wanted)}"
     return None
+
+
+def _is_one(size: Any) -> bool:
+    """A size that the data decides is taken for another one."""
+    return guard_or_false(size == 1)
 
 
 def _is_mask(index: torch.Tensor) -> bool:
@@ -101,9 +109,9 @@ def _broadcast(shapes: Sequence[Shape]) -> list[Any] | None:
     for shape in shapes:
         for place in range(1, len(shape) + 1):
             size = shape[-place]
-            if common[-place] == 1:
+            if _is_one(common[-place]):
                 common[-place] = size
-            elif not (size == 1 or size == common[-place]):
+            elif not (_is_one(size) or size == common[-place]):
                 return None
     return common
 

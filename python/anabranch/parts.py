@@ -20,6 +20,7 @@ from . import purity
 from .graph import InputSource
 from .order import is_order
 from .storages import reads_behind_a_view
+from .super import check_parts
 from .tensors import foreign_strides
 
 # Compiles one part: its graph, where its inputs come from, its number.
@@ -37,11 +38,15 @@ class Parts:
         module: torch.fx.GraphModule,
         sources: Sequence[InputSource],
         compile_part: PartCompiler,
+        reason: str = "",
     ) -> None:
+        """`reason`: why the graph has no description as a whole."""
         self.module = module
         self.compile_part = compile_part
+        self.reason = reason
         self.count = 0
         self.outside: list[str] = []  # operators that PyTorch runs, in turn
+        self.left: list[Node] = []  # of those, what has no description
         self.whole: torch.fx.GraphModule | None = None
         self._sources: dict[Node, InputSource] = {}
         self._driver = torch.fx.Graph()
@@ -63,6 +68,9 @@ class Parts:
             self._take(node)
         if not self.outside or not self._pending:
             return
+        check_parts(
+            [part.graph.nodes for _, part, _ in self._pending], self.left, self.reason
+        )
         for call, part, sources in self._pending:
             compiled = self.compile_part(part, sources, self.count)
             call.target = _function(compiled, self.count)
@@ -97,6 +105,7 @@ class Parts:
             if needs_part or not _is_pure(node):
                 self._close()
             self.outside.append(str(node.target))
+            self.left.append(node)
             self._emit(node)
 
     @staticmethod

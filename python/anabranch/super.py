@@ -14,11 +14,15 @@ import contextlib
 import dataclasses
 import functools
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
+import torch.fx
 from torch.fx.traceback import annotate
+
+from .errors import CompileError
+from .location import user_line
 
 # The keys of a node's annotations. The text of the options is for
 # python/anabranch/order.py, which reads it once; src/import reads the others.
@@ -120,6 +124,47 @@ def check(part: str) -> tuple[str, str]:
             f" {value!r}"
         )
     return name, value
+
+
+def check_parts(
+    parts: Sequence[Iterable[torch.fx.Node]],
+    outside: Iterable[torch.fx.Node],
+    reason: str,
+) -> None:
+    """A graph is cut in `parts`, and PyTorch runs what is `outside`. Raises CompileError
+    for a scope that must be one launch and does not lie in one part; warns of one that
+    then stays as it is."""
+    where: dict[str, int] = {}
+    for number, nodes in enumerate(parts):
+        for node in nodes:
+            scope, strict = _strict_scope(node)
+            if strict and where.setdefault(scope, number) != number:
+                _tell_of_cut(scope, strict, node, reason)
+    for node in outside:
+        scope, strict = _strict_scope(node)
+        if strict:
+            _tell_of_cut(scope, strict, node, reason)
+
+
+def _strict_scope(node: torch.fx.Node) -> tuple[str, str]:
+    custom = node.meta.get("custom") or {}
+    scope = custom.get(SUPER, "")
+    if not scope or node.op != "call_function":
+        return scope, ""
+    try:
+        return scope, parse(custom.get(OPTIONS, "")).strict
+    except ValueError:
+        return scope, ""  # is said where the part is read
+
+
+def _tell_of_cut(scope: str, strict: str, node: torch.fx.Node, reason: str) -> None:
+    text = (
+        f"super_kernel({scope!r}) is not one launch: the graph is cut, since {reason}"
+        f"\n  {user_line(node)}"
+    )
+    if strict == "abort":
+        raise CompileError(f"strict-scope-check=abort: {text}")
+    warnings.warn(text, stacklevel=3)
 
 
 def warn_of_breaks(report: Mapping[str, Any]) -> None:

@@ -227,3 +227,27 @@ def test_gradients():
 def test_nothing_to_gain():
     both(lambda x: x.nonzero().t(), torch.tensor([0, 1, 1]))
     assert "eager" in anabranch.last_report()
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_strict_scope_is_not_cut(whole):
+    """Neither around an operator that has no description, nor run by PyTorch alone."""
+
+    def model(x):
+        with anabranch.super_kernel("sp", OPTIONS):
+            y = x if whole else x.exp().softmax(-1)
+            places = torch.nonzero(y > 0.5)
+            return (places,) if whole else (places, (y * 2).softmax(-1))
+
+    x = torch.rand(4, 5)
+    OPTIONS = "strict-scope-check=abort"
+    with pytest.raises(anabranch.CompileError, match="(?s)abort.*'sp'.*test_parts.py"):
+        compiled(model, fullgraph=True)(x)
+    torch._dynamo.reset()
+    OPTIONS = "strict-scope-check=bypass"
+    with pytest.warns(UserWarning, match="'sp'. is not one launch: the graph is cut"):
+        found = compiled(model, fullgraph=True)(x)
+    torch.testing.assert_close(found, model(x))
+    torch._dynamo.reset()
+    OPTIONS = ""
+    torch.testing.assert_close(compiled(model, fullgraph=True)(x), model(x))
