@@ -50,7 +50,7 @@ private:
     return AffineMap::getMultiDimMapWithTargets(loops, dims, b.context());
   }
   Value splitHeads();
-  Value scores(Value query);
+  Value product(Value left, Value right, bool transposed, const Sizes &sizes);
   Value masked(Value scores);
   Value probabilities(Value scores);
   Operand reduceLast(ArrayRef<Operand> operands, Combine combine,
@@ -85,20 +85,21 @@ Value Decomposition::splitHeads() {
   return reshape(b.builder, b.loc, op.getQuery(), sizes);
 }
 
-/// Loops: batch..., extra, L, S, E.
-Value Decomposition::scores(Value query) {
-  SmallVector<unsigned> common = llvm::to_vector(llvm::seq<unsigned>(0, batch));
-  unsigned row = batch + extra, loops = row + 3;
-  SmallVector<unsigned> left = common, right = common, out;
-  for (unsigned dim = batch; dim <= row; ++dim)
-    left.push_back(dim);
-  out = left;
-  left.push_back(row + 2);
-  right.append({row + 1, row + 2});
-  out.push_back(row + 1);
-  return contract(b.builder, b.loc, {query, mapTo(left, loops)},
-                  {op.getKey(), mapTo(right, loops)}, mapTo(out, loops),
-                  scoreSizes, dtype);
+/// Of every head: [..., L, K] times a matrix of keys or values, whose columns
+/// are its rows if it is transposed. Loops: batch..., extra, L, columns, K.
+Value Decomposition::product(Value left, Value right, bool transposed,
+                             const Sizes &sizes) {
+  unsigned row = batch + extra, column = row + 1, inner = row + 2;
+  SmallVector<unsigned> rows = llvm::to_vector(llvm::seq<unsigned>(0, row + 1));
+  SmallVector<unsigned> leftDims = rows,
+                        rightDims(rows.begin(), rows.begin() + batch),
+                        out = rows;
+  leftDims.push_back(inner);
+  rightDims.append({transposed ? column : inner, transposed ? inner : column});
+  out.push_back(column);
+  return contract(b.builder, b.loc, {left, mapTo(leftDims, row + 3)},
+                  {right, mapTo(rightDims, row + 3)}, mapTo(out, row + 3),
+                  sizes, dtype);
 }
 
 /// scale * scores + mask, minus infinity where the mask or the diagonal hides.
@@ -165,23 +166,12 @@ Value Decomposition::probabilities(Value scores) {
 
 Value Decomposition::run() {
   Value query = splitHeads();
-  Value weights = probabilities(masked(scores(query)));
-  // Loops: batch..., extra, L, Ev, S.
-  SmallVector<unsigned> common = llvm::to_vector(llvm::seq<unsigned>(0, batch));
-  unsigned row = batch + extra, loops = row + 3;
-  SmallVector<unsigned> left = common, right = common, out;
-  for (unsigned dim = batch; dim <= row; ++dim)
-    left.push_back(dim);
-  out = left;
-  left.push_back(row + 2);
-  right.append({row + 2, row + 1});
-  out.push_back(row + 1);
+  Value scores = product(query, op.getKey(), /*transposed=*/true, scoreSizes);
+  Value weights = probabilities(masked(scores));
   Sizes sizes = scoreSizes;
   sizes.back() = b.sizeOf(op.getValue(), batch + 1);
-  Value product = contract(b.builder, b.loc, {weights, mapTo(left, loops)},
-                           {op.getValue(), mapTo(right, loops)},
-                           mapTo(out, loops), sizes, dtype);
-  Value result = b.convert(b.tensor(product, sum), dtype);
+  Value mixed = product(weights, op.getValue(), /*transposed=*/false, sizes);
+  Value result = b.convert(b.tensor(mixed, sum), dtype);
   Sizes whole = b.sizesOf(op.getQuery());
   whole.back() = sizes.back();
   return reshape(b.builder, b.loc, result, whole);

@@ -165,6 +165,11 @@ public:
   mlir::Value squeeze(mlir::Value tensor, llvm::ArrayRef<int64_t> dims);
 
 private:
+  /// The tensors among the operands, and how loops over `sizes` read them.
+  void addInputs(llvm::ArrayRef<Operand> operands,
+                 llvm::ArrayRef<mlir::OpFoldResult> sizes,
+                 llvm::SmallVectorImpl<mlir::Value> &inputs,
+                 llvm::SmallVectorImpl<mlir::AffineMap> &maps);
   mlir::Value buildElementwise(llvm::ArrayRef<Operand> operands, DType result,
                                llvm::ArrayRef<mlir::OpFoldResult> sizes,
                                llvm::function_ref<DType(DType)> elementDType,

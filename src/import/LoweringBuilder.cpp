@@ -253,17 +253,24 @@ static void dropUnread(linalg::GenericOp generic) {
       Builder(generic.getContext()).getAffineMapArrayAttr(maps));
 }
 
-Value LoweringBuilder::buildElementwise(
-    ArrayRef<Operand> operands, DType result, ArrayRef<OpFoldResult> sizes,
-    llvm::function_ref<DType(DType)> elementDType, BodyFn makeBody) {
-  SmallVector<Value> inputs;
-  SmallVector<AffineMap> maps;
+void LoweringBuilder::addInputs(ArrayRef<Operand> operands,
+                                ArrayRef<OpFoldResult> sizes,
+                                SmallVectorImpl<Value> &inputs,
+                                SmallVectorImpl<AffineMap> &maps) {
   for (const Operand &operand : operands) {
     if (!operand.isTensor())
       continue;
     inputs.push_back(operand.value);
     maps.push_back(broadcastMap(operand, sizes));
   }
+}
+
+Value LoweringBuilder::buildElementwise(
+    ArrayRef<Operand> operands, DType result, ArrayRef<OpFoldResult> sizes,
+    llvm::function_ref<DType(DType)> elementDType, BodyFn makeBody) {
+  SmallVector<Value> inputs;
+  SmallVector<AffineMap> maps;
+  addInputs(operands, sizes, inputs, maps);
   maps.push_back(builder.getMultiDimIdentityMap(sizes.size()));
   Value init = empty(sizes, result);
   SmallVector<utils::IteratorType> iterators(sizes.size(),
@@ -365,12 +372,7 @@ Value LoweringBuilder::reduce(ArrayRef<Operand> operands,
     return buildElementwise(operands, accumulate, sizes, own, map);
   SmallVector<Value> inputs;
   SmallVector<AffineMap> maps;
-  for (const Operand &operand : operands) {
-    if (!operand.isTensor())
-      continue;
-    inputs.push_back(operand.value);
-    maps.push_back(broadcastMap(operand, sizes));
-  }
+  addInputs(operands, sizes, inputs, maps);
   Sizes kept;
   SmallVector<AffineExpr> keptExprs;
   SmallVector<utils::IteratorType> iterators;
