@@ -40,7 +40,7 @@ std::string assemblyOf(const ContractionCase &c, llvm::StringRef target) {
   auto file = llvm::MemoryBuffer::getFile(path);
   EXPECT_TRUE(bool(file));
   std::string text = file ? (*file)->getBuffer().str() : "";
-  llvm::sys::fs::remove_directories(folder);
+  EXPECT_FALSE(llvm::sys::fs::remove_directories(folder));
   return text;
 }
 

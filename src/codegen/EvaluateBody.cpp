@@ -184,7 +184,7 @@ Lanes Evaluator::evaluateElementwise(Operation &op,
   SmallVector<Value, 1> folded;
   if (succeeded(lanes.builder.tryFold(made, folded)) && !folded.empty()) {
     made->erase();
-    return lanes.wrap(lanes.share(folded[0]));
+    return lanes.wrap(lanes.share(folded[0], /*isNew=*/false));
   }
   return lanes.wrap(lanes.share(made->getResult(0)));
 }

@@ -160,11 +160,12 @@ static Inside locate(Evaluator &evaluator, tensor::InsertSliceOp op,
       require(arith::CmpIPredicate::slt, position,
               lanes.mulIndex(size, stride));
       if (getConstantIntValue(op.getMixedStrides()[i]) != 1) {
+        // Division is unsigned, and what lies before the region negative.
         Lanes nonnegative =
             lanes.add(position, Lanes::uniform(lanes.mulIndex(offset, stride)));
-        require(arith::CmpIPredicate::eq,
-                lanes.divRem(nonnegative, stride).second, zero);
-        position = lanes.divRem(position, stride).first;
+        auto [quotient, rest] = lanes.divRem(nonnegative, stride);
+        require(arith::CmpIPredicate::eq, rest, zero);
+        position = lanes.sub(quotient, Lanes::uniform(offset));
       }
     }
     if (!dropped.test(i))

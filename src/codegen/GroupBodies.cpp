@@ -42,19 +42,6 @@ static SmallVector<Lanes> startValues(Evaluator &evaluator, const Nest &nest,
   return values;
 }
 
-/// Partial accumulators that hold nothing yet.
-GroupEmitter::Values GroupEmitter::neutral(const Bundle &bundle) {
-  LaneBuilder::Shape shape(lanes, group.width, Value());
-  Values values;
-  for (Nest *nest : bundle.members)
-    if (nest->kind == Nest::Kind::Reduce)
-      for (unsigned i = 0; i < nest->op->getNumResults(); ++i) {
-        TypedAttr element = neutralElement(findCombiner(nest->generic(), i));
-        values.push_back(lanes.vector(Lanes::uniform(lanes.constant(element))));
-      }
-  return values;
-}
-
 GroupEmitter::Values GroupEmitter::initial(Bundle &bundle,
                                            ArrayRef<Point> points) {
   if (bundle.splitsLanes)
@@ -77,11 +64,18 @@ GroupEmitter::Values GroupEmitter::emitInner(Bundle &bundle,
   const BundleLoop &loop = bundle.inner[depth];
   if (loop.hasLanes)
     return emitSplit(bundle, points, loop, carried);
-  return lanes.loop(lanes.index(0), tripCount(bundle, loop), 1, carried,
-                    [&](Value iv, ValueRange values) {
-                      setLoop(loop, points, Lanes::uniform(iv));
-                      return emitInner(bundle, points, depth + 1, values);
-                    });
+  bool isLast = depth + 1 == bundle.inner.size();
+  auto body = [&](Value iv, ValueRange values) {
+    setLoop(loop, points, Lanes::uniform(iv));
+    if (isLast || !isLongSum(bundle))
+      return emitInner(bundle, points, depth + 1, values);
+    Values part = emitInner(bundle, points, depth + 1, neutral(bundle));
+    return combineAll(bundle, values, part);
+  };
+  return inPieces(bundle, lanes.index(0), tripCount(bundle, loop), 1, carried,
+                  [&](Value low, Value high, ValueRange values) {
+                    return lanes.loop(low, high, 1, values, body);
+                  });
 }
 
 /// Independent accumulators that hide the latency of the combining operation.
@@ -104,8 +98,11 @@ GroupEmitter::Values GroupEmitter::emitSplit(Bundle &bundle,
                 operations(bundle) <= shortBody &&
                 !(known && size.getSExtValue() < 2 * wide);
   if (!unroll)
-    return vectorLoop(low, high, exact, operations(bundle) > longBody, carried,
-                      body);
+    return inPieces(bundle, low, high, group.width, carried,
+                    [&](Value from, Value to, ValueRange values) {
+                      bool heavy = operations(bundle) > longBody;
+                      return vectorLoop(from, to, exact, heavy, values, body);
+                    });
 
   Value blocks = lanes.divIndex(high, lanes.index(wide));
   Value middle = lanes.mulIndex(blocks, lanes.index(wide));
@@ -114,7 +111,7 @@ GroupEmitter::Values GroupEmitter::emitSplit(Bundle &bundle,
   Values many(carried.begin(), carried.end());
   for (int64_t i = 1; i < unrolledAccumulators; ++i)
     many.append(neutral(bundle));
-  many = lanes.loop(low, middle, wide, many, [&](Value iv, ValueRange values) {
+  auto wideBody = [&](Value iv, ValueRange values) {
     Values next;
     LaneBuilder::Shape shape(lanes, group.width, Value());
     for (int64_t i = 0; i < unrolledAccumulators; ++i) {
@@ -123,17 +120,15 @@ GroupEmitter::Values GroupEmitter::emitSplit(Bundle &bundle,
                        values.slice(i * count, count)));
     }
     return next;
-  });
+  };
+  many = inPieces(bundle, low, middle, wide, many,
+                  [&](Value from, Value to, ValueRange values) {
+                    return lanes.loop(from, to, wide, values, wideBody);
+                  });
   Values merged(many.begin(), many.begin() + count);
-  size_t number = 0;
-  for (Nest *nest : bundle.members) {
-    if (nest->kind != Nest::Kind::Reduce)
-      continue;
-    for (unsigned r = 0; r < nest->op->getNumResults(); ++r, ++number)
-      for (int64_t i = 1; i < unrolledAccumulators; ++i)
-        merged[number] = combine(lanes, findCombiner(nest->generic(), r),
-                                 merged[number], many[i * count + number]);
-  }
+  for (int64_t i = 1; i < unrolledAccumulators; ++i)
+    merged =
+        combineAll(bundle, merged, ValueRange(many).slice(i * count, count));
   return vectorLoop(middle, high, exact, /*heavy=*/false, merged, body);
 }
 

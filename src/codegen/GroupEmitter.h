@@ -76,8 +76,17 @@ private:
   void emitOuter(Bundle &bundle, llvm::MutableArrayRef<Point> points,
                  size_t depth);
 
-  // Bodies
+  // Long sums (GroupSums.cpp)
   Values neutral(const Bundle &bundle);
+  Values combineAll(const Bundle &bundle, mlir::ValueRange left,
+                    mlir::ValueRange right);
+  bool isLongSum(const Bundle &bundle);
+  using PieceFn =
+      llvm::function_ref<Values(mlir::Value, mlir::Value, mlir::ValueRange)>;
+  Values inPieces(const Bundle &bundle, mlir::Value low, mlir::Value high,
+                  int64_t step, mlir::ValueRange carried, PieceFn body);
+
+  // Bodies
   Values initial(Bundle &bundle, llvm::ArrayRef<Point> points);
   Values emitInner(Bundle &bundle, llvm::MutableArrayRef<Point> points,
                    size_t depth, mlir::ValueRange carried);

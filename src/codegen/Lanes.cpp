@@ -89,11 +89,18 @@ bool LaneBuilder::PureInfo::isEqual(const Operation *a, const Operation *b) {
       OperationEquivalence::IgnoreLocations);
 }
 
-Value LaneBuilder::share(Value fresh) {
+/// The operation before the insertion point; null at the begin of a block.
+Operation *LaneBuilder::lastMade() const {
+  Block *block = builder.getInsertionBlock();
+  Block::iterator at = builder.getInsertionPoint();
+  return at == block->begin() ? nullptr : &*std::prev(at);
+}
+
+Value LaneBuilder::share(Value fresh, bool isNew) {
   Operation *op = fresh.getDefiningOp();
   // A first fold may only have moved a constant to the right.
-  if (op && op->hasTrait<OpTrait::IsCommutative>() && op->use_empty() &&
-      matchPattern(op->getOperand(1), m_Constant())) {
+  if (op && isNew && op->hasTrait<OpTrait::IsCommutative>() &&
+      op->use_empty() && matchPattern(op->getOperand(1), m_Constant())) {
     SmallVector<Value, 1> folded;
     if (succeeded(builder.tryFold(op, folded)) && !folded.empty()) {
       op->erase();
@@ -108,7 +115,7 @@ Value LaneBuilder::share(Value fresh) {
     auto found = frame->made.find(op);
     if (found == frame->made.end())
       continue;
-    if (found->first != op && op->use_empty())
+    if (isNew && found->first != op && op->use_empty())
       op->erase();
     return found->first->getResult(number);
   }

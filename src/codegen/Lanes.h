@@ -114,11 +114,14 @@ public:
   /// Creates an operation, or finds it if it is pure and was made before.
   template <typename OpTy, typename... Args> mlir::Value make(Args &&...args) {
     mlir::SmallVector<mlir::Value, 1> results;
+    mlir::Operation *last = lastMade();
     builder.createOrFold<OpTy>(results, loc, std::forward<Args>(args)...);
-    return share(results[0]);
+    bool isNew = lastMade() != last && results[0].getDefiningOp() == lastMade();
+    return share(results[0], isNew);
   }
-  /// The shared form of a freshly made operation's result.
-  mlir::Value share(mlir::Value fresh);
+  /// The shared form of an operation's result. One that is new may be erased;
+  /// what a fold found may be in use by code that has yet to be made.
+  mlir::Value share(mlir::Value value, bool isNew = true);
 
   mlir::Value index(int64_t value);
   mlir::Value i64(int64_t value);
@@ -191,6 +194,7 @@ private:
   void push();
   void pop();
   Lanes divRemFallback(Lanes a, mlir::Value size, bool quotient);
+  mlir::Operation *lastMade() const;
 };
 
 } // namespace codegen

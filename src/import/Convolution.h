@@ -17,6 +17,7 @@ struct Convolution {
   Operand input, weight, bias;
   llvm::SmallVector<int64_t> stride, padding, dilation;
   int64_t groups, spatial;
+  bool transposed = false; ///< the weight is [inputs, outputs of a group, ...]
   Sizes sizes;
 
   int64_t channels() const { return weight.size(1); }
@@ -25,6 +26,12 @@ struct Convolution {
   /// Points of the window.
   int64_t taps() const;
 };
+
+/// One that is not transposed, with its bias.
+mlir::Value convolve(LoweringBuilder &b, const Convolution &conv);
+
+/// One that is, as convolutions for parts of the result.
+Lowered convolveTransposed(LoweringBuilder &b, const Convolution &conv);
 
 /// Whether each channel has one filter of its own, with a window small enough
 /// to write out.

@@ -41,14 +41,6 @@ struct Folding {
   double eps;
 };
 
-bool isFrozen(const Operand &operand) {
-  auto argument = dyn_cast_or_null<BlockArgument>(operand.value);
-  if (!argument)
-    return false;
-  auto main = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
-  return main && main.getArgAttr(argument.getArgNumber(), "anabranch.constant");
-}
-
 /// Whether filters, which are the weight's first dimension, become channels of
 /// the result, its second.
 bool isProduct(ir::AtenOp op) {
@@ -81,14 +73,14 @@ std::optional<Folding> match(ir::AtenOp norm) {
             by.operand("running_var"),
             *eps};
   for (const Operand &needed : {f.weight, f.mean, f.variance})
-    if (!isFrozen(needed))
+    if (!needed.isFrozen())
       return std::nullopt;
   Type type = f.weight.type().getElementType();
   if ((!type.isF32() && !type.isF64()) || !f.weight.type().hasStaticShape())
     return std::nullopt;
   for (const Operand &any : {f.bias, f.scale, f.shift, f.mean, f.variance})
     if (any &&
-        (!isFrozen(any) || any.type().getElementType() != type ||
+        (!any.isFrozen() || any.type().getElementType() != type ||
          any.type().getShape() != f.weight.type().getShape().take_front()))
       return std::nullopt;
   return f;

@@ -45,6 +45,9 @@ struct Operand {
   mlir::RankedTensorType type() const;
   int64_t rank() const;
   int64_t size(int64_t dim) const { return type().getDimSize(dim); }
+  /// Whether it is a constant of the program: what depends on such operands
+  /// alone is computed once, at load.
+  bool isFrozen() const;
 };
 
 using ir::productOf;

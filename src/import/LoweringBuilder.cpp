@@ -9,6 +9,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
@@ -26,6 +27,14 @@ RankedTensorType Operand::type() const {
   return cast<RankedTensorType>(value.getType());
 }
 int64_t Operand::rank() const { return type().getRank(); }
+
+bool Operand::isFrozen() const {
+  auto argument = dyn_cast_or_null<BlockArgument>(value);
+  if (!argument)
+    return false;
+  auto main = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
+  return main && main.getArgAttr(argument.getArgNumber(), "anabranch.constant");
+}
 
 LogicalResult LoweringBuilder::refuse(const Twine &why) {
   reason = why.str();

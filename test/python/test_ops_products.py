@@ -115,6 +115,24 @@ CASES = {
         lambda x, w: F.conv3d(x, w, padding=1),
         (rand(2, 2, 4, 4, 4), rand(3, 2, 3, 3, 3)),
     ),
+    "transposed_conv": (
+        lambda x, y, w, v, u, b: (
+            F.conv_transpose2d(x, w, b, stride=2, padding=1),
+            F.conv_transpose2d(x, w, None, (3, 2), (0, 2), (2, 1), dilation=(1, 3)),
+            F.conv_transpose2d(x, w[:, :, :1, :1], b, stride=2),
+            F.conv_transpose2d(x, v, None, padding=2, groups=4),
+            F.conv_transpose1d(y, u, b, 3, 5, 2, groups=2),
+            F.conv_transpose3d(x.unsqueeze(2), w.unsqueeze(2), b, 2, 1, 1),
+        ),
+        (
+            rand(2, 4, 7, 9),
+            rand(2, 4, 5),
+            rand(4, 6, 3, 4),
+            rand(4, 1, 3, 3),
+            rand(4, 3, 4),
+            rand(6),
+        ),
+    ),
     "pointwise_conv": (F.conv2d, (rand(2, 4, 7, 5), rand(6, 4, 1, 1), rand(6))),
     "grouped_conv": (
         lambda x, w, d: (
@@ -152,6 +170,7 @@ LOOSE = {
 
 # With a symbolic head size, channels or scale they have no lowering.
 NEEDS_STATIC = {
+    "transposed_conv",
     "attention",
     "causal",
     "masked",

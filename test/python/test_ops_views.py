@@ -18,6 +18,15 @@ def ints(limit: int, *shape: int) -> torch.Tensor:
     return torch.randint(0, limit, shape)
 
 
+def write_strided(x, y):
+    """Regions of every third element, from each place in a vector on."""
+    a, b, c = x.clone(), x.clone(), torch.zeros(2, 5, 97)
+    a[:, 1:5:3, 1:60:3] = y
+    b[:, ::3, 30:90:3] = y * 2
+    c[:, 1::2, 1::2] = x[:, :2, :48]
+    return a, b, c
+
+
 def write_slices(x, y):
     x = x.clone()
     x[:, 1:4] = y
@@ -88,6 +97,7 @@ CASES = {
         (rand(4, 6),),
     ),
     "slice_scatter": (write_slices, (rand(4, 6), rand(4, 3))),
+    "strided_writes": (write_strided, (rand(2, 5, 99), rand(2, 2, 20))),
     "select_scatter": (
         lambda x, y: torch.select_scatter(x, y, 1, -2),
         (rand(4, 6), rand(4)),

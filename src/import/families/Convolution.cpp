@@ -12,7 +12,8 @@
 //         %r = %s + %b, rounded once
 //
 // Where the window is one point wide and every point is used, %c is %x itself.
-// Where each channel has one filter, see Depthwise.cpp.
+// Where each channel has one filter, see Depthwise.cpp; for transposed ones
+// TransposedConvolution.cpp.
 //
 //===----------------------------------------------------------------------===//
 
@@ -46,8 +47,10 @@ static FailureOr<Convolution> convolutionOf(ir::AtenOp op, LoweringBuilder &b) {
   conv.input = b.operand("input");
   conv.weight = b.operand("weight");
   conv.bias = b.operand("bias");
-  if (op.getBoolArg("transposed").value_or(true))
-    return b.refuse("a transposed convolution");
+  auto transposed = op.getBoolArg("transposed");
+  if (!transposed)
+    return b.refuse("whether it is transposed is no literal");
+  conv.transposed = *transposed;
   if (conv.input.rank() != conv.weight.rank() || conv.input.rank() < 3)
     return b.refuse("no batch of images");
   if (!conv.weight.type().hasStaticShape())
@@ -129,13 +132,10 @@ static Value columns(LoweringBuilder &b, const Convolution &conv,
   return reshape(b.builder, b.loc, unroll(b, conv, sizes), columnSizes);
 }
 
-static Lowered lowerConvolution(ir::AtenOp op, LoweringBuilder &b) {
-  FailureOr<Convolution> found = convolutionOf(op, b);
-  if (failed(found))
-    return failure();
-  const Convolution &conv = *found;
+Value anabranch::importer::convolve(LoweringBuilder &b,
+                                    const Convolution &conv) {
   if (isDepthwise(conv))
-    return lowered(depthwise(b, conv));
+    return depthwise(b, conv);
   int64_t depth = conv.channels() * conv.taps();
   OpFoldResult points = b.product(ArrayRef(conv.sizes).drop_front(2));
   OpFoldResult filters = b.indexAttr(conv.filters());
@@ -173,7 +173,16 @@ static Lowered lowerConvolution(ir::AtenOp op, LoweringBuilder &b) {
   } else {
     result = b.convert(total, dtype);
   }
-  return lowered(reshape(b.builder, b.loc, result, conv.sizes));
+  return reshape(b.builder, b.loc, result, conv.sizes);
+}
+
+static Lowered lowerConvolution(ir::AtenOp op, LoweringBuilder &b) {
+  FailureOr<Convolution> conv = convolutionOf(op, b);
+  if (failed(conv))
+    return failure();
+  if (conv->transposed)
+    return convolveTransposed(b, *conv);
+  return lowered(convolve(b, *conv));
 }
 
 void anabranch::importer::registerConvolution(OpTable &table) {
@@ -183,6 +192,9 @@ void anabranch::importer::registerConvolution(OpTable &table) {
             "T(2, 4, 6, 7), T(6, 2, 3, 3), None, [1, 2], [1, 0], [1, 1], "
             "False, [0, 0], 2;"
             "T(2, 3, 6, 7), T(3, 1, 3, 2), T(3), [2, 1], [1, 2], [1, 2], "
-            "False, [0, 0], 3",
+            "False, [0, 0], 3;"
+            "T(2, 3, 5), T(3, 4, 3), T(4), [2], [1], [1], True, [1], 1;"
+            "T(2, 4, 3, 5), T(4, 3, 4, 2), None, [2, 3], [1, 0], [1, 1], True, "
+            "[0, 1], 2",
             kFloats);
 }
