@@ -8,6 +8,7 @@
 #include "anabranch/Executable.h"
 
 #include "package/Reader.h"
+#include "runtime/Execute.h"
 #include "runtime/GearTable.h"
 #include "runtime/Padding.h"
 #include "runtime/Pinning.h"
@@ -352,6 +353,8 @@ Executable::open(const std::string &path, const OpenOptions &options) {
   try {
     trace::Recorder::startFromEnvironment();
     if (Status s = runtime::pinFromEnvironment(); !s.ok())
+      return s;
+    if (Status s = runtime::executionFromEnvironment(); !s.ok())
       return s;
     auto executable = std::make_shared<runtime::LoadedExecutable>();
     if (Status s = executable->load(path, options); !s.ok())

@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <string>
 #include <string_view>
 
 namespace anabranch::runtime {
@@ -22,28 +23,42 @@ namespace {
 /// takes as long as some tiles.
 constexpr int64_t worthSharing = 4;
 
-constexpr int quickest = -1;
+constexpr int quickest = -1, unknown = -2;
 
-int modeFromEnvironment() {
-  const char *text = std::getenv("ANABRANCH_EXECUTION");
-  std::string_view name = text ? text : "";
+int modeNamed(std::string_view name) {
+  if (name.empty())
+    return quickest;
   if (name == "shared")
     return static_cast<int>(ExecutionMode::Shared);
   if (name == "members")
     return static_cast<int>(ExecutionMode::MemberByMember);
   if (name == "serial")
     return static_cast<int>(ExecutionMode::Serial);
-  return quickest;
+  return unknown;
 }
 
 /// An `ExecutionMode`, or `quickest`.
-std::atomic<int> fixedMode{modeFromEnvironment()};
+std::atomic<int> fixedMode{quickest};
 
 } // namespace
 
 void setExecutionMode(std::optional<ExecutionMode> mode) {
   fixedMode.store(mode ? static_cast<int>(*mode) : quickest,
                   std::memory_order_relaxed);
+}
+
+Status executionFromEnvironment() {
+  const char *text = std::getenv("ANABRANCH_EXECUTION");
+  if (!text)
+    return {};
+  int mode = modeNamed(text);
+  if (mode == unknown)
+    return Status(
+        StatusCode::InvalidArgument,
+        "ANABRANCH_EXECUTION must be shared, members or serial, not '" +
+            std::string(text) + "'");
+  fixedMode.store(mode, std::memory_order_relaxed);
+  return {};
 }
 
 Status withPlace(Status status, const trace::Label &label) {

@@ -18,8 +18,11 @@ namespace anabranch::runtime {
 /// workers, this thread among them. `call` is null unless traced.
 Status execute(Frame &frame, int threads, const trace::Call *call);
 
-/// Makes all calls run in one mode, or again in what is quickest. Before that
-/// ANABRANCH_EXECUTION says: `shared`, `members`, `serial`.
+/// Fixes the mode if ANABRANCH_EXECUTION says `shared`, `members` or `serial`.
+/// Whoever opens a package asks, so that a wrong word is an error.
+Status executionFromEnvironment();
+
+/// Makes all calls run in one mode, or again in what is quickest.
 void setExecutionMode(std::optional<ExecutionMode> mode);
 
 /// The same in one mode; `execute` chooses it by how long calls took.

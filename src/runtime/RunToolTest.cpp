@@ -82,6 +82,22 @@ TEST_F(RunTool, PinsWorkersAsTheEnvironmentSays) {
       << text;
 }
 
+TEST_F(RunTool, RunsInTheModeThatTheEnvironmentSays) {
+  for (const char *mode : {"shared", "members", "serial"}) {
+    ::setenv("ANABRANCH_EXECUTION", mode, 1);
+    std::string text = run("--threads 3");
+    EXPECT_EQ(status, 0) << text;
+  }
+  ::setenv("ANABRANCH_EXECUTION", "quickly", 1);
+  std::string text = run("");
+  ::unsetenv("ANABRANCH_EXECUTION");
+  EXPECT_NE(status, 0);
+  EXPECT_NE(text.find("ANABRANCH_EXECUTION must be shared, members or serial, "
+                      "not 'quickly'"),
+            std::string::npos)
+      << text;
+}
+
 TEST_F(RunTool, ReadsAndWritesNpy) {
   std::string in = folder.path + "/x.npy";
   writeFile(in, npy(header, iota(6)));

@@ -181,3 +181,22 @@ def test_an_index_out_of_range_is_an_error(bad):
         with pytest.raises((IndexError, RuntimeError), match="(?i)ind(ex|ices)") as e:
             compiled(function, x, index)
         assert "test_ops_edges.py" in str(e.value) or name in str(e.value)
+
+
+LONG_SUMS = {
+    "columns": (lambda x: x.sum(0), (1 << 16, 16), 3e-6),
+    "variance": (lambda x: x.var(), (1 << 23,), 1e-6),
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("name", LONG_SUMS)
+def test_long_sums_keep_their_digits(name, dynamic):
+    """One positive number after the other loses digits as their sum grows."""
+    function, shape, tolerance = LONG_SUMS[name]
+    x = torch.rand(*shape, generator=torch.Generator().manual_seed(5))
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend=anabranch.anabranch, dynamic=dynamic)
+    expected = function(x.double())
+    error = (compiled(x).double() - expected).abs().max() / expected.abs().max()
+    assert error < tolerance

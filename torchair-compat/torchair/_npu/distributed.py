@@ -37,12 +37,7 @@ def all_gather_into_tensor_uneven(
     that don't fit."""
     group = _group(group, async_op)
     sizes = _sizes(output, output_split_sizes, group)
-    mine = sizes[dist.get_rank(group)]
-    if input.shape[0] != mine:
-        raise AssertionError(
-            f"the input has {input.shape[0]} rows, and the split size of this rank is"
-            f" {mine}"
-        )
+    _rows_of_rank("input", input, sizes, group)
     most = max(sizes)
     gathered = functional.all_gather_tensor(_filled(input, most), 0, group)
     parts = gathered.split(most)
@@ -61,12 +56,7 @@ def reduce_scatter_tensor_uneven(
     rows in `output`. Raises as all_gather_into_tensor_uneven does."""
     group = _group(group, async_op)
     sizes = _sizes(input, input_split_sizes, group)
-    mine = sizes[dist.get_rank(group)]
-    if output.shape[0] != mine:
-        raise AssertionError(
-            f"the output has {output.shape[0]} rows, and the split size of this rank is"
-            f" {mine}"
-        )
+    mine = _rows_of_rank("output", output, sizes, group)
     if op not in _REDUCTIONS:
         raise ValueError(f"reduce_scatter_tensor_uneven: no such reduction here: {op}")
     most = max(sizes)
@@ -97,6 +87,17 @@ def _sizes(tensor: Tensor, sizes: Sequence[int] | None, group: Any) -> list[int]
     if sum(sizes) != rows or min(sizes) < 0:
         raise AssertionError("Split sizes sum does not match total dim 0 size")
     return list(sizes)
+
+
+def _rows_of_rank(side: str, tensor: Tensor, sizes: Sequence[int], group: Any) -> int:
+    """The split size of this rank, which the tensor on its side must have."""
+    mine = sizes[dist.get_rank(group)]
+    if tensor.shape[0] != mine:
+        raise AssertionError(
+            f"the {side} has {tensor.shape[0]} rows, and the split size of this rank is"
+            f" {mine}"
+        )
+    return mine
 
 
 def _filled(rows: Tensor, most: int) -> Tensor:
