@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "package/TestPrograms.h"
+#include "support/package/TestPrograms.h"
 
 #include "anabranch/Executable.h"
 

@@ -10,9 +10,9 @@ function(anabranch_runtime_tests)
     string(APPEND outside " -DCMAKE_C_FLAGS=${flag} -DCMAKE_CXX_FLAGS=${flag}"
       " -DCMAKE_EXE_LINKER_FLAGS='-fsanitize-link-c++-runtime -lstdc++'")
   endif()
-  add_library(test_kernels MODULE ${CMAKE_SOURCE_DIR}/src/runtime/TestKernels.c)
+  add_library(test_kernels MODULE ${CMAKE_SOURCE_DIR}/test/support/runtime/TestKernels.c)
   target_include_directories(test_kernels PRIVATE ${CMAKE_SOURCE_DIR}/include)
-  target_sources(runtime-test PRIVATE ${CMAKE_SOURCE_DIR}/src/runtime/TestClient.c)
+  target_sources(runtime-test PRIVATE ${CMAKE_SOURCE_DIR}/test/support/runtime/TestClient.c)
   add_dependencies(runtime-test test_kernels anabranch-run)
   target_compile_definitions(runtime-test PRIVATE
     ANABRANCH_TEST_KERNELS="$<TARGET_FILE:test_kernels>"
@@ -31,6 +31,7 @@ function(anabranch_runtime_benchmark)
   add_executable(call-overhead EXCLUDE_FROM_ALL
     ${CMAKE_SOURCE_DIR}/benchmark/CallOverhead.cpp)
   anabranch_link_rooms(call-overhead runtime)
+  target_include_directories(call-overhead PRIVATE ${CMAKE_SOURCE_DIR}/test)
   target_link_libraries(call-overhead PRIVATE benchmark::benchmark)
   add_dependencies(call-overhead test_kernels)
   target_compile_definitions(call-overhead PRIVATE

@@ -5,7 +5,7 @@ arithmetic. Its coefficients are rounded one after the other, the lowest power
 first, and the ones still free are fitted anew, so that rounding costs no
 accuracy. Run from anywhere:
 
-    python scripts/fit_math.py > src/codegen/MathCoefficients.h
+    python scripts/fit_math.py > src/codegen/math/MathCoefficients.h
 """
 
 from __future__ import annotations

@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "codegen/Target.h"
-#include "import/GraphReader.h"
-#include "import/OpTable.h"
+#include "codegen/target/Target.h"
 #include "import/Passes.h"
+#include "import/graph/GraphReader.h"
+#include "import/lowering/OpTable.h"
 #include "ir/Anabranch.h"
 #include "ir/Explain.h"
 #include "pipeline/Phases.h"

@@ -9,7 +9,7 @@
 
 #include "cache/Identity.h"
 #include "cache/Store.h"
-#include "package/FileHash.h"
+#include "package/files/FileHash.h"
 #include "trace/MachineLimits.h"
 
 #include <dlfcn.h>

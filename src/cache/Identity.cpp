@@ -7,7 +7,7 @@
 
 #include "cache/Identity.h"
 
-#include "package/Files.h"
+#include "package/files/Files.h"
 
 #include <cstdint>
 #include <cstdio>

@@ -7,7 +7,7 @@
 
 #include "cache/Index.h"
 
-#include "package/Sha256.h"
+#include "package/files/Sha256.h"
 
 #include <nlohmann/json.hpp>
 

@@ -9,7 +9,7 @@
 #define ANABRANCH_CACHE_LOCK_H
 
 #include "anabranch/Status.h"
-#include "package/Files.h"
+#include "package/files/Files.h"
 
 #include <string>
 

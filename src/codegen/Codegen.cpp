@@ -8,9 +8,9 @@
 #include "codegen/Codegen.h"
 
 #include "codegen/EmitKernel.h"
-#include "codegen/LowerToLLVM.h"
-#include "codegen/ObjectCode.h"
-#include "codegen/ObjectKey.h"
+#include "codegen/object/LowerToLLVM.h"
+#include "codegen/object/ObjectCode.h"
+#include "codegen/object/ObjectKey.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"

@@ -13,7 +13,7 @@
 #ifndef ANABRANCH_CODEGEN_CODEGEN_H
 #define ANABRANCH_CODEGEN_CODEGEN_H
 
-#include "codegen/Target.h"
+#include "codegen/target/Target.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Support/LogicalResult.h"
 #include "llvm/ADT/ArrayRef.h"

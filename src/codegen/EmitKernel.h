@@ -8,7 +8,7 @@
 #ifndef ANABRANCH_CODEGEN_EMITKERNEL_H
 #define ANABRANCH_CODEGEN_EMITKERNEL_H
 
-#include "codegen/Target.h"
+#include "codegen/target/Target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Support/LogicalResult.h"
 

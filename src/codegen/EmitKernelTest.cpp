@@ -7,7 +7,7 @@
 
 #include "codegen/EmitKernel.h"
 
-#include "codegen/KernelLibrary.h"
+#include "support/codegen/KernelLibrary.h"
 #include "gtest/gtest.h"
 
 #include <cmath>

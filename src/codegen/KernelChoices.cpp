@@ -7,9 +7,9 @@
 
 #include "codegen/KernelChoices.h"
 
-#include "codegen/AttentionKernel.h"
-#include "codegen/ContractionKernel.h"
-#include "codegen/LoopKernel.h"
+#include "codegen/attention/AttentionKernel.h"
+#include "codegen/gemm/ContractionKernel.h"
+#include "codegen/loops/LoopKernel.h"
 
 using namespace mlir;
 

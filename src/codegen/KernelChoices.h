@@ -8,7 +8,7 @@
 #ifndef ANABRANCH_CODEGEN_KERNELCHOICES_H
 #define ANABRANCH_CODEGEN_KERNELCHOICES_H
 
-#include "codegen/KernelShell.h"
+#include "codegen/emit/KernelShell.h"
 
 #include <optional>
 #include <string>

@@ -7,7 +7,7 @@
 
 #include "anabranch/Compiler.h"
 
-#include "import/OpTable.h"
+#include "import/lowering/OpTable.h"
 #include "pipeline/Pipeline.h"
 #include "pipeline/ReleaseCode.h"
 #include <new>

@@ -8,7 +8,7 @@
 #ifndef ANABRANCH_PIPELINE_OPTIONS_H
 #define ANABRANCH_PIPELINE_OPTIONS_H
 
-#include "import/BindSymbols.h"
+#include "import/graph/BindSymbols.h"
 #include "pipeline/Phases.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"

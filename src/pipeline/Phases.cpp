@@ -11,8 +11,8 @@
 
 #include "pipeline/Phases.h"
 
-#include "codegen/AttentionKernel.h"
-#include "codegen/ContractionTiling.h"
+#include "codegen/attention/AttentionKernel.h"
+#include "codegen/gemm/ContractionTiling.h"
 #include "import/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"

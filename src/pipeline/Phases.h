@@ -8,8 +8,8 @@
 #ifndef ANABRANCH_PIPELINE_PHASES_H
 #define ANABRANCH_PIPELINE_PHASES_H
 
-#include "schedule/MachineModel.h"
 #include "schedule/Passes.h"
+#include "schedule/cost/MachineModel.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 #include <optional>

@@ -7,14 +7,14 @@
 
 #include "pipeline/Pipeline.h"
 
-#include "codegen/LowerToLLVM.h"
-#include "import/GraphReader.h"
+#include "codegen/object/LowerToLLVM.h"
+#include "import/graph/GraphReader.h"
 #include "ir/Anabranch.h"
 #include "ir/Explain.h"
-#include "package/CpuFeatures.h"
+#include "package/targets/CpuFeatures.h"
 #include "pipeline/ReleaseCode.h"
-#include "schedule/MergePrograms.h"
-#include "schedule/SerializeProgram.h"
+#include "schedule/serialize/MergePrograms.h"
+#include "schedule/serialize/SerializeProgram.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"

@@ -9,10 +9,10 @@
 #define ANABRANCH_PIPELINE_PIPELINE_H
 
 #include "codegen/Codegen.h"
-#include "import/ProvePadding.h"
+#include "import/padding/ProvePadding.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
-#include "package/Writer.h"
+#include "package/files/Writer.h"
 #include "pipeline/Options.h"
 #include "pipeline/Phases.h"
 #include "pipeline/Report.h"
@@ -73,7 +73,7 @@ private:
 };
 
 /// The features of a processor that compiled kernels may use, as
-/// package/CpuFeatures.h spells them.
+/// package/targets/CpuFeatures.h spells them.
 std::vector<std::string> featuresOf(const codegen::TargetInfo &target);
 
 } // namespace pipeline

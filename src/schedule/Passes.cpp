@@ -8,7 +8,7 @@
 #include "schedule/Passes.h"
 
 #include "mlir/Pass/Pass.h"
-#include "schedule/MachineModel.h"
+#include "schedule/cost/MachineModel.h"
 
 void anabranch::registerSchedulePasses() {
   mlir::registerPass(createCollapseReshapesPass);

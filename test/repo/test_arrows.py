@@ -25,6 +25,21 @@ def declared_rooms() -> dict[str, tuple[bool, list[str]]]:
 ROOMS = declared_rooms()
 
 
+def declared_wings() -> dict[str, list[str]]:
+    """Wing ("codegen/emit") to the wings of its room that it may include."""
+    wings = {}
+    text = (ROOT / "CMakeLists.txt").read_text()
+    for line in re.findall(r"^\s*anabranch_wing\(([^)]*)\)", text, re.MULTILINE):
+        words = line.split()
+        room = words[0].split("/")[0]
+        uses = words[words.index("USES") + 1 :] if "USES" in words else []
+        wings[words[0]] = [f"{room}/{name}" for name in uses]
+    return wings
+
+
+WINGS = declared_wings()
+
+
 def sources(room: str) -> list[Path]:
     folder = SRC / room
     return [p for p in folder.rglob("*") if p.suffix in (".cpp", ".h", ".c")]
@@ -57,6 +72,34 @@ def test_includes_follow_the_arrows(room: str) -> None:
             first = name.split("/")[0]
             if first in ROOMS:
                 assert first in allowed, f"{path.relative_to(ROOT)} includes {name}"
+
+
+def test_wings_point_down_the_flow() -> None:
+    """A wing is declared after all that it uses, so there are no cycles."""
+    names = list(WINGS)
+    for name, uses in WINGS.items():
+        for other in uses:
+            assert names.index(other) < names.index(name), f"{name} uses {other}"
+
+
+def wing_of(name: str) -> str:
+    """The folder of an include or a file: "codegen/emit", "codegen" at the door."""
+    return name.rsplit("/", 1)[0]
+
+
+@pytest.mark.parametrize("wing", sorted(WINGS))
+def test_wings_follow_the_arrows(wing: str) -> None:
+    """A file of a wing includes neither another wing of its room that is not
+    declared nor the room's door; tests may include the door."""
+    room = wing.split("/")[0]
+    allowed = {wing, *WINGS[wing]}
+    for path in (p for p in (SRC / wing).iterdir() if p.suffix in (".cpp", ".h", ".c")):
+        for name in includes(path):
+            if not name.startswith(f"{room}/") or "generated" in name:
+                continue
+            if "Test" in path.name or "Fuzz" in path.name:
+                continue
+            assert wing_of(name) in allowed, f"{path.relative_to(ROOT)} includes {name}"
 
 
 @pytest.mark.parametrize("room", sorted(r for r in ROOMS if not ROOMS[r][0]))

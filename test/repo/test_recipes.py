@@ -144,7 +144,7 @@ RECIPES = {
             ),
             ("src/package/program.fbs", "Super }", "Clear, "),
             (
-                "src/package/Extent.cpp",
+                "src/package/verify/Extent.cpp",
                 "  if (const CallT *call = action.AsCall()) {",
                 (
                     "  if (const ClearT *clear = action.AsClear())\n"
@@ -152,16 +152,16 @@ RECIPES = {
                 ),
             ),
             (
-                "src/package/VerifyProgram.cpp",
+                "src/package/verify/VerifyProgram.cpp",
                 "  if (const RecordT *record = action.AsRecord())",
                 (
                     "  if (const ClearT *clear = action.AsClear())\n"
                     "    return checkWrite(clear->buffer, where);\n"
                 ),
             ),
-            ("src/runtime/Plan.h", "Super };", "Clear, "),
+            ("src/runtime/load/Plan.h", "Super };", "Clear, "),
             (
-                "src/runtime/Plan.cpp",
+                "src/runtime/load/Plan.cpp",
                 "  } else if (const CopyT *copy = action.AsCopy()) {",
                 (
                     "  } else if (const ClearT *clear = action.AsClear()) {\n"
@@ -171,7 +171,7 @@ RECIPES = {
                 ),
             ),
             (
-                "src/runtime/Execute.cpp",
+                "src/runtime/execute/Execute.cpp",
                 "  if (step.kind == Command::Kind::Copy) {",
                 (
                     "  if (step.kind == Command::Kind::Clear) {\n"
@@ -182,7 +182,7 @@ RECIPES = {
                 ),
             ),
             (
-                "src/runtime/ConformanceTest.cpp",
+                "src/runtime/api/ConformanceTest.cpp",
                 "INSTANTIATE_TEST_SUITE_P(",
                 STEP_CASE,
             ),

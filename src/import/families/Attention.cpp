@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "import/Moves.h"
-#include "import/OpTable.h"
-#include "import/Shapes.h"
+#include "import/lowering/Moves.h"
+#include "import/lowering/OpTable.h"
+#include "import/lowering/Shapes.h"
 #include <cmath>
 
 using namespace mlir;

@@ -17,11 +17,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "import/Convolution.h"
-#include "import/Contract.h"
-#include "import/OpTable.h"
-#include "import/Shapes.h"
-#include "import/Windows.h"
+#include "import/lowering/Convolution.h"
+#include "import/lowering/Contract.h"
+#include "import/lowering/OpTable.h"
+#include "import/lowering/Shapes.h"
+#include "import/lowering/Windows.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 

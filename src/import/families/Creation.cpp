@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "import/OpTable.h"
+#include "import/lowering/OpTable.h"
 
 using namespace mlir;
 

@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "import/Contract.h"
-#include "import/Convolution.h"
-#include "import/Shapes.h"
-#include "import/Windows.h"
+#include "import/lowering/Contract.h"
+#include "import/lowering/Convolution.h"
+#include "import/lowering/Shapes.h"
+#include "import/lowering/Windows.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 using namespace mlir;

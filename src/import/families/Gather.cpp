@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "import/IndexLists.h"
-#include "import/Moves.h"
-#include "import/OpTable.h"
-#include "import/Shapes.h"
+#include "import/lowering/IndexLists.h"
+#include "import/lowering/Moves.h"
+#include "import/lowering/OpTable.h"
+#include "import/lowering/Shapes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 

@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "import/IndexLists.h"
-#include "import/OpTable.h"
-#include "import/Scattering.h"
-#include "import/Shapes.h"
+#include "import/lowering/IndexLists.h"
+#include "import/lowering/OpTable.h"
+#include "import/lowering/Scattering.h"
+#include "import/lowering/Shapes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"

@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "import/Moves.h"
-#include "import/OpTable.h"
-#include "import/Shapes.h"
-#include "import/Stretches.h"
+#include "import/lowering/Moves.h"
+#include "import/lowering/OpTable.h"
+#include "import/lowering/Shapes.h"
+#include "import/lowering/Stretches.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"

@@ -10,9 +10,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "import/Contract.h"
-#include "import/OpTable.h"
-#include "import/Shapes.h"
+#include "import/lowering/Contract.h"
+#include "import/lowering/OpTable.h"
+#include "import/lowering/Shapes.h"
 
 using namespace mlir;
 using namespace anabranch;

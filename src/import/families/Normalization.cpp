@@ -11,8 +11,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "import/OpTable.h"
-#include "import/Shapes.h"
+#include "import/lowering/OpTable.h"
+#include "import/lowering/Shapes.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 
 using namespace mlir;

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "import/Formula.h"
-#include "import/OpTable.h"
+#include "import/lowering/Formula.h"
+#include "import/lowering/OpTable.h"
 
 #include <cmath>
 

@@ -10,9 +10,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "import/OpTable.h"
-#include "import/Shapes.h"
-#include "import/Windows.h"
+#include "import/lowering/OpTable.h"
+#include "import/lowering/Shapes.h"
+#include "import/lowering/Windows.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include <limits>
 

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "import/OpTable.h"
-#include "import/Scattering.h"
-#include "import/Shapes.h"
+#include "import/lowering/OpTable.h"
+#include "import/lowering/Scattering.h"
+#include "import/lowering/Shapes.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 using namespace mlir;

@@ -10,8 +10,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "import/OpTable.h"
-#include "import/Shapes.h"
+#include "import/lowering/OpTable.h"
+#include "import/lowering/Shapes.h"
 
 using namespace mlir;
 using namespace anabranch;

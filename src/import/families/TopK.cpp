@@ -16,8 +16,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "import/Lowering.h"
-#include "import/OpTable.h"
+#include "import/lowering/Lowering.h"
+#include "import/lowering/OpTable.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 #include <limits>

@@ -11,9 +11,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "import/Moves.h"
-#include "import/OpTable.h"
-#include "import/Shapes.h"
+#include "import/lowering/Moves.h"
+#include "import/lowering/OpTable.h"
+#include "import/lowering/Shapes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 

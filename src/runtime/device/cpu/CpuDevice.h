@@ -8,7 +8,7 @@
 #ifndef ANABRANCH_RUNTIME_DEVICE_CPU_CPUDEVICE_H
 #define ANABRANCH_RUNTIME_DEVICE_CPU_CPUDEVICE_H
 
-#include "runtime/Device.h"
+#include "runtime/device/Device.h"
 
 namespace anabranch::runtime {
 

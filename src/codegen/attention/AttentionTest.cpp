@@ -1,0 +1,247 @@
+//===- AttentionTest.cpp - attention against plain loops ------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/attention/AttentionKernel.h"
+#include "ir/Anabranch.h"
+#include "mlir/Parser/Parser.h"
+#include "support/codegen/KernelLibrary.h"
+
+#include "gtest/gtest.h"
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+using namespace anabranch::codegen;
+
+namespace {
+
+enum class Mask { None, Additive, Bool };
+
+/// Query [2, heads, length, head], mask [2, 1, length, keys]; the result is
+/// written as [2, length, heads, valueHead].
+struct Case {
+  const char *name;
+  int64_t heads, keyHeads, length, keys, head, valueHead;
+  Mask mask = Mask::None;
+  bool causal = false;
+  bool dynamic = false;   ///< length and keys symbolic
+  int64_t keyBatches = 2; ///< one: the same keys for both batches
+};
+
+constexpr int64_t batches = 2;
+constexpr double scale = 0.25;
+
+std::string kernelText(const Case &c) {
+  auto number = [](int64_t value) { return std::to_string(value); };
+  std::string length = c.dynamic ? "?" : number(c.length);
+  std::string keys = c.dynamic ? "?" : number(c.keys);
+  auto shape = [&](int64_t heads, std::string rows, int64_t columns,
+                   int64_t count = batches) {
+    return "tensor<" + number(count) + "x" + number(heads) + "x" + rows + "x" +
+           number(columns) + "xf32>";
+  };
+  std::string query = shape(c.heads, length, c.head);
+  std::string key = shape(c.keyHeads, keys, c.head, c.keyBatches);
+  std::string value = shape(c.keyHeads, keys, c.valueHead, c.keyBatches);
+  std::string result = shape(c.heads, length, c.valueHead);
+  std::string turned = "tensor<2x" + length + "x" + number(c.heads) + "x" +
+                       number(c.valueHead) + "xf32>";
+  std::string mask = "tensor<2x1x" + length + "x" + keys + "x" +
+                     (c.mask == Mask::Bool ? "i1>" : "f32>");
+  std::string text =
+      "func.func @attend(%q: " + query + ", %k: " + key + ", %v: " + value;
+  if (c.mask != Mask::None)
+    text += ", %m: " + mask;
+  if (c.dynamic)
+    text += ", %l: index";
+  text += ") -> " + turned + " attributes {anabranch.kernel} {\n";
+  text += "%r = anabranch.attention %q, %k, %v";
+  if (c.mask != Mask::None)
+    text += " mask %m";
+  if (c.dynamic)
+    text += " dims(%l)";
+  text += " {scale = 0.25 : f64";
+  text += c.causal ? ", causal" : "";
+  text += c.heads != c.keyHeads ? ", grouped" : "";
+  text += "} : (" + query + ", " + key + ", " + value;
+  if (c.mask != Mask::None)
+    text += ", " + mask;
+  if (c.dynamic)
+    text += ", index";
+  text += ") -> " + result + "\n%e = tensor.empty(" + (c.dynamic ? "%l" : "") +
+          ") : " + turned;
+  text += R"mlir(
+  %t = linalg.generic {
+      indexing_maps = [affine_map<(b, l, h, e) -> (b, h, l, e)>,
+                       affine_map<(b, l, h, e) -> (b, l, h, e)>],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%r : )mlir" +
+          result + ") outs(%e : " + turned + R"mlir() {
+  ^bb0(%x: f32, %o: f32):
+    %two = arith.constant 2.0 : f32
+    %y = arith.mulf %x, %two : f32
+    linalg.yield %y : f32
+  } -> )mlir" +
+          turned + "\nreturn %t : " + turned + "\n}\n";
+  return text;
+}
+
+struct Data {
+  std::vector<float> query, key, value, additive;
+  std::vector<char> seen;
+
+  explicit Data(const Case &c) {
+    std::mt19937 random(11);
+    std::normal_distribution<float> normal;
+    auto fill = [&](std::vector<float> &values, int64_t count) {
+      for (int64_t i = 0; i < count; ++i)
+        values.push_back(normal(random));
+    };
+    fill(query, batches * c.heads * c.length * c.head);
+    fill(key, batches * c.keyHeads * c.keys * c.head);
+    fill(value, batches * c.keyHeads * c.keys * c.valueHead);
+    fill(additive, batches * c.length * c.keys);
+    for (int64_t i = 0; i < batches * c.length * c.keys; ++i) {
+      seen.push_back(random() % 3 != 0 && (i / c.keys) % 7 != 3);
+      if (random() % 4 == 0)
+        additive[i] = -std::numeric_limits<float>::infinity();
+    }
+    // One row that sees nothing.
+    for (int64_t i = 0; i < c.keys; ++i)
+      additive[i] = -std::numeric_limits<float>::infinity();
+  }
+};
+
+std::vector<double> weights(const Case &c, const Data &d, int64_t b, int64_t h,
+                            int64_t l) {
+  int64_t kh = h / (c.heads / c.keyHeads);
+  const float *q = &d.query[((b * c.heads + h) * c.length + l) * c.head];
+  std::vector<double> scores(c.keys);
+  double highest = -std::numeric_limits<double>::infinity();
+  for (int64_t s = 0; s < c.keys; ++s) {
+    const float *k =
+        &d.key[((b % c.keyBatches * c.keyHeads + kh) * c.keys + s) * c.head];
+    double score = 0;
+    for (int64_t e = 0; e < c.head; ++e)
+      score += double(q[e]) * k[e];
+    score *= scale;
+    int64_t at = (b * c.length + l) * c.keys + s;
+    if (c.mask == Mask::Additive)
+      score += d.additive[at];
+    if ((c.mask == Mask::Bool && !d.seen[at]) || (c.causal && s > l))
+      score = -std::numeric_limits<double>::infinity();
+    scores[s] = score;
+    highest = std::max(highest, score);
+  }
+  double sum = 0;
+  for (double &score : scores)
+    sum += score = std::isinf(highest) ? 0 : std::exp(score - highest);
+  for (double &score : scores)
+    score = sum == 0 && c.mask != Mask::Additive ? 0 : score / sum;
+  return scores;
+}
+
+const Case cases[] = {
+    {"whole", 2, 2, 64, 64, 32, 32},
+    {"tails", 2, 2, 37, 70, 20, 24},
+    {"wide", 1, 1, 19, 150, 64, 128},
+    {"additive", 2, 2, 37, 70, 16, 16, Mask::Additive},
+    {"bool", 2, 2, 37, 130, 16, 16, Mask::Bool},
+    {"causal", 2, 2, 150, 150, 32, 32, Mask::None, true},
+    {"grouped", 4, 2, 20, 33, 32, 32},
+    {"one_query", 2, 2, 1, 200, 64, 64},
+    {"one_query_tails", 4, 2, 1, 75, 20, 24, Mask::Additive},
+    {"few_queries", 2, 2, 4, 130, 40, 72, Mask::Bool},
+    {"few_causal", 2, 1, 3, 3, 16, 16, Mask::None, true},
+    {"long_head", 1, 1, 2, 70, 384, 16},
+    {"several_blocks", 1, 1, 1, 1100, 64, 64, Mask::Bool},
+    {"eight_queries", 2, 2, 8, 515, 80, 96, Mask::Additive},
+    {"shared_one", 8, 2, 1, 530, 64, 64, Mask::Bool},
+    {"shared_few", 6, 3, 3, 75, 128, 128},
+    {"shared_causal", 6, 2, 2, 48, 20, 24, Mask::None, true},
+    {"shared_by_many", 24, 1, 1, 100, 16, 16, Mask::Additive},
+    {"dynamic", 2, 2, 70, 90, 32, 32, Mask::Additive, false, true},
+    {"dynamic_causal", 4, 1, 70, 70, 32, 32, Mask::None, true, true},
+    {"shared_keys", 2, 2, 9, 33, 16, 16, Mask::None, false, false, 1},
+    {"no_keys", 1, 1, 3, 0, 16, 16, Mask::None, false, true},
+};
+
+class AttentionTest
+    : public testing::TestWithParam<std::tuple<const char *, Case>> {};
+
+TEST_P(AttentionTest, EqualsPlainLoops) {
+  auto [targetName, c] = GetParam();
+  TargetInfo target = llvm::cantFail(TargetInfo::get(targetName));
+  std::string text = kernelText(c);
+  mlir::DialectRegistry registry;
+  anabranch::ir::registerAllDialects(registry);
+  mlir::MLIRContext context(registry);
+  auto module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
+  ASSERT_TRUE(module) << text;
+  auto refusal = attentionKernel.refusal(
+      *module->getOps<mlir::func::FuncOp>().begin(), target);
+  EXPECT_FALSE(refusal) << *refusal;
+
+  auto library = KernelLibrary::fromText(text, target);
+  ASSERT_TRUE(bool(library)) << llvm::toString(library.takeError()) << text;
+  std::printf("%s %s: %.0f ms\n", targetName, c.name,
+              library->objects()[0].totalMs());
+  if (!target.runsHere())
+    GTEST_SKIP();
+  Data d(c);
+  std::vector<float> result(batches * c.length * c.heads * c.valueHead, 7);
+  std::vector<void *> buffers = {d.query.data(), d.key.data(), d.value.data()};
+  std::vector<int64_t> sizes;
+  if (c.dynamic)
+    sizes = {c.length, c.keys, c.keys};
+  if (c.mask == Mask::Additive)
+    buffers.push_back(d.additive.data());
+  if (c.mask == Mask::Bool)
+    buffers.push_back(d.seen.data());
+  if (c.dynamic && c.mask != Mask::None)
+    sizes.insert(sizes.end(), {c.length, c.keys});
+  if (c.dynamic)
+    sizes.insert(sizes.end(), {c.length, c.length});
+  buffers.push_back(result.data());
+  ASSERT_EQ(library->run("attend", buffers, sizes), 0);
+  for (int64_t b = 0; b < batches; ++b)
+    for (int64_t h = 0; h < c.heads; ++h)
+      for (int64_t l = 0; l < c.length; ++l) {
+        std::vector<double> weight = weights(c, d, b, h, l);
+        int64_t kh = h / (c.heads / c.keyHeads);
+        for (int64_t e = 0; e < c.valueHead; ++e) {
+          double expected = 0;
+          for (int64_t s = 0; s < c.keys; ++s)
+            expected +=
+                weight[s] *
+                d.value[((b % c.keyBatches * c.keyHeads + kh) * c.keys + s) *
+                            c.valueHead +
+                        e];
+          float actual =
+              result[((b * c.length + l) * c.heads + h) * c.valueHead + e];
+          if (std::isnan(expected))
+            ASSERT_TRUE(std::isnan(actual)) << b << h << l << e;
+          else
+            ASSERT_NEAR(actual, 2 * expected, 1e-5)
+                << b << ", " << h << ", " << l << ", " << e;
+        }
+      }
+}
+
+std::string
+caseName(const testing::TestParamInfo<std::tuple<const char *, Case>> &info) {
+  return std::string(std::get<0>(info.param)) + "_" +
+         std::get<1>(info.param).name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, AttentionTest,
+                         testing::Combine(testing::Values("avx2", "host"),
+                                          testing::ValuesIn(cases)),
+                         caseName);
+
+} // namespace

@@ -1,0 +1,88 @@
+//===- Combiner.cpp - reductions that may be split over lanes -------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/emit/Combiner.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace codegen {
+
+Operation *findCombiner(linalg::GenericOp op, unsigned output) {
+  Block &body = op.getRegion().front();
+  BlockArgument accumulator = body.getArgument(op.getNumDpsInputs() + output);
+  Operation *combiner =
+      body.getTerminator()->getOperand(output).getDefiningOp();
+  // The accumulator goes nowhere but into the combiner, and once.
+  if (!combiner || !accumulator.hasOneUse() ||
+      *accumulator.user_begin() != combiner ||
+      combiner->getNumOperands() != 2 || !neutralElement(combiner))
+    return nullptr;
+  bool associative =
+      isa<arith::AddFOp, arith::AddIOp, arith::MulFOp, arith::MulIOp,
+          arith::MaximumFOp, arith::MinimumFOp, arith::MaxNumFOp,
+          arith::MinNumFOp, arith::MaxSIOp, arith::MaxUIOp, arith::MinSIOp,
+          arith::MinUIOp, arith::AndIOp, arith::OrIOp, arith::XOrIOp>(combiner);
+  return associative ? combiner : nullptr;
+}
+
+bool hasCombiners(linalg::GenericOp op) {
+  for (unsigned i = 0; i < op.getNumResults(); ++i)
+    if (!findCombiner(op, i))
+      return false;
+  return true;
+}
+
+TypedAttr neutralElement(Operation *combiner) {
+  Type type = combiner->getResult(0).getType();
+  // Infinity is neutral for floating point extremes, NaN or not.
+  if (auto floating = dyn_cast<FloatType>(type)) {
+    bool largest = isa<arith::MaximumFOp, arith::MaxNumFOp>(combiner);
+    if (largest || isa<arith::MinimumFOp, arith::MinNumFOp>(combiner))
+      return FloatAttr::get(
+          type, APFloat::getInf(floating.getFloatSemantics(), largest));
+    if (isa<arith::AddFOp>(combiner))
+      return FloatAttr::get(type, -0.0);
+    if (isa<arith::MulFOp>(combiner))
+      return FloatAttr::get(type, 1.0);
+    return TypedAttr();
+  }
+  return arith::getNeutralElement(combiner).value_or(TypedAttr());
+}
+
+Value combine(LaneBuilder &lanes, Operation *combiner, Value a, Value b) {
+  if (isa<arith::MaximumFOp, arith::MinimumFOp>(combiner))
+    return lanes.extremum(isa<arith::MaximumFOp>(combiner), a, b);
+  OperationState state(combiner->getLoc(), combiner->getName(), {a, b},
+                       a.getType(), combiner->getAttrs());
+  return lanes.share(lanes.builder.create(state)->getResult(0));
+}
+
+Value combineAcross(LaneBuilder &lanes, Operation *combiner, Value vector) {
+  auto type = dyn_cast<VectorType>(vector.getType());
+  if (!type)
+    return vector;
+  // Halving keeps the order of a tree, where one reduction operation of
+  // floating point would have to go lane by lane.
+  for (int64_t width = type.getNumElements(); width > 1; width /= 2) {
+    auto half = [&](int64_t first) -> Value {
+      SmallVector<int64_t> order;
+      for (int64_t lane = 0; lane < width / 2; ++lane)
+        order.push_back(first + lane);
+      return lanes.make<vector::ShuffleOp>(vector, vector, order);
+    };
+    Value low = half(0), high = half(width / 2);
+    vector = combine(lanes, combiner, low, high);
+  }
+  return lanes.make<vector::ExtractOp>(vector, int64_t(0));
+}
+
+} // namespace codegen
+} // namespace anabranch

@@ -1,0 +1,44 @@
+//===- Combiner.h - reductions that may be split over lanes -----*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// A reduction's body may do anything to its accumulator; run in order it is
+// always right. Only if it is one associative operation with a neutral element
+// may several partial accumulators run side by side.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_EMIT_COMBINER_H
+#define ANABRANCH_CODEGEN_EMIT_COMBINER_H
+
+#include "codegen/emit/Lanes.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+
+namespace anabranch {
+namespace codegen {
+
+/// The operation that combines the accumulator of output `output` with a new
+/// value, or null if the body is not of that kind.
+mlir::Operation *findCombiner(mlir::linalg::GenericOp op, unsigned output);
+
+/// True if every output has a combiner.
+bool hasCombiners(mlir::linalg::GenericOp op);
+
+/// What does not change a value combined with it.
+mlir::TypedAttr neutralElement(mlir::Operation *combiner);
+
+/// combiner(a, b) on scalars or vectors.
+mlir::Value combine(LaneBuilder &lanes, mlir::Operation *combiner,
+                    mlir::Value a, mlir::Value b);
+
+/// All lanes of a vector combined, as a scalar.
+mlir::Value combineAcross(LaneBuilder &lanes, mlir::Operation *combiner,
+                          mlir::Value vector);
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_EMIT_COMBINER_H

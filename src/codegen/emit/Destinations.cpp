@@ -1,0 +1,264 @@
+//===- Destinations.cpp - where results are written -----------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/emit/Destinations.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace codegen {
+
+std::optional<SmallVector<int64_t>> permutationOf(Operation *op) {
+  auto generic = dyn_cast_or_null<linalg::GenericOp>(op);
+  if (!generic || generic.getNumDpsInputs() != 1 ||
+      generic.getNumResults() != 1 || generic.getNumReductionLoops() != 0)
+    return std::nullopt;
+  Block &body = generic.getRegion().front();
+  if (body.getTerminator()->getOperand(0) != body.getArgument(0))
+    return std::nullopt;
+  AffineMap input = generic.getIndexingMapsArray()[0];
+  AffineMap output = generic.getIndexingMapsArray()[1];
+  if (!input.isPermutation() || !output.isPermutation())
+    return std::nullopt;
+  SmallVector<int64_t> permutation;
+  for (AffineExpr expr : output.getResults())
+    permutation.push_back(*input.getResultPosition(expr));
+  return permutation;
+}
+
+//===----------------------------------------------------------------------===//
+// Finding what is written
+//===----------------------------------------------------------------------===//
+
+/// Statically known to touch no common element.
+static bool isDisjoint(tensor::InsertSliceOp a, tensor::InsertSliceOp b) {
+  for (size_t i = 0; i < a.getMixedOffsets().size(); ++i) {
+    auto offsetA = getConstantIntValue(a.getMixedOffsets()[i]);
+    auto offsetB = getConstantIntValue(b.getMixedOffsets()[i]);
+    auto sizeA = getConstantIntValue(a.getMixedSizes()[i]);
+    auto sizeB = getConstantIntValue(b.getMixedSizes()[i]);
+    if (!offsetA || !offsetB)
+      return true; // symbolic pieces of a tensor.empty lie side by side
+    if (*offsetA == *offsetB)
+      continue;
+    bool first = *offsetA < *offsetB;
+    auto size = first ? sizeA : sizeB;
+    if (!size ||
+        std::min(*offsetA, *offsetB) + *size <= std::max(*offsetA, *offsetB))
+      return true;
+  }
+  return false;
+}
+
+/// The chain of insertions that ends in `value`, innermost last, if they can be
+/// written one by one: into nothing and side by side, or over the very buffer.
+static bool isWritableChain(func::FuncOp source, unsigned result, Value value,
+                            SmallVectorImpl<tensor::InsertSliceOp> &chain) {
+  while (auto insert = value.getDefiningOp<tensor::InsertSliceOp>()) {
+    bool unitStrides =
+        llvm::all_of(insert.getMixedStrides(), [](OpFoldResult stride) {
+          return getConstantIntValue(stride) == 1;
+        });
+    for (tensor::InsertSliceOp other : chain)
+      if (!isDisjoint(insert, other))
+        return false;
+    if (!unitStrides && !chain.empty())
+      return false;
+    chain.push_back(insert);
+    value = insert.getDest();
+  }
+  if (value.getDefiningOp<tensor::EmptyOp>())
+    return true;
+  auto argument = dyn_cast<BlockArgument>(value);
+  return argument && inPlaceArgument(source, result) == argument.getArgNumber();
+}
+
+static void collect(func::FuncOp source, Value value, Destination destination,
+                    SmallVectorImpl<Written> &written) {
+  bool contiguous =
+      !resultStrides(source, destination.result) &&
+      llvm::all_of(destination.path, [](Operation *op) {
+        return isa<tensor::CollapseShapeOp, tensor::ExpandShapeOp>(op);
+      });
+  auto descend = [&](Operation *op, Value next) {
+    Destination inner = destination;
+    inner.path.push_back(op);
+    collect(source, next, std::move(inner), written);
+  };
+  Operation *op = value.getDefiningOp();
+  if (auto collapse = dyn_cast_or_null<tensor::CollapseShapeOp>(op))
+    return descend(op, collapse.getSrc());
+  auto expand = dyn_cast_or_null<tensor::ExpandShapeOp>(op);
+  if (expand && contiguous)
+    return descend(op, expand.getSrc());
+  if (permutationOf(op))
+    return descend(op, op->getOperand(0));
+  SmallVector<tensor::InsertSliceOp> chain;
+  if (isa_and_nonnull<tensor::InsertSliceOp>(op) &&
+      isWritableChain(source, destination.result, value, chain)) {
+    for (tensor::InsertSliceOp insert : llvm::reverse(chain))
+      descend(insert, insert.getSource());
+    return;
+  }
+  auto argument = dyn_cast<BlockArgument>(value);
+  if (argument && destination.path.empty() &&
+      inPlaceArgument(source, destination.result) == argument.getArgNumber())
+    return;
+  written.push_back({value, std::move(destination)});
+}
+
+SmallVector<Written> findWritten(func::FuncOp source, unsigned result) {
+  SmallVector<Written> written;
+  collect(source, returnedValues(source)[result], {result, {}}, written);
+  return written;
+}
+
+//===----------------------------------------------------------------------===//
+// Layout
+//===----------------------------------------------------------------------===//
+
+static bool isUnit(Value tensor, int64_t dimension) {
+  return cast<RankedTensorType>(tensor.getType()).getDimSize(dimension) == 1;
+}
+
+std::optional<int64_t> unitDimension(func::FuncOp source,
+                                     const Destination &destination) {
+  Value value = returnedValues(source)[destination.result];
+  int64_t rank = cast<RankedTensorType>(value.getType()).getRank();
+  std::optional<int64_t> unit;
+  if (auto strides = resultStrides(source, destination.result)) {
+    for (int64_t i = 0; i < rank; ++i)
+      if (strides[i] == 1 && !isUnit(value, i))
+        unit = i;
+  } else {
+    for (int64_t i = rank; i-- > 0 && !unit;)
+      if (!isUnit(value, i))
+        unit = i;
+  }
+  for (Operation *op : destination.path) {
+    if (!unit)
+      return std::nullopt;
+    if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op)) {
+      ReassociationIndices group = collapse.getReassociationIndices()[*unit];
+      unit = group.back();
+      for (int64_t part : group)
+        if (!isUnit(collapse.getSrc(), part))
+          unit = part;
+    } else if (auto expand = dyn_cast<tensor::ExpandShapeOp>(op)) {
+      for (auto [i, group] : llvm::enumerate(expand.getReassociationIndices()))
+        if (llvm::is_contained(group, *unit)) {
+          unit = i;
+          break;
+        }
+    } else if (auto permutation = permutationOf(op)) {
+      unit = (*permutation)[*unit];
+    } else if (auto insert = dyn_cast<tensor::InsertSliceOp>(op)) {
+      llvm::SmallBitVector dropped = insert.getDroppedDims();
+      if (dropped.test(*unit) ||
+          getConstantIntValue(insert.getMixedStrides()[*unit]) != 1)
+        return std::nullopt;
+      int64_t before = 0;
+      for (int64_t i = 0; i < *unit; ++i)
+        before += dropped.test(i);
+      unit = *unit - before;
+    }
+  }
+  return unit;
+}
+
+bool isContiguousAcross(func::FuncOp source, const Destination &destination,
+                        Value value, int64_t inner) {
+  if (resultStrides(source, destination.result))
+    return false;
+  // Reshapes of contiguous memory keep it so; an insertion that spans the inner
+  // dimensions too. What lies beyond a permutation is not followed.
+  for (Operation *op : destination.path) {
+    if (isa<tensor::CollapseShapeOp, tensor::ExpandShapeOp>(op))
+      continue;
+    auto insert = dyn_cast<tensor::InsertSliceOp>(op);
+    if (!insert || op != destination.path.back() ||
+        insert.getDroppedDims().any())
+      return false;
+    if (getConstantIntValue(insert.getMixedStrides()[inner]) != 1 ||
+        getConstantIntValue(insert.getMixedStrides()[inner - 1]) != 1 ||
+        getConstantIntValue(insert.getMixedOffsets()[inner]) != 0 ||
+        getConstantIntValue(insert.getMixedSizes()[inner]) !=
+            insert.getDestType().getDimSize(inner))
+      return false;
+  }
+  return true;
+}
+
+/// Splits each dimension of the memory into the dimensions that `groups` say.
+static SmallVector<Value> splitStrides(KernelFrame &frame,
+                                       ArrayRef<Value> strides,
+                                       tensor::CollapseShapeOp op) {
+  int64_t rank = op.getSrcType().getRank();
+  SmallVector<Value> split(rank);
+  for (auto [stride, group] :
+       llvm::zip(strides, op.getReassociationIndices())) {
+    Value current = stride;
+    for (int64_t part : llvm::reverse(group)) {
+      split[part] = current;
+      current = frame.lanes.mulIndex(current, frame.dim(op.getSrc(), part));
+    }
+  }
+  // A collapse to rank zero has units only.
+  for (Value &stride : split)
+    if (!stride)
+      stride = frame.lanes.index(1);
+  return split;
+}
+
+/// The part of a buffer that an insertion writes.
+static Buffer insertedPart(KernelFrame &frame, Buffer whole,
+                           tensor::InsertSliceOp op) {
+  LaneBuilder &lanes = frame.lanes;
+  llvm::SmallBitVector dropped = op.getDroppedDims();
+  Value offset = lanes.index(0);
+  SmallVector<Value> strides;
+  for (auto [i, stride] : llvm::enumerate(whole.strides)) {
+    Value first = frame.size(op.getMixedOffsets()[i]);
+    offset = lanes.addIndex(offset, lanes.mulIndex(first, stride));
+    if (!dropped.test(i))
+      strides.push_back(
+          lanes.mulIndex(stride, frame.size(op.getMixedStrides()[i])));
+  }
+  Value bytes =
+      lanes.mulIndex(offset, lanes.index(elementBytes(whole.element)));
+  Type pointer = LLVM::LLVMPointerType::get(lanes.builder.getContext());
+  Value moved =
+      lanes.make<LLVM::GEPOp>(pointer, lanes.builder.getI8Type(), whole.pointer,
+                              ArrayRef<LLVM::GEPArg>{lanes.toI64(bytes)});
+  return {moved, whole.element, strides};
+}
+
+Buffer destinationBuffer(KernelFrame &frame, const Destination &destination) {
+  Buffer buffer = frame.result(destination.result);
+  for (Operation *op : destination.path) {
+    if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op)) {
+      buffer.strides = splitStrides(frame, buffer.strides, collapse);
+    } else if (auto expand = dyn_cast<tensor::ExpandShapeOp>(op)) {
+      buffer.strides = frame.rowMajor(frame.shape(expand.getSrc()));
+    } else if (auto permutation = permutationOf(op)) {
+      SmallVector<Value> strides(buffer.strides.size());
+      for (auto [i, from] : llvm::enumerate(*permutation))
+        strides[from] = buffer.strides[i];
+      buffer.strides = strides;
+    } else {
+      buffer = insertedPart(frame, buffer, cast<tensor::InsertSliceOp>(op));
+    }
+  }
+  return buffer;
+}
+
+} // namespace codegen
+} // namespace anabranch

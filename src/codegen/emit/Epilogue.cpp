@@ -1,0 +1,144 @@
+//===- Epilogue.cpp - what happens to a kernel's product ------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/emit/Epilogue.h"
+
+#include "codegen/emit/Reads.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace codegen {
+
+SmallVector<Lanes> Epilogue::indexOf(Evaluator &evaluator,
+                                     ArrayRef<Lanes> product) const {
+  LaneBuilder &lanes = evaluator.lanes;
+  KernelFrame &frame = evaluator.frame;
+  SmallVector<Lanes> index(product);
+  for (OpOperand *use : path) {
+    Operation *op = use->getOwner();
+    SmallVector<Lanes> next;
+    if (auto generic = dyn_cast<linalg::GenericOp>(op)) {
+      SmallVector<Lanes> loops(generic.getNumLoops());
+      AffineMap input = generic.getMatchingIndexingMap(use);
+      for (auto [expr, position] : llvm::zip(input.getResults(), index))
+        loops[cast<AffineDimExpr>(expr).getPosition()] = position;
+      next = evaluator.apply(generic.getIndexingMapsArray().back(), loops);
+    } else if (auto expand = dyn_cast<tensor::ExpandShapeOp>(op)) {
+      next.resize(expand.getResultType().getRank(), lanes.indexLanes(0));
+      for (auto [group, position] :
+           llvm::zip(expand.getReassociationIndices(), index)) {
+        Lanes rest = position;
+        for (int64_t part : llvm::reverse(group)) {
+          if (part == group.front()) {
+            next[part] = rest;
+            break;
+          }
+          std::tie(rest, next[part]) =
+              lanes.divRem(rest, frame.dim(expand.getResult(), part));
+        }
+      }
+    } else if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op)) {
+      for (const ReassociationIndices &group :
+           collapse.getReassociationIndices()) {
+        Lanes position = lanes.indexLanes(0);
+        for (int64_t part : group) {
+          Value size = frame.dim(collapse.getSrc(), part);
+          position =
+              lanes.add(lanes.mul(position, Lanes::uniform(size)), index[part]);
+        }
+        next.push_back(position);
+      }
+    } else {
+      next = index;
+    }
+    index = next;
+  }
+  return index;
+}
+
+void Epilogue::emit(Evaluator &evaluator, ArrayRef<Lanes> product) const {
+  SmallVector<Lanes> index = indexOf(evaluator, product);
+  Lanes value = evaluator.evaluate(written.value, index);
+  store(evaluator.lanes,
+        destinationBuffer(evaluator.frame, written.destination), index, value);
+}
+
+namespace {
+
+/// The way from the product to `value`, through operations that have one
+/// element for each of the product's.
+bool findPath(Value product, Value value, SmallVectorImpl<OpOperand *> &path) {
+  if (value == product) {
+    std::reverse(path.begin(), path.end());
+    return true;
+  }
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return false;
+  auto generic = dyn_cast<linalg::GenericOp>(op);
+  if (!generic &&
+      !isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::CastOp>(op))
+    return false;
+  if (generic && generic.getNumReductionLoops())
+    return false;
+  for (OpOperand &operand : op->getOpOperands()) {
+    if (!isa<RankedTensorType>(operand.get().getType()))
+      continue;
+    if (generic && !generic.getMatchingIndexingMap(&operand).isPermutation())
+      continue;
+    path.push_back(&operand);
+    if (findPath(product, operand.get(), path))
+      return true;
+    path.pop_back();
+  }
+  return false;
+}
+
+/// True if the value reads the product at one index only: the one that belongs
+/// to the element.
+bool readsProductOnce(Value product, Value value) {
+  int64_t rank = cast<RankedTensorType>(value.getType()).getRank();
+  auto isProduct = [&](Value leaf) { return leaf == product; };
+  ReadCollector collector(value.getContext(), rank, isProduct);
+  collector.visit(value, collector.identity());
+  const Read *first = nullptr;
+  Reads reads = collector.take();
+  for (const Read &read : reads.reads) {
+    if (read.tensor != product)
+      continue;
+    if (!first) {
+      first = &read;
+      continue;
+    }
+    for (auto [a, b] : llvm::zip(first->index, read.index))
+      if (!a.expr || a.expr != b.expr)
+        return false;
+  }
+  return first != nullptr;
+}
+
+} // namespace
+
+std::optional<SmallVector<Epilogue, 1>> findEpilogues(func::FuncOp source,
+                                                      Value product) {
+  SmallVector<Epilogue, 1> epilogues;
+  for (unsigned i = 0; i < source.getNumResults(); ++i)
+    for (Written &written : findWritten(source, i)) {
+      Epilogue epilogue{written, {}};
+      if (!findPath(product, written.value, epilogue.path) ||
+          !readsProductOnce(product, written.value))
+        return std::nullopt;
+      epilogues.push_back(std::move(epilogue));
+    }
+  return epilogues;
+}
+
+} // namespace codegen
+} // namespace anabranch

@@ -1,0 +1,78 @@
+//===- IndexRange.h - indices from one to another ---------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// Arithmetic on ranges of indices, as code: what an affine map makes of the
+// ranges of its loops. A result holds every index that any point gives, and
+// sometimes more.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_EMIT_INDEXRANGE_H
+#define ANABRANCH_CODEGEN_EMIT_INDEXRANGE_H
+
+#include "codegen/emit/KernelFrame.h"
+#include "mlir/IR/AffineExpr.h"
+
+namespace anabranch {
+namespace codegen {
+
+/// The indices from `low` to `high`, both included.
+struct IndexRange {
+  mlir::Value low, high;
+  /// Whether there may be none, with `high` below `low`.
+  bool maybeEmpty = false;
+  /// Whether no index is below zero, unless there is none.
+  bool isNatural = true;
+};
+
+class RangeBuilder {
+public:
+  explicit RangeBuilder(KernelFrame &frame)
+      : frame(frame), lanes(frame.lanes) {}
+
+  /// One index, and those from `first` up to but without `end`, of which there
+  /// are some.
+  IndexRange point(mlir::Value index) const;
+  IndexRange between(mlir::Value first, mlir::Value end);
+  /// All indices of a dimension of this size.
+  IndexRange whole(mlir::Value size);
+
+  IndexRange add(IndexRange a, IndexRange b);
+  IndexRange mul(IndexRange a, IndexRange b);
+  /// By a positive number.
+  IndexRange floorDiv(IndexRange a, mlir::Value divisor);
+  IndexRange mod(IndexRange a, mlir::Value divisor);
+  /// Those that a dimension of this size has.
+  IndexRange clamp(IndexRange a, mlir::Value size);
+  IndexRange hull(IndexRange a, IndexRange b);
+
+  /// The indices of each of several dimensions, the last of which runs fastest,
+  /// at these positions in all of them.
+  llvm::SmallVector<IndexRange> split(IndexRange positions,
+                                      llvm::ArrayRef<mlir::Value> sizes);
+
+  /// What an expression gives, or nothing if its value is not known here.
+  std::optional<IndexRange> evaluate(mlir::AffineExpr expr,
+                                     llvm::ArrayRef<IndexRange> dims,
+                                     llvm::ArrayRef<mlir::Value> symbols);
+
+  /// i1: whether a range has no index.
+  mlir::Value isEmpty(IndexRange a);
+  mlir::Value select(mlir::Value condition, mlir::Value a, mlir::Value b);
+
+private:
+  KernelFrame &frame;
+  LaneBuilder &lanes;
+
+  mlir::Value quotient(IndexRange a, mlir::Value index, mlir::Value divisor);
+  mlir::Value divisorOf(mlir::Value size);
+};
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_EMIT_INDEXRANGE_H

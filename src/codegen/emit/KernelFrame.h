@@ -1,0 +1,91 @@
+//===- KernelFrame.h - the function that a kernel becomes -------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// Two functions are made of one kernel function on tensors: the tile function
+// and the plan function (KernelABI.h). A frame is one of them while it is being
+// written: where the buffers are, and the value of each size and scalar.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_EMIT_KERNELFRAME_H
+#define ANABRANCH_CODEGEN_EMIT_KERNELFRAME_H
+
+#include "codegen/emit/Lanes.h"
+#include "codegen/emit/Memory.h"
+#include "codegen/target/Target.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace anabranch {
+namespace codegen {
+
+class KernelFrame {
+public:
+  /// `sizes` points at the sizes of the ABI. Loads every size and clones every
+  /// scalar computation of the kernel function to the insertion point.
+  KernelFrame(mlir::func::FuncOp source, const TargetInfo &target,
+              LaneBuilder &lanes, mlir::Value sizes);
+
+  mlir::func::FuncOp source;
+  const TargetInfo &target;
+  LaneBuilder &lanes;
+
+  /// The size of a tensor's dimension, as `index`.
+  mlir::Value dim(mlir::Value tensor, int64_t dimension);
+  /// The value here of a scalar that the kernel function computes at its top
+  /// level, or null if it has none.
+  mlir::Value scalar(mlir::Value value) { return scalars.lookupOrNull(value); }
+  /// A size given as attribute or as a scalar of the kernel function.
+  mlir::Value size(mlir::OpFoldResult size);
+
+  /// The memory of an argument and of a result. The tile function sets the
+  /// pointers once, null for arguments that are no tensors.
+  void setPointers(mlir::ArrayRef<mlir::Value> arguments,
+                   mlir::ArrayRef<mlir::Value> results);
+  const Buffer &argument(unsigned number) { return argumentBuffers[number]; }
+  const Buffer &result(unsigned number) { return resultBuffers[number]; }
+
+  /// Row-major strides of a shape.
+  mlir::SmallVector<mlir::Value> rowMajor(mlir::ArrayRef<mlir::Value> shape);
+  mlir::SmallVector<mlir::Value> shape(mlir::Value tensor);
+
+  /// Reports, at this operation of the kernel function, something that can't be
+  /// emitted. What is made afterwards is thrown away, so emission may go on.
+  void fail(mlir::Location where, const llvm::Twine &message);
+  bool failed() const { return hasFailed; }
+
+private:
+  bool hasFailed = false;
+  mlir::IRMapping scalars;
+  /// Sizes of arguments and results, null where static.
+  mlir::SmallVector<mlir::SmallVector<mlir::Value>> argumentDims, resultDims;
+
+  std::vector<Buffer> argumentBuffers, resultBuffers;
+
+  void loadSizes(mlir::Value sizes);
+  void cloneScalars();
+  Buffer buffer(mlir::Value pointer, mlir::Type type,
+                mlir::ArrayRef<mlir::Value> dims,
+                mlir::DenseI64ArrayAttr strides);
+};
+
+/// The result number of a kernel function that this value is returned as.
+std::optional<unsigned> returnedAs(mlir::func::FuncOp source,
+                                   mlir::Value value);
+/// The operands of the kernel function's return.
+mlir::OperandRange returnedValues(mlir::func::FuncOp source);
+/// `anabranch.in_place` of a result.
+std::optional<unsigned> inPlaceArgument(mlir::func::FuncOp source,
+                                        unsigned result);
+/// `anabranch.strides` of an argument or result, or null.
+mlir::DenseI64ArrayAttr argumentStrides(mlir::func::FuncOp source, unsigned i);
+mlir::DenseI64ArrayAttr resultStrides(mlir::func::FuncOp source, unsigned i);
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_EMIT_KERNELFRAME_H

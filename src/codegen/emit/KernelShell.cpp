@@ -1,0 +1,193 @@
+//===- KernelShell.cpp - the functions around a kernel's loops ------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/emit/KernelShell.h"
+
+#include "ir/Anabranch.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace codegen {
+
+namespace {
+
+/// Which of the tile function's pointers each argument and result has.
+struct Pointers {
+  SmallVector<unsigned> arguments, results;
+  SmallVector<unsigned> slots; ///< position in `buffers` of each pointer
+
+  explicit Pointers(func::FuncOp source) {
+    unsigned slot = 0;
+    for (Type type : source.getArgumentTypes()) {
+      arguments.push_back(slots.size());
+      if (isa<RankedTensorType>(type))
+        slots.push_back(slot++);
+    }
+    for (unsigned i = 0; i < source.getNumResults(); ++i, ++slot) {
+      if (auto argument = inPlaceArgument(source, i)) {
+        results.push_back(arguments[*argument]);
+        continue;
+      }
+      results.push_back(slots.size());
+      slots.push_back(slot);
+    }
+  }
+};
+
+class ShellEmitter {
+public:
+  explicit ShellEmitter(KernelShell &shell)
+      : shell(shell), source(shell.source), builder(source.getContext()),
+        pointers(source) {
+    pointer = LLVM::LLVMPointerType::get(builder.getContext());
+    name = source.getName().str();
+  }
+
+  LogicalResult tile(llvm::function_ref<void(KernelShell::TileBody &)> body);
+  void entry();
+  LogicalResult plan(llvm::function_ref<KernelShell::Plan(KernelFrame &)> body);
+  LogicalResult reach(llvm::function_ref<void(KernelShell::ReachBody &)> body);
+
+private:
+  KernelShell &shell;
+  func::FuncOp source;
+  OpBuilder builder;
+  Pointers pointers;
+  Type pointer;
+  std::string name;
+
+  func::FuncOp create(const std::string &functionName, TypeRange arguments,
+                      TypeRange results) {
+    builder.setInsertionPoint(source);
+    auto function = builder.create<func::FuncOp>(
+        source.getLoc(), functionName,
+        builder.getFunctionType(arguments, results));
+    builder.setInsertionPointToStart(function.addEntryBlock());
+    return function;
+  }
+};
+
+} // namespace
+
+LogicalResult
+ShellEmitter::tile(llvm::function_ref<void(KernelShell::TileBody &)> body) {
+  size_t count = pointers.slots.size();
+  SmallVector<Type> types(count + 2, pointer);
+  types.push_back(builder.getI64Type());
+  func::FuncOp function = create(name + "_tile", types, builder.getI32Type());
+  function.setPrivate();
+  function->setAttr(
+      "llvm.linkage",
+      LLVM::LinkageAttr::get(builder.getContext(), LLVM::Linkage::Internal));
+  for (size_t i = 0; i < count + 2; ++i)
+    function.setArgAttr(i, "llvm.noalias", builder.getUnitAttr());
+
+  Location loc = source.getLoc();
+  LaneBuilder lanes(builder, loc);
+  bool checks = false;
+  source.walk([&](ir::CheckOp) { checks = true; });
+  Value zero = lanes.constant(builder.getI32IntegerAttr(0));
+  Value status;
+  if (checks) {
+    status = builder.create<LLVM::AllocaOp>(loc, pointer, builder.getI32Type(),
+                                            lanes.i64(1));
+    builder.create<LLVM::StoreOp>(loc, zero, status);
+  }
+  KernelFrame frame(source, shell.target, lanes, function.getArgument(count));
+  SmallVector<Value> arguments, results;
+  for (auto [number, type] :
+       llvm::zip(pointers.arguments, source.getArgumentTypes()))
+    arguments.push_back(
+        isa<RankedTensorType>(type) ? function.getArgument(number) : Value());
+  for (unsigned number : pointers.results)
+    results.push_back(function.getArgument(number));
+  frame.setPointers(arguments, results);
+  Evaluator evaluator(frame, status);
+  Value number = lanes.make<arith::IndexCastOp>(
+      builder.getIndexType(), function.getArgument(count + 2));
+  KernelShell::TileBody parts{frame, evaluator, function.getArgument(count + 1),
+                              number};
+  body(parts);
+  Value result =
+      status ? builder.create<LLVM::LoadOp>(loc, builder.getI32Type(), status)
+             : zero;
+  builder.create<func::ReturnOp>(loc, result);
+  return success(!frame.failed());
+}
+
+void ShellEmitter::entry() {
+  Type i64 = builder.getI64Type();
+  func::FuncOp function =
+      create(name, {pointer, pointer, pointer, i64}, builder.getI32Type());
+  Location loc = source.getLoc();
+  SmallVector<Value> arguments;
+  for (unsigned slot : pointers.slots) {
+    Value address = builder.create<LLVM::GEPOp>(
+        loc, pointer, pointer, function.getArgument(0),
+        ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(slot)});
+    arguments.push_back(builder.create<LLVM::LoadOp>(loc, pointer, address));
+  }
+  for (unsigned i = 1; i < 4; ++i)
+    arguments.push_back(function.getArgument(i));
+  auto call = builder.create<func::CallOp>(loc, name + "_tile",
+                                           builder.getI32Type(), arguments);
+  builder.create<func::ReturnOp>(loc, call.getResults());
+}
+
+LogicalResult
+ShellEmitter::plan(llvm::function_ref<KernelShell::Plan(KernelFrame &)> body) {
+  func::FuncOp function = create(name + "_plan", {pointer, pointer}, {});
+  Location loc = source.getLoc();
+  LaneBuilder lanes(builder, loc);
+  KernelFrame frame(source, shell.target, lanes, function.getArgument(0));
+  KernelShell::Plan plan = body(frame);
+  Value scratch = builder.create<LLVM::GEPOp>(
+      loc, pointer, builder.getI64Type(), function.getArgument(1),
+      ArrayRef<LLVM::GEPArg>{1});
+  builder.create<LLVM::StoreOp>(loc, lanes.toI64(plan.tiles),
+                                function.getArgument(1));
+  builder.create<LLVM::StoreOp>(loc, lanes.toI64(plan.scratchBytes), scratch);
+  builder.create<func::ReturnOp>(loc);
+  return success(!frame.failed());
+}
+
+LogicalResult
+ShellEmitter::reach(llvm::function_ref<void(KernelShell::ReachBody &)> body) {
+  func::FuncOp function =
+      create(name + "_reach", {pointer, builder.getI64Type(), pointer}, {});
+  Location loc = source.getLoc();
+  LaneBuilder lanes(builder, loc);
+  KernelFrame frame(source, shell.target, lanes, function.getArgument(0));
+  Value zero = builder.create<LLVM::ZeroOp>(loc, pointer);
+  frame.setPointers(SmallVector<Value>(source.getNumArguments(), zero),
+                    SmallVector<Value>(source.getNumResults(), zero));
+  Value tile = lanes.make<arith::IndexCastOp>(builder.getIndexType(),
+                                              function.getArgument(1));
+  KernelShell::ReachBody parts{frame, tile, function.getArgument(2)};
+  body(parts);
+  builder.create<func::ReturnOp>(loc);
+  return success(!frame.failed());
+}
+
+LogicalResult KernelShell::emit(llvm::function_ref<void(TileBody &)> tile,
+                                llvm::function_ref<Plan(KernelFrame &)> plan,
+                                llvm::function_ref<void(ReachBody &)> reach) {
+  ShellEmitter emitter(*this);
+  if (failed(emitter.tile(tile)))
+    return failure();
+  emitter.entry();
+  if (failed(emitter.plan(plan)))
+    return failure();
+  // Costs a tenth of the kernel's compile time, and few kernels need it.
+  return source->hasAttr("anabranch.reach") ? emitter.reach(reach) : success();
+}
+
+} // namespace codegen
+} // namespace anabranch

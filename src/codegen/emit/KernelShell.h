@@ -1,0 +1,61 @@
+//===- KernelShell.h - the functions around a kernel's loops ----*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+//   NAME(buffers, sizes, scratch, tile)      loads the pointers, calls
+//   NAME_tile(pointers..., sizes, scratch, tile)   internal, pointers noalias
+//   NAME_plan(sizes, plan)
+//   NAME_reach(sizes, tile, reaches)         of kernels with `anabranch.reach`
+//
+// The pointers are arguments of a function so that LLVM may know that no two of
+// them overlap; but a result in place of an argument is that argument's
+// pointer.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_EMIT_KERNELSHELL_H
+#define ANABRANCH_CODEGEN_EMIT_KERNELSHELL_H
+
+#include "codegen/emit/Evaluator.h"
+
+namespace anabranch {
+namespace codegen {
+
+struct KernelShell {
+  mlir::func::FuncOp source;
+  const TargetInfo &target;
+
+  /// What the body of the tile function is written with.
+  struct TileBody {
+    KernelFrame &frame;
+    Evaluator &evaluator;
+    mlir::Value scratch; ///< !llvm.ptr
+    mlir::Value tile;    ///< index
+  };
+  /// What the plan function hands out, as index values.
+  struct Plan {
+    mlir::Value tiles;
+    mlir::Value scratchBytes;
+  };
+
+  /// What the body of the reach function is written with. Buffers start at
+  /// address zero.
+  struct ReachBody {
+    KernelFrame &frame;
+    mlir::Value tile;    ///< index
+    mlir::Value reaches; ///< !llvm.ptr
+  };
+
+  /// Creates the functions before `source` and fills them in.
+  mlir::LogicalResult emit(llvm::function_ref<void(TileBody &)> tile,
+                           llvm::function_ref<Plan(KernelFrame &)> plan,
+                           llvm::function_ref<void(ReachBody &)> reach);
+};
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_EMIT_KERNELSHELL_H

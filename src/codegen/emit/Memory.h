@@ -1,0 +1,57 @@
+//===- Memory.h - lanes from and to memory ----------------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_EMIT_MEMORY_H
+#define ANABRANCH_CODEGEN_EMIT_MEMORY_H
+
+#include "codegen/emit/Lanes.h"
+
+namespace anabranch {
+namespace codegen {
+
+/// Strided memory that holds a tensor.
+struct Buffer {
+  mlir::Value pointer; ///< !llvm.ptr to the element with index zero
+  mlir::Type element;  ///< of the tensor; i1 is a byte in memory
+  mlir::SmallVector<mlir::Value> strides; ///< `index`, in elements
+};
+
+/// Elements this far apart, or nearer, are loaded as whole vectors.
+constexpr int64_t widestStep = 4;
+
+/// Bytes of one element in memory.
+int64_t elementBytes(mlir::Type element);
+
+/// A vector of bf16 as f32 and back (round to nearest even), by integer
+/// arithmetic: no machine below AVX512-BF16 has it, and that one flushes
+/// denormals.
+mlir::Value extendBF16(LaneBuilder &lanes, mlir::Value value);
+mlir::Value truncateToBF16(LaneBuilder &lanes, mlir::Value value);
+
+/// The consecutive elements from `index` on, as they lie in memory, and the
+/// element that such a vector or scalar stands for.
+mlir::Value loadRaw(LaneBuilder &lanes, const Buffer &buffer,
+                    mlir::ArrayRef<Lanes> index);
+mlir::Value fromMemory(LaneBuilder &lanes, mlir::Value loaded,
+                       mlir::Type element);
+
+/// f16 as f32, which has to stay so: LLVM would compare and select in f16, lane
+/// by lane where the machine has no such arithmetic.
+mlir::Value extendF16(LaneBuilder &lanes, mlir::Value value);
+
+/// The elements at `index`. Inactive lanes read nothing and are zero.
+Lanes load(LaneBuilder &lanes, const Buffer &buffer,
+           mlir::ArrayRef<Lanes> index);
+
+/// Writes the active lanes. If every lane has the same address, the last wins.
+void store(LaneBuilder &lanes, const Buffer &buffer,
+           mlir::ArrayRef<Lanes> index, Lanes value);
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_EMIT_MEMORY_H

@@ -1,0 +1,123 @@
+//===- Transpose.cpp - a square of vectors turned in registers ------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// Rows and columns are numbered in binary, and each step swaps one bit of the
+// row with one of the column. The steps are those that x86 has instructions
+// for: interleaving the halves of 128-bit parts (vpunpckl/h), and putting the
+// even or the odd parts of two vectors together (vperm2f128, vshuff64x2).
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/emit/Transpose.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace codegen {
+
+/// The low or high halves of each part of `a` and `b`, interleaved.
+static Value interleave(LaneBuilder &lanes, Value a, Value b, int64_t part,
+                        bool high) {
+  int64_t width = cast<VectorType>(a.getType()).getNumElements();
+  SmallVector<int64_t> order;
+  for (int64_t base = 0; base < width; base += part)
+    for (int64_t i = 0; i < part / 2; ++i) {
+      int64_t from = base + (high ? part / 2 : 0) + i;
+      order.append({from, width + from});
+    }
+  return lanes.make<vector::ShuffleOp>(a, b, order);
+}
+
+/// Every second part of `a`, then every second one of `b`.
+static Value everySecond(LaneBuilder &lanes, Value a, Value b, int64_t part,
+                         bool odd) {
+  int64_t width = cast<VectorType>(a.getType()).getNumElements();
+  SmallVector<int64_t> order;
+  for (int64_t from = odd ? part : 0; from < 2 * width; from += 2 * part)
+    for (int64_t i = 0; i < part; ++i)
+      order.push_back(from + i);
+  return lanes.make<vector::ShuffleOp>(a, b, order);
+}
+
+/// The steps of a transpose: in each, vectors whose numbers differ in `bit`
+/// meet twice.
+static void turnInSteps(
+    LaneBuilder &lanes, ArrayRef<Value> rows,
+    function_ref<void(int64_t bit,
+                      function_ref<Value(Value a, Value b, bool second)>)>
+        step) {
+  int64_t width = rows.size();
+  int64_t bits =
+      getElementTypeOrSelf(rows[0].getType()).getIntOrFloatBitWidth();
+  int64_t part = std::min<int64_t>(width, 128 / bits);
+  for (int64_t bit = part / 2; bit > 0; bit /= 2)
+    step(bit, [&](Value a, Value b, bool second) {
+      return interleave(lanes, a, b, part, second);
+    });
+  for (int64_t bit = part; bit < width; bit *= 2)
+    step(bit, [&](Value a, Value b, bool second) {
+      return everySecond(lanes, a, b, part, second);
+    });
+}
+
+SmallVector<Value> transpose(LaneBuilder &lanes, ArrayRef<Value> rows) {
+  SmallVector<Value> current(rows);
+  turnInSteps(lanes, rows, [&](int64_t bit, auto meet) {
+    for (size_t i = 0; i < current.size(); ++i) {
+      if (i & bit)
+        continue;
+      Value a = current[i], b = current[i | bit];
+      current[i] = meet(a, b, false);
+      current[i | bit] = meet(a, b, true);
+    }
+  });
+  return current;
+}
+
+Value addTransposed(LaneBuilder &lanes, ArrayRef<Value> rows) {
+  // What a step makes of two vectors is turned alike by all later steps, so it
+  // can be added at once: half as many vectors are left each time.
+  SmallVector<Value> current(rows);
+  turnInSteps(lanes, rows, [&](int64_t bit, auto meet) {
+    for (size_t i = 0; i < current.size(); ++i) {
+      if (i & bit || !current[i])
+        continue;
+      Value a = current[i], b = current[i | bit];
+      current[i] =
+          lanes.make<arith::AddFOp>(meet(a, b, false), meet(a, b, true));
+      current[i | bit] = Value();
+    }
+  });
+  return current[0];
+}
+
+SmallVector<Lanes> loadTransposed(LaneBuilder &lanes, const Buffer &buffer,
+                                  ArrayRef<Lanes> index, unsigned along) {
+  SmallVector<Lanes> at(index);
+  at[along] = Lanes::linear(index[along].value);
+  SmallVector<Value> rows;
+  for (int64_t lane = 0; lane < lanes.width; ++lane) {
+    for (auto [dim, position] : llvm::enumerate(index))
+      if (position.isLinear())
+        at[dim] = Lanes::uniform(
+            lanes.addIndex(position.value, lanes.index(lane * position.step)));
+    rows.push_back(loadRaw(lanes, buffer, at));
+  }
+  SmallVector<Lanes> columns;
+  for (Value column : transpose(lanes, rows))
+    columns.push_back(
+        Lanes::varying(fromMemory(lanes, column, buffer.element)));
+  return columns;
+}
+
+} // namespace codegen
+} // namespace anabranch

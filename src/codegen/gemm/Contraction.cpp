@@ -1,0 +1,364 @@
+//===- Contraction.cpp - what a contraction kernel computes ---------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/gemm/Contraction.h"
+
+#include "codegen/emit/Reads.h"
+#include "ir/Anabranch.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/LinalgInterfaces.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace codegen {
+
+std::optional<int64_t> Contraction::knownSize(unsigned loop) const {
+  linalg::GenericOp generic = op;
+  int64_t size = generic.getStaticLoopRanges()[loop];
+  if (ShapedType::isDynamic(size))
+    return std::nullopt;
+  return size;
+}
+
+std::optional<int64_t> Contraction::knownSize(ArrayRef<unsigned> loops) const {
+  int64_t product = 1;
+  for (unsigned loop : loops) {
+    auto size = knownSize(loop);
+    if (!size)
+      return std::nullopt;
+    product *= *size;
+  }
+  return product;
+}
+
+namespace {
+
+/// Follows `value` through a widening to a block argument.
+bool matchOperand(Block &body, Value value, Operation *&widening,
+                  unsigned &number) {
+  Operation *op = value.getDefiningOp();
+  if (isa_and_nonnull<arith::ExtFOp, arith::ExtSIOp, arith::ExtUIOp>(op)) {
+    widening = op;
+    value = op->getOperand(0);
+  }
+  auto argument = dyn_cast<BlockArgument>(value);
+  if (!argument || argument.getOwner() != &body)
+    return false;
+  number = argument.getArgNumber();
+  return true;
+}
+
+/// Matches a body that adds the product of two inputs to the output.
+bool matchBody(Contraction &c) {
+  Block &body = c.op.getRegion().front();
+  if (c.op.getNumDpsInputs() != 2 || c.op.getNumDpsInits() != 1)
+    return false;
+  Operation *sum = body.getTerminator()->getOperand(0).getDefiningOp();
+  if (!isa_and_nonnull<arith::AddFOp, arith::AddIOp>(sum))
+    return false;
+  Value accumulator = body.getArgument(2);
+  Value other;
+  if (sum->getOperand(0) == accumulator)
+    other = sum->getOperand(1);
+  else if (sum->getOperand(1) == accumulator)
+    other = sum->getOperand(0);
+  else
+    return false;
+  Operation *product = other.getDefiningOp();
+  if (!isa_and_nonnull<arith::MulFOp, arith::MulIOp>(product) ||
+      !matchOperand(body, product->getOperand(0), c.left.cast, c.left.number) ||
+      !matchOperand(body, product->getOperand(1), c.right.cast,
+                    c.right.number) ||
+      c.left.number == c.right.number || c.left.number > 1 ||
+      c.right.number > 1)
+    return false;
+  c.element = accumulator.getType();
+  return c.element.isF32() || c.element.isF64() || c.element.isInteger(32) ||
+         c.element.isInteger(64);
+}
+
+/// Fewer columns than lanes of most vectors.
+constexpr int64_t fewColumns = 16;
+
+/// Whether the left operand had better be the right one: the columns are the
+/// loop that is contiguous in the product, unless it is short.
+bool swapsOperands(const Contraction &c, ArrayRef<unsigned> m,
+                   ArrayRef<unsigned> n) {
+  AffineMap output = linalg::GenericOp(c.op).getIndexingMapsArray()[2];
+  unsigned results = output.getNumResults();
+  unsigned last = results ? output.getDimPosition(results - 1) : 0;
+  if (m.size() != 1)
+    return false;
+  if (!llvm::is_contained(n, last))
+    return n.empty() || m[0] == last;
+  auto columns = c.knownSize(last), others = c.knownSize(m[0]);
+  return n.size() > 1 && columns && others && *columns < fewColumns &&
+         *columns < *others;
+}
+
+/// Finds the role of each loop. Further loops of the right operand, such as the
+/// images of a convolution, are batches, in which the left one is the same.
+bool assignLoops(Contraction &c, std::string &why) {
+  auto dims = linalg::inferContractionDims(c.op);
+  if (failed(dims)) {
+    why = "it is no contraction";
+    return false;
+  }
+  SmallVector<unsigned> m(dims->m.begin(), dims->m.end());
+  SmallVector<unsigned> n(dims->n.begin(), dims->n.end());
+  if (c.left.number != 0)
+    std::swap(c.left, c.right);
+  if (dims->batch.size() + m.size() + n.size() + dims->k.size() !=
+      c.op.getNumLoops()) {
+    why = "a loop belongs to neither operand";
+    return false;
+  }
+  if (swapsOperands(c, m, n)) {
+    std::swap(m, n);
+    std::swap(c.left, c.right);
+  }
+  if (n.empty() || dims->k.size() != 1) {
+    why = "it has no column loop or several depth loops";
+    return false;
+  }
+  c.batch.assign(dims->batch.begin(), dims->batch.end());
+  AffineMap output = c.op.getIndexingMapsArray()[2];
+  llvm::sort(n, [&](unsigned a, unsigned b) {
+    return *output.getResultPosition(getAffineDimExpr(a, c.op.getContext())) <
+           *output.getResultPosition(getAffineDimExpr(b, c.op.getContext()));
+  });
+  c.column = n.pop_back_val();
+  c.batch.append(n);
+  c.rows = m;
+  c.depth = dims->k[0];
+  llvm::sort(c.batch);
+  llvm::sort(c.rows);
+  return true;
+}
+
+bool isDivision(AffineExpr expr) {
+  return expr.getKind() == AffineExprKind::Mod ||
+         expr.getKind() == AffineExprKind::FloorDiv ||
+         expr.getKind() == AffineExprKind::CeilDiv;
+}
+
+/// No quotients or remainders, so that the growth holds at every point.
+bool isRegular(AffineExpr expr) {
+  bool regular = true;
+  if (expr)
+    expr.walk([&](AffineExpr part) { regular &= !isDivision(part); });
+  return regular;
+}
+
+/// Whether these are the places of a column and a depth in panels:
+/// [..., column / width, depth / pair, column % width, depth % pair].
+std::optional<Panels> matchPanels(const Contraction &c, const Read &read) {
+  ArrayRef<SymbolicIndex> index = read.index;
+  ArrayRef<int64_t> shape =
+      cast<RankedTensorType>(read.tensor.getType()).getShape();
+  MLIRContext *context = read.tensor.getContext();
+  AffineExpr column = getAffineDimExpr(c.column, context);
+  AffineExpr depth = getAffineDimExpr(c.depth, context);
+  for (int64_t pair : {1, 2, 4}) {
+    size_t inner = pair > 1 ? 4 : 3;
+    if (index.size() != c.batch.size() + inner)
+      continue;
+    ArrayRef<SymbolicIndex> places = index.take_back(inner);
+    int64_t width = shape[shape.size() - inner + 2];
+    bool matches = !ShapedType::isDynamic(width) &&
+                   places[0].expr == column.floorDiv(width) &&
+                   places[1].expr == depth.floorDiv(pair) &&
+                   places[2].expr == column % width;
+    if (pair > 1)
+      matches &= places[3].expr == depth % pair && shape.back() == pair;
+    for (size_t i = 0; i < c.batch.size(); ++i)
+      matches &= index[i].plainLoop() == c.batch[i];
+    if (matches)
+      return Panels{width, pair};
+  }
+  return std::nullopt;
+}
+
+/// Finds out whether columns and depths meet in one index, as the points of an
+/// image and of a window do.
+void describeWindow(const Contraction &c, const Read &read,
+                    ContractionOperand &operand) {
+  AffineExpr column = getAffineDimExpr(c.column, read.tensor.getContext());
+  operand.isWindow = false;
+  operand.windowRow = 0;
+  for (const SymbolicIndex &index : read.index) {
+    if (!index.expr || !index.loops.test(c.column) ||
+        !index.loops.test(c.depth))
+      continue;
+    operand.isWindow = true;
+    index.expr.walk([&](AffineExpr part) {
+      auto binary = dyn_cast<AffineBinaryOpExpr>(part);
+      if (part.getKind() != AffineExprKind::Mod || binary.getLHS() != column)
+        return;
+      if (auto size = dyn_cast<AffineConstantExpr>(binary.getRHS()))
+        operand.windowRow = size.getValue();
+    });
+  }
+}
+
+/// The smallest number of depths after which the indices repeat but for a
+/// constant growth, up to the size of windows that are worth to be unrolled.
+int64_t windowPointsOf(const Contraction &c, const Read &read) {
+  linalg::GenericOp op = c.op;
+  constexpr int64_t most = 64;
+  auto depths = c.knownSize(c.depth);
+  MLIRContext *context = read.tensor.getContext();
+  AffineExpr depth = getAffineDimExpr(c.depth, context);
+  for (int64_t points = 2; depths && points <= most; ++points) {
+    auto repeats = [&](const SymbolicIndex &index) {
+      if (!index.expr || !index.loops.test(c.depth))
+        return true;
+      AffineExpr scaled =
+          simplifyAffineExpr(index.expr.replace(depth, depth * points),
+                             op.getNumLoops(), /*numSymbols=*/0);
+      bool divides = false;
+      scaled.walk([&](AffineExpr part) {
+        divides |= isDivision(part) && part.isFunctionOfDim(c.depth);
+      });
+      return !divides;
+    };
+    if (*depths % points == 0 && llvm::all_of(read.index, repeats))
+      return points;
+  }
+  return 0;
+}
+
+/// Finds out how an operand is read.
+void describeOperand(Contraction &c, ContractionOperand &operand) {
+  auto isLeaf = [](Value) { return false; };
+  ReadCollector collector(c.source.getContext(), c.op.getNumLoops(), isLeaf);
+  AffineMap map = c.op.getIndexingMapsArray()[operand.number];
+  collector.visit(c.op->getOperand(operand.number),
+                  collector.apply(map, collector.identity()));
+  Reads reads = collector.take();
+  size_t arguments = 0;
+  int64_t largest = -1;
+  for (const Read &read : reads.reads) {
+    auto argument = dyn_cast<BlockArgument>(read.tensor);
+    int64_t rank = read.index.size();
+    if (!argument)
+      continue;
+    ++arguments;
+    if (rank <= largest)
+      continue;
+    largest = rank;
+    auto strides = argumentStrides(c.source, argument.getArgNumber());
+    operand.memory =
+        cast<RankedTensorType>(argument.getType()).getElementType();
+    operand.panels = strides ? std::nullopt : matchPanels(c, read);
+    operand.unitLoop = std::nullopt;
+    describeWindow(c, read, operand);
+    operand.windowPoints = operand.isWindow ? windowPointsOf(c, read) : 0;
+    operand.isRegular = llvm::all_of(read.index, [&](const SymbolicIndex &i) {
+      return i.growth(c.depth).has_value() && isRegular(i.expr);
+    });
+    operand.rowsAreRegular =
+        operand.isRegular && c.rows.size() == 1 &&
+        llvm::all_of(read.index, [&](const SymbolicIndex &i) {
+          return i.growth(c.rows[0]).has_value();
+        });
+    for (unsigned loop : {c.column, c.depth}) {
+      int64_t stride = 0;
+      bool known = true;
+      for (int64_t i = 0; i < rank; ++i) {
+        auto growth = read.index[i].growth(loop);
+        bool inner = i == rank - 1;
+        if (!growth || (*growth && !strides && !inner))
+          known = false;
+        else
+          stride += *growth * (strides ? strides[i] : 1);
+      }
+      if (known && stride == 1)
+        operand.unitLoop = loop;
+    }
+  }
+  // Every pointwise operation on the way counts; bodies that only yield don't.
+  if (arguments != 1 || reads.operations != 0) {
+    operand.memory = Type();
+    operand.panels = std::nullopt;
+  }
+}
+
+} // namespace
+
+Type Contraction::narrow() const {
+  if (!left.cast || !right.cast)
+    return Type();
+  Type type = left.cast->getOperand(0).getType();
+  return type == right.cast->getOperand(0).getType() ? type : Type();
+}
+
+bool Contraction::multipliesBytes() const {
+  Type type = narrow();
+  return type && type.isInteger(8) && element.isInteger(32) &&
+         isa<arith::ExtSIOp>(left.cast) && isa<arith::ExtSIOp>(right.cast);
+}
+
+std::optional<Contraction> Contraction::match(linalg::GenericOp op,
+                                              std::string &why) {
+  Contraction c;
+  c.op = op;
+  if (!matchBody(c)) {
+    why = "no reduction adds products of floats or of i32 or i64";
+    return std::nullopt;
+  }
+  if (!assignLoops(c, why))
+    return std::nullopt;
+  return c;
+}
+
+std::optional<Contraction> Contraction::find(func::FuncOp source,
+                                             std::string &why) {
+  linalg::GenericOp product;
+  for (Operation &op : source.front()) {
+    if (isa<ir::ScatterOp, ir::ScanOp, ir::AttentionOp>(op)) {
+      why = "it has an operator of its own kind";
+      return std::nullopt;
+    }
+    auto generic = dyn_cast<linalg::GenericOp>(op);
+    if (!generic || generic.getNumReductionLoops() == 0)
+      continue;
+    if (product) {
+      why = "it has several reductions";
+      return std::nullopt;
+    }
+    product = generic;
+  }
+  if (!product) {
+    why = "it has no reduction";
+    return std::nullopt;
+  }
+  std::optional<Contraction> found = match(product, why);
+  if (!found)
+    return std::nullopt;
+  Contraction &c = *found;
+  c.source = source;
+  auto fill = c.op.getDpsInits()[0].getDefiningOp<linalg::FillOp>();
+  c.startsAtZero =
+      fill && (matchPattern(fill.getInputs()[0], m_AnyZeroFloat()) ||
+               matchPattern(fill.getInputs()[0], m_Zero()));
+  describeOperand(c, c.left);
+  describeOperand(c, c.right);
+  auto epilogues = findEpilogues(source, c.op.getResult(0));
+  if (!epilogues) {
+    why = "a result is no pointwise function of the product";
+    return std::nullopt;
+  }
+  c.epilogues = std::move(*epilogues);
+  return found;
+}
+
+} // namespace codegen
+} // namespace anabranch

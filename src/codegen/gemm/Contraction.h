@@ -1,0 +1,92 @@
+//===- Contraction.h - what a contraction kernel computes -------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// A matrix product in the general sense: result[batch, row, column] is the sum
+// over depth of left[batch, row, depth] * right[batch, depth, column]. Both
+// operands may have producers (prologue) and the results of the kernel are
+// pointwise functions of the product (epilogue). Nothing is emitted here, so
+// that the tile function and the plan function agree.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_GEMM_CONTRACTION_H
+#define ANABRANCH_CODEGEN_GEMM_CONTRACTION_H
+
+#include "codegen/emit/Epilogue.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+
+#include <string>
+
+namespace anabranch {
+namespace codegen {
+
+/// The layout that constants are packed into when a package is loaded:
+/// [batch..., ceil(columns / width), ceil(depths / pair), width, pair], without
+/// the last dimension if `pair` is one, and zero where there is no element.
+struct Panels {
+  int64_t width;
+  int64_t pair;
+};
+
+/// How one operand is read.
+struct ContractionOperand {
+  unsigned number;                 ///< operand of the generic
+  mlir::Operation *cast = nullptr; ///< widening in the body, or null
+  /// The element type in memory if it is one argument seen through views, so
+  /// that reading an element again costs no more than a load; else null.
+  mlir::Type memory;
+  /// True if each step along the depth moves by the same number of bytes.
+  bool isRegular = false;
+  /// True if so does each step along the only loop of rows.
+  bool rowsAreRegular = false;
+  /// The loop whose neighbours are neighbours in memory, if any.
+  std::optional<unsigned> unitLoop;
+  /// True if an index is a sum of column and depth: a window that moves.
+  bool isWindow = false;
+  /// Windows are neighbours within a row of so many columns; 0: in all of them.
+  int64_t windowRow = 0;
+  /// From one depth to that so many further on, the index of each dimension
+  /// grows by the same number: the points of a window. 0: there is none.
+  int64_t windowPoints = 0;
+  /// Set if the argument lies in panels already.
+  std::optional<Panels> panels;
+};
+
+struct Contraction {
+  mlir::func::FuncOp source;
+  mlir::linalg::GenericOp op;
+  /// Loops of `op`.
+  llvm::SmallVector<unsigned> batch, rows;
+  unsigned column = 0;
+  unsigned depth = 0;
+  ContractionOperand left, right;
+  mlir::Type element; ///< of the accumulators: f32, f64, i32 or i64
+  bool startsAtZero = true;
+  llvm::SmallVector<Epilogue, 1> epilogues;
+
+  /// The size of a loop if it is known now.
+  std::optional<int64_t> knownSize(unsigned loop) const;
+  std::optional<int64_t> knownSize(mlir::ArrayRef<unsigned> loops) const;
+
+  /// The type of both operands if both are widened from it, else null.
+  mlir::Type narrow() const;
+  /// True if signed bytes are multiplied and summed in i32.
+  bool multipliesBytes() const;
+
+  /// The loops and operands of a generic, without how the operands are read, or
+  /// none and why it is no contraction.
+  static std::optional<Contraction> match(mlir::linalg::GenericOp op,
+                                          std::string &why);
+  /// The contraction of a kernel function, or none and why there is none.
+  static std::optional<Contraction> find(mlir::func::FuncOp source,
+                                         std::string &why);
+};
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_GEMM_CONTRACTION_H

@@ -1,0 +1,254 @@
+//===- FloatMath.cpp - elementary functions computed in f32 ---------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/math/MathCoefficients.h"
+#include "codegen/math/MathFunctions.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace codegen {
+namespace {
+
+// Constants in parts, high to low: the sum has twice the precision of a float.
+constexpr double log2E = 0x1.715476p+0;
+constexpr double ln2High = 0x1.62e4p-1, ln2Low = 0x1.7f7d1cp-20;
+constexpr double halfPiHigh = 0x1.921fb6p+0, halfPiLow = -0x1.777a5cp-25;
+constexpr double halfPiLowest = -0x1.ee59dap-50;
+
+/// value * 2^n for |n| < 254, gradual underflow included.
+Value scale(const MathBuilder &m, Value value, const MathBuilder::Rounded &n) {
+  if (m.hasScale())
+    return m.scale(value, n.number);
+  // Two steps keep the factors normal.
+  Value integer = m.subBits(n.low, m.bits(m.number(0x1.8p23)));
+  Value half = m.shiftRightSigned(integer, 1);
+  Value first = m.mul(value, m.powerOfTwo(half));
+  return m.mul(first, m.powerOfTwo(m.subBits(integer, half)));
+}
+
+/// n and e^r - 1 with x = n log(2) + r, for |x| below 2^22.
+struct SplitExponential {
+  MathBuilder::Rounded n;
+  Value p;
+};
+SplitExponential splitExponential(const MathBuilder &m, Value x) {
+  MathBuilder::Rounded n = m.roundToBits(m.mul(x, m.number(log2E)));
+  Value r = m.fma(n.number, m.number(-ln2High), x);
+  r = m.fma(n.number, m.number(-ln2Low), r);
+  Value tail = m.polynomial(r, coefficients::expm1Tail);
+  return {n, m.fma(m.mul(r, r), tail, r)};
+}
+
+/// e^x - 1 for -87 < x < 88.
+Value expMinus1(const MathBuilder &m, Value x) {
+  auto [n, p] = splitExponential(m, x);
+  Value power = m.powerOfTwo(n.low);
+  return m.fma(power, p, m.sub(power, m.number(1)));
+}
+
+/// Splits x > 0 into 2^e (1 + f), f from sqrt(1/2) - 1 to sqrt(2) - 1.
+std::pair<Value, Value> splitExponent(const MathBuilder &m, Value x) {
+  Value isSubnormal = m.less(x, m.number(0x1p-126));
+  Value normal = m.select(isSubnormal, m.mul(x, m.number(0x1p23)), x);
+  Value root = m.integer(0x3f3504f3); // bits of sqrt(1/2)
+  Value moved = m.subBits(m.bits(normal), root);
+  Value e = m.toFloat(m.shiftRightSigned(moved, 23));
+  e = m.select(isSubnormal, m.sub(e, m.number(23)), e);
+  Value mantissa =
+      m.fromBits(m.addBits(m.andBits(moved, m.integer(0x7fffff)), root));
+  return {e, m.sub(mantissa, m.number(1))};
+}
+
+/// Puts in what a logarithm is outside (0, inf).
+Value logSpecial(const MathBuilder &m, Value x, Value result) {
+  result = m.select(m.equal(x, m.infinity()), x, result);
+  result = m.select(m.equal(x, m.number(0)), m.neg(m.infinity()), result);
+  Value undefined = m.compare(MathBuilder::Predicate::ULT, x, m.number(0));
+  return m.select(undefined, m.nan(), result);
+}
+
+/// log(x) * scale, where scale and the multiple of log(2) come in two parts.
+Value logOfBase(const MathBuilder &m, Value x, double scaleHigh,
+                double scaleLow, double twoHigh, double twoLow) {
+  auto [e, f] = splitExponent(m, x);
+  Value tail = m.mul(m.mul(f, f), m.polynomial(f, coefficients::logTail));
+  Value c = m.number(scaleHigh);
+  Value high = m.mul(f, c);
+  Value low = m.fma(f, c, m.neg(high));
+  low = m.fma(f, m.number(scaleLow), low);
+  low = m.fma(e, m.number(twoLow), low);
+  low = m.fma(tail, c, low);
+  Value sum = m.add(high, low);
+  return logSpecial(m, x, m.fma(e, m.number(twoHigh), sum));
+}
+
+/// asin on [0, 1/2] of s, given z = s^2.
+Value asinCore(const MathBuilder &m, Value s, Value z) {
+  return m.fma(m.mul(s, z), m.polynomial(z, coefficients::asinTail), s);
+}
+
+/// atan on [-1, 1].
+Value atanCore(const MathBuilder &m, Value t) {
+  Value z = m.mul(t, t);
+  return m.fma(m.mul(t, z), m.polynomial(z, coefficients::atanTail), t);
+}
+
+/// pi/2 * quarter - a, with pi in two parts.
+Value fromHalfPi(const MathBuilder &m, double quarters, Value a) {
+  Value high = m.sub(m.number(halfPiHigh * quarters), a);
+  return m.add(high, m.number(halfPiLow * quarters));
+}
+
+/// sin(x + quarters * pi/2).
+Value sinShifted(const MathBuilder &m, Value x, int64_t quarters) {
+  auto [n, low] = m.roundToBits(m.mul(x, m.number(0x1.45f306p-1)));
+  Value r = m.fma(n, m.number(-halfPiHigh), x);
+  r = m.fma(n, m.number(-halfPiLow), r);
+  r = m.fma(n, m.number(-halfPiLowest), r);
+  Value z = m.mul(r, r);
+  Value sine = m.fma(m.mul(r, z), m.polynomial(z, coefficients::sinTail), r);
+  Value cosine = m.fma(z, m.number(-0.5), m.number(1));
+  cosine = m.fma(m.mul(z, z), m.polynomial(z, coefficients::cosTail), cosine);
+  Value quadrant = m.addBits(low, m.integer(quarters));
+  Value result = m.select(m.bitSet(quadrant, 0), cosine, sine);
+  Value sign = m.shiftLeft(m.andBits(quadrant, m.integer(2)), 30);
+  return m.fromBits(m.xorBits(m.bits(result), sign));
+}
+
+} // namespace
+
+Value buildExp(const MathBuilder &m, Value x) {
+  Value clamped = m.atMost(m.atLeast(x, m.number(-105)), m.number(89));
+  auto [n, p] = splitExponential(m, clamped);
+  return scale(m, m.add(p, m.number(1)), n);
+}
+
+Value buildExp2(const MathBuilder &m, Value x) {
+  Value clamped = m.atMost(m.atLeast(x, m.number(-151)), m.number(129));
+  MathBuilder::Rounded n = m.roundToBits(clamped);
+  Value r = m.sub(clamped, n.number);
+  Value p = m.fma(r, m.polynomial(r, coefficients::exp2m1), m.number(1));
+  return scale(m, p, n);
+}
+
+Value buildExpm1(const MathBuilder &m, Value x) {
+  Value clamped = m.atMost(m.atLeast(x, m.number(-18)), m.number(89));
+  auto [n, p] = splitExponential(m, clamped);
+  // 2^128 is no float: half of the result, twice.
+  Value half = m.powerOfTwo(m.subBits(n.low, m.integer(1)));
+  Value result = m.fma(half, p, m.sub(half, m.number(0.5)));
+  result = m.add(result, result);
+  return m.select(m.equal(x, m.number(0)), x, result);
+}
+
+// tanh |x| = 1 - 2 / (exp(2 |x|) + 1), where that cancels nothing.
+Value buildTanh(const MathBuilder &m, Value x) {
+  Value a = m.abs(x), z = m.mul(x, x);
+  Value small = m.fma(m.mul(a, z), m.polynomial(z, coefficients::tanhTail), a);
+  auto [n, p] = splitExponential(m, m.atMost(m.add(a, a), m.number(20)));
+  Value power = m.powerOfTwo(n.low);
+  Value sum = m.fma(power, p, m.add(power, m.number(1)));
+  Value large = m.sub(m.number(1), m.div(m.number(2), sum));
+  return m.copySign(m.select(m.less(a, m.number(0.5625)), small, large), x);
+}
+
+// erf |x| = 1 - exp(|x| q(|x|)) with a polynomial q: relative errors stay small
+// near zero, and errors of q vanish with the tail. The first coefficient of q
+// comes in two parts.
+Value buildErf(const MathBuilder &m, Value x) {
+  Value a = m.atMost(m.abs(x), m.number(3.95));
+  Value rest = m.mul(a, m.polynomial(a, coefficients::erfExponent));
+  Value z = m.fma(a, m.number(-0x1.20dd76p+0), rest);
+  return m.copySign(expMinus1(m, z), x);
+}
+
+Value buildLog(const MathBuilder &m, Value x) {
+  auto [e, f] = splitExponent(m, x);
+  Value tail = m.polynomial(f, coefficients::logTail);
+  Value low = m.fma(m.mul(f, f), tail, m.mul(e, m.number(ln2Low)));
+  Value result = m.fma(e, m.number(ln2High), m.add(f, low));
+  return logSpecial(m, x, result);
+}
+
+Value buildLog2(const MathBuilder &m, Value x) {
+  return logOfBase(m, x, log2E, 0x1.4ae0cp-26, 1, 0);
+}
+
+Value buildLog10(const MathBuilder &m, Value x) {
+  return logOfBase(m, x, 0x1.bcb7b2p-2, -0x1.5b235ep-27, 0x1.344p-2,
+                   0x1.3509f8p-18);
+}
+
+Value buildAsin(const MathBuilder &m, Value x) {
+  Value a = m.abs(x);
+  Value isLarge = m.less(m.number(0.5), a);
+  Value reduced = m.mul(m.sub(m.number(1), a), m.number(0.5));
+  Value z = m.select(isLarge, reduced, m.mul(a, a));
+  Value core = asinCore(m, m.select(isLarge, m.sqrt(reduced), a), z);
+  Value large = fromHalfPi(m, 1, m.add(core, core));
+  Value outside = m.less(m.number(1), a);
+  Value result = m.select(isLarge, large, core);
+  return m.copySign(m.select(outside, m.nan(), result), x);
+}
+
+Value buildAcos(const MathBuilder &m, Value x) {
+  Value a = m.abs(x);
+  Value isLarge = m.less(m.number(0.5), a);
+  Value reduced = m.mul(m.sub(m.number(1), a), m.number(0.5));
+  Value z = m.select(isLarge, reduced, m.mul(a, a));
+  Value core = asinCore(m, m.select(isLarge, m.sqrt(reduced), a), z);
+  Value twice = m.add(core, core);
+  Value large =
+      m.select(m.less(x, m.number(0)), fromHalfPi(m, 2, twice), twice);
+  Value small = fromHalfPi(m, 1, m.copySign(core, x));
+  Value outside = m.less(m.number(1), a);
+  return m.select(outside, m.nan(), m.select(isLarge, large, small));
+}
+
+Value buildAtan(const MathBuilder &m, Value x) {
+  Value a = m.abs(x);
+  Value isLarge = m.less(m.number(1), a);
+  Value t = m.select(isLarge, m.div(m.number(1), a), a);
+  Value core = atanCore(m, t);
+  return m.copySign(m.select(isLarge, fromHalfPi(m, 1, core), core), x);
+}
+
+Value buildAtan2(const MathBuilder &m, Value y, Value x) {
+  Value ay = m.abs(y), ax = m.abs(x);
+  Value steep = m.less(ax, ay);
+  Value large = m.select(steep, ay, ax), small = m.select(steep, ax, ay);
+  Value t = m.div(small, large);
+  t = m.select(m.equal(large, m.number(0)), m.number(0), t);
+  t = m.select(m.equal(small, m.infinity()), m.number(1), t);
+  Value core = atanCore(m, t);
+  Value result = m.select(steep, fromHalfPi(m, 1, core), core);
+  Value negative = m.bitSet(m.bits(x), 31);
+  result = m.select(negative, fromHalfPi(m, 2, result), result);
+  Value unordered = m.compare(MathBuilder::Predicate::UNO, x, y);
+  return m.select(unordered, m.nan(), m.copySign(result, y));
+}
+
+Value buildRsqrt(const MathBuilder &m, Value x) {
+  return m.div(m.number(1), m.sqrt(x));
+}
+
+Value buildRound(const MathBuilder &m, Value x) {
+  // The largest number below one half: one half itself would round up numbers
+  // just below it.
+  Value below = m.number(m.isDouble() ? 0x1.fffffffffffffp-2 : 0x1.fffffep-2);
+  return m.trunc(m.add(x, m.copySign(below, x)));
+}
+
+Value buildSin(const MathBuilder &m, Value x) {
+  return m.select(m.equal(x, m.number(0)), x, sinShifted(m, x, 0));
+}
+
+Value buildCos(const MathBuilder &m, Value x) { return sinShifted(m, x, 1); }
+
+} // namespace codegen
+} // namespace anabranch

@@ -1,0 +1,54 @@
+//===- MathFunctions.h - the formulas of the vector math --------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_MATH_MATHFUNCTIONS_H
+#define ANABRANCH_CODEGEN_MATH_MATHFUNCTIONS_H
+
+#include "codegen/math/MathBuilder.h"
+
+namespace anabranch {
+namespace codegen {
+
+/// Computed in f32, on scalars and vectors. Right for zeros, subnormals,
+/// infinities and NaN; MathTest prints the largest error of each.
+mlir::Value buildExp(const MathBuilder &m, mlir::Value x);
+mlir::Value buildExp2(const MathBuilder &m, mlir::Value x);
+mlir::Value buildExpm1(const MathBuilder &m, mlir::Value x);
+mlir::Value buildTanh(const MathBuilder &m, mlir::Value x);
+mlir::Value buildErf(const MathBuilder &m, mlir::Value x);
+mlir::Value buildLog(const MathBuilder &m, mlir::Value x);
+mlir::Value buildLog2(const MathBuilder &m, mlir::Value x);
+mlir::Value buildLog10(const MathBuilder &m, mlir::Value x);
+mlir::Value buildAsin(const MathBuilder &m, mlir::Value x);
+mlir::Value buildAcos(const MathBuilder &m, mlir::Value x);
+mlir::Value buildAtan(const MathBuilder &m, mlir::Value x);
+mlir::Value buildAtan2(const MathBuilder &m, mlir::Value y, mlir::Value x);
+mlir::Value buildRsqrt(const MathBuilder &m, mlir::Value x);
+/// Half way cases go away from zero.
+mlir::Value buildRound(const MathBuilder &m, mlir::Value x);
+
+/// Good for |x| up to `trigonometricLimit`; above, the reduction of the
+/// argument loses precision.
+constexpr double trigonometricLimit = 65536;
+mlir::Value buildSin(const MathBuilder &m, mlir::Value x);
+mlir::Value buildCos(const MathBuilder &m, mlir::Value x);
+
+/// Computed in f64 and rounded to f32 once. `m` has the f32 type.
+mlir::Value buildTan(const MathBuilder &m, mlir::Value x);
+mlir::Value buildSinh(const MathBuilder &m, mlir::Value x);
+mlir::Value buildCosh(const MathBuilder &m, mlir::Value x);
+mlir::Value buildAsinh(const MathBuilder &m, mlir::Value x);
+mlir::Value buildAcosh(const MathBuilder &m, mlir::Value x);
+mlir::Value buildAtanh(const MathBuilder &m, mlir::Value x);
+mlir::Value buildLog1p(const MathBuilder &m, mlir::Value x);
+mlir::Value buildCbrt(const MathBuilder &m, mlir::Value x);
+mlir::Value buildPow(const MathBuilder &m, mlir::Value x, mlir::Value y);
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_MATH_MATHFUNCTIONS_H

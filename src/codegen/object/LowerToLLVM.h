@@ -1,0 +1,30 @@
+//===- LowerToLLVM.h - loops to the LLVM dialect ----------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_OBJECT_LOWERTOLLVM_H
+#define ANABRANCH_CODEGEN_OBJECT_LOWERTOLLVM_H
+
+#include "codegen/target/Target.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/DialectRegistry.h"
+#include "mlir/Support/LogicalResult.h"
+
+namespace anabranch {
+namespace codegen {
+
+/// Registers what lowering and translation need beyond the dialects.
+void registerCodegenInterfaces(mlir::DialectRegistry &registry);
+
+/// Turns a module at level "loops" into the LLVM dialect. Runs no pass manager,
+/// so that modules of one context can be lowered from several threads.
+mlir::LogicalResult lowerToLLVM(mlir::ModuleOp module,
+                                const TargetInfo &target);
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_OBJECT_LOWERTOLLVM_H

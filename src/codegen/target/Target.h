@@ -1,0 +1,71 @@
+//===- Target.h - the processor that kernels are made for -------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// A value type: made once per compilation, read from any thread.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_TARGET_TARGET_H
+#define ANABRANCH_CODEGEN_TARGET_TARGET_H
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace llvm {
+class TargetMachine;
+} // namespace llvm
+
+namespace anabranch {
+namespace codegen {
+
+/// What the kernel choices and LLVM need to know about a processor.
+struct TargetInfo {
+  std::string name;     ///< "host", "avx2", "avx512", ...
+  std::string triple;   ///< LLVM's
+  std::string cpu;      ///< LLVM's name of the processor
+  std::string features; ///< LLVM's "+avx2,+fma,..."
+
+  /// Width of the native vector registers.
+  unsigned vectorBytes = 16;
+  bool avx2 = false;
+  bool fma = false;
+  bool f16c = false;
+  bool avx512 = false; ///< F, BW, DQ and VL together
+  bool avx512Vnni = false;
+  bool avxVnni = false;     ///< the same for 256 bits, without AVX-512
+  bool avxVnniInt8 = false; ///< with two signed operands
+  bool avx512Bf16 = false;
+  bool avx512Fp16 = false;
+  bool amxInt8 = false;
+  bool amxBf16 = false;
+
+  int64_t l1Bytes = 32 * 1024; ///< data cache of one core
+  int64_t l2Bytes = 512 * 1024;
+
+  /// Lanes of a native vector of elements of `bits` bits.
+  unsigned lanes(unsigned bits) const { return vectorBytes * 8 / bits; }
+
+  /// The target of this name: "host" is this machine with all it has; the
+  /// others are fixed, so that they compile the same code everywhere.
+  static llvm::Expected<TargetInfo> get(llvm::StringRef name = "host");
+
+  /// True if this machine can execute code made for the target.
+  bool runsHere() const;
+
+  /// A new machine of LLVM's: position-independent code. One per thread.
+  llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
+  createTargetMachine() const;
+};
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_TARGET_TARGET_H

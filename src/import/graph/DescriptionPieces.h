@@ -1,0 +1,57 @@
+//===- DescriptionPieces.h - what descriptions are made of ------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_IMPORT_GRAPH_DESCRIPTIONPIECES_H
+#define ANABRANCH_IMPORT_GRAPH_DESCRIPTIONPIECES_H
+
+#include "import/graph/DType.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Diagnostics.h"
+#include "llvm/Support/JSON.h"
+
+namespace anabranch {
+namespace importer {
+
+/// Reads the small parts of a graph description. A part that is missing or
+/// wrong is a diagnostic at `loc`, which names the node that is being read.
+class DescriptionPieces {
+protected:
+  using Object = llvm::json::Object;
+
+  explicit DescriptionPieces(mlir::MLIRContext &context);
+
+  mlir::InFlightDiagnostic error() { return mlir::emitError(loc); }
+  /// From here on diagnostics and operations are those of this node.
+  void setLocation(const Object &node, mlir::StringRef name);
+
+  const llvm::json::Array *list(const Object &object, mlir::StringRef key,
+                                bool required = true);
+  /// Reads each object of a list.
+  mlir::LogicalResult
+  objects(const Object &object, mlir::StringRef key,
+          llvm::function_ref<mlir::LogicalResult(const Object &)> read,
+          bool required = true);
+  mlir::FailureOr<mlir::StringRef> text(const Object &object,
+                                        mlir::StringRef key);
+  mlir::FailureOr<DType> dtype(const Object &object);
+  /// Symbolic sizes are dynamic dimensions.
+  mlir::FailureOr<mlir::RankedTensorType> tensorType(const Object &object);
+  /// Null when the strides are those of a row-major tensor.
+  mlir::FailureOr<mlir::DenseI64ArrayAttr> strides(const Object &object,
+                                                   int64_t rank);
+
+  mlir::MLIRContext &context;
+  mlir::OpBuilder builder;
+  mlir::Location loc;
+};
+
+} // namespace importer
+} // namespace anabranch
+
+#endif // ANABRANCH_IMPORT_GRAPH_DESCRIPTIONPIECES_H

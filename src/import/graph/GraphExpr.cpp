@@ -1,0 +1,211 @@
+//===- GraphExpr.cpp - sizes of a graph description -----------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "import/graph/GraphExpr.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Arith/Utils/Utils.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Matchers.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace importer {
+
+static bool isReal(OpFoldResult number) {
+  if (auto value = dyn_cast<Value>(number))
+    return value.getType().isF64();
+  return isa<FloatAttr>(cast<Attribute>(number));
+}
+
+void GraphExpr::define(llvm::StringRef symbol, Value value) {
+  Value &slot = symbols[symbol];
+  if (!slot)
+    slot = value;
+}
+
+OpFoldResult GraphExpr::build(const llvm::json::Value &expr, OpBuilder &builder,
+                              Location loc) const {
+  OpFoldResult made = buildNumber(expr, builder, loc);
+  if (!made || !isReal(made))
+    return made;
+  emitError(loc) << "a size is a float: " << llvm::formatv("{0}", expr).str();
+  return {};
+}
+
+OpFoldResult GraphExpr::buildNumber(const llvm::json::Value &expr,
+                                    OpBuilder &builder, Location loc) const {
+  if (std::optional<int64_t> integer = expr.getAsInteger())
+    return builder.getIndexAttr(*integer);
+  if (auto symbol = expr.getAsString()) {
+    if (Value value = symbols.lookup(*symbol))
+      return value;
+    emitError(loc) << "no input defines the symbol '" << *symbol << "'";
+    return {};
+  }
+  if (const llvm::json::Array *list = expr.getAsArray())
+    return combine(*list, builder, loc);
+  if (const llvm::json::Object *object = expr.getAsObject())
+    if (std::optional<double> number = object->getNumber("float"))
+      return OpFoldResult(builder.getF64FloatAttr(*number));
+  emitError(loc) << "a size must be an integer, a symbol or a list";
+  return {};
+}
+
+namespace {
+/// What the operators of an expression are made of.
+struct Arithmetic {
+  OpBuilder &builder;
+  Location loc;
+
+  template <typename OpT> Value make(Value a, Value b) {
+    return builder.createOrFold<OpT>(loc, a, b);
+  }
+  Value constant(int64_t value) {
+    return builder.create<arith::ConstantIndexOp>(loc, value);
+  }
+  /// Sizes are divided by positive numbers only; this keeps a zero from
+  /// trapping in the function that computes them.
+  Value divisor(Value value) {
+    return make<arith::MaxSIOp>(value, constant(1));
+  }
+  /// Rounds down, as Python does.
+  Value mod(Value a, Value b) {
+    b = divisor(b);
+    Value floor = make<arith::FloorDivSIOp>(a, b);
+    return make<arith::SubIOp>(a, make<arith::MulIOp>(floor, b));
+  }
+  /// Null unless the exponent is a small constant.
+  Value pow(Value base, Value exponent) {
+    std::optional<int64_t> count = getConstantIntValue(exponent);
+    if (!count || *count < 0 || *count > 62)
+      return {};
+    Value result = constant(1);
+    for (int64_t i = 0; i < *count; ++i)
+      result = make<arith::MulIOp>(result, base);
+    return result;
+  }
+  Value applyToSizes(llvm::StringRef name, Value a, Value b) {
+    if (name == "add")
+      return make<arith::AddIOp>(a, b);
+    if (name == "sub")
+      return make<arith::SubIOp>(a, b);
+    if (name == "mul")
+      return make<arith::MulIOp>(a, b);
+    if (name == "floordiv")
+      return make<arith::FloorDivSIOp>(a, divisor(b));
+    if (name == "ceildiv")
+      return make<arith::CeilDivSIOp>(a, divisor(b));
+    if (name == "mod")
+      return mod(a, b);
+    if (name == "min")
+      return make<arith::MinSIOp>(a, b);
+    if (name == "max")
+      return make<arith::MaxSIOp>(a, b);
+    if (name == "pow")
+      return pow(a, b);
+    return {};
+  }
+  Value applyToReals(llvm::StringRef name, Value a, Value b) {
+    if (name == "add")
+      return make<arith::AddFOp>(a, b);
+    if (name == "sub")
+      return make<arith::SubFOp>(a, b);
+    if (name == "mul")
+      return make<arith::MulFOp>(a, b);
+    if (name == "truediv")
+      return make<arith::DivFOp>(a, b);
+    if (name == "min")
+      return make<arith::MinNumFOp>(a, b);
+    if (name == "max")
+      return make<arith::MaxNumFOp>(a, b);
+    return {};
+  }
+  /// One float makes floats of both, as in Python.
+  Value apply(llvm::StringRef name, Value a, Value b) {
+    if (name == "truediv" || a.getType().isF64() || b.getType().isF64())
+      return applyToReals(name, real(a), real(b));
+    return applyToSizes(name, a, b);
+  }
+  Value real(Value value) {
+    if (value.getType().isF64())
+      return value;
+    Type word = builder.getI64Type(), f64 = builder.getF64Type();
+    value = builder.createOrFold<arith::IndexCastOp>(loc, word, value);
+    return builder.createOrFold<arith::SIToFPOp>(loc, f64, value);
+  }
+  /// Towards zero, and then to the other side where that is asked for: a
+  /// conversion and a comparison run on every processor.
+  Value rounded(llvm::StringRef name, Value value) {
+    Type word = builder.getI64Type();
+    Value whole = builder.createOrFold<arith::FPToSIOp>(loc, word, value);
+    Value back =
+        builder.createOrFold<arith::SIToFPOp>(loc, value.getType(), whole);
+    if (name != "trunc") {
+      auto beyond = name == "floor" ? arith::CmpFPredicate::OGT
+                                    : arith::CmpFPredicate::OLT;
+      Value isBeyond =
+          builder.createOrFold<arith::CmpFOp>(loc, beyond, back, value);
+      Value step = builder.createOrFold<arith::ExtUIOp>(loc, word, isBeyond);
+      whole = name == "floor" ? make<arith::SubIOp>(whole, step)
+                              : make<arith::AddIOp>(whole, step);
+    }
+    return builder.createOrFold<arith::IndexCastOp>(loc, builder.getIndexType(),
+                                                    whole);
+  }
+  Value apply(llvm::StringRef name, Value a) {
+    if (name == "float")
+      return real(a);
+    if (name != "floor" && name != "ceil" && name != "trunc")
+      return {};
+    return a.getType().isF64() ? rounded(name, a) : a;
+  }
+  Value materialized(OpFoldResult number) {
+    auto attribute = dyn_cast<Attribute>(number);
+    if (auto constant = dyn_cast_or_null<FloatAttr>(attribute))
+      return builder.create<arith::ConstantOp>(loc, constant);
+    return getValueOrCreateConstantIndexOp(builder, loc, number);
+  }
+};
+} // namespace
+
+OpFoldResult GraphExpr::combine(const llvm::json::Array &expr,
+                                OpBuilder &builder, Location loc) const {
+  auto refuse = [&]() -> OpFoldResult {
+    std::string text =
+        llvm::formatv("{0}", llvm::json::Value(llvm::json::Array(expr)));
+    emitError(loc) << "no such size: " << text;
+    return {};
+  };
+  if (expr.size() < 2 || expr.size() > 3 || !expr[0].getAsString())
+    return refuse();
+  Arithmetic arithmetic{builder, loc};
+  SmallVector<Value> parts;
+  for (size_t i = 1; i < expr.size(); ++i) {
+    OpFoldResult part = buildNumber(expr[i], builder, loc);
+    if (!part)
+      return {};
+    parts.push_back(arithmetic.materialized(part));
+  }
+  llvm::StringRef name = *expr[0].getAsString();
+  Value value = parts.size() == 1 ? arithmetic.apply(name, parts[0])
+                                  : arithmetic.apply(name, parts[0], parts[1]);
+  if (!value)
+    return refuse();
+  if (std::optional<int64_t> constant = getConstantIntValue(value))
+    return builder.getIndexAttr(*constant);
+  FloatAttr number;
+  if (matchPattern(value, m_Constant(&number)))
+    return OpFoldResult(number);
+  return value;
+}
+
+} // namespace importer
+} // namespace anabranch

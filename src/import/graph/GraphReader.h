@@ -1,0 +1,28 @@
+//===- GraphReader.h - graph description to level "aten" --------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_IMPORT_GRAPH_GRAPHREADER_H
+#define ANABRANCH_IMPORT_GRAPH_GRAPHREADER_H
+
+#include "import/graph/BindSymbols.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+namespace anabranch {
+
+/// Makes the module of level "aten" from a graph description
+/// (docs/design/foundation.md, sections 1 and 2). Any text may be given: a
+/// defect is a diagnostic that names the node, and the result is null. The
+/// context must have the dialects of ir::registerAllDialects; one thread at a
+/// time may use it. Symbols of `binding` are numbers in the module.
+mlir::OwningOpRef<mlir::ModuleOp> importGraph(llvm::StringRef json,
+                                              mlir::MLIRContext &context,
+                                              const Binding &binding = {});
+
+} // namespace anabranch
+
+#endif // ANABRANCH_IMPORT_GRAPH_GRAPHREADER_H

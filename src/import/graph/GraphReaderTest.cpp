@@ -1,0 +1,119 @@
+//===- GraphReaderTest.cpp - graph descriptions, good and bad -------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "import/graph/GraphReader.h"
+#include "ir/Anabranch.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include <gtest/gtest.h>
+
+namespace {
+
+/// The module as text, or the first diagnostic after "error: ".
+std::string import(llvm::StringRef graph) {
+  mlir::DialectRegistry registry;
+  anabranch::ir::registerAllDialects(registry);
+  mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
+  std::string text;
+  mlir::ScopedDiagnosticHandler handler(&context,
+                                        [&](mlir::Diagnostic &diagnostic) {
+                                          if (text.empty())
+                                            text = "error: " + diagnostic.str();
+                                          return mlir::success();
+                                        });
+  mlir::OwningOpRef<mlir::ModuleOp> module =
+      anabranch::importGraph(graph, context);
+  if (!module)
+    return text;
+  llvm::raw_string_ostream stream(text);
+  module->print(stream);
+  return text;
+}
+
+/// A graph of one input `x`, these nodes and this output.
+std::string graph(llvm::StringRef nodes, llvm::StringRef output) {
+  return (R"({"version": 1, "name": "g", "symbols": [{"name": "s0"}],
+    "inputs": [{"name": "x", "kind": "input", "dtype": "f32",
+                "shape": [2, "s0"]}],
+    "nodes": [)" +
+          nodes + R"(], "outputs": [)" + output + "]}")
+      .str();
+}
+
+bool contains(const std::string &text, llvm::StringRef part) {
+  return llvm::StringRef(text).contains(part);
+}
+
+TEST(GraphReader, ReadsANodeWithSymbols) {
+  std::string text = import(graph(
+      R"({"name": "y", "op": "aten.cat.default",
+          "args": {"tensors": [{"ref": "x"}, {"ref": "x"}], "dim": -1},
+          "results": [{"dtype": "f32", "shape": [2, ["mul", 2, "s0"]]}],
+          "loc": {"file": "m.py", "line": 3}})",
+      R"({"ref": "y"}, {"expr": "s0"}, {"none": true})"));
+  EXPECT_TRUE(contains(text, "anabranch.aten \"cat\"(%arg0) dims(%"));
+  EXPECT_TRUE(contains(text, "tensors = [#anabranch.operand<0>, "
+                             "#anabranch.operand<0>]"));
+  EXPECT_TRUE(contains(text, "-> tensor<2x?xf32>"));
+  EXPECT_TRUE(contains(text, "tensor.dim"));
+}
+
+TEST(GraphReader, KeepsFloatsApart) {
+  std::string text = import(graph(
+      R"({"name": "y", "op": "aten.clamp.default",
+          "args": {"self": {"ref": "x"}, "min": {"float": "-inf"},
+                   "max": {"float": 2}, "n": 2, "o": null,
+                   "d": {"dtype": "u8"}},
+          "results": [{"dtype": "u8", "shape": [2, "s0"]}]})",
+      R"({"ref": "y"})"));
+  EXPECT_TRUE(contains(text, "min = 0xFFF0000000000000 : f64"));
+  EXPECT_TRUE(contains(text, "max = 2.000000e+00 : f64"));
+  EXPECT_TRUE(contains(text, "n = 2 : i64"));
+  EXPECT_TRUE(contains(text, ", o, "));
+  EXPECT_TRUE(contains(text, "d = ui8"));
+  EXPECT_TRUE(contains(text, "unsignedResults = array<i64: 0>"));
+}
+
+TEST(GraphReader, ReadsMutations) {
+  std::string text = import(R"({"version": 1,
+    "inputs": [{"name": "x", "label": "cache", "kind": "buffer",
+                "dtype": "i64", "shape": [4], "mutated": true}],
+    "nodes": [{"name": "y", "op": "aten.add.Tensor",
+               "args": {"self": {"ref": "x"}, "other": 1, "alpha": 1},
+               "results": [{"dtype": "i64", "shape": [4]}]}],
+    "outputs": [], "mutations": [{"input": "x", "value": "y"}]})");
+  EXPECT_TRUE(contains(text, "anabranch.writes = 0"));
+  EXPECT_TRUE(contains(text, "anabranch.mutated"));
+  EXPECT_TRUE(contains(text, "anabranch.name = \"cache\""));
+}
+
+TEST(GraphReader, NamesWhatIsWrong) {
+  EXPECT_TRUE(contains(import("{"), "is no JSON"));
+  EXPECT_TRUE(contains(import("[]"), "must be an object"));
+  EXPECT_TRUE(contains(import("{}"), "version 1"));
+  EXPECT_TRUE(contains(import(std::string(100000, '[')), "too deeply"));
+  EXPECT_TRUE(contains(import(graph("", R"({"ref": "z"})")),
+                       "no node before this one is named 'z'"));
+  EXPECT_TRUE(contains(import(graph("", R"({"expr": "s9"})")),
+                       "no input defines the symbol 's9'"));
+  EXPECT_TRUE(contains(import(graph("", R"({"expr": ["pow", 2, "s0"]})")),
+                       "no such size"));
+  EXPECT_TRUE(contains(import(graph(R"({"name": "y", "op": "aten.relu",
+      "args": {"self": {"ref": "x", "result": 1}}, "results": []})",
+                                    "")),
+                       "'x' has no result 1"));
+  EXPECT_TRUE(contains(import(graph(R"({"name": "y", "op": "aten.relu",
+      "args": {}, "results": [{"dtype": "f31", "shape": []}]})",
+                                    "")),
+                       "no such dtype: 'f31'"));
+  EXPECT_TRUE(contains(import(graph(R"({"name": "y", "op": "aten.relu",
+      "args": {}, "results": [{"dtype": "f32", "shape": [-1]}]})",
+                                    "")),
+                       "a size is negative"));
+}
+
+} // namespace

@@ -1,0 +1,38 @@
+//===- Formula.h - lowerings that are one formula per element ---*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_IMPORT_LOWERING_FORMULA_H
+#define ANABRANCH_IMPORT_LOWERING_FORMULA_H
+
+#include "import/lowering/Lowering.h"
+
+namespace anabranch {
+namespace importer {
+
+/// The elements of the named arguments, in order; an absent optional one has no
+/// value.
+using Elements = llvm::ArrayRef<Num>;
+using Formula = std::function<Num(Elements)>;
+
+/// The schema names of the arguments that a formula takes, tensors and numbers
+/// alike. A leading '?' marks one that may be None.
+using ArgumentNames = std::vector<std::string>;
+
+/// Evaluates the formula in the result's dtype (f32 for f16 and bf16).
+LoweringFn pointwise(ArgumentNames names, Formula formula);
+
+/// Evaluates the formula in the promoted dtype of the arguments.
+LoweringFn predicate(ArgumentNames names, Formula formula);
+
+/// Each element arrives in its own dtype (f32 for f16 and bf16); numbers arrive
+/// in the result's.
+LoweringFn selection(ArgumentNames names, Formula formula);
+
+} // namespace importer
+} // namespace anabranch
+
+#endif // ANABRANCH_IMPORT_LOWERING_FORMULA_H

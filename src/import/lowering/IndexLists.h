@@ -1,0 +1,56 @@
+//===- IndexLists.h - what index and index_put index with -------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// `x[a, :, b]`: the index tensors broadcast together. Where they stand side by
+// side their common dimensions take their place in the result; else they come
+// first. All other dimensions follow in order.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_IMPORT_LOWERING_INDEXLISTS_H
+#define ANABRANCH_IMPORT_LOWERING_INDEXLISTS_H
+
+#include "import/lowering/Moves.h"
+
+namespace anabranch {
+namespace importer {
+
+class IndexList {
+public:
+  /// The list argument `name`, for a tensor `self`. Refuses masks.
+  static mlir::FailureOr<IndexList> of(LoweringBuilder &b, Operand self,
+                                       llvm::StringRef name);
+
+  /// The sizes of the indexed result.
+  Sizes resultSizes(LoweringBuilder &b, mlir::Value self) const;
+  /// The index tensors, as a generic over the result reads them.
+  llvm::SmallVector<Read> reads(llvm::ArrayRef<mlir::OpFoldResult> sizes) const;
+  /// The size of each indexed dimension of `self`.
+  Indices extents(LoweringBuilder &b, mlir::Value self) const;
+  /// The position in `self` of a point of the result, from the elements of the
+  /// index tensors there.
+  Indices target(Body &body, llvm::ArrayRef<mlir::Value> position,
+                 llvm::ArrayRef<mlir::Value> elements,
+                 llvm::ArrayRef<mlir::Value> extents) const;
+  /// The index tensors, in order.
+  llvm::ArrayRef<mlir::Value> tensors() const { return indices; }
+
+private:
+  /// The dimension of the result where the common dimensions begin.
+  int64_t start = 0;
+  /// Their number.
+  int64_t width = 0;
+  int64_t rank = 0;
+  /// The dimensions of `self` that are indexed, and by what.
+  llvm::SmallVector<int64_t> dims;
+  llvm::SmallVector<mlir::Value> indices;
+};
+
+} // namespace importer
+} // namespace anabranch
+
+#endif // ANABRANCH_IMPORT_LOWERING_INDEXLISTS_H

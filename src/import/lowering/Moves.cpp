@@ -1,0 +1,205 @@
+//===- Moves.cpp - generics that move elements without a change -----------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "import/lowering/Moves.h"
+
+#include "import/lowering/Shapes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace importer {
+
+Value forEachPoint(LoweringBuilder &b, Type element,
+                   ArrayRef<OpFoldResult> sizes, ArrayRef<Read> reads,
+                   PointFn body) {
+  int64_t rank = sizes.size();
+  SmallVector<Value> inputs;
+  SmallVector<AffineMap> maps;
+  for (const Read &read : reads) {
+    inputs.push_back(read.tensor);
+    maps.push_back(read.map);
+  }
+  maps.push_back(b.builder.getMultiDimIdentityMap(rank));
+  Value init = b.create<tensor::EmptyOp>(sizes, element);
+  SmallVector<utils::IteratorType> iterators(rank,
+                                             utils::IteratorType::parallel);
+  auto generic = b.create<linalg::GenericOp>(
+      TypeRange{init.getType()}, inputs, ValueRange{init}, maps, iterators,
+      [&](OpBuilder &nested, Location loc, ValueRange arguments) {
+        Body inner{nested, loc};
+        // Without the listener, which would remember those erased below.
+        OpBuilder silent(nested.getContext());
+        silent.setInsertionPointToEnd(nested.getInsertionBlock());
+        Indices position;
+        for (int64_t dim = 0; dim < rank; ++dim)
+          position.push_back(silent.create<linalg::IndexOp>(loc, dim));
+        SmallVector<Value> elements(arguments.drop_back());
+        Value result = body(inner, position, elements);
+        nested.create<linalg::YieldOp>(loc, result);
+        for (Value index : position)
+          if (index.use_empty())
+            index.getDefiningOp()->erase();
+      });
+  return generic.getResult(0);
+}
+
+Value gatherElements(LoweringBuilder &b, Value source,
+                     ArrayRef<OpFoldResult> sizes, ArrayRef<Read> reads,
+                     SourceFn from) {
+  return forEachPoint(b,
+                      cast<RankedTensorType>(source.getType()).getElementType(),
+                      sizes, reads,
+                      [&](Body &body, ArrayRef<Value> position,
+                          ArrayRef<Value> elements) -> Value {
+                        Indices indices = from(body, position, elements);
+                        return body.builder.create<tensor::ExtractOp>(
+                            body.loc, source, indices);
+                      });
+}
+
+Value readThrough(LoweringBuilder &b, Value source, AffineMap map,
+                  ArrayRef<OpFoldResult> sizes) {
+  Type element = cast<RankedTensorType>(source.getType()).getElementType();
+  Value init = b.create<tensor::EmptyOp>(sizes, element);
+  SmallVector<utils::IteratorType> iterators(sizes.size(),
+                                             utils::IteratorType::parallel);
+  auto generic = b.create<linalg::GenericOp>(
+      TypeRange{init.getType()}, ValueRange{source}, ValueRange{init},
+      ArrayRef<AffineMap>{map, b.builder.getMultiDimIdentityMap(sizes.size())},
+      iterators, [](OpBuilder &nested, Location loc, ValueRange arguments) {
+        nested.create<linalg::YieldOp>(loc, arguments.front());
+      });
+  return generic.getResult(0);
+}
+
+Value transpose(LoweringBuilder &b, Value tensor, ArrayRef<int64_t> order) {
+  auto type = cast<RankedTensorType>(tensor.getType());
+  Sizes source = sizesOf(b.builder, b.loc, tensor);
+  Sizes sizes;
+  SmallVector<AffineExpr> exprs(order.size());
+  int64_t lastWide = -1;
+  bool inOrder = true;
+  for (auto [to, from] : llvm::enumerate(order)) {
+    sizes.push_back(source[from]);
+    exprs[from] = b.builder.getAffineDimExpr(to);
+    if (type.getDimSize(from) == 1)
+      continue;
+    inOrder &= from > lastWide;
+    lastWide = from;
+  }
+  // Moving dimensions of size one moves no element.
+  if (inOrder)
+    return reshape(b.builder, b.loc, tensor, sizes);
+  return readThrough(
+      b, tensor, AffineMap::get(order.size(), 0, exprs, b.context()), sizes);
+}
+
+AffineMap broadcastMap(RankedTensorType type, int64_t offset,
+                       ArrayRef<OpFoldResult> sizes) {
+  Builder builder(type.getContext());
+  SmallVector<AffineExpr> exprs;
+  for (int64_t dim = 0; dim < type.getRank(); ++dim) {
+    bool repeats = type.getDimSize(dim) == 1 &&
+                   !isConstantIntValue(sizes[offset + dim], 1);
+    exprs.push_back(repeats ? builder.getAffineConstantExpr(0)
+                            : builder.getAffineDimExpr(offset + dim));
+  }
+  return AffineMap::get(sizes.size(), 0, exprs, type.getContext());
+}
+
+Value broadcastTo(LoweringBuilder &b, Value tensor,
+                  ArrayRef<OpFoldResult> sizes) {
+  auto type = cast<RankedTensorType>(tensor.getType());
+  AffineMap map = broadcastMap(type, sizes.size() - type.getRank(), sizes);
+  if (map.isIdentity())
+    return tensor;
+  return readThrough(b, tensor, map, sizes);
+}
+
+Value checkedIndex(Body &body, Value element, Value size, bool wrap) {
+  OpBuilder &builder = body.builder;
+  Location loc = body.loc;
+  Value index = element;
+  if (!element.getType().isIndex())
+    index = builder.create<arith::IndexCastOp>(loc, builder.getIndexType(),
+                                               element);
+  Value zero = builder.create<arith::ConstantIndexOp>(loc, 0);
+  if (wrap) {
+    Value negative = builder.create<arith::CmpIOp>(
+        loc, arith::CmpIPredicate::slt, index, zero);
+    Value fromEnd = builder.create<arith::AddIOp>(loc, index, size);
+    index = builder.create<arith::SelectOp>(loc, negative, fromEnd, index);
+  }
+  // As unsigned numbers, negative indices are too large as well.
+  Value inside = builder.create<arith::CmpIOp>(loc, arith::CmpIPredicate::ult,
+                                               index, size);
+  s::checkIndex({&body, inside, DType::boolean(builder.getContext())});
+  return builder.create<arith::SelectOp>(loc, inside, index, zero);
+}
+
+OpFoldResult intArg(LoweringBuilder &b, ir::AtenOp op, StringRef name) {
+  if (Value operand = op.getOperandArg(name))
+    return operand;
+  if (auto literal = op.getIntArg(name))
+    return b.builder.getIndexAttr(*literal);
+  return {};
+}
+
+/// Whether a size can be seen to be at least zero.
+static bool isNonNegative(OpFoldResult size) {
+  if (auto constant = getConstantIntValue(size))
+    return *constant >= 0;
+  Operation *op = cast<Value>(size).getDefiningOp();
+  if (isa_and_nonnull<tensor::DimOp>(op))
+    return true;
+  return isa_and_nonnull<arith::AddIOp, arith::MulIOp, arith::FloorDivSIOp,
+                         arith::CeilDivSIOp, arith::MinSIOp>(op) &&
+         llvm::all_of(op->getOperands(),
+                      [](Value operand) { return isNonNegative(operand); });
+}
+
+OpFoldResult wrapStart(LoweringBuilder &b, OpFoldResult start,
+                       OpFoldResult size) {
+  OpFoldResult zero = b.builder.getIndexAttr(0);
+  if (!start)
+    return zero;
+  bool bothStatic =
+      getConstantIntValue(start) && getConstantIntValue(size).has_value();
+  if (isNonNegative(start)) {
+    // A start behind the end makes an empty slice, whose offset is not used;
+    // so a symbolic size needs no clamping.
+    return bothStatic ? minSizes(b.builder, b.loc, start, size) : start;
+  }
+  OpFoldResult fromEnd =
+      maxSizes(b.builder, b.loc, addSizes(b.builder, b.loc, start, size), zero);
+  if (getConstantIntValue(start))
+    return fromEnd;
+  Value value = asIndex(b.builder, b.loc, start);
+  Value isNegative = b.create<arith::CmpIOp>(arith::CmpIPredicate::slt, value,
+                                             asIndex(b.builder, b.loc, zero));
+  Value wrapped = b.create<arith::SelectOp>(
+      isNegative, asIndex(b.builder, b.loc, fromEnd), value);
+  return minSizes(b.builder, b.loc, wrapped, size);
+}
+
+Operand atLeast1d(LoweringBuilder &b, Operand tensor) {
+  if (tensor.rank() == 0)
+    tensor.value = reshape(b.builder, b.loc, tensor.value, {b.indexAttr(1)});
+  return tensor;
+}
+
+int64_t dimArg(ir::AtenOp op, StringRef name, int64_t rank, int64_t otherwise) {
+  return LoweringBuilder::wrapDim(op.getIntArg(name).value_or(otherwise), rank);
+}
+
+} // namespace importer
+} // namespace anabranch

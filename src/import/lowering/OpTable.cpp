@@ -1,0 +1,82 @@
+//===- OpTable.cpp - which operators run in our own kernels ---------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "import/lowering/OpTable.h"
+
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
+
+namespace anabranch {
+namespace importer {
+
+const OpTable &OpTable::get() {
+  static const OpTable table = [] {
+    OpTable all;
+    registerPointwise(all);
+    registerPowers(all);
+    registerActivation(all);
+    registerComparison(all);
+    registerReduction(all);
+    registerScans(all);
+    registerCreation(all);
+    registerViews(all);
+    registerSlices(all);
+    registerJoins(all);
+    registerGather(all);
+    registerMatmul(all);
+    registerSoftmax(all);
+    registerNormalization(all);
+    registerAttention(all);
+    registerScatter(all);
+    registerIndexPut(all);
+    registerConvolution(all);
+    registerPooling(all);
+    registerTopK(all);
+    return all;
+  }();
+  return table;
+}
+
+const OpRow *OpTable::lookup(llvm::StringRef name) const {
+  auto it = index.find(name);
+  return it == index.end() ? nullptr : &table[it->second];
+}
+
+void OpTable::add(llvm::StringRef name, LoweringFn lower,
+                  llvm::StringRef samples, DTypeSet dtypes) {
+  bool isNew = index.try_emplace(name, table.size()).second;
+  assert(isNew && "two rows for one operator");
+  (void)isNew;
+  table.push_back(
+      {name.str(), current, std::move(lower), dtypes, samples.str()});
+}
+
+static llvm::json::Array namesOf(DTypeSet dtypes) {
+  static constexpr std::pair<DTypeSet, const char *> all[] = {
+      {kBool, "bool"}, {kU8, "u8"},   {kI8, "i8"},   {kI16, "i16"},
+      {kI32, "i32"},   {kI64, "i64"}, {kF16, "f16"}, {kBF16, "bf16"},
+      {kF32, "f32"},   {kF64, "f64"},
+  };
+  llvm::json::Array names;
+  for (auto [dtype, name] : all)
+    if (dtypes & dtype)
+      names.push_back(name);
+  return names;
+}
+
+std::string describeOpTable() {
+  llvm::json::Array rows;
+  for (const OpRow &row : OpTable::get().rows())
+    rows.push_back(llvm::json::Object{{"op", row.name},
+                                      {"family", row.family},
+                                      {"dtypes", namesOf(row.dtypes)},
+                                      {"samples", row.samples}});
+  return llvm::formatv("{0}", llvm::json::Value(std::move(rows)));
+}
+
+} // namespace importer
+} // namespace anabranch

@@ -1,0 +1,89 @@
+//===- OpTable.h - which operators run in our own kernels -------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// One row per operator and overload. A row lowers the operator, makes its test
+// against eager, and is its line in docs/operators.md. The table is built once,
+// on first use, and then only read: any thread may.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_IMPORT_LOWERING_OPTABLE_H
+#define ANABRANCH_IMPORT_LOWERING_OPTABLE_H
+
+#include "import/lowering/Lowering.h"
+#include "llvm/ADT/StringMap.h"
+#include <vector>
+
+namespace anabranch {
+namespace importer {
+
+struct OpRow {
+  /// As `anabranch.aten` has it: "add.Tensor", "mm".
+  std::string name;
+  /// The family that registered it: "pointwise", "view".
+  llvm::StringRef family;
+  LoweringFn lower;
+  /// What the dtypes of all tensor operands and results may be.
+  DTypeSet dtypes = kAllDTypes;
+  /// Arguments of a call for the generated test, as a Python expression list.
+  /// `T(3, 4)` is a random tensor of the dtype under test, `P(3, 4)` a
+  /// positive one, `B(3, 4)` a bool tensor, `I(n, 3, 4)` int64 with values in
+  /// [0, n), `F(3, 4)` float32, `dtype` the dtype under test. Several samples
+  /// are separated by ';'. Empty when the operator has no test of its own.
+  std::string samples;
+};
+
+class OpTable {
+public:
+  /// The table of all families.
+  static const OpTable &get();
+
+  const OpRow *lookup(llvm::StringRef name) const;
+  /// In the order of registration.
+  const std::vector<OpRow> &rows() const { return table; }
+
+  /// Sets the family of the rows that follow.
+  void family(llvm::StringRef name) { current = name; }
+  void add(llvm::StringRef name, LoweringFn lower, llvm::StringRef samples = "",
+           DTypeSet dtypes = kAllDTypes);
+
+private:
+  std::vector<OpRow> table;
+  llvm::StringMap<size_t> index;
+  llvm::StringRef current;
+};
+
+/// The table as a JSON list of objects with `op`, `family`, `dtypes` and
+/// `samples`.
+std::string describeOpTable();
+
+/// The families, each in its own file under families/.
+void registerPointwise(OpTable &table);
+void registerPowers(OpTable &table);
+void registerActivation(OpTable &table);
+void registerComparison(OpTable &table);
+void registerReduction(OpTable &table);
+void registerScans(OpTable &table);
+void registerCreation(OpTable &table);
+void registerViews(OpTable &table);
+void registerSlices(OpTable &table);
+void registerJoins(OpTable &table);
+void registerGather(OpTable &table);
+void registerMatmul(OpTable &table);
+void registerSoftmax(OpTable &table);
+void registerNormalization(OpTable &table);
+void registerAttention(OpTable &table);
+void registerScatter(OpTable &table);
+void registerIndexPut(OpTable &table);
+void registerConvolution(OpTable &table);
+void registerPooling(OpTable &table);
+void registerTopK(OpTable &table);
+
+} // namespace importer
+} // namespace anabranch
+
+#endif // ANABRANCH_IMPORT_LOWERING_OPTABLE_H

@@ -1,0 +1,125 @@
+//===- Scattering.cpp - building anabranch.scatter ------------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "import/lowering/Scattering.h"
+
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include <limits>
+
+using namespace mlir;
+
+namespace anabranch {
+namespace importer {
+
+Value scatter(LoweringBuilder &b, Operand init, Operand updates,
+              PlaceFn place) {
+  OperationState state(b.loc, ir::ScatterOp::getOperationName());
+  state.addOperands({init.value, updates.value});
+  state.addTypes(init.value.getType());
+  state.addRegion();
+  auto op = cast<ir::ScatterOp>(b.builder.create(state));
+  SmallVector<Type> types(updates.rank(), b.builder.getIndexType());
+  types.append({init.dtype.type, updates.dtype.type});
+  SmallVector<Location> locations(types.size(), b.loc);
+  OpBuilder::InsertionGuard guard(b.builder);
+  Block *block = b.builder.createBlock(&op.getBody(), {}, types, locations);
+  Body body{b.builder, b.loc};
+  ArrayRef<BlockArgument> arguments = block->getArguments();
+  Indices point(arguments.drop_back(2));
+  Num current{&body, arguments[point.size()], init.dtype};
+  Num update{&body, arguments[point.size() + 1], updates.dtype};
+  Placed placed = place(body, point, current, update);
+  SmallVector<Value> yielded(placed.position);
+  yielded.push_back(s::cast(placed.value, init.dtype).value);
+  b.create<ir::YieldOp>(yielded);
+  return op.getResult();
+}
+
+//===----------------------------------------------------------------------===//
+// Reductions of what meets in an element
+//===----------------------------------------------------------------------===//
+
+std::optional<Merging> Merging::of(StringRef name) {
+  double infinity = std::numeric_limits<double>::infinity();
+  if (name == "sum" || name == "add" || name == "mean")
+    return Merging{[](Num a, Num b) { return a + b; }, 0, name == "mean"};
+  if (name == "prod" || name == "multiply")
+    return Merging{[](Num a, Num b) { return a * b; }, 1};
+  if (name == "amax")
+    return Merging{s::maximum, -infinity};
+  if (name == "amin")
+    return Merging{s::minimum, infinity};
+  return std::nullopt;
+}
+
+/// The identity as an element of the dtype.
+static Num identityOf(Num like, double identity) {
+  if (like.dtype.isFloat() || identity == 0 || identity == 1)
+    return like.constant(identity);
+  unsigned width = like.dtype.width();
+  bool largest = identity > 0;
+  if (like.dtype.isUnsigned || like.dtype.isBool())
+    return like.constant(largest ? APInt::getMaxValue(width).getSExtValue()
+                                 : int64_t(0));
+  return like.constant(largest
+                           ? APInt::getSignedMaxValue(width).getSExtValue()
+                           : APInt::getSignedMinValue(width).getSExtValue());
+}
+
+/// The sum of an element's `counts` members divided by their number; what
+/// nothing was written to stays.
+static Value divided(LoweringBuilder &b, Operand sum, Operand counts) {
+  return b.elementwiseMixed(
+      {sum, counts}, sum.dtype, b.sizesOf(sum.value),
+      [](Body &, ArrayRef<Num> x) {
+        Num count = s::maximum(x[1], x[1].constant(1));
+        if (x[0].dtype.isFloat())
+          return x[0] / s::cast(count, x[0].dtype);
+        return s::cast(s::floorDivide(s::cast(x[0], count.dtype), count),
+                       x[0].dtype);
+      });
+}
+
+Value scatterMerged(LoweringBuilder &b, Operand self, Operand updates,
+                    const Merging &merging, bool includeSelf, TargetFn target) {
+  if (!includeSelf)
+    self.value = scatter(
+        b, self, updates,
+        [&](Body &body, ArrayRef<Value> point, Num current, Num) -> Placed {
+          return {target(body, point), identityOf(current, merging.identity)};
+        });
+  DType math = self.dtype.math();
+  Operand result = self;
+  result.value = scatter(
+      b, self, updates,
+      [&](Body &body, ArrayRef<Value> point, Num current,
+          Num update) -> Placed {
+        return {target(body, point),
+                merging.combine(s::cast(current, math), s::cast(update, math))};
+      });
+  if (!merging.isMean)
+    return result.value;
+  DType wide = DType::integer(b.context(), 64);
+  Operand counts =
+      b.tensor(b.fill(b.sizesOf(self.value), wide, includeSelf ? 1 : 0), wide);
+  counts.value = scatter(
+      b, counts, updates,
+      [&](Body &body, ArrayRef<Value> point, Num current, Num) -> Placed {
+        return {target(body, point), current + current.constant(1)};
+      });
+  return divided(b, result, counts);
+}
+
+Value indexAt(Body &body, Value tensor, ArrayRef<Value> point, Value size,
+              bool wrap) {
+  Value element =
+      body.builder.create<tensor::ExtractOp>(body.loc, tensor, point);
+  return checkedIndex(body, element, size, wrap);
+}
+
+} // namespace importer
+} // namespace anabranch

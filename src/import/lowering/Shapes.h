@@ -1,0 +1,57 @@
+//===- Shapes.h - sizes as values, and reshapes between them ----*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// Size arithmetic for lowerings. A size is an OpFoldResult: an index attribute
+// where it is static, else an `index` value. Everything folds while it is
+// static, so that a lowering is written once for static and symbolic shapes.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_IMPORT_LOWERING_SHAPES_H
+#define ANABRANCH_IMPORT_LOWERING_SHAPES_H
+
+#include "import/lowering/Lowering.h"
+
+namespace anabranch {
+namespace importer {
+
+/// The sizes of a ranked tensor, as `sizeOf` finds each.
+Sizes sizesOf(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value tensor);
+
+/// The tensor type with these sizes.
+mlir::RankedTensorType typeOf(llvm::ArrayRef<mlir::OpFoldResult> sizes,
+                              mlir::Type element);
+
+/// Whether two sizes are equal for every value of the symbols, as far as the
+/// operations that compute them show.
+bool sameSize(mlir::OpFoldResult a, mlir::OpFoldResult b);
+
+mlir::OpFoldResult addSizes(mlir::OpBuilder &builder, mlir::Location loc,
+                            mlir::OpFoldResult a, mlir::OpFoldResult b);
+mlir::OpFoldResult subSizes(mlir::OpBuilder &builder, mlir::Location loc,
+                            mlir::OpFoldResult a, mlir::OpFoldResult b);
+mlir::OpFoldResult mulSizes(mlir::OpBuilder &builder, mlir::Location loc,
+                            mlir::OpFoldResult a, mlir::OpFoldResult b);
+mlir::OpFoldResult minSizes(mlir::OpBuilder &builder, mlir::Location loc,
+                            mlir::OpFoldResult a, mlir::OpFoldResult b);
+mlir::OpFoldResult maxSizes(mlir::OpBuilder &builder, mlir::Location loc,
+                            mlir::OpFoldResult a, mlir::OpFoldResult b);
+/// The size as an `index` value.
+mlir::Value asIndex(mlir::OpBuilder &builder, mlir::Location loc,
+                    mlir::OpFoldResult size);
+
+/// The tensor's elements in row-major order under other sizes of the same
+/// product: collapse_shape, then expand_shape, of the fewest dimensions that
+/// the sizes show to belong together. Without elements it is a new tensor.
+mlir::Value reshape(mlir::OpBuilder &builder, mlir::Location loc,
+                    mlir::Value tensor,
+                    llvm::ArrayRef<mlir::OpFoldResult> sizes);
+
+} // namespace importer
+} // namespace anabranch
+
+#endif // ANABRANCH_IMPORT_LOWERING_SHAPES_H

@@ -1,0 +1,38 @@
+//===- Stretches.h - moves that keep neighbours together --------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_IMPORT_LOWERING_STRETCHES_H
+#define ANABRANCH_IMPORT_LOWERING_STRETCHES_H
+
+#include "import/lowering/Moves.h"
+
+namespace anabranch {
+namespace importer {
+
+/// The next `size` positions of a result's last dimension.
+struct Stretch {
+  int64_t size;
+  /// What the first of them reads, if the source's neighbours follow.
+  std::optional<int64_t> source;
+};
+
+/// The index in dimension `dim` of the source for this position of the result.
+using DimensionFn =
+    llvm::function_ref<mlir::Value(Body &, unsigned dim, mlir::Value position)>;
+
+/// result[i, j] = source[from(i), from(j)]. The stretches that fill the last
+/// dimension, if any are given, are written one beside the other, and those
+/// with a `source` as plain copies.
+mlir::Value gatherStretches(LoweringBuilder &b, mlir::Value source,
+                            llvm::ArrayRef<mlir::OpFoldResult> sizes,
+                            llvm::ArrayRef<Stretch> stretches,
+                            DimensionFn from);
+
+} // namespace importer
+} // namespace anabranch
+
+#endif // ANABRANCH_IMPORT_LOWERING_STRETCHES_H

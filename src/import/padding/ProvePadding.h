@@ -1,0 +1,30 @@
+//===- ProvePadding.h - does padding change the result? ---------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_IMPORT_PADDING_PROVEPADDING_H
+#define ANABRANCH_IMPORT_PADDING_PROVEPADDING_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace anabranch {
+
+/// A dimension of a result that is as long as one of an input: what padding
+/// adds at its end is cut off again. Numbers are those of a call.
+struct PaddedDim {
+  int64_t output, dim, input, inputDim;
+};
+
+/// Shows that results do not change when inputs are filled up with zeros at the
+/// end of their symbolic dimensions and the results are cut to size; what is
+/// computed of the zeros must be finite. `main` holds linalg and whole
+/// attention. A failure is a diagnostic at the operator that stands against it.
+mlir::FailureOr<llvm::SmallVector<PaddedDim>>
+provePadding(mlir::func::FuncOp main);
+
+} // namespace anabranch
+
+#endif // ANABRANCH_IMPORT_PADDING_PROVEPADDING_H

@@ -1,0 +1,165 @@
+//===- FoldBatchNorm.cpp - batch norm into frozen weights -----------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+//   %c = aten "convolution"(%x, %w, %b)        %s  = rsqrt(%var + eps) * %gamma
+//   %r = aten "batch_norm"(%c, %gamma,    ->   %w1 = %w * %s
+//                          %beta, %mean,       %b1 = (%b - %mean) * %s + %beta
+//                          %var)               %r  = aten "convolution"(%x,
+//                                                        %w1, %b1)
+//
+// Everything but %x is frozen, so that %w1 and %b1 are made once, at load.
+// Weights of two bytes stay as they are: the product would be rounded.
+//
+//===----------------------------------------------------------------------===//
+
+#include "import/Passes.h"
+#include "import/lowering/Formula.h"
+#include "import/lowering/Lowering.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Pass/Pass.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace importer {
+namespace {
+
+/// The arguments of both calls that the folded weights are made of.
+struct Folding {
+  ir::AtenOp norm, product;
+  Operand weight, bias; ///< of the product; it may have no bias
+  Operand scale, shift, mean, variance;
+  double eps;
+};
+
+/// Whether filters, which are the weight's first dimension, become channels of
+/// the result, its second.
+bool isProduct(ir::AtenOp op) {
+  if (op.getCallee() == "convolution")
+    return op.getBoolArg("transposed") == false;
+  return op.getCallee() == "linear" &&
+         cast<RankedTensorType>(op.getResult(0).getType()).getRank() == 2;
+}
+
+std::optional<Folding> match(ir::AtenOp norm) {
+  if (norm.getCallee() != "_native_batch_norm_legit_no_training" ||
+      !norm.getResult(1).use_empty() || !norm.getResult(2).use_empty())
+    return std::nullopt;
+  Value input = norm.getOperandArg("input");
+  auto product = input ? input.getDefiningOp<ir::AtenOp>() : ir::AtenOp();
+  auto eps = norm.getFloatArg("eps");
+  if (!product || !isProduct(product) || !input.hasOneUse() || !eps ||
+      product.getOperandArg("input") == product.getOperandArg("weight") ||
+      input.getType() != norm.getResult(0).getType())
+    return std::nullopt;
+  OpBuilder builder(norm);
+  LoweringBuilder of(builder, product), by(builder, norm);
+  Folding f{norm,
+            product,
+            of.operand("weight"),
+            of.operand("bias"),
+            by.operand("weight"),
+            by.operand("bias"),
+            by.operand("running_mean"),
+            by.operand("running_var"),
+            *eps};
+  for (const Operand &needed : {f.weight, f.mean, f.variance})
+    if (!needed.isFrozen())
+      return std::nullopt;
+  Type type = f.weight.type().getElementType();
+  if ((!type.isF32() && !type.isF64()) || !f.weight.type().hasStaticShape())
+    return std::nullopt;
+  for (const Operand &any : {f.bias, f.scale, f.shift, f.mean, f.variance})
+    if (any &&
+        (!any.isFrozen() || any.type().getElementType() != type ||
+         any.type().getShape() != f.weight.type().getShape().take_front()))
+      return std::nullopt;
+  return f;
+}
+
+/// An argument of a call is this value from now on.
+void setArgument(ir::AtenOp op, StringRef name, Value value) {
+  if (auto old = dyn_cast<ir::OperandRefAttr>(op.getArg(name)))
+    return op.getInputsMutable()[old.getIndex()].set(value);
+  auto reference =
+      ir::OperandRefAttr::get(op.getContext(), op.getInputs().size());
+  op.getInputsMutable().append(value);
+  NamedAttrList args(op.getArgs());
+  args.set(name, reference);
+  op.setArgsAttr(args.getDictionary(op.getContext()));
+}
+
+void fold(Folding &f) {
+  OpBuilder builder(f.product);
+  LoweringBuilder b(builder, f.norm.getLoc());
+  DType dtype = f.weight.dtype;
+  Sizes shape = b.sizesOf(f.weight.value), filters = {shape.front()};
+  SmallVector<Operand> terms = {f.variance};
+  if (f.scale)
+    terms.push_back(f.scale);
+  Operand factor =
+      b.tensor(b.elementwise(terms, dtype, dtype, filters,
+                             [&](Body &, ArrayRef<Num> x) {
+                               Num inverse = s::rsqrt(x[0] + f.eps);
+                               return x.size() > 1 ? inverse * x[1] : inverse;
+                             }),
+               dtype);
+  terms = {f.mean, factor};
+  if (f.bias)
+    terms.push_back(f.bias);
+  if (f.shift)
+    terms.push_back(f.shift);
+  Value bias =
+      b.elementwise(terms, dtype, dtype, filters, [&](Body &, ArrayRef<Num> x) {
+        Num sum = f.bias ? (x[2] - x[0]) * x[1] : -(x[0] * x[1]);
+        return f.shift ? sum + x.back() : sum;
+      });
+  factor.positions = {0};
+  Value weight =
+      b.elementwise({f.weight, factor}, dtype, dtype, shape,
+                    [](Body &, ArrayRef<Num> x) { return x[0] * x[1]; });
+  setArgument(f.product, "weight", weight);
+  setArgument(f.product, "bias", bias);
+  f.norm.getResult(0).replaceAllUsesWith(f.product.getResult(0));
+  f.norm.erase();
+}
+
+struct FoldBatchNormPass
+    : PassWrapper<FoldBatchNormPass, OperationPass<func::FuncOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(FoldBatchNormPass)
+
+  StringRef getArgument() const final { return "anabranch-fold-batch-norm"; }
+  StringRef getDescription() const final {
+    return "multiplies frozen weights by the batch norm behind them";
+  }
+  void getDependentDialects(DialectRegistry &registry) const override {
+    registry.insert<arith::ArithDialect, linalg::LinalgDialect,
+                    math::MathDialect, tensor::TensorDialect>();
+  }
+
+  void runOnOperation() override {
+    SmallVector<ir::AtenOp> norms;
+    getOperation().walk([&](ir::AtenOp op) { norms.push_back(op); });
+    for (ir::AtenOp op : norms)
+      if (std::optional<Folding> found = match(op))
+        fold(*found);
+  }
+};
+
+} // namespace
+} // namespace importer
+
+std::unique_ptr<Pass> createFoldBatchNormPass() {
+  return std::make_unique<importer::FoldBatchNormPass>();
+}
+
+} // namespace anabranch

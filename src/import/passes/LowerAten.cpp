@@ -1,0 +1,185 @@
+//===- LowerAten.cpp - ATen calls to linalg by the operator table ---------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// Before: %r = anabranch.aten "relu"(%x) {self = #anabranch.operand<0>}
+// After:  %r = linalg.generic ... { arith.maximumf }
+// or, without a lowering,
+//         %r = anabranch.aten "relu"(%x) {...} {anabranch.refusal = "why"}
+//
+//===----------------------------------------------------------------------===//
+
+#include "import/Passes.h"
+#include "import/lowering/KeepDistinct.h"
+#include "import/lowering/OpTable.h"
+#include "ir/Explain.h"
+#include "ir/Scope.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Pass/Pass.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace importer {
+
+namespace {
+
+/// Remembers what a lowering made, to take it away if it refuses.
+struct Recorder : ir::ScopeKeeper {
+  using ScopeKeeper::ScopeKeeper;
+  void notifyOperationInserted(Operation *op,
+                               OpBuilder::InsertPoint previous) override {
+    ScopeKeeper::notifyOperationInserted(op, previous);
+    made.push_back(op);
+  }
+  SmallVector<Operation *> made;
+};
+
+} // namespace
+
+/// Why the table does not take these dtypes; empty if it does.
+static std::string dtypeRefusal(ir::AtenOp op, const OpRow &row) {
+  auto check = [&](Type type, bool isUnsigned) -> std::string {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    if (!tensor)
+      return "";
+    DType dtype{tensor.getElementType(), isUnsigned};
+    if (setOf(dtype) & row.dtypes)
+      return "";
+    return ("no lowering for dtype " + nameOf(dtype)).str();
+  };
+  for (Value input : op.getInputs())
+    if (auto why = check(input.getType(), op.isUnsigned(input)); !why.empty())
+      return why;
+  for (OpResult result : op.getResults())
+    if (auto why = check(result.getType(),
+                         op.isUnsignedResult(result.getResultNumber()));
+        !why.empty())
+      return why;
+  return "";
+}
+
+/// What a lowering made must fit the call; anything else is our own mistake.
+static LogicalResult verifyLowered(ir::AtenOp op, ArrayRef<Value> values) {
+  if (values.size() != op.getNumResults())
+    return op.emitOpError("lowering of \"")
+           << op.getCallee() << "\" gave " << values.size() << " values";
+  for (auto [result, value] : llvm::zip(op.getResults(), values)) {
+    if (!value && !result.use_empty())
+      return op.emitOpError("lowering of \"")
+             << op.getCallee() << "\" left out a used result";
+    if (value && value.getType() != result.getType())
+      return op.emitOpError("lowering of \"")
+             << op.getCallee() << "\" gave " << value.getType()
+             << " instead of " << result.getType();
+  }
+  return success();
+}
+
+/// Sizes that the call knows and the lowering does not, as where one of 1 is
+/// the rest of a division, are asserted by a cast.
+static void refineTypes(ir::AtenOp op, OpBuilder &b,
+                        MutableArrayRef<Value> values) {
+  for (auto [result, value] : llvm::zip(op.getResults(), values))
+    if (value && value.getType() != result.getType() &&
+        tensor::CastOp::areCastCompatible(value.getType(), result.getType()))
+      value = b.create<tensor::CastOp>(op.getLoc(), result.getType(), value);
+}
+
+/// Takes away what stands in the block of the call; regions go along.
+static void eraseMade(ArrayRef<Operation *> made, Block *block) {
+  SmallVector<Operation *> outer;
+  for (Operation *op : made)
+    if (op->getBlock() == block)
+      outer.push_back(op);
+  for (Operation *op : llvm::reverse(outer))
+    op->erase();
+}
+
+/// Lowers the call, or keeps it and says why.
+static LogicalResult lowerOrExplain(ir::AtenOp op) {
+  auto explain = [&](const Twine &reason) {
+    op->setAttr("anabranch.refusal", StringAttr::get(op.getContext(), reason));
+    ir::explainRefusal(op.getLoc(), "not lowered",
+                       op.getCallee() + ": " + reason);
+    return success();
+  };
+  const OpRow *row = OpTable::get().lookup(op.getCallee());
+  if (!row)
+    return explain("no lowering");
+  if (std::string why = dtypeRefusal(op, *row); !why.empty())
+    return explain(why);
+  Recorder recorder(op);
+  OpBuilder builder(op, &recorder);
+  LoweringBuilder lowering(builder, op);
+  Lowered values = row->lower(op, lowering);
+  if (failed(values) || lowering.isImpossible()) {
+    eraseMade(recorder.made, op->getBlock());
+    return explain(lowering.refusal());
+  }
+  if (!lowering.readsAllReals()) {
+    eraseMade(recorder.made, op->getBlock());
+    return explain("a float that depends on sizes");
+  }
+  if (values->size() == op.getNumResults())
+    refineTypes(op, builder, *values);
+  if (failed(verifyLowered(op, *values)))
+    return failure();
+  for (auto [result, value] : llvm::zip(op.getResults(), *values))
+    if (value)
+      result.replaceAllUsesWith(value);
+  op.erase();
+  return success();
+}
+
+namespace {
+
+struct LowerAtenPass : PassWrapper<LowerAtenPass, OperationPass<func::FuncOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(LowerAtenPass)
+
+  StringRef getArgument() const final { return "anabranch-lower-aten"; }
+  StringRef getDescription() const final {
+    return "ATen calls to linalg by the operator table";
+  }
+  void getDependentDialects(DialectRegistry &registry) const override {
+    registry.insert<arith::ArithDialect, linalg::LinalgDialect,
+                    math::MathDialect, tensor::TensorDialect>();
+  }
+
+  void runOnOperation() override {
+    Operation *end = getOperation().getBody().back().getTerminator();
+    SmallVector<Value> before(end->getOperands());
+    SmallVector<ir::AtenOp> calls;
+    getOperation().walk([&](ir::AtenOp op) { calls.push_back(op); });
+    if (failed(lowerAll(calls)))
+      return signalPassFailure();
+    // A lowering may find that a result is its operand (`cat` of one tensor).
+    if (failed(lowerAll(keepDistinct(end, before))))
+      return signalPassFailure();
+  }
+
+private:
+  static LogicalResult lowerAll(ArrayRef<ir::AtenOp> calls) {
+    for (ir::AtenOp op : calls)
+      if (failed(lowerOrExplain(op)))
+        return failure();
+    return success();
+  }
+};
+
+} // namespace
+} // namespace importer
+
+std::unique_ptr<Pass> createLowerAtenPass() {
+  return std::make_unique<importer::LowerAtenPass>();
+}
+
+} // namespace anabranch

@@ -1,0 +1,114 @@
+//===- NormalizeAten.cpp - removes calls that do nothing ------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// Before: %b = anabranch.aten "clone"(%a) ...; use %b
+// After:  use %a
+//
+// At this level tensors are values: a copy of a value is the value. Which
+// buffers are shared with the caller is decided by the results' attributes.
+//
+//===----------------------------------------------------------------------===//
+
+#include "import/Passes.h"
+#include "import/lowering/KeepDistinct.h"
+#include "import/lowering/Lowering.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Dominance.h"
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "mlir/Pass/Pass.h"
+#include "mlir/Transforms/CSE.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace {
+
+/// The argument that a call hands on unchanged; null if there is none.
+Value forwarded(ir::AtenOp op) {
+  static const llvm::StringSet<> copies = {"alias",
+                                           "clone",
+                                           "detach",
+                                           "lift_fresh",
+                                           "_to_copy",
+                                           "lift_fresh_copy",
+                                           "contiguous",
+                                           "alias_copy",
+                                           "detach_copy",
+                                           "_conj",
+                                           "prims::convert_element_type"};
+  if (op.getOrdered() || op.getNumResults() != 1 ||
+      !copies.contains(op.getCallee()))
+    return Value();
+  Value self = op.getOperandArg("self");
+  if (!self)
+    self = op.getOperandArg("a");
+  if (!self || self.getType() != op.getResult(0).getType() ||
+      op.isUnsigned(self) != op.isUnsignedResult(0))
+    return Value();
+  return self;
+}
+
+/// `x + 0`, `x - 0`, `x * 1`, `x / 1` with a literal, of an equal dtype. Adding
+/// zero changes -0.0 only, to 0.0, so it stays for floats.
+Value neutral(ir::AtenOp op) {
+  bool product =
+      op.getCallee() == "mul.Tensor" || op.getCallee() == "mul.Scalar" ||
+      op.getCallee() == "div.Tensor" || op.getCallee() == "div.Scalar";
+  bool difference =
+      op.getCallee() == "sub.Tensor" || op.getCallee() == "sub.Scalar";
+  if (!product && !difference)
+    return Value();
+  Value self = op.getOperandArg("self");
+  auto other = op.getFloatArg("other");
+  if (!self || !other || *other != (product ? 1.0 : 0.0) ||
+      self.getType() != op.getResult(0).getType() ||
+      op.isUnsigned(self) != op.isUnsignedResult(0))
+    return Value();
+  return self;
+}
+
+struct NormalizeAtenPass
+    : PassWrapper<NormalizeAtenPass, OperationPass<func::FuncOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(NormalizeAtenPass)
+
+  StringRef getArgument() const final { return "anabranch-normalize-aten"; }
+  StringRef getDescription() const final {
+    return "removes ATen calls that do nothing, twice, or for nobody";
+  }
+
+  void runOnOperation() override {
+    Operation *end = getOperation().getBody().back().getTerminator();
+    SmallVector<Value> before(end->getOperands());
+    getOperation().walk([](ir::AtenOp op) {
+      Value value = forwarded(op);
+      if (!value)
+        value = neutral(op);
+      if (value)
+        op.getResult(0).replaceAllUsesWith(value);
+    });
+    IRRewriter rewriter(&getContext());
+    DominanceInfo dominance(getOperation());
+    eliminateCommonSubExpressions(rewriter, dominance, getOperation());
+    importer::keepDistinct(end, before);
+    SmallVector<Operation *> ops;
+    getOperation().walk([&](ir::AtenOp op) { ops.push_back(op); });
+    for (Operation *op : llvm::reverse(ops))
+      if (isOpTriviallyDead(op))
+        op->erase();
+  }
+};
+
+} // namespace
+
+std::unique_ptr<Pass> createNormalizeAtenPass() {
+  return std::make_unique<NormalizeAtenPass>();
+}
+
+} // namespace anabranch

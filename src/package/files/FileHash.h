@@ -1,0 +1,51 @@
+//===- FileHash.h - whether bytes are as they were --------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// Weights are hashed whenever they are loaded, so that their hash has to keep
+// up with memory. SHA-256, at a byte for each cycle, does not; and it protects
+// against an author who looks for two texts of one hash, where a package is
+// native code and owners and modes say who may have written it.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_PACKAGE_FILES_FILEHASH_H
+#define ANABRANCH_PACKAGE_FILES_FILEHASH_H
+
+#include "package/files/Sha256.h"
+
+namespace anabranch::package {
+
+/// SHA-256 over a short image of the data: each KiB, the last one filled up
+/// with zeros, becomes four sums of products with a fixed key (NH, as in UMAC,
+/// RFC 4418), and the number of bytes follows. Two texts that were not made for
+/// this key have the same image with a probability of 2^-128, wherever and
+/// however they differ.
+class FileHash {
+public:
+  void update(const void *data, size_t size);
+  /// Lower-case hex, 64 digits; the object is spent afterwards.
+  std::string finish();
+
+  static std::string of(const void *data, size_t size);
+
+  static constexpr size_t blockBytes = 1024;
+
+private:
+  Sha256 image;
+  uint64_t total = 0;
+  uint8_t pending[blockBytes];
+};
+
+/// The images of whole blocks, 32 bytes each: for the test that compares them.
+void fileHashBlocksPortable(uint64_t *image, const uint8_t *data,
+                            size_t blocks);
+void fileHashBlocksWide(uint64_t *image, const uint8_t *data, size_t blocks);
+bool fileHashHasWide();
+
+} // namespace anabranch::package
+
+#endif // ANABRANCH_PACKAGE_FILES_FILEHASH_H

@@ -1,0 +1,198 @@
+//===- Files.cpp - the few file operations of a package -------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "package/files/Files.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace anabranch::package {
+
+Descriptor::~Descriptor() {
+  if (fd >= 0)
+    ::close(fd);
+}
+
+Status ioError(const std::string &what) {
+  int code = errno;
+  return Status(code == ENOMEM ? StatusCode::OutOfMemory : StatusCode::IoError,
+                what + ": " + std::strerror(code));
+}
+
+/// Code and constants run in our process: nobody else may have put them there.
+static Status checkTrusted(const Descriptor &file, const std::string &what,
+                           mode_t kind) {
+  struct stat info;
+  if (::fstat(file.get(), &info) != 0)
+    return ioError("cannot look at " + what);
+  auto refuse = [&](const char *why) {
+    return Status(StatusCode::BadPackage, what + " is refused: " + why);
+  };
+  if ((info.st_mode & S_IFMT) != kind)
+    return refuse(kind == S_IFDIR ? "it is not a folder"
+                                  : "it is not a regular file");
+  if (info.st_uid != ::geteuid() && info.st_uid != 0)
+    return refuse("it belongs to another user");
+  if (info.st_mode & (S_IWGRP | S_IWOTH))
+    return refuse("others than its owner may write to it");
+  return {};
+}
+
+Expected<Descriptor> openFolder(const std::string &path) {
+  Descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder.valid())
+    return ioError("cannot open package " + path);
+  if (Status s = checkTrusted(folder, path, S_IFDIR); !s.ok())
+    return s;
+  return folder;
+}
+
+Expected<Descriptor> openFolder(const Descriptor &folder,
+                                const std::string &name) {
+  Descriptor found(::openat(folder.get(), name.c_str(),
+                            O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!found.valid())
+    return ioError("cannot open " + name + " of the package");
+  if (Status s = checkTrusted(found, name, S_IFDIR); !s.ok())
+    return s;
+  return found;
+}
+
+Expected<Descriptor> openFile(const Descriptor &folder,
+                              const std::string &name) {
+  // O_NONBLOCK: a fifo in place of the file must not make us wait.
+  Descriptor file(::openat(folder.get(), name.c_str(),
+                           O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  if (!file.valid())
+    return ioError("cannot open " + name + " of the package");
+  if (Status s = checkTrusted(file, name, S_IFREG); !s.ok())
+    return s;
+  return file;
+}
+
+Expected<uint64_t> sizeOf(const Descriptor &file) {
+  struct stat info;
+  if (::fstat(file.get(), &info) != 0)
+    return ioError("cannot look at a file of the package");
+  return static_cast<uint64_t>(info.st_size);
+}
+
+/// Feeds the file to `take(bytes, count)` in pieces.
+template <typename Take>
+static Status readPieces(const Descriptor &file, Take take) {
+  Expected<uint64_t> size = sizeOf(file);
+  if (!size)
+    return size.takeStatus();
+  std::string piece(std::min<uint64_t>(*size + 1, 256 * 1024), '\0');
+  for (off_t at = 0;;) {
+    ssize_t got = ::pread(file.get(), piece.data(), piece.size(), at);
+    if (got < 0 && errno == EINTR)
+      continue;
+    if (got < 0)
+      return ioError("cannot read a file of the package");
+    if (got == 0)
+      return {};
+    at += got;
+    if (!take(piece.data(), static_cast<size_t>(got)))
+      return Status(StatusCode::BadPackage,
+                    "a file of the package is too large");
+  }
+}
+
+Expected<std::string> readAll(const Descriptor &file, uint64_t limit) {
+  std::string text;
+  Status s = readPieces(file, [&](const char *bytes, size_t count) {
+    text.append(bytes, count);
+    return text.size() <= limit;
+  });
+  if (!s.ok())
+    return s;
+  return text;
+}
+
+Expected<std::string> hashAll(const Descriptor &file) {
+  FileHash hash;
+  Status s = readPieces(file, [&](const char *bytes, size_t count) {
+    hash.update(bytes, count);
+    return true;
+  });
+  if (!s.ok())
+    return s;
+  return hash.finish();
+}
+
+FileWriter::FileWriter(const Descriptor &folder, const std::string &name,
+                       bool hash)
+    : file(::openat(folder.get(), name.c_str(),
+                    O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)),
+      hashing(hash) {
+  if (!file.valid())
+    failure = ioError("cannot create " + name);
+}
+
+void FileWriter::write(const void *data, size_t size) {
+  if (!failure.ok())
+    return;
+  if (hashing)
+    hasher.update(data, size);
+  written += size;
+  auto *bytes = static_cast<const char *>(data);
+  while (size) {
+    ssize_t put = ::write(file.get(), bytes, size);
+    if (put < 0 && errno == EINTR)
+      continue;
+    if (put < 0) {
+      failure = ioError("cannot write the package");
+      return;
+    }
+    bytes += put;
+    size -= static_cast<size_t>(put);
+  }
+}
+
+Status FileWriter::finish(uint64_t &bytes, std::string &hash) {
+  bytes = written;
+  if (failure.ok() && hashing)
+    hash = hasher.finish();
+  return std::move(failure);
+}
+
+/// Empties the folder behind the descriptor, which is closed.
+static void removeAllIn(int descriptor) {
+  DIR *folder = ::fdopendir(descriptor);
+  if (!folder) {
+    ::close(descriptor);
+    return;
+  }
+  while (const dirent *entry = ::readdir(folder)) {
+    std::string_view name = entry->d_name;
+    if (name == "." || name == ".." ||
+        ::unlinkat(descriptor, entry->d_name, 0) == 0)
+      continue;
+    int inner = ::openat(descriptor, entry->d_name,
+                         O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (inner >= 0)
+      removeAllIn(inner);
+    ::unlinkat(descriptor, entry->d_name, AT_REMOVEDIR);
+  }
+  ::closedir(folder);
+}
+
+void removeFolder(const std::string &path) {
+  int folder =
+      ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (folder >= 0)
+    removeAllIn(folder);
+  ::rmdir(path.c_str());
+}
+
+} // namespace anabranch::package

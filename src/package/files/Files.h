@@ -1,0 +1,76 @@
+//===- Files.h - the few file operations of a package -----------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_PACKAGE_FILES_FILES_H
+#define ANABRANCH_PACKAGE_FILES_FILES_H
+
+#include "anabranch/Status.h"
+#include "package/files/FileHash.h"
+
+#include <cstdint>
+#include <string>
+
+namespace anabranch::package {
+
+/// An open file, closed with the object.
+class Descriptor {
+public:
+  explicit Descriptor(int fd = -1) : fd(fd) {}
+  Descriptor(Descriptor &&other) noexcept : fd(other.fd) { other.fd = -1; }
+  Descriptor &operator=(Descriptor &&other) noexcept {
+    std::swap(fd, other.fd);
+    return *this;
+  }
+  ~Descriptor();
+  int get() const { return fd; }
+  bool valid() const { return fd >= 0; }
+
+private:
+  int fd;
+};
+
+/// "cannot open x: No such file or directory", from errno.
+Status ioError(const std::string &what);
+
+/// Opens a folder, or a regular file in it, for reading. Refuses links, what
+/// belongs to another user than this one or root, and what others may write.
+Expected<Descriptor> openFolder(const std::string &path);
+Expected<Descriptor> openFolder(const Descriptor &folder,
+                                const std::string &name);
+Expected<Descriptor> openFile(const Descriptor &folder,
+                              const std::string &name);
+
+Expected<uint64_t> sizeOf(const Descriptor &file);
+
+/// The whole file; one larger than `limit` is an error.
+Expected<std::string> readAll(const Descriptor &file, uint64_t limit);
+Expected<std::string> hashAll(const Descriptor &file);
+
+/// A new file of mode 0600 that is written front to back and can hash what
+/// passes through.
+class FileWriter {
+public:
+  FileWriter(const Descriptor &folder, const std::string &name, bool hash);
+  void write(const void *data, size_t size);
+  /// The first failure, if any. `hash` stays as it is where nothing is hashed.
+  Status finish(uint64_t &bytes, std::string &hash);
+
+private:
+  Descriptor file;
+  Status failure;
+  uint64_t written = 0;
+  bool hashing;
+  FileHash hasher;
+};
+
+/// Removes a folder and all in it; what is not there is no error. Links are
+/// removed, not followed.
+void removeFolder(const std::string &path);
+
+} // namespace anabranch::package
+
+#endif // ANABRANCH_PACKAGE_FILES_FILES_H

@@ -1,0 +1,66 @@
+//===- Safetensors.h - constants on disk, mapped ----------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// The format of https://github.com/huggingface/safetensors: eight bytes with
+// the header's length, a JSON header, the tensors' bytes. The format allows no
+// holes, so that tensors are aligned to 64 bytes by small "__padding__"
+// tensors.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_PACKAGE_FILES_SAFETENSORS_H
+#define ANABRANCH_PACKAGE_FILES_SAFETENSORS_H
+
+#include "anabranch/Tensor.h"
+#include "package/files/Mapping.h"
+
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace anabranch::package {
+
+struct Constant;
+
+struct StoredTensor {
+  anabranch::DType dtype = anabranch::DType::F32;
+  std::vector<int64_t> shape;
+  const void *data = nullptr; ///< row-major contiguous
+  uint64_t bytes = 0;
+};
+
+/// A mapped file. Moves keep the tensors' addresses.
+class Safetensors {
+public:
+  /// Checks the header of a file that is mapped.
+  static Expected<Safetensors> read(Mapping file);
+
+  /// Null when there is no such tensor.
+  const StoredTensor *find(const std::string &name) const;
+  const std::unordered_map<std::string, StoredTensor> &all() const {
+    return tensors;
+  }
+
+  /// Takes the file's pages out of this process; what is read again comes back
+  /// from the page cache. Any thread.
+  void releasePages() const { file.releasePages(); }
+
+private:
+  Status parse();
+  Mapping file;
+  std::unordered_map<std::string, StoredTensor> tensors;
+};
+
+/// The header (length and JSON) for `constants`, and where each starts in the
+/// file.
+Expected<std::string> safetensorsHeader(const std::vector<Constant> &constants,
+                                        std::vector<uint64_t> &offsets);
+
+} // namespace anabranch::package
+
+#endif // ANABRANCH_PACKAGE_FILES_SAFETENSORS_H

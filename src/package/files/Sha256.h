@@ -1,0 +1,42 @@
+//===- Sha256.h - hashes of a package's files -------------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_PACKAGE_FILES_SHA256_H
+#define ANABRANCH_PACKAGE_FILES_SHA256_H
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace anabranch::package {
+
+/// FIPS 180-4 SHA-256, so that `sha256sum` can check a package too. Uses the
+/// CPU's SHA instructions where it has them.
+class Sha256 {
+public:
+  Sha256();
+  void update(const void *data, size_t size);
+  /// Lower-case hex; the object is spent afterwards.
+  std::string finish();
+
+  static std::string of(const void *data, size_t size);
+
+private:
+  uint32_t state[8];
+  uint64_t total = 0;
+  uint8_t pending[64];
+  size_t pendingSize = 0;
+};
+
+/// The two ways to do it, for the test that compares them.
+void sha256BlocksPortable(uint32_t *state, const uint8_t *data, size_t blocks);
+void sha256BlocksNative(uint32_t *state, const uint8_t *data, size_t blocks);
+bool sha256HasNative();
+
+} // namespace anabranch::package
+
+#endif // ANABRANCH_PACKAGE_FILES_SHA256_H

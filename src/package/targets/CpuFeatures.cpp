@@ -1,0 +1,166 @@
+//===- CpuFeatures.cpp - what this CPU can do -----------------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "package/targets/CpuFeatures.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+namespace anabranch::package {
+
+#if defined(__x86_64__)
+
+namespace {
+
+enum Register { EAX, EBX, ECX, EDX };
+
+/// State that the operating system must save for a feature: bits of XCR0.
+enum State : uint64_t { NoState = 0, Ymm = 0x6, Zmm = 0xe6, Tmm = 0x60000 };
+
+struct Row {
+  const char *name;
+  unsigned leaf, subleaf;
+  Register reg;
+  int bit;
+  State state;
+};
+
+constexpr unsigned ext = 0x80000001;
+
+constexpr Row rows[] = {
+    {"64bit", ext, 0, EDX, 29, NoState},
+    {"adx", 7, 0, EBX, 19, NoState},
+    {"aes", 1, 0, ECX, 25, NoState},
+    {"amx-bf16", 7, 0, EDX, 22, Tmm},
+    {"amx-fp16", 7, 1, EAX, 21, Tmm},
+    {"amx-int8", 7, 0, EDX, 25, Tmm},
+    {"amx-tile", 7, 0, EDX, 24, Tmm},
+    {"avx", 1, 0, ECX, 28, Ymm},
+    {"avx2", 7, 0, EBX, 5, Ymm},
+    {"avx512bf16", 7, 1, EAX, 5, Zmm},
+    {"avx512bitalg", 7, 0, ECX, 12, Zmm},
+    {"avx512bw", 7, 0, EBX, 30, Zmm},
+    {"avx512cd", 7, 0, EBX, 28, Zmm},
+    {"avx512dq", 7, 0, EBX, 17, Zmm},
+    {"avx512f", 7, 0, EBX, 16, Zmm},
+    {"avx512fp16", 7, 0, EDX, 23, Zmm},
+    {"avx512ifma", 7, 0, EBX, 21, Zmm},
+    {"avx512vbmi", 7, 0, ECX, 1, Zmm},
+    {"avx512vbmi2", 7, 0, ECX, 6, Zmm},
+    {"avx512vl", 7, 0, EBX, 31, Zmm},
+    {"avx512vnni", 7, 0, ECX, 11, Zmm},
+    {"avx512vp2intersect", 7, 0, EDX, 8, Zmm},
+    {"avx512vpopcntdq", 7, 0, ECX, 14, Zmm},
+    {"avxifma", 7, 1, EAX, 23, Ymm},
+    {"avxneconvert", 7, 1, EDX, 5, Ymm},
+    {"avxvnni", 7, 1, EAX, 4, Ymm},
+    {"avxvnniint16", 7, 1, EDX, 10, Ymm},
+    {"avxvnniint8", 7, 1, EDX, 4, Ymm},
+    {"bmi", 7, 0, EBX, 3, NoState},
+    {"bmi2", 7, 0, EBX, 8, NoState},
+    {"cldemote", 7, 0, ECX, 25, NoState},
+    {"clflushopt", 7, 0, EBX, 23, NoState},
+    {"clwb", 7, 0, EBX, 24, NoState},
+    {"cmov", 1, 0, EDX, 15, NoState},
+    {"crc32", 1, 0, ECX, 20, NoState},
+    {"cx16", 1, 0, ECX, 13, NoState},
+    {"cx8", 1, 0, EDX, 8, NoState},
+    {"f16c", 1, 0, ECX, 29, Ymm},
+    {"fma", 1, 0, ECX, 12, Ymm},
+    {"fsgsbase", 7, 0, EBX, 0, NoState},
+    {"fxsr", 1, 0, EDX, 24, NoState},
+    {"gfni", 7, 0, ECX, 8, NoState},
+    {"lzcnt", ext, 0, ECX, 5, NoState},
+    {"mmx", 1, 0, EDX, 23, NoState},
+    {"movbe", 1, 0, ECX, 22, NoState},
+    {"pclmul", 1, 0, ECX, 1, NoState},
+    {"popcnt", 1, 0, ECX, 23, NoState},
+    {"prfchw", ext, 0, ECX, 8, NoState},
+    {"rdrnd", 1, 0, ECX, 30, NoState},
+    {"rdseed", 7, 0, EBX, 18, NoState},
+    {"sahf", ext, 0, ECX, 0, NoState},
+    {"sha", 7, 0, EBX, 29, NoState},
+    {"sse", 1, 0, EDX, 25, NoState},
+    {"sse2", 1, 0, EDX, 26, NoState},
+    {"sse3", 1, 0, ECX, 0, NoState},
+    {"sse4.1", 1, 0, ECX, 19, NoState},
+    {"sse4.2", 1, 0, ECX, 20, NoState},
+    {"ssse3", 1, 0, ECX, 9, NoState},
+    {"vaes", 7, 0, ECX, 9, Ymm},
+    {"vpclmulqdq", 7, 0, ECX, 10, Ymm},
+    {"x87", 1, 0, EDX, 0, NoState},
+    {"xsave", 1, 0, ECX, 26, NoState},
+};
+
+uint64_t savedState() {
+  unsigned a, b, c, d;
+  if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & (1u << 27)))
+    return 0;
+  unsigned low, high;
+  __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return uint64_t(high) << 32 | low;
+}
+
+/// Linux keeps the registers of tiles for processes that asked, once, and kills
+/// the others at the first instruction of theirs.
+bool mayUseTiles() {
+  constexpr long requestPermission = 0x1023, tileData = 18;
+  static const bool granted =
+      ::syscall(SYS_arch_prctl, requestPermission, tileData) == 0;
+  return granted;
+}
+
+} // namespace
+
+const char *hostCpu() { return "x86-64"; }
+
+static const Row *findRow(std::string_view feature) {
+  auto row = std::find_if(std::begin(rows), std::end(rows),
+                          [&](const Row &r) { return feature == r.name; });
+  return row == std::end(rows) ? nullptr : row;
+}
+
+bool isFeature(std::string_view feature) { return findRow(feature); }
+
+bool cpuHas(std::string_view feature) {
+  const Row *row = findRow(feature);
+  if (!row)
+    return false;
+  unsigned regs[4];
+  if (!__get_cpuid_count(row->leaf, row->subleaf, &regs[EAX], &regs[EBX],
+                         &regs[ECX], &regs[EDX]))
+    return false;
+  static const uint64_t saved = savedState();
+  return (regs[row->reg] >> row->bit & 1) &&
+         (saved & row->state) == row->state &&
+         (row->state != Tmm || mayUseTiles());
+}
+
+#else
+
+const char *hostCpu() { return "unknown"; }
+bool isFeature(std::string_view) { return false; }
+bool cpuHas(std::string_view) { return false; }
+
+#endif
+
+std::vector<std::string>
+missingFeatures(const std::vector<std::string> &features) {
+  std::vector<std::string> missing;
+  for (const std::string &feature : features)
+    if (!cpuHas(feature))
+      missing.push_back(feature);
+  return missing;
+}
+
+} // namespace anabranch::package

@@ -1,0 +1,34 @@
+//===- CpuFeatures.h - what this CPU can do ---------------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_PACKAGE_TARGETS_CPUFEATURES_H
+#define ANABRANCH_PACKAGE_TARGETS_CPUFEATURES_H
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace anabranch::package {
+
+/// The architecture that this process runs on: "x86-64".
+const char *hostCpu();
+
+/// Whether this is the name of a feature that can be asked for.
+bool isFeature(std::string_view feature);
+
+/// Whether this CPU and its operating system offer `feature`, by LLVM's name
+/// ("avx2", "avx512bf16", "amx-tile"). An unknown name is not offered. Tiles
+/// are asked of the system on the first question, once for all threads.
+bool cpuHas(std::string_view feature);
+
+/// Those of `features` that this CPU lacks.
+std::vector<std::string>
+missingFeatures(const std::vector<std::string> &features);
+
+} // namespace anabranch::package
+
+#endif // ANABRANCH_PACKAGE_TARGETS_CPUFEATURES_H

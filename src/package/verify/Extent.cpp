@@ -1,0 +1,100 @@
+//===- Extent.cpp - which bytes a buffer and a command touch --------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "package/verify/Extent.h"
+
+#include "anabranch/Tensor.h"
+
+namespace anabranch::package {
+
+Extent extentOf(const int64_t *shape, const int64_t *strides, size_t rank,
+                size_t itemBytes) {
+  for (size_t i = 0; i < rank; ++i)
+    if (shape[i] == 0)
+      return {true, 0};
+  int64_t last = 0, dense = 1;
+  for (size_t i = rank; i-- > 0;) {
+    int64_t stride = strides ? strides[i] : dense, step;
+    if (shape[i] < 0 || stride < 0 ||
+        __builtin_mul_overflow(shape[i] - 1, stride, &step) ||
+        __builtin_add_overflow(last, step, &last) ||
+        __builtin_mul_overflow(dense, shape[i], &dense))
+      return {false, 0};
+  }
+  int64_t end;
+  if (__builtin_add_overflow(last, 1, &last) ||
+      __builtin_mul_overflow(last, static_cast<int64_t>(itemBytes), &end))
+    return {false, 0};
+  return {true, end};
+}
+
+std::optional<Extent> staticExtent(DType dtype, const std::vector<Size> &shape,
+                                   const std::vector<Size> &strides) {
+  std::vector<int64_t> sizes, steps;
+  for (const Size &size : shape) {
+    if (size.slot() >= 0)
+      return std::nullopt;
+    sizes.push_back(size.value());
+  }
+  for (const Size &stride : strides) {
+    if (stride.slot() >= 0)
+      return std::nullopt;
+    steps.push_back(stride.value());
+  }
+  return extentOf(sizes.data(), steps.empty() ? nullptr : steps.data(),
+                  sizes.size(), itemSize(static_cast<anabranch::DType>(dtype)));
+}
+
+std::optional<Extent> staticExtent(const BufferT &buffer) {
+  return staticExtent(buffer.dtype, buffer.shape, buffer.strides);
+}
+
+void forEachTensor(const ArgumentT &argument,
+                   const std::function<void(int)> &visit) {
+  if (argument.kind == ArgKind::Tensor)
+    visit(argument.buffer);
+  if (argument.kind == ArgKind::List)
+    for (const auto &item : argument.items)
+      forEachTensor(*item, visit);
+}
+
+void forEachAccess(const LaunchT &launch,
+                   const std::function<void(int, bool)> &visit) {
+  for (size_t i = 0; i < launch.buffers.size(); ++i)
+    visit(launch.buffers[i], static_cast<int>(i) >= launch.input_count);
+}
+
+void forEachAccess(const ActionUnion &action,
+                   const std::function<void(int, bool)> &visit) {
+  if (const LaunchT *launch = action.AsLaunch())
+    forEachAccess(*launch, visit);
+  if (const SuperT *super = action.AsSuper())
+    for (const auto &launch : super->launches)
+      forEachAccess(*launch, visit);
+  if (const CopyT *copy = action.AsCopy()) {
+    visit(copy->source, false);
+    visit(copy->destination, true);
+  }
+  if (const CallT *call = action.AsCall()) {
+    for (const auto &argument : call->arguments)
+      forEachTensor(*argument, [&](int buffer) { visit(buffer, false); });
+    for (int result : call->results)
+      if (result >= 0)
+        visit(result, true);
+  }
+}
+
+std::vector<bool> readByCalls(const ProgramT &program) {
+  std::vector<bool> read(program.buffers.size(), false);
+  for (const auto &stream : program.streams)
+    for (const auto &command : stream->commands)
+      forEachAccess(command->action,
+                    [&](int buffer, bool) { read[buffer] = true; });
+  return read;
+}
+
+} // namespace anabranch::package

@@ -1,0 +1,49 @@
+//===- Extent.h - which bytes a buffer and a command touch ------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_PACKAGE_VERIFY_EXTENT_H
+#define ANABRANCH_PACKAGE_VERIFY_EXTENT_H
+
+#include "package/program_generated.h"
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+namespace anabranch::package {
+
+/// The bytes from a buffer's first element to behind its last one.
+struct Extent {
+  bool fits;   ///< no overflow and no negative stride
+  int64_t end; ///< in bytes; 0 when the buffer has no element
+};
+
+/// None when a size or stride is dynamic.
+std::optional<Extent> staticExtent(DType dtype, const std::vector<Size> &shape,
+                                   const std::vector<Size> &strides);
+std::optional<Extent> staticExtent(const BufferT &buffer);
+
+/// The same over plain numbers; `strides` null means contiguous.
+Extent extentOf(const int64_t *shape, const int64_t *strides, size_t rank,
+                size_t itemBytes);
+
+/// Calls `visit(buffer, writes)` for every buffer that the command touches.
+void forEachAccess(const LaunchT &launch,
+                   const std::function<void(int, bool)> &visit);
+void forEachAccess(const ActionUnion &action,
+                   const std::function<void(int, bool)> &visit);
+
+/// Calls `visit(buffer)` for the tensors of an argument of a Call.
+void forEachTensor(const ArgumentT &argument,
+                   const std::function<void(int)> &visit);
+
+/// Per buffer: whether a command of a call, not of `initialize`, touches it.
+std::vector<bool> readByCalls(const ProgramT &program);
+
+} // namespace anabranch::package
+
+#endif // ANABRANCH_PACKAGE_VERIFY_EXTENT_H

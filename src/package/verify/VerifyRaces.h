@@ -1,0 +1,26 @@
+//===- VerifyRaces.h - are all conflicting accesses ordered? ----*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_PACKAGE_VERIFY_VERIFYRACES_H
+#define ANABRANCH_PACKAGE_VERIFY_VERIFYRACES_H
+
+#include "package/verify/VerifyProgram.h"
+
+namespace anabranch::package {
+
+/// Proves that every two accesses to overlapping bytes of which one writes are
+/// ordered by stream order and events, and that no command overwrites a part of
+/// what it uses itself. An error names both places. Indices and static ranges
+/// must already be checked.
+///
+/// Parts of the arena whose place depends on sizes are taken for disjoint when
+/// their offsets differ; the runtime holds that whenever sizes change.
+Status verifyRaces(const ProgramT &program, const Streams &streams);
+
+} // namespace anabranch::package
+
+#endif // ANABRANCH_PACKAGE_VERIFY_VERIFYRACES_H

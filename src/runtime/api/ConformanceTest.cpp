@@ -1,0 +1,316 @@
+//===- ConformanceTest.cpp - what every device must do --------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "support/runtime/TestSupport.h"
+
+#include "runtime/device/Device.h"
+
+#include <thread>
+
+namespace anabranch::testing {
+
+namespace {
+
+class Conformance : public ::testing::TestWithParam<std::string> {
+protected:
+  std::shared_ptr<const Executable> open(const ProgramMaker &maker,
+                                         OpenOptions options = {}) {
+    std::string path = folder.path + "/p" + std::to_string(count++);
+    Status written = writeTestPackage(path, maker);
+    EXPECT_TRUE(written.ok()) << written.message();
+    options.device = GetParam();
+    auto executable = Executable::open(path, options);
+    EXPECT_TRUE(executable.ok()) << executable.status().message();
+    return executable ? *executable : nullptr;
+  }
+
+  /// One tensor in, the outputs land in `results`.
+  Status run(const Executable &executable, std::vector<TensorArgument> args) {
+    std::vector<InputValue> inputs;
+    inputs.reserve(args.size());
+    for (TensorArgument &a : args)
+      inputs.push_back(a.value());
+    outputs.assign(executable.outputs().size(), {});
+    return executable.run(inputs.data(), inputs.size(), outputs.data(),
+                          outputs.size(), results);
+  }
+
+  void expectOutput(size_t number, const std::vector<float> &values) {
+    if (anabranch::runtime::Device::find(GetParam())->computes())
+      EXPECT_EQ(results.memory[number], values);
+    else
+      EXPECT_EQ(results.memory[number].size(), values.size());
+  }
+
+  TemporaryFolder folder;
+  int count = 0;
+  std::vector<OutputValue> outputs;
+  VectorAllocator results;
+};
+
+TEST_P(Conformance, RunsOneKernel) {
+  ProgramMaker m;
+  int x = m.input("x", {fixed(100)});
+  m.launch("increment", {x}, {m.output({fixed(100)})}, fixed(100));
+  auto executable = open(m);
+  ASSERT_TRUE(executable);
+  for (int threads : {1, 2, 4}) {
+    setDefaultThreads(threads);
+    Status s = run(*executable, {TensorArgument(iota(100))});
+    ASSERT_TRUE(s.ok()) << s.message();
+    expectOutput(0, iota(100, 1));
+  }
+  setDefaultThreads(0);
+}
+
+TEST_P(Conformance, ChainsThroughTheArena) {
+  ProgramMaker m;
+  int x = m.input("x", {fixed(1000)});
+  int a = m.arena(0, {fixed(1000)}, 4032);
+  int b = m.arena(4032, {fixed(1000)}, 4032);
+  m.launch("increment", {x}, {a}, fixed(1000));
+  m.launch("twice", {a}, {b}, fixed(1000));
+  m.launch("add", {a, b}, {m.output({fixed(1000)})}, fixed(1000));
+  OpenOptions two;
+  two.threads = 2;
+  auto executable = open(m, two);
+  ASSERT_TRUE(executable);
+  std::vector<float> expected;
+  for (float v : iota(1000, 1))
+    expected.push_back(3 * v);
+  for (int i = 0; i < 200; ++i) {
+    Status s = run(*executable, {TensorArgument(iota(1000))});
+    ASSERT_TRUE(s.ok()) << s.message();
+    expectOutput(0, expected);
+  }
+}
+
+TEST_P(Conformance, FillsPersistentMemoryOnce) {
+  ProgramMaker m;
+  std::vector<float> weight = iota(64, 5);
+  m.constants.push_back({"w", anabranch::DType::F32, {64}, weight.data()});
+  int w = m.constant("w", {fixed(64)});
+  int packed = m.persistent(0, {fixed(64)}, 256);
+  m.initializing = true;
+  m.launch("twice", {w}, {packed}, fixed(64));
+  m.initializing = false;
+  int x = m.input("x", {fixed(64)});
+  m.launch("add", {x, packed}, {m.output({fixed(64)})}, fixed(64));
+  auto executable = open(m);
+  ASSERT_TRUE(executable);
+  std::vector<float> expected(64);
+  for (size_t i = 0; i < 64; ++i)
+    expected[i] = static_cast<float>(i) + 2 * weight[i];
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(run(*executable, {TensorArgument(iota(64))}).ok());
+    expectOutput(0, expected);
+  }
+}
+
+TEST_P(Conformance, OrdersStreamsByEvents) {
+  ProgramMaker m;
+  int x = m.input("x", {fixed(640)});
+  int side = m.stream(/*priority=*/1);
+  int third = m.stream();
+  int a = m.arena(0, {fixed(640)}, 2560), b = m.arena(2560, {fixed(640)}, 2560);
+  int c = m.arena(5120, {fixed(640)}, 2560);
+  m.launch("increment", {x}, {a}, fixed(640));
+  m.record(0, 0);
+  m.wait(0, side);
+  m.launch("increment", {a}, {b}, fixed(640), side);
+  m.record(1, side);
+  m.wait(0, third);
+  m.launch("twice", {a}, {c}, fixed(640), third);
+  m.record(2, third);
+  m.wait(1, 0);
+  m.wait(2, 0);
+  m.launch("add", {b, c}, {m.output({fixed(640)})}, fixed(640));
+  std::vector<float> expected;
+  for (float v : iota(640))
+    expected.push_back(v + 2 + 2 * (v + 1));
+  for (int threads : {1, 2, 3}) {
+    OpenOptions options;
+    options.threads = threads;
+    auto executable = open(m, options);
+    ASSERT_TRUE(executable);
+    for (int i = 0; i < 200; ++i) {
+      Status s = run(*executable, {TensorArgument(iota(640))});
+      ASSERT_TRUE(s.ok()) << s.message();
+      expectOutput(0, expected);
+    }
+  }
+}
+
+TEST_P(Conformance, RunsSuperKernelsAsTheirLaunches) {
+  ProgramMaker m;
+  int x = m.input("x", {fixed(640)});
+  int side = m.stream();
+  int a = m.arena(0, {fixed(640)}, 2560), b = m.arena(2560, {fixed(640)}, 2560);
+  int c = m.arena(5120, {fixed(640)}, 2560);
+  m.launch("increment", {x}, {c}, fixed(640), side);
+  m.record(0, side);
+  m.launch("increment", {x}, {a}, fixed(640));
+  m.launch("twice", {a}, {b}, fixed(640));
+  m.launch("add", {a, b}, {a}, fixed(640));
+  m.super("layer", 3);
+  m.wait(0, 0);
+  m.launch("add", {a, c}, {m.output({fixed(640)})}, fixed(640));
+  std::vector<float> expected;
+  for (float v : iota(640))
+    expected.push_back(4 * (v + 1));
+  for (int threads : {1, 2, 3, 7}) {
+    OpenOptions options;
+    options.threads = threads;
+    auto executable = open(m, options);
+    ASSERT_TRUE(executable);
+    EXPECT_EQ(executable->launchCount(), 3u);
+    for (int i = 0; i < 200; ++i) {
+      Status s = run(*executable, {TensorArgument(iota(640))});
+      ASSERT_TRUE(s.ok()) << s.message();
+      expectOutput(0, expected);
+    }
+  }
+}
+
+TEST_P(Conformance, FollowsTheSizesOfTheInputs) {
+  ProgramMaker m;
+  m.p.slots = 2;
+  m.p.sizes_function = "sizes";
+  m.p.slot_sources = {SlotSource(0, 0, 0), SlotSource(0, 1, 0)};
+  int x = m.input("x", {slot(0)});
+  int y = m.input("y", {slot(0)});
+  int a = m.buffer(BufferKind::Arena, {slot(0)}, package::DType::F32);
+  m.p.buffers[a]->offset = std::make_unique<Size>(fixed(0));
+  m.p.buffers[a]->bytes = std::make_unique<Size>(slot(1));
+  *m.p.arena_bytes = slot(1);
+  m.launch("increment", {x}, {a}, slot(0));
+  m.launch("add", {a, y}, {m.output({slot(0)})}, slot(0));
+  auto executable = open(m);
+  ASSERT_TRUE(executable);
+  for (size_t n : {1, 5, 300, 0, 17, 100000, 5}) {
+    Status s =
+        run(*executable, {TensorArgument(iota(n)), TensorArgument(iota(n))});
+    ASSERT_TRUE(s.ok()) << s.message();
+    std::vector<float> expected;
+    for (float v : iota(n))
+      expected.push_back(2 * v + 1);
+    EXPECT_EQ(results.shapes[0], std::vector<int64_t>{int64_t(n)});
+    expectOutput(0, expected);
+  }
+  Status s =
+      run(*executable, {TensorArgument(iota(4)), TensorArgument(iota(5))});
+  EXPECT_EQ(s.code(), StatusCode::InvalidArgument);
+  EXPECT_EQ(s.message(),
+            "argument 1 'y': expected shape [4], got [5]; dimension 0 (5) must "
+            "equal dimension 0 of argument 0 'x' (4)");
+}
+
+TEST_P(Conformance, RefusesSizesForWhichPartsOfTheArenaOverlap) {
+  ProgramMaker m;
+  m.p.slots = 2;
+  m.p.sizes_function = "sizes";
+  m.p.slot_sources = {SlotSource(0, 0, 0)};
+  int x = m.input("x", {slot(0)});
+  auto part = [&](Size offset) {
+    int b = m.buffer(BufferKind::Arena, {slot(0)}, package::DType::F32);
+    m.p.buffers[b]->offset = std::make_unique<Size>(offset);
+    m.p.buffers[b]->bytes = std::make_unique<Size>(slot(1));
+    return b;
+  };
+  int a = part(fixed(0)), b = part(slot(0));
+  *m.p.arena_bytes = fixed(1 << 20);
+  m.launch("increment", {x}, {a}, slot(0));
+  m.launch("increment", {a}, {b}, slot(0));
+  auto executable = open(m);
+  ASSERT_TRUE(executable);
+  Status s = run(*executable, {TensorArgument(iota(64))});
+  EXPECT_EQ(s.message(), "parts of the arena overlap for these sizes");
+  s = run(*executable, {TensorArgument(iota(1 << 19))});
+  EXPECT_EQ(s.message(), "a buffer lies outside the arena for these sizes");
+  s = run(*executable, {TensorArgument(iota(0))});
+  EXPECT_TRUE(s.ok()) << s.message();
+}
+
+TEST_P(Conformance, CopiesBetweenLayouts) {
+  ProgramMaker m;
+  int x = m.input("x", {fixed(3), fixed(4)});
+  m.p.buffers[x]->strides = {fixed(1), fixed(3)};
+  m.p.inputs[0]->strides = {fixed(1), fixed(3)};
+  m.copy(x, m.output({fixed(3), fixed(4)}));
+  auto executable = open(m);
+  ASSERT_TRUE(executable);
+  TensorArgument arg(iota(12), {3, 4});
+  InputValue value = arg.value();
+  const int64_t strides[] = {1, 3};
+  value.tensor.strides = strides;
+  outputs.assign(1, {});
+  Status s = executable->run(&value, 1, outputs.data(), 1, results);
+  ASSERT_TRUE(s.ok()) << s.message();
+  EXPECT_EQ(results.memory[0],
+            (std::vector<float>{0, 3, 6, 9, 1, 4, 7, 10, 2, 5, 8, 11}));
+}
+
+TEST_P(Conformance, HandsBackAliasesScalarsAndNone) {
+  ProgramMaker m;
+  m.p.slots = 1;
+  m.input("x", {fixed(2)});
+  m.scalar("n", 0);
+  m.otherOutput(OutputKind::Alias).index = 0;
+  m.otherOutput(OutputKind::Scalar).scalar = std::make_unique<Size>(slot(0));
+  m.otherOutput(OutputKind::None);
+  auto executable = open(m);
+  ASSERT_TRUE(executable);
+  TensorArgument x({1, 2});
+  InputValue values[2] = {x.value(), {}};
+  values[1].kind = InputValue::Kind::Scalar;
+  values[1].scalar = 42;
+  OutputValue got[3];
+  Status s = executable->run(values, 2, got, 3, results);
+  ASSERT_TRUE(s.ok()) << s.message();
+  EXPECT_EQ(got[0].kind, OutputValue::Kind::Alias);
+  EXPECT_EQ(got[0].input, 0);
+  EXPECT_EQ(got[1].kind, OutputValue::Kind::Scalar);
+  EXPECT_EQ(got[1].scalar, 42);
+  EXPECT_EQ(got[2].kind, OutputValue::Kind::None);
+}
+
+TEST_P(Conformance, ServesManyThreadsAtOnce) {
+  ProgramMaker m;
+  int x = m.input("x", {fixed(2000)});
+  int a = m.arena(0, {fixed(2000)}, 8000);
+  m.launch("reverse", {x}, {a}, fixed(2000));
+  m.launch("reverse", {a}, {m.output({fixed(2000)})}, fixed(2000));
+  OpenOptions options;
+  options.threads = 3;
+  auto executable = open(m, options);
+  ASSERT_TRUE(executable);
+  bool computes = anabranch::runtime::Device::find(GetParam())->computes();
+  std::vector<std::thread> threads;
+  threads.reserve(6);
+  std::atomic<int> wrong{0};
+  for (int t = 0; t < 6; ++t)
+    threads.emplace_back([&, t] {
+      TensorArgument arg(iota(2000, static_cast<float>(t)));
+      VectorAllocator mine;
+      for (int i = 0; i < 50; ++i) {
+        InputValue value = arg.value();
+        OutputValue out;
+        Status s = executable->run(&value, 1, &out, 1, mine);
+        if (!s.ok() || (computes && mine.memory[0] != arg.values))
+          ++wrong;
+      }
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, Conformance, ::testing::Values("cpu", "null"),
+                         [](const auto &info) { return info.param; });
+
+} // namespace
+} // namespace anabranch::testing

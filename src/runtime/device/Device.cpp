@@ -1,0 +1,38 @@
+//===- Device.cpp - the list of devices -----------------------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/device/Device.h"
+
+#include "runtime/device/cpu/CpuDevice.h"
+#include "runtime/device/null/NullDevice.h"
+
+namespace anabranch::runtime {
+
+namespace {
+const Device *const *begin() {
+  static const CpuDevice cpu;
+  static const NullDevice null;
+  static const Device *const all[] = {&cpu, &null, nullptr};
+  return all;
+}
+} // namespace
+
+const Device *Device::find(const std::string &name) {
+  for (const Device *const *device = begin(); *device; ++device)
+    if (name == (*device)->name())
+      return *device;
+  return nullptr;
+}
+
+std::string Device::names() {
+  std::string list;
+  for (const Device *const *device = begin(); *device; ++device)
+    list += (list.empty() ? "" : ", ") + std::string((*device)->name());
+  return list;
+}
+
+} // namespace anabranch::runtime

@@ -1,0 +1,23 @@
+//===- Arguments.h - are these the arguments that the program wants? ----*- C++
+//-*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_RUNTIME_EXECUTE_ARGUMENTS_H
+#define ANABRANCH_RUNTIME_EXECUTE_ARGUMENTS_H
+
+#include "runtime/execute/Frame.h"
+
+namespace anabranch::runtime {
+
+/// Checks the arguments of a call against the plan, fills the frame's size
+/// table and input pointers, and resizes the frame if a size changed. Nothing
+/// of the caller's is written. An error names the argument.
+Status bindInputs(Frame &frame, const InputValue *values, size_t count);
+
+} // namespace anabranch::runtime
+
+#endif // ANABRANCH_RUNTIME_EXECUTE_ARGUMENTS_H

@@ -1,0 +1,148 @@
+//===- Execute.cpp - run the commands of a frame, alone -------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/execute/Execute.h"
+
+#include "runtime/load/Describe.h"
+#include "trace/Clock.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+namespace anabranch::runtime {
+
+namespace {
+
+/// With less to share than this, other workers would come too late: waking one
+/// takes as long as some tiles.
+constexpr int64_t worthSharing = 4;
+
+constexpr int quickest = -1, unknown = -2;
+
+int modeNamed(std::string_view name) {
+  if (name.empty())
+    return quickest;
+  if (name == "shared")
+    return static_cast<int>(ExecutionMode::Shared);
+  if (name == "members")
+    return static_cast<int>(ExecutionMode::MemberByMember);
+  if (name == "serial")
+    return static_cast<int>(ExecutionMode::Serial);
+  return unknown;
+}
+
+/// An `ExecutionMode`, or `quickest`.
+std::atomic<int> fixedMode{quickest};
+
+} // namespace
+
+void setExecutionMode(std::optional<ExecutionMode> mode) {
+  fixedMode.store(mode ? static_cast<int>(*mode) : quickest,
+                  std::memory_order_relaxed);
+}
+
+Status executionFromEnvironment() {
+  const char *text = std::getenv("ANABRANCH_EXECUTION");
+  if (!text)
+    return {};
+  int mode = modeNamed(text);
+  if (mode == unknown)
+    return Status(
+        StatusCode::InvalidArgument,
+        "ANABRANCH_EXECUTION must be shared, members or serial, not '" +
+            std::string(text) + "'");
+  fixedMode.store(mode, std::memory_order_relaxed);
+  return {};
+}
+
+Status withPlace(Status status, const trace::Label &label) {
+  if (status.ok() || label.file.empty())
+    return status;
+  return Status(status.code(), status.message() + " (" + describe(label) + ")");
+}
+
+Status runStep(Frame &frame, const Command &step) {
+  if (step.kind == Command::Kind::Copy) {
+    const CopyPlan &c = frame.commands.copies[step.index];
+    frame.plan.device->copy(frame.viewOf(c.source),
+                            frame.viewOf(c.destination));
+    return {};
+  }
+  return frame.callHost(step.index);
+}
+
+/// The launches of a super kernel, one after the other.
+static Status runMembers(const Frame &frame, const SuperKernel &super,
+                         void *scratch, const trace::Call *call) {
+  for (int i = 0; i < super.launchCount; ++i) {
+    int launch = super.firstLaunch + i, label = super.firstLabel + i;
+    int64_t tiles = frame.tiles[launch];
+    trace::Scope scope(call, label, tiles);
+    int32_t status = runTiles(frame, launch, 0, tiles, scratch);
+    if (status != ANABRANCH_KERNEL_OK)
+      return kernelError(status,
+                         frame.plan.info->labels[static_cast<size_t>(label)]);
+  }
+  return {};
+}
+
+Status runAlone(Frame &frame, const Command &command, void *scratch,
+                const trace::Call *call) {
+  if (command.kind == Command::Kind::Launch) {
+    int64_t tiles = frame.tiles[command.index];
+    trace::Scope scope(call, command.label, tiles);
+    int32_t status = runTiles(frame, command.index, 0, tiles, scratch);
+    return status == ANABRANCH_KERNEL_OK
+               ? Status()
+               : kernelError(status, labelOf(frame, command));
+  }
+  if (command.kind == Command::Kind::Super)
+    return runMembers(frame, frame.commands.supers[command.index], scratch,
+                      call);
+  trace::Scope scope(call, command.label);
+  Status done = runStep(frame, command);
+  return done.ok() ? Status()
+                   : withPlace(std::move(done), labelOf(frame, command));
+}
+
+Status executeSerial(Frame &frame, const trace::Call *call) {
+  void *scratch = frame.scratch.get();
+  for (const Command &c : frame.commands.serial)
+    if (Status s = runAlone(frame, c, scratch, call); !s.ok())
+      return s;
+  return {};
+}
+
+Status executeIn(ExecutionMode mode, Frame &frame, int threads,
+                 const trace::Call *call) {
+  return mode == ExecutionMode::Serial
+             ? executeSerial(frame, call)
+             : executeParallel(mode, frame, threads, call);
+}
+
+Status execute(Frame &frame, int threads, const trace::Call *call) {
+  bool isOneList = frame.commands.streams.size() < 2;
+  if (threads <= 1 || (isOneList && frame.sharedTiles < worthSharing))
+    return executeSerial(frame, call);
+  if (int fixed = fixedMode.load(std::memory_order_relaxed); fixed != quickest)
+    return executeIn(static_cast<ExecutionMode>(fixed), frame, threads, call);
+  ModeTuner &tuner = frame.tunerFor(threads);
+  // What a traced call takes is not what it usually takes.
+  if (call)
+    return executeIn(tuner.fastest(), frame, threads, call);
+  if (!tuner.wantsTime())
+    return executeIn(tuner.mode(), frame, threads, call);
+  int64_t start = trace::now();
+  Status done = executeIn(tuner.mode(), frame, threads, call);
+  if (done.ok())
+    tuner.record(trace::now() - start);
+  return done;
+}
+
+} // namespace anabranch::runtime

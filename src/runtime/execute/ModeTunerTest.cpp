@@ -1,0 +1,151 @@
+//===- ModeTunerTest.cpp - the quickest of modes is found and kept --------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/execute/ModeTuner.h"
+
+#include <functional>
+#include <gtest/gtest.h>
+#include <random>
+
+namespace anabranch::runtime {
+
+namespace {
+
+using Mode = ExecutionMode;
+
+/// Plays calls whose times are known.
+struct Calls {
+  ModeTuner tuner;
+  int64_t spent = 0; ///< nanoseconds
+  int looks = 0;     ///< calls that were timed
+
+  void play(int count, const std::function<int64_t(Mode)> &time) {
+    for (int i = 0; i < count; ++i) {
+      int64_t took = time(tuner.mode());
+      spent += took;
+      if (!tuner.wantsTime())
+        continue;
+      ++looks;
+      tuner.record(took);
+    }
+  }
+};
+
+std::function<int64_t(Mode)> times(int64_t shared, int64_t members,
+                                   int64_t serial) {
+  return [=](Mode mode) {
+    return mode == Mode::Shared           ? shared
+           : mode == Mode::MemberByMember ? members
+                                          : serial;
+  };
+}
+
+ModeTuner allModes() {
+  return ModeTuner({Mode::Shared, Mode::MemberByMember, Mode::Serial});
+}
+
+TEST(ModeTunerTest, FindsTheQuickestWithinAFewRounds) {
+  for (auto [shared, members, serial, best] :
+       {std::tuple(10, 20, 30, Mode::Shared),
+        {20, 10, 30, Mode::MemberByMember},
+        {20, 30, 10, Mode::Serial},
+        {30, 20, 10, Mode::Serial}}) {
+    Calls calls{allModes()};
+    calls.play(4 * ModeTuner::rest, times(shared, members, serial));
+    EXPECT_EQ(calls.tuner.fastest(), best);
+  }
+}
+
+TEST(ModeTunerTest, TrialsCostLittle) {
+  Calls calls{allModes()};
+  constexpr int count = 100000;
+  calls.play(count, times(10000, 15000, 20000));
+  EXPECT_LT(static_cast<double>(calls.spent), 1.01 * 10000 * count);
+  EXPECT_LT(calls.looks, count / 8);
+}
+
+TEST(ModeTunerTest, ADifferenceOfNoiseChangesNothing) {
+  Calls calls{allModes()};
+  std::mt19937 random(3);
+  std::normal_distribution<double> noise(0, 0.005);
+  int changes = 0;
+  Mode last = calls.tuner.fastest();
+  for (int i = 0; i < 300; ++i) {
+    calls.play(ModeTuner::rest, [&](Mode mode) {
+      double usual = mode == Mode::Shared ? 10000 : 10100;
+      return static_cast<int64_t>(usual * (1 + noise(random)));
+    });
+    changes += calls.tuner.fastest() != last;
+    last = calls.tuner.fastest();
+  }
+  EXPECT_LT(changes, 3);
+  EXPECT_LT(static_cast<double>(calls.spent),
+            1.01 * 10000 * 300 * ModeTuner::rest);
+}
+
+/// As when a worker's processor is taken away, and given back.
+TEST(ModeTunerTest, FollowsAMachineThatChanges) {
+  Calls calls{allModes()};
+  calls.play(100000, times(10000, 12000, 15000));
+  EXPECT_EQ(calls.tuner.fastest(), Mode::Shared);
+  calls.play(4 * ModeTuner::rest, times(40000, 42000, 15000));
+  EXPECT_EQ(calls.tuner.fastest(), Mode::Serial);
+  calls.play(20 * ModeTuner::rest, times(10000, 12000, 15000));
+  EXPECT_EQ(calls.tuner.fastest(), Mode::Shared);
+}
+
+TEST(ModeTunerTest, OneSlowCallIsNoReason) {
+  Calls calls{allModes()};
+  int64_t number = 0;
+  calls.play(50000, [&](Mode mode) -> int64_t {
+    if (++number % 50 == 0)
+      return 1000000;
+    return mode == Mode::Shared ? 10000 : 11000;
+  });
+  EXPECT_EQ(calls.tuner.fastest(), Mode::Shared);
+}
+
+/// As when other processes take a worker's processor for some milliseconds.
+TEST(ModeTunerTest, BurstsCostLittleMoreThanThemselves) {
+  constexpr int count = 50000;
+  auto withBursts = [number = 0](Mode mode) mutable -> int64_t {
+    if (mode == Mode::Serial)
+      return 17000;
+    return ++number % 400 < 40 ? 30000 : 10000;
+  };
+  Calls fixed{ModeTuner({Mode::Shared})}, calls{allModes()};
+  fixed.play(count, withBursts);
+  calls.play(count, withBursts);
+  EXPECT_LT(static_cast<double>(calls.spent),
+            1.03 * static_cast<double>(fixed.spent));
+}
+
+TEST(ModeTunerTest, LongCallsAreNeverRunByOneWorkerToTryIt) {
+  Calls calls{allModes()};
+  calls.play(20000, [](Mode mode) -> int64_t {
+    EXPECT_NE(mode, Mode::Serial);
+    return mode == Mode::Shared ? 1000000 : 900000;
+  });
+  EXPECT_EQ(calls.tuner.fastest(), Mode::MemberByMember);
+}
+
+TEST(ModeTunerTest, OneModeIsNeverTimed) {
+  Calls calls{ModeTuner({Mode::Shared})};
+  calls.play(1000, times(1, 1, 1));
+  EXPECT_EQ(calls.looks, 0);
+}
+
+TEST(ModeTunerTest, ResetForgets) {
+  Calls calls{allModes()};
+  calls.play(1000, times(20000, 30000, 10000));
+  EXPECT_EQ(calls.tuner.fastest(), Mode::Serial);
+  calls.tuner.reset();
+  EXPECT_EQ(calls.tuner.fastest(), Mode::Shared);
+}
+
+} // namespace
+} // namespace anabranch::runtime

@@ -1,0 +1,65 @@
+//===- NamedEvents.cpp - events that programs share by name ---------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/execute/NamedEvents.h"
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <pthread.h>
+
+namespace anabranch::runtime {
+
+namespace {
+
+struct Registry {
+  std::mutex mutex;
+  std::condition_variable over;
+  std::map<std::string, std::shared_ptr<bool>> latest; ///< call by tag
+
+  static Registry &get() {
+    static const int registered = ::pthread_atfork(nullptr, nullptr, forget);
+    (void)registered;
+    return *current;
+  }
+
+private:
+  /// The child of a fork has none of the calls in flight; the old lock may be
+  /// held by a thread that the child lacks.
+  static void forget() { current = new Registry; }
+  /// Never destroyed: calls may end after main() does.
+  static Registry *current;
+};
+
+Registry *Registry::current = new Registry;
+
+} // namespace
+
+void NamedEvents::begin(const std::vector<std::string> &awaits,
+                        const std::vector<std::string> &records) {
+  Registry &registry = Registry::get();
+  std::unique_lock<std::mutex> lock(registry.mutex);
+  std::vector<std::shared_ptr<bool>> earlier;
+  for (const std::string &tag : awaits)
+    if (auto found = registry.latest.find(tag); found != registry.latest.end())
+      earlier.push_back(found->second);
+  if (!records.empty())
+    call = std::make_shared<bool>(false);
+  for (const std::string &tag : records)
+    registry.latest[tag] = call;
+  for (const auto &other : earlier)
+    registry.over.wait(lock, [&] { return *other; });
+}
+
+void NamedEvents::end() {
+  Registry &registry = Registry::get();
+  std::lock_guard<std::mutex> lock(registry.mutex);
+  *call = true;
+  registry.over.notify_all();
+}
+
+} // namespace anabranch::runtime

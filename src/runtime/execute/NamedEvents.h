@@ -1,0 +1,49 @@
+//===- NamedEvents.h - events that programs share by name -------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// A call that waits for a tag begins after the latest call that records it, if
+// that one began earlier. Calls wait for earlier ones only, so that no ring of
+// waits can come about.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_RUNTIME_EXECUTE_NAMEDEVENTS_H
+#define ANABRANCH_RUNTIME_EXECUTE_NAMEDEVENTS_H
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace anabranch::runtime {
+
+/// Construction blocks until the events `awaits` are there; destruction says
+/// that `records` are. With neither, both cost nothing. Any thread.
+class NamedEvents {
+public:
+  NamedEvents(const std::vector<std::string> &awaits,
+              const std::vector<std::string> &records) {
+    if (!awaits.empty() || !records.empty())
+      begin(awaits, records);
+  }
+  ~NamedEvents() {
+    if (call)
+      end();
+  }
+  NamedEvents(const NamedEvents &) = delete;
+  NamedEvents &operator=(const NamedEvents &) = delete;
+
+private:
+  void begin(const std::vector<std::string> &awaits,
+             const std::vector<std::string> &records);
+  void end();
+
+  std::shared_ptr<bool> call; ///< true once it is over
+};
+
+} // namespace anabranch::runtime
+
+#endif // ANABRANCH_RUNTIME_EXECUTE_NAMEDEVENTS_H

@@ -1,0 +1,209 @@
+//===- LoadedProgram.cpp - one program that can run -----------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/load/LoadedProgram.h"
+
+#include "runtime/execute/Arguments.h"
+#include "runtime/execute/Execute.h"
+#include "runtime/execute/NamedEvents.h"
+#include "runtime/load/Describe.h"
+
+namespace anabranch::runtime {
+namespace {
+
+/// A frame out of the cache, or a new one, with an arena; given back with the
+/// object.
+class FrameLease {
+public:
+  FrameLease(const Plan &plan, FrameCache &frames, ArenaPool &arenas)
+      : frames(frames), arenas(arenas), frame(frames.take()) {
+    if (!frame)
+      frame = std::make_unique<Frame>(plan, plan.main);
+    if (plan.arenaBytes.slot() < 0 && plan.arenaBytes.value() == 0)
+      return;
+    arena.reset(arenas.take(frame->lastArena));
+    if (!arena)
+      arena = std::make_unique<Block>(*plan.device);
+    frame->arena = arena.get();
+  }
+  ~FrameLease() {
+    frame->lastArena = std::exchange(frame->arena, nullptr);
+    if (arena)
+      arenas.give(arena.release());
+    frames.give(frame.release());
+  }
+  FrameLease(const FrameLease &) = delete;
+  FrameLease &operator=(const FrameLease &) = delete;
+  Frame &operator*() const { return *frame; }
+
+private:
+  FrameCache &frames;
+  ArenaPool &arenas;
+  std::unique_ptr<Frame> frame;
+  std::unique_ptr<Block> arena;
+};
+
+} // namespace
+
+LoadedPackage::~LoadedPackage() {
+  if (persistent && !package->prepared.size())
+    device->release(persistent, persistentBytes);
+}
+
+int LoadedProgram::workers() const {
+  return owner->threads > 0 ? owner->threads : defaultThreads();
+}
+
+Status LoadedProgram::load(const package::ProgramT &program) {
+  if (Status s = buildPlan(*owner->package, program, *owner->device,
+                           owner->host, owner->library.get(), plan);
+      !s.ok())
+    return s;
+  plan.persistent = owner->persistent;
+  return initialize();
+}
+
+Status LoadedProgram::initialize() {
+  if (owner->package->prepared.size() || plan.initialize.serial.empty())
+    return {};
+  Block arena(*plan.device);
+  Frame frame(plan, plan.initialize);
+  frame.arena = &arena;
+  if (Status s = frame.resize(); !s.ok())
+    return s;
+  trace::Call call(trace::Recorder::active(), plan.info, frame.slots);
+  return execute(frame, workers(), call.orNull());
+}
+
+void LoadedProgram::useFrom(const KeptBytes &lent, Left &left) {
+  for (BufferPlan &buffer : plan.buffers) {
+    auto [data, size] = keptBytesOf(plan, buffer);
+    if (!data)
+      continue;
+    if (const void *there = lent.find(data, size)) {
+      buffer.kind = BufferKind::Constant;
+      buffer.constant = there;
+    } else if (buffer.kind == BufferKind::Persistent) {
+      auto begin = static_cast<size_t>(buffer.offset.value());
+      left.persistent.push_back({begin, begin + size});
+    } else {
+      left.constants = true;
+    }
+  }
+}
+
+void LoadedProgram::prepareOutputs(Frame &frame, OutputValue *outputs) const {
+  for (size_t i = 0; i < plan.outputs.size(); ++i) {
+    const OutputPlan &want = plan.outputs[i];
+    OutputValue &out = outputs[i];
+    out.kind = static_cast<OutputValue::Kind>(want.kind);
+    out.input = want.input;
+    out.handle = nullptr;
+    if (want.kind == package::OutputKind::Scalar)
+      out.scalar = valueOf(want.scalar, frame.slots.data());
+    if (want.kind != package::OutputKind::Tensor)
+      continue;
+    const BufferPlan &b = plan.buffers[want.buffer];
+    out.tensor.data = nullptr;
+    out.tensor.shape = frame.shapeOf(want.buffer);
+    out.tensor.strides = frame.stridesOf(want.buffer);
+    out.tensor.rank = static_cast<int32_t>(b.shape.size());
+    out.tensor.dtype = b.dtype;
+  }
+}
+
+Status LoadedProgram::bindOutputs(Frame &frame, OutputValue *outputs) const {
+  for (size_t i = 0; i < plan.outputs.size(); ++i) {
+    if (plan.outputs[i].kind != package::OutputKind::Tensor)
+      continue;
+    TensorView &tensor = outputs[i].tensor;
+    if (!tensor.data)
+      for (int32_t d = 0;; ++d) {
+        if (d == tensor.rank)
+          return Status(StatusCode::OutOfMemory, "no memory for output " +
+                                                     std::to_string(i) + ", " +
+                                                     describe(tensor));
+        if (tensor.shape[d] == 0)
+          break;
+      }
+    frame.outputs[i] = tensor.data;
+    tensor.shape = tensor.strides = nullptr;
+  }
+  return {};
+}
+
+/// Moves the host's tensors that are outputs to the caller.
+Status LoadedProgram::handOver(Frame &frame, OutputValue *outputs) const {
+  for (size_t i = 0; i < plan.outputs.size(); ++i) {
+    const OutputPlan &want = plan.outputs[i];
+    if (want.kind != package::OutputKind::External)
+      continue;
+    Frame::Result &result = frame.results[want.buffer];
+    outputs[i].tensor = result.host.tensor;
+    // The frame's own handle goes to the first output, copies to the others.
+    outputs[i].handle = result.handedOver
+                            ? plan.host->retain(result.host.handle)
+                            : result.host.handle;
+    result.handedOver = true;
+    if (outputs[i].handle)
+      continue;
+    takeBack(outputs, i);
+    return Status(StatusCode::Unsupported,
+                  "the host cannot return one tensor as two outputs");
+  }
+  return {};
+}
+
+/// After an error nothing is handed over.
+void LoadedProgram::takeBack(OutputValue *outputs, size_t count) const {
+  for (size_t i = 0; i < count; ++i)
+    if (plan.outputs[i].kind == package::OutputKind::External)
+      plan.host->release(std::exchange(outputs[i].handle, nullptr));
+}
+
+Status LoadedProgram::runIn(Frame &frame, const InputValue *inputs,
+                            size_t inputCount, OutputValue *outputs,
+                            size_t outputCount,
+                            OutputAllocator &allocator) const {
+  if (Status s = bindInputs(frame, inputs, inputCount); !s.ok())
+    return s;
+  if (outputCount != plan.outputs.size())
+    return Status(StatusCode::InvalidArgument,
+                  "the program has " + std::to_string(plan.outputs.size()) +
+                      " outputs, the caller asks for " +
+                      std::to_string(outputCount));
+  prepareOutputs(frame, outputs);
+  if (Status s = allocator.allocate(outputs, outputCount); !s.ok())
+    return s;
+  if (Status s = bindOutputs(frame, outputs); !s.ok())
+    return s;
+  frame.bindCaller();
+  NamedEvents events(plan.awaits, plan.records);
+  trace::Call call(trace::Recorder::active(), plan.info, frame.slots);
+  Status s = execute(frame, workers(), call.orNull());
+  if (!plan.main.calls.empty()) {
+    if (s.ok())
+      s = handOver(frame, outputs);
+    frame.dropResults();
+  }
+  return s;
+}
+
+Status LoadedProgram::run(const InputValue *inputs, size_t inputCount,
+                          OutputValue *outputs, size_t outputCount,
+                          OutputAllocator &allocator) const {
+  try {
+    FrameLease frame(plan, frames, *owner->arenas);
+    return runIn(*frame, inputs, inputCount, outputs, outputCount, allocator);
+  } catch (const std::bad_alloc &) {
+    return Status::outOfMemory();
+  } catch (const std::exception &e) {
+    return Status(StatusCode::Internal, e.what());
+  }
+}
+
+} // namespace anabranch::runtime

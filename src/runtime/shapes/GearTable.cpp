@@ -1,0 +1,243 @@
+//===- GearTable.cpp - which program fits the sizes of a call -------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/shapes/GearTable.h"
+
+#include "runtime/load/Describe.h"
+
+#include <algorithm>
+#include <map>
+
+namespace anabranch::runtime {
+
+bool answersLike(const Plan &a, const Plan &b) {
+  if (a.inputs.size() != b.inputs.size() ||
+      a.outputs.size() != b.outputs.size())
+    return false;
+  for (size_t i = 0; i < a.inputs.size(); ++i) {
+    const InputPlan &x = a.inputs[i], &y = b.inputs[i];
+    if (x.isScalar != y.isScalar || x.dtype != y.dtype ||
+        x.mutated != y.mutated || x.shape.size() != y.shape.size())
+      return false;
+  }
+  return true;
+}
+
+/// The size at a place that a program asks for; -1: any.
+static int64_t wanted(const Plan &plan, size_t input, int dim) {
+  const InputPlan &i = plan.inputs[input];
+  if (dim >= 0)
+    return i.shape[dim].slot() < 0 ? i.shape[dim].value() : -1;
+  for (const package::SlotLimit &limit : plan.slotLimits)
+    if (limit.slot() == i.scalarSlot && limit.min() == limit.max())
+      return limit.min() < 0 ? -1 : limit.min();
+  return -1;
+}
+
+static int64_t sizeAt(const InputValue &value, int dim) {
+  return dim < 0 ? value.scalar : value.tensor.shape[dim];
+}
+
+GearTable::GearTable(Programs programs) : all(std::move(programs)) {
+  findPlaces();
+  // By the places that programs fix; a map, so that equal ones meet.
+  std::map<std::vector<bool>, std::vector<int>> members;
+  for (size_t p = 0; p < all.size(); ++p) {
+    std::vector<bool> fixed;
+    for (const Place &place : places)
+      fixed.push_back(wanted(all[p]->getPlan(), place.input, place.dim) >= 0);
+    members[fixed].push_back(static_cast<int>(p));
+  }
+  for (const auto &[fixed, numbers] : members) {
+    Group group;
+    for (size_t i = 0; i < places.size(); ++i)
+      if (fixed[i])
+        group.places.push_back(places[i]);
+    group.allocate(numbers.size());
+    for (int number : numbers) {
+      std::vector<int64_t> sizes;
+      for (const Place &place : group.places)
+        sizes.push_back(wanted(all[number]->getPlan(), place.input, place.dim));
+      group.insert(sizes.data(), number);
+    }
+    groups.push_back(std::move(group));
+  }
+  std::sort(groups.begin(), groups.end(), [](const Group &a, const Group &b) {
+    return a.places.size() > b.places.size();
+  });
+}
+
+void GearTable::findPlaces() {
+  const Plan &first = all.front()->getPlan();
+  std::vector<std::vector<int64_t>> columns; ///< sizes of all programs there
+  auto consider = [&](size_t input, int dim) {
+    std::vector<int64_t> column;
+    for (const auto &program : all)
+      column.push_back(wanted(program->getPlan(), input, dim));
+    if (std::equal(column.begin() + 1, column.end(), column.begin()))
+      return;
+    places.push_back({input, dim});
+    columns.push_back(std::move(column));
+  };
+  for (size_t i = 0; i < first.inputs.size(); ++i) {
+    if (first.inputs[i].isScalar)
+      consider(i, -1);
+    for (size_t d = 0; d < first.inputs[i].shape.size(); ++d)
+      consider(i, static_cast<int>(d));
+  }
+  // A place that tells the programs apart as an earlier one does only makes
+  // errors clearer; too many of them are left to the programs' own checks.
+  for (size_t i = places.size(); places.size() > mostPlaces && i-- > 0;)
+    if (std::find(columns.begin(), columns.begin() + i, columns[i]) !=
+        columns.begin() + i) {
+      places.erase(places.begin() + i);
+      columns.erase(columns.begin() + i);
+    }
+  places.resize(std::min(places.size(), mostPlaces), {0, 0});
+}
+
+//===----------------------------------------------------------------------===//
+// Groups
+//===----------------------------------------------------------------------===//
+
+static uint64_t hashOf(const int64_t *sizes, size_t count) {
+  uint64_t hash = 0;
+  for (size_t i = 0; i < count; ++i)
+    hash = (hash ^ static_cast<uint64_t>(sizes[i])) * 0x9E3779B97F4A7C15u;
+  return hash ^ (hash >> 32);
+}
+
+/// At least half of the entries stay free, so that every search ends.
+void GearTable::Group::allocate(size_t members) {
+  size_t entries = 2;
+  while (entries < 2 * members)
+    entries *= 2;
+  numbers.assign(entries, -1);
+  keys.assign(entries * places.size(), 0);
+}
+
+int GearTable::Group::find(const int64_t *sizes) const {
+  size_t width = places.size(), mask = numbers.size() - 1;
+  for (size_t at = hashOf(sizes, width) & mask; numbers[at] >= 0;
+       at = (at + 1) & mask)
+    if (std::equal(sizes, sizes + width, keys.data() + at * width))
+      return numbers[at];
+  return -1;
+}
+
+/// Of two programs for the same sizes the first stays.
+void GearTable::Group::insert(const int64_t *sizes, int number) {
+  size_t width = places.size(), mask = numbers.size() - 1;
+  size_t at = hashOf(sizes, width) & mask;
+  for (; numbers[at] >= 0; at = (at + 1) & mask)
+    if (std::equal(sizes, sizes + width, keys.data() + at * width))
+      return;
+  numbers[at] = number;
+  std::copy(sizes, sizes + width, keys.data() + at * width);
+}
+
+//===----------------------------------------------------------------------===//
+// Calls
+//===----------------------------------------------------------------------===//
+
+/// Whether the arguments have sizes at all places.
+bool GearTable::fit(const InputValue *inputs, size_t count) const {
+  const Plan &plan = all.front()->getPlan();
+  if (count != plan.inputs.size())
+    return false;
+  for (const Place &place : places) {
+    const InputValue &value = inputs[place.input];
+    bool isScalar = value.kind == InputValue::Kind::Scalar;
+    if (isScalar != (place.dim < 0) ||
+        (!isScalar && value.tensor.rank <= place.dim))
+      return false;
+  }
+  return true;
+}
+
+std::pair<const GearTable::Group *, int>
+GearTable::lookUp(const InputValue *inputs) const {
+  int64_t sizes[mostPlaces];
+  for (const Group &group : groups) {
+    for (size_t i = 0; i < group.places.size(); ++i)
+      sizes[i] = sizeAt(inputs[group.places[i].input], group.places[i].dim);
+    if (int number = group.find(sizes); number >= 0)
+      return {&group, number};
+  }
+  return {nullptr, -1};
+}
+
+const LoadedProgram *GearTable::find(const InputValue *inputs,
+                                     size_t count) const {
+  static std::atomic<uint64_t> clock{0};
+  if (!fit(inputs, count))
+    return all.front().get();
+  auto [group, number] = lookUp(inputs);
+  if (!group)
+    return nullptr;
+  const LoadedProgram *program = all[number].get();
+  program->lastUse.store(clock.fetch_add(1, std::memory_order_relaxed) + 1,
+                         std::memory_order_relaxed);
+  return program;
+}
+
+bool GearTable::isExact(const InputValue *inputs, size_t count) const {
+  if (!fit(inputs, count))
+    return false;
+  auto [group, number] = lookUp(inputs);
+  return group && !places.empty() && group->places.size() == places.size();
+}
+
+const LoadedProgram *GearTable::findLarger(const InputValue *inputs,
+                                           size_t count) const {
+  const LoadedProgram *best = nullptr;
+  double least = 0;
+  if (!fit(inputs, count))
+    return nullptr;
+  for (const auto &program : all) {
+    double volume = 1;
+    for (const Place &place : places) {
+      int64_t size = wanted(program->getPlan(), place.input, place.dim);
+      int64_t actual = sizeAt(inputs[place.input], place.dim);
+      volume *= actual < 0 || size < actual ? -1 : double(size + 1);
+      if (volume < 0)
+        break;
+    }
+    if (volume < 0 || (best && volume >= least))
+      continue;
+    best = program.get();
+    least = volume;
+  }
+  return best;
+}
+
+std::string GearTable::sizesOf(const LoadedProgram &program) const {
+  std::vector<int64_t> sizes;
+  for (const Place &place : places)
+    sizes.push_back(wanted(program.getPlan(), place.input, place.dim));
+  return describe(sizes.data(), sizes.size());
+}
+
+Status GearTable::noProgram(const InputValue *inputs) const {
+  std::vector<int64_t> sizes;
+  std::string names;
+  for (const Place &place : places) {
+    const InputPlan &input = all.front()->getPlan().inputs[place.input];
+    sizes.push_back(sizeAt(inputs[place.input], place.dim));
+    names += (names.empty() ? "" : ", ") + input.name;
+    if (place.dim >= 0)
+      names += "[" + std::to_string(place.dim) + "]";
+  }
+  std::string text = "no program was compiled for the sizes " +
+                     describe(sizes.data(), sizes.size()) + " of " + names +
+                     "; there are programs for ";
+  for (size_t i = 0; i < all.size(); ++i)
+    text += (i ? ", " : "") + sizesOf(*all[i]);
+  return Status(StatusCode::Unsupported, std::move(text));
+}
+
+} // namespace anabranch::runtime

@@ -1,0 +1,26 @@
+//===- Padding.h - run in a program of larger sizes -------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_RUNTIME_SHAPES_PADDING_H
+#define ANABRANCH_RUNTIME_SHAPES_PADDING_H
+
+#include "runtime/load/LoadedProgram.h"
+
+namespace anabranch::runtime {
+
+/// Runs `program` on copies of the inputs that are filled up with zeros to the
+/// sizes that it was made for, and hands back the results cut as `cuts` says.
+/// The compiler has shown that this changes nothing.
+Status runPadded(const LoadedProgram &program,
+                 const std::vector<package::PaddedDim> &cuts,
+                 const InputValue *inputs, size_t inputCount,
+                 OutputValue *outputs, size_t outputCount,
+                 OutputAllocator &allocator);
+
+} // namespace anabranch::runtime
+
+#endif // ANABRANCH_RUNTIME_SHAPES_PADDING_H

@@ -1,0 +1,187 @@
+//===- Pinning.cpp - which CPUs workers run on ----------------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/workers/Pinning.h"
+
+#include <atomic>
+#include <cctype>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <unistd.h>
+
+namespace anabranch {
+namespace runtime {
+
+/// The CPUs of each worker in turn; none: those that its thread inherited.
+struct PinningChoice {
+  std::vector<cpu_set_t> places;
+};
+
+namespace {
+
+std::atomic<const PinningChoice *> current{nullptr};
+
+/// Workers may look at an old choice at any time: all are kept.
+void choose(PinningChoice choice) {
+  static std::mutex mutex;
+  static auto *all = new std::vector<std::unique_ptr<PinningChoice>>;
+  std::lock_guard<std::mutex> lock(mutex);
+  all->push_back(std::make_unique<PinningChoice>(std::move(choice)));
+  current.store(all->back().get(), std::memory_order_release);
+}
+
+bool allowedCpus(cpu_set_t &set) {
+  return ::sched_getaffinity(::getpid(), sizeof(set), &set) == 0;
+}
+
+std::string listOf(const cpu_set_t &set) {
+  std::string text;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &set))
+      text += (text.empty() ? "" : ",") + std::to_string(cpu);
+  return text;
+}
+
+/// The CPUs that share a core have one text; without the file each is its own.
+std::string coreOf(int cpu) {
+  std::ifstream file("/sys/devices/system/cpu/cpu" + std::to_string(cpu) +
+                     "/topology/thread_siblings_list");
+  std::string siblings;
+  std::getline(file, siblings);
+  return siblings.empty() ? "cpu" + std::to_string(cpu) : siblings;
+}
+
+/// A place for each core; the first core comes last, as the caller needs one.
+std::vector<cpu_set_t> cores(const cpu_set_t &allowed) {
+  std::vector<cpu_set_t> places;
+  std::map<std::string, size_t> known;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &allowed))
+      continue;
+    auto [core, isNew] = known.try_emplace(coreOf(cpu), places.size());
+    if (isNew) {
+      places.emplace_back();
+      CPU_ZERO(&places.back());
+    }
+    CPU_SET(cpu, &places[core->second]);
+  }
+  if (!places.empty()) {
+    places.push_back(places.front());
+    places.erase(places.begin());
+  }
+  return places;
+}
+
+/// Reads "7" or "2-5" at `at`, and moves on; false if there is no such thing.
+bool readRange(const std::string &text, size_t &at, int &first, int &last) {
+  auto number = [&](int &value) {
+    size_t begin = at;
+    for (value = 0; at < text.size() && std::isdigit(text[at]); ++at)
+      value = std::min(value * 10 + (text[at] - '0'), CPU_SETSIZE);
+    return at > begin;
+  };
+  if (!number(first))
+    return false;
+  last = first;
+  if (at == text.size() || text[at] != '-')
+    return true;
+  ++at;
+  return number(last) && first <= last;
+}
+
+Status refuse(const std::string &where, const std::string &why) {
+  return Status(StatusCode::InvalidArgument,
+                "cannot pin workers to '" + where + "': " + why);
+}
+
+/// One place for each CPU of a list.
+Status readList(const std::string &where, const cpu_set_t &allowed,
+                std::vector<cpu_set_t> &places) {
+  for (size_t at = 0;; ++at) {
+    int first, last;
+    if (!readRange(where, at, first, last) ||
+        (at < where.size() && where[at] != ','))
+      return refuse(where,
+                    "it must be off, cores or a list of CPUs such as 0,2-3");
+    for (int cpu = first; cpu <= last; ++cpu) {
+      if (cpu >= CPU_SETSIZE || !CPU_ISSET(cpu, &allowed))
+        return refuse(where, "this process may use the CPUs " +
+                                 listOf(allowed) + " only");
+      places.emplace_back();
+      CPU_ZERO(&places.back());
+      CPU_SET(cpu, &places.back());
+    }
+    if (at == where.size())
+      return {};
+  }
+}
+
+} // namespace
+
+Status pinFromEnvironment() {
+  if (current.load(std::memory_order_acquire))
+    return {};
+  const char *where = std::getenv("ANABRANCH_PIN");
+  if (!where || !*where)
+    return {};
+  Status s = pinWorkers(where);
+  return s.ok() ? std::move(s)
+                : Status(s.code(), "ANABRANCH_PIN: " + s.message());
+}
+
+PinnedThread::PinnedThread(int worker) : worker(worker) {
+  if (::sched_getaffinity(0, sizeof(inherited), &inherited) != 0)
+    CPU_ZERO(&inherited);
+  mayMove = CPU_COUNT(&inherited) > 1;
+}
+
+void PinnedThread::follow() {
+  const PinningChoice *choice = current.load(std::memory_order_acquire);
+  if (choice == seen)
+    return;
+  seen = choice;
+  const auto &places = choice->places;
+  const cpu_set_t &set =
+      places.empty() ? inherited
+                     : places[static_cast<size_t>(worker) % places.size()];
+  mayMove = places.empty() && CPU_COUNT(&inherited) > 1;
+  // The process may have lost a CPU since: then the worker stays where it is.
+  (void)::sched_setaffinity(0, sizeof(set), &set);
+}
+
+bool PinnedThread::avoid(int cpu) {
+  // Moving takes as long as some pieces of work.
+  constexpr std::chrono::milliseconds rest(1);
+  auto now = std::chrono::steady_clock::now();
+  if (now - lastMove < rest)
+    return false;
+  lastMove = now;
+  cpu_set_t others = inherited;
+  CPU_CLR(static_cast<size_t>(cpu), &others);
+  return ::sched_setaffinity(0, sizeof(others), &others) == 0;
+}
+
+} // namespace runtime
+
+Status pinWorkers(const std::string &where) {
+  using namespace runtime;
+  PinningChoice choice;
+  cpu_set_t allowed;
+  if (where != "off" && !allowedCpus(allowed))
+    return refuse(where, "the CPUs of this process are not known");
+  if (where == "cores")
+    choice.places = cores(allowed);
+  else if (where != "off")
+    if (Status s = readList(where, allowed, choice.places); !s.ok())
+      return s;
+  choose(std::move(choice));
+  return {};
+}
+
+} // namespace anabranch

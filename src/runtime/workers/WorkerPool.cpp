@@ -1,0 +1,221 @@
+//===- WorkerPool.cpp - threads that help the calls in flight -------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/workers/WorkerPool.h"
+
+#include "anabranch/KernelABI.h"
+#include "runtime/workers/Futex.h"
+#include "runtime/workers/Pinning.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+
+namespace anabranch::runtime {
+
+namespace {
+
+/// How long an idle worker keeps its core before it sleeps, in microseconds,
+/// unless ANABRANCH_SPIN_US says otherwise: as long as the host needs between
+/// two calls, less than a scheduler's slice. A worker that sleeps on a busy
+/// machine waits for a core before it can help again.
+std::chrono::microseconds spinTime() {
+  static constexpr long usual = 200, most = 100000;
+  static const long time = [] {
+    const char *text = std::getenv("ANABRANCH_SPIN_US");
+    char *end = nullptr;
+    long given = text ? std::strtol(text, &end, 10) : -1;
+    bool valid = text && end != text && *end == '\0' && given >= 0;
+    return valid ? std::min(given, most) : usual;
+  }();
+  return std::chrono::microseconds(time);
+}
+
+/// Pieces that a worker does for one call before it looks at the others.
+constexpr int turn = 64;
+
+std::atomic<WorkerPool *> current{nullptr};
+std::mutex creating;
+
+/// The child of a fork has none of the threads, and a lock may be held by one
+/// that it lacks. The old pool is left behind.
+void forgetPool() {
+  new (&creating) std::mutex;
+  current.store(nullptr, std::memory_order_relaxed);
+}
+
+} // namespace
+
+WorkerScratch::~WorkerScratch() { std::free(memory); }
+
+void *WorkerScratch::reserve(size_t bytes) {
+  if (bytes <= size)
+    return memory;
+  std::free(memory);
+  size_t unit = ANABRANCH_BUFFER_ALIGNMENT;
+  memory = std::aligned_alloc(unit, (bytes + unit - 1) / unit * unit);
+  size = memory ? bytes : 0;
+  return memory;
+}
+
+/// What a new thread starts with.
+struct WorkerThread {
+  WorkerPool *pool;
+  int worker;
+
+  static void *main(void *argument) {
+    WorkerThread self = *static_cast<WorkerThread *>(argument);
+    delete static_cast<WorkerThread *>(argument);
+    char name[16];
+    std::snprintf(name, sizeof(name), "anabranch-%d", self.worker + 1);
+    ::pthread_setname_np(::pthread_self(), name);
+    self.pool->loop(self.worker);
+    return nullptr;
+  }
+
+  static bool start(WorkerPool *pool, int worker) {
+    auto *argument = new (std::nothrow) WorkerThread{pool, worker};
+    if (!argument)
+      return false;
+    // Signals are for the threads that the program knows.
+    sigset_t all, before;
+    sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_t thread;
+    bool started = ::pthread_create(&thread, nullptr, main, argument) == 0;
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    if (started)
+      ::pthread_detach(thread);
+    else
+      delete argument;
+    return started;
+  }
+};
+
+WorkerPool &WorkerPool::get() {
+  if (WorkerPool *pool = current.load(std::memory_order_acquire))
+    return *pool;
+  std::lock_guard<std::mutex> lock(creating);
+  static const int registered = ::pthread_atfork(nullptr, nullptr, forgetPool);
+  (void)registered;
+  WorkerPool *pool = current.load(std::memory_order_relaxed);
+  if (!pool) {
+    // Never destroyed: its threads run until the process ends.
+    pool = new WorkerPool;
+    current.store(pool, std::memory_order_release);
+  }
+  return *pool;
+}
+
+void WorkerPool::ensure(int workers) {
+  if (size() >= workers)
+    return;
+  std::lock_guard<std::mutex> lock(growing);
+  for (int n = size(); n < workers && WorkerThread::start(this, n); ++n)
+    threads.store(n + 1, std::memory_order_relaxed);
+}
+
+int WorkerPool::enter(Job &job) {
+  for (int i = 0; i < placeCount; ++i) {
+    uint64_t free = 0;
+    if (places[i].state.load(std::memory_order_relaxed) != 0 ||
+        !places[i].state.compare_exchange_strong(free, reserved,
+                                                 std::memory_order_acquire))
+      continue;
+    places[i].job.store(&job, std::memory_order_relaxed);
+    // A worker that looked in vain may be counted right now: keep the count.
+    places[i].state.fetch_xor(open | reserved, std::memory_order_release);
+    return i;
+  }
+  return -1;
+}
+
+void WorkerPool::leave(int place) {
+  std::atomic<uint64_t> &state = places[place].state;
+  state.fetch_xor(open | reserved, std::memory_order_acq_rel);
+  // Workers inside find nothing to claim and are out in a moment, unless one
+  // was interrupted: then it needs our core.
+  for (int spins = 0; state.load(std::memory_order_acquire) != reserved;)
+    if (++spins < 1000)
+      pause();
+    else
+      ::sched_yield();
+  state.fetch_and(~reserved, std::memory_order_release);
+}
+
+/// Looks at every place, each time from another one on, and stays at none for
+/// longer than a turn: calls in flight get about as many workers each.
+/// A worker on the CPU of a caller leaves it, or does not help: the caller
+/// would stand still meanwhile.
+WorkerPool::Turn WorkerPool::help(WorkerScratch &scratch, int &first,
+                                  PinnedThread &thread) {
+  Turn result = Turn::NothingToDo;
+  first = (first + 1) % placeCount;
+  for (int i = 0; i < placeCount; ++i) {
+    Place &place = places[(first + i) % placeCount];
+    if (!(place.state.load(std::memory_order_relaxed) & open))
+      continue;
+    uint64_t before = place.state.fetch_add(1, std::memory_order_acquire);
+    if (before & open) {
+      Job *job = place.job.load(std::memory_order_relaxed);
+      if (thread.isInTheWay(job->cpu) && !thread.avoid(job->cpu))
+        result = Turn::InTheWay;
+      else if ((before & ~open) < static_cast<uint64_t>(job->helpers))
+        for (int n = 0; n < turn && job->work(scratch); ++n)
+          result = Turn::Worked;
+    }
+    place.state.fetch_sub(1, std::memory_order_release);
+  }
+  return result;
+}
+
+void WorkerPool::waitForNews(uint32_t seen) {
+  auto end = std::chrono::steady_clock::now() + spinTime();
+  do {
+    for (int i = 0; i < 32; ++i) {
+      if (epoch.load(std::memory_order_relaxed) != seen)
+        return;
+      pause();
+    }
+  } while (std::chrono::steady_clock::now() < end);
+  sleep(seen);
+}
+
+void WorkerPool::sleep(uint32_t seen) {
+  parked.fetch_add(1, std::memory_order_seq_cst);
+  if (epoch.load(std::memory_order_seq_cst) == seen)
+    futexWait(epoch, seen);
+  parked.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void WorkerPool::loop(int worker) {
+  WorkerScratch scratch;
+  PinnedThread pinned(worker);
+  int first = 0;
+  for (;;) {
+    pinned.follow();
+    uint32_t seen = epoch.load(std::memory_order_acquire);
+    switch (help(scratch, first, pinned)) {
+    case Turn::Worked:
+      break;
+    case Turn::NothingToDo:
+      waitForNews(seen);
+      break;
+    case Turn::InTheWay:
+      sleep(seen);
+    }
+  }
+}
+
+void WorkerPool::wake(int count) { futexWake(epoch, count); }
+
+} // namespace anabranch::runtime

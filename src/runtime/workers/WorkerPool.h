@@ -1,0 +1,101 @@
+//===- WorkerPool.h - threads that help the calls in flight -----*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_RUNTIME_WORKERS_WORKERPOOL_H
+#define ANABRANCH_RUNTIME_WORKERS_WORKERPOOL_H
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <sched.h>
+
+namespace anabranch::runtime {
+
+class PinnedThread;
+
+/// Memory of one worker for a kernel's intermediate values.
+class WorkerScratch {
+public:
+  ~WorkerScratch();
+  /// Null when there is no memory.
+  void *reserve(size_t bytes);
+
+private:
+  void *memory = nullptr;
+  size_t size = 0;
+};
+
+/// A call that wants help. `work` is called by several workers at once, and
+/// never again once `WorkerPool::leave` has returned.
+class Job {
+public:
+  explicit Job(int helpers) : helpers(helpers), cpu(::sched_getcpu()) {}
+  virtual ~Job() = default;
+  /// Does one piece; false when there is nothing to claim now.
+  virtual bool work(WorkerScratch &scratch) = 0;
+  /// No more workers than this are inside at once.
+  const int helpers;
+  /// Where the caller runs. A worker there would take its CPU from it.
+  const int cpu;
+};
+
+/// One pool per process, started by the first call that wants help, and again
+/// after a fork. Its threads never own a call: the thread that entered a job
+/// can always finish it alone, so that calls from many threads never wait for
+/// each other. Idle workers spin for some microseconds, then sleep. Any thread.
+class WorkerPool {
+public:
+  static WorkerPool &get();
+
+  /// Starts threads until there are so many, as far as the system allows.
+  void ensure(int workers);
+
+  /// Shows the job to the workers. -1 when too many are in flight: the caller
+  /// goes on alone.
+  int enter(Job &job);
+  /// Returns when no worker is inside the job any more.
+  void leave(int place);
+
+  /// Says that there is something new to claim, for about so many workers.
+  void notify(int wanted) {
+    epoch.fetch_add(1, std::memory_order_seq_cst);
+    if (wanted > 0 && parked.load(std::memory_order_seq_cst) > 0)
+      wake(wanted);
+  }
+
+  int size() const { return threads.load(std::memory_order_relaxed); }
+
+private:
+  friend struct WorkerThread;
+
+  struct alignas(64) Place {
+    std::atomic<uint64_t> state{0}; ///< flags below, and the workers inside
+    std::atomic<Job *> job{nullptr};
+  };
+  static constexpr uint64_t open = uint64_t(1) << 63;
+  static constexpr uint64_t reserved = uint64_t(1) << 62;
+  static constexpr int placeCount = 16;
+
+  WorkerPool() = default;
+  void wake(int count);
+  void loop(int worker);
+  enum class Turn : uint8_t { Worked, NothingToDo, InTheWay };
+  Turn help(WorkerScratch &scratch, int &first, PinnedThread &thread);
+  void waitForNews(uint32_t seen);
+  void sleep(uint32_t seen);
+
+  Place places[placeCount];
+  alignas(64) std::atomic<uint32_t> epoch{0};
+  std::atomic<int> parked{0};
+  std::atomic<int> threads{0};
+  std::mutex growing; // guards the growth of `threads`
+};
+
+} // namespace anabranch::runtime
+
+#endif // ANABRANCH_RUNTIME_WORKERS_WORKERPOOL_H

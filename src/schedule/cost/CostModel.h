@@ -1,0 +1,33 @@
+//===- CostModel.h - how long a command takes, roughly ----------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_SCHEDULE_COST_COSTMODEL_H
+#define ANABRANCH_SCHEDULE_COST_COSTMODEL_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "schedule/cost/MachineModel.h"
+
+namespace anabranch {
+namespace schedule {
+
+/// Microseconds that a command takes.
+struct Cost {
+  double alone;  ///< on one worker, while the others idle
+  double beside; ///< on one worker, while the others are as busy
+  double split;  ///< on all workers; as `alone` when it is too small for that
+  /// Of that, what beginning it costs, and waiting for the last worker.
+  double ending;
+};
+
+/// Sizes that are not known count as ir::kTypicalSize.
+Cost costOf(mlir::Operation *command, mlir::ModuleOp module,
+            const MachineModel &machine);
+
+} // namespace schedule
+} // namespace anabranch
+
+#endif // ANABRANCH_SCHEDULE_COST_COSTMODEL_H

@@ -1,0 +1,27 @@
+//===- MachineModel.h - what a machine can do -------------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_SCHEDULE_COST_MACHINEMODEL_H
+#define ANABRANCH_SCHEDULE_COST_MACHINEMODEL_H
+
+namespace anabranch {
+namespace schedule {
+
+/// What a machine can do; trace/MachineLimits.h measures it. "All": all workers
+/// together. With one worker nothing is ever worth a stream. Where nothing was
+/// measured a core is taken for a usual one.
+struct MachineModel {
+  int workers = 1;
+  double gflops = 50, gflopsAll = 50;
+  double gigabytes = 20, gigabytesAll = 20; ///< a second
+  double wakeMicroseconds = 10;
+};
+
+} // namespace schedule
+} // namespace anabranch
+
+#endif // ANABRANCH_SCHEDULE_COST_MACHINEMODEL_H

@@ -1,0 +1,39 @@
+//===- StreamTimes.h - when streams come to their commands ------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_SCHEDULE_COST_STREAMTIMES_H
+#define ANABRANCH_SCHEDULE_COST_STREAMTIMES_H
+
+#include "ir/Anabranch.h"
+#include "schedule/cost/MachineModel.h"
+
+#include "llvm/ADT/DenseMap.h"
+
+namespace anabranch {
+namespace schedule {
+
+/// Microseconds since the beginning of a call, by the cost model, as if every
+/// stream had a worker of its own.
+class StreamTimes {
+public:
+  StreamTimes(ir::ProgramOp program, const MachineModel &machine);
+
+  /// When the stream comes to the command.
+  double begin(mlir::Operation *command) const {
+    return begins.lookup(command);
+  }
+  double recorded(int64_t event) const { return events.lookup(event); }
+
+private:
+  llvm::DenseMap<mlir::Operation *, double> begins;
+  llvm::DenseMap<int64_t, double> events;
+};
+
+} // namespace schedule
+} // namespace anabranch
+
+#endif // ANABRANCH_SCHEDULE_COST_STREAMTIMES_H

@@ -1,0 +1,29 @@
+//===- Work.h - what a kernel computes and moves ----------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_SCHEDULE_COST_WORK_H
+#define ANABRANCH_SCHEDULE_COST_WORK_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "package/program_generated.h"
+
+#include <memory>
+
+namespace anabranch {
+namespace schedule {
+
+/// Floating-point operations of one launch (a multiplication, an addition, a
+/// comparison or a math function is one) and the bytes that it must move: every
+/// element read or written once, however often the kernel comes back to it.
+/// Both are sums of products of the launch's sizes. Null when some size is no
+/// such sum.
+std::unique_ptr<package::WorkT> workOf(mlir::func::FuncOp kernel);
+
+} // namespace schedule
+} // namespace anabranch
+
+#endif // ANABRANCH_SCHEDULE_COST_WORK_H

@@ -1,0 +1,153 @@
+//===- CollapseReshapes.cpp - reshapes move behind pointwise work ---------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+//   %0 = matmul -> 128x64                     %0 = matmul -> 128x64
+//   %1 = expand_shape %0 -> 2x64x64    ->     %1 = generic %0 -> 128x64
+//   %2 = generic %1 -> 2x64x64                %2 = expand_shape %1 -> 2x64x64
+//
+// A matrix product can then take the pointwise operators that follow it, and
+// kernels have fewer loops. Runs before dispatch formation, which sees groups
+// of operators with the same index.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ir/Scope.h"
+#include "schedule/Passes.h"
+#include "schedule/fusion/OpKinds.h"
+
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Linalg/Transforms/Transforms.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Tensor/Transforms/Transforms.h"
+#include "mlir/Pass/Pass.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace {
+
+/// Drops unit loops of a generic. The upstream set of patterns would also merge
+/// a collapse_shape with the expand_shape before it, which loses symbolic
+/// output sizes; inverse pairs fold away without it.
+struct DropUnitLoops : OpRewritePattern<linalg::GenericOp> {
+  DropUnitLoops(MLIRContext *context, linalg::ControlDropUnitDims control)
+      : OpRewritePattern(context), control(std::move(control)) {}
+
+  LogicalResult matchAndRewrite(linalg::GenericOp op,
+                                PatternRewriter &rewriter) const final {
+    return linalg::dropUnitDims(rewriter, op, control);
+  }
+
+  linalg::ControlDropUnitDims control;
+};
+
+struct CollapseReshapesPass
+    : PassWrapper<CollapseReshapesPass, OperationPass<func::FuncOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(CollapseReshapesPass)
+
+  StringRef getArgument() const final { return "anabranch-collapse-reshapes"; }
+  StringRef getDescription() const final {
+    return "moves reshapes behind the operators that read them";
+  }
+  void getDependentDialects(DialectRegistry &registry) const override {
+    registry.insert<affine::AffineDialect, linalg::LinalgDialect,
+                    tensor::TensorDialect>();
+  }
+
+  /// Loops of one iteration and dimensions of size one hide that two operators
+  /// have the same index. Matrix products keep theirs: one row is still a
+  /// matrix product.
+  LogicalResult dropUnitDims() {
+    linalg::ControlDropUnitDims control;
+    control.controlFn = [](Operation *op) {
+      SmallVector<unsigned> loops;
+      auto generic = dyn_cast<linalg::GenericOp>(op);
+      if (generic && schedule::classify(op) != schedule::OpKind::Contraction)
+        llvm::append_range(loops,
+                           llvm::seq<unsigned>(0, generic.getNumLoops()));
+      return loops;
+    };
+    RewritePatternSet patterns(&getContext());
+    patterns.add<DropUnitLoops>(&getContext(), control);
+    linalg::FillOp::getCanonicalizationPatterns(patterns, &getContext());
+    tensor::EmptyOp::getCanonicalizationPatterns(patterns, &getContext());
+    tensor::populateFoldTensorEmptyPatterns(patterns);
+    return rewrite(std::move(patterns));
+  }
+
+  LogicalResult rewrite(RewritePatternSet patterns) {
+    ir::ScopeKeeper keeper;
+    GreedyRewriteConfig config;
+    config.listener = &keeper;
+    config.enableRegionSimplification = GreedySimplifyRegionLevel::Disabled;
+    return applyPatternsAndFoldGreedily(getOperation(), std::move(patterns),
+                                        config);
+  }
+
+  /// What folds to an argument is handed out as a copy; only an argument that
+  /// the program returned from the start is the caller's own buffer.
+  void copyArguments(Operation *end, ArrayRef<Value> before) {
+    OpBuilder builder(end);
+    for (auto [operand, old] : llvm::zip(end->getOpOperands(), before)) {
+      Value value = operand.get();
+      auto type = dyn_cast<RankedTensorType>(value.getType());
+      if (!type || !isa<BlockArgument>(value) || value == old)
+        continue;
+      Location loc = value.getLoc();
+      Value init = builder.create<tensor::EmptyOp>(
+          loc, tensor::getMixedSizes(builder, loc, value),
+          type.getElementType());
+      AffineMap map = builder.getMultiDimIdentityMap(type.getRank());
+      SmallVector<utils::IteratorType> loops(type.getRank(),
+                                             utils::IteratorType::parallel);
+      auto copy = builder.create<linalg::GenericOp>(
+          loc, TypeRange(type), value, init, ArrayRef<AffineMap>{map, map},
+          loops, [](OpBuilder &inner, Location at, ValueRange elements) {
+            inner.create<linalg::YieldOp>(at, elements.front());
+          });
+      operand.set(copy.getResult(0));
+    }
+  }
+
+  void runOnOperation() override {
+    Operation *end = getOperation().getBody().back().getTerminator();
+    SmallVector<Value> before(end->getOperands());
+    collapse();
+    copyArguments(end, before);
+  }
+
+  void collapse() {
+    if (failed(dropUnitDims()))
+      return signalPassFailure();
+    // Symbolic sizes stay as they are: the new shapes would need arithmetic
+    // that the size table cannot always share.
+    auto isStatic = [](Type type) {
+      return cast<RankedTensorType>(type).hasStaticShape();
+    };
+    RewritePatternSet patterns(&getContext());
+    linalg::populateFoldReshapeOpsByCollapsingPatterns(
+        patterns, [&](OpOperand *operand) {
+          auto generic = dyn_cast<linalg::GenericOp>(operand->getOwner());
+          return generic &&
+                 operand->get().getDefiningOp<tensor::ExpandShapeOp>() &&
+                 llvm::all_of(generic->getOperandTypes(), isStatic);
+        });
+    if (failed(rewrite(std::move(patterns))))
+      signalPassFailure();
+  }
+};
+
+} // namespace
+
+std::unique_ptr<Pass> createCollapseReshapesPass() {
+  return std::make_unique<CollapseReshapesPass>();
+}
+
+} // namespace anabranch

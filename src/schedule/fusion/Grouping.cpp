@@ -1,0 +1,396 @@
+//===- Grouping.cpp - which operators share a kernel ----------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "schedule/fusion/Grouping.h"
+
+#include "ir/Anabranch.h"
+#include "ir/Explain.h"
+#include "schedule/fusion/Layouts.h"
+#include "schedule/fusion/MergeGroups.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringMap.h"
+#include <queue>
+
+using namespace mlir;
+
+namespace anabranch {
+namespace schedule {
+
+//===----------------------------------------------------------------------===//
+// Nodes
+//===----------------------------------------------------------------------===//
+
+Grouping::Grouping(func::FuncOp main) {
+  Block &block = main.getBody().front();
+  for (Operation &op : block)
+    kinds[&op] = classify(&op);
+  for (Operation &op : block)
+    if (kinds[&op] == OpKind::Fallback || kinds[&op] == OpKind::Return)
+      findStoredViews(&op);
+  for (Operation &op : block) {
+    OpKind kind = kinds[&op];
+    if (storedViews.contains(&op))
+      addNode(&op, OpKind::Pointwise);
+    else if (kind != OpKind::Scalar && kind != OpKind::Cloned &&
+             kind != OpKind::Return)
+      addNode(&op, kind);
+  }
+  linkUsers(block.getTerminator());
+  for (int i = 0, e = nodes.size(); i < e; ++i)
+    seedGroup(i);
+  orderCalls();
+  orderNodes();
+  orderIgnored();
+  visited.assign(groups.size(), 0);
+}
+
+/// An operand that a body ignores is no read, but the operator that is cloned
+/// into a dispatch still has it: what makes it comes before.
+void Grouping::orderIgnored() {
+  for (Node &node : nodes) {
+    DenseSet<int> read;
+    for (const Read &input : node.reads)
+      read.insert(producerOf(input.value));
+    SmallVector<Operation *> work{node.op};
+    DenseSet<Operation *> seen;
+    while (!work.empty())
+      for (Value operand : allOperands(work.pop_back_val())) {
+        Operation *op = operand.getDefiningOp();
+        int producer = producerOf(operand);
+        if (producer >= 0 && read.insert(producer).second)
+          node.before.push_back(producer);
+        if (producer < 0 && op && isCloned(op) && seen.insert(op).second)
+          work.push_back(op);
+      }
+  }
+}
+
+/// Calls that keep their order: random numbers, for example.
+void Grouping::orderCalls() {
+  int last = -1;
+  for (int i = 0, e = nodes.size(); i < e; ++i) {
+    auto call = dyn_cast<ir::AtenOp>(nodes[i].op);
+    if (!call || !call.getOrdered())
+      continue;
+    if (last >= 0)
+      nodes[i].before.push_back(last);
+    last = i;
+  }
+}
+
+/// A fence comes after what stands before it on its stream and before what
+/// stands later; numbered points come before who waits for them. What runs at
+/// load is ordered by values alone.
+void Grouping::orderNodes() {
+  struct Stream {
+    int fence = -1;
+    SmallVector<int> since; // the last fence
+  };
+  llvm::StringMap<Stream> streams;
+  DenseMap<int64_t, int> points;
+  for (int i = 0, e = nodes.size(); i < e; ++i)
+    for (int64_t point : ir::pointsOf(nodes[i].op))
+      points[point] = i;
+  for (int i = 0, e = nodes.size(); i < e; ++i) {
+    Node &node = nodes[i];
+    if (groups[node.group].constant)
+      continue;
+    for (int64_t point : ir::afterOf(node.op))
+      if (auto found = points.find(point); found != points.end())
+        node.before.push_back(found->second);
+    Stream &stream = streams[ir::streamOf(node.op)];
+    node.fence = stream.fence;
+    if (node.fence >= 0)
+      node.before.push_back(node.fence);
+    if (node.kind != OpKind::Fence) {
+      stream.since.push_back(i);
+      continue;
+    }
+    llvm::append_range(node.before, stream.since);
+    stream.since.clear();
+    stream.fence = i;
+  }
+}
+
+bool Grouping::isCloned(Operation *op) const {
+  auto found = kinds.find(op);
+  return found != kinds.end() && found->second == OpKind::Cloned &&
+         !storedViews.contains(op);
+}
+
+/// A call or the caller needs bytes: what would be recomputed is stored
+/// instead, except reshapes of whole buffers, which share their bytes.
+void Grouping::findStoredViews(Operation *reader) {
+  for (Value operand : reader->getOperands()) {
+    Operation *reshape = nullptr;
+    Operation *op = operand.getDefiningOp();
+    while (isReshape(op)) {
+      reshape = op;
+      operand = op->getOperand(0);
+      op = operand.getDefiningOp();
+    }
+    if (op && kinds.lookup(op) == OpKind::Cloned)
+      storedViews.insert(op);
+    auto argument = dyn_cast<BlockArgument>(operand);
+    auto main = cast<func::FuncOp>(reader->getParentOp());
+    if (argument && reshape && stridesOfArgument(main, argument.getArgNumber()))
+      storedViews.insert(reshape);
+  }
+}
+
+void Grouping::addNode(Operation *op, OpKind kind) {
+  Node node;
+  node.op = op;
+  node.kind = kind;
+  node.expensive = isExpensive(op);
+  node.scope = ir::scopeOf(op);
+  node.loops = loopsOf(op);
+  node.reads = readsOf(op, [&](Operation *inner) { return isCloned(inner); });
+  nodeOf[op] = nodes.size();
+  nodes.push_back(std::move(node));
+}
+
+void Grouping::linkUsers(Operation *terminator) {
+  auto addUser = [&](ArrayRef<Read> reads, int user) {
+    for (const Read &read : reads) {
+      int producer = producerOf(read.value);
+      if (producer >= 0 && !llvm::is_contained(nodes[producer].users, user))
+        nodes[producer].users.push_back(user);
+    }
+  };
+  for (int i = 0, e = nodes.size(); i < e; ++i)
+    addUser(nodes[i].reads, i);
+  addUser(
+      readsOf(terminator, [&](Operation *inner) { return isCloned(inner); }),
+      -1);
+}
+
+int Grouping::producerOf(Value value) const {
+  Operation *op = value.getDefiningOp();
+  auto found = nodeOf.find(op);
+  return op && found != nodeOf.end() ? found->second : -1;
+}
+
+void Grouping::seedGroup(int index) {
+  Node &node = nodes[index];
+  Group group;
+  group.kind = node.kind;
+  group.nodes.push_back(index);
+  group.axisCount = node.loops.sizes.size();
+  group.axisSizes = node.loops.sizes;
+  group.cost = bodyCost(node.op);
+  for (int axis = 0; axis < group.axisCount; ++axis)
+    node.axes.push_back(axis);
+  if (node.kind == OpKind::Reduction) {
+    group.hasRows = true;
+    for (int axis = 0; axis < group.axisCount; ++axis)
+      if (!node.loops.reduces[axis] && node.loops.sizes[axis] != 1)
+        group.rows.push_back(axis);
+  }
+  group.constant = dependsOnConstantsOnly(node);
+  node.group = groups.size();
+  groups.push_back(std::move(group));
+}
+
+//===----------------------------------------------------------------------===//
+// What runs at load
+//===----------------------------------------------------------------------===//
+
+static int64_t bytesOf(Value value) {
+  auto type = cast<RankedTensorType>(value.getType());
+  if (!type.hasStaticShape() || !type.getElementType().isIntOrFloat())
+    return -1;
+  return type.getNumElements() * std::max(8u, type.getElementTypeBitWidth()) /
+         8;
+}
+
+bool Grouping::isConstant(Value value) const {
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    auto main = cast<func::FuncOp>(argument.getOwner()->getParentOp());
+    return !!constantName(main, argument.getArgNumber());
+  }
+  int producer = producerOf(value);
+  return producer >= 0 && groups[nodes[producer].group].constant;
+}
+
+/// Frozen values and literals only, with a result that is not much larger than
+/// what it saves.
+bool Grouping::dependsOnConstantsOnly(const Node &node) const {
+  if (node.kind == OpKind::Fallback || node.kind == OpKind::Fence)
+    return false;
+  int64_t read = 1 << 20, made = 0;
+  for (const Read &input : node.reads) {
+    if (!isConstant(input.value))
+      return false;
+    read += 2 * bytesOf(input.value);
+  }
+  for (Value result : node.op->getResults()) {
+    int64_t bytes = bytesOf(result);
+    if (bytes < 0)
+      return false;
+    made += bytes;
+  }
+  if (made > read)
+    return false;
+  // Sizes and scalars, also of the views in between, must be literals.
+  SmallVector<Operation *> work{node.op};
+  DenseSet<Operation *> seen;
+  while (!work.empty())
+    for (Value operand : allOperands(work.pop_back_val())) {
+      Operation *op = operand.getDefiningOp();
+      bool isTensor = isa<RankedTensorType>(operand.getType());
+      if (!isTensor && (!op || !op->hasTrait<OpTrait::ConstantLike>()))
+        return false;
+      // An operand that the body ignores is no read, but an input it stays.
+      bool isBoundary = isa<BlockArgument>(operand) || producerOf(operand) >= 0;
+      if (isTensor && isBoundary && !isConstant(operand))
+        return false;
+      if (isTensor && op && isCloned(op) && seen.insert(op).second)
+        work.push_back(op);
+    }
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// The graph of groups
+//===----------------------------------------------------------------------===//
+
+bool Grouping::isStored(const Group &group, const Node &node) const {
+  return llvm::any_of(node.users, [&](int user) {
+    return user < 0 || &groups[nodes[user].group] != &group;
+  });
+}
+
+SmallVector<int> Grouping::producersOf(const Group &group) const {
+  llvm::SetVector<int, SmallVector<int>> producers;
+  for (int index : group.nodes) {
+    for (const Read &read : nodes[index].reads) {
+      int producer = producerOf(read.value);
+      if (producer >= 0 && &groups[nodes[producer].group] != &group)
+        producers.insert(nodes[producer].group);
+    }
+    for (int before : nodes[index].before)
+      if (&groups[nodes[before].group] != &group)
+        producers.insert(nodes[before].group);
+  }
+  return producers.takeVector();
+}
+
+bool Grouping::reachesIndirectly(int from, int to) const {
+  ++query;
+  int first = groups[from].nodes.front();
+  SmallVector<int> work;
+  for (int producer : producersOf(groups[to]))
+    if (producer != from)
+      work.push_back(producer);
+  while (!work.empty()) {
+    int next = work.pop_back_val();
+    if (next == from)
+      return true;
+    // Program order: what ends before `from` begins cannot depend on it.
+    if (visited[next] == query || groups[next].nodes.back() < first)
+      continue;
+    visited[next] = query;
+    llvm::append_range(work, producersOf(groups[next]));
+  }
+  return false;
+}
+
+std::vector<const Group *> Grouping::order() const {
+  std::vector<SmallVector<int>> consumers(groups.size());
+  std::vector<int> missing(groups.size(), 0);
+  using Entry = std::pair<int, int>; // last node, group
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<Entry>> ready;
+  for (int i = 0, e = groups.size(); i < e; ++i) {
+    if (!groups[i].alive)
+      continue;
+    for (int producer : producersOf(groups[i])) {
+      consumers[producer].push_back(i);
+      ++missing[i];
+    }
+    if (!missing[i])
+      ready.push({groups[i].nodes.back(), i});
+  }
+  std::vector<const Group *> sorted;
+  while (!ready.empty()) {
+    int group = ready.top().second;
+    ready.pop();
+    sorted.push_back(&groups[group]);
+    for (int consumer : consumers[group])
+      if (--missing[consumer] == 0)
+        ready.push({groups[consumer].nodes.back(), consumer});
+  }
+  return sorted;
+}
+
+//===----------------------------------------------------------------------===//
+// Merging
+//===----------------------------------------------------------------------===//
+
+bool Grouping::merge(int producer, int consumer, const Node &at) {
+  Merge attempt(*this, producer, consumer);
+  if (attempt.check()) {
+    attempt.commit();
+    return true;
+  }
+  ir::explainRefusal(at.op->getLoc(), "fused", attempt.reason());
+  return false;
+}
+
+void Grouping::mergeWithProducers(int index) {
+  SmallVector<int> candidates = producersOf(groups[nodes[index].group]);
+  // The latest producer first: its result is still in the cache, and no path
+  // can lead from it through another candidate.
+  llvm::sort(candidates, [&](int a, int b) {
+    return groups[a].nodes.back() > groups[b].nodes.back();
+  });
+  for (int candidate : candidates)
+    if (candidate != nodes[index].group && groups[candidate].alive &&
+        groups[candidate].kind != OpKind::Fallback &&
+        groups[candidate].kind != OpKind::Fence)
+      merge(candidate, nodes[index].group, nodes[index]);
+}
+
+/// Pointwise work that only one matrix product, attention, scatter, scan or
+/// insertion reads is evaluated where that reads it.
+bool Grouping::absorb(int producer) {
+  const Group &group = groups[producer];
+  if (!group.alive || !group.isLoops() || group.hasRows)
+    return false;
+  int reader = -1;
+  for (int index : group.nodes)
+    for (int user : nodes[index].users) {
+      int other = user < 0 ? -1 : nodes[user].group;
+      if (other == producer)
+        continue;
+      if (other < 0 || (reader >= 0 && other != reader))
+        return false;
+      reader = other;
+    }
+  if (reader < 0 || groups[reader].isLoops() ||
+      groups[reader].kind == OpKind::Fallback ||
+      groups[reader].kind == OpKind::Fence)
+    return false;
+  return merge(producer, reader, nodes[group.nodes.front()]);
+}
+
+void Grouping::absorbProducers() {
+  // Last to first, so that a chain is absorbed as a whole.
+  for (int i = groups.size(); i-- > 0;)
+    absorb(i);
+}
+
+void Grouping::run() {
+  for (int i = 0, e = nodes.size(); i < e; ++i)
+    if (nodes[i].kind == OpKind::Pointwise ||
+        nodes[i].kind == OpKind::Reduction || nodes[i].kind == OpKind::Insert)
+      mergeWithProducers(i);
+  absorbProducers();
+}
+
+} // namespace schedule
+} // namespace anabranch

@@ -1,0 +1,116 @@
+//===- Grouping.h - which operators share a kernel --------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// Groups start as single operators and are merged along their edges. A group's
+// loops are named by axes: two operators share an axis where one reads the
+// other's value along it. Merging is legal when reductions agree on the axes
+// that they keep (the row space) and all stored values contain them.
+//
+// One object analyses one block; not for use by several threads.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_SCHEDULE_FUSION_GROUPING_H
+#define ANABRANCH_SCHEDULE_FUSION_GROUPING_H
+
+#include "ir/Scope.h"
+#include "schedule/fusion/OpKinds.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
+#include <vector>
+
+namespace anabranch {
+namespace schedule {
+
+/// Axes of a group, sorted.
+using AxisSet = llvm::SmallVector<int, 6>;
+
+/// An operator that is stored or fused, never recomputed by its readers.
+struct Node {
+  mlir::Operation *op = nullptr;
+  OpKind kind = OpKind::Pointwise;
+  int group = -1;
+  bool expensive = false; ///< or reads an expensive value at the same point
+  ir::ScopeAttr scope;    ///< null: the default stream
+  int fence = -1;         ///< node; the last one before, on the same stream
+  llvm::SmallVector<int> before; ///< nodes that come first, without a value
+  Loops loops;
+  llvm::SmallVector<Read> reads;
+  llvm::SmallVector<int> users; ///< nodes; -1 stands for the return
+  llvm::SmallVector<int> axes;  ///< of the group, one per loop
+};
+
+struct Group {
+  OpKind kind = OpKind::Pointwise; ///< Pointwise and Reduction: "loops"
+  bool alive = true;
+  bool constant = false; ///< depends on frozen values only: runs once, at load
+  llvm::SmallVector<int> nodes; ///< in program order
+  int axisCount = 0;
+  llvm::SmallVector<int64_t> axisSizes;
+  bool hasRows = false;
+  AxisSet rows; ///< the axes that every reduction keeps
+  unsigned cost = 0;
+
+  bool isLoops() const {
+    return kind == OpKind::Pointwise || kind == OpKind::Reduction;
+  }
+};
+
+class Grouping {
+public:
+  explicit Grouping(mlir::func::FuncOp main);
+
+  /// Merges as far as it pays.
+  void run();
+
+  const Node &node(int index) const { return nodes[index]; }
+  /// The groups in an order in which they can run, fallback calls included.
+  std::vector<const Group *> order() const;
+  /// The node that makes this value, or -1.
+  int producerOf(mlir::Value value) const;
+  /// True if the operator is copied into each group that reads it.
+  bool isCloned(mlir::Operation *op) const;
+  /// True if somebody outside the group needs this node's results.
+  bool isStored(const Group &group, const Node &node) const;
+
+private:
+  friend class Merge;
+
+  void findStoredViews(mlir::Operation *reader);
+  void addNode(mlir::Operation *op, OpKind kind);
+  void linkUsers(mlir::Operation *terminator);
+  void orderNodes();
+  void orderIgnored();
+  void orderCalls();
+  void seedGroup(int index);
+  bool isConstant(mlir::Value value) const;
+  bool dependsOnConstantsOnly(const Node &node) const;
+  /// The groups that must run before this one.
+  llvm::SmallVector<int> producersOf(const Group &group) const;
+  /// True if `to` needs `from` through some third group.
+  bool reachesIndirectly(int from, int to) const;
+  /// Tries to make one group of two, explaining a refusal at the node.
+  bool merge(int producer, int consumer, const Node &at);
+  void mergeWithProducers(int index);
+  void absorbProducers();
+  bool absorb(int producer);
+
+  std::vector<Node> nodes;
+  std::vector<Group> groups;
+  llvm::DenseMap<mlir::Operation *, OpKind> kinds;
+  llvm::DenseMap<mlir::Operation *, int> nodeOf;
+  llvm::DenseSet<mlir::Operation *> storedViews;
+  mutable std::vector<int> visited; ///< by reachesIndirectly, per query
+  mutable int query = 0;
+};
+
+} // namespace schedule
+} // namespace anabranch
+
+#endif // ANABRANCH_SCHEDULE_FUSION_GROUPING_H

@@ -1,0 +1,34 @@
+//===- Layouts.h - how tensors of @main lie in memory -----------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_SCHEDULE_FUSION_LAYOUTS_H
+#define ANABRANCH_SCHEDULE_FUSION_LAYOUTS_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace anabranch {
+namespace schedule {
+
+/// The strides of an argument; null when it is row-major contiguous: also a
+/// frozen value, and what the caller hands in as a contiguous copy.
+mlir::DenseI64ArrayAttr stridesOfArgument(mlir::func::FuncOp main,
+                                          unsigned argument);
+
+/// The name of a frozen argument's value, or null.
+mlir::StringAttr constantName(mlir::func::FuncOp main, unsigned argument);
+
+/// The dtype of a tensor as the graph description names it: signless 8-bit
+/// integers are "i8" unless `isUnsigned`. Empty for a type without a name.
+llvm::StringRef dtypeName(mlir::Type element, bool isUnsigned = false);
+
+/// Bytes of one element of a dtype of this name; 0 if there is none.
+int64_t dtypeBytes(llvm::StringRef dtype);
+
+} // namespace schedule
+} // namespace anabranch
+
+#endif // ANABRANCH_SCHEDULE_FUSION_LAYOUTS_H

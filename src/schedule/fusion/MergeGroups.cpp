@@ -1,0 +1,379 @@
+//===- MergeGroups.cpp - may two groups become one kernel -----------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "schedule/fusion/MergeGroups.h"
+
+#include "ir/Sizes.h"
+#include "llvm/ADT/SmallSet.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace schedule {
+
+/// Bounds on one kernel, so that its compile time stays sane.
+static constexpr size_t kMaxNodes = 256;
+static constexpr size_t kMaxBuffers = 48;
+/// What a matrix product may compute on its operands while it packs them, in
+/// operations per element: a panel may be packed more than once.
+static constexpr unsigned kMaxPrologueCost = 6;
+/// With fewer rows than this, a large row-wise kernel leaves workers idle.
+static constexpr int64_t kMinRows = 8;
+static constexpr int64_t kLargeElements = 64 * 1024;
+
+bool Merge::refuse(const Twine &reason) {
+  why = reason.str();
+  return false;
+}
+
+bool Merge::check() {
+  if (!checkOrder() || !checkKinds() || !checkSizes())
+    return false;
+  if (grouping.reachesIndirectly(producer, consumer))
+    return refuse("another kernel needs the first part and feeds the second");
+  if (!unifyAxes())
+    return false;
+  nameRemainingAxes();
+  if (b.kind == OpKind::Insert)
+    return checkStores();
+  if (!b.isLoops())
+    return checkPrologue();
+  if (!mergeRows() || !checkRowReads() || !checkStores() ||
+      !checkRecomputation())
+    return false;
+  return a.kind == OpKind::Contraction ? checkEpilogue() : checkParallelism();
+}
+
+//===----------------------------------------------------------------------===//
+// Kinds and bounds
+//===----------------------------------------------------------------------===//
+
+/// A kernel is on one stream, between two fences.
+bool Merge::checkOrder() {
+  const Node &first = grouping.nodes[a.nodes.front()];
+  const Node &second = grouping.nodes[b.nodes.front()];
+  if (first.scope != second.scope)
+    return refuse("the parts are in different stream or core scopes");
+  return first.fence == second.fence ||
+         refuse("a wait or record stands between");
+}
+
+bool Merge::checkKinds() {
+  if (a.constant != b.constant)
+    return refuse(a.constant ? "the first part runs once, at load"
+                             : "the second part runs once, at load");
+  if (a.isLoops() && b.isLoops())
+    return true;
+  if (a.kind == OpKind::Contraction && b.isLoops())
+    return b.hasRows ? refuse("a reduction cannot follow a matrix product in "
+                              "one kernel")
+                     : true;
+  if (a.kind == OpKind::Insert && b.kind == OpKind::Insert)
+    return true;
+  if (a.isLoops() && !b.isLoops())
+    return a.hasRows ? refuse("the reader evaluates pointwise operators only")
+                     : true;
+  return refuse("this kind of kernel takes no further operators");
+}
+
+bool Merge::checkSizes() {
+  if (a.nodes.size() + b.nodes.size() > kMaxNodes)
+    return refuse("the kernel would be too large");
+  llvm::SmallDenseSet<Value, 32> inputs;
+  size_t stores = 0;
+  forEachNode([&](const Node &node) {
+    for (const Read &read : node.reads) {
+      int from = grouping.producerOf(read.value);
+      if (from < 0 || !isInside(grouping.nodes[from].group))
+        inputs.insert(read.value);
+    }
+    stores += isStored(node);
+  });
+  if (inputs.size() + stores > kMaxBuffers)
+    return refuse("the kernel would have too many buffers");
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Axes
+//===----------------------------------------------------------------------===//
+
+void Merge::forEachNode(llvm::function_ref<void(const Node &)> visit) const {
+  for (int index : a.nodes)
+    visit(grouping.nodes[index]);
+  for (int index : b.nodes)
+    visit(grouping.nodes[index]);
+}
+
+bool Merge::isStored(const Node &node) const {
+  return llvm::any_of(node.users, [&](int user) {
+    return user < 0 || !isInside(grouping.nodes[user].group);
+  });
+}
+
+bool Merge::link(int consumerAxis, int producerAxis) {
+  int &known = toMerged[consumerAxis];
+  if (known == producerAxis)
+    return true;
+  if (known >= 0 || llvm::is_contained(toMerged, producerAxis))
+    return refuse("a value is read at two different positions");
+  known = producerAxis;
+  return true;
+}
+
+/// Finds the loops of the consumer that run along loops of the producer.
+bool Merge::unifyAxes() {
+  toMerged.assign(b.axisCount, -1);
+  for (int index : b.nodes) {
+    const Node &reader = grouping.nodes[index];
+    for (const Read &read : reader.reads) {
+      int from = grouping.producerOf(read.value);
+      if (from < 0 || grouping.nodes[from].group != producer)
+        continue;
+      const Node &made = grouping.nodes[from];
+      if (made.loops.resultDims.empty())
+        continue;
+      unsigned result = cast<OpResult>(read.value).getResultNumber();
+      for (auto [i, loop] : llvm::enumerate(made.loops.resultDims[result])) {
+        int dim = read.dims[i];
+        if (loop < 0 || dim < 0 || made.loops.sizes[loop] == 1 ||
+            reader.loops.sizes.empty())
+          continue;
+        if (!link(reader.axes[dim], made.axes[loop]))
+          return false;
+      }
+    }
+  }
+  return true;
+}
+
+void Merge::nameRemainingAxes() {
+  axisSizes = a.axisSizes;
+  for (int axis = 0; axis < b.axisCount; ++axis) {
+    if (toMerged[axis] < 0) {
+      toMerged[axis] = axisSizes.size();
+      axisSizes.push_back(b.axisSizes[axis]);
+    } else if (ShapedType::isDynamic(axisSizes[toMerged[axis]])) {
+      axisSizes[toMerged[axis]] = b.axisSizes[axis];
+    }
+  }
+}
+
+AxisSet Merge::largeAxes(const Node &node) const {
+  AxisSet axes;
+  for (auto [loop, axis] : llvm::enumerate(node.axes))
+    if (node.loops.sizes[loop] != 1)
+      axes.push_back(axisOf(node, axis));
+  llvm::sort(axes);
+  return axes;
+}
+
+//===----------------------------------------------------------------------===//
+// Rows
+//===----------------------------------------------------------------------===//
+
+static bool containsAll(ArrayRef<int> set, ArrayRef<int> subset) {
+  return llvm::all_of(subset,
+                      [&](int axis) { return llvm::is_contained(set, axis); });
+}
+
+bool Merge::mergeRows() {
+  hasRows = a.hasRows || b.hasRows;
+  AxisSet consumerRows;
+  for (int axis : b.rows)
+    consumerRows.push_back(toMerged[axis]);
+  llvm::sort(consumerRows);
+  if (a.hasRows && b.hasRows && a.rows != consumerRows)
+    return refuse("the reductions keep different dimensions");
+  rows = a.hasRows ? a.rows : consumerRows;
+  return true;
+}
+
+/// A value that exists per row may only be read in its own row.
+bool Merge::checkRowReads() {
+  if (rows.empty() && a.kind != OpKind::Contraction)
+    return true;
+  bool legal = true;
+  forEachNode([&](const Node &reader) {
+    for (const Read &read : reader.reads) {
+      int from = grouping.producerOf(read.value);
+      if (from < 0 || !isInside(grouping.nodes[from].group))
+        continue;
+      const Node &made = grouping.nodes[from];
+      unsigned result = cast<OpResult>(read.value).getResultNumber();
+      for (auto [i, loop] : llvm::enumerate(made.loops.resultDims[result])) {
+        if (loop < 0 || read.dims[i] != kPartOfDim)
+          continue;
+        int axis = axisOf(made, made.axes[loop]);
+        legal &=
+            a.kind != OpKind::Contraction && !llvm::is_contained(rows, axis);
+      }
+    }
+  });
+  return legal || refuse("a value is read outside of its own row");
+}
+
+/// Stored values span all rows; without reductions, all span the same axes.
+bool Merge::checkStores() {
+  const Node *first = nullptr;
+  bool legal = true, same = true, insertOnly = true;
+  forEachNode([&](const Node &node) {
+    bool reduction = node.kind == OpKind::Reduction;
+    if (!reduction && !isStored(node))
+      return;
+    AxisSet axes = largeAxes(node);
+    legal &= containsAll(axes, rows);
+    if (reduction)
+      return;
+    insertOnly &= node.kind == OpKind::Insert && !first;
+    same &= !first || largeAxes(*first) == axes;
+    first = &node;
+  });
+  if (b.kind == OpKind::Insert)
+    return insertOnly || refuse("the tensor is needed before the insertion");
+  if (!legal)
+    return refuse("a stored value does not span the rows of the reduction");
+  if (!hasRows && !same)
+    return refuse("stored values have different shapes");
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Does it pay
+//===----------------------------------------------------------------------===//
+
+/// Costly values are not evaluated again and again along a loop that they do
+/// not depend on. What is the same for a whole row is evaluated once per row.
+bool Merge::checkRecomputation() {
+  for (int index : b.nodes) {
+    const Node &reader = grouping.nodes[index];
+    AxisSet readerAxes = largeAxes(reader);
+    for (const Read &read : reader.reads) {
+      int from = grouping.producerOf(read.value);
+      if (from < 0 || grouping.nodes[from].group != producer)
+        continue;
+      const Node &made = grouping.nodes[from];
+      if (!made.expensive || made.kind == OpKind::Reduction)
+        continue;
+      AxisSet madeAxes = largeAxes(made);
+      if (hasRows && containsAll(rows, madeAxes))
+        continue;
+      if (!containsAll(madeAxes, readerAxes))
+        return refuse("costly work would be repeated");
+    }
+  }
+  return true;
+}
+
+static int64_t elements(ArrayRef<int64_t> sizes) {
+  int64_t product = 1;
+  for (int64_t size : sizes)
+    product *= ShapedType::isDynamic(size) ? ir::kTypicalSize : size;
+  return product;
+}
+
+bool Merge::checkParallelism() {
+  if (!hasRows)
+    return true;
+  SmallVector<int64_t> rowSizes;
+  for (int axis : rows)
+    rowSizes.push_back(sizeOf(axis));
+  if (elements(rowSizes) >= kMinRows)
+    return true;
+  int64_t largest = 0;
+  forEachNode([&](const Node &node) {
+    if (isStored(node) && node.kind != OpKind::Reduction)
+      largest = std::max(largest, elements(node.loops.sizes));
+  });
+  return largest <= kLargeElements ||
+         refuse("too few rows to share among workers");
+}
+
+//===----------------------------------------------------------------------===//
+// Around a matrix product
+//===----------------------------------------------------------------------===//
+
+/// Everything stored has the matrix product's own index.
+bool Merge::checkEpilogue() {
+  const Node &product = grouping.nodes[a.nodes.front()];
+  const Node *contraction = &product;
+  for (int index : a.nodes)
+    if (grouping.nodes[index].kind == OpKind::Contraction)
+      contraction = &grouping.nodes[index];
+  auto storedAxes = [&](const Node &node) {
+    AxisSet axes;
+    for (int loop : node.loops.resultDims.front())
+      if (loop >= 0 && node.loops.sizes[loop] != 1)
+        axes.push_back(axisOf(node, node.axes[loop]));
+    return axes;
+  };
+  AxisSet wanted = storedAxes(*contraction);
+  bool legal = true;
+  forEachNode([&](const Node &node) {
+    if (isStored(node))
+      legal &= storedAxes(node) == wanted;
+  });
+  return legal || refuse("the result is not at the matrix product's index");
+}
+
+bool Merge::checkPrologue() {
+  if (llvm::any_of(a.nodes,
+                   [&](int index) { return isStored(grouping.nodes[index]); }))
+    return refuse("the operand is needed elsewhere too");
+  if (b.kind == OpKind::Scatter || b.kind == OpKind::Scan)
+    return true;
+  bool epilogueOnly = llvm::all_of(a.nodes, [&](int index) {
+    return llvm::all_of(grouping.nodes[index].users, [&](int user) {
+      return user >= 0 && (grouping.nodes[user].group == producer ||
+                           grouping.nodes[user].kind == OpKind::Pointwise);
+    });
+  });
+  if (epilogueOnly && b.kind == OpKind::Contraction)
+    return true;
+  if (a.cost > kMaxPrologueCost || llvm::any_of(a.nodes, [&](int index) {
+        return grouping.nodes[index].expensive;
+      }))
+    return refuse("too costly to repeat for every panel of the operand");
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Commit
+//===----------------------------------------------------------------------===//
+
+void Merge::commit() {
+  for (int index : b.nodes) {
+    Node &node = grouping.nodes[index];
+    for (int &axis : node.axes)
+      axis = toMerged[axis];
+    for (const Read &read : node.reads) {
+      int from = grouping.producerOf(read.value);
+      if (from >= 0 && isInside(grouping.nodes[from].group) &&
+          node.kind != OpKind::Reduction)
+        node.expensive |= grouping.nodes[from].expensive &&
+                          grouping.nodes[from].kind != OpKind::Reduction;
+    }
+  }
+  for (int index : b.nodes)
+    grouping.nodes[index].group = producer;
+  if (!b.isLoops() || (b.hasRows && a.isLoops()))
+    a.kind = b.kind;
+  SmallVector<int> merged;
+  std::merge(a.nodes.begin(), a.nodes.end(), b.nodes.begin(), b.nodes.end(),
+             std::back_inserter(merged));
+  a.nodes = std::move(merged);
+  a.axisSizes = std::move(axisSizes);
+  a.axisCount = a.axisSizes.size();
+  a.hasRows = hasRows;
+  a.rows = std::move(rows);
+  a.cost += b.cost;
+  b.alive = false;
+  b.nodes.clear();
+}
+
+} // namespace schedule
+} // namespace anabranch

@@ -1,0 +1,291 @@
+//===- PackConstants.cpp - frozen weights in the layout of kernels --------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+//   %0 = contraction %x, %w      %p = generic {gather} %w -> panels
+//                            ->  %v = extract_slice (collapse (transpose %p))
+//                                %0 = contraction %x, %v
+//
+// %p depends on frozen values only, so that it is made once, at load. %v is %w
+// again, element by element: whatever kernel the contraction gets can read it,
+// and the kernel that wants panels recognises them in the indices of its reads.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ir/Anabranch.h"
+#include "schedule/Passes.h"
+#include "schedule/fusion/Layouts.h"
+#include "schedule/fusion/OpKinds.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/Pass/Pass.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace schedule {
+namespace {
+
+int64_t bytesOf(Value value) {
+  auto type = cast<RankedTensorType>(value.getType());
+  if (!type.hasStaticShape() || !type.getElementType().isIntOrFloat())
+    return -1;
+  return type.getNumElements() * type.getElementTypeBitWidth() / 8;
+}
+
+class ConstantPacker {
+public:
+  ConstantPacker(func::FuncOp main, const ChoosePanels &choose)
+      : main(main), choose(choose), b(main.getContext()) {}
+
+  void pack(linalg::GenericOp op) {
+    if (classify(op) != OpKind::Contraction)
+      return;
+    std::optional<PanelLayout> found = choose(op);
+    if (!found)
+      return;
+    layout = *found;
+    operand = &op->getOpOperand(layout.operand);
+    AffineMap map = op.getMatchingIndexingMap(operand);
+    if (!isFrozen(operand->get()) || !pays())
+      return;
+    Value &view = packed[{operand->get(), map, layout.column, layout.pair}];
+    if (!view) {
+      b.setInsertionPoint(op);
+      measure(map);
+      view = unpack(gather(map));
+    }
+    replaceOperand(op, view);
+  }
+
+private:
+  /// True if the value depends on frozen arguments only.
+  bool isFrozen(Value value) {
+    if (auto argument = dyn_cast<BlockArgument>(value))
+      return constantName(main, argument.getArgNumber()) &&
+             cast<RankedTensorType>(value.getType()).hasStaticShape();
+    auto known = frozen.find(value);
+    if (known != frozen.end())
+      return known->second;
+    Operation *op = value.getDefiningOp();
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    bool result = type && type.hasStaticShape() && !isa<ir::AtenOp>(op) &&
+                  llvm::all_of(allOperands(op), [&](Value input) {
+                    if (isa<RankedTensorType>(input.getType()))
+                      return isFrozen(input);
+                    Operation *scalar = input.getDefiningOp();
+                    return scalar && scalar->hasTrait<OpTrait::ConstantLike>();
+                  });
+    return frozen[value] = result;
+  }
+
+  /// What is read from a small tensor again and again is not worth its copy.
+  bool pays() {
+    Operation *op = operand->get().getDefiningOp();
+    int64_t read = bytesOf(operand->get());
+    while (op && classify(op) == OpKind::Cloned) {
+      int64_t largest = 0;
+      Value source;
+      for (Value input : op->getOperands())
+        if (isa<RankedTensorType>(input.getType()) &&
+            bytesOf(input) > largest &&
+            !isa_and_nonnull<tensor::EmptyOp>(input.getDefiningOp())) {
+          largest = bytesOf(input);
+          source = input;
+        }
+      if (!source)
+        return false; // a literal
+      read = std::min(read, largest);
+      op = source.getDefiningOp();
+    }
+    return bytesOf(operand->get()) <= 2 * read;
+  }
+
+  /// The operand's sizes and the shape of its panels.
+  void measure(AffineMap map) {
+    auto type = cast<RankedTensorType>(operand->get().getType());
+    auto sizeOf = [&](unsigned loop) {
+      return type.getDimSize(*map.getResultPosition(b.getAffineDimExpr(loop)));
+    };
+    columns = sizeOf(layout.column);
+    depths = sizeOf(layout.depth);
+    batch.clear();
+    for (unsigned loop : layout.batch)
+      batch.push_back(sizeOf(loop));
+    shape = batch;
+    shape.append({(columns + layout.width - 1) / layout.width,
+                  (depths + layout.pair - 1) / layout.pair, layout.width});
+    if (layout.pair > 1)
+      shape.push_back(layout.pair);
+  }
+
+  Type element() { return getElementTypeOrSelf(operand->get().getType()); }
+
+  /// A generic whose body reads the operand wherever an element belongs.
+  Value gather(AffineMap map) {
+    Location loc = operand->getOwner()->getLoc();
+    Value empty = b.create<tensor::EmptyOp>(loc, shape, element());
+    SmallVector<utils::IteratorType> loops(shape.size(),
+                                           utils::IteratorType::parallel);
+    auto body = [&](OpBuilder &inner, Location loc, ValueRange) {
+      inner.create<linalg::YieldOp>(loc, extract(inner, loc, map));
+    };
+    return b
+        .create<linalg::GenericOp>(
+            loc, empty.getType(), ValueRange{}, ValueRange{empty},
+            AffineMap(b.getMultiDimIdentityMap(shape.size())), loops, body)
+        .getResult(0);
+  }
+
+  Value extract(OpBuilder &inner, Location loc, AffineMap map) {
+    auto constant = [&](int64_t value) -> Value {
+      return inner.create<arith::ConstantIndexOp>(loc, value);
+    };
+    Value inside;
+    auto position = [&](Value outer, int64_t factor, Value rest, int64_t size) {
+      Value at = inner.create<arith::MulIOp>(loc, outer, constant(factor));
+      if (rest)
+        at = inner.create<arith::AddIOp>(loc, at, rest);
+      if (size % factor == 0)
+        return at;
+      Value fits = inner.create<arith::CmpIOp>(loc, arith::CmpIPredicate::slt,
+                                               at, constant(size));
+      inside = inside ? inner.create<arith::AndIOp>(loc, inside, fits) : fits;
+      Value last = constant(size - 1);
+      return inner.create<arith::MinSIOp>(loc, at, last).getResult();
+    };
+    size_t first = batch.size();
+    auto index = [&](size_t i) -> Value {
+      return inner.create<linalg::IndexOp>(loc, i);
+    };
+    Value column =
+        position(index(first), layout.width, index(first + 2), columns);
+    Value depth =
+        position(index(first + 1), layout.pair,
+                 layout.pair > 1 ? index(first + 3) : Value(), depths);
+    SmallVector<Value> at;
+    for (AffineExpr expr : map.getResults()) {
+      unsigned loop = cast<AffineDimExpr>(expr).getPosition();
+      const auto *found = llvm::find(layout.batch, loop);
+      at.push_back(loop == layout.column ? column
+                   : loop == layout.depth
+                       ? depth
+                       : index(found - layout.batch.begin()));
+    }
+    Value value = inner.create<tensor::ExtractOp>(loc, operand->get(), at);
+    if (!inside)
+      return value;
+    Value zero = inner.create<arith::ConstantOp>(
+        loc, cast<TypedAttr>(inner.getZeroAttr(element())));
+    return inner.create<arith::SelectOp>(loc, inside, value, zero);
+  }
+
+  /// The panels as [batch..., column, depth].
+  Value unpack(Value panels) {
+    Location loc = panels.getLoc();
+    size_t first = batch.size(), rank = shape.size();
+    // [.., panel, depth, column, (half)] -> [.., panel, column, depth, (half)].
+    SmallVector<unsigned> order;
+    for (size_t i = 0; i < rank; ++i)
+      order.push_back(i);
+    std::swap(order[first + 1], order[first + 2]);
+    SmallVector<int64_t> turned(shape);
+    std::swap(turned[first + 1], turned[first + 2]);
+    Value empty = b.create<tensor::EmptyOp>(loc, turned, element());
+    SmallVector<AffineMap> maps = {
+        AffineMap::getPermutationMap(order, b.getContext()),
+        b.getMultiDimIdentityMap(rank)};
+    SmallVector<utils::IteratorType> loops(rank, utils::IteratorType::parallel);
+    Value view = b.create<linalg::GenericOp>(
+                      loc, empty.getType(), panels, empty, maps, loops,
+                      [](OpBuilder &inner, Location loc, ValueRange values) {
+                        inner.create<linalg::YieldOp>(loc, values[0]);
+                      })
+                     .getResult(0);
+    SmallVector<ReassociationIndices> groups;
+    for (size_t i = 0; i < first; ++i)
+      groups.push_back({int64_t(i)});
+    int64_t next = first;
+    groups.push_back({next, next + 1});
+    groups.push_back({next + 2});
+    if (layout.pair > 1)
+      groups.back().push_back(next + 3);
+    view = b.create<tensor::CollapseShapeOp>(loc, view, groups);
+    SmallVector<int64_t> sizes(batch);
+    sizes.append({columns, depths});
+    auto whole = cast<RankedTensorType>(view.getType());
+    if (whole.getShape() == ArrayRef(sizes))
+      return view;
+    SmallVector<OpFoldResult> zeros(sizes.size(), b.getIndexAttr(0));
+    SmallVector<OpFoldResult> ones(sizes.size(), b.getIndexAttr(1));
+    return b.create<tensor::ExtractSliceOp>(
+        loc, view, zeros, getAsIndexOpFoldResult(b.getContext(), sizes), ones);
+  }
+
+  void replaceOperand(linalg::GenericOp op, Value view) {
+    SmallVector<unsigned> dims(layout.batch);
+    dims.append({layout.column, layout.depth});
+    SmallVector<AffineMap> maps = op.getIndexingMapsArray();
+    maps[layout.operand] = AffineMap::getMultiDimMapWithTargets(
+        op.getNumLoops(), dims, b.getContext());
+    op.setIndexingMapsAttr(b.getAffineMapArrayAttr(maps));
+    op->setOperand(layout.operand, view);
+  }
+
+  func::FuncOp main;
+  const ChoosePanels &choose;
+  OpBuilder b;
+  DenseMap<Value, bool> frozen;
+  /// Panels by what they were made of: the first reader says how they lie.
+  DenseMap<std::tuple<Value, AffineMap, unsigned, int64_t>, Value> packed;
+  /// The operand at work.
+  PanelLayout layout;
+  OpOperand *operand = nullptr;
+  int64_t columns = 0, depths = 0;
+  SmallVector<int64_t> batch, shape;
+};
+
+struct PackConstantsPass
+    : PassWrapper<PackConstantsPass, OperationPass<func::FuncOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(PackConstantsPass)
+
+  explicit PackConstantsPass(ChoosePanels choose) : choose(std::move(choose)) {}
+
+  StringRef getArgument() const final { return "anabranch-pack-constants"; }
+  StringRef getDescription() const final {
+    return "packs frozen operands of matrix products at load";
+  }
+  void getDependentDialects(DialectRegistry &registry) const override {
+    registry.insert<arith::ArithDialect, linalg::LinalgDialect,
+                    tensor::TensorDialect>();
+  }
+
+  void runOnOperation() override {
+    if (!choose)
+      return;
+    ConstantPacker packer(getOperation(), choose);
+    SmallVector<linalg::GenericOp> products;
+    for (auto op : getOperation().getBody().front().getOps<linalg::GenericOp>())
+      products.push_back(op);
+    for (linalg::GenericOp op : products)
+      packer.pack(op);
+  }
+
+  ChoosePanels choose;
+};
+
+} // namespace
+} // namespace schedule
+
+std::unique_ptr<Pass> createPackConstantsPass(ChoosePanels choose) {
+  return std::make_unique<schedule::PackConstantsPass>(std::move(choose));
+}
+
+} // namespace anabranch

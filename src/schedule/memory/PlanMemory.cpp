@@ -1,0 +1,260 @@
+//===- PlanMemory.cpp - where buffers lie in the arena --------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// One arena per call. Buffers of known size come first: the largest is placed
+// first, each at the lowest offset that is free while it lives. Buffers of
+// symbolic size follow as regions that several share in turn; their offsets are
+// computed with the other sizes. Persistent buffers never share.
+//
+// In a super kernel a tile that overwrites bytes waits for the tiles that read
+// them. So its buffers share bytes only where they would take too much memory.
+//
+//===----------------------------------------------------------------------===//
+
+#include "anabranch/KernelABI.h"
+#include "ir/Anabranch.h"
+#include "schedule/Passes.h"
+#include "schedule/memory/Lifetimes.h"
+#include "schedule/program/Dependencies.h"
+#include "schedule/program/SizeTable.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Pass/Pass.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace schedule {
+namespace {
+
+/// What the buffers of super kernels may take together, in any case.
+static constexpr int64_t kRoomy = 2 << 20;
+
+/// Bytes that one or several buffers name.
+struct Bytes {
+  SmallVector<ir::BufferOp> buffers;
+  Attribute bytes;
+  int64_t first = INT64_MAX, last = -1; // commands as they are listed
+  Lifetime life;
+  int64_t size = 0; // when static
+  Attribute offset;
+
+  bool overlaps(const Bytes &other) const { return life.overlaps(other.life); }
+};
+
+class Planner {
+public:
+  Planner(ir::ProgramOp program, ModuleOp module)
+      : program(program), sizes(module, program.getSlots()) {}
+
+  LogicalResult run() {
+    collect();
+    findUses();
+    FailureOr<int64_t> end = placeApart();
+    if (failed(end))
+      return failure();
+    program.setPersistentBytesAttr(sizes.literal(placePersistent()));
+    place(*end);
+    return success();
+  }
+
+private:
+  void place(int64_t staticEnd) {
+    Attribute end = placeDynamic(sizes.literal(staticEnd));
+    program.setArenaBytesAttr(end);
+    for (auto &[number, block] : blocks)
+      for (ir::BufferOp buffer : block.buffers)
+        annotate(buffer, block);
+    program.setSlots(sizes.slotCount());
+    if (func::FuncOp function = sizes.function())
+      program.setSizesFunctionAttr(
+          FlatSymbolRefAttr::get(function.getSymNameAttr()));
+  }
+
+  void collect() {
+    for (auto buffer : program.getBody().getOps<ir::BufferOp>()) {
+      if (buffer.getKind() != "arena" && buffer.getKind() != "persistent")
+        continue;
+      Bytes &block = blocks[buffer.getMemory()];
+      block.buffers.push_back(buffer);
+      block.bytes = buffer.getBytes();
+    }
+  }
+
+  void findUses() {
+    int64_t number = 0;
+    for (auto stream : program.getBody().getOps<ir::StreamOp>())
+      stream.forEachCommand([&](Operation *command) {
+        for (Value operand : command->getOperands()) {
+          auto found = blocks.find(memoryOf(operand));
+          if (found == blocks.end())
+            continue;
+          found->second.first = std::min(found->second.first, number);
+          found->second.last = std::max(found->second.last, number);
+        }
+        ++number;
+      });
+  }
+
+  /// Static buffers, those of super kernels as far apart as memory allows.
+  FailureOr<int64_t> placeApart() {
+    FailureOr<int64_t> least = placeStatic(0);
+    if (failed(least) || !hasSupers())
+      return least;
+    for (int spread : {INT_MAX, 16, 4}) {
+      FailureOr<int64_t> end = placeStatic(spread);
+      if (failed(end) || *end <= std::max(kRoomy, 2 * *least))
+        return end;
+    }
+    return placeStatic(0);
+  }
+
+  bool hasSupers() {
+    return program.walk([](ir::SuperOp) { return WalkResult::interrupt(); })
+        .wasInterrupted();
+  }
+
+  int64_t placePersistent() {
+    int64_t end = 0;
+    for (auto &[number, block] : blocks) {
+      if (block.buffers.front().getKind() != "persistent")
+        continue;
+      block.offset = sizes.literal(end);
+      end += aligned(cast<IntegerAttr>(block.bytes).getInt());
+    }
+    return end;
+  }
+
+  static int64_t aligned(int64_t bytes) {
+    return llvm::alignTo(bytes, ANABRANCH_BUFFER_ALIGNMENT);
+  }
+
+  static bool isArena(Bytes &block) {
+    return block.buffers.front().getKind() == "arena";
+  }
+
+  /// The lowest offset at which `size` bytes are free while the block lives.
+  static int64_t findGap(const Bytes &block, ArrayRef<Bytes *> placed) {
+    SmallVector<std::pair<int64_t, int64_t>> taken;
+    for (Bytes *other : placed)
+      if (block.overlaps(*other)) {
+        int64_t offset = cast<IntegerAttr>(other->offset).getInt();
+        taken.push_back({offset, offset + other->size});
+      }
+    llvm::sort(taken);
+    int64_t offset = 0;
+    for (auto [begin, end] : taken) {
+      if (begin - offset >= block.size)
+        break;
+      offset = std::max(offset, end);
+    }
+    return offset;
+  }
+
+  FailureOr<int64_t> placeStatic(int spread) {
+    auto lifetimes = lifetimesOf(program, spread);
+    if (failed(lifetimes))
+      return failure();
+    for (auto &[number, block] : blocks)
+      block.life = lifetimes->lookup(number);
+    SmallVector<Bytes *> order, placed;
+    for (auto &[number, block] : blocks) {
+      auto bytes = dyn_cast<IntegerAttr>(block.bytes);
+      if (!isArena(block) || !bytes)
+        continue;
+      block.size = aligned(bytes.getInt());
+      order.push_back(&block);
+    }
+    llvm::sort(order, [](Bytes *a, Bytes *b) {
+      return std::make_pair(-a->size, a->first) <
+             std::make_pair(-b->size, b->first);
+    });
+    int64_t end = 0;
+    for (Bytes *block : order) {
+      int64_t offset = findGap(*block, placed);
+      block->offset = sizes.literal(offset);
+      placed.push_back(block);
+      end = std::max(end, offset + block->size);
+    }
+    return end;
+  }
+
+  /// Regions of symbolic size, each shared by blocks that never live together.
+  Attribute placeDynamic(Attribute end) {
+    struct Region {
+      SmallVector<Bytes *> members;
+      Attribute bytes;
+    };
+    std::vector<Region> regions;
+    auto fits = [](const Region &region, const Bytes &block) {
+      return llvm::none_of(region.members, [&](Bytes *member) {
+        return member->overlaps(block);
+      });
+    };
+    for (auto &[number, block] : blocks) {
+      if (!isArena(block) || isa<IntegerAttr>(block.bytes))
+        continue;
+      Region *best = nullptr;
+      for (Region &region : regions)
+        if (fits(region, block) && (!best || (region.bytes == block.bytes &&
+                                              best->bytes != block.bytes)))
+          best = &region;
+      if (!best)
+        best = &regions.emplace_back();
+      best->bytes =
+          best->bytes ? sizes.max(best->bytes, block.bytes) : block.bytes;
+      best->members.push_back(&block);
+    }
+    for (Region &region : regions) {
+      for (Bytes *block : region.members)
+        block->offset = end;
+      end = sizes.add(end, sizes.align(region.bytes));
+    }
+    return end;
+  }
+
+  void annotate(ir::BufferOp buffer, const Bytes &block) {
+    buffer.setOffsetAttr(block.offset);
+    if (block.last < 0)
+      return;
+    buffer.setFirstUse(block.first);
+    buffer.setLastUse(block.last);
+  }
+
+  ir::ProgramOp program;
+  SizeTable sizes;
+  llvm::MapVector<int64_t, Bytes> blocks;
+};
+
+struct PlanMemoryPass : PassWrapper<PlanMemoryPass, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(PlanMemoryPass)
+
+  StringRef getArgument() const final { return "anabranch-plan-memory"; }
+  StringRef getDescription() const final {
+    return "gives the program's buffers their offsets";
+  }
+  void getDependentDialects(DialectRegistry &registry) const override {
+    registry.insert<LLVM::LLVMDialect>();
+  }
+
+  void runOnOperation() override {
+    for (auto program : getOperation().getOps<ir::ProgramOp>())
+      if (failed(Planner(program, getOperation()).run()))
+        return signalPassFailure();
+  }
+};
+
+} // namespace
+} // namespace schedule
+
+std::unique_ptr<Pass> createPlanMemoryPass() {
+  return std::make_unique<schedule::PlanMemoryPass>();
+}
+
+} // namespace anabranch

@@ -1,0 +1,197 @@
+//===- BufferTable.cpp - the program's buffers ----------------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "schedule/program/BufferTable.h"
+
+#include "ir/Sizes.h"
+#include "schedule/fusion/Layouts.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace schedule {
+
+BufferTable::BufferTable(func::FuncOp main, SizeTable &sizes,
+                         const Placement &placement)
+    : main(main), sizes(sizes), placement(placement),
+      arith(main.getBody().front().getTerminator()) {
+  for (unsigned i = 0; i < main.getNumArguments(); ++i)
+    if (!constantName(main, i)) {
+      int64_t number = inputNumbers.size();
+      inputNumbers[i] = number;
+    }
+  int64_t outputs = 0;
+  for (unsigned i = 0; i < main.getNumResults(); ++i)
+    outputNumbers.push_back(
+        main.getResultAttr(i, "anabranch.writes") ? -1 : outputs++);
+}
+
+//===----------------------------------------------------------------------===//
+// Shapes
+//===----------------------------------------------------------------------===//
+
+ArrayAttr BufferTable::sizesAttr(DenseI64ArrayAttr strides) {
+  return strides ? arith.getI64ArrayAttr(strides.asArrayRef()) : ArrayAttr();
+}
+
+ArrayAttr BufferTable::shapeOf(Value value) {
+  auto type = cast<RankedTensorType>(value.getType());
+  auto argument = dyn_cast<BlockArgument>(value);
+  SmallVector<Attribute> shape;
+  for (int64_t dim = 0; dim < type.getRank(); ++dim) {
+    Attribute size =
+        argument ? sizes.dimOf(argument, dim)
+                 : sizes.get(ir::sizeOf(arith, value.getLoc(), value, dim));
+    failedSizes |= !size;
+    shape.push_back(size ? size : sizes.literal(0));
+  }
+  return arith.getArrayAttr(shape);
+}
+
+/// The bytes from the first element to the last: strides may leave holes.
+Attribute BufferTable::bytesOf(StringRef dtype, ArrayAttr shape,
+                               ArrayAttr strides) {
+  if (strides) {
+    int64_t last = 0;
+    for (auto [size, stride] : llvm::zip(shape, strides)) {
+      auto count = dyn_cast<IntegerAttr>(size);
+      int64_t steps = count ? std::max<int64_t>(count.getInt(), 1) - 1 : 0;
+      last += steps * cast<IntegerAttr>(stride).getInt();
+    }
+    return sizes.literal((last + 1) * dtypeBytes(dtype));
+  }
+  // Literals first, so that they fold into one factor.
+  Attribute bytes = sizes.literal(dtypeBytes(dtype));
+  for (bool literal : {true, false})
+    for (Attribute size : shape)
+      if (isa<IntegerAttr>(size) == literal)
+        bytes = sizes.multiply(bytes, size);
+  return bytes;
+}
+
+//===----------------------------------------------------------------------===//
+// Memories
+//===----------------------------------------------------------------------===//
+
+BufferTable::Memory BufferTable::newMemory(StringRef kind,
+                                           std::optional<int64_t> index,
+                                           StringAttr name) {
+  return {kind, memoryCount++, index, name};
+}
+
+BufferTable::Memory &BufferTable::memoryOf(Value value) {
+  value = bytesBehind(value);
+  auto found = memories.find(value);
+  if (found != memories.end())
+    return found->second;
+  unsigned number = cast<BlockArgument>(value).getArgNumber();
+  StringAttr name = constantName(main, number);
+  Memory memory = name ? newMemory("constant", {}, name)
+                       : newMemory("input", inputNumber(number));
+  return memories.try_emplace(value, memory).first->second;
+}
+
+BufferTable::Memory &BufferTable::memoryOfOutput(unsigned number) {
+  auto found = outputMemories.find(number);
+  if (found != outputMemories.end())
+    return found->second;
+  return outputMemories
+      .try_emplace(number, newMemory("output", outputNumbers[number]))
+      .first->second;
+}
+
+void BufferTable::place(Value result, StringRef otherwise) {
+  const Place *place = placement.find(result);
+  Memory memory = !place ? newMemory(otherwise)
+                  : place->kind == Place::Input
+                      ? memoryOf(main.getArgument(place->index))
+                      : memoryOfOutput(place->index);
+  memories[result] = memory;
+}
+
+bool BufferTable::placeOver(Value result, Value input) {
+  Memory memory = memoryOf(input);
+  if (memory.kind != "arena")
+    return false;
+  memories[result] = memory;
+  return true;
+}
+
+void BufferTable::reshapeFrom(Value value, Value buffer) {
+  auto op = buffer.getDefiningOp<ir::BufferOp>();
+  reshaped[value] = {
+      op.getKind(), static_cast<int64_t>(op.getMemory()), {}, {}};
+}
+
+//===----------------------------------------------------------------------===//
+// Buffers
+//===----------------------------------------------------------------------===//
+
+Value BufferTable::create(const Memory &memory, Location loc, StringRef dtype,
+                          ArrayAttr shape, ArrayAttr strides) {
+  OpBuilder b(declarations);
+  StringAttr dtypeAttr = b.getStringAttr(dtype);
+  Value &buffer = buffers[{memory.number, dtypeAttr, shape, strides}];
+  if (buffer)
+    return buffer;
+  auto op = b.create<ir::BufferOp>(
+      loc, ir::BufferType::get(b.getContext()), b.getStringAttr(memory.kind),
+      b.getI64IntegerAttr(memory.number), dtypeAttr, shape, strides,
+      bytesOf(dtype, shape, strides),
+      memory.index ? b.getI64IntegerAttr(*memory.index) : IntegerAttr(),
+      memory.name, IntegerAttr(), IntegerAttr(), Attribute());
+  return buffer = op.getResult();
+}
+
+StringRef BufferTable::dtypeBehind(Value value) {
+  if (auto argument = dyn_cast<BlockArgument>(bytesBehind(value)))
+    if (auto type = main.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
+                                                      "anabranch.dtype"))
+      return type.getValue();
+  return dtypeName(getElementTypeOrSelf(value.getType()));
+}
+
+Value BufferTable::ofInput(unsigned argument) {
+  BlockArgument value = main.getArgument(argument);
+  return create(memoryOf(value), value.getLoc(), dtypeBehind(value),
+                shapeOf(value), sizesAttr(stridesOfArgument(main, argument)));
+}
+
+Value BufferTable::of(Value value, StringRef dtype) {
+  if (auto argument = dyn_cast<BlockArgument>(value))
+    return ofInput(argument.getArgNumber());
+  Value bytes = bytesBehind(value);
+  Memory memory = memoryOf(value);
+  auto kept = reshaped.find(bytes);
+  if (kept != reshaped.end() && bytes != value)
+    memory = kept->second;
+  const Place *place = placement.find(bytes);
+  if (dtype.empty())
+    dtype = dtypeBehind(value);
+  return create(memory, value.getLoc(), dtype, shapeOf(value),
+                place ? sizesAttr(place->strides) : ArrayAttr());
+}
+
+Value BufferTable::ofOutput(unsigned number, Value value) {
+  auto dtype = main.getResultAttrOfType<StringAttr>(number, "anabranch.dtype");
+  auto strides =
+      main.getResultAttrOfType<DenseI64ArrayAttr>(number, "anabranch.strides");
+  if (strides && llvm::is_contained(strides.asArrayRef(), ShapedType::kDynamic))
+    strides = {}; // the caller views the contiguous tensor as it likes
+  return create(memoryOfOutput(number), value.getLoc(),
+                dtype ? dtype.getValue()
+                      : dtypeName(getElementTypeOrSelf(value.getType())),
+                shapeOf(value), sizesAttr(strides));
+}
+
+Value BufferTable::copyOf(Value source, Location loc) {
+  auto buffer = source.getDefiningOp<ir::BufferOp>();
+  return create(newMemory("arena"), loc, buffer.getDtype(), buffer.getShape());
+}
+
+} // namespace schedule
+} // namespace anabranch

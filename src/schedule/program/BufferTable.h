@@ -1,0 +1,107 @@
+//===- BufferTable.h - the program's buffers --------------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// Hands out the buffer of each tensor of @main while the program is built.
+// Tensors share a memory where one is a reshape of the other, or overwrites it;
+// a memory has one buffer for each shape, dtype and strides that are asked for.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_SCHEDULE_PROGRAM_BUFFERTABLE_H
+#define ANABRANCH_SCHEDULE_PROGRAM_BUFFERTABLE_H
+
+#include "ir/Anabranch.h"
+#include "schedule/program/Placement.h"
+#include "schedule/program/SizeTable.h"
+
+namespace anabranch {
+namespace schedule {
+
+class BufferTable {
+public:
+  BufferTable(mlir::func::FuncOp main, SizeTable &sizes,
+              const Placement &placement);
+
+  /// Buffers are declared in front of this operation of the program.
+  void declareBefore(mlir::Operation *op) { declarations = op; }
+
+  /// The number of an argument among the program's inputs.
+  int64_t inputNumber(unsigned argument) const {
+    return inputNumbers.lookup(argument);
+  }
+  /// The number of a result of @main among the program's outputs; -1 when it
+  /// is written into an input instead.
+  int64_t outputNumber(unsigned result) const { return outputNumbers[result]; }
+
+  mlir::ArrayAttr shapeOf(mlir::Value value);
+  /// Null stays null.
+  mlir::ArrayAttr sizesAttr(mlir::DenseI64ArrayAttr strides);
+
+  /// Gives a kernel's or call's result its memory: `otherwise` is the kind of
+  /// what has no place of its own.
+  void place(mlir::Value result, llvm::StringRef otherwise);
+  /// Lets a kernel's result overwrite an input of the kernel with as many
+  /// bytes. False if that is no memory of the arena.
+  bool placeOver(mlir::Value result, mlir::Value input);
+  /// The buffer with this tensor's shape over its memory.
+  mlir::Value of(mlir::Value value, llvm::StringRef dtype = {});
+  mlir::Value ofInput(unsigned argument);
+  mlir::Value ofOutput(unsigned number, mlir::Value value);
+  /// New bytes in the arena for a copy of what `source` holds.
+  mlir::Value copyOf(mlir::Value source, mlir::Location loc);
+  /// Reshapes of `value` read the bytes of this buffer from now on.
+  void reshapeFrom(mlir::Value value, mlir::Value buffer);
+
+  /// True after a size was asked for that is no arithmetic on sizes of inputs;
+  /// the diagnostic is out.
+  bool failed() const { return failedSizes; }
+
+private:
+  struct Memory {
+    llvm::StringRef kind;
+    int64_t number = 0;
+    std::optional<int64_t> index; // of an input or output
+    mlir::StringAttr name;        // of a constant
+  };
+
+  Memory newMemory(llvm::StringRef kind, std::optional<int64_t> index = {},
+                   mlir::StringAttr name = {});
+  /// The memory that holds the bytes of a tensor of @main.
+  Memory &memoryOf(mlir::Value value);
+  Memory &memoryOfOutput(unsigned number);
+  /// The dtype of a tensor; an argument says whether its integers have a sign,
+  /// and what reshapes it has the same bytes.
+  llvm::StringRef dtypeBehind(mlir::Value value);
+  mlir::Attribute bytesOf(llvm::StringRef dtype, mlir::ArrayAttr shape,
+                          mlir::ArrayAttr strides);
+  mlir::Value create(const Memory &memory, mlir::Location loc,
+                     llvm::StringRef dtype, mlir::ArrayAttr shape,
+                     mlir::ArrayAttr strides = {});
+
+  mlir::func::FuncOp main;
+  SizeTable &sizes;
+  const Placement &placement;
+  mlir::OpBuilder arith; // index arithmetic in @main
+  mlir::Operation *declarations = nullptr;
+  bool failedSizes = false;
+
+  llvm::DenseMap<mlir::Value, Memory> memories;
+  llvm::DenseMap<mlir::Value, Memory> reshaped;
+  llvm::DenseMap<
+      std::tuple<int64_t, mlir::Attribute, mlir::Attribute, mlir::Attribute>,
+      mlir::Value>
+      buffers;
+  llvm::DenseMap<unsigned, int64_t> inputNumbers;
+  llvm::SmallVector<int64_t> outputNumbers;
+  llvm::DenseMap<unsigned, Memory> outputMemories;
+  int64_t memoryCount = 0;
+};
+
+} // namespace schedule
+} // namespace anabranch
+
+#endif // ANABRANCH_SCHEDULE_PROGRAM_BUFFERTABLE_H

@@ -1,0 +1,220 @@
+//===- BuildProgram.cpp - @main becomes kernels and a program -------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// Level "dispatch" to level "program": every tensor becomes a buffer, every
+// dispatch a kernel function and a launch, every `anabranch.aten` a call, index
+// arithmetic the sizes function. One stream holds the commands in the order of
+// @main; where buffers lie in the arena is decided later.
+//
+//===----------------------------------------------------------------------===//
+
+#include "schedule/Passes.h"
+#include "schedule/fusion/Layouts.h"
+#include "schedule/program/CommandBuilder.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Pass/Pass.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace schedule {
+namespace {
+
+class ProgramBuilder {
+public:
+  explicit ProgramBuilder(func::FuncOp main)
+      : main(main), module(main->getParentOfType<ModuleOp>()), sizes(main),
+        placement(main), buffers(main, sizes, placement), b(main.getContext()) {
+  }
+
+  LogicalResult build();
+
+private:
+  void buildInputs();
+  void buildInput(BlockArgument argument);
+  LogicalResult buildStreams();
+  LogicalResult buildOutputs();
+  LogicalResult buildOutput(unsigned number, Value value);
+
+  func::FuncOp main;
+  ModuleOp module;
+  SizeTable sizes;
+  Placement placement;
+  BufferTable buffers;
+  OpBuilder b;
+  ir::ProgramOp program;
+};
+
+//===----------------------------------------------------------------------===//
+// Inputs
+//===----------------------------------------------------------------------===//
+
+void ProgramBuilder::buildInput(BlockArgument argument) {
+  unsigned number = argument.getArgNumber();
+  auto attr = [&](StringRef name) {
+    return main.getArgAttrOfType<StringAttr>(number, name);
+  };
+  StringAttr name = attr("anabranch.name");
+  if (!name)
+    name = b.getStringAttr("arg" + Twine(number));
+  bool isScalar = argument.getType().isIndex();
+  StringAttr dtype = attr("anabranch.dtype");
+  if (!dtype)
+    dtype = b.getStringAttr(
+        isScalar ? "i64" : dtypeName(getElementTypeOrSelf(argument.getType())));
+  ArrayAttr shape = isScalar ? b.getArrayAttr({}) : buffers.shapeOf(argument);
+  SmallVector<int64_t> defines;
+  for (auto [dim, size] : llvm::enumerate(shape))
+    if (sizes.definesSlot(argument, dim))
+      defines.push_back(dim);
+  IntegerAttr scalarSlot;
+  if (isScalar)
+    scalarSlot =
+        b.getI64IntegerAttr(cast<ir::SlotAttr>(sizes.get(argument)).getIndex());
+  bool mutated = !!main.getArgAttr(number, "anabranch.mutated");
+  for (unsigned i = 0; i < main.getNumResults(); ++i)
+    if (auto input =
+            main.getResultAttrOfType<IntegerAttr>(i, "anabranch.writes"))
+      mutated |= input.getInt() == number;
+  b.create<ir::InputOp>(
+      argument.getLoc(), name, dtype, shape,
+      isScalar ? ArrayAttr()
+               : buffers.sizesAttr(stridesOfArgument(main, number)),
+      b.getDenseI64ArrayAttr(defines), scalarSlot,
+      mutated ? b.getUnitAttr() : UnitAttr());
+}
+
+void ProgramBuilder::buildInputs() {
+  for (BlockArgument argument : main.getArguments())
+    if (!constantName(main, argument.getArgNumber()))
+      buildInput(argument);
+  for (auto expect : main.getOps<ir::ExpectOp>())
+    if (!expect.getSame())
+      b.create<ir::LimitOp>(expect.getLoc(), sizes.get(expect.getSize()),
+                            expect.getMin().value_or(0),
+                            expect.getMax().value_or(INT64_MAX));
+}
+
+//===----------------------------------------------------------------------===//
+// Outputs
+//===----------------------------------------------------------------------===//
+
+LogicalResult ProgramBuilder::buildOutput(unsigned number, Value value) {
+  StringRef kind = "tensor";
+  Value buffer;
+  IntegerAttr input;
+  Attribute scalar;
+  auto argument = dyn_cast<BlockArgument>(value);
+  bool isTensor = isa<RankedTensorType>(value.getType());
+  if (main.getResultAttr(number, "anabranch.none")) {
+    kind = "none";
+  } else if (!isTensor) {
+    kind = "scalar";
+    scalar = sizes.get(value);
+    if (!scalar)
+      return failure();
+  } else if (argument && !constantName(main, argument.getArgNumber())) {
+    kind = "alias";
+    input = b.getI64IntegerAttr(buffers.inputNumber(argument.getArgNumber()));
+  } else if (value.getDefiningOp<ir::AtenOp>() &&
+             !llvm::is_contained(placement.copies(), number)) {
+    kind = "external";
+    auto dtype =
+        main.getResultAttrOfType<StringAttr>(number, "anabranch.dtype");
+    buffer = buffers.of(value, dtype ? dtype.getValue() : StringRef());
+  } else {
+    buffer = buffers.ofOutput(number, value);
+  }
+  b.setInsertionPointToEnd(&program.getBody().front());
+  b.create<ir::OutputOp>(value.getLoc(), b.getStringAttr(kind), buffer, input,
+                         scalar);
+  return success(!buffers.failed());
+}
+
+LogicalResult ProgramBuilder::buildOutputs() {
+  Operation *terminator = main.getBody().front().getTerminator();
+  for (auto [number, value] : llvm::enumerate(terminator->getOperands()))
+    if (buffers.outputNumber(number) >= 0 && failed(buildOutput(number, value)))
+      return failure();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// The program
+//===----------------------------------------------------------------------===//
+
+LogicalResult ProgramBuilder::buildStreams() {
+  auto add = [&](StringRef name, UnitAttr initialize) {
+    auto stream = b.create<ir::StreamOp>(main.getLoc(), b.getStringAttr(name),
+                                         b.getI64IntegerAttr(0), initialize);
+    stream.getBody().emplaceBlock();
+    return stream;
+  };
+  ir::StreamOp initialize = add("load", b.getUnitAttr());
+  ir::StreamOp stream = add("main", UnitAttr());
+  buffers.declareBefore(initialize);
+  if (failed(CommandBuilder(main, sizes, placement, buffers)
+                 .build(initialize, stream)) ||
+      failed(buildOutputs()))
+    return failure();
+  if (initialize.getBody().front().empty())
+    initialize.erase();
+  return success();
+}
+
+LogicalResult ProgramBuilder::build() {
+  Location loc = main.getLoc();
+  b.setInsertionPointToEnd(module.getBody());
+  auto name = module->getAttrOfType<StringAttr>("anabranch.name");
+  program = b.create<ir::ProgramOp>(
+      loc, name ? name : b.getStringAttr("main"), b.getI64IntegerAttr(0),
+      FlatSymbolRefAttr(), Attribute(), Attribute(), b.getI64IntegerAttr(0),
+      ArrayAttr(), ArrayAttr());
+  b.setInsertionPointToEnd(&program.getBody().emplaceBlock());
+  buildInputs();
+  if (buffers.failed() || failed(buildStreams()))
+    return failure();
+  program.setSlots(sizes.slotCount());
+  if (func::FuncOp function = sizes.function())
+    program.setSizesFunctionAttr(
+        FlatSymbolRefAttr::get(function.getSymNameAttr()));
+  main.erase();
+  return success();
+}
+
+struct BuildProgramPass
+    : PassWrapper<BuildProgramPass, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(BuildProgramPass)
+
+  StringRef getArgument() const final { return "anabranch-build-program"; }
+  StringRef getDescription() const final {
+    return "turns the dispatches of @main into kernels and a program";
+  }
+  void getDependentDialects(DialectRegistry &registry) const override {
+    registry.insert<ir::AnabranchDialect, LLVM::LLVMDialect>();
+  }
+
+  void runOnOperation() override {
+    auto main = getOperation().lookupSymbol<func::FuncOp>("main");
+    if (!main || main.isDeclaration()) {
+      emitError(getOperation().getLoc(), "there is no function @main");
+      return signalPassFailure();
+    }
+    if (failed(ProgramBuilder(main).build()))
+      signalPassFailure();
+  }
+};
+
+} // namespace
+} // namespace schedule
+
+std::unique_ptr<Pass> createBuildProgramPass() {
+  return std::make_unique<schedule::BuildProgramPass>();
+}
+
+} // namespace anabranch

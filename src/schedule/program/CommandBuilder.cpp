@@ -1,0 +1,261 @@
+//===- CommandBuilder.cpp - the program's commands ------------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "schedule/program/CommandBuilder.h"
+
+#include "ir/Scope.h"
+#include "schedule/fusion/InPlace.h"
+#include "schedule/fusion/Layouts.h"
+#include "schedule/fusion/OpKinds.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace schedule {
+
+CommandBuilder::CommandBuilder(func::FuncOp main, SizeTable &sizes,
+                               const Placement &placement, BufferTable &buffers)
+    : main(main), sizes(sizes), placement(placement), buffers(buffers),
+      kernels(main->getParentOfType<ModuleOp>()), b(main.getContext()) {}
+
+//===----------------------------------------------------------------------===//
+// Launches
+//===----------------------------------------------------------------------===//
+
+void CommandBuilder::addDims(Value value) {
+  ArrayAttr shape = buffers.shapeOf(value);
+  auto type = cast<RankedTensorType>(value.getType());
+  for (auto [dim, size] : llvm::enumerate(shape))
+    if (type.isDynamicDim(dim))
+      launchSizes.push_back(size);
+}
+
+void CommandBuilder::readInput(Value input) {
+  auto argument = dyn_cast<BlockArgument>(input);
+  layout.inputStrides.push_back(
+      argument ? stridesOfArgument(main, argument.getArgNumber())
+               : DenseI64ArrayAttr());
+  reads.push_back(buffers.of(input));
+  addDims(input);
+}
+
+/// The input that the result overwrites, or -1; gives the result its memory.
+int64_t CommandBuilder::placeResult(OpResult result) {
+  auto dispatch = cast<ir::DispatchOp>(result.getOwner());
+  if (const Place *place = placement.find(result)) {
+    buffers.place(result, "");
+    return place->inPlace;
+  }
+  int64_t dying = findDyingInput(result);
+  if (dying >= 0 && !llvm::is_contained(layout.inPlace, dying) &&
+      buffers.placeOver(result, dispatch.getInputs()[dying]))
+    return dying;
+  buffers.place(result,
+                dispatch->hasAttr("initialize") ? "persistent" : "arena");
+  return -1;
+}
+
+void CommandBuilder::writeResult(OpResult result) {
+  layout.inPlace.push_back(placeResult(result));
+  const Place *place = placement.find(result);
+  layout.resultStrides.push_back(place ? place->strides : DenseI64ArrayAttr());
+  writes.push_back(place && place->kind == Place::Input
+                       ? buffers.ofInput(place->index)
+                       : buffers.of(result));
+  addDims(result);
+}
+
+LogicalResult CommandBuilder::buildLaunch(ir::DispatchOp dispatch) {
+  bool atLoad = dispatch->hasAttr("initialize");
+  layout = {};
+  launchSizes.clear();
+  reads.clear();
+  writes.clear();
+  for (Value input : dispatch.getInputs())
+    readInput(input);
+  for (OpResult result : dispatch->getResults())
+    writeResult(result);
+  for (Value index : dispatch.getIndices()) {
+    Attribute size = sizes.get(index);
+    if (!size)
+      return failure();
+    launchSizes.push_back(size);
+  }
+  if (buffers.failed())
+    return failure();
+  func::FuncOp kernel = kernels.getOrCreate(dispatch, layout);
+  b.setInsertionPointToEnd(&(atLoad ? initialize : stream).getBody().front());
+  auto launch = b.create<ir::LaunchOp>(
+      dispatch.getLoc(), FlatSymbolRefAttr::get(kernel.getSymNameAttr()), reads,
+      writes, b.getArrayAttr(launchSizes), IntegerAttr());
+  ir::copyOrder(dispatch, launch);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Calls
+//===----------------------------------------------------------------------===//
+
+/// An argument of a call in terms of buffers and slots; null when it is none.
+Attribute CommandBuilder::argumentOf(ir::AtenOp call, Attribute argument) {
+  if (auto list = dyn_cast<ArrayAttr>(argument)) {
+    SmallVector<Attribute> elements;
+    for (Attribute element : list) {
+      elements.push_back(argumentOf(call, element));
+      if (!elements.back())
+        return {};
+    }
+    return b.getArrayAttr(elements);
+  }
+  auto ref = dyn_cast<ir::OperandRefAttr>(argument);
+  if (!ref)
+    return argument;
+  Value operand = call.getInputs()[ref.getIndex()];
+  if (operand.getType().isIndex())
+    return sizes.get(operand);
+  if (operand.getType().isF64()) {
+    auto slot = dyn_cast_or_null<ir::SlotAttr>(sizes.get(operand));
+    return slot ? ir::RealSlotAttr::get(b.getContext(), slot.getIndex())
+                : Attribute();
+  }
+  auto type = dyn_cast<RankedTensorType>(operand.getType());
+  if (!type) {
+    call.emitOpError("takes an operand that is no tensor and no size");
+    return {};
+  }
+  reads.push_back(buffers.of(
+      operand, dtypeName(type.getElementType(), call.isUnsigned(operand))));
+  return ir::OperandRefAttr::get(b.getContext(), reads.size() - 1);
+}
+
+/// What a call makes has one shape in the program, because its memory is known
+/// at run time only. Reshapes read a copy.
+void CommandBuilder::keepForReshapes(Value result, Value buffer) {
+  if (llvm::none_of(result.getUsers(), isReshape))
+    return;
+  Value kept = buffers.copyOf(buffer, result.getLoc());
+  copy(result, buffer, kept);
+  buffers.reshapeFrom(result, kept);
+}
+
+LogicalResult CommandBuilder::buildCall(ir::AtenOp call) {
+  reads.clear();
+  writes.clear();
+  SmallVector<Attribute> names, arguments;
+  for (NamedAttribute argument : call.getArgs()) {
+    names.push_back(argument.getName());
+    arguments.push_back(argumentOf(call, argument.getValue()));
+    if (!arguments.back())
+      return failure();
+  }
+  SmallVector<int64_t> wanted;
+  for (auto [i, result] : llvm::enumerate(call.getResults())) {
+    auto type = dyn_cast<RankedTensorType>(result.getType());
+    if (!type)
+      return call.emitOpError("returns what is no tensor");
+    // PyTorch may leave it undefined (a gradient that was not asked for).
+    if (result.use_empty()) {
+      wanted.push_back(-1);
+      continue;
+    }
+    buffers.place(result, "external");
+    wanted.push_back(writes.size());
+    writes.push_back(buffers.of(
+        result, dtypeName(type.getElementType(), call.isUnsignedResult(i))));
+  }
+  if (buffers.failed())
+    return failure();
+  b.setInsertionPointToEnd(&stream.getBody().front());
+  auto made = b.create<ir::CallOp>(
+      call.getLoc(), call.getCalleeAttr(), reads, writes, b.getArrayAttr(names),
+      b.getArrayAttr(arguments), b.getDenseI64ArrayAttr(wanted),
+      call.getOrderedAttr());
+  ir::copyOrder(call, made);
+  for (auto [result, number] : llvm::zip(call.getResults(), wanted))
+    if (number >= 0)
+      keepForReshapes(result, writes[number]);
+  return success(!buffers.failed());
+}
+
+//===----------------------------------------------------------------------===//
+// Copies
+//===----------------------------------------------------------------------===//
+
+/// A copy of a tensor of @main, on the stream of what makes it.
+void CommandBuilder::copy(Value value, Value source, Value destination) {
+  b.setInsertionPointToEnd(&stream.getBody().front());
+  auto made = b.create<ir::CopyOp>(value.getLoc(), source, destination);
+  if (Operation *maker = bytesBehind(value).getDefiningOp())
+    ir::setScope(made, ir::scopeOf(maker));
+}
+
+/// Copies a result of @main to where the caller wants it.
+LogicalResult CommandBuilder::buildCopy(unsigned number) {
+  Value value = main.getBody().front().getTerminator()->getOperand(number);
+  auto input =
+      main.getResultAttrOfType<IntegerAttr>(number, "anabranch.writes");
+  Value destination =
+      input ? buffers.ofInput(input.getInt()) : buffers.ofOutput(number, value);
+  auto dtype = destination.getDefiningOp<ir::BufferOp>().getDtype();
+  Value source = keptValues.lookup(number);
+  if (!source)
+    source = buffers.of(value, dtype);
+  copy(value, source, destination);
+  return success(!buffers.failed());
+}
+
+/// Copies of arguments come first, while mutated ones have their old value;
+/// what is written into other inputs in the end is kept until then.
+LogicalResult
+CommandBuilder::buildEarlyCopies(SmallVectorImpl<unsigned> &late) {
+  Operation *terminator = main.getBody().front().getTerminator();
+  for (unsigned number : placement.copies()) {
+    Value value = terminator->getOperand(number);
+    if (!isa<BlockArgument>(bytesBehind(value))) {
+      late.push_back(number);
+    } else if (!main.getResultAttr(number, "anabranch.writes")) {
+      if (failed(buildCopy(number)))
+        return failure();
+    } else {
+      late.push_back(number);
+      Value source = buffers.of(value);
+      Value kept = buffers.copyOf(source, value.getLoc());
+      copy(value, source, kept);
+      keptValues[number] = kept;
+    }
+  }
+  return success();
+}
+
+LogicalResult CommandBuilder::build(ir::StreamOp initialize,
+                                    ir::StreamOp stream) {
+  this->initialize = initialize;
+  this->stream = stream;
+  SmallVector<unsigned> late;
+  if (failed(buildEarlyCopies(late)))
+    return failure();
+  for (Operation &op : llvm::make_early_inc_range(
+           main.getBody().front().without_terminator())) {
+    auto dispatch = dyn_cast<ir::DispatchOp>(op);
+    if (dispatch && failed(buildLaunch(dispatch)))
+      return failure();
+    auto call = dyn_cast<ir::AtenOp>(op);
+    if (call && failed(buildCall(call)))
+      return failure();
+    if (isa<ir::FenceOp>(op)) {
+      b.setInsertionPointToEnd(&stream.getBody().front());
+      b.clone(op);
+    }
+  }
+  for (unsigned number : late)
+    if (failed(buildCopy(number)))
+      return failure();
+  return success();
+}
+
+} // namespace schedule
+} // namespace anabranch

@@ -1,0 +1,61 @@
+//===- CommandBuilder.h - the program's commands ----------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_SCHEDULE_PROGRAM_COMMANDBUILDER_H
+#define ANABRANCH_SCHEDULE_PROGRAM_COMMANDBUILDER_H
+
+#include "schedule/program/BufferTable.h"
+#include "schedule/program/KernelTable.h"
+
+namespace anabranch {
+namespace schedule {
+
+/// Writes the commands of @main, in its order: a launch for each dispatch, a
+/// call for each `anabranch.aten`, and copies where a value must lie elsewhere
+/// than its maker puts it. Dispatches over constants go to `initialize`.
+class CommandBuilder {
+public:
+  CommandBuilder(mlir::func::FuncOp main, SizeTable &sizes,
+                 const Placement &placement, BufferTable &buffers);
+
+  mlir::LogicalResult build(ir::StreamOp initialize, ir::StreamOp stream);
+
+private:
+  mlir::LogicalResult buildLaunch(ir::DispatchOp dispatch);
+  void readInput(mlir::Value input);
+  void writeResult(mlir::OpResult result);
+  int64_t placeResult(mlir::OpResult result);
+  void addDims(mlir::Value value);
+
+  mlir::LogicalResult buildCall(ir::AtenOp call);
+  mlir::Attribute argumentOf(ir::AtenOp call, mlir::Attribute argument);
+  void keepForReshapes(mlir::Value result, mlir::Value buffer);
+
+  mlir::LogicalResult buildEarlyCopies(llvm::SmallVectorImpl<unsigned> &late);
+  mlir::LogicalResult buildCopy(unsigned number);
+  void copy(mlir::Value value, mlir::Value source, mlir::Value destination);
+
+  mlir::func::FuncOp main;
+  SizeTable &sizes;
+  const Placement &placement;
+  BufferTable &buffers;
+  KernelTable kernels;
+  mlir::OpBuilder b;
+  ir::StreamOp initialize, stream;
+  /// Old values of inputs that other inputs get in the end, by result.
+  llvm::DenseMap<unsigned, mlir::Value> keptValues;
+
+  // Of the command that is being built.
+  llvm::SmallVector<mlir::Value> reads, writes;
+  llvm::SmallVector<mlir::Attribute> launchSizes;
+  KernelLayout layout;
+};
+
+} // namespace schedule
+} // namespace anabranch
+
+#endif // ANABRANCH_SCHEDULE_PROGRAM_COMMANDBUILDER_H

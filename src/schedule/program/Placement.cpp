@@ -1,0 +1,135 @@
+//===- Placement.cpp - where results of @main are written -----------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "schedule/program/Placement.h"
+
+#include "ir/Explain.h"
+#include "schedule/fusion/InPlace.h"
+#include "schedule/fusion/Layouts.h"
+#include "schedule/fusion/OpKinds.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace schedule {
+
+Value bytesBehind(Value value) {
+  while (isReshape(value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  return value;
+}
+
+Placement::Placement(func::FuncOp main) : main(main) {
+  Operation *terminator = main.getBody().front().getTerminator();
+  auto writesOf = [&](unsigned i) {
+    return main.getResultAttrOfType<IntegerAttr>(i, "anabranch.writes");
+  };
+  // Mutations first: writing in place saves the copy and the memory.
+  for (auto [i, value] : llvm::enumerate(terminator->getOperands()))
+    if (IntegerAttr input = writesOf(i))
+      placeMutation(i, value, input.getInt());
+  for (auto [i, value] : llvm::enumerate(terminator->getOperands()))
+    if (!writesOf(i) && isa<RankedTensorType>(value.getType()))
+      placeOutput(i, value);
+  llvm::sort(copied);
+}
+
+static ir::DispatchOp runDispatchOf(Value value) {
+  auto dispatch = value.getDefiningOp<ir::DispatchOp>();
+  return dispatch && !dispatch->hasAttr("initialize") ? dispatch
+                                                      : ir::DispatchOp();
+}
+
+void Placement::placeOutput(unsigned number, Value value) {
+  if (auto argument = dyn_cast<BlockArgument>(value))
+    if (!constantName(main, argument.getArgNumber()))
+      return; // handed back as it is
+  if (value.getDefiningOp<ir::AtenOp>() &&
+      llvm::hasSingleElement(
+          llvm::make_filter_range(value.getUses(), [](OpOperand &use) {
+            return use.getOwner()->hasTrait<OpTrait::IsTerminator>();
+          })))
+    return; // the call's own tensor is handed over
+  auto strides =
+      main.getResultAttrOfType<DenseI64ArrayAttr>(number, "anabranch.strides");
+  // With symbolic strides the caller views a contiguous tensor as it likes.
+  if (strides && llvm::is_contained(strides.asArrayRef(), ShapedType::kDynamic))
+    strides = {};
+  Value bytes = bytesBehind(value);
+  ir::DispatchOp dispatch = runDispatchOf(bytes);
+  bool strided = strides && dispatch && isLoops(dispatch) && bytes == value &&
+                 value.hasOneUse();
+  if (!dispatch || places.count(bytes) || (strides && !strided)) {
+    copied.push_back(number);
+    return;
+  }
+  places[bytes] = {Place::Output, number, strides, -1};
+}
+
+//===----------------------------------------------------------------------===//
+// Writing in place
+//===----------------------------------------------------------------------===//
+
+/// Nobody reads the old value after the writer.
+bool Placement::isLastUse(BlockArgument argument, Operation *writer) const {
+  SmallVector<Value> work{argument};
+  while (!work.empty())
+    for (Operation *user : work.pop_back_val().getUsers()) {
+      if (isReshape(user))
+        work.push_back(user->getResult(0));
+      else if (user->hasTrait<OpTrait::IsTerminator>())
+        continue; // the caller sees the new value
+      else if (writer->isBeforeInBlock(user))
+        return false;
+    }
+  return true;
+}
+
+void Placement::placeMutation(unsigned number, Value value,
+                              unsigned argumentNumber) {
+  BlockArgument argument = main.getArgument(argumentNumber);
+  if (value == argument)
+    return; // unchanged
+  auto refuse = [&](const Twine &reason) {
+    ir::explainRefusal(value.getLoc(), "written in place", reason);
+    copied.push_back(number);
+  };
+  ir::DispatchOp dispatch = runDispatchOf(value);
+  if (!dispatch)
+    return refuse("no kernel makes the new value");
+  if (places.count(value))
+    return refuse("another result is the same value");
+  DenseI64ArrayAttr strides = stridesOfArgument(main, argumentNumber);
+  if (strides && !isLoops(dispatch))
+    return refuse("this kind of kernel writes contiguous tensors only");
+  if (strides && !value.hasOneUse())
+    return refuse("other kernels read the new value as contiguous");
+  if (main.getArgAttr(argumentNumber, "anabranch.copy_in"))
+    return refuse("the caller hands in a copy");
+  if (!isLastUse(argument, dispatch))
+    return refuse("the old value is read later");
+
+  int64_t inPlace = -1;
+  unsigned uses = 0;
+  for (auto [i, input] : llvm::enumerate(dispatch.getInputs())) {
+    if (bytesBehind(input) != argument)
+      continue;
+    ++uses;
+    inPlace = input == argument ? static_cast<int64_t>(i) : -1;
+  }
+  if (uses > 1 || (uses == 1 && inPlace < 0))
+    return refuse("the kernel reads the old value in several ways");
+  if (uses == 1) {
+    unsigned result = cast<OpResult>(value).getResultNumber();
+    if (!mayOverwrite(dispatch, inPlace, result))
+      return refuse("the kernel reads the old value at other positions");
+  }
+  places[value] = {Place::Input, argumentNumber, strides, inPlace};
+}
+
+} // namespace schedule
+} // namespace anabranch

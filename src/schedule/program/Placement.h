@@ -1,0 +1,60 @@
+//===- Placement.h - where results of @main are written ---------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// Decides, before any command exists, which kernel writes straight into an
+// output or into a mutated input, and which values are copied there instead.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_SCHEDULE_PROGRAM_PLACEMENT_H
+#define ANABRANCH_SCHEDULE_PROGRAM_PLACEMENT_H
+
+#include "ir/Anabranch.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/DenseMap.h"
+
+namespace anabranch {
+namespace schedule {
+
+/// The value without reshapes of whole buffers.
+mlir::Value bytesBehind(mlir::Value value);
+
+/// The memory of the caller that a kernel's result is written to.
+struct Place {
+  enum Kind { Output, Input } kind;
+  int64_t index;                   ///< result of @main, argument of @main
+  mlir::DenseI64ArrayAttr strides; ///< null when contiguous
+  int64_t inPlace = -1;            ///< the dispatch's input that it overwrites
+};
+
+class Placement {
+public:
+  explicit Placement(mlir::func::FuncOp main);
+
+  /// Null when the value is not placed.
+  const Place *find(mlir::Value value) const {
+    auto found = places.find(value);
+    return found == places.end() ? nullptr : &found->second;
+  }
+  /// The results of @main that need a copy (the others are aliases, scalars,
+  /// or placed).
+  llvm::ArrayRef<unsigned> copies() const { return copied; }
+
+private:
+  void placeOutput(unsigned number, mlir::Value value);
+  void placeMutation(unsigned number, mlir::Value value, unsigned argument);
+  bool isLastUse(mlir::BlockArgument argument, mlir::Operation *writer) const;
+
+  mlir::func::FuncOp main;
+  llvm::DenseMap<mlir::Value, Place> places;
+  llvm::SmallVector<unsigned> copied;
+};
+
+} // namespace schedule
+} // namespace anabranch
+
+#endif // ANABRANCH_SCHEDULE_PROGRAM_PLACEMENT_H

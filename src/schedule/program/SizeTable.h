@@ -1,0 +1,93 @@
+//===- SizeTable.h - sizes that are known at run time only ------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// The runtime sees dynamic sizes as slots of a table of int64. The first slots
+// are read from the inputs; the function @anabranch_sizes computes the others
+// and is compiled with the kernels. This class hands out slots while the
+// program is built and writes that function.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_SCHEDULE_PROGRAM_SIZETABLE_H
+#define ANABRANCH_SCHEDULE_PROGRAM_SIZETABLE_H
+
+#include "ir/Anabranch.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
+
+namespace anabranch {
+namespace schedule {
+
+class SizeTable {
+public:
+  static constexpr llvm::StringLiteral functionName = "anabranch_sizes";
+
+  /// Every scalar argument of `main`, and every dynamic dimension of a tensor
+  /// argument, is a slot that the runtime fills, except what `anabranch.expect`
+  /// says to be the same as another size.
+  explicit SizeTable(mlir::func::FuncOp main);
+
+  /// Continues the table of a program whose sizes function is given (or null):
+  /// slots can be added, values of `main` are gone.
+  SizeTable(mlir::ModuleOp module, int64_t slots);
+
+  /// A literal or a slot for an index value of `main`. Null, with a diagnostic,
+  /// when the value is no arithmetic on sizes of inputs.
+  mlir::Attribute get(mlir::OpFoldResult size);
+
+  /// The slot of the dimension of an argument, or the literal.
+  mlir::Attribute dimOf(mlir::BlockArgument argument, int64_t dim);
+  /// True if the runtime reads a slot from this dimension, false if the
+  /// dimension is checked.
+  bool definesSlot(mlir::BlockArgument argument, int64_t dim) const {
+    return sources.contains({argument, dim});
+  }
+
+  // Arithmetic on sizes, folded where literal, each computed once.
+  mlir::Attribute multiply(mlir::Attribute a, mlir::Attribute b);
+  mlir::Attribute add(mlir::Attribute a, mlir::Attribute b);
+  mlir::Attribute max(mlir::Attribute a, mlir::Attribute b);
+  /// Rounds up to a multiple of the alignment of buffers.
+  mlir::Attribute align(mlir::Attribute a);
+
+  mlir::Attribute literal(int64_t value);
+  int64_t slotCount() const { return slots; }
+  /// Null if no slot is computed.
+  mlir::func::FuncOp function() const { return sizes; }
+
+private:
+  using Key = std::tuple<int, mlir::Attribute, mlir::Attribute>;
+
+  using Dim = std::pair<mlir::Value, int64_t>;
+
+  void openFunction();
+  mlir::Attribute newSource();
+  /// The value inside the sizes function, as index.
+  mlir::Value load(mlir::Attribute size);
+  mlir::Value cloneArithmetic(mlir::Value value);
+  mlir::Attribute store(mlir::Value computed);
+  mlir::Attribute combine(int operation, mlir::Attribute a, mlir::Attribute b);
+
+  mlir::ModuleOp module;
+  mlir::func::FuncOp sizes;
+  mlir::OpBuilder builder;
+  int64_t slots = 0;
+  llvm::DenseMap<mlir::Value, mlir::Attribute> known;
+  llvm::DenseMap<Dim, mlir::Attribute> dims;
+  llvm::DenseSet<Dim> sources; ///< dimensions that define their slot
+  llvm::DenseMap<mlir::Value, mlir::Value> inside;
+  llvm::DenseMap<mlir::Attribute, mlir::Value> loaded;
+  llvm::DenseMap<Key, mlir::Attribute> combined;
+};
+
+} // namespace schedule
+} // namespace anabranch
+
+#endif // ANABRANCH_SCHEDULE_PROGRAM_SIZETABLE_H

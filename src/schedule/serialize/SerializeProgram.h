@@ -1,0 +1,27 @@
+//===- SerializeProgram.h - the program as the package stores it -*- C++
+//-*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_SCHEDULE_SERIALIZE_SERIALIZEPROGRAM_H
+#define ANABRANCH_SCHEDULE_SERIALIZE_SERIALIZEPROGRAM_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Support/LogicalResult.h"
+#include "package/program_generated.h"
+
+namespace anabranch {
+namespace schedule {
+
+/// Fills `result` from the module's planned `anabranch.program`, its variants
+/// from those after it. Diagnostics tell what has no form in a package.
+mlir::LogicalResult serializeProgram(mlir::ModuleOp module,
+                                     package::ProgramT &result);
+
+} // namespace schedule
+} // namespace anabranch
+
+#endif // ANABRANCH_SCHEDULE_SERIALIZE_SERIALIZEPROGRAM_H

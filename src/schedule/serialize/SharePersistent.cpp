@@ -1,0 +1,180 @@
+//===- SharePersistent.cpp - prepared weights of several programs ---------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// The text of a buffer says what is in it: a constant's name, or the command
+// that makes it and the texts of what that reads. Buffers of equal text hold
+// equal bytes.
+//
+//===----------------------------------------------------------------------===//
+
+#include "schedule/serialize/SharePersistent.h"
+
+#include "anabranch/KernelABI.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/MathExtras.h"
+#include <map>
+#include <set>
+#include <string>
+
+namespace anabranch {
+namespace schedule {
+namespace {
+
+using package::BufferKind;
+using package::ProgramT;
+using package::Size;
+
+std::string textOf(const std::vector<Size> &sizes) {
+  std::string text = "[";
+  for (const Size &size : sizes)
+    text += std::to_string(size.value()) + ",";
+  return text + "]";
+}
+
+/// Where the bytes of a buffer lie; buffers of one place are one memory.
+using Place = std::pair<BufferKind, int64_t>;
+
+Place placeOf(const package::BufferT &buffer) {
+  return {buffer.kind, buffer.offset ? buffer.offset->value() : 0};
+}
+
+class Sharer {
+public:
+  void add(ProgramT &program);
+  int64_t bytes() const { return end; }
+
+private:
+  std::string textOfBuffer(const ProgramT &program, int number);
+  bool describe(ProgramT &program);
+  void place(ProgramT &program);
+  void dropMade(ProgramT &program);
+
+  llvm::StringMap<int64_t> offsets; ///< of persistent memory, by its text
+  int64_t end = 0;
+  std::map<Place, std::string> texts; ///< of the program at hand
+  std::set<Place> present;            ///< its places that are made before it
+};
+
+std::string Sharer::textOfBuffer(const ProgramT &program, int number) {
+  const package::BufferT &buffer = *program.buffers[number];
+  std::string layout = std::to_string(static_cast<int>(buffer.dtype)) +
+                       textOf(buffer.shape) + textOf(buffer.strides);
+  if (buffer.kind == BufferKind::Constant)
+    return "constant " + buffer.name + layout;
+  auto found = texts.find(placeOf(buffer));
+  return (found == texts.end() ? "nothing" : found->second) + layout;
+}
+
+/// The texts of all that `initialize` makes. False if it does more than launch,
+/// or writes somewhere twice.
+bool Sharer::describe(ProgramT &program) {
+  texts.clear();
+  for (const auto &stream : program.initialize)
+    for (const auto &command : stream->commands) {
+      const package::LaunchT *launch = command->action.AsLaunch();
+      if (!launch || program.initialize.size() != 1)
+        return false;
+      std::string text =
+          "(" + program.kernels[launch->kernel]->name + textOf(launch->sizes);
+      for (int i = 0; i < launch->input_count; ++i)
+        text += " " + textOfBuffer(program, launch->buffers[i]);
+      for (size_t i = launch->input_count; i < launch->buffers.size(); ++i)
+        if (!texts
+                 .try_emplace(placeOf(*program.buffers[launch->buffers[i]]),
+                              text + ")" + std::to_string(i))
+                 .second)
+          return false;
+    }
+  return true;
+}
+
+/// Moves the persistent buffers to the memory of all programs.
+void Sharer::place(ProgramT &program) {
+  present.clear();
+  std::map<int64_t, int64_t> sizes, moved;
+  for (const auto &buffer : program.buffers)
+    if (buffer->kind == BufferKind::Persistent) {
+      int64_t &size = sizes[buffer->offset->value()];
+      size = std::max(size, buffer->bytes->value());
+    }
+  for (auto [offset, size] : sizes) {
+    auto text = texts.find({BufferKind::Persistent, offset});
+    std::string key = text == texts.end() ? "" : text->second;
+    auto known = offsets.find(key);
+    if (!key.empty() && known != offsets.end()) {
+      moved[offset] = known->second;
+      present.insert({BufferKind::Persistent, offset});
+      continue;
+    }
+    moved[offset] = end;
+    if (!key.empty())
+      offsets[key] = end;
+    end += llvm::alignTo(size, ANABRANCH_BUFFER_ALIGNMENT);
+  }
+  dropMade(program);
+  for (const auto &buffer : program.buffers)
+    if (buffer->kind == BufferKind::Persistent)
+      *buffer->offset = Size(moved[buffer->offset->value()], -1);
+}
+
+/// Commands whose results are there, or serve only such commands.
+void Sharer::dropMade(ProgramT &program) {
+  if (present.empty() || program.initialize.size() != 1)
+    return;
+  auto &commands = program.initialize.front()->commands;
+  std::set<Place> wanted;
+  std::vector<bool> kept(commands.size());
+  for (size_t i = commands.size(); i-- > 0;) {
+    const package::LaunchT &launch = *commands[i]->action.AsLaunch();
+    auto at = [&](size_t operand) {
+      return placeOf(*program.buffers[launch.buffers[operand]]);
+    };
+    for (size_t o = launch.input_count; o < launch.buffers.size(); ++o) {
+      Place place = at(o);
+      bool lasts = place.first == BufferKind::Persistent;
+      kept[i] =
+          kept[i] || wanted.count(place) || (lasts && !present.count(place));
+    }
+    if (!kept[i])
+      continue;
+    for (size_t o = launch.input_count; o < launch.buffers.size(); ++o)
+      if (at(o).first == BufferKind::Arena)
+        wanted.erase(at(o));
+    for (int o = 0; o < launch.input_count; ++o)
+      if (at(o).first == BufferKind::Arena)
+        wanted.insert(at(o));
+  }
+  size_t next = 0;
+  llvm::erase_if(commands, [&](const auto &) { return !kept[next++]; });
+}
+
+void Sharer::add(ProgramT &program) {
+  if (!describe(program))
+    texts.clear();
+  place(program);
+}
+
+} // namespace
+
+void sharePersistent(package::ProgramT &program) {
+  if (program.variants.empty())
+    return;
+  Sharer sharer;
+  sharer.add(program);
+  for (const auto &variant : program.variants)
+    sharer.add(*variant);
+  auto setBytes = [&](package::ProgramT &each) {
+    each.persistent_bytes = std::make_unique<Size>(sharer.bytes(), -1);
+  };
+  setBytes(program);
+  for (const auto &variant : program.variants)
+    setBytes(*variant);
+}
+
+} // namespace schedule
+} // namespace anabranch

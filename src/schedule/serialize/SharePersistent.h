@@ -1,0 +1,24 @@
+//===- SharePersistent.h - prepared weights of several programs -*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_SCHEDULE_SERIALIZE_SHAREPERSISTENT_H
+#define ANABRANCH_SCHEDULE_SERIALIZE_SHAREPERSISTENT_H
+
+#include "package/program_generated.h"
+
+namespace anabranch {
+namespace schedule {
+
+/// Gives a program and its variants one persistent memory. What equal commands
+/// make of equal constants lies there once; `initialize` of a variant keeps
+/// only what nothing before it makes.
+void sharePersistent(package::ProgramT &program);
+
+} // namespace schedule
+} // namespace anabranch
+
+#endif // ANABRANCH_SCHEDULE_SERIALIZE_SHAREPERSISTENT_H

@@ -1,0 +1,133 @@
+//===- NumberFences.cpp - fences order operators by number ----------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// Before: %d = A                       After: %d = A {points = [0]}
+//         %y = fence passes(%x)               fence {after = [0], points = [1]}
+//                    after(%d)
+//         %z = B %y                           %z = B %x {after = [1]}
+//
+// (The attributes are `anabranch.points` and `anabranch.after`.) Fusion can
+// then look at values as if there were no fence, and at the order apart from
+// them.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ir/Scope.h"
+#include "schedule/Passes.h"
+#include "schedule/fusion/OpKinds.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/Pass.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace schedule {
+namespace {
+
+bool isCloned(Operation *op) { return classify(op) == OpKind::Cloned; }
+
+class Numbering {
+public:
+  void add(ir::FenceOp fence) {
+    for (Value value : fence.getAfter())
+      waitFor(value, fence);
+    for (Value result : fence.getResults())
+      markReaders(result, fence);
+    for (auto [result, value] :
+         llvm::zip(fence.getResults(), fence.getPasses()))
+      result.replaceAllUsesWith(value);
+  }
+
+  void write() {
+    for (auto &[op, point] : points)
+      ir::setPoints(op, {point});
+    for (auto &[op, list] : after)
+      ir::setAfter(op, list.getArrayRef());
+  }
+
+private:
+  int64_t pointOf(Operation *op) {
+    return points.try_emplace(op, points.size()).first->second;
+  }
+
+  /// The fence comes after whatever makes the value, also behind views.
+  /// Arguments and constants are there already.
+  void waitFor(Value value, ir::FenceOp fence) {
+    Operation *op = value.getDefiningOp();
+    if (!op || !isa<RankedTensorType>(value.getType()))
+      return;
+    if (!isCloned(op)) {
+      after[fence].insert(pointOf(op));
+      return;
+    }
+    for (Value operand : allOperands(op))
+      waitFor(operand, fence);
+  }
+
+  /// Whoever reads the value, also through views, comes after the fence.
+  void markReaders(Value value, ir::FenceOp fence) {
+    for (Operation *user : value.getUsers()) {
+      if (user == fence || user->hasTrait<OpTrait::IsTerminator>())
+        continue;
+      if (after[user].insert(pointOf(fence)) && isCloned(user))
+        for (Value result : user->getResults())
+          markReaders(result, fence);
+    }
+  }
+
+  llvm::MapVector<Operation *, int64_t> points;
+  llvm::MapVector<Operation *, llvm::SetVector<int64_t>> after;
+};
+
+struct NumberFencesPass
+    : PassWrapper<NumberFencesPass, OperationPass<func::FuncOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(NumberFencesPass)
+
+  StringRef getArgument() const final { return "anabranch-number-fences"; }
+  StringRef getDescription() const final {
+    return "takes the tensors from the fences of @main";
+  }
+
+  void runOnOperation() override {
+    SmallVector<ir::FenceOp> fences(getOperation().getOps<ir::FenceOp>());
+    if (fences.empty())
+      return;
+    Numbering numbering;
+    for (ir::FenceOp fence : fences)
+      numbering.add(fence);
+    // One stream is in order anyway.
+    if (llvm::any_of(getOperation().getBody().front(),
+                     [](Operation &op) { return !ir::streamOf(&op).empty(); }))
+      numbering.write();
+    for (ir::FenceOp fence : fences)
+      replace(fence);
+  }
+
+  /// The fence without operands; none if it says nothing.
+  void replace(ir::FenceOp fence) {
+    bool orders = !ir::afterOf(fence).empty() || !ir::pointsOf(fence).empty();
+    if (orders || fence.getAwaits() || fence.getRecords()) {
+      OpBuilder builder(fence);
+      auto bare = builder.create<ir::FenceOp>(
+          fence.getLoc(), TypeRange(), ValueRange(), ValueRange(),
+          fence.getAwaitsAttr(), fence.getRecordsAttr());
+      bare->setDiscardableAttrs(fence->getDiscardableAttrDictionary());
+    }
+    fence.erase();
+  }
+};
+
+} // namespace
+} // namespace schedule
+
+std::unique_ptr<Pass> createNumberFencesPass() {
+  return std::make_unique<schedule::NumberFencesPass>();
+}
+
+} // namespace anabranch

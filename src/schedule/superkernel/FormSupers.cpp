@@ -1,0 +1,260 @@
+//===- FormSupers.cpp - launches become super kernels ---------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+//   launch @a ...          in "layer"       super "layer_0" lanes 1 {
+//   launch @b ...          in "layer"   ->    launch @a ...
+//   call "topk" ...        in "layer"         launch @b ...
+//   launch @c ...          in "layer"       }
+//   launch @d ...          in "layer"       call "topk" ...
+//                                           super "layer_1" lanes 1 { ... }
+//
+// Commands of a stream are taken in order. What can't be a member ends a super
+// kernel, unless it depends on no member, and then comes before it, or no later
+// member depends on it, and then it comes behind. A wait for another stream
+// comes before where that costs little time.
+//
+//===----------------------------------------------------------------------===//
+
+#include "schedule/superkernel/SuperParts.h"
+
+#include "ir/Explain.h"
+#include "ir/Scope.h"
+#include "schedule/Passes.h"
+#include "schedule/cost/CostModel.h"
+#include "schedule/cost/StreamTimes.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace schedule {
+namespace {
+
+/// What no scope marks becomes a super kernel where that saves such a part of
+/// the time of its launches; below it, other order and other caches decide.
+constexpr double kWorthwhile = 0.01;
+
+/// What it costs to be two super kernels instead of one: an idle tail, and
+/// beginning again, in microseconds.
+constexpr double kParting = 5;
+
+class Former {
+public:
+  Former(ir::ProgramOp program, const SuperOptions &options,
+         const MachineModel &machine)
+      : program(program), module(program->getParentOfType<ModuleOp>()),
+        options(options), machine(machine), times(program, machine),
+        b(program.getContext()) {}
+
+  LogicalResult run() {
+    SmallVector<SuperPart> parts = partsOf(/*marked=*/true);
+    for (const SuperPart &part : parts)
+      if (failed(checkBreak(part)))
+        return failure();
+    for (SuperPart &part : parts)
+      if (!bypassed.contains(part.scope.getName()))
+        form(part);
+    if (options.find)
+      for (SuperPart &part : partsOf(/*marked=*/false))
+        if (pays(part))
+          form(part);
+    for (auto stream : program.getBody().getOps<ir::StreamOp>())
+      stream.forEachCommand(ir::dropFences);
+    if (!breaks.empty())
+      program->setAttr("anabranch.breaks", b.getArrayAttr(breaks));
+    return success();
+  }
+
+private:
+  SmallVector<SuperPart> partsOf(bool marked) {
+    SmallVector<SuperPart> parts;
+    for (auto stream : program.getBody().getOps<ir::StreamOp>())
+      if (!stream.getInitialize())
+        findParts(
+            stream, marked,
+            [&](ir::WaitOp wait, const SuperPart &part) {
+              return isEarly(wait, part);
+            },
+            parts);
+    return parts;
+  }
+
+  /// Whether all members may wait for an event that some need: it is there by
+  /// then, or soon, or the scope is to be one whatever it takes.
+  bool isEarly(ir::WaitOp wait, const SuperPart &part) const {
+    if (part.members.empty())
+      return false;
+    if (part.scope && part.scope.getStrict() == "abort")
+      return true;
+    return times.recorded(wait.getEvent()) -
+               times.begin(part.members.front()) <=
+           kParting;
+  }
+
+  /// What ended a scope or stands in it without being a member.
+  LogicalResult checkBreak(const SuperPart &part) {
+    if (!part.breaker)
+      return success();
+    StringRef name = part.scope.getName(), strict = part.scope.getStrict();
+    auto launch = dyn_cast<ir::LaunchOp>(part.breaker);
+    if (launch && part.isOwn && !options.leaveDynamic)
+      return launch->emitError()
+             << "super_kernel(\"" << name << "\"): " << part.reason
+             << ", and a super kernel is made for known sizes. Compile with "
+                "dynamic=False, or name the sizes that come with set_gears";
+    if (strict == "abort" && part.isOwn)
+      return part.breaker->emitError()
+             << "super_kernel(\"" << name
+             << "\"): the option strict-scope-check=abort asks for one super "
+                "kernel, but "
+             << part.reason;
+    bool bypass = strict == "bypass" && part.isOwn;
+    if (bypass)
+      bypassed.insert(name);
+    ir::explainRefusal(
+        part.breaker->getLoc(),
+        ((bypass ? "a super kernel '" : "one super kernel '") + name + "'")
+            .str(),
+        part.reason);
+    breaks.push_back(b.getDictionaryAttr(
+        {b.getNamedAttr("scope", b.getStringAttr(name)),
+         b.getNamedAttr("bypassed", b.getBoolAttr(bypass)),
+         b.getNamedAttr("reason", b.getStringAttr(part.reason)),
+         b.getNamedAttr("location", b.getStringAttr(ir::describeLocation(
+                                        part.breaker->getLoc())))}));
+    return success();
+  }
+
+  /// Whether launches that no scope marks gain by being one.
+  bool pays(const SuperPart &part) {
+    if (machine.workers < 2 || part.members.size() < 2)
+      return false;
+    double sum = 0, saved = 0;
+    for (ir::LaunchOp member : part.members) {
+      Cost cost = costOf(member, module, machine);
+      sum += cost.split;
+      saved += cost.ending;
+    }
+    if (saved >= kWorthwhile * sum)
+      return true;
+    ir::explainRefusal(
+        part.members.front()->getLoc(), "super kernel",
+        llvm::formatv("it would save {0:f1} of the {1:f0} us of its {2} "
+                      "launches",
+                      saved, sum, part.members.size())
+            .str());
+    return false;
+  }
+
+  void form(SuperPart &part) {
+    if (part.members.size() < 2)
+      return;
+    Operation *front = part.members.front();
+    for (Operation *op : part.earlier)
+      op->moveBefore(front);
+    StringRef scope = part.scope ? part.scope.getName() : "auto";
+    std::string name = (scope + "_" + Twine(numbers[scope]++)).str();
+    SmallVector<Location> locations;
+    llvm::StringSet<> lanes;
+    for (ir::LaunchOp member : part.members) {
+      locations.push_back(member.getLoc());
+      auto lane = member->getAttrOfType<StringAttr>("anabranch.lane");
+      lanes.insert(lane ? lane.getValue() : "");
+    }
+    b.setInsertionPoint(front);
+    auto super = b.create<ir::SuperOp>(
+        FusedLoc::get(b.getContext(), locations), b.getStringAttr(name),
+        b.getI64IntegerAttr(lanes.size()), ordersOf(part.members));
+    Block &body = super.getBody().emplaceBlock();
+    for (ir::LaunchOp member : part.members) {
+      // Its tiles wait for what they read: the kernel has to say what that is.
+      if (Operation *kernel = module.lookupSymbol(member.getKernel()))
+        kernel->setAttr("anabranch.reach", b.getUnitAttr());
+      member->removeAttr("anabranch.lane");
+      member->moveBefore(&body, body.end());
+    }
+  }
+
+  /// What the fences say of the members; null if nothing.
+  ArrayAttr ordersOf(ArrayRef<ir::LaunchOp> members) {
+    llvm::MapVector<int64_t, std::array<SmallVector<int64_t>, 2>> fences;
+    for (auto [number, member] : llvm::enumerate(members)) {
+      for (int64_t fence : ir::aheadOf(member))
+        fences[fence][0].push_back(number);
+      for (int64_t fence : ir::behindOf(member))
+        fences[fence][1].push_back(number);
+    }
+    SmallVector<Attribute> orders;
+    for (const auto &[fence, sides] : fences)
+      if (!sides[0].empty() && !sides[1].empty())
+        orders.push_back(
+            ir::OrderAttr::get(b.getContext(), sides[0], sides[1]));
+    return orders.empty() ? ArrayAttr() : b.getArrayAttr(orders);
+  }
+
+  ir::ProgramOp program;
+  ModuleOp module;
+  SuperOptions options;
+  const MachineModel &machine;
+  const StreamTimes times; ///< of the streams as they were given
+  OpBuilder b;
+  llvm::StringMap<int> numbers; ///< of the next part, by scope
+  llvm::StringSet<> bypassed;
+  SmallVector<Attribute> breaks;
+};
+
+struct FormSupersPass : PassWrapper<FormSupersPass, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(FormSupersPass)
+
+  FormSupersPass(const SuperOptions &options, const MachineModel &model)
+      : machine(model) {
+    find = options.find;
+    leaveDynamic = options.leaveDynamic;
+    if (model.workers > 1)
+      workers = model.workers;
+  }
+  FormSupersPass(const FormSupersPass &other)
+      : PassWrapper(other), machine(other.machine) {
+    copyOptionValuesFrom(&other);
+  }
+
+  StringRef getArgument() const final { return "anabranch-form-supers"; }
+  StringRef getDescription() const final {
+    return "makes super kernels of launches";
+  }
+
+  void runOnOperation() override {
+    machine.workers = workers;
+    for (auto program : getOperation().getOps<ir::ProgramOp>())
+      if (failed(
+              Former(program, SuperOptions{find, leaveDynamic}, machine).run()))
+        return signalPassFailure();
+  }
+
+  MachineModel machine;
+  Option<bool> find{*this, "find", llvm::cl::desc("also what is not marked")};
+  Option<bool> leaveDynamic{*this, "leave-dynamic",
+                            llvm::cl::desc("symbolic sizes are no error")};
+  Option<int> workers{*this, "workers", llvm::cl::desc("threads of a call"),
+                      llvm::cl::init(1)};
+};
+
+} // namespace
+} // namespace schedule
+
+std::unique_ptr<Pass>
+createFormSupersPass(const SuperOptions &options,
+                     const schedule::MachineModel &machine) {
+  return std::make_unique<schedule::FormSupersPass>(options, machine);
+}
+
+} // namespace anabranch

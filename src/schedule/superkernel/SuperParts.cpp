@@ -1,0 +1,188 @@
+//===- SuperParts.cpp - launches that may become one command --------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "schedule/superkernel/SuperParts.h"
+
+#include "ir/Scope.h"
+#include "schedule/program/Dependencies.h"
+
+#include "llvm/ADT/DenseSet.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace schedule {
+namespace {
+
+/// What commands read and write, and the fences that they stand ahead of.
+class Uses {
+public:
+  void add(Operation *op) {
+    fences.insert(ir::aheadOf(op).begin(), ir::aheadOf(op).end());
+    for (Value buffer : writesOf(op))
+      written.insert(memoryOf(buffer));
+    for (Value buffer : op->getOperands())
+      touched.insert(memoryOf(buffer));
+  }
+
+  /// Whether the command must stay behind these.
+  bool orders(Operation *op) const {
+    return llvm::any_of(
+               ir::behindOf(op),
+               [&](int64_t fence) { return fences.contains(fence); }) ||
+           llvm::any_of(op->getOperands(),
+                        [&](Value buffer) {
+                          return written.contains(memoryOf(buffer));
+                        }) ||
+           llvm::any_of(writesOf(op), [&](Value buffer) {
+             return touched.contains(memoryOf(buffer));
+           });
+  }
+
+private:
+  static ValueRange writesOf(Operation *op) {
+    if (auto launch = dyn_cast<ir::LaunchOp>(op))
+      return launch.getWrites();
+    return cast<ir::CopyOp>(op)->getOperands().drop_front();
+  }
+
+  DenseSet<int64_t> written, touched, fences;
+};
+
+bool isStatic(ir::LaunchOp launch) {
+  return llvm::all_of(launch.getSizes(), llvm::IsaPred<IntegerAttr>);
+}
+
+class PartFinder {
+public:
+  PartFinder(bool marked, IsEarly isEarly, SmallVectorImpl<SuperPart> &parts)
+      : marked(marked), isEarly(isEarly), parts(parts) {}
+
+  void visit(Operation *op) {
+    ir::SuperAttr scope = ir::superOf(op->getLoc());
+    auto launch = dyn_cast<ir::LaunchOp>(op);
+    bool named = scope && !scope.getName().empty();
+    if (launch && isStatic(launch) && (marked ? named : !scope))
+      return addMember(launch, scope);
+    std::string reason = refuse(op);
+    if (marked && named && !reason.empty())
+      return endScope(op, scope, reason);
+    auto wait = dyn_cast<ir::WaitOp>(op);
+    if (wait && open && isEarly(wait, part))
+      return pending.push_back(op);
+    if (!launch && !isa<ir::CopyOp>(op))
+      return close(op);
+    if (open)
+      pass(op);
+  }
+
+  void finish() { close(nullptr); }
+
+private:
+  /// Why an operator of a scope is no member; empty for what is none of the
+  /// user's operators.
+  static std::string refuse(Operation *op) {
+    if (isa<ir::LaunchOp>(op))
+      return "its sizes are not known when it is compiled";
+    if (auto call = dyn_cast<ir::CallOp>(op)) {
+      StringRef name = call.getCallee();
+      return (name.contains("::") ? "" : "aten::") + name.str() +
+             " runs through PyTorch";
+    }
+    return "";
+  }
+
+  void addMember(ir::LaunchOp launch, ir::SuperAttr scope) {
+    if (open && (part.scope != scope || later.orders(launch)))
+      close(launch);
+    if (!open) {
+      // The scope goes on.
+      if (scope && interrupted.lookup(scope)) {
+        SuperPart &before = parts[interrupted.lookup(scope) - 1];
+        before.breaker = interruptions.lookup(scope);
+        before.reason = describe(before.breaker);
+        before.isOwn = isa<ir::WaitOp, ir::RecordOp>(before.breaker);
+      }
+      open = true;
+      part.scope = scope;
+    }
+    if (scope)
+      interrupted.erase(scope);
+    part.earlier.append(pending);
+    pending.clear();
+    part.members.push_back(launch);
+    members.add(launch);
+  }
+
+  static std::string describe(Operation *op) {
+    if (isa<ir::WaitOp>(op))
+      return "a wait for another stream stands between";
+    if (isa<ir::RecordOp>(op))
+      return "another stream waits for what stands between";
+    return "what stands between is outside of the scope";
+  }
+
+  void endScope(Operation *op, ir::SuperAttr scope, const std::string &reason) {
+    if (!open || part.scope != scope) {
+      close(op);
+      open = true;
+      part.scope = scope;
+    }
+    part.breaker = op;
+    part.reason = reason;
+    interrupted.erase(scope);
+    close(nullptr);
+  }
+
+  /// A command that is no member goes before the members or behind them; it
+  /// stays where it is if no other member follows.
+  void pass(Operation *op) {
+    if (members.orders(op) || later.orders(op))
+      later.add(op);
+    else
+      pending.push_back(op);
+  }
+
+  void close(Operation *breaker) {
+    if (!open)
+      return;
+    if (part.scope && breaker && !part.members.empty()) {
+      interrupted[part.scope] = parts.size() + 1;
+      interruptions[part.scope] = breaker;
+    }
+    parts.push_back(std::move(part));
+    part = SuperPart();
+    members = later = Uses();
+    pending.clear();
+    open = false;
+  }
+
+  bool marked;
+  IsEarly isEarly;
+  SmallVectorImpl<SuperPart> &parts;
+  SuperPart part; ///< the one at hand
+  bool open = false;
+  Uses members, later;
+  SmallVector<Operation *> pending; ///< since the last member
+  /// By scope: one more than the number of the part after which something else
+  /// came, and what came.
+  DenseMap<Attribute, size_t> interrupted;
+  DenseMap<Attribute, Operation *> interruptions;
+};
+
+} // namespace
+
+void findParts(ir::StreamOp stream, bool marked, IsEarly isEarly,
+               SmallVectorImpl<SuperPart> &parts) {
+  PartFinder finder(marked, isEarly, parts);
+  for (Operation &op : stream.getBody().front())
+    finder.visit(&op);
+  finder.finish();
+}
+
+} // namespace schedule
+} // namespace anabranch

@@ -1,0 +1,65 @@
+//===- KernelLibrary.h - kernels compiled and loaded at once ----*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// For tests and measurements only: from a module to callable kernels in this
+// process. The product's way leads through a package and the runtime.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_SUPPORT_CODEGEN_KERNELLIBRARY_H
+#define ANABRANCH_SUPPORT_CODEGEN_KERNELLIBRARY_H
+
+#include "anabranch/KernelABI.h"
+#include "codegen/Codegen.h"
+
+namespace anabranch {
+namespace codegen {
+
+class KernelLibrary {
+public:
+  /// Compiles, links and loads a module. An error carries all diagnostics.
+  static llvm::Expected<KernelLibrary> load(mlir::ModuleOp module,
+                                            const CodegenOptions &options);
+  /// The same from MLIR text, in a context of its own.
+  static llvm::Expected<KernelLibrary> fromText(llvm::StringRef text,
+                                                const TargetInfo &target);
+
+  KernelLibrary(KernelLibrary &&other) noexcept;
+  ~KernelLibrary();
+
+  const std::vector<KernelObject> &objects() const { return compiled; }
+
+  /// The address of a symbol, or null.
+  void *symbol(const std::string &name) const;
+
+  anabranch_kernel_plan plan(const std::string &kernel,
+                             llvm::ArrayRef<int64_t> sizes) const;
+
+  /// What a tile of a kernel with this many buffers may touch.
+  std::vector<anabranch_reach> reach(const std::string &kernel,
+                                     llvm::ArrayRef<int64_t> sizes,
+                                     int64_t tile, size_t buffers) const;
+
+  /// Runs every tile of a kernel, one after the other, with scratch memory as
+  /// large as its plan says. Returns the first status that is not zero.
+  int32_t run(const std::string &kernel, llvm::ArrayRef<void *> buffers,
+              llvm::ArrayRef<int64_t> sizes) const;
+  /// Runs the tiles from `first` up to but without `last`.
+  int32_t run(const std::string &kernel, llvm::ArrayRef<void *> buffers,
+              llvm::ArrayRef<int64_t> sizes, int64_t first, int64_t last) const;
+
+private:
+  KernelLibrary() = default;
+
+  std::vector<KernelObject> compiled;
+  void *handle = nullptr;
+};
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_SUPPORT_CODEGEN_KERNELLIBRARY_H

@@ -1,0 +1,106 @@
+//===- TestSupport.h - programs and packages for the runtime's tests ----*- C++
+//-*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_SUPPORT_RUNTIME_TESTSUPPORT_H
+#define ANABRANCH_SUPPORT_RUNTIME_TESTSUPPORT_H
+
+#include "anabranch/Executable.h"
+#include "support/package/TestPrograms.h"
+
+#include <cstdlib>
+#include <gtest/gtest.h>
+#include <numeric>
+
+namespace anabranch::testing {
+
+/// The thread sanitizer does not follow threads through a fork, and has some of
+/// its own.
+#if defined(__SANITIZE_THREAD__)
+constexpr bool underThreadSanitizer = true;
+#elif defined(__has_feature)
+constexpr bool underThreadSanitizer = __has_feature(thread_sanitizer);
+#else
+constexpr bool underThreadSanitizer = false;
+#endif
+
+/// A number that the environment may set, for runs longer than a test's.
+inline int64_t fromEnvironment(const char *name, int64_t otherwise) {
+  const char *text = std::getenv(name);
+  return text ? std::atoll(text) : otherwise;
+}
+
+/// Writes the program as a package with the test kernels.
+inline Status writeTestPackage(const std::string &path,
+                               const ProgramMaker &maker) {
+  Contents contents;
+  contents.program = &maker.p;
+#ifdef ANABRANCH_TEST_KERNELS
+  if (!maker.p.kernels.empty() || !maker.p.sizes_function.empty())
+    contents.kernelsPath = ANABRANCH_TEST_KERNELS;
+#endif
+  contents.constants = maker.constants;
+  contents.targetCpu = "x86-64";
+  contents.targetFeatures = {"sse2"};
+  return writePackage(path, contents);
+}
+
+/// Allocates outputs as vectors that the test can look at.
+class VectorAllocator : public OutputAllocator {
+public:
+  Status allocate(OutputValue *outputs, size_t count) override {
+    ++calls;
+    if (fails)
+      return Status(StatusCode::OutOfMemory, "no memory, says the test");
+    memory.resize(count);
+    shapes.resize(count);
+    for (size_t i = 0; i < count; ++i) {
+      if (outputs[i].kind != OutputValue::Kind::Tensor)
+        continue;
+      TensorView &t = outputs[i].tensor;
+      shapes[i].assign(t.shape, t.shape + t.rank);
+      size_t elements = 1;
+      for (int64_t size : shapes[i])
+        elements *= static_cast<size_t>(size);
+      memory[i].assign(elements * itemSize(t.dtype) / sizeof(float), -99.0f);
+      t.data = memory[i].data();
+    }
+    return {};
+  }
+  bool fails = false;
+  int calls = 0;
+  std::vector<std::vector<float>> memory;
+  std::vector<std::vector<int64_t>> shapes;
+};
+
+/// An argument made of a vector; keeps its shape.
+struct TensorArgument {
+  TensorArgument(std::vector<float> values, std::vector<int64_t> shape)
+      : values(std::move(values)), shape(std::move(shape)) {}
+  explicit TensorArgument(std::vector<float> v) : values(std::move(v)) {
+    shape = {static_cast<int64_t>(values.size())};
+  }
+  InputValue value() {
+    InputValue v;
+    v.tensor.data = values.data();
+    v.tensor.shape = shape.data();
+    v.tensor.rank = static_cast<int32_t>(shape.size());
+    return v;
+  }
+  std::vector<float> values;
+  std::vector<int64_t> shape;
+};
+
+inline std::vector<float> iota(size_t count, float first = 0) {
+  std::vector<float> values(count);
+  std::iota(values.begin(), values.end(), first);
+  return values;
+}
+
+} // namespace anabranch::testing
+
+#endif // ANABRANCH_SUPPORT_RUNTIME_TESTSUPPORT_H
