@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from anabranch.graph import LAYOUTS, MEMORY_FORMATS, Description
-from anabranch.tensors import DTYPES
+from anabranch.describe.graph import LAYOUTS, MEMORY_FORMATS, Description
+from anabranch.describe.tensors import DTYPES
 
 FUNCTIONS = {
     "add": lambda a, b: a + b,

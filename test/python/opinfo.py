@@ -17,7 +17,8 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 import anabranch
-from anabranch import backend, capture
+from anabranch import backend
+from anabranch.capture import aot
 
 DTYPES = {
     "f32": torch.float32,
@@ -163,7 +164,7 @@ def check(op: Any, dtype: torch.dtype, limit: int, dynamic: bool = False) -> Out
 
 def _traced(module: Any, inputs: Any) -> Callable[..., Any]:
     """A backend: the very graph that the compiler would get, run by PyTorch."""
-    return capture.aot(
+    return aot.aot(
         module, inputs, lambda graph, _, __: backend.run_eagerly(graph), freeze=False
     )
 

@@ -22,8 +22,8 @@ import torch
 import torch.fx
 
 import anabranch
-from anabranch import scope
 from anabranch.location import location
+from anabranch.marks import scope
 
 SIZES = (9, 16, 16, 40, 72)
 MOST_FACTORS = 40

@@ -156,7 +156,8 @@ def run():
 
 def compile():
     from test_executable import increment
-    from anabranch import config, package
+    from anabranch import config
+    from anabranch.packages import package
     while True:
         package.write(increment(), config.Config(), FOLDER + "/package")
         begun.set()

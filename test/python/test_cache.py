@@ -11,7 +11,8 @@ import pytest
 import torch
 
 import anabranch
-from anabranch import _C, cache
+from anabranch import _C
+from anabranch.packages import cache
 
 SCRIPT = """
 import json, torch, anabranch, warnings

@@ -16,8 +16,9 @@ import pytest
 import torch
 
 import anabranch
-from anabranch import _C, cache, cli
-from anabranch.readable import readable_cache
+from anabranch import _C, cli
+from anabranch.method_cache.entry_text import readable_cache
+from anabranch.packages import cache
 
 SCALE = torch.tensor(2.0)
 
@@ -625,7 +626,7 @@ def test_second_process_imports_no_dynamo(tmp_path) -> None:
 
 def test_import_is_light() -> None:
     """What a warm start must not import."""
-    code = "import anabranch.cached, sys; print(*sys.modules)"
+    code = "import anabranch.method_cache.cached_method, sys; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
@@ -725,7 +726,7 @@ def test_readable_text(filled) -> None:
 
 CRASHER = """
 import os, signal, sys, threading, torch, anabranch
-from anabranch import cache
+from anabranch.packages import cache
 class Model(torch.nn.Module):
     def method(self, x):
         return torch.tanh(x) * 3

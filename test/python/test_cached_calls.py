@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import anabranch
-from anabranch import cache
+from anabranch.packages import cache
 
 
 @pytest.fixture(autouse=True)

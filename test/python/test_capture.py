@@ -8,7 +8,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from anabranch import anabranch, backend, capture, purity
+from anabranch import anabranch, backend
+from anabranch.capture import aot
+from anabranch.describe import purity
 
 
 def nodes(description):
@@ -185,14 +187,14 @@ class Counted:
 
     def __init__(self, monkeypatch):
         self.functional = []
-        trace = capture.aot_module_simplified
+        trace = aot.aot_module_simplified
 
         def counted(*arguments, disable_functionalization=False, **keywords):
             self.functional.append(not disable_functionalization)
             how = {"disable_functionalization": disable_functionalization}
             return trace(*arguments, **keywords, **how)
 
-        monkeypatch.setattr(capture, "aot_module_simplified", counted)
+        monkeypatch.setattr(aot, "aot_module_simplified", counted)
 
 
 def test_what_writes_nothing_is_traced_as_it_is(describe, monkeypatch):

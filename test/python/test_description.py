@@ -6,8 +6,9 @@ from checking import check
 from interpret import Interpreter
 from torch import nn
 
-from anabranch import backend, graph
-from anabranch.views import restore
+from anabranch import backend
+from anabranch.describe import graph
+from anabranch.describe.views import restore
 
 
 @pytest.fixture(autouse=True)

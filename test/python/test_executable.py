@@ -12,8 +12,9 @@ import pytest
 import torch
 from checking import assert_equal
 
-from anabranch import _C, CompileError, config, package
-from anabranch.graph import Description
+from anabranch import _C, CompileError, config
+from anabranch.describe.graph import Description
+from anabranch.packages import package
 
 
 def increment(rows: int | str = 4) -> Description:

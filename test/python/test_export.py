@@ -14,7 +14,7 @@ from torch.export import Dim
 from torch.fx.traceback import preserve_node_meta
 
 import anabranch
-from anabranch.tracefile import read_trace
+from anabranch.trace.trace_file import read_trace
 
 
 class Block(nn.Module):

@@ -10,7 +10,7 @@ from torch import nn
 from torch._dynamo.convert_frame import register_bytecode_hook
 
 import anabranch
-from anabranch import tiers
+from anabranch.shapes import tiers
 
 DTYPES = [torch.float32, torch.bfloat16]
 

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 import anabranch
-from anabranch import CompileError, Config, package
+from anabranch import CompileError, Config
+from anabranch.packages import package
 
 
 @pytest.fixture

@@ -12,8 +12,9 @@ import torch
 from torch import nn
 
 import anabranch
-from anabranch import _C, cache
+from anabranch import _C
 from anabranch.backend import anabranch as backend
+from anabranch.packages import cache
 
 
 @pytest.fixture(autouse=True)

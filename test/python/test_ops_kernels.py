@@ -9,7 +9,7 @@ import pytest
 import torch
 from checking import check
 
-from anabranch import package
+from anabranch.packages import package
 
 SIZES = {"even": (48, 128), "odd": (37, 131), "narrow": (67, 9), "one": (1, 77)}
 

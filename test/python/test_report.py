@@ -13,9 +13,9 @@ import pytest
 from traces import MACHINE, Towers, make_trace, write_trace
 
 from anabranch import cli
-from anabranch.critical import measure
-from anabranch.page import page_data, write_report
-from anabranch.tracefile import TraceError, read_trace
+from anabranch.trace.critical_path import measure
+from anabranch.trace.page import page_data, write_report
+from anabranch.trace.trace_file import TraceError, read_trace
 
 HERE = f"{__file__}:1"
 

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 import anabranch
-from anabranch import Config, tiers
+from anabranch import Config
+from anabranch.shapes import tiers
 
 SIZES = (3, 2, 7, 64, 5, 33, 130, 1, 0)
 

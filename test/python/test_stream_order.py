@@ -21,7 +21,7 @@ from variants import Variants
 
 import anabranch
 from anabranch import _C
-from anabranch.tracefile import Execution, TraceData, read_trace
+from anabranch.trace.trace_file import Execution, TraceData, read_trace
 
 MARKINGS = 8
 GRAPHS = int(os.environ.get("ANABRANCH_STREAM_GRAPHS", "48"))

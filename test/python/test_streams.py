@@ -592,7 +592,7 @@ def test_random_scopes_change_no_bit(seed):
 @pytest.fixture
 def machine(monkeypatch):
     """Two real cores, whatever runs this test."""
-    from anabranch import package
+    from anabranch.packages import package
 
     model = {
         "workers": 2,

@@ -26,7 +26,7 @@ from test_stream_order import (
 
 import anabranch
 from anabranch import _C
-from anabranch.tracefile import read_trace
+from anabranch.trace.trace_file import read_trace
 
 GRAPHS = int(os.environ.get("ANABRANCH_SUPER_GRAPHS", "24"))
 FIRST = int(os.environ.get("ANABRANCH_SUPER_SEED", "0"))

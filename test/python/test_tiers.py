@@ -14,7 +14,10 @@ import pytest
 import torch
 
 import anabranch
-from anabranch import Config, latertiers, package, tiers
+from anabranch import Config
+from anabranch.method_cache import later_tiers
+from anabranch.packages import package
+from anabranch.shapes import tiers
 
 LONG = 120
 
@@ -157,7 +160,7 @@ def test_calls_from_threads_while_programs_come_and_go():
 
 SCRIPT = """
 import os, sys, torch, anabranch
-from anabranch import tiers
+from anabranch.shapes import tiers
 f = lambda a: torch.exp(a).sum(0)
 c = anabranch.compile(f, config=anabranch.Config(shapes="tiered"), fullgraph=True)
 def call(rows):
@@ -301,13 +304,13 @@ def cached(tmp_path, monkeypatch):
     monkeypatch.delenv("ANABRANCH_CACHE")
     monkeypatch.setenv("ANABRANCH_CACHE_HOME", str(tmp_path))
     opened = []
-    original = anabranch.cached.load_executable
+    original = anabranch.method_cache.cached_method.load_executable
 
     def load(*arguments):
         opened.append(original(*arguments))
         return opened[-1]
 
-    monkeypatch.setattr(anabranch.cached, "load_executable", load)
+    monkeypatch.setattr(anabranch.method_cache.cached_method, "load_executable", load)
 
     def read(freeze):
         torch.manual_seed(0)
@@ -346,8 +349,8 @@ def test_a_function_that_was_read_gets_tiers(cached, freeze):
 
 
 def test_without_the_compiler_it_stays_symbolic(cached, monkeypatch):
-    monkeypatch.setattr(anabranch.cache, "_warned", set())
-    monkeypatch.setattr(latertiers, "has_compiler", lambda: False)
+    monkeypatch.setattr(anabranch.packages.cache, "_warned", set())
+    monkeypatch.setattr(later_tiers, "has_compiler", lambda: False)
     with pytest.warns(UserWarning, match="stay in their symbolic programs"):
         module, found, executable = cached(False)
     for rows in (5, 6, 6):

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from anabranch import backend
-from anabranch.capture import aot
+from anabranch.capture.aot import aot
 from anabranch.config import resolve
 from anabranch.report import last_report
 
