@@ -2,7 +2,7 @@
 
 A recorded method's code finds each parameter anew at every call, by a handful of
 bytecodes. Here the call of the graph is written anew: it gets the module and what
-is no parameter; the rest is found in C++ (python/bindings/ModuleState.h).
+is no parameter; the rest is found in C++ (python/bindings/calls/ModuleState.h).
 
 Paths are pairs (attribute?, name): attributes of objects and items of dicts.
 """
