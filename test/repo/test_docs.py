@@ -63,7 +63,7 @@ PAGES = [
 
 
 def stands_for_a_file(name: str, known: set[str]) -> bool:
-    """`src/package/files/Reader.h`, `src/package/files/Reader` for both of its files,
+    """`src/package/folder/Reader.h`, `src/package/files/Reader` for both of its files,
     `Reader.h` alone, or what the build makes."""
     if "/" not in name:
         return name in known
