@@ -39,7 +39,7 @@ public:
   }
   size_t launchCount() const override {
     const Commands &main = root->getPlan().main;
-    size_t others = main.calls.size() + main.copies.size();
+    size_t others = main.calls.size() + main.steps.size();
     return main.serial.size() - others;
   }
   size_t hostCallCount() const override {
