@@ -55,7 +55,7 @@ std::unique_ptr<mlir::Pass> anabranch::createNameCallsPass() {
 """
 
 CHOICE_FILE = """
-#include "codegen/KernelChoices.h"
+#include "codegen/emit/KernelChoice.h"
 
 namespace anabranch {
 namespace codegen {
