@@ -172,42 +172,39 @@ RECIPES = {
             ),
             ("src/package/program.fbs", "Super }", "Clear, "),
             (
-                "src/package/verify/Extent.cpp",
-                "  if (const CallT *call = action.AsCall()) {",
+                "src/package/verify/Actions.cpp",
+                "constexpr StepKind steps[] = {",
                 (
-                    "  if (const ClearT *clear = action.AsClear())\n"
-                    "    visit(clear->buffer, true);\n"
+                    "void visitClear(const ActionUnion &action,\n"
+                    "                const AccessVisitor &visit) {\n"
+                    "  visit(action.AsClear()->buffer, true);\n"
+                    "}\n\n"
                 ),
             ),
             (
-                "src/package/verify/ProgramVerifier.cpp",
-                "  if (const RecordT *record = action.AsRecord())",
-                (
-                    "  if (const ClearT *clear = action.AsClear())\n"
-                    "    return checkWrite(clear->buffer, where);\n"
-                ),
+                "src/package/verify/Actions.cpp",
+                '    {Action::Copy, "copy",',
+                '    {Action::Clear, "clear", visitClear, nullptr},\n',
             ),
-            ("src/runtime/plan/Plan.h", "Super };", "Clear, "),
             (
-                "src/runtime/plan/BuildPlan.cpp",
-                "  } else if (const CopyT *copy = action.AsCopy()) {",
+                "src/runtime/plan/Steps.cpp",
+                "struct StepRow {",
                 (
-                    "  } else if (const ClearT *clear = action.AsClear()) {\n"
-                    "    result.kind = Command::Kind::Clear;\n"
-                    "    result.index = clear->buffer;\n"
-                    "    needView(clear->buffer);\n"
+                    "void clear(const Device &, const TensorView *tensors) {\n"
+                    "  std::memset(tensors[0].data, 0,\n"
+                    "              tensors[0].shape[0] * itemSize(tensors[0].dtype));\n"
+                    "}\n\n"
                 ),
             ),
             (
-                "src/runtime/execute/Execute.cpp",
-                "  if (step.kind == Command::Kind::Copy) {",
-                (
-                    "  if (step.kind == Command::Kind::Clear) {\n"
-                    "    TensorView view = frame.viewOf(step.index);\n"
-                    "    std::fill_n(static_cast<float *>(view.data), view.shape[0], 0.0f);\n"
-                    "    return {};\n"
-                    "  }\n"
-                ),
+                "src/runtime/plan/Steps.cpp",
+                "    {package::Action::Copy,",
+                "    {package::Action::Clear, clear},\n",
+            ),
+            (
+                "src/runtime/plan/Steps.cpp",
+                "namespace anabranch::runtime {",
+                "#include <cstring>\n\n",
             ),
             (
                 "src/runtime/api/ConformanceTest.cpp",
