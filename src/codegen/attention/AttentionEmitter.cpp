@@ -7,8 +7,8 @@
 
 #include "codegen/attention/AttentionEmitter.h"
 
+#include "codegen/emit/Evaluator.h"
 #include "codegen/emit/Transpose.h"
-#include "codegen/gemm/ContractionEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -332,7 +332,7 @@ void AttentionEmitter::multiply(Value count, bool isScore) {
   int64_t panels = (isScore ? t.keys : t.valueHead) / kernel.columns();
   Value rowCount = lanes.subIndex(queryEnd, firstQuery);
   MicroKernel::Arguments arguments;
-  arguments.depth = isScore ? lanes.index(t.head) : count;
+  arguments.words = isScore ? lanes.index(t.head) : count;
   arguments.continues = lanes.constant(lanes.builder.getBoolAttr(!isScore));
   // Rows behind the last query hold anything and are read by nobody.
   lanes.loop(lanes.index(0), rowCount, t.rows, [&](Value row) {

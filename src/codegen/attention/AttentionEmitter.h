@@ -24,7 +24,7 @@
 #define ANABRANCH_CODEGEN_ATTENTION_ATTENTIONEMITTER_H
 
 #include "codegen/emit/Epilogue.h"
-#include "codegen/gemm/MicroKernel.h"
+#include "codegen/microkernel/MicroKernel.h"
 #include "ir/Anabranch.h"
 
 namespace anabranch {

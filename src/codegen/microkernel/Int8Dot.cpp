@@ -1,11 +1,11 @@
-//===- ByteDots.cpp - products of signed bytes ----------------------------===//
+//===- Int8Dot.cpp - products of signed bytes -----------------------------===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
 //
 //===----------------------------------------------------------------------===//
 
-#include "codegen/gemm/ByteDots.h"
+#include "codegen/microkernel/Int8Dot.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -19,11 +19,11 @@ namespace codegen {
 /// 128 in each byte.
 constexpr int32_t signBits = static_cast<int32_t>(0x80808080U);
 
-ByteDots ByteDots::of(const TargetInfo &target) {
-  ByteDots dots;
+Int8Dot Int8Dot::of(const TargetInfo &target) {
+  Int8Dot dots;
   dots.lanes = target.lanes(32);
   if (target.avx512)
-    dots.kind = target.avx512Vnni ? Kind::Unsigned : Kind::Halves;
+    dots.kind = target.avx512Vnni ? Kind::Unsigned : Kind::Widened;
   else if (target.avxVnniInt8)
     dots.kind = Kind::Signed;
   else if (target.avxVnni)
@@ -38,13 +38,13 @@ static Value callIntrinsic(LaneBuilder &builder, StringRef name, Type type,
       .getResult(0);
 }
 
-Value ByteDots::splat(LaneBuilder &builder, int32_t word) const {
+Value Int8Dot::splat(LaneBuilder &builder, int32_t word) const {
   auto type = VectorType::get({lanes}, builder.builder.getI32Type());
   return builder.constant(DenseElementsAttr::get(type, word));
 }
 
 /// The even bytes and the odd ones as signed numbers of 16 bits.
-ByteDots::Ready ByteDots::halves(LaneBuilder &builder, Value words) const {
+Int8Dot::Factor Int8Dot::widen(LaneBuilder &builder, Value words) const {
   auto type = VectorType::get({2 * lanes}, builder.builder.getI16Type());
   Value both = builder.make<LLVM::BitcastOp>(type, words);
   Value eight =
@@ -54,16 +54,16 @@ ByteDots::Ready ByteDots::halves(LaneBuilder &builder, Value words) const {
           builder.make<arith::ShRSIOp>(both, eight)};
 }
 
-ByteDots::Ready ByteDots::left(LaneBuilder &builder, Value words) const {
-  if (kind == Kind::Halves)
-    return halves(builder, words);
+Int8Dot::Factor Int8Dot::left(LaneBuilder &builder, Value words) const {
+  if (kind == Kind::Widened)
+    return widen(builder, words);
   return {words};
 }
 
-ByteDots::Ready ByteDots::right(LaneBuilder &builder, Value words) const {
+Int8Dot::Factor Int8Dot::right(LaneBuilder &builder, Value words) const {
   switch (kind) {
-  case Kind::Halves:
-    return halves(builder, words);
+  case Kind::Widened:
+    return widen(builder, words);
   case Kind::Unsigned:
     return {builder.make<arith::XOrIOp>(words, splat(builder, signBits))};
   case Kind::Signed:
@@ -72,12 +72,12 @@ ByteDots::Ready ByteDots::right(LaneBuilder &builder, Value words) const {
   return {words};
 }
 
-Value ByteDots::add(LaneBuilder &builder, Value sum, const Ready &left,
-                    const Ready &right) const {
+Value Int8Dot::add(LaneBuilder &builder, Value sum, const Factor &left,
+                   const Factor &right) const {
   bool wide = lanes == 16;
   Type type = sum.getType();
   switch (kind) {
-  case Kind::Halves:
+  case Kind::Widened:
     for (auto [a, b] : llvm::zip(left, right)) {
       Value products = callIntrinsic(builder,
                                      wide ? "llvm.x86.avx512.pmaddw.d.512"
@@ -98,7 +98,7 @@ Value ByteDots::add(LaneBuilder &builder, Value sum, const Ready &left,
   return sum;
 }
 
-Value ByteDots::addExcess(LaneBuilder &builder, Value sum, Value words) const {
+Value Int8Dot::addExcess(LaneBuilder &builder, Value sum, Value words) const {
   return add(builder, sum, {words}, {splat(builder, signBits)});
 }
 

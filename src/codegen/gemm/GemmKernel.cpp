@@ -1,14 +1,14 @@
-//===- ContractionKernel.cpp - the kernel choice of products --------------===//
+//===- GemmKernel.cpp - the kernel choice of products ---------------------===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
 //
 //===----------------------------------------------------------------------===//
 
-#include "codegen/gemm/ContractionKernel.h"
+#include "codegen/gemm/GemmKernel.h"
 
-#include "codegen/footprint/TileReach.h"
-#include "codegen/gemm/ContractionEmitter.h"
+#include "codegen/gemm/GemmEmitter.h"
+#include "codegen/gemm/GemmFootprint.h"
 
 using namespace mlir;
 
@@ -30,26 +30,26 @@ static LogicalResult emit(KernelShell &shell) {
   std::optional<Contraction> contraction = Contraction::find(shell.source, why);
   if (!contraction)
     return shell.source.emitError(why);
-  ContractionTiling tiling =
-      ContractionTiling::choose(*contraction, shell.target);
+  GemmBlocking blocking = GemmBlocking::choose(*contraction, shell.target);
   return shell.emit(
       [&](KernelShell::TileBody &body) {
-        ContractionEmitter emitter(*contraction, tiling, body.frame);
-        emitter.emitTile(body.evaluator, body.scratch, body.tile);
+        GemmContext gemm(*contraction, blocking, body.frame);
+        GemmEmitter(gemm).emitTile(body.evaluator, body.scratch, body.tile);
       },
       [&](KernelFrame &frame) {
-        ContractionEmitter emitter(*contraction, tiling, frame);
-        return KernelShell::Plan{emitter.tiles(), emitter.scratchBytes()};
+        GemmContext gemm(*contraction, blocking, frame);
+        return KernelShell::Plan{gemm.tileCount(),
+                                 GemmEmitter(gemm).scratchBytes()};
       },
       [&](KernelShell::ReachBody &body) {
-        ContractionEmitter emitter(*contraction, tiling, body.frame);
+        GemmContext gemm(*contraction, blocking, body.frame);
         TileReach reach(body.frame);
-        emitter.emitReach(reach, body.tile);
+        addGemmFootprint(gemm, reach, body.tile);
         reach.store(body.reaches);
       });
 }
 
-const KernelChoice contractionKernel{"contraction", refusal, emit};
+const KernelChoice gemmKernel{"contraction", refusal, emit};
 
 } // namespace codegen
 } // namespace anabranch

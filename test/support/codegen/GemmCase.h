@@ -1,16 +1,16 @@
-//===- ContractionCase.h - matrix products for tests ------------*- C++ -*-===//
+//===- GemmCase.h - matrix products for tests -------------------*- C++ -*-===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
 //
 //===----------------------------------------------------------------------===//
 //
-// The kernels that ContractionTest.cpp runs, as text. For tests only.
+// The kernels that GemmTest.cpp runs, as text. For tests only.
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef ANABRANCH_SUPPORT_CODEGEN_CONTRACTIONCASE_H
-#define ANABRANCH_SUPPORT_CODEGEN_CONTRACTIONCASE_H
+#ifndef ANABRANCH_SUPPORT_CODEGEN_GEMMCASE_H
+#define ANABRANCH_SUPPORT_CODEGEN_GEMMCASE_H
 
 #include <cstdint>
 #include <string>
@@ -22,32 +22,32 @@ namespace codegen {
 /// letters, with the epilogue relu(x + bias[n]). Of i8 and u8 the result is
 /// i32. With a width, the right
 /// operand, of letters "nk" or "bnk", lies in panels.
-struct ContractionCase {
+struct GemmCase {
   const char *name;
   int64_t batch, m, n, k;
   const char *left, *right; ///< "bmk", "kn", ...
   const char *type = "f32";
   bool dynamic = false; ///< all sizes symbolic
   int64_t width = 0;    ///< of a panel
-  int64_t pair = 1;     ///< depths side by side in a panel
+  int64_t kPack = 1;    ///< depths side by side in a panel
 
   int64_t panels() const { return (n + width - 1) / width; }
-  int64_t words() const { return (k + pair - 1) / pair; }
+  int64_t words() const { return (k + kPack - 1) / kPack; }
 };
 
 /// What is summed, and what the result has.
-inline std::string sumType(const ContractionCase &c) {
+inline std::string sumType(const GemmCase &c) {
   std::string type = c.type;
   if (type == "f64" || type == "i64")
     return type;
   return type[0] == 'f' || type[0] == 'b' ? "f32" : "i32";
 }
-inline bool isInteger(const ContractionCase &c) { return sumType(c)[0] == 'i'; }
-inline std::string resultType(const ContractionCase &c) {
+inline bool isInteger(const GemmCase &c) { return sumType(c)[0] == 'i'; }
+inline std::string resultType(const GemmCase &c) {
   return isInteger(c) ? sumType(c) : c.type;
 }
 
-inline int64_t sizeOf(const ContractionCase &c, char letter) {
+inline int64_t sizeOf(const GemmCase &c, char letter) {
   switch (letter) {
   case 'b':
     return c.batch;
@@ -60,12 +60,11 @@ inline int64_t sizeOf(const ContractionCase &c, char letter) {
   }
 }
 
-inline std::string resultLetters(const ContractionCase &c) {
+inline std::string resultLetters(const GemmCase &c) {
   return c.left[0] == 'b' || c.right[0] == 'b' ? "bmn" : "mn";
 }
 
-inline std::string tensorType(const ContractionCase &c,
-                              const std::string &letters,
+inline std::string tensorType(const GemmCase &c, const std::string &letters,
                               const std::string &type) {
   std::string text = "tensor<";
   for (char letter : letters)
@@ -89,7 +88,7 @@ inline void replaceAll(std::string &text, const std::string &from,
 
 /// Views of a right operand in panels that equal it, as PackConstants makes
 /// them.
-inline std::string viewText(const ContractionCase &c) {
+inline std::string viewText(const GemmCase &c) {
   std::string text = R"mlir(
   %turn = tensor.empty() : TURNED
   %turned = linalg.generic {
@@ -103,10 +102,10 @@ inline std::string viewText(const ContractionCase &c) {
   %flat = tensor.collapse_shape %turned GROUPS : TURNED into FLAT
   %right = tensor.extract_slice %flat[ZEROS][SIZES][ONES] : FLAT to RIGHT
 )mlir";
-  bool batched = c.left[0] == 'b', pairs = c.pair > 1;
+  bool batched = c.left[0] == 'b', pairs = c.kPack > 1;
   std::string b = batched ? std::to_string(c.batch) : "", x = "x";
   auto number = [](int64_t value) { return std::to_string(value); };
-  std::string half = pairs ? x + number(c.pair) : "";
+  std::string half = pairs ? x + number(c.kPack) : "";
   std::string outer = batched ? b + x : "";
   replaceAll(text, "BPp", batched ? "b, p" : "p");
   replaceAll(text, " H", pairs ? ", h" : "");
@@ -119,7 +118,7 @@ inline std::string viewText(const ContractionCase &c) {
                  number(c.words()) + half + x + c.type + ">");
   replaceAll(text, "FLAT",
              "tensor<" + outer + number(c.panels() * c.width) + x +
-                 number(c.words() * c.pair) + x + c.type + ">");
+                 number(c.words() * c.kPack) + x + c.type + ">");
   replaceAll(text, "GROUPS",
              batched ? (pairs ? "[[0], [1, 2], [3, 4]]" : "[[0], [1, 2], [3]]")
                      : (pairs ? "[[0, 1], [2, 3]]" : "[[0, 1], [2]]"));
@@ -130,17 +129,17 @@ inline std::string viewText(const ContractionCase &c) {
   return text;
 }
 
-inline std::string panelsType(const ContractionCase &c) {
+inline std::string panelsType(const GemmCase &c) {
   std::string text = "tensor<";
   if (c.left[0] == 'b')
     text += std::to_string(c.batch) + "x";
   for (int64_t size : {c.panels(), c.words(), c.width})
     text += std::to_string(size) + "x";
-  std::string pair = c.pair > 1 ? std::to_string(c.pair) + "x" : "";
+  std::string pair = c.kPack > 1 ? std::to_string(c.kPack) + "x" : "";
   return text + pair + c.type + ">";
 }
 
-inline std::string kernelText(const ContractionCase &c) {
+inline std::string kernelText(const GemmCase &c) {
   std::string type = c.type[0] == 'u' ? "i8" : c.type;
   std::string sum = sumType(c);
   bool widens = type != sum, narrows = resultType(c) != sum;
@@ -224,4 +223,4 @@ func.func @product(%left: LEFT, %packed: PANELS, %bias: BIAS SIZES) -> RESULT
 } // namespace codegen
 } // namespace anabranch
 
-#endif // ANABRANCH_SUPPORT_CODEGEN_CONTRACTIONCASE_H
+#endif // ANABRANCH_SUPPORT_CODEGEN_GEMMCASE_H

@@ -1,17 +1,17 @@
-//===- ContractionTest.cpp - matrix products against plain loops ----------===//
+//===- GemmTest.cpp - matrix products against plain loops -----------------===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
 //
 //===----------------------------------------------------------------------===//
 
-#include "codegen/gemm/ContractionKernel.h"
-#include "codegen/gemm/ContractionTiling.h"
+#include "codegen/gemm/GemmBlocking.h"
+#include "codegen/gemm/GemmKernel.h"
 #include "ir/Anabranch.h"
 #include "mlir/Parser/Parser.h"
-#include "support/codegen/ContractionCase.h"
+#include "support/codegen/AmxEmulation.h"
+#include "support/codegen/GemmCase.h"
 #include "support/codegen/KernelLibrary.h"
-#include "support/codegen/TileEmulation.h"
 
 #include "gtest/gtest.h"
 
@@ -108,7 +108,7 @@ double read(const char *bytes, size_t i, const std::string &type) {
   return value;
 }
 
-size_t offset(const ContractionCase &c, const std::string &letters, int64_t b,
+size_t offset(const GemmCase &c, const std::string &letters, int64_t b,
               int64_t m, int64_t n, int64_t k) {
   size_t at = 0;
   for (char letter : letters) {
@@ -121,7 +121,7 @@ size_t offset(const ContractionCase &c, const std::string &letters, int64_t b,
   return at;
 }
 
-size_t count(const ContractionCase &c, const std::string &letters) {
+size_t count(const GemmCase &c, const std::string &letters) {
   size_t product = 1;
   for (char letter : letters)
     product *= sizeOf(c, letter);
@@ -129,18 +129,18 @@ size_t count(const ContractionCase &c, const std::string &letters) {
 }
 
 /// The right operand as it lies in memory.
-std::vector<char> rightBytes(const ContractionCase &c, const Numbers &right) {
+std::vector<char> rightBytes(const GemmCase &c, const Numbers &right) {
   if (c.width == 0)
     return right.bytes;
   size_t bytes = right.bytes.size() / right.values.size();
-  std::vector<char> packed(c.batch * c.panels() * c.words() * c.width * c.pair *
-                           bytes);
+  std::vector<char> packed(c.batch * c.panels() * c.words() * c.width *
+                           c.kPack * bytes);
   for (int64_t b = 0; b < c.batch; ++b)
     for (int64_t n = 0; n < c.n; ++n)
       for (int64_t k = 0; k < c.k; ++k) {
         int64_t panel = b * c.panels() + n / c.width;
-        int64_t row = panel * c.words() + k / c.pair;
-        int64_t at = (row * c.width + n % c.width) * c.pair + k % c.pair;
+        int64_t row = panel * c.words() + k / c.kPack;
+        int64_t at = (row * c.width + n % c.width) * c.kPack + k % c.kPack;
         std::memcpy(&packed[at * bytes],
                     &right.bytes[offset(c, c.right, b, 0, n, k) * bytes],
                     bytes);
@@ -148,7 +148,7 @@ std::vector<char> rightBytes(const ContractionCase &c, const Numbers &right) {
   return packed;
 }
 
-const ContractionCase cases[] = {
+const GemmCase cases[] = {
     {"whole", 1, 24, 128, 64, "mk", "nk"},
     {"tails", 1, 37, 100, 70, "mk", "nk"},
     {"plain", 1, 37, 100, 70, "mk", "kn"},
@@ -199,7 +199,7 @@ const ContractionCase cases[] = {
 
 /// Products of bytes, which have code of their own for each set of
 /// instructions.
-const ContractionCase byteCases[] = {
+const GemmCase int8Cases[] = {
     {"whole", 1, 24, 128, 64, "mk", "nk", "i8"},
     {"tails", 1, 37, 100, 70, "mk", "nk", "i8"},
     {"plain", 1, 37, 100, 70, "mk", "kn", "i8"},
@@ -232,7 +232,7 @@ const ContractionCase byteCases[] = {
 };
 
 /// Other integers.
-const ContractionCase integerCases[] = {
+const GemmCase integerCases[] = {
     {"u8", 1, 21, 70, 51, "mk", "nk", "u8"},
     {"u8_plain", 1, 3, 70, 51, "mk", "kn", "u8"},
     {"i32", 1, 21, 70, 51, "mk", "nk", "i32"},
@@ -243,27 +243,26 @@ const ContractionCase integerCases[] = {
 };
 
 /// Cases of two bytes, which have code of their own where there is AVX512-BF16.
-std::vector<ContractionCase> bf16Cases() {
-  std::vector<ContractionCase> found;
-  for (const ContractionCase &c : cases)
+std::vector<GemmCase> bf16Cases() {
+  std::vector<GemmCase> found;
+  for (const GemmCase &c : cases)
     if (std::string(c.type) == "bf16")
       found.push_back(c);
   return found;
 }
 
-class ContractionTest
-    : public testing::TestWithParam<std::tuple<const char *, ContractionCase>> {
-};
+class GemmTest
+    : public testing::TestWithParam<std::tuple<const char *, GemmCase>> {};
 
-/// Whether this processor can run what is made for "amx", tiles aside.
-bool hasAllButTiles() {
+/// Whether this processor can run code for "amx" but for the AMX registers.
+bool hasAllButAmx() {
   for (const char *name : {"avx512vnni", "avx512bf16"})
     if (!llvm::cantFail(TargetInfo::get(name)).runsHere())
       return false;
   return true;
 }
 
-TEST_P(ContractionTest, EqualsPlainLoops) {
+TEST_P(GemmTest, EqualsPlainLoops) {
   auto [targetName, c] = GetParam();
   TargetInfo target = llvm::cantFail(TargetInfo::get(targetName));
   std::string text = kernelText(c);
@@ -274,15 +273,15 @@ TEST_P(ContractionTest, EqualsPlainLoops) {
   auto module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
   ASSERT_TRUE(module) << text;
   auto kernel = *module->getOps<mlir::func::FuncOp>().begin();
-  auto refusal = contractionKernel.refusal(kernel, target);
+  auto refusal = gemmKernel.refusal(kernel, target);
   EXPECT_FALSE(refusal) << *refusal;
 
   auto library = KernelLibrary::fromText(text, target);
   ASSERT_TRUE(bool(library)) << llvm::toString(library.takeError()) << text;
   std::printf("%s %s: %.0f ms\n", targetName, c.name,
               library->objects()[0].totalMs());
-  std::optional<TileEmulation> emulation;
-  if (!target.runsHere() && target.amxInt8 && hasAllButTiles())
+  std::optional<AmxEmulation> emulation;
+  if (!target.runsHere() && target.amxInt8 && hasAllButAmx())
     emulation.emplace();
   else if (!target.runsHere())
     GTEST_SKIP() << "this processor lacks " << targetName;
@@ -308,8 +307,8 @@ TEST_P(ContractionTest, EqualsPlainLoops) {
             0);
   if (emulation) {
     bool some = c.m * c.k > 0 && (c.m > 16 || c.dynamic);
-    EXPECT_EQ(TileEmulation::products() > 0, some);
-    EXPECT_FALSE(TileEmulation::inUse());
+    EXPECT_EQ(AmxEmulation::products() > 0, some);
+    EXPECT_FALSE(AmxEmulation::inUse());
   }
   for (int64_t b = 0; b < c.batch; ++b)
     for (int64_t m = 0; m < c.m; ++m)
@@ -328,36 +327,35 @@ TEST_P(ContractionTest, EqualsPlainLoops) {
       }
 }
 
-std::string
-caseName(const testing::TestParamInfo<std::tuple<const char *, ContractionCase>>
-             &info) {
+std::string caseName(
+    const testing::TestParamInfo<std::tuple<const char *, GemmCase>> &info) {
   return std::string(std::get<0>(info.param)) + "_" +
          std::get<1>(info.param).name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, ContractionTest,
+INSTANTIATE_TEST_SUITE_P(Cases, GemmTest,
                          testing::Combine(testing::Values("avx2", "host"),
                                           testing::ValuesIn(cases)),
                          caseName);
 INSTANTIATE_TEST_SUITE_P(
-    Bytes, ContractionTest,
+    Bytes, GemmTest,
     testing::Combine(testing::Values("avx2", "avxvnni", "avxvnniint8", "avx512",
                                      "avx512vnni", "amx", "host"),
-                     testing::ValuesIn(byteCases)),
+                     testing::ValuesIn(int8Cases)),
     caseName);
-INSTANTIATE_TEST_SUITE_P(Integers, ContractionTest,
+INSTANTIATE_TEST_SUITE_P(Integers, GemmTest,
                          testing::Combine(testing::Values("avx2", "host"),
                                           testing::ValuesIn(integerCases)),
                          caseName);
-INSTANTIATE_TEST_SUITE_P(Bf16, ContractionTest,
+INSTANTIATE_TEST_SUITE_P(Bf16, GemmTest,
                          testing::Combine(testing::Values("avx512bf16"),
                                           testing::ValuesIn(bf16Cases())),
                          caseName);
 
 /// Which way a right operand takes to the micro-kernel.
-TEST(ContractionTiling, ReadsPanelsInPlace) {
+TEST(GemmBlocking, ReadsPanelsInPlace) {
   for (const char *name : {"avx2", "avx512", "avx512bf16"})
-    for (const ContractionCase &c : cases) {
+    for (const GemmCase &c : cases) {
       if (c.width == 0)
         continue;
       TargetInfo target = llvm::cantFail(TargetInfo::get(name));
@@ -371,15 +369,36 @@ TEST(ContractionTiling, ReadsPanelsInPlace) {
       auto found =
           Contraction::find(*module->getOps<mlir::func::FuncOp>().begin(), why);
       ASSERT_TRUE(found) << why;
-      ContractionTiling tiling = ContractionTiling::choose(*found, target);
+      GemmBlocking blocking = GemmBlocking::choose(*found, target);
       bool isBf16 = std::string(c.type) == "bf16";
       int64_t lanes =
           target.vectorBytes / (std::string(c.type) == "f64" ? 8 : 4);
       bool fits = c.width % lanes == 0 &&
-                  c.pair == (isBf16 && target.avx512Bf16 ? 2 : 1);
-      EXPECT_EQ(tiling.right == ContractionTiling::Right::Prepacked, fits)
+                  c.kPack == (isBf16 && target.avx512Bf16 ? 2 : 1);
+      EXPECT_EQ(blocking.right == GemmBlocking::Right::Prepacked, fits)
           << name << " " << c.name;
     }
+}
+
+/// A register of either operand that is loaded is used for two products.
+TEST(GemmBlocking, PanelsGiveEachAmxRegisterTwoProducts) {
+  GemmCase live{"live", 1, 64, 144, 256, "mk", "nk", "i8"};
+  mlir::DialectRegistry registry;
+  anabranch::ir::registerAllDialects(registry);
+  mlir::MLIRContext context(registry);
+  auto module =
+      mlir::parseSourceString<mlir::ModuleOp>(kernelText(live), &context);
+  ASSERT_TRUE(module);
+  std::string why;
+  auto found =
+      Contraction::find(*module->getOps<mlir::func::FuncOp>().begin(), why);
+  ASSERT_TRUE(found) << why;
+  auto widthFor = [&](const char *target) {
+    auto panels = choosePanels(*found, llvm::cantFail(TargetInfo::get(target)));
+    return panels ? panels->width : 0;
+  };
+  EXPECT_EQ(widthFor("avx512vnni"), 48);
+  EXPECT_EQ(widthFor("amx") % 32, 0);
 }
 
 } // namespace

@@ -1,11 +1,11 @@
-//===- TileBlock.cpp - a block of a product in tile registers -------------===//
+//===- AmxBlock.cpp - a block of a product in AMX registers ---------------===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
 //
 //===----------------------------------------------------------------------===//
 
-#include "codegen/gemm/TileBlock.h"
+#include "codegen/microkernel/AmxBlock.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -27,9 +27,9 @@ constexpr int64_t firstSum = 0, firstLeft = 4, firstRight = 6;
 constexpr int64_t registers = 8;
 
 /// Emits the instructions, whose registers are numbers in their text.
-class TileBuilder {
+class AmxBuilder {
 public:
-  explicit TileBuilder(LaneBuilder &lanes) : lanes(lanes) {}
+  explicit AmxBuilder(LaneBuilder &lanes) : lanes(lanes) {}
 
   void call(StringRef name, ValueRange operands) {
     lanes.builder.create<LLVM::CallIntrinsicOp>(
@@ -70,9 +70,9 @@ std::pair<Value, Value> splitRows(LaneBuilder &lanes, Value rows) {
 
 /// The 64 bytes that say how large each register is: the palette, then from
 /// byte 16 on the bytes of a row, from byte 48 on the rows.
-void fillTiles(LaneBuilder &lanes, func::FuncOp function) {
+void fillConfigure(LaneBuilder &lanes, func::FuncOp function) {
   OpBuilder &b = lanes.builder;
-  TileBuilder tiles(lanes);
+  AmxBuilder amx(lanes);
   Value rows = function.getArgument(0), words = function.getArgument(1);
   auto bytes = VectorType::get({rowBytes}, b.getI8Type());
   Value sizes = b.create<LLVM::AllocaOp>(
@@ -82,7 +82,7 @@ void fillTiles(LaneBuilder &lanes, func::FuncOp function) {
       lanes.loc, lanes.constant(cast<TypedAttr>(b.getZeroAttr(bytes))), sizes);
   auto set = [&](int64_t at, Type type, Value value) {
     Value number = lanes.make<arith::IndexCastOp>(type, value);
-    b.create<LLVM::StoreOp>(lanes.loc, number, tiles.move(sizes, at), 1);
+    b.create<LLVM::StoreOp>(lanes.loc, number, amx.move(sizes, at), 1);
   };
   set(0, b.getI8Type(), lanes.index(1));
   auto [upper, lower] = splitRows(lanes, rows);
@@ -94,7 +94,7 @@ void fillTiles(LaneBuilder &lanes, func::FuncOp function) {
     set(16 + 2 * i, b.getI16Type(), isLeft ? depth : lanes.index(rowBytes));
     set(48 + i, b.getI8Type(), isRight ? words : half);
   }
-  tiles.call("ldtilecfg", {sizes});
+  amx.call("ldtilecfg", {sizes});
   b.create<func::ReturnOp>(lanes.loc);
 }
 
@@ -111,81 +111,60 @@ func::FuncOp declare(OpBuilder &builder, Operation *where, const Twine &name,
   return function;
 }
 
-} // namespace
+/// Writes the body of the block's function.
+class BlockBody {
+public:
+  BlockBody(LaneBuilder &lanes, const AmxBlock &block,
+            const AmxBlock::Functions &functions)
+      : lanes(lanes), amx(lanes), block(block), functions(functions),
+        left(argument(0)), leftStride(argument(1)), right(argument(2)),
+        sums(argument(3)), depth(argument(4)), rowCount(argument(5)) {}
 
-TileBlock::Functions TileBlock::create(OpBuilder &builder, Operation *where,
-                                       StringRef name) const {
-  OpBuilder::InsertionGuard guard(builder);
-  Type pointer = LLVM::LLVMPointerType::get(builder.getContext());
-  Type i64 = builder.getI64Type(), index = builder.getIndexType();
-  Functions made;
-  made.tiles = declare(builder, where, name + "_tiles", {index, index});
-  made.block = declare(
-      builder, where, name,
-      {pointer, i64, pointer, pointer, index, index, builder.getI1Type()});
-  builder.setInsertionPointToStart(made.tiles.addEntryBlock());
-  {
-    LaneBuilder lanes(builder, where->getLoc());
-    fillTiles(lanes, made.tiles);
+  void fill();
+
+private:
+  LaneBuilder &lanes;
+  AmxBuilder amx;
+  const AmxBlock &block;
+  const AmxBlock::Functions &functions;
+  Value left, leftStride, right, sums, depth, rowCount;
+  Value sumStride, rightStride;
+  Value lower; ///< the left operand's rows of the lower registers
+
+  Value argument(unsigned number) const {
+    return func::FuncOp(functions.block).getArgument(number);
   }
-  builder.setInsertionPointToStart(made.block.addEntryBlock());
-  LaneBuilder lanes(builder, where->getLoc());
-  fill(lanes, made);
-  return made;
+  Value isLess(Value a, Value b) {
+    return lanes.make<arith::CmpIOp>(arith::CmpIPredicate::slt, a, b);
+  }
+  void forSums(llvm::function_ref<void(int64_t tile, Value at)> action);
+  void loadSums();
+  void storeSums();
+  void startSums();
+  void resize(Value rows, Value words);
+  void addWords(Value first);
+};
+
+void BlockBody::forSums(
+    llvm::function_ref<void(int64_t tile, Value at)> action) {
+  for (int64_t i = 0; i < 2; ++i)
+    for (int64_t j = 0; j < block.vectors; ++j) {
+      int64_t offset =
+          i * registerRows * block.sumStride * wordBytes + j * rowBytes;
+      action(firstSum + 2 * i + j, amx.move(sums, offset));
+    }
 }
 
-void TileBlock::fill(LaneBuilder &lanes, const Functions &functions) const {
-  TileBuilder tiles(lanes);
-  auto argument = [&](unsigned i) {
-    return func::FuncOp(functions.block).getArgument(i);
-  };
-  Value left = argument(0), leftStride = argument(1), right = argument(2);
-  Value sums = argument(3), depth = argument(4), rowCount = argument(5);
-  Value sumStride = lanes.i64(this->sumStride * wordBytes);
-  Value rightStride = lanes.i64(rightStep * wordBytes);
-  Value most = lanes.index(registerRows);
-  Value lastRow = lanes.subIndex(rowCount, lanes.index(1));
-  Value lower = tiles.move(
-      left, lanes.make<arith::MulIOp>(
-                lanes.toI64(lanes.minIndex(most, lastRow)), leftStride));
+void BlockBody::loadSums() {
+  forSums([&](int64_t tile, Value at) { amx.load(tile, at, sumStride); });
+}
 
-  auto forSums = [&](llvm::function_ref<void(int64_t, Value)> action) {
-    for (int64_t i = 0; i < 2; ++i)
-      for (int64_t j = 0; j < vectors; ++j) {
-        int64_t offset =
-            i * registerRows * this->sumStride * wordBytes + j * rowBytes;
-        action(firstSum + 2 * i + j, tiles.move(sums, offset));
-      }
-  };
-  auto loadSums = [&] {
-    forSums([&](int64_t tile, Value at) { tiles.load(tile, at, sumStride); });
-  };
-  auto storeSums = [&] {
-    forSums([&](int64_t tile, Value at) { tiles.store(tile, at, sumStride); });
-  };
-  auto resize = [&](Value rows, Value words) {
-    lanes.builder.create<func::CallOp>(lanes.loc, functions.tiles,
-                                       ValueRange{rows, words});
-  };
-  auto step = [&](Value word) {
-    Value along = lanes.toI64(lanes.mulIndex(word, lanes.index(wordBytes)));
-    Value down = lanes.make<arith::MulIOp>(lanes.toI64(word), rightStride);
-    tiles.load(firstLeft, tiles.move(left, along), leftStride);
-    tiles.load(firstLeft + 1, tiles.move(lower, along), leftStride);
-    Value panel = tiles.move(right, down);
-    for (int64_t j = 0; j < vectors; ++j)
-      tiles.load(firstRight + j, tiles.move(panel, j * rowBytes), rightStride);
-    for (int64_t i = 0; i < 2; ++i)
-      for (int64_t j = 0; j < vectors; ++j)
-        tiles.multiply(firstSum + 2 * i + j, firstLeft + i, firstRight + j);
-  };
+void BlockBody::storeSums() {
+  forSums([&](int64_t tile, Value at) { amx.store(tile, at, sumStride); });
+}
 
-  auto isLess = [&](Value a, Value b) {
-    return lanes.make<arith::CmpIOp>(arith::CmpIPredicate::slt, a, b);
-  };
-  Value allRows = lanes.index(rows), allWords = lanes.index(words);
-  Value hasFewRows = isLess(rowCount, allRows);
-  lanes.ifThen(hasFewRows, [&] { resize(rowCount, allWords); });
+/// Loads the sums, or clears them unless the block continues.
+void BlockBody::startSums() {
   lanes.ifElse(
       argument(6), {},
       [&] {
@@ -193,19 +172,54 @@ void TileBlock::fill(LaneBuilder &lanes, const Functions &functions) const {
         return SmallVector<Value>();
       },
       [&] {
-        forSums([&](int64_t tile, Value) { tiles.clear(tile); });
+        forSums([&](int64_t tile, Value) { amx.clear(tile); });
         return SmallVector<Value>();
       });
+}
+
+void BlockBody::resize(Value rows, Value words) {
+  lanes.builder.create<func::CallOp>(lanes.loc, functions.configure,
+                                     ValueRange{rows, words});
+}
+
+/// Adds the products of as many words as a register has, from `first` on.
+void BlockBody::addWords(Value first) {
+  Value along = lanes.toI64(lanes.mulIndex(first, lanes.index(wordBytes)));
+  Value down = lanes.make<arith::MulIOp>(lanes.toI64(first), rightStride);
+  amx.load(firstLeft, amx.move(left, along), leftStride);
+  amx.load(firstLeft + 1, amx.move(lower, along), leftStride);
+  Value panel = amx.move(right, down);
+  for (int64_t j = 0; j < block.vectors; ++j)
+    amx.load(firstRight + j, amx.move(panel, j * rowBytes), rightStride);
+  for (int64_t i = 0; i < 2; ++i)
+    for (int64_t j = 0; j < block.vectors; ++j)
+      amx.multiply(firstSum + 2 * i + j, firstLeft + i, firstRight + j);
+}
+
+void BlockBody::fill() {
+  sumStride = lanes.i64(block.sumStride * wordBytes);
+  rightStride = lanes.i64(block.rightStep * wordBytes);
+  Value most = lanes.index(registerRows);
+  Value lastRow = lanes.subIndex(rowCount, lanes.index(1));
+  lower = amx.move(left,
+                   lanes.make<arith::MulIOp>(
+                       lanes.toI64(lanes.minIndex(most, lastRow)), leftStride));
+  Value allRows = lanes.index(AmxBlock::rows);
+  Value allWords = lanes.index(AmxBlock::words);
+  Value hasFewRows = isLess(rowCount, allRows);
+  lanes.ifThen(hasFewRows, [&] { resize(rowCount, allWords); });
+  startSums();
   Value rest = lanes.remIndex(depth, allWords);
   Value whole = lanes.subIndex(depth, rest);
-  lanes.loop(lanes.index(0), whole, words, step);
+  lanes.loop(lanes.index(0), whole, AmxBlock::words,
+             [&](Value word) { addWords(word); });
   storeSums();
   Value hasRest = isLess(lanes.index(0), rest);
   lanes.ifThen(hasRest, [&] {
     // New sizes clear the registers.
     resize(rowCount, rest);
     loadSums();
-    step(whole);
+    addWords(whole);
     storeSums();
   });
   Value resized = lanes.make<arith::OrIOp>(hasFewRows, hasRest);
@@ -213,8 +227,31 @@ void TileBlock::fill(LaneBuilder &lanes, const Functions &functions) const {
   lanes.builder.create<func::ReturnOp>(lanes.loc);
 }
 
-void TileBlock::call(LaneBuilder &lanes, const Functions &functions,
-                     const Arguments &arguments) {
+} // namespace
+
+AmxBlock::Functions AmxBlock::create(OpBuilder &builder, Operation *where,
+                                     StringRef name) const {
+  OpBuilder::InsertionGuard guard(builder);
+  Type pointer = LLVM::LLVMPointerType::get(builder.getContext());
+  Type i64 = builder.getI64Type(), index = builder.getIndexType();
+  Functions made;
+  made.configure = declare(builder, where, name + "_tiles", {index, index});
+  made.block = declare(
+      builder, where, name,
+      {pointer, i64, pointer, pointer, index, index, builder.getI1Type()});
+  builder.setInsertionPointToStart(made.configure.addEntryBlock());
+  {
+    LaneBuilder lanes(builder, where->getLoc());
+    fillConfigure(lanes, made.configure);
+  }
+  builder.setInsertionPointToStart(made.block.addEntryBlock());
+  LaneBuilder lanes(builder, where->getLoc());
+  BlockBody(lanes, *this, made).fill();
+  return made;
+}
+
+void AmxBlock::call(LaneBuilder &lanes, const Functions &functions,
+                    const Arguments &arguments) {
   lanes.builder.create<func::CallOp>(
       lanes.loc, functions.block,
       ValueRange{arguments.left, arguments.leftStride, arguments.right,
@@ -222,14 +259,14 @@ void TileBlock::call(LaneBuilder &lanes, const Functions &functions,
                  arguments.continues});
 }
 
-void TileBlock::begin(LaneBuilder &lanes, const Functions &functions) {
+void AmxBlock::begin(LaneBuilder &lanes, const Functions &functions) {
   lanes.builder.create<func::CallOp>(
-      lanes.loc, functions.tiles,
+      lanes.loc, functions.configure,
       ValueRange{lanes.index(rows), lanes.index(words)});
 }
 
-void TileBlock::end(LaneBuilder &lanes) {
-  TileBuilder(lanes).call("tilerelease", {});
+void AmxBlock::end(LaneBuilder &lanes) {
+  AmxBuilder(lanes).call("tilerelease", {});
 }
 
 } // namespace codegen

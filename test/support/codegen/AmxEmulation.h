@@ -1,18 +1,18 @@
-//===- TileEmulation.h - AMX instructions where there are none --*- C++ -*-===//
+//===- AmxEmulation.h - AMX instructions where there are none ---*- C++ -*-===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
 //
 //===----------------------------------------------------------------------===//
 //
-// Runs machine code that uses tile registers on a processor without them: each
+// Runs machine code that uses AMX registers on a processor without them: each
 // of its instructions is illegal there, and the handler of that signal does
 // what it would have done. For tests only, of one thread.
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef ANABRANCH_SUPPORT_CODEGEN_TILEEMULATION_H
-#define ANABRANCH_SUPPORT_CODEGEN_TILEEMULATION_H
+#ifndef ANABRANCH_SUPPORT_CODEGEN_AMXEMULATION_H
+#define ANABRANCH_SUPPORT_CODEGEN_AMXEMULATION_H
 
 #include <csignal>
 #include <cstdint>
@@ -23,18 +23,18 @@
 namespace anabranch {
 namespace codegen {
 
-class TileEmulation {
+class AmxEmulation {
 public:
-  TileEmulation() {
+  AmxEmulation() {
     struct sigaction action = {};
     action.sa_sigaction = handle;
     action.sa_flags = SA_SIGINFO;
     ::sigaction(SIGILL, &action, &before);
     state() = {};
   }
-  TileEmulation(const TileEmulation &) = delete;
-  TileEmulation &operator=(const TileEmulation &) = delete;
-  ~TileEmulation() { ::sigaction(SIGILL, &before, nullptr); }
+  AmxEmulation(const AmxEmulation &) = delete;
+  AmxEmulation &operator=(const AmxEmulation &) = delete;
+  ~AmxEmulation() { ::sigaction(SIGILL, &before, nullptr); }
 
   /// How often four products were added to each of up to 256 sums.
   static int64_t products() { return state().products; }
@@ -193,4 +193,4 @@ private:
 } // namespace codegen
 } // namespace anabranch
 
-#endif // ANABRANCH_SUPPORT_CODEGEN_TILEEMULATION_H
+#endif // ANABRANCH_SUPPORT_CODEGEN_AMXEMULATION_H

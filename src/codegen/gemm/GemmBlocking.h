@@ -1,15 +1,15 @@
-//===- ContractionTiling.h - how a contraction is cut up --------*- C++ -*-===//
+//===- GemmBlocking.h - how a product is cut up -----------------*- C++ -*-===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef ANABRANCH_CODEGEN_GEMM_CONTRACTIONTILING_H
-#define ANABRANCH_CODEGEN_GEMM_CONTRACTIONTILING_H
+#ifndef ANABRANCH_CODEGEN_GEMM_GEMMBLOCKING_H
+#define ANABRANCH_CODEGEN_GEMM_GEMMBLOCKING_H
 
-#include "codegen/gemm/ByteDots.h"
 #include "codegen/gemm/Contraction.h"
+#include "codegen/microkernel/WordProduct.h"
 #include "codegen/target/Target.h"
 
 namespace anabranch {
@@ -17,13 +17,13 @@ namespace codegen {
 
 /// How a contraction is cut up for a processor, and how its operands reach the
 /// micro-kernel.
-struct ContractionTiling {
+struct GemmBlocking {
   enum class Right {
     InPlace,        ///< columns are neighbours in memory, no copy
     Pack,           ///< copied to a panel, columns are neighbours
     PackTransposed, ///< copied to a panel, depths are neighbours
     Prepacked,      ///< an argument in panels
-    Rows            ///< few rows: dot products along the depth, no copy
+    RowDots         ///< few rows: dot products along the depth, no copy
   };
 
   int64_t lanes;       ///< of a vector of accumulators
@@ -32,34 +32,34 @@ struct ContractionTiling {
   int64_t depth;       ///< of a panel
   int64_t rowsPerTile; ///< a multiple of `rows`
   bool packLeft;
-  /// Panels of a tile: several where the left operand is packed, so that what
-  /// was packed is read by all of them.
+  /// Panels of a tile: several where the left operand is packed, so that all of
+  /// them read one copy.
   int64_t panelsPerTile = 1;
   Right right;
   /// Whether the panels alone are tiles enough, so that each is packed once.
   bool packsOnce = false;
-  /// Depths that one multiply-add takes from an element of the accumulators'
-  /// size: four of signed bytes, two of bf16 where the processor multiplies
-  /// pairs, else one.
-  int64_t pair = 1;
+  /// The K-pack (VNNI) factor, the depths of a word (WordProduct.h): four of
+  /// signed bytes, two of bf16 where the processor multiplies pairs, else one.
+  int64_t kPack = 1;
   /// How bytes are multiplied.
-  ByteDots bytes;
-  /// Whether blocks are made of the processor's tile registers.
-  bool tiles = false;
+  Int8Dot int8;
+  /// Whether blocks are made of AMX registers.
+  bool usesAmx = false;
   /// Columns from one word of the right operand to the next, where it lies in
   /// panels: a block may be narrower.
   int64_t panelWidth = 0;
-  /// Bytes of the right operand that are fetched before they are used, where
+  /// How many bytes ahead of its use the right operand is fetched, where
   /// products of several rows keep a thread from running ahead to the loads.
   int64_t bytesAhead = 0;
   /// What the micro-kernel reads from the right operand.
   mlir::Type rightElement;
 
   int64_t columns() const { return lanes * vectors; }
-  bool multipliesBytes() const { return pair == 4; }
-  /// Whether sums start at a value of their row instead of zero.
-  bool needsStarts() const {
-    return multipliesBytes() && !tiles && bytes.needsStarts();
+  bool multipliesInt8() const { return kPack == 4; }
+  WordProduct wordProduct() const;
+  /// Whether sums start at their row's zero-point compensation.
+  bool needsCompensation() const {
+    return multipliesInt8() && !usesAmx && int8.needsCompensation();
   }
   bool copiesRight() const {
     return right == Right::Pack || right == Right::PackTransposed;
@@ -67,8 +67,8 @@ struct ContractionTiling {
   /// Columns whose dot products are computed at once.
   int64_t dotColumns() const;
 
-  static ContractionTiling choose(const Contraction &contraction,
-                                  const TargetInfo &target);
+  static GemmBlocking choose(const Contraction &contraction,
+                             const TargetInfo &target);
 };
 
 /// The panels that a constant right operand is best packed into, or none if
@@ -79,4 +79,4 @@ std::optional<Panels> choosePanels(const Contraction &contraction,
 } // namespace codegen
 } // namespace anabranch
 
-#endif // ANABRANCH_CODEGEN_GEMM_CONTRACTIONTILING_H
+#endif // ANABRANCH_CODEGEN_GEMM_GEMMBLOCKING_H

@@ -1,14 +1,13 @@
-//===- ByteDotsTest.cpp - which instructions multiply bytes ---------------===//
+//===- Int8DotTest.cpp - which instructions multiply bytes ----------------===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
 //
 //===----------------------------------------------------------------------===//
 
-#include "codegen/gemm/ContractionTiling.h"
 #include "ir/Anabranch.h"
 #include "mlir/Parser/Parser.h"
-#include "support/codegen/ContractionCase.h"
+#include "support/codegen/GemmCase.h"
 #include "support/codegen/KernelLibrary.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -21,9 +20,9 @@ using namespace anabranch::codegen;
 namespace {
 
 /// The assembly of a product that is made for a target.
-std::string assemblyOf(const ContractionCase &c, llvm::StringRef target) {
+std::string assemblyOf(const GemmCase &c, llvm::StringRef target) {
   llvm::SmallString<128> folder;
-  EXPECT_FALSE(llvm::sys::fs::createUniqueDirectory("byte-dots", folder));
+  EXPECT_FALSE(llvm::sys::fs::createUniqueDirectory("int8-dot", folder));
   mlir::DialectRegistry registry;
   anabranch::ir::registerAllDialects(registry);
   mlir::MLIRContext context(registry);
@@ -56,13 +55,12 @@ const Expected expected[] = {
     {"avx512vnni", "vpdpbusd", "%zmm"},  {"amx", "tdpbssd", "%tmm"},
 };
 
-class ByteDotsTest : public testing::TestWithParam<Expected> {};
+class Int8DotTest : public testing::TestWithParam<Expected> {};
 
-TEST_P(ByteDotsTest, UsesTheInstructionOfTheTarget) {
-  for (const ContractionCase &c :
-       {ContractionCase{"live", 1, 40, 96, 256, "mk", "kn", "i8"},
-        ContractionCase{"panels", 1, 40, 96, 256, "mk", "nk", "i8", false, 32,
-                        4}}) {
+TEST_P(Int8DotTest, UsesTheInstructionOfTheTarget) {
+  for (const GemmCase &c :
+       {GemmCase{"live", 1, 40, 96, 256, "mk", "kn", "i8"},
+        GemmCase{"panels", 1, 40, 96, 256, "mk", "nk", "i8", false, 32, 4}}) {
     std::string text = assemblyOf(c, GetParam().target);
     bool found = false;
     llvm::SmallVector<llvm::StringRef> lines;
@@ -78,33 +76,13 @@ TEST_P(ByteDotsTest, UsesTheInstructionOfTheTarget) {
   }
 }
 
-TEST(ByteDots, TilesAreForManyRows) {
-  ContractionCase few{"few", 1, 8, 96, 256, "mk", "nk", "i8", false, 32, 4};
+TEST(Int8Dot, AmxIsForManyRows) {
+  GemmCase few{"few", 1, 8, 96, 256, "mk", "nk", "i8", false, 32, 4};
   EXPECT_EQ(assemblyOf(few, "amx").find("tdpbssd"), std::string::npos);
   EXPECT_NE(assemblyOf(few, "amx").find("vpdpbusd"), std::string::npos);
 }
 
-TEST(ByteDots, PanelsGiveEachLoadedTileTwoProducts) {
-  ContractionCase live{"live", 1, 64, 144, 256, "mk", "nk", "i8"};
-  mlir::DialectRegistry registry;
-  anabranch::ir::registerAllDialects(registry);
-  mlir::MLIRContext context(registry);
-  auto module =
-      mlir::parseSourceString<mlir::ModuleOp>(kernelText(live), &context);
-  ASSERT_TRUE(module);
-  std::string why;
-  auto found =
-      Contraction::find(*module->getOps<mlir::func::FuncOp>().begin(), why);
-  ASSERT_TRUE(found) << why;
-  auto widthFor = [&](const char *target) {
-    auto panels = choosePanels(*found, llvm::cantFail(TargetInfo::get(target)));
-    return panels ? panels->width : 0;
-  };
-  EXPECT_EQ(widthFor("avx512vnni"), 48);
-  EXPECT_EQ(widthFor("amx") % 32, 0);
-}
-
-INSTANTIATE_TEST_SUITE_P(Targets, ByteDotsTest, testing::ValuesIn(expected),
+INSTANTIATE_TEST_SUITE_P(Targets, Int8DotTest, testing::ValuesIn(expected),
                          [](const testing::TestParamInfo<Expected> &info) {
                            return std::string(info.param.target);
                          });

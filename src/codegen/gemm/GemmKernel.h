@@ -1,23 +1,23 @@
-//===- ContractionKernel.h - the kernel choice of products ------*- C++ -*-===//
+//===- GemmKernel.h - the kernel choice of products -------------*- C++ -*-===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef ANABRANCH_CODEGEN_GEMM_CONTRACTIONKERNEL_H
-#define ANABRANCH_CODEGEN_GEMM_CONTRACTIONKERNEL_H
+#ifndef ANABRANCH_CODEGEN_GEMM_GEMMKERNEL_H
+#define ANABRANCH_CODEGEN_GEMM_GEMMKERNEL_H
 
 #include "codegen/KernelChoices.h"
 
 namespace anabranch {
 namespace codegen {
 
-/// Makes matrix products of floats, with their prologue and epilogue: blocks of
+/// Makes matrix products with their prologue and epilogue: blocks of
 /// accumulators in registers, panels of the right operand in the cache.
-extern const KernelChoice contractionKernel;
+extern const KernelChoice gemmKernel;
 
 } // namespace codegen
 } // namespace anabranch
 
-#endif // ANABRANCH_CODEGEN_GEMM_CONTRACTIONKERNEL_H
+#endif // ANABRANCH_CODEGEN_GEMM_GEMMKERNEL_H

@@ -1,25 +1,25 @@
-//===- TileBlock.h - a block of a product in tile registers -----*- C++ -*-===//
+//===- AmxBlock.h - a block of a product in AMX registers -------*- C++ -*-===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
 //
 //===----------------------------------------------------------------------===//
 //
-// A tile register has up to 16 rows of 64 bytes. Four hold 32 rows of sums, in
+// An AMX register has up to 16 rows of 64 bytes. Four hold 32 rows of sums, in
 // one or two vectors of columns; two hold words of the left operand, two words
-// of the right one, whose panels have just the layout that tdpbssd
-// wants: a row for each word of the depth.
+// of the right one, whose panels have just the layout that tdpbssd wants: a row
+// for each word of the depth.
 //
 //   NAME_tiles(rows, words)    sets the sizes of the registers
 //   NAME(left, left stride, right, sums, words, rows, continues)
 //
-// The caller sets whole sizes, 32 rows and 16 words, and lets the registers go
+// The caller sets whole sizes, 32 rows and 16 words, and releases the registers
 // at the end; NAME changes the sizes for what is left over, and back.
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef ANABRANCH_CODEGEN_GEMM_TILEBLOCK_H
-#define ANABRANCH_CODEGEN_GEMM_TILEBLOCK_H
+#ifndef ANABRANCH_CODEGEN_MICROKERNEL_AMXBLOCK_H
+#define ANABRANCH_CODEGEN_MICROKERNEL_AMXBLOCK_H
 
 #include "codegen/emit/Lanes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -27,7 +27,7 @@
 namespace anabranch {
 namespace codegen {
 
-struct TileBlock {
+struct AmxBlock {
   static constexpr int64_t rows = 32;  ///< of a block
   static constexpr int64_t words = 16; ///< along the depth, at once
 
@@ -36,7 +36,7 @@ struct TileBlock {
   int64_t rightStep; ///< words from one depth of the right operand to the next
 
   struct Functions {
-    mlir::func::FuncOp tiles, block;
+    mlir::func::FuncOp configure, block;
   };
   /// Writes both functions before `where`.
   Functions create(mlir::OpBuilder &builder, mlir::Operation *where,
@@ -49,15 +49,13 @@ struct TileBlock {
   };
   static void call(LaneBuilder &lanes, const Functions &functions,
                    const Arguments &arguments);
-  /// Whole sizes before the first block, and no registers after the last.
+  /// Sets whole sizes before the first block.
   static void begin(LaneBuilder &lanes, const Functions &functions);
+  /// Releases the registers after the last block.
   static void end(LaneBuilder &lanes);
-
-private:
-  void fill(LaneBuilder &lanes, const Functions &functions) const;
 };
 
 } // namespace codegen
 } // namespace anabranch
 
-#endif // ANABRANCH_CODEGEN_GEMM_TILEBLOCK_H
+#endif // ANABRANCH_CODEGEN_MICROKERNEL_AMXBLOCK_H
