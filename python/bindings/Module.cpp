@@ -9,6 +9,7 @@
 #include "NewTensor.h"
 #include "Torch.h"
 #include "TorchProfiler.h"
+#include "TorchThreads.h"
 
 namespace {
 
@@ -18,6 +19,7 @@ void useTorch() {
   anabranch::python::Torch::get();
   anabranch::python::NewTensor::get();
   anabranch::python::followTorchProfiler();
+  anabranch::python::followTorchThreads();
 }
 
 } // namespace
