@@ -19,10 +19,10 @@ from typing import Any
 import torch
 import torch.fx
 
+from anabranch.capture import observer
 from anabranch.config import Config
 from anabranch.describe.graph import Description, GraphReader, InputSource
 from anabranch.describe.symbols import Unsupported
-from anabranch.method_cache import recording
 from anabranch.packages import kernel_library
 
 from ._errors import warn_once, wrapping
@@ -185,7 +185,7 @@ class StaticKernels:
                 write_run(folder / f"static_kernel_{now}.run", made)
             if binding and self.executable is not None:
                 self._add(made.folder)
-                recorder = recording.current()
+                recorder = observer.current()
                 if recorder is not None and made.key:
                     recorder.kernels.append(made.key)
 
