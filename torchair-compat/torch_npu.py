@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from anabranch.location import hide as _hide
+from anabranch.extension import hide_frames as _hide_frames
 from torchair import _npu
 from torchair._npu import distributed
 from torchair._npu.attention import (
@@ -49,7 +49,7 @@ from torchair._npu.weights import (
     npu_weight_quant_batchmatmul,
 )
 
-_hide(__file__)
+_hide_frames(__file__)
 
 __all__ = [
     "Format",

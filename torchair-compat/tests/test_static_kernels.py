@@ -212,7 +212,7 @@ def test_what_fails_in_the_compiler_is_a_warning(tmp_path, monkeypatch) -> None:
     def fail(*_arguments, **_options):
         raise RuntimeError("no compiler today")
 
-    monkeypatch.setattr(_static.kernels, "compile_static", fail)
+    monkeypatch.setattr(_static.ExactShapes, "compile", fail)
     model, x = Model().eval(), torch.randn(4, 16)
     with pytest.warns(UserWarning, match="no compiler today"):
         found = run(configured(tmp_path), model, x)

@@ -2,12 +2,13 @@
 
 import os as _os
 
-from anabranch.location import hide as _hide
-
 from ._npu.real import refuse_real as _refuse_real
 
 _refuse_real()
-_hide(_os.path.dirname(__file__))
+
+from anabranch.extension import hide_frames as _hide_frames
+
+_hide_frames(_os.path.dirname(__file__))
 
 from . import ge, inference, ops, scope
 from ._backend import get_compiler, get_npu_backend

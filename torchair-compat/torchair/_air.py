@@ -12,9 +12,8 @@ from collections.abc import Callable
 import torch
 from torch._guards import detect_fake_mode
 from torch.fx.node import has_side_effect
-from torch.fx.traceback import annotate
 
-from anabranch.scope import PASS
+from anabranch.extension import wait_if_computed
 
 from . import _printing
 
@@ -63,10 +62,7 @@ _library.define("wait_tensor(Tensor self, Tensor dependency) -> Tensor")
 def _wait_tensor(self: torch.Tensor, dependency: torch.Tensor) -> torch.Tensor:
     if detect_fake_mode((self, dependency)) is None:
         raise NotImplementedError(WAIT_TENSOR_ELSEWHERE)
-    torch.ops.anabranch.wait(self, dependency, False)
-    # A name of its own for the value, so that its users can be told apart.
-    with annotate({PASS: True}):
-        return torch.ops.aten.alias.default(self)
+    return wait_if_computed(self, dependency)
 
 
 WAIT_TENSOR_ELSEWHERE = (

@@ -16,10 +16,8 @@ import torch.fx
 from torch._dynamo import register_backend
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 
-from anabranch import backend
-from anabranch.capture import aot
-from anabranch.config import Config, resolve
-from anabranch.graph import InputSource
+from anabranch import Config, extension
+from anabranch.extension import InputSource
 
 from . import _gears
 from ._captures import Captures
@@ -132,12 +130,12 @@ def npu(
         compile_one = functools.partial(
             compile_graph, config=config, geared=geared, debug=debug
         )
-        return aot(
+        return extension.trace(
             module,
             example_inputs,
             compile_one,
-            _freezes(config),
-            custom_decompositions,
+            freeze=_freezes(config),
+            decompositions=custom_decompositions,
         )
 
 
@@ -206,14 +204,19 @@ def compile_graph(
         more |= _gears.frozen_flags(module, sources)
     _log_options(config, number, more)
     settings = _settings(config, module)
-    more_options: dict[str, Any] = {"geared": geared.dims} if geared else {}
+    hooks: dict[str, Any] = {}
     static = StaticKernels(module, config, settings) if is_wanted(config) else None
     if static:
-        more_options["built"] = static.built
+        hooks["on_executable"] = static.exact.on_executable
     if logger.isEnabledFor(logging.DEBUG):
-        more_options["seen"] = functools.partial(log_program, graph=f"graph_{number}")
-    executable = backend.compile_graph(
-        module, example_inputs, sources, config=settings, **more_options
+        hooks["on_package"] = functools.partial(log_program, graph=f"graph_{number}")
+    executable = extension.compile_graph(
+        module,
+        example_inputs,
+        sources,
+        config=settings,
+        gears=geared.dims if geared else (),
+        **hooks,
     )
     if static:
         executable = static.wrap(executable)
@@ -230,7 +233,7 @@ def _unseen(module: torch.fx.GraphModule, after: str) -> None:
 def _run_eagerly(
     module: torch.fx.GraphModule, sources: Sequence[InputSource], config: CompilerConfig
 ) -> Compiled:
-    function = backend.run_eagerly(module)
+    function = extension.run_eagerly(module)
     if not is_wanted(config):
         return function
     static = StaticKernels(module, config, _settings(config, module))
@@ -288,7 +291,7 @@ def _settings(config: CompilerConfig, module: torch.fx.GraphModule) -> Config:
     fuses = raw(config, "experimental_config.aclgraph._super_kernel_optimize")
     if fuses and config.mode.value != TUNE:
         options["super_kernels"] = "auto"
-    return resolve(options)
+    return extension.configure(options)
 
 
 def _reporting(executable: Compiled, compile_seconds: float) -> Compiled:

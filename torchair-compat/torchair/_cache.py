@@ -7,14 +7,11 @@ import hashlib
 import json
 import os
 import time
-import types
 from collections.abc import Callable
 from typing import Any
 
-from anabranch import cache
-from anabranch.cached import CachedMethod, Ranks, check_method
-from anabranch.readable import readable_cache as _readable
-from anabranch.replay import code_digest
+from anabranch import extension
+from anabranch.extension import CachedMethod, Ranks, code_digest
 
 from ._backend import AnyConfig, npu, tree_of
 from ._errors import warn_once
@@ -54,7 +51,7 @@ def cache_compile(
     """A method of a module that is compiled once: later processes read the
     result. `backend`, `custom_decompositions` and `ge_cache` are known besides;
     other keywords are ignored."""
-    method = check_method(func)
+    method = extension.check_method(func)
     settings = tree_of(_settings(config, kwargs.get("backend")))
     if cache_dir is not None:
         _check_owner(cache_dir)
@@ -90,7 +87,7 @@ def readable_cache(
     cache_bin: str, print_output: bool = True, file: str | None = None
 ) -> str:
     """What a cached function is made of, as text."""
-    return _readable(cache_bin, print_output=print_output, file=file)
+    return extension.readable_cache(cache_bin, print_output=print_output, file=file)
 
 
 def _settings(config: AnyConfig | None, backend: Any) -> AnyConfig:
@@ -122,7 +119,7 @@ class Cached(CachedMethod):
         for name in PASSES:
             function = raw(self.config, name)
             if function is not None:
-                known[name] = _digest_of(function)
+                known[name] = code_digest(function)
         policy = "inference_config.dynamic_gears_merge_policy"
         known[policy] = str(raw(self.config, policy))
         return {key: str(value) for key, value in known.items()}
@@ -155,7 +152,7 @@ class Cached(CachedMethod):
         local, everywhere = self.config.as_dict()
         options = ",".join(f"{k}={v}" for k, v in {**local, **everywhere}.items())
         passes = "".join(
-            f",{name}={_digest_of(raw(self.config, name))}"
+            f",{name}={code_digest(raw(self.config, name))}"
             for name in PASSES
             if raw(self.config, name) is not None
         )
@@ -200,10 +197,3 @@ class Cached(CachedMethod):
 
     def skip(self, reason: str) -> None:
         warn_once(f"Skip cache as compiler of {self.name} can't keep it: {reason}")
-
-
-def _digest_of(function: Any) -> str:
-    code = getattr(function, "__code__", None)
-    if isinstance(code, types.CodeType):
-        return code_digest(code)
-    return cache.digest(getattr(function, "__qualname__", type(function).__name__))

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 import torch.fx
 
-from anabranch.location import location
+from anabranch.extension import find_user_line
 
 from ._errors import UnsupportedOption
 from ._graph import Descriptor, Graph, Node, convert, optimized
@@ -222,11 +222,11 @@ def _comments(node: Node) -> Iterator[str]:
 
 def stack_comments(node: torch.fx.Node) -> Iterator[str]:
     """The user's line behind a node."""
-    found = location(node)
-    if found["file"]:
+    found = find_user_line(node)
+    if found is not None:
         yield (
-            f'# File "{found["file"]}", line {found["line"]}, in {found["function"]},'
-            f" code: {found['code']}"
+            f'# File "{found.file}", line {found.line}, in {found.function},'
+            f" code: {found.code}"
         )
 
 

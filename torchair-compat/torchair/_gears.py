@@ -10,8 +10,15 @@ from typing import Any
 import torch
 import torch.fx
 
-from anabranch import CompileError, gears
-from anabranch.graph import InputSource
+from anabranch import CompileError
+from anabranch.extension import (
+    MOST_GEAR_COMBINATIONS,
+    GearDim,
+    InputSource,
+    find_gears,
+    guard_gears,
+    size_hint,
+)
 
 from .configs.compiler_config import CompilerConfig, raw
 
@@ -24,7 +31,7 @@ class GearsError(CompileError, AssertionError):
 class Geared:
     """The gears of a Dynamo graph, and where its inputs come from."""
 
-    dims: list[gears.GearDim]
+    dims: list[GearDim]
     merge: str
     names: dict[int, str]  # placeholders' names, by the argument's number
 
@@ -33,11 +40,11 @@ def find(
     module: torch.fx.GraphModule, example_inputs: Sequence[Any], config: CompilerConfig
 ) -> Geared | None:
     """The gears of the inputs, checked and guarded; None when there are none."""
-    dims = gears.find(module, example_inputs)
+    dims = find_gears(module, example_inputs)
     if not dims:
         return None
     for gear in dims:
-        size = gears.hint(gear.size)
+        size = size_hint(gear.size)
         if size not in gear.sizes:
             raise GearsError(
                 f"The index {size} of the current tensor shape is not within the range"
@@ -45,14 +52,14 @@ def find(
             )
     merge = str(raw(config, "inference_config.dynamic_gears_merge_policy"))
     _check_combinations(dims, merge)
-    gears.guard(module, example_inputs, dims)
+    guard_gears(module, example_inputs, dims)
     lifted = [*module.named_parameters(), *module.named_buffers()]
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
     names = {len(lifted) + i: node.name for i, node in enumerate(placeholders)}
     return Geared(dims, merge, names)
 
 
-def _check_combinations(dims: Sequence[gears.GearDim], merge: str) -> None:
+def _check_combinations(dims: Sequence[GearDim], merge: str) -> None:
     lists = [gear.sizes for gear in dims]
     if merge == "zip" and len({len(sizes) for sizes in lists}) > 1:
         raise GearsError(
@@ -60,9 +67,9 @@ def _check_combinations(dims: Sequence[gears.GearDim], merge: str) -> None:
         )
     combined = zip(*lists) if merge == "zip" else itertools.product(*map(set, lists))
     count = len(set(combined))
-    if count > gears.MOST_COMBINATIONS:
+    if count > MOST_GEAR_COMBINATIONS:
         raise GearsError(
-            f"The total number of gears set cannot exceed {gears.MOST_COMBINATIONS},"
+            f"The total number of gears set cannot exceed {MOST_GEAR_COMBINATIONS},"
             f" and the current number of gears is: {count}"
         )
     if not any(isinstance(gear.size, torch.SymInt) for gear in dims):

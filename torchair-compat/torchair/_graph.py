@@ -15,7 +15,7 @@ import torch
 import torch.fx
 from torch._ops import OpOverload
 
-from anabranch.order import is_order, is_pass
+from anabranch.extension import is_order_operator, is_wait_result
 
 from .core.utils import logger
 
@@ -134,7 +134,7 @@ class _Converter:
             self.value[node] = [self.value[source][index]]  # type: ignore[index]
         elif schema == "anabranch::wait":
             self._wait(node)
-        elif is_pass(node):
+        elif is_wait_result(node):
             source = node.args[0]
             assert isinstance(source, torch.fx.Node)
             self.value[node] = [self._as_renamed(source, _stream_of(node))]
@@ -312,7 +312,7 @@ def _tensors_of(node: torch.fx.Node) -> list[torch.fx.Node]:
 
 def _literals(node: torch.fx.Node) -> dict[str, Any]:
     """Arguments that are no tensors, unless they say what the default says."""
-    if not isinstance(node.target, OpOverload) or is_order(node.target):
+    if not isinstance(node.target, OpOverload) or is_order_operator(node.target):
         return {}
     found = {}
     for spec, value in _bound(node, node.target):

@@ -12,9 +12,21 @@ from typing import Any
 import torch
 import torch.fx
 
-from anabranch.location import user_line
-from anabranch.scope import CORES, PRIORITY, STREAM, resolvers
-from anabranch.super import NAMES, OPTIONS, SUPER, WITH_EFFECT, check
+from anabranch.extension import (
+    RECORD,
+    SUPER_KERNEL_OPTIONS,
+    SUPER_KERNEL_OPTIONS_WITH_EFFECT,
+    WAIT,
+    WAIT_EVENT,
+    WAIT_TAG,
+    Marks,
+    add_mark_resolver,
+    drop_super_kernel,
+    read_super_kernel_option,
+    set_marks,
+    stream_of,
+    user_line,
+)
 
 from ._air import WAIT_TENSOR_ELSEWHERE
 from ._errors import ScopeError, UnsupportedMode, UnsupportedOption, warn_once
@@ -25,15 +37,14 @@ from ._graph import SUPER as SUPER_KEYS
 __all__ = ["resolve_marks"]
 
 air = torch.ops.air
-anabranch = torch.ops.anabranch
 
 _HINT = (
     "Please check the custom passes, and whether Dynamo broke the graph inside"
     " of a scope."
 )
 _TAGGED = {
-    air.tagged_event_record.default: anabranch.record.default,
-    air.tagged_event_wait.default: anabranch.wait_tag.default,
+    air.tagged_event_record.default: RECORD,
+    air.tagged_event_wait.default: WAIT_TAG,
     air.record_tagged_stream.default: None,
 }
 
@@ -66,7 +77,7 @@ def resolve_marks(
         if node.target in _TAGGED:
             _resolve_tagged(graph, node, captures)
         elif node.target is air.record.default:
-            node.target, node.args, node.kwargs = anabranch.record.default, (), {}
+            node.target, node.args, node.kwargs = RECORD, (), {}
         elif node.target is air.wait.default:
             _resolve_wait(graph, node)
         elif str(node.target) == PREFETCH:
@@ -83,7 +94,7 @@ def _resolve_exported(module: torch.fx.GraphModule) -> None:
     resolve_marks(module, captures=False, single_stream=False, fuses=fuses)
 
 
-resolvers.append(_resolve_exported)
+add_mark_resolver(_resolve_exported)
 
 
 # Scopes
@@ -137,14 +148,15 @@ def _annotate(node: torch.fx.Node, open_scopes: list[Scope]) -> None:
         attributes |= scope
     custom: dict[str, Any] = dict(node.meta.get("custom") or {})
     custom |= {f"{PREFIX}{key}": text for key, text in attributes.items()}
-    if LABEL in attributes:
-        custom |= {STREAM: attributes[LABEL], PRIORITY: 0}
-    if (cores := _cores(attributes)) is not None:
-        custom[CORES] = cores
-    if SUPER_SCOPE in attributes:
-        custom[SUPER] = attributes[SUPER_SCOPE]
-        custom[OPTIONS] = _super_options(attributes)
     node.meta["custom"] = custom
+    fused = SUPER_SCOPE in attributes
+    marks = Marks(
+        stream=attributes.get(LABEL),
+        cores=_cores(attributes),
+        super_kernel=attributes.get(SUPER_SCOPE),
+        super_options=_super_options(attributes) if fused else "",
+    )
+    set_marks(node, marks)
 
 
 def _cores(attributes: Scope) -> int | None:
@@ -157,7 +169,7 @@ def _refuse_streams(graph: torch.fx.Graph) -> None:
     if any(isinstance(node.meta.get("val"), torch.SymInt) for node in graph.nodes):
         return
     for node in graph.nodes:
-        if STREAM in (node.meta.get("custom") or {}):
+        if stream_of(node) is not None:
             raise UnsupportedOption(
                 "config.ge_config.enable_single_stream and"
                 " torchair.scope.npu_stream_switch exclude each other in a graph"
@@ -185,19 +197,18 @@ def _warn_of_scope(scope: Scope, captures: bool) -> None:
 def _drop_super_kernels(graph: torch.fx.Graph) -> None:
     """The attributes for the dumps stay."""
     for node in graph.nodes:
-        custom = node.meta.get("custom") or {}
-        custom.pop(SUPER, None)
-        custom.pop(OPTIONS, None)
+        drop_super_kernel(node)
 
 
 def _super_options(scope: Scope) -> str:
     """The options with an effect, as anabranch.super_kernel takes them. Others
     are errors only where the scope asks for a strict check."""
+    effective = SUPER_KERNEL_OPTIONS_WITH_EFFECT
     found: dict[str, str] = {}
     complaints = []
     for part in filter(None, scope.get(SUPER_OPTIONS, "").split(":")):
         try:
-            name, value = check(part)
+            name, value = read_super_kernel_option(part)
         except ValueError as error:
             complaints.append(str(error))
             continue
@@ -208,7 +219,7 @@ def _super_options(scope: Scope) -> str:
                 f"{complaint}; with strict-scope-check=abort that is an error"
             )
         warn_once(f"{complaint}; it is ignored")
-    return ":".join(f"{k}={v}" for k, v in found.items() if k in WITH_EFFECT)
+    return ":".join(f"{k}={v}" for k, v in found.items() if k in effective)
 
 
 def _check_options(node: torch.fx.Node, scope: Scope) -> None:
@@ -224,9 +235,10 @@ def _warn_of_super_kernel(scope: Scope, captures: bool) -> None:
         warn_once("super_kernel has no effect on this host in a capture mode")
         return
     _super_options(scope)
+    without_effect = {*SUPER_KERNEL_OPTIONS} - {*SUPER_KERNEL_OPTIONS_WITH_EFFECT}
     for part in scope[SUPER_OPTIONS].split(":"):
         name = part.partition("=")[0].strip()
-        if name in NAMES and name not in WITH_EFFECT:
+        if name in without_effect:
             warn_once(f"super_kernel: the option {name} has no effect on this host")
 
 
@@ -235,7 +247,7 @@ def _warn_of_super_kernel(scope: Scope, captures: bool) -> None:
 
 def _refuse_wait_tensor(graph: torch.fx.Graph) -> None:
     for node in graph.nodes:
-        if node.target is anabranch.wait.default:
+        if node.target is WAIT:
             raise UnsupportedMode(f"{WAIT_TENSOR_ELSEWHERE}\n  {user_line(node)}")
 
 
@@ -258,10 +270,10 @@ def _resolve_wait(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
     assert isinstance(waited, list | tuple)
     for item in dict.fromkeys(waited):
         assert isinstance(item, torch.fx.Node)
-        if item.target in (air.record.default, anabranch.record.default):
-            _insert(graph, node, anabranch.wait_event.default, (item,))
+        if item.target in (air.record.default, RECORD):
+            _insert(graph, node, WAIT_EVENT, (item,))
         elif item.op == "call_function":
-            _insert(graph, node, anabranch.wait.default, (item, item, False))
+            _insert(graph, node, WAIT, (item, item, False))
     graph.erase_node(node)
 
 
@@ -271,7 +283,7 @@ def _insert(
     with graph.inserting_before(before):
         made = graph.call_function(target, args)
     made.meta = {key: value for key, value in before.meta.items() if key != "val"}
-    if target is anabranch.record.default:
+    if target is RECORD:
         made.meta["val"] = _fake_event(graph)
 
 

@@ -19,8 +19,7 @@ from typing import Any
 
 import torch
 
-from anabranch.cached import Ranks
-from anabranch.replay import code_digest
+from anabranch.extension import Ranks, code_digest
 
 from ._backend import AnyConfig, tree_of
 from ._cache import INDEX, Cached
@@ -54,7 +53,7 @@ class _Saved(Cached):
 
     def settings(self) -> Any:
         function = getattr(self.subject, "__func__", self.subject)
-        return {**super().settings(), "function": code_digest(function.__code__)}
+        return {**super().settings(), "function": code_digest(function)}
 
     def place(self, identity: str) -> str:
         return self.folder

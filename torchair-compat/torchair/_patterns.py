@@ -11,7 +11,7 @@ from typing import Any
 import torch
 import torch.fx
 
-from anabranch.capture import decompositions, whole_composites
+from anabranch.extension import decompositions, traced_whole
 
 from ._graph import STREAM
 from .core.utils import logger
@@ -47,7 +47,7 @@ def register_replacement(
     if not _passes:
         _passes.append(pattern_matcher.PatternMatcherPass("torchair"))
     # As the graphs are traced that the pattern is looked for in.
-    with whole_composites():
+    with traced_whole():
         pattern_matcher.register_replacement(
             search_fn,
             replace_fn,

@@ -7,7 +7,7 @@ import itertools
 import re
 from collections.abc import Iterator
 
-from anabranch import _C
+from anabranch.extension import list_program
 
 from .core.utils import logger
 
@@ -29,9 +29,8 @@ class _Stream:
 
 def log_program(package: str, graph: str) -> None:
     """Of a package that holds several programs, the first."""
-    first, *others = re.split("^program .*\n", _C.inspect(package), flags=re.MULTILINE)[
-        1:
-    ]
+    listing = list_program(package)
+    _, first, *others = re.split("^program .*\n", listing, flags=re.MULTILINE)
     streams = _read(first)
     for line in _events(streams):
         logger.debug("Event: %s", line)

@@ -19,10 +19,8 @@ from typing import Any
 import torch
 import torch.fx
 
-from anabranch import kernels, recording
-from anabranch.config import Config
-from anabranch.graph import Description, GraphReader, InputSource
-from anabranch.symbols import Unsupported
+from anabranch import Config
+from anabranch.extension import ExactShapes, InputSource
 
 from ._errors import warn_once, wrapping
 from ._ranks import Ranks, find_ranks
@@ -66,7 +64,7 @@ def build_folder(config: CompilerConfig) -> Path:
 
 
 class StaticKernels:
-    """One graph's. `built` learns of the executable while it is compiled; `wrap`
+    """One graph's. `exact` learns of the executable while it is compiled; `wrap`
     makes the first call compile for its shapes."""
 
     def __init__(
@@ -74,18 +72,12 @@ class StaticKernels:
     ) -> None:
         self.module = module
         self.config = config
-        self.settings = settings
-        self.executable: Any = None
-        self.described: Description | None = None
+        self.exact = ExactShapes(settings)
         self.seen: set[int] = set()
-
-    def built(self, executable: Any, described: Description) -> None:
-        self.executable, self.described = executable, described
 
     def describe(self, sources: Sequence[InputSource]) -> None:
         """For a graph that PyTorch runs and that is compiled all the same."""
-        with contextlib.suppress(Unsupported):
-            self.described = GraphReader(self.module, "static", sources).read()
+        self.exact.describe(self.module, sources)
 
     def wrap(self, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(arguments: list[Any]) -> Any:
@@ -167,13 +159,11 @@ class StaticKernels:
         chosen: Sequence[Record],
         ranks: Ranks,
     ) -> None:
-        if self.described is None:
-            logger.info("PyTorch runs this graph: no static kernel")
-            return
-        binding = sizes_of(self.described, arguments)
         contents = [item.content for item in chosen]
-        how = (self.described, self.settings, binding, contents)
-        with kernels.compile_static(*how) as made:
+        with self.exact.compile(arguments, contents) as made:
+            if made is None:
+                logger.info("PyTorch runs this graph: no static kernel")
+                return
             logger.debug(
                 "static kernels %s: %s",
                 made.key[:12],
@@ -182,35 +172,6 @@ class StaticKernels:
             if ranks.is_first and chosen:
                 now = datetime.now().astimezone().strftime("%Y%m%d%H%M%S")
                 write_run(folder / f"static_kernel_{now}.run", made)
-            if binding and self.executable is not None:
-                self._add(made.folder)
-                recorder = recording.current()
-                if recorder is not None and made.key:
-                    recorder.kernels.append(made.key)
-
-    def _add(self, path: str) -> None:
-        """Calls of these sizes run in the program that was made for them."""
-        from anabranch import package
-
-        assert self.described is not None
-        self.executable.add(
-            package.load(path, self.described, self.settings, check_hashes=False)
-        )
-
-
-def sizes_of(described: Description, arguments: Sequence[Any]) -> dict[str, int]:
-    """The values of a graph's symbols in a call."""
-    wanted = {symbol["name"] for symbol in described.graph["symbols"]}
-    found: dict[str, int] = {}
-    passed = [entry for entry in described.graph["inputs"] if "constant" not in entry]
-    for entry, position in zip(passed, described.passed):
-        value = arguments[position]
-        if isinstance(entry.get("expr"), str):
-            found.setdefault(entry["expr"], int(value))
-        for dim, size in enumerate(entry.get("shape", ())):
-            if isinstance(size, str):
-                found.setdefault(size, int(value.shape[dim]))
-    return {name: size for name, size in found.items() if name in wanted}
 
 
 def _new_folder(root: Path) -> Path:

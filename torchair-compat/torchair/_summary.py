@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import datetime
-import json
 import os
 from collections import Counter, defaultdict
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ import torch
 import torch.fx
 from torch._ops import OpOverload
 
-from anabranch import _C
+from anabranch.extension import lowered_operators
 
 from ._dump import rank
 from ._errors import warn_once
@@ -36,8 +35,7 @@ def summarise(module: torch.fx.GraphModule, config: CompilerConfig) -> bool:
             f" {config.mode.value} mode."
         )
         return False
-    rows = json.loads(_C.operator_table())
-    path = _write(module, {f"aten.{row['op']}" for row in rows})
+    path = _write(module, lowered_operators())
     logger.info("the operators of the graph are counted in %s", path)
     if not raw(config, "debug.fx_summary.skip_compile"):
         return False
@@ -48,7 +46,7 @@ def summarise(module: torch.fx.GraphModule, config: CompilerConfig) -> bool:
     return True
 
 
-def _write(module: torch.fx.GraphModule, lowered: set[str]) -> str:
+def _write(module: torch.fx.GraphModule, lowered: frozenset[str]) -> str:
     """Into the current folder; the file's name. `lowered`: the operators that the
     compiler has kernels for, PyTorch runs the others."""
     inputs: dict[str, Counter[str]] = defaultdict(Counter)
@@ -86,7 +84,7 @@ def _kind(node: torch.fx.Node) -> str:
     return target.namespace
 
 
-def _state(node: torch.fx.Node, lowered: set[str]) -> str:
+def _state(node: torch.fx.Node, lowered: frozenset[str]) -> str:
     target: Any = node.target
     if not isinstance(target, OpOverload):
         return _SUPPORTED

@@ -20,7 +20,7 @@ import torch
 import torch.fx
 from torch._ops import OpOverload
 
-from anabranch.order import is_order
+from anabranch.extension import is_order_operator
 
 from ._dump import rank
 from ._errors import warn_once
@@ -50,7 +50,7 @@ class Values(torch.fx.Interpreter):
 
     def run_node(self, n: torch.fx.Node) -> Any:
         target = n.target
-        computes = isinstance(target, OpOverload) and not is_order(target)
+        computes = isinstance(target, OpOverload) and not is_order_operator(target)
         # Before it runs: it may write to what it reads.
         inputs = [_copy(v) for v in self.fetch_args_kwargs_from_env(n)[0]]
         result = super().run_node(n)
