@@ -8,7 +8,7 @@ import torch
 
 from anabranch.extension import attach_gears
 
-from ._cache import cache_compile, readable_cache
+from ._impl.cache.cache_compile import cache_compile, readable_cache
 
 __all__ = ["cache_compile", "readable_cache", "set_dim_gears"]
 
