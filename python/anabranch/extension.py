@@ -20,26 +20,13 @@ import torch.fx
 from torch._ops import OpOverload
 from torch.fx.traceback import annotate
 
-from . import (
-    _C,
-    backend,
-    cache,
-    cached,
-    capture,
-    config,
-    gears,
-    graph,
-    kernels,
-    location,
-    order,
-    package,
-    readable,
-    recording,
-    replay,
-    scope,
-    symbols,
-)
-from . import super as super_kernels
+from . import _C, backend, config, location
+from .capture import aot
+from .describe import graph, symbols
+from .marks import mark_order, scope, super_kernel
+from .method_cache import cached_method, entry_text, recording, replay
+from .packages import cache, kernel_library, package
+from .shapes import gears
 
 __all__ = [
     "MOST_GEAR_COMBINATIONS",
@@ -104,7 +91,7 @@ def configure(options: Mapping[str, Any]) -> config.Config:
 def trace(
     module: torch.fx.GraphModule,
     example_inputs: Sequence[Any],
-    compile_one: capture.GraphCompiler,
+    compile_one: aot.GraphCompiler,
     *,
     freeze: bool = False,
     decompositions: Mapping[Any, Call] | None = None,
@@ -113,18 +100,18 @@ def trace(
     example_inputs, sources)`, which returns what runs it. `sources` say where
     each placeholder's value comes from; with `freeze`, parameters and buffers are
     constants. `decompositions` win over the compiler's own table."""
-    return capture.aot(module, example_inputs, compile_one, freeze, decompositions)
+    return aot.aot(module, example_inputs, compile_one, freeze, decompositions)
 
 
 def decompositions() -> Mapping[Any, Call]:
     """The table that `trace` takes operators apart with."""
-    return capture.decompositions()
+    return aot.decompositions()
 
 
 def traced_whole() -> contextlib.AbstractContextManager[None]:
     """Inside, tracing keeps the composite operators whole that `trace` keeps whole. A
     pattern that is traced inside therefore matches graphs of `trace`."""
-    return capture.whole_composites()
+    return aot.whole_composites()
 
 
 def compile_graph(
@@ -178,8 +165,8 @@ RECORD = torch.ops.anabranch.record.default
 WAIT_EVENT = torch.ops.anabranch.wait_event.default
 WAIT_TAG = torch.ops.anabranch.wait_tag.default
 
-SUPER_KERNEL_OPTIONS = super_kernels.NAMES
-SUPER_KERNEL_OPTIONS_WITH_EFFECT = super_kernels.WITH_EFFECT
+SUPER_KERNEL_OPTIONS = super_kernel.NAMES
+SUPER_KERNEL_OPTIONS_WITH_EFFECT = super_kernel.WITH_EFFECT
 
 
 @dataclasses.dataclass(frozen=True)
@@ -202,16 +189,16 @@ def set_marks(node: torch.fx.Node, marks: Marks) -> None:
     if marks.cores is not None:
         custom[scope.CORES] = marks.cores
     if marks.super_kernel is not None:
-        custom[super_kernels.SUPER] = marks.super_kernel
-        custom[super_kernels.OPTIONS] = marks.super_options
+        custom[super_kernel.SUPER] = marks.super_kernel
+        custom[super_kernel.OPTIONS] = marks.super_options
     node.meta["custom"] = custom
 
 
 def drop_super_kernel(node: torch.fx.Node) -> None:
     """Takes the mark of a super kernel from a node; other marks stay."""
     custom = node.meta.get("custom") or {}
-    custom.pop(super_kernels.SUPER, None)
-    custom.pop(super_kernels.OPTIONS, None)
+    custom.pop(super_kernel.SUPER, None)
+    custom.pop(super_kernel.OPTIONS, None)
 
 
 def stream_of(node: torch.fx.Node) -> str | None:
@@ -221,7 +208,7 @@ def stream_of(node: torch.fx.Node) -> str | None:
 
 def read_super_kernel_option(text: str) -> tuple[str, str]:
     """Name and value of one `name=value` of super_kernel(). ValueError: it is none."""
-    return super_kernels.check(text)
+    return super_kernel.check(text)
 
 
 def wait_if_computed(tensor: torch.Tensor, dependency: torch.Tensor) -> torch.Tensor:
@@ -235,12 +222,12 @@ def wait_if_computed(tensor: torch.Tensor, dependency: torch.Tensor) -> torch.Te
 
 def is_order_operator(target: OpOverload) -> bool:
     """Whether an operator only orders others: WAIT, RECORD, WAIT_EVENT, WAIT_TAG."""
-    return order.is_order(target)
+    return mark_order.is_order(target)
 
 
 def is_wait_result(node: torch.fx.Node) -> bool:
     """Whether a node is the alias that a wait gives back."""
-    return order.is_pass(node)
+    return mark_order.is_pass(node)
 
 
 def add_mark_resolver(resolve: Callable[[torch.fx.GraphModule], None]) -> None:
@@ -312,12 +299,12 @@ def size_hint(size: int | torch.SymInt) -> int:
 
 # Packages for exact shapes
 
-StaticPackage = kernels.Static
+StaticPackage = kernel_library.Static
 
 
 def copy_package(package: StaticPackage, folder: str) -> None:
     """Copies the files of a package to a folder that does not exist yet."""
-    kernels.copy_files(package, folder)
+    kernel_library.copy_files(package, folder)
 
 
 class ExactShapes:
@@ -353,7 +340,7 @@ class ExactShapes:
             yield None
             return
         sizes = _sizes_of(self._described, arguments)
-        with kernels.compile_static(
+        with kernel_library.compile_static(
             self._described, self._config, sizes, records
         ) as made:
             yield made
@@ -389,14 +376,14 @@ def _sizes_of(described: Description, arguments: Sequence[Any]) -> dict[str, int
 
 # The compile cache
 
-CachedMethod = cached.CachedMethod
-Ranks = cached.Ranks
-readable_cache = readable.readable_cache
+CachedMethod = cached_method.CachedMethod
+Ranks = cached_method.Ranks
+readable_cache = entry_text.readable_cache
 
 
 def check_method(method: Any) -> types.MethodType:
-    """The method, if it is a module's; else ValueError: nothing else is cached."""
-    return cached.check_method(method)
+    """The method, if it is a module's; else ValueError: nothing else is cached_method."""
+    return cached_method.check_method(method)
 
 
 def code_digest(function: Any) -> str:
