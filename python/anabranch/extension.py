@@ -21,10 +21,10 @@ from torch._ops import OpOverload
 from torch.fx.traceback import annotate
 
 from . import _C, backend, config, location
-from .capture import aot
+from .capture import aot, observer
 from .describe import graph, symbols
-from .marks import mark_order, scope, super_kernel
-from .method_cache import cached_method, entry_text, recording, replay
+from .marks import gear_sizes, mark_order, scope, super_kernel
+from .method_cache import cached_method, entry_text, replay
 from .packages import cache, kernel_library, package
 from .shapes import gears
 
@@ -273,7 +273,7 @@ MOST_GEAR_COMBINATIONS = gears.MOST_COMBINATIONS
 
 def attach_gears(tensor: torch.Tensor, sizes: Mapping[int, Sequence[int]]) -> None:
     """`anabranch.set_gears` without its checks: `sizes` for each dimension."""
-    gears.attach(tensor, sizes)
+    gear_sizes.attach(tensor, sizes)
 
 
 def find_gears(
@@ -354,9 +354,9 @@ class ExactShapes:
             made.folder, self._described, self._config, check_hashes=False
         )
         self._executable.add(loaded)
-        recorder = recording.current()
-        if recorder is not None and made.key:
-            recorder.kernels.append(made.key)
+        watching = observer.current()
+        if watching is not None and made.key:
+            watching.kernels.append(made.key)
 
 
 def _sizes_of(described: Description, arguments: Sequence[Any]) -> dict[str, int]:

@@ -8,7 +8,7 @@
 #include "package/folder/CombineTargets.h"
 
 #include "package/folder/Staging.h"
-#include "package/verify/Extent.h"
+#include "package/verify/Actions.h"
 
 #include <algorithm>
 #include <fcntl.h>

@@ -8,6 +8,7 @@
 #include "anabranch/Inspect.h"
 
 #include "package/folder/Reader.h"
+#include "package/verify/Actions.h"
 #include "package/verify/SerialOrder.h"
 
 #include <sstream>
@@ -145,12 +146,21 @@ private:
       printCall(*call);
     else if (const SuperT *super = action.AsSuper())
       printSuper(*super);
-    else if (const CopyT *copy = action.AsCopy())
-      out << "copy %" << copy->source << " -> %" << copy->destination;
+    else if (const StepKind *step = stepKindOf(action))
+      printStep(*step, action);
     else if (const RecordT *record = action.AsRecord())
       out << "record " << record->event;
     else if (const WaitT *wait = action.AsWait())
       out << "wait " << wait->event;
+  }
+
+  /// "copy %1 -> %2"
+  void printStep(const StepKind &step, const ActionUnion &action) {
+    std::string read, written;
+    step.visit(action, [&](int buffer, bool writes) {
+      (writes ? written : read) += " %" + std::to_string(buffer);
+    });
+    out << step.name << read << " ->" << written;
   }
 
   void printLaunch(const LaunchT &launch) {

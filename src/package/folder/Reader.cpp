@@ -10,7 +10,7 @@
 #include "anabranch/KernelABI.h"
 #include "package/files/Files.h"
 #include "package/targets/Targets.h"
-#include "package/verify/Extent.h"
+#include "package/verify/Actions.h"
 #include "package/verify/ProgramVerifier.h"
 
 namespace anabranch::package {

@@ -10,16 +10,9 @@
 
 #include "anabranch/Status.h"
 #include "package/program_generated.h"
-
-#include <cstddef>
+#include "package/verify/Limits.h"
 
 namespace anabranch::package {
-
-/// Of one program: the executor keeps sets of them in a word.
-constexpr size_t streamLimit = 62;
-
-/// Launches of one super kernel.
-constexpr size_t superLimit = 4096;
 
 /// Everything that the runtime relies on without looking again: indices are in
 /// range, kinds agree, static ranges lie inside their memory, nothing writes

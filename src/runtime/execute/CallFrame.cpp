@@ -7,7 +7,6 @@
 
 #include "runtime/execute/CallFrame.h"
 
-#include "package/verify/Extent.h"
 #include "runtime/plan/Describe.h"
 
 #include <algorithm>

@@ -62,20 +62,18 @@ Status executionFromEnvironment() {
   return {};
 }
 
-Status withPlace(Status status, const trace::Label &label) {
+/// An error of the host gets the user's line.
+static Status withPlace(Status status, const trace::Label &label) {
   if (status.ok() || label.file.empty())
     return status;
   return Status(status.code(), status.message() + " (" + describe(label) + ")");
 }
 
-Status runStep(CallFrame &frame, const Command &step) {
-  if (step.kind == Command::Kind::Copy) {
-    const CopyPlan &c = frame.commands.copies[step.index];
-    frame.plan.device->copy(frame.viewOf(c.source),
-                            frame.viewOf(c.destination));
-    return {};
-  }
-  return callHost(frame, step.index);
+static void runStep(const CallFrame &frame, const StepPlan &step) {
+  TensorView tensors[mostStepTensors];
+  for (size_t i = 0; i < step.buffers.size(); ++i)
+    tensors[i] = frame.viewOf(step.buffers[i]);
+  step.run(*frame.plan.device, tensors);
 }
 
 /// The launches of a super kernel, one after the other.
@@ -106,7 +104,11 @@ Status runAlone(CallFrame &frame, const Command &command, void *scratch,
     return runMembers(frame, frame.commands.supers[command.index], scratch,
                       call);
   trace::Scope scope(call, command.label);
-  Status done = runStep(frame, command);
+  if (command.kind == Command::Kind::Step) {
+    runStep(frame, frame.commands.steps[command.index]);
+    return {};
+  }
+  Status done = callHost(frame, command.index);
   return done.ok() ? Status()
                    : withPlace(std::move(done),
                                frame.launches.labelOf(command.label));

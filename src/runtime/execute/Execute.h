@@ -32,16 +32,9 @@ Status executeSerial(CallFrame &frame, const trace::Call *call);
 Status executeParallel(ExecutionMode mode, CallFrame &frame, int threads,
                        const trace::Call *call);
 
-/// A copy, or a call into the host: only the thread that called the program may
-/// run that.
-Status runStep(CallFrame &frame, const Command &step);
-
 /// Any command but an event, all of it on this thread.
 Status runAlone(CallFrame &frame, const Command &command, void *scratch,
                 const trace::Call *call);
-
-/// An error of a call or copy gets the user's line.
-Status withPlace(Status status, const trace::Label &label);
 
 } // namespace anabranch::runtime
 

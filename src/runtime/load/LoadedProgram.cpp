@@ -52,11 +52,6 @@ private:
 
 } // namespace
 
-LoadedPackage::~LoadedPackage() {
-  if (persistent && !package->prepared.size())
-    device->release(persistent, persistentBytes);
-}
-
 int LoadedProgram::workers() const {
   return owner->threads > 0 ? owner->threads : defaultThreads();
 }
@@ -89,12 +84,12 @@ Status LoadedProgram::initialize() {
   return execute(frame, workers(), call.orNull());
 }
 
-void LoadedProgram::useFrom(const SharedWeights &lent, Left &left) {
+void LoadedProgram::useFrom(const SharedWeights &donated, Left &left) {
   for (BufferPlan &buffer : plan.buffers) {
     auto [data, size] = weightBytesOf(plan, buffer);
     if (!data)
       continue;
-    if (const void *there = lent.find(data, size)) {
+    if (const void *there = donated.find(data, size)) {
       buffer.kind = BufferKind::Constant;
       buffer.constant = there;
     } else if (buffer.kind == BufferKind::Persistent) {

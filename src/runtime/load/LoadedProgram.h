@@ -8,29 +8,11 @@
 #ifndef ANABRANCH_RUNTIME_LOAD_LOADEDPROGRAM_H
 #define ANABRANCH_RUNTIME_LOAD_LOADEDPROGRAM_H
 
-#include "runtime/device/Library.h"
 #include "runtime/execute/CallFrame.h"
+#include "runtime/load/LoadedPackage.h"
 #include "runtime/load/SharedWeights.h"
 
 namespace anabranch::runtime {
-
-/// What the programs of one package share.
-struct LoadedPackage {
-  ~LoadedPackage();
-
-  std::unique_ptr<package::Package> package;
-  std::unique_ptr<Library> library;
-  const Device *device = nullptr;
-  HostCalls *host = nullptr;
-  int threads = 0;
-  void *persistent = nullptr; ///< made by the programs' initialisations
-  size_t persistentBytes = 0;
-  size_t persistentInUse = 0; ///< of `persistent`, those in use
-  /// One for each call that runs at a time, whichever program it runs.
-  std::shared_ptr<ArenaPool> arenas;
-  /// Of another package: its weights and its arenas are used.
-  std::shared_ptr<const LoadedPackage> donor;
-};
 
 /// A program of a package, ready to run. Any number of threads may run it.
 class LoadedProgram {
@@ -50,9 +32,9 @@ public:
     std::vector<std::pair<size_t, size_t>> persistent; ///< begin, end
     bool constants = false;
   };
-  /// Takes what it keeps from `lent`, as far as that has the same bytes, and
+  /// Takes what it keeps from `donated`, as far as that has the same bytes, and
   /// adds the rest to `left`. Call before anything runs.
-  void useFrom(const SharedWeights &lent, Left &left);
+  void useFrom(const SharedWeights &donated, Left &left);
 
   const Plan &getPlan() const { return plan; }
   const LoadedPackage &getOwner() const { return *owner; }

@@ -7,8 +7,10 @@
 
 #include "runtime/plan/BuildPlan.h"
 
+#include "package/verify/Actions.h"
 #include "package/verify/SerialOrder.h"
 #include "runtime/plan/Labels.h"
+#include "runtime/plan/Steps.h"
 
 #include <algorithm>
 #include <map>
@@ -43,7 +45,7 @@ private:
   Expected<Command> add(const CommandT &command);
   Status addLaunch(const LaunchT &launch);
   Status addCall(const CallT &call, const std::string &location);
-  void addCopy(const CopyT &copy);
+  Status addStep(const StepKind &kind, const ActionUnion &action);
   Status addSuper(const SuperT &super);
   void addArguments(CallPlan &call,
                     const std::vector<std::unique_ptr<ArgumentT>> &list);
@@ -117,13 +119,21 @@ Status CommandsBuilder::addSuper(const SuperT &super) {
   return {};
 }
 
-void CommandsBuilder::addCopy(const CopyT &copy) {
-  for (int buffer : {copy.source, copy.destination}) {
+Status CommandsBuilder::addStep(const StepKind &kind,
+                                const ActionUnion &action) {
+  StepPlan step;
+  step.run = stepFunctionOf(action.type);
+  kind.visit(action, [&](int buffer, bool) {
+    step.buffers.push_back(buffer);
     needView(buffer);
     if (plan.buffers[buffer].kind == BufferKind::External)
       plan.buffers[buffer].readByKernels = true;
-  }
-  out.copies.push_back({copy.source, copy.destination});
+  });
+  if (!step.run || step.buffers.size() > mostStepTensors)
+    return Status(StatusCode::Internal,
+                  std::string("the runtime cannot run a ") + kind.name);
+  out.steps.push_back(std::move(step));
+  return {};
 }
 
 void CommandsBuilder::fillArgument(CallPlan &call, int at,
@@ -189,7 +199,7 @@ Expected<Command> CommandsBuilder::add(const CommandT &command) {
     return Command{Command::Kind::Record, record->event, -1, 0};
   if (const WaitT *wait = action.AsWait())
     return Command{Command::Kind::Wait, wait->event, -1, 0};
-  Command result{Command::Kind::Copy, 0, static_cast<int>(info.labels.size()),
+  Command result{Command::Kind::Step, 0, static_cast<int>(info.labels.size()),
                  0};
   info.labels.push_back(labelOf(program, command));
   if (const LaunchT *launch = action.AsLaunch()) {
@@ -210,9 +220,10 @@ Expected<Command> CommandsBuilder::add(const CommandT &command) {
         l.file.empty() ? "" : l.file + ":" + std::to_string(l.line);
     if (Status s = addCall(*call, where); !s.ok())
       return s;
-  } else if (const CopyT *copy = action.AsCopy()) {
-    result.index = static_cast<int>(out.copies.size());
-    addCopy(*copy);
+  } else if (const StepKind *step = stepKindOf(action)) {
+    result.index = static_cast<int>(out.steps.size());
+    if (Status s = addStep(*step, action); !s.ok())
+      return s;
   }
   return result;
 }

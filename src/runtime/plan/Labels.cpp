@@ -7,6 +7,8 @@
 
 #include "runtime/plan/Labels.h"
 
+#include "package/verify/Actions.h"
+
 namespace anabranch::runtime {
 
 using namespace package;
@@ -75,17 +77,19 @@ void describeCall(const ProgramT &program, const CallT &call,
     addOperand(program, result, true, label);
 }
 
-/// Reads and writes every element once.
-void describeCopy(const ProgramT &program, const CopyT &copy,
-                  trace::Label &label) {
-  label.kind = "copy";
-  label.name = "copy";
-  addOperand(program, copy.source, false, label);
-  addOperand(program, copy.destination, true, label);
-  const BufferT &source = *program.buffers[copy.source];
-  auto item = itemSize(static_cast<anabranch::DType>(source.dtype));
-  label.work = trace::Work{
-      {}, {{2 * static_cast<double>(item), toExtents(source.shape)}}};
+/// Reads or writes every element of its tensors once.
+void describeStep(const ProgramT &program, const StepKind &step,
+                  const ActionUnion &action, trace::Label &label) {
+  label.kind = step.name;
+  label.name = step.name;
+  label.work.emplace();
+  step.visit(action, [&](int buffer, bool writes) {
+    addOperand(program, buffer, writes, label);
+    const BufferT &b = *program.buffers[buffer];
+    auto item = itemSize(static_cast<anabranch::DType>(b.dtype));
+    label.work->bytes.push_back(
+        {static_cast<double>(item), toExtents(b.shape)});
+  });
 }
 
 /// What its launches compute and move, unless that of one is unknown.
@@ -135,8 +139,8 @@ trace::Label labelOf(const ProgramT &program, const CommandT &command) {
     describeLaunch(program, *launch, label);
   else if (const CallT *call = command.action.AsCall())
     describeCall(program, *call, label);
-  else if (const CopyT *copy = command.action.AsCopy())
-    describeCopy(program, *copy, label);
+  else if (const StepKind *step = stepKindOf(command.action))
+    describeStep(program, *step, command.action, label);
   else if (const SuperT *super = command.action.AsSuper())
     describeSuper(program, *super, label);
   describePlace(program, command.location, label);

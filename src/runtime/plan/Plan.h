@@ -45,9 +45,9 @@ struct BufferPlan {
   std::vector<Size> strides; ///< empty: contiguous
   const void *constant = nullptr;
   /// Where a frame keeps shape and strides of a buffer that is looked at as a
-  /// tensor (by copies, calls, outputs); -1 when none does.
+  /// tensor (by steps, calls, outputs); -1 when none does.
   int view = -1;
-  /// External: kernels or copies read it, in the layout above.
+  /// External: kernels or steps read it, in the layout above.
   bool readByKernels = false;
 };
 
@@ -93,9 +93,14 @@ struct CallPlan {
   std::unique_ptr<bool[]> wanted;
 };
 
-struct CopyPlan {
-  int source, destination;
+/// What a step does with its tensors, on any thread. Steps.cpp has them.
+using StepFunction = void (*)(const Device &device, const TensorView *tensors);
+
+struct StepPlan {
+  StepFunction run = nullptr;
+  std::vector<int> buffers; ///< of its tensors: at most `mostStepTensors`
 };
+constexpr size_t mostStepTensors = 8;
 
 /// A super kernel: launches that stand together in Commands::launches.
 struct SuperKernel {
@@ -106,9 +111,9 @@ struct SuperKernel {
 };
 
 struct Command {
-  enum class Kind : uint8_t { Launch, Call, Copy, Record, Wait, Super };
+  enum class Kind : uint8_t { Launch, Call, Step, Record, Wait, Super };
   Kind kind;
-  int index; ///< in launches, calls, copies, supers, or the event
+  int index; ///< in launches, calls, steps, supers, or the event
   int label; ///< in ProgramInfo::labels
   int stream;
 };
@@ -132,7 +137,7 @@ struct Commands {
   int events = 0;
   std::vector<LaunchPlan> launches;
   std::vector<CallPlan> calls;
-  std::vector<CopyPlan> copies;
+  std::vector<StepPlan> steps;
   std::vector<SuperKernel> supers;
   std::vector<int> operands; ///< buffers of all launches, one after the other
   std::vector<Size> sizes;
