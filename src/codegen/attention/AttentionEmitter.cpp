@@ -226,7 +226,7 @@ Value AttentionEmitter::number(double value, bool isVector) {
 Value AttentionEmitter::headMask(int64_t size, Value at) {
   if (size % t.lanes == 0)
     return Value();
-  LaneBuilder::Shape shape(lanes, t.lanes, Value());
+  LaneBuilder::MaskGuard guard(lanes, t.lanes, Value());
   Value rest = lanes.subIndex(lanes.index(size), at);
   return lanes.prefixMask(lanes.maxIndex(rest, lanes.index(0)));
 }
@@ -244,7 +244,7 @@ void AttentionEmitter::packQueries() {
     Value start =
         lanes.mulIndex(lanes.subIndex(row, firstQuery), lanes.index(t.head));
     lanes.loop(lanes.index(0), lanes.index(t.head), t.lanes, [&](Value at) {
-      LaneBuilder::Shape shape(lanes, t.lanes, headMask(size, at));
+      LaneBuilder::MaskGuard guard(lanes, t.lanes, headMask(size, at));
       Lanes value = element(op.getQuery(), Lanes::uniform(row),
                             Lanes::linear(at, 1, t.lanes));
       Value scaled = lanes.make<arith::MulFOp>(lanes.vector(value), scale);
@@ -274,7 +274,7 @@ void AttentionEmitter::packKeys(Value firstKey) {
                                  lanes.index(t.head * t.keyColumns()));
     Value start = lanes.addIndex(panel, lanes.remIndex(group, columns));
     lanes.loop(lanes.index(0), lanes.index(t.head), t.lanes, [&](Value at) {
-      LaneBuilder::Shape shape(lanes, t.lanes, headMask(size, at));
+      LaneBuilder::MaskGuard guard(lanes, t.lanes, headMask(size, at));
       SmallVector<Value> square;
       for (Value row : rows)
         square.push_back(lanes.vector(element(op.getKey(), Lanes::uniform(row),
@@ -297,7 +297,8 @@ void AttentionEmitter::packValues(Value firstKey, Value count) {
     Value key = lanes.addIndex(firstKey, number);
     for (int64_t at = 0; at < t.valueHead; at += t.lanes) {
       Value column = lanes.index(at);
-      LaneBuilder::Shape shape(lanes, t.lanes, headMask(size, column), true);
+      LaneBuilder::MaskGuard guard(lanes, t.lanes, headMask(size, column),
+                                   true);
       Lanes value = element(op.getValue(), Lanes::uniform(key),
                             Lanes::linear(column, 1, t.lanes));
       Value offset = lanes.addIndex(
@@ -379,7 +380,7 @@ void AttentionEmitter::finish(ArrayRef<Epilogue> epilogues) {
     }
     lanes.loop(lanes.index(0), size, t.lanes, [&](Value at) {
       Value mask = headMask(resultType.getShape().back(), at);
-      LaneBuilder::Shape shape(lanes, t.lanes, mask);
+      LaneBuilder::MaskGuard guard(lanes, t.lanes, mask);
       Value value = loadVector(output, lanes.addIndex(start, at));
       value = lanes.make<arith::DivFOp>(value,
                                         lanes.vector(Lanes::uniform(divisor)));

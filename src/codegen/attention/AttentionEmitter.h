@@ -49,7 +49,7 @@ struct AttentionTiling {
   static AttentionTiling choose(ir::AttentionOp op, const TargetInfo &target);
 };
 
-class TileReach;
+class TileFootprint;
 
 class AttentionEmitter {
 public:
@@ -62,8 +62,8 @@ public:
                 mlir::Value scratch, mlir::Value tile);
 
   /// What the tile touches.
-  void emitReach(TileReach &reach, llvm::ArrayRef<Epilogue> epilogues,
-                 mlir::Value tile);
+  void emitFootprint(TileFootprint &footprint,
+                     llvm::ArrayRef<Epilogue> epilogues, mlir::Value tile);
 
 private:
   using Value = mlir::Value;

@@ -59,7 +59,7 @@ void AttentionEmitter::scoreKeys(Value group, ArrayRef<Value> keys) {
     for (int64_t at = 0; at < t.head; at += t.lanes) {
       Value depth = lanes.index(at);
       Value left = loadVector(queries, lanes.addIndex(start, depth));
-      LaneBuilder::Shape shape(lanes, t.lanes, headMask(size, depth));
+      LaneBuilder::MaskGuard guard(lanes, t.lanes, headMask(size, depth));
       for (auto [sum, number] : llvm::zip(sums, keys)) {
         Value key = lanes.vector(element(op.getKey(), Lanes::uniform(number),
                                          Lanes::linear(depth, 1, t.lanes)));
@@ -132,8 +132,8 @@ SmallVector<Value> AttentionEmitter::mixKey(Value firstRow, int64_t rows,
   SmallVector<Value> values, after;
   for (int64_t at = columns.first; at < columns.second; at += t.lanes) {
     Value column = lanes.index(at);
-    LaneBuilder::Shape shape(lanes, t.lanes, headMask(size, column),
-                             /*maybeEmpty=*/true);
+    LaneBuilder::MaskGuard guard(lanes, t.lanes, headMask(size, column),
+                                 /*maybeEmpty=*/true);
     values.push_back(lanes.vector(element(op.getValue(), Lanes::uniform(key),
                                           Lanes::linear(column, 1, t.lanes))));
   }

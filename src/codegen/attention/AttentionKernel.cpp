@@ -8,7 +8,7 @@
 #include "codegen/attention/AttentionKernel.h"
 
 #include "codegen/attention/AttentionEmitter.h"
-#include "codegen/footprint/TileReach.h"
+#include "codegen/footprint/TileFootprint.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 
 using namespace mlir;
@@ -83,11 +83,11 @@ static LogicalResult emit(KernelShell &shell) {
         AttentionEmitter emitter(op, tiling, frame);
         return KernelShell::Plan{emitter.tiles(), emitter.scratchBytes()};
       },
-      [&](KernelShell::ReachBody &body) {
+      [&](KernelShell::FootprintBody &body) {
         AttentionEmitter emitter(op, tiling, body.frame);
-        TileReach reach(body.frame);
-        emitter.emitReach(reach, epilogues, body.tile);
-        reach.store(body.reaches);
+        TileFootprint footprint(body.frame);
+        emitter.emitFootprint(footprint, epilogues, body.tile);
+        footprint.store(body.footprints);
       });
 }
 

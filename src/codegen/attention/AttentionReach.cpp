@@ -6,17 +6,17 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/attention/AttentionEmitter.h"
-#include "codegen/footprint/TileReach.h"
+#include "codegen/footprint/TileFootprint.h"
 
 using namespace mlir;
 
 namespace anabranch {
 namespace codegen {
 
-void AttentionEmitter::emitReach(TileReach &reach, ArrayRef<Epilogue> epilogues,
-                                 Value tile) {
+void AttentionEmitter::emitFootprint(TileFootprint &footprint,
+                                     ArrayRef<Epilogue> epilogues, Value tile) {
   findTile(tile);
-  RangeBuilder &ranges = reach.ranges;
+  RangeBuilder &ranges = footprint.ranges;
   IndexRange queryRows =
       t.isFew ? ranges.whole(queryCount) : ranges.between(firstQuery, queryEnd);
   // Whole blocks of keys are packed, also where only some are seen.
@@ -47,7 +47,7 @@ void AttentionEmitter::emitReach(TileReach &reach, ArrayRef<Epilogue> epilogues,
     return ranges.whole(frame.dim(tensor, rank - 1));
   };
   auto read = [&](Value tensor, ArrayRef<IndexRange> index) {
-    reach.reads(tensor, index, [](Value) { return false; });
+    footprint.reads(tensor, index, [](Value) { return false; });
   };
   read(op.getQuery(), box(op.getQuery(), queryRows, allOf(op.getQuery())));
   read(op.getKey(), box(op.getKey(), keys, allOf(op.getKey())));
@@ -57,7 +57,7 @@ void AttentionEmitter::emitReach(TileReach &reach, ArrayRef<Epilogue> epilogues,
   SmallVector<IndexRange> result =
       box(op.getResult(), queryRows, allOf(op.getResult()));
   for (const Epilogue &epilogue : epilogues)
-    reach.epilogue(epilogue, op.getResult(), result);
+    footprint.epilogue(epilogue, op.getResult(), result);
 }
 
 } // namespace codegen

@@ -27,11 +27,11 @@ Value AttentionEmitter::maskScores(Value vector, Value row, Value key) {
         lanes.maxIndex(lanes.subIndex(limit, key), lanes.index(0)));
     vector = lanes.make<arith::SelectOp>(seen, vector, nothing);
   };
-  LaneBuilder::Shape shape(lanes, t.lanes, Value());
+  LaneBuilder::MaskGuard guard(lanes, t.lanes, Value());
   Value end = lanes.subIndex(keyCount, key);
   if (Value mask = op.getMask()) {
     Value inside = lanes.prefixMask(lanes.maxIndex(end, lanes.index(0)));
-    LaneBuilder::Shape masked(lanes, t.lanes, inside, true);
+    LaneBuilder::MaskGuard masked(lanes, t.lanes, inside, true);
     bool isBool =
         cast<RankedTensorType>(mask.getType()).getElementType().isInteger(1);
     Lanes at = Lanes::linear(key, 1, t.lanes);

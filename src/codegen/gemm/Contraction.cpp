@@ -7,7 +7,7 @@
 
 #include "codegen/gemm/Contraction.h"
 
-#include "codegen/emit/Reads.h"
+#include "analysis/AccessMap.h"
 #include "ir/Anabranch.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/LinalgInterfaces.h"
@@ -159,8 +159,9 @@ bool isRegular(AffineExpr expr) {
 
 /// Whether these are the places of a column and a depth in panels:
 /// [..., column / width, depth / pair, column % width, depth % pair].
-std::optional<Panels> matchPanels(const Contraction &c, const Read &read) {
-  ArrayRef<SymbolicIndex> index = read.index;
+std::optional<Panels> matchPanels(const Contraction &c,
+                                  const analysis::Read &read) {
+  ArrayRef<analysis::SymbolicIndex> index = read.index;
   ArrayRef<int64_t> shape =
       cast<RankedTensorType>(read.tensor.getType()).getShape();
   MLIRContext *context = read.tensor.getContext();
@@ -170,7 +171,7 @@ std::optional<Panels> matchPanels(const Contraction &c, const Read &read) {
     size_t inner = pair > 1 ? 4 : 3;
     if (index.size() != c.batch.size() + inner)
       continue;
-    ArrayRef<SymbolicIndex> places = index.take_back(inner);
+    ArrayRef<analysis::SymbolicIndex> places = index.take_back(inner);
     int64_t width = shape[shape.size() - inner + 2];
     bool matches = !ShapedType::isDynamic(width) &&
                    places[0].expr == column.floorDiv(width) &&
@@ -188,12 +189,12 @@ std::optional<Panels> matchPanels(const Contraction &c, const Read &read) {
 
 /// Finds out whether columns and depths meet in one index, as the points of an
 /// image and of a window do.
-void describeWindow(const Contraction &c, const Read &read,
+void describeWindow(const Contraction &c, const analysis::Read &read,
                     ContractionOperand &operand) {
   AffineExpr column = getAffineDimExpr(c.column, read.tensor.getContext());
   operand.isWindow = false;
   operand.windowRow = 0;
-  for (const SymbolicIndex &index : read.index) {
+  for (const analysis::SymbolicIndex &index : read.index) {
     if (!index.expr || !index.loops.test(c.column) ||
         !index.loops.test(c.depth))
       continue;
@@ -210,14 +211,14 @@ void describeWindow(const Contraction &c, const Read &read,
 
 /// The smallest number of depths after which the indices repeat but for a
 /// constant growth, up to the size of windows that are worth to be unrolled.
-int64_t windowPointsOf(const Contraction &c, const Read &read) {
+int64_t windowPointsOf(const Contraction &c, const analysis::Read &read) {
   linalg::GenericOp op = c.op;
   constexpr int64_t most = 64;
   auto depths = c.knownSize(c.depth);
   MLIRContext *context = read.tensor.getContext();
   AffineExpr depth = getAffineDimExpr(c.depth, context);
   for (int64_t points = 2; depths && points <= most; ++points) {
-    auto repeats = [&](const SymbolicIndex &index) {
+    auto repeats = [&](const analysis::SymbolicIndex &index) {
       if (!index.expr || !index.loops.test(c.depth))
         return true;
       AffineExpr scaled =
@@ -238,14 +239,15 @@ int64_t windowPointsOf(const Contraction &c, const Read &read) {
 /// Finds out how an operand is read.
 void describeOperand(Contraction &c, ContractionOperand &operand) {
   auto isLeaf = [](Value) { return false; };
-  ReadCollector collector(c.source.getContext(), c.op.getNumLoops(), isLeaf);
+  analysis::ReadCollector collector(c.source.getContext(), c.op.getNumLoops(),
+                                    isLeaf);
   AffineMap map = c.op.getIndexingMapsArray()[operand.number];
   collector.visit(c.op->getOperand(operand.number),
                   collector.apply(map, collector.identity()));
-  Reads reads = collector.take();
+  analysis::Reads reads = collector.take();
   size_t arguments = 0;
   int64_t largest = -1;
-  for (const Read &read : reads.reads) {
+  for (const analysis::Read &read : reads.reads) {
     auto argument = dyn_cast<BlockArgument>(read.tensor);
     int64_t rank = read.index.size();
     if (!argument)
@@ -261,12 +263,13 @@ void describeOperand(Contraction &c, ContractionOperand &operand) {
     operand.unitLoop = std::nullopt;
     describeWindow(c, read, operand);
     operand.windowPoints = operand.isWindow ? windowPointsOf(c, read) : 0;
-    operand.isRegular = llvm::all_of(read.index, [&](const SymbolicIndex &i) {
-      return i.growth(c.depth).has_value() && isRegular(i.expr);
-    });
+    operand.isRegular =
+        llvm::all_of(read.index, [&](const analysis::SymbolicIndex &i) {
+          return i.growth(c.depth).has_value() && isRegular(i.expr);
+        });
     operand.rowsAreRegular =
         operand.isRegular && c.rows.size() == 1 &&
-        llvm::all_of(read.index, [&](const SymbolicIndex &i) {
+        llvm::all_of(read.index, [&](const analysis::SymbolicIndex &i) {
           return i.growth(c.rows[0]).has_value();
         });
     for (unsigned loop : {c.column, c.depth}) {

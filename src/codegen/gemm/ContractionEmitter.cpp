@@ -261,7 +261,7 @@ void ContractionEmitter::emitEpilogue(Value row, Value sums) {
   lanes.loop(row, endRow, 1, [&](Value current) {
     lanes.loop(lanes.index(0), width, t.lanes, [&](Value offset) {
       Value column = lanes.addIndex(place.firstColumn, offset);
-      LaneBuilder::Shape shape(lanes, t.lanes, columnMask(column, t.lanes));
+      LaneBuilder::MaskGuard guard(lanes, t.lanes, columnMask(column, t.lanes));
       SmallVector<Lanes> position =
           point(current, Lanes::linear(column, 1, t.lanes), Lanes());
       SmallVector<Lanes> index =

@@ -29,7 +29,7 @@
 namespace anabranch {
 namespace codegen {
 
-class TileReach;
+class TileFootprint;
 
 class ContractionEmitter {
 public:
@@ -43,7 +43,7 @@ public:
   void emitTile(Evaluator &evaluator, mlir::Value scratch, mlir::Value tile);
 
   /// What the tile touches.
-  void emitReach(TileReach &reach, mlir::Value tile);
+  void emitFootprint(TileFootprint &footprint, mlir::Value tile);
 
 private:
   using Value = mlir::Value;

@@ -7,7 +7,7 @@
 
 #include "codegen/gemm/ContractionKernel.h"
 
-#include "codegen/footprint/TileReach.h"
+#include "codegen/footprint/TileFootprint.h"
 #include "codegen/gemm/ContractionEmitter.h"
 
 using namespace mlir;
@@ -41,11 +41,11 @@ static LogicalResult emit(KernelShell &shell) {
         ContractionEmitter emitter(*contraction, tiling, frame);
         return KernelShell::Plan{emitter.tiles(), emitter.scratchBytes()};
       },
-      [&](KernelShell::ReachBody &body) {
+      [&](KernelShell::FootprintBody &body) {
         ContractionEmitter emitter(*contraction, tiling, body.frame);
-        TileReach reach(body.frame);
-        emitter.emitReach(reach, body.tile);
-        reach.store(body.reaches);
+        TileFootprint footprint(body.frame);
+        emitter.emitFootprint(footprint, body.tile);
+        footprint.store(body.footprints);
       });
 }
 

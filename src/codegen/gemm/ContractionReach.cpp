@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "codegen/footprint/TileReach.h"
+#include "codegen/footprint/TileFootprint.h"
 #include "codegen/gemm/ContractionEmitter.h"
 
 using namespace mlir;
@@ -13,9 +13,9 @@ using namespace mlir;
 namespace anabranch {
 namespace codegen {
 
-void ContractionEmitter::emitReach(TileReach &reach, Value tile) {
+void ContractionEmitter::emitFootprint(TileFootprint &footprint, Value tile) {
   findPlace(tile);
-  RangeBuilder &ranges = reach.ranges;
+  RangeBuilder &ranges = footprint.ranges;
   linalg::GenericOp op = c.op;
   SmallVector<IndexRange> loops(op.getNumLoops());
   for (auto [loop, position] : llvm::zip(c.batch, place.batch))
@@ -31,8 +31,8 @@ void ContractionEmitter::emitReach(TileReach &reach, Value tile) {
   loops[c.column] = ranges.between(place.firstColumn, endColumn);
   loops[c.depth] = ranges.whole(depthCount);
 
-  ReadCollector collector(op.getContext(), op.getNumLoops(),
-                          [](Value) { return false; });
+  analysis::ReadCollector collector(op.getContext(), op.getNumLoops(),
+                                    [](Value) { return false; });
   SmallVector<AffineMap> maps = op.getIndexingMapsArray();
   auto visit = [&](unsigned operand) {
     collector.visit(op->getOperand(operand),
@@ -42,12 +42,12 @@ void ContractionEmitter::emitReach(TileReach &reach, Value tile) {
   visit(c.right.number);
   if (!c.startsAtZero)
     visit(2);
-  reach.reads(collector.take(), loops);
+  footprint.reads(collector.take(), loops);
   SmallVector<IndexRange> product;
   for (AffineExpr expr : maps[2].getResults())
     product.push_back(*ranges.evaluate(expr, loops, {}));
   for (const Epilogue &epilogue : c.epilogues)
-    reach.epilogue(epilogue, op.getResult(0), product);
+    footprint.epilogue(epilogue, op.getResult(0), product);
 }
 
 } // namespace codegen

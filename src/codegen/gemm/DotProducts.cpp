@@ -36,7 +36,7 @@ Value ContractionEmitter::leftWord(Value row, Value depth, Value end,
 /// Fetches the line of a column of the right operand, if there is one.
 void ContractionEmitter::fetchColumn(Value column, Value depth) {
   Value last = lanes.subIndex(columnCount, lanes.index(1));
-  LaneBuilder::Shape shape(lanes, 1, Value());
+  LaneBuilder::MaskGuard guard(lanes, 1, Value());
   Value element =
       stored(c.right,
              point(Value(), Lanes::uniform(lanes.minIndex(column, last)),

@@ -23,7 +23,7 @@ Value ContractionEmitter::columnMask(Value column, int64_t unit) {
   auto columns = c.knownSize(c.column);
   if (columns && *columns % unit == 0)
     return Value();
-  LaneBuilder::Shape shape(lanes, t.lanes, Value());
+  LaneBuilder::MaskGuard guard(lanes, t.lanes, Value());
   Value rest = lanes.subIndex(columnCount, column);
   return lanes.prefixMask(lanes.maxIndex(rest, lanes.index(0)));
 }
@@ -54,10 +54,10 @@ Value ContractionEmitter::depthWords(const ContractionOperand &operand,
   int64_t width = t.lanes * t.pair;
   Value mask;
   if (!whole) {
-    LaneBuilder::Shape shape(lanes, width, Value());
+    LaneBuilder::MaskGuard guard(lanes, width, Value());
     mask = lanes.prefixMask(lanes.subIndex(end, depth));
   }
-  LaneBuilder::Shape shape(lanes, width, mask);
+  LaneBuilder::MaskGuard guard(lanes, width, mask);
   SmallVector<Lanes> at = point(row, column ? Lanes::uniform(column) : Lanes(),
                                 Lanes::linear(depth, 1, width));
   Value vector = t.pair > 1 ? lanes.vector(stored(operand, at))
@@ -78,7 +78,7 @@ Value ContractionEmitter::depthWords(const ContractionOperand &operand,
 /// side by side, zero from `end` on.
 Value ContractionEmitter::rightVector(Lanes column, Value depth, Value end,
                                       Value mask) {
-  LaneBuilder::Shape shape(lanes, t.lanes, mask, /*maybeEmpty=*/bool(mask));
+  LaneBuilder::MaskGuard guard(lanes, t.lanes, mask, /*maybeEmpty=*/bool(mask));
   if (t.pair > 1)
     return rightPairs(column, depth, end);
   return lanes.vector(
@@ -242,7 +242,7 @@ void ContractionEmitter::packPieces(Value column, Value stop, Value firstDepth,
   lanes.ifThen(some, [&] {
     Value mask;
     {
-      LaneBuilder::Shape shape(lanes, t.lanes, Value());
+      LaneBuilder::MaskGuard guard(lanes, t.lanes, Value());
       mask = lanes.prefixMask(lanes.subIndex(stop, whole));
     }
     pack(whole, mask);
