@@ -29,11 +29,11 @@ struct OpenOptions {
   /// The target to run, of a package that has several; empty: what
   /// ANABRANCH_TARGET says, else the best that this CPU can run.
   std::string target;
-  /// Runs the operators that have no kernel; without it a package that needs
-  /// such is refused. Must outlive the executable.
+  /// Runs the operators that have no kernel. Without a host a package with
+  /// such operators is refused. Must outlive the executable.
   HostCalls *hostCalls = nullptr;
-  /// An executable of the same graph for other sizes: weights that both keep
-  /// are used from there, and arenas too. Null: none.
+  /// The donor: an executable of the same graph for other sizes, whose arenas
+  /// and equal weights this one uses. Null: none.
   std::shared_ptr<const Executable> like;
 };
 
@@ -85,8 +85,8 @@ struct InputInfo {
   DType dtype = DType::F32;
   std::vector<int64_t> shape;
   std::vector<int64_t> strides; ///< -1: dynamic
-  /// State that the caller keeps from call to call begins with a copy of this:
-  /// row-major contiguous, as long as the executable lives. Null: no state.
+  /// The first value of state that the caller keeps from call to call:
+  /// row-major contiguous, valid as long as the executable. Null: no state.
   const void *initial = nullptr;
 };
 

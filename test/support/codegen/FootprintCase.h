@@ -12,7 +12,7 @@
 #ifndef ANABRANCH_SUPPORT_CODEGEN_FOOTPRINTCASE_H
 #define ANABRANCH_SUPPORT_CODEGEN_FOOTPRINTCASE_H
 
-#include "support/codegen/ContractionCase.h"
+#include "support/codegen/GemmCase.h"
 
 #include <vector>
 
@@ -122,7 +122,7 @@ inline FootprintCase softmaxCase(const char *name, const char *x,
                        std::move(sizes));
 }
 
-inline FootprintCase product(const char *name, ContractionCase c) {
+inline FootprintCase product(const char *name, GemmCase c) {
   FootprintCase result{name, kernelText(c), {}};
   replaceAll(result.text, "@product", "@kernel");
   if (!c.dynamic)
