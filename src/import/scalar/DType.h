@@ -9,8 +9,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef ANABRANCH_IMPORT_GRAPH_DTYPE_H
-#define ANABRANCH_IMPORT_GRAPH_DTYPE_H
+#ifndef ANABRANCH_IMPORT_SCALAR_DTYPE_H
+#define ANABRANCH_IMPORT_SCALAR_DTYPE_H
 
 #include "mlir/IR/Types.h"
 #include <cstdint>
@@ -95,4 +95,4 @@ private:
 } // namespace importer
 } // namespace anabranch
 
-#endif // ANABRANCH_IMPORT_GRAPH_DTYPE_H
+#endif // ANABRANCH_IMPORT_SCALAR_DTYPE_H

@@ -5,15 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef ANABRANCH_IMPORT_PASSES_H
-#define ANABRANCH_IMPORT_PASSES_H
+#ifndef ANABRANCH_IMPORT_PASSES_PASSES_H
+#define ANABRANCH_IMPORT_PASSES_PASSES_H
+
+#include "mlir/Pass/Pass.h"
 
 #include <functional>
-#include <memory>
-
-namespace mlir {
-class Pass;
-} // namespace mlir
 
 namespace anabranch {
 namespace ir {
@@ -44,8 +41,15 @@ std::unique_ptr<mlir::Pass> createDecomposeAttentionPass(
 std::unique_ptr<mlir::Pass> createVerifyLinalgPass();
 
 /// Makes the passes of this room known to command lines.
-void registerImportPasses();
+inline void registerImportPasses() {
+  mlir::registerPass(createLowerFencesPass);
+  mlir::registerPass(createNormalizeAtenPass);
+  mlir::registerPass(createFoldBatchNormPass);
+  mlir::registerPass(createLowerAtenPass);
+  mlir::registerPass([] { return createDecomposeAttentionPass(); });
+  mlir::registerPass(createVerifyLinalgPass);
+}
 
 } // namespace anabranch
 
-#endif // ANABRANCH_IMPORT_PASSES_H
+#endif // ANABRANCH_IMPORT_PASSES_PASSES_H

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "import/lowering/KeepDistinct.h"
+#include "import/passes/KeepDistinct.h"
 
 #include "import/lowering/Lowering.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"

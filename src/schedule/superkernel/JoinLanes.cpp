@@ -15,11 +15,11 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ir/PassBase.h"
 #include "ir/Scope.h"
-#include "schedule/Passes.h"
+#include "schedule/superkernel/Passes.h"
 
 #include "mlir/IR/BuiltinOps.h"
-#include "mlir/Pass/Pass.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringMap.h"
@@ -134,13 +134,10 @@ private:
   int64_t points = 0;
 };
 
-struct JoinLanesPass : PassWrapper<JoinLanesPass, OperationPass<ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(JoinLanesPass)
-
-  StringRef getArgument() const final { return "anabranch-join-lanes"; }
-  StringRef getDescription() const final {
-    return "makes one stream of those inside of a super kernel";
-  }
+struct JoinLanesPass : ir::PassBase<JoinLanesPass, ModuleOp> {
+  static constexpr StringLiteral argument = "anabranch-join-lanes";
+  static constexpr StringLiteral description =
+      "makes one stream of those inside of a super kernel";
 
   void runOnOperation() override {
     for (auto program : getOperation().getOps<ir::ProgramOp>())

@@ -15,10 +15,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef ANABRANCH_IMPORT_LOWERING_SCALAR_H
-#define ANABRANCH_IMPORT_LOWERING_SCALAR_H
+#ifndef ANABRANCH_IMPORT_SCALAR_SCALAR_H
+#define ANABRANCH_IMPORT_SCALAR_SCALAR_H
 
-#include "import/graph/DType.h"
+#include "import/scalar/DType.h"
 #include "mlir/IR/Builders.h"
 
 namespace anabranch {
@@ -164,4 +164,4 @@ void checkIndex(Num condition);
 } // namespace importer
 } // namespace anabranch
 
-#endif // ANABRANCH_IMPORT_LOWERING_SCALAR_H
+#endif // ANABRANCH_IMPORT_SCALAR_SCALAR_H

@@ -10,8 +10,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef ANABRANCH_SCHEDULE_FUSION_INPLACE_H
-#define ANABRANCH_SCHEDULE_FUSION_INPLACE_H
+#ifndef ANABRANCH_SCHEDULE_PROGRAM_INPLACE_H
+#define ANABRANCH_SCHEDULE_PROGRAM_INPLACE_H
 
 #include "ir/Anabranch.h"
 
@@ -36,4 +36,4 @@ int64_t findDyingInput(mlir::OpResult result);
 } // namespace schedule
 } // namespace anabranch
 
-#endif // ANABRANCH_SCHEDULE_FUSION_INPLACE_H
+#endif // ANABRANCH_SCHEDULE_PROGRAM_INPLACE_H

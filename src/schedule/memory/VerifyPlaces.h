@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef ANABRANCH_SCHEDULE_PROGRAM_VERIFYPLACES_H
-#define ANABRANCH_SCHEDULE_PROGRAM_VERIFYPLACES_H
+#ifndef ANABRANCH_SCHEDULE_MEMORY_VERIFYPLACES_H
+#define ANABRANCH_SCHEDULE_MEMORY_VERIFYPLACES_H
 
 #include "ir/Anabranch.h"
 
@@ -22,4 +22,4 @@ mlir::LogicalResult verifyPlaces(ir::ProgramOp program);
 } // namespace schedule
 } // namespace anabranch
 
-#endif // ANABRANCH_SCHEDULE_PROGRAM_VERIFYPLACES_H
+#endif // ANABRANCH_SCHEDULE_MEMORY_VERIFYPLACES_H

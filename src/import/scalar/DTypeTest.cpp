@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "import/graph/DType.h"
+#include "import/scalar/DType.h"
 
 #include "mlir/IR/MLIRContext.h"
 #include <gtest/gtest.h>

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef ANABRANCH_IMPORT_LOWERING_KEEPDISTINCT_H
-#define ANABRANCH_IMPORT_LOWERING_KEEPDISTINCT_H
+#ifndef ANABRANCH_IMPORT_PASSES_KEEPDISTINCT_H
+#define ANABRANCH_IMPORT_PASSES_KEEPDISTINCT_H
 
 #include "ir/Anabranch.h"
 
@@ -23,4 +23,4 @@ llvm::SmallVector<ir::AtenOp> keepDistinct(mlir::Operation *end,
 } // namespace importer
 } // namespace anabranch
 
-#endif // ANABRANCH_IMPORT_LOWERING_KEEPDISTINCT_H
+#endif // ANABRANCH_IMPORT_PASSES_KEEPDISTINCT_H

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "schedule/fusion/InPlace.h"
+#include "schedule/program/InPlace.h"
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"

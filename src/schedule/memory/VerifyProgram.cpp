@@ -6,27 +6,23 @@
 //===----------------------------------------------------------------------===//
 
 #include "ir/Anabranch.h"
-#include "schedule/Passes.h"
+#include "ir/PassBase.h"
+#include "schedule/memory/Passes.h"
+#include "schedule/memory/VerifyPlaces.h"
 #include "schedule/program/Dependencies.h"
-#include "schedule/program/VerifyPlaces.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
-#include "mlir/Pass/Pass.h"
 
 using namespace mlir;
 
 namespace anabranch {
 namespace {
 
-struct VerifyProgramPass
-    : PassWrapper<VerifyProgramPass, OperationPass<ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(VerifyProgramPass)
-
-  StringRef getArgument() const final { return "anabranch-verify-program"; }
-  StringRef getDescription() const final {
-    return "fails unless only kernels and a planned program remain";
-  }
+struct VerifyProgramPass : ir::PassBase<VerifyProgramPass, ModuleOp> {
+  static constexpr StringLiteral argument = "anabranch-verify-program";
+  static constexpr StringLiteral description =
+      "fails unless only kernels and a planned program remain";
 
   LogicalResult verifyLaunch(ir::LaunchOp launch, SymbolTable &symbols) {
     auto kernel = symbols.lookup<func::FuncOp>(launch.getKernel());

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "import/lowering/Scalar.h"
+#include "import/scalar/Scalar.h"
 
 #include "anabranch/KernelABI.h"
 #include "ir/Anabranch.h"

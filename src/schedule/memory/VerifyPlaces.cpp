@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "schedule/program/VerifyPlaces.h"
+#include "schedule/memory/VerifyPlaces.h"
 
 #include "package/verify/RangeTree.h"
 #include "schedule/memory/Lifetimes.h"
