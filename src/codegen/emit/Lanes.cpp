@@ -40,7 +40,7 @@ LaneBuilder::LaneBuilder(OpBuilder &builder, Location loc)
   push();
 }
 
-void LaneBuilder::push() { scopes.push_back(std::make_unique<OpenScope>()); }
+void LaneBuilder::push() { scopes.push_back(std::make_unique<Frame>()); }
 
 void LaneBuilder::pop() {
   auto &ends = scopes.back()->ends;

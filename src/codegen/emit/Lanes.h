@@ -187,11 +187,11 @@ private:
     static unsigned getHashValue(const mlir::Operation *op);
     static bool isEqual(const mlir::Operation *a, const mlir::Operation *b);
   };
-  struct OpenScope {
+  struct Frame {
     llvm::DenseMap<mlir::Operation *, char, PureInfo> made;
     std::vector<std::function<void()>> ends;
   };
-  std::vector<std::unique_ptr<OpenScope>> scopes;
+  std::vector<std::unique_ptr<Frame>> scopes;
 
   void push();
   void pop();
