@@ -10,8 +10,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "trace/MeasureMachine.h"
+
 #include "trace/Clock.h"
-#include "trace/MachineLimits.h"
 
 #include <algorithm>
 #include <atomic>
@@ -20,7 +21,6 @@
 #include <linux/futex.h>
 #include <memory>
 #include <sched.h>
-
 #include <sys/syscall.h>
 #include <thread>
 #include <unistd.h>

@@ -4,6 +4,7 @@ Each recipe is a few edits of a copy of the sources; one build, then each new
 thing is seen to work. A recipe that needs more files than it names fails here.
 """
 
+import ast
 import os
 import shutil
 import subprocess
@@ -53,8 +54,25 @@ std::unique_ptr<mlir::Pass> anabranch::createNameCallsPass() {
 }
 """
 
+CHOICE_HEADER = """
+#ifndef ANABRANCH_CODEGEN_RECIPE_RECIPEKERNEL_H
+#define ANABRANCH_CODEGEN_RECIPE_RECIPEKERNEL_H
+
+#include "codegen/emit/KernelChoice.h"
+
+namespace anabranch {
+namespace codegen {
+
+extern const KernelChoice recipeKernel;
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_RECIPE_RECIPEKERNEL_H
+"""
+
 CHOICE_FILE = """
-#include "codegen/KernelChoices.h"
+#include "codegen/recipe/RecipeKernel.h"
 
 namespace anabranch {
 namespace codegen {
@@ -63,9 +81,13 @@ static std::optional<std::string> refusal(mlir::func::FuncOp,
                                           const TargetInfo &) {
   return std::string("the recipe refuses everything");
 }
-static mlir::LogicalResult emit(KernelShell &) { return mlir::failure(); }
+static mlir::LogicalResult emit(KernelShell &shell) {
+  return shell.emit([](auto &tile) {}, [](auto &frame) -> KernelShell::Plan {
+                      return {};
+                    },
+                    [](auto &touched) {});
+}
 
-extern const KernelChoice recipeKernel;
 const KernelChoice recipeKernel{"recipe", refusal, emit};
 
 } // namespace codegen
@@ -101,6 +123,7 @@ class Recipe:
 
     def follow(self, folder: Path) -> None:
         for name, text in self.new.items():
+            (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_text(HEAD.format(name=Path(name).name) + text)
         for name, anchor, text in self.before:
             path = folder / name
@@ -116,7 +139,12 @@ RECIPES = {
                 "src/import/families/Powers.cpp",
                 '  table.add("hypot"',
                 OPERATOR_ROW,
-            )
+            ),
+            (
+                "python/anabranch/capture/aot.py",
+                "    aten.silu.default,",
+                "    aten.special_entr.default,\n",
+            ),
         ]
     ),
     "pass": Recipe(
@@ -143,42 +171,39 @@ RECIPES = {
             ),
             ("src/package/program.fbs", "Super }", "Clear, "),
             (
-                "src/package/verify/Extent.cpp",
-                "  if (const CallT *call = action.AsCall()) {",
+                "src/package/verify/Actions.cpp",
+                "constexpr StepKind steps[] = {",
                 (
-                    "  if (const ClearT *clear = action.AsClear())\n"
-                    "    visit(clear->buffer, true);\n"
+                    "void visitClear(const ActionUnion &action,\n"
+                    "                const AccessVisitor &visit) {\n"
+                    "  visit(action.AsClear()->buffer, true);\n"
+                    "}\n\n"
                 ),
             ),
             (
-                "src/package/verify/VerifyProgram.cpp",
-                "  if (const RecordT *record = action.AsRecord())",
-                (
-                    "  if (const ClearT *clear = action.AsClear())\n"
-                    "    return checkWrite(clear->buffer, where);\n"
-                ),
+                "src/package/verify/Actions.cpp",
+                '    {Action::Copy, "copy",',
+                '    {Action::Clear, "clear", visitClear, nullptr},\n',
             ),
-            ("src/runtime/load/Plan.h", "Super };", "Clear, "),
             (
-                "src/runtime/load/Plan.cpp",
-                "  } else if (const CopyT *copy = action.AsCopy()) {",
+                "src/runtime/plan/Steps.cpp",
+                "struct StepRow {",
                 (
-                    "  } else if (const ClearT *clear = action.AsClear()) {\n"
-                    "    result.kind = Command::Kind::Clear;\n"
-                    "    result.index = clear->buffer;\n"
-                    "    needView(clear->buffer);\n"
+                    "void clear(const Device &, const TensorView *tensors) {\n"
+                    "  std::memset(tensors[0].data, 0,\n"
+                    "              tensors[0].shape[0] * itemSize(tensors[0].dtype));\n"
+                    "}\n\n"
                 ),
             ),
             (
-                "src/runtime/execute/Execute.cpp",
-                "  if (step.kind == Command::Kind::Copy) {",
-                (
-                    "  if (step.kind == Command::Kind::Clear) {\n"
-                    "    TensorView view = frame.viewOf(step.index);\n"
-                    "    std::fill_n(static_cast<float *>(view.data), view.shape[0], 0.0f);\n"
-                    "    return {};\n"
-                    "  }\n"
-                ),
+                "src/runtime/plan/Steps.cpp",
+                "    {package::Action::Copy,",
+                "    {package::Action::Clear, clear},\n",
+            ),
+            (
+                "src/runtime/plan/Steps.cpp",
+                "namespace anabranch::runtime {",
+                "#include <cstring>\n\n",
             ),
             (
                 "src/runtime/api/ConformanceTest.cpp",
@@ -188,12 +213,15 @@ RECIPES = {
         ]
     ),
     "kernel choice": Recipe(
-        new={"src/codegen/RecipeKernel.cpp": CHOICE_FILE},
+        new={
+            "src/codegen/recipe/RecipeKernel.h": CHOICE_HEADER,
+            "src/codegen/recipe/RecipeKernel.cpp": CHOICE_FILE,
+        },
         before=[
             (
                 "src/codegen/KernelChoices.cpp",
-                "ArrayRef<KernelChoice> kernelChoices() {",
-                "extern const KernelChoice recipeKernel;\n\n",
+                '#include "codegen/loops/LoopKernel.h"',
+                '#include "codegen/recipe/RecipeKernel.h"\n',
             ),
             ("src/codegen/KernelChoices.cpp", "loopKernel}", "recipeKernel, "),
         ],
@@ -250,6 +278,8 @@ def test_operator(followed: Path) -> None:
     lowered = opt(followed, "--anabranch-lower-aten")
     assert "anabranch.aten" not in lowered
     assert "math.log" in lowered
+    captured = ast.parse((followed / "python/anabranch/capture/aot.py").read_text())
+    assert "aten.special_entr.default" in ast.unparse(captured)
 
 
 def test_pass(followed: Path) -> None:

@@ -53,48 +53,4 @@ std::optional<Extent> staticExtent(const BufferT &buffer) {
   return staticExtent(buffer.dtype, buffer.shape, buffer.strides);
 }
 
-void forEachTensor(const ArgumentT &argument,
-                   const std::function<void(int)> &visit) {
-  if (argument.kind == ArgKind::Tensor)
-    visit(argument.buffer);
-  if (argument.kind == ArgKind::List)
-    for (const auto &item : argument.items)
-      forEachTensor(*item, visit);
-}
-
-void forEachAccess(const LaunchT &launch,
-                   const std::function<void(int, bool)> &visit) {
-  for (size_t i = 0; i < launch.buffers.size(); ++i)
-    visit(launch.buffers[i], static_cast<int>(i) >= launch.input_count);
-}
-
-void forEachAccess(const ActionUnion &action,
-                   const std::function<void(int, bool)> &visit) {
-  if (const LaunchT *launch = action.AsLaunch())
-    forEachAccess(*launch, visit);
-  if (const SuperT *super = action.AsSuper())
-    for (const auto &launch : super->launches)
-      forEachAccess(*launch, visit);
-  if (const CopyT *copy = action.AsCopy()) {
-    visit(copy->source, false);
-    visit(copy->destination, true);
-  }
-  if (const CallT *call = action.AsCall()) {
-    for (const auto &argument : call->arguments)
-      forEachTensor(*argument, [&](int buffer) { visit(buffer, false); });
-    for (int result : call->results)
-      if (result >= 0)
-        visit(result, true);
-  }
-}
-
-std::vector<bool> readByCalls(const ProgramT &program) {
-  std::vector<bool> read(program.buffers.size(), false);
-  for (const auto &stream : program.streams)
-    for (const auto &command : stream->commands)
-      forEachAccess(command->action,
-                    [&](int buffer, bool) { read[buffer] = true; });
-  return read;
-}
-
 } // namespace anabranch::package

@@ -11,7 +11,6 @@
 #include "package/program_generated.h"
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 
 namespace anabranch::package {
@@ -30,19 +29,6 @@ std::optional<Extent> staticExtent(const BufferT &buffer);
 /// The same over plain numbers; `strides` null means contiguous.
 Extent extentOf(const int64_t *shape, const int64_t *strides, size_t rank,
                 size_t itemBytes);
-
-/// Calls `visit(buffer, writes)` for every buffer that the command touches.
-void forEachAccess(const LaunchT &launch,
-                   const std::function<void(int, bool)> &visit);
-void forEachAccess(const ActionUnion &action,
-                   const std::function<void(int, bool)> &visit);
-
-/// Calls `visit(buffer)` for the tensors of an argument of a Call.
-void forEachTensor(const ArgumentT &argument,
-                   const std::function<void(int)> &visit);
-
-/// Per buffer: whether a command of a call, not of `initialize`, touches it.
-std::vector<bool> readByCalls(const ProgramT &program);
 
 } // namespace anabranch::package
 

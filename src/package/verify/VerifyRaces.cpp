@@ -17,7 +17,7 @@
 
 #include "package/verify/VerifyRaces.h"
 
-#include "package/verify/Extent.h"
+#include "package/verify/Actions.h"
 #include "package/verify/RangeTree.h"
 
 #include <algorithm>

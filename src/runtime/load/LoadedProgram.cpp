@@ -10,7 +10,9 @@
 #include "runtime/execute/Arguments.h"
 #include "runtime/execute/Execute.h"
 #include "runtime/execute/NamedEvents.h"
-#include "runtime/load/Describe.h"
+#include "runtime/plan/BuildPlan.h"
+#include "runtime/plan/Describe.h"
+#include "runtime/superkernel/BuildTaskGraph.h"
 
 namespace anabranch::runtime {
 namespace {
@@ -19,15 +21,16 @@ namespace {
 /// object.
 class FrameLease {
 public:
-  FrameLease(const Plan &plan, FrameCache &frames, ArenaPool &arenas)
+  FrameLease(const Plan &plan, const SuperKernels &superKernels,
+             FramePool &frames, ArenaPool &arenas)
       : frames(frames), arenas(arenas), frame(frames.take()) {
     if (!frame)
-      frame = std::make_unique<Frame>(plan, plan.main);
+      frame = std::make_unique<CallFrame>(plan, plan.main, superKernels);
     if (plan.arenaBytes.slot() < 0 && plan.arenaBytes.value() == 0)
       return;
     arena.reset(arenas.take(frame->lastArena));
     if (!arena)
-      arena = std::make_unique<Block>(*plan.device);
+      arena = std::make_unique<DeviceBuffer>(*plan.device);
     frame->arena = arena.get();
   }
   ~FrameLease() {
@@ -38,21 +41,16 @@ public:
   }
   FrameLease(const FrameLease &) = delete;
   FrameLease &operator=(const FrameLease &) = delete;
-  Frame &operator*() const { return *frame; }
+  CallFrame &operator*() const { return *frame; }
 
 private:
-  FrameCache &frames;
+  FramePool &frames;
   ArenaPool &arenas;
-  std::unique_ptr<Frame> frame;
-  std::unique_ptr<Block> arena;
+  std::unique_ptr<CallFrame> frame;
+  std::unique_ptr<DeviceBuffer> arena;
 };
 
 } // namespace
-
-LoadedPackage::~LoadedPackage() {
-  if (persistent && !package->prepared.size())
-    device->release(persistent, persistentBytes);
-}
 
 int LoadedProgram::workers() const {
   return owner->threads > 0 ? owner->threads : defaultThreads();
@@ -63,6 +61,13 @@ Status LoadedProgram::load(const package::ProgramT &program) {
                            owner->host, owner->library.get(), plan);
       !s.ok())
     return s;
+  for (const SuperKernel &super : plan.main.supers) {
+    Expected<TaskGraph> graph = buildTaskGraph(plan, plan.main, super);
+    if (!graph)
+      return graph.takeStatus();
+    superKernels.push_back(
+        std::make_unique<const ScheduledTasks>(std::move(*graph)));
+  }
   plan.persistent = owner->persistent;
   return initialize();
 }
@@ -70,8 +75,8 @@ Status LoadedProgram::load(const package::ProgramT &program) {
 Status LoadedProgram::initialize() {
   if (owner->package->prepared.size() || plan.initialize.serial.empty())
     return {};
-  Block arena(*plan.device);
-  Frame frame(plan, plan.initialize);
+  DeviceBuffer arena(*plan.device);
+  CallFrame frame(plan, plan.initialize, {});
   frame.arena = &arena;
   if (Status s = frame.resize(); !s.ok())
     return s;
@@ -79,12 +84,12 @@ Status LoadedProgram::initialize() {
   return execute(frame, workers(), call.orNull());
 }
 
-void LoadedProgram::useFrom(const KeptBytes &lent, Left &left) {
+void LoadedProgram::useFrom(const SharedWeights &donated, Left &left) {
   for (BufferPlan &buffer : plan.buffers) {
-    auto [data, size] = keptBytesOf(plan, buffer);
+    auto [data, size] = weightBytesOf(plan, buffer);
     if (!data)
       continue;
-    if (const void *there = lent.find(data, size)) {
+    if (const void *there = donated.find(data, size)) {
       buffer.kind = BufferKind::Constant;
       buffer.constant = there;
     } else if (buffer.kind == BufferKind::Persistent) {
@@ -96,7 +101,8 @@ void LoadedProgram::useFrom(const KeptBytes &lent, Left &left) {
   }
 }
 
-void LoadedProgram::prepareOutputs(Frame &frame, OutputValue *outputs) const {
+void LoadedProgram::prepareOutputs(CallFrame &frame,
+                                   OutputValue *outputs) const {
   for (size_t i = 0; i < plan.outputs.size(); ++i) {
     const OutputPlan &want = plan.outputs[i];
     OutputValue &out = outputs[i];
@@ -116,7 +122,8 @@ void LoadedProgram::prepareOutputs(Frame &frame, OutputValue *outputs) const {
   }
 }
 
-Status LoadedProgram::bindOutputs(Frame &frame, OutputValue *outputs) const {
+Status LoadedProgram::bindOutputs(CallFrame &frame,
+                                  OutputValue *outputs) const {
   for (size_t i = 0; i < plan.outputs.size(); ++i) {
     if (plan.outputs[i].kind != package::OutputKind::Tensor)
       continue;
@@ -137,12 +144,12 @@ Status LoadedProgram::bindOutputs(Frame &frame, OutputValue *outputs) const {
 }
 
 /// Moves the host's tensors that are outputs to the caller.
-Status LoadedProgram::handOver(Frame &frame, OutputValue *outputs) const {
+Status LoadedProgram::handOver(CallFrame &frame, OutputValue *outputs) const {
   for (size_t i = 0; i < plan.outputs.size(); ++i) {
     const OutputPlan &want = plan.outputs[i];
     if (want.kind != package::OutputKind::External)
       continue;
-    Frame::Result &result = frame.results[want.buffer];
+    HostResults::Result &result = frame.hostResults[want.buffer];
     outputs[i].tensor = result.host.tensor;
     // The frame's own handle goes to the first output, copies to the others.
     outputs[i].handle = result.handedOver
@@ -165,7 +172,7 @@ void LoadedProgram::takeBack(OutputValue *outputs, size_t count) const {
       plan.host->release(std::exchange(outputs[i].handle, nullptr));
 }
 
-Status LoadedProgram::runIn(Frame &frame, const InputValue *inputs,
+Status LoadedProgram::runIn(CallFrame &frame, const InputValue *inputs,
                             size_t inputCount, OutputValue *outputs,
                             size_t outputCount,
                             OutputAllocator &allocator) const {
@@ -188,7 +195,7 @@ Status LoadedProgram::runIn(Frame &frame, const InputValue *inputs,
   if (!plan.main.calls.empty()) {
     if (s.ok())
       s = handOver(frame, outputs);
-    frame.dropResults();
+    frame.hostResults.drop();
   }
   return s;
 }
@@ -197,7 +204,7 @@ Status LoadedProgram::run(const InputValue *inputs, size_t inputCount,
                           OutputValue *outputs, size_t outputCount,
                           OutputAllocator &allocator) const {
   try {
-    FrameLease frame(plan, frames, *owner->arenas);
+    FrameLease frame(plan, superKernels, frames, *owner->arenas);
     return runIn(*frame, inputs, inputCount, outputs, outputCount, allocator);
   } catch (const std::bad_alloc &) {
     return Status::outOfMemory();

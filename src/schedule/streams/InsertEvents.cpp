@@ -19,7 +19,7 @@
 #include "ir/Explain.h"
 #include "ir/PassBase.h"
 #include "ir/Scope.h"
-#include "package/verify/VerifyProgram.h"
+#include "package/verify/ProgramVerifier.h"
 #include "schedule/program/Dependencies.h"
 #include "schedule/streams/Passes.h"
 

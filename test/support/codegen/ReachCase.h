@@ -12,7 +12,7 @@
 #ifndef ANABRANCH_SUPPORT_CODEGEN_REACHCASE_H
 #define ANABRANCH_SUPPORT_CODEGEN_REACHCASE_H
 
-#include "support/codegen/ContractionCase.h"
+#include "support/codegen/GemmCase.h"
 
 #include <vector>
 
@@ -118,7 +118,7 @@ inline ReachCase softmaxCase(const char *name, const char *x, const char *row,
                    std::move(sizes));
 }
 
-inline ReachCase product(const char *name, ContractionCase c) {
+inline ReachCase product(const char *name, GemmCase c) {
   ReachCase result{name, kernelText(c), {}};
   replaceAll(result.text, "@product", "@kernel");
   if (!c.dynamic)

@@ -1,0 +1,23 @@
+//===- GemmFootprint.h - what a tile of a product touches -------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_GEMM_GEMMFOOTPRINT_H
+#define ANABRANCH_CODEGEN_GEMM_GEMMFOOTPRINT_H
+
+#include "codegen/footprint/TileReach.h"
+#include "codegen/gemm/GemmContext.h"
+
+namespace anabranch {
+namespace codegen {
+
+/// Adds what a tile of the product reads and writes.
+void addGemmFootprint(GemmContext &gemm, TileReach &reach, mlir::Value tile);
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_GEMM_GEMMFOOTPRINT_H

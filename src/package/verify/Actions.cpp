@@ -1,0 +1,82 @@
+//===- Actions.cpp - which buffers a command touches ----------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "package/verify/Actions.h"
+
+namespace anabranch::package {
+
+namespace {
+
+void visitCopy(const ActionUnion &action, const AccessVisitor &visit) {
+  visit(action.AsCopy()->source, false);
+  visit(action.AsCopy()->destination, true);
+}
+
+const char *complainOfCopy(const ProgramT &program, const ActionUnion &action) {
+  const BufferT &from = *program.buffers[action.AsCopy()->source];
+  const BufferT &to = *program.buffers[action.AsCopy()->destination];
+  bool same = from.dtype == to.dtype && from.shape.size() == to.shape.size();
+  for (size_t i = 0; same && i < from.shape.size(); ++i)
+    if (from.shape[i].slot() < 0 && to.shape[i].slot() < 0)
+      same = from.shape[i].value() == to.shape[i].value();
+  return same ? nullptr : "copies between different types";
+}
+
+constexpr StepKind steps[] = {
+    {Action::Copy, "copy", visitCopy, complainOfCopy},
+};
+
+} // namespace
+
+const StepKind *stepKindOf(const ActionUnion &action) {
+  for (const StepKind &step : steps)
+    if (step.action == action.type)
+      return &step;
+  return nullptr;
+}
+
+void forEachTensor(const ArgumentT &argument,
+                   const std::function<void(int)> &visit) {
+  if (argument.kind == ArgKind::Tensor)
+    visit(argument.buffer);
+  if (argument.kind == ArgKind::List)
+    for (const auto &item : argument.items)
+      forEachTensor(*item, visit);
+}
+
+void forEachAccess(const LaunchT &launch, const AccessVisitor &visit) {
+  for (size_t i = 0; i < launch.buffers.size(); ++i)
+    visit(launch.buffers[i], static_cast<int>(i) >= launch.input_count);
+}
+
+void forEachAccess(const ActionUnion &action, const AccessVisitor &visit) {
+  if (const LaunchT *launch = action.AsLaunch())
+    forEachAccess(*launch, visit);
+  if (const SuperT *super = action.AsSuper())
+    for (const auto &launch : super->launches)
+      forEachAccess(*launch, visit);
+  if (const StepKind *step = stepKindOf(action))
+    step->visit(action, visit);
+  if (const CallT *call = action.AsCall()) {
+    for (const auto &argument : call->arguments)
+      forEachTensor(*argument, [&](int buffer) { visit(buffer, false); });
+    for (int result : call->results)
+      if (result >= 0)
+        visit(result, true);
+  }
+}
+
+std::vector<bool> readByCalls(const ProgramT &program) {
+  std::vector<bool> read(program.buffers.size(), false);
+  for (const auto &stream : program.streams)
+    for (const auto &command : stream->commands)
+      forEachAccess(command->action,
+                    [&](int buffer, bool) { read[buffer] = true; });
+  return read;
+}
+
+} // namespace anabranch::package

@@ -1,0 +1,224 @@
+//===- CommandVerifier.cpp - is each command sound by itself? -------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "package/verify/CommandVerifier.h"
+
+#include "package/verify/Extent.h"
+#include "package/verify/Limits.h"
+
+#include <algorithm>
+
+namespace anabranch::package {
+
+namespace {
+constexpr int nestingLimit = 8;
+} // namespace
+
+void CommandVerifier::checkRead(int number, const std::string &where) {
+  require(within(number, program.buffers), where,
+          "uses a buffer that is not there");
+  if (failed())
+    return;
+  const BufferT &buffer = *program.buffers[number];
+  if (initializing)
+    require(buffer.kind != BufferKind::Input &&
+                buffer.kind != BufferKind::Output &&
+                staticExtent(buffer).has_value(),
+            where, "uses a call's memory before any call");
+}
+
+void CommandVerifier::checkWrite(int number, const std::string &where) {
+  checkRead(number, where);
+  if (failed())
+    return;
+  const BufferT &buffer = *program.buffers[number];
+  require(buffer.kind != BufferKind::Constant, where, "writes to a constant");
+  require(buffer.kind != BufferKind::Input ||
+              program.inputs[buffer.index]->mutated,
+          where, "writes to an input that is not mutated");
+  require(buffer.kind != BufferKind::Persistent || initializing, where,
+          "writes to memory that all calls share");
+}
+
+void CommandVerifier::checkLaunch(const LaunchT &launch,
+                                  const std::string &where) {
+  require(within(launch.kernel, program.kernels), where,
+          "launches a kernel that is not there");
+  require(launch.input_count >= 0 &&
+              static_cast<size_t>(launch.input_count) <= launch.buffers.size(),
+          where, "has a bad number of inputs");
+  require(launch.cores >= 0, where, "has a negative number of cores");
+  refusals.checkSizes(launch.sizes, where);
+  if (!failed())
+    checkWork(launch, where);
+  if (initializing)
+    for (const Size &size : launch.sizes)
+      require(isStatic(size), where, "needs a size before any call");
+  for (size_t i = 0; i < launch.buffers.size() && !failed(); ++i)
+    if (static_cast<int>(i) < launch.input_count)
+      checkRead(launch.buffers[i], where);
+    else
+      checkWrite(launch.buffers[i], where);
+}
+
+/// The terms of the kernel's work are looked up among the launch's sizes.
+void CommandVerifier::checkWork(const LaunchT &launch,
+                                const std::string &where) {
+  const WorkT *work = program.kernels[launch.kernel]->work.get();
+  if (!work)
+    return;
+  for (const auto *terms : {&work->flops, &work->bytes})
+    for (const auto &term : *terms)
+      for (int size : term->sizes)
+        require(within(size, launch.sizes), where,
+                "has a kernel whose work depends on a size that is not there");
+}
+
+/// The dependencies of tiles are found at load, in bytes.
+void CommandVerifier::checkFixed(int number, const std::string &where) {
+  const BufferT &buffer = *program.buffers[number];
+  require(staticExtent(buffer) &&
+              (!buffer.offset || isStatic(*buffer.offset)) &&
+              (!buffer.bytes || isStatic(*buffer.bytes)),
+          where, "has a buffer whose size is not known");
+}
+
+void CommandVerifier::checkSuper(const SuperT &super,
+                                 const std::string &where) {
+  require(!initializing, where, "is a super kernel before any call");
+  require(!super.name.empty(), where, "has no name");
+  require(!super.launches.empty() &&
+              super.locations.size() == super.launches.size(),
+          where, "has no launch, or not a location for each");
+  require(super.launches.size() <= superLimit, where, "has too many launches");
+  require(super.lanes >= 1 && static_cast<size_t>(super.lanes) <= streamLimit,
+          where, "has a bad number of lanes");
+  for (size_t i = 0; i < super.launches.size() && !failed(); ++i) {
+    const LaunchT &launch = *super.launches[i];
+    std::string member = where + " launch " + std::to_string(i) + ",";
+    int location = super.locations[i];
+    checkLaunch(launch, member);
+    require(location == -1 || within(location, program.locations), member,
+            "has a location that is not there");
+    for (const Size &size : launch.sizes)
+      require(isStatic(size), member, "has a size that is not known");
+    for (size_t b = 0; b < launch.buffers.size() && !failed(); ++b)
+      checkFixed(launch.buffers[b], member);
+  }
+  for (const std::unique_ptr<OrderT> &order : super.orders)
+    checkMembers(*order, super.launches.size(), where);
+}
+
+/// The order of the launches is one of those that are asked for.
+void CommandVerifier::checkMembers(const OrderT &order, size_t launches,
+                                   const std::string &where) {
+  auto [first, last] =
+      std::minmax_element(order.before.begin(), order.before.end());
+  auto least = std::min_element(order.after.begin(), order.after.end());
+  auto most = std::max_element(order.after.begin(), order.after.end());
+  require(!order.before.empty() && !order.after.empty() && *first >= 0 &&
+              *last < *least && static_cast<size_t>(*most) < launches,
+          where, "orders launches that are not there, or not so");
+}
+
+void CommandVerifier::checkArgument(const ArgumentT &argument, int depth,
+                                    const std::string &where) {
+  require(argument.kind >= ArgKind::MIN && argument.kind <= ArgKind::MAX, where,
+          "has an argument of unknown kind");
+  require(depth < nestingLimit, where, "has lists in lists in lists");
+  if (failed())
+    return;
+  switch (argument.kind) {
+  case ArgKind::Tensor:
+    return checkRead(argument.buffer, where);
+  case ArgKind::Int:
+  case ArgKind::Layout:
+  case ArgKind::MemoryFormat:
+    require(argument.int_value != nullptr, where,
+            "has an int argument without a value");
+    if (!failed()) {
+      refusals.checkSize(*argument.int_value, where);
+      require(!initializing || isStatic(*argument.int_value), where,
+              "needs a size before any call");
+    }
+    return;
+  case ArgKind::Float:
+    if (!argument.int_value)
+      return;
+    refusals.checkSize(*argument.int_value, where);
+    return require(!initializing && !isStatic(*argument.int_value), where,
+                   "has a float of sizes that are known");
+  case ArgKind::DType:
+    return require(argument.dtype_value >= DType::MIN &&
+                       argument.dtype_value <= DType::MAX,
+                   where, "has an unknown dtype");
+  case ArgKind::List:
+    for (const auto &item : argument.items)
+      checkArgument(*item, depth + 1, where);
+    return;
+  default:
+    return;
+  }
+}
+
+void CommandVerifier::checkCall(const CallT &call, const std::string &where) {
+  calls = true;
+  require(!call.op.empty(), where, "calls an operator without a name");
+  for (const auto &argument : call.arguments)
+    checkArgument(*argument, 0, where);
+  for (int result : call.results) {
+    if (result == -1)
+      continue;
+    checkWrite(result, where);
+    if (failed())
+      return;
+    require(program.buffers[result]->kind == BufferKind::External &&
+                !produced[result],
+            where, "has a result that is not its own");
+    produced[result] = true;
+  }
+}
+
+void CommandVerifier::checkStep(const StepKind &step, const ActionUnion &action,
+                                const std::string &where) {
+  step.visit(action, [&](int buffer, bool writes) {
+    writes ? checkWrite(buffer, where) : checkRead(buffer, where);
+  });
+  if (failed())
+    return;
+  const char *complaint =
+      step.complain ? step.complain(program, action) : nullptr;
+  require(!complaint, where, complaint);
+}
+
+void CommandVerifier::checkRecord(int event, const std::string &where) {
+  require(within(event, recorded), where, "names an event that is not there");
+  if (failed())
+    return;
+  require(!recorded[event], where, "records an event for the second time");
+  recorded[event] = true;
+}
+
+void CommandVerifier::check(const ActionUnion &action,
+                            const std::string &where) {
+  if (const LaunchT *launch = action.AsLaunch())
+    return checkLaunch(*launch, where);
+  if (const SuperT *super = action.AsSuper())
+    return checkSuper(*super, where);
+  if (const CallT *call = action.AsCall())
+    return checkCall(*call, where);
+  if (const StepKind *step = stepKindOf(action))
+    return checkStep(*step, action, where);
+  if (const RecordT *record = action.AsRecord())
+    return checkRecord(record->event, where);
+  if (const WaitT *wait = action.AsWait())
+    return require(within(wait->event, recorded), where,
+                   "names an event that is not there");
+  require(false, where, "has no action");
+}
+
+} // namespace anabranch::package

@@ -1,0 +1,64 @@
+//===- CommandVerifier.h - is each command sound by itself? -----*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_PACKAGE_VERIFY_COMMANDVERIFIER_H
+#define ANABRANCH_PACKAGE_VERIFY_COMMANDVERIFIER_H
+
+#include "package/verify/Actions.h"
+#include "package/verify/Refusals.h"
+
+namespace anabranch::package {
+
+/// Checks the commands of a program one by one: indices are in range, kinds and
+/// types agree, nothing writes what is read-only.
+class CommandVerifier {
+public:
+  CommandVerifier(const ProgramT &program, Refusals &refusals)
+      : program(program), refusals(refusals),
+        produced(program.buffers.size(), false) {}
+
+  /// Before the commands of `initialize`, and before those of a call.
+  void begin(bool initialize) {
+    initializing = initialize;
+    recorded.assign(static_cast<size_t>(program.events), false);
+  }
+  void check(const ActionUnion &action, const std::string &where);
+  bool isInitializing() const { return initializing; }
+  /// Whether a command called the host.
+  bool hasCalls() const { return calls; }
+
+private:
+  void require(bool holds, const std::string &where, const char *what) {
+    refusals.require(holds, where, what);
+  }
+  bool failed() const { return refusals.any(); }
+  void checkLaunch(const LaunchT &launch, const std::string &where);
+  void checkWork(const LaunchT &launch, const std::string &where);
+  void checkSuper(const SuperT &super, const std::string &where);
+  void checkMembers(const OrderT &order, size_t launches,
+                    const std::string &where);
+  void checkFixed(int buffer, const std::string &where);
+  void checkCall(const CallT &call, const std::string &where);
+  void checkArgument(const ArgumentT &argument, int depth,
+                     const std::string &where);
+  void checkStep(const StepKind &step, const ActionUnion &action,
+                 const std::string &where);
+  void checkRecord(int event, const std::string &where);
+  void checkRead(int buffer, const std::string &where);
+  void checkWrite(int buffer, const std::string &where);
+
+  const ProgramT &program;
+  Refusals &refusals;
+  bool initializing = false;
+  bool calls = false;
+  std::vector<bool> recorded; ///< by event
+  std::vector<bool> produced; ///< per buffer: result of an earlier Call
+};
+
+} // namespace anabranch::package
+
+#endif // ANABRANCH_PACKAGE_VERIFY_COMMANDVERIFIER_H

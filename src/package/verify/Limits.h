@@ -1,0 +1,23 @@
+//===- Limits.h - how large a program may be --------------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_PACKAGE_VERIFY_LIMITS_H
+#define ANABRANCH_PACKAGE_VERIFY_LIMITS_H
+
+#include <cstddef>
+
+namespace anabranch::package {
+
+/// Streams of one program: the executor keeps sets of them in a word.
+constexpr size_t streamLimit = 62;
+
+/// Launches of one super kernel.
+constexpr size_t superLimit = 4096;
+
+} // namespace anabranch::package
+
+#endif // ANABRANCH_PACKAGE_VERIFY_LIMITS_H

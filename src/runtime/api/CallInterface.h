@@ -1,0 +1,33 @@
+//===- CallInterface.h - inputs and outputs in public -----------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_RUNTIME_API_CALLINTERFACE_H
+#define ANABRANCH_RUNTIME_API_CALLINTERFACE_H
+
+#include "anabranch/Executable.h"
+#include "package/folder/Reader.h"
+#include "runtime/plan/Plan.h"
+
+namespace anabranch::runtime {
+
+/// What an executable says about its inputs and outputs. Where its programs
+/// differ, a number is not known before a call.
+class CallInterface {
+public:
+  /// Adds one more program of the package.
+  void add(const package::Package &package, const Plan &plan);
+
+  std::vector<InputInfo> inputs;
+  std::vector<OutputInfo> outputs;
+
+private:
+  bool isFirst = true;
+};
+
+} // namespace anabranch::runtime
+
+#endif // ANABRANCH_RUNTIME_API_CALLINTERFACE_H

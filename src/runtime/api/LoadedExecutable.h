@@ -1,0 +1,83 @@
+//===- LoadedExecutable.h - an opened package that runs ---------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_RUNTIME_API_LOADEDEXECUTABLE_H
+#define ANABRANCH_RUNTIME_API_LOADEDEXECUTABLE_H
+
+#include "runtime/api/CallInterface.h"
+#include "runtime/shapes/GearTable.h"
+
+#include <mutex>
+
+namespace anabranch::runtime {
+
+/// A package that was opened: its programs, and those that were added to them.
+class LoadedExecutable : public Executable {
+public:
+  Status load(const std::string &path, const OpenOptions &options);
+
+  const std::vector<InputInfo> &inputs() const override {
+    return interface.inputs;
+  }
+  const std::vector<OutputInfo> &outputs() const override {
+    return interface.outputs;
+  }
+  Status run(const InputValue *inputs, size_t inputCount, OutputValue *outputs,
+             size_t outputCount, OutputAllocator &allocator) const override;
+  Status add(const std::shared_ptr<const Executable> &other) const override;
+  void remove(const Executable &other) const override;
+  bool hasProgramFor(const InputValue *inputs, size_t count) const override {
+    return currentTable()->isExact(inputs, count);
+  }
+  uint64_t lastUse() const override;
+  size_t kernelCount() const override {
+    return shared->package->manifest.kernels.size();
+  }
+  size_t launchCount() const override {
+    const Commands &main = root->getPlan().main;
+    size_t others = main.calls.size() + main.steps.size();
+    return main.serial.size() - others;
+  }
+  size_t hostCallCount() const override {
+    return root->getPlan().main.calls.size();
+  }
+  size_t programCount() const override {
+    return currentTable()->programs().size();
+  }
+  size_t cachedBytes() const override;
+  const std::string &target() const override { return shared->package->target; }
+  const void *preparedWeights() const override { return shared->persistent; }
+  void trim() const override {
+    for (const auto &program : currentTable()->programs())
+      program->trim();
+    shared->arenas->trim();
+  }
+
+private:
+  void shareWeights(const std::vector<std::shared_ptr<LoadedProgram>> &programs,
+                    const LoadedExecutable &like);
+  std::shared_ptr<const GearTable> currentTable() const {
+    return std::atomic_load(&table);
+  }
+  void publish(Programs programs) const {
+    std::atomic_store(&table, std::shared_ptr<const GearTable>(
+                                  std::make_shared<GearTable>(programs)));
+  }
+
+  std::shared_ptr<LoadedPackage> shared;
+  Programs own; ///< those of the package
+  std::shared_ptr<const LoadedProgram> root;
+  CallInterface interface;
+  /// Replaced whole; a call keeps the one that it began with.
+  mutable std::shared_ptr<const GearTable> table;
+  mutable std::atomic<bool> alone{true}; ///< `root` is all there ever was
+  mutable std::mutex changing;
+};
+
+} // namespace anabranch::runtime
+
+#endif // ANABRANCH_RUNTIME_API_LOADEDEXECUTABLE_H

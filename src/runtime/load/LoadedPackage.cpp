@@ -1,0 +1,101 @@
+//===- LoadedPackage.cpp - what the programs of a package share -----------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/load/LoadedPackage.h"
+
+namespace anabranch::runtime {
+
+/// The operators of the first few calls, for the reason of a refusal.
+static std::string calledOperators(const package::ProgramT &program) {
+  std::string list;
+  int count = 0;
+  for (const auto *streams : {&program.initialize, &program.streams})
+    for (const auto &stream : *streams)
+      for (const auto &command : stream->commands)
+        if (const package::CallT *call = command->action.AsCall();
+            call && list.find(call->op) == std::string::npos) {
+          if (++count > 8)
+            return list + ", ...";
+          list += (list.empty() ? "" : ", ") + call->op;
+        }
+  return list;
+}
+
+Expected<std::shared_ptr<LoadedPackage>>
+LoadedPackage::open(const std::string &path, const OpenOptions &options,
+                    const std::shared_ptr<const LoadedPackage> &donor) {
+  const Device *device = Device::find(options.device);
+  if (!device)
+    return Status(StatusCode::Unsupported, "there is no device '" +
+                                               options.device +
+                                               "', only: " + Device::names());
+  package::ReadOptions reading;
+  reading.checkHashes = options.checkHashes;
+  reading.checkCpu = device->computes();
+  reading.target = options.target;
+  Expected<std::unique_ptr<package::Package>> read =
+      package::readPackage(path, reading);
+  if (!read)
+    return read.takeStatus();
+  auto loaded = std::make_shared<LoadedPackage>();
+  loaded->package = std::move(*read);
+  if (donor && donor->device == device) {
+    loaded->donor = donor;
+    loaded->arenas = donor->arenas;
+  } else {
+    loaded->arenas = std::make_shared<ArenaPool>();
+  }
+  loaded->device = device;
+  loaded->host = options.hostCalls;
+  loaded->threads = options.threads;
+  if (Status s = loaded->loadKernels(); !s.ok())
+    return s;
+  if (Status s = loaded->reservePersistent(); !s.ok())
+    return s;
+  return loaded;
+}
+
+Status LoadedPackage::loadKernels() {
+  // The null device runs no kernel, but sizes are computed all the same.
+  bool wanted = device->computes();
+  for (const package::ProgramT *program : package->programs()) {
+    if (program->needs_libtorch && !host)
+      return Status(StatusCode::Unsupported, "the package needs PyTorch for: " +
+                                                 calledOperators(*program));
+    wanted |= !program->sizes_function.empty();
+  }
+  if (!wanted || package->kernelsPath.empty())
+    return {};
+  Expected<std::unique_ptr<Library>> loaded =
+      Library::load(package->kernelsPath);
+  if (!loaded)
+    return loaded.takeStatus();
+  library = std::move(*loaded);
+  return {};
+}
+
+Status LoadedPackage::reservePersistent() {
+  const Size *bytes = package->program.persistent_bytes.get();
+  persistentBytes = bytes ? static_cast<size_t>(bytes->value()) : 0;
+  const package::Mapping &prepared = package->prepared;
+  if (prepared.size())
+    // Only `initialize` writes there (ProgramVerifier), and it does not run.
+    persistent = const_cast<char *>(prepared.data());
+  else if (persistentBytes)
+    persistent = device->allocate(persistentBytes);
+  if (persistentBytes && !persistent)
+    return Status::outOfMemory();
+  persistentInUse = persistentBytes;
+  return {};
+}
+
+LoadedPackage::~LoadedPackage() {
+  if (persistent && !package->prepared.size())
+    device->release(persistent, persistentBytes);
+}
+
+} // namespace anabranch::runtime

@@ -1,0 +1,37 @@
+//===- Steps.cpp - what each kind of step does ----------------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/plan/Steps.h"
+
+namespace anabranch::runtime {
+
+namespace {
+
+void copy(const Device &device, const TensorView *tensors) {
+  device.copy(tensors[0], tensors[1]);
+}
+
+struct StepRow {
+  package::Action action;
+  StepFunction run;
+};
+
+/// The tensors are those that package/verify/Actions.cpp visits, in turn.
+constexpr StepRow steps[] = {
+    {package::Action::Copy, copy},
+};
+
+} // namespace
+
+StepFunction stepFunctionOf(package::Action action) {
+  for (const StepRow &step : steps)
+    if (step.action == action)
+      return step.run;
+  return nullptr;
+}
+
+} // namespace anabranch::runtime

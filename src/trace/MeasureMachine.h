@@ -1,0 +1,31 @@
+//===- MeasureMachine.h - what a machine reaches ----------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_TRACE_MEASUREMACHINE_H
+#define ANABRANCH_TRACE_MEASUREMACHINE_H
+
+#include <string>
+
+namespace anabranch::trace {
+
+/// The best that the machine reached in a few short loops: f32
+/// multiply-add, and reading memory. All CPUs of the process together where it
+/// says so.
+struct MachineLimits {
+  std::string cpu; ///< "AMD EPYC 9R14, 2 CPUs"
+  double gflops = 0, gflopsAll = 0;
+  double cacheGBs = 0; ///< from the second-level cache, one CPU
+  double memoryGBs = 0, memoryGBsAll = 0;
+  double wakeMicroseconds = 0; ///< from a wake-up call to the other's answer
+};
+
+/// Half a second of short loops. Any thread.
+MachineLimits measureMachineLimits();
+
+} // namespace anabranch::trace
+
+#endif // ANABRANCH_TRACE_MEASUREMACHINE_H
