@@ -26,6 +26,8 @@ README = ROOT / "README.md"
 MARKED = re.compile(
     r"(<!-- benchmark (\S+) -->\n).*?(<!-- /benchmark -->\n)", re.DOTALL
 )
+# A path or an address up to its last slash.
+PLACE = re.compile(r"(?:\bhttps?:/|(?<![\w.]))/[^\s'\"]*/")
 README_COLUMNS = {
     "eager": "PyTorch eager",
     "inductor": "Inductor",
@@ -58,6 +60,12 @@ def machine_name(machine: dict) -> str:
     return re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")
 
 
+def without_places(row: dict) -> dict:
+    """Errors and notes may name folders and hosts, which say nothing elsewhere."""
+    texts = {key: row[key] for key in ("error", "note") if key in row}
+    return row | {key: PLACE.sub("", text) for key, text in texts.items()}
+
+
 def keep(run: dict) -> Path:
     """Merges a run into the figures of its machine."""
     path = RESULTS / f"{machine_name(run['machine'])}.json"
@@ -66,7 +74,8 @@ def keep(run: dict) -> Path:
     date = run["run"]["date"]
     kept["runs"][date] = {key: run["run"][key] for key in run["run"] if key != "date"}
     for name, case in run["cases"].items():
-        kept["cases"][name] = {"what": case["what"], "run": date, "rows": case["rows"]}
+        rows = [without_places(row) for row in case["rows"]]
+        kept["cases"][name] = {"what": case["what"], "run": date, "rows": rows}
     used = {case["run"] for case in kept["cases"].values()}
     kept["runs"] = {date: kept["runs"][date] for date in sorted(used)}
     order = ("machine", "runs", "cases")

@@ -41,8 +41,8 @@ struct CachePruned {
   uint64_t kept = 0;               ///< bytes that are left
 };
 
-/// One entry and the lock on it. One thread at a time; what others and other
-/// processes do with the same entry waits for the lock.
+/// One entry and the lock on it. One thread uses it at a time; other slots and
+/// other processes that use the same entry wait for the lock.
 class ANABRANCH_API CacheEntry {
 public:
   /// `index` names the file that lists the others.
@@ -51,8 +51,8 @@ public:
   CacheEntry(const CacheEntry &) = delete;
   CacheEntry &operator=(const CacheEntry &) = delete;
 
-  /// Gives up the lock that is held, then waits for another, at most `seconds`.
-  /// Readers go without one where nothing can be written. Whether one is held.
+  /// Gives up its lock, then waits for another, at most `seconds`. Returns
+  /// whether it has one. Readers need none where nothing can be written.
   Expected<bool> lock(bool exclusive, double seconds);
   void unlock();
 
@@ -81,7 +81,7 @@ ANABRANCH_API Expected<uint64_t> cacheLimit();
 ANABRANCH_API std::vector<CacheEntryInfo> listCache(const std::string &root);
 
 /// Removes entries, least recently used first, until at most `limit` bytes are
-/// left, and what dead writers left; what someone holds stays.
+/// left, and the litter of dead writers. An entry that is locked stays.
 ANABRANCH_API CachePruned pruneCache(const std::string &root, uint64_t limit);
 
 /// What compiled code depends on beside its source: this CPU, and the build of
@@ -89,8 +89,8 @@ ANABRANCH_API CachePruned pruneCache(const std::string &root, uint64_t limit);
 ANABRANCH_API std::string cpuIdentity();
 ANABRANCH_API std::string compilerIdentity();
 
-/// The hash, in hex, that packages and the cache have of files: against damage,
-/// not against who looks for two texts of one hash.
+/// The hash of files in packages and in the cache, in hex. It guards against
+/// damage, not against an author who searches for two texts of one hash.
 ANABRANCH_API std::string hashBytes(const void *data, size_t size);
 
 } // namespace anabranch

@@ -39,9 +39,9 @@ typedef int (*anabranch_progress_fn)(const char *phase, int64_t done,
 
 /* Machine code of kernels that was made before, for this graph or for another,
  * by a key of 64 hexadecimal digits. Both functions are called from any thread,
- * several at once, and fail silently: what is not found is made again. */
+ * several at once, and fail silently: a kernel that is not found is made. */
 typedef struct anabranch_object_store {
-  /* What code depends on that the compiler does not see: its own build. */
+  /* The compiler's own build, which it does not see: code depends on it. */
   const char *identity;
   /* Hands the bytes that were kept under the key to `take`, or does nothing. */
   void (*find)(const char *key,
@@ -107,7 +107,7 @@ ANABRANCH_COMPILER_EXPORT anabranch_compile_status
 anabranch_compile_result_status(const anabranch_compile_result *result);
 
 /* Every diagnostic as one text: what was wrong, the user's line, what to do.
- * Empty when all went well and there is nothing to remark. Lives as long as
+ * Empty when nothing went wrong and there is no remark. Lives as long as
  * the result. */
 ANABRANCH_COMPILER_EXPORT const char *
 anabranch_compile_result_message(const anabranch_compile_result *result);

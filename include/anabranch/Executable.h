@@ -29,11 +29,11 @@ struct OpenOptions {
   /// The target to run, of a package that has several; empty: what
   /// ANABRANCH_TARGET says, else the best that this CPU can run.
   std::string target;
-  /// Runs the operators that have no kernel; without it a package that needs
-  /// such is refused. Must outlive the executable.
+  /// Runs the operators that have no kernel. Without a host a package with
+  /// such operators is refused. Must outlive the executable.
   HostCalls *hostCalls = nullptr;
-  /// An executable of the same graph for other sizes: weights that both keep
-  /// are used from there, and arenas too. Null: none.
+  /// The donor: an executable of the same graph for other sizes, whose arenas
+  /// and equal weights this one uses. Null: none.
   std::shared_ptr<const Executable> like;
 };
 
@@ -85,8 +85,8 @@ struct InputInfo {
   DType dtype = DType::F32;
   std::vector<int64_t> shape;
   std::vector<int64_t> strides; ///< -1: dynamic
-  /// State that the caller keeps from call to call begins with a copy of this:
-  /// row-major contiguous, as long as the executable lives. Null: no state.
+  /// The first value of state that the caller keeps from call to call:
+  /// row-major contiguous, valid as long as the executable. Null: no state.
   const void *initial = nullptr;
 };
 
@@ -151,10 +151,21 @@ public:
 };
 
 /// Workers of a call, the caller included: the last `setDefaultThreads`, else
-/// ANABRANCH_NUM_THREADS, else the CPUs that this process may use.
+/// ANABRANCH_NUM_THREADS, else the framework's number if its user chose it,
+/// else OMP_NUM_THREADS, else the cores that this process may use, and no more
+/// than the whole CPUs of its container's quota. The machine is looked at again
+/// every two seconds, since a container may be resized.
 ANABRANCH_API int defaultThreads();
 /// Zero returns to the environment's choice.
 ANABRANCH_API void setDefaultThreads(int threads);
+/// How to ask the framework around this runtime for its number of threads, as
+/// torch.get_num_threads() does. It is asked at each call, from any thread, and
+/// counts where it is less than the CPUs of the process and not its cores: then
+/// somebody chose it. Null: there is no framework.
+ANABRANCH_API void setFrameworkThreads(int (*count)());
+/// What was found about CPUs, container and threads, one fact a line, and which
+/// rule chose the workers of a call.
+ANABRANCH_API std::string machineFacts();
 
 /// Binds the workers of this process to CPUs, from their next piece of work on:
 /// "cores" gives each a core, the first one last; a list such as "0,2-3" gives

@@ -14,9 +14,9 @@
 
 namespace anabranch {
 
-/// The manifest and the program of the package `path` as readable text. The
-/// package is checked as `Executable::open` does, but for what this CPU can do,
-/// and nothing of it is run. Any thread.
+/// The manifest and the program of the package `path` as readable text. It
+/// checks the package as `Executable::open` does, except for the CPU's
+/// features, and runs nothing of it. Any thread.
 ANABRANCH_API Expected<std::string> inspectPackage(const std::string &path);
 
 } // namespace anabranch

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The runtime throws nothing across its boundary: whatever can fail returns a
-// Status or an Expected. A Status that says "ok" is a null pointer, so that the
+// The runtime throws nothing across its boundary: a function that can fail
+// returns a Status or an Expected. A Status of "ok" is a null pointer, so the
 // path on which nothing fails pays for a compare only.
 //
 //===----------------------------------------------------------------------===//

@@ -55,9 +55,9 @@ struct TensorView {
   DType dtype = DType::F32;
 };
 
-/// Whether the two may have a byte in common: false only where they have none.
-/// Blocks of rows or of columns of one tensor, and every n-th of its elements,
-/// are told apart.
+/// Whether the two may share a byte: false only where they share none. It tells
+/// apart blocks of rows, blocks of columns, and every n-th element of one
+/// tensor.
 ANABRANCH_API bool mayOverlap(const TensorView &left, const TensorView &right);
 
 } // namespace anabranch

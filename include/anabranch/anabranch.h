@@ -134,8 +134,8 @@ typedef struct anabranch_value_info {
   int32_t mutated;        /* an input that is written in place */
   const int64_t *shape;   /* -1: any size */
   const int64_t *strides; /* -1: depends on sizes */
-  /* State that the caller keeps from call to call begins with a copy of this;
-   * null for all other inputs. */
+  /* The first value of state that the caller keeps from call to call; null for
+   * all other inputs. */
   const void *initial;
 } anabranch_value_info;
 

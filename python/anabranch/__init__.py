@@ -15,11 +15,11 @@ if _TYPE_CHECKING:
     from .deploy.export import export
     from .deploy.load import Package, load
     from .errors import CompileError
+    from .marks.gear_sizes import set_gears
     from .marks.scope import limit_cores, record, stream, wait, wait_event
     from .marks.super_kernel import super_kernel
     from .method_cache.cached_method import cache_compile
     from .report import counters, last_report
-    from .shapes.gears import set_gears
     from .trace.profiler import Trace, profile
 
 __all__ = [
@@ -51,11 +51,11 @@ _HOMES = {
     "deploy.export": ("export",),
     "deploy.load": ("Package", "load"),
     "errors": ("CompileError",),
+    "marks.gear_sizes": ("set_gears",),
     "marks.scope": ("limit_cores", "record", "stream", "wait", "wait_event"),
     "marks.super_kernel": ("super_kernel",),
     "method_cache.cached_method": ("cache_compile",),
     "report": ("counters", "last_report"),
-    "shapes.gears": ("set_gears",),
     "trace.profiler": ("Trace", "profile"),
 }
 

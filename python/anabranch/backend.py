@@ -10,6 +10,7 @@ import torch
 import torch.fx
 
 from . import _C
+from .capture import observer
 from .capture.aot import aot
 from .capture.partition import Parts
 from .config import Config, resolve
@@ -19,7 +20,6 @@ from .describe.views import restore
 from .errors import OptionError
 from .marks.mark_order import Order
 from .marks.super_kernel import check_parts
-from .method_cache import recording
 from .packages import package
 from .report import record_eager, record_parts
 from .shapes import gears, tiers, unit_sizes
@@ -85,15 +85,23 @@ def compile_graph(
     package's folder."""
     name = _graph_name()
     unit_sizes.notice([])
+    watching = observer.current()
     try:
-        described = GraphReader(module, name, sources, _order(config)).read()
+        described = GraphReader(module, name, sources, Order.configured(config)).read()
     except Unsupported as reason:
-        if recorder := recording.current():
-            recorder.refuse(f"PyTorch runs it: {reason}")
+        if watching is not None:
+            watching.refuse(f"PyTorch runs it: {reason}")
         return _compile_parts(module, sources, name, str(reason), config)
     unit_sizes.notice(described.graph["symbols"])
     bindings = gears.bindings(geared, gears.combine(geared, config.gears_merge))
-    executable = package.build(described, config, bindings, seen)
+
+    def found(folder: str) -> None:
+        if watching is not None:
+            watching.package(folder)
+        if seen is not None:
+            seen(folder)
+
+    executable = package.build(described, config, bindings, found)
     if executable is None:
         record_eager(name, f"stopped after {config.stop}", config.explain)
         return run_eagerly(module)
@@ -101,8 +109,8 @@ def compile_graph(
         tiers.attach(executable, described, config, package.specialise)
     if built is not None:
         built(executable, described)
-    if recorder := recording.current():
-        recorder.graph(module, described, sources)
+    if watching is not None:
+        watching.graph(module, described, sources)
     return restore(executable, described.aliases) if described.aliases else executable
 
 
@@ -120,7 +128,9 @@ def _compile_parts(
     ) -> Callable[..., Any]:
         part_name = f"{name}_part{number}"
         try:
-            described = GraphReader(part, part_name, sources, _order(config)).read()
+            described = GraphReader(
+                part, part_name, sources, Order.configured(config)
+            ).read()
         except Unsupported as refusal:
             record_eager(part_name, str(refusal), config.explain)
             return run_eagerly(part)
@@ -142,11 +152,6 @@ def _compile_parts(
         return run_eagerly(module)
     record_parts(name, reason, parts.count, parts.outside, config.explain)
     return run_eagerly(parts.whole)
-
-
-def _order(config: Config) -> Order:
-    marked = config.streams != "off" and not config.single_stream
-    return Order(marked, config.single_stream, config.super_kernels != "off")
 
 
 def run_eagerly(module: torch.fx.GraphModule) -> Callable[..., Any]:

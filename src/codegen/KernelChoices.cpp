@@ -8,7 +8,7 @@
 #include "codegen/KernelChoices.h"
 
 #include "codegen/attention/AttentionKernel.h"
-#include "codegen/gemm/ContractionKernel.h"
+#include "codegen/gemm/GemmKernel.h"
 #include "codegen/loops/LoopKernel.h"
 
 using namespace mlir;
@@ -18,7 +18,7 @@ namespace codegen {
 
 ArrayRef<KernelChoice> kernelChoices() {
   // The reference, which refuses nothing, comes last.
-  static const KernelChoice choices[] = {contractionKernel, attentionKernel,
+  static const KernelChoice choices[] = {gemmKernel, attentionKernel,
                                          loopKernel};
   return choices;
 }

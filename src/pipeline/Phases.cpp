@@ -12,8 +12,8 @@
 #include "pipeline/Phases.h"
 
 #include "codegen/attention/AttentionKernel.h"
-#include "codegen/gemm/ContractionTiling.h"
-#include "import/Passes.h"
+#include "codegen/gemm/GemmBlocking.h"
+#include "import/passes/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
@@ -59,7 +59,7 @@ choosePanels(linalg::GenericOp op, const codegen::TargetInfo &target) {
     return std::nullopt;
   return PanelLayout{
       contraction->right.number, contraction->batch, contraction->column,
-      contraction->depth,        panels->width,      panels->pair};
+      contraction->depth,        panels->width,      panels->kPack};
 }
 
 void addProofPasses(OpPassManager &module) {

@@ -4,6 +4,7 @@ Each recipe is a few edits of a copy of the sources; one build, then each new
 thing is seen to work. A recipe that needs more files than it names fails here.
 """
 
+import ast
 import os
 import shutil
 import subprocess
@@ -31,16 +32,15 @@ OPERATOR_ROW = """
 """
 
 PASS_FILE = """
-#include "import/Passes.h"
+#include "import/passes/Passes.h"
 #include "ir/Anabranch.h"
+#include "ir/PassBase.h"
 #include "mlir/IR/BuiltinOps.h"
-#include "mlir/Pass/Pass.h"
 
 namespace {
-struct NameCalls
-    : mlir::PassWrapper<NameCalls, mlir::OperationPass<mlir::ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(NameCalls)
-  llvm::StringRef getArgument() const final { return "anabranch-name-calls"; }
+struct NameCalls : anabranch::ir::PassBase<NameCalls, mlir::ModuleOp> {
+  static constexpr llvm::StringLiteral argument = "anabranch-name-calls";
+  static constexpr llvm::StringLiteral description = "names calls twice";
   void runOnOperation() override {
     getOperation().walk([](anabranch::ir::AtenOp op) {
       op->setAttr("recipe", op.getCalleeAttr());
@@ -54,8 +54,25 @@ std::unique_ptr<mlir::Pass> anabranch::createNameCallsPass() {
 }
 """
 
-CHOICE_FILE = """
+CHOICE_HEADER = """
+#ifndef ANABRANCH_CODEGEN_RECIPE_RECIPEKERNEL_H
+#define ANABRANCH_CODEGEN_RECIPE_RECIPEKERNEL_H
+
 #include "codegen/emit/KernelChoice.h"
+
+namespace anabranch {
+namespace codegen {
+
+extern const KernelChoice recipeKernel;
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_RECIPE_RECIPEKERNEL_H
+"""
+
+CHOICE_FILE = """
+#include "codegen/recipe/RecipeKernel.h"
 
 namespace anabranch {
 namespace codegen {
@@ -64,9 +81,13 @@ static std::optional<std::string> refusal(mlir::func::FuncOp,
                                           const TargetInfo &) {
   return std::string("the recipe refuses everything");
 }
-static mlir::LogicalResult emit(KernelShell &) { return mlir::failure(); }
+static mlir::LogicalResult emit(KernelShell &shell) {
+  return shell.emit([](auto &tile) {}, [](auto &frame) -> KernelShell::Plan {
+                      return {};
+                    },
+                    [](auto &touched) {});
+}
 
-extern const KernelChoice recipeKernel;
 const KernelChoice recipeKernel{"recipe", refusal, emit};
 
 } // namespace codegen
@@ -102,6 +123,7 @@ class Recipe:
 
     def follow(self, folder: Path) -> None:
         for name, text in self.new.items():
+            (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_text(HEAD.format(name=Path(name).name) + text)
         for name, anchor, text in self.before:
             path = folder / name
@@ -117,19 +139,24 @@ RECIPES = {
                 "src/import/families/Powers.cpp",
                 '  table.add("hypot"',
                 OPERATOR_ROW,
-            )
+            ),
+            (
+                "python/anabranch/capture/aot.py",
+                "    aten.silu.default,",
+                "    aten.special_entr.default,\n",
+            ),
         ]
     ),
     "pass": Recipe(
-        new={"src/import/NameCalls.cpp": PASS_FILE},
+        new={"src/import/passes/NameCalls.cpp": PASS_FILE},
         before=[
             (
-                "src/import/Passes.h",
+                "src/import/passes/Passes.h",
                 "/// Makes the passes of this room known",
                 "std::unique_ptr<mlir::Pass> createNameCallsPass();\n\n",
             ),
             (
-                "src/import/Passes.cpp",
+                "src/import/passes/Passes.h",
                 "  mlir::registerPass(createVerifyLinalgPass);",
                 "  mlir::registerPass(createNameCallsPass);\n",
             ),
@@ -186,12 +213,15 @@ RECIPES = {
         ]
     ),
     "kernel choice": Recipe(
-        new={"src/codegen/RecipeKernel.cpp": CHOICE_FILE},
+        new={
+            "src/codegen/recipe/RecipeKernel.h": CHOICE_HEADER,
+            "src/codegen/recipe/RecipeKernel.cpp": CHOICE_FILE,
+        },
         before=[
             (
                 "src/codegen/KernelChoices.cpp",
-                "ArrayRef<KernelChoice> kernelChoices() {",
-                "extern const KernelChoice recipeKernel;\n\n",
+                '#include "codegen/loops/LoopKernel.h"',
+                '#include "codegen/recipe/RecipeKernel.h"\n',
             ),
             ("src/codegen/KernelChoices.cpp", "loopKernel}", "recipeKernel, "),
         ],
@@ -248,6 +278,8 @@ def test_operator(followed: Path) -> None:
     lowered = opt(followed, "--anabranch-lower-aten")
     assert "anabranch.aten" not in lowered
     assert "math.log" in lowered
+    captured = ast.parse((followed / "python/anabranch/capture/aot.py").read_text())
+    assert "aten.special_entr.default" in ast.unparse(captured)
 
 
 def test_pass(followed: Path) -> None:

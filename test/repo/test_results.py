@@ -34,7 +34,13 @@ def test_a_run_replaces_its_cases_alone(
     monkeypatch.setattr(results, "RESULTS", tmp_path)
     about = {"torch": "2", "python": "3", "threads": 2, "source": "test"}
     for date, cases in (("2026-01-01", "ab"), ("2026-01-02", "b")):
-        rows = [{"contender": "eager", "value": 1500.0, "unit": "us"}]
+        rows = [
+            {"contender": "eager", "value": 1500.0, "unit": "us"},
+            {
+                "contender": "inductor",
+                "error": "no /tmp/a/b.so at http" + "s://x.y/z/q 1/2",
+            },
+        ]
         path = results.keep(
             {
                 "machine": {"cpu": "A (R)", "cpus": 2, "capability": "AVX2"},
@@ -48,4 +54,5 @@ def test_a_run_replaces_its_cases_alone(
         "a": "2026-01-01",
         "b": "2026-01-02",
     }
-    assert "| `b` | b | 2026-01-02 | 1,500 us |" in results.page(kept)
+    assert "| `b` | b | 2026-01-02 | 1,500 us | failed |" in results.page(kept)
+    assert kept["cases"]["b"]["rows"][1]["error"] == "no b.so at q 1/2"

@@ -17,8 +17,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from .. import _C
 from ..describe import purity
 from ..describe.graph import InputSource
-from ..method_cache import recording
-from . import constants
+from . import constants, observer
 
 aten = torch.ops.aten
 
@@ -113,7 +112,7 @@ def aot(
             stateless = len(sources) == len(example_inputs)
             traced = _trace_as_it_is(trace, forward, stateless)
             if traced is not None:
-                if recording.current() is None:
+                if observer.current() is None:
                     constants.leave(module, sources, traced)
                 return traced
         return trace(forward, backward)

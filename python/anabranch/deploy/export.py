@@ -14,12 +14,12 @@ from torch.export import ExportedProgram
 from torch.fx.traceback import preserve_node_meta
 
 from .. import _C
-from ..backend import _order
 from ..config import Config, resolve
 from ..describe.graph import Description, GraphReader
 from ..describe.symbols import Unsupported
 from ..errors import CompileError
 from ..marks import scope
+from ..marks.mark_order import Order
 from ..packages import package
 from ..report import record
 from .exported_program import Lifted, lift
@@ -62,7 +62,11 @@ def export(
         for resolve_marks in scope.resolvers:
             resolve_marks(lifted.module)
         described = GraphReader(
-            lifted.module, name, lifted.sources, _order(settings), standalone=True
+            lifted.module,
+            name,
+            lifted.sources,
+            Order.configured(settings),
+            standalone=True,
         ).read()
     except Unsupported as reason:
         raise CompileError(f"the model can't be exported: {reason}") from None

@@ -9,6 +9,7 @@ import torch
 import torch.fx
 from torch._ops import OpOverload
 
+from ..config import Config
 from ..errors import CompileError, OptionError
 from ..location import user_line
 from . import scope
@@ -47,6 +48,12 @@ class Order:
         self.supers = supers
         self.priorities: dict[str, tuple[int, torch.fx.Node]] = {}
         self.events: dict[str, torch.fx.Node] = {}
+
+    @classmethod
+    def configured(cls, config: Config) -> Order:
+        """For a graph that is compiled with these settings."""
+        marked = config.streams != "off" and not config.single_stream
+        return cls(marked, config.single_stream, config.super_kernels != "off")
 
     def annotations(self, node: torch.fx.Node) -> dict[str, Any]:
         """The annotations that the compiler gets to see."""

@@ -23,6 +23,7 @@ from typing import Any
 import torch
 
 from ..config import Config, resolve
+from ..marks.gear_sizes import gears_of
 from ..packages import cache
 from ..report import record
 from . import later_tiers
@@ -37,7 +38,6 @@ from .replay import (
 
 Call = Callable[..., Any]
 CODE = "code.bin"
-GEARS = "_anabranch_gears"  # the attribute that set_gears leaves
 
 
 def cache_compile(
@@ -196,7 +196,7 @@ class CachedMethod:
 
     def gears_key(self, args: Any, kwargs: Any) -> Any:
         """The sizes that arguments were said to take, where any was."""
-        gears = [getattr(t, GEARS, {}) for t in _tensors(args, kwargs)]
+        gears = [gears_of(t) for t in _tensors(args, kwargs)]
         return [sorted(g.items()) for g in gears] if any(gears) else []
 
     def blobs(self, package: str) -> dict[str, bytes]:
@@ -412,10 +412,10 @@ class CachedMethod:
         }
         self.say(f"Saving cache for {self.name} to {self.path()}")
         spelled = json.dumps(text, default=str)
-        blobs = {CODE: blob} | self.blobs(recorder.package)
+        blobs = {CODE: blob} | self.blobs(recorder.folder)
         if getattr(self.config, "shapes", "") == "tiered":
             blobs |= later_tiers.save(recorder.described, recorder.places)
-        if entry.publish(recorder.package, blobs, spelled):
+        if entry.publish(recorder.folder, blobs, spelled):
             self.say(f"Cache {self.name} saved to {self.path()}")
             self.tidy()
 

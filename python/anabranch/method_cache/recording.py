@@ -6,7 +6,6 @@ Nothing of this runs unless a Recorder is entered, by `cache_compile`.
 from __future__ import annotations
 
 import contextlib
-import contextvars
 import dis
 import marshal
 import os
@@ -15,18 +14,19 @@ import shutil
 import sys
 import types
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.fx
 
+from .. import _C
+from ..capture.observer import observing
 from ..describe.collectives import NAMESPACE
+from ..describe.graph import Description, InputSource
+from ..describe.symbols import Unsupported, integer
 from . import bytecode, parameter_fetch
 from .module_state import READERS
 from .replay import file_hash, resolve
-
-if TYPE_CHECKING:
-    from ..describe.graph import Description, InputSource
 
 COMPILED, IMPORTED, BUILTINS = "__compiled_fn", "__import_", "__builtins_dict__"
 HIDDEN = (
@@ -53,14 +53,6 @@ IDENTITIES = (
 )
 OF_CLASS = re.compile(r"dict\(type\((.*)\)\.__dict__\)\['(\w+)'\]")
 
-_current: contextvars.ContextVar[Recorder | None] = contextvars.ContextVar(
-    "anabranch_recorder", default=None
-)
-
-
-def current() -> Recorder | None:
-    return _current.get()
-
 
 class NotCacheable(Exception):
     """Why a compilation can't be replayed."""
@@ -72,7 +64,7 @@ class Recorder:
     def __init__(self, method: types.MethodType, folder: str) -> None:
         self.function = method.__func__
         self.module = method.__self__
-        self.package = os.path.join(folder, "package")
+        self.folder = os.path.join(folder, "package")
         self.code: types.CodeType | None = None
         self.traces = 0
         self.refusal = ""
@@ -91,11 +83,10 @@ class Recorder:
         from torch._dynamo.convert_frame import register_bytecode_hook
 
         handle = register_bytecode_hook(self._translated)
-        token = _current.set(self)
         try:
-            yield
+            with observing(self):
+                yield
         finally:
-            _current.reset(token)
             handle.remove()
 
     def _translated(self, old: types.CodeType, new: types.CodeType) -> None:
@@ -106,13 +97,12 @@ class Recorder:
     def refuse(self, reason: str) -> None:
         self.refusal = self.refusal or reason
 
-    # Called by the compiler's front end
+    # The observer of the front end
 
-    def keep(self, package: str) -> None:
-        """A package was made, or found."""
-        shutil.rmtree(self.package, ignore_errors=True)
+    def package(self, folder: str) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
         ignore = shutil.ignore_patterns("entry.json")
-        shutil.copytree(package, self.package, ignore=ignore)
+        shutil.copytree(folder, self.folder, ignore=ignore)
 
     def graph(
         self,
@@ -156,7 +146,7 @@ class Recorder:
             raise NotCacheable(f"it was traced {self.traces} times")
         if self.refusal:
             raise NotCacheable(self.refusal)
-        if not self.calling or not os.path.isdir(self.package):
+        if not self.calling or not os.path.isdir(self.folder):
             raise NotCacheable("there is no graph to compile in it")
 
     def blob(self, locals_: Mapping[str, Any]) -> bytes:
@@ -312,8 +302,6 @@ def calling(
 
 
 def _hash(value: torch.Tensor) -> str:
-    from .. import _C
-
     return _C.hash_tensor(value.detach().contiguous())
 
 
@@ -373,8 +361,6 @@ def _hint(offset: Any) -> tuple[int, set[str]]:
 
 
 def _input(node: torch.fx.Node, index: int) -> dict[str, Any]:
-    from ..describe.symbols import Unsupported, integer
-
     value = node.meta.get("val")
     entry: dict[str, Any] = {"argument": index, "name": str(node.target)}
     try:

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from .. import _C
+from . import cache
 from .cache import KERNELS
 
 
@@ -38,7 +39,7 @@ def compile_static(
     """The package of a graph for the sizes in `binding`: from the library, or
     compiled and put there. Of several processes that ask at once, one compiles.
     The folder is there inside of the `with`."""
-    from . import cache, package
+    from . import package  # the command of the library needs no compiler
 
     quiet = dataclasses.replace(
         config, dump=None, stop=None, progress=False, explain=False, debug=False
@@ -73,7 +74,7 @@ def compile_static(
 
 def _make(described: Any, config: Any, bindings: list[Any], path: str) -> None:
     """Compiles; what torch.compile has just compiled is copied."""
-    from . import cache, package
+    from . import package
 
     key = functools.partial(package.cache_key, described, config, bindings)
     with cache.package_entry(key, config) as made:

@@ -17,7 +17,6 @@ from ..describe.graph import Description
 from ..describe.tensors import dtype_name
 from ..errors import OptionError
 from ..marks import super_kernel as supers
-from ..method_cache import recording
 from ..report import Progress, explain_report, record
 from ..shapes.gears import Binding
 from ..trace.profiler import trace_process
@@ -66,8 +65,6 @@ def _finish(
     path: str, report: dict[str, Any], described: Description, config: Config
 ) -> _C.Executable:
     executable = load(path, described, config, check_hashes=False)
-    if recorder := recording.current():
-        recorder.keep(path)
     record(
         report,
         graphs=1,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import sympy
@@ -13,7 +13,7 @@ import torch
 import torch.fx
 
 from ..errors import OptionError
-from ..method_cache.cached_method import GEARS
+from ..marks.gear_sizes import gears_of
 
 MOST_COMBINATIONS = 100
 
@@ -32,39 +32,13 @@ class GearDim:
     size: Any  # of the traced tensor: a SymInt, or an int once specialised
 
 
-def set_gears(tensor: torch.Tensor, gears: Mapping[int, Sequence[int]]) -> None:
-    """Says, before the first call, which sizes dimensions of an input take:
-    `{dim: sizes}`. Other tensors of later calls need no such call."""
-    for dim, sizes in gears.items():
-        if not _is_int(dim) or not 0 <= dim < tensor.dim():
-            raise ValueError(
-                f"gears are for dimensions from 0 to {tensor.dim() - 1}, got {dim!r}"
-            )
-        if not isinstance(sizes, list | tuple) or not sizes:
-            raise TypeError(f"gears of dimension {dim} must be a list, got {sizes!r}")
-        if not all(_is_int(size) and size > 0 for size in sizes):
-            raise ValueError(f"gears of dimension {dim} must be sizes, got {sizes!r}")
-    attach(tensor, gears)
-
-
-def attach(tensor: torch.Tensor, gears: Mapping[int, Sequence[int]]) -> None:
-    """`set_gears` without its checks."""
-    setattr(tensor, GEARS, {dim: tuple(sizes) for dim, sizes in gears.items()})
-    for dim in gears:
-        torch._dynamo.mark_dynamic(tensor, dim)
-
-
-def _is_int(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 def find(module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> list[GearDim]:
     """The gears of a graph's inputs, by name and dimension."""
     found = []
     for name, value, example in _tensors(module, example_inputs):
-        gears = getattr(example, GEARS, {})
         found += [
-            GearDim(name, dim, sizes, value.shape[dim]) for dim, sizes in gears.items()
+            GearDim(name, dim, sizes, value.shape[dim])
+            for dim, sizes in gears_of(example).items()
         ]
     return sorted(found, key=lambda gear: (gear.input, gear.dim))
 

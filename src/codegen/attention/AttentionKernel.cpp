@@ -8,7 +8,7 @@
 #include "codegen/attention/AttentionKernel.h"
 
 #include "codegen/attention/AttentionEmitter.h"
-#include "codegen/footprint/TileReach.h"
+#include "codegen/attention/AttentionFootprint.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 
 using namespace mlir;
@@ -72,22 +72,24 @@ static std::optional<std::string> refusal(func::FuncOp kernel,
 static LogicalResult emit(KernelShell &shell) {
   std::string why;
   ir::AttentionOp op = findAttention(shell.source, why);
-  AttentionTiling tiling = AttentionTiling::choose(op, shell.target);
+  AttentionBlocking blocking = AttentionBlocking::choose(op, shell.target);
   auto epilogues = *findEpilogues(shell.source, op.getResult());
   return shell.emit(
       [&](KernelShell::TileBody &body) {
-        AttentionEmitter emitter(op, tiling, body.frame);
-        emitter.emitTile(body.evaluator, epilogues, body.scratch, body.tile);
+        AttentionContext attention(op, blocking, body.frame);
+        AttentionEmitter(attention).emitTile(body.evaluator, epilogues,
+                                             body.scratch, body.tile);
       },
       [&](KernelFrame &frame) {
-        AttentionEmitter emitter(op, tiling, frame);
-        return KernelShell::Plan{emitter.tiles(), emitter.scratchBytes()};
+        AttentionContext attention(op, blocking, frame);
+        return KernelShell::Plan{attention.tileCount(),
+                                 AttentionEmitter(attention).scratchBytes()};
       },
-      [&](KernelShell::ReachBody &body) {
-        AttentionEmitter emitter(op, tiling, body.frame);
-        TileReach reach(body.frame);
-        emitter.emitReach(reach, epilogues, body.tile);
-        reach.store(body.reaches);
+      [&](KernelShell::FootprintBody &body) {
+        AttentionContext attention(op, blocking, body.frame);
+        TileFootprint footprint(body.frame);
+        addAttentionFootprint(attention, reach, epilogues, body.tile);
+        footprint.store(body.footprints);
       });
 }
 

@@ -7,7 +7,7 @@
 
 #include "codegen/gemm/Contraction.h"
 
-#include "codegen/emit/Reads.h"
+#include "analysis/AccessMap.h"
 #include "ir/Anabranch.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/LinalgInterfaces.h"
@@ -56,9 +56,10 @@ bool matchOperand(Block &body, Value value, Operation *&widening,
 }
 
 /// Matches a body that adds the product of two inputs to the output.
-bool matchBody(Contraction &c) {
-  Block &body = c.op.getRegion().front();
-  if (c.op.getNumDpsInputs() != 2 || c.op.getNumDpsInits() != 1)
+bool matchBody(Contraction &contraction) {
+  Block &body = contraction.op.getRegion().front();
+  if (contraction.op.getNumDpsInputs() != 2 ||
+      contraction.op.getNumDpsInits() != 1)
     return false;
   Operation *sum = body.getTerminator()->getOperand(0).getDefiningOp();
   if (!isa_and_nonnull<arith::AddFOp, arith::AddIOp>(sum))
@@ -73,15 +74,16 @@ bool matchBody(Contraction &c) {
     return false;
   Operation *product = other.getDefiningOp();
   if (!isa_and_nonnull<arith::MulFOp, arith::MulIOp>(product) ||
-      !matchOperand(body, product->getOperand(0), c.left.cast, c.left.number) ||
-      !matchOperand(body, product->getOperand(1), c.right.cast,
-                    c.right.number) ||
-      c.left.number == c.right.number || c.left.number > 1 ||
-      c.right.number > 1)
+      !matchOperand(body, product->getOperand(0), contraction.left.cast,
+                    contraction.left.number) ||
+      !matchOperand(body, product->getOperand(1), contraction.right.cast,
+                    contraction.right.number) ||
+      contraction.left.number == contraction.right.number ||
+      contraction.left.number > 1 || contraction.right.number > 1)
     return false;
-  c.element = accumulator.getType();
-  return c.element.isF32() || c.element.isF64() || c.element.isInteger(32) ||
-         c.element.isInteger(64);
+  contraction.element = accumulator.getType();
+  return contraction.element.isF32() || contraction.element.isF64() ||
+         contraction.element.isInteger(32) || contraction.element.isInteger(64);
 }
 
 /// Fewer columns than lanes of most vectors.
@@ -89,57 +91,61 @@ constexpr int64_t fewColumns = 16;
 
 /// Whether the left operand had better be the right one: the columns are the
 /// loop that is contiguous in the product, unless it is short.
-bool swapsOperands(const Contraction &c, ArrayRef<unsigned> m,
+bool swapsOperands(const Contraction &contraction, ArrayRef<unsigned> m,
                    ArrayRef<unsigned> n) {
-  AffineMap output = linalg::GenericOp(c.op).getIndexingMapsArray()[2];
+  AffineMap output =
+      linalg::GenericOp(contraction.op).getIndexingMapsArray()[2];
   unsigned results = output.getNumResults();
   unsigned last = results ? output.getDimPosition(results - 1) : 0;
   if (m.size() != 1)
     return false;
   if (!llvm::is_contained(n, last))
     return n.empty() || m[0] == last;
-  auto columns = c.knownSize(last), others = c.knownSize(m[0]);
+  auto columns = contraction.knownSize(last),
+       others = contraction.knownSize(m[0]);
   return n.size() > 1 && columns && others && *columns < fewColumns &&
          *columns < *others;
 }
 
 /// Finds the role of each loop. Further loops of the right operand, such as the
 /// images of a convolution, are batches, in which the left one is the same.
-bool assignLoops(Contraction &c, std::string &why) {
-  auto dims = linalg::inferContractionDims(c.op);
+bool assignLoops(Contraction &contraction, std::string &why) {
+  auto dims = linalg::inferContractionDims(contraction.op);
   if (failed(dims)) {
     why = "it is no contraction";
     return false;
   }
   SmallVector<unsigned> m(dims->m.begin(), dims->m.end());
   SmallVector<unsigned> n(dims->n.begin(), dims->n.end());
-  if (c.left.number != 0)
-    std::swap(c.left, c.right);
+  if (contraction.left.number != 0)
+    std::swap(contraction.left, contraction.right);
   if (dims->batch.size() + m.size() + n.size() + dims->k.size() !=
-      c.op.getNumLoops()) {
+      contraction.op.getNumLoops()) {
     why = "a loop belongs to neither operand";
     return false;
   }
-  if (swapsOperands(c, m, n)) {
+  if (swapsOperands(contraction, m, n)) {
     std::swap(m, n);
-    std::swap(c.left, c.right);
+    std::swap(contraction.left, contraction.right);
   }
   if (n.empty() || dims->k.size() != 1) {
     why = "it has no column loop or several depth loops";
     return false;
   }
-  c.batch.assign(dims->batch.begin(), dims->batch.end());
-  AffineMap output = c.op.getIndexingMapsArray()[2];
+  contraction.batch.assign(dims->batch.begin(), dims->batch.end());
+  AffineMap output = contraction.op.getIndexingMapsArray()[2];
   llvm::sort(n, [&](unsigned a, unsigned b) {
-    return *output.getResultPosition(getAffineDimExpr(a, c.op.getContext())) <
-           *output.getResultPosition(getAffineDimExpr(b, c.op.getContext()));
+    return *output.getResultPosition(
+               getAffineDimExpr(a, contraction.op.getContext())) <
+           *output.getResultPosition(
+               getAffineDimExpr(b, contraction.op.getContext()));
   });
-  c.column = n.pop_back_val();
-  c.batch.append(n);
-  c.rows = m;
-  c.depth = dims->k[0];
-  llvm::sort(c.batch);
-  llvm::sort(c.rows);
+  contraction.column = n.pop_back_val();
+  contraction.batch.append(n);
+  contraction.rows = m;
+  contraction.depth = dims->k[0];
+  llvm::sort(contraction.batch);
+  llvm::sort(contraction.rows);
   return true;
 }
 
@@ -158,44 +164,46 @@ bool isRegular(AffineExpr expr) {
 }
 
 /// Whether these are the places of a column and a depth in panels:
-/// [..., column / width, depth / pair, column % width, depth % pair].
-std::optional<Panels> matchPanels(const Contraction &c, const Read &read) {
-  ArrayRef<SymbolicIndex> index = read.index;
+/// [..., column / width, depth / kPack, column % width, depth % kPack].
+std::optional<Panels> matchPanels(const Contraction &contraction,
+                                  const analysis::Read &read) {
+  ArrayRef<analysis::SymbolicIndex> index = read.index;
   ArrayRef<int64_t> shape =
       cast<RankedTensorType>(read.tensor.getType()).getShape();
   MLIRContext *context = read.tensor.getContext();
-  AffineExpr column = getAffineDimExpr(c.column, context);
-  AffineExpr depth = getAffineDimExpr(c.depth, context);
-  for (int64_t pair : {1, 2, 4}) {
-    size_t inner = pair > 1 ? 4 : 3;
-    if (index.size() != c.batch.size() + inner)
+  AffineExpr column = getAffineDimExpr(contraction.column, context);
+  AffineExpr depth = getAffineDimExpr(contraction.depth, context);
+  for (int64_t kPack : {1, 2, 4}) {
+    size_t inner = kPack > 1 ? 4 : 3;
+    if (index.size() != contraction.batch.size() + inner)
       continue;
-    ArrayRef<SymbolicIndex> places = index.take_back(inner);
+    ArrayRef<analysis::SymbolicIndex> places = index.take_back(inner);
     int64_t width = shape[shape.size() - inner + 2];
     bool matches = !ShapedType::isDynamic(width) &&
                    places[0].expr == column.floorDiv(width) &&
-                   places[1].expr == depth.floorDiv(pair) &&
+                   places[1].expr == depth.floorDiv(kPack) &&
                    places[2].expr == column % width;
-    if (pair > 1)
-      matches &= places[3].expr == depth % pair && shape.back() == pair;
-    for (size_t i = 0; i < c.batch.size(); ++i)
-      matches &= index[i].plainLoop() == c.batch[i];
+    if (kPack > 1)
+      matches &= places[3].expr == depth % kPack && shape.back() == kPack;
+    for (size_t i = 0; i < contraction.batch.size(); ++i)
+      matches &= index[i].plainLoop() == contraction.batch[i];
     if (matches)
-      return Panels{width, pair};
+      return Panels{width, kPack};
   }
   return std::nullopt;
 }
 
 /// Finds out whether columns and depths meet in one index, as the points of an
 /// image and of a window do.
-void describeWindow(const Contraction &c, const Read &read,
+void describeWindow(const Contraction &contraction, const analysis::Read &read,
                     ContractionOperand &operand) {
-  AffineExpr column = getAffineDimExpr(c.column, read.tensor.getContext());
+  AffineExpr column =
+      getAffineDimExpr(contraction.column, read.tensor.getContext());
   operand.isWindow = false;
   operand.windowRow = 0;
-  for (const SymbolicIndex &index : read.index) {
-    if (!index.expr || !index.loops.test(c.column) ||
-        !index.loops.test(c.depth))
+  for (const analysis::SymbolicIndex &index : read.index) {
+    if (!index.expr || !index.loops.test(contraction.column) ||
+        !index.loops.test(contraction.depth))
       continue;
     operand.isWindow = true;
     index.expr.walk([&](AffineExpr part) {
@@ -210,22 +218,23 @@ void describeWindow(const Contraction &c, const Read &read,
 
 /// The smallest number of depths after which the indices repeat but for a
 /// constant growth, up to the size of windows that are worth to be unrolled.
-int64_t windowPointsOf(const Contraction &c, const Read &read) {
-  linalg::GenericOp op = c.op;
+int64_t windowPointsOf(const Contraction &contraction,
+                       const analysis::Read &read) {
+  linalg::GenericOp op = contraction.op;
   constexpr int64_t most = 64;
-  auto depths = c.knownSize(c.depth);
+  auto depths = contraction.knownSize(contraction.depth);
   MLIRContext *context = read.tensor.getContext();
-  AffineExpr depth = getAffineDimExpr(c.depth, context);
+  AffineExpr depth = getAffineDimExpr(contraction.depth, context);
   for (int64_t points = 2; depths && points <= most; ++points) {
-    auto repeats = [&](const SymbolicIndex &index) {
-      if (!index.expr || !index.loops.test(c.depth))
+    auto repeats = [&](const analysis::SymbolicIndex &index) {
+      if (!index.expr || !index.loops.test(contraction.depth))
         return true;
       AffineExpr scaled =
           simplifyAffineExpr(index.expr.replace(depth, depth * points),
                              op.getNumLoops(), /*numSymbols=*/0);
       bool divides = false;
       scaled.walk([&](AffineExpr part) {
-        divides |= isDivision(part) && part.isFunctionOfDim(c.depth);
+        divides |= isDivision(part) && part.isFunctionOfDim(contraction.depth);
       });
       return !divides;
     };
@@ -236,16 +245,17 @@ int64_t windowPointsOf(const Contraction &c, const Read &read) {
 }
 
 /// Finds out how an operand is read.
-void describeOperand(Contraction &c, ContractionOperand &operand) {
+void describeOperand(Contraction &contraction, ContractionOperand &operand) {
   auto isLeaf = [](Value) { return false; };
-  ReadCollector collector(c.source.getContext(), c.op.getNumLoops(), isLeaf);
-  AffineMap map = c.op.getIndexingMapsArray()[operand.number];
-  collector.visit(c.op->getOperand(operand.number),
+  analysis::ReadCollector collector(contraction.source.getContext(),
+                                    contraction.op.getNumLoops(), isLeaf);
+  AffineMap map = contraction.op.getIndexingMapsArray()[operand.number];
+  collector.visit(contraction.op->getOperand(operand.number),
                   collector.apply(map, collector.identity()));
-  Reads reads = collector.take();
+  analysis::Reads reads = collector.take();
   size_t arguments = 0;
   int64_t largest = -1;
-  for (const Read &read : reads.reads) {
+  for (const analysis::Read &read : reads.reads) {
     auto argument = dyn_cast<BlockArgument>(read.tensor);
     int64_t rank = read.index.size();
     if (!argument)
@@ -254,22 +264,24 @@ void describeOperand(Contraction &c, ContractionOperand &operand) {
     if (rank <= largest)
       continue;
     largest = rank;
-    auto strides = argumentStrides(c.source, argument.getArgNumber());
+    auto strides = argumentStrides(contraction.source, argument.getArgNumber());
     operand.memory =
         cast<RankedTensorType>(argument.getType()).getElementType();
-    operand.panels = strides ? std::nullopt : matchPanels(c, read);
+    operand.panels = strides ? std::nullopt : matchPanels(contraction, read);
     operand.unitLoop = std::nullopt;
-    describeWindow(c, read, operand);
-    operand.windowPoints = operand.isWindow ? windowPointsOf(c, read) : 0;
-    operand.isRegular = llvm::all_of(read.index, [&](const SymbolicIndex &i) {
-      return i.growth(c.depth).has_value() && isRegular(i.expr);
-    });
-    operand.rowsAreRegular =
-        operand.isRegular && c.rows.size() == 1 &&
-        llvm::all_of(read.index, [&](const SymbolicIndex &i) {
-          return i.growth(c.rows[0]).has_value();
+    describeWindow(contraction, read, operand);
+    operand.windowPoints =
+        operand.isWindow ? windowPointsOf(contraction, read) : 0;
+    operand.isRegular =
+        llvm::all_of(read.index, [&](const analysis::SymbolicIndex &i) {
+          return i.growth(contraction.depth).has_value() && isRegular(i.expr);
         });
-    for (unsigned loop : {c.column, c.depth}) {
+    operand.rowsAreRegular =
+        operand.isRegular && contraction.rows.size() == 1 &&
+        llvm::all_of(read.index, [&](const analysis::SymbolicIndex &i) {
+          return i.growth(contraction.rows[0]).has_value();
+        });
+    for (unsigned loop : {contraction.column, contraction.depth}) {
       int64_t stride = 0;
       bool known = true;
       for (int64_t i = 0; i < rank; ++i) {
@@ -300,7 +312,7 @@ Type Contraction::narrow() const {
   return type == right.cast->getOperand(0).getType() ? type : Type();
 }
 
-bool Contraction::multipliesBytes() const {
+bool Contraction::multipliesInt8() const {
   Type type = narrow();
   return type && type.isInteger(8) && element.isInteger(32) &&
          isa<arith::ExtSIOp>(left.cast) && isa<arith::ExtSIOp>(right.cast);
@@ -308,15 +320,15 @@ bool Contraction::multipliesBytes() const {
 
 std::optional<Contraction> Contraction::match(linalg::GenericOp op,
                                               std::string &why) {
-  Contraction c;
-  c.op = op;
-  if (!matchBody(c)) {
+  Contraction contraction;
+  contraction.op = op;
+  if (!matchBody(contraction)) {
     why = "no reduction adds products of floats or of i32 or i64";
     return std::nullopt;
   }
-  if (!assignLoops(c, why))
+  if (!assignLoops(contraction, why))
     return std::nullopt;
-  return c;
+  return contraction;
 }
 
 std::optional<Contraction> Contraction::find(func::FuncOp source,
@@ -343,20 +355,20 @@ std::optional<Contraction> Contraction::find(func::FuncOp source,
   std::optional<Contraction> found = match(product, why);
   if (!found)
     return std::nullopt;
-  Contraction &c = *found;
-  c.source = source;
-  auto fill = c.op.getDpsInits()[0].getDefiningOp<linalg::FillOp>();
-  c.startsAtZero =
+  Contraction &contraction = *found;
+  contraction.source = source;
+  auto fill = contraction.op.getDpsInits()[0].getDefiningOp<linalg::FillOp>();
+  contraction.startsAtZero =
       fill && (matchPattern(fill.getInputs()[0], m_AnyZeroFloat()) ||
                matchPattern(fill.getInputs()[0], m_Zero()));
-  describeOperand(c, c.left);
-  describeOperand(c, c.right);
-  auto epilogues = findEpilogues(source, c.op.getResult(0));
+  describeOperand(contraction, contraction.left);
+  describeOperand(contraction, contraction.right);
+  auto epilogues = findEpilogues(source, contraction.op.getResult(0));
   if (!epilogues) {
     why = "a result is no pointwise function of the product";
     return std::nullopt;
   }
-  c.epilogues = std::move(*epilogues);
+  contraction.epilogues = std::move(*epilogues);
   return found;
 }
 

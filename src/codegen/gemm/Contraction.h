@@ -25,11 +25,12 @@ namespace anabranch {
 namespace codegen {
 
 /// The layout that constants are packed into when a package is loaded:
-/// [batch..., ceil(columns / width), ceil(depths / pair), width, pair], without
-/// the last dimension if `pair` is one, and zero where there is no element.
+/// [batch..., ceil(columns / width), ceil(depths / kPack), width, kPack],
+/// without the last dimension if `kPack` is one, and zero where there is no
+/// element.
 struct Panels {
   int64_t width;
-  int64_t pair;
+  int64_t kPack; ///< the K-pack (VNNI) factor
 };
 
 /// How one operand is read.
@@ -75,7 +76,7 @@ struct Contraction {
   /// The type of both operands if both are widened from it, else null.
   mlir::Type narrow() const;
   /// True if signed bytes are multiplied and summed in i32.
-  bool multipliesBytes() const;
+  bool multipliesInt8() const;
 
   /// The loops and operands of a generic, without how the operands are read, or
   /// none and why it is no contraction.

@@ -8,7 +8,7 @@
 #ifndef ANABRANCH_IMPORT_GRAPH_DESCRIPTIONPIECES_H
 #define ANABRANCH_IMPORT_GRAPH_DESCRIPTIONPIECES_H
 
-#include "import/graph/DType.h"
+#include "import/scalar/DType.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinTypes.h"

@@ -14,7 +14,7 @@
 #ifndef ANABRANCH_IMPORT_LOWERING_LOWERING_H
 #define ANABRANCH_IMPORT_LOWERING_LOWERING_H
 
-#include "import/lowering/Scalar.h"
+#include "import/scalar/Scalar.h"
 #include "ir/Anabranch.h"
 #include "ir/Sizes.h"
 #include "mlir/IR/PatternMatch.h"

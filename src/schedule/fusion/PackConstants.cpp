@@ -15,17 +15,18 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "analysis/IterationSpace.h"
 #include "ir/Anabranch.h"
-#include "schedule/Passes.h"
+#include "ir/PassBase.h"
 #include "schedule/fusion/Layouts.h"
 #include "schedule/fusion/OpKinds.h"
+#include "schedule/fusion/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
-#include "mlir/Pass/Pass.h"
 
 using namespace mlir;
 
@@ -77,7 +78,7 @@ private:
     Operation *op = value.getDefiningOp();
     auto type = dyn_cast<RankedTensorType>(value.getType());
     bool result = type && type.hasStaticShape() && !isa<ir::AtenOp>(op) &&
-                  llvm::all_of(allOperands(op), [&](Value input) {
+                  llvm::all_of(analysis::allOperands(op), [&](Value input) {
                     if (isa<RankedTensorType>(input.getType()))
                       return isFrozen(input);
                     Operation *scalar = input.getDefiningOp();
@@ -253,19 +254,13 @@ private:
 };
 
 struct PackConstantsPass
-    : PassWrapper<PackConstantsPass, OperationPass<func::FuncOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(PackConstantsPass)
+    : ir::PassBase<PackConstantsPass, func::FuncOp, arith::ArithDialect,
+                   linalg::LinalgDialect, tensor::TensorDialect> {
+  static constexpr StringLiteral argument = "anabranch-pack-constants";
+  static constexpr StringLiteral description =
+      "packs frozen operands of matrix products at load";
 
   explicit PackConstantsPass(ChoosePanels choose) : choose(std::move(choose)) {}
-
-  StringRef getArgument() const final { return "anabranch-pack-constants"; }
-  StringRef getDescription() const final {
-    return "packs frozen operands of matrix products at load";
-  }
-  void getDependentDialects(DialectRegistry &registry) const override {
-    registry.insert<arith::ArithDialect, linalg::LinalgDialect,
-                    tensor::TensorDialect>();
-  }
 
   void runOnOperation() override {
     if (!choose)

@@ -137,13 +137,16 @@ class Guarded:
         size = max(values.numel() * values.element_size(), 1)
         inner = -(-size // page) * page
         self.memory = mmap.mmap(-1, inner + 2 * page)
-        whole = torch.frombuffer(self.memory, dtype=torch.uint8)
-        base = whole.data_ptr()
+        base = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
         for first in (base, base + page + inner):
             if libc.mprotect(ctypes.c_void_p(first), ctypes.c_size_t(page), 0):
                 raise OSError(ctypes.get_errno(), "mprotect")
-        start = page + (inner - size if at_end else 0)
-        self.values = whole[start : start + size].view(values.dtype)[: values.numel()]
+        # A storage of its own: operators may touch all bytes of a storage.
+        start = base + page + (inner - size if at_end else 0)
+        bytes_alone = (ctypes.c_char * size).from_address(start)
+        self.values = torch.frombuffer(bytes_alone, dtype=values.dtype)[
+            : values.numel()
+        ]
         self.values.copy_(values)
 
 

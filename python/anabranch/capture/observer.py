@@ -1,0 +1,56 @@
+"""Who follows the compilations of this thread.
+
+The front end tells the observer, if there is one, what it makes of each graph.
+`cache_compile` records a method so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import torch.fx
+
+from ..describe.graph import Description, InputSource
+
+
+class Observer(Protocol):
+    """What the front end tells of one compilation, in the order of the methods."""
+
+    kernels: list[str]  # keys of static kernels that were added to the executable
+
+    def refuse(self, reason: str) -> None:
+        """PyTorch runs the graph, or parts of it."""
+
+    def package(self, folder: str) -> None:
+        """The graph's package lies in `folder` during this call."""
+
+    def graph(
+        self,
+        module: torch.fx.GraphModule,
+        described: Description,
+        sources: Sequence[InputSource],
+    ) -> None:
+        """The ATen graph of that package, its description, and the sources of its
+        placeholders."""
+
+
+_current: contextvars.ContextVar[Observer | None] = contextvars.ContextVar(
+    "anabranch_observer", default=None
+)
+
+
+def current() -> Observer | None:
+    return _current.get()
+
+
+@contextlib.contextmanager
+def observing(observer: Observer) -> Iterator[None]:
+    """Makes `observer` the current one of this thread inside the block."""
+    token = _current.set(observer)
+    try:
+        yield
+    finally:
+        _current.reset(token)

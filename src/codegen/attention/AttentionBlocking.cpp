@@ -1,0 +1,81 @@
+//===- AttentionBlocking.cpp - how attention is cut up --------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/attention/AttentionBlocking.h"
+
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace codegen {
+
+/// The heads of a tile of few queries: as many as share their keys, so that
+/// these are read once, and make no more than `most` rows.
+static int64_t chooseGroup(ir::AttentionOp op, int64_t length, int64_t most) {
+  ArrayRef<int64_t> result =
+      cast<RankedTensorType>(op.getResult().getType()).getShape();
+  ArrayRef<int64_t> key =
+      cast<RankedTensorType>(op.getKey().getType()).getShape();
+  if (!op.getGrouped() || ShapedType::isDynamic(result.end()[-3]) ||
+      ShapedType::isDynamic(key.end()[-3]))
+    return 1;
+  int64_t sharing = result.end()[-3] / key.end()[-3];
+  int64_t group = std::clamp<int64_t>(most / length, 1, sharing);
+  while (sharing % group != 0)
+    --group;
+  return group;
+}
+
+AttentionBlocking AttentionBlocking::choose(ir::AttentionOp op,
+                                            const TargetInfo &target) {
+  constexpr int64_t fewQueries = 60;
+  // Rows for which no copy of keys and values pays; vectors of a head that are
+  // multiplied without a loop; scores and keys of a block.
+  constexpr int64_t fewest = 8, longest = 16, scoresAtOnce = 2048,
+                    mostKeys = 512;
+  auto query = cast<RankedTensorType>(op.getQuery().getType());
+  auto value = cast<RankedTensorType>(op.getValue().getType());
+  Builder b(op.getContext());
+  AttentionBlocking chosen;
+  bool isDouble = query.getElementType().isF64();
+  chosen.element = isDouble ? b.getF64Type() : b.getF32Type();
+  chosen.lanes = target.lanes(isDouble ? 64 : 32);
+  int64_t most = target.avx512 ? 4 : 2;
+  int64_t length = query.getShape().end()[-2];
+  chosen.rows = 6;
+  chosen.queries = fewQueries;
+  if (!ShapedType::isDynamic(length)) {
+    int64_t count = std::max<int64_t>(1, llvm::divideCeil(length, 64));
+    chosen.queries =
+        std::max<int64_t>(chosen.rows, llvm::divideCeil(length, count));
+    if (length > 0 && length < chosen.rows)
+      chosen.rows = length;
+    chosen.queries = llvm::alignTo(chosen.queries, chosen.rows);
+  }
+  chosen.keyVectors = most;
+  chosen.keys = llvm::alignTo(64, chosen.keyColumns());
+  chosen.head = llvm::alignTo(query.getShape().back(), chosen.lanes);
+  int64_t valueSize = value.getShape().back();
+  int64_t vectors = llvm::divideCeil(valueSize, chosen.lanes);
+  chosen.valueVectors = std::max<int64_t>(1, std::min(vectors, most));
+  chosen.valueHead = llvm::alignTo(valueSize, chosen.valueColumns());
+  chosen.isStreamed = length > 0 && length <= fewest &&
+                      chosen.head <= longest * chosen.lanes &&
+                      chosen.valueHead <= longest * chosen.lanes;
+  if (chosen.isStreamed) {
+    chosen.group = chooseGroup(op, length, fewest);
+    chosen.rows = chosen.queries = chosen.group * length;
+    chosen.valueHead = llvm::alignTo(valueSize, chosen.lanes);
+    chosen.keys = llvm::alignTo(std::min(scoresAtOnce / chosen.rows, mostKeys),
+                                chosen.keyColumns());
+  }
+  return chosen;
+}
+
+} // namespace codegen
+} // namespace anabranch

@@ -1,0 +1,41 @@
+//===- AttentionBlocking.h - how attention is cut up ------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_ATTENTION_ATTENTIONBLOCKING_H
+#define ANABRANCH_CODEGEN_ATTENTION_ATTENTIONBLOCKING_H
+
+#include "codegen/target/Target.h"
+#include "ir/Anabranch.h"
+
+namespace anabranch {
+namespace codegen {
+
+/// How an attention is cut up for a processor: a tile is a block of queries of
+/// one head, or all queries of some heads, and goes over blocks of keys.
+struct AttentionBlocking {
+  mlir::Type element; ///< of scores and sums: f32 or f64
+  int64_t lanes;
+  int64_t rows;            ///< of a micro-kernel
+  int64_t keyVectors;      ///< of a micro-kernel for the scores
+  int64_t valueVectors;    ///< of a micro-kernel for the output
+  int64_t queries;         ///< of a tile, a multiple of `rows`
+  int64_t keys;            ///< of a block, a multiple of the columns of scores
+  int64_t head;            ///< of query and key, padded to whole vectors
+  int64_t valueHead;       ///< padded to whole panels
+  bool isStreamed = false; ///< keys and values are read where they are
+  int64_t group = 1;       ///< heads of a tile, which share their keys
+
+  int64_t keyColumns() const { return lanes * keyVectors; }
+  int64_t valueColumns() const { return lanes * valueVectors; }
+
+  static AttentionBlocking choose(ir::AttentionOp op, const TargetInfo &target);
+};
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_ATTENTION_ATTENTIONBLOCKING_H

@@ -1,0 +1,106 @@
+//===- AttentionContext.h - what attention's emitters share -----*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// One function of a kernel is being written: here are the sizes of the
+// attention as values in that function, the tile that is being computed, and
+// its scratch memory.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_ATTENTION_ATTENTIONCONTEXT_H
+#define ANABRANCH_CODEGEN_ATTENTION_ATTENTIONCONTEXT_H
+
+#include "codegen/attention/AttentionBlocking.h"
+#include "codegen/emit/Evaluator.h"
+#include "codegen/emit/TypedMemory.h"
+
+namespace anabranch {
+namespace codegen {
+
+class AttentionContext {
+public:
+  AttentionContext(ir::AttentionOp op, const AttentionBlocking &blocking,
+                   KernelFrame &frame);
+
+  ir::AttentionOp op;
+  const AttentionBlocking &blocking;
+  KernelFrame &frame;
+  LaneBuilder &lanes;
+  /// Scratch memory, whose elements are those of the sums.
+  const TypedMemory memory;
+  /// Set while a tile function is written.
+  Evaluator *evaluator = nullptr;
+
+  //===-- The whole attention --------------------------------------------===//
+
+  int64_t rank;
+  mlir::Value queryCount, keyCount;
+  mlir::Value headCount, blockCount; ///< tiles are blocks of queries of heads
+
+  mlir::Value tileCount();
+
+  //===-- The tile -------------------------------------------------------===//
+
+  struct Tile {
+    /// The position of the tile's head, or of its keys' head if it has several.
+    mlir::SmallVector<mlir::Value> batch;
+    /// The queries, those of one head after the other's.
+    mlir::Value firstQuery, queryEnd;
+    /// The end of the keys that a query of the tile sees.
+    mlir::Value keyEnd;
+  };
+  Tile tile;
+  void enterTile(mlir::Value number);
+
+  /// Keys that are worked on at once.
+  struct KeyBlock {
+    mlir::Value first, count;
+  };
+
+  /// The scratch memory of a tile, as pointers to the first element.
+  struct Scratch {
+    mlir::Value queries, keys, values;
+    mlir::Value scores;       ///< [query][key of the block], then the weights
+    mlir::Value output;       ///< [query][value]
+    mlir::Value maxima, sums; ///< [query]
+  };
+  Scratch scratch;
+  int64_t scratchElements();
+  void placeScratch(mlir::Value memory);
+
+  //===-- Elements -------------------------------------------------------===//
+
+  /// The index of an element of query, key, value, result or mask. A batch
+  /// dimension of size one is repeated, and so is every such one of the mask,
+  /// whose dimensions are aligned at the end.
+  mlir::SmallVector<Lanes> position(mlir::Value tensor, Lanes row,
+                                    Lanes column);
+  /// An element in the type of the sums.
+  Lanes element(mlir::Value tensor, Lanes row, Lanes column);
+  /// The query of a row, within its head.
+  mlir::Value queryOf(mlir::Value row);
+  /// A vector of keys; those beyond the last repeat it, and their scores are
+  /// masked.
+  mlir::SmallVector<mlir::Value> keysFrom(mlir::Value first);
+
+  /// The size of the last dimension of query, key, value or result.
+  static int64_t headSize(mlir::Value tensor);
+  /// The lanes from `at` that lie inside `size`; null if all do everywhere.
+  mlir::Value headMask(int64_t size, mlir::Value at);
+
+  mlir::Value scalar(double value);
+  mlir::Value vector(double value);
+
+private:
+  mlir::Value tilesAlong(int64_t dimension);
+  int64_t layOut(mlir::Value memory);
+};
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_ATTENTION_ATTENTIONCONTEXT_H

@@ -1,0 +1,56 @@
+//===- OnlineSoftmax.h - from scores to weights -----------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// The keys come block by block, so a row's maximum is known only at the end.
+// Each block makes weights relative to the maximum so far. When the maximum
+// rises, the sum and the output of the earlier blocks are rescaled to it.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_ATTENTION_ONLINESOFTMAX_H
+#define ANABRANCH_CODEGEN_ATTENTION_ONLINESOFTMAX_H
+
+#include "codegen/attention/AttentionContext.h"
+
+namespace anabranch {
+namespace codegen {
+
+class OnlineSoftmax {
+public:
+  explicit OnlineSoftmax(AttentionContext &attention)
+      : attention(attention), lanes(attention.lanes), memory(attention.memory) {
+  }
+
+  /// Clears maximum, sum and output of each row, before the first block.
+  void begin();
+  /// Turns a row's scores of a block into weights.
+  void update(mlir::Value row, const AttentionContext::KeyBlock &keys);
+  /// After the last block: what a row's output has to be divided by. Rows are
+  /// counted from the tile's first here.
+  mlir::Value divisor(mlir::Value local);
+
+private:
+  AttentionContext &attention;
+  LaneBuilder &lanes;
+  const TypedMemory &memory;
+
+  mlir::Value maskScores(mlir::Value scores, mlir::Value row, mlir::Value key);
+  mlir::Value addMask(mlir::Value scores, mlir::Value row, mlir::Value key);
+  mlir::Value maximumOf(mlir::Value row,
+                        const AttentionContext::KeyBlock &keys);
+  mlir::Value larger(mlir::Value a, mlir::Value b);
+  void rescale(mlir::Value local, mlir::Value factor);
+  mlir::Value forEachVector(
+      mlir::Value count, mlir::Value initial,
+      llvm::function_ref<mlir::Value(mlir::Value at, mlir::Value carried)>
+          body);
+};
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_ATTENTION_ONLINESOFTMAX_H

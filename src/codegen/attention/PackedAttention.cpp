@@ -1,0 +1,131 @@
+//===- PackedAttention.cpp - attention of many queries --------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/attention/PackedAttention.h"
+
+#include "codegen/emit/Transpose.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace codegen {
+
+/// [panel][head][key]: squares of the keys are transposed in registers.
+void PackedAttention::packKeys(Value firstKey) {
+  const AttentionBlocking &blocking = attention.blocking;
+  Value key = attention.op.getKey();
+  int64_t width = blocking.lanes, size = AttentionContext::headSize(key);
+  Value columns = lanes.index(blocking.keyColumns());
+  auto packSquare = [&](ArrayRef<Value> rows, Value start, Value at) {
+    LaneBuilder::MaskGuard guard(lanes, width, attention.headMask(size, at));
+    SmallVector<Value> square;
+    for (Value row : rows)
+      square.push_back(lanes.vector(attention.element(
+          key, Lanes::uniform(row), Lanes::linear(at, 1, width))));
+    for (auto [i, vector] : llvm::enumerate(transpose(lanes, square))) {
+      Value depth = lanes.addIndex(at, lanes.index(i));
+      memory.store(vector, attention.scratch.keys,
+                   lanes.addIndex(start, lanes.mulIndex(depth, columns)));
+    }
+  };
+  lanes.loop(
+      lanes.index(0), lanes.index(blocking.keys), width, [&](Value group) {
+        SmallVector<Value> rows =
+            attention.keysFrom(lanes.addIndex(firstKey, group));
+        Value panel =
+            lanes.mulIndex(lanes.divIndex(group, columns),
+                           lanes.index(blocking.head * blocking.keyColumns()));
+        Value start = lanes.addIndex(panel, lanes.remIndex(group, columns));
+        lanes.loop(lanes.index(0), lanes.index(blocking.head), width,
+                   [&](Value at) { packSquare(rows, start, at); });
+      });
+}
+
+/// [panel][key][head], with zeros behind the head.
+void PackedAttention::packValues(const AttentionContext::KeyBlock &keys) {
+  const AttentionBlocking &blocking = attention.blocking;
+  Value value = attention.op.getValue();
+  int64_t width = blocking.lanes, size = AttentionContext::headSize(value);
+  int64_t columns = blocking.valueColumns();
+  lanes.loop(lanes.index(0), keys.count, 1, [&](Value number) {
+    Value key = lanes.addIndex(keys.first, number);
+    for (int64_t at = 0; at < blocking.valueHead; at += width) {
+      Value column = lanes.index(at);
+      LaneBuilder::MaskGuard guard(lanes, width,
+                                   attention.headMask(size, column),
+                                   /*maybeEmpty=*/true);
+      Lanes element = attention.element(value, Lanes::uniform(key),
+                                        Lanes::linear(column, 1, width));
+      int64_t panel = at / columns * columns * blocking.keys;
+      Value offset =
+          lanes.addIndex(lanes.mulIndex(number, lanes.index(columns)),
+                         lanes.index(panel + at % columns));
+      memory.store(lanes.vector(element), attention.scratch.values, offset);
+    }
+  });
+}
+
+void PackedAttention::multiply(const MicroKernel &kernel, func::FuncOp &block,
+                               StringRef suffix, const Product &product) {
+  int64_t rows = attention.blocking.rows, columns = kernel.columns();
+  func::FuncOp source = attention.frame.source;
+  if (!block)
+    block =
+        kernel.create(lanes.builder, source, (source.getName() + suffix).str());
+  Value rowCount =
+      lanes.subIndex(attention.tile.queryEnd, attention.tile.firstQuery);
+  MicroKernel::Arguments arguments;
+  arguments.words = product.words;
+  arguments.continues =
+      lanes.constant(lanes.builder.getBoolAttr(product.continues));
+  // Rows behind the last query hold anything and are read by nobody.
+  lanes.loop(lanes.index(0), rowCount, rows, [&](Value row) {
+    Value left = lanes.mulIndex(row, lanes.index(product.depth));
+    arguments.left.clear();
+    for (int64_t i = 0; i < rows; ++i)
+      arguments.left.push_back(memory.pointerTo(
+          product.left, lanes.addIndex(left, lanes.index(i * product.depth))));
+    Value start = lanes.mulIndex(row, lanes.index(kernel.sumStride));
+    Value panels = lanes.index(product.columns / columns);
+    lanes.loop(lanes.index(0), panels, 1, [&](Value panel) {
+      arguments.right = memory.pointerTo(
+          product.right,
+          lanes.mulIndex(panel, lanes.index(product.depth * columns)));
+      Value column = lanes.mulIndex(panel, lanes.index(columns));
+      arguments.sums =
+          memory.pointerTo(product.result, lanes.addIndex(start, column));
+      kernel.call(lanes, block, arguments);
+    });
+  });
+}
+
+void PackedAttention::score(const AttentionContext::KeyBlock &keys) {
+  packKeys(keys.first);
+  packValues(keys);
+  const AttentionBlocking &blocking = attention.blocking;
+  const AttentionContext::Scratch &scratch = attention.scratch;
+  MicroKernel kernel{blocking.element,     blocking.lanes, blocking.rows,
+                     blocking.keyVectors,  blocking.keys,  /*leftStep=*/1,
+                     blocking.keyColumns()};
+  multiply(kernel, scoreBlock, "_scores",
+           {scratch.queries, scratch.keys, scratch.scores, blocking.head,
+            blocking.keys, lanes.index(blocking.head), /*continues=*/false});
+}
+
+void PackedAttention::mix(const AttentionContext::KeyBlock &keys) {
+  const AttentionBlocking &blocking = attention.blocking;
+  const AttentionContext::Scratch &scratch = attention.scratch;
+  MicroKernel kernel{blocking.element,       blocking.lanes,     blocking.rows,
+                     blocking.valueVectors,  blocking.valueHead, /*leftStep=*/1,
+                     blocking.valueColumns()};
+  multiply(kernel, outputBlock, "_output",
+           {scratch.scores, scratch.values, scratch.output, blocking.keys,
+            blocking.valueHead, keys.count, /*continues=*/true});
+}
+
+} // namespace codegen
+} // namespace anabranch

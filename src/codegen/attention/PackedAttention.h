@@ -1,0 +1,58 @@
+//===- PackedAttention.h - attention of many queries ------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// Each key and value of a block is used for all queries of the tile: it is
+// copied to panels once, and the micro-kernel multiplies them.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_ATTENTION_PACKEDATTENTION_H
+#define ANABRANCH_CODEGEN_ATTENTION_PACKEDATTENTION_H
+
+#include "codegen/attention/AttentionContext.h"
+#include "codegen/microkernel/MicroKernel.h"
+
+namespace anabranch {
+namespace codegen {
+
+class PackedAttention {
+public:
+  explicit PackedAttention(AttentionContext &attention)
+      : attention(attention), lanes(attention.lanes), memory(attention.memory) {
+  }
+
+  /// scores = queries * keys^T for a block of keys.
+  void score(const AttentionContext::KeyBlock &keys);
+  /// output += weights * values.
+  void mix(const AttentionContext::KeyBlock &keys);
+
+private:
+  AttentionContext &attention;
+  LaneBuilder &lanes;
+  const TypedMemory &memory;
+  /// The micro-kernels' functions, made at their first call.
+  mlir::func::FuncOp scoreBlock, outputBlock;
+
+  void packKeys(mlir::Value firstKey);
+  void packValues(const AttentionContext::KeyBlock &keys);
+
+  /// A product of scratch matrices: the left one has rows of `depth` elements,
+  /// of which the first `words` are used, the right one panels of such a depth.
+  struct Product {
+    mlir::Value left, right, result;
+    int64_t depth, columns;
+    mlir::Value words;
+    bool continues; ///< adds to the result
+  };
+  void multiply(const MicroKernel &kernel, mlir::func::FuncOp &block,
+                llvm::StringRef suffix, const Product &product);
+};
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_ATTENTION_PACKEDATTENTION_H

@@ -1,0 +1,57 @@
+//===- StreamedAttention.h - attention of few queries -----------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// Where a token is decoded, each key and value of a cache is used for a query
+// or a few. Keys and values are read where they lie, since a copy would cost
+// more than the products; reading them once takes nearly all the time.
+// Processors fetch ahead what is read in a row, so the blocks of keys are
+// large: each change from keys to values stops the fetching.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_ATTENTION_STREAMEDATTENTION_H
+#define ANABRANCH_CODEGEN_ATTENTION_STREAMEDATTENTION_H
+
+#include "codegen/attention/AttentionContext.h"
+
+namespace anabranch {
+namespace codegen {
+
+class StreamedAttention {
+public:
+  explicit StreamedAttention(AttentionContext &attention)
+      : attention(attention), lanes(attention.lanes), memory(attention.memory) {
+  }
+
+  /// scores = queries * keys^T for a block of keys, a vector of keys at a time.
+  void score(const AttentionContext::KeyBlock &keys);
+  /// output += weights * values, with the output in registers.
+  void mix(const AttentionContext::KeyBlock &keys);
+
+private:
+  AttentionContext &attention;
+  LaneBuilder &lanes;
+  const TypedMemory &memory;
+
+  /// Rows and columns of the output that are in registers.
+  struct Part {
+    mlir::Value firstRow;
+    int64_t rows;
+    int64_t firstColumn, endColumn;
+  };
+
+  void scoreKeys(mlir::Value group, llvm::ArrayRef<mlir::Value> keys);
+  void mixPart(const Part &part, const AttentionContext::KeyBlock &keys);
+  mlir::SmallVector<mlir::Value> mixKey(const Part &part, mlir::Value firstKey,
+                                        mlir::Value number,
+                                        mlir::ValueRange before);
+};
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_ATTENTION_STREAMEDATTENTION_H

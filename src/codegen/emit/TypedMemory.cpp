@@ -1,0 +1,74 @@
+//===- TypedMemory.cpp - scratch memory of one element type ---------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/emit/TypedMemory.h"
+
+#include "codegen/emit/Memory.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace codegen {
+
+int64_t TypedMemory::elementBytes() const {
+  return codegen::elementBytes(element);
+}
+
+Type TypedMemory::vectorType() const {
+  return VectorType::get({width}, element);
+}
+
+Value TypedMemory::pointerTo(Value memory, Value offset) const {
+  Type pointer = LLVM::LLVMPointerType::get(lanes.builder.getContext());
+  return lanes.make<LLVM::GEPOp>(pointer, element, memory,
+                                 ArrayRef<LLVM::GEPArg>{lanes.toI64(offset)});
+}
+
+Value TypedMemory::loadVector(Value memory, Value offset) const {
+  return lanes.builder.create<LLVM::LoadOp>(
+      lanes.loc, vectorType(), pointerTo(memory, offset), elementBytes());
+}
+
+Value TypedMemory::loadScalar(Value memory, Value offset) const {
+  return lanes.builder.create<LLVM::LoadOp>(
+      lanes.loc, element, pointerTo(memory, offset), elementBytes());
+}
+
+void TypedMemory::store(Value value, Value memory, Value offset) const {
+  lanes.builder.create<LLVM::StoreOp>(
+      lanes.loc, value, pointerTo(memory, offset), elementBytes());
+}
+
+void TypedMemory::storeMasked(Value vector, Value memory, Value offset,
+                              Value mask) const {
+  lanes.builder.create<LLVM::MaskedStoreOp>(
+      lanes.loc, vector, pointerTo(memory, offset), mask,
+      lanes.builder.getI32IntegerAttr(elementBytes()));
+}
+
+Value TypedMemory::zero(Type type) const {
+  return lanes.constant(cast<TypedAttr>(lanes.builder.getZeroAttr(type)));
+}
+
+Value TypedMemory::zeroVector() const { return zero(vectorType()); }
+
+Value TypedMemory::zeroScalar() const { return zero(element); }
+
+Lanes TypedMemory::extendFloat(Lanes value) const {
+  Type from = laneType(value.value);
+  if (from == element)
+    return value;
+  if (from.isBF16() && element.isF32())
+    return lanes.wrap(extendBF16(lanes, value.value));
+  Type type = value.isVarying() ? lanes.vectorType(element) : element;
+  return lanes.wrap(lanes.make<arith::ExtFOp>(type, value.value));
+}
+
+} // namespace codegen
+} // namespace anabranch

@@ -1,0 +1,56 @@
+//===- TypedMemory.h - scratch memory of one element type -------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// A kernel's scratch memory holds elements of one type, that of its sums.
+// Memory is a pointer to the first of some elements; an offset counts elements.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_EMIT_TYPEDMEMORY_H
+#define ANABRANCH_CODEGEN_EMIT_TYPEDMEMORY_H
+
+#include "codegen/emit/Lanes.h"
+
+namespace anabranch {
+namespace codegen {
+
+class TypedMemory {
+public:
+  /// Vectors have `width` lanes, whatever the width of `lanes` is.
+  TypedMemory(LaneBuilder &lanes, mlir::Type element, int64_t width)
+      : lanes(lanes), element(element), width(width) {}
+
+  int64_t elementBytes() const;
+  mlir::Type vectorType() const;
+
+  mlir::Value pointerTo(mlir::Value memory, mlir::Value offset) const;
+  mlir::Value loadVector(mlir::Value memory, mlir::Value offset) const;
+  mlir::Value loadScalar(mlir::Value memory, mlir::Value offset) const;
+  /// Stores a vector or a scalar.
+  void store(mlir::Value value, mlir::Value memory, mlir::Value offset) const;
+  /// Stores the lanes of a vector that the mask selects.
+  void storeMasked(mlir::Value vector, mlir::Value memory, mlir::Value offset,
+                   mlir::Value mask) const;
+
+  mlir::Value zeroVector() const;
+  mlir::Value zeroScalar() const;
+
+  /// A float or a vector of floats of a narrower type as elements.
+  Lanes extendFloat(Lanes value) const;
+
+private:
+  LaneBuilder &lanes;
+  mlir::Type element;
+  int64_t width;
+
+  mlir::Value zero(mlir::Type type) const;
+};
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_EMIT_TYPEDMEMORY_H

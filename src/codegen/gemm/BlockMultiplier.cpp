@@ -1,0 +1,135 @@
+//===- BlockMultiplier.cpp - calls of a product's micro-kernel ------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/gemm/BlockMultiplier.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace codegen {
+
+std::string BlockMultiplier::functionName() const {
+  return (func::FuncOp(gemm.frame.source).getName() + "_block").str();
+}
+
+void BlockMultiplier::begin() {
+  if (!gemm.blocking.usesAmx)
+    return;
+  AmxBlock block{gemm.blocking.vectors, gemm.blocking.columns(),
+                 gemm.blocking.panelWidth};
+  amx = block.create(lanes.builder, gemm.frame.source, functionName());
+  AmxBlock::begin(lanes, amx);
+}
+
+void BlockMultiplier::end() {
+  if (gemm.blocking.usesAmx)
+    AmxBlock::end(lanes);
+}
+
+void BlockMultiplier::multiply(const Block &block) {
+  gemm.blocking.usesAmx ? multiplyAmx(block) : multiplyVectors(block);
+}
+
+/// Whether the block adds to sums that are there already.
+Value BlockMultiplier::continues(const Block &block) {
+  return lanes.make<arith::CmpIOp>(arith::CmpIPredicate::ne, block.first,
+                                   lanes.index(0));
+}
+
+/// AMX registers take rows at one distance, and no more than there are.
+void BlockMultiplier::multiplyAmx(const Block &block) {
+  AmxBlock::Arguments arguments;
+  auto leftOf = [&](Value row) { return left.at(row, block.first).pointer; };
+  arguments.left = leftOf(block.row);
+  arguments.leftStride = byteDistance(
+      lanes, arguments.left, leftOf(lanes.addIndex(block.row, lanes.index(1))));
+  arguments.right = block.right.pointer;
+  arguments.sums = block.sums;
+  arguments.words = gemm.words(block.count);
+  arguments.rows = lanes.minIndex(lanes.subIndex(gemm.tile.endRow, block.row),
+                                  lanes.index(AmxBlock::rows));
+  arguments.continues = continues(block);
+  AmxBlock::call(lanes, amx, arguments);
+}
+
+bool BlockMultiplier::rowsAreWhole() const {
+  auto rows = gemm.contraction.knownSize(gemm.contraction.rows);
+  return rows && *rows % gemm.blocking.rows == 0;
+}
+
+/// Vectors of the last panel that have columns; all of them where that is not
+/// known.
+int64_t BlockMultiplier::lastVectors() const {
+  const GemmBlocking &blocking = gemm.blocking;
+  auto columns = gemm.contraction.knownSize(gemm.contraction.column);
+  int64_t rest = columns ? *columns % blocking.columns() : 0;
+  return rest ? (rest + blocking.lanes - 1) / blocking.lanes : blocking.vectors;
+}
+
+MicroKernel BlockMultiplier::microKernel(int64_t vectors) const {
+  const GemmBlocking &blocking = gemm.blocking;
+  MicroKernel kernel{gemm.contraction.element,
+                     blocking.lanes,
+                     blocking.rows,
+                     vectors,
+                     blocking.columns(),
+                     std::nullopt,
+                     std::nullopt,
+                     blocking.rightElement,
+                     blocking.wordProduct()};
+  if (LeftOperand::stepIsUnit(gemm))
+    kernel.leftStep = 1;
+  if (blocking.right != GemmBlocking::Right::InPlace)
+    kernel.rightStep = blocking.panelWidth;
+  if (blocking.right == GemmBlocking::Right::Prepacked)
+    kernel.bytesAhead = blocking.bytesAhead;
+  return kernel;
+}
+
+void BlockMultiplier::call(func::FuncOp &function, int64_t vectors,
+                           StringRef suffix,
+                           const MicroKernel::Arguments &arguments) {
+  MicroKernel kernel = microKernel(vectors);
+  if (!function)
+    function = kernel.create(lanes.builder, gemm.frame.source,
+                             functionName() + suffix.str());
+  kernel.call(lanes, function, arguments);
+}
+
+void BlockMultiplier::multiplyVectors(const Block &block) {
+  // Rows beyond the last repeat it; nobody reads their sums.
+  Value lastRow = lanes.subIndex(gemm.tile.endRow, lanes.index(1));
+  MicroKernel::Arguments arguments;
+  for (int64_t i = 0; i < gemm.blocking.rows; ++i) {
+    Value row = lanes.addIndex(block.row, lanes.index(i));
+    if (!rowsAreWhole())
+      row = lanes.minIndex(row, lastRow);
+    OperandReader::Address address = left.at(row, block.first);
+    arguments.left.push_back(address.pointer);
+    arguments.leftStep = address.step;
+  }
+  arguments.right = block.right.pointer;
+  arguments.rightStep = block.right.step;
+  arguments.sums = block.sums;
+  arguments.words = gemm.words(block.count);
+  arguments.continues = continues(block);
+  if (compensation.isNeeded())
+    arguments.compensation =
+        compensation.pointerTo(lanes.subIndex(block.row, gemm.tile.firstRow));
+  int64_t vectors = gemm.blocking.vectors;
+  if (lastVectors() == vectors)
+    return call(wholePanel, vectors, "", arguments);
+  gemm.wholeOrLast([&](bool whole) {
+    whole ? call(wholePanel, vectors, "", arguments)
+          : call(lastPanel, lastVectors(), "_last", arguments);
+  });
+}
+
+} // namespace codegen
+} // namespace anabranch

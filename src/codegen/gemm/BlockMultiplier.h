@@ -1,0 +1,66 @@
+//===- BlockMultiplier.h - calls of a product's micro-kernel ----*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// Multiplies a block of rows by a panel of columns, in vector registers
+// (MicroKernel.h) or in AMX registers (AmxBlock.h).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_GEMM_BLOCKMULTIPLIER_H
+#define ANABRANCH_CODEGEN_GEMM_BLOCKMULTIPLIER_H
+
+#include "codegen/gemm/Compensation.h"
+#include "codegen/microkernel/AmxBlock.h"
+#include "codegen/microkernel/MicroKernel.h"
+
+namespace anabranch {
+namespace codegen {
+
+class BlockMultiplier {
+public:
+  BlockMultiplier(GemmContext &gemm, LeftOperand &left,
+                  Compensation &compensation)
+      : gemm(gemm), lanes(gemm.lanes), left(left), compensation(compensation) {}
+
+  /// Before the first block of a tile, and after the last.
+  void begin();
+  void end();
+
+  /// A block of rows, from `row` on, for `count` depths from `first` on.
+  struct Block {
+    mlir::Value row;
+    mlir::Value sums;
+    OperandReader::Address right; ///< a panel of the right operand
+    mlir::Value first, count;
+  };
+  /// Adds the products to the sums, which start anew where `first` is zero.
+  void multiply(const Block &block);
+
+private:
+  GemmContext &gemm;
+  LaneBuilder &lanes;
+  LeftOperand &left;
+  Compensation &compensation;
+  /// Made at their first call; the last panel may have fewer vectors.
+  mlir::func::FuncOp wholePanel, lastPanel;
+  AmxBlock::Functions amx;
+
+  void multiplyVectors(const Block &block);
+  void multiplyAmx(const Block &block);
+  void call(mlir::func::FuncOp &function, int64_t vectors,
+            llvm::StringRef suffix, const MicroKernel::Arguments &arguments);
+  MicroKernel microKernel(int64_t vectors) const;
+  int64_t lastVectors() const;
+  bool rowsAreWhole() const;
+  std::string functionName() const;
+  mlir::Value continues(const Block &block);
+};
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_GEMM_BLOCKMULTIPLIER_H

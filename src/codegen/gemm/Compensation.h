@@ -1,0 +1,49 @@
+//===- Compensation.h - zero-point compensation of rows ---------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// Where an instruction multiplies unsigned bytes by signed ones, 128 is added
+// to the right operand (Int8Dot.h). The sums of a row start at its zero-point
+// compensation, -128 times the sum of its left elements, computed once for a
+// tile.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_GEMM_COMPENSATION_H
+#define ANABRANCH_CODEGEN_GEMM_COMPENSATION_H
+
+#include "codegen/gemm/LeftOperand.h"
+
+namespace anabranch {
+namespace codegen {
+
+class Compensation {
+public:
+  /// `memory` holds a number for each row of the tile.
+  Compensation(GemmContext &gemm, LeftOperand &left, mlir::Value memory)
+      : gemm(gemm), lanes(gemm.lanes), left(left), memory(memory) {}
+
+  /// Whether the product's sums need it.
+  bool isNeeded() const { return gemm.blocking.needsCompensation(); }
+
+  /// Computes the numbers of the tile's rows, if they are needed.
+  void compute();
+  /// The address of a row's number, and the number; rows are counted from the
+  /// tile's first.
+  mlir::Value pointerTo(mlir::Value row);
+  mlir::Value load(mlir::Value row);
+
+private:
+  GemmContext &gemm;
+  LaneBuilder &lanes;
+  LeftOperand &left;
+  mlir::Value memory;
+};
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_GEMM_COMPENSATION_H

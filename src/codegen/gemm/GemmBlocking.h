@@ -1,0 +1,82 @@
+//===- GemmBlocking.h - how a product is cut up -----------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_GEMM_GEMMBLOCKING_H
+#define ANABRANCH_CODEGEN_GEMM_GEMMBLOCKING_H
+
+#include "codegen/gemm/Contraction.h"
+#include "codegen/microkernel/WordProduct.h"
+#include "codegen/target/Target.h"
+
+namespace anabranch {
+namespace codegen {
+
+/// How a contraction is cut up for a processor, and how its operands reach the
+/// micro-kernel.
+struct GemmBlocking {
+  enum class Right {
+    InPlace,        ///< columns are neighbours in memory, no copy
+    Pack,           ///< copied to a panel, columns are neighbours
+    PackTransposed, ///< copied to a panel, depths are neighbours
+    Prepacked,      ///< an argument in panels
+    RowDots         ///< few rows: dot products along the depth, no copy
+  };
+
+  int64_t lanes;       ///< of a vector of accumulators
+  int64_t rows;        ///< of a block of accumulators in registers
+  int64_t vectors;     ///< of a block, side by side
+  int64_t depth;       ///< of a panel
+  int64_t rowsPerTile; ///< a multiple of `rows`
+  bool packLeft;
+  /// Panels of a tile: several where the left operand is packed, so that all of
+  /// them read one copy.
+  int64_t panelsPerTile = 1;
+  Right right;
+  /// Whether the panels alone are tiles enough, so that each is packed once.
+  bool packsOnce = false;
+  /// The K-pack (VNNI) factor, the depths of a word (WordProduct.h): four of
+  /// signed bytes, two of bf16 where the processor multiplies pairs, else one.
+  int64_t kPack = 1;
+  /// How bytes are multiplied.
+  Int8Dot int8;
+  /// Whether blocks are made of AMX registers.
+  bool usesAmx = false;
+  /// Columns from one word of the right operand to the next, where it lies in
+  /// panels: a block may be narrower.
+  int64_t panelWidth = 0;
+  /// How many bytes ahead of its use the right operand is fetched, where
+  /// products of several rows keep a thread from running ahead to the loads.
+  int64_t bytesAhead = 0;
+  /// What the micro-kernel reads from the right operand.
+  mlir::Type rightElement;
+
+  int64_t columns() const { return lanes * vectors; }
+  bool multipliesInt8() const { return kPack == 4; }
+  WordProduct wordProduct() const;
+  /// Whether sums start at their row's zero-point compensation.
+  bool needsCompensation() const {
+    return multipliesInt8() && !usesAmx && int8.needsCompensation();
+  }
+  bool copiesRight() const {
+    return right == Right::Pack || right == Right::PackTransposed;
+  }
+  /// Columns whose dot products are computed at once.
+  int64_t dotColumns() const;
+
+  static GemmBlocking choose(const Contraction &contraction,
+                             const TargetInfo &target);
+};
+
+/// The panels that a constant right operand is best packed into, or none if
+/// the operator has no kernel that reads panels.
+std::optional<Panels> choosePanels(const Contraction &contraction,
+                                   const TargetInfo &target);
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_GEMM_GEMMBLOCKING_H

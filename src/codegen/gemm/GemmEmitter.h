@@ -1,0 +1,66 @@
+//===- GemmEmitter.h - the loops of a product's tile ------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// A tile is a strip of rows times one panel of columns, or several:
+//
+//   pack the left operand's rows                     (LeftOperand)
+//   for each panel
+//     for each block of the depth
+//       pack the right operand's panel               (RightPanels)
+//       for each block of rows
+//         multiply: accumulators in registers        (BlockMultiplier)
+//         after the last depth: evaluate the epilogue on the accumulators
+//
+// A product of few rows has no blocks (RowDots). An operand that the
+// micro-kernel can read where it is is not packed. What is packed is kept in
+// words of the accumulators' size (WordProduct.h).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_GEMM_GEMMEMITTER_H
+#define ANABRANCH_CODEGEN_GEMM_GEMMEMITTER_H
+
+#include "codegen/gemm/BlockMultiplier.h"
+#include "codegen/gemm/RightPanels.h"
+
+namespace anabranch {
+namespace codegen {
+
+class GemmEmitter {
+public:
+  explicit GemmEmitter(GemmContext &gemm) : gemm(gemm), lanes(gemm.lanes) {}
+
+  /// The scratch bytes that a tile needs.
+  mlir::Value scratchBytes();
+
+  void emitTile(Evaluator &evaluator, mlir::Value scratch, mlir::Value tile);
+
+private:
+  GemmContext &gemm;
+  LaneBuilder &lanes;
+
+  /// The parts of the scratch memory.
+  struct Scratch {
+    mlir::Value sums, compensation, panel, left;
+  };
+  Scratch layOut(mlir::Value scratch);
+  int64_t sumElements() const;
+  int64_t compensationElements() const;
+  int64_t panelElements() const;
+
+  void multiplyPanel(BlockMultiplier &multiplier, RightPanels &right,
+                     mlir::Value sums);
+  void multiplyDepths(BlockMultiplier &multiplier, RightPanels &right,
+                      mlir::Value sums, mlir::Value first, mlir::Value count);
+  void emitEpilogue(mlir::Value row, mlir::Value sums);
+  mlir::Value addInitial(mlir::Value sum, mlir::ArrayRef<Lanes> index);
+};
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_GEMM_GEMMEMITTER_H

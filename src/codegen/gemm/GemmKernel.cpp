@@ -1,0 +1,55 @@
+//===- GemmKernel.cpp - the kernel choice of products ---------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/gemm/GemmKernel.h"
+
+#include "codegen/gemm/GemmEmitter.h"
+#include "codegen/gemm/GemmFootprint.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace codegen {
+
+static std::optional<std::string> refusal(func::FuncOp kernel,
+                                          const TargetInfo &target) {
+  std::string why;
+  if (!target.fma)
+    return "the target has no fused multiply-add";
+  if (!Contraction::find(kernel, why))
+    return why;
+  return std::nullopt;
+}
+
+static LogicalResult emit(KernelShell &shell) {
+  std::string why;
+  std::optional<Contraction> contraction = Contraction::find(shell.source, why);
+  if (!contraction)
+    return shell.source.emitError(why);
+  GemmBlocking blocking = GemmBlocking::choose(*contraction, shell.target);
+  return shell.emit(
+      [&](KernelShell::TileBody &body) {
+        GemmContext gemm(*contraction, blocking, body.frame);
+        GemmEmitter(gemm).emitTile(body.evaluator, body.scratch, body.tile);
+      },
+      [&](KernelFrame &frame) {
+        GemmContext gemm(*contraction, blocking, frame);
+        return KernelShell::Plan{gemm.tileCount(),
+                                 GemmEmitter(gemm).scratchBytes()};
+      },
+      [&](KernelShell::FootprintBody &body) {
+        GemmContext gemm(*contraction, blocking, body.frame);
+        TileFootprint footprint(body.frame);
+        addGemmFootprint(gemm, reach, body.tile);
+        footprint.store(body.footprints);
+      });
+}
+
+const KernelChoice gemmKernel{"contraction", refusal, emit};
+
+} // namespace codegen
+} // namespace anabranch

@@ -1,0 +1,55 @@
+//===- LeftOperand.h - the rows of a product's left operand -----*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// The micro-kernel reads a row of the left operand word by word. An operand
+// whose words lie in memory at one distance is read where it is; any other is
+// copied once for the tile: [row][word], with the words of a row padded to
+// whole vectors.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_GEMM_LEFTOPERAND_H
+#define ANABRANCH_CODEGEN_GEMM_LEFTOPERAND_H
+
+#include "codegen/gemm/OperandReader.h"
+
+namespace anabranch {
+namespace codegen {
+
+class LeftOperand {
+public:
+  /// `packed` is the memory of the tile's copy.
+  LeftOperand(GemmContext &gemm, mlir::Value packed)
+      : gemm(gemm), lanes(gemm.lanes), packed(packed),
+        reader(gemm, gemm.contraction.left) {}
+
+  /// Words of a row of the copy.
+  static mlir::Value packedWords(GemmContext &gemm);
+
+  /// Copies the rows of the tile, if the blocking wants a copy.
+  void pack();
+
+  /// Whether the words of a row follow each other.
+  static bool stepIsUnit(const GemmContext &gemm);
+  /// Where a row of the product lies at a depth. The step is null if it is one
+  /// word.
+  OperandReader::Address at(mlir::Value row, mlir::Value depth);
+  /// A vector of words from `depth` on, of a row counted from the tile's first.
+  mlir::Value words(mlir::Value row, mlir::Value depth, mlir::Value end,
+                    bool whole);
+
+private:
+  GemmContext &gemm;
+  LaneBuilder &lanes;
+  mlir::Value packed;
+  OperandReader reader;
+};
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_GEMM_LEFTOPERAND_H

@@ -1,0 +1,62 @@
+//===- OperandReader.h - elements of one operand of a product ---*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// Reads an operand through its producers, at points of the contraction's
+// iteration space (GemmContext::point).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_GEMM_OPERANDREADER_H
+#define ANABRANCH_CODEGEN_GEMM_OPERANDREADER_H
+
+#include "codegen/gemm/GemmContext.h"
+
+namespace anabranch {
+namespace codegen {
+
+class OperandReader {
+public:
+  OperandReader(GemmContext &gemm, const ContractionOperand &operand)
+      : gemm(gemm), lanes(gemm.lanes), operand(operand) {}
+
+  /// An element as the operand has it, and in the type of the accumulators.
+  Lanes stored(mlir::ArrayRef<Lanes> point);
+  Lanes element(mlir::ArrayRef<Lanes> point);
+
+  /// A vector of words along the depth, from `depth` on. Unless it is known to
+  /// be `whole`, there is zero from `end` on.
+  mlir::Value words(mlir::Value row, mlir::Value column, mlir::Value depth,
+                    mlir::Value end, bool whole);
+
+  /// Where an element lies that is a plain load; another one fails the kernel.
+  mlir::Value addressOf(mlir::ArrayRef<Lanes> point);
+  /// Where it lies, or null if it is no plain load.
+  mlir::Value findAddress(mlir::ArrayRef<Lanes> point);
+
+  /// A place in memory, and the bytes from there to the next depth.
+  struct Address {
+    mlir::Value pointer;
+    mlir::Value step; ///< i64; null if the micro-kernel knows it
+  };
+  /// The address at `depth` of what `pointAt` gives for a depth.
+  Address addressAlongDepth(
+      mlir::Value depth, bool withStep,
+      llvm::function_ref<mlir::SmallVector<Lanes>(Lanes depth)> pointAt);
+
+private:
+  GemmContext &gemm;
+  LaneBuilder &lanes;
+  const ContractionOperand &operand;
+};
+
+/// The bytes from one address to another, as i64.
+mlir::Value byteDistance(LaneBuilder &lanes, mlir::Value from, mlir::Value to);
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_GEMM_OPERANDREADER_H

@@ -1,0 +1,242 @@
+//===- RightPanels.cpp - panels of a product's right operand --------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/gemm/RightPanels.h"
+
+#include "codegen/emit/Transpose.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace codegen {
+
+OperandReader::Address RightPanels::prepare(Value first, Value count) {
+  using Right = GemmBlocking::Right;
+  const GemmBlocking &blocking = gemm.blocking;
+  if (!blocking.copiesRight())
+    return reader.addressAlongDepth(
+        first, blocking.right != Right::Prepacked, [&](Lanes depth) {
+          return gemm.point(Value(), Lanes::uniform(gemm.tile.firstColumn),
+                            depth);
+        });
+  firstDepth = first;
+  depthCount = count;
+  endDepth = lanes.addIndex(first, count);
+  if (blocking.right == Right::PackTransposed)
+    packTransposed();
+  else if (gemm.contraction.right.windowRow)
+    packWindows();
+  else
+    packColumns();
+  return {packed, Value()};
+}
+
+/// Where the words of a depth begin in the copy.
+Value RightPanels::offsetOf(Value depth) {
+  Value row = gemm.words(lanes.subIndex(depth, firstDepth));
+  return lanes.mulIndex(row, lanes.index(gemm.blocking.columns()));
+}
+
+/// A vector of words along the columns, whose first depth is `depth`.
+Value RightPanels::wordsAt(Lanes column, Value depth, Value mask) {
+  LaneBuilder::MaskGuard guard(lanes, gemm.blocking.lanes, mask,
+                               /*maybeEmpty=*/bool(mask));
+  if (gemm.blocking.kPack > 1)
+    return packedWordsAt(column, depth);
+  return lanes.vector(
+      reader.element(gemm.point(Value(), column, Lanes::uniform(depth))));
+}
+
+/// Vectors with the elements of several side by side: a0, b0, ..., a1, b1, ...
+static Value interleave(LaneBuilder &lanes, ArrayRef<Value> vectors) {
+  SmallVector<Value> parts(vectors);
+  // Two at a time, first those that end up farthest apart.
+  while (parts.size() > 1) {
+    size_t half = parts.size() / 2;
+    SmallVector<Value> next;
+    for (size_t i = 0; i < half; ++i) {
+      SmallVector<int64_t> order;
+      int64_t size = cast<VectorType>(parts[i].getType()).getNumElements();
+      for (int64_t lane = 0; lane < size; ++lane)
+        order.append({lane, lane + size});
+      next.push_back(
+          lanes.make<vector::ShuffleOp>(parts[i], parts[i + half], order));
+    }
+    parts = std::move(next);
+  }
+  return parts[0];
+}
+
+/// Words of several depths each, zero from the end of the block on.
+Value RightPanels::packedWordsAt(Lanes column, Value depth) {
+  int64_t kPack = gemm.blocking.kPack;
+  bool whole = gemm.depthIsMultipleOf(kPack);
+  Value last = lanes.subIndex(endDepth, lanes.index(1));
+  SmallVector<Value> rows;
+  for (int64_t i = 0; i < kPack; ++i) {
+    Value at = lanes.addIndex(depth, lanes.index(i));
+    Lanes read = Lanes::uniform(whole ? at : lanes.minIndex(at, last));
+    Value row = lanes.vector(reader.stored(gemm.point(Value(), column, read)));
+    if (i > 0 && !whole) {
+      Value zero = lanes.constant(
+          cast<TypedAttr>(lanes.builder.getZeroAttr(row.getType())));
+      Value exists =
+          lanes.make<arith::CmpIOp>(arith::CmpIPredicate::slt, at, endDepth);
+      row = lanes.make<arith::SelectOp>(exists, row, zero);
+    }
+    rows.push_back(row);
+  }
+  return lanes.make<LLVM::BitcastOp>(gemm.memory.vectorType(),
+                                     interleave(lanes, rows));
+}
+
+/// From an operand whose columns are neighbours.
+void RightPanels::packColumns() {
+  int64_t vectors = gemm.blocking.vectors, width = gemm.blocking.lanes;
+  auto pack = [&](bool whole) {
+    SmallVector<Value> columns, masks;
+    for (int64_t j = 0; j < vectors; ++j) {
+      columns.push_back(
+          lanes.addIndex(gemm.tile.firstColumn, lanes.index(j * width)));
+      // It may have whole vectors beyond the last column.
+      masks.push_back(
+          whole ? Value()
+                : gemm.columnMask(columns.back(), gemm.blocking.columns()));
+    }
+    lanes.loop(firstDepth, endDepth, gemm.blocking.kPack, [&](Value k) {
+      Value offset = offsetOf(k);
+      for (int64_t j = 0; j < vectors; ++j) {
+        Value words = wordsAt(Lanes::linear(columns[j], 1, width), k, masks[j]);
+        gemm.memory.store(words, packed,
+                          lanes.addIndex(offset, lanes.index(j * width)));
+      }
+    });
+  };
+  // Only the last panel needs masks.
+  gemm.wholeOrLast(pack);
+}
+
+/// From windows, whose columns are neighbours within a row only: the part of
+/// each row that the panel has, in pieces of a vector.
+void RightPanels::packWindows() {
+  Value row = lanes.index(gemm.contraction.right.windowRow);
+  Value width = lanes.index(gemm.blocking.columns());
+  Value firstColumn = gemm.tile.firstColumn;
+  Value stop =
+      lanes.minIndex(lanes.addIndex(firstColumn, width), gemm.columnCount);
+  // Whatever lies in the memory might slow down the products that nobody reads.
+  auto known = gemm.contraction.knownSize(gemm.contraction.column);
+  if (!known || *known % gemm.blocking.columns() != 0) {
+    Value isLast = lanes.make<arith::CmpIOp>(
+        arith::CmpIPredicate::slt, lanes.subIndex(stop, firstColumn), width);
+    lanes.ifThen(isLast, [&] { clear(); });
+  }
+  lanes.loop(lanes.divIndex(firstColumn, row), lanes.ceilDivIndex(stop, row), 1,
+             [&](Value number) {
+               Value first = lanes.mulIndex(number, row);
+               Value last = lanes.addIndex(first, row);
+               packWindowRow(lanes.maxIndex(first, firstColumn),
+                             lanes.minIndex(last, stop));
+             });
+}
+
+void RightPanels::clear() {
+  Value size = lanes.mulIndex(gemm.words(depthCount),
+                              lanes.index(gemm.blocking.columns()));
+  Value zero = gemm.memory.zeroVector();
+  lanes.loop(lanes.index(0), size, gemm.blocking.lanes,
+             [&](Value offset) { gemm.memory.store(zero, packed, offset); });
+}
+
+/// Goes over the depths of the block word by word, and over those of windows
+/// window by window, so that where a point lies within its window is known.
+void RightPanels::forEachWord(function_ref<void(Value depth)> body) {
+  const GemmBlocking &blocking = gemm.blocking;
+  int64_t points = gemm.contraction.right.windowPoints;
+  if (!points || blocking.kPack > 1 ||
+      (!gemm.isOneBlock() && blocking.depth % points != 0))
+    return lanes.loop(firstDepth, endDepth, blocking.kPack, body);
+  Value size = lanes.index(points);
+  lanes.loop(lanes.divIndex(firstDepth, size), lanes.divIndex(endDepth, size),
+             1, [&](Value window) {
+               Value start = lanes.mulIndex(window, size);
+               for (int64_t point = 0; point < points; ++point)
+                 body(lanes.addIndex(start, lanes.index(point)));
+             });
+}
+
+/// The columns of one row of windows from `column` to `stop`.
+void RightPanels::packWindowRow(Value column, Value stop) {
+  Value width = lanes.index(gemm.blocking.lanes);
+  Value count = lanes.divIndex(lanes.subIndex(stop, column), width);
+  Value whole = lanes.addIndex(column, lanes.mulIndex(count, width));
+  lanes.loop(column, whole, gemm.blocking.lanes,
+             [&](Value piece) { packPiece(piece, Value()); });
+  Value some =
+      lanes.make<arith::CmpIOp>(arith::CmpIPredicate::slt, whole, stop);
+  lanes.ifThen(some, [&] {
+    Value mask;
+    {
+      LaneBuilder::MaskGuard guard(lanes, gemm.blocking.lanes, Value());
+      mask = lanes.prefixMask(lanes.subIndex(stop, whole));
+    }
+    packPiece(whole, mask);
+  });
+}
+
+/// A vector of columns of one row of windows.
+void RightPanels::packPiece(Value column, Value mask) {
+  Value start = lanes.subIndex(column, gemm.tile.firstColumn);
+  Lanes columns = Lanes::linear(column, 1, 1, gemm.contraction.right.windowRow);
+  forEachWord([&](Value k) {
+    Value words = wordsAt(columns, k, mask);
+    Value offset = lanes.addIndex(offsetOf(k), start);
+    if (mask)
+      gemm.memory.storeMasked(words, packed, offset, mask);
+    else
+      gemm.memory.store(words, packed, offset);
+  });
+}
+
+/// From an operand whose depths are neighbours: squares are transposed in
+/// registers.
+void RightPanels::packTransposed() {
+  int64_t vector = gemm.blocking.lanes, width = vector * gemm.blocking.kPack;
+  int64_t panelColumns = gemm.blocking.columns();
+  bool wholeDepth = gemm.depthIsMultipleOf(width);
+  auto columns = gemm.contraction.knownSize(gemm.contraction.column);
+  bool wholeColumns = columns && *columns % panelColumns == 0;
+  Value lastColumn = lanes.subIndex(gemm.columnCount, lanes.index(1));
+  Value low = lanes.index(0), high = lanes.index(panelColumns);
+  lanes.loop(low, high, vector, [&](Value group) {
+    SmallVector<Value> sources;
+    for (int64_t i = 0; i < vector; ++i) {
+      Value column = lanes.addIndex(
+          lanes.addIndex(gemm.tile.firstColumn, group), lanes.index(i));
+      // Columns beyond the last repeat it; nobody reads their sums.
+      sources.push_back(wholeColumns ? column
+                                     : lanes.minIndex(column, lastColumn));
+    }
+    lanes.loop(firstDepth, endDepth, width, [&](Value k) {
+      SmallVector<Value> square;
+      for (Value column : sources)
+        square.push_back(
+            reader.words(Value(), column, k, endDepth, wholeDepth));
+      Value offset = lanes.addIndex(offsetOf(k), group);
+      for (auto [i, words] : llvm::enumerate(transpose(lanes, square)))
+        gemm.memory.store(
+            words, packed,
+            lanes.addIndex(offset, lanes.index(i * panelColumns)));
+    });
+  });
+}
+
+} // namespace codegen
+} // namespace anabranch

@@ -1,0 +1,59 @@
+//===- RightPanels.h - panels of a product's right operand ------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// The micro-kernel reads a panel of the right operand: [word][column], with the
+// columns of a panel neighbours in memory. A panel that lies in memory like
+// this is read where it is; any other is copied for each block of the depth,
+// the elements of a word side by side.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_GEMM_RIGHTPANELS_H
+#define ANABRANCH_CODEGEN_GEMM_RIGHTPANELS_H
+
+#include "codegen/gemm/OperandReader.h"
+
+namespace anabranch {
+namespace codegen {
+
+class RightPanels {
+public:
+  /// `packed` is the memory of a copy.
+  RightPanels(GemmContext &gemm, mlir::Value packed)
+      : gemm(gemm), lanes(gemm.lanes), packed(packed),
+        reader(gemm, gemm.contraction.right) {}
+
+  /// The panel that the context is in, for `count` depths from `first` on. It
+  /// is copied if the blocking wants a copy. The step is null if the
+  /// micro-kernel knows it.
+  OperandReader::Address prepare(mlir::Value first, mlir::Value count);
+
+private:
+  GemmContext &gemm;
+  LaneBuilder &lanes;
+  mlir::Value packed;
+  OperandReader reader;
+  /// The block of the depth that is being copied.
+  mlir::Value firstDepth, endDepth, depthCount;
+
+  void packColumns();
+  void packTransposed();
+  void packWindows();
+  void packWindowRow(mlir::Value column, mlir::Value stop);
+  void packPiece(mlir::Value column, mlir::Value mask);
+  void clear();
+
+  mlir::Value offsetOf(mlir::Value depth);
+  mlir::Value wordsAt(Lanes column, mlir::Value depth, mlir::Value mask);
+  mlir::Value packedWordsAt(Lanes column, mlir::Value depth);
+  void forEachWord(llvm::function_ref<void(mlir::Value depth)> body);
+};
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_GEMM_RIGHTPANELS_H

@@ -1,0 +1,63 @@
+//===- Int8Dot.h - products of signed bytes ---------------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// A word is four signed bytes, neighbours along the depth. Adding the four
+// products of two words to a sum of 32 bits is exact in each of these ways: no
+// instruction that saturates is used.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_MICROKERNEL_INT8DOT_H
+#define ANABRANCH_CODEGEN_MICROKERNEL_INT8DOT_H
+
+#include "codegen/emit/Lanes.h"
+#include "codegen/target/Target.h"
+
+namespace anabranch {
+namespace codegen {
+
+struct Int8Dot {
+  enum class Kind {
+    /// vpmaddwd of the even bytes and of the odd ones, widened to 16 bits.
+    Widened,
+    /// vpdpbusd, whose first factor is unsigned: the right bytes plus 128. The
+    /// zero-point compensation of a row, -128 times the sum of its left bytes,
+    /// is where the row's sums start.
+    Unsigned,
+    Signed, ///< vpdpbssd
+  };
+
+  Kind kind = Kind::Widened;
+  int64_t lanes = 8; ///< words of a vector: 8 or 16
+
+  static Int8Dot of(const TargetInfo &target);
+
+  /// Whether sums start at a zero-point compensation instead of zero.
+  bool needsCompensation() const { return kind == Kind::Unsigned; }
+
+  /// Vectors of words as `add` takes them, made once for all their uses.
+  using Factor = llvm::SmallVector<mlir::Value, 2>;
+  Factor left(LaneBuilder &builder, mlir::Value words) const;
+  Factor right(LaneBuilder &builder, mlir::Value words) const;
+
+  mlir::Value add(LaneBuilder &builder, mlir::Value sum, const Factor &left,
+                  const Factor &right) const;
+
+  /// The sum, plus 128 times the four bytes of each word on the left: the
+  /// excess that a row's compensation takes away.
+  mlir::Value addExcess(LaneBuilder &builder, mlir::Value sum,
+                        mlir::Value words) const;
+
+private:
+  mlir::Value splat(LaneBuilder &builder, int32_t word) const;
+  Factor widen(LaneBuilder &builder, mlir::Value words) const;
+};
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_MICROKERNEL_INT8DOT_H

@@ -1,0 +1,90 @@
+//===- Int8DotTest.cpp - which instructions multiply bytes ----------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ir/Anabranch.h"
+#include "mlir/Parser/Parser.h"
+#include "support/codegen/GemmCase.h"
+#include "support/codegen/KernelLibrary.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+
+#include "gtest/gtest.h"
+
+using namespace anabranch::codegen;
+
+namespace {
+
+/// The assembly of a product that is made for a target.
+std::string assemblyOf(const GemmCase &c, llvm::StringRef target) {
+  llvm::SmallString<128> folder;
+  EXPECT_FALSE(llvm::sys::fs::createUniqueDirectory("int8-dot", folder));
+  mlir::DialectRegistry registry;
+  anabranch::ir::registerAllDialects(registry);
+  mlir::MLIRContext context(registry);
+  auto module =
+      mlir::parseSourceString<mlir::ModuleOp>(kernelText(c), &context);
+  EXPECT_TRUE(module);
+  CodegenOptions options;
+  options.target = llvm::cantFail(TargetInfo::get(target));
+  options.dumpDirectory = folder.str();
+  auto library = KernelLibrary::load(*module, options);
+  EXPECT_TRUE(bool(library)) << llvm::toString(library.takeError());
+  llvm::SmallString<128> path = folder;
+  llvm::sys::path::append(path, "product.s");
+  auto file = llvm::MemoryBuffer::getFile(path);
+  EXPECT_TRUE(bool(file));
+  std::string text = file ? (*file)->getBuffer().str() : "";
+  EXPECT_FALSE(llvm::sys::fs::remove_directories(folder));
+  return text;
+}
+
+struct Expected {
+  const char *target;
+  const char *instruction;
+  const char *registers; ///< that the instruction works on
+};
+
+const Expected expected[] = {
+    {"avx2", "vpmaddwd", "%ymm"},        {"avxvnni", "vpdpbusd", "%ymm"},
+    {"avxvnniint8", "vpdpbssd", "%ymm"}, {"avx512", "vpmaddwd", "%zmm"},
+    {"avx512vnni", "vpdpbusd", "%zmm"},  {"amx", "tdpbssd", "%tmm"},
+};
+
+class Int8DotTest : public testing::TestWithParam<Expected> {};
+
+TEST_P(Int8DotTest, UsesTheInstructionOfTheTarget) {
+  for (const GemmCase &c :
+       {GemmCase{"live", 1, 40, 96, 256, "mk", "kn", "i8"},
+        GemmCase{"panels", 1, 40, 96, 256, "mk", "nk", "i8", false, 32, 4}}) {
+    std::string text = assemblyOf(c, GetParam().target);
+    bool found = false;
+    llvm::SmallVector<llvm::StringRef> lines;
+    llvm::StringRef(text).split(lines, '\n');
+    for (llvm::StringRef line : lines) {
+      // "{vex}" may stand before the name.
+      found |= line.contains(std::string(GetParam().instruction) + "\t") &&
+               line.contains(GetParam().registers);
+      // These saturate.
+      EXPECT_FALSE(line.contains("vpmaddubsw") || line.contains("vpdpbusds"));
+    }
+    EXPECT_TRUE(found) << c.name;
+  }
+}
+
+TEST(Int8Dot, AmxIsForManyRows) {
+  GemmCase few{"few", 1, 8, 96, 256, "mk", "nk", "i8", false, 32, 4};
+  EXPECT_EQ(assemblyOf(few, "amx").find("tdpbssd"), std::string::npos);
+  EXPECT_NE(assemblyOf(few, "amx").find("vpdpbusd"), std::string::npos);
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, Int8DotTest, testing::ValuesIn(expected),
+                         [](const testing::TestParamInfo<Expected> &info) {
+                           return std::string(info.param.target);
+                         });
+
+} // namespace

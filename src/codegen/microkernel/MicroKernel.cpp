@@ -1,0 +1,198 @@
+//===- MicroKernel.cpp - a block of a matrix product in registers ---------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/microkernel/MicroKernel.h"
+
+#include "codegen/emit/Memory.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace codegen {
+
+namespace {
+
+constexpr int64_t lineBytes = 64;
+
+/// The arguments of the function behind the pointers of its rows.
+enum Argument : unsigned {
+  LeftStep,
+  Right,
+  RightStep,
+  Sums,
+  Words,
+  Continues,
+  Compensation
+};
+
+Value move(LaneBuilder &lanes, Value pointer, Value bytes) {
+  OpBuilder &b = lanes.builder;
+  return b.create<LLVM::GEPOp>(lanes.loc, pointer.getType(), b.getI8Type(),
+                               pointer, ArrayRef<LLVM::GEPArg>{bytes});
+}
+
+} // namespace
+
+func::FuncOp MicroKernel::create(OpBuilder &builder, Operation *where,
+                                 StringRef name) const {
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPoint(where);
+  Type pointer = LLVM::LLVMPointerType::get(builder.getContext());
+  Type i64 = builder.getI64Type();
+  SmallVector<Type> types(rows, pointer);
+  types.append({i64, pointer, i64, pointer, i64, builder.getI1Type()});
+  if (needsCompensation())
+    types.push_back(pointer);
+  auto function = builder.create<func::FuncOp>(
+      where->getLoc(), name, builder.getFunctionType(types, {}));
+  function.setPrivate();
+  function->setAttr(
+      "llvm.linkage",
+      LLVM::LinkageAttr::get(builder.getContext(), LLVM::Linkage::Internal));
+  // The sums overlap nothing that is read.
+  function.setArgAttr(rows + Sums, "llvm.noalias", builder.getUnitAttr());
+  builder.setInsertionPointToStart(function.addEntryBlock());
+  fill(builder, function);
+  return function;
+}
+
+int64_t MicroKernel::rightBytes() const {
+  return elementBytes(right ? right : element);
+}
+
+/// A vector of the right operand, widened to the type of the sums.
+WordProduct::Factor MicroKernel::loadRight(LaneBuilder &inner,
+                                           Value pointer) const {
+  OpBuilder &b = inner.builder;
+  Type stored = right && right != element ? right : element;
+  Type loaded = stored.isBF16() ? b.getI16Type() : stored;
+  Value vector =
+      b.create<LLVM::LoadOp>(inner.loc, VectorType::get({lanes}, loaded),
+                             pointer, elementBytes(stored));
+  if (stored.isBF16()) {
+    Type narrow = VectorType::get({lanes}, stored);
+    vector = extendBF16(inner, inner.make<arith::BitcastOp>(narrow, vector));
+  } else if (stored != element) {
+    vector =
+        inner.make<arith::ExtFOp>(VectorType::get({lanes}, element), vector);
+  }
+  return product.right(inner, vector);
+}
+
+/// A word of the left operand in all lanes.
+WordProduct::Factor MicroKernel::loadLeft(LaneBuilder &inner,
+                                          Value pointer) const {
+  Value scalar = inner.builder.create<LLVM::LoadOp>(inner.loc, element, pointer,
+                                                    elementBytes(element));
+  Value factor = inner.builder.create<vector::BroadcastOp>(
+      inner.loc, VectorType::get({lanes}, element), scalar);
+  return product.left(inner, factor);
+}
+
+Value MicroKernel::sumPointer(LaneBuilder &inner, func::FuncOp function,
+                              int64_t number) const {
+  int64_t offset = number / vectors * sumStride + number % vectors * lanes;
+  return move(inner, function.getArgument(rows + Sums),
+              inner.i64(offset * elementBytes(element)));
+}
+
+SmallVector<Value> MicroKernel::startSums(LaneBuilder &inner,
+                                          func::FuncOp function) const {
+  OpBuilder &b = inner.builder;
+  int64_t bytes = elementBytes(element), count = rows * vectors;
+  auto type = VectorType::get({lanes}, element);
+  Value zero = inner.constant(cast<TypedAttr>(b.getZeroAttr(type)));
+  SmallVector<Type> types(count, type);
+  auto load = [&] {
+    SmallVector<Value> loaded;
+    for (int64_t i = 0; i < count; ++i)
+      loaded.push_back(b.create<LLVM::LoadOp>(
+          inner.loc, type, sumPointer(inner, function, i), bytes));
+    return loaded;
+  };
+  auto begin = [&] {
+    SmallVector<Value> fresh(count, zero);
+    for (int64_t i = 0; needsCompensation() && i < count; ++i) {
+      Value row = move(inner, function.getArgument(rows + Compensation),
+                       inner.i64(i / vectors * bytes));
+      fresh[i] = inner.make<vector::BroadcastOp>(
+          type, b.create<LLVM::LoadOp>(inner.loc, element, row, bytes));
+    }
+    return fresh;
+  };
+  return inner.ifElse(function.getArgument(rows + Continues), types, load,
+                      begin);
+}
+
+SmallVector<Value> MicroKernel::addWord(LaneBuilder &inner,
+                                        func::FuncOp function, Value leftOffset,
+                                        Value right, ValueRange sums) const {
+  int64_t vectorBytes = lanes * rightBytes();
+  for (int64_t at = 0; bytesAhead && at < vectors * vectorBytes;
+       at += lineBytes)
+    inner.builder.create<LLVM::Prefetch>(
+        inner.loc, move(inner, right, inner.i64(bytesAhead + at)),
+        /*rw=*/0, /*hint=*/3, /*cache=*/1);
+  SmallVector<WordProduct::Factor> columns;
+  for (int64_t j = 0; j < vectors; ++j)
+    columns.push_back(
+        loadRight(inner, move(inner, right, inner.i64(j * vectorBytes))));
+  SmallVector<Value> next;
+  for (int64_t i = 0; i < rows; ++i) {
+    WordProduct::Factor factor =
+        loadLeft(inner, move(inner, function.getArgument(i), leftOffset));
+    for (int64_t j = 0; j < vectors; ++j)
+      next.push_back(
+          product.add(inner, sums[i * vectors + j], factor, columns[j]));
+  }
+  return next;
+}
+
+void MicroKernel::fill(OpBuilder &b, func::FuncOp function) const {
+  // A builder of its own: values of other functions can't be used here.
+  LaneBuilder inner(b, function.getLoc());
+  auto argument = [&](Argument which) {
+    return function.getArgument(rows + which);
+  };
+  Value leftBytes = leftStep ? inner.i64(*leftStep * elementBytes(element))
+                             : argument(LeftStep);
+  Value rightStepBytes =
+      rightStep ? inner.i64(*rightStep * rightBytes()) : argument(RightStep);
+  SmallVector<Value> initial = startSums(inner, function);
+  Value end = inner.make<arith::IndexCastOp>(b.getIndexType(), argument(Words));
+  SmallVector<Value> results = inner.loop(
+      inner.index(0), end, 1, initial, [&](Value k, ValueRange carried) {
+        Value step = inner.toI64(k);
+        Value leftOffset = inner.make<arith::MulIOp>(step, leftBytes);
+        Value panelRow = move(inner, argument(Right),
+                              inner.make<arith::MulIOp>(step, rightStepBytes));
+        return addWord(inner, function, leftOffset, panelRow, carried);
+      });
+  for (auto [i, value] : llvm::enumerate(results))
+    b.create<LLVM::StoreOp>(inner.loc, value, sumPointer(inner, function, i),
+                            elementBytes(element));
+  b.create<func::ReturnOp>(inner.loc);
+}
+
+void MicroKernel::call(LaneBuilder &lanes, func::FuncOp function,
+                       const Arguments &arguments) const {
+  Value unused = lanes.i64(0);
+  SmallVector<Value> operands(arguments.left);
+  operands.append(
+      {arguments.leftStep ? arguments.leftStep : unused, arguments.right,
+       arguments.rightStep ? arguments.rightStep : unused, arguments.sums,
+       lanes.toI64(arguments.words), arguments.continues});
+  if (needsCompensation())
+    operands.push_back(arguments.compensation);
+  lanes.builder.create<func::CallOp>(lanes.loc, function, operands);
+}
+
+} // namespace codegen
+} // namespace anabranch

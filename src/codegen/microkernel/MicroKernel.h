@@ -1,0 +1,90 @@
+//===- MicroKernel.h - a block of a matrix product in registers -*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// A function of its own, since its accumulators need every vector register:
+//
+//   NAME(left pointer of each row, left step, right pointer, right step, sums,
+//        words, continues, compensation)
+//
+// adds, for each row and column, left[row][k] * right[k][column] over the words
+// of the depth (WordProduct.h) to the sums. If `continues` is not set, the sums
+// of a row start at compensation[row], or at zero where products need none.
+// Steps are bytes from one word to the next. A right operand of one element a
+// word may be narrower than the sums and is widened.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_MICROKERNEL_MICROKERNEL_H
+#define ANABRANCH_CODEGEN_MICROKERNEL_MICROKERNEL_H
+
+#include "codegen/microkernel/WordProduct.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <optional>
+
+namespace anabranch {
+namespace codegen {
+
+struct MicroKernel {
+  mlir::Type element; ///< f32, f64, i32 or i64
+  int64_t lanes;      ///< of a vector
+  int64_t rows;
+  int64_t vectors;   ///< side by side in a row
+  int64_t sumStride; ///< elements from one row of the sums to the next
+  /// Steps in elements where they are the same in every call.
+  std::optional<int64_t> leftStep, rightStep;
+  mlir::Type right = {}; ///< bf16 or f16; null: as `element`
+  WordProduct product = {};
+  /// How many bytes ahead of its use the right operand is fetched; 0: not.
+  int64_t bytesAhead = 0;
+
+  int64_t columns() const { return lanes * vectors; }
+
+  /// Writes the function before `where`.
+  mlir::func::FuncOp create(mlir::OpBuilder &builder, mlir::Operation *where,
+                            llvm::StringRef name) const;
+
+  struct Arguments {
+    llvm::SmallVector<mlir::Value> left; ///< of each row
+    mlir::Value leftStep;                ///< i64; may be null if fixed
+    mlir::Value right;
+    mlir::Value rightStep; ///< i64; may be null if fixed
+    mlir::Value sums;
+    mlir::Value words;        ///< index
+    mlir::Value continues;    ///< i1
+    mlir::Value compensation; ///< may be null if products need none
+  };
+  void call(LaneBuilder &lanes, mlir::func::FuncOp function,
+            const Arguments &arguments) const;
+
+private:
+  bool needsCompensation() const {
+    return product.int8 && product.int8->needsCompensation();
+  }
+  int64_t rightBytes() const;
+  void fill(mlir::OpBuilder &builder, mlir::func::FuncOp function) const;
+  /// What the accumulators start at, a vector each.
+  llvm::SmallVector<mlir::Value> startSums(LaneBuilder &inner,
+                                           mlir::func::FuncOp function) const;
+  /// The accumulators after one more word of the depth, whose left elements lie
+  /// `leftOffset` bytes behind each row's first and whose right ones at
+  /// `right`.
+  llvm::SmallVector<mlir::Value> addWord(LaneBuilder &inner,
+                                         mlir::func::FuncOp function,
+                                         mlir::Value leftOffset,
+                                         mlir::Value right,
+                                         mlir::ValueRange sums) const;
+  mlir::Value sumPointer(LaneBuilder &inner, mlir::func::FuncOp function,
+                         int64_t number) const;
+  WordProduct::Factor loadRight(LaneBuilder &inner, mlir::Value pointer) const;
+  WordProduct::Factor loadLeft(LaneBuilder &inner, mlir::Value pointer) const;
+};
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_MICROKERNEL_MICROKERNEL_H

@@ -1,0 +1,196 @@
+//===- AmxEmulation.h - AMX instructions where there are none ---*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// Runs machine code that uses AMX registers on a processor without them: each
+// of its instructions is illegal there, and the handler of that signal does
+// what it would have done. For tests only, of one thread.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_SUPPORT_CODEGEN_AMXEMULATION_H
+#define ANABRANCH_SUPPORT_CODEGEN_AMXEMULATION_H
+
+#include <csignal>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <ucontext.h>
+
+namespace anabranch {
+namespace codegen {
+
+class AmxEmulation {
+public:
+  AmxEmulation() {
+    struct sigaction action = {};
+    action.sa_sigaction = handle;
+    action.sa_flags = SA_SIGINFO;
+    ::sigaction(SIGILL, &action, &before);
+    state() = {};
+  }
+  AmxEmulation(const AmxEmulation &) = delete;
+  AmxEmulation &operator=(const AmxEmulation &) = delete;
+  ~AmxEmulation() { ::sigaction(SIGILL, &before, nullptr); }
+
+  /// How often four products were added to each of up to 256 sums.
+  static int64_t products() { return state().products; }
+  /// Whether registers have sizes, which the code has to let go.
+  static bool inUse() { return state().configured; }
+
+private:
+  static constexpr int maxRows = 16, maxBytes = 64;
+
+  struct Tile {
+    int rows = 0, bytes = 0;
+    int8_t data[maxRows][maxBytes];
+  };
+  struct State {
+    bool configured = false;
+    int64_t products = 0;
+    Tile tiles[8];
+  };
+  static State &state() {
+    static State instance;
+    return instance;
+  }
+
+  /// The parts of an instruction with three bytes of prefix.
+  struct Instruction {
+    const uint8_t *at;
+    const greg_t *registers;
+
+    int mandatory() const { return at[2] & 3; } ///< none, 66, F3, F2
+    int opcode() const { return at[3]; }
+    int mode() const { return at[4] >> 6; }
+    int reg() const { return at[4] >> 3 & 7; }
+    int rm() const { return at[4] & 7; }
+    int other() const { return ~at[2] >> 3 & 15; }
+    bool hasSib() const { return mode() != 3 && rm() == 4; }
+    int length() const {
+      int displacement = mode() == 1 ? 1 : mode() == 2 ? 4 : 0;
+      return 5 + (hasSib() ? 1 : 0) + displacement;
+    }
+    int64_t general(int number) const {
+      static const int order[] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX,
+                                  REG_RSP, REG_RBP, REG_RSI, REG_RDI,
+                                  REG_R8,  REG_R9,  REG_R10, REG_R11,
+                                  REG_R12, REG_R13, REG_R14, REG_R15};
+      return registers[order[number]];
+    }
+    /// Base and displacement.
+    char *address() const {
+      int base = (hasSib() ? at[5] & 7 : rm()) | (at[1] & 0x20 ? 0 : 8);
+      // Neither an absolute nor a relative address is made by our kernels.
+      if (mode() == 0 && (base & 7) == 5)
+        std::abort();
+      const uint8_t *end = at + 5 + (hasSib() ? 1 : 0);
+      int32_t displacement = 0;
+      if (mode() == 1)
+        displacement = (*end ^ 0x80) - 0x80; // the sign of its eighth bit
+      else if (mode() == 2)
+        std::memcpy(&displacement, end, 4);
+      // NOLINTNEXTLINE(performance-no-int-to-ptr): a register holds an integer.
+      return reinterpret_cast<char *>(general(base)) + displacement;
+    }
+    /// The distance from row to row: the scaled index.
+    int64_t stride() const {
+      int index = (at[5] >> 3 & 7) | (at[1] & 0x40 ? 0 : 8);
+      return index == 4 ? 0 : general(index) << (at[5] >> 6);
+    }
+  };
+
+  static void configure(const char *sizes) {
+    if (sizes[0] != 1)
+      std::abort();
+    for (int i = 0; i < 8; ++i) {
+      Tile &tile = state().tiles[i];
+      uint16_t bytes;
+      std::memcpy(&bytes, sizes + 16 + 2 * i, 2);
+      tile.bytes = bytes;
+      tile.rows = static_cast<uint8_t>(sizes[48 + i]);
+      // What a processor refuses.
+      if (tile.rows < 1 || tile.rows > maxRows || bytes < 4 ||
+          bytes > maxBytes || bytes % 4 != 0)
+        std::abort();
+      std::memset(tile.data, 0, sizeof tile.data);
+    }
+    state().configured = true;
+  }
+
+  static void multiply(Tile &sums, const Tile &left, const Tile &right) {
+    if (sums.rows != left.rows || left.bytes != 4 * right.rows ||
+        right.bytes != sums.bytes)
+      std::abort();
+    for (int i = 0; i < sums.rows; ++i)
+      for (int j = 0; j < sums.bytes / 4; ++j) {
+        int32_t sum;
+        std::memcpy(&sum, &sums.data[i][4 * j], 4);
+        for (int k = 0; k < left.bytes; ++k)
+          sum += int32_t(left.data[i][k]) * right.data[k / 4][4 * j + k % 4];
+        std::memcpy(&sums.data[i][4 * j], &sum, 4);
+      }
+    ++state().products;
+  }
+
+  static bool run(const Instruction &instruction) {
+    State &all = state();
+    Tile &tile = all.tiles[instruction.reg()];
+    bool memory = instruction.mode() != 3;
+    constexpr int none = 0, f3 = 2, f2 = 3;
+    int prefix = instruction.mandatory();
+    switch (instruction.opcode()) {
+    case 0x49:
+      if (prefix == none && memory)
+        configure(instruction.address());
+      else if (prefix == none)
+        all.configured = false;
+      else if (prefix == f2)
+        std::memset(tile.data, 0, sizeof tile.data);
+      else
+        return false;
+      return true;
+    case 0x4b:
+      if (!all.configured || !instruction.hasSib())
+        return false;
+      for (int row = 0; row < tile.rows; ++row) {
+        char *at = instruction.address() + row * instruction.stride();
+        if (prefix == f2)
+          std::memcpy(tile.data[row], at, tile.bytes);
+        else if (prefix == f3)
+          std::memcpy(at, tile.data[row], tile.bytes);
+      }
+      return prefix == f2 || prefix == f3;
+    case 0x5e:
+      if (!all.configured || prefix != f2)
+        return false;
+      multiply(tile, all.tiles[instruction.rm()],
+               all.tiles[instruction.other()]);
+      return true;
+    default:
+      return false;
+    }
+  }
+
+  static void handle(int, siginfo_t *, void *context) {
+    auto *machine = static_cast<ucontext_t *>(context);
+    greg_t *registers = machine->uc_mcontext.gregs;
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): a register holds an integer.
+    auto *at = reinterpret_cast<uint8_t *>(registers[REG_RIP]);
+    Instruction instruction{at, registers};
+    bool isVex = instruction.at[0] == 0xc4 && (instruction.at[1] & 0x1f) == 2;
+    if (!isVex || !run(instruction))
+      std::abort();
+    registers[REG_RIP] += instruction.length();
+  }
+
+  struct sigaction before;
+};
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_SUPPORT_CODEGEN_AMXEMULATION_H
