@@ -41,7 +41,7 @@ CallFrame::CallFrame(const Plan &plan, const Commands &commands,
 
 ModeTuner &CallFrame::tunerFor(int threads) {
   if (threads != tunedThreads) {
-    tuner.reset();
+    tuner.reset(threads);
     tunedThreads = threads;
   }
   return tuner;
@@ -49,7 +49,7 @@ ModeTuner &CallFrame::tunerFor(int threads) {
 
 Status CallFrame::resize() {
   sized = false;
-  tuner.reset();
+  tuner.reset(tunedThreads);
   if (Status s = checkSizes(); !s.ok())
     return s;
   fillViews();

@@ -15,6 +15,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "analysis/IterationSpace.h"
 #include "ir/Anabranch.h"
 #include "ir/PassBase.h"
 #include "schedule/fusion/Layouts.h"
@@ -77,7 +78,7 @@ private:
     Operation *op = value.getDefiningOp();
     auto type = dyn_cast<RankedTensorType>(value.getType());
     bool result = type && type.hasStaticShape() && !isa<ir::AtenOp>(op) &&
-                  llvm::all_of(allOperands(op), [&](Value input) {
+                  llvm::all_of(analysis::allOperands(op), [&](Value input) {
                     if (isa<RankedTensorType>(input.getType()))
                       return isFrozen(input);
                     Operation *scalar = input.getDefiningOp();
