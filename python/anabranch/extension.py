@@ -32,7 +32,6 @@ __all__ = [
     "MOST_GEAR_COMBINATIONS",
     "RECORD",
     "SUPER_KERNEL_OPTIONS",
-    "SUPER_KERNEL_OPTIONS_WITH_EFFECT",
     "WAIT",
     "WAIT_EVENT",
     "WAIT_TAG",
@@ -45,6 +44,7 @@ __all__ = [
     "Ranks",
     "StaticPackage",
     "UserLine",
+    "add_index_name",
     "add_mark_resolver",
     "attach_gears",
     "check_method",
@@ -166,7 +166,6 @@ WAIT_EVENT = torch.ops.anabranch.wait_event.default
 WAIT_TAG = torch.ops.anabranch.wait_tag.default
 
 SUPER_KERNEL_OPTIONS = super_kernel.NAMES
-SUPER_KERNEL_OPTIONS_WITH_EFFECT = super_kernel.WITH_EFFECT
 
 
 @dataclasses.dataclass(frozen=True)
@@ -379,6 +378,11 @@ def _sizes_of(described: Description, arguments: Sequence[Any]) -> dict[str, int
 CachedMethod = cached_method.CachedMethod
 Ranks = cached_method.Ranks
 readable_cache = entry_text.readable_cache
+
+
+def add_index_name(name: str) -> None:
+    """Lets `readable_cache` find entries of a CachedMethod whose `index` is `name`."""
+    entry_text.index_names.append(name)
 
 
 def check_method(method: Any) -> types.MethodType:

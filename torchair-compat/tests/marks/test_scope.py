@@ -270,7 +270,7 @@ def units() -> dict[str, int]:
 
 
 @pytest.fixture
-def fresh(monkeypatch):
+def uncached(monkeypatch):
     """Reports are of compilations: nothing comes from the cache."""
     monkeypatch.setenv("ANABRANCH_CACHE", "0")
 
@@ -284,7 +284,7 @@ def layer(x, w):
         return a @ b
 
 
-def test_super_kernels_are_one_launch(fresh) -> None:
+def test_super_kernels_are_one_launch(uncached) -> None:
     x, w = torch.randn(16, 16), torch.randn(16, 16)
     found = compiled(layer)(x, w)
     assert units() == {"sp_0": 5}
@@ -292,7 +292,7 @@ def test_super_kernels_are_one_launch(fresh) -> None:
     torch.testing.assert_close(found, layer(x, w))
 
 
-def test_the_page_of_super_kernels_is_one_launch(fresh) -> None:
+def test_the_page_of_super_kernels_is_one_launch(uncached) -> None:
     """Its product and its quantisation, in small, with the same bits."""
     inputs = [
         torch.randint(-10, 10, (32, 256), dtype=torch.int8),
@@ -327,7 +327,7 @@ def test_the_page_of_super_kernels_is_one_launch(fresh) -> None:
 
 
 @pytest.mark.parametrize("mode", ["reduce-overhead", "npugraph_ex"])
-def test_capture_modes_have_no_super_kernels(fresh, mode) -> None:
+def test_capture_modes_have_no_super_kernels(uncached, mode) -> None:
     config = tng.CompilerConfig()
     config.mode = mode
     errors.reset_warnings()
@@ -336,7 +336,7 @@ def test_capture_modes_have_no_super_kernels(fresh, mode) -> None:
     assert not units()
 
 
-def test_symbolic_sizes_leave_attributes_alone(fresh, graphs) -> None:
+def test_symbolic_sizes_leave_attributes_alone(uncached, graphs) -> None:
     def function(x):
         with tng.scope.super_kernel("sp"):
             return x.softmax(-1).cumsum(0)

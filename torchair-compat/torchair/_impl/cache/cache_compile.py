@@ -24,6 +24,7 @@ from ..options.table import TUNE
 __all__ = ["cache_compile", "cache_compile_flat", "readable_cache"]
 
 INDEX = "compiled_module"
+extension.add_index_name(INDEX)
 PASSES = ("post_grad_custom_pre_pass", "post_grad_custom_post_pass")
 # Options whose effect is not in what is stored.
 UNCACHED = (

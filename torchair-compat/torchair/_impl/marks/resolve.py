@@ -14,15 +14,12 @@ import torch.fx
 
 from anabranch.extension import (
     RECORD,
-    SUPER_KERNEL_OPTIONS,
-    SUPER_KERNEL_OPTIONS_WITH_EFFECT,
     WAIT,
     WAIT_EVENT,
     WAIT_TAG,
     Marks,
     add_mark_resolver,
     drop_super_kernel,
-    read_super_kernel_option,
     set_marks,
     stream_of,
     user_line,
@@ -33,6 +30,7 @@ from .attributes import PREFIX
 from .attributes import STREAM as LABEL
 from .attributes import SUPER as SUPER_KEYS
 from .operators import WAIT_TENSOR_ELSEWHERE
+from .super_options import effective_options, warn_without_effect
 
 __all__ = ["resolve_marks"]
 
@@ -154,7 +152,7 @@ def _annotate(node: torch.fx.Node, open_scopes: list[Scope]) -> None:
         stream=attributes.get(LABEL),
         cores=_cores(attributes),
         super_kernel=attributes.get(SUPER_SCOPE),
-        super_options=_super_options(attributes) if fused else "",
+        super_options=_effective(attributes) if fused else "",
     )
     set_marks(node, marks)
 
@@ -200,32 +198,14 @@ def _drop_super_kernels(graph: torch.fx.Graph) -> None:
         drop_super_kernel(node)
 
 
-def _super_options(scope: Scope) -> str:
-    """The options with an effect, as anabranch.super_kernel takes them. Others
-    are errors only where the scope asks for a strict check."""
-    effective = SUPER_KERNEL_OPTIONS_WITH_EFFECT
-    found: dict[str, str] = {}
-    complaints = []
-    for part in filter(None, scope.get(SUPER_OPTIONS, "").split(":")):
-        try:
-            name, value = read_super_kernel_option(part)
-        except ValueError as error:
-            complaints.append(str(error))
-            continue
-        found[name] = value
-    for complaint in complaints:
-        if found.get("strict-scope-check") == "abort":
-            raise UnsupportedOption(
-                f"{complaint}; with strict-scope-check=abort that is an error"
-            )
-        warn_once(f"{complaint}; it is ignored")
-    return ":".join(f"{k}={v}" for k, v in found.items() if k in effective)
+def _effective(scope: Scope) -> str:
+    return effective_options(scope.get(SUPER_OPTIONS, ""))
 
 
 def _check_options(node: torch.fx.Node, scope: Scope) -> None:
     """UnsupportedOption, with the user's line."""
     try:
-        _super_options(scope)
+        _effective(scope)
     except UnsupportedOption as error:
         raise UnsupportedOption(f"{error}\n  {user_line(node)}") from None
 
@@ -234,12 +214,8 @@ def _warn_of_super_kernel(scope: Scope, captures: bool) -> None:
     if captures:
         warn_once("super_kernel has no effect on this host in a capture mode")
         return
-    _super_options(scope)
-    without_effect = {*SUPER_KERNEL_OPTIONS} - {*SUPER_KERNEL_OPTIONS_WITH_EFFECT}
-    for part in scope[SUPER_OPTIONS].split(":"):
-        name = part.partition("=")[0].strip()
-        if name in without_effect:
-            warn_once(f"super_kernel: the option {name} has no effect on this host")
+    _effective(scope)
+    warn_without_effect(scope[SUPER_OPTIONS])
 
 
 # Waits and events
