@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from anabranch import package
+from anabranch.packages import package
 from harness import KEEP_PAGES, Row, Workload, case, contender
 from models import bert, minilm
 

@@ -30,6 +30,7 @@ import torch
 import anabranch
 import peers
 from anabranch import anabranch as ours
+from record import Row
 
 # What is timed is compiled here and now; `starting` measures the cache itself.
 os.environ.setdefault("ANABRANCH_CACHE", "0")
@@ -77,20 +78,6 @@ class Case:
     describe: str
     run: Callable[[], list[Row]]
     extra: bool = False  # only when named: too long for the default run
-
-
-@dataclass
-class Row:
-    """What one contender did. `error` says why there is no figure."""
-
-    contender: str
-    value: float = 0.0
-    unit: str = ""
-    low: float = 0.0
-    high: float = 0.0
-    difference: float | None = None
-    error: str = ""
-    note: str = ""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,9 @@
 run.py                 the default cases, about ten minutes
 run.py NAME ...        only these (a prefix will do), extra ones too
 run.py --list          what there is
-run.py --json FILE     where the figures go, beside the table
+run.py --json FILE     where the record goes, benchmark/runs/<date>.json without it
+
+`results.py keep` puts a record among the figures that the pages show.
 """
 
 from __future__ import annotations
@@ -11,16 +13,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
-
-import torch
 
 import compiling  # noqa: F401  each of these registers its cases
 import deploying  # noqa: F401
@@ -32,8 +30,9 @@ import shapes  # noqa: F401
 import starting  # noqa: F401
 import streams  # noqa: F401
 import supers  # noqa: F401
-from harness import BOUND, CASES, KEEP_PAGES, OURS, Row
+from harness import BOUND, CASES, KEEP_PAGES, OURS
 from peers import PEERS
+from record import Row, add_case, cell, new_record, path_of, write
 
 HERE = Path(__file__).resolve().parent
 COLUMNS = (
@@ -56,23 +55,6 @@ COMPARED = {
 }
 
 
-def machine() -> dict[str, object]:
-    model = "unknown CPU"
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            model = line.split(":", 1)[1].strip()
-            break
-    return {
-        "cpu": model,
-        "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "capability": torch.backends.cpu.get_cpu_capability(),
-        "date": time.strftime("%Y-%m-%d %H:%M"),
-    }
-
-
 def run_apart(name: str) -> list[Row]:
     """The case in its own process: its threads and caches are its own."""
     with tempfile.NamedTemporaryFile(suffix=".json") as out:
@@ -88,16 +70,6 @@ def run_apart(name: str) -> list[Row]:
         tail = done.stderr.strip().rsplit("\n", 1)[-1]
         return [Row("anabranch", error=f"process ended: {done.returncode} {tail}")]
     return [Row(**row) for row in json.loads(written)]
-
-
-def cell(row: Row | None) -> str:
-    if row is None:
-        return ""
-    if row.error:
-        return "failed"
-    if row.note.startswith("absent"):
-        return "absent"
-    return f"{row.value:.3g} {row.unit}"
 
 
 def ratio(rows: dict[str, Row], *names: str) -> str:
@@ -139,20 +111,22 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("names", nargs="*", help="cases, or their first letters")
     parser.add_argument("--list", action="store_true", help="name the cases")
-    parser.add_argument("--json", default="build/benchmark.json", help="output file")
+    parser.add_argument("--json", type=Path, help="file of the record")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:
         rows = CASES[arguments.child].run()
-        Path(arguments.json).write_text(json.dumps([asdict(row) for row in rows]))
+        arguments.json.write_text(json.dumps([asdict(row) for row in rows]))
         return 0
     if arguments.list:
         for case in CASES.values():
             print(f"{case.name:22} {case.describe}{' (extra)' * case.extra}")
         return 0
 
-    record: dict = {"machine": machine(), "cases": {}}
-    print(", ".join(f"{key} {value}" for key, value in record["machine"].items()))
+    record = new_record()
+    path = arguments.json or path_of(record)
+    about = {**record["machine"], **record["run"]}
+    print(", ".join(f"{key} {value}" for key, value in about.items()))
     heads = [*COLUMNS, *(f"to {name}" for name in COMPARED), "what"]
     print("| case | " + " | ".join(heads) + " |")
     print("|---" * (len(heads) + 1) + "|")
@@ -161,13 +135,9 @@ def main() -> int:
         rows = run_apart(name)
         print_row(name, rows, CASES[name].describe)
         failed |= any(row.error for row in rows if row.contender in OURS)
-        record["cases"][name] = {
-            "what": CASES[name].describe,
-            "rows": [asdict(row) for row in rows],
-        }
-        Path(arguments.json).parent.mkdir(parents=True, exist_ok=True)
-        Path(arguments.json).write_text(json.dumps(record, indent=1))
-    print(f"figures: {arguments.json}")
+        add_case(record, name, CASES[name].describe, rows)
+        write(record, path)
+    print(f"record: {path}; `benchmark/results.py keep {path}` keeps its figures")
     return 1 if failed else 0
 
 

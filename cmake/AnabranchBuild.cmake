@@ -237,7 +237,7 @@ endfunction()
 
 # The nanobind module anabranch._C, beside the Python sources' build copy.
 function(anabranch_python_module)
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/python/bindings/*.cpp)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/python/bindings/*.cpp)
   if(NOT sources)
     return()
   endif()

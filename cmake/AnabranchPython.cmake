@@ -24,7 +24,8 @@ function(anabranch_add_extension)
   endif()
   find_package(nanobind CONFIG REQUIRED PATHS ${nanobind_ROOT} NO_DEFAULT_PATH)
   nanobind_add_module(_C NB_STATIC NOMINSIZE NB_SUPPRESS_WARNINGS ${ARGN})
-  target_include_directories(_C PRIVATE ${CMAKE_SOURCE_DIR}/include)
+  target_include_directories(_C PRIVATE
+    ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/python/bindings)
   target_link_libraries(_C PRIVATE anabranch_runtime ${CMAKE_DL_LIBS})
   set_target_properties(_C PROPERTIES
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_SOURCE_DIR}/python/anabranch

@@ -22,7 +22,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "test" / "python"))
+sys.path.insert(
+    0, str(Path(__file__).resolve().parent.parent / "test" / "python" / "support")
+)
 
 import opinfo
 import torch

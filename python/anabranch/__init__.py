@@ -11,16 +11,16 @@ from typing import Any as _Any
 
 if _TYPE_CHECKING:
     from .backend import anabranch, compile
-    from .cached import cache_compile
     from .config import Config
-    from .deployed import Package, load
+    from .deploy.export import export
+    from .deploy.load import Package, load
     from .errors import CompileError
-    from .exporting import export
-    from .gears import set_gears
-    from .profiler import Trace, profile
+    from .marks.scope import limit_cores, record, stream, wait, wait_event
+    from .marks.super_kernel import super_kernel
+    from .method_cache.cached_method import cache_compile
     from .report import counters, last_report
-    from .scope import limit_cores, record, stream, wait, wait_event
-    from .super import super_kernel
+    from .shapes.gears import set_gears
+    from .trace.profiler import Trace, profile
 
 __all__ = [
     "CompileError",
@@ -47,16 +47,16 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "backend": ("anabranch", "compile"),
-    "cached": ("cache_compile",),
     "config": ("Config",),
-    "deployed": ("Package", "load"),
+    "deploy.export": ("export",),
+    "deploy.load": ("Package", "load"),
     "errors": ("CompileError",),
-    "exporting": ("export",),
-    "gears": ("set_gears",),
-    "profiler": ("Trace", "profile"),
+    "marks.scope": ("limit_cores", "record", "stream", "wait", "wait_event"),
+    "marks.super_kernel": ("super_kernel",),
+    "method_cache.cached_method": ("cache_compile",),
     "report": ("counters", "last_report"),
-    "scope": ("limit_cores", "record", "stream", "wait", "wait_event"),
-    "super": ("super_kernel",),
+    "shapes.gears": ("set_gears",),
+    "trace.profiler": ("Trace", "profile"),
 }
 
 

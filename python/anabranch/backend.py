@@ -9,17 +9,20 @@ from typing import Any
 import torch
 import torch.fx
 
-from . import _C, gears, ones, package, recording, tiers
-from .capture import aot
+from . import _C
+from .capture.aot import aot
+from .capture.partition import Parts
 from .config import Config, resolve
+from .describe.graph import Description, GraphReader, InputSource
+from .describe.symbols import Unsupported
+from .describe.views import restore
 from .errors import OptionError
-from .graph import Description, GraphReader, InputSource
-from .order import Order
-from .parts import Parts
+from .marks.mark_order import Order
+from .marks.super_kernel import check_parts
+from .method_cache import recording
+from .packages import package
 from .report import record_eager, record_parts
-from .super import check_parts
-from .symbols import Unsupported
-from .views import restore
+from .shapes import gears, tiers, unit_sizes
 
 _C.use_torch()
 
@@ -63,7 +66,7 @@ def compile(
         fullgraph=fullgraph,
     )
     if settings.shapes == "tiered" and fullgraph:
-        return ones.with_ones(compiled, settings.explain)
+        return unit_sizes.with_ones(compiled, settings.explain)
     return compiled
 
 
@@ -81,14 +84,14 @@ def compile_graph(
     `built` is told of an executable before anything is put around it, `seen` of its
     package's folder."""
     name = _graph_name()
-    ones.notice([])
+    unit_sizes.notice([])
     try:
         described = GraphReader(module, name, sources, _order(config)).read()
     except Unsupported as reason:
         if recorder := recording.current():
             recorder.refuse(f"PyTorch runs it: {reason}")
         return _compile_parts(module, sources, name, str(reason), config)
-    ones.notice(described.graph["symbols"])
+    unit_sizes.notice(described.graph["symbols"])
     bindings = gears.bindings(geared, gears.combine(geared, config.gears_merge))
     executable = package.build(described, config, bindings, seen)
     if executable is None:

@@ -8,8 +8,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from . import _C, __version__, cachecli, kernels
-from .page import write_report
+from . import _C, __version__, cache_command
+from .packages import kernel_library
+from .trace.page import write_report
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     report.add_argument("trace", help="the trace's JSON")
     report.add_argument("-o", "--output", help="the page; else the trace's name, .html")
-    cachecli.add_parser(commands)
+    cache_command.add_parser(commands)
     _add_kernels(commands)
     given = parser.parse_args(arguments)
     try:
@@ -41,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         elif given.command == "report":
             print(write_report(given.trace, given.output))
         elif given.command == "cache":
-            return cachecli.run(given)
+            return cache_command.run(given)
         else:
             print(_C.inspect(given.package))
     except BrokenPipeError:
@@ -66,11 +67,11 @@ def _add_kernels(commands: Any) -> None:
 
 def _kernels(given: argparse.Namespace) -> None:
     if given.action == "ls":
-        print(kernels.table())
+        print(kernel_library.table())
     elif given.action == "show":
-        print(kernels.show(given.key))
+        print(kernel_library.show(given.key))
     else:
-        print(f"removed {kernels.prune(given.days)} entries")
+        print(f"removed {kernel_library.prune(given.days)} entries")
 
 
 def _print_operators(as_json: bool) -> None:

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The door of this room: kernel functions in, one shared object out. Call it
+// The door of this room: kernel functions in, object files out. Call it
 // from one thread at a time per MLIRContext; it uses the context's thread pool.
 //
 //===----------------------------------------------------------------------===//
@@ -13,6 +13,7 @@
 #ifndef ANABRANCH_CODEGEN_CODEGEN_H
 #define ANABRANCH_CODEGEN_CODEGEN_H
 
+#include "codegen/object/KernelObject.h"
 #include "codegen/target/Target.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Support/LogicalResult.h"
@@ -46,23 +47,6 @@ struct CodegenOptions {
   std::function<void()> lowered;
 };
 
-/// The object file of one kernel and what it cost, in milliseconds.
-struct KernelObject {
-  std::string name;
-  /// What its symbols are called in `bytes`, less the endings of `suffixes`;
-  /// the linker gives them the kernel's name too.
-  std::string symbol;
-  std::vector<std::string> suffixes;
-  bool found = false; ///< among those that were made before
-  llvm::SmallVector<char, 0> bytes;
-  double emitMs = 0;     ///< kernel function to loops
-  double lowerMs = 0;    ///< loops to LLVM IR
-  double optimizeMs = 0; ///< LLVM IR to LLVM IR
-  double objectMs = 0;   ///< LLVM IR to machine code
-
-  double totalMs() const { return emitMs + lowerMs + optimizeMs + objectMs; }
-};
-
 /// Told after every kernel, one call at a time but from any thread, the kernel
 /// and how many of all are done. False cancels the compilation.
 using ProgressFn =
@@ -79,11 +63,6 @@ using ProgressFn =
 mlir::FailureOr<std::vector<KernelObject>>
 compileKernels(mlir::ModuleOp module, const CodegenOptions &options,
                const ProgressFn &progress = {});
-
-/// Links objects in-process into the shared object `path`, which needs libm and
-/// libc only. Symbols of the objects are exported.
-llvm::Error linkKernels(llvm::ArrayRef<KernelObject> objects,
-                        llvm::StringRef path);
 
 } // namespace codegen
 } // namespace anabranch

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/Codegen.h"
+#include "codegen/object/Link.h"
 
 #include "support/codegen/KernelLibrary.h"
 #include "gtest/gtest.h"

@@ -8,24 +8,10 @@
 #ifndef ANABRANCH_CODEGEN_KERNELCHOICES_H
 #define ANABRANCH_CODEGEN_KERNELCHOICES_H
 
-#include "codegen/emit/KernelShell.h"
-
-#include <optional>
-#include <string>
+#include "codegen/emit/KernelChoice.h"
 
 namespace anabranch {
 namespace codegen {
-
-/// One way to make a kernel. To add one: a file with its two functions, and a
-/// line in the list of KernelChoices.cpp.
-struct KernelChoice {
-  llvm::StringLiteral name;
-  /// Why this choice can't make the kernel, or nothing if it can.
-  std::optional<std::string> (*refusal)(mlir::func::FuncOp kernel,
-                                        const TargetInfo &target);
-  /// Writes the bodies of the functions.
-  mlir::LogicalResult (*emit)(KernelShell &shell);
-};
 
 /// All choices; the first that does not refuse makes the kernel.
 llvm::ArrayRef<KernelChoice> kernelChoices();

@@ -7,6 +7,7 @@
 
 #include "pipeline/Pipeline.h"
 
+#include "codegen/object/Link.h"
 #include "codegen/object/LowerToLLVM.h"
 #include "import/graph/GraphReader.h"
 #include "ir/Anabranch.h"

@@ -12,7 +12,7 @@
 #include "import/padding/ProvePadding.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
-#include "package/files/Writer.h"
+#include "package/folder/Writer.h"
 #include "pipeline/Options.h"
 #include "pipeline/Phases.h"
 #include "pipeline/Report.h"

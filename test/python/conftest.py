@@ -6,8 +6,10 @@ import pytest
 import torch
 
 import anabranch
-from anabranch import backend, graph, tiers
-from anabranch.symbols import Unsupported
+from anabranch import backend
+from anabranch.describe import graph
+from anabranch.describe.symbols import Unsupported
+from anabranch.shapes import tiers
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -57,18 +57,27 @@ def test_environment_table_is_true(monkeypatch: pytest.MonkeyPatch) -> None:
 
 PAGES = [
     *("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/debugging.md"),
+    *("docs/glossary.md", "docs/limits.md"),
     *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs/design").glob("*.md")),
 ]
 
 
 def stands_for_a_file(name: str, known: set[str]) -> bool:
-    """`src/package/files/Reader.h`, `src/package/files/Reader` for both of its files,
+    """`src/package/folder/Reader.h`, `src/package/files/Reader` for both of its files,
     `Reader.h` alone, or what the build makes."""
     if "/" not in name:
         return name in known
     path = ROOT / name
     made = f"/{name}" in (ROOT / ".gitignore").read_text().splitlines()
     return made or path.exists() or any(path.parent.glob(f"{path.name}.*"))
+
+
+@pytest.mark.parametrize("page", [*PAGES, "torchair-compat/README.md"])
+def test_links_lead_somewhere(page: str) -> None:
+    """A link to a file of the repository has a target."""
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", (ROOT / page).read_text())
+    folder = (ROOT / page).parent
+    report([f"{page}: {link}" for link in links if not (folder / link).exists()])
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -55,7 +55,7 @@ std::unique_ptr<mlir::Pass> anabranch::createNameCallsPass() {
 """
 
 CHOICE_FILE = """
-#include "codegen/KernelChoices.h"
+#include "codegen/emit/KernelChoice.h"
 
 namespace anabranch {
 namespace codegen {
@@ -152,16 +152,16 @@ RECIPES = {
                 ),
             ),
             (
-                "src/package/verify/VerifyProgram.cpp",
+                "src/package/verify/ProgramVerifier.cpp",
                 "  if (const RecordT *record = action.AsRecord())",
                 (
                     "  if (const ClearT *clear = action.AsClear())\n"
                     "    return checkWrite(clear->buffer, where);\n"
                 ),
             ),
-            ("src/runtime/load/Plan.h", "Super };", "Clear, "),
+            ("src/runtime/plan/Plan.h", "Super };", "Clear, "),
             (
-                "src/runtime/load/Plan.cpp",
+                "src/runtime/plan/BuildPlan.cpp",
                 "  } else if (const CopyT *copy = action.AsCopy()) {",
                 (
                     "  } else if (const ClearT *clear = action.AsClear()) {\n"

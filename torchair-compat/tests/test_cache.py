@@ -12,7 +12,7 @@ import torch
 
 import guide
 import torchair
-from anabranch import cache
+from anabranch.packages import cache
 from programs import run_python
 from torchair.inference import cache_compile, readable_cache
 

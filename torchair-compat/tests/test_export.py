@@ -8,7 +8,7 @@ from torch.export import Dim
 import anabranch
 import torch_npu
 import torchair
-from anabranch.tracefile import read_trace
+from anabranch.trace.trace_file import read_trace
 
 
 class Quantised(nn.Module):

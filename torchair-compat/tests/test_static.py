@@ -16,13 +16,13 @@ def marked(*tensors):
 def kept(monkeypatch):
     """The descriptions of what is compiled from here on."""
     found = []
-    build = anabranch.package.build
+    build = anabranch.packages.package.build
 
     def keep(described, *arguments):
         found.append(described)
         return build(described, *arguments)
 
-    monkeypatch.setattr(anabranch.package, "build", keep)
+    monkeypatch.setattr(anabranch.packages.package, "build", keep)
     return found
 
 

@@ -17,7 +17,8 @@ from torch import nn
 import anabranch
 import guide
 import torchair
-from anabranch import cli, kernels
+from anabranch import cli
+from anabranch.packages import kernel_library
 from programs import run_python
 from torchair import _static
 
@@ -37,9 +38,9 @@ class Model(nn.Module):
 @pytest.fixture(autouse=True)
 def forgotten(cache_home):
     _static.forget_compiled()
-    kernels.prune()
+    kernel_library.prune()
     yield
-    kernels.prune()
+    kernel_library.prune()
 
 
 def configured(folder, mode="reduce-overhead", **more):
@@ -103,7 +104,7 @@ def test_the_run_file_installs_what_it_carries(tmp_path) -> None:
     (folder,) = runs_of(tmp_path)
     (file,) = folder.glob("*.run")
     assert file.stat().st_size > 1000 and os.access(file, os.X_OK)
-    (row,) = kernels.entries()
+    (row,) = kernel_library.entries()
     place = Path("kernels", row["key"][:2], row["key"])
     for said in ("installed", "already there"):
         done = subprocess.run(
@@ -111,7 +112,7 @@ def test_the_run_file_installs_what_it_carries(tmp_path) -> None:
         )
         assert done.stdout == f"{said}: {tmp_path / 'library' / place}\n"
     installed = {**row, "folder": str(tmp_path / "library" / place)}
-    assert kernels.text_of(installed) == kernels.text_of(row)
+    assert kernel_library.text_of(installed) == kernel_library.text_of(row)
     assert (tmp_path / "library" / place / "kernels.so").stat().st_size
     inside = os.listdir(tmp_path / "library/kernels" / row["key"][:2])
     assert [name for name in inside if not name.endswith(".lock")] == [row["key"]]
@@ -119,7 +120,7 @@ def test_the_run_file_installs_what_it_carries(tmp_path) -> None:
 
 def test_the_library_is_listed_shown_and_pruned(tmp_path, capsys) -> None:
     run(configured(tmp_path), Model().eval(), torch.randn(4, 16))
-    (row,) = kernels.entries()
+    (row,) = kernel_library.entries()
     assert cli.main(["kernels", "ls"]) == 0
     out = capsys.readouterr().out
     assert row["key"][:12] in out and "1 entries" in out
@@ -131,7 +132,7 @@ def test_the_library_is_listed_shown_and_pruned(tmp_path, capsys) -> None:
     assert cli.main(["kernels", "prune", "--days", "1"]) == 0
     assert "removed 0" in capsys.readouterr().out
     assert cli.main(["kernels", "prune"]) == 0
-    assert "removed 1" in capsys.readouterr().out and kernels.entries() == []
+    assert "removed 1" in capsys.readouterr().out and kernel_library.entries() == []
 
 
 def test_an_operator_is_compiled_once_in_a_process(tmp_path) -> None:
@@ -145,7 +146,7 @@ def test_an_operator_is_compiled_once_in_a_process(tmp_path) -> None:
     assert list((first / f"{pid}_opcompile_selected").iterdir())
     assert not list((second / f"{pid}_opcompile_selected").iterdir())
     assert list((second / f"{pid}").iterdir())
-    assert len(kernels.entries()) == 1
+    assert len(kernel_library.entries()) == 1
 
 
 def test_symbolic_sizes_get_a_program_of_their_own(tmp_path, caplog, debug) -> None:
@@ -156,8 +157,8 @@ def test_symbolic_sizes_get_a_program_of_their_own(tmp_path, caplog, debug) -> N
         for rows in (4, 4, 9):
             x = torch.randn(rows, 16)
             torch.testing.assert_close(compiled(x), model(x))
-    (row,) = kernels.entries()
-    assert list(kernels.text_of(row)["sizes"].values()) == [4]
+    (row,) = kernel_library.entries()
+    assert list(kernel_library.text_of(row)["sizes"].values()) == [4]
     assert anabranch.counters.graphs == 1
     assert "compiled" in caplog.text
     torch._dynamo.reset()

@@ -14,7 +14,7 @@ from torch._guards import detect_fake_mode
 from torch.fx.node import has_side_effect
 from torch.fx.traceback import annotate
 
-from anabranch.scope import PASS
+from anabranch.marks.scope import PASS
 
 from . import _printing
 

@@ -17,9 +17,9 @@ from torch._dynamo import register_backend
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 
 from anabranch import backend
-from anabranch.capture import aot
+from anabranch.capture.aot import aot
 from anabranch.config import Config, resolve
-from anabranch.graph import InputSource
+from anabranch.describe.graph import InputSource
 
 from . import _gears
 from ._captures import Captures

@@ -11,10 +11,10 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from anabranch import cache
-from anabranch.cached import CachedMethod, Ranks, check_method
-from anabranch.readable import readable_cache as _readable
-from anabranch.replay import code_digest
+from anabranch.method_cache.cached_method import CachedMethod, Ranks, check_method
+from anabranch.method_cache.entry_text import readable_cache as _readable
+from anabranch.method_cache.replay import code_digest
+from anabranch.packages import cache
 
 from ._backend import AnyConfig, npu, tree_of
 from ._errors import warn_once

@@ -18,7 +18,7 @@ import torch
 import torch.fx
 from torch._dynamo.utils import counters
 
-from anabranch.graph import InputSource
+from anabranch.describe.graph import InputSource
 
 from ._npu import npu
 from .configs.compiler_config import CompilerConfig, raw

@@ -10,8 +10,9 @@ from typing import Any
 import torch
 import torch.fx
 
-from anabranch import CompileError, gears
-from anabranch.graph import InputSource
+from anabranch import CompileError
+from anabranch.describe.graph import InputSource
+from anabranch.shapes import gears
 
 from .configs.compiler_config import CompilerConfig, raw
 

@@ -15,7 +15,7 @@ import torch
 import torch.fx
 from torch._ops import OpOverload
 
-from anabranch.order import is_order, is_pass
+from anabranch.marks.mark_order import is_order, is_pass
 
 from .core.utils import logger
 

@@ -13,8 +13,8 @@ import torch
 import torch.fx
 
 from anabranch.location import user_line
-from anabranch.scope import CORES, PRIORITY, STREAM, resolvers
-from anabranch.super import NAMES, OPTIONS, SUPER, WITH_EFFECT, check
+from anabranch.marks.scope import CORES, PRIORITY, STREAM, resolvers
+from anabranch.marks.super_kernel import NAMES, OPTIONS, SUPER, WITH_EFFECT, check
 
 from ._air import WAIT_TENSOR_ELSEWHERE
 from ._errors import ScopeError, UnsupportedMode, UnsupportedOption, warn_once

@@ -19,8 +19,8 @@ from typing import Any
 
 import torch
 
-from anabranch.cached import Ranks
-from anabranch.replay import code_digest
+from anabranch.method_cache.cached_method import Ranks
+from anabranch.method_cache.replay import code_digest
 
 from ._backend import AnyConfig, tree_of
 from ._cache import INDEX, Cached

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 import torch.fx
 
-from anabranch.capture import decompositions, whole_composites
+from anabranch.capture.aot import decompositions, whole_composites
 
 from ._graph import STREAM
 from .core.utils import logger

@@ -8,7 +8,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from anabranch import kernels
+from anabranch.packages import kernel_library
 
 _SCRIPT = """#!/bin/sh
 # Static kernels of Anabranch. Run it to put them into the library of this user,
@@ -31,7 +31,7 @@ exit 0
 """
 
 
-def write_run(path: Path, made: kernels.Static) -> None:
+def write_run(path: Path, made: kernel_library.Static) -> None:
     """Written beside and renamed: nobody meets half of it."""
     name = made.key or "unnamed"
     parent = f"kernels/{name[:2]}"
@@ -41,7 +41,7 @@ def write_run(path: Path, made: kernels.Static) -> None:
     payload = io.BytesIO()
     with tempfile.TemporaryDirectory() as scratch:
         copy = os.path.join(scratch, "package")
-        kernels.copy_files(made, copy)
+        kernel_library.copy_files(made, copy)
         with tarfile.open(fileobj=payload, mode="w:gz") as archive:
             archive.add(copy, "package")
     beside = path.with_suffix(".tmp")

@@ -19,10 +19,11 @@ from typing import Any
 import torch
 import torch.fx
 
-from anabranch import kernels, recording
 from anabranch.config import Config
-from anabranch.graph import Description, GraphReader, InputSource
-from anabranch.symbols import Unsupported
+from anabranch.describe.graph import Description, GraphReader, InputSource
+from anabranch.describe.symbols import Unsupported
+from anabranch.method_cache import recording
+from anabranch.packages import kernel_library
 
 from ._errors import warn_once, wrapping
 from ._ranks import Ranks, find_ranks
@@ -173,7 +174,7 @@ class StaticKernels:
         binding = sizes_of(self.described, arguments)
         contents = [item.content for item in chosen]
         how = (self.described, self.settings, binding, contents)
-        with kernels.compile_static(*how) as made:
+        with kernel_library.compile_static(*how) as made:
             logger.debug(
                 "static kernels %s: %s",
                 made.key[:12],
@@ -190,7 +191,7 @@ class StaticKernels:
 
     def _add(self, path: str) -> None:
         """Calls of these sizes run in the program that was made for them."""
-        from anabranch import package
+        from anabranch.packages import package
 
         assert self.described is not None
         self.executable.add(

@@ -20,7 +20,7 @@ import torch
 import torch.fx
 from torch._ops import OpOverload
 
-from anabranch.order import is_order
+from anabranch.marks.mark_order import is_order
 
 from ._dump import rank
 from ._errors import warn_once

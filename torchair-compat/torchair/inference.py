@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from anabranch.gears import attach
+from anabranch.shapes.gears import attach
 
 from ._cache import cache_compile, readable_cache
 

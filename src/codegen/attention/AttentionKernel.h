@@ -8,7 +8,7 @@
 #ifndef ANABRANCH_CODEGEN_ATTENTION_ATTENTIONKERNEL_H
 #define ANABRANCH_CODEGEN_ATTENTION_ATTENTIONKERNEL_H
 
-#include "codegen/KernelChoices.h"
+#include "codegen/emit/KernelChoice.h"
 #include "ir/Anabranch.h"
 
 namespace anabranch {

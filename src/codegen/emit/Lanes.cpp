@@ -264,6 +264,23 @@ Lanes LaneBuilder::mul(Lanes a, Lanes b) {
   return Lanes::varying(make<arith::MulIOp>(vector(a), vector(b)));
 }
 
+/// Quotient and remainder of lane 0 of a linear index. Where lane 0 may be
+/// inactive its index may be negative, and the active lanes count on from the
+/// floor of its quotient.
+std::pair<Value, Value> LaneBuilder::divRemFirst(Value first, Value size) {
+  if (!maybeEmpty)
+    return {divIndex(first, size), remIndex(first, size)};
+  Value quotient = make<arith::DivSIOp>(first, size);
+  Value remainder = subIndex(first, mulIndex(quotient, size));
+  Value isNegative = make<arith::CmpIOp>(arith::CmpIPredicate::slt, remainder,
+                                         Value(index(0)));
+  quotient =
+      make<arith::SelectOp>(isNegative, subIndex(quotient, index(1)), quotient);
+  remainder =
+      make<arith::SelectOp>(isNegative, addIndex(remainder, size), remainder);
+  return {quotient, remainder};
+}
+
 Lanes LaneBuilder::divRemFallback(Lanes a, Value size, bool quotient) {
   // Indices are below 2^53, so one division in f64 is exact after truncation,
   // and no machine has a vector division of 64-bit integers.
@@ -299,8 +316,7 @@ std::pair<Lanes, Lanes> LaneBuilder::divRem(Lanes a, Value size) {
   if (a.isVarying())
     return {divRemFallback(a, size, true), divRemFallback(a, size, false)};
 
-  Value quotient = divIndex(a.value, size);
-  Value remainder = remIndex(a.value, size);
+  auto [quotient, remainder] = divRemFirst(a.value, size);
   if (known && a.step % *known == 0)
     return {Lanes::linear(quotient, a.step / *known),
             Lanes::uniform(remainder)};

@@ -74,7 +74,8 @@ public:
   int64_t width = 1;
   mlir::Value mask;
   /// Whether `mask` may have no active lane at all, so that not even an address
-  /// that all lanes share may be read. A loop's tail has at least one.
+  /// that all lanes share may be read, and lane 0 may be inactive while others
+  /// are active. A loop's tail has at least one active lane, the first.
   bool maybeEmpty = false;
 
   //===-- Scopes ---------------------------------------------------------===//
@@ -143,7 +144,8 @@ public:
   Lanes add(Lanes a, Lanes b);
   Lanes sub(Lanes a, Lanes b);
   Lanes mul(Lanes a, Lanes b);
-  /// Quotient and remainder of a nonnegative index by a positive size.
+  /// Quotient and remainder of an index by a positive size. The index is
+  /// nonnegative in every active lane.
   std::pair<Lanes, Lanes> divRem(Lanes a, mlir::Value size);
 
   //===-- Any lanes ------------------------------------------------------===//
@@ -193,6 +195,8 @@ private:
 
   void push();
   void pop();
+  std::pair<mlir::Value, mlir::Value> divRemFirst(mlir::Value first,
+                                                  mlir::Value size);
   Lanes divRemFallback(Lanes a, mlir::Value size, bool quotient);
   mlir::Operation *lastMade() const;
 };

@@ -8,7 +8,7 @@
 #ifndef ANABRANCH_CODEGEN_LOOPS_LOOPKERNEL_H
 #define ANABRANCH_CODEGEN_LOOPS_LOOPKERNEL_H
 
-#include "codegen/KernelChoices.h"
+#include "codegen/emit/KernelChoice.h"
 
 namespace anabranch {
 namespace codegen {

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "codegen/Codegen.h"
+#include "codegen/object/Link.h"
 
 #include "lld/Common/Driver.h"
 #include "llvm/ADT/StringSet.h"

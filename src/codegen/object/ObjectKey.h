@@ -8,7 +8,9 @@
 #ifndef ANABRANCH_CODEGEN_OBJECT_OBJECTKEY_H
 #define ANABRANCH_CODEGEN_OBJECT_OBJECTKEY_H
 
-#include "codegen/Codegen.h"
+#include "codegen/object/KernelObject.h"
+#include "codegen/target/Target.h"
+#include "mlir/IR/BuiltinOps.h"
 
 namespace anabranch {
 namespace codegen {

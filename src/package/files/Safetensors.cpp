@@ -6,7 +6,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "package/files/Safetensors.h"
-#include "package/files/Writer.h"
 
 #include <cstring>
 #include <nlohmann/json.hpp>

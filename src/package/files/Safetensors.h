@@ -25,7 +25,14 @@
 
 namespace anabranch::package {
 
-struct Constant;
+/// A tensor for constants.safetensors: row-major contiguous bytes that the
+/// writer of the file borrows.
+struct Constant {
+  std::string name;
+  anabranch::DType dtype = anabranch::DType::F32;
+  std::vector<int64_t> shape;
+  const void *data = nullptr;
+};
 
 struct StoredTensor {
   anabranch::DType dtype = anabranch::DType::F32;

@@ -1,4 +1,4 @@
-//===- Tensor.cpp - names and sizes of element types ----------------------===//
+//===- Tensor.cpp - element types, and do tensors overlap? ------------===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "anabranch/Tensor.h"
+
+#include <algorithm>
 
 namespace anabranch {
 
@@ -32,6 +34,73 @@ size_t itemSize(DType dtype) {
 
 const char *name(DType dtype) {
   return known(dtype) ? rows[static_cast<int>(dtype)].name : "unknown";
+}
+
+namespace {
+
+/// Bytes from `first` to before `last`; none of an empty tensor.
+struct Extent {
+  intptr_t first = 0, last = 0;
+  bool meets(const Extent &other) const {
+    return first < other.last && other.first < last;
+  }
+};
+
+/// Calls `visit` with the elements and the stride in bytes of each dimension
+/// that has several elements. False for an empty tensor.
+template <typename Visit>
+bool forDimensions(const TensorView &tensor, const Visit &visit) {
+  auto dense = static_cast<int64_t>(itemSize(tensor.dtype));
+  int64_t item = dense;
+  for (int32_t d = tensor.rank; d-- > 0;) {
+    int64_t size = tensor.shape[d];
+    if (size <= 0)
+      return false;
+    int64_t stride = tensor.strides ? tensor.strides[d] * item : dense;
+    if (size > 1)
+      visit(size, stride);
+    dense *= size;
+  }
+  return true;
+}
+
+/// The bytes of a tensor without the dimensions that go by multiples of
+/// `period`; a period of 0 keeps all of them.
+Extent extentOf(const TensorView &tensor, int64_t period) {
+  auto data = reinterpret_cast<intptr_t>(tensor.data);
+  Extent extent{data, data + static_cast<intptr_t>(itemSize(tensor.dtype))};
+  bool any = forDimensions(tensor, [&](int64_t size, int64_t stride) {
+    if (period == 0 || stride % period != 0)
+      (stride < 0 ? extent.first : extent.last) += (size - 1) * stride;
+  });
+  return any ? extent : Extent();
+}
+
+int64_t longestStride(const TensorView &tensor) {
+  int64_t longest = 0;
+  forDimensions(tensor, [&](int64_t, int64_t stride) {
+    longest = std::max(longest, stride < 0 ? -stride : stride);
+  });
+  return longest;
+}
+
+} // namespace
+
+bool mayOverlap(const TensorView &left, const TensorView &right) {
+  Extent l = extentOf(left, 0), r = extentOf(right, 0);
+  if (!l.meets(r))
+    return false;
+  // Both repeat what lies within a period of the longest stride.
+  int64_t period = std::max(longestStride(left), longestStride(right));
+  if (period == 0)
+    return true;
+  l = extentOf(left, period);
+  r = extentOf(right, period);
+  intptr_t length = r.last - r.first;
+  intptr_t distance = (r.first - l.first) % period;
+  r.first = l.first + (distance < 0 ? distance + period : distance);
+  r.last = r.first + length;
+  return r.first < l.last || r.last > l.first + period;
 }
 
 } // namespace anabranch

@@ -51,23 +51,23 @@ findTarget(const Manifest &manifest, const std::string &name, bool checkCpu) {
 }
 
 Expected<const ManifestTarget *> chooseTarget(const Manifest &manifest,
-                                              const ReadOptions &options) {
+                                              const std::string &wanted,
+                                              bool checkCpu) {
   if (manifest.targets.empty()) {
     // ANABRANCH_TARGET is for every package of a process.
-    if (!options.target.empty())
+    if (!wanted.empty())
       return unsupported("the package has one program and no target '" +
-                         options.target + "'");
+                         wanted + "'");
     std::string why = whyNotHere(manifest.cpu, manifest.features);
-    if (options.checkCpu && !why.empty())
+    if (checkCpu && !why.empty())
       return unsupported("the package does not run here: " + why +
                          "; compile the model for this machine");
     return static_cast<const ManifestTarget *>(nullptr);
   }
   const char *variable = std::getenv("ANABRANCH_TARGET");
-  std::string name =
-      options.target.empty() && variable ? variable : options.target;
+  std::string name = wanted.empty() && variable ? variable : wanted;
   if (!name.empty())
-    return findTarget(manifest, name, options.checkCpu);
+    return findTarget(manifest, name, checkCpu);
   std::string reasons;
   for (const ManifestTarget &target : manifest.targets) {
     std::string why = whyNotHere(target.cpu, target.features);
@@ -75,7 +75,7 @@ Expected<const ManifestTarget *> chooseTarget(const Manifest &manifest,
       return &target;
     reasons += "\n  " + target.name + ": " + why;
   }
-  if (!options.checkCpu)
+  if (!checkCpu)
     return &manifest.targets.front();
   return unsupported("no target of the package runs here:" + reasons +
                      "\nexport the model for this machine too");

@@ -9,7 +9,6 @@
 #define ANABRANCH_PACKAGE_TARGETS_TARGETS_H
 
 #include "package/files/Manifest.h"
-#include "package/files/Reader.h"
 
 namespace anabranch::package {
 
@@ -17,12 +16,12 @@ namespace anabranch::package {
 std::string whyNotHere(const std::string &cpu,
                        const std::vector<std::string> &features);
 
-/// The target that is to be run: the one that is asked for, by the options or
-/// by ANABRANCH_TARGET, else the first that this CPU can run. Null for a
-/// package that has its program at the top. Refuses what the CPU can't run,
-/// where it shall.
+/// The target that is to be run: `wanted`, else what ANABRANCH_TARGET says,
+/// else the first that this CPU can run. Null for a package that has its
+/// program at the top. Refuses what the CPU can't run, if `checkCpu`.
 Expected<const ManifestTarget *> chooseTarget(const Manifest &manifest,
-                                              const ReadOptions &options);
+                                              const std::string &wanted,
+                                              bool checkCpu);
 
 } // namespace anabranch::package
 

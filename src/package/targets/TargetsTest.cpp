@@ -7,7 +7,7 @@
 
 #include "package/targets/Targets.h"
 
-#include "package/targets/CombineTargets.h"
+#include "package/folder/CombineTargets.h"
 #include "support/package/TestPrograms.h"
 
 #include <fstream>
@@ -132,12 +132,10 @@ TEST_F(Targets, WhatCannotRunIsRefusedByName) {
 TEST_F(Targets, NoneThatRunsSaysWhatEachLacks) {
   Manifest m;
   m.targets = {target("a", "one"), target("b", "two")};
-  std::string text = chooseTarget(m, {}).status().message();
+  std::string text = chooseTarget(m, "", /*checkCpu=*/true).status().message();
   EXPECT_PART(text, "a: this CPU lacks what its kernels need: one");
   EXPECT_PART(text, "b: this CPU lacks what its kernels need: two");
-  ReadOptions any;
-  any.checkCpu = false;
-  EXPECT_EQ((*chooseTarget(m, any))->name, "a");
+  EXPECT_EQ((*chooseTarget(m, "", /*checkCpu=*/false))->name, "a");
 }
 
 TEST_F(Targets, PreparedWeightsReplaceWhatOnlyInitializeReads) {

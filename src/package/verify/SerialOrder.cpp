@@ -1,11 +1,11 @@
-//===- SerialOrder.cpp - the order in which one worker runs all streams ---===//
+//===- SerialOrder.cpp - how one worker runs all streams ---===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
 //
 //===----------------------------------------------------------------------===//
 
-#include "package/verify/VerifyProgram.h"
+#include "package/verify/SerialOrder.h"
 
 #include <algorithm>
 #include <numeric>

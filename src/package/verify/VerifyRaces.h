@@ -8,7 +8,7 @@
 #ifndef ANABRANCH_PACKAGE_VERIFY_VERIFYRACES_H
 #define ANABRANCH_PACKAGE_VERIFY_VERIFYRACES_H
 
-#include "package/verify/VerifyProgram.h"
+#include "package/verify/SerialOrder.h"
 
 namespace anabranch::package {
 

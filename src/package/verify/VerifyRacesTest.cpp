@@ -8,6 +8,7 @@
 #include "package/verify/VerifyRaces.h"
 
 #include "package/verify/Extent.h"
+#include "package/verify/ProgramVerifier.h"
 #include "support/package/TestPrograms.h"
 
 #include "gtest/gtest.h"

@@ -7,7 +7,7 @@
 
 #include "anabranch/Executable.h"
 
-#include "package/files/Reader.h"
+#include "package/folder/Reader.h"
 #include "runtime/execute/Execute.h"
 #include "runtime/shapes/GearTable.h"
 #include "runtime/shapes/Padding.h"
@@ -126,7 +126,7 @@ Status LoadedExecutable::loadShared(const std::string &path,
   if (const auto *like =
           dynamic_cast<const LoadedExecutable *>(options.like.get());
       like && like->shared->device == device) {
-    shared->lender = like->shared;
+    shared->donor = like->shared;
     shared->arenas = like->shared->arenas;
   } else {
     shared->arenas = std::make_shared<ArenaPool>();
@@ -175,8 +175,8 @@ Status LoadedExecutable::load(const std::string &path,
     programs.push_back(loaded);
     own.push_back(std::move(loaded));
   }
-  shared->keptBytes = shared->persistentBytes;
-  if (shared->lender)
+  shared->persistentInUse = shared->persistentBytes;
+  if (shared->donor)
     borrow(programs,
            *dynamic_cast<const LoadedExecutable *>(options.like.get()));
   root = own.front();
@@ -192,15 +192,15 @@ Status LoadedExecutable::load(const std::string &path,
 void LoadedExecutable::borrow(
     const std::vector<std::shared_ptr<LoadedProgram>> &programs,
     const LoadedExecutable &like) {
-  KeptBytes lent;
+  SharedWeights lent;
   for (const auto &program : like.own)
     lent.add(program->getPlan());
   LoadedProgram::Left left;
   for (const auto &program : programs)
     program->useFrom(lent, left);
   if (shared->persistent && !shared->package->prepared.size())
-    shared->keptBytes = dropAllBut(left.persistent, shared->persistent,
-                                   shared->persistentBytes);
+    shared->persistentInUse = dropAllBut(left.persistent, shared->persistent,
+                                         shared->persistentBytes);
   if (!left.constants)
     shared->package->constants = package::Safetensors();
   like.shared->package->constants.releasePages();
@@ -337,8 +337,8 @@ uint64_t LoadedExecutable::lastUse() const {
 }
 
 size_t LoadedExecutable::cachedBytes() const {
-  size_t bytes = shared->package->prepared.size() ? 0 : shared->keptBytes;
-  if (!shared->lender)
+  size_t bytes = shared->package->prepared.size() ? 0 : shared->persistentInUse;
+  if (!shared->donor)
     bytes += shared->arenas->bytes();
   for (const auto &program : own)
     bytes += program->cachedBytes();

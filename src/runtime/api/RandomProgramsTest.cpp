@@ -11,7 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "package/files/FileHash.h"
-#include "package/verify/VerifyProgram.h"
+#include "package/verify/SerialOrder.h"
 #include "support/runtime/TestRandomCalls.h"
 #include "support/runtime/TestWatchdog.h"
 

@@ -7,8 +7,8 @@
 
 #include "runtime/device/Device.h"
 
-#include "runtime/device/cpu/CpuDevice.h"
-#include "runtime/device/null/NullDevice.h"
+#include "runtime/device/CpuDevice.h"
+#include "runtime/device/NullDevice.h"
 
 namespace anabranch::runtime {
 

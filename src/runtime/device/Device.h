@@ -11,7 +11,7 @@
 #include "anabranch/KernelABI.h"
 #include "anabranch/Status.h"
 #include "anabranch/Tensor.h"
-#include "runtime/load/Library.h"
+#include "runtime/device/Library.h"
 
 #include <cstddef>
 #include <string>
@@ -21,8 +21,8 @@ namespace anabranch::runtime {
 /// A kernel, ready to be launched.
 struct KernelEntry {
   anabranch_kernel_fn run = nullptr;
-  anabranch_kernel_plan_fn plan = nullptr;
-  anabranch_kernel_reach_fn reach = nullptr; ///< may be absent
+  anabranch_kernel_plan_fn grid = nullptr;
+  anabranch_kernel_reach_fn footprint = nullptr; ///< may be absent
 };
 
 /// The executor works with any of these. Stateless and immortal; any thread.

@@ -7,7 +7,7 @@
 
 #include "runtime/execute/Arguments.h"
 
-#include "runtime/load/Describe.h"
+#include "runtime/plan/Describe.h"
 
 namespace anabranch::runtime {
 
@@ -59,7 +59,8 @@ std::string sourceOf(const Plan &plan, int slot) {
   return "";
 }
 
-Status wrongShape(const Frame &frame, size_t number, const TensorView &got) {
+Status wrongShape(const CallFrame &frame, size_t number,
+                  const TensorView &got) {
   const std::vector<Size> &want = frame.plan.inputs[number].shape;
   std::string text = title(frame.plan, number) + ": expected shape " +
                      expected(want, frame.slots.data()) + ", got " +
@@ -94,7 +95,8 @@ Status checkLimits(const Plan &plan, const int64_t *slots) {
   return {};
 }
 
-Status wrongStrides(const Frame &frame, size_t number, const TensorView &got) {
+Status wrongStrides(const CallFrame &frame, size_t number,
+                    const TensorView &got) {
   const InputPlan &want = frame.plan.inputs[number];
   return Status(
       StatusCode::InvalidArgument,
@@ -146,7 +148,8 @@ bool readSlots(const Plan &plan, const InputValue *values, int64_t *slots) {
 }
 
 /// Shape, strides and pointer of one tensor.
-Status checkTensor(const Frame &frame, size_t number, const TensorView &got) {
+Status checkTensor(const CallFrame &frame, size_t number,
+                   const TensorView &got) {
   const InputPlan &want = frame.plan.inputs[number];
   const int64_t *slots = frame.slots.data();
   bool empty = false, stridesFit = true;
@@ -192,7 +195,7 @@ Status checkWritten(const Plan &plan, const InputValue *values) {
 
 } // namespace
 
-Status bindInputs(Frame &frame, const InputValue *values, size_t count) {
+Status bindInputs(CallFrame &frame, const InputValue *values, size_t count) {
   const Plan &plan = frame.plan;
   if (count != plan.inputs.size())
     return Status(StatusCode::TypeError,

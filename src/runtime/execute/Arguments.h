@@ -1,5 +1,4 @@
-//===- Arguments.h - are these the arguments that the program wants? ----*- C++
-//-*-===//
+//===- Arguments.h - are these the wanted arguments? ------------*- C++ -*-===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
@@ -9,14 +8,14 @@
 #ifndef ANABRANCH_RUNTIME_EXECUTE_ARGUMENTS_H
 #define ANABRANCH_RUNTIME_EXECUTE_ARGUMENTS_H
 
-#include "runtime/execute/Frame.h"
+#include "runtime/execute/CallFrame.h"
 
 namespace anabranch::runtime {
 
 /// Checks the arguments of a call against the plan, fills the frame's size
 /// table and input pointers, and resizes the frame if a size changed. Nothing
 /// of the caller's is written. An error names the argument.
-Status bindInputs(Frame &frame, const InputValue *values, size_t count);
+Status bindInputs(CallFrame &frame, const InputValue *values, size_t count);
 
 } // namespace anabranch::runtime
 

@@ -7,7 +7,8 @@
 
 #include "runtime/execute/Execute.h"
 
-#include "runtime/load/Describe.h"
+#include "runtime/execute/CallHost.h"
+#include "runtime/plan/Describe.h"
 #include "trace/Clock.h"
 
 #include <atomic>
@@ -67,40 +68,39 @@ Status withPlace(Status status, const trace::Label &label) {
   return Status(status.code(), status.message() + " (" + describe(label) + ")");
 }
 
-Status runStep(Frame &frame, const Command &step) {
+Status runStep(CallFrame &frame, const Command &step) {
   if (step.kind == Command::Kind::Copy) {
     const CopyPlan &c = frame.commands.copies[step.index];
     frame.plan.device->copy(frame.viewOf(c.source),
                             frame.viewOf(c.destination));
     return {};
   }
-  return frame.callHost(step.index);
+  return callHost(frame, step.index);
 }
 
 /// The launches of a super kernel, one after the other.
-static Status runMembers(const Frame &frame, const SuperKernel &super,
+static Status runMembers(const CallFrame &frame, const SuperKernel &super,
                          void *scratch, const trace::Call *call) {
   for (int i = 0; i < super.launchCount; ++i) {
     int launch = super.firstLaunch + i, label = super.firstLabel + i;
-    int64_t tiles = frame.tiles[launch];
+    int64_t tiles = frame.launches.tiles[launch];
     trace::Scope scope(call, label, tiles);
-    int32_t status = runTiles(frame, launch, 0, tiles, scratch);
+    int32_t status = frame.launches.run(launch, 0, tiles, scratch);
     if (status != ANABRANCH_KERNEL_OK)
-      return kernelError(status,
-                         frame.plan.info->labels[static_cast<size_t>(label)]);
+      return kernelError(status, frame.launches.labelOf(label));
   }
   return {};
 }
 
-Status runAlone(Frame &frame, const Command &command, void *scratch,
+Status runAlone(CallFrame &frame, const Command &command, void *scratch,
                 const trace::Call *call) {
   if (command.kind == Command::Kind::Launch) {
-    int64_t tiles = frame.tiles[command.index];
+    int64_t tiles = frame.launches.tiles[command.index];
     trace::Scope scope(call, command.label, tiles);
-    int32_t status = runTiles(frame, command.index, 0, tiles, scratch);
+    int32_t status = frame.launches.run(command.index, 0, tiles, scratch);
     return status == ANABRANCH_KERNEL_OK
                ? Status()
-               : kernelError(status, labelOf(frame, command));
+               : kernelError(status, frame.launches.labelOf(command.label));
   }
   if (command.kind == Command::Kind::Super)
     return runMembers(frame, frame.commands.supers[command.index], scratch,
@@ -108,10 +108,11 @@ Status runAlone(Frame &frame, const Command &command, void *scratch,
   trace::Scope scope(call, command.label);
   Status done = runStep(frame, command);
   return done.ok() ? Status()
-                   : withPlace(std::move(done), labelOf(frame, command));
+                   : withPlace(std::move(done),
+                               frame.launches.labelOf(command.label));
 }
 
-Status executeSerial(Frame &frame, const trace::Call *call) {
+Status executeSerial(CallFrame &frame, const trace::Call *call) {
   void *scratch = frame.scratch.get();
   for (const Command &c : frame.commands.serial)
     if (Status s = runAlone(frame, c, scratch, call); !s.ok())
@@ -119,16 +120,16 @@ Status executeSerial(Frame &frame, const trace::Call *call) {
   return {};
 }
 
-Status executeIn(ExecutionMode mode, Frame &frame, int threads,
+Status executeIn(ExecutionMode mode, CallFrame &frame, int threads,
                  const trace::Call *call) {
   return mode == ExecutionMode::Serial
              ? executeSerial(frame, call)
              : executeParallel(mode, frame, threads, call);
 }
 
-Status execute(Frame &frame, int threads, const trace::Call *call) {
+Status execute(CallFrame &frame, int threads, const trace::Call *call) {
   bool isOneList = frame.commands.streams.size() < 2;
-  if (threads <= 1 || (isOneList && frame.sharedTiles < worthSharing))
+  if (threads <= 1 || (isOneList && frame.launches.sharedTiles < worthSharing))
     return executeSerial(frame, call);
   if (int fixed = fixedMode.load(std::memory_order_relaxed); fixed != quickest)
     return executeIn(static_cast<ExecutionMode>(fixed), frame, threads, call);

@@ -8,7 +8,7 @@
 #ifndef ANABRANCH_RUNTIME_EXECUTE_EXECUTE_H
 #define ANABRANCH_RUNTIME_EXECUTE_EXECUTE_H
 
-#include "runtime/execute/Frame.h"
+#include "runtime/execute/CallFrame.h"
 
 #include <optional>
 
@@ -16,7 +16,7 @@ namespace anabranch::runtime {
 
 /// Runs all commands of a frame that is resized and bound, with up to `threads`
 /// workers, this thread among them. `call` is null unless traced.
-Status execute(Frame &frame, int threads, const trace::Call *call);
+Status execute(CallFrame &frame, int threads, const trace::Call *call);
 
 /// Fixes the mode if ANABRANCH_EXECUTION says `shared`, `members` or `serial`.
 /// Whoever opens a package asks, so that a wrong word is an error.
@@ -26,35 +26,19 @@ Status executionFromEnvironment();
 void setExecutionMode(std::optional<ExecutionMode> mode);
 
 /// The same in one mode; `execute` chooses it by how long calls took.
-Status executeIn(ExecutionMode mode, Frame &frame, int threads,
+Status executeIn(ExecutionMode mode, CallFrame &frame, int threads,
                  const trace::Call *call);
-Status executeSerial(Frame &frame, const trace::Call *call);
-Status executeParallel(ExecutionMode mode, Frame &frame, int threads,
+Status executeSerial(CallFrame &frame, const trace::Call *call);
+Status executeParallel(ExecutionMode mode, CallFrame &frame, int threads,
                        const trace::Call *call);
-
-/// One tile range of one launch; the kernel's status.
-inline int32_t runTiles(const Frame &frame, int launch, int64_t first,
-                        int64_t count, void *scratch) {
-  const LaunchPlan &l = frame.commands.launches[launch];
-  void *const *buffers = frame.operands.data() + l.firstOperand;
-  const int64_t *sizes = frame.sizes.data() + l.firstSize;
-  for (int64_t tile = first; tile < first + count; ++tile)
-    if (int32_t status = l.kernel.run(buffers, sizes, scratch, tile))
-      return status;
-  return ANABRANCH_KERNEL_OK;
-}
 
 /// A copy, or a call into the host: only the thread that called the program may
 /// run that.
-Status runStep(Frame &frame, const Command &step);
+Status runStep(CallFrame &frame, const Command &step);
 
 /// Any command but an event, all of it on this thread.
-Status runAlone(Frame &frame, const Command &command, void *scratch,
+Status runAlone(CallFrame &frame, const Command &command, void *scratch,
                 const trace::Call *call);
-
-inline const trace::Label &labelOf(const Frame &frame, const Command &c) {
-  return frame.plan.info->labels[static_cast<size_t>(c.label)];
-}
 
 /// An error of a call or copy gets the user's line.
 Status withPlace(Status status, const trace::Label &label);

@@ -1,128 +1,36 @@
-//===- HostResults.cpp - a frame's calls into the host --------------------===//
+//===- HostResults.cpp - what the operators of the host returned ----------===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/execute/Frame.h"
-
-#include "runtime/load/Describe.h"
+#include "runtime/execute/HostResults.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace anabranch::runtime {
 
-/// Of a float the slot has the bits.
-static void takeNumber(HostArgument &argument, int64_t word) {
-  if (argument.kind == HostArgument::Kind::Float)
-    std::memcpy(&argument.real, &word, sizeof(word));
-  else
-    argument.integer = word;
-}
-
-void Frame::fillArguments(int number) {
-  const CallPlan &call = commands.calls[number];
-  std::vector<HostArgument> &list = arguments[number];
-  for (const ArgumentPatch &patch : call.patches) {
-    HostArgument &a = list[patch.argument];
-    if (patch.buffer < 0)
-      takeNumber(a, valueOf(patch.size, slots.data()));
-    else if (plan.buffers[patch.buffer].kind == BufferKind::External)
-      // As the other operator made it, no copy in between.
-      a.tensor = results[patch.buffer].host.tensor;
-    else
-      a.tensor = viewOf(patch.buffer);
+HostResults::HostResults(const Plan &plan, const Commands &commands)
+    : host(plan.host), any(!commands.calls.empty()),
+      results(plan.buffers.size()) {
+  for (const CallPlan &call : commands.calls) {
+    // Lists point into the same array, which never moves again.
+    arguments.push_back(call.arguments);
+    std::vector<HostArgument> &list = arguments.back();
+    for (size_t i = 0; i < list.size(); ++i)
+      if (call.firstItem[i] >= 0)
+        list[i].items = list.data() + call.firstItem[i];
+    fresh.resize(std::max(fresh.size(), call.results.size()));
   }
 }
 
-static bool sameNumbers(const int64_t *a, const int64_t *b, int32_t count) {
-  return std::equal(a, a + count, b);
-}
-
-/// Strides of dimensions with one element or of empty tensors mean nothing.
-static bool sameLayout(const TensorView &a, const int64_t *strides) {
-  int64_t dense = 1;
-  bool same = true, empty = false;
-  for (int32_t i = a.rank; i-- > 0; dense *= a.shape[i]) {
-    int64_t stride = a.strides ? a.strides[i] : dense;
-    empty |= a.shape[i] == 0;
-    same &= a.shape[i] == 1 || stride == strides[i];
-  }
-  return same || empty;
-}
-
-Status Frame::bindResult(const CallPlan &call, int buffer,
-                         const HostResult &result) {
-  const BufferPlan &b = plan.buffers[buffer];
-  const TensorView &got = result.tensor;
-  TensorView want = viewOf(buffer);
-  Result &slot = results[buffer];
-  // What only other operators and the caller see is theirs to judge: eager
-  // sometimes makes another dtype than its own trace says.
-  if (b.readByKernels && (got.rank != want.rank || got.dtype != want.dtype ||
-                          !sameNumbers(got.shape, want.shape, want.rank)))
-    return Status(StatusCode::Internal, call.op + " returned " + describe(got) +
-                                            " where the program expects " +
-                                            describe(want));
-  slot.data = got.data;
-  if (!b.readByKernels)
-    return {};
-  if (!sameLayout(got, want.strides)) {
-    int64_t count = 1;
-    for (int32_t i = 0; i < want.rank; ++i)
-      count += (want.shape[i] - 1) * want.strides[i];
-    slot.copy = std::make_unique<Block>(*plan.device);
-    if (!slot.copy->reserve(static_cast<size_t>(count) * itemSize(b.dtype)))
-      return Status::outOfMemory();
-    slot.data = want.data = slot.copy->get();
-    plan.device->copy(got, want);
-  }
-  for (OperandPatch patch : commands.resultPatches[buffer])
-    operands[patch.operand] = slot.data;
-  return {};
-}
-
-Status Frame::callHost(int number) {
-  const CallPlan &call = commands.calls[number];
-  fillArguments(number);
-  std::fill(fresh.begin(), fresh.end(), HostResult());
-  HostCall request;
-  request.op = call.op.c_str();
-  request.overload = call.overload.c_str();
-  request.prepared = call.prepared;
-  request.arguments = arguments[number].data();
-  request.argumentCount = call.argumentCount;
-  request.resultCount = call.results.size();
-  request.wanted = call.wanted.get();
-  request.location = call.location.c_str();
-  if (Status s = plan.host->call(request, fresh.data()); !s.ok())
-    return s;
-  Status failure;
-  for (size_t i = 0; i < call.results.size(); ++i) {
-    int buffer = call.results[i];
-    if (buffer < 0 || !fresh[i].handle) {
-      if (fresh[i].handle)
-        plan.host->release(fresh[i].handle);
-      else if (buffer >= 0 && failure.ok())
-        failure = Status(StatusCode::Internal,
-                         call.op + " did not return what the program expects");
-      continue;
-    }
-    results[buffer].host = fresh[i];
-    if (failure.ok())
-      failure = bindResult(call, buffer, fresh[i]);
-  }
-  return failure;
-}
-
-void Frame::dropResults() {
-  if (commands.calls.empty())
+void HostResults::drop() {
+  if (!any)
     return;
   for (Result &result : results) {
     if (result.host.handle && !result.handedOver)
-      plan.host->release(result.host.handle);
+      host->release(result.host.handle);
     result = Result();
   }
 }

@@ -7,21 +7,15 @@
 
 #include "runtime/execute/ParallelRun.h"
 
-#include "runtime/load/Describe.h"
-#include "runtime/workers/Futex.h"
+#include "runtime/plan/Describe.h"
+#include "runtime/superkernel/Participant.h"
 
 namespace anabranch::runtime {
 
 namespace {
 
-constexpr uint64_t recordedFlag = uint64_t(1) << 63;
-
 /// Waking a worker that sleeps takes so many nanoseconds.
 constexpr double worthWaking = 10000;
-
-uint64_t wordFor(int command, uint64_t flags) {
-  return uint64_t(command + 1) << commandShift | flags;
-}
 
 } // namespace
 
@@ -29,15 +23,15 @@ void ParallelRun::reset() {
   for (size_t s = 0; s < commands.streams.size(); ++s) {
     frame.streams[s].cursor = 0;
     frame.streams[s].unfinished.store(0, std::memory_order_relaxed);
-    frame.streams[s].claim.store(wordFor(0, advanceFlag),
+    frame.streams[s].claim.store(ClaimWord::of(0, ClaimWord::advance).bits,
                                  std::memory_order_relaxed);
   }
   for (int e = 0; e < commands.events; ++e)
     frame.events[e].word.store(0, std::memory_order_relaxed);
   if (mode == ExecutionMode::MemberByMember)
     return;
-  for (const auto &super : frame.supers) {
-    super->plan(threads);
+  for (const auto &super : frame.superKernels) {
+    super->chooseSchedule(threads);
     if (super->isWorthSharing())
       super->begin();
   }
@@ -49,78 +43,75 @@ Status ParallelRun::run() {
   int place = pool.enter(*this);
   if (commands.streams.size() > 1)
     pool.notify(helpers);
+  const Worker worker{frame.scratch.get(), /*isCaller=*/true};
   while (!finished())
-    if (!claim(frame.scratch.get(), /*caller=*/true))
-      waitForOthers();
+    if (!claim(worker))
+      waitForOthers(worker);
   // `failure` and the frame are ours again once the helpers have left.
   if (place >= 0 && !isForked())
     pool.leave(place);
   return std::move(failure);
 }
 
-bool ParallelRun::claim(void *scratch, bool caller) {
+bool ParallelRun::claim(Worker worker) {
   do {
     for (int stream : commands.byPriority)
-      if (claimFrom(stream, scratch, caller))
+      if (claimFrom(stream, worker))
         return true;
-    // Items become ready without a word: perhaps on a stream looked at before
+    // Tasks become ready without a word: perhaps on a stream looked at before
     // another one's were waited for.
-  } while (!commands.supers.empty() && !failed() && hasAnyWork(caller));
+  } while (!commands.supers.empty() && !failed() && hasAnyWork(worker));
   return false;
 }
 
-bool ParallelRun::claimFrom(int stream, void *scratch, bool caller) {
-  std::atomic<uint64_t> &claim = frame.streams[stream].claim;
-  uint64_t word = claim.load(std::memory_order_acquire);
-  while (word != 0 && !failed()) {
-    if (word & superFlag)
-      return helpSuper(stream, word, scratch, caller);
+bool ParallelRun::claimFrom(int stream, Worker worker) {
+  StreamState &state = frame.streams[stream];
+  ClaimWord word = state.word(std::memory_order_acquire);
+  while (!word.isNothing() && !failed()) {
+    if (word.isSuper())
+      return joinSuper(stream, word, worker);
     int64_t count = 0;
-    uint64_t next = 0;
-    if (!(word & (advanceFlag | hostFlag))) {
-      const Command &command =
-          commands.streams[stream]
-              .commands[static_cast<size_t>(word >> commandShift) - 1];
-      auto first = static_cast<int64_t>(word & tileMask);
-      int64_t left = frame.tiles[command.index] - first;
+    ClaimWord next;
+    if (!word.isAdvance() && !word.isHost()) {
+      const Command &command = commandAt(stream, word);
+      int64_t left = launches.tiles[command.index] - word.tile();
       if (left <= 0)
         return false;
       count = std::min(left, share(command.index, left));
-      next = word + static_cast<uint64_t>(count);
-    } else if ((word & hostFlag) && !caller) {
+      next = word.after(count);
+    } else if (word.isHost() && !worker.isCaller) {
       return false;
     }
-    if (claim.compare_exchange_weak(word, next, std::memory_order_acq_rel,
-                                    std::memory_order_acquire)) {
-      runClaimed(stream, word, count, scratch, caller);
+    if (state.claim.compare_exchange_weak(word.bits, next.bits,
+                                          std::memory_order_acq_rel,
+                                          std::memory_order_acquire)) {
+      runClaimed(stream, word, count, worker);
       return true;
     }
   }
   return false;
 }
 
-void ParallelRun::runClaimed(int stream, uint64_t word, int64_t count,
-                             void *scratch, bool caller) {
-  if (word & (advanceFlag | hostFlag))
-    return advance(stream, scratch, caller);
+void ParallelRun::runClaimed(int stream, ClaimWord word, int64_t count,
+                             Worker worker) {
+  if (word.isAdvance() || word.isHost())
+    return advance(stream, worker);
   StreamState &state = frame.streams[stream];
-  const Command &command =
-      commands.streams[stream]
-          .commands[static_cast<size_t>(word >> commandShift) - 1];
-  auto first = static_cast<int64_t>(word & tileMask);
+  const Command &command = commandAt(stream, word);
   {
     trace::Scope scope(call, command.label, count);
-    int32_t status = runTiles(frame, command.index, first, count, scratch);
+    int32_t status =
+        launches.run(command.index, word.tile(), count, worker.scratch);
     if (status != ANABRANCH_KERNEL_OK)
-      return fail(kernelError(status, labelOf(frame, command)));
+      return fail(kernelError(status, launches.labelOf(command.label)));
   }
   if (state.unfinished.fetch_sub(count, std::memory_order_acq_rel) != count)
     return;
   ++state.cursor;
-  advance(stream, scratch, caller);
+  advance(stream, worker);
 }
 
-void ParallelRun::advance(int stream, void *scratch, bool caller) {
+void ParallelRun::advance(int stream, Worker worker) {
   StreamState &state = frame.streams[stream];
   const std::vector<Command> &list = commands.streams[stream].commands;
   for (; state.cursor < static_cast<int>(list.size()); ++state.cursor) {
@@ -130,71 +121,74 @@ void ParallelRun::advance(int stream, void *scratch, bool caller) {
     switch (command.kind) {
     case Command::Kind::Launch:
       if (isShared(command.index)) {
-        state.unfinished.store(frame.tiles[command.index],
+        state.unfinished.store(launches.tiles[command.index],
                                std::memory_order_relaxed);
-        publish(stream, 0, helpersFor(command.index), caller);
+        publish(stream, 0, helpersFor(command.index), worker);
         return;
       }
-      if (frame.tiles[command.index] > 0 && !runInline(command, scratch))
+      if (launches.tiles[command.index] > 0 && !runInline(command, worker))
         return;
       break;
     case Command::Kind::Super:
-      if (!advanceSuper(stream, command, scratch, caller))
+      if (!advanceSuper(stream, command, worker))
         return;
       break;
     case Command::Kind::Call:
-      if (!caller) {
-        publish(stream, hostFlag, 0, caller);
+      if (!worker.isCaller) {
+        publish(stream, ClaimWord::host, 0, worker);
         return;
       }
-      if (!runInline(command, scratch))
+      if (!runInline(command, worker))
         return;
       break;
     case Command::Kind::Record:
-      recordEvent(command.index, caller);
+      recordEvent(command.index, worker);
       break;
     case Command::Kind::Wait:
       if (mustWait(stream, command.index))
         return;
       break;
     default:
-      if (!runInline(command, scratch))
+      if (!runInline(command, worker))
         return;
     }
   }
-  if (streamsLeft.fetch_sub(1, std::memory_order_acq_rel) == 1 && !caller)
-    tellCaller();
+  if (streamsLeft.fetch_sub(1, std::memory_order_acq_rel) == 1 &&
+      !worker.isCaller)
+    caller.tell();
 }
 
 /// False when others go on with the stream; otherwise it is at the last command
 /// of the super kernel, or before the first member.
 bool ParallelRun::advanceSuper(int stream, const Command &command,
-                               void *scratch, bool caller) {
+                               Worker worker) {
   if (mode == ExecutionMode::MemberByMember)
     return true;
-  const SuperRun &super = *frame.supers[command.index];
+  const SuperKernelRun &super = *frame.superKernels[command.index];
   if (super.isWorthSharing()) {
     int wanted = super.saved() > worthWaking ? helpers : 0;
-    publish(stream, superFlag, wanted, caller);
+    publish(stream, ClaimWord::super, wanted, worker);
     return false;
   }
-  if (!runInline(command, scratch))
+  if (!runInline(command, worker))
     return false;
   frame.streams[stream].cursor += commands.supers[command.index].launchCount;
   return true;
 }
 
-void ParallelRun::publish(int stream, uint64_t flags, int wanted, bool caller) {
+void ParallelRun::publish(int stream, uint64_t flags, int wanted,
+                          Worker worker) {
   StreamState &state = frame.streams[stream];
-  state.claim.store(wordFor(state.cursor, flags), std::memory_order_release);
-  if (!(flags & hostFlag))
+  state.claim.store(ClaimWord::of(state.cursor, flags).bits,
+                    std::memory_order_release);
+  if (!(flags & ClaimWord::host))
     pool.notify(wanted);
-  if (!caller)
-    tellCaller();
+  if (!worker.isCaller)
+    caller.tell();
 }
 
-bool ParallelRun::runInline(const Command &command, void *scratch) {
-  Status done = runAlone(frame, command, scratch, call);
+bool ParallelRun::runInline(const Command &command, Worker worker) {
+  Status done = runAlone(frame, command, worker.scratch, call);
   if (!done.ok())
     fail(std::move(done));
   return !failed();
@@ -205,15 +199,15 @@ bool ParallelRun::runInline(const Command &command, void *scratch) {
 bool ParallelRun::mustWait(int stream, int event) {
   uint64_t before = frame.events[event].word.fetch_or(
       uint64_t(1) << stream, std::memory_order_acq_rel);
-  return !(before & recordedFlag);
+  return !(before & EventState::recorded);
 }
 
-void ParallelRun::recordEvent(int event, bool caller) {
+void ParallelRun::recordEvent(int event, Worker worker) {
   uint64_t waiting = frame.events[event].word.fetch_or(
-      recordedFlag, std::memory_order_acq_rel);
+      EventState::recorded, std::memory_order_acq_rel);
   for (int stream = 0; waiting >> stream; ++stream)
     if (waiting >> stream & 1)
-      publish(stream, advanceFlag, 1, caller);
+      publish(stream, ClaimWord::advance, 1, worker);
 }
 
 void ParallelRun::fail(Status status) {
@@ -221,38 +215,113 @@ void ParallelRun::fail(Status status) {
     return;
   failure = std::move(status);
   broken.store(true, std::memory_order_release);
-  tellCaller();
+  caller.tell();
 }
 
-void ParallelRun::tellCaller() {
-  news.fetch_add(1, std::memory_order_seq_cst);
-  if (callerSleeps.load(std::memory_order_seq_cst))
-    futexWake(news, 1);
-}
-
-void ParallelRun::waitForOthers() {
-  uint32_t seen = news.load(std::memory_order_seq_cst);
-  if (finished() || claim(frame.scratch.get(), /*caller=*/true))
+void ParallelRun::waitForOthers(Worker worker) {
+  uint32_t seen = caller.latest();
+  if (finished() || claim(worker) || caller.spin(seen))
     return;
-  auto end = std::chrono::steady_clock::now() + spinTime;
-  do {
-    for (int i = 0; i < 32; ++i) {
-      if (news.load(std::memory_order_acquire) != seen)
-        return;
-      pause();
-    }
-  } while (std::chrono::steady_clock::now() < end);
   if (isForked())
     return fail(Status(StatusCode::Unsupported,
                        "the process forked during this call, while others "
                        "worked for it, and the child lacks their results"));
-  callerSleeps.store(true, std::memory_order_seq_cst);
-  if (news.load(std::memory_order_seq_cst) == seen)
-    futexWait(news, seen);
-  callerSleeps.store(false, std::memory_order_relaxed);
+  caller.sleep(seen);
 }
 
-Status executeParallel(ExecutionMode mode, Frame &frame, int threads,
+//===----------------------------------------------------------------------===//
+// Super kernels
+//===----------------------------------------------------------------------===//
+
+/// The call as a worker sees it that runs tasks of a super kernel.
+class ParallelRun::StreamAtSuperKernel final : public SurroundingCall {
+public:
+  StreamAtSuperKernel(ParallelRun &run, int stream, Worker worker)
+      : run(run), stream(stream), worker(worker) {}
+
+  bool hasFailed() const override { return run.failed(); }
+  void fail(Status status) override { run.fail(std::move(status)); }
+  bool hasOtherWork(bool onlyMoreUrgent) const override {
+    return run.hasOtherWork(stream, worker, onlyMoreUrgent);
+  }
+  void callBack(int workers) override {
+    run.pool.notify(workers);
+    run.caller.tell();
+  }
+
+private:
+  ParallelRun &run;
+  const int stream;
+  const Worker worker;
+};
+
+/// Runs tasks of the super kernel that the stream is at; false if there are
+/// none for now.
+bool ParallelRun::joinSuper(int stream, ClaimWord word, Worker worker) {
+  const Command &command = commandAt(stream, word);
+  SuperKernelRun &super = *frame.superKernels[command.index];
+  StreamAtSuperKernel surrounding(*this, stream, worker);
+  int done = 0;
+  {
+    Participant participant(super, launches, surrounding, call, worker.scratch);
+    done = participant.work();
+    // Nobody else may be there to go on.
+    if (!worker.isCaller && !super.isTaken() && caller.isAsleep())
+      caller.tell();
+  }
+  if (failed())
+    return false;
+  if (done > 0 && super.finish(done)) {
+    frame.streams[stream].cursor +=
+        1 + commands.supers[command.index].launchCount;
+    advance(stream, worker);
+  }
+  return done > 0;
+}
+
+/// Whether a worker that looks at the stream finds something to do.
+bool ParallelRun::hasWork(int stream, Worker worker) const {
+  ClaimWord word = frame.streams[stream].word(std::memory_order_acquire);
+  if (word.isNothing())
+    return false;
+  if (word.isHost())
+    return worker.isCaller;
+  if (word.isAdvance())
+    return true;
+  const Command &command = commandAt(stream, word);
+  if (word.isSuper())
+    return frame.superKernels[command.index]->isAnyReady();
+  return word.tile() < launches.tiles[command.index];
+}
+
+bool ParallelRun::hasAnyWork(Worker worker) const {
+  for (int stream : commands.byPriority)
+    if (hasWork(stream, worker))
+      return true;
+  return false;
+}
+
+/// Whether another stream needs this worker. What only the caller may do is
+/// urgent on any stream.
+bool ParallelRun::hasOtherWork(int stream, Worker worker,
+                               bool onlyMoreUrgent) const {
+  if (commands.streams.size() == 1)
+    return false;
+  bool isLess = false;
+  for (int other : commands.byPriority) {
+    if (other == stream) {
+      isLess = onlyMoreUrgent;
+      continue;
+    }
+    ClaimWord word = frame.streams[other].word(std::memory_order_relaxed);
+    if ((!isLess || (worker.isCaller && word.isHost())) && !word.isNothing() &&
+        hasWork(other, worker))
+      return true;
+  }
+  return false;
+}
+
+Status executeParallel(ExecutionMode mode, CallFrame &frame, int threads,
                        const trace::Call *call) {
   return ParallelRun(mode, frame, threads, call).run();
 }

@@ -10,7 +10,9 @@
 #include "runtime/execute/Arguments.h"
 #include "runtime/execute/Execute.h"
 #include "runtime/execute/NamedEvents.h"
-#include "runtime/load/Describe.h"
+#include "runtime/plan/BuildPlan.h"
+#include "runtime/plan/Describe.h"
+#include "runtime/superkernel/BuildTaskGraph.h"
 
 namespace anabranch::runtime {
 namespace {
@@ -19,15 +21,16 @@ namespace {
 /// object.
 class FrameLease {
 public:
-  FrameLease(const Plan &plan, FrameCache &frames, ArenaPool &arenas)
+  FrameLease(const Plan &plan, const SuperKernels &superKernels,
+             FramePool &frames, ArenaPool &arenas)
       : frames(frames), arenas(arenas), frame(frames.take()) {
     if (!frame)
-      frame = std::make_unique<Frame>(plan, plan.main);
+      frame = std::make_unique<CallFrame>(plan, plan.main, superKernels);
     if (plan.arenaBytes.slot() < 0 && plan.arenaBytes.value() == 0)
       return;
     arena.reset(arenas.take(frame->lastArena));
     if (!arena)
-      arena = std::make_unique<Block>(*plan.device);
+      arena = std::make_unique<DeviceBuffer>(*plan.device);
     frame->arena = arena.get();
   }
   ~FrameLease() {
@@ -38,13 +41,13 @@ public:
   }
   FrameLease(const FrameLease &) = delete;
   FrameLease &operator=(const FrameLease &) = delete;
-  Frame &operator*() const { return *frame; }
+  CallFrame &operator*() const { return *frame; }
 
 private:
-  FrameCache &frames;
+  FramePool &frames;
   ArenaPool &arenas;
-  std::unique_ptr<Frame> frame;
-  std::unique_ptr<Block> arena;
+  std::unique_ptr<CallFrame> frame;
+  std::unique_ptr<DeviceBuffer> arena;
 };
 
 } // namespace
@@ -63,6 +66,13 @@ Status LoadedProgram::load(const package::ProgramT &program) {
                            owner->host, owner->library.get(), plan);
       !s.ok())
     return s;
+  for (const SuperKernel &super : plan.main.supers) {
+    Expected<TaskGraph> graph = buildTaskGraph(plan, plan.main, super);
+    if (!graph)
+      return graph.takeStatus();
+    superKernels.push_back(
+        std::make_unique<const ScheduledTasks>(std::move(*graph)));
+  }
   plan.persistent = owner->persistent;
   return initialize();
 }
@@ -70,8 +80,8 @@ Status LoadedProgram::load(const package::ProgramT &program) {
 Status LoadedProgram::initialize() {
   if (owner->package->prepared.size() || plan.initialize.serial.empty())
     return {};
-  Block arena(*plan.device);
-  Frame frame(plan, plan.initialize);
+  DeviceBuffer arena(*plan.device);
+  CallFrame frame(plan, plan.initialize, {});
   frame.arena = &arena;
   if (Status s = frame.resize(); !s.ok())
     return s;
@@ -79,9 +89,9 @@ Status LoadedProgram::initialize() {
   return execute(frame, workers(), call.orNull());
 }
 
-void LoadedProgram::useFrom(const KeptBytes &lent, Left &left) {
+void LoadedProgram::useFrom(const SharedWeights &lent, Left &left) {
   for (BufferPlan &buffer : plan.buffers) {
-    auto [data, size] = keptBytesOf(plan, buffer);
+    auto [data, size] = weightBytesOf(plan, buffer);
     if (!data)
       continue;
     if (const void *there = lent.find(data, size)) {
@@ -96,7 +106,8 @@ void LoadedProgram::useFrom(const KeptBytes &lent, Left &left) {
   }
 }
 
-void LoadedProgram::prepareOutputs(Frame &frame, OutputValue *outputs) const {
+void LoadedProgram::prepareOutputs(CallFrame &frame,
+                                   OutputValue *outputs) const {
   for (size_t i = 0; i < plan.outputs.size(); ++i) {
     const OutputPlan &want = plan.outputs[i];
     OutputValue &out = outputs[i];
@@ -116,7 +127,8 @@ void LoadedProgram::prepareOutputs(Frame &frame, OutputValue *outputs) const {
   }
 }
 
-Status LoadedProgram::bindOutputs(Frame &frame, OutputValue *outputs) const {
+Status LoadedProgram::bindOutputs(CallFrame &frame,
+                                  OutputValue *outputs) const {
   for (size_t i = 0; i < plan.outputs.size(); ++i) {
     if (plan.outputs[i].kind != package::OutputKind::Tensor)
       continue;
@@ -137,12 +149,12 @@ Status LoadedProgram::bindOutputs(Frame &frame, OutputValue *outputs) const {
 }
 
 /// Moves the host's tensors that are outputs to the caller.
-Status LoadedProgram::handOver(Frame &frame, OutputValue *outputs) const {
+Status LoadedProgram::handOver(CallFrame &frame, OutputValue *outputs) const {
   for (size_t i = 0; i < plan.outputs.size(); ++i) {
     const OutputPlan &want = plan.outputs[i];
     if (want.kind != package::OutputKind::External)
       continue;
-    Frame::Result &result = frame.results[want.buffer];
+    HostResults::Result &result = frame.hostResults[want.buffer];
     outputs[i].tensor = result.host.tensor;
     // The frame's own handle goes to the first output, copies to the others.
     outputs[i].handle = result.handedOver
@@ -165,7 +177,7 @@ void LoadedProgram::takeBack(OutputValue *outputs, size_t count) const {
       plan.host->release(std::exchange(outputs[i].handle, nullptr));
 }
 
-Status LoadedProgram::runIn(Frame &frame, const InputValue *inputs,
+Status LoadedProgram::runIn(CallFrame &frame, const InputValue *inputs,
                             size_t inputCount, OutputValue *outputs,
                             size_t outputCount,
                             OutputAllocator &allocator) const {
@@ -188,7 +200,7 @@ Status LoadedProgram::runIn(Frame &frame, const InputValue *inputs,
   if (!plan.main.calls.empty()) {
     if (s.ok())
       s = handOver(frame, outputs);
-    frame.dropResults();
+    frame.hostResults.drop();
   }
   return s;
 }
@@ -197,7 +209,7 @@ Status LoadedProgram::run(const InputValue *inputs, size_t inputCount,
                           OutputValue *outputs, size_t outputCount,
                           OutputAllocator &allocator) const {
   try {
-    FrameLease frame(plan, frames, *owner->arenas);
+    FrameLease frame(plan, superKernels, frames, *owner->arenas);
     return runIn(*frame, inputs, inputCount, outputs, outputCount, allocator);
   } catch (const std::bad_alloc &) {
     return Status::outOfMemory();

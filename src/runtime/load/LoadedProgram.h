@@ -8,9 +8,9 @@
 #ifndef ANABRANCH_RUNTIME_LOAD_LOADEDPROGRAM_H
 #define ANABRANCH_RUNTIME_LOAD_LOADEDPROGRAM_H
 
-#include "runtime/execute/Frame.h"
-#include "runtime/load/KeptBytes.h"
-#include "runtime/load/Library.h"
+#include "runtime/device/Library.h"
+#include "runtime/execute/CallFrame.h"
+#include "runtime/load/SharedWeights.h"
 
 namespace anabranch::runtime {
 
@@ -25,11 +25,11 @@ struct LoadedPackage {
   int threads = 0;
   void *persistent = nullptr; ///< made by the programs' initialisations
   size_t persistentBytes = 0;
-  size_t keptBytes = 0; ///< of `persistent`, those in use
+  size_t persistentInUse = 0; ///< of `persistent`, those in use
   /// One for each call that runs at a time, whichever program it runs.
   std::shared_ptr<ArenaPool> arenas;
   /// Of another package: its weights and its arenas are used.
-  std::shared_ptr<const LoadedPackage> lender;
+  std::shared_ptr<const LoadedPackage> donor;
 };
 
 /// A program of a package, ready to run. Any number of threads may run it.
@@ -52,7 +52,7 @@ public:
   };
   /// Takes what it keeps from `lent`, as far as that has the same bytes, and
   /// adds the rest to `left`. Call before anything runs.
-  void useFrom(const KeptBytes &lent, Left &left);
+  void useFrom(const SharedWeights &lent, Left &left);
 
   const Plan &getPlan() const { return plan; }
   const LoadedPackage &getOwner() const { return *owner; }
@@ -64,18 +64,19 @@ public:
 
 private:
   Status initialize();
-  Status runIn(Frame &frame, const InputValue *inputs, size_t inputCount,
+  Status runIn(CallFrame &frame, const InputValue *inputs, size_t inputCount,
                OutputValue *outputs, size_t outputCount,
                OutputAllocator &allocator) const;
-  void prepareOutputs(Frame &frame, OutputValue *outputs) const;
-  Status bindOutputs(Frame &frame, OutputValue *outputs) const;
-  Status handOver(Frame &frame, OutputValue *outputs) const;
+  void prepareOutputs(CallFrame &frame, OutputValue *outputs) const;
+  Status bindOutputs(CallFrame &frame, OutputValue *outputs) const;
+  Status handOver(CallFrame &frame, OutputValue *outputs) const;
   void takeBack(OutputValue *outputs, size_t count) const;
   int workers() const;
 
   std::shared_ptr<const LoadedPackage> owner;
   Plan plan;
-  mutable FrameCache frames;
+  SuperKernels superKernels;
+  mutable FramePool frames;
 };
 
 } // namespace anabranch::runtime

@@ -7,7 +7,7 @@
 
 #include "runtime/shapes/GearTable.h"
 
-#include "runtime/load/Describe.h"
+#include "runtime/plan/Describe.h"
 
 #include <algorithm>
 #include <map>

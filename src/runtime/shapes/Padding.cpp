@@ -17,7 +17,7 @@ namespace {
 
 struct Memory {
   explicit Memory(const Device &device) : block(device) {}
-  Block block;
+  DeviceBuffer block;
   std::vector<int64_t> shape, strides;
 };
 

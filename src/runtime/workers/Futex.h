@@ -9,12 +9,17 @@
 #define ANABRANCH_RUNTIME_WORKERS_FUTEX_H
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 namespace anabranch::runtime {
+
+/// How long a worker of a call keeps its core while others finish what it waits
+/// for. After that one that was interrupted may need it.
+constexpr std::chrono::microseconds spinBeforeSleep(30);
 
 /// Returns when `word` no longer holds `expected`, when woken, or for no
 /// reason.

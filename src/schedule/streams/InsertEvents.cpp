@@ -18,7 +18,7 @@
 
 #include "ir/Explain.h"
 #include "ir/Scope.h"
-#include "package/verify/VerifyProgram.h"
+#include "package/verify/ProgramVerifier.h"
 #include "schedule/Passes.h"
 #include "schedule/program/Dependencies.h"
 

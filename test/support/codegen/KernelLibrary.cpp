@@ -7,6 +7,7 @@
 
 #include "support/codegen/KernelLibrary.h"
 
+#include "codegen/object/Link.h"
 #include "ir/Anabranch.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"

@@ -9,7 +9,7 @@
 #define ANABRANCH_SUPPORT_PACKAGE_TESTPROGRAMS_H
 
 #include "anabranch/KernelABI.h"
-#include "package/files/Writer.h"
+#include "package/folder/Writer.h"
 
 #include <algorithm>
 #include <cstdlib>

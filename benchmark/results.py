@@ -1,0 +1,190 @@
+"""Figures that are kept, and the pages that show them.
+
+results.py keep [RUN]   puts the cases of a run (benchmark/runs/*.json; the newest
+                        unless named) into the file of its machine, and writes pages
+results.py pages        writes benchmark/results/*.md and the table of README.md
+results.py check        fails where a page is not what the kept figures say
+
+A machine has one file, benchmark/results/<machine>.json. Each case in it names the
+run that it is from, so that a run of a few cases replaces these and no others.
+Nothing is left out: a case that failed or lost is kept like the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+from record import HERE, RUNS, Row, cell, read, write
+
+ROOT = HERE.parent
+RESULTS = HERE / "results"
+README = ROOT / "README.md"
+# The first line names the machine whose figures README.md shows.
+MARKED = re.compile(
+    r"(<!-- benchmark (\S+) -->\n).*?(<!-- /benchmark -->\n)", re.DOTALL
+)
+README_COLUMNS = {
+    "eager": "PyTorch eager",
+    "inductor": "Inductor",
+    "anabranch": "Anabranch",
+}
+README_CASES = (
+    "minilm-1",
+    "minilm-1-one-thread",
+    "minilm-1-contended",
+    "minilm-8",
+    "bert-base",
+    "softmax",
+    "layer-norm",
+    "call-1",
+    "call-200",
+    "cold-minilm",
+    "memory",
+)
+
+ABOUT_PAGES = (
+    "Written by `benchmark/results.py` from the JSON beside this page. Smaller is better.",
+    "Times are medians; the JSON has the fastest and slowest tenths and the notes too.",
+    "An empty cell: the contender did not take part.",
+)
+
+
+def machine_name(machine: dict) -> str:
+    """A file name: "amd-epyc-2-cpus-avx512"."""
+    words = f"{machine['cpu']} {machine['cpus']} cpus {machine['capability']}"
+    return re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")
+
+
+def keep(run: dict) -> Path:
+    """Merges a run into the figures of its machine."""
+    path = RESULTS / f"{machine_name(run['machine'])}.json"
+    kept = read(path) if path.exists() else {"runs": {}, "cases": {}}
+    kept["machine"] = run["machine"]
+    date = run["run"]["date"]
+    kept["runs"][date] = {key: run["run"][key] for key in run["run"] if key != "date"}
+    for name, case in run["cases"].items():
+        kept["cases"][name] = {"what": case["what"], "run": date, "rows": case["rows"]}
+    used = {case["run"] for case in kept["cases"].values()}
+    kept["runs"] = {date: kept["runs"][date] for date in sorted(used)}
+    order = ("machine", "runs", "cases")
+    write({key: kept[key] for key in order}, path)
+    return path
+
+
+def rows_of(case: dict) -> dict[str, Row]:
+    return {row["contender"]: Row(**row) for row in case["rows"]}
+
+
+def table(heads: list[str], lines: list[list[str]]) -> list[str]:
+    rows = [f"| {' | '.join(cells)} |" for cells in [heads, *lines]]
+    return [rows[0], "|---" * len(heads) + "|", *rows[1:]]
+
+
+def page(kept: dict) -> str:
+    """All cases. Cases with the same contenders share a table."""
+    machine = kept["machine"]
+    lines = [
+        f"# {machine['cpu']}, {machine['cpus']} CPUs, {machine['capability']}",
+        "",
+        *ABOUT_PAGES,
+        "",
+    ]
+    lines += table(
+        ["run", "torch", "Python", "threads", "figures from"],
+        [
+            [date, run["torch"], run["python"], str(run["threads"]), run["source"]]
+            for date, run in kept["runs"].items()
+        ],
+    )
+    groups: dict[tuple[str, ...], list[list[str]]] = {}
+    for name, case in kept["cases"].items():
+        rows = rows_of(case)
+        cells = [f"`{name}`", case["what"], case["run"], *map(cell, rows.values())]
+        groups.setdefault(tuple(rows), []).append(cells)
+    for contenders, cases in groups.items():
+        lines += ["", *table(["case", "what", "run", *contenders], cases)]
+    return "\n".join(lines) + "\n"
+
+
+def readme_table(kept: dict, name: str) -> str:
+    cases = {
+        case: kept["cases"][case] for case in README_CASES if case in kept["cases"]
+    }
+    runs = [kept["runs"][date] for date in sorted({c["run"] for c in cases.values()})]
+    dates = " and ".join(sorted({case["run"] for case in cases.values()}))
+    versions = ", ".join(sorted({run["torch"] for run in runs}))
+    machine = kept["machine"]
+    about = f"{machine['cpu']}, {machine['cpus']} CPUs, {machine['capability']}"
+    lines = [
+        f"{about}, torch {versions}, measured {dates}.",
+        f"Smaller is better. [All cases and columns](benchmark/results/{name}.md).",
+        "",
+    ]
+    lines += table(
+        ["what", *README_COLUMNS.values()],
+        [
+            [case["what"], *(cell(rows_of(case).get(head)) for head in README_COLUMNS)]
+            for case in cases.values()
+        ],
+    )
+    return "\n".join(lines) + "\n"
+
+
+def readme(text: str) -> str:
+    """README.md with the table of the machine that its marker names."""
+    found = MARKED.search(text)
+    if not found:
+        sys.exit("README.md has no line `<!-- benchmark MACHINE -->`")
+    begin, name, end = found.groups()
+    figures = readme_table(read(RESULTS / f"{name}.json"), name)
+    return text[: found.start()] + begin + figures + end + text[found.end() :]
+
+
+def pages() -> dict[Path, str]:
+    """What each page should hold."""
+    found = {
+        path.with_suffix(".md"): page(read(path)) for path in RESULTS.glob("*.json")
+    }
+    return {**found, README: readme(README.read_text())}
+
+
+def check() -> list[str]:
+    """The pages that differ from the kept figures, and those without figures."""
+    wanted = pages()
+    stale = [p for p, text in wanted.items() if not p.exists() or p.read_text() != text]
+    stale += [path for path in RESULTS.glob("*.md") if path not in wanted]
+    return [str(path.relative_to(ROOT)) for path in sorted(stale)]
+
+
+def newest_run() -> Path:
+    runs = sorted(RUNS.glob("*.json"))
+    return (
+        runs[-1] if runs else sys.exit("benchmark/runs has no run: `make bench` first")
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    actions = parser.add_subparsers(dest="action", required=True)
+    keeper = actions.add_parser("keep", help="puts a run into its machine's figures")
+    keeper.add_argument("run", nargs="?", type=Path, help="else the newest run")
+    actions.add_parser("pages", help="writes the pages")
+    actions.add_parser("check", help="compares the pages with the figures")
+    given = parser.parse_args()
+    if given.action == "check":
+        stale = check()
+        for name in stale:
+            print(f"{name} is not what `benchmark/results.py pages` writes")
+        return 1 if stale else 0
+    if given.action == "keep":
+        print(keep(read(given.run or newest_run())).relative_to(ROOT))
+    for path, text in pages().items():
+        path.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

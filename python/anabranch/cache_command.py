@@ -1,0 +1,156 @@
+"""`anabranch cache`: what is in the cache, whether it is whole, and out of it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from . import _C
+from .method_cache.entry_text import readable_cache
+from .packages.cache import FUNCTIONS, OBJECTS, Entry
+
+PACKAGE = ("manifest.json", "program.bin", "kernels.so", "constants.safetensors")
+Row = dict[str, Any]
+
+
+def add_parser(commands: Any) -> None:
+    parser = commands.add_parser("cache", help="the cache of compiled packages")
+    parser.add_argument("--root", help="its folder; else the one that is used")
+    actions = parser.add_subparsers(dest="action", required=True)
+    ls = actions.add_parser("ls", help="entries, those used last at the end")
+    ls.add_argument("--json", action="store_true")
+    show = actions.add_parser("show", help="a cached function as text")
+    show.add_argument("key", help="the beginning of its key")
+    verify = actions.add_parser("verify", help="hashes every file; 1 if one is broken")
+    verify.add_argument("--remove", action="store_true", help="what is broken")
+    prune = actions.add_parser("prune", help="removes what was used least recently")
+    prune.add_argument("--bytes", type=int, help="that may stay; else the limit")
+    prune.add_argument("--all", action="store_true", help="nothing stays")
+    export = actions.add_parser("export", help="an entry as a package to deploy")
+    export.add_argument("key", help="the beginning of its key")
+    export.add_argument("folder", help="the package's, which must not be there yet")
+
+
+def run(given: argparse.Namespace) -> int:
+    root = given.root or _C.cache_folder()
+    if not root:
+        raise ValueError("there is no cache folder: set ANABRANCH_CACHE_HOME")
+    actions: dict[str, Callable[[str, argparse.Namespace], int]] = {
+        "ls": _list,
+        "show": _show,
+        "verify": _verify,
+        "prune": _prune,
+        "export": _export,
+    }
+    return actions[given.action](root, given)
+
+
+def _list(root: str, given: argparse.Namespace) -> int:
+    every = [row | {"name": _name(row)} for row in _C.cache_entries(root)]
+    if given.json:
+        print(json.dumps(every, indent=1))
+        return 0
+    rows = [row for row in every if row["kind"] != OBJECTS]
+    for row in rows:
+        used = time.strftime("%Y-%m-%d %H:%M", time.localtime(row["last_use"]))
+        size = f"{row['bytes'] / 2**10:.0f} KiB"
+        print(f"{row['key'][:12]}  {row['kind']:<9} {size:>12}  {used}  {row['name']}")
+    total = sum(row["bytes"] for row in rows) / 2**20
+    print(f"{len(rows)} entries of {total:.1f} MiB in {root}")
+    single = [row["bytes"] for row in every if row["kind"] == OBJECTS]
+    if single:
+        print(f"{len(single)} single kernels of {sum(single) / 2**20:.1f} MiB")
+    return 0
+
+
+def _name(row: Row) -> str:
+    """What an entry is of. The list is for looking: nothing is hashed."""
+    try:
+        if row["kind"] == FUNCTIONS:
+            with open(os.path.join(row["folder"], "entry.json")) as file:
+                index = file.read().rpartition("sha256 ")[0]
+            return json.loads(json.loads(index)["text"])["meta"]["name"]
+        with open(os.path.join(row["folder"], "manifest.json")) as file:
+            return json.load(file)["name"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return "?"
+
+
+def _show(root: str, given: argparse.Namespace) -> int:
+    readable_cache(_find(root, given.key)["folder"])
+    return 0
+
+
+def _find(root: str, key: str) -> Row:
+    found = [row for row in _C.cache_entries(root) if row["key"].startswith(key)]
+    if len(found) != 1:
+        count = len(found) or "no"
+        raise ValueError(f"{count} entries of {root} have a key that begins with {key}")
+    return found[0]
+
+
+def _verify(root: str, given: argparse.Namespace) -> int:
+    broken = 0
+    rows = _C.cache_entries(root)
+    for row in rows:
+        reason = _problem(row["folder"])
+        if not reason:
+            continue
+        broken += 1
+        print(f"{row['folder']}: {reason}", file=sys.stderr)
+        if given.remove:
+            Entry(row["folder"]).remove()
+    print(f"{len(rows) - broken} of {len(rows)} entries are whole")
+    return 1 if broken and not given.remove else 0
+
+
+def _problem(folder: str) -> str:
+    """Why an entry is no good; empty when it is, or went away."""
+    entry = _C.CacheEntry(folder)
+    try:
+        entry.lock(exclusive=False, seconds=10)
+        entry.read()
+    except (OSError, RuntimeError) as error:
+        return str(error)
+    return ""
+
+
+def _prune(root: str, given: argparse.Namespace) -> int:
+    limit = _C.cache_limit() if given.bytes is None else given.bytes
+    if limit < 0:
+        raise ValueError("a number of bytes can't be negative")
+    done = _C.prune_cache(root, 0 if given.all else limit)
+    print(
+        f"removed {done['entries']} entries of {done['bytes']} bytes and"
+        f" {done['litter']} leftovers; {done['kept']} bytes stay"
+    )
+    return 0
+
+
+def _export(root: str, given: argparse.Namespace) -> int:
+    """The copy has its files' hashes in its manifest, as packages that travel do."""
+    entry = _C.CacheEntry(_find(root, given.key)["folder"])
+    entry.lock(exclusive=False, seconds=10)
+    if entry.read() is None:
+        raise ValueError("the entry is gone")
+    source = _find(root, given.key)["folder"]
+    os.mkdir(given.folder, 0o700)
+    for name in PACKAGE:
+        if os.path.exists(os.path.join(source, name)):
+            shutil.copy2(os.path.join(source, name), given.folder)
+    path = os.path.join(given.folder, "manifest.json")
+    with open(path) as file:
+        manifest = json.load(file)
+    for name, row in manifest["files"].items():
+        with open(os.path.join(given.folder, name), "rb") as copy:
+            row["hash"] = _C.hash_bytes(copy.read())
+    with open(path, "w") as file:
+        json.dump(manifest, file, indent=2)
+    print(given.folder)
+    return 0

@@ -1,0 +1,347 @@
+"""A graph in parts, around what has no description: operators whose results have
+sizes that only the data decides, writes in the middle, higher-order operators.
+
+PyTorch runs those; what stands between them is described and compiled by itself,
+for sizes that are known when it is called. docs/design/shapes.md.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import torch
+import torch.fx
+from torch._ops import OpOverload
+from torch.fx import Node
+
+from ..describe import purity
+from ..describe.graph import InputSource
+from ..describe.storages import reads_behind_a_view
+from ..describe.tensors import foreign_strides
+from ..marks.mark_order import is_order
+from ..marks.super_kernel import check_parts
+
+# Compiles one part: its graph, where its inputs come from, its number.
+PartCompiler = Callable[
+    [torch.fx.GraphModule, Sequence[InputSource], int], Callable[[list[Any]], Any]
+]
+
+
+class Parts:
+    """The parts of one graph. `whole` calls them, and PyTorch for the rest; it is
+    None where there is nothing to gain."""
+
+    def __init__(
+        self,
+        module: torch.fx.GraphModule,
+        sources: Sequence[InputSource],
+        compile_part: PartCompiler,
+        reason: str = "",
+    ) -> None:
+        """`reason`: why the graph has no description as a whole."""
+        self.module = module
+        self.compile_part = compile_part
+        self.reason = reason
+        self.count = 0
+        self.outside: list[str] = []  # operators that PyTorch runs, in turn
+        self.left: list[Node] = []  # of those, what has no description
+        self.whole: torch.fx.GraphModule | None = None
+        self._sources: dict[Node, InputSource] = {}
+        self._driver = torch.fx.Graph()
+        self._values: dict[Node, Node] = {}  # the driver's, by the graph's
+        self._symbols: dict[str, _Symbol] = {}
+        self._ours: set[Node] = set()  # nodes that parts compute
+        self._laid_out: dict[Node, Node] = {}
+        # The part that grows, and what waits until it is called.
+        self._open: dict[Node, None] = {}
+        self._late: dict[Node, None] = {}
+        self._pending: list[tuple[Node, torch.fx.GraphModule, list[InputSource]]] = []
+        placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
+        self._sources.update(zip(placeholders, sources))
+        if _can_be_parted(module.graph.nodes):
+            self._split()
+
+    def _split(self) -> None:
+        for node in self.module.graph.nodes:
+            self._take(node)
+        if not self.outside or not self._pending:
+            return
+        check_parts(
+            [part.graph.nodes for _, part, _ in self._pending], self.left, self.reason
+        )
+        for call, part, sources in self._pending:
+            compiled = self.compile_part(part, sources, self.count)
+            call.target = _function(compiled, self.count)
+            self.count += 1
+        self.whole = torch.fx.GraphModule(self.module, self._driver)
+
+    def _take(self, node: Node) -> None:
+        if node in self._open:
+            return
+        waits = self._is_from(node, self._late)
+        needs_part = waits or self._is_from(node, self._open)
+        if node.op == "output":
+            self._close()
+            self._emit(node)
+        elif _is_item(node) or node.op != "call_function":
+            self._emit(node)
+        elif _is_check(node) or _is_number(node):
+            if not needs_part:
+                self._emit(node)  # before the part that grows
+            elif waits or not _is_integer(node):
+                self._late[node] = None
+            else:
+                self._open[node] = None
+        elif _has_description(node):
+            if waits:
+                self._close()
+            self._open[node] = None
+            # The items of a list can't cross from one part to another.
+            if isinstance(node.meta["val"], tuple | list):
+                self._open.update(dict.fromkeys(node.users))
+        else:
+            if needs_part or not _is_pure(node):
+                self._close()
+            self.outside.append(str(node.target))
+            self.left.append(node)
+            self._emit(node)
+
+    @staticmethod
+    def _is_from(node: Node, others: Iterable[Node]) -> bool:
+        return any(source in others for source in node.all_input_nodes)
+
+    def _emit(self, node: Node) -> None:
+        """PyTorch runs the node, here."""
+        if node.target is torch.ops.aten._assert_tensor_metadata.default:
+            return
+        made = self._driver.node_copy(node, self._values.__getitem__)
+        self._values[node] = made
+        if _is_check(node) and any(map(_is_tensor, node.all_input_nodes)):
+            self.outside.append(str(node.target))
+        self._know_symbols(node, made)
+
+    def _close(self) -> None:
+        """The part that grew is called here, then what waits for its results."""
+        nodes, self._open = list(self._open), {}
+        if any(map(_computes, nodes)):
+            self._call_part(nodes)
+        else:
+            for node in nodes:
+                self._emit(node)
+        late, self._late = self._late, {}
+        for node in late:
+            self._emit(node)
+
+    # One part
+
+    def _call_part(self, nodes: list[Node]) -> None:
+        part = torch.fx.Graph()
+        inside: dict[Node, Node] = {}
+        own = set(nodes)
+        sources: list[InputSource] = []
+        arguments: list[Node] = []
+
+        def add(name: str, value: Any, source: InputSource, argument: Node) -> Node:
+            made = part.placeholder(name)
+            made.meta["val"] = value
+            sources.append(source)
+            arguments.append(argument)
+            return made
+
+        for given in _inputs_of(nodes, own):
+            if given.op == "get_attr":
+                inside[given] = part.node_copy(given)
+                continue
+            source = self._sources.get(given) or InputSource(given.name)
+            argument = self._as_traced(given)
+            inside[given] = add(given.name, given.meta.get("val"), source, argument)
+        for name in self._missing_symbols(nodes, inside):
+            symbol = self._symbols[name]
+            add(f"size_{name}", symbol.value, InputSource(name), self._read(symbol))
+        for node in nodes:
+            inside[node] = part.node_copy(node, inside.__getitem__)
+        results = [n for n in nodes if any(user not in own for user in n.users)]
+        end = part.output(tuple(inside[node] for node in results))
+        end.meta["val"] = tuple(node.meta["val"] for node in results)
+        call = self._driver.call_function(_unmade, tuple(arguments))
+        for place, node in enumerate(results):
+            item = self._driver.call_function(operator.getitem, (call, place))
+            self._values[node] = item
+            self._ours.add(node)
+            self._know_symbols(node, item)
+        module = torch.fx.GraphModule(self.module, part)
+        self._pending.append((call, module, sources))
+
+    def _as_traced(self, node: Node) -> Node:
+        """What PyTorch made need not lie as the trace said."""
+        made, value = self._values[node], node.meta.get("val")
+        if node.op != "call_function" or node in self._ours:
+            return made
+        if not isinstance(value, torch.Tensor) or foreign_strides(value) is not None:
+            return made
+        if node not in self._laid_out:
+            self._laid_out[node] = self._driver.call_method("contiguous", (made,))
+        return self._laid_out[node]
+
+    # Symbols
+
+    def _know_symbols(self, node: Node, made: Node) -> None:
+        """Which symbols can be read off the value at a call."""
+        value = node.meta.get("val")
+        if node in self._sources and self._sources[node].constant is not None:
+            return
+        sizes = value.shape if isinstance(value, torch.Tensor) else [value]
+        for dim, size in enumerate(sizes):
+            if name := _bare(size):
+                at = dim if isinstance(value, torch.Tensor) else None
+                self._symbols.setdefault(name, _Symbol(size, made, at))
+
+    def _missing_symbols(
+        self, nodes: Iterable[Node], inside: dict[Node, Node]
+    ) -> list[str]:
+        """Those that the part needs and that none of its inputs is or has."""
+        needed: set[str] = set()
+        defined: set[str] = set()
+        for node in (*nodes, *inside):
+            for size in _numbers_of(node.meta.get("val")):
+                needed |= {symbol.name for symbol in size.node.expr.free_symbols}
+        for node in inside:
+            source = self._sources.get(node)
+            if node.op != "get_attr" and (source is None or source.constant is None):
+                value = node.meta.get("val")
+                sizes = value.shape if isinstance(value, torch.Tensor) else [value]
+                defined |= {_bare(size) for size in sizes}
+        return sorted((needed - defined) & set(self._symbols))
+
+    def _read(self, symbol: _Symbol) -> Node:
+        if symbol.dim is not None:
+            size = torch.ops.aten.sym_size.int
+            symbol.node = self._driver.call_function(size, (symbol.node, symbol.dim))
+            symbol.dim = None
+        return symbol.node
+
+
+class _Symbol:
+    """A symbol and where the driver reads it: a number, or a tensor's size."""
+
+    def __init__(self, value: torch.SymInt, node: Node, dim: int | None) -> None:
+        self.value = value
+        self.node = node
+        self.dim = dim
+
+
+def _function(compiled: Callable[[list[Any]], Any], number: int) -> Any:
+    def call(*arguments: Any) -> Any:
+        return compiled(list(arguments))
+
+    call.__name__ = f"part{number}"
+    return call
+
+
+def _unmade(*_: Any) -> Any:
+    raise AssertionError("a part is called before it is compiled")
+
+
+def _can_be_parted(nodes: Iterable[Node]) -> bool:
+    """Not where parts would have to know of each other: events and waits, and
+    views of memory that a part would give back copied."""
+    return not any(
+        isinstance(node.target, OpOverload)
+        and (is_order(node.target) or reads_behind_a_view(node))
+        for node in nodes
+    )
+
+
+def _inputs_of(nodes: Iterable[Node], own: set[Node]) -> Iterable[Node]:
+    given = (source for node in nodes for source in node.all_input_nodes)
+    return dict.fromkeys(source for source in given if source not in own)
+
+
+def _is_item(node: Node) -> bool:
+    return getattr(node.target, "__name__", "") == "getitem"
+
+
+def _is_number(node: Node) -> bool:
+    """A number that Python computes of sizes."""
+    value = node.meta.get("val")
+    kinds = (bool, int, float, torch.SymInt, torch.SymFloat, torch.SymBool)
+    return isinstance(value, kinds) and "unbacked_bindings" not in node.meta
+
+
+def _is_integer(node: Node) -> bool:
+    value = node.meta.get("val")
+    return isinstance(value, int | torch.SymInt) and not isinstance(value, bool)
+
+
+def _is_check(node: Node) -> bool:
+    target: Any = node.target
+    return (
+        isinstance(target, OpOverload)
+        and node.meta.get("val") is None
+        and _is_pure(node)
+    )
+
+
+def _is_tensor(node: Node) -> bool:
+    return isinstance(node.meta.get("val"), torch.Tensor)
+
+
+def _is_pure(node: Node) -> bool:
+    """Whether it may run earlier than where it stands."""
+    target: Any = node.target
+    return (
+        isinstance(target, OpOverload)
+        and target.namespace in purity.NAMESPACES
+        and not target._schema.is_mutable
+        and torch.Tag.nondeterministic_seeded not in target.tags
+    )
+
+
+def _has_description(node: Node) -> bool:
+    """Whether the description can say it, as far as its kind goes."""
+    target: Any = node.target
+    value = node.meta.get("val")
+    return (
+        isinstance(target, OpOverload)
+        and not target._schema.is_mutable
+        and not node.meta.get("unbacked_bindings")
+        and isinstance(value, torch.Tensor | tuple | list)
+        and all(
+            _is_integer(source) or not _is_number_at_all(source)
+            for source in node.all_input_nodes
+        )
+    )
+
+
+def _is_number_at_all(node: Node) -> bool:
+    return not isinstance(node.meta.get("val"), torch.Tensor | tuple | list)
+
+
+def _computes(node: Node) -> bool:
+    """Whether it does more than to look at memory in another way."""
+    target: Any = node.target
+    return isinstance(target, OpOverload) and not any(
+        result.alias_info is not None for result in target._schema.returns
+    )
+
+
+def _bare(size: Any) -> str:
+    """The name of a size that is a symbol; empty for any other."""
+    if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
+        return size.node.expr.name
+    return ""
+
+
+def _numbers_of(value: Any) -> Iterator[torch.SymInt]:
+    """The symbolic numbers that a value is described by."""
+    if isinstance(value, torch.SymInt):
+        yield value
+    elif isinstance(value, tuple | list):
+        for item in value:
+            yield from _numbers_of(item)
+    elif isinstance(value, torch.Tensor):
+        for number in (*value.shape, *value.stride(), value.storage_offset()):
+            if isinstance(number, torch.SymInt):
+                yield number

@@ -1,0 +1,1 @@
+"""Packages that run without PyTorch: made, loaded, called."""

@@ -1,0 +1,186 @@
+"""NumPy arrays in and out of packages; neither NumPy nor PyTorch is imported
+before an array or a tensor is there."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_NUMPY = {
+    "bool": "bool",
+    "u8": "uint8",
+    "i8": "int8",
+    "i16": "int16",
+    "i32": "int32",
+    "i64": "int64",
+    "f16": "float16",
+    "f32": "float32",
+    "f64": "float64",
+    "u16": "uint16",
+    "u32": "uint32",
+    "u64": "uint64",
+    "c64": "complex64",
+    "c128": "complex128",
+}
+# NumPy has these with ml_dtypes; they cross as integers of the same size.
+_EXTENSIONS = {
+    "bf16": ("bfloat16", "uint16"),
+    "f8e4m3fn": ("float8_e4m3fn", "uint8"),
+    "f8e5m2": ("float8_e5m2", "uint8"),
+    "f8e4m3fnuz": ("float8_e4m3fnuz", "uint8"),
+    "f8e5m2fnuz": ("float8_e5m2fnuz", "uint8"),
+}
+_NAMES = {numpy: ours for ours, numpy in _NUMPY.items()}
+_EXTENSION_NAMES = {numpy: ours for ours, (numpy, _) in _EXTENSIONS.items()}
+
+
+def _carrier(dtype: str) -> Any:
+    """What the bytes of our dtype are for NumPy alone."""
+    import numpy
+
+    if dtype in _EXTENSIONS:
+        return numpy.dtype(_EXTENSIONS[dtype][1])
+    if dtype not in _NUMPY:
+        raise TypeError(f"NumPy has no arrays of {dtype}: pass tensors")
+    return numpy.dtype(_NUMPY[dtype])
+
+
+@functools.cache
+def _extension(dtype: str) -> Any:
+    import numpy
+
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise TypeError(
+            f"NumPy has no {_EXTENSIONS[dtype][0]}: install ml_dtypes, or pass tensors"
+        ) from None
+    return numpy.dtype(getattr(ml_dtypes, _EXTENSIONS[dtype][0]))
+
+
+def plain(memory: Any, dtype: str, shape: Sequence[int]) -> Any:
+    """An array over memory, of integers where NumPy lacks the dtype."""
+    import numpy
+
+    return numpy.ndarray(tuple(shape), _carrier(dtype), buffer=memory)
+
+
+def from_memory(memory: Any, dtype: str, shape: Sequence[int]) -> Any:
+    return finish(plain(memory, dtype, shape), dtype)
+
+
+def finish(array: Any, dtype: str) -> Any:
+    """An array as the user knows it; what is no array stays."""
+    if dtype not in _EXTENSIONS or not hasattr(array, "view"):
+        return array
+    return array.view(_extension(dtype))
+
+
+def read(value: Any, info: Mapping[str, Any]) -> tuple[Any, str]:
+    """The array in the layout that the program asks for, and its dtype."""
+    import numpy
+
+    if not isinstance(value, numpy.ndarray):
+        kind = "an int" if info["scalar"] else "an array"
+        raise TypeError(f"{info['name']}: expected {kind}, got {type(value).__name__}")
+    name = value.dtype.name
+    dtype = _NAMES.get(name) or _EXTENSION_NAMES.get(name)
+    if dtype is None or not value.dtype.isnative:
+        raise TypeError(f"{info['name']}: no program takes arrays of {value.dtype}")
+    if name in _EXTENSION_NAMES:
+        value = value.view(_carrier(dtype))
+    steps = [step // value.itemsize for step in value.strides]
+    if info["scalar"] or _lies_so(value.shape, steps, info["strides"]):
+        return value, dtype
+    _refuse_copy(info)
+    return _laid_out(value, info["strides"]), dtype
+
+
+def lay_out(tensor: Any, info: Mapping[str, Any]) -> Any:
+    """The same for a tensor; anything else is for the runtime to refuse."""
+    if info["scalar"] or not hasattr(tensor, "stride"):
+        return tensor
+    if _lies_so(tensor.shape, tensor.stride(), info["strides"]):
+        return tensor
+    _refuse_copy(info)
+    if len(info["strides"]) != tensor.dim():
+        return tensor
+    wanted = info["strides"]
+    if _is_dense(tensor.shape, wanted):
+        return tensor.contiguous()
+    return (
+        tensor.new_empty(0)
+        .new_empty_strided(tuple(tensor.shape), tuple(wanted))
+        .copy_(tensor)
+    )
+
+
+def _refuse_copy(info: Mapping[str, Any]) -> None:
+    if info["mutated"]:
+        raise ValueError(
+            f"{info['name']} is written in place and must have the strides "
+            f"{info['strides']}"
+        )
+
+
+def _lies_so(shape: Sequence[int], steps: Sequence[int], wanted: Sequence[int]) -> bool:
+    """Whether the strides are those; -1 stands for a contiguous tensor's."""
+    if len(shape) != len(wanted):
+        return True  # another rank: the runtime says so
+    dense = 1
+    for size, step, want in zip(shape[::-1], steps[::-1], wanted[::-1]):
+        if size > 1 and step != (dense if want < 0 else want):
+            return False
+        dense *= max(size, 1)
+    return True
+
+
+def _is_dense(shape: Sequence[int], wanted: Sequence[int]) -> bool:
+    dense = 1
+    for size, want in zip(shape[::-1], wanted[::-1]):
+        if size > 1 and want not in (-1, dense):
+            return False
+        dense *= max(size, 1)
+    return True
+
+
+def _laid_out(value: Any, wanted: Sequence[int]) -> Any:
+    import numpy
+
+    if len(wanted) != value.ndim or _is_dense(value.shape, wanted):
+        return numpy.ascontiguousarray(value)
+    copy = _strided(value.shape, wanted, value.dtype)
+    copy[...] = value
+    return copy
+
+
+def _strided(shape: Sequence[int], strides: Sequence[int], dtype: Any) -> Any:
+    import numpy
+
+    reach = 1 + sum((size - 1) * step for size, step in zip(shape, strides))
+    memory = numpy.empty(reach if min(shape, default=1) > 0 else 0, dtype)
+    steps = [step * memory.itemsize for step in strides]
+    return numpy.lib.stride_tricks.as_strided(memory, shape, steps)
+
+
+def make(dtype: str, shape: Sequence[int], strides: Sequence[int] | None) -> Any:
+    """A new array for a result."""
+    import numpy
+
+    if dtype in _EXTENSIONS:
+        _extension(dtype)  # without it nobody could read the result
+    carrier = _carrier(dtype)
+    if strides is None or _is_dense(shape, strides):
+        return numpy.empty(shape, carrier)
+    return _strided(shape, strides, carrier)
+
+
+def as_tensor(memory: Any, dtype: str, shape: Sequence[int]) -> Any:
+    """A tensor over memory."""
+    import torch
+
+    from ..describe.tensors import DTYPES
+
+    kind = next(theirs for theirs, ours in DTYPES.items() if ours == dtype)
+    return torch.frombuffer(memory, dtype=kind).reshape(tuple(shape))

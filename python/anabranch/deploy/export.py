@@ -1,0 +1,181 @@
+"""anabranch.export: a package that runs without PyTorch."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx.traceback import preserve_node_meta
+
+from .. import _C
+from ..backend import _order
+from ..config import Config, resolve
+from ..describe.graph import Description, GraphReader
+from ..describe.symbols import Unsupported
+from ..errors import CompileError
+from ..marks import scope
+from ..packages import package
+from ..report import record
+from .exported_program import Lifted, lift
+
+_C.use_torch()
+
+
+def export(
+    model: torch.nn.Module | ExportedProgram,
+    path: str | os.PathLike[str],
+    inputs: Any = None,
+    *,
+    dynamic_shapes: Any = None,
+    targets: Sequence[str] | None = None,
+    config: Config | None = None,
+    allow_libtorch: bool = False,
+    overwrite: bool = False,
+) -> None:
+    """Writes the package folder `path`, with the weights inside.
+
+    inputs          what `forward` is called with, as an example: a tuple of
+                    positional arguments, or a dict of named ones.
+    dynamic_shapes  as torch.export takes them; every other size is fixed.
+    targets         processors: "native" (this machine), "x86-64-v3" (AVX2),
+                    "x86-64-v4" (AVX-512); all in one package. None: "native".
+    allow_libtorch  takes operators that only PyTorch has; the package then runs
+                    where PyTorch is.
+    overwrite       replaces a package that is there.
+    """
+    wanted = _targets(targets)
+    place = _place(path, overwrite)
+    settings = resolve({"freeze": True}, config=config)
+    if settings.stop is not None:
+        raise ValueError("a compilation that stops early makes no package")
+    program = _program(model, inputs, dynamic_shapes)
+    forward = None if isinstance(model, ExportedProgram) else model.forward
+    name = type(model).__name__ if forward else "exported"
+    try:
+        lifted = lift(program, forward)
+        for resolve_marks in scope.resolvers:
+            resolve_marks(lifted.module)
+        described = GraphReader(
+            lifted.module, name, lifted.sources, _order(settings), standalone=True
+        ).read()
+    except Unsupported as reason:
+        raise CompileError(f"the model can't be exported: {reason}") from None
+    for symbol in described.graph["symbols"]:
+        symbol |= lifted.ranges.get(symbol["name"], {})
+    folder = os.path.dirname(place)
+    with tempfile.TemporaryDirectory(prefix=".anabranch-", dir=folder) as scratch:
+        made = [(target, os.path.join(scratch, target)) for target in wanted]
+        for report in _write_all(described, settings, made):
+            record(report, graphs=1)
+            if not allow_libtorch:
+                _refuse_fallbacks(report)
+        _C.combine(
+            place,
+            made,
+            json.dumps(_signature(lifted, described)),
+            list(lifted.states.items()),
+            overwrite,
+        )
+
+
+def _write_all(
+    described: Description, config: Config, made: Sequence[tuple[str, str]]
+) -> list[dict[str, Any]]:
+    """Compiles for each target into its folder; beside each other, unless
+    somebody watches."""
+
+    def write(row: tuple[str, str]) -> dict[str, Any]:
+        return package.write(described, config, row[1], cpu=row[0])
+
+    if len(made) == 1 or config.progress or config.dump is not None:
+        return list(map(write, made))
+    with ThreadPoolExecutor(len(made)) as pool:
+        return list(pool.map(write, made))
+
+
+def _targets(targets: Sequence[str] | None) -> list[str]:
+    if isinstance(targets, str):
+        raise TypeError(f"targets must be a list of names, got {targets!r}")
+    wanted = list(targets) if targets is not None else ["native"]
+    if not wanted or len(set(wanted)) != len(wanted):
+        raise ValueError(f"targets must be different names, got {wanted}")
+    return wanted
+
+
+def _place(path: str | os.PathLike[str], overwrite: bool) -> str:
+    """The path, if a package may be written there: said before anything is
+    compiled, and seen to again by the rename."""
+    place = os.path.abspath(os.fsdecode(path))
+    folder = os.path.dirname(place)
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(f"there is no folder {folder}")
+    if os.path.lexists(place):
+        if not overwrite:
+            raise FileExistsError(f"{place} exists; overwrite=True replaces a package")
+        if not os.path.isfile(os.path.join(place, "manifest.json")):
+            raise FileExistsError(f"{place} exists and is no package")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(f"{folder} can't be written")
+    return place
+
+
+def _program(model: Any, inputs: Any, dynamic_shapes: Any) -> ExportedProgram:
+    if isinstance(model, ExportedProgram):
+        if dynamic_shapes is not None:
+            raise ValueError("an ExportedProgram has its dynamic shapes already")
+        return model
+    if not isinstance(model, torch.nn.Module):
+        raise TypeError(
+            "the model must be an nn.Module or an ExportedProgram, got "
+            f"{type(model).__name__}"
+        )
+    if inputs is None:
+        raise TypeError("an nn.Module is exported with example inputs: none are given")
+    if model.training:
+        raise ValueError("the model is in training mode: call model.eval() first")
+    if isinstance(inputs, torch.Tensor):
+        inputs = (inputs,)
+    args, kwargs = ((), inputs) if isinstance(inputs, Mapping) else (inputs, {})
+    try:
+        # Scopes of streams and super kernels are notes on the nodes.
+        with torch.no_grad(), preserve_node_meta():
+            return torch.export.export(
+                model,
+                tuple(args),
+                dict(kwargs),
+                dynamic_shapes=dynamic_shapes,
+                strict=False,
+            )
+    except Exception as error:
+        raise CompileError(f"torch.export can't trace the model: {error}") from error
+
+
+def _refuse_fallbacks(report: Mapping[str, Any]) -> None:
+    fallbacks = report.get("fallbacks", [])
+    if not fallbacks:
+        return
+    lines = [
+        f"  {entry['op']} at {entry.get('location') or 'an unknown line'}: "
+        f"{entry.get('reason') or 'it has no kernel'}"
+        for entry in fallbacks
+    ]
+    raise CompileError(
+        "operators that only PyTorch has would be in the package "
+        "(allow_libtorch=True takes them):\n" + "\n".join(lines)
+    )
+
+
+def _signature(lifted: Lifted, described: Description) -> dict[str, Any]:
+    names = [lifted.sources[position].label for position in described.passed]
+    return {
+        "inputs": [{"name": n, "state": n in lifted.states} for n in names],
+        "outputs": lifted.outputs,
+        "parameters": lifted.parameters,
+        "results": lifted.results,
+    }

@@ -1,0 +1,1 @@
+"""From an ATen graph to the description that the compiler reads."""

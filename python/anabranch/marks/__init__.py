@@ -1,0 +1,1 @@
+"""What users mark in a model: streams, events, super kernels; checked together."""

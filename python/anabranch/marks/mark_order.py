@@ -1,0 +1,125 @@
+"""Waits, events and scopes of one graph, checked for what they say together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+import torch.fx
+from torch._ops import OpOverload
+
+from ..errors import CompileError, OptionError
+from ..location import user_line
+from . import scope
+from . import super_kernel as supers
+
+# An alias with this annotation is what `wait` hands on.
+_PASSES = {torch.ops.aten.alias.default}
+
+
+def is_order(target: OpOverload) -> bool:
+    """Whether the operator is there for the order alone."""
+    return target.namespace == "anabranch" and target in (
+        torch.ops.anabranch.wait.default,
+        torch.ops.anabranch.record.default,
+        torch.ops.anabranch.wait_event.default,
+        torch.ops.anabranch.wait_tag.default,
+    )
+
+
+def is_pass(node: torch.fx.Node) -> bool:
+    custom = node.meta.get("custom") or {}
+    return node.target in _PASSES and bool(custom.get(scope.PASS))
+
+
+class Order:
+    """What the nodes read so far say about streams and events. Raises
+    CompileError with the user's line where they contradict each other."""
+
+    def __init__(
+        self, marked: bool = True, single: bool = False, supers: bool = True
+    ) -> None:
+        """`marked`: stream scopes count; `single`: there may be none; `supers`:
+        scopes of super kernels count."""
+        self.marked = marked
+        self.single = single
+        self.supers = supers
+        self.priorities: dict[str, tuple[int, torch.fx.Node]] = {}
+        self.events: dict[str, torch.fx.Node] = {}
+
+    def annotations(self, node: torch.fx.Node) -> dict[str, Any]:
+        """The annotations that the compiler gets to see."""
+        found = dict(node.meta.get("custom") or {})
+        if supers.SUPER in found:
+            self._read_super(node, found)
+        if scope.STREAM not in found:
+            return found
+        if self.single:
+            raise OptionError(
+                "single_stream=True and a stream scope contradict each other; take"
+                f" one of them away\n  {user_line(node)}"
+            )
+        self._check_priority(node, found)
+        if not self.marked:
+            del found[scope.STREAM], found[scope.PRIORITY]
+        return found
+
+    def _read_super(self, node: torch.fx.Node, found: dict[str, Any]) -> None:
+        try:
+            options = supers.parse(found.pop(supers.OPTIONS, ""))
+        except ValueError as error:
+            raise OptionError(f"{error}\n  {user_line(node)}") from error
+        if not self.supers:
+            del found[supers.SUPER]
+            return
+        found[supers.FUSION] = int(options.stream_fusion)
+        found[supers.STRICT] = options.strict
+
+    def _check_priority(self, node: torch.fx.Node, found: Mapping[str, Any]) -> None:
+        tag, priority = found[scope.STREAM], found[scope.PRIORITY]
+        known, first = self.priorities.setdefault(tag, (priority, node))
+        if known != priority:
+            raise CompileError(
+                f"stream {tag!r} has the priority {priority} here and {known} in"
+                f" another scope; one stream has one priority"
+                f"\n  here:  {user_line(node)}\n  there: {user_line(first)}"
+            )
+
+    def check_wait(self, node: torch.fx.Node) -> None:
+        """A dependency is to be computed here: all else is there already."""
+        dependency, strict = node.args[1], (*node.args, True)[2]
+        assert isinstance(dependency, torch.fx.Node)
+        if strict and dependency.op != "call_function":
+            raise CompileError(
+                f"wait() for {dependency.name}, which this graph does not compute:"
+                " it is an input or was made by another graph, and is there before"
+                " this graph starts. Take the wait away, or wait inside the graph"
+                f" that computes it\n  {user_line(node)}"
+            )
+
+    def event_of(self, node: torch.fx.Node) -> torch.fx.Node | None:
+        """The record of this graph that a wait for a tag means; None: another
+        graph has recorded it, or the node is no such wait."""
+        if node.target is not torch.ops.anabranch.wait_tag.default:
+            return None
+        tag = node.args[0]
+        assert isinstance(tag, str)
+        if tag in self.events:
+            return self.events[tag]
+        if tag not in scope.recorded():
+            raise CompileError(
+                f"event {tag!r} is waited for but never recorded: record({tag!r})"
+                " must stand before the wait, in this graph or in one that ran"
+                f" earlier\n  {user_line(node)}"
+            )
+        return None
+
+    def record(self, node: torch.fx.Node) -> None:
+        tag = (*node.args, node.kwargs.get("tag"))[0]
+        if isinstance(tag, str):
+            self.events[tag] = node
+
+    def finish(self) -> None:
+        """The events of this graph may now be waited for by others."""
+        scope.announce(self.events)

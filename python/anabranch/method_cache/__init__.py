@@ -1,0 +1,1 @@
+"""cache_compile: a compiled method, recorded, and replayed without Dynamo."""

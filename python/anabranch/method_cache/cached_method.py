@@ -1,0 +1,446 @@
+"""anabranch.cache_compile: a method that starts without being compiled.
+
+docs/design/cache.md. The first call looks for an entry; a hit imports neither
+Dynamo nor the compiler's front end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import functools
+import inspect
+import json
+import os
+import sys
+import tempfile
+import threading
+import types
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from ..config import Config, resolve
+from ..packages import cache
+from ..report import record
+from . import later_tiers
+from .replay import (
+    Replay,
+    Stale,
+    bind,
+    code_digest,
+    file_hash,
+    load_executable,
+)
+
+Call = Callable[..., Any]
+CODE = "code.bin"
+GEARS = "_anabranch_gears"  # the attribute that set_gears leaves
+
+
+def cache_compile(
+    method: Call,
+    *,
+    config: Config | None = None,
+    dynamic: bool = True,
+    cache_dir: str | os.PathLike[str] | None = None,
+    global_rank: int | None = None,
+    tp_rank: int | None = None,
+    pp_rank: int | None = None,
+    custom_decompositions: Mapping[Any, Call] | None = None,
+) -> Call:
+    """The method of a module, compiled at the first call or read from the cache.
+
+    The method must be one graph that is traced once, for inference: two cases
+    are two methods. Calls run without gradients. A function that was read has no
+    guards of Dynamo's: sizes and dtypes are checked, and attributes, globals and
+    arguments that the trace took for constant are compared; where they changed,
+    calls go on through torch.compile."""
+    made = CachedMethod(
+        check_method(method),
+        config=resolve(config=config),
+        dynamic=dynamic,
+        root=None if cache_dir is None else os.fspath(cache_dir),
+        ranks=Ranks(global_rank, tp_rank, pp_rank),
+        decompositions=dict(custom_decompositions or {}),
+    )
+    return made.callable()
+
+
+def check_method(method: Any) -> types.MethodType:
+    if not isinstance(method, types.MethodType):
+        text = f"Only method can be cached now, got {method}"
+        raise ValueError(text)  # noqa: TRY004 - as the reference has it
+    if not isinstance(method.__self__, torch.nn.Module):
+        # The text of the module itself may not be made yet.
+        name = method.__func__.__qualname__
+        text = f"Only torch.nn.Module method can be cached now, got {name}"
+        raise ValueError(text)  # noqa: TRY004
+    return method
+
+
+class Ranks:
+    """Which of the processes of one program this is."""
+
+    def __init__(self, world: int | None, tp: int | None, pp: int | None) -> None:
+        self.world, self.tp, self.pp = world, tp, pp
+
+    def text(self) -> str:
+        """Empty for a process by itself."""
+        parts = []
+        group = torch.distributed
+        if group.is_available() and group.is_initialized():
+            size = group.get_world_size()
+            rank = group.get_rank() if self.world is None else self.world
+            if size > 1:
+                parts.append(f"world{size}global_rank{rank}")
+        if self.tp is not None:
+            parts.append(f"tp_rank{self.tp}")
+        if self.pp is not None:
+            parts.append(f"pp_rank{self.pp}")
+        return "_".join(parts)
+
+
+class CachedMethod:
+    """One method on its way from its first call to being called fast."""
+
+    index = "entry.json"
+    strict = False  # compare the first call's sizes and strides with the trace's
+
+    def __init__(
+        self,
+        method: types.MethodType,
+        *,
+        config: Any,
+        dynamic: bool,
+        root: str | None,
+        ranks: Ranks,
+        decompositions: dict[Any, Call],
+    ) -> None:
+        self.method = method
+        self.config = config
+        self.dynamic = dynamic
+        self.root = root
+        self.ranks = ranks
+        self.decompositions = decompositions
+        self.name = method.__func__.__qualname__
+        self._lock = threading.RLock()
+        self._run: Call | None = None
+        self._entry: cache.Entry | None = None
+        self._saved = False
+
+    def callable(self) -> Call:
+        """A plain function: calls of it cost least."""
+        module = self.method.__self__
+        is_enabled, enable = torch.is_grad_enabled, torch._C._set_grad_enabled
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            run = self._run
+            if run is None:
+                return self._first(args, kwargs)
+            try:
+                if not is_enabled():
+                    return run(module, *args, **kwargs)
+                enable(False)
+                try:
+                    return run(module, *args, **kwargs)
+                finally:
+                    enable(True)
+            except Stale as reason:
+                return self._outgrown(str(reason), args, kwargs)
+
+        functools.update_wrapper(call, self.method.__func__)
+        del call.__wrapped__  # type: ignore[attr-defined]
+        # An outer torch.compile does not look inside.
+        call._torchdynamo_disable = True  # type: ignore[attr-defined]
+        call._cached_method = self  # type: ignore[attr-defined]
+        return call
+
+    # What differs from one spelling of the interface to another
+
+    def settings(self) -> Any:
+        """Of the configuration, what the result depends on."""
+        return {
+            key: value
+            for key, value in self.config.as_dict().items()
+            if key not in cache.WATCHING
+        }
+
+    def takes_part(self) -> bool:
+        return cache.takes_part(self.config)
+
+    def place(self, identity: str) -> str:
+        """The entry's folder; empty where there is no cache."""
+        root = self.root or cache.folder()
+        return cache.entry_folder(root, cache.FUNCTIONS, identity) if root else ""
+
+    def backend(self) -> Call:
+        from ..backend import anabranch
+
+        return functools.partial(
+            anabranch, config=self.config, decompositions=self.decompositions
+        )
+
+    def threads(self) -> int:
+        return self.config.threads
+
+    def shapes_key(self, args: Any, kwargs: Any) -> Any:
+        """Static graphs of other sizes are other entries."""
+        shapes = [
+            [str(t.dtype), t.dim(), None if self.dynamic else [*t.shape, *t.stride()]]
+            for t in _tensors(args, kwargs)
+        ]
+        return [shapes, self.gears_key(args, kwargs)]
+
+    def gears_key(self, args: Any, kwargs: Any) -> Any:
+        """The sizes that arguments were said to take, where any was."""
+        gears = [getattr(t, GEARS, {}) for t in _tensors(args, kwargs)]
+        return [sorted(g.items()) for g in gears] if any(gears) else []
+
+    def blobs(self, package: str) -> dict[str, bytes]:
+        """More files for the entry."""
+        return {}
+
+    def tidy(self) -> None:
+        """After an entry was added."""
+        cache.keep_small(self.root or cache.folder())
+
+    def say(self, text: str) -> None:
+        """What happens to the entry, for those who want to know."""
+
+    def broken(self, reason: str) -> None:
+        self.say(f"Clear broken cache {self.path()} as {reason}")
+
+    def skip(self, reason: str) -> None:
+        cache.warn_once(
+            f"skip {self.name}", f"Skip cache as {self.name} can't be: {reason}"
+        )
+
+    # The first call
+
+    def _first(self, args: Any, kwargs: Any) -> Any:
+        with self._lock, torch.no_grad():
+            if self._run is None:
+                return self._decide(args, kwargs)
+            return self._run(self.method.__self__, *args, **kwargs)
+
+    def _decide(self, args: Any, kwargs: Any) -> Any:
+        identity = self.identity(args, kwargs)
+        folder = self.place(identity) if self.takes_part() else ""
+        if not folder:
+            return self._compile(args, kwargs, None, identity)
+        entry = self._entry = cache.Entry(folder, self.index)
+        try:
+            text = entry.read(self.broken)
+            replay = None if text is None else self._load(entry, text, identity)
+            if replay is not None:
+                try:
+                    return self._start(entry, replay, args, kwargs)
+                except Stale as reason:
+                    entry.discard(str(reason), self.broken)
+            return self._compile(args, kwargs, entry, identity)
+        finally:
+            entry.close()
+
+    def identity(self, args: Any, kwargs: Any) -> str:
+        function, module = self.method.__func__, self.method.__self__
+        kind = type(module)
+        return cache.digest(
+            cache.FORMAT,
+            cache.identity(),
+            cache.own_sources(),
+            [sys.version, torch.__version__],
+            [kind.__module__, kind.__qualname__, self.name, str(module)],
+            code_digest(function.__code__),
+            self.settings(),
+            [self.dynamic, self.ranks.text(), self.shapes_key(args, kwargs)],
+            sorted(
+                [str(operator), _function_digest(function)]
+                for operator, function in self.decompositions.items()
+            ),
+        )
+
+    def _load(self, entry: cache.Entry, text: str, identity: str) -> Replay | None:
+        self.say(f"Loading cache from {self.path()}")
+        try:
+            return self._replay(entry.folder, json.loads(text), identity)
+        except Exception as error:  # noqa: BLE001 - an entry of another's making
+            entry.discard(str(error), self.broken)
+            return None
+
+    def _replay(self, folder: str, saved: dict[str, Any], identity: str) -> Replay:
+        if saved["identity"] != identity:
+            raise Stale("it is of another method, configuration or version")
+        for path, known in saved["sources"].items():
+            if file_hash(path) != known:
+                raise Stale(f"{path} was changed")
+        with open(os.path.join(folder, CODE), "rb") as file:
+            blob = file.read()
+        calling = saved["calling"]
+        executable = load_executable(folder, calling, self.threads())
+        for key in saved.get("kernels", []):
+            self._add_kernels(executable, key, calling)
+        replay = Replay(self.method, blob, calling, executable, self.strict)
+        if later_tiers.FILE in os.listdir(folder):
+            with open(os.path.join(folder, later_tiers.FILE), "rb") as file:
+                described = file.read()
+            later = later_tiers.LaterTiers(executable, described, calling, self.config)
+            replay.noticed = later.begin
+        return replay
+
+    def _add_kernels(self, executable: Any, key: str, calling: Any) -> None:
+        """A program for exact shapes, if the library still has it."""
+        library = cache.folder()
+        if not library:
+            return
+        entry = cache.Entry(cache.entry_folder(library, cache.KERNELS, key))
+        try:
+            if entry.read() is not None:
+                static = load_executable(entry.folder, calling, self.threads())
+                executable.add(static)
+        finally:
+            entry.close()
+
+    def _start(self, entry: cache.Entry, replay: Replay, args: Any, kwargs: Any) -> Any:
+        """The first call of what was read. What it raises but for Stale is the
+        caller's, as with any later call."""
+        entry.close()
+        replay.check(args, kwargs)
+        if trace := getattr(self.config, "trace", None):
+            from ..trace.profiler import trace_process
+
+            trace_process(trace)
+        result = replay.function(self.method.__self__, *args, **kwargs)
+        self._run = replay.function
+        record(
+            {"name": self.name, "cache": "hit"},
+            graphs=1,
+            kernels=replay.executable.kernels,
+            launches=replay.executable.launches,
+            fallback_calls=replay.executable.host_calls,
+        )
+        self.say(f"Cache {self.name} loaded from {self.path()}")
+        return result
+
+    # A miss
+
+    def _compile(
+        self, args: Any, kwargs: Any, entry: cache.Entry | None, identity: str
+    ) -> Any:
+        from .recording import NotCacheable, Recorder
+
+        module = self.method.__self__
+        with tempfile.TemporaryDirectory(prefix="anabranch-") as folder:
+            recorder = Recorder(self.method, folder)
+            compiled = self._torch_compile()
+            known = bind(self.method.__func__, module, args, kwargs)
+            with recorder.listening(), quiet_bytecode():
+                result = compiled(*args, **kwargs)
+            try:
+                recorder.check()
+                self._save(recorder, known, entry, identity)
+            except NotCacheable as reason:
+                self.skip(str(reason))
+        self._run = self._without_self(compiled)
+        self._saved = True
+        return result
+
+    def _torch_compile(self) -> Call:
+        inner = self.backend()
+
+        def backend(module: Any, inputs: Sequence[Any], **settings: Any) -> Any:
+            if torch.is_grad_enabled():
+                raise RuntimeError("Backward cache compilation is not supported yet")
+            if self._saved:
+                self._recompiled()
+            return inner(module, inputs, **settings)
+
+        return torch.compile(
+            self.method, backend=backend, dynamic=self.dynamic, fullgraph=True
+        )
+
+    def _outgrown(self, reason: str, args: Any, kwargs: Any) -> Any:
+        """A call that what was read was not made for; nothing of it has run."""
+        with self._lock, torch.no_grad():
+            self.say(reason)
+            self._recompiled()
+            return self._compile(args, kwargs, None, "")
+
+    @staticmethod
+    def _without_self(compiled: Call) -> Call:
+        def run(_: Any, *args: Any, **kwargs: Any) -> Any:
+            return compiled(*args, **kwargs)
+
+        return run
+
+    def _recompiled(self) -> None:
+        self._saved = False
+        warnings.warn(
+            f"Skip cache as {self.name} recompiled, set"
+            " torch._logging.set_logs(recompiles=True) for details",
+            stacklevel=2,
+        )
+        if self._entry is not None:
+            self._entry.remove()
+
+    def _save(
+        self,
+        recorder: Any,
+        known: Mapping[str, Any],
+        entry: cache.Entry | None,
+        identity: str,
+    ) -> None:
+        if entry is None or not entry.usable:
+            return
+        blob = recorder.blob(known)
+        function = self.method.__func__
+        text = {
+            "identity": identity,
+            "sources": recorder.sources,
+            "calling": recorder.calling,
+            "kernels": recorder.kernels,
+            "meta": {
+                "name": f"{self.name}{inspect.signature(function)}",
+                "date": datetime.datetime.now(datetime.UTC).isoformat(),
+                "torch": torch.__version__,
+                "python": sys.version,
+                "graph": recorder.readable,
+                "options": self.settings(),
+            },
+        }
+        self.say(f"Saving cache for {self.name} to {self.path()}")
+        spelled = json.dumps(text, default=str)
+        blobs = {CODE: blob} | self.blobs(recorder.package)
+        if getattr(self.config, "shapes", "") == "tiered":
+            blobs |= later_tiers.save(recorder.described, recorder.places)
+        if entry.publish(recorder.package, blobs, spelled):
+            self.say(f"Cache {self.name} saved to {self.path()}")
+            self.tidy()
+
+    def path(self) -> str:
+        assert self._entry is not None
+        return os.path.join(self._entry.folder, self.index)
+
+
+def _tensors(args: Any, kwargs: Any) -> list[torch.Tensor]:
+    leaves = torch.utils._pytree.tree_leaves((args, kwargs))
+    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+
+def _function_digest(function: Call) -> str:
+    code = getattr(function, "__code__", None)
+    return code_digest(code) if code else getattr(function, "__qualname__", "")
+
+
+@contextlib.contextmanager
+def quiet_bytecode() -> Iterator[None]:
+    """Code that does not measure itself."""
+    import torch._dynamo.config as settings
+
+    if not hasattr(settings, "record_runtime_overhead"):
+        yield
+        return
+    with settings.patch(record_runtime_overhead=False):
+        yield

@@ -1,0 +1,114 @@
+"""A cached function as text, to be read or to be kept beside its source."""
+
+from __future__ import annotations
+
+import contextlib
+import dis
+import io
+import json
+import marshal
+import os
+import types
+from collections.abc import Mapping
+from typing import Any
+
+from .. import _C
+from .cached_method import CODE
+
+
+def readable_cache(
+    cache_bin: str | os.PathLike[str], print_output: bool = True, file: Any = None
+) -> str:
+    """The index of an entry, or its folder, as text: what it is of, the graph, its
+    inputs, the options, and the code that calls it. `file` gets the text as a
+    comment, with the graph's source behind it."""
+    path = os.fspath(cache_bin)
+    saved = read_saved(path)
+    code = marshal.loads(read_beside(path, CODE))[0]
+    text = describe(path, saved, code)
+    if print_output:
+        print(text)
+    if file is not None:
+        write_private(os.fspath(file), text, saved["meta"]["graph"])
+    return text
+
+
+def read_saved(path: str) -> dict[str, Any]:
+    """What an entry says of itself, all of its files hashed."""
+    if os.path.islink(path) or not os.path.exists(path):
+        raise ValueError(f"{path} is no cached function: it is a link, or not there")
+    folder, index = split(path)
+    check_private(os.path.join(folder, index))
+    text = _C.CacheEntry(folder, index).read()
+    saved = json.loads(text or "{}")
+    if "meta" not in saved:
+        raise ValueError(f"{path} is no cached function")
+    return saved
+
+
+def split(path: str) -> tuple[str, str]:
+    """The folder of an entry and the name of its index."""
+    if not os.path.isdir(path):
+        return os.path.split(os.path.abspath(path))
+    names = ("compiled_module", "entry.json")
+    found = [name for name in names if os.path.exists(os.path.join(path, name))]
+    if not found:
+        raise ValueError(f"{path} is no cached function")
+    return path, found[0]
+
+
+def check_private(path: str) -> None:
+    info = os.lstat(path)
+    if info.st_uid != os.geteuid() or info.st_mode & 0o7777 != 0o600:
+        raise PermissionError(f"{path} must be the user's own, of mode 0600")
+
+
+def read_beside(path: str, name: str) -> bytes:
+    with open(os.path.join(split(path)[0], name), "rb") as file:
+        return file.read()
+
+
+def describe(path: str, saved: Mapping[str, Any], code: types.CodeType) -> str:
+    meta = saved["meta"]
+    lines = [f"# Compiled function of {path}", ""]
+    lines += [f"{key}: {meta[key]}" for key in ("name", "date", "torch", "python")]
+    frame = io.StringIO()
+    with contextlib.redirect_stdout(frame):
+        dis.dis(code)
+    sections = {
+        "graph module": meta["graph"].strip(),
+        "inputs": "\n".join(input_lines(saved["calling"]["inputs"])),
+        "compile options": "\n".join(
+            f"{key} = {value}" for key, value in meta["options"].items()
+        ),
+        "caller frame": frame.getvalue().rstrip(),
+    }
+    for title, body in sections.items():
+        lines += ["", f"## {title}", "", body]
+    return "\n".join(lines) + "\n"
+
+
+def input_lines(inputs: list[dict[str, Any]]) -> list[str]:
+    found, given = [], 0
+    for place, entry in enumerate(inputs):
+        kind = entry.get("kind", "input")
+        label = entry.get("label", entry["name"])
+        if kind == "parameter":
+            shape = f"{entry.get('dtype')}{entry.get('shape')}"
+            found.append(f"{place}:{entry['name']} Parameter({label})={shape}")
+        elif kind == "buffer":
+            found.append(f"{place}:{entry['name']} Buffer({label})")
+        else:
+            found.append(f"{place}:{entry['name']} UserInput({given})")
+            given += 1
+    return found
+
+
+def write_private(path: str, text: str, source: str) -> None:
+    if os.path.islink(path):
+        raise ValueError(f"{path} is a link")
+    comment = "".join(f"# {line}".rstrip() + "\n" for line in text.splitlines())
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+    with os.fdopen(os.open(path, flags, 0o600), "w") as file:
+        os.fchmod(file.fileno(), 0o600)
+        file.write(f"{comment}\n{source}\n")

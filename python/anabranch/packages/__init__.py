@@ -1,0 +1,1 @@
+"""From a description to an executable, through the caches on disk."""

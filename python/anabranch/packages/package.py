@@ -1,0 +1,236 @@
+"""A graph description -> a package in a private folder -> an executable."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from .. import _C
+from ..config import Config
+from ..describe.graph import Description
+from ..describe.tensors import dtype_name
+from ..errors import OptionError
+from ..marks import super_kernel as supers
+from ..method_cache import recording
+from ..report import Progress, explain_report, record
+from ..shapes.gears import Binding
+from ..trace.profiler import trace_process
+from . import cache
+
+
+def build(
+    described: Description,
+    config: Config,
+    bindings: Sequence[Binding] = (),
+    seen: Callable[[str], None] | None = None,
+) -> _C.Executable | None:
+    """Compiles, or takes from the cache, and loads. None when the compiler was
+    told to stop early. `seen` is told of the package's folder while it is there."""
+    key = functools.partial(cache_key, described, config, bindings)
+    with cache.package_entry(key, config) as entry:
+        if entry.read() is not None and (found := _load(entry, described, config)):
+            if seen is not None:
+                seen(entry.folder)
+            return found
+        # What is loaded stays mapped when its folder is gone.
+        with tempfile.TemporaryDirectory(prefix="anabranch-") as folder:
+            path = os.path.join(folder, "package")
+            report = write(described, config, path, bindings)
+            if config.stop is not None:
+                return None
+            if entry.publish(path, {}, "{}"):
+                cache.keep_small(cache.folder())
+            if seen is not None:
+                seen(path)
+            return _finish(path, report, described, config)
+
+
+def _load(
+    entry: cache.Entry, described: Description, config: Config
+) -> _C.Executable | None:
+    report = {"name": described.graph["name"], "cache": "hit"}
+    try:
+        return _finish(entry.folder, report, described, config)
+    except (OSError, RuntimeError) as error:
+        entry.discard(str(error))
+        return None
+
+
+def _finish(
+    path: str, report: dict[str, Any], described: Description, config: Config
+) -> _C.Executable:
+    executable = load(path, described, config, check_hashes=False)
+    if recorder := recording.current():
+        recorder.keep(path)
+    record(
+        report,
+        graphs=1,
+        kernels=executable.kernels,
+        launches=executable.launches,
+        fallback_calls=executable.host_calls,
+    )
+    if config.explain:
+        explain_report(report)
+    return executable
+
+
+def specialise(
+    described: Description,
+    config: Config,
+    path: str,
+    binding: Binding,
+    like: Callable[[], _C.Executable | None],
+) -> _C.Executable:
+    """The program of a graph for certain sizes, to be added to another: `like`,
+    whose weights it uses if that is still there."""
+    quiet = dataclasses.replace(config, dump=None, progress=False, explain=False)
+    key = functools.partial(cache_key, described, quiet, [binding])
+    with cache.package_entry(key, quiet) as entry:
+        if entry.read() is not None:
+            try:
+                return load(entry.folder, described, quiet, False, like())
+            except (OSError, RuntimeError) as error:
+                entry.discard(str(error))
+        write(described, quiet, path, [binding])
+        if entry.publish(path, {}, "{}"):
+            cache.keep_small(cache.folder())
+        return load(path, described, quiet, False, like())
+
+
+def cache_key(
+    described: Description, config: Config, bindings: Sequence[Binding]
+) -> list[Any]:
+    """All that the bytes of the package depend on."""
+    graph = {key: value for key, value in described.graph.items() if key != "name"}
+    options = json.loads(_compiler_options(described, config, bindings))
+    for name in cache.WATCHING:
+        del options["config"][name]
+    return [graph, cache.constants_key(_constants(described)), options]
+
+
+def _constants(described: Description) -> list[tuple[str, str, Any]]:
+    return [
+        (name, dtype_name(value.dtype), value.detach().contiguous())
+        for name, value in described.constants.items()
+    ]
+
+
+def write(
+    described: Description,
+    config: Config,
+    path: str,
+    bindings: Sequence[Binding] = (),
+    cpu: str = "host",
+) -> dict[str, Any]:
+    """Compiles into the package folder `path`, a program for each binding, and
+    returns the report."""
+    text = json.dumps(described.graph)
+    if config.dump is not None:
+        _dump(text, described.graph["name"], config.dump)
+    constants = _constants(described)
+    objects = cache.folder() if cache.takes_part(config) else ""
+    progress = Progress() if config.progress else None
+    try:
+        report, message = _C.compile(
+            text,
+            constants,
+            _compiler_options(described, config, bindings, cpu),
+            path,
+            progress,
+            os.path.join(objects, cache.OBJECTS) if objects else "",
+            " ".join(cache.identity()) if objects else "",
+        )
+    finally:
+        if progress is not None:
+            progress.close()
+    found = {"name": described.graph["name"], "message": message} | json.loads(report)
+    supers.warn_of_breaks(found)
+    return found
+
+
+def load(
+    path: str,
+    described: Description,
+    config: Config,
+    check_hashes: bool = True,
+    like: _C.Executable | None = None,
+) -> _C.Executable:
+    if config.trace is not None:
+        trace_process(config.trace)
+    if config.pin is not None:
+        try:
+            _C.pin_workers(config.pin)
+        except ValueError as error:
+            raise OptionError(str(error)) from error
+    return _C.Executable(
+        path,
+        threads=config.threads,
+        check_hashes=check_hashes,
+        passed=described.passed,
+        copied=described.copied,
+        arguments=described.arguments,
+        views=described.views,
+        like=like,
+    )
+
+
+def _compiler_options(
+    described: Description,
+    config: Config,
+    bindings: Sequence[Binding],
+    cpu: str = "host",
+) -> str:
+    symbols = {symbol["name"] for symbol in described.graph["symbols"]}
+    # A graph may have lost a symbol that its inputs had.
+    left = [{s: v for s, v in b.items() if s in symbols} for b in bindings]
+    options: dict[str, Any] = {
+        "cpu": cpu,
+        "bindings": [b for i, b in enumerate(left) if b and b not in left[:i]],
+        "hazards": config.hazards,
+        "threads": config.threads,
+        "explain": config.explain,
+        "debug": config.debug,
+        "config": config.as_dict(),
+    }
+    if options["bindings"] and config.gears_pad:
+        options["pad"] = True
+    if "auto" in (config.streams, config.super_kernels):
+        options["machine"] = _machine(config.threads)
+    if config.super_kernels == "auto":
+        options["super_kernels"] = "auto"
+    if config.shapes == "tiered" and not bindings:
+        # The programs that the shapes get have super kernels, this one has not.
+        options["symbolic_supers"] = True
+    if config.dump is not None:
+        options["dump"] = config.dump
+    if config.stop is not None:
+        options["stop"] = config.stop
+    return json.dumps(options)
+
+
+def _machine(threads: int) -> dict[str, Any]:
+    """What the compiler's own choices go by. Kernels that are small enough to overlap
+    work in the cache; what all workers read there together grows like their
+    arithmetic."""
+    limits = json.loads(_C.machine_limits())
+    share = limits["gflops_all"] / limits["gflops"]
+    return {
+        "workers": threads or _C.default_threads(),
+        "gflops": limits["gflops"],
+        "gflops_all": limits["gflops_all"],
+        "cache_gbs": limits["cache_gbs"],
+        "cache_gbs_all": limits["cache_gbs"] * share,
+        "wake_us": limits["wake_us"],
+    }
+
+
+def _dump(text: str, name: str, folder: str) -> None:
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    (target / f"{name}.graph.json").write_text(text)

@@ -1,0 +1,1 @@
+"""Programs for sizes: given ones, those that come, and sizes of one."""

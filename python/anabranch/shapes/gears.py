@@ -1,0 +1,196 @@
+"""Sizes that come again: an input's dimension takes one of a few, and each
+combination gets a program of its own, all compiled at once."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sympy
+import torch
+import torch.fx
+
+from ..errors import OptionError
+from ..method_cache.cached_method import GEARS
+
+MOST_COMBINATIONS = 100
+
+
+# Values of symbols, by name.
+Binding = dict[str, int]
+
+
+@dataclasses.dataclass(frozen=True)
+class GearDim:
+    """A dimension of an input of a graph, and the sizes that it takes."""
+
+    input: str  # the placeholder's name
+    dim: int
+    sizes: tuple[int, ...]
+    size: Any  # of the traced tensor: a SymInt, or an int once specialised
+
+
+def set_gears(tensor: torch.Tensor, gears: Mapping[int, Sequence[int]]) -> None:
+    """Says, before the first call, which sizes dimensions of an input take:
+    `{dim: sizes}`. Other tensors of later calls need no such call."""
+    for dim, sizes in gears.items():
+        if not _is_int(dim) or not 0 <= dim < tensor.dim():
+            raise ValueError(
+                f"gears are for dimensions from 0 to {tensor.dim() - 1}, got {dim!r}"
+            )
+        if not isinstance(sizes, list | tuple) or not sizes:
+            raise TypeError(f"gears of dimension {dim} must be a list, got {sizes!r}")
+        if not all(_is_int(size) and size > 0 for size in sizes):
+            raise ValueError(f"gears of dimension {dim} must be sizes, got {sizes!r}")
+    attach(tensor, gears)
+
+
+def attach(tensor: torch.Tensor, gears: Mapping[int, Sequence[int]]) -> None:
+    """`set_gears` without its checks."""
+    setattr(tensor, GEARS, {dim: tuple(sizes) for dim, sizes in gears.items()})
+    for dim in gears:
+        torch._dynamo.mark_dynamic(tensor, dim)
+
+
+def _is_int(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def find(module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> list[GearDim]:
+    """The gears of a graph's inputs, by name and dimension."""
+    found = []
+    for name, value, example in _tensors(module, example_inputs):
+        gears = getattr(example, GEARS, {})
+        found += [
+            GearDim(name, dim, sizes, value.shape[dim]) for dim, sizes in gears.items()
+        ]
+    return sorted(found, key=lambda gear: (gear.input, gear.dim))
+
+
+def _tensors(
+    module: torch.fx.GraphModule, example_inputs: Sequence[Any]
+) -> list[tuple[str, torch.Tensor, Any]]:
+    placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
+    return [
+        (node.name, node.meta["example_value"], example)
+        for node, example in zip(placeholders, example_inputs)
+        if isinstance(node.meta.get("example_value"), torch.Tensor)
+    ]
+
+
+def guard(
+    module: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    gears: Sequence[GearDim],
+    pad: bool = False,
+) -> None:
+    """Lets Dynamo compile again for what these gears don't cover: sizes of
+    dimensions without gears are as they are, the others among the gears, or with
+    `pad` not above the largest."""
+    own = {(gear.input, gear.dim) for gear in gears}
+    for name, value, _ in _tensors(module, example_inputs):
+        for dim, size in enumerate(value.shape):
+            if (name, dim) not in own:
+                int(size)
+    for gear in gears:
+        sizes = sorted(set(gear.sizes))
+        _assume(gear.size <= sizes[-1])
+        if pad:
+            continue
+        _assume(gear.size >= sizes[0])
+        for low, high in itertools.pairwise(sizes):
+            if high > low + 1:
+                _assume((gear.size <= low) | (gear.size >= high))
+
+
+def _assume(condition: Any) -> None:
+    """Evaluating a symbolic condition makes it a guard."""
+    assert bool(condition)
+
+
+def check(gears: Sequence[GearDim], pad: bool = False) -> None:
+    """Refuses to compile for a size that is no gear."""
+    for gear in gears:
+        size = hint(gear.size)
+        if size not in gear.sizes and not (pad and size <= max(gear.sizes)):
+            raise OptionError(
+                f"dimension {gear.dim} of the input {gear.input} is {size}, which is"
+                f" none of its gears {list(gear.sizes)}"
+            )
+
+
+def hint(size: Any) -> int:
+    return int(size.node.hint) if isinstance(size, torch.SymInt) else int(size)
+
+
+def combine(gears: Sequence[GearDim], merge: str) -> list[tuple[int, ...]]:
+    """The combinations of sizes, each once."""
+    if not gears:
+        return []
+    lists = [gear.sizes for gear in gears]
+    if merge == "zip":
+        if len({len(sizes) for sizes in lists}) > 1:
+            counts = ", ".join(str(len(sizes)) for sizes in lists)
+            raise OptionError(
+                "with gears_merge='zip' all dimensions need equally many gears, got"
+                f" {counts}"
+            )
+        combinations = list(dict.fromkeys(zip(*lists)))
+    else:
+        combinations = list(dict.fromkeys(itertools.product(*map(set, lists))))
+        combinations.sort()
+    if len(combinations) > MOST_COMBINATIONS:
+        raise OptionError(
+            f"there are {len(combinations)} combinations of gears, of at most"
+            f" {MOST_COMBINATIONS}"
+        )
+    return combinations
+
+
+def bindings(
+    gears: Sequence[GearDim], combinations: Sequence[tuple[int, ...]]
+) -> list[Binding]:
+    """What the combinations make of the symbols that remain after the trace. One
+    that gives a symbol two values can't come past Dynamo's guards."""
+    found: list[Binding] = []
+    for combination in combinations:
+        binding: Binding | None = {}
+        for gear, size in zip(gears, combination):
+            binding = _bind(binding, gear.size, size)
+        if binding and binding not in found:
+            found.append(binding)
+    return found
+
+
+def _bind(binding: Binding | None, size: Any, value: int) -> Binding | None:
+    """The binding with which also `size` has this value; None: there is none."""
+    if binding is None:
+        return None
+    if not isinstance(size, torch.SymInt):
+        return binding if size == value else None
+    symbol, solution = _solve(size.node.expr, value)
+    if symbol is None:
+        return binding if solution == value else None
+    bounds = size.node.shape_env.var_to_range.get(symbol)
+    if solution is None or (bounds is not None and solution not in bounds):
+        return None
+    name = symbol.name
+    if binding.setdefault(name, solution) != solution:
+        return None
+    return binding
+
+
+def _solve(expr: sympy.Expr, value: int) -> tuple[sympy.Symbol | None, int | None]:
+    """The symbol of a size, and its value when the size has this one."""
+    free = sorted(expr.free_symbols, key=str)
+    if not free:
+        return None, int(expr)
+    if len(free) > 1:
+        raise OptionError(f"a dimension with gears has the size {expr}")
+    symbol = free[0]
+    if expr == symbol:
+        return symbol, value
+    found = [s for s in sympy.solve(sympy.Eq(expr, value), symbol) if s.is_Integer]
+    return symbol, int(found[0]) if len(found) == 1 else None

@@ -1,0 +1,235 @@
+"""Static programs behind the calls: a new shape runs at once in the symbolic
+program, while a thread compiles one that was made for its sizes.
+
+docs/design/shapes.md says what bounds it. One thread serves the process; it
+holds executables weakly and is started again in a forked child.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .. import _C
+from ..config import Config
+from ..describe.graph import Description
+from ..report import count, say
+from .gears import Binding
+
+Sizes = tuple[int, ...]
+Compiler = Callable[
+    [Description, Config, str, Binding, Callable[[], _C.Executable | None]],
+    _C.Executable,
+]
+
+# Calls of a shape before it may take the place of another one.
+USES_WHEN_FULL = 8
+MOST_SHAPES_COUNTED = 4096
+
+
+class Tiers:
+    """The shapes of one executable: how often each came, and which have a
+    program. The executable owns it, as its watcher."""
+
+    def __init__(
+        self,
+        executable: _C.Executable,
+        described: Description,
+        config: Config,
+        build: Compiler,
+    ) -> None:
+        self.executable = weakref.ref(executable)
+        self.described = described
+        self.config = config
+        self.build = build
+        self.places = _places(described)
+        self.uses: dict[Sizes, int] = {}  # in the symbolic program
+        self.members: dict[Sizes, _C.Executable] = {}
+        self.failures: dict[Sizes, str] = {}
+        self.busy: Sizes | None = None
+
+    def __call__(self, arguments: Sequence[Any]) -> None:
+        """A call that ran in the symbolic program."""
+        sizes = tuple(
+            arguments[position] if dim is None else arguments[position].shape[dim]
+            for position, dim in self.places.values()
+        )
+        uses = self.uses.get(sizes, 0) + 1
+        if uses > 1 or len(self.uses) < MOST_SHAPES_COUNTED:
+            self.uses[sizes] = uses
+        if self.wants(sizes):
+            worker().notice(self)
+
+    def wants(self, sizes: Sizes) -> bool:
+        if sizes in self.failures or sizes in self.members or sizes == self.busy:
+            return False
+        full = len(self.members) >= self.config.tier_limit
+        return self.uses.get(sizes, 0) >= (USES_WHEN_FULL if full else 1)
+
+    def next(self) -> Sizes | None:
+        """The shape that came most often and has no program yet."""
+        wanted = [sizes for sizes in list(self.uses) if self.wants(sizes)]
+        return max(wanted, key=self.uses.__getitem__, default=None)
+
+    def compile(self, sizes: Sizes) -> None:
+        """On the worker's thread; no error of it may reach a call."""
+        self.busy = sizes
+        binding = dict(zip(self.places, sizes))
+        try:
+            with tempfile.TemporaryDirectory(prefix="anabranch-") as folder:
+                path = os.path.join(folder, "package")
+                made = self.build(
+                    self.described, self.config, path, binding, self.executable
+                )
+            if (executable := self.executable()) is not None:
+                self._add(executable, sizes, made)
+        except Exception as error:  # noqa: BLE001 - kept, and explained
+            self.failures[sizes] = str(error)
+            self._explain(f"no program for the sizes {binding}: {error}")
+        finally:
+            self.busy = None
+
+    def _add(
+        self, executable: _C.Executable, sizes: Sizes, made: _C.Executable
+    ) -> None:
+        executable.add(made)
+        self.members[sizes] = made
+        count(specialised=1)
+        while len(self.members) > 1 and self._is_over():
+            oldest = min(self.members, key=lambda s: self._age(s, sizes))
+            executable.remove(self.members.pop(oldest))
+            self.uses.pop(oldest, None)
+            self._explain(f"the program for the sizes {list(oldest)} made room")
+
+    def _age(self, sizes: Sizes, newest: Sizes) -> tuple[bool, int]:
+        return sizes == newest, self.members[sizes].last_use
+
+    def _is_over(self) -> bool:
+        kept = sum(member.cached_bytes for member in self.members.values())
+        return (
+            len(self.members) > self.config.tier_limit or kept > self.config.tier_bytes
+        )
+
+    def _explain(self, text: str) -> None:
+        if self.config.explain:
+            say(f"{self.described.graph['name']}: {text}")
+
+    def hot(self) -> list[Binding]:
+        """The bindings that have a program, most recently used first: what a
+        cache remembers."""
+        order = sorted(self.members, key=lambda s: -self.members[s].last_use)
+        return [dict(zip(self.places, sizes)) for sizes in order]
+
+    def expect(self, bindings: Sequence[Binding]) -> None:
+        """Compiles these before they come: what a cache remembered."""
+        for binding in bindings:
+            if binding.keys() == self.places.keys():
+                sizes = tuple(binding[symbol] for symbol in self.places)
+                self.uses.setdefault(sizes, 1)
+        worker().notice(self)
+
+
+def _places(described: Description) -> dict[str, tuple[int, int | None]]:
+    """For each symbol an argument that is it, or has it as a dimension."""
+    found: dict[str, tuple[int, int | None]] = {}
+    passed = [entry for entry in described.graph["inputs"] if "constant" not in entry]
+    for entry, position in zip(passed, described.passed):
+        if isinstance(entry.get("expr"), str):
+            found.setdefault(entry["expr"], (position, None))
+        for dim, size in enumerate(entry.get("shape", ())):
+            if isinstance(size, str):
+                found.setdefault(size, (position, dim))
+    wanted = {symbol["name"] for symbol in described.graph["symbols"]}
+    return {symbol: place for symbol, place in found.items() if symbol in wanted}
+
+
+def attach(
+    executable: _C.Executable,
+    described: Description,
+    config: Config,
+    build: Compiler,
+) -> Tiers | None:
+    """Lets an executable get programs for the shapes that come."""
+    tiers = Tiers(executable, described, config, build)
+    if not tiers.places:
+        return None
+    executable.watch(tiers)
+    return tiers
+
+
+class Worker:
+    """The thread that compiles."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.noticed: weakref.WeakSet[Tiers] = weakref.WeakSet()
+        self.thread: threading.Thread | None = None
+        self.idle = True
+
+    def notice(self, tiers: Tiers) -> None:
+        """A call must not wait: where the worker holds the lock, the next call
+        of the shape says it again."""
+        if not self.changed.acquire(blocking=False):
+            return
+        try:
+            self.noticed.add(tiers)
+            self.idle = False
+            if self.thread is None:
+                self.thread = threading.Thread(
+                    target=self._run, name="anabranch-tiers", daemon=True
+                )
+                self.thread.start()
+            self.changed.notify_all()
+        finally:
+            self.changed.release()
+
+    def finish(self, timeout: float) -> bool:
+        """Waits until there is nothing to compile."""
+        with self.changed:
+            return self.changed.wait_for(lambda: self.idle, timeout)
+
+    def _run(self) -> None:
+        with contextlib.suppress(OSError, AttributeError):
+            # Threads that compile inherit it.
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 19)
+        while True:
+            with self.changed:
+                while (job := self._choose()) is None:
+                    self.idle = True
+                    self.changed.notify_all()
+                    self.changed.wait()
+            tiers, sizes = job
+            tiers.compile(sizes)
+            # Nothing of a graph may live on while the thread waits.
+            del tiers, job
+
+    def _choose(self) -> tuple[Tiers, Sizes] | None:
+        best: tuple[Tiers, Sizes] | None = None
+        for tiers in list(self.noticed):
+            sizes = tiers.next()
+            if sizes is None:
+                self.noticed.discard(tiers)
+            elif best is None or tiers.uses[sizes] > best[0].uses[best[1]]:
+                best = tiers, sizes
+        return best
+
+
+_worker = Worker()
+
+
+def worker() -> Worker:
+    return _worker
+
+
+def _start_anew() -> None:
+    """The child of a fork has none of its parent's threads."""
+    global _worker
+    _worker = Worker()
+
+
+os.register_at_fork(after_in_child=_start_anew)

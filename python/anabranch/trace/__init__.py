@@ -1,0 +1,1 @@
+"""What ran when: a trace, and the page that shows it."""

@@ -1,0 +1,197 @@
+//===- ModuleState.cpp - what a call takes from its module ----------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "calls/ModuleState.h"
+
+using namespace anabranch::python;
+
+namespace {
+
+/// A number that no other state of any dict or class has had; 0 where CPython
+/// does not count, which is never equal.
+uint64_t versionOf(PyObject *found, Within within) {
+#if PY_VERSION_HEX < 0x030C0000
+  if (within == Within::Attributes || within == Within::Dict)
+    return reinterpret_cast<PyDictObject *>(found)->ma_version_tag;
+#endif
+  if (within == Within::Class) {
+    auto *type = reinterpret_cast<PyTypeObject *>(found);
+    bool counts = PyType_HasFeature(type, Py_TPFLAGS_VALID_VERSION_TAG);
+    return counts ? type->tp_version_tag : 0;
+  }
+  return 0;
+}
+
+/// The container of an object, borrowed; null where it is of another kind.
+PyObject *containerOf(PyObject *object, Within within) {
+  auto only = [&](bool fits) { return fits ? object : nullptr; };
+  switch (within) {
+  case Within::Attributes: {
+    PyObject **place = _PyObject_GetDictPtr(object);
+    return place && *place && PyDict_Check(*place) ? *place : nullptr;
+  }
+  case Within::Dict:
+    return only(PyDict_Check(object));
+  case Within::Sequence:
+    return only(PyList_Check(object) || PyTuple_Check(object));
+  case Within::Function:
+    return only(PyFunction_Check(object));
+  case Within::Cell:
+    return only(PyCell_Check(object));
+  default:
+    return reinterpret_cast<PyObject *>(Py_TYPE(object));
+  }
+}
+
+PyObject *slotOf(PyObject *function, PyObject *key) {
+  auto isKey = [&](const char *name) {
+    return PyUnicode_CompareWithASCIIString(key, name) == 0;
+  };
+  PyObject *slot = isKey("__defaults__") ? PyFunction_GET_DEFAULTS(function)
+                   : isKey("__kwdefaults__")
+                       ? PyFunction_GET_KW_DEFAULTS(function)
+                   : isKey("__closure__") ? PyFunction_GET_CLOSURE(function)
+                                          : PyFunction_GET_CODE(function);
+  return slot ? slot : Py_None;
+}
+
+/// What lies under the key, borrowed; null where nothing does.
+PyObject *itemOf(PyObject *found, Within within, PyObject *key) {
+  switch (within) {
+  case Within::Attributes:
+  case Within::Dict:
+    return PyDict_GetItemWithError(found, key);
+  case Within::Sequence: {
+    Py_ssize_t index = PyLong_AsSsize_t(key);
+    bool isThere = index >= 0 && index < Py_SIZE(found);
+    return isThere ? PySequence_Fast_GET_ITEM(found, index) : nullptr;
+  }
+  case Within::Function:
+    return slotOf(found, key);
+  case Within::Cell:
+    return PyCell_GET(found);
+  default:
+    return _PyType_Lookup(reinterpret_cast<PyTypeObject *>(found), key);
+  }
+}
+
+/// Whether a value is the constant that a trace saw: of the same type too,
+/// since True is not 1.
+bool isSame(PyObject *value, PyObject *known) {
+  if (value == known || !value || !known)
+    return value == known;
+  if (Py_TYPE(value) != Py_TYPE(known))
+    return false;
+  int same = PyObject_RichCompareBool(value, known, Py_EQ);
+  if (same < 0) // of tensors in a tuple, say
+    PyErr_Clear();
+  return same == 1;
+}
+
+bool refuse(PyObject *stale, const char *format, PyObject *what,
+            PyObject *value = nullptr) {
+  if (!PyErr_Occurred())
+    PyErr_Format(stale, format, what, value);
+  return false;
+}
+
+} // namespace
+
+void ModuleState::add(Container container) {
+  auto number = uint32_t(containers.size());
+  if (container.parent >= 0)
+    containers[size_t(container.parent)].children.push_back(number);
+  containers.push_back(std::move(container));
+}
+
+void ModuleState::add(Value value) {
+  containers[value.container].values.push_back(uint32_t(values.size()));
+  values.push_back(std::move(value));
+}
+
+void ModuleState::add(Constant constant) {
+  containers[constant.container].constants.push_back(
+      uint32_t(constants.size()));
+  constants.push_back(std::move(constant));
+}
+
+int ModuleState::traverse(visitproc visit, void *argument) const {
+  for (const Container &container : containers)
+    if (int stopped =
+            container.root ? visit(container.root.get(), argument) : 0)
+      return stopped;
+  for (const Constant &constant : constants)
+    if (int stopped =
+            constant.value ? visit(constant.value.get(), argument) : 0)
+      return stopped;
+  return 0;
+}
+
+bool ModuleState::follow(PyObject *module, PyObject *stale) {
+  for (Container &container : containers) {
+    PyObject *holder = container.parent >= 0 ? container.holder
+                       : container.root      ? container.root.get()
+                                             : module;
+    PyObject *found = containerOf(holder, container.within);
+    if (!found)
+      return refuse(stale, "what is at %R is of another kind",
+                    container.key.get());
+    uint64_t version = versionOf(found, container.within);
+    if (found == container.found && version == container.version && version)
+      continue;
+    container.found = found;
+    if (!lookAgain(container, stale)) {
+      container.version = 0;
+      return false;
+    }
+    container.version = versionOf(found, container.within);
+  }
+  return true;
+}
+
+bool ModuleState::lookAgain(Container &container, PyObject *stale) {
+  auto get = [&](const Ref &key) {
+    return itemOf(container.found, container.within, key.get());
+  };
+  for (uint32_t number : container.children) {
+    Container &child = containers[number];
+    child.holder = get(child.key);
+    if (!child.holder)
+      return refuse(stale, "%R is gone", child.key.get());
+  }
+  for (uint32_t number : container.values) {
+    values[number].object = get(values[number].key);
+    if (!values[number].object)
+      return refuse(stale, "%R is gone", values[number].key.get());
+  }
+  for (uint32_t number : container.constants)
+    if (!compare(container, constants[number], stale))
+      return false;
+  return true;
+}
+
+bool ModuleState::compare(const Container &container, const Constant &constant,
+                          PyObject *stale) const {
+  PyObject *found = container.found;
+  Ref made;
+  PyObject *value = nullptr;
+  if (constant.compared == Compared::Item) {
+    value = itemOf(found, container.within, constant.key.get());
+  } else {
+    made.reset(constant.compared == Compared::Length
+                   ? PyLong_FromSsize_t(PyObject_Size(found))
+                   : PySequence_Tuple(found));
+    value = made.get();
+  }
+  if (PyErr_Occurred())
+    return false;
+  if (isSame(value, constant.value.get()))
+    return true;
+  Ref name(PyUnicode_FromString(constant.name.c_str()));
+  return name && refuse(stale, "%U is %R, which the trace did not see",
+                        name.get(), value ? value : Py_None);
+}

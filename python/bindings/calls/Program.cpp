@@ -1,0 +1,304 @@
+//===- Program.cpp - an executable that Python calls ----------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// The path that every call takes: no allocation of ours for programs of usual
+// size, one type check and one DLPack call for each tensor.
+//
+//===----------------------------------------------------------------------===//
+
+#include "calls/Program.h"
+#include "calls/TorchProfiler.h"
+#include "support/Errors.h"
+#include "support/Gil.h"
+#include "support/SmallArray.h"
+#include "tensors/Torch.h"
+
+#include <algorithm>
+#include <new>
+#include <numeric>
+#include <optional>
+
+using namespace anabranch;
+using namespace anabranch::python;
+
+namespace {
+
+constexpr size_t usualCount = 32;
+
+/// Makes the results' tensors while the GIL is still held, then lets it go:
+/// from there on the program runs.
+class ResultAllocator : public OutputAllocator {
+public:
+  ResultAllocator(PyObject **objects) : objects(objects) {}
+
+  Status allocate(OutputValue *outputs, size_t count) override {
+    const Torch &torch = Torch::get();
+    for (; made < count; ++made) {
+      objects[made] = nullptr;
+      if (outputs[made].kind != OutputValue::Kind::Tensor)
+        continue;
+      objects[made] = torch.allocate(outputs[made].tensor);
+      if (!objects[made])
+        return stashError();
+    }
+    released.emplace();
+    return {};
+  }
+
+  void takeGilBack() { released.reset(); }
+
+  void drop() {
+    for (size_t i = 0; i < made; ++i)
+      Py_XDECREF(objects[i]);
+    made = 0;
+  }
+
+private:
+  PyObject **objects;
+  size_t made = 0;
+  std::optional<GilReleased> released;
+};
+
+/// The object behind one output; a new reference, or null with an error set.
+PyObject *resultObject(const OutputValue &output, PyObject *made,
+                       PyObject *alias) {
+  switch (output.kind) {
+  case OutputValue::Kind::Tensor:
+    return made;
+  case OutputValue::Kind::Alias:
+    return Py_NewRef(alias);
+  case OutputValue::Kind::Scalar:
+    return PyLong_FromLongLong(output.scalar);
+  case OutputValue::Kind::None:
+    return Py_NewRef(Py_None);
+  case OutputValue::Kind::External:
+    return Torch::get().toObject(
+        static_cast<dlpack::ManagedTensor *>(output.handle));
+  }
+  return nullptr;
+}
+
+bool isContiguous(const dlpack::Tensor &tensor) {
+  int64_t expected = 1;
+  for (int32_t d = tensor.rank; d-- > 0;) {
+    if (tensor.shape[d] != 1 && tensor.strides[d] != expected)
+      return false;
+    expected *= tensor.shape[d];
+  }
+  return true;
+}
+
+/// Puts a view of result `view.output` in its place.
+bool applyView(PyObject *results, const OutputView &view) {
+  PyObject *shape = PyTuple_New(Py_ssize_t(view.argument.size()));
+  for (size_t i = 0; shape && i < view.argument.size(); ++i)
+    PyTuple_SET_ITEM(shape, Py_ssize_t(i),
+                     PyLong_FromLongLong(view.argument[i]));
+  PyObject *viewed =
+      shape ? PyObject_CallMethod(
+                  PyTuple_GET_ITEM(results, Py_ssize_t(view.output)),
+                  view.method.c_str(), "(O)", shape)
+            : nullptr;
+  Py_XDECREF(shape);
+  if (!viewed)
+    return false;
+  PyObject *whole = PyTuple_GET_ITEM(results, Py_ssize_t(view.output));
+  PyTuple_SET_ITEM(results, Py_ssize_t(view.output), viewed);
+  Py_DECREF(whole);
+  return true;
+}
+
+thread_local bool onlyCompiles = false;
+
+} // namespace
+
+void python::compileOnly(bool wanted) { onlyCompiles = wanted; }
+
+bool python::mayRun() {
+  if (onlyCompiles)
+    PyErr_SetString(PyExc_RuntimeError, "compiled, and not to be run");
+  return !onlyCompiles;
+}
+
+/// Contiguous copies that must live as long as the call.
+struct anabranch::python::CallScratch {
+  std::vector<PyObject *> owned;
+  ~CallScratch() {
+    for (PyObject *object : owned)
+      Py_DECREF(object);
+  }
+};
+
+Program::Program(std::shared_ptr<const Executable> executable, Calling calling)
+    : executable(std::move(executable)), argumentCount(calling.arguments),
+      outputCount(this->executable->outputs().size()), views(calling.views) {
+  const std::vector<InputInfo> &inputs = this->executable->inputs();
+  for (size_t i = 0; i < inputs.size(); ++i)
+    plans.push_back({calling.passed[i], calling.passed[i], inputs[i].isScalar,
+                     calling.copied[i]});
+  kept.resize(argumentCount);
+  std::iota(kept.begin(), kept.end(), 0);
+}
+
+bool Program::takeOnly(const std::vector<int32_t> &numbers) {
+  std::vector<int32_t> places;
+  for (const InputPlan &plan : plans) {
+    auto found = std::find(numbers.begin(), numbers.end(), plan.argument);
+    if (found == numbers.end())
+      return false;
+    places.push_back(int32_t(found - numbers.begin()));
+  }
+  for (size_t i = 0; i < plans.size(); ++i)
+    plans[i].place = places[i];
+  kept = numbers;
+  return true;
+}
+
+bool Program::typeError(size_t input, const char *wanted, PyObject *got) const {
+  PyErr_Format(PyExc_TypeError, "argument %d (%s): expected %s, got %s",
+               int(plans[input].argument),
+               executable->inputs()[input].name.c_str(), wanted,
+               Py_TYPE(got)->tp_name);
+  return false;
+}
+
+bool Program::viewError(size_t input, PyObject *tensor) const {
+  PyErr_Clear();
+  PyObject *device = PyObject_GetAttrString(tensor, "device");
+  PyObject *layout = PyObject_GetAttrString(tensor, "layout");
+  if (device && layout)
+    PyErr_Format(PyExc_ValueError,
+                 "argument %d (%s): expected a strided tensor on the CPU, got "
+                 "one of layout %S on device %S",
+                 int(plans[input].argument),
+                 executable->inputs()[input].name.c_str(), layout, device);
+  Py_XDECREF(device);
+  Py_XDECREF(layout);
+  return false;
+}
+
+bool Program::readScalar(PyObject *object, size_t input,
+                         InputValue &value) const {
+  if (!PyLong_Check(object))
+    return typeError(input, "an int", object);
+  value.kind = InputValue::Kind::Scalar;
+  value.scalar = PyLong_AsLongLong(object);
+  return value.scalar != -1 || !PyErr_Occurred();
+}
+
+bool Program::readTensor(PyObject *object, size_t input, InputValue &value,
+                         CallScratch &scratch) const {
+  const Torch &torch = Torch::get();
+  if (!torch.isTensor(object))
+    return typeError(input, "a tensor", object);
+  dlpack::Tensor tensor;
+  if (!torch.view(object, tensor))
+    return viewError(input, object);
+  if (plans[input].copied && !isContiguous(tensor)) {
+    PyObject *copy = PyObject_CallMethod(object, "contiguous", nullptr);
+    if (!copy)
+      return false;
+    scratch.owned.push_back(copy);
+    if (!torch.view(copy, tensor))
+      return false;
+  }
+  if (tensor.device.type != dlpack::cpuDevice)
+    return viewError(input, object);
+  std::optional<DType> dtype = fromDLPack(tensor.dtype);
+  if (!dtype)
+    return typeError(input, "a tensor of a known dtype", object);
+  value.kind = InputValue::Kind::Tensor;
+  value.tensor = viewOf(tensor, *dtype);
+  return true;
+}
+
+void Program::watch(PyObject *object) {
+  PyObject *old = watcher;
+  watcher = object == Py_None ? nullptr : Py_NewRef(object);
+  Py_XDECREF(old);
+}
+
+/// The watcher finds all arguments by their numbers. It may replace itself
+/// meanwhile.
+bool Program::tellWatcher(PyObject **items, bool leavesOut) const {
+  PyObject *arguments = PyList_New(Py_ssize_t(argumentCount));
+  if (!arguments)
+    return false;
+  for (size_t i = 0; i < argumentCount; ++i)
+    PyList_SET_ITEM(arguments, Py_ssize_t(i),
+                    Py_NewRef(leavesOut ? Py_None : items[i]));
+  for (size_t i = 0; leavesOut && i < kept.size(); ++i)
+    PyList_SetItem(arguments, kept[i], Py_NewRef(items[i]));
+  PyObject *function = Py_NewRef(watcher);
+  PyObject *result = PyObject_CallOneArg(function, arguments);
+  Py_DECREF(function);
+  Py_DECREF(arguments);
+  Py_XDECREF(result);
+  return result;
+}
+
+PyObject *Program::call(PyObject *arguments) const {
+  if (!mayRun())
+    return nullptr;
+  size_t given = size_t(PySequence_Fast_GET_SIZE(arguments));
+  bool leavesOut = given != argumentCount && given == kept.size();
+  if (given != argumentCount && !leavesOut)
+    return PyErr_Format(PyExc_TypeError, "expected %zu arguments, got %zu",
+                        argumentCount, given);
+  PyObject **items = PySequence_Fast_ITEMS(arguments);
+  auto itemOf = [&](size_t input) {
+    return items[leavesOut ? plans[input].place : plans[input].argument];
+  };
+  followTorchProfiler();
+
+  CallScratch scratch;
+  SmallArray<InputValue, usualCount> inputs(plans.size());
+  for (size_t i = 0; i < plans.size(); ++i) {
+    new (&inputs[i]) InputValue();
+    PyObject *item = itemOf(i);
+    if (plans[i].scalar ? !readScalar(item, i, inputs[i])
+                        : !readTensor(item, i, inputs[i], scratch))
+      return nullptr;
+  }
+
+  SmallArray<OutputValue, usualCount> outputs(outputCount);
+  for (size_t i = 0; i < outputCount; ++i)
+    new (&outputs[i]) OutputValue();
+  SmallArray<PyObject *, usualCount> objects(outputCount);
+  bool tells =
+      watcher && !executable->hasProgramFor(inputs.data(), plans.size());
+  ResultAllocator allocator(objects.data());
+  Status status = executable->run(inputs.data(), plans.size(), outputs.data(),
+                                  outputCount, allocator);
+  allocator.takeGilBack();
+  if (!status.ok()) {
+    allocator.drop();
+    setError(status);
+    return nullptr;
+  }
+
+  PyObject *results = PyTuple_New(Py_ssize_t(outputCount));
+  bool failed = !results;
+  for (size_t i = 0; i < outputCount; ++i) {
+    const OutputValue &output = outputs[i];
+    PyObject *alias = output.kind == OutputValue::Kind::Alias
+                          ? itemOf(output.input)
+                          : nullptr;
+    PyObject *object = resultObject(output, objects[i], alias);
+    failed = failed || !object;
+    if (results)
+      PyTuple_SET_ITEM(results, Py_ssize_t(i), object);
+    else
+      Py_XDECREF(object);
+  }
+  for (size_t i = 0; !failed && i < views.size(); ++i)
+    failed = !applyView(results, views[i]);
+  failed = failed || (tells && watcher && !tellWatcher(items, leavesOut));
+  if (failed)
+    Py_CLEAR(results);
+  return results;
+}

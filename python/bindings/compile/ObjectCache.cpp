@@ -1,0 +1,68 @@
+//===- ObjectCache.cpp - kernels that were compiled before ----------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compile/ObjectCache.h"
+
+#include "anabranch/Cache.h"
+
+#include <fstream>
+#include <iterator>
+
+using namespace anabranch;
+using namespace anabranch::python;
+
+namespace {
+
+constexpr char fileName[] = "kernel.o";
+constexpr char indexName[] = "entry.json";
+
+/// Whoever writes the entry just now has no time for readers: they go without.
+bool isLocked(CacheEntry &entry, bool exclusive) {
+  Expected<bool> held = entry.lock(exclusive, 0);
+  return held && *held;
+}
+
+std::string bytesIn(const std::string &folder) {
+  CacheEntry entry(folder, indexName);
+  if (!isLocked(entry, false))
+    return "";
+  Expected<std::optional<std::string>> text = entry.read();
+  if (!text || !*text)
+    return "";
+  std::ifstream file(folder + "/" + fileName, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+} // namespace
+
+ObjectCache::ObjectCache(std::string folder, std::string identity)
+    : folder(std::move(folder)), identity(std::move(identity)) {
+  store.identity = this->identity.c_str();
+  store.user_data = this;
+  store.find = [](const char *key, void (*take)(const void *, size_t, void *),
+                  void *taker, void *self) {
+    std::string bytes =
+        bytesIn(static_cast<const ObjectCache *>(self)->placeOf(key));
+    if (!bytes.empty())
+      take(bytes.data(), bytes.size(), taker);
+  };
+  store.keep = [](const char *key, const void *bytes, size_t size, void *self) {
+    CacheEntry entry(static_cast<const ObjectCache *>(self)->placeOf(key),
+                     indexName);
+    if (!isLocked(entry, true))
+      return;
+    CacheFile file;
+    file.name = fileName;
+    file.bytes.assign(static_cast<const char *>(bytes), size);
+    // The package's own entry says where nothing can be written.
+    (void)entry.publish({file}, "{}");
+  };
+}
+
+std::string ObjectCache::placeOf(const std::string &key) const {
+  return folder + "/" + key.substr(0, 2) + "/" + key;
+}

@@ -1,0 +1,110 @@
+//===- TorchCalls.cpp - operators through PyTorch's dispatcher ------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "fallback/TorchCalls.h"
+#include "fallback/PythonCall.h"
+#include "fallback/ShimCall.h"
+#include "support/Errors.h"
+#include "support/Gil.h"
+#include "tensors/Torch.h"
+
+#include <algorithm>
+#include <nanobind/nanobind.h>
+
+namespace nb = nanobind;
+using namespace anabranch;
+using namespace anabranch::python;
+
+TorchCalls &TorchCalls::get() {
+  static auto *calls = new TorchCalls();
+  return *calls;
+}
+
+Expected<void *> TorchCalls::prepare(const char *op, const char *overload) {
+  std::string key = std::string(op) + "." + overload;
+  {
+    std::lock_guard<std::mutex> guard(lock);
+    auto found = operators.find(key);
+    if (found != operators.end())
+      return static_cast<void *>(found->second.get());
+  }
+  // Without the lock: Python may let another thread run that wants it.
+  std::unique_ptr<TorchOperator> made;
+  {
+    GilTaken gil;
+    made = TorchOperator::find(op, overload);
+    if (!made)
+      return stashError();
+  }
+  made->byShim = shimTakes(*made);
+  std::lock_guard<std::mutex> guard(lock);
+  auto &kept = operators.emplace(key, std::move(made)).first->second;
+  return static_cast<void *>(kept.get());
+}
+
+namespace {
+
+/// The arguments in the order of the schema, whatever order they came in.
+/// False when one is missing.
+bool orderBySchema(const TorchOperator &op, const HostCall &call,
+                   std::vector<HostArgument> &ordered) {
+  for (const SchemaArgument &wanted : op.arguments) {
+    const HostArgument *end = call.arguments + call.argumentCount;
+    const HostArgument *found =
+        std::find_if(call.arguments, end, [&](const HostArgument &given) {
+          return wanted.name == given.name;
+        });
+    if (found == end)
+      return false;
+    ordered.push_back(*found);
+  }
+  return true;
+}
+
+} // namespace
+
+Status TorchCalls::call(const HostCall &given, HostResult *results) {
+  const auto &op = *static_cast<const TorchOperator *>(given.prepared);
+  std::vector<HostArgument> arguments;
+  if (!orderBySchema(op, given, arguments))
+    return Status(StatusCode::HostError,
+                  std::string(given.op) + " lacks an argument");
+  HostCall call = given;
+  call.arguments = arguments.data();
+  call.argumentCount = arguments.size();
+  std::vector<dlpack::ManagedTensor *> tensors(call.resultCount);
+  Status status;
+  if (!op.byShim || !callByShim(op, call, tensors)) {
+    releaseAll(tensors);
+    status = callByPython(op, call, tensors);
+  }
+  if (!status.ok()) {
+    releaseAll(tensors);
+    return status;
+  }
+  for (size_t i = 0; i < call.resultCount; ++i) {
+    if (!tensors[i])
+      continue;
+    // The dtype was checked when the result was taken.
+    DType dtype = fromDLPack(tensors[i]->tensor.dtype).value_or(DType::U8);
+    results[i] = {tensors[i], viewOf(tensors[i]->tensor, dtype)};
+  }
+  return status;
+}
+
+void TorchCalls::releaseAll(std::vector<dlpack::ManagedTensor *> &tensors) {
+  for (dlpack::ManagedTensor *&tensor : tensors) {
+    release(tensor);
+    tensor = nullptr;
+  }
+}
+
+void TorchCalls::release(void *handle) {
+  auto *tensor = static_cast<dlpack::ManagedTensor *>(handle);
+  if (tensor && tensor->deleter)
+    tensor->deleter(tensor);
+}

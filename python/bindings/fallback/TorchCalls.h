@@ -1,0 +1,44 @@
+//===- TorchCalls.h - operators through PyTorch's dispatcher ----*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_BINDINGS_TORCHCALLS_H
+#define ANABRANCH_BINDINGS_TORCHCALLS_H
+
+#include "anabranch/HostCalls.h"
+#include "fallback/TorchSchema.h"
+#include "tensors/DLPack.h"
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace anabranch::python {
+
+/// Runs operators through libtorch's stable C shim where that can carry their
+/// arguments, else through Python. A result's handle is a
+/// dlpack::ManagedTensor.
+class TorchCalls : public HostCalls {
+public:
+  /// Lives for ever: executables and results point at it.
+  static TorchCalls &get();
+
+  Expected<void *> prepare(const char *op, const char *overload) override;
+  Status call(const HostCall &call, HostResult *results) override;
+  void release(void *handle) override;
+
+private:
+  void releaseAll(std::vector<dlpack::ManagedTensor *> &tensors);
+
+  std::mutex lock;
+  std::map<std::string, std::unique_ptr<TorchOperator>> operators;
+};
+
+} // namespace anabranch::python
+
+#endif // ANABRANCH_BINDINGS_TORCHCALLS_H

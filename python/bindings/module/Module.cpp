@@ -1,0 +1,38 @@
+//===- Module.cpp - the extension module anabranch._C ---------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "calls/TorchProfiler.h"
+#include "module/Bind.h"
+#include "tensors/NewTensor.h"
+#include "tensors/Torch.h"
+
+namespace {
+
+/// Where no other thread can wait for these with the GIL in its hands: while
+/// something is imported.
+void useTorch() {
+  anabranch::python::Torch::get();
+  anabranch::python::NewTensor::get();
+  anabranch::python::followTorchProfiler();
+}
+
+} // namespace
+
+NB_MODULE(_C, module) {
+  // Dynamo's caches keep executables until the process ends: no leak of ours.
+  nanobind::set_leak_warnings(false);
+  module.def("use_torch", &useTorch);
+  // A package needs no PyTorch, all else has imported it before.
+  nanobind::object loaded = nanobind::module_::import_("sys").attr("modules");
+  if (nanobind::cast<bool>(loaded.attr("__contains__")("torch")))
+    useTorch();
+  anabranch::python::bindCompiler(module);
+  anabranch::python::bindExecutable(module);
+  anabranch::python::bindCache(module);
+  anabranch::python::bindCombine(module);
+  anabranch::python::bindReplay(module);
+}

@@ -1,0 +1,36 @@
+//===- Gil.cpp - giving the GIL away and taking it ------------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "support/Gil.h"
+
+#include <cxxabi.h>
+#include <unistd.h>
+
+using namespace anabranch::python;
+
+[[noreturn]] static void standStill() {
+  for (;;)
+    ::pause();
+}
+
+GilReleased::~GilReleased() {
+  try {
+    PyEval_RestoreThread(thread);
+  } catch (abi::__forced_unwind &) {
+    standStill();
+  }
+}
+
+static PyGILState_STATE ensure() {
+  try {
+    return PyGILState_Ensure();
+  } catch (abi::__forced_unwind &) {
+    standStill();
+  }
+}
+
+GilTaken::GilTaken() : state(ensure()) {}

@@ -1,0 +1,70 @@
+//===- Torch.h - PyTorch as this process has it -----------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// Tensors cross by the DLPack exchange API that torch.Tensor carries, so that
+// nothing of libtorch is needed at compile time.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_BINDINGS_TORCH_H
+#define ANABRANCH_BINDINGS_TORCH_H
+
+#include "anabranch/Tensor.h"
+#include "tensors/DLPack.h"
+
+#include <Python.h>
+#include <optional>
+
+namespace anabranch::python {
+
+/// None for what no program can have.
+std::optional<DType> fromDLPack(dlpack::DataType dtype);
+dlpack::DataType toDLPack(DType dtype);
+
+/// torch.Tensor's exchange API. All need the GIL.
+class Torch {
+public:
+  /// Imported once; throws nanobind's python_error without a usable PyTorch.
+  static const Torch &get();
+
+  bool isTensor(PyObject *object) const {
+    PyTypeObject *type = Py_TYPE(object);
+    return type == tensorType || type == parameterType ||
+           PyType_IsSubtype(type, tensorType);
+  }
+
+  /// A view of a tensor that the caller keeps alive. False with a Python error
+  /// set when it has no plain memory. `shape` and `strides` belong to it.
+  bool view(PyObject *tensor, dlpack::Tensor &out) const {
+    return api->tensorFromObject(tensor, &out) == 0;
+  }
+
+  /// A new tensor of this shape and these strides (null: contiguous); `data` is
+  /// set to its memory. Null with a Python error set.
+  PyObject *allocate(TensorView &tensor) const;
+
+  /// Takes the tensor over. Null with a Python error set.
+  PyObject *toObject(dlpack::ManagedTensor *tensor) const;
+  /// A new reference to a tensor's memory. Null with a Python error set.
+  dlpack::ManagedTensor *fromObject(PyObject *tensor) const;
+  /// A tensor object over memory that somebody else keeps alive.
+  PyObject *borrow(const TensorView &tensor) const;
+
+private:
+  Torch();
+  PyObject *allocateByDLPack(TensorView &tensor) const;
+  const dlpack::ExchangeAPI *api = nullptr;
+  PyTypeObject *tensorType = nullptr;
+  PyTypeObject *parameterType = nullptr;
+};
+
+/// The view of a managed tensor's memory, as the runtime takes it.
+TensorView viewOf(const dlpack::Tensor &tensor, DType dtype);
+
+} // namespace anabranch::python
+
+#endif // ANABRANCH_BINDINGS_TORCH_H

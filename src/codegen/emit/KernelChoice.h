@@ -1,0 +1,33 @@
+//===- KernelChoice.h - one way to make a kernel ----------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_EMIT_KERNELCHOICE_H
+#define ANABRANCH_CODEGEN_EMIT_KERNELCHOICE_H
+
+#include "codegen/emit/KernelShell.h"
+
+#include <optional>
+#include <string>
+
+namespace anabranch {
+namespace codegen {
+
+/// One way to make a kernel: a file in a wing of its own with these two
+/// functions, and a line in the list of KernelChoices.cpp.
+struct KernelChoice {
+  llvm::StringLiteral name;
+  /// Why this choice can't make the kernel, or nothing if it can.
+  std::optional<std::string> (*refusal)(mlir::func::FuncOp kernel,
+                                        const TargetInfo &target);
+  /// Writes the bodies of the functions.
+  mlir::LogicalResult (*emit)(KernelShell &shell);
+};
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_EMIT_KERNELCHOICE_H

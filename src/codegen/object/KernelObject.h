@@ -1,0 +1,39 @@
+//===- KernelObject.h - the object file of one kernel -----------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_OBJECT_KERNELOBJECT_H
+#define ANABRANCH_CODEGEN_OBJECT_KERNELOBJECT_H
+
+#include "llvm/ADT/SmallVector.h"
+
+#include <string>
+#include <vector>
+
+namespace anabranch {
+namespace codegen {
+
+/// The object file of one kernel and what it cost, in milliseconds.
+struct KernelObject {
+  std::string name;
+  /// What its symbols are called in `bytes`, less the endings of `suffixes`;
+  /// the linker gives them the kernel's name too.
+  std::string symbol;
+  std::vector<std::string> suffixes;
+  bool found = false; ///< among those that were made before
+  llvm::SmallVector<char, 0> bytes;
+  double emitMs = 0;     ///< kernel function to loops
+  double lowerMs = 0;    ///< loops to LLVM IR
+  double optimizeMs = 0; ///< LLVM IR to LLVM IR
+  double objectMs = 0;   ///< LLVM IR to machine code
+
+  double totalMs() const { return emitMs + lowerMs + optimizeMs + objectMs; }
+};
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_OBJECT_KERNELOBJECT_H

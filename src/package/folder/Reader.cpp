@@ -1,0 +1,352 @@
+//===- Reader.cpp - read and check a package folder -----------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "package/folder/Reader.h"
+
+#include "anabranch/KernelABI.h"
+#include "package/files/Files.h"
+#include "package/targets/Targets.h"
+#include "package/verify/Extent.h"
+#include "package/verify/ProgramVerifier.h"
+
+namespace anabranch::package {
+
+namespace {
+
+constexpr uint64_t manifestLimit = 64u << 20;
+constexpr uint64_t programLimit = 1u << 30;
+
+Status refuse(const std::string &why) {
+  return Status(StatusCode::BadPackage, why);
+}
+
+Status checkVersion(const Manifest &m) {
+  if (m.abi == ANABRANCH_KERNEL_ABI_VERSION)
+    return {};
+  return Status(StatusCode::Unsupported,
+                "the package was made for kernel ABI " + std::to_string(m.abi) +
+                    ", this runtime has " +
+                    std::to_string(ANABRANCH_KERNEL_ABI_VERSION) +
+                    "; compile the model again with this version");
+}
+
+/// The files of a package, each compared with its line in the manifest.
+class Files {
+public:
+  Files(const Manifest &manifest, const ReadOptions &options)
+      : manifest(manifest), options(options) {}
+
+  /// Opens the folder of the target, the package itself without one.
+  Status enter(const Descriptor &package, const std::string &target) {
+    if (target.empty())
+      return {};
+    Expected<Descriptor> targets = openFolder(package, "targets");
+    if (!targets)
+      return targets.takeStatus();
+    Expected<Descriptor> found = openFolder(*targets, target);
+    if (!found)
+      return found.takeStatus();
+    folder = std::move(*found);
+    prefix = "targets/" + target + "/";
+    return {};
+  }
+  /// A file of the target.
+  Expected<Descriptor> open(const Descriptor &package,
+                            const std::string &name) const {
+    return openChecked(prefix.empty() ? package : folder, name, prefix + name);
+  }
+  std::string pathOf(const std::string &name) const { return prefix + name; }
+
+  /// The same, in memory: hashing touches the pages that calls read.
+  Expected<Mapping> map(const Descriptor &package,
+                        const std::string &name) const {
+    return mapChecked(prefix.empty() ? package : folder, name, prefix + name);
+  }
+  Expected<Mapping> mapShared(const Descriptor &package,
+                              const std::string &name) const {
+    return mapChecked(package, name, name);
+  }
+
+private:
+  Expected<Descriptor> openChecked(const Descriptor &place,
+                                   const std::string &name,
+                                   const std::string &listed) const;
+  Expected<Mapping> mapChecked(const Descriptor &place, const std::string &name,
+                               const std::string &listed) const;
+  /// A file of the size that the manifest says.
+  Expected<Descriptor> openSized(const Descriptor &place,
+                                 const std::string &name,
+                                 const std::string &listed) const;
+  Status compare(const std::string &hash, const std::string &listed) const;
+
+  const Manifest &manifest;
+  const ReadOptions &options;
+  Descriptor folder;
+  std::string prefix;
+};
+
+Expected<Descriptor> Files::openSized(const Descriptor &place,
+                                      const std::string &name,
+                                      const std::string &listed) const {
+  auto row = manifest.files.find(listed);
+  if (row == manifest.files.end())
+    return refuse("manifest.json does not list " + listed);
+  Expected<Descriptor> file = openFile(place, name);
+  if (!file)
+    return file;
+  Expected<uint64_t> bytes = sizeOf(*file);
+  if (!bytes)
+    return bytes.takeStatus();
+  if (*bytes != row->second.bytes)
+    return refuse(listed + " has " + std::to_string(*bytes) +
+                  " bytes where the manifest says " +
+                  std::to_string(row->second.bytes) +
+                  ": it was truncated or changed");
+  if (options.checkHashes && row->second.hash.empty())
+    return refuse("the manifest has no hash for " + listed);
+  return file;
+}
+
+Status Files::compare(const std::string &hash,
+                      const std::string &listed) const {
+  if (hash == manifest.files.at(listed).hash)
+    return {};
+  return refuse(listed +
+                " differs from its hash in the manifest: it was changed");
+}
+
+Expected<Descriptor> Files::openChecked(const Descriptor &place,
+                                        const std::string &name,
+                                        const std::string &listed) const {
+  Expected<Descriptor> file = openSized(place, name, listed);
+  if (!file || !options.checkHashes)
+    return file;
+  Expected<std::string> hash = hashAll(*file);
+  if (!hash)
+    return hash.takeStatus();
+  if (Status s = compare(*hash, listed); !s.ok())
+    return s;
+  return file;
+}
+
+Expected<Mapping> Files::mapChecked(const Descriptor &place,
+                                    const std::string &name,
+                                    const std::string &listed) const {
+  Expected<Descriptor> file = openSized(place, name, listed);
+  if (!file)
+    return file.takeStatus();
+  Expected<Mapping> mapped = Mapping::map(file->get(), name);
+  if (!mapped || !options.checkHashes)
+    return mapped;
+  std::string hash = FileHash::of(mapped->data(), mapped->size());
+  if (Status s = compare(hash, listed); !s.ok())
+    return s;
+  return mapped;
+}
+
+bool sameShape(const std::vector<Size> &expected,
+               const std::vector<int64_t> &actual) {
+  if (expected.size() != actual.size())
+    return false;
+  for (size_t i = 0; i < actual.size(); ++i)
+    if (expected[i].slot() >= 0 || expected[i].value() != actual[i])
+      return false;
+  return true;
+}
+
+uint64_t elementCount(const std::vector<int64_t> &shape) {
+  uint64_t count = 1;
+  for (int64_t size : shape)
+    count *= static_cast<uint64_t>(size);
+  return count;
+}
+
+/// Constants that calls read, and `initialize` where it has to run, must be
+/// there with the type that the program expects. A buffer may see one under
+/// another shape: a reshape is no kernel.
+Status checkConstants(const ProgramT &program, const Safetensors &constants,
+                      bool prepared) {
+  std::vector<bool> read = readByCalls(program);
+  for (size_t i = 0; i < program.buffers.size(); ++i) {
+    const BufferT &buffer = *program.buffers[i];
+    if (buffer.kind != BufferKind::Constant || (prepared && !read[i]))
+      continue;
+    const StoredTensor *tensor = constants.find(buffer.name);
+    if (!tensor)
+      return refuse("constant '" + buffer.name + "' is missing");
+    auto dtype = static_cast<anabranch::DType>(buffer.dtype);
+    std::vector<int64_t> shape;
+    for (const Size &size : buffer.shape)
+      shape.push_back(size.value());
+    if (tensor->dtype != dtype ||
+        (!sameShape(buffer.shape, tensor->shape) &&
+         elementCount(shape) != elementCount(tensor->shape)))
+      return refuse("constant '" + buffer.name +
+                    "' is not what the program expects");
+  }
+  return {};
+}
+
+/// The signature says of the program what is true, and state has first values.
+Status checkSignature(const Signature &signature, const ProgramT &program,
+                      const Safetensors &constants) {
+  if (signature.json.empty())
+    return {};
+  if (signature.inputs.size() != program.inputs.size() ||
+      signature.outputs.size() != program.outputs.size())
+    return refuse("its signature has other inputs or outputs than its program");
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
+    const InputT &input = *program.inputs[i];
+    const Signature::Input &named = signature.inputs[i];
+    if (named.name != input.name)
+      return refuse("its signature calls input '" + input.name + "' '" +
+                    named.name + "'");
+    if (!named.state)
+      continue;
+    const StoredTensor *first = constants.find(stateConstant(named.name));
+    if (!first || input.is_scalar || !input.mutated ||
+        first->dtype != static_cast<anabranch::DType>(input.dtype) ||
+        !sameShape(input.shape, first->shape) || !input.strides.empty())
+      return refuse("state '" + named.name + "' has no fitting first value");
+  }
+  return {};
+}
+
+Status readProgram(const Files &files, const Descriptor &folder,
+                   Package &package) {
+  Expected<Descriptor> file = files.open(folder, "program.bin");
+  if (!file)
+    return file.takeStatus();
+  Expected<std::string> bytes = readAll(*file, programLimit);
+  if (!bytes)
+    return bytes.takeStatus();
+  Expected<ProgramT> program = parseProgram(bytes->data(), bytes->size());
+  if (!program)
+    return program.takeStatus();
+  package.program = std::move(*program);
+  return {};
+}
+
+Status readPrepared(const Files &files, const Descriptor &folder,
+                    Package &package) {
+  Expected<Mapping> mapped = files.map(folder, "prepared.bin");
+  if (!mapped)
+    return mapped.takeStatus();
+  const auto &wanted = package.program.persistent_bytes;
+  if (!wanted || static_cast<uint64_t>(wanted->value()) != mapped->size())
+    return refuse("prepared.bin is not what the program expects");
+  package.prepared = std::move(*mapped);
+  return {};
+}
+
+Status readConstants(const Files &files, const Descriptor &folder,
+                     Package &package) {
+  Expected<Mapping> mapped = files.mapShared(folder, "constants.safetensors");
+  if (!mapped)
+    return mapped.takeStatus();
+  Expected<Safetensors> constants = Safetensors::read(std::move(*mapped));
+  if (!constants)
+    return constants.takeStatus();
+  package.constants = std::move(*constants);
+  for (const ProgramT *each : package.programs())
+    if (Status s = checkConstants(*each, package.constants,
+                                  package.prepared.size() > 0);
+        !s.ok())
+      return s;
+  return checkSignature(package.manifest.signature, package.program,
+                        package.constants);
+}
+
+Status readManifest(const Descriptor &folder, Manifest &manifest) {
+  Expected<Descriptor> file = openFile(folder, "manifest.json");
+  if (!file)
+    return file.takeStatus();
+  Expected<std::string> text = readAll(*file, manifestLimit);
+  if (!text)
+    return text.takeStatus();
+  Expected<Manifest> parsed = parseManifest(*text);
+  if (!parsed)
+    return parsed.takeStatus();
+  manifest = std::move(*parsed);
+  return {};
+}
+
+Expected<std::unique_ptr<Package>> read(const std::string &path,
+                                        const ReadOptions &options) {
+  auto package = std::make_unique<Package>();
+  package->path = path;
+  Expected<Descriptor> folder = openFolder(path);
+  if (!folder)
+    return folder.takeStatus();
+  if (Status s = readManifest(*folder, package->manifest); !s.ok())
+    return s;
+  if (Status s = checkVersion(package->manifest); !s.ok())
+    return s;
+  Expected<const ManifestTarget *> target =
+      chooseTarget(package->manifest, options.target, options.checkCpu);
+  if (!target)
+    return target.takeStatus();
+  if (*target)
+    package->target = (*target)->name;
+  Files files(package->manifest, options);
+  if (Status s = files.enter(*folder, package->target); !s.ok())
+    return s;
+  if (Status s = readProgram(files, *folder, *package); !s.ok())
+    return s;
+  if (*target && (*target)->prepared)
+    if (Status s = readPrepared(files, *folder, *package); !s.ok())
+      return s;
+  if (Status s = readConstants(files, *folder, *package); !s.ok())
+    return s;
+  bool hasCode = false;
+  for (const ProgramT *each : package->programs())
+    hasCode |= !each->kernels.empty() || !each->sizes_function.empty();
+  if (hasCode) {
+    if (Expected<Descriptor> kernels = files.open(*folder, "kernels.so");
+        !kernels)
+      return kernels.takeStatus();
+    package->kernelsPath = path + "/" + files.pathOf("kernels.so");
+  }
+  return package;
+}
+
+} // namespace
+
+std::vector<const ProgramT *> Package::programs() const {
+  std::vector<const ProgramT *> all{&program};
+  for (const auto &variant : program.variants)
+    all.push_back(variant.get());
+  return all;
+}
+
+Expected<std::unique_ptr<Package>> readPackage(const std::string &path,
+                                               const ReadOptions &options) {
+  try {
+    return read(path, options);
+  } catch (const std::bad_alloc &) {
+    return Status::outOfMemory();
+  } catch (const std::exception &e) {
+    return refuse("cannot read the package: " + std::string(e.what()));
+  }
+}
+
+Expected<ProgramT> parseProgram(const void *bytes, size_t size) {
+  auto *data = static_cast<const uint8_t *>(bytes);
+  // Shorter than root offset and identifier: nothing may be looked at.
+  if (size < 8 || !ProgramBufferHasIdentifier(data))
+    return refuse("program.bin is not a program");
+  flatbuffers::Verifier verifier(data, size);
+  if (!VerifyProgramBuffer(verifier))
+    return refuse("program.bin is truncated or malformed");
+  ProgramT program;
+  GetProgram(data)->UnPackTo(&program);
+  if (Status s = verifyProgram(program); !s.ok())
+    return s;
+  return program;
+}
+
+} // namespace anabranch::package

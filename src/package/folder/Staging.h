@@ -1,0 +1,55 @@
+//===- Staging.h - a package that is being written --------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_PACKAGE_FOLDER_STAGING_H
+#define ANABRANCH_PACKAGE_FOLDER_STAGING_H
+
+#include "package/files/Files.h"
+#include "package/files/Manifest.h"
+#include "package/folder/Writer.h"
+
+#include <functional>
+
+namespace anabranch::package {
+
+/// What stands at the place of a package that is published.
+enum class Existing { Replace, Refuse };
+
+/// A half-written package beside its place, removed unless it was published.
+class Staging {
+public:
+  explicit Staging(const std::string &target);
+  ~Staging();
+
+  Status make();
+  /// A folder inside, "targets/x86-64-v4".
+  Expected<Descriptor> makeFolder(const std::string &name);
+  /// One rename: a reader sees nothing, the old package or the new one. What
+  /// exists and is no package is never touched.
+  Status publish(const std::string &target, Existing existing);
+
+  std::string path;
+  Descriptor folder;
+
+private:
+  bool made = false;
+};
+
+/// Calls `write` with the path less slashes at its end; what it throws is a
+/// status.
+Status guarded(const std::string &path,
+               const std::function<Status(const std::string &)> &write);
+
+Status writeText(const Descriptor &folder, const std::string &name,
+                 const std::string &text, bool hash, ManifestFile &row);
+Status writeConstants(const Descriptor &folder,
+                      const std::vector<Constant> &constants, bool hash,
+                      ManifestFile &row);
+
+} // namespace anabranch::package
+
+#endif // ANABRANCH_PACKAGE_FOLDER_STAGING_H

@@ -1,0 +1,324 @@
+//===- ProgramVerifierTest.cpp - one unsound program per rule -------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "package/verify/ProgramVerifier.h"
+#include "package/folder/Reader.h"
+#include "support/package/TestPrograms.h"
+
+#include <functional>
+#include <gtest/gtest.h>
+
+namespace anabranch::testing {
+
+namespace {
+
+/// x -> increment -> arena -> increment -> output, a call and an event beside.
+ProgramMaker sound() {
+  ProgramMaker m;
+  m.p.slots = 1;
+  m.p.slot_sources = {SlotSource(0, 0, 0)};
+  int x = m.input("x", {slot(0), fixed(4)});
+  int w = m.constant("w", {fixed(4)});
+  int a = m.arena(0, {fixed(16)}, 64);
+  int y = m.output({fixed(16)});
+  int packed = m.persistent(0, {fixed(4)}, 64);
+  int made = m.external({fixed(4)});
+  m.initializing = true;
+  m.launch("twice", {w}, {packed}, fixed(4));
+  m.initializing = false;
+  m.launch("increment", {x, packed}, {a}, slot(0));
+  m.record(0, 0);
+  m.launch("increment", {a}, {y}, fixed(16));
+  m.wait(0, m.stream());
+  CallT call;
+  call.op = "aten::topk";
+  auto argument = std::make_unique<ArgumentT>();
+  argument->kind = ArgKind::Tensor;
+  argument->buffer = a;
+  call.arguments.push_back(std::move(argument));
+  call.results = {made, -1};
+  m.push(std::move(call), 1);
+  m.otherOutput(OutputKind::External).buffer = made;
+  m.p.needs_libtorch = true;
+  return m;
+}
+
+LaunchT &launch(ProgramT &p, int command) {
+  return *p.streams[0]->commands[command]->action.AsLaunch();
+}
+CallT &call(ProgramT &p) { return *p.streams[1]->commands[1]->action.AsCall(); }
+
+struct Case {
+  const char *reason;
+  std::function<void(ProgramT &)> spoil;
+};
+
+const Case cases[] = {
+    {"slot_limits limits what no input defines",
+     [](ProgramT &p) { p.slot_limits = {SlotLimit(7, 0, 1)}; }},
+    {"another kernel ABI", [](ProgramT &p) { p.abi_version = 99; }},
+    {"events is out of range", [](ProgramT &p) { p.events = -1; }},
+    {"events is out of range", [](ProgramT &p) { p.events = 1 << 30; }},
+    {"slots is out of range", [](ProgramT &p) { p.slots = -5; }},
+    {"slots is out of range", [](ProgramT &p) { p.slots = 1 << 30; }},
+    {"slots has an entry that nothing fills", [](ProgramT &p) { p.slots = 2; }},
+    {"slot_sources is out of range",
+     [](ProgramT &p) { p.slot_sources[0] = SlotSource(7, 0, 0); }},
+    {"slot_sources is out of range",
+     [](ProgramT &p) { p.slot_sources[0] = SlotSource(0, -1, 0); }},
+    {"slot_sources names a dimension",
+     [](ProgramT &p) { p.slot_sources[0] = SlotSource(0, 0, 2); }},
+    {"input 0 names a size slot",
+     [](ProgramT &p) { p.inputs[0]->shape[0] = slot(1); }},
+    {"input 0 has a negative dimension",
+     [](ProgramT &p) { p.inputs[0]->shape[1] = fixed(-4); }},
+    {"input 0 has strides that do not fit",
+     [](ProgramT &p) { p.inputs[0]->strides = {fixed(1)}; }},
+    {"input 0 has an unknown dtype",
+     [](ProgramT &p) { p.inputs[0]->dtype = static_cast<package::DType>(77); }},
+    {"input 0 has too many dimensions",
+     [](ProgramT &p) { p.inputs[0]->shape.resize(100, fixed(1)); }},
+    {"buffer 0 is an input that is not there",
+     [](ProgramT &p) { p.buffers[0]->index = 1; }},
+    {"buffer 1 is a constant without a name",
+     [](ProgramT &p) { p.buffers[1]->name = ""; }},
+    {"buffer 1 has an unknown kind",
+     [](ProgramT &p) { p.buffers[1]->kind = static_cast<BufferKind>(9); }},
+    {"buffer 2 has no place", [](ProgramT &p) { p.buffers[2]->bytes.reset(); }},
+    {"buffer 2 has a bad offset",
+     [](ProgramT &p) { *p.buffers[2]->offset = fixed(-64); }},
+    {"buffer 2 has a bad offset",
+     [](ProgramT &p) { *p.buffers[2]->offset = fixed(4); }},
+    {"buffer 2 reaches beyond its memory",
+     [](ProgramT &p) { *p.buffers[2]->offset = fixed(64); }},
+    {"buffer 2 reaches beyond its memory",
+     [](ProgramT &p) { *p.buffers[2]->offset = fixed(INT64_MAX / 64 * 64); }},
+    {"buffer 2 has a negative size",
+     [](ProgramT &p) { *p.buffers[2]->bytes = fixed(-1); }},
+    {"buffer 2 has elements beyond its bytes",
+     [](ProgramT &p) { p.buffers[2]->shape[0] = fixed(17); }},
+    {"buffer 2 has elements beyond its bytes",
+     [](ProgramT &p) { p.buffers[2]->shape[0] = fixed(INT64_MAX); }},
+    {"buffer 2 has elements beyond its bytes",
+     [](ProgramT &p) { p.buffers[2]->strides = {fixed(-1)}; }},
+    {"buffer 2 lies in memory that the program lacks",
+     [](ProgramT &p) { p.arena_bytes.reset(); }},
+    {"buffer 3 is an output that is not there",
+     [](ProgramT &p) { p.buffers[3]->index = 1; }},
+    {"buffer 3 reaches beyond the tensor that it is a view of",
+     [](ProgramT &p) {
+       p.buffers.push_back(std::make_unique<BufferT>(*p.buffers[3]));
+       p.buffers[3]->shape[0] = fixed(17);
+       p.outputs[0]->buffer = 6;
+     }},
+    {"buffer 0 reaches beyond the tensor that it is a view of",
+     [](ProgramT &p) {
+       p.inputs[0]->shape[0] = fixed(3);
+       p.buffers[0]->shape = {fixed(13)};
+     }},
+    {"buffer 4 is persistent and has a dynamic place",
+     [](ProgramT &p) { *p.buffers[4]->bytes = slot(0); }},
+    {"persistent_bytes is not a size",
+     [](ProgramT &p) { *p.persistent_bytes = slot(0); }},
+    {"buffer 3 is an output that is not there",
+     [](ProgramT &p) { p.outputs[0]->buffer = 99; }},
+    {"output 1 has no buffer", [](ProgramT &p) { p.outputs[1]->buffer = 99; }},
+    {"output 0 has a buffer that is not its own",
+     [](ProgramT &p) { p.outputs[0]->buffer = 2; }},
+    {"output 1 has a buffer that no call makes",
+     [](ProgramT &p) { p.outputs[1]->buffer = 2; }},
+    {"output 1 is an input that is not there",
+     [](ProgramT &p) {
+       p.outputs[1]->kind = OutputKind::Alias;
+       p.outputs[1]->index = 3;
+     }},
+    {"output 1 has no value",
+     [](ProgramT &p) { p.outputs[1]->kind = OutputKind::Scalar; }},
+    {"output 1 has an unknown kind",
+     [](ProgramT &p) { p.outputs[1]->kind = static_cast<OutputKind>(44); }},
+    {"a kernel has no name", [](ProgramT &p) { p.kernels[0]->name = ""; }},
+    {"launches a kernel that is not there",
+     [](ProgramT &p) { launch(p, 0).kernel = 2; }},
+    {"has a bad number of inputs",
+     [](ProgramT &p) { launch(p, 0).input_count = 4; }},
+    {"uses a buffer that is not there",
+     [](ProgramT &p) { launch(p, 0).buffers[0] = -1; }},
+    {"writes to a constant", [](ProgramT &p) { launch(p, 0).buffers[2] = 1; }},
+    {"writes to an input that is not mutated",
+     [](ProgramT &p) { launch(p, 0).buffers[2] = 0; }},
+    {"writes to memory that all calls share",
+     [](ProgramT &p) { launch(p, 0).buffers[2] = 4; }},
+    {"streams[0], command 0, names a size slot",
+     [](ProgramT &p) { launch(p, 0).sizes = {slot(1)}; }},
+    {"initialize[0], command 0, needs a size before any call",
+     [](ProgramT &p) {
+       p.initialize[0]->commands[0]->action.AsLaunch()->sizes = {slot(0)};
+     }},
+    {"uses a call's memory before any call",
+     [](ProgramT &p) {
+       p.initialize[0]->commands[0]->action.AsLaunch()->buffers[0] = 0;
+     }},
+    {"command 2, has a location that is not there",
+     [](ProgramT &p) { p.streams[0]->commands[2]->location = 50; }},
+    {"has no action",
+     [](ProgramT &p) { p.streams[0]->commands[0]->action.Reset(); }},
+    {"names an event that is not there",
+     [](ProgramT &p) {
+       p.streams[0]->commands[1]->action.AsRecord()->event = 1;
+     }},
+    {"names an event that is not there",
+     [](ProgramT &p) {
+       p.streams[1]->commands[0]->action.AsWait()->event = -1;
+     }},
+    {"records an event for the second time",
+     [](ProgramT &p) {
+       RecordT again;
+       p.streams[0]->commands[2]->action.Set(again);
+     }},
+    {"wait for each other forever",
+     [](ProgramT &p) {
+       p.events = 2;
+       p.streams[1]->commands[0]->action.AsWait()->event = 1;
+     }},
+    {"calls an operator without a name", [](ProgramT &p) { call(p).op = ""; }},
+    {"has a result that is not its own",
+     [](ProgramT &p) { call(p).results = {5, 5}; }},
+    {"has a result that is not its own",
+     [](ProgramT &p) { call(p).results = {2}; }},
+    {"is used before the call that makes it",
+     [](ProgramT &p) { call(p).results = {-1}; }},
+    {"is used before the call that makes it",
+     [](ProgramT &p) { launch(p, 2).buffers[0] = 5; }},
+    {"has an argument of unknown kind",
+     [](ProgramT &p) {
+       call(p).arguments[0]->kind = static_cast<ArgKind>(55);
+     }},
+    {"has an int argument without a value",
+     [](ProgramT &p) { call(p).arguments[0]->kind = ArgKind::Int; }},
+    {"has lists in lists in lists",
+     [](ProgramT &p) {
+       for (int i = 0; i < 20; ++i) {
+         auto list = std::make_unique<ArgumentT>();
+         list->kind = ArgKind::List;
+         list->items.push_back(std::move(call(p).arguments[0]));
+         call(p).arguments[0] = std::move(list);
+       }
+     }},
+    {"needs_libtorch contradicts the commands",
+     [](ProgramT &p) { p.needs_libtorch = false; }},
+    {"has too many streams",
+     [](ProgramT &p) {
+       while (p.streams.size() < 80)
+         p.streams.push_back(std::make_unique<StreamT>());
+     }},
+    {"copies between different types",
+     [](ProgramT &p) {
+       CopyT copy;
+       copy.source = 2;
+       copy.destination = 5;
+       p.streams[0]->commands[2]->action.Set(copy);
+     }},
+};
+
+/// The launches of `sound` that have known sizes, as a super kernel.
+ProgramMaker soundSuper() {
+  ProgramMaker m = sound();
+  ProgramT &p = m.p;
+  p.streams[0]->commands.erase(p.streams[0]->commands.begin());
+  int b = m.arena(64, {fixed(16)}, 64);
+  m.launch("increment", {2}, {b}, fixed(16));
+  m.super("layer", 2);
+  return m;
+}
+
+SuperT &super(ProgramT &p) {
+  return *p.streams[0]->commands[1]->action.AsSuper();
+}
+
+void ask(ProgramT &p, std::vector<int> before, std::vector<int> after) {
+  auto order = std::make_unique<OrderT>();
+  order->before = std::move(before);
+  order->after = std::move(after);
+  super(p).orders.push_back(std::move(order));
+}
+
+const Case superCases[] = {
+    {"has no name", [](ProgramT &p) { super(p).name = ""; }},
+    {"has no launch", [](ProgramT &p) { super(p).launches.clear(); }},
+    {"not a location for each",
+     [](ProgramT &p) { super(p).locations.pop_back(); }},
+    {"launch 1, has a location that is not there",
+     [](ProgramT &p) { super(p).locations[1] = 77; }},
+    {"has a bad number of lanes", [](ProgramT &p) { super(p).lanes = 0; }},
+    {"has a bad number of lanes", [](ProgramT &p) { super(p).lanes = 63; }},
+    {"orders launches that are not there, or not so",
+     [](ProgramT &p) { ask(p, {1}, {1}); }},
+    {"orders launches that are not there, or not so",
+     [](ProgramT &p) { ask(p, {0}, {2}); }},
+    {"orders launches that are not there, or not so",
+     [](ProgramT &p) { ask(p, {-1}, {1}); }},
+    {"orders launches that are not there, or not so",
+     [](ProgramT &p) { ask(p, {}, {1}); }},
+    {"orders launches that are not there, or not so",
+     [](ProgramT &p) { ask(p, {0}, {}); }},
+    {"launch 1, launches a kernel that is not there",
+     [](ProgramT &p) { super(p).launches[1]->kernel = -1; }},
+    {"launch 1, uses a buffer that is not there",
+     [](ProgramT &p) { super(p).launches[1]->buffers[0] = 99; }},
+    {"launch 0, writes to a constant",
+     [](ProgramT &p) { super(p).launches[0]->buffers[1] = 1; }},
+    {"launch 0, has a size that is not known",
+     [](ProgramT &p) { super(p).launches[0]->sizes = {slot(0)}; }},
+    {"launch 0, has a buffer whose size is not known",
+     [](ProgramT &p) { super(p).launches[0]->buffers[0] = 0; }},
+    {"launch 1, has a buffer whose size is not known",
+     [](ProgramT &p) { *p.buffers.back()->offset = slot(0); }},
+    {"is used before the call that makes it",
+     [](ProgramT &p) { super(p).launches[0]->buffers[0] = 5; }},
+    {"is a super kernel before any call",
+     [](ProgramT &p) {
+       p.initialize[0]->commands.push_back(
+           std::move(p.streams[0]->commands[1]));
+       p.streams[0]->commands.pop_back();
+     }},
+};
+
+TEST(VerifyProgram, SaysWhatIsWrongInASuperKernel) {
+  Status s = verifyProgram(soundSuper().p);
+  EXPECT_TRUE(s.ok()) << s.message();
+  for (const Case &c : superCases) {
+    ProgramMaker m = soundSuper();
+    c.spoil(m.p);
+    s = verifyProgram(m.p);
+    EXPECT_NE(s.message().find(c.reason), std::string::npos)
+        << "expected: " << c.reason << "\ngot: " << s.message();
+    std::string bytes = serializeProgram(m.p);
+    EXPECT_FALSE(parseProgram(bytes.data(), bytes.size()).ok()) << c.reason;
+  }
+}
+
+TEST(VerifyProgram, AcceptsASoundOne) {
+  Status s = verifyProgram(sound().p);
+  EXPECT_TRUE(s.ok()) << s.message();
+}
+
+TEST(VerifyProgram, SaysWhatIsWrong) {
+  for (const Case &c : cases) {
+    ProgramMaker m = sound();
+    c.spoil(m.p);
+    Status s = verifyProgram(m.p);
+    EXPECT_FALSE(s.ok()) << c.reason;
+    EXPECT_NE(s.message().find(c.reason), std::string::npos)
+        << "expected: " << c.reason << "\ngot: " << s.message();
+    // The same through the bytes of a file.
+    std::string bytes = serializeProgram(m.p);
+    EXPECT_FALSE(parseProgram(bytes.data(), bytes.size()).ok()) << c.reason;
+  }
+}
+
+} // namespace
+} // namespace anabranch::testing

@@ -1,0 +1,63 @@
+//===- Combine.cpp - one package for several processors -------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "anabranch/Combine.h"
+
+#include "anabranch/Executable.h"
+#include "package/folder/CombineTargets.h"
+#include "package/targets/Targets.h"
+
+namespace anabranch {
+
+using namespace package;
+
+/// Opens the package and, where that can be, runs its `initialize`.
+static Status load(const TargetPackage &given, TargetPart &part,
+                   std::vector<std::shared_ptr<const Executable>> &running) {
+  ReadOptions reading;
+  reading.checkHashes = reading.checkCpu = false;
+  Expected<std::unique_ptr<Package>> read = readPackage(given.path, reading);
+  if (!read)
+    return read.takeStatus();
+  part.name = given.name;
+  part.package = std::move(*read);
+  const Manifest &m = part.package->manifest;
+  if (!whyNotHere(m.cpu, m.features).empty() || m.needsLibtorch ||
+      !initializes(*part.package))
+    return {};
+  OpenOptions opening;
+  opening.checkHashes = false;
+  auto opened = Executable::open(given.path, opening);
+  if (!opened)
+    return opened.takeStatus();
+  part.prepared = (*opened)->preparedWeights();
+  running.push_back(std::move(*opened));
+  return {};
+}
+
+Status combinePackages(const std::string &path,
+                       const std::vector<TargetPackage> &targets,
+                       const CombineOptions &options) {
+  try {
+    Combination combination;
+    combination.signature = options.signature;
+    combination.replace = options.replace;
+    for (const StateValue &value : options.state)
+      combination.state.push_back(
+          {value.input, value.dtype, value.shape, value.data});
+    std::vector<std::shared_ptr<const Executable>> running;
+    for (const TargetPackage &target : targets)
+      if (Status s = load(target, combination.targets.emplace_back(), running);
+          !s.ok())
+        return s;
+    return combineTargets(path, std::move(combination));
+  } catch (const std::bad_alloc &) {
+    return Status::outOfMemory();
+  }
+}
+
+} // namespace anabranch

@@ -1,0 +1,59 @@
+//===- CpuDevice.cpp - kernels on the host's own cores --------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/device/CpuDevice.h"
+
+#include "runtime/device/StridedCopy.h"
+
+#include <cstdlib>
+#include <sys/mman.h>
+
+namespace anabranch::runtime {
+
+namespace {
+/// From here on a block starts at a huge page and asks for more of them: packed
+/// weights and arenas are walked in strides that would miss the TLB.
+constexpr size_t hugePage = size_t(2) << 20;
+} // namespace
+
+Expected<KernelEntry> CpuDevice::bind(const Library *library,
+                                      const std::string &kernel) const {
+  KernelEntry entry;
+  if (library) {
+    entry.run = reinterpret_cast<anabranch_kernel_fn>(library->symbol(kernel));
+    entry.grid = reinterpret_cast<anabranch_kernel_plan_fn>(
+        library->symbol(kernel + "_plan"));
+    entry.footprint = reinterpret_cast<anabranch_kernel_reach_fn>(
+        library->symbol(kernel + "_reach"));
+  }
+  if (!entry.run || !entry.grid)
+    return Status(StatusCode::BadPackage,
+                  "kernels.so lacks the kernel " + kernel);
+  return entry;
+}
+
+void *CpuDevice::allocate(size_t bytes) const {
+  if (bytes < hugePage) {
+    size_t unit = ANABRANCH_BUFFER_ALIGNMENT;
+    return std::aligned_alloc(unit, (bytes + unit) / unit * unit);
+  }
+  if (bytes > SIZE_MAX - hugePage)
+    return nullptr;
+  bytes = (bytes + hugePage - 1) / hugePage * hugePage;
+  void *memory = std::aligned_alloc(hugePage, bytes);
+  if (memory)
+    ::madvise(memory, bytes, MADV_HUGEPAGE);
+  return memory;
+}
+
+void CpuDevice::release(void *memory, size_t) const { std::free(memory); }
+
+void CpuDevice::copy(const TensorView &from, const TensorView &to) const {
+  stridedCopy(from, to);
+}
+
+} // namespace anabranch::runtime

@@ -1,0 +1,42 @@
+//===- DeviceBuffer.h - memory that grows on demand -------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_RUNTIME_DEVICE_DEVICEBUFFER_H
+#define ANABRANCH_RUNTIME_DEVICE_DEVICEBUFFER_H
+
+#include "runtime/device/Device.h"
+
+namespace anabranch::runtime {
+
+/// A buffer that grows on demand. Growing discards its contents.
+class DeviceBuffer {
+public:
+  explicit DeviceBuffer(const Device &device) : device(device) {}
+  ~DeviceBuffer() { reset(); }
+  DeviceBuffer(const DeviceBuffer &) = delete;
+  DeviceBuffer &operator=(const DeviceBuffer &) = delete;
+
+  /// Whether it is large enough, and has not been far too large for long: calls
+  /// of different sizes take turns, but one very large shape must not pin its
+  /// memory for good.
+  bool suffices(size_t wanted);
+  /// False when there is no memory; the buffer is empty then.
+  bool reserve(size_t wanted);
+  void reset();
+  void *get() const { return memory; }
+  size_t bytes() const { return size; }
+
+private:
+  const Device &device;
+  void *memory = nullptr;
+  size_t size = 0;
+  int timesTooLarge = 0; ///< in a row
+};
+
+} // namespace anabranch::runtime
+
+#endif // ANABRANCH_RUNTIME_DEVICE_DEVICEBUFFER_H

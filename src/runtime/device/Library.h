@@ -1,0 +1,38 @@
+//===- Library.h - kernels.so in this process -------------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_RUNTIME_DEVICE_LIBRARY_H
+#define ANABRANCH_RUNTIME_DEVICE_LIBRARY_H
+
+#include "anabranch/Status.h"
+
+#include <memory>
+#include <string>
+
+namespace anabranch::runtime {
+
+/// A loaded shared library, unloaded with the object. Any thread.
+class Library {
+public:
+  static Expected<std::unique_ptr<Library>> load(const std::string &path);
+  ~Library();
+  Library(const Library &) = delete;
+  Library &operator=(const Library &) = delete;
+
+  /// Null when there is no such symbol.
+  void *symbol(const std::string &name) const;
+
+private:
+  Library(void *handle, std::string name)
+      : handle(handle), loadedAs(std::move(name)) {}
+  void *handle;
+  std::string loadedAs;
+};
+
+} // namespace anabranch::runtime
+
+#endif // ANABRANCH_RUNTIME_DEVICE_LIBRARY_H

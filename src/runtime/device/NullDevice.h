@@ -1,0 +1,28 @@
+//===- NullDevice.h - everything but arithmetic -----------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_RUNTIME_DEVICE_NULLDEVICE_H
+#define ANABRANCH_RUNTIME_DEVICE_NULLDEVICE_H
+
+#include "runtime/device/CpuDevice.h"
+
+namespace anabranch::runtime {
+
+/// Kernels do nothing, in several tiles, so that streams, events, memory plans
+/// and workers can be tried without kernels and on any machine. What a kernel
+/// would have written keeps whatever bytes the memory had.
+class NullDevice : public CpuDevice {
+public:
+  const char *name() const override { return "null"; }
+  bool computes() const override { return false; }
+  Expected<KernelEntry> bind(const Library *library,
+                             const std::string &kernel) const override;
+};
+
+} // namespace anabranch::runtime
+
+#endif // ANABRANCH_RUNTIME_DEVICE_NULLDEVICE_H

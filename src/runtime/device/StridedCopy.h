@@ -1,0 +1,21 @@
+//===- StridedCopy.h - copy a tensor into another layout --------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_RUNTIME_DEVICE_STRIDEDCOPY_H
+#define ANABRANCH_RUNTIME_DEVICE_STRIDEDCOPY_H
+
+#include "anabranch/Tensor.h"
+
+namespace anabranch::runtime {
+
+/// Both views have the same dtype and shape, at most 64 dimensions and no
+/// negative strides; their bytes do not overlap, or are the very same elements.
+void stridedCopy(const TensorView &from, const TensorView &to);
+
+} // namespace anabranch::runtime
+
+#endif // ANABRANCH_RUNTIME_DEVICE_STRIDEDCOPY_H

@@ -1,0 +1,200 @@
+//===- CallFrame.cpp - the memory of one call -----------------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/execute/CallFrame.h"
+
+#include "package/verify/Extent.h"
+#include "runtime/plan/Describe.h"
+
+#include <algorithm>
+
+namespace anabranch::runtime {
+
+static Status outsideArena() {
+  return Status(StatusCode::Internal,
+                "a buffer lies outside the arena for these sizes");
+}
+
+/// What a program can be run in; the model of costs has chosen the first.
+static std::vector<ExecutionMode> modesOf(const Commands &commands) {
+  if (commands.supers.empty())
+    return {ExecutionMode::Shared, ExecutionMode::Serial};
+  return {ExecutionMode::Shared, ExecutionMode::MemberByMember,
+          ExecutionMode::Serial};
+}
+
+CallFrame::CallFrame(const Plan &plan, const Commands &commands,
+                     const SuperKernels &superKernelTasks)
+    : plan(plan), commands(commands), slots(static_cast<size_t>(plan.slots), 0),
+      inputs(plan.inputs.size()), outputs(plan.outputs.size()),
+      launches(plan, commands), scratch(*plan.device),
+      hostResults(plan, commands),
+      streams(new StreamState[commands.streams.size()]),
+      events(new EventState[static_cast<size_t>(commands.events)]),
+      tuner(modesOf(commands)), views(static_cast<size_t>(plan.viewNumbers)) {
+  for (const auto &tasks : superKernelTasks)
+    superKernels.push_back(std::make_unique<SuperKernelRun>(*tasks));
+}
+
+ModeTuner &CallFrame::tunerFor(int threads) {
+  if (threads != tunedThreads) {
+    tuner.reset();
+    tunedThreads = threads;
+  }
+  return tuner;
+}
+
+Status CallFrame::resize() {
+  sized = false;
+  tuner.reset();
+  if (Status s = checkSizes(); !s.ok())
+    return s;
+  fillViews();
+  if (Status s = sizeArena(); !s.ok())
+    return s;
+  if (Status s = placeAnew(); !s.ok())
+    return s;
+  if (Status s = launches.resize(slots.data()); !s.ok())
+    return s;
+  if (!scratch.reserve(launches.scratchBytes))
+    return Status::outOfMemory();
+  sized = true;
+  return {};
+}
+
+/// What is computed of the sizes of a call may be negative, or so large that
+/// its bytes overflow.
+Status CallFrame::checkSizes() const {
+  if (plan.slots == 0)
+    return {};
+  for (const BufferPlan &b : plan.buffers) {
+    auto bytes = static_cast<int64_t>(itemSize(b.dtype));
+    bool fits = true;
+    for (const Size &size : b.shape) {
+      int64_t value = valueOf(size, slots.data());
+      fits &= value >= 0 && !__builtin_mul_overflow(
+                                bytes, std::max<int64_t>(value, 1), &bytes);
+    }
+    if (fits && bytes < int64_t(1) << 56)
+      continue;
+    std::vector<int64_t> shape;
+    for (const Size &size : b.shape)
+      shape.push_back(valueOf(size, slots.data()));
+    return Status(StatusCode::InvalidArgument,
+                  "for these arguments a tensor would have the impossible "
+                  "shape " +
+                      describe(shape.data(), shape.size()));
+  }
+  return {};
+}
+
+void CallFrame::fillViews() {
+  for (const BufferPlan &b : plan.buffers) {
+    if (b.view < 0)
+      continue;
+    size_t rank = b.shape.size();
+    int64_t *shape = views.data() + b.view, *strides = shape + rank;
+    int64_t dense = 1;
+    for (size_t i = rank; i-- > 0;) {
+      shape[i] = valueOf(b.shape[i], slots.data());
+      strides[i] =
+          b.strides.empty() ? dense : valueOf(b.strides[i], slots.data());
+      if (__builtin_mul_overflow(dense, std::max<int64_t>(shape[i], 1), &dense))
+        dense = 0;
+    }
+  }
+}
+
+/// `initialize` uses what has a place without a call; it has the program's
+/// arena to itself too.
+Status CallFrame::sizeArena() {
+  bool isCall = &commands == &plan.main;
+  int64_t bytes =
+      isCall ? valueOf(plan.arenaBytes, slots.data()) : plan.staticArenaBytes;
+  if (bytes < 0)
+    return Status(StatusCode::Internal, "the arena has a negative size");
+  arenaBytes = static_cast<size_t>(bytes);
+  return isCall ? checkArenaParts(bytes) : Status();
+}
+
+Status CallFrame::placeAnew() {
+  if (arena && !arena->reserve(arenaBytes)) {
+    sized = false;
+    return Status::outOfMemory();
+  }
+  placedAt = arena ? arena->get() : nullptr;
+  for (size_t i = 0; i < launches.operands.size(); ++i)
+    launches.operands[i] = dataOf(commands.operands[i]);
+  return {};
+}
+
+/// The proof that commands do not race holds if parts of the arena with
+/// different offsets are disjoint.
+Status CallFrame::checkArenaParts(int64_t arenaBytes) {
+  std::vector<std::pair<int64_t, int64_t>> ranges{{0, plan.staticArenaBytes}};
+  for (const ArenaPart &part : plan.arenaParts) {
+    int64_t begin = valueOf(part.offset, slots.data()), end = begin;
+    for (const Size &size : part.bytes) {
+      int64_t bytes = valueOf(size, slots.data()), last;
+      if (begin < 0 || bytes < 0 || __builtin_add_overflow(begin, bytes, &last))
+        return outsideArena();
+      end = std::max(end, last);
+    }
+    if (end > begin)
+      ranges.push_back({begin, end});
+  }
+  std::sort(ranges.begin(), ranges.end());
+  if (ranges.back().second > arenaBytes)
+    return outsideArena();
+  for (size_t i = 1; i < ranges.size(); ++i)
+    if (ranges[i].first < ranges[i - 1].second)
+      return Status(StatusCode::Internal,
+                    "parts of the arena overlap for these sizes");
+  return {};
+}
+
+void CallFrame::bindCaller() {
+  for (OperandPatch patch : commands.inputPatches)
+    launches.operands[patch.operand] = inputs[patch.source];
+  for (OperandPatch patch : commands.outputPatches)
+    launches.operands[patch.operand] = outputs[patch.source];
+}
+
+void *CallFrame::dataOf(int buffer) const {
+  const BufferPlan &b = plan.buffers[buffer];
+  switch (b.kind) {
+  case BufferKind::Input:
+    return inputs[b.index];
+  case BufferKind::Output:
+    return outputs[b.index];
+  case BufferKind::Arena:
+    return arena ? static_cast<char *>(arena->get()) +
+                       valueOf(b.offset, slots.data())
+                 : nullptr;
+  case BufferKind::Persistent:
+    return static_cast<char *>(plan.persistent) + b.offset.value();
+  case BufferKind::Constant:
+    // Kernels take no const pointers; the verifier sees that none writes here.
+    return const_cast<void *>(b.constant);
+  case BufferKind::External:
+    return hostResults[buffer].data;
+  }
+  return nullptr;
+}
+
+TensorView CallFrame::viewOf(int buffer) const {
+  const BufferPlan &b = plan.buffers[buffer];
+  TensorView view;
+  view.data = dataOf(buffer);
+  view.shape = shapeOf(buffer);
+  view.strides = stridesOf(buffer);
+  view.rank = static_cast<int32_t>(b.shape.size());
+  view.dtype = b.dtype;
+  return view;
+}
+
+} // namespace anabranch::runtime

@@ -1,0 +1,127 @@
+//===- CallHost.cpp - run an operator on the host -------------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/execute/CallHost.h"
+
+#include "runtime/plan/Describe.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace anabranch::runtime {
+
+namespace {
+
+/// Of a float the slot has the bits.
+void takeNumber(HostArgument &argument, int64_t word) {
+  if (argument.kind == HostArgument::Kind::Float)
+    std::memcpy(&argument.real, &word, sizeof(word));
+  else
+    argument.integer = word;
+}
+
+void fillArguments(CallFrame &frame, int number) {
+  const Plan &plan = frame.plan;
+  std::vector<HostArgument> &list = frame.hostResults.arguments[number];
+  for (const ArgumentPatch &patch : frame.commands.calls[number].patches) {
+    HostArgument &a = list[patch.argument];
+    if (patch.buffer < 0)
+      takeNumber(a, valueOf(patch.size, frame.slots.data()));
+    else if (plan.buffers[patch.buffer].kind == BufferKind::External)
+      // As the other operator made it, no copy in between.
+      a.tensor = frame.hostResults[patch.buffer].host.tensor;
+    else
+      a.tensor = frame.viewOf(patch.buffer);
+  }
+}
+
+bool sameNumbers(const int64_t *a, const int64_t *b, int32_t count) {
+  return std::equal(a, a + count, b);
+}
+
+/// Strides of dimensions with one element or of empty tensors mean nothing.
+bool sameLayout(const TensorView &a, const int64_t *strides) {
+  int64_t dense = 1;
+  bool same = true, empty = false;
+  for (int32_t i = a.rank; i-- > 0; dense *= a.shape[i]) {
+    int64_t stride = a.strides ? a.strides[i] : dense;
+    empty |= a.shape[i] == 0;
+    same &= a.shape[i] == 1 || stride == strides[i];
+  }
+  return same || empty;
+}
+
+Status bindResult(CallFrame &frame, const CallPlan &call, int buffer,
+                  const HostResult &result) {
+  const Device &device = *frame.plan.device;
+  const BufferPlan &b = frame.plan.buffers[buffer];
+  const TensorView &got = result.tensor;
+  TensorView want = frame.viewOf(buffer);
+  HostResults::Result &slot = frame.hostResults[buffer];
+  // What only other operators and the caller see is theirs to judge: eager
+  // sometimes makes another dtype than its own trace says.
+  if (b.readByKernels && (got.rank != want.rank || got.dtype != want.dtype ||
+                          !sameNumbers(got.shape, want.shape, want.rank)))
+    return Status(StatusCode::Internal, call.op + " returned " + describe(got) +
+                                            " where the program expects " +
+                                            describe(want));
+  slot.data = got.data;
+  if (!b.readByKernels)
+    return {};
+  if (!sameLayout(got, want.strides)) {
+    int64_t count = 1;
+    for (int32_t i = 0; i < want.rank; ++i)
+      count += (want.shape[i] - 1) * want.strides[i];
+    slot.copy = std::make_unique<DeviceBuffer>(device);
+    if (!slot.copy->reserve(static_cast<size_t>(count) * itemSize(b.dtype)))
+      return Status::outOfMemory();
+    slot.data = want.data = slot.copy->get();
+    device.copy(got, want);
+  }
+  for (OperandPatch patch : frame.commands.resultPatches[buffer])
+    frame.launches.operands[patch.operand] = slot.data;
+  return {};
+}
+
+} // namespace
+
+Status callHost(CallFrame &frame, int number) {
+  const CallPlan &call = frame.commands.calls[number];
+  HostCalls &host = *frame.plan.host;
+  std::vector<HostResult> &fresh = frame.hostResults.fresh;
+  fillArguments(frame, number);
+  std::fill(fresh.begin(), fresh.end(), HostResult());
+  HostCall request;
+  request.op = call.op.c_str();
+  request.overload = call.overload.c_str();
+  request.prepared = call.prepared;
+  request.arguments = frame.hostResults.arguments[number].data();
+  request.argumentCount = call.argumentCount;
+  request.resultCount = call.results.size();
+  request.wanted = call.wanted.get();
+  request.location = call.location.c_str();
+  if (Status s = host.call(request, fresh.data()); !s.ok())
+    return s;
+  Status failure;
+  for (size_t i = 0; i < call.results.size(); ++i) {
+    int buffer = call.results[i];
+    if (buffer < 0 || !fresh[i].handle) {
+      if (fresh[i].handle)
+        host.release(fresh[i].handle);
+      else if (buffer >= 0 && failure.ok())
+        failure = Status(StatusCode::Internal,
+                         call.op + " did not return what the program expects");
+      continue;
+    }
+    frame.hostResults[buffer].host = fresh[i];
+    if (failure.ok())
+      failure = bindResult(frame, call, buffer, fresh[i]);
+  }
+  return failure;
+}
+
+} // namespace anabranch::runtime

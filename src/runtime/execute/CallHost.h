@@ -1,0 +1,21 @@
+//===- CallHost.h - run an operator on the host -----------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_RUNTIME_EXECUTE_CALLHOST_H
+#define ANABRANCH_RUNTIME_EXECUTE_CALLHOST_H
+
+#include "runtime/execute/CallFrame.h"
+
+namespace anabranch::runtime {
+
+/// Runs an operator on the host and binds its results. Only the thread that
+/// called the program may do so.
+Status callHost(CallFrame &frame, int call);
+
+} // namespace anabranch::runtime
+
+#endif // ANABRANCH_RUNTIME_EXECUTE_CALLHOST_H

@@ -1,0 +1,77 @@
+//===- ObjectPool.h - what waits for the next call --------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_RUNTIME_EXECUTE_OBJECTPOOL_H
+#define ANABRANCH_RUNTIME_EXECUTE_OBJECTPOOL_H
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+
+namespace anabranch::runtime {
+
+/// Objects that wait for the next call, and the sum of their `bytes()`. Any
+/// thread, no lock.
+template <typename T> class ObjectPool {
+public:
+  ObjectPool() = default;
+  ~ObjectPool() { trim(); }
+  ObjectPool(const ObjectPool &) = delete;
+  ObjectPool &operator=(const ObjectPool &) = delete;
+
+  /// The object at the address `wanted` if it waits here, else any; null when
+  /// none does.
+  T *take(const T *wanted = nullptr) {
+    if (wanted)
+      for (std::atomic<T *> &place : places)
+        if (T *waiting = place.load(std::memory_order_relaxed);
+            waiting == wanted &&
+            place.compare_exchange_strong(waiting, nullptr,
+                                          std::memory_order_acquire))
+          return taken(waiting);
+    for (std::atomic<T *> &place : places)
+      if (place.load(std::memory_order_relaxed))
+        if (T *waiting = place.exchange(nullptr, std::memory_order_acquire))
+          return taken(waiting);
+    return nullptr;
+  }
+
+  /// Keeps the object, or deletes it where too many wait.
+  void give(T *object) {
+    kept.fetch_add(object->bytes(), std::memory_order_relaxed);
+    for (std::atomic<T *> &place : places) {
+      T *none = nullptr;
+      if (!place.load(std::memory_order_relaxed) &&
+          place.compare_exchange_strong(none, object,
+                                        std::memory_order_release))
+        return;
+    }
+    kept.fetch_sub(object->bytes(), std::memory_order_relaxed);
+    delete object;
+  }
+
+  void trim() {
+    while (T *object = take())
+      delete object;
+  }
+
+  size_t bytes() const { return kept.load(std::memory_order_relaxed); }
+
+private:
+  T *taken(T *object) {
+    kept.fetch_sub(object->bytes(), std::memory_order_relaxed);
+    return object;
+  }
+
+  static constexpr size_t limit = 8;
+  std::array<std::atomic<T *>, limit> places{};
+  std::atomic<size_t> kept{0};
+};
+
+} // namespace anabranch::runtime
+
+#endif // ANABRANCH_RUNTIME_EXECUTE_OBJECTPOOL_H

@@ -1,0 +1,78 @@
+//===- StreamState.h - what workers may claim of a stream -------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// A stream is at one command at a time. Whoever completes that command advances
+// the stream: does small commands at once, and publishes what others may claim
+// as one word.
+//
+// A stream's commands only go up during a call, so that a word never comes back
+// and a compare-and-swap is enough. Between calls no worker looks at the words.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_RUNTIME_EXECUTE_STREAMSTATE_H
+#define ANABRANCH_RUNTIME_EXECUTE_STREAMSTATE_H
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace anabranch::runtime {
+
+/// What others may claim of a stream:
+///
+///   0                              nothing
+///   (command + 1) << 40 | tile     tiles from `tile` on of a launch
+///   ... | advance                  the right to advance the stream
+///   ... | host                     a call into the host, for the caller only
+///   ... | super                    tasks of a super kernel, while there are
+///   any
+struct ClaimWord {
+  static constexpr int commandShift = 40;
+  static constexpr uint64_t advance = uint64_t(1) << 39;
+  static constexpr uint64_t host = uint64_t(1) << 38;
+  static constexpr uint64_t super = uint64_t(1) << 37;
+  static constexpr uint64_t tileMask = super - 1;
+
+  uint64_t bits = 0;
+
+  static ClaimWord of(int command, uint64_t flags) {
+    return {uint64_t(command + 1) << commandShift | flags};
+  }
+  bool isNothing() const { return bits == 0; }
+  bool isAdvance() const { return bits & advance; }
+  bool isHost() const { return bits & host; }
+  bool isSuper() const { return bits & super; }
+  size_t command() const {
+    return static_cast<size_t>(bits >> commandShift) - 1;
+  }
+  int64_t tile() const { return static_cast<int64_t>(bits & tileMask); }
+  /// The word once so many tiles more are claimed.
+  ClaimWord after(int64_t tiles) const {
+    return {bits + static_cast<uint64_t>(tiles)};
+  }
+};
+
+/// One stream of a call.
+struct alignas(64) StreamState {
+  std::atomic<uint64_t> claim{0}; ///< a ClaimWord
+  std::atomic<int64_t> unfinished{0};
+  int cursor = 0; ///< belongs to whoever advances the stream
+
+  ClaimWord word(std::memory_order order) const { return {claim.load(order)}; }
+};
+
+/// One event of a call.
+struct EventState {
+  /// Bit 63: recorded; the others: streams that wait.
+  std::atomic<uint64_t> word{0};
+  static constexpr uint64_t recorded = uint64_t(1) << 63;
+};
+
+} // namespace anabranch::runtime
+
+#endif // ANABRANCH_RUNTIME_EXECUTE_STREAMSTATE_H

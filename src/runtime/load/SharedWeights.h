@@ -1,0 +1,41 @@
+//===- SharedWeights.h - weights that programs have in common ---*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_RUNTIME_LOAD_SHAREDWEIGHTS_H
+#define ANABRANCH_RUNTIME_LOAD_SHAREDWEIGHTS_H
+
+#include "runtime/plan/Plan.h"
+
+#include <unordered_map>
+#include <vector>
+
+namespace anabranch::runtime {
+
+/// What programs keep from call to call: constants, and what `initialize` made.
+/// None of it is written any more.
+class SharedWeights {
+public:
+  void add(const Plan &plan);
+  /// Where the same bytes lie; null: nowhere.
+  const void *find(const void *data, size_t size) const;
+
+private:
+  std::unordered_map<size_t, std::vector<const void *>> places; ///< by size
+};
+
+/// Where a buffer's bytes lie between calls, and how many; null for all others.
+std::pair<const void *, size_t> weightBytesOf(const Plan &plan,
+                                              const BufferPlan &buffer);
+
+/// Gives whole pages of `memory` back that lie in none of the ranges [begin,
+/// end) of it; they are zero from then on. Returns how many bytes are left.
+size_t dropAllBut(std::vector<std::pair<size_t, size_t>> ranges, void *memory,
+                  size_t size);
+
+} // namespace anabranch::runtime
+
+#endif // ANABRANCH_RUNTIME_LOAD_SHAREDWEIGHTS_H

@@ -1,0 +1,30 @@
+//===- Describe.h - tensors and places in words -----------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_RUNTIME_PLAN_DESCRIBE_H
+#define ANABRANCH_RUNTIME_PLAN_DESCRIBE_H
+
+#include "anabranch/Tensor.h"
+#include "runtime/plan/Plan.h"
+
+#include <string>
+
+namespace anabranch::runtime {
+
+/// "[8, 128]"
+std::string describe(const int64_t *numbers, size_t count);
+/// "f32[8, 128]"
+std::string describe(const TensorView &tensor);
+/// "linear, gelu at m.py:12 in forward"; the kernel's name if nothing is known.
+std::string describe(const trace::Label &label);
+
+/// What a kernel's status means, with the user's line.
+Status kernelError(int32_t status, const trace::Label &label);
+
+} // namespace anabranch::runtime
+
+#endif // ANABRANCH_RUNTIME_PLAN_DESCRIBE_H

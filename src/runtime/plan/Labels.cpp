@@ -1,0 +1,187 @@
+//===- Labels.cpp - what traces and errors say of commands ----------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/plan/Labels.h"
+
+namespace anabranch::runtime {
+
+using namespace package;
+
+namespace {
+
+std::vector<trace::Extent> toExtents(const std::vector<Size> &sizes) {
+  std::vector<trace::Extent> extents;
+  extents.reserve(sizes.size());
+  for (const Size &size : sizes)
+    extents.push_back({size.value(), size.slot()});
+  return extents;
+}
+
+void addOperand(const ProgramT &program, int buffer, bool written,
+                trace::Label &label) {
+  if (buffer < 0)
+    return;
+  const BufferT &b = *program.buffers[buffer];
+  label.operands.push_back({name(static_cast<anabranch::DType>(b.dtype)),
+                            toExtents(b.shape), written});
+}
+
+void addArguments(const ProgramT &program,
+                  const std::vector<std::unique_ptr<ArgumentT>> &arguments,
+                  trace::Label &label) {
+  for (const auto &argument : arguments) {
+    if (argument->kind == ArgKind::Tensor)
+      addOperand(program, argument->buffer, false, label);
+    addArguments(program, argument->items, label);
+  }
+}
+
+std::vector<trace::Term>
+toTerms(const std::vector<std::unique_ptr<TermT>> &terms,
+        const LaunchT &launch) {
+  std::vector<trace::Term> result;
+  for (const auto &term : terms) {
+    std::vector<Size> sizes;
+    sizes.reserve(term->sizes.size());
+    for (int size : term->sizes)
+      sizes.push_back(launch.sizes[size]);
+    result.push_back({term->factor, toExtents(sizes)});
+  }
+  return result;
+}
+
+void describeLaunch(const ProgramT &program, const LaunchT &launch,
+                    trace::Label &label) {
+  const KernelT &kernel = *program.kernels[launch.kernel];
+  label.name = kernel.name;
+  for (size_t i = 0; i < launch.buffers.size(); ++i)
+    addOperand(program, launch.buffers[i],
+               static_cast<int>(i) >= launch.input_count, label);
+  if (kernel.work)
+    label.work = trace::Work{toTerms(kernel.work->flops, launch),
+                             toTerms(kernel.work->bytes, launch)};
+}
+
+void describeCall(const ProgramT &program, const CallT &call,
+                  trace::Label &label) {
+  label.kind = "call";
+  label.name = call.op + (call.overload.empty() ? "" : "." + call.overload);
+  addArguments(program, call.arguments, label);
+  for (int result : call.results)
+    addOperand(program, result, true, label);
+}
+
+/// Reads and writes every element once.
+void describeCopy(const ProgramT &program, const CopyT &copy,
+                  trace::Label &label) {
+  label.kind = "copy";
+  label.name = "copy";
+  addOperand(program, copy.source, false, label);
+  addOperand(program, copy.destination, true, label);
+  const BufferT &source = *program.buffers[copy.source];
+  auto item = itemSize(static_cast<anabranch::DType>(source.dtype));
+  label.work = trace::Work{
+      {}, {{2 * static_cast<double>(item), toExtents(source.shape)}}};
+}
+
+/// What its launches compute and move, unless that of one is unknown.
+void describeSuper(const ProgramT &program, const SuperT &super,
+                   trace::Label &label) {
+  label.kind = "super";
+  label.name = super.name;
+  label.work.emplace();
+  for (const auto &launch : super.launches) {
+    const KernelT &kernel = *program.kernels[launch->kernel];
+    if (!kernel.work) {
+      label.work.reset();
+      return;
+    }
+    for (trace::Term &term : toTerms(kernel.work->flops, *launch))
+      label.work->flops.push_back(std::move(term));
+    for (trace::Term &term : toTerms(kernel.work->bytes, *launch))
+      label.work->bytes.push_back(std::move(term));
+  }
+}
+
+std::string shownName(const trace::Label &label) {
+  std::string text =
+      "anabranch: " + (label.operators.empty() ? label.name : label.operators);
+  if (label.file.empty())
+    return text;
+  return text + " (" + label.file.substr(label.file.find_last_of('/') + 1) +
+         ":" + std::to_string(label.line) + ")";
+}
+
+void describePlace(const ProgramT &program, int location, trace::Label &label) {
+  if (location >= 0) {
+    const LocationT &l = *program.locations[location];
+    label.operators = l.operators;
+    label.file = l.file;
+    label.line = l.line;
+    label.function = l.function;
+  }
+  label.shown = shownName(label);
+}
+
+} // namespace
+
+trace::Label labelOf(const ProgramT &program, const CommandT &command) {
+  trace::Label label;
+  if (const LaunchT *launch = command.action.AsLaunch())
+    describeLaunch(program, *launch, label);
+  else if (const CallT *call = command.action.AsCall())
+    describeCall(program, *call, label);
+  else if (const CopyT *copy = command.action.AsCopy())
+    describeCopy(program, *copy, label);
+  else if (const SuperT *super = command.action.AsSuper())
+    describeSuper(program, *super, label);
+  describePlace(program, command.location, label);
+  return label;
+}
+
+trace::Label labelOf(const ProgramT &program, const LaunchT &launch,
+                     int location) {
+  trace::Label label;
+  describeLaunch(program, launch, label);
+  describePlace(program, location, label);
+  return label;
+}
+
+std::string streamName(const StreamT &stream, size_t number) {
+  return stream.name.empty() ? "stream " + std::to_string(number) : stream.name;
+}
+
+void addEventEdges(const Commands &commands, trace::ProgramInfo &info) {
+  auto isMember = [&](const Command &c) {
+    return info.labels[static_cast<size_t>(c.label)].super >= 0;
+  };
+  std::vector<int> recordedAfter(static_cast<size_t>(commands.events), -1);
+  for (const StreamPlan &stream : commands.streams) {
+    int last = -1;
+    for (const Command &c : stream.commands) {
+      if (c.label >= 0)
+        last = isMember(c) ? last : c.label;
+      else if (c.kind == Command::Kind::Record)
+        recordedAfter[c.index] = last;
+    }
+  }
+  for (const StreamPlan &stream : commands.streams) {
+    std::vector<int> sources; // of waits since the last command
+    for (const Command &c : stream.commands) {
+      if (c.kind == Command::Kind::Wait)
+        sources.push_back(recordedAfter[c.index]);
+      if (c.label < 0 || isMember(c))
+        continue;
+      for (int source : sources)
+        if (source >= 0)
+          info.events.push_back({source, c.label});
+      sources.clear();
+    }
+  }
+}
+
+} // namespace anabranch::runtime

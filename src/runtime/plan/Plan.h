@@ -1,0 +1,169 @@
+//===- Plan.h - a program, flattened for the executor -----------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_RUNTIME_PLAN_PLAN_H
+#define ANABRANCH_RUNTIME_PLAN_PLAN_H
+
+#include "anabranch/Executable.h"
+#include "package/folder/Reader.h"
+#include "runtime/device/Device.h"
+#include "runtime/plan/LaunchOrder.h"
+#include "trace/Recorder.h"
+
+#include <memory>
+#include <vector>
+
+namespace anabranch::runtime {
+
+using package::BufferKind;
+using package::Size;
+
+inline int64_t valueOf(const Size &size, const int64_t *slots) {
+  return size.slot() < 0 ? size.value() : slots[size.slot()];
+}
+
+struct InputPlan {
+  std::string name;
+  bool isScalar = false;
+  bool mutated = false;
+  int scalarSlot = -1;
+  DType dtype = DType::F32;
+  std::vector<Size> shape;
+  std::vector<Size> strides; ///< empty: contiguous
+};
+
+struct BufferPlan {
+  BufferKind kind = BufferKind::Arena;
+  int index = -1;
+  Size offset, bytes;
+  DType dtype = DType::F32;
+  std::vector<Size> shape;
+  std::vector<Size> strides; ///< empty: contiguous
+  const void *constant = nullptr;
+  /// Where a frame keeps shape and strides of a buffer that is looked at as a
+  /// tensor (by copies, calls, outputs); -1 when none does.
+  int view = -1;
+  /// External: kernels or copies read it, in the layout above.
+  bool readByKernels = false;
+};
+
+/// A part of the arena whose place or size is known at run time only.
+struct ArenaPart {
+  Size offset;
+  std::vector<Size> bytes; ///< of the buffers that lie there, in turn
+};
+
+struct OutputPlan {
+  package::OutputKind kind = package::OutputKind::None;
+  int buffer = -1;
+  int input = -1;
+  Size scalar;
+};
+
+struct LaunchPlan {
+  KernelEntry kernel;
+  int firstOperand = 0, operandCount = 0; ///< in Commands::operands
+  int inputCount = 0;                     ///< operands that are read
+  int firstSize = 0, sizeCount = 0;       ///< in Commands::sizes
+  int cores = 0;                          ///< workers at once; 0: any number
+  bool staticSizes = true;
+};
+
+/// An argument of a call that a frame fills in at run time.
+struct ArgumentPatch {
+  int argument; ///< in CallPlan::arguments
+  int buffer;   ///< -1: an int
+  Size size;
+};
+
+struct CallPlan {
+  std::string op, overload, location;
+  void *prepared = nullptr;
+  /// The top-level arguments, then list items; `items` of a list is rebased by
+  /// the frame, and `firstItem` says to where.
+  std::vector<HostArgument> arguments;
+  std::vector<int> firstItem; ///< -1: no list
+  size_t argumentCount = 0;
+  std::vector<ArgumentPatch> patches;
+  std::vector<int> results; ///< buffers, -1: unwanted
+  std::unique_ptr<bool[]> wanted;
+};
+
+struct CopyPlan {
+  int source, destination;
+};
+
+/// A super kernel: launches that stand together in Commands::launches.
+struct SuperKernel {
+  int firstLaunch = 0, launchCount = 0;
+  int firstLabel = 0;  ///< of the launches, in turn
+  int streamCount = 1; ///< streams that it was made of
+  std::vector<LaunchOrder> orders;
+};
+
+struct Command {
+  enum class Kind : uint8_t { Launch, Call, Copy, Record, Wait, Super };
+  Kind kind;
+  int index; ///< in launches, calls, copies, supers, or the event
+  int label; ///< in ProgramInfo::labels
+  int stream;
+};
+
+/// A super kernel's members stand behind it as launches, for those who run it
+/// that way; others skip them.
+struct StreamPlan {
+  std::vector<Command> commands;
+};
+
+/// Operand `operand` points to input, output or call result `source`.
+struct OperandPatch {
+  int operand, source;
+};
+
+/// The streams of a program, or those of its initialisation.
+struct Commands {
+  std::vector<StreamPlan> streams;
+  std::vector<int> byPriority; ///< stream numbers, most urgent first
+  std::vector<Command> serial; ///< what one worker does; no events
+  int events = 0;
+  std::vector<LaunchPlan> launches;
+  std::vector<CallPlan> calls;
+  std::vector<CopyPlan> copies;
+  std::vector<SuperKernel> supers;
+  std::vector<int> operands; ///< buffers of all launches, one after the other
+  std::vector<Size> sizes;
+  std::vector<OperandPatch> inputPatches, outputPatches;
+  std::vector<std::vector<OperandPatch>> resultPatches; ///< per buffer
+};
+
+/// Everything about a package that does not change from call to call.
+struct Plan {
+  const Device *device = nullptr;
+  HostCalls *host = nullptr;
+  std::string name;
+  int slots = 0;
+  std::vector<package::SlotSource> slotSources;
+  std::vector<package::SlotLimit> slotLimits;
+  anabranch_sizes_fn sizesFunction = nullptr;
+  std::vector<InputPlan> inputs;
+  std::vector<int> mutatedInputs; ///< their numbers
+  std::vector<OutputPlan> outputs;
+  std::vector<BufferPlan> buffers;
+  int viewNumbers = 0; ///< int64s that a frame needs for views
+  Size arenaBytes;
+  int64_t staticArenaBytes = 0;      ///< where buffers of known place end
+  std::vector<ArenaPart> arenaParts; ///< all others
+  int64_t persistentBytes = 0;
+  void *persistent = nullptr;
+  std::vector<std::string> awaits, records; ///< tags; NamedEvents.h
+  Commands initialize, main;
+  std::shared_ptr<const trace::ProgramInfo> info;
+};
+
+} // namespace anabranch::runtime
+
+#endif // ANABRANCH_RUNTIME_PLAN_PLAN_H

@@ -1,0 +1,253 @@
+//===- BuildTaskGraph.cpp - cut a super kernel into tasks -----------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/superkernel/BuildTaskGraph.h"
+
+#include "package/verify/Extent.h"
+#include "runtime/superkernel/TaskDependences.h"
+#include "runtime/superkernel/VerifyTaskGraph.h"
+
+#include <algorithm>
+#include <map>
+
+namespace anabranch::runtime {
+
+namespace {
+
+/// Work of a task in nanoseconds that is worth claiming, and how many tasks a
+/// launch has at most, alone and together with the others.
+constexpr double worthClaiming = 500;
+constexpr int64_t mostTasks = 256, mostTasksOfAll = 1 << 14;
+/// Tiles that say one by one what they touch; of more than this, each may touch
+/// everything.
+constexpr int64_t mostTiles = 1 << 14;
+/// One core's usual arithmetic and memory traffic, for a nanosecond.
+constexpr double flopRate = 50, byteRate = 10;
+
+/// A task that touches more parts of a buffer touches all between them, too.
+constexpr size_t mostRegions = 8;
+
+StridedRegion hullOf(const std::vector<StridedRegion> &regions) {
+  int64_t begin = regions.front().begin, end = regions.front().end();
+  for (const StridedRegion &region : regions) {
+    begin = std::min(begin, region.begin);
+    end = std::max(end, region.end());
+  }
+  return {begin, end - begin, 0, 1};
+}
+
+class GraphBuilder {
+public:
+  GraphBuilder(const Plan &plan, const Commands &commands,
+               const SuperKernel &super)
+      : plan(plan), commands(commands), super(super) {}
+
+  Expected<TaskGraph> build();
+
+private:
+  Status addLaunch(int member);
+  int64_t tilesForTask(int64_t tiles, double time, int cores) const;
+  double timeOf(int member) const;
+  int64_t extentOf(int buffer) const;
+  void addTask(int member, int64_t first, int64_t count, double time,
+               bool isKnown);
+  void addFootprint(int member, int64_t first, int64_t count,
+                    std::vector<std::vector<StridedRegion>> &regions) const;
+  void addWhole(int member,
+                std::vector<std::vector<StridedRegion>> &regions) const;
+  int memoryOf(int buffer);
+
+  const LaunchPlan &launchOf(int member) const {
+    return commands.launches[super.firstLaunch + member];
+  }
+  int bufferOf(const LaunchPlan &launch, int operand) const {
+    return commands.operands[launch.firstOperand + operand];
+  }
+  /// Offsets of a buffer's memory; no conflict is looked for in constants.
+  int64_t baseOf(int buffer) const {
+    const BufferPlan &b = plan.buffers[buffer];
+    return b.kind == BufferKind::Arena ? b.offset.value() : 0;
+  }
+  bool isConstant(int buffer) const {
+    BufferKind kind = plan.buffers[buffer].kind;
+    return kind == BufferKind::Constant || kind == BufferKind::Persistent;
+  }
+
+  const Plan &plan;
+  const Commands &commands;
+  const SuperKernel &super;
+  TaskAccesses accesses;
+  TaskGraph graph;
+  std::map<std::pair<BufferKind, int>, int> memories;
+  std::vector<int64_t> sizes; ///< of the launch at hand
+};
+
+int GraphBuilder::memoryOf(int buffer) {
+  const BufferPlan &b = plan.buffers[buffer];
+  int index = b.kind == BufferKind::Arena      ? 0
+              : b.kind == BufferKind::External ? buffer
+                                               : b.index;
+  return memories
+      .try_emplace({b.kind, index}, static_cast<int>(memories.size()))
+      .first->second;
+}
+
+int64_t GraphBuilder::extentOf(int buffer) const {
+  const BufferPlan &b = plan.buffers[buffer];
+  if (b.kind == BufferKind::Arena)
+    return b.bytes.value();
+  std::optional<package::Extent> extent = package::staticExtent(
+      static_cast<package::DType>(b.dtype), b.shape, b.strides);
+  return extent ? extent->end : 0;
+}
+
+/// All tiles together: what the compiler says of the kernel, else as long as
+/// all its buffers take to read.
+double GraphBuilder::timeOf(int member) const {
+  const trace::Label &label = plan.info->labels[super.firstLabel + member];
+  if (label.work)
+    return std::max(trace::valueOf(label.work->flops, {}) / flopRate,
+                    trace::valueOf(label.work->bytes, {}) / byteRate);
+  const LaunchPlan &launch = launchOf(member);
+  double bytes = 0;
+  for (int i = 0; i < launch.operandCount; ++i)
+    bytes += static_cast<double>(extentOf(bufferOf(launch, i)));
+  return bytes / byteRate;
+}
+
+/// A launch that may use some workers only has no more tasks than these.
+int64_t GraphBuilder::tilesForTask(int64_t tiles, double time,
+                                   int cores) const {
+  int64_t most =
+      std::clamp<int64_t>(mostTasksOfAll / super.launchCount, 1, mostTasks);
+  if (cores > 0)
+    most = std::min<int64_t>(most, cores);
+  most =
+      std::clamp<int64_t>(static_cast<int64_t>(time / worthClaiming), 1, most);
+  return std::max<int64_t>(1, (tiles + most - 1) / most);
+}
+
+/// Bytes of each operand; neighbouring tiles mostly touch neighbouring bytes.
+void GraphBuilder::addFootprint(
+    int member, int64_t first, int64_t count,
+    std::vector<std::vector<StridedRegion>> &regions) const {
+  const LaunchPlan &launch = launchOf(member);
+  std::vector<anabranch_reach> said(launch.operandCount);
+  for (int64_t tile = first; tile < first + count; ++tile) {
+    launch.kernel.footprint(sizes.data(), tile, said.data());
+    for (int i = 0; i < launch.operandCount; ++i) {
+      std::optional<StridedRegion> region =
+          regionOf(said[i], baseOf(bufferOf(launch, i)));
+      std::vector<StridedRegion> &list = regions[i];
+      if (region && (list.empty() || !join(list.back(), *region)))
+        list.push_back(*region);
+      if (list.size() > mostRegions)
+        list = {hullOf(list)};
+    }
+  }
+}
+
+void GraphBuilder::addWhole(
+    int member, std::vector<std::vector<StridedRegion>> &regions) const {
+  const LaunchPlan &launch = launchOf(member);
+  for (int i = 0; i < launch.operandCount; ++i) {
+    int buffer = bufferOf(launch, i);
+    if (int64_t bytes = extentOf(buffer); bytes > 0)
+      regions[i].push_back({baseOf(buffer), bytes, 0, 1});
+  }
+}
+
+void GraphBuilder::addTask(int member, int64_t first, int64_t count,
+                           double time, bool isKnown) {
+  const LaunchPlan &launch = launchOf(member);
+  Task task;
+  task.launch = super.firstLaunch + member;
+  task.label = super.firstLabel + member;
+  task.tile = first;
+  task.tiles = count;
+  std::vector<std::vector<StridedRegion>> regions(launch.operandCount);
+  if (isKnown)
+    addFootprint(member, first, count, regions);
+  else
+    addWhole(member, regions);
+  double read = 0, written = 0;
+  ConstantRead constant;
+  TaskAccesses::Launch &touched = accesses.launches.back();
+  for (int i = 0, operand = 0; i < launch.operandCount; ++i) {
+    if (isConstant(bufferOf(launch, i))) {
+      if (isKnown && !regions[i].empty() &&
+          (constant.operand < 0 ||
+           constant.region.bytes() < regions[i][0].bytes()))
+        constant = {launch.firstOperand + i, regions[i][0]};
+      continue;
+    }
+    OperandFootprint &footprint = touched.operands[operand++];
+    for (const StridedRegion &region : regions[i]) {
+      footprint.add(region);
+      (footprint.writes ? written : read) +=
+          static_cast<double>(region.bytes());
+    }
+    footprint.first.push_back(static_cast<int>(footprint.regions.size()));
+  }
+  ++touched.taskCount;
+  graph.tasks.push_back(task);
+  graph.constants.push_back(constant);
+  graph.times.push_back(time);
+  graph.serialTime += time;
+  graph.bytes.push_back(written);
+  graph.reads.push_back(read);
+}
+
+Status GraphBuilder::addLaunch(int member) {
+  const LaunchPlan &launch = launchOf(member);
+  sizes.clear();
+  for (int i = 0; i < launch.sizeCount; ++i)
+    sizes.push_back(commands.sizes[launch.firstSize + i].value());
+  anabranch_kernel_plan grid{0, 0};
+  launch.kernel.grid(sizes.data(), &grid);
+  if (grid.tiles < 0 || grid.tiles >> 32)
+    return Status(StatusCode::Internal, "a kernel has an impossible grid");
+  accesses.launches.emplace_back();
+  TaskAccesses::Launch &m = accesses.launches.back();
+  m.firstTask = static_cast<int>(graph.tasks.size());
+  for (int i = 0; i < launch.operandCount; ++i)
+    if (int buffer = bufferOf(launch, i); !isConstant(buffer)) {
+      m.operands.emplace_back();
+      m.operands.back().memory = memoryOf(buffer);
+      m.operands.back().writes = i >= launch.inputCount;
+      m.operands.back().first = {0};
+    }
+  double time = timeOf(member);
+  bool isKnown = launch.kernel.footprint && grid.tiles <= mostTiles;
+  int64_t count = tilesForTask(grid.tiles, time, launch.cores);
+  for (int64_t first = 0; first < grid.tiles; first += count) {
+    int64_t here = std::min(count, grid.tiles - first);
+    double part = static_cast<double>(here) / static_cast<double>(grid.tiles);
+    addTask(member, first, here, time * part, isKnown);
+  }
+  return {};
+}
+
+Expected<TaskGraph> GraphBuilder::build() {
+  for (int member = 0; member < super.launchCount; ++member)
+    if (Status s = addLaunch(member); !s.ok())
+      return s;
+  accesses.orders = super.orders;
+  findDependences(accesses, graph);
+  if (std::string wrong = verifyTaskGraph(accesses, graph); !wrong.empty())
+    return Status(StatusCode::Internal, "a super kernel is refused: " + wrong);
+  return std::move(graph);
+}
+
+} // namespace
+
+Expected<TaskGraph> buildTaskGraph(const Plan &plan, const Commands &commands,
+                                   const SuperKernel &super) {
+  return GraphBuilder(plan, commands, super).build();
+}
+
+} // namespace anabranch::runtime

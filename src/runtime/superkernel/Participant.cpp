@@ -1,0 +1,132 @@
+//===- Participant.cpp - one worker in a super kernel ---------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/superkernel/Participant.h"
+
+#include "runtime/plan/Describe.h"
+#include "runtime/workers/Futex.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace anabranch::runtime {
+
+namespace {
+
+/// Tasks that a worker runs before it looks at the other calls in flight.
+constexpr int taskTurn = 16;
+
+/// How long a worker looks for tasks of its own before it steals: about as long
+/// as it takes to move what they read. A worker that is late by less had better
+/// run them itself, and have their weights in its cache in the next call, too.
+constexpr std::chrono::nanoseconds patience(500);
+
+/// Constant bytes fetched at a time while nothing is ready, and in all for one
+/// task: less than a core's own cache holds.
+constexpr int64_t fetchPiece = 1024, fetchMost = 128 << 10;
+
+/// Brings the constants of a task near, piece by piece.
+class Prefetcher {
+public:
+  Prefetcher(const BoundLaunches &launches, const SuperKernelRun &run,
+             int task) {
+    if (task < 0 || run.constantOf(task).operand < 0)
+      return;
+    const ConstantRead &constant = run.constantOf(task);
+    region = constant.region;
+    data = static_cast<const char *>(launches.operands[constant.operand]);
+    left = std::min(region.bytes(), fetchMost);
+  }
+
+  /// False when there is nothing left to fetch.
+  bool step() {
+    if (left <= 0)
+      return false;
+    int64_t piece = std::min(fetchPiece, region.width - column);
+    const char *from = data + region.begin + row * region.pitch + column;
+    for (int64_t at = 0; at < piece; at += 64)
+      __builtin_prefetch(from + at, /*write=*/0, /*locality=*/2);
+    left -= piece;
+    column += piece;
+    if (column == region.width) {
+      column = 0;
+      ++row;
+    }
+    return true;
+  }
+
+private:
+  const char *data = nullptr;
+  StridedRegion region;
+  int64_t left = 0, row = 0, column = 0;
+};
+
+} // namespace
+
+int Participant::work() {
+  int done = 0;
+  while (!call.hasFailed()) {
+    int task = done < taskTurn ? run.take(slot, steals) : -1;
+    if (task < 0 && done < taskTurn)
+      task = await();
+    if (task < 0 || !runTask(task))
+      break;
+    ++done;
+    if (run.idle.load(std::memory_order_relaxed) > 0)
+      callBackIdle();
+    if (call.hasOtherWork(/*onlyMoreUrgent=*/true))
+      break;
+  }
+  return done;
+}
+
+bool Participant::runTask(int number) {
+  const Task &task = run[number];
+  {
+    trace::Scope scope(traced, task.label, task.tiles);
+    int32_t status = launches.run(task.launch, task.tile, task.tiles, scratch);
+    if (status != ANABRANCH_KERNEL_OK) {
+      call.fail(kernelError(status, launches.labelOf(task.label)));
+      return false;
+    }
+  }
+  run.signal(number);
+  return true;
+}
+
+/// Looks for ready tasks for a while; -1 when there are none, or others need
+/// this worker more.
+int Participant::await() {
+  Prefetcher prefetcher(launches, run, run.next(slot));
+  auto begin = std::chrono::steady_clock::now(), now = begin;
+  do {
+    for (int i = 0; i < 8; ++i) {
+      if (int task = run.take(slot, steals); task >= 0)
+        return task;
+      if (call.hasFailed() || (run.next(slot) < 0 && run.isTaken()) ||
+          call.hasOtherWork(/*onlyMoreUrgent=*/false))
+        return -1;
+      if (!prefetcher.step())
+        pause();
+    }
+    now = std::chrono::steady_clock::now();
+    steals = steals || now - begin >= patience;
+  } while (now - begin < spinBeforeSleep);
+  run.idle.fetch_add(1, std::memory_order_seq_cst);
+  // A task may have become ready just before that: nobody calls back for it.
+  return run.take(slot, steals);
+}
+
+/// Calls those back that left, when one of them would find a ready task.
+void Participant::callBackIdle() {
+  if (!run.wantsWorker())
+    return;
+  if (int idle = run.idle.exchange(0, std::memory_order_relaxed))
+    call.callBack(idle);
+}
+
+} // namespace anabranch::runtime

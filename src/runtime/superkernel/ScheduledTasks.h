@@ -1,0 +1,45 @@
+//===- ScheduledTasks.h - a task graph and its schedules --------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_RUNTIME_SUPERKERNEL_SCHEDULEDTASKS_H
+#define ANABRANCH_RUNTIME_SUPERKERNEL_SCHEDULEDTASKS_H
+
+#include "runtime/superkernel/WorkerSchedule.h"
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+
+namespace anabranch::runtime {
+
+/// A task graph, and a schedule for each number of workers that a call had so
+/// far. Any number of threads.
+class ScheduledTasks {
+public:
+  explicit ScheduledTasks(TaskGraph graph) : graph(std::move(graph)) {}
+  ~ScheduledTasks();
+  ScheduledTasks(const ScheduledTasks &) = delete;
+  ScheduledTasks &operator=(const ScheduledTasks &) = delete;
+
+  /// Made by the first call with so many workers.
+  const WorkerSchedule &scheduleFor(int workers) const;
+
+  const TaskGraph graph;
+
+private:
+  static constexpr int most = 64; ///< more workers share these queues
+  mutable std::array<std::atomic<const WorkerSchedule *>, most> schedules{};
+  mutable std::mutex making;
+};
+
+/// Those of a plan's super kernels, in turn.
+using SuperKernels = std::vector<std::unique_ptr<const ScheduledTasks>>;
+
+} // namespace anabranch::runtime
+
+#endif // ANABRANCH_RUNTIME_SUPERKERNEL_SCHEDULEDTASKS_H

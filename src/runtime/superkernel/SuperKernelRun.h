@@ -1,0 +1,124 @@
+//===- SuperKernelRun.h - a super kernel while it runs ----------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// Counters only go up, from call to call too, so that a call writes none of
+// them before it begins. A worker takes a slot, whose queue it works through;
+// the front of any queue is taken by compare-and-swap, by any worker, but only
+// when the task there is ready: nobody waits inside a task.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_RUNTIME_SUPERKERNEL_SUPERKERNELRUN_H
+#define ANABRANCH_RUNTIME_SUPERKERNEL_SUPERKERNELRUN_H
+
+#include "runtime/superkernel/ScheduledTasks.h"
+
+#include <cstdint>
+#include <memory>
+
+namespace anabranch::runtime {
+
+/// What a call's frame keeps of one super kernel.
+class SuperKernelRun {
+public:
+  explicit SuperKernelRun(const ScheduledTasks &tasks);
+
+  /// The first call with so many workers needs memory.
+  void chooseSchedule(int workers);
+  /// Before the call's workers see it.
+  void begin();
+
+  /// Whether several workers would be done sooner than one.
+  bool isWorthSharing() const {
+    return schedule->time < worthwhile * graph.serialTime;
+  }
+  /// Nanoseconds that they would save.
+  double saved() const { return graph.serialTime - schedule->time; }
+  int taskCount() const { return static_cast<int>(graph.tasks.size()); }
+
+  /// A worker slot for the thread; no worker has more than one.
+  int takeSlot();
+  void leaveSlot(int slot);
+
+  /// A task that is ready, now the caller's to run: of the slot's own queue,
+  /// else of a queue whose slot is free, else, if the caller `steals`, of any.
+  /// A task of its own ends its stealing. -1: none is ready.
+  int take(int slot, bool &steals);
+  const Task &operator[](int task) const { return graph.tasks[task]; }
+  /// Says that the task is done to those that wait for it.
+  void signal(int task) {
+    const Task &t = graph.tasks[task];
+    for (int s = 0; s < t.signals; ++s)
+      counterAt(graph.signals[t.firstSignal + s])
+          .fetch_add(1, std::memory_order_release);
+  }
+  /// Counts tasks as done; true for the last of all, once.
+  bool finish(int tasks) {
+    return unfinished.fetch_sub(tasks, std::memory_order_acq_rel) == tasks;
+  }
+
+  /// Whether all tasks have been taken.
+  bool isTaken() const;
+  bool isAnyReady() const;
+  /// Whether a task is ready that only a worker more would run at once.
+  bool wantsWorker() const;
+  /// The task that the slot takes next; -1 after the last.
+  int next(int slot) const;
+  const ConstantRead &constantOf(int task) const {
+    return graph.constants[task];
+  }
+
+  /// Workers that left for want of ready tasks.
+  std::atomic<int> idle{0};
+
+private:
+  static constexpr double worthwhile = 0.9;
+  struct alignas(64) Cursor {
+    std::atomic<uint32_t> taken{0};
+  };
+  struct alignas(64) Line {
+    std::atomic<uint32_t> values[countersOfLine]{};
+  };
+
+  std::atomic<uint32_t> &counterAt(int counter) const {
+    return counters[counter / countersOfLine].values[counter % countersOfLine];
+  }
+
+  bool isReady(const Task &task) const {
+    for (int d = 0; d < task.dependences; ++d) {
+      const Dependence &on = graph.dependences[task.firstDependence + d];
+      uint32_t wanted = call * static_cast<uint32_t>(on.signals);
+      uint32_t now = counterAt(on.counter).load(std::memory_order_acquire);
+      if (static_cast<int32_t>(now - wanted) < 0)
+        return false;
+    }
+    return true;
+  }
+  int takeFrom(int queue);
+  bool isFrontReady(int queue) const;
+  uint32_t length(int queue) const {
+    return static_cast<uint32_t>(schedule->first[queue + 1] -
+                                 schedule->first[queue]);
+  }
+  int taskAt(int queue, uint32_t place) const {
+    return schedule->tasks[schedule->first[queue] + static_cast<int>(place)];
+  }
+
+  const ScheduledTasks &tasks;
+  const TaskGraph &graph;
+  const WorkerSchedule *schedule = nullptr;
+  std::unique_ptr<Line[]> counters;
+  std::unique_ptr<Cursor[]> cursors; ///< by queue
+  int cursorCount = 0;
+  uint32_t call = 0; ///< how often every counter has been reached
+  alignas(64) std::atomic<int> unfinished{0};
+  alignas(64) std::atomic<uint64_t> slots{0}; ///< taken ones, a bit for each
+};
+
+} // namespace anabranch::runtime
+
+#endif // ANABRANCH_RUNTIME_SUPERKERNEL_SUPERKERNELRUN_H

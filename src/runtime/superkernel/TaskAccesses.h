@@ -1,0 +1,57 @@
+//===- TaskAccesses.h - what the tasks touch --------------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// The input of the search for dependences, and of the proof that they suffice.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_RUNTIME_SUPERKERNEL_TASKACCESSES_H
+#define ANABRANCH_RUNTIME_SUPERKERNEL_TASKACCESSES_H
+
+#include "runtime/plan/LaunchOrder.h"
+#include "runtime/superkernel/StridedRegion.h"
+
+namespace anabranch::runtime {
+
+/// The bytes that the tasks of one launch touch through one operand.
+struct OperandFootprint {
+  int memory = 0; ///< the same for operands that can share bytes
+  bool writes = false;
+  int64_t begin = 0, end = 0;         ///< of all regions together
+  bool ordered = true;                ///< neither begins nor ends ever go down
+  std::vector<StridedRegion> regions; ///< of the tasks, in turn
+  std::vector<int> first;             ///< by task, and the number of all
+
+  void add(const StridedRegion &region);
+
+  /// Whether a byte may be in both, one of the two operands being written.
+  bool mayConflict(const OperandFootprint &other) const {
+    return memory == other.memory && (writes || other.writes) &&
+           begin < other.end && other.begin < end;
+  }
+};
+
+/// The launches of a super kernel, in an order that one worker may run. Tasks
+/// are numbered from one launch to the next.
+struct TaskAccesses {
+  struct Launch {
+    int firstTask = 0, taskCount = 0;
+    std::vector<OperandFootprint> operands;
+  };
+  std::vector<Launch> launches;
+  std::vector<LaunchOrder> orders;
+
+  int taskCount() const {
+    return launches.empty()
+               ? 0
+               : launches.back().firstTask + launches.back().taskCount;
+  }
+};
+
+} // namespace anabranch::runtime
+
+#endif // ANABRANCH_RUNTIME_SUPERKERNEL_TASKACCESSES_H

@@ -1,0 +1,21 @@
+//===- TaskDependences.h - what a task waits for ----------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_RUNTIME_SUPERKERNEL_TASKDEPENDENCES_H
+#define ANABRANCH_RUNTIME_SUPERKERNEL_TASKDEPENDENCES_H
+
+#include "runtime/superkernel/TaskAccesses.h"
+#include "runtime/superkernel/TaskGraph.h"
+
+namespace anabranch::runtime {
+
+/// Fills in `dependences`, `signals` and `counters`, and those of the tasks.
+void findDependences(const TaskAccesses &accesses, TaskGraph &graph);
+
+} // namespace anabranch::runtime
+
+#endif // ANABRANCH_RUNTIME_SUPERKERNEL_TASKDEPENDENCES_H

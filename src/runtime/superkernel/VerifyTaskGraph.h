@@ -1,0 +1,26 @@
+//===- VerifyTaskGraph.h - do the counters suffice? -------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_RUNTIME_SUPERKERNEL_VERIFYTASKGRAPH_H
+#define ANABRANCH_RUNTIME_SUPERKERNEL_VERIFYTASKGRAPH_H
+
+#include "runtime/superkernel/TaskAccesses.h"
+#include "runtime/superkernel/TaskGraph.h"
+
+#include <string>
+
+namespace anabranch::runtime {
+
+/// Whether the counters alone order every two tasks that share a byte which one
+/// of them writes, and those whose order the program asks for. Shares nothing
+/// with `findDependences` but the accesses. Empty if so.
+std::string verifyTaskGraph(const TaskAccesses &accesses,
+                            const TaskGraph &graph);
+
+} // namespace anabranch::runtime
+
+#endif // ANABRANCH_RUNTIME_SUPERKERNEL_VERIFYTASKGRAPH_H

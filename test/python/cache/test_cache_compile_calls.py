@@ -1,0 +1,150 @@
+"""What later calls of a method that was read from the cache compare."""
+
+import dataclasses
+import enum
+import sys
+from typing import Any
+
+import pytest
+import torch
+
+import anabranch
+from anabranch.packages import cache
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch) -> None:
+    monkeypatch.delenv("ANABRANCH_CACHE")
+    monkeypatch.setenv("ANABRANCH_CACHE_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(cache, "_warned", set())
+
+
+class Called(torch.nn.Module):
+    """Its trace goes through functions of many kinds."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(4, 4)
+        self.factors = [2.0, 3.0]
+        self.table = {"shift": 1.0}
+        self.scaled = scaled_by(2.0)
+
+    def part(self, x, offset=0.5):
+        return x + offset
+
+    def method(self, x, last=1):
+        y = helper(self.part(self.fc(x)))
+        for factor in self.factors:
+            y = y * factor
+        return self.scaled(y) + self.table["shift"] * last
+
+
+def scaled_by(scale):
+    def scaled(x):
+        return x * scale
+
+    return scaled
+
+
+def helper(x, power=2):
+    return x**power
+
+
+def new_cell(module):
+    module.scaled.__closure__[0].cell_contents = 5.0
+
+
+def new_default(_):
+    Called.method.__defaults__ = (3,)
+
+
+MORE_CHANGES = {
+    "item of a list": lambda m: m.factors.__setitem__(1, 4.0),
+    "length of a list": lambda m: m.factors.append(4.0),
+    "item of a dict": lambda m: m.table.update(shift=2.0),
+    "default": lambda m: setattr(helper, "__defaults__", (3,)),
+    "default of a method's part": lambda m: setattr(
+        m.part.__func__, "__defaults__", (9,)
+    ),
+    "own default": new_default,
+    "what is closed over": new_cell,
+    "function of a module": lambda m: setattr(m, "scaled", lambda x: x * 7),
+    "global function": lambda m: globals().update(helper=lambda x: x + 3),
+    "method of the class": lambda m: setattr(Called, "part", lambda self, x: x - 1),
+    "hook": lambda m: m.fc.register_forward_hook(lambda _, __, y: y + 1),
+    "hook before": lambda m: m.fc.register_forward_pre_hook(lambda _, x: x[0] + 1),
+}
+
+
+@pytest.mark.parametrize("change", MORE_CHANGES)
+def test_what_a_trace_went_through_is_compared(change, monkeypatch) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "helper", helper)
+    monkeypatch.setattr(helper, "__defaults__", (2,))
+    monkeypatch.setattr(Called, "part", Called.part)
+    monkeypatch.setattr(Called.part, "__defaults__", (0.5,))
+    monkeypatch.setattr(Called.method, "__defaults__", (1,))
+    module, x = Called(), torch.ones(2, 4)
+    for _ in range(2):
+        torch._dynamo.reset()
+        read = anabranch.cache_compile(module.method, dynamic=False)
+        torch.testing.assert_close(read(x), module.method(x).detach())
+    assert anabranch.last_report().get("cache") == "hit"
+    read(x)
+    MORE_CHANGES[change](module)
+    with pytest.warns(UserWarning, match=r"Called.method recompiled"):
+        found = read(x)
+    torch.testing.assert_close(found, module.method(x).detach())
+
+
+class Mode(enum.Enum):
+    PLAIN = 1
+    SHIFTED = 2
+
+
+@dataclasses.dataclass
+class Answer:
+    value: torch.Tensor
+    dtype: torch.dtype
+    device: Any
+
+
+class Typed(torch.nn.Module):
+    """Dtypes, devices and enumerations are what the trace takes for constant."""
+
+    def __init__(self):
+        super().__init__()
+        self.kind = torch.float32
+        self.mode = Mode.PLAIN
+
+    def method(self, x, dtype=torch.float32, mode=Mode.PLAIN):
+        y = (x * 2).to(dtype)
+        for shifted in (self.mode, mode):
+            if shifted is Mode.SHIFTED:
+                y = y + 10
+        y = y.to(self.kind) if self.kind != torch.float32 else y
+        return Answer(y, y.dtype, x.device)
+
+
+OTHERS = {
+    "argument's dtype": lambda _: (torch.float64,),
+    "argument of an enumeration": lambda _: (torch.float32, Mode.SHIFTED),
+    "dtype": lambda m: setattr(m, "kind", torch.float16) or (),
+    "enumeration": lambda m: setattr(m, "mode", Mode.SHIFTED) or (),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+@pytest.mark.parametrize("first", [False, True])
+def test_constants_of_pytorch_and_enumerations(other, first) -> None:
+    x = torch.arange(1.0, 4.0)
+    anabranch.cache_compile(Typed().method, dynamic=False)(x)
+    torch._dynamo.reset()
+    module = Typed()
+    read = anabranch.cache_compile(module.method, dynamic=False)
+    if not first:
+        torch.testing.assert_close(read(x).value, x * 2)
+        assert anabranch.last_report().get("cache") == "hit"
+    arguments = OTHERS[other](module)
+    found, expected = read(x, *arguments), module.method(x, *arguments)
+    torch.testing.assert_close(found.value, expected.value)
+    assert found.dtype == expected.dtype and found.device == expected.device

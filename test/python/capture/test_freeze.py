@@ -1,0 +1,213 @@
+"""Frozen parameters: packed at load, and no longer the module's."""
+
+from __future__ import annotations
+
+import dis
+
+import pytest
+import torch
+from torch import nn
+from torch._dynamo.convert_frame import register_bytecode_hook
+
+import anabranch
+from anabranch.shapes import tiers
+
+DTYPES = [torch.float32, torch.bfloat16]
+
+
+class Tied(nn.Module):
+    """One weight that is gathered from and multiplied by."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(100, 64)
+
+    def forward(self, tokens):
+        return nn.functional.linear(self.embed(tokens), self.embed.weight)
+
+
+class Twice(nn.Module):
+    """A weight that is multiplied by, in two ways, and added to something."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(48, 48))
+
+    def forward(self, x):
+        return x @ self.weight + nn.functional.linear(x, self.weight) + self.weight
+
+
+def mlp() -> nn.Module:
+    return nn.Sequential(nn.Linear(33, 100), nn.GELU(), nn.Linear(100, 17))
+
+
+def convolutions() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 4, 1)
+    )
+
+
+class Residual(nn.Module):
+    """A block of a ResNet: two convolutions beside a third, all normalised."""
+
+    def __init__(self, channels, filters, stride):
+        super().__init__()
+        wide, narrow = {"padding": 1, "bias": False}, {"stride": stride}
+        self.first = nn.Conv2d(channels, filters, 3, **wide, **narrow)
+        self.second = nn.Conv2d(filters, filters, 3, groups=2, **wide)
+        self.beside = nn.Conv2d(channels, filters, 1, **narrow)
+        self.norms = nn.ModuleList(nn.BatchNorm2d(filters) for _ in range(3))
+
+    def forward(self, x):
+        y = torch.relu(self.norms[0](self.first(x)))
+        y = self.norms[1](self.second(y))
+        return torch.relu(y + self.norms[2](self.beside(x)))
+
+
+def resnet() -> nn.Module:
+    """With statistics as training leaves them, and a normalised linear layer."""
+    model = nn.Sequential(
+        nn.Conv2d(3, 8, 7, 2, 3, bias=False),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.MaxPool2d(3, 2, 1),
+        Residual(8, 8, 1),
+        Residual(8, 16, 2),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(16, 10),
+        nn.BatchNorm1d(10, affine=False),
+    )
+    for module in model.modules():
+        if isinstance(module, nn.modules.batchnorm._BatchNorm):
+            nn.init.normal_(module.running_mean)
+            nn.init.uniform_(module.running_var, 0.5, 2.0)
+            if module.affine:
+                nn.init.normal_(module.weight, 1.0, 0.3)
+                nn.init.normal_(module.bias)
+    return model
+
+
+CASES = {
+    "mlp": (mlp, lambda: torch.randn(5, 33)),
+    "one_row": (mlp, lambda: torch.randn(1, 33)),
+    "tied": (Tied, lambda: torch.randint(0, 100, (2, 7))),
+    "twice": (Twice, lambda: torch.randn(48, 48)),
+    "resnet": (resnet, lambda: torch.randn(2, 3, 30, 30)),
+    "convolutions": (convolutions, lambda: torch.randn(2, 3, 9, 9)),
+}
+
+
+def frozen(module: nn.Module, **settings):
+    return torch.compile(
+        module, backend=anabranch.anabranch, options={"freeze": True}, **settings
+    )
+
+
+def check(actual: torch.Tensor, expected: torch.Tensor) -> None:
+    tolerance = 1e-4 if expected.dtype == torch.float32 else 3e-2
+    torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", CASES)
+def test_equals_eager(name, dtype):
+    make, example = CASES[name]
+    module, x = make().eval().to(dtype), example()
+    if x.is_floating_point():
+        x = x.to(dtype)
+    with torch.no_grad():
+        compiled = frozen(module)
+        for _ in range(2):
+            check(compiled(x), module(x))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_batch_is_symbolic(dtype):
+    module = mlp().eval().to(dtype)
+    with torch.no_grad():
+        compiled = frozen(module, dynamic=True)
+        for rows in (2, 7, 130):
+            x = torch.randn(rows, 33).to(dtype)
+            check(compiled(x), module(x))
+
+
+@pytest.mark.parametrize("rows", [1, 8, 20])
+@pytest.mark.parametrize("freeze", [False, True])
+def test_only_frozen_weights_keep_their_value(rows, freeze):
+    module, x = nn.Linear(33, 40).eval(), torch.randn(rows, 33)
+    with torch.no_grad():
+        compiled = torch.compile(
+            module, backend=anabranch.anabranch, options={"freeze": freeze}
+        )
+        before = compiled(x)
+        module.weight.mul_(2)
+        check(compiled(x), before if freeze else module(x))
+
+
+def fetched(compiled, *arguments) -> set[str]:
+    """The names of attributes and items in the code that Dynamo runs."""
+    codes = []
+    handle = register_bytecode_hook(lambda old, new: codes.append(new))
+    try:
+        compiled(*arguments)
+    finally:
+        handle.remove()
+    return {str(step.argval) for code in codes for step in dis.get_instructions(code)}
+
+
+@pytest.mark.parametrize("freeze", [False, True])
+def test_frozen_weights_are_not_fetched_at_a_call(freeze):
+    module, x = mlp().eval(), torch.randn(5, 33)
+    with torch.no_grad():
+        compiled = torch.compile(
+            module, backend=anabranch.anabranch, options={"freeze": freeze}
+        )
+        assert ("weight" in fetched(compiled, x)) == (not freeze)
+        for rows in (5, 7, 5):
+            y = torch.randn(rows, 33)
+            check(compiled(y), module(y))
+
+
+def test_modules_of_one_class_have_weights_of_their_own():
+    modules, x = [mlp().eval() for _ in range(12)], torch.randn(5, 33)
+    before = anabranch.counters.graphs
+    with torch.no_grad():
+        for module in modules:
+            check(frozen(module)(x), module(x))
+        assert anabranch.counters.graphs == before + len(modules)
+        shared = frozen(lambda module, x: module(x))
+        for module in (*modules[:3], *modules[:3]):
+            check(shared(module, x), module(x))
+
+
+def test_a_tensor_in_place_of_a_frozen_one_is_noticed():
+    module, x = mlp().eval(), torch.randn(5, 33)
+    with torch.no_grad():
+        compiled = frozen(module)
+        check(compiled(x), module(x))
+        module[2].bias = nn.Parameter(torch.randn(17))
+        check(compiled(x), module(x))
+
+
+def test_a_frozen_weight_of_another_dtype_is_noticed():
+    module, x = mlp().eval(), torch.randn(5, 33)
+    with torch.no_grad():
+        compiled = frozen(module)
+        check(compiled(x), module(x))
+        module.double()
+        check(compiled(x.double()), module(x.double()))
+
+
+def test_shapes_that_come_are_noticed_without_the_frozen_weights():
+    module = mlp().eval()
+    config = anabranch.Config(freeze=True, shapes="tiered")
+    compiled = anabranch.compile(module, config=config, dynamic=True)
+    before = anabranch.counters.specialised
+    with torch.no_grad():
+        for rows in (3, 9, 9, 3):
+            x = torch.randn(rows, 33)
+            check(compiled(x), module(x))
+        assert tiers.worker().finish(60)
+        check(compiled(x), module(x))
+    assert anabranch.counters.specialised > before

@@ -1,0 +1,160 @@
+"""Kernels with loops of their own shape equal eager: sizes that fill vectors,
+sizes that leave a rest, and both widths of vectors."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from checking import check
+
+from anabranch.packages import package
+
+SIZES = {"even": (48, 128), "odd": (37, 131), "narrow": (67, 9), "one": (1, 77)}
+
+
+@pytest.fixture(params=["host", "avx2"])
+def cpu(request, monkeypatch):
+    """Compiles for this machine, or for one that has no more than AVX2."""
+    options = package._compiler_options
+
+    def with_cpu(*arguments):
+        return json.dumps(json.loads(options(*arguments)) | {"cpu": request.param})
+
+    monkeypatch.setattr(package, "_compiler_options", with_cpu)
+    torch._dynamo.reset()
+    return request.param
+
+
+def values(dtype: torch.dtype, *shape: int) -> torch.Tensor:
+    if dtype.is_floating_point:
+        return torch.randn(shape).to(dtype)
+    return torch.randint(-9, 9, shape).to(dtype)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.bfloat16, torch.int64, torch.float64]
+)
+def test_outer_reductions(cpu, size, dtype):
+    rows, columns = SIZES[size]
+    check(
+        lambda x: (x.sum(0), x.amax(0), x.sum(1), (x * 2 + 1).amin(0), x.sum((0, 1))),
+        values(dtype, rows, columns),
+        tolerance={"rtol": 1e-2, "atol": 0.1} if dtype == torch.bfloat16 else None,
+    )
+    check(lambda x: (x.sum(1), x.sum((0, 2)), x.amax(0)), values(dtype, 5, rows, 70))
+
+
+DTYPES = [
+    torch.float32,
+    torch.bfloat16,
+    torch.float16,
+    torch.float64,
+    torch.int64,
+    torch.uint8,
+    torch.bool,
+]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_transposes(cpu, dtype):
+    check(
+        lambda x, y, z: (
+            x.t().contiguous(),
+            y.t().contiguous(),
+            z.permute(0, 2, 3, 1).contiguous(),
+            z.permute(3, 1, 0, 2).contiguous(),
+            z.transpose(1, 2).contiguous(),
+        ),
+        values(dtype, 64, 96),
+        values(dtype, 37, 131),
+        values(dtype, 2, 33, 7, 35),
+    )
+
+
+def test_transposes_beside_other_reads(cpu):
+    x, y = values(torch.float32, 67, 67), values(torch.float32, 67)
+    check(lambda x: x + x.t(), x)
+    check(lambda x, y: (x.t() * y + x, x.t()[5:] - y), x, y)
+    check(lambda x: x.add_(x.t().clone()), x)
+    check(lambda x: x.t().contiguous() * 2, values(torch.float32, 67, 45), dynamic=True)
+
+
+def test_half_precision_keeps_its_rounding(cpu):
+    x = values(torch.float16, 37, 131)
+    x[0, :6] = torch.tensor([float("nan"), float("inf"), -0.0, 6e-8, 65504, -70000])
+    check(
+        lambda x, y: (
+            ((x * y + x).sigmoid() - y).relu() * 2,
+            torch.where(x > y, x, y) + x.abs().sqrt(),
+            x.clamp(-1, 1) - y.maximum(x),
+        ),
+        x,
+        values(torch.float16, 37, 131),
+        tolerance={"rtol": 2e-3, "atol": 2e-3},
+    )
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_distances_and_directions(cpu, dtype):
+    check(
+        lambda x: (
+            x.flip(1),
+            x.flip((0, 1)),
+            *(x[:, start::step].clone() for step in (2, 3, 4, 5) for start in (0, 1)),
+            x[:, ::2].flip(1),
+            x[::2].flip(0),
+        ),
+        values(dtype, 19, 133),
+    )
+    check(
+        lambda x: (x.roll(5, 1), x.roll((3, -40), (0, 1)), x.roll(7), x.roll(150, -1)),
+        values(dtype, 19, 133),
+    )
+    check(lambda x: x.roll((3, -1), (0, 1)) + x.roll((3, 1), (1, 1)), x_small(dtype))
+
+
+def x_small(dtype: torch.dtype) -> torch.Tensor:
+    return values(dtype, 5, 6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_padding(cpu, dtype, dynamic):
+    F = torch.nn.functional
+    check(
+        lambda x: (
+            F.pad(x, (1, 2, 3, 0)),
+            F.pad(x, (1, 2, 3, 0), value=3).reshape(-1),
+            F.pad(x, (0, 0, 0, 0, 2, 1)),
+            F.pad(x, (1, 2, 3, 0)) + 1,
+            F.pad(x, (-1, 2, 3, -2)),
+            F.pad(x, (3, 2, 1, 4), "reflect"),
+            F.pad(x, (3, 0, 1, 4), "replicate"),
+        ),
+        values(dtype, 2, 3, 21, 35),
+        dynamic=dynamic,
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_depthwise_convolutions(cpu, dtype):
+    conv2d, conv1d = torch.nn.functional.conv2d, torch.nn.functional.conv1d
+    check(
+        lambda x, w, v, b, line, u: (
+            conv2d(x, w, b, 1, 1, 1, 6),
+            conv2d(x, w, None, 2, 1, 1, 6).relu(),
+            conv2d(x, w, None, (1, 2), (0, 2), (2, 3), 6),
+            conv2d(x, v, b, 1, 3, 1, 6),
+            conv1d(line, u, None, 1, 2, 1, 6),
+        ),
+        values(dtype, 2, 6, 23, 37),
+        values(dtype, 6, 1, 3, 3),
+        values(dtype, 6, 1, 7, 7),
+        values(dtype, 6),
+        values(dtype, 3, 6, 45),
+        values(dtype, 6, 1, 4),
+        tolerance={"rtol": 2e-2, "atol": 0.1} if dtype == torch.bfloat16 else None,
+    )

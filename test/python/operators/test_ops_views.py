@@ -1,0 +1,172 @@
+"""Views, slices, joins, gathers and scatters equal eager and run in our kernels."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from checking import check, compiled, ints, rand
+
+import anabranch
+
+
+def write_strided(x, y):
+    """Regions of every third element, from each place in a vector on."""
+    a, b, c = x.clone(), x.clone(), torch.zeros(2, 5, 97)
+    a[:, 1:5:3, 1:60:3] = y
+    b[:, ::3, 30:90:3] = y * 2
+    c[:, 1::2, 1::2] = x[:, :2, :48]
+    return a, b, c
+
+
+def write_slices(x, y):
+    x = x.clone()
+    x[:, 1:4] = y
+    x[1] = 0
+    x[2, ::2] = 5
+    return x
+
+
+def write_indices(x, i, y):
+    x = x.clone()
+    x[i, -1] = y
+    x.index_put_((i,), y[:, None].expand(-1, x.shape[1]), accumulate=True)
+    return x
+
+
+def write_mask(x):
+    x = x.clone()
+    x[x > 0] = 2.0
+    return x
+
+
+CASES = {
+    "reshape": (
+        lambda x: (x.reshape(-1), x.unsqueeze(1) + 0, x.view(x.shape[0], 3, -1) * 2),
+        (rand(4, 6),),
+    ),
+    "permute": (
+        lambda x: (x.permute(2, 0, 1) + 1, x.transpose(0, 1).reshape(x.shape[0], -1)),
+        (rand(4, 6, 5),),
+    ),
+    "expand": (
+        lambda x: (x.unsqueeze(1).expand(-1, 3, -1) + 0, x.repeat(2, 3)),
+        (rand(4, 6),),
+    ),
+    "slice": (
+        lambda x: (x[:, 1:5:2] + 0, x[-1] + 0, x[-2:] + 0, x[1:, -3] * 2),
+        (rand(4, 6),),
+    ),
+    "split": (
+        lambda x: [*(y + 0 for y in x.split(2, 1)), *(y + 0 for y in x.unbind(1)[:2])],
+        (rand(4, 6),),
+    ),
+    "flip": (
+        lambda x: (x.flip(0, 1), x.roll((1, -2), (0, 1)), x.roll(5)),
+        (rand(4, 6),),
+    ),
+    "diagonal": (
+        lambda x: (x.diagonal(1) + 0, x.diagonal(-2) + 0, x.unfold(1, 3, 2) + 0),
+        (rand(4, 6),),
+    ),
+    "cat": (
+        lambda x, y: (torch.cat([x, y], 1), torch.stack([x, x], 1), torch.cat([y, y])),
+        (rand(4, 6), rand(4, 2)),
+    ),
+    "cat_promotes": (
+        lambda x: torch.cat([x, x.double(), torch.empty(0)]),
+        (rand(4),),
+    ),
+    "pad": (
+        lambda x: (F.pad(x, (1, 2, -1, 3)), F.pad(x, (1, 2), value=3.0)),
+        (rand(4, 6),),
+    ),
+    "pad_border": (
+        lambda x: (
+            F.pad(x, (2, 1), mode="reflect"),
+            F.pad(x, (2, 1), mode="replicate"),
+        ),
+        (rand(4, 6),),
+    ),
+    "slice_scatter": (write_slices, (rand(4, 6), rand(4, 3))),
+    "strided_writes": (write_strided, (rand(2, 5, 99), rand(2, 2, 20))),
+    "select_scatter": (
+        lambda x, y: torch.select_scatter(x, y, 1, -2),
+        (rand(4, 6), rand(4)),
+    ),
+    "gather": (lambda x, i: x.gather(1, i), (rand(3, 4), ints(4, 3, 2))),
+    "index": (
+        lambda x, i, j: (x[:, i], x[i[:3], j], x[i[:2], :, j[:2]], x[-1 - i]),
+        (rand(4, 4, 5), ints(4, 6), ints(4, 3)),
+    ),
+    "index_select": (lambda x, i: x.index_select(1, i), (rand(4, 4), ints(4, 6))),
+    "embedding": (F.embedding, (ints(9, 2, 3), rand(9, 4))),
+    "embedding_i32": (F.embedding, (ints(9, 2, 3).int(), rand(9, 4))),
+    "scatter": (
+        lambda x, i, y: (x.scatter(1, i, y), x.scatter(1, i, 7.0)),
+        (
+            rand(3, 8),
+            torch.stack([torch.randperm(8)[:5] for _ in range(3)]),
+            rand(3, 6),
+        ),
+    ),
+    "scatter_add": (
+        lambda x, i, y: x.scatter_add(1, i, y),
+        (rand(3, 4), ints(4, 3, 6), rand(3, 6)),
+    ),
+    "index_put": (write_indices, (rand(9, 4), torch.randperm(9)[:5], rand(5))),
+    "masked_put": (write_mask, (rand(3, 4),)),
+    "index_add": (
+        lambda x, i, y: (x.index_add(0, i, y, alpha=2), x.index_fill(0, i, 1.5)),
+        (rand(4, 3), ints(4, 6), rand(6, 3)),
+    ),
+    "as_strided": (
+        lambda x: (
+            x.as_strided((2, 4, 3), (6, 2, 1), 3) * 2,
+            (x + 1)[1:, ::2].as_strided((3, 3), (5, 1)) + 0,
+            (x + 1).t().as_strided((3, 3), (5, 1), 1),
+        ),
+        (rand(4, 6),),
+    ),
+    "index_copy": (
+        lambda x, i, y: x.index_copy(1, i, y),
+        (rand(3, 6), torch.randperm(6)[:4], rand(3, 4)),
+    ),
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("name", CASES)
+def test_against_eager(name, dynamic):
+    function, arguments = CASES[name]
+    check(function, *arguments, calls=1, dynamic=dynamic)
+    assert anabranch.counters.eager_graphs == 0
+    assert anabranch.counters.fallback_calls == 0
+
+
+@pytest.mark.parametrize("include_self", [False, True])
+@pytest.mark.parametrize("reduce", ["sum", "prod", "amax", "amin"])
+def test_scatter_reduce(reduce, include_self):
+    def function(x, i, y):
+        return x.scatter_reduce(1, i, y, reduce, include_self=include_self)
+
+    check(function, rand(3, 4), ints(4, 3, 6), rand(3, 6), calls=1)
+    assert anabranch.counters.fallback_calls == 0
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, i: x[i],
+        lambda x, i: x.index_select(0, i),
+        lambda x, i: F.embedding(i, x),
+        lambda x, i: x.index_add(0, i, x[: i.shape[0]]),
+    ],
+)
+def test_index_out_of_range(function):
+    run = compiled(function)
+    x, good = rand(4, 3), torch.tensor([0, 3])
+    torch.testing.assert_close(run(x, good), function(x, good))
+    with pytest.raises(IndexError):
+        run(x, torch.tensor([1, 4]))
+    torch.testing.assert_close(run(x, good), function(x, good))

@@ -1,0 +1,96 @@
+"""Random graphs with symbolic sizes beside eager, at many sizes: one symbolic
+program, gears, and tiers give the same results."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+
+import anabranch
+from anabranch import Config
+from anabranch.shapes import tiers
+
+SIZES = (3, 2, 7, 64, 5, 33, 130, 1, 0)
+
+
+def step(choice, x, y):
+    """One random operator on two tensors [n, 6]."""
+    n = x.shape[0]
+    return [
+        lambda: torch.relu(x) + y,
+        lambda: torch.softmax(x * y, -1),
+        lambda: x @ x.new_ones(6, 6) - y.mean(-1, keepdim=True),
+        lambda: torch.cat([x, y], 0)[: n or None] * 0.5,
+        lambda: torch.cat([x[:, :2], y[:, 2:]], 1),
+        lambda: (x.t() @ y).sum() + x,
+        lambda: x.reshape(2 * n, 3).reshape(n, 6).flip(1),
+        lambda: x.t().contiguous().t() + y.sum(0),
+        lambda: torch.where(x > y, x, y.cumsum(0)),
+        lambda: x[n // 2 :].sum(0) + y,
+        lambda: (x[:, None, :] * y[:, :, None]).amax(-1),
+        lambda: x + torch.arange(n)[:, None] / 7,
+    ][choice]()
+
+
+def graph(seed):
+    choices = random.Random(seed).choices(range(12), k=5)
+
+    def function(x, y):
+        for choice in choices:
+            x, y = step(choice, x, y), x
+        return x, y * 2
+
+    return function
+
+
+def arguments(size):
+    generator = torch.Generator().manual_seed(size)
+    return tuple(torch.randn(size, 6, generator=generator) for _ in range(2))
+
+
+def compare(function, compiled, given):
+    """Not much farther from float64 than eager is: sums cancel."""
+    exact = function(*(argument.double() for argument in given))
+    for result, eager, wanted in zip(
+        compiled(*given), function(*given), exact, strict=True
+    ):
+        assert result.shape == eager.shape and result.dtype == eager.dtype
+        if not result.numel():
+            continue
+        allowed = 4 * (eager - wanted).abs().max() + 1e-5 * (1 + wanted.abs().max())
+        assert (result - wanted).abs().max() <= allowed
+
+
+def check(function, compiled, sizes):
+    for size in sizes:
+        compare(function, compiled, arguments(size))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_one_symbolic_program(seed):
+    function = graph(seed)
+    check(function, anabranch.compile(function, dynamic=True), SIZES)
+    assert anabranch.counters.graphs >= 1
+
+
+@pytest.mark.parametrize("seed", range(12, 15))
+def test_gears(seed):
+    function = graph(seed)
+    given = arguments(5)
+    for argument in given:
+        anabranch.set_gears(argument, {0: [2, 5, 33, 64]})
+    compiled = anabranch.compile(function, fullgraph=True)
+    compare(function, compiled, given)
+    check(function, compiled, (2, 33, 64, 5))
+    assert anabranch.counters.graphs == 1
+
+
+@pytest.mark.parametrize("seed", range(16, 17))
+def test_tiers(seed):
+    function = graph(seed)
+    compiled = anabranch.compile(function, config=Config(shapes="tiered"))
+    check(function, compiled, (5, 2, 33))
+    assert tiers.worker().finish(120)
+    check(function, compiled, (5, 2, 33, 64))

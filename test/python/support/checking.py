@@ -1,0 +1,71 @@
+"""Compiled against eager: values, dtypes, shapes, strides, written inputs."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from anabranch.backend import anabranch
+
+
+def clone(value: Any) -> Any:
+    """A deep copy that keeps strides and what overlaps."""
+    return copy.deepcopy(value)
+
+
+def compiled(function: Any, **settings: Any) -> Any:
+    return torch.compile(function, backend=anabranch, **settings)
+
+
+def assert_equal(actual: Any, expected: Any, strides: bool = True, **tolerance) -> None:
+    actual_leaves, actual_tree = pytree.tree_flatten(actual)
+    leaves, tree = pytree.tree_flatten(expected)
+    assert actual_tree == tree
+    for got, want in zip(actual_leaves, leaves):
+        assert type(got) is type(want)
+        if not isinstance(want, torch.Tensor):
+            assert got == want
+            continue
+        assert got.dtype == want.dtype and got.shape == want.shape
+        if strides:
+            assert meaningful_strides(got) == meaningful_strides(want)
+        torch.testing.assert_close(got, want, equal_nan=True, **tolerance)
+
+
+def meaningful_strides(tensor: torch.Tensor) -> list[int]:
+    if tensor.numel() == 0:
+        return []
+    return [s for s, size in zip(tensor.stride(), tensor.shape) if size != 1]
+
+
+def check(
+    function: Any,
+    *arguments: Any,
+    calls: int = 2,
+    strides: bool = True,
+    grad: bool = False,
+    tolerance: dict[str, float] | None = None,
+    **settings: Any,
+) -> Any:
+    """Calls both ways `calls` times, each on its own copy of the arguments, so
+    that state (buffers, caches) is compared as well. Returns the compiled
+    function."""
+    ours, theirs = clone((function, arguments)), (function, arguments)
+    run = compiled(ours[0], **settings)
+    with torch.set_grad_enabled(grad):
+        for _ in range(calls):
+            result, expected = run(*ours[1]), theirs[0](*theirs[1])
+            assert_equal(result, expected, strides, **(tolerance or {}))
+            assert_equal(ours[1], theirs[1], strides, **(tolerance or {}))
+    return run
+
+
+def rand(*shape: int) -> torch.Tensor:
+    return torch.randn(shape)
+
+
+def ints(limit: int, *shape: int) -> torch.Tensor:
+    return torch.randint(0, limit, shape)

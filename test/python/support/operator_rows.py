@@ -1,0 +1,58 @@
+"""The rows of the operator table, and what their samples are written with."""
+
+from __future__ import annotations
+
+import json
+
+import torch
+
+from anabranch import _C
+
+DTYPES = {
+    "f32": torch.float32,
+    "f64": torch.float64,
+    "f16": torch.float16,
+    "bf16": torch.bfloat16,
+    "i64": torch.int64,
+    "i32": torch.int32,
+    "i16": torch.int16,
+    "i8": torch.int8,
+    "u8": torch.uint8,
+    "bool": torch.bool,
+}
+TABLE = json.loads(_C.operator_table())
+
+
+def names(dtype: torch.dtype) -> dict[str, object]:
+    """What the samples of a row are written with: see OpTable.h."""
+
+    def any_value(*shape):
+        if dtype is torch.bool:
+            return torch.rand(shape) > 0.5
+        if dtype.is_floating_point:
+            return (torch.rand(shape) * 1.8 - 0.9).to(dtype)
+        low = 0 if dtype is torch.uint8 else -9
+        return torch.randint(low, 10, shape).to(dtype)
+
+    def positive(*shape):
+        if dtype.is_floating_point:
+            return (torch.rand(shape) * 2 + 1.05).to(dtype)
+        return torch.randint(1, 10, shape).to(dtype)
+
+    return {
+        "T": any_value,
+        "P": positive,
+        "B": lambda *shape: torch.rand(shape) > 0.5,
+        "I": lambda limit, *shape: torch.randint(0, limit, shape),
+        "F": lambda *shape: torch.randn(shape),
+        "dtype": dtype,
+        "torch": torch,
+        "call": lambda *args, **kwargs: (args, kwargs),
+    }
+
+
+def overload(name: str):
+    namespace, _, rest = name.rpartition("::")
+    base, _, variant = rest.partition(".")
+    packet = getattr(getattr(torch.ops, namespace or "aten"), base)
+    return getattr(packet, variant or "default")

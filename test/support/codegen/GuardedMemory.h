@@ -1,0 +1,67 @@
+//===- GuardedMemory.h - bytes between pages that fault ---------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// For tests only: memory of which no byte before the first or behind the last
+// may be touched. One side touches a page that may not be accessed at all; the
+// gap on the other side is filled with a pattern that a test can compare.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_SUPPORT_CODEGEN_GUARDEDMEMORY_H
+#define ANABRANCH_SUPPORT_CODEGEN_GUARDEDMEMORY_H
+
+#include <cassert>
+#include <cstddef>
+#include <cstring>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace anabranch {
+namespace codegen {
+
+class GuardedMemory {
+public:
+  enum class Side { Begin, End };
+
+  /// `bytes` bytes that begin right after, or end right before, such a page.
+  GuardedMemory(size_t bytes, Side side) : bytes(bytes) {
+    page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    inner = (bytes + page - 1) / page * page;
+    void *mapped = mmap(nullptr, inner + 2 * page, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert(mapped != MAP_FAILED);
+    base = static_cast<char *>(mapped);
+    mprotect(base, page, PROT_NONE);
+    mprotect(base + page + inner, page, PROT_NONE);
+    std::memset(base + page, pattern, inner);
+    first = base + page + (side == Side::End ? inner - bytes : 0);
+  }
+  ~GuardedMemory() { munmap(base, inner + 2 * page); }
+  GuardedMemory(const GuardedMemory &) = delete;
+  GuardedMemory &operator=(const GuardedMemory &) = delete;
+
+  char *data() const { return first; }
+  size_t size() const { return bytes; }
+
+  /// Whether the accessible bytes around the memory are as they were.
+  bool surroundingsAreIntact() const {
+    for (char *at = base + page; at != base + page + inner; ++at)
+      if ((at < first || at >= first + bytes) && *at != pattern)
+        return false;
+    return true;
+  }
+
+private:
+  static constexpr char pattern = 0x5A;
+  size_t bytes, page, inner;
+  char *base, *first;
+};
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_SUPPORT_CODEGEN_GUARDEDMEMORY_H
