@@ -19,9 +19,9 @@ using namespace mlir;
 namespace anabranch {
 namespace codegen {
 
-BodyEvaluator::BodyEvaluator(Evaluator &evaluator, ArrayRef<Lanes> point,
+BodyEvaluator::BodyEvaluator(ElementSource &elements, ArrayRef<Lanes> point,
                              Value status)
-    : evaluator(evaluator), frame(evaluator.frame), lanes(evaluator.lanes),
+    : elements(elements), frame(elements.frame), lanes(elements.lanes),
       point(point), status(status) {}
 
 SmallVector<Lanes> BodyEvaluator::run(Block &block, ArrayRef<Lanes> arguments) {
@@ -37,7 +37,7 @@ SmallVector<Lanes> BodyEvaluator::run(Block &block, ArrayRef<Lanes> arguments) {
 
 Lanes BodyEvaluator::lanesOf(Value operand) {
   auto found = values.find(operand);
-  return found != values.end() ? found->second : evaluator.scalar(operand);
+  return found != values.end() ? found->second : elements.scalar(operand);
 }
 
 void BodyEvaluator::evaluate(Operation &op) {
@@ -46,8 +46,7 @@ void BodyEvaluator::evaluate(Operation &op) {
     SmallVector<Lanes> index;
     for (Value operand : extract.getIndices())
       index.push_back(lanesOf(operand));
-    values[extract.getResult()] =
-        evaluator.evaluate(extract.getTensor(), index);
+    values[extract.getResult()] = elements.evaluate(extract.getTensor(), index);
     return;
   }
   if (auto dim = dyn_cast<tensor::DimOp>(op)) {
@@ -71,7 +70,7 @@ void BodyEvaluator::evaluate(Operation &op) {
     frame.fail(op.getLoc(), "operation " + op.getName().getStringRef() +
                                 " can't stand in a body");
     for (Value result : op.getResults())
-      values[result] = evaluator.zero(result.getType());
+      values[result] = elements.zero(result.getType());
     return;
   }
   if (auto simple = indexArithmetic(op, operands))
@@ -111,7 +110,7 @@ Lanes BodyEvaluator::elementwise(Operation &op, SmallVector<Lanes> operands) {
   if (!uniform && !OpTrait::hasElementwiseMappableTraits(&op)) {
     frame.fail(op.getLoc(), "operation " + op.getName().getStringRef() +
                                 " has no vector form");
-    return evaluator.zero(element);
+    return elements.zero(element);
   }
   if (isa<arith::SelectOp>(op))
     return lanes.select(operands[0], operands[1], operands[2]);

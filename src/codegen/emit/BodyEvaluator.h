@@ -8,7 +8,9 @@
 #ifndef ANABRANCH_CODEGEN_EMIT_BODYEVALUATOR_H
 #define ANABRANCH_CODEGEN_EMIT_BODYEVALUATOR_H
 
-#include "codegen/emit/Evaluator.h"
+#include "codegen/emit/ElementSource.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 namespace anabranch {
 namespace codegen {
@@ -19,7 +21,7 @@ class BodyEvaluator {
 public:
   /// `point` gives the values of linalg.index. `status` points at the i32 that
   /// failed checks are written to.
-  BodyEvaluator(Evaluator &evaluator, mlir::ArrayRef<Lanes> point,
+  BodyEvaluator(ElementSource &elements, mlir::ArrayRef<Lanes> point,
                 mlir::Value status);
 
   /// What the block yields for these arguments.
@@ -27,7 +29,7 @@ public:
                                mlir::ArrayRef<Lanes> arguments);
 
 private:
-  Evaluator &evaluator;
+  ElementSource &elements;
   KernelFrame &frame;
   LaneBuilder &lanes;
   mlir::ArrayRef<Lanes> point;

@@ -16,6 +16,29 @@ using namespace mlir;
 namespace anabranch {
 namespace codegen {
 
+namespace {
+/// The evaluator as those see it that it asks for views and bodies.
+class EvaluatedElements final : public ElementSource {
+public:
+  explicit EvaluatedElements(Evaluator &evaluator)
+      : ElementSource(evaluator.frame), evaluator(evaluator) {}
+
+  Lanes evaluate(Value tensor, ArrayRef<Lanes> index) override {
+    return evaluator.evaluate(tensor, index);
+  }
+  Lanes scalar(Value value) override { return evaluator.scalar(value); }
+  Lanes zero(Type element) override { return evaluator.zero(element); }
+  SmallVector<Lanes>
+  remember(Value key, ArrayRef<Lanes> index,
+           llvm::function_ref<SmallVector<Lanes>()> compute) override {
+    return evaluator.remember(key, index, compute);
+  }
+
+private:
+  Evaluator &evaluator;
+};
+} // namespace
+
 Evaluator::Evaluator(KernelFrame &frame, Value status)
     : frame(frame), lanes(frame.lanes), status(status) {}
 
@@ -68,7 +91,8 @@ Lanes Evaluator::evaluateProducer(OpResult result, ArrayRef<Lanes> index) {
   Operation *op = result.getOwner();
   if (auto generic = dyn_cast<linalg::GenericOp>(op))
     return evaluateGeneric(generic, result.getResultNumber(), index);
-  if (std::optional<Lanes> element = ViewReader(*this).read(result, index))
+  EvaluatedElements elements(*this);
+  if (std::optional<Lanes> element = ViewReader(elements).read(result, index))
     return *element;
   frame.fail(op->getLoc(), "result of " + op->getName().getStringRef() +
                                " can't be evaluated element by element");
@@ -115,13 +139,15 @@ SmallVector<Lanes> Evaluator::evaluateBody(linalg::GenericOp op,
     AffineMap map = op.getIndexingMapsArray()[number];
     arguments.push_back(evaluate(op->getOperand(number), apply(map, point)));
   }
-  return BodyEvaluator(*this, point, status)
+  EvaluatedElements elements(*this);
+  return BodyEvaluator(elements, point, status)
       .run(op.getRegion().front(), arguments);
 }
 
 SmallVector<Lanes> Evaluator::evaluateRegion(Block &block,
                                              ArrayRef<Lanes> arguments) {
-  return BodyEvaluator(*this, {}, status).run(block, arguments);
+  EvaluatedElements elements(*this);
+  return BodyEvaluator(elements, {}, status).run(block, arguments);
 }
 
 Lanes Evaluator::scalar(Value operand) {

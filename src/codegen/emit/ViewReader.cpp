@@ -17,8 +17,8 @@ using namespace mlir;
 namespace anabranch {
 namespace codegen {
 
-ViewReader::ViewReader(Evaluator &evaluator)
-    : evaluator(evaluator), frame(evaluator.frame), lanes(evaluator.lanes) {}
+ViewReader::ViewReader(ElementSource &elements)
+    : elements(elements), frame(elements.frame), lanes(elements.lanes) {}
 
 std::optional<Lanes> ViewReader::read(OpResult result, ArrayRef<Lanes> index) {
   Operation *op = result.getOwner();
@@ -31,12 +31,12 @@ std::optional<Lanes> ViewReader::read(OpResult result, ArrayRef<Lanes> index) {
   if (auto view = dyn_cast<tensor::InsertSliceOp>(op))
     return insert(view, index);
   if (auto view = dyn_cast<tensor::CastOp>(op))
-    return evaluator.evaluate(view.getSource(), index);
+    return elements.evaluate(view.getSource(), index);
   if (auto fill = dyn_cast<linalg::FillOp>(op))
-    return evaluator.scalar(fill.getInputs()[0]);
+    return elements.scalar(fill.getInputs()[0]);
   // The elements of tensor.empty are anything; zero is as good.
   if (isa<tensor::EmptyOp>(op))
-    return evaluator.zero(getElementTypeOrSelf(result.getType()));
+    return elements.zero(getElementTypeOrSelf(result.getType()));
   DenseElementsAttr values;
   if (matchPattern(op, m_Constant(&values)))
     return constant(op, values, index);
@@ -58,7 +58,7 @@ Lanes ViewReader::slice(tensor::ExtractSliceOp op, ArrayRef<Lanes> index) {
     }
     source.push_back(position);
   }
-  return evaluator.evaluate(op.getSource(), source);
+  return elements.evaluate(op.getSource(), source);
 }
 
 Lanes ViewReader::expand(tensor::ExpandShapeOp op, ArrayRef<Lanes> index) {
@@ -71,7 +71,7 @@ Lanes ViewReader::expand(tensor::ExpandShapeOp op, ArrayRef<Lanes> index) {
     }
     source.push_back(position);
   }
-  return evaluator.evaluate(op.getSrc(), source);
+  return elements.evaluate(op.getSrc(), source);
 }
 
 Lanes ViewReader::collapse(tensor::CollapseShapeOp op, ArrayRef<Lanes> index) {
@@ -89,7 +89,7 @@ Lanes ViewReader::collapse(tensor::CollapseShapeOp op, ArrayRef<Lanes> index) {
       std::tie(rest, source[part]) = lanes.divRem(rest, size);
     }
   }
-  return evaluator.evaluate(op.getSrc(), source);
+  return elements.evaluate(op.getSrc(), source);
 }
 
 namespace {
@@ -112,10 +112,10 @@ static bool spans(tensor::InsertSliceOp op, size_t i) {
   return size && *size == op.getDestType().getDimSize(i);
 }
 
-static Inside locate(Evaluator &evaluator, tensor::InsertSliceOp op,
+static Inside locate(ElementSource &elements, tensor::InsertSliceOp op,
                      ArrayRef<Lanes> index) {
-  LaneBuilder &lanes = evaluator.lanes;
-  KernelFrame &frame = evaluator.frame;
+  LaneBuilder &lanes = elements.lanes;
+  KernelFrame &frame = elements.frame;
   llvm::SmallBitVector dropped = op.getDroppedDims();
   Inside inside;
   auto require = [&](arith::CmpIPredicate predicate, Lanes a, Value bound) {
@@ -153,7 +153,7 @@ static Inside locate(Evaluator &evaluator, tensor::InsertSliceOp op,
 }
 
 Lanes ViewReader::insert(tensor::InsertSliceOp op, ArrayRef<Lanes> index) {
-  Inside inside = locate(evaluator, op, index);
+  Inside inside = locate(elements, op, index);
   Value yes = lanes.constant(lanes.builder.getBoolAttr(true));
   Lanes uniform = Lanes::uniform(yes), varying = Lanes::uniform(yes);
   for (Lanes condition : inside.conditions) {
@@ -164,15 +164,15 @@ Lanes ViewReader::insert(tensor::InsertSliceOp op, ArrayRef<Lanes> index) {
               : Lanes::varying(lanes.make<arith::AndIOp>(
                     lanes.vector(all), lanes.vector(condition)));
   }
-  auto outside = [&] { return evaluator.evaluate(op.getDest(), index); };
+  auto outside = [&] { return elements.evaluate(op.getDest(), index); };
   auto mixed = [&]() -> Lanes {
     if (varying.isUniform())
-      return evaluator.evaluate(op.getSource(), inside.source);
+      return elements.evaluate(op.getSource(), inside.source);
     Lanes source, rest;
     {
       LaneBuilder::MaskGuard guard(lanes, lanes.width, lanes.andMask(varying),
                                    true);
-      source = evaluator.evaluate(op.getSource(), inside.source);
+      source = elements.evaluate(op.getSource(), inside.source);
     }
     Value allTrue = lanes.vector(Lanes::uniform(yes));
     Value negated = lanes.make<arith::XOrIOp>(varying.value, allTrue);
@@ -205,11 +205,11 @@ Lanes ViewReader::insert(tensor::InsertSliceOp op, ArrayRef<Lanes> index) {
 }
 
 /// A dense constant becomes read-only data of the object file.
-static Value constantData(Evaluator &evaluator, Operation *op,
+static Value constantData(ElementSource &elements, Operation *op,
                           DenseElementsAttr values) {
-  LaneBuilder &lanes = evaluator.lanes;
+  LaneBuilder &lanes = elements.lanes;
   OpBuilder &b = lanes.builder;
-  auto module = evaluator.frame.source->getParentOfType<ModuleOp>();
+  auto module = elements.frame.source->getParentOfType<ModuleOp>();
   Type element = values.getElementType();
   // One byte per bool and eight per index, as in every buffer.
   Type stored = element;
@@ -223,7 +223,7 @@ static Value constantData(Evaluator &evaluator, Operation *op,
       attrs.push_back(b.getIntegerAttr(stored, value.getZExtValue()));
     values = DenseElementsAttr::get(values.getType().clone(stored), attrs);
   }
-  std::string base = (evaluator.frame.source.getName() + "_constant").str();
+  std::string base = (elements.frame.source.getName() + "_constant").str();
   std::string name = base;
   for (unsigned i = 0; module.lookupSymbol(name); ++i)
     name = base + std::to_string(i);
@@ -244,11 +244,11 @@ Lanes ViewReader::constant(Operation *op, DenseElementsAttr values,
   if (values.isSplat())
     return Lanes::uniform(
         lanes.constant(cast<TypedAttr>(values.getSplatValue<Attribute>())));
-  return evaluator.remember(op->getResult(0), index, [&] {
+  return elements.remember(op->getResult(0), index, [&] {
     SmallVector<Value> shape;
     for (int64_t size : values.getType().getShape())
       shape.push_back(lanes.index(size));
-    Buffer buffer{constantData(evaluator, op, values), values.getElementType(),
+    Buffer buffer{constantData(elements, op, values), values.getElementType(),
                   frame.rowMajor(shape)};
     return SmallVector<Lanes>{load(lanes, buffer, index)};
   })[0];

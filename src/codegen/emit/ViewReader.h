@@ -13,23 +13,25 @@
 #ifndef ANABRANCH_CODEGEN_EMIT_VIEWREADER_H
 #define ANABRANCH_CODEGEN_EMIT_VIEWREADER_H
 
-#include "codegen/emit/Evaluator.h"
+#include "codegen/emit/ElementSource.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 namespace anabranch {
 namespace codegen {
 
-/// Reads an element of what a view, a fill or a constant makes. The evaluator
-/// gives the elements of the view's source.
+/// Reads an element of what a view, a fill or a constant makes. The source
+/// gives the elements of what is viewed.
 class ViewReader {
 public:
-  explicit ViewReader(Evaluator &evaluator);
+  explicit ViewReader(ElementSource &elements);
 
   /// The element of `result` at `index`, or nothing if another kind of
   /// operation makes it.
   std::optional<Lanes> read(mlir::OpResult result, mlir::ArrayRef<Lanes> index);
 
 private:
-  Evaluator &evaluator;
+  ElementSource &elements;
   KernelFrame &frame;
   LaneBuilder &lanes;
 

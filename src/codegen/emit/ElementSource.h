@@ -1,0 +1,43 @@
+//===- ElementSource.h - where elements of tensors come from ----*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_EMIT_ELEMENTSOURCE_H
+#define ANABRANCH_CODEGEN_EMIT_ELEMENTSOURCE_H
+
+#include "codegen/emit/KernelFrame.h"
+
+namespace anabranch {
+namespace codegen {
+
+/// What the reader of a view and the evaluator of a body ask for, so that they
+/// need not know the evaluator that asked them.
+class ElementSource {
+public:
+  explicit ElementSource(KernelFrame &frame)
+      : frame(frame), lanes(frame.lanes) {}
+
+  KernelFrame &frame;
+  LaneBuilder &lanes;
+
+  /// The elements of `tensor` at `index`.
+  virtual Lanes evaluate(mlir::Value tensor, mlir::ArrayRef<Lanes> index) = 0;
+  /// A scalar or constant of the kernel function's top level.
+  virtual Lanes scalar(mlir::Value value) = 0;
+  virtual Lanes zero(mlir::Type element) = 0;
+  /// What was computed for `key` at this index before, or what `compute` makes.
+  virtual mlir::SmallVector<Lanes>
+  remember(mlir::Value key, mlir::ArrayRef<Lanes> index,
+           llvm::function_ref<mlir::SmallVector<Lanes>()> compute) = 0;
+
+protected:
+  ~ElementSource() = default;
+};
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_EMIT_ELEMENTSOURCE_H
