@@ -7,14 +7,25 @@
 
 #include "anabranch/Executable.h"
 #include "runtime/machine/MachineReport.h"
+#include "runtime/workers/WorkerPool.h"
 
 namespace anabranch {
 
 using runtime::DefaultThreads;
 
-int defaultThreads() { return DefaultThreads::get().threads(); }
+int defaultThreads() {
+  DefaultThreads &choice = DefaultThreads::get();
+  int threads = choice.threads();
+  // One worker is the caller.
+  if (choice.hasShrunk())
+    runtime::WorkerPool::shrink(threads - 1);
+  return threads;
+}
 
-void setDefaultThreads(int threads) { DefaultThreads::get().setCall(threads); }
+void setDefaultThreads(int threads) {
+  DefaultThreads::get().setCall(threads);
+  runtime::WorkerPool::shrink(defaultThreads() - 1);
+}
 
 void setFrameworkThreads(int (*count)()) {
   DefaultThreads::get().setFramework(count);

@@ -192,7 +192,7 @@ private:
   }
 
   void cloneOp(Operation *op) {
-    for (Value operand : allOperands(op))
+    for (Value operand : analysis::allOperands(op))
       insideValue(operand);
     // Order is between kernels; equal kernels are to look equal.
     ir::dropOrder(builder.clone(*op, inside));

@@ -17,6 +17,7 @@
 #ifndef ANABRANCH_SCHEDULE_FUSION_GROUPING_H
 #define ANABRANCH_SCHEDULE_FUSION_GROUPING_H
 
+#include "analysis/IterationSpace.h"
 #include "ir/Scope.h"
 #include "schedule/fusion/OpKinds.h"
 
@@ -40,8 +41,8 @@ struct Node {
   ir::ScopeAttr scope;    ///< null: the default stream
   int fence = -1;         ///< node; the last one before, on the same stream
   llvm::SmallVector<int> before; ///< nodes that come first, without a value
-  Loops loops;
-  llvm::SmallVector<Read> reads;
+  analysis::IterationSpace loops;
+  llvm::SmallVector<analysis::DimRead> reads;
   llvm::SmallVector<int> users; ///< nodes; -1 stands for the return
   llvm::SmallVector<int> axes;  ///< of the group, one per loop
 };
@@ -55,7 +56,7 @@ struct Group {
   llvm::SmallVector<int64_t> axisSizes;
   bool hasRows = false;
   AxisSet rows; ///< the axes that every reduction keeps
-  unsigned cost = 0;
+  int64_t cost = 0;
 
   bool isLoops() const {
     return kind == OpKind::Pointwise || kind == OpKind::Reduction;

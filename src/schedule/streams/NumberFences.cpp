@@ -16,6 +16,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "analysis/IterationSpace.h"
 #include "ir/PassBase.h"
 #include "ir/Scope.h"
 #include "schedule/fusion/OpKinds.h"
@@ -66,7 +67,7 @@ private:
       after[fence].insert(pointOf(op));
       return;
     }
-    for (Value operand : allOperands(op))
+    for (Value operand : analysis::allOperands(op))
       waitFor(operand, fence);
   }
 
