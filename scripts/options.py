@@ -20,7 +20,7 @@ SAYS = {
 
 def table() -> str:
     sys.path[:0] = [str(ROOT / "python"), str(ROOT / "torchair-compat")]
-    from torchair.configs._table import ROWS
+    from torchair._impl.options.table import ROWS
 
     lines = [
         f"| `{row.path}` | {row.kind.describe()} | `{row.default!r}` | {row.grade}"

@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/target/Target.h"
-#include "import/Passes.h"
 #include "import/graph/GraphReader.h"
 #include "import/lowering/OpTable.h"
+#include "import/passes/Passes.h"
 #include "ir/Anabranch.h"
 #include "ir/Explain.h"
 #include "pipeline/Phases.h"

@@ -24,6 +24,7 @@ namespace {
 
 constexpr const char *usage =
     R"(usage: anabranch-run PACKAGE [options]
+       anabranch-run --machine
   --inputs X...     .npy files and ints, in the order of the program's inputs;
                     without them inputs of fixed shape get random values
   --repeat N        run N times and print the times (default 1)
@@ -32,6 +33,7 @@ constexpr const char *usage =
   --output-dir DIR  write output0.npy, output1.npy, ...
   --trace FILE      write a Chrome trace
   --no-hashes       do not compare the files with their hashes
+  --machine         print the CPUs, the container's limits and the workers chosen
   --inspect         print the manifest and the program, run nothing
 )";
 
@@ -41,7 +43,7 @@ struct Options {
   bool hasInputs = false;
   long repeat = 1;
   std::string outputDir, trace;
-  bool inspect = false;
+  bool inspect = false, machine = false;
   OpenOptions open;
 };
 
@@ -62,7 +64,9 @@ bool parse(int argc, char **argv, Options &o) {
     std::string word = argv[i];
     bool more = i + 1 < argc;
     int64_t number = 0;
-    if (word == "--inspect") {
+    if (word == "--machine") {
+      o.machine = true;
+    } else if (word == "--inspect") {
       o.inspect = true;
     } else if (word == "--no-hashes") {
       o.open.checkHashes = false;
@@ -88,7 +92,7 @@ bool parse(int argc, char **argv, Options &o) {
       return false;
     }
   }
-  return !o.package.empty();
+  return o.machine || !o.package.empty();
 }
 
 /// A tensor with memory of any layout.
@@ -320,6 +324,10 @@ Status runAll(const Executable &executable, const Options &o) {
 }
 
 Status mainWith(const Options &o) {
+  if (o.machine) {
+    std::fputs(machineFacts().c_str(), stdout);
+    return {};
+  }
   if (o.inspect) {
     Expected<std::string> text = inspectPackage(o.package);
     if (!text)

@@ -8,21 +8,22 @@ from typing import Any
 
 import torch
 
-from anabranch.location import hide as _hide
-from torchair import _npu
-from torchair._npu import distributed
-from torchair._npu.attention import (
+import npugraph_ex as _npugraph_ex
+from anabranch.extension import hide_frames as _hide_frames
+from torchair._impl.npu import distributed
+from torchair._impl.npu.attention import (
     npu_fused_infer_attention_score,
     npu_fused_infer_attention_score_v2,
 )
-from torchair._npu.effects import npu_prefetch, save_npugraph_tensor
-from torchair._npu.formats import (
+from torchair._impl.npu.effects import npu_prefetch, save_npugraph_tensor
+from torchair._impl.npu.formats import (
     Format,
     get_npu_format,
     npu_format_cast,
     npu_format_cast_,
 )
-from torchair._npu.norms import (
+from torchair._impl.npu.install import install as _install
+from torchair._impl.npu.norms import (
     npu_add_rms_norm,
     npu_add_rms_norm_cast,
     npu_add_rms_norm_dynamic_quant,
@@ -30,26 +31,26 @@ from torchair._npu.norms import (
     npu_rms_norm,
     npu_rotary_mul,
 )
-from torchair._npu.quant_matmul import npu_trans_quant_param
-from torchair._npu.quantise import (
+from torchair._impl.npu.quant_matmul import npu_trans_quant_param
+from torchair._impl.npu.quantise import (
     npu_dequant_swiglu_quant,
     npu_dynamic_quant,
     npu_quantize,
     npu_swiglu,
 )
-from torchair._npu.scatter import (
+from torchair._impl.npu.scatter import (
     npu_scatter_nd_update,
     npu_scatter_nd_update_,
     scatter_update,
     scatter_update_,
 )
-from torchair._npu.weights import (
+from torchair._impl.npu.weights import (
     npu_convert_weight_to_int4pack,
     npu_transpose_batchmatmul,
     npu_weight_quant_batchmatmul,
 )
 
-_hide(__file__)
+_hide_frames(__file__)
 
 __all__ = [
     "Format",
@@ -86,7 +87,8 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 
-npu, dynamo = _npu.install()
+npu, dynamo = _install()
+npu.npugraph_ex = _npugraph_ex  # type: ignore[attr-defined]
 
 
 def npu_quant_matmul(

@@ -31,6 +31,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     report.add_argument("trace", help="the trace's JSON")
     report.add_argument("-o", "--output", help="the page; else the trace's name, .html")
+    commands.add_parser(
+        "machine",
+        help="CPUs, limits of the container, and the threads chosen by them",
+    )
     cache_command.add_parser(commands)
     _add_kernels(commands)
     given = parser.parse_args(arguments)
@@ -39,6 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _print_operators(given.json)
         elif given.command == "kernels":
             _kernels(given)
+        elif given.command == "machine":
+            print(_C.machine_facts(), end="")
         elif given.command == "report":
             print(write_report(given.trace, given.output))
         elif given.command == "cache":

@@ -34,7 +34,7 @@ class Config:
               packed once. Later changes in them are not seen; other tensors in
               their place are, and are compiled for.
     threads   workers of a call, and threads that compile, 1024 at most; 0: one
-              for each CPU.
+              for each core, and no more than the container's CPU quota allows.
     pin       where the workers of the process run: "cores" gives each a core,
               "0,2-3" these CPUs, "off" any; the last choice of the process counts.
     streams   "marked": as the scopes of the model say; "auto": where there are
@@ -150,7 +150,7 @@ def known_options() -> list[str]:
 def environment() -> dict[str, Any]:
     """The switches that come from the environment: the only place where Python
     reads it. The runtime itself reads ANABRANCH_TRACE, ANABRANCH_NUM_THREADS,
-    ANABRANCH_SPIN_US and ANABRANCH_PIN, for programs without Python too."""
+    OMP_NUM_THREADS, ANABRANCH_SPIN_US and ANABRANCH_PIN, for programs without Python too."""
     found: dict[str, Any] = {}
     for option in ("dump", "stop"):
         if value := os.environ.get(f"ANABRANCH_{option.upper()}"):

@@ -13,7 +13,7 @@
 
 #include "codegen/attention/AttentionKernel.h"
 #include "codegen/gemm/GemmBlocking.h"
-#include "import/Passes.h"
+#include "import/passes/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"

@@ -32,16 +32,15 @@ OPERATOR_ROW = """
 """
 
 PASS_FILE = """
-#include "import/Passes.h"
+#include "import/passes/Passes.h"
 #include "ir/Anabranch.h"
+#include "ir/PassBase.h"
 #include "mlir/IR/BuiltinOps.h"
-#include "mlir/Pass/Pass.h"
 
 namespace {
-struct NameCalls
-    : mlir::PassWrapper<NameCalls, mlir::OperationPass<mlir::ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(NameCalls)
-  llvm::StringRef getArgument() const final { return "anabranch-name-calls"; }
+struct NameCalls : anabranch::ir::PassBase<NameCalls, mlir::ModuleOp> {
+  static constexpr llvm::StringLiteral argument = "anabranch-name-calls";
+  static constexpr llvm::StringLiteral description = "names calls twice";
   void runOnOperation() override {
     getOperation().walk([](anabranch::ir::AtenOp op) {
       op->setAttr("recipe", op.getCalleeAttr());
@@ -149,15 +148,15 @@ RECIPES = {
         ]
     ),
     "pass": Recipe(
-        new={"src/import/NameCalls.cpp": PASS_FILE},
+        new={"src/import/passes/NameCalls.cpp": PASS_FILE},
         before=[
             (
-                "src/import/Passes.h",
+                "src/import/passes/Passes.h",
                 "/// Makes the passes of this room known",
                 "std::unique_ptr<mlir::Pass> createNameCallsPass();\n\n",
             ),
             (
-                "src/import/Passes.cpp",
+                "src/import/passes/Passes.h",
                 "  mlir::registerPass(createVerifyLinalgPass);",
                 "  mlir::registerPass(createNameCallsPass);\n",
             ),

@@ -1,12 +1,12 @@
 """torchair's capture path by its own name, with a flat configuration."""
 
 import torchair as _torchair
-from torchair._backend import compile_flat as compile_fx
-from torchair._backend import get_compiler
-from torchair._backend import get_flat_backend as get_npu_backend
-from torchair._patterns import register_replacement
-from torchair.configs._flat import CompilerConfig
-from torchair.core.utils import logger
+from torchair._impl.compile.backend import compile_flat as compile_fx
+from torchair._impl.compile.backend import get_compiler
+from torchair._impl.compile.backend import get_flat_backend as get_npu_backend
+from torchair._impl.compile.patterns import register_replacement
+from torchair._impl.log import logger
+from torchair._impl.options.flat import CompilerConfig
 
 from . import inference, scope
 

@@ -1,6 +1,6 @@
 """npugraph_ex.inference: methods that are compiled once."""
 
-from torchair._cache import cache_compile_flat as cache_compile
-from torchair._cache import readable_cache
+from torchair._impl.cache.cache_compile import cache_compile_flat as cache_compile
+from torchair._impl.cache.cache_compile import readable_cache
 
 __all__ = ["cache_compile", "readable_cache"]

@@ -10,7 +10,7 @@ import torch
 import anabranch
 import torch_npu  # noqa: F401 - makes `npu` known
 import torchair
-from torchair import _errors
+from torchair._impl import errors
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -27,7 +27,7 @@ def cache_home(tmp_path_factory):
 def fresh():
     torch._dynamo.reset()
     anabranch.counters.reset()
-    _errors.reset_warnings()
+    errors.reset_warnings()
     torch.manual_seed(0)
     level = torchair.logger.level
     yield

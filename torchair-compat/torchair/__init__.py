@@ -2,22 +2,23 @@
 
 import os as _os
 
-from anabranch.location import hide as _hide
-
-from ._npu.real import refuse_real as _refuse_real
+from ._impl.npu.real import refuse_real as _refuse_real
 
 _refuse_real()
-_hide(_os.path.dirname(__file__))
+
+from anabranch.extension import hide_frames as _hide_frames
+
+_hide_frames(_os.path.dirname(__file__))
 
 from . import ge, inference, ops, scope
-from ._backend import get_compiler, get_npu_backend
-from ._npu.layouts import npu_format_cast_via_cpu, use_internal_format_weight
-from ._patterns import register_replacement
-from ._unsupported import (
+from ._impl.compile.backend import get_compiler, get_npu_backend
+from ._impl.compile.patterns import register_replacement
+from ._impl.compile.unsupported import (
     dynamo_export,
     patch_for_hcom,
     register_fx_node_ge_converter,
 )
+from ._impl.npu.layouts import npu_format_cast_via_cpu, use_internal_format_weight
 from .configs.compiler_config import CompilerConfig
 from .core.utils import logger
 

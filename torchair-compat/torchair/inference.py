@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from anabranch.marks.gear_sizes import attach
+from anabranch.extension import attach_gears
 
-from ._cache import cache_compile, readable_cache
+from ._impl.cache.cache_compile import cache_compile, readable_cache
 
 __all__ = ["cache_compile", "readable_cache", "set_dim_gears"]
 
@@ -28,7 +28,7 @@ def set_dim_gears(t: torch.Tensor, dim_gears: Mapping[int, Sequence[int]]) -> No
     for dim, gears in dim_gears.items():
         _check(t, dim, gears)
         checked[dim] = gears
-        attach(t, checked)
+        attach_gears(t, checked)
     t.dim_gears = dim_gears  # type: ignore[attr-defined]
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import torch
 
-from . import _air, _printing  # noqa: F401 - _air defines torch.ops.air
-from ._npu.attention import RENAMED
+from ._impl.marks import operators as _air  # noqa: F401 - _air defines torch.ops.air
+from ._impl.marks import printing as _printing
+from ._impl.npu.attention import RENAMED
 
 __all__ = [
     "npu_create_tagged_event",

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import torch
 
-from . import _air  # noqa: F401 - defines torch.ops.air
+from ._impl.marks import operators as _air  # noqa: F401 - defines torch.ops.air
 
 __all__ = [
     "data_dump",

@@ -22,7 +22,8 @@ def load(
 ) -> Package:
     """Opens a package that `anabranch.export` wrote.
 
-    threads       workers of a call; 0: one for each CPU.
+    threads       workers of a call; 0: one for each core, and no more than the
+                  CPU quota of the container allows.
     target        one of the package's processors; None: what ANABRANCH_TARGET
                   says, else the best that this CPU can run.
     check_hashes  reads all weights once, to see that they are as they were

@@ -45,12 +45,15 @@ def read_saved(path: str) -> dict[str, Any]:
     return saved
 
 
+# The names that indexes of entries have; a front end may add its own.
+index_names = ["entry.json"]
+
+
 def split(path: str) -> tuple[str, str]:
     """The folder of an entry and the name of its index."""
     if not os.path.isdir(path):
         return os.path.split(os.path.abspath(path))
-    names = ("compiled_module", "entry.json")
-    found = [name for name in names if os.path.exists(os.path.join(path, name))]
+    found = [name for name in index_names if os.path.exists(os.path.join(path, name))]
     if not found:
         raise ValueError(f"{path} is no cached function")
     return path, found[0]

@@ -234,6 +234,7 @@ void python::bindExecutable(nb::module_ &module) {
   module.def("stop_trace", &finishTrace);
   module.def("machine_limits", &describeMachine);
   module.def("default_threads", &defaultThreads);
+  module.def("machine_facts", &machineFacts);
   module.def("set_default_threads", &setDefaultThreads, nb::arg("threads"));
   module.def(
       "pin_workers", [](const std::string &where) { check(pinWorkers(where)); },

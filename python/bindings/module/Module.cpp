@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "calls/TorchProfiler.h"
+#include "calls/TorchThreads.h"
 #include "module/Bind.h"
 #include "tensors/NewTensor.h"
 #include "tensors/Torch.h"
@@ -18,6 +19,7 @@ void useTorch() {
   anabranch::python::Torch::get();
   anabranch::python::NewTensor::get();
   anabranch::python::followTorchProfiler();
+  anabranch::python::followTorchThreads();
 }
 
 } // namespace

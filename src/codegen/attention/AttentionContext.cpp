@@ -150,7 +150,7 @@ int64_t AttentionContext::headSize(Value tensor) {
 Value AttentionContext::headMask(int64_t size, Value at) {
   if (size % blocking.lanes == 0)
     return Value();
-  LaneBuilder::Shape shape(lanes, blocking.lanes, Value());
+  LaneBuilder::MaskGuard guard(lanes, blocking.lanes, Value());
   Value rest = lanes.subIndex(lanes.index(size), at);
   return lanes.prefixMask(lanes.maxIndex(rest, lanes.index(0)));
 }

@@ -31,7 +31,7 @@ void AttentionEmitter::packQueries() {
   lanes.loop(firstQuery, attention.tile.queryEnd, 1, [&](Value row) {
     Value start = lanes.mulIndex(lanes.subIndex(row, firstQuery), head);
     lanes.loop(lanes.index(0), head, width, [&](Value at) {
-      LaneBuilder::Shape shape(lanes, width, attention.headMask(size, at));
+      LaneBuilder::MaskGuard guard(lanes, width, attention.headMask(size, at));
       Lanes value = attention.element(query, Lanes::uniform(row),
                                       Lanes::linear(at, 1, width));
       Value scaled = lanes.make<arith::MulFOp>(lanes.vector(value), scale);
@@ -80,7 +80,7 @@ void AttentionEmitter::finish(OnlineSoftmax &softmax,
     Value divisor = softmax.divisor(local);
     Value start = lanes.mulIndex(local, valueHead);
     lanes.loop(lanes.index(0), lanes.index(size), width, [&](Value at) {
-      LaneBuilder::Shape shape(lanes, width, attention.headMask(size, at));
+      LaneBuilder::MaskGuard guard(lanes, width, attention.headMask(size, at));
       Value sum = memory.loadVector(attention.scratch.output,
                                     lanes.addIndex(start, at));
       Value value = toResult(lanes.make<arith::DivFOp>(

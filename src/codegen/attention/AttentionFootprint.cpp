@@ -42,10 +42,11 @@ static SmallVector<IndexRange> boxOf(AttentionContext &attention,
   return index;
 }
 
-void addAttentionFootprint(AttentionContext &attention, TileReach &reach,
+void addAttentionFootprint(AttentionContext &attention,
+                           TileFootprint &footprint,
                            ArrayRef<Epilogue> epilogues, Value tile) {
   attention.enterTile(tile);
-  RangeBuilder &ranges = reach.ranges;
+  RangeBuilder &ranges = footprint.ranges;
   LaneBuilder &lanes = attention.lanes;
   ir::AttentionOp op = attention.op;
   const AttentionBlocking &blocking = attention.blocking;
@@ -62,8 +63,8 @@ void addAttentionFootprint(AttentionContext &attention, TileReach &reach,
     return ranges.whole(attention.frame.dim(tensor, attention.rank - 1));
   };
   auto read = [&](Value tensor, IndexRange rows, IndexRange columns) {
-    reach.reads(tensor, boxOf(attention, ranges, tensor, rows, columns),
-                [](Value) { return false; });
+    footprint.reads(tensor, boxOf(attention, ranges, tensor, rows, columns),
+                    [](Value) { return false; });
   };
   read(op.getQuery(), queries, allOf(op.getQuery()));
   read(op.getKey(), keys, allOf(op.getKey()));
@@ -73,7 +74,7 @@ void addAttentionFootprint(AttentionContext &attention, TileReach &reach,
   SmallVector<IndexRange> result =
       boxOf(attention, ranges, op.getResult(), queries, allOf(op.getResult()));
   for (const Epilogue &epilogue : epilogues)
-    reach.epilogue(epilogue, op.getResult(), result);
+    footprint.epilogue(epilogue, op.getResult(), result);
 }
 
 } // namespace codegen

@@ -9,13 +9,14 @@
 #define ANABRANCH_CODEGEN_ATTENTION_ATTENTIONFOOTPRINT_H
 
 #include "codegen/attention/AttentionContext.h"
-#include "codegen/footprint/TileReach.h"
+#include "codegen/footprint/TileFootprint.h"
 
 namespace anabranch {
 namespace codegen {
 
 /// Adds what a tile of the attention reads and writes.
-void addAttentionFootprint(AttentionContext &attention, TileReach &reach,
+void addAttentionFootprint(AttentionContext &attention,
+                           TileFootprint &footprint,
                            llvm::ArrayRef<Epilogue> epilogues,
                            mlir::Value tile);
 

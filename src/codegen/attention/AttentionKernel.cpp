@@ -85,11 +85,11 @@ static LogicalResult emit(KernelShell &shell) {
         return KernelShell::Plan{attention.tileCount(),
                                  AttentionEmitter(attention).scratchBytes()};
       },
-      [&](KernelShell::ReachBody &body) {
+      [&](KernelShell::FootprintBody &body) {
         AttentionContext attention(op, blocking, body.frame);
-        TileReach reach(body.frame);
-        addAttentionFootprint(attention, reach, epilogues, body.tile);
-        reach.store(body.reaches);
+        TileFootprint footprint(body.frame);
+        addAttentionFootprint(attention, footprint, epilogues, body.tile);
+        footprint.store(body.footprints);
       });
 }
 

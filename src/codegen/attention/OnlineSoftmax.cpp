@@ -40,7 +40,7 @@ Value OnlineSoftmax::addMask(Value scores, Value row, Value key) {
   Value mask = attention.op.getMask();
   Value end = lanes.subIndex(attention.keyCount, key);
   Value inside = lanes.prefixMask(lanes.maxIndex(end, lanes.index(0)));
-  LaneBuilder::Shape masked(lanes, attention.blocking.lanes, inside, true);
+  LaneBuilder::MaskGuard masked(lanes, attention.blocking.lanes, inside, true);
   bool isBool =
       cast<RankedTensorType>(mask.getType()).getElementType().isInteger(1);
   Lanes query = Lanes::uniform(row);
@@ -58,7 +58,7 @@ Value OnlineSoftmax::addMask(Value scores, Value row, Value key) {
 /// nothing.
 Value OnlineSoftmax::maskScores(Value scores, Value row, Value key) {
   Value hidden = attention.vector(nothing);
-  LaneBuilder::Shape shape(lanes, attention.blocking.lanes, Value());
+  LaneBuilder::MaskGuard guard(lanes, attention.blocking.lanes, Value());
   if (attention.op.getMask())
     scores = addMask(scores, row, key);
   Value limit = attention.keyCount;

@@ -21,7 +21,7 @@ void PackedAttention::packKeys(Value firstKey) {
   int64_t width = blocking.lanes, size = AttentionContext::headSize(key);
   Value columns = lanes.index(blocking.keyColumns());
   auto packSquare = [&](ArrayRef<Value> rows, Value start, Value at) {
-    LaneBuilder::Shape shape(lanes, width, attention.headMask(size, at));
+    LaneBuilder::MaskGuard guard(lanes, width, attention.headMask(size, at));
     SmallVector<Value> square;
     for (Value row : rows)
       square.push_back(lanes.vector(attention.element(
@@ -55,8 +55,9 @@ void PackedAttention::packValues(const AttentionContext::KeyBlock &keys) {
     Value key = lanes.addIndex(keys.first, number);
     for (int64_t at = 0; at < blocking.valueHead; at += width) {
       Value column = lanes.index(at);
-      LaneBuilder::Shape shape(lanes, width, attention.headMask(size, column),
-                               /*maybeEmpty=*/true);
+      LaneBuilder::MaskGuard guard(lanes, width,
+                                   attention.headMask(size, column),
+                                   /*maybeEmpty=*/true);
       Lanes element = attention.element(value, Lanes::uniform(key),
                                         Lanes::linear(column, 1, width));
       int64_t panel = at / columns * columns * blocking.keys;

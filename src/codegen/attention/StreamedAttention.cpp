@@ -55,7 +55,8 @@ void StreamedAttention::scoreKeys(Value group, ArrayRef<Value> keys) {
       Value depth = lanes.index(at);
       Value left =
           memory.loadVector(scratch.queries, lanes.addIndex(start, depth));
-      LaneBuilder::Shape shape(lanes, width, attention.headMask(size, depth));
+      LaneBuilder::MaskGuard guard(lanes, width,
+                                   attention.headMask(size, depth));
       for (auto [sum, number] : llvm::zip(sums, keys)) {
         Value right = lanes.vector(attention.element(
             key, Lanes::uniform(number), Lanes::linear(depth, 1, width)));
@@ -132,8 +133,8 @@ SmallVector<Value> StreamedAttention::mixKey(const Part &part, Value firstKey,
   SmallVector<Value> values, after;
   for (int64_t at = part.firstColumn; at < part.endColumn; at += width) {
     Value column = lanes.index(at);
-    LaneBuilder::Shape shape(lanes, width, attention.headMask(size, column),
-                             /*maybeEmpty=*/true);
+    LaneBuilder::MaskGuard guard(lanes, width, attention.headMask(size, column),
+                                 /*maybeEmpty=*/true);
     values.push_back(lanes.vector(
         attention.element(value, key, Lanes::linear(column, 1, width))));
   }

@@ -15,10 +15,16 @@
 #define ANABRANCH_CODEGEN_EMIT_DESTINATIONS_H
 
 #include "codegen/emit/KernelFrame.h"
-#include "codegen/loops/KernelModel.h"
 
 namespace anabranch {
 namespace codegen {
+
+/// Where a value is written: result `result` of the kernel, seen through the
+/// views `path` that lead from the returned value back to the written one.
+struct Destination {
+  unsigned result;
+  llvm::SmallVector<mlir::Operation *> path;
+};
 
 struct Written {
   mlir::Value value;

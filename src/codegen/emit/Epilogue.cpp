@@ -7,7 +7,7 @@
 
 #include "codegen/emit/Epilogue.h"
 
-#include "codegen/emit/Reads.h"
+#include "analysis/AccessMap.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
@@ -106,11 +106,11 @@ bool findPath(Value product, Value value, SmallVectorImpl<OpOperand *> &path) {
 bool readsProductOnce(Value product, Value value) {
   int64_t rank = cast<RankedTensorType>(value.getType()).getRank();
   auto isProduct = [&](Value leaf) { return leaf == product; };
-  ReadCollector collector(value.getContext(), rank, isProduct);
+  analysis::ReadCollector collector(value.getContext(), rank, isProduct);
   collector.visit(value, collector.identity());
-  const Read *first = nullptr;
-  Reads reads = collector.take();
-  for (const Read &read : reads.reads) {
+  const analysis::Read *first = nullptr;
+  analysis::Reads reads = collector.take();
+  for (const analysis::Read &read : reads.reads) {
     if (read.tensor != product)
       continue;
     if (!first) {

@@ -7,7 +7,9 @@
 
 #include "codegen/emit/Evaluator.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "codegen/emit/BodyEvaluator.h"
+#include "codegen/emit/ViewReader.h"
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 
@@ -60,6 +62,76 @@ Lanes Evaluator::evaluate(Value tensor, ArrayRef<Lanes> index) {
     })[0];
   }
   return evaluateProducer(cast<OpResult>(tensor), index);
+}
+
+Lanes Evaluator::evaluateProducer(OpResult result, ArrayRef<Lanes> index) {
+  Operation *op = result.getOwner();
+  if (auto generic = dyn_cast<linalg::GenericOp>(op))
+    return evaluateGeneric(generic, result.getResultNumber(), index);
+  if (std::optional<Lanes> element = ViewReader(*this).read(result, index))
+    return *element;
+  frame.fail(op->getLoc(), "result of " + op->getName().getStringRef() +
+                               " can't be evaluated element by element");
+  return zero(getElementTypeOrSelf(result.getType()));
+}
+
+Lanes Evaluator::evaluateGeneric(linalg::GenericOp op, unsigned result,
+                                 ArrayRef<Lanes> index) {
+  AffineMap map = op.getIndexingMapsArray()[op.getNumDpsInputs() + result];
+  SmallVector<Lanes> point(op.getNumLoops());
+  for (auto [position, expr] : llvm::zip(index, map.getResults()))
+    if (auto dim = dyn_cast<AffineDimExpr>(expr))
+      point[dim.getPosition()] = position;
+  bool complete =
+      llvm::all_of(point, [](const Lanes &lane) { return bool(lane.value); });
+  if (!complete) {
+    frame.fail(op.getLoc(), "a reduction is read where it has no value");
+    return zero(getElementTypeOrSelf(op.getResult(result).getType()));
+  }
+  return remember(op.getResult(0), point,
+                  [&] { return evaluateBody(op, point); })[result];
+}
+
+Lanes Evaluator::zero(Type element) {
+  return Lanes::uniform(
+      lanes.constant(cast<TypedAttr>(lanes.builder.getZeroAttr(element))));
+}
+
+SmallVector<Lanes> Evaluator::evaluateBody(linalg::GenericOp op,
+                                           ArrayRef<Lanes> point,
+                                           ArrayRef<Lanes> accumulators) {
+  SmallVector<Lanes> arguments;
+  unsigned inputs = op.getNumDpsInputs();
+  for (auto [number, argument] :
+       llvm::enumerate(op.getRegion().getArguments())) {
+    if (argument.use_empty()) {
+      arguments.push_back(Lanes());
+      continue;
+    }
+    if (number >= inputs && !accumulators.empty()) {
+      arguments.push_back(accumulators[number - inputs]);
+      continue;
+    }
+    AffineMap map = op.getIndexingMapsArray()[number];
+    arguments.push_back(evaluate(op->getOperand(number), apply(map, point)));
+  }
+  return BodyEvaluator(*this, point, status)
+      .run(op.getRegion().front(), arguments);
+}
+
+SmallVector<Lanes> Evaluator::evaluateRegion(Block &block,
+                                             ArrayRef<Lanes> arguments) {
+  return BodyEvaluator(*this, {}, status).run(block, arguments);
+}
+
+Lanes Evaluator::scalar(Value operand) {
+  if (Value scalar = frame.scalar(operand))
+    return Lanes::uniform(scalar);
+  TypedAttr attr;
+  if (matchPattern(operand, m_Constant(&attr)))
+    return Lanes::uniform(lanes.constant(attr));
+  frame.fail(operand.getLoc(), "body reads a value that the kernel lacks");
+  return zero(operand.getType());
 }
 
 SmallVector<Lanes> Evaluator::apply(AffineMap map, ArrayRef<Lanes> point) {

@@ -58,6 +58,12 @@ public:
   mlir::SmallVector<Lanes> apply(mlir::AffineMap map,
                                  mlir::ArrayRef<Lanes> point);
 
+  /// What was computed for `key` at this index before in an open scope, or what
+  /// `compute` makes, which is then kept until the innermost scope ends.
+  mlir::SmallVector<Lanes>
+  remember(mlir::Value key, mlir::ArrayRef<Lanes> index,
+           llvm::function_ref<mlir::SmallVector<Lanes>()> compute);
+
 private:
   struct Memory {
     mlir::SmallVector<Lanes> index;
@@ -69,38 +75,11 @@ private:
   llvm::DenseMap<mlir::Value, std::vector<Accessor>> bound;
   /// By the first result of what was evaluated; the innermost scope last.
   llvm::DenseMap<mlir::Value, std::vector<Memory>> remembered;
-  using BodyValues = llvm::DenseMap<mlir::Value, Lanes>;
-  /// The point at which the innermost generic is evaluated, for linalg.index.
-  mlir::ArrayRef<Lanes> currentPoint;
 
-  mlir::SmallVector<Lanes>
-  remember(mlir::Value key, mlir::ArrayRef<Lanes> index,
-           llvm::function_ref<mlir::SmallVector<Lanes>()> compute);
-
-  // EvaluateViews.cpp
   Lanes evaluateProducer(mlir::OpResult result, mlir::ArrayRef<Lanes> index);
   Lanes evaluateGeneric(mlir::linalg::GenericOp op, unsigned result,
                         mlir::ArrayRef<Lanes> index);
-  Lanes evaluateSlice(mlir::tensor::ExtractSliceOp op,
-                      mlir::ArrayRef<Lanes> index);
-  Lanes evaluateExpand(mlir::tensor::ExpandShapeOp op,
-                       mlir::ArrayRef<Lanes> index);
-  Lanes evaluateCollapse(mlir::tensor::CollapseShapeOp op,
-                         mlir::ArrayRef<Lanes> index);
-  Lanes evaluateInsert(mlir::tensor::InsertSliceOp op,
-                       mlir::ArrayRef<Lanes> index);
-  Lanes evaluateConstant(mlir::Operation *op, mlir::DenseElementsAttr values,
-                         mlir::ArrayRef<Lanes> index);
   Lanes evaluateExpr(mlir::AffineExpr expr, mlir::ArrayRef<Lanes> point);
-
-  // EvaluateBody.cpp
-  void evaluateOperation(mlir::Operation &op, BodyValues &values);
-  Lanes operandLanes(mlir::Value operand, BodyValues &values);
-  std::optional<Lanes> evaluateIndexArithmetic(mlir::Operation &op,
-                                               mlir::ArrayRef<Lanes> operands);
-  Lanes evaluateElementwise(mlir::Operation &op,
-                            mlir::SmallVector<Lanes> operands);
-  void evaluateCheck(mlir::Operation &op, Lanes condition);
 };
 
 } // namespace codegen

@@ -53,7 +53,8 @@ public:
   LogicalResult tile(llvm::function_ref<void(KernelShell::TileBody &)> body);
   void entry();
   LogicalResult plan(llvm::function_ref<KernelShell::Plan(KernelFrame &)> body);
-  LogicalResult reach(llvm::function_ref<void(KernelShell::ReachBody &)> body);
+  LogicalResult
+  footprint(llvm::function_ref<void(KernelShell::FootprintBody &)> body);
 
 private:
   KernelShell &shell;
@@ -158,8 +159,8 @@ ShellEmitter::plan(llvm::function_ref<KernelShell::Plan(KernelFrame &)> body) {
   return success(!frame.failed());
 }
 
-LogicalResult
-ShellEmitter::reach(llvm::function_ref<void(KernelShell::ReachBody &)> body) {
+LogicalResult ShellEmitter::footprint(
+    llvm::function_ref<void(KernelShell::FootprintBody &)> body) {
   func::FuncOp function =
       create(name + "_reach", {pointer, builder.getI64Type(), pointer}, {});
   Location loc = source.getLoc();
@@ -170,15 +171,16 @@ ShellEmitter::reach(llvm::function_ref<void(KernelShell::ReachBody &)> body) {
                     SmallVector<Value>(source.getNumResults(), zero));
   Value tile = lanes.make<arith::IndexCastOp>(builder.getIndexType(),
                                               function.getArgument(1));
-  KernelShell::ReachBody parts{frame, tile, function.getArgument(2)};
+  KernelShell::FootprintBody parts{frame, tile, function.getArgument(2)};
   body(parts);
   builder.create<func::ReturnOp>(loc);
   return success(!frame.failed());
 }
 
-LogicalResult KernelShell::emit(llvm::function_ref<void(TileBody &)> tile,
-                                llvm::function_ref<Plan(KernelFrame &)> plan,
-                                llvm::function_ref<void(ReachBody &)> reach) {
+LogicalResult
+KernelShell::emit(llvm::function_ref<void(TileBody &)> tile,
+                  llvm::function_ref<Plan(KernelFrame &)> plan,
+                  llvm::function_ref<void(FootprintBody &)> footprint) {
   ShellEmitter emitter(*this);
   if (failed(emitter.tile(tile)))
     return failure();
@@ -186,7 +188,8 @@ LogicalResult KernelShell::emit(llvm::function_ref<void(TileBody &)> tile,
   if (failed(emitter.plan(plan)))
     return failure();
   // Costs a tenth of the kernel's compile time, and few kernels need it.
-  return source->hasAttr("anabranch.reach") ? emitter.reach(reach) : success();
+  return source->hasAttr("anabranch.reach") ? emitter.footprint(footprint)
+                                            : success();
 }
 
 } // namespace codegen

@@ -41,18 +41,18 @@ struct KernelShell {
     mlir::Value scratchBytes;
   };
 
-  /// What the body of the reach function is written with. Buffers start at
+  /// What the body of the footprint function is written with. Buffers start at
   /// address zero.
-  struct ReachBody {
+  struct FootprintBody {
     KernelFrame &frame;
-    mlir::Value tile;    ///< index
-    mlir::Value reaches; ///< !llvm.ptr
+    mlir::Value tile;       ///< index
+    mlir::Value footprints; ///< !llvm.ptr
   };
 
   /// Creates the functions before `source` and fills them in.
   mlir::LogicalResult emit(llvm::function_ref<void(TileBody &)> tile,
                            llvm::function_ref<Plan(KernelFrame &)> plan,
-                           llvm::function_ref<void(ReachBody &)> reach);
+                           llvm::function_ref<void(FootprintBody &)> footprint);
 };
 
 } // namespace codegen

@@ -56,8 +56,8 @@ void LaneBuilder::atScopeEnd(std::function<void()> action) {
 LaneBuilder::Scope::Scope(LaneBuilder &lanes) : lanes(lanes) { lanes.push(); }
 LaneBuilder::Scope::~Scope() { lanes.pop(); }
 
-LaneBuilder::Shape::Shape(LaneBuilder &lanes, int64_t newWidth, Value newMask,
-                          bool newMaybeEmpty)
+LaneBuilder::MaskGuard::MaskGuard(LaneBuilder &lanes, int64_t newWidth,
+                                  Value newMask, bool newMaybeEmpty)
     : lanes(lanes), width(lanes.width), mask(lanes.mask),
       maybeEmpty(lanes.maybeEmpty), scope(lanes) {
   lanes.width = newWidth;
@@ -65,7 +65,7 @@ LaneBuilder::Shape::Shape(LaneBuilder &lanes, int64_t newWidth, Value newMask,
   lanes.maybeEmpty = newMaybeEmpty;
 }
 
-LaneBuilder::Shape::~Shape() {
+LaneBuilder::MaskGuard::~MaskGuard() {
   lanes.width = width;
   lanes.mask = mask;
   lanes.maybeEmpty = maybeEmpty;

@@ -91,11 +91,11 @@ public:
   };
 
   /// Sets the width and the mask while it lives, in a scope of its own.
-  class Shape {
+  class MaskGuard {
   public:
-    Shape(LaneBuilder &lanes, int64_t width, mlir::Value mask,
-          bool maybeEmpty = false);
-    ~Shape();
+    MaskGuard(LaneBuilder &lanes, int64_t width, mlir::Value mask,
+              bool maybeEmpty = false);
+    ~MaskGuard();
 
   private:
     LaneBuilder &lanes;

@@ -7,7 +7,7 @@
 
 #include "codegen/gemm/Contraction.h"
 
-#include "codegen/emit/Reads.h"
+#include "analysis/AccessMap.h"
 #include "ir/Anabranch.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/LinalgInterfaces.h"
@@ -166,8 +166,8 @@ bool isRegular(AffineExpr expr) {
 /// Whether these are the places of a column and a depth in panels:
 /// [..., column / width, depth / kPack, column % width, depth % kPack].
 std::optional<Panels> matchPanels(const Contraction &contraction,
-                                  const Read &read) {
-  ArrayRef<SymbolicIndex> index = read.index;
+                                  const analysis::Read &read) {
+  ArrayRef<analysis::SymbolicIndex> index = read.index;
   ArrayRef<int64_t> shape =
       cast<RankedTensorType>(read.tensor.getType()).getShape();
   MLIRContext *context = read.tensor.getContext();
@@ -177,7 +177,7 @@ std::optional<Panels> matchPanels(const Contraction &contraction,
     size_t inner = kPack > 1 ? 4 : 3;
     if (index.size() != contraction.batch.size() + inner)
       continue;
-    ArrayRef<SymbolicIndex> places = index.take_back(inner);
+    ArrayRef<analysis::SymbolicIndex> places = index.take_back(inner);
     int64_t width = shape[shape.size() - inner + 2];
     bool matches = !ShapedType::isDynamic(width) &&
                    places[0].expr == column.floorDiv(width) &&
@@ -195,13 +195,13 @@ std::optional<Panels> matchPanels(const Contraction &contraction,
 
 /// Finds out whether columns and depths meet in one index, as the points of an
 /// image and of a window do.
-void describeWindow(const Contraction &contraction, const Read &read,
+void describeWindow(const Contraction &contraction, const analysis::Read &read,
                     ContractionOperand &operand) {
   AffineExpr column =
       getAffineDimExpr(contraction.column, read.tensor.getContext());
   operand.isWindow = false;
   operand.windowRow = 0;
-  for (const SymbolicIndex &index : read.index) {
+  for (const analysis::SymbolicIndex &index : read.index) {
     if (!index.expr || !index.loops.test(contraction.column) ||
         !index.loops.test(contraction.depth))
       continue;
@@ -218,14 +218,15 @@ void describeWindow(const Contraction &contraction, const Read &read,
 
 /// The smallest number of depths after which the indices repeat but for a
 /// constant growth, up to the size of windows that are worth to be unrolled.
-int64_t windowPointsOf(const Contraction &contraction, const Read &read) {
+int64_t windowPointsOf(const Contraction &contraction,
+                       const analysis::Read &read) {
   linalg::GenericOp op = contraction.op;
   constexpr int64_t most = 64;
   auto depths = contraction.knownSize(contraction.depth);
   MLIRContext *context = read.tensor.getContext();
   AffineExpr depth = getAffineDimExpr(contraction.depth, context);
   for (int64_t points = 2; depths && points <= most; ++points) {
-    auto repeats = [&](const SymbolicIndex &index) {
+    auto repeats = [&](const analysis::SymbolicIndex &index) {
       if (!index.expr || !index.loops.test(contraction.depth))
         return true;
       AffineExpr scaled =
@@ -246,15 +247,15 @@ int64_t windowPointsOf(const Contraction &contraction, const Read &read) {
 /// Finds out how an operand is read.
 void describeOperand(Contraction &contraction, ContractionOperand &operand) {
   auto isLeaf = [](Value) { return false; };
-  ReadCollector collector(contraction.source.getContext(),
-                          contraction.op.getNumLoops(), isLeaf);
+  analysis::ReadCollector collector(contraction.source.getContext(),
+                                    contraction.op.getNumLoops(), isLeaf);
   AffineMap map = contraction.op.getIndexingMapsArray()[operand.number];
   collector.visit(contraction.op->getOperand(operand.number),
                   collector.apply(map, collector.identity()));
-  Reads reads = collector.take();
+  analysis::Reads reads = collector.take();
   size_t arguments = 0;
   int64_t largest = -1;
-  for (const Read &read : reads.reads) {
+  for (const analysis::Read &read : reads.reads) {
     auto argument = dyn_cast<BlockArgument>(read.tensor);
     int64_t rank = read.index.size();
     if (!argument)
@@ -271,12 +272,13 @@ void describeOperand(Contraction &contraction, ContractionOperand &operand) {
     describeWindow(contraction, read, operand);
     operand.windowPoints =
         operand.isWindow ? windowPointsOf(contraction, read) : 0;
-    operand.isRegular = llvm::all_of(read.index, [&](const SymbolicIndex &i) {
-      return i.growth(contraction.depth).has_value() && isRegular(i.expr);
-    });
+    operand.isRegular =
+        llvm::all_of(read.index, [&](const analysis::SymbolicIndex &i) {
+          return i.growth(contraction.depth).has_value() && isRegular(i.expr);
+        });
     operand.rowsAreRegular =
         operand.isRegular && contraction.rows.size() == 1 &&
-        llvm::all_of(read.index, [&](const SymbolicIndex &i) {
+        llvm::all_of(read.index, [&](const analysis::SymbolicIndex &i) {
           return i.growth(contraction.rows[0]).has_value();
         });
     for (unsigned loop : {contraction.column, contraction.depth}) {

@@ -114,7 +114,7 @@ Value GemmContext::columnMask(Value column, int64_t unit) {
   auto columns = contraction.knownSize(contraction.column);
   if (columns && *columns % unit == 0)
     return Value();
-  LaneBuilder::Shape shape(lanes, blocking.lanes, Value());
+  LaneBuilder::MaskGuard guard(lanes, blocking.lanes, Value());
   Value rest = lanes.subIndex(columnCount, column);
   return lanes.prefixMask(lanes.maxIndex(rest, lanes.index(0)));
 }

@@ -157,8 +157,8 @@ void GemmEmitter::emitEpilogue(Value row, Value sums) {
                                panelColumns);
   auto emitVector = [&](Value current, Value offset) {
     Value column = lanes.addIndex(firstColumn, offset);
-    LaneBuilder::Shape shape(lanes, blocking.lanes,
-                             gemm.columnMask(column, blocking.lanes));
+    LaneBuilder::MaskGuard guard(lanes, blocking.lanes,
+                                 gemm.columnMask(column, blocking.lanes));
     SmallVector<Lanes> position =
         gemm.point(current, Lanes::linear(column, 1, blocking.lanes), Lanes());
     SmallVector<Lanes> index =

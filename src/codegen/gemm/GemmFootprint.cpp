@@ -36,14 +36,14 @@ static SmallVector<IndexRange> loopsOfTile(GemmContext &gemm,
   return loops;
 }
 
-void addGemmFootprint(GemmContext &gemm, TileReach &reach, Value tile) {
+void addGemmFootprint(GemmContext &gemm, TileFootprint &footprint, Value tile) {
   gemm.enterTile(tile);
-  RangeBuilder &ranges = reach.ranges;
+  RangeBuilder &ranges = footprint.ranges;
   const Contraction &contraction = gemm.contraction;
   SmallVector<IndexRange> loops = loopsOfTile(gemm, ranges);
   linalg::GenericOp op = contraction.op;
-  ReadCollector collector(op.getContext(), op.getNumLoops(),
-                          [](Value) { return false; });
+  analysis::ReadCollector collector(op.getContext(), op.getNumLoops(),
+                                    [](Value) { return false; });
   SmallVector<AffineMap> maps = op.getIndexingMapsArray();
   auto visit = [&](unsigned operand) {
     collector.visit(op->getOperand(operand),
@@ -53,12 +53,12 @@ void addGemmFootprint(GemmContext &gemm, TileReach &reach, Value tile) {
   visit(contraction.right.number);
   if (!contraction.startsAtZero)
     visit(2);
-  reach.reads(collector.take(), loops);
+  footprint.reads(collector.take(), loops);
   SmallVector<IndexRange> product;
   for (AffineExpr expr : maps[2].getResults())
     product.push_back(*ranges.evaluate(expr, loops, {}));
   for (const Epilogue &epilogue : contraction.epilogues)
-    reach.epilogue(epilogue, op.getResult(0), product);
+    footprint.epilogue(epilogue, op.getResult(0), product);
 }
 
 } // namespace codegen

@@ -8,14 +8,15 @@
 #ifndef ANABRANCH_CODEGEN_GEMM_GEMMFOOTPRINT_H
 #define ANABRANCH_CODEGEN_GEMM_GEMMFOOTPRINT_H
 
-#include "codegen/footprint/TileReach.h"
+#include "codegen/footprint/TileFootprint.h"
 #include "codegen/gemm/GemmContext.h"
 
 namespace anabranch {
 namespace codegen {
 
 /// Adds what a tile of the product reads and writes.
-void addGemmFootprint(GemmContext &gemm, TileReach &reach, mlir::Value tile);
+void addGemmFootprint(GemmContext &gemm, TileFootprint &footprint,
+                      mlir::Value tile);
 
 } // namespace codegen
 } // namespace anabranch

@@ -41,11 +41,11 @@ static LogicalResult emit(KernelShell &shell) {
         return KernelShell::Plan{gemm.tileCount(),
                                  GemmEmitter(gemm).scratchBytes()};
       },
-      [&](KernelShell::ReachBody &body) {
+      [&](KernelShell::FootprintBody &body) {
         GemmContext gemm(*contraction, blocking, body.frame);
-        TileReach reach(body.frame);
-        addGemmFootprint(gemm, reach, body.tile);
-        reach.store(body.reaches);
+        TileFootprint footprint(body.frame);
+        addGemmFootprint(gemm, footprint, body.tile);
+        footprint.store(body.footprints);
       });
 }
 

@@ -40,10 +40,10 @@ Value OperandReader::words(Value row, Value column, Value depth, Value end,
   int64_t kPack = gemm.blocking.kPack, width = gemm.blocking.lanes * kPack;
   Value mask;
   if (!whole) {
-    LaneBuilder::Shape shape(lanes, width, Value());
+    LaneBuilder::MaskGuard guard(lanes, width, Value());
     mask = lanes.prefixMask(lanes.subIndex(end, depth));
   }
-  LaneBuilder::Shape shape(lanes, width, mask);
+  LaneBuilder::MaskGuard guard(lanes, width, mask);
   SmallVector<Lanes> at =
       gemm.point(row, column ? Lanes::uniform(column) : Lanes(),
                  Lanes::linear(depth, 1, width));

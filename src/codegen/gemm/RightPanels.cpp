@@ -46,8 +46,8 @@ Value RightPanels::offsetOf(Value depth) {
 
 /// A vector of words along the columns, whose first depth is `depth`.
 Value RightPanels::wordsAt(Lanes column, Value depth, Value mask) {
-  LaneBuilder::Shape shape(lanes, gemm.blocking.lanes, mask,
-                           /*maybeEmpty=*/bool(mask));
+  LaneBuilder::MaskGuard guard(lanes, gemm.blocking.lanes, mask,
+                               /*maybeEmpty=*/bool(mask));
   if (gemm.blocking.kPack > 1)
     return packedWordsAt(column, depth);
   return lanes.vector(
@@ -184,7 +184,7 @@ void RightPanels::packWindowRow(Value column, Value stop) {
   lanes.ifThen(some, [&] {
     Value mask;
     {
-      LaneBuilder::Shape shape(lanes, gemm.blocking.lanes, Value());
+      LaneBuilder::MaskGuard guard(lanes, gemm.blocking.lanes, Value());
       mask = lanes.prefixMask(lanes.subIndex(stop, whole));
     }
     packPiece(whole, mask);

@@ -18,7 +18,7 @@ namespace codegen {
 /// Fetches the line of a column of the right operand, if there is one.
 void RowDots::fetch(Value column, Value depth) {
   Value last = lanes.subIndex(gemm.columnCount, lanes.index(1));
-  LaneBuilder::Shape shape(lanes, 1, Value());
+  LaneBuilder::MaskGuard guard(lanes, 1, Value());
   Lanes at = Lanes::uniform(lanes.minIndex(column, last));
   // The load is dead, and LLVM drops it.
   if (Value address =

@@ -7,9 +7,10 @@
 
 #include "codegen/loops/LoopKernel.h"
 
-#include "codegen/emit/SplitFrames.h"
-#include "codegen/footprint/TileReach.h"
+#include "codegen/footprint/TileFootprint.h"
 #include "codegen/loops/GroupEmitter.h"
+#include "codegen/nests/BuildModel.h"
+#include "codegen/nests/SplitPadding.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
@@ -24,12 +25,12 @@ static std::optional<std::string> refusal(func::FuncOp, const TargetInfo &) {
 /// Each group owns the next so many tiles: emits what is to be done for the
 /// group of this one, and its number there.
 static void forTile(const KernelModel &model, KernelFrame &frame, Value tile,
-                    llvm::function_ref<void(const Group &, Value)> body) {
+                    llvm::function_ref<void(const NestGroup &, Value)> body) {
   LaneBuilder &lanes = frame.lanes;
   if (model.groups.size() == 1)
     return body(model.groups[0], tile);
   Value first = lanes.index(0);
-  for (const Group &group : model.groups) {
+  for (const NestGroup &group : model.groups) {
     Value last = lanes.addIndex(first, makeGrid(frame, group).tiles);
     Value after =
         lanes.make<arith::CmpIOp>(arith::CmpIPredicate::sge, tile, first);
@@ -42,17 +43,18 @@ static void forTile(const KernelModel &model, KernelFrame &frame, Value tile,
 }
 
 static void emitGroups(KernelModel &model, KernelShell::TileBody &body) {
-  forTile(model, body.frame, body.tile, [&](const Group &group, Value tile) {
-    GroupEmitter emitter(model, group, body.evaluator, body.scratch);
-    emitter.emitTile(tile);
-  });
+  forTile(model, body.frame, body.tile,
+          [&](const NestGroup &group, Value tile) {
+            GroupEmitter emitter(model, group, body.evaluator, body.scratch);
+            emitter.emitTile(tile);
+          });
 }
 
 static KernelShell::Plan planGroups(const KernelModel &model,
                                     KernelFrame &frame) {
   LaneBuilder &lanes = frame.lanes;
   KernelShell::Plan plan{lanes.index(0), lanes.index(0)};
-  for (const Group &group : model.groups) {
+  for (const NestGroup &group : model.groups) {
     plan.tiles = lanes.addIndex(plan.tiles, makeGrid(frame, group).tiles);
     plan.scratchBytes =
         lanes.maxIndex(plan.scratchBytes, planScratch(frame, group).bytes);
@@ -60,83 +62,86 @@ static KernelShell::Plan planGroups(const KernelModel &model,
   return plan;
 }
 
-/// The positions that a tile has in each row of its group.
-static SmallVector<IndexRange> rowRanges(KernelFrame &frame, const Group &group,
-                                         RangeBuilder &ranges, Value tile) {
+/// The positions that a tile has in each shared dimension of its group.
+static SmallVector<IndexRange> sharedRanges(KernelFrame &frame,
+                                            const NestGroup &group,
+                                            RangeBuilder &ranges, Value tile) {
   LaneBuilder &lanes = frame.lanes;
   TileGrid grid = makeGrid(frame, group);
   TilePart part = partOf(lanes, grid, tile);
   SmallVector<Value> outerSizes;
-  for (size_t row = 0; row < group.rows.size(); ++row)
-    if (static_cast<int>(row) != group.laneRow)
-      outerSizes.push_back(grid.rowSizes[row]);
+  for (size_t loop = 0; loop < group.sharedLoops.size(); ++loop)
+    if (static_cast<int>(loop) != group.laneLoop)
+      outerSizes.push_back(grid.loopSizes[loop]);
   SmallVector<IndexRange> outer =
-      ranges.split(ranges.between(part.firstRow, part.lastRow), outerSizes);
-  SmallVector<IndexRange> rows(group.rowCount, ranges.point(lanes.index(0)));
+      ranges.split(ranges.between(part.firstOuter, part.lastOuter), outerSizes);
+  SmallVector<IndexRange> shared(group.sharedCount,
+                                 ranges.point(lanes.index(0)));
   const IndexRange *next = outer.begin();
-  for (auto [number, row] : llvm::enumerate(group.rows)) {
-    // Rows that run as one: the last one has the position (setRow).
-    IndexRange &range = rows[row.rows.back()];
-    if (static_cast<int>(number) == group.laneRow) {
+  for (auto [number, loop] : llvm::enumerate(group.sharedLoops)) {
+    // Of dimensions that run as one, the last has the position.
+    IndexRange &range = shared[loop.dims.back()];
+    if (static_cast<int>(number) == group.laneLoop) {
       range = ranges.between(part.firstLane, part.lastLane);
       continue;
     }
     range = *next++;
-    if (static_cast<int>(number) != group.blockRow)
+    if (static_cast<int>(number) != group.blockLoop)
       continue;
-    Value size = lanes.index(1), width = lanes.index(group.width);
-    for (unsigned inner : row.rows) {
-      DimOf dim = group.rowSizes[inner];
-      size = lanes.mulIndex(size, frame.dim(dim.tensor, dim.dimension));
-    }
+    Value size = sizeOf(frame, group, loop), width = lanes.index(group.width);
     Value end =
         lanes.mulIndex(lanes.addIndex(range.high, lanes.index(1)), width);
     range = ranges.between(lanes.mulIndex(range.low, width),
                            lanes.minIndex(end, size));
   }
-  return rows;
+  return shared;
 }
 
-static void reachGroup(const Group &group, KernelShell::ReachBody &body,
-                       Value tile) {
-  TileReach reach(body.frame);
-  SmallVector<IndexRange> rows =
-      rowRanges(body.frame, group, reach.ranges, tile);
-  for (const Nest *nest : group.nests) {
-    auto whole = [&](DimOf size) {
-      return reach.ranges.whole(body.frame.dim(size.tensor, size.dimension));
+static void footprintOfGroup(const NestGroup &group,
+                             KernelShell::FootprintBody &body, Value tile) {
+  TileFootprint footprint(body.frame);
+  SmallVector<IndexRange> shared =
+      sharedRanges(body.frame, group, footprint.ranges, tile);
+  for (const LoopNest *nest : group.nests) {
+    auto whole = [&](analysis::DimOf size) {
+      return footprint.ranges.whole(
+          body.frame.dim(size.tensor, size.dimension));
     };
     SmallVector<IndexRange> loops, index;
-    for (const Nest::Loop &loop : nest->loops)
-      loops.push_back(loop.row < 0 ? whole(loop.size) : rows[loop.row]);
-    reach.reads(nest->reads, loops);
+    for (const LoopNest::Loop &loop : nest->loops)
+      loops.push_back(loop.shared < 0 ? whole(loop.size) : shared[loop.shared]);
+    footprint.reads(nest->reads, loops);
     int64_t rank = cast<RankedTensorType>(nest->value.getType()).getRank();
     // What data decides may be anywhere.
     for (int64_t i = 0; i < rank; ++i)
-      index.push_back(nest->kind == Nest::Kind::Scatter
+      index.push_back(nest->kind == LoopNest::Kind::Scatter
                           ? whole({nest->value, i})
                           : loops[nest->resultLoops[i]]);
     for (const Destination &destination : nest->destinations)
-      reach.writes(destination, index);
+      footprint.writes(destination, index);
   }
-  reach.store(body.reaches);
+  footprint.store(body.footprints);
 }
 
-static void reachGroups(KernelModel &model, KernelShell::ReachBody &body) {
-  forTile(model, body.frame, body.tile, [&](const Group &group, Value tile) {
-    reachGroup(group, body, tile);
-  });
+static void footprintOfGroups(KernelModel &model,
+                              KernelShell::FootprintBody &body) {
+  forTile(model, body.frame, body.tile,
+          [&](const NestGroup &group, Value tile) {
+            footprintOfGroup(group, body, tile);
+          });
 }
 
 static LogicalResult emit(KernelShell &shell) {
-  splitFrames(shell.source);
-  FailureOr<KernelModel> model = KernelModel::build(shell.source, shell.target);
+  splitPadding(shell.source);
+  FailureOr<KernelModel> model = buildModel(shell.source, shell.target);
   if (failed(model))
     return failure();
   return shell.emit(
       [&](KernelShell::TileBody &body) { emitGroups(*model, body); },
       [&](KernelFrame &frame) { return planGroups(*model, frame); },
-      [&](KernelShell::ReachBody &body) { reachGroups(*model, body); });
+      [&](KernelShell::FootprintBody &body) {
+        footprintOfGroups(*model, body);
+      });
 }
 
 const KernelChoice loopKernel{"loops", refusal, emit};

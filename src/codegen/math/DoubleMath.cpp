@@ -10,8 +10,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "codegen/math/DoubleMath.h"
+
 #include "codegen/math/MathCoefficients.h"
-#include "codegen/math/MathFunctions.h"
 
 using namespace mlir;
 

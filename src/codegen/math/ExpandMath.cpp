@@ -7,7 +7,8 @@
 
 #include "codegen/math/ExpandMath.h"
 
-#include "codegen/math/MathFunctions.h"
+#include "codegen/math/DoubleMath.h"
+#include "codegen/math/FloatMath.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"

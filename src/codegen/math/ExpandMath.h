@@ -17,7 +17,7 @@ namespace codegen {
 
 /// Replaces every math operation that the processor lacks, on scalars and
 /// vectors:
-/// - f32: our own formulas (MathFunctions.h), short ones where they stand, long
+/// - f32: our own formulas (FloatMath.h), short ones where they stand, long
 ///   ones as private functions of the module;
 /// - f16, bf16: the same in f32;
 /// - f64: libm, one element after the other;

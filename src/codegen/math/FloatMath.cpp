@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "codegen/math/FloatMath.h"
+
 #include "codegen/math/MathCoefficients.h"
-#include "codegen/math/MathFunctions.h"
 
 using namespace mlir;
 

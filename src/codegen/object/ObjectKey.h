@@ -1,4 +1,4 @@
-//===- ObjectKey.h - what a kernel's machine code depends on -- -*- C++ -*-===//
+//===- ObjectKey.h - what a kernel's machine code depends on ----*- C++ -*-===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.

@@ -8,7 +8,7 @@
 #ifndef ANABRANCH_IMPORT_GRAPH_DESCRIPTIONPIECES_H
 #define ANABRANCH_IMPORT_GRAPH_DESCRIPTIONPIECES_H
 
-#include "import/graph/DType.h"
+#include "import/scalar/DType.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinTypes.h"
@@ -19,9 +19,10 @@ namespace anabranch {
 namespace importer {
 
 /// Reads the small parts of a graph description. A part that is missing or
-/// wrong is a diagnostic at `loc`, which names the node that is being read.
+/// wrong is a diagnostic at `loc`, which names the node that is being read. All
+/// readers of one description share one.
 class DescriptionPieces {
-protected:
+public:
   using Object = llvm::json::Object;
 
   explicit DescriptionPieces(mlir::MLIRContext &context);

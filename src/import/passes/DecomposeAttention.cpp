@@ -15,16 +15,16 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "import/Passes.h"
 #include "import/lowering/Contract.h"
 #include "import/lowering/Shapes.h"
+#include "import/passes/Passes.h"
+#include "ir/PassBase.h"
 #include "ir/Scope.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "mlir/Pass/Pass.h"
 #include <limits>
 
 using namespace mlir;
@@ -180,22 +180,15 @@ Value Decomposition::run() {
 namespace {
 
 struct DecomposeAttentionPass
-    : PassWrapper<DecomposeAttentionPass, OperationPass<func::FuncOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(DecomposeAttentionPass)
+    : ir::PassBase<DecomposeAttentionPass, func::FuncOp, arith::ArithDialect,
+                   linalg::LinalgDialect, math::MathDialect,
+                   tensor::TensorDialect> {
+  static constexpr StringLiteral argument = "anabranch-decompose-attention";
+  static constexpr StringLiteral description =
+      "attention as two contractions and a softmax";
 
   explicit DecomposeAttentionPass(std::function<bool(ir::AttentionOp)> keep)
       : keep(std::move(keep)) {}
-
-  StringRef getArgument() const final {
-    return "anabranch-decompose-attention";
-  }
-  StringRef getDescription() const final {
-    return "attention as two contractions and a softmax";
-  }
-  void getDependentDialects(DialectRegistry &registry) const override {
-    registry.insert<arith::ArithDialect, linalg::LinalgDialect,
-                    math::MathDialect, tensor::TensorDialect>();
-  }
 
   void runOnOperation() override {
     SmallVector<ir::AttentionOp> found;

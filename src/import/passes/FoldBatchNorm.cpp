@@ -16,16 +16,16 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "import/Passes.h"
 #include "import/lowering/Formula.h"
 #include "import/lowering/Lowering.h"
+#include "import/passes/Passes.h"
+#include "ir/PassBase.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "mlir/Pass/Pass.h"
 
 using namespace mlir;
 
@@ -134,17 +134,12 @@ void fold(Folding &f) {
 }
 
 struct FoldBatchNormPass
-    : PassWrapper<FoldBatchNormPass, OperationPass<func::FuncOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(FoldBatchNormPass)
-
-  StringRef getArgument() const final { return "anabranch-fold-batch-norm"; }
-  StringRef getDescription() const final {
-    return "multiplies frozen weights by the batch norm behind them";
-  }
-  void getDependentDialects(DialectRegistry &registry) const override {
-    registry.insert<arith::ArithDialect, linalg::LinalgDialect,
-                    math::MathDialect, tensor::TensorDialect>();
-  }
+    : ir::PassBase<FoldBatchNormPass, func::FuncOp, arith::ArithDialect,
+                   linalg::LinalgDialect, math::MathDialect,
+                   tensor::TensorDialect> {
+  static constexpr StringLiteral argument = "anabranch-fold-batch-norm";
+  static constexpr StringLiteral description =
+      "multiplies frozen weights by the batch norm behind them";
 
   void runOnOperation() override {
     SmallVector<ir::AtenOp> norms;

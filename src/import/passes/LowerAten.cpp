@@ -12,10 +12,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "import/Passes.h"
-#include "import/lowering/KeepDistinct.h"
 #include "import/lowering/OpTable.h"
+#include "import/passes/KeepDistinct.h"
+#include "import/passes/Passes.h"
 #include "ir/Explain.h"
+#include "ir/PassBase.h"
 #include "ir/Scope.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -23,7 +24,6 @@
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "mlir/Pass/Pass.h"
 
 using namespace mlir;
 
@@ -142,17 +142,12 @@ static LogicalResult lowerOrExplain(ir::AtenOp op) {
 
 namespace {
 
-struct LowerAtenPass : PassWrapper<LowerAtenPass, OperationPass<func::FuncOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(LowerAtenPass)
-
-  StringRef getArgument() const final { return "anabranch-lower-aten"; }
-  StringRef getDescription() const final {
-    return "ATen calls to linalg by the operator table";
-  }
-  void getDependentDialects(DialectRegistry &registry) const override {
-    registry.insert<arith::ArithDialect, linalg::LinalgDialect,
-                    math::MathDialect, tensor::TensorDialect>();
-  }
+struct LowerAtenPass : ir::PassBase<LowerAtenPass, func::FuncOp,
+                                    arith::ArithDialect, linalg::LinalgDialect,
+                                    math::MathDialect, tensor::TensorDialect> {
+  static constexpr StringLiteral argument = "anabranch-lower-aten";
+  static constexpr StringLiteral description =
+      "ATen calls to linalg by the operator table";
 
   void runOnOperation() override {
     Operation *end = getOperation().getBody().back().getTerminator();

@@ -18,13 +18,13 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "import/Passes.h"
+#include "import/passes/Passes.h"
 #include "ir/Anabranch.h"
+#include "ir/PassBase.h"
 #include "ir/Scope.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "mlir/Pass/Pass.h"
 
 using namespace mlir;
 
@@ -93,16 +93,11 @@ LogicalResult lower(ir::AtenOp op) {
 }
 
 struct LowerFencesPass
-    : PassWrapper<LowerFencesPass, OperationPass<func::FuncOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(LowerFencesPass)
-
-  StringRef getArgument() const final { return "anabranch-lower-fences"; }
-  StringRef getDescription() const final {
-    return "waits and records of streams to fences";
-  }
-  void getDependentDialects(DialectRegistry &registry) const override {
-    registry.insert<ir::AnabranchDialect, tensor::TensorDialect>();
-  }
+    : ir::PassBase<LowerFencesPass, func::FuncOp, ir::AnabranchDialect,
+                   tensor::TensorDialect> {
+  static constexpr StringLiteral argument = "anabranch-lower-fences";
+  static constexpr StringLiteral description =
+      "waits and records of streams to fences";
 
   void runOnOperation() override {
     SmallVector<ir::AtenOp> calls(getOperation().getOps<ir::AtenOp>());

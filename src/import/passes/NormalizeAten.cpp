@@ -13,15 +13,15 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "import/Passes.h"
-#include "import/lowering/KeepDistinct.h"
 #include "import/lowering/Lowering.h"
+#include "import/passes/KeepDistinct.h"
+#include "import/passes/Passes.h"
+#include "ir/PassBase.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Dominance.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
-#include "mlir/Pass/Pass.h"
 #include "mlir/Transforms/CSE.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -74,14 +74,10 @@ Value neutral(ir::AtenOp op) {
   return self;
 }
 
-struct NormalizeAtenPass
-    : PassWrapper<NormalizeAtenPass, OperationPass<func::FuncOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(NormalizeAtenPass)
-
-  StringRef getArgument() const final { return "anabranch-normalize-aten"; }
-  StringRef getDescription() const final {
-    return "removes ATen calls that do nothing, twice, or for nobody";
-  }
+struct NormalizeAtenPass : ir::PassBase<NormalizeAtenPass, func::FuncOp> {
+  static constexpr StringLiteral argument = "anabranch-normalize-aten";
+  static constexpr StringLiteral description =
+      "removes ATen calls that do nothing, twice, or for nobody";
 
   void runOnOperation() override {
     Operation *end = getOperation().getBody().back().getTerminator();

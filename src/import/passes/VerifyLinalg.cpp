@@ -5,15 +5,15 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "import/Passes.h"
+#include "import/passes/Passes.h"
 #include "ir/Anabranch.h"
+#include "ir/PassBase.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "mlir/Pass/Pass.h"
 
 using namespace mlir;
 
@@ -34,14 +34,10 @@ static bool isLinalgLevel(Operation *op) {
 
 namespace {
 
-struct VerifyLinalgPass
-    : PassWrapper<VerifyLinalgPass, OperationPass<func::FuncOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(VerifyLinalgPass)
-
-  StringRef getArgument() const final { return "anabranch-verify-linalg"; }
-  StringRef getDescription() const final {
-    return "fails unless only operations of level \"linalg\" remain";
-  }
+struct VerifyLinalgPass : ir::PassBase<VerifyLinalgPass, func::FuncOp> {
+  static constexpr StringLiteral argument = "anabranch-verify-linalg";
+  static constexpr StringLiteral description =
+      "fails unless only operations of level \"linalg\" remain";
 
   void runOnOperation() override {
     getOperation().walk([&](Operation *op) {

@@ -82,6 +82,14 @@ TEST_F(RunTool, PinsWorkersAsTheEnvironmentSays) {
       << text;
 }
 
+TEST_F(RunTool, SaysWhatItFoundAboutTheMachine) {
+  std::string text = run("--machine");
+  EXPECT_EQ(status, 0) << text;
+  for (const char *fact : {"CPUs of this process: ", "CPU quota: ",
+                           "memory limit: ", "threads of a call: "})
+    EXPECT_NE(text.find(fact), std::string::npos) << text;
+}
+
 TEST_F(RunTool, RunsInTheModeThatTheEnvironmentSays) {
   for (const char *mode : {"shared", "members", "serial"}) {
     ::setenv("ANABRANCH_EXECUTION", mode, 1);

@@ -14,10 +14,11 @@ namespace anabranch::runtime {
 ModeTuner::ModeTuner(std::vector<ExecutionMode> modes) {
   for (ExecutionMode mode : modes)
     candidates.push_back({mode});
-  reset();
+  reset(workers);
 }
 
-void ModeTuner::reset() {
+void ModeTuner::reset(int threads) {
+  workers = threads;
   for (Candidate &candidate : candidates)
     candidate = {candidate.mode};
   best = 0;
@@ -42,9 +43,12 @@ bool ModeTuner::wantsTime() {
 void ModeTuner::record(int64_t time) {
   // The first one of a trial is overwritten by the last.
   times[count++ % window] = time;
-  if (count < window + (trying >= 0))
+  Candidate &candidate = candidates[trying >= 0 ? trying : best];
+  auto took = static_cast<double>(time);
+  bool stops = trying >= 0 && count == 1 && isHopeless(candidate, took);
+  if (count < window + (trying >= 0) && !stops)
     return;
-  candidates[trying >= 0 ? trying : best].update(median());
+  candidate.update(stops ? took : median());
   int next = -1;
   if (trying < 0) {
     for (Candidate &candidate : candidates)
@@ -78,16 +82,29 @@ void ModeTuner::chooseBest() {
     best = quickest;
 }
 
+/// Whether a call in a mode that took so long shows that the others would be a
+/// waste.
+bool ModeTuner::isHopeless(const Candidate &candidate, double time) const {
+  double usual = candidates[best].usual;
+  return candidate.mode == ExecutionMode::Serial && usual > longCall &&
+         time > hopeless * usual;
+}
+
 /// A turn in a mode takes a window more calls, of which each loses what the
-/// mode is slower.
+/// mode is slower; one that is hopeless takes one.
 bool ModeTuner::isDue(const Candidate &candidate) const {
   double usual = candidates[best].usual;
-  if (candidate.mode == ExecutionMode::Serial && usual > longestSerial)
+  // Alone, the caller does at worst what all workers did.
+  double atWorst = candidate.usual > 0 ? candidate.usual : usual * workers;
+  if (candidate.mode == ExecutionMode::Serial && usual > longCall &&
+      atWorst > longestSerial)
     return false;
-  double loss = (window + 1) * (candidate.usual - usual),
-         round = (rest + window) * usual;
-  return candidate.rounds >=
-         std::min<double>(loss / round / trialCost, mostPatience);
+  bool isOne = isHopeless(candidate, candidate.usual);
+  double loss = (isOne ? 1 : window + 1) * (candidate.usual - usual),
+         round = (rest + window) * usual,
+         patience = std::max(loss / round / trialCost,
+                             isOne ? patienceAfterHopeless : 0);
+  return candidate.rounds >= std::min<double>(patience, mostPatience);
 }
 
 /// The candidate that waits longest of those whose turn it is; -1 if it is

@@ -15,6 +15,10 @@
 // part of the time. An estimate rises slowly and falls fast: what disturbs
 // some calls for a moment must not look like a mode's fault.
 //
+// One worker alone is tried for long calls too: on a busy machine it may be
+// quickest. A trial of it that begins badly is over after one call, since a
+// user would notice more of them.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef ANABRANCH_RUNTIME_EXECUTE_MODETUNER_H
@@ -27,7 +31,7 @@
 namespace anabranch::runtime {
 
 enum class ExecutionMode : uint8_t {
-  Shared,         ///< streams, launches and items, by all workers
+  Shared,         ///< streams, launches and tasks, by all workers
   MemberByMember, ///< likewise, but a super kernel's members are launches
   Serial,         ///< everything by the caller
 };
@@ -38,7 +42,7 @@ public:
   explicit ModeTuner(std::vector<ExecutionMode> modes);
 
   /// Forgets all measurements: sizes or the number of workers are others now.
-  void reset();
+  void reset(int threads);
 
   ExecutionMode fastest() const { return candidates[best].mode; }
   /// That, or another one in its trial.
@@ -62,9 +66,14 @@ private:
   /// What the trials of one mode may cost, as part of all time.
   static constexpr double trialCost = 0.005;
   static constexpr int mostPatience = 32; ///< rounds
-  /// Nanoseconds. Workers that come late matter little to longer calls, and a
-  /// user would notice one without workers.
-  static constexpr double longestSerial = 500000;
+  /// Nanoseconds from which on a call is long.
+  static constexpr double longCall = 500e3;
+  /// One worker is not tried where it could take this long, in nanoseconds.
+  static constexpr double longestSerial = 100e6;
+  /// The trial of a long call that is slower by this is over at once, and the
+  /// next one is at least so many rounds later.
+  static constexpr double hopeless = 1.5;
+  static constexpr double patienceAfterHopeless = 8;
 
   struct Candidate {
     ExecutionMode mode;
@@ -78,9 +87,11 @@ private:
   void beginRound(int length);
   void chooseBest();
   bool isDue(const Candidate &candidate) const;
+  bool isHopeless(const Candidate &candidate, double time) const;
   int nextTrial();
 
   std::vector<Candidate> candidates;
+  int workers = 1;
   int best = 0;
   int trying = -1; ///< the candidate in a window of its own
   int resting = 0; ///< calls still to come without a look at the clock

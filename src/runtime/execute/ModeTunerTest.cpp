@@ -124,11 +124,34 @@ TEST(ModeTunerTest, BurstsCostLittleMoreThanThemselves) {
             1.03 * static_cast<double>(fixed.spent));
 }
 
-TEST(ModeTunerTest, LongCallsAreNeverRunByOneWorkerToTryIt) {
+/// As on a machine whose other cores are busy.
+TEST(ModeTunerTest, OneWorkerIsFoundForLongCalls) {
   Calls calls{allModes()};
+  calls.tuner.reset(2);
+  calls.play(200, times(28000000, 28000000, 21500000));
+  EXPECT_EQ(calls.tuner.fastest(), Mode::Serial);
+}
+
+TEST(ModeTunerTest, LongCallsAreRarelyRunByOneWorkerInVain) {
+  Calls calls{ModeTuner({Mode::Shared, Mode::Serial})};
+  calls.tuner.reset(2);
+  constexpr int count = 20000;
+  int alone = 0;
+  calls.play(count, [&](Mode mode) -> int64_t {
+    alone += mode == Mode::Serial;
+    return mode == Mode::Shared ? 10000000 : 19000000;
+  });
+  EXPECT_EQ(calls.tuner.fastest(), Mode::Shared);
+  EXPECT_GE(alone, 1);
+  EXPECT_LT(alone, count / 400);
+}
+
+TEST(ModeTunerTest, CallsThatOneWorkerCouldMakeMuchTooLongAreLeftAlone) {
+  Calls calls{allModes()};
+  calls.tuner.reset(64);
   calls.play(20000, [](Mode mode) -> int64_t {
     EXPECT_NE(mode, Mode::Serial);
-    return mode == Mode::Shared ? 1000000 : 900000;
+    return mode == Mode::Shared ? 10000000 : 9000000;
   });
   EXPECT_EQ(calls.tuner.fastest(), Mode::MemberByMember);
 }
@@ -143,7 +166,7 @@ TEST(ModeTunerTest, ResetForgets) {
   Calls calls{allModes()};
   calls.play(1000, times(20000, 30000, 10000));
   EXPECT_EQ(calls.tuner.fastest(), Mode::Serial);
-  calls.tuner.reset();
+  calls.tuner.reset(2);
   EXPECT_EQ(calls.tuner.fastest(), Mode::Shared);
 }
 

@@ -7,11 +7,12 @@
 
 #include "runtime/workers/Pinning.h"
 
+#include "runtime/machine/AvailableCpus.h"
+
+#include <algorithm>
 #include <atomic>
 #include <cctype>
 #include <cstdlib>
-#include <fstream>
-#include <map>
 #include <mutex>
 #include <unistd.h>
 
@@ -48,33 +49,20 @@ std::string listOf(const cpu_set_t &set) {
   return text;
 }
 
-/// The CPUs that share a core have one text; without the file each is its own.
-std::string coreOf(int cpu) {
-  std::ifstream file("/sys/devices/system/cpu/cpu" + std::to_string(cpu) +
-                     "/topology/thread_siblings_list");
-  std::string siblings;
-  std::getline(file, siblings);
-  return siblings.empty() ? "cpu" + std::to_string(cpu) : siblings;
-}
-
 /// A place for each core; the first core comes last, as the caller needs one.
-std::vector<cpu_set_t> cores(const cpu_set_t &allowed) {
+std::vector<cpu_set_t> placesOfCores(const cpu_set_t &allowed) {
+  std::vector<int> cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &allowed))
+      cpus.push_back(cpu);
   std::vector<cpu_set_t> places;
-  std::map<std::string, size_t> known;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &allowed))
-      continue;
-    auto [core, isNew] = known.try_emplace(coreOf(cpu), places.size());
-    if (isNew) {
-      places.emplace_back();
-      CPU_ZERO(&places.back());
-    }
-    CPU_SET(cpu, &places[core->second]);
+  for (const std::vector<int> &core : coresOf(cpus)) {
+    CPU_ZERO(&places.emplace_back());
+    for (int cpu : core)
+      CPU_SET(cpu, &places.back());
   }
-  if (!places.empty()) {
-    places.push_back(places.front());
-    places.erase(places.begin());
-  }
+  if (!places.empty())
+    std::rotate(places.begin(), places.begin() + 1, places.end());
   return places;
 }
 
@@ -176,7 +164,7 @@ Status pinWorkers(const std::string &where) {
   if (where != "off" && !allowedCpus(allowed))
     return refuse(where, "the CPUs of this process are not known");
   if (where == "cores")
-    choice.places = cores(allowed);
+    choice.places = placesOfCores(allowed);
   else if (where != "off")
     if (Status s = readList(where, allowed, choice.places); !s.ok())
       return s;

@@ -6,50 +6,33 @@
 //===----------------------------------------------------------------------===//
 
 #include "anabranch/Executable.h"
-
-#include <atomic>
-#include <cstdlib>
-#include <sched.h>
-#include <thread>
+#include "runtime/machine/MachineReport.h"
+#include "runtime/workers/WorkerPool.h"
 
 namespace anabranch {
 
-namespace {
-
-constexpr int threadLimit = 256;
-
-std::atomic<int> chosen{0};
-
-int clamp(long threads) {
-  return static_cast<int>(threads < 1             ? 1
-                          : threads > threadLimit ? threadLimit
-                                                  : threads);
-}
-
-int fromEnvironment() {
-  if (const char *text = std::getenv("ANABRANCH_NUM_THREADS")) {
-    char *end;
-    long threads = std::strtol(text, &end, 10);
-    if (end != text && *end == '\0' && threads > 0)
-      return clamp(threads);
-  }
-  cpu_set_t set;
-  if (::sched_getaffinity(0, sizeof(set), &set) == 0)
-    return clamp(CPU_COUNT(&set));
-  return clamp(static_cast<long>(std::thread::hardware_concurrency()));
-}
-
-} // namespace
+using runtime::DefaultThreads;
 
 int defaultThreads() {
-  if (int threads = chosen.load(std::memory_order_relaxed))
-    return threads;
-  static const int threads = fromEnvironment();
+  DefaultThreads &choice = DefaultThreads::get();
+  int threads = choice.threads();
+  // One worker is the caller.
+  if (choice.hasShrunk())
+    runtime::WorkerPool::shrink(threads - 1);
   return threads;
 }
 
 void setDefaultThreads(int threads) {
-  chosen.store(threads <= 0 ? 0 : clamp(threads), std::memory_order_relaxed);
+  DefaultThreads::get().setCall(threads);
+  runtime::WorkerPool::shrink(defaultThreads() - 1);
+}
+
+void setFrameworkThreads(int (*count)()) {
+  DefaultThreads::get().setFramework(count);
+}
+
+std::string machineFacts() {
+  return runtime::reportMachine(DefaultThreads::get());
 }
 
 } // namespace anabranch

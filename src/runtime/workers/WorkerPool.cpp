@@ -8,11 +8,13 @@
 #include "runtime/workers/WorkerPool.h"
 
 #include "anabranch/KernelABI.h"
+#include "runtime/machine/DefaultThreads.h"
 #include "runtime/workers/Futex.h"
 #include "runtime/workers/Pinning.h"
 
 #include <algorithm>
 #include <chrono>
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <new>
@@ -24,20 +26,24 @@ namespace anabranch::runtime {
 
 namespace {
 
-/// How long an idle worker keeps its core before it sleeps, in microseconds,
-/// unless ANABRANCH_SPIN_US says otherwise: as long as the host needs between
-/// two calls, less than a scheduler's slice. A worker that sleeps on a busy
-/// machine waits for a core before it can help again.
-std::chrono::microseconds spinTime() {
-  static constexpr long usual = 200, most = 100000;
+/// How long an idle worker of so many keeps its core before it sleeps, in
+/// microseconds, unless ANABRANCH_SPIN_US says otherwise: as long as the host
+/// needs between two calls, less than a scheduler's slice. A worker that sleeps
+/// on a busy machine waits for a core before it can help again. Where the quota
+/// of a container has no room for all workers and a caller, it sleeps at once.
+std::chrono::microseconds spinTime(int workers) {
+  static constexpr long usual = 200, most = 100000, notSet = -1;
   static const long time = [] {
     const char *text = std::getenv("ANABRANCH_SPIN_US");
     char *end = nullptr;
-    long given = text ? std::strtol(text, &end, 10) : -1;
+    long given = text ? std::strtol(text, &end, 10) : notSet;
     bool valid = text && end != text && *end == '\0' && given >= 0;
-    return valid ? std::min(given, most) : usual;
+    return valid ? std::min(given, most) : notSet;
   }();
-  return std::chrono::microseconds(time);
+  if (time != notSet)
+    return std::chrono::microseconds(time);
+  bool hasRoom = workers < DefaultThreads::get().spinLimit();
+  return std::chrono::microseconds(hasRoom ? usual : 0);
 }
 
 /// Pieces that a worker does for one call before it looks at the others.
@@ -120,8 +126,39 @@ void WorkerPool::ensure(int workers) {
   if (size() >= workers)
     return;
   std::lock_guard<std::mutex> lock(growing);
-  for (int n = size(); n < workers && WorkerThread::start(this, n); ++n)
+  if (running.size() < static_cast<size_t>(workers))
+    running.resize(static_cast<size_t>(workers));
+  for (int n = size(); n < workers; ++n) {
+    // One that was to end and has not yet stays.
+    if (!running[n] && !WorkerThread::start(this, n))
+      return;
+    running[n] = true;
     threads.store(n + 1, std::memory_order_relaxed);
+  }
+}
+
+void WorkerPool::shrink(int workers) {
+  WorkerPool *pool = current.load(std::memory_order_acquire);
+  if (!pool || pool->size() <= workers)
+    return;
+  {
+    std::lock_guard<std::mutex> lock(pool->growing);
+    pool->threads.store(std::min(pool->size(), std::max(workers, 0)),
+                        std::memory_order_relaxed);
+  }
+  pool->epoch.fetch_add(1, std::memory_order_seq_cst);
+  pool->wake(INT_MAX);
+}
+
+/// Whether this worker is one too many, and is no longer counted as running.
+bool WorkerPool::mayEnd(int worker) {
+  if (worker < size())
+    return false;
+  std::lock_guard<std::mutex> lock(growing);
+  if (worker < size())
+    return false;
+  running[worker] = false;
+  return true;
 }
 
 int WorkerPool::enter(Job &job) {
@@ -179,7 +216,10 @@ WorkerPool::Turn WorkerPool::help(WorkerScratch &scratch, int &first,
 }
 
 void WorkerPool::waitForNews(uint32_t seen) {
-  auto end = std::chrono::steady_clock::now() + spinTime();
+  std::chrono::microseconds time = spinTime(size());
+  if (time.count() == 0)
+    return sleep(seen);
+  auto end = std::chrono::steady_clock::now() + time;
   do {
     for (int i = 0; i < 32; ++i) {
       if (epoch.load(std::memory_order_relaxed) != seen)
@@ -203,7 +243,10 @@ void WorkerPool::loop(int worker) {
   int first = 0;
   for (;;) {
     pinned.follow();
+    // Read before all else: what changes from here on ends a sleep.
     uint32_t seen = epoch.load(std::memory_order_acquire);
+    if (mayEnd(worker))
+      return;
     switch (help(scratch, first, pinned)) {
     case Turn::Worked:
       break;

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <mutex>
 #include <sched.h>
+#include <vector>
 
 namespace anabranch::runtime {
 
@@ -47,13 +48,17 @@ public:
 /// One pool per process, started by the first call that wants help, and again
 /// after a fork. Its threads never own a call: the thread that entered a job
 /// can always finish it alone, so that calls from many threads never wait for
-/// each other. Idle workers spin for some microseconds, then sleep. Any thread.
+/// each other. Idle workers spin for some microseconds, if the container's
+/// quota has room for that, then sleep. Any thread.
 class WorkerPool {
 public:
   static WorkerPool &get();
 
   /// Starts threads until there are so many, as far as the system allows.
   void ensure(int workers);
+  /// Ends the threads of this process's pool beyond so many, each as soon as it
+  /// is in no job. A call that needs more starts them again.
+  static void shrink(int workers);
 
   /// Shows the job to the workers. -1 when too many are in flight: the caller
   /// goes on alone.
@@ -84,6 +89,7 @@ private:
   WorkerPool() = default;
   void wake(int count);
   void loop(int worker);
+  bool mayEnd(int worker);
   enum class Turn : uint8_t { Worked, NothingToDo, InTheWay };
   Turn help(WorkerScratch &scratch, int &first, PinnedThread &thread);
   void waitForNews(uint32_t seen);
@@ -92,8 +98,9 @@ private:
   Place places[placeCount];
   alignas(64) std::atomic<uint32_t> epoch{0};
   std::atomic<int> parked{0};
-  std::atomic<int> threads{0};
-  std::mutex growing; // guards the growth of `threads`
+  std::atomic<int> threads{0}; ///< those with smaller numbers stay
+  std::mutex growing;          ///< guards `running` and changes of `threads`
+  std::vector<bool> running;   ///< by number, also those that are about to end
 };
 
 } // namespace anabranch::runtime

@@ -11,6 +11,8 @@
 #include "support/runtime/TestSupport.h"
 
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -204,6 +206,56 @@ TEST(WorkerPool, AChildForkedInACallGetsAnErrorInsteadOfHanging) {
   int status = -1;
   ASSERT_EQ(::waitpid(host.child, &status, 0), host.child);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+int runningWorkers() {
+  int count = 0;
+  for (const auto &task :
+       std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string name;
+    std::ifstream file(task.path() / "comm");
+    std::getline(file, name);
+    count += name.rfind("anabranch-", 0) == 0;
+  }
+  return count;
+}
+
+bool soonRunning(int wanted) {
+  auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (runningWorkers() != wanted && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return runningWorkers() == wanted;
+}
+
+TEST(WorkerPool, ShrinksAndGrowsAgain) {
+  WorkerPool &pool = WorkerPool::get();
+  for (int round = 0; round < 20; ++round) {
+    pool.ensure(5);
+    EXPECT_EQ(pool.size(), std::max(pool.size(), 5));
+    WorkerPool::shrink(2);
+    EXPECT_EQ(pool.size(), 2);
+    if (round % 2)
+      EXPECT_TRUE(soonRunning(2));
+    Counting job(2, 100);
+    int place = pool.enter(job);
+    ASSERT_GE(place, 0);
+    pool.notify(2);
+    waitFor(job.done, 100);
+    pool.leave(place);
+  }
+  pool.ensure(3);
+  EXPECT_TRUE(soonRunning(3));
+  WorkerPool::shrink(0);
+  EXPECT_TRUE(soonRunning(0));
+}
+
+TEST(Threads, ALowerDefaultEndsWorkers) {
+  WorkerPool::get().ensure(4);
+  setDefaultThreads(3);
+  EXPECT_TRUE(soonRunning(2));
+  setDefaultThreads(1);
+  EXPECT_TRUE(soonRunning(0));
+  setDefaultThreads(0);
 }
 
 TEST(Threads, ChoiceIsKeptInBounds) {

@@ -7,6 +7,7 @@
 
 #include "schedule/cost/Work.h"
 
+#include "analysis/OperationCost.h"
 #include "ir/Anabranch.h"
 #include "ir/Sizes.h"
 
@@ -182,20 +183,6 @@ private:
 
   //===--- operations -----------------------------------------------------===//
 
-  /// Those of one point of the iteration space.
-  static double flopsOfBody(Region &body) {
-    double count = 0;
-    body.walk([&](Operation *op) {
-      bool real = llvm::any_of(op->getOperandTypes(),
-                               [](Type type) { return isa<FloatType>(type); });
-      bool free = isa<arith::SelectOp>(op) || isa<CastOpInterface>(op);
-      if (real && !free &&
-          isa<arith::ArithDialect, math::MathDialect>(op->getDialect()))
-        ++count;
-    });
-    return count;
-  }
-
   Sum points(linalg::LinalgOp op) {
     Sum product = Sum::number(1);
     for (unsigned loop = 0; loop < op.getNumLoops(); ++loop) {
@@ -210,15 +197,15 @@ private:
 
   Sum flopsOf(Operation *op) {
     if (auto linalgOp = dyn_cast<linalg::LinalgOp>(op)) {
-      double each = flopsOfBody(op->getRegion(0));
+      double each = analysis::flopsOf(op->getRegion(0));
       return each ? points(linalgOp).times(Sum::number(each)) : Sum{};
     }
     if (auto scan = dyn_cast<ir::ScanOp>(op))
       return elements(scan.getInput())
-          .times(Sum::number(flopsOfBody(scan.getBody())));
+          .times(Sum::number(analysis::flopsOf(scan.getBody())));
     if (auto scatter = dyn_cast<ir::ScatterOp>(op))
       return elements(scatter.getUpdates())
-          .times(Sum::number(flopsOfBody(scatter.getBody())));
+          .times(Sum::number(analysis::flopsOf(scatter.getBody())));
     if (auto attention = dyn_cast<ir::AttentionOp>(op))
       return flopsOf(attention);
     return {};

@@ -15,9 +15,10 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ir/PassBase.h"
 #include "ir/Scope.h"
-#include "schedule/Passes.h"
 #include "schedule/fusion/OpKinds.h"
+#include "schedule/fusion/Passes.h"
 
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -25,7 +26,6 @@
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Tensor/Transforms/Transforms.h"
-#include "mlir/Pass/Pass.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
 using namespace mlir;
@@ -49,17 +49,11 @@ struct DropUnitLoops : OpRewritePattern<linalg::GenericOp> {
 };
 
 struct CollapseReshapesPass
-    : PassWrapper<CollapseReshapesPass, OperationPass<func::FuncOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(CollapseReshapesPass)
-
-  StringRef getArgument() const final { return "anabranch-collapse-reshapes"; }
-  StringRef getDescription() const final {
-    return "moves reshapes behind the operators that read them";
-  }
-  void getDependentDialects(DialectRegistry &registry) const override {
-    registry.insert<affine::AffineDialect, linalg::LinalgDialect,
-                    tensor::TensorDialect>();
-  }
+    : ir::PassBase<CollapseReshapesPass, func::FuncOp, affine::AffineDialect,
+                   linalg::LinalgDialect, tensor::TensorDialect> {
+  static constexpr StringLiteral argument = "anabranch-collapse-reshapes";
+  static constexpr StringLiteral description =
+      "moves reshapes behind the operators that read them";
 
   /// Loops of one iteration and dimensions of size one hide that two operators
   /// have the same index. Matrix products keep theirs: one row is still a

@@ -16,16 +16,16 @@
 //===----------------------------------------------------------------------===//
 
 #include "ir/Anabranch.h"
+#include "ir/PassBase.h"
 #include "ir/Scope.h"
 #include "ir/Sizes.h"
-#include "schedule/Passes.h"
-#include "schedule/fusion/Grouping.h"
+#include "schedule/fusion/GroupFuser.h"
 #include "schedule/fusion/Layouts.h"
+#include "schedule/fusion/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/IRMapping.h"
-#include "mlir/Pass/Pass.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -192,7 +192,7 @@ private:
   }
 
   void cloneOp(Operation *op) {
-    for (Value operand : allOperands(op))
+    for (Value operand : analysis::allOperands(op))
       insideValue(operand);
     // Order is between kernels; equal kernels are to look equal.
     ir::dropOrder(builder.clone(*op, inside));
@@ -209,17 +209,11 @@ private:
 };
 
 struct FormDispatchesPass
-    : PassWrapper<FormDispatchesPass, OperationPass<func::FuncOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(FormDispatchesPass)
-
-  StringRef getArgument() const final { return "anabranch-form-dispatches"; }
-  StringRef getDescription() const final {
-    return "groups the operators of @main into dispatches";
-  }
-  void getDependentDialects(DialectRegistry &registry) const override {
-    registry.insert<ir::AnabranchDialect, arith::ArithDialect,
-                    tensor::TensorDialect>();
-  }
+    : ir::PassBase<FormDispatchesPass, func::FuncOp, ir::AnabranchDialect,
+                   arith::ArithDialect, tensor::TensorDialect> {
+  static constexpr StringLiteral argument = "anabranch-form-dispatches";
+  static constexpr StringLiteral description =
+      "groups the operators of @main into dispatches";
 
   /// Sizes of intermediate tensors become arithmetic on sizes of inputs, so
   /// that no index depends on a kernel.
@@ -270,7 +264,7 @@ struct FormDispatchesPass
     if (failed(resolveDims()) || failed(hoistScalars(block)))
       return signalPassFailure();
     Grouping grouping(main);
-    grouping.run();
+    GroupFuser(grouping).run();
 
     Operation *terminator = block.getTerminator();
     OpBuilder builder(terminator);

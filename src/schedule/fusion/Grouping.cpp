@@ -7,10 +7,10 @@
 
 #include "schedule/fusion/Grouping.h"
 
+#include "analysis/OperationCost.h"
 #include "ir/Anabranch.h"
 #include "ir/Explain.h"
 #include "schedule/fusion/Layouts.h"
-#include "schedule/fusion/MergeGroups.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringMap.h"
 #include <queue>
@@ -53,12 +53,12 @@ Grouping::Grouping(func::FuncOp main) {
 void Grouping::orderIgnored() {
   for (Node &node : nodes) {
     DenseSet<int> read;
-    for (const Read &input : node.reads)
+    for (const analysis::DimRead &input : node.reads)
       read.insert(producerOf(input.value));
     SmallVector<Operation *> work{node.op};
     DenseSet<Operation *> seen;
     while (!work.empty())
-      for (Value operand : allOperands(work.pop_back_val())) {
+      for (Value operand : analysis::allOperands(work.pop_back_val())) {
         Operation *op = operand.getDefiningOp();
         int producer = producerOf(operand);
         if (producer >= 0 && read.insert(producer).second)
@@ -146,17 +146,18 @@ void Grouping::addNode(Operation *op, OpKind kind) {
   Node node;
   node.op = op;
   node.kind = kind;
-  node.expensive = isExpensive(op);
+  node.expensive = analysis::isCostlyToRepeat(op);
   node.scope = ir::scopeOf(op);
-  node.loops = loopsOf(op);
-  node.reads = readsOf(op, [&](Operation *inner) { return isCloned(inner); });
+  node.loops = analysis::spaceOf(op);
+  node.reads = analysis::dimReadsOf(
+      op, [&](Operation *inner) { return isCloned(inner); });
   nodeOf[op] = nodes.size();
   nodes.push_back(std::move(node));
 }
 
 void Grouping::linkUsers(Operation *terminator) {
-  auto addUser = [&](ArrayRef<Read> reads, int user) {
-    for (const Read &read : reads) {
+  auto addUser = [&](ArrayRef<analysis::DimRead> reads, int user) {
+    for (const analysis::DimRead &read : reads) {
       int producer = producerOf(read.value);
       if (producer >= 0 && !llvm::is_contained(nodes[producer].users, user))
         nodes[producer].users.push_back(user);
@@ -164,9 +165,9 @@ void Grouping::linkUsers(Operation *terminator) {
   };
   for (int i = 0, e = nodes.size(); i < e; ++i)
     addUser(nodes[i].reads, i);
-  addUser(
-      readsOf(terminator, [&](Operation *inner) { return isCloned(inner); }),
-      -1);
+  addUser(analysis::dimReadsOf(
+              terminator, [&](Operation *inner) { return isCloned(inner); }),
+          -1);
 }
 
 int Grouping::producerOf(Value value) const {
@@ -182,7 +183,7 @@ void Grouping::seedGroup(int index) {
   group.nodes.push_back(index);
   group.axisCount = node.loops.sizes.size();
   group.axisSizes = node.loops.sizes;
-  group.cost = bodyCost(node.op);
+  group.cost = analysis::operationsOf(node.op);
   for (int axis = 0; axis < group.axisCount; ++axis)
     node.axes.push_back(axis);
   if (node.kind == OpKind::Reduction) {
@@ -223,7 +224,7 @@ bool Grouping::dependsOnConstantsOnly(const Node &node) const {
   if (node.kind == OpKind::Fallback || node.kind == OpKind::Fence)
     return false;
   int64_t read = 1 << 20, made = 0;
-  for (const Read &input : node.reads) {
+  for (const analysis::DimRead &input : node.reads) {
     if (!isConstant(input.value))
       return false;
     read += 2 * bytesOf(input.value);
@@ -240,7 +241,7 @@ bool Grouping::dependsOnConstantsOnly(const Node &node) const {
   SmallVector<Operation *> work{node.op};
   DenseSet<Operation *> seen;
   while (!work.empty())
-    for (Value operand : allOperands(work.pop_back_val())) {
+    for (Value operand : analysis::allOperands(work.pop_back_val())) {
       Operation *op = operand.getDefiningOp();
       bool isTensor = isa<RankedTensorType>(operand.getType());
       if (!isTensor && (!op || !op->hasTrait<OpTrait::ConstantLike>()))
@@ -268,7 +269,7 @@ bool Grouping::isStored(const Group &group, const Node &node) const {
 SmallVector<int> Grouping::producersOf(const Group &group) const {
   llvm::SetVector<int, SmallVector<int>> producers;
   for (int index : group.nodes) {
-    for (const Read &read : nodes[index].reads) {
+    for (const analysis::DimRead &read : nodes[index].reads) {
       int producer = producerOf(read.value);
       if (producer >= 0 && &groups[nodes[producer].group] != &group)
         producers.insert(nodes[producer].group);
@@ -325,71 +326,6 @@ std::vector<const Group *> Grouping::order() const {
         ready.push({groups[consumer].nodes.back(), consumer});
   }
   return sorted;
-}
-
-//===----------------------------------------------------------------------===//
-// Merging
-//===----------------------------------------------------------------------===//
-
-bool Grouping::merge(int producer, int consumer, const Node &at) {
-  Merge attempt(*this, producer, consumer);
-  if (attempt.check()) {
-    attempt.commit();
-    return true;
-  }
-  ir::explainRefusal(at.op->getLoc(), "fused", attempt.reason());
-  return false;
-}
-
-void Grouping::mergeWithProducers(int index) {
-  SmallVector<int> candidates = producersOf(groups[nodes[index].group]);
-  // The latest producer first: its result is still in the cache, and no path
-  // can lead from it through another candidate.
-  llvm::sort(candidates, [&](int a, int b) {
-    return groups[a].nodes.back() > groups[b].nodes.back();
-  });
-  for (int candidate : candidates)
-    if (candidate != nodes[index].group && groups[candidate].alive &&
-        groups[candidate].kind != OpKind::Fallback &&
-        groups[candidate].kind != OpKind::Fence)
-      merge(candidate, nodes[index].group, nodes[index]);
-}
-
-/// Pointwise work that only one matrix product, attention, scatter, scan or
-/// insertion reads is evaluated where that reads it.
-bool Grouping::absorb(int producer) {
-  const Group &group = groups[producer];
-  if (!group.alive || !group.isLoops() || group.hasRows)
-    return false;
-  int reader = -1;
-  for (int index : group.nodes)
-    for (int user : nodes[index].users) {
-      int other = user < 0 ? -1 : nodes[user].group;
-      if (other == producer)
-        continue;
-      if (other < 0 || (reader >= 0 && other != reader))
-        return false;
-      reader = other;
-    }
-  if (reader < 0 || groups[reader].isLoops() ||
-      groups[reader].kind == OpKind::Fallback ||
-      groups[reader].kind == OpKind::Fence)
-    return false;
-  return merge(producer, reader, nodes[group.nodes.front()]);
-}
-
-void Grouping::absorbProducers() {
-  // Last to first, so that a chain is absorbed as a whole.
-  for (int i = groups.size(); i-- > 0;)
-    absorb(i);
-}
-
-void Grouping::run() {
-  for (int i = 0, e = nodes.size(); i < e; ++i)
-    if (nodes[i].kind == OpKind::Pointwise ||
-        nodes[i].kind == OpKind::Reduction || nodes[i].kind == OpKind::Insert)
-      mergeWithProducers(i);
-  absorbProducers();
 }
 
 } // namespace schedule

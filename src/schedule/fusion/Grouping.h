@@ -17,6 +17,7 @@
 #ifndef ANABRANCH_SCHEDULE_FUSION_GROUPING_H
 #define ANABRANCH_SCHEDULE_FUSION_GROUPING_H
 
+#include "analysis/IterationSpace.h"
 #include "ir/Scope.h"
 #include "schedule/fusion/OpKinds.h"
 
@@ -40,8 +41,8 @@ struct Node {
   ir::ScopeAttr scope;    ///< null: the default stream
   int fence = -1;         ///< node; the last one before, on the same stream
   llvm::SmallVector<int> before; ///< nodes that come first, without a value
-  Loops loops;
-  llvm::SmallVector<Read> reads;
+  analysis::IterationSpace loops;
+  llvm::SmallVector<analysis::DimRead> reads;
   llvm::SmallVector<int> users; ///< nodes; -1 stands for the return
   llvm::SmallVector<int> axes;  ///< of the group, one per loop
 };
@@ -55,7 +56,7 @@ struct Group {
   llvm::SmallVector<int64_t> axisSizes;
   bool hasRows = false;
   AxisSet rows; ///< the axes that every reduction keeps
-  unsigned cost = 0;
+  int64_t cost = 0;
 
   bool isLoops() const {
     return kind == OpKind::Pointwise || kind == OpKind::Reduction;
@@ -65,9 +66,6 @@ struct Group {
 class Grouping {
 public:
   explicit Grouping(mlir::func::FuncOp main);
-
-  /// Merges as far as it pays.
-  void run();
 
   const Node &node(int index) const { return nodes[index]; }
   /// The groups in an order in which they can run, fallback calls included.
@@ -80,6 +78,7 @@ public:
   bool isStored(const Group &group, const Node &node) const;
 
 private:
+  friend class GroupFuser;
   friend class Merge;
 
   void findStoredViews(mlir::Operation *reader);
@@ -95,11 +94,6 @@ private:
   llvm::SmallVector<int> producersOf(const Group &group) const;
   /// True if `to` needs `from` through some third group.
   bool reachesIndirectly(int from, int to) const;
-  /// Tries to make one group of two, explaining a refusal at the node.
-  bool merge(int producer, int consumer, const Node &at);
-  void mergeWithProducers(int index);
-  void absorbProducers();
-  bool absorb(int producer);
 
   std::vector<Node> nodes;
   std::vector<Group> groups;

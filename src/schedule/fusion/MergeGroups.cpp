@@ -86,7 +86,7 @@ bool Merge::checkSizes() {
   llvm::SmallDenseSet<Value, 32> inputs;
   size_t stores = 0;
   forEachNode([&](const Node &node) {
-    for (const Read &read : node.reads) {
+    for (const analysis::DimRead &read : node.reads) {
       int from = grouping.producerOf(read.value);
       if (from < 0 || !isInside(grouping.nodes[from].group))
         inputs.insert(read.value);
@@ -130,7 +130,7 @@ bool Merge::unifyAxes() {
   toMerged.assign(b.axisCount, -1);
   for (int index : b.nodes) {
     const Node &reader = grouping.nodes[index];
-    for (const Read &read : reader.reads) {
+    for (const analysis::DimRead &read : reader.reads) {
       int from = grouping.producerOf(read.value);
       if (from < 0 || grouping.nodes[from].group != producer)
         continue;
@@ -199,14 +199,14 @@ bool Merge::checkRowReads() {
     return true;
   bool legal = true;
   forEachNode([&](const Node &reader) {
-    for (const Read &read : reader.reads) {
+    for (const analysis::DimRead &read : reader.reads) {
       int from = grouping.producerOf(read.value);
       if (from < 0 || !isInside(grouping.nodes[from].group))
         continue;
       const Node &made = grouping.nodes[from];
       unsigned result = cast<OpResult>(read.value).getResultNumber();
       for (auto [i, loop] : llvm::enumerate(made.loops.resultDims[result])) {
-        if (loop < 0 || read.dims[i] != kPartOfDim)
+        if (loop < 0 || read.dims[i] != analysis::partOfDim)
           continue;
         int axis = axisOf(made, made.axes[loop]);
         legal &=
@@ -252,7 +252,7 @@ bool Merge::checkRecomputation() {
   for (int index : b.nodes) {
     const Node &reader = grouping.nodes[index];
     AxisSet readerAxes = largeAxes(reader);
-    for (const Read &read : reader.reads) {
+    for (const analysis::DimRead &read : reader.reads) {
       int from = grouping.producerOf(read.value);
       if (from < 0 || grouping.nodes[from].group != producer)
         continue;
@@ -350,7 +350,7 @@ void Merge::commit() {
     Node &node = grouping.nodes[index];
     for (int &axis : node.axes)
       axis = toMerged[axis];
-    for (const Read &read : node.reads) {
+    for (const analysis::DimRead &read : node.reads) {
       int from = grouping.producerOf(read.value);
       if (from >= 0 && isInside(grouping.nodes[from].group) &&
           node.kind != OpKind::Reduction)

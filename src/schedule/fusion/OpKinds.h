@@ -41,40 +41,6 @@ OpKind classify(mlir::Operation *op);
 /// another shape when the source is contiguous.
 bool isReshape(mlir::Operation *op);
 
-/// True if evaluating the operator more often than needed costs real time: a
-/// math function, or a gather.
-bool isExpensive(mlir::Operation *op);
-
-/// Arithmetic operations per element, roughly.
-unsigned bodyCost(mlir::Operation *op);
-
-/// Operands, then the values from above that the regions use.
-llvm::SmallVector<mlir::Value> allOperands(mlir::Operation *op);
-
-/// Where an operator reads a tensor: for each dimension the loop that runs
-/// along all of it, or one of these.
-enum : int { kPartOfDim = -1, kUnitDim = -2 };
-struct Read {
-  mlir::Value value;
-  llvm::SmallVector<int> dims;
-};
-
-/// The iteration space of an operator: the sizes of its loops (dynamic ones as
-/// ShapedType::kDynamic), which of them reduce, and the loop behind each
-/// dimension of each result.
-struct Loops {
-  llvm::SmallVector<int64_t> sizes;
-  llvm::SmallVector<bool> reduces;
-  llvm::SmallVector<llvm::SmallVector<int>> resultDims;
-};
-Loops loopsOf(mlir::Operation *op);
-
-/// The tensors that an operator reads, seen through what `isCloned` says is
-/// recomputed by its readers.
-llvm::SmallVector<Read>
-readsOf(mlir::Operation *op,
-        llvm::function_ref<bool(mlir::Operation *)> isCloned);
-
 } // namespace schedule
 } // namespace anabranch
 

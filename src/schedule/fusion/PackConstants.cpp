@@ -15,17 +15,18 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "analysis/IterationSpace.h"
 #include "ir/Anabranch.h"
-#include "schedule/Passes.h"
+#include "ir/PassBase.h"
 #include "schedule/fusion/Layouts.h"
 #include "schedule/fusion/OpKinds.h"
+#include "schedule/fusion/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
-#include "mlir/Pass/Pass.h"
 
 using namespace mlir;
 
@@ -56,7 +57,7 @@ public:
     AffineMap map = op.getMatchingIndexingMap(operand);
     if (!isFrozen(operand->get()) || !pays())
       return;
-    Value &view = packed[{operand->get(), map, layout.column, layout.pair}];
+    Value &view = packed[{operand->get(), map, layout.column, layout.kPack}];
     if (!view) {
       b.setInsertionPoint(op);
       measure(map);
@@ -77,7 +78,7 @@ private:
     Operation *op = value.getDefiningOp();
     auto type = dyn_cast<RankedTensorType>(value.getType());
     bool result = type && type.hasStaticShape() && !isa<ir::AtenOp>(op) &&
-                  llvm::all_of(allOperands(op), [&](Value input) {
+                  llvm::all_of(analysis::allOperands(op), [&](Value input) {
                     if (isa<RankedTensorType>(input.getType()))
                       return isFrozen(input);
                     Operation *scalar = input.getDefiningOp();
@@ -121,9 +122,9 @@ private:
       batch.push_back(sizeOf(loop));
     shape = batch;
     shape.append({(columns + layout.width - 1) / layout.width,
-                  (depths + layout.pair - 1) / layout.pair, layout.width});
-    if (layout.pair > 1)
-      shape.push_back(layout.pair);
+                  (depths + layout.kPack - 1) / layout.kPack, layout.width});
+    if (layout.kPack > 1)
+      shape.push_back(layout.kPack);
   }
 
   Type element() { return getElementTypeOrSelf(operand->get().getType()); }
@@ -168,8 +169,8 @@ private:
     Value column =
         position(index(first), layout.width, index(first + 2), columns);
     Value depth =
-        position(index(first + 1), layout.pair,
-                 layout.pair > 1 ? index(first + 3) : Value(), depths);
+        position(index(first + 1), layout.kPack,
+                 layout.kPack > 1 ? index(first + 3) : Value(), depths);
     SmallVector<Value> at;
     for (AffineExpr expr : map.getResults()) {
       unsigned loop = cast<AffineDimExpr>(expr).getPosition();
@@ -215,7 +216,7 @@ private:
     int64_t next = first;
     groups.push_back({next, next + 1});
     groups.push_back({next + 2});
-    if (layout.pair > 1)
+    if (layout.kPack > 1)
       groups.back().push_back(next + 3);
     view = b.create<tensor::CollapseShapeOp>(loc, view, groups);
     SmallVector<int64_t> sizes(batch);
@@ -253,19 +254,13 @@ private:
 };
 
 struct PackConstantsPass
-    : PassWrapper<PackConstantsPass, OperationPass<func::FuncOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(PackConstantsPass)
+    : ir::PassBase<PackConstantsPass, func::FuncOp, arith::ArithDialect,
+                   linalg::LinalgDialect, tensor::TensorDialect> {
+  static constexpr StringLiteral argument = "anabranch-pack-constants";
+  static constexpr StringLiteral description =
+      "packs frozen operands of matrix products at load";
 
   explicit PackConstantsPass(ChoosePanels choose) : choose(std::move(choose)) {}
-
-  StringRef getArgument() const final { return "anabranch-pack-constants"; }
-  StringRef getDescription() const final {
-    return "packs frozen operands of matrix products at load";
-  }
-  void getDependentDialects(DialectRegistry &registry) const override {
-    registry.insert<arith::ArithDialect, linalg::LinalgDialect,
-                    tensor::TensorDialect>();
-  }
 
   void runOnOperation() override {
     if (!choose)

@@ -6,25 +6,21 @@
 //===----------------------------------------------------------------------===//
 
 #include "ir/Anabranch.h"
-#include "schedule/Passes.h"
+#include "ir/PassBase.h"
 #include "schedule/fusion/OpKinds.h"
+#include "schedule/fusion/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Pass/Pass.h"
 
 using namespace mlir;
 
 namespace anabranch {
 namespace {
 
-struct VerifyDispatchesPass
-    : PassWrapper<VerifyDispatchesPass, OperationPass<func::FuncOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(VerifyDispatchesPass)
-
-  StringRef getArgument() const final { return "anabranch-verify-dispatches"; }
-  StringRef getDescription() const final {
-    return "fails unless @main is of level \"dispatch\"";
-  }
+struct VerifyDispatchesPass : ir::PassBase<VerifyDispatchesPass, func::FuncOp> {
+  static constexpr StringLiteral argument = "anabranch-verify-dispatches";
+  static constexpr StringLiteral description =
+      "fails unless @main is of level \"dispatch\"";
 
   void runOnOperation() override {
     for (Operation &op : getOperation().getBody().front()) {

@@ -17,13 +17,13 @@
 
 #include "anabranch/KernelABI.h"
 #include "ir/Anabranch.h"
-#include "schedule/Passes.h"
+#include "ir/PassBase.h"
 #include "schedule/memory/Lifetimes.h"
+#include "schedule/memory/Passes.h"
 #include "schedule/program/Dependencies.h"
 #include "schedule/program/SizeTable.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/Pass/Pass.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -232,16 +232,11 @@ private:
   llvm::MapVector<int64_t, Bytes> blocks;
 };
 
-struct PlanMemoryPass : PassWrapper<PlanMemoryPass, OperationPass<ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(PlanMemoryPass)
-
-  StringRef getArgument() const final { return "anabranch-plan-memory"; }
-  StringRef getDescription() const final {
-    return "gives the program's buffers their offsets";
-  }
-  void getDependentDialects(DialectRegistry &registry) const override {
-    registry.insert<LLVM::LLVMDialect>();
-  }
+struct PlanMemoryPass
+    : ir::PassBase<PlanMemoryPass, ModuleOp, LLVM::LLVMDialect> {
+  static constexpr StringLiteral argument = "anabranch-plan-memory";
+  static constexpr StringLiteral description =
+      "gives the program's buffers their offsets";
 
   void runOnOperation() override {
     for (auto program : getOperation().getOps<ir::ProgramOp>())

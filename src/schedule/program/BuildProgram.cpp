@@ -12,12 +12,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "schedule/Passes.h"
+#include "ir/PassBase.h"
 #include "schedule/fusion/Layouts.h"
 #include "schedule/program/CommandBuilder.h"
+#include "schedule/program/Passes.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/Pass/Pass.h"
 
 using namespace mlir;
 
@@ -188,16 +188,11 @@ LogicalResult ProgramBuilder::build() {
 }
 
 struct BuildProgramPass
-    : PassWrapper<BuildProgramPass, OperationPass<ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(BuildProgramPass)
-
-  StringRef getArgument() const final { return "anabranch-build-program"; }
-  StringRef getDescription() const final {
-    return "turns the dispatches of @main into kernels and a program";
-  }
-  void getDependentDialects(DialectRegistry &registry) const override {
-    registry.insert<ir::AnabranchDialect, LLVM::LLVMDialect>();
-  }
+    : ir::PassBase<BuildProgramPass, ModuleOp, ir::AnabranchDialect,
+                   LLVM::LLVMDialect> {
+  static constexpr StringLiteral argument = "anabranch-build-program";
+  static constexpr StringLiteral description =
+      "turns the dispatches of @main into kernels and a program";
 
   void runOnOperation() override {
     auto main = getOperation().lookupSymbol<func::FuncOp>("main");

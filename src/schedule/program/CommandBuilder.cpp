@@ -8,9 +8,9 @@
 #include "schedule/program/CommandBuilder.h"
 
 #include "ir/Scope.h"
-#include "schedule/fusion/InPlace.h"
 #include "schedule/fusion/Layouts.h"
 #include "schedule/fusion/OpKinds.h"
+#include "schedule/program/InPlace.h"
 
 using namespace mlir;
 

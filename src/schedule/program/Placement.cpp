@@ -8,20 +8,14 @@
 #include "schedule/program/Placement.h"
 
 #include "ir/Explain.h"
-#include "schedule/fusion/InPlace.h"
 #include "schedule/fusion/Layouts.h"
 #include "schedule/fusion/OpKinds.h"
+#include "schedule/program/InPlace.h"
 
 using namespace mlir;
 
 namespace anabranch {
 namespace schedule {
-
-Value bytesBehind(Value value) {
-  while (isReshape(value.getDefiningOp()))
-    value = value.getDefiningOp()->getOperand(0);
-  return value;
-}
 
 Placement::Placement(func::FuncOp main) : main(main) {
   Operation *terminator = main.getBody().front().getTerminator();

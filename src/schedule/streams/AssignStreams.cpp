@@ -16,13 +16,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "ir/Explain.h"
+#include "ir/PassBase.h"
 #include "ir/Scope.h"
-#include "schedule/Passes.h"
 #include "schedule/cost/CostModel.h"
 #include "schedule/program/Dependencies.h"
+#include "schedule/streams/Passes.h"
 
 #include "mlir/IR/BuiltinOps.h"
-#include "mlir/Pass/Pass.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <queue>
 
@@ -211,9 +211,10 @@ private:
   int lastCall = -1;
 };
 
-struct AssignStreamsPass
-    : PassWrapper<AssignStreamsPass, OperationPass<ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(AssignStreamsPass)
+struct AssignStreamsPass : ir::PassBase<AssignStreamsPass, ModuleOp> {
+  static constexpr StringLiteral argument = "anabranch-assign-streams";
+  static constexpr StringLiteral description =
+      "finds commands that are worth a stream of their own";
 
   explicit AssignStreamsPass(const MachineModel &model) {
     workers = model.workers;
@@ -223,13 +224,8 @@ struct AssignStreamsPass
     gigabytesAll = model.gigabytesAll;
     wake = model.wakeMicroseconds;
   }
-  AssignStreamsPass(const AssignStreamsPass &other) : PassWrapper(other) {
+  AssignStreamsPass(const AssignStreamsPass &other) : PassBase(other) {
     copyOptionValuesFrom(&other);
-  }
-
-  StringRef getArgument() const final { return "anabranch-assign-streams"; }
-  StringRef getDescription() const final {
-    return "finds commands that are worth a stream of their own";
   }
 
   void runOnOperation() override {

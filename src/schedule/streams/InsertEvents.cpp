@@ -17,13 +17,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "ir/Explain.h"
+#include "ir/PassBase.h"
 #include "ir/Scope.h"
 #include "package/verify/ProgramVerifier.h"
-#include "schedule/Passes.h"
 #include "schedule/program/Dependencies.h"
+#include "schedule/streams/Passes.h"
 
 #include "mlir/IR/BuiltinOps.h"
-#include "mlir/Pass/Pass.h"
 #include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
@@ -236,18 +236,14 @@ private:
   DenseSet<int> awaited;
 };
 
-struct InsertEventsPass
-    : PassWrapper<InsertEventsPass, OperationPass<ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(InsertEventsPass)
+struct InsertEventsPass : ir::PassBase<InsertEventsPass, ModuleOp> {
+  static constexpr StringLiteral argument = "anabranch-insert-events";
+  static constexpr StringLiteral description =
+      "splits the list of commands into streams with events between them";
 
   explicit InsertEventsPass(bool repair) { repairHazards = repair; }
-  InsertEventsPass(const InsertEventsPass &other) : PassWrapper(other) {
+  InsertEventsPass(const InsertEventsPass &other) : PassBase(other) {
     repairHazards = other.repairHazards;
-  }
-
-  StringRef getArgument() const final { return "anabranch-insert-events"; }
-  StringRef getDescription() const final {
-    return "splits the list of commands into streams with events between them";
   }
 
   void runOnOperation() override {

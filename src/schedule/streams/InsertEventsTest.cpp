@@ -15,7 +15,7 @@
 
 #include "ir/Anabranch.h"
 #include "ir/Scope.h"
-#include "schedule/Passes.h"
+#include "schedule/streams/Passes.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Parser/Parser.h"

@@ -16,12 +16,13 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "analysis/IterationSpace.h"
+#include "ir/PassBase.h"
 #include "ir/Scope.h"
-#include "schedule/Passes.h"
 #include "schedule/fusion/OpKinds.h"
+#include "schedule/streams/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Pass/Pass.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -66,7 +67,7 @@ private:
       after[fence].insert(pointOf(op));
       return;
     }
-    for (Value operand : allOperands(op))
+    for (Value operand : analysis::allOperands(op))
       waitFor(operand, fence);
   }
 
@@ -85,14 +86,10 @@ private:
   llvm::MapVector<Operation *, llvm::SetVector<int64_t>> after;
 };
 
-struct NumberFencesPass
-    : PassWrapper<NumberFencesPass, OperationPass<func::FuncOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(NumberFencesPass)
-
-  StringRef getArgument() const final { return "anabranch-number-fences"; }
-  StringRef getDescription() const final {
-    return "takes the tensors from the fences of @main";
-  }
+struct NumberFencesPass : ir::PassBase<NumberFencesPass, func::FuncOp> {
+  static constexpr StringLiteral argument = "anabranch-number-fences";
+  static constexpr StringLiteral description =
+      "takes the tensors from the fences of @main";
 
   void runOnOperation() override {
     SmallVector<ir::FenceOp> fences(getOperation().getOps<ir::FenceOp>());

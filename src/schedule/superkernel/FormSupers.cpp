@@ -22,13 +22,13 @@
 #include "schedule/superkernel/SuperParts.h"
 
 #include "ir/Explain.h"
+#include "ir/PassBase.h"
 #include "ir/Scope.h"
-#include "schedule/Passes.h"
 #include "schedule/cost/CostModel.h"
 #include "schedule/cost/StreamTimes.h"
+#include "schedule/superkernel/Passes.h"
 
 #include "mlir/IR/BuiltinOps.h"
-#include "mlir/Pass/Pass.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -212,8 +212,10 @@ private:
   SmallVector<Attribute> breaks;
 };
 
-struct FormSupersPass : PassWrapper<FormSupersPass, OperationPass<ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(FormSupersPass)
+struct FormSupersPass : ir::PassBase<FormSupersPass, ModuleOp> {
+  static constexpr StringLiteral argument = "anabranch-form-supers";
+  static constexpr StringLiteral description =
+      "makes super kernels of launches";
 
   FormSupersPass(const SuperOptions &options, const MachineModel &model)
       : machine(model) {
@@ -223,13 +225,8 @@ struct FormSupersPass : PassWrapper<FormSupersPass, OperationPass<ModuleOp>> {
       workers = model.workers;
   }
   FormSupersPass(const FormSupersPass &other)
-      : PassWrapper(other), machine(other.machine) {
+      : PassBase(other), machine(other.machine) {
     copyOptionValuesFrom(&other);
-  }
-
-  StringRef getArgument() const final { return "anabranch-form-supers"; }
-  StringRef getDescription() const final {
-    return "makes super kernels of launches";
   }
 
   void runOnOperation() override {

@@ -20,11 +20,11 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ir/PassBase.h"
 #include "ir/Scope.h"
-#include "schedule/Passes.h"
+#include "schedule/superkernel/Passes.h"
 
 #include "mlir/IR/BuiltinOps.h"
-#include "mlir/Pass/Pass.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringMap.h"
@@ -120,13 +120,10 @@ private:
   int64_t count = 0; ///< of numbers given
 };
 
-struct KeepFencesPass : PassWrapper<KeepFencesPass, OperationPass<ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(KeepFencesPass)
-
-  StringRef getArgument() const final { return "anabranch-keep-fences"; }
-  StringRef getDescription() const final {
-    return "commands name the fences that they stand ahead of or behind";
-  }
+struct KeepFencesPass : ir::PassBase<KeepFencesPass, ModuleOp> {
+  static constexpr StringLiteral argument = "anabranch-keep-fences";
+  static constexpr StringLiteral description =
+      "commands name the fences that they stand ahead of or behind";
 
   void runOnOperation() override {
     for (auto program : getOperation().getOps<ir::ProgramOp>())

@@ -13,7 +13,6 @@ import torch.nn.functional as F
 
 import anabranch
 from anabranch import _C
-from anabranch.marks import super_kernel as supers
 
 THREADS = (1, 2, 3, 7)
 
@@ -438,10 +437,6 @@ MISTAKES = [
     ("stream-fusion=1:stream-fusion=0", "stream-fusion is given twice"),
     ("stream-fusion=1:", "'' is no option"),
     ("=1", "'=1' is no option"),
-    ("debug-aic-num=0", "debug-aic-num must be above zero, got '0'"),
-    ("debug-aiv-num=-3", "debug-aiv-num must be above zero"),
-    ("feed-sync-all=yes", "feed-sync-all must be 0 or 1"),
-    ("dcci-disable-on-kernel=a,,b", "dcci-disable-on-kernel must be operators"),
 ]
 
 
@@ -468,24 +463,6 @@ def test_options_that_are_none(text, message):
 def test_arguments(arguments, message):
     with pytest.raises(TypeError, match=message):
         anabranch.super_kernel(*arguments).__enter__()
-
-
-def test_options_without_effect_are_accepted_with_one_warning():
-    supers._warned.clear()
-    supers.parse.cache_clear()
-
-    def model(x):
-        with anabranch.super_kernel("s", "feed-sync-all=1:debug-aic-num=4"):
-            x = x.softmax(-1)
-        with anabranch.super_kernel("s", "feed-sync-all=1:stream-fusion=1"):
-            return x.softmax(0)
-
-    with pytest.warns(UserWarning) as caught:
-        results(compiled(model), torch.ones(3, 3))
-    said = [str(w.message) for w in caught if "super_kernel" in str(w.message)]
-    assert len(said) == 2
-    assert "feed-sync-all has no effect" in said[0]
-    assert "debug-aic-num has no effect" in said[1]
 
 
 def test_symbolic_sizes_in_a_scope():

@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from .._npu.formats import Format as _Format
+from .._impl.dump.picture import DTYPES
+from .._impl.npu.formats import Format as _Format
 
 __all__ = ["DataType", "Format", "Tensor", "TensorSpec"]
 
@@ -56,8 +57,6 @@ class TensorSpec:
     """Dtype, rank and sizes of a tensor of a trace."""
 
     def __init__(self, meta: torch.Tensor) -> None:
-        from .._graph import DTYPES
-
         self.dtype = DataType[DTYPES.get(meta.dtype, "DT_UNDEFINED")]
         self.rank = meta.dim()
         self.size = list(meta.shape)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .._unsupported import register_fx_node_ge_converter
+from .._impl.compile.unsupported import register_fx_node_ge_converter
 
 __all__ = ["declare_supported", "register_fx_node_ge_converter"]
 

@@ -1,0 +1,105 @@
+//===- AccessMap.h - what a loop nest reads, and where ----------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// Follows the evaluator's way through the producers without emitting anything:
+// at which index, as a function of the loops, is each argument and each value
+// with loops of its own read? From that come the row space, the choice of the
+// vector dimension and the size of a tile.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_ANALYSIS_ACCESSMAP_H
+#define ANABRANCH_ANALYSIS_ACCESSMAP_H
+
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/IR/AffineExpr.h"
+#include "llvm/ADT/SmallBitVector.h"
+
+namespace anabranch {
+namespace analysis {
+
+/// An index as a function of the loops.
+struct SymbolicIndex {
+  mlir::AffineExpr expr;      ///< null if it depends on data
+  llvm::SmallBitVector loops; ///< that it depends on
+
+  /// The loop that this index is, if it is simply one.
+  std::optional<unsigned> plainLoop() const;
+  /// By how much it grows with this loop: 0, a constant, or none if it depends
+  /// on the loop in another way. A remainder counts as its dividend and a
+  /// quotient as constant: both are right for all but a few lanes.
+  std::optional<int64_t> growth(unsigned loop) const;
+};
+
+struct Read {
+  mlir::Value tensor; ///< an argument, or a value that `isLeaf` accepts
+  llvm::SmallVector<SymbolicIndex> index;
+  /// True if it happens only where the index lies inside the tensor.
+  bool isGuarded = false;
+};
+
+struct Reads {
+  llvm::SmallVector<Read> reads;
+  /// Loops whose number itself is used, other than as an index.
+  llvm::SmallBitVector numbered;
+  /// Operations per point (OperationCost.h); one that costs nothing counts as
+  /// one too, since it makes the code longer.
+  int64_t operations = 0;
+  /// Generics with such functions, by their first result, and where they are
+  /// read.
+  llvm::SmallVector<Read> expensive;
+  /// The scalars of the kernel that the symbols of the indices stand for.
+  llvm::SmallVector<mlir::Value> symbols;
+};
+
+class ReadCollector {
+public:
+  /// `isLeaf` says which results are not followed further.
+  ReadCollector(mlir::MLIRContext *context, unsigned loops,
+                llvm::function_ref<bool(mlir::Value)> isLeaf)
+      : context(context), loops(loops), isLeaf(isLeaf) {
+    reads.numbered.resize(loops);
+  }
+
+  /// The loops themselves as indices.
+  llvm::SmallVector<SymbolicIndex> identity();
+  llvm::SmallVector<SymbolicIndex> apply(mlir::AffineMap map,
+                                         mlir::ArrayRef<SymbolicIndex> point);
+
+  void visit(mlir::Value tensor, mlir::ArrayRef<SymbolicIndex> index);
+  /// A generic's body, without its outputs unless `withOutputs`.
+  void visitBody(mlir::linalg::GenericOp op,
+                 mlir::ArrayRef<SymbolicIndex> point, bool withOutputs);
+  /// Any region of index and element computations (scatter).
+  void visitRegion(mlir::Block &block, mlir::ArrayRef<SymbolicIndex> arguments,
+                   mlir::ArrayRef<SymbolicIndex> point);
+
+  Reads take() { return std::move(reads); }
+
+private:
+  mlir::MLIRContext *context;
+  unsigned loops;
+  llvm::function_ref<bool(mlir::Value)> isLeaf;
+  Reads reads;
+  llvm::SmallVector<Read> visited;
+  bool isGuarded = false;
+
+  bool isNew(mlir::Value tensor, mlir::ArrayRef<SymbolicIndex> index);
+  SymbolicIndex unknown();
+  SymbolicIndex constant(int64_t value);
+  SymbolicIndex size(mlir::OpFoldResult size);
+  SymbolicIndex dim(mlir::Value tensor, int64_t dimension);
+  SymbolicIndex combine(mlir::AffineExprKind kind, SymbolicIndex a,
+                        SymbolicIndex b);
+  SymbolicIndex depend(mlir::ArrayRef<SymbolicIndex> on);
+  void visitView(mlir::Operation *op, mlir::ArrayRef<SymbolicIndex> index);
+};
+
+} // namespace analysis
+} // namespace anabranch
+
+#endif // ANABRANCH_ANALYSIS_ACCESSMAP_H

@@ -1,0 +1,103 @@
+//===- OperationCost.cpp - what one operation of a body costs -------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "analysis/OperationCost.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Interfaces/CastInterfaces.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace analysis {
+
+using Class = OperationCost::Class;
+
+static Class classOf(Operation *op) {
+  if (op->hasTrait<OpTrait::IsTerminator>() ||
+      op->hasTrait<OpTrait::ConstantLike>() || isa<linalg::IndexOp>(op))
+    return Class::Free;
+  if (isa<tensor::ExtractOp>(op))
+    return Class::Gather;
+  if (!isa_and_nonnull<math::MathDialect>(op->getDialect()) ||
+      isa<math::AbsFOp, math::AbsIOp, math::FmaOp>(op))
+    return Class::Simple;
+  if (isa<math::CopySignOp, math::CeilOp, math::FloorOp, math::TruncOp,
+          math::RoundEvenOp>(op))
+    return Class::Rounding;
+  if (isa<math::ExpOp, math::Exp2Op, math::ExpM1Op, math::LogOp, math::Log2Op,
+          math::Log10Op, math::Log1pOp, math::PowFOp, math::TanhOp, math::ErfOp,
+          math::SinOp, math::CosOp, math::TanOp, math::AtanOp, math::Atan2Op,
+          math::SinhOp, math::CoshOp, math::AsinOp, math::AcosOp, math::AsinhOp,
+          math::AcoshOp, math::AtanhOp, math::CbrtOp>(op))
+    return Class::Function;
+  return Class::Root;
+}
+
+static int64_t operationsOf(Class kind) {
+  switch (kind) {
+  case Class::Free:
+    return 0;
+  case Class::Simple:
+  case Class::Gather:
+    return 1;
+  case Class::Rounding:
+  case Class::Root:
+  case Class::Function:
+    return 20;
+  }
+  return 1;
+}
+
+static int64_t flopsOf(Operation *op) {
+  bool isReal = llvm::any_of(op->getOperandTypes(),
+                             [](Type type) { return isa<FloatType>(type); });
+  bool isFree = isa<arith::SelectOp>(op) || isa<CastOpInterface>(op);
+  return isReal && !isFree &&
+         isa<arith::ArithDialect, math::MathDialect>(op->getDialect());
+}
+
+OperationCost costOf(Operation *op) {
+  Class kind = classOf(op);
+  return {kind, operationsOf(kind), flopsOf(op)};
+}
+
+int64_t operationsOf(Operation *op) {
+  int64_t total = 0;
+  for (Region &region : op->getRegions())
+    region.walk([&](Operation *inner) { total += costOf(inner).operations; });
+  return total;
+}
+
+int64_t flopsOf(Region &body) {
+  int64_t total = 0;
+  body.walk([&](Operation *inner) { total += costOf(inner).flops; });
+  return total;
+}
+
+static bool hasAny(Operation *op, ArrayRef<Class> kinds) {
+  bool found = false;
+  for (Region &region : op->getRegions())
+    region.walk([&](Operation *inner) {
+      found |= llvm::is_contained(kinds, classOf(inner));
+    });
+  return found;
+}
+
+bool isCostlyToRepeat(Operation *op) {
+  return hasAny(op, {Class::Gather, Class::Root, Class::Function});
+}
+
+bool isCostlierThanMemory(Operation *op) {
+  return hasAny(op, {Class::Function});
+}
+
+} // namespace analysis
+} // namespace anabranch

@@ -1,0 +1,59 @@
+//===- OperationCost.h - what one operation of a body costs -----*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// The one table of costs. A cost is counted in simple vector instructions for a
+// vector of results; what a body reads and writes is counted elsewhere.
+//
+//   class     operations  flops  members
+//   Free               0      0  constants, linalg.index, terminators
+//   Simple             1    0/1  arith; math.absf, absi and fma
+//   Gather             1      0  tensor.extract; its load is counted as a read
+//   Rounding          20      1  copysign, ceil, floor, trunc, roundeven
+//   Root              20      1  sqrt, rsqrt, round, powi and other math
+//   Function          20      1  exp, log, sin, tanh, erf, pow and their kin
+//
+// The flops are those of a roofline: one for each floating-point result, none
+// for selects and casts. The limits of fusion and of the kernels' loops are
+// tuned to the operations of this table, so a new figure changes decisions.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_ANALYSIS_OPERATIONCOST_H
+#define ANABRANCH_ANALYSIS_OPERATIONCOST_H
+
+#include "mlir/IR/Operation.h"
+
+namespace anabranch {
+namespace analysis {
+
+struct OperationCost {
+  enum class Class { Free, Simple, Gather, Rounding, Root, Function };
+  Class kind;
+  int64_t operations;
+  int64_t flops;
+};
+
+/// The cost of one operation on scalars.
+OperationCost costOf(mlir::Operation *op);
+
+/// The operations and flops of one point of an operator: those of all that its
+/// regions hold.
+int64_t operationsOf(mlir::Operation *op);
+int64_t flopsOf(mlir::Region &body);
+
+/// True if evaluating the operator again for each iteration of one more loop
+/// costs real time: its body gathers, or calls a root or a function.
+bool isCostlyToRepeat(mlir::Operation *op);
+
+/// True if a second evaluation at the same point costs more than storing the
+/// value and loading it again: its body calls a function.
+bool isCostlierThanMemory(mlir::Operation *op);
+
+} // namespace analysis
+} // namespace anabranch
+
+#endif // ANABRANCH_ANALYSIS_OPERATIONCOST_H

@@ -1,0 +1,258 @@
+//===- ViewReader.cpp - elements of views by index arithmetic -------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/emit/ViewReader.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace codegen {
+
+ViewReader::ViewReader(Evaluator &evaluator)
+    : evaluator(evaluator), frame(evaluator.frame), lanes(evaluator.lanes) {}
+
+std::optional<Lanes> ViewReader::read(OpResult result, ArrayRef<Lanes> index) {
+  Operation *op = result.getOwner();
+  if (auto view = dyn_cast<tensor::ExtractSliceOp>(op))
+    return slice(view, index);
+  if (auto view = dyn_cast<tensor::ExpandShapeOp>(op))
+    return expand(view, index);
+  if (auto view = dyn_cast<tensor::CollapseShapeOp>(op))
+    return collapse(view, index);
+  if (auto view = dyn_cast<tensor::InsertSliceOp>(op))
+    return insert(view, index);
+  if (auto view = dyn_cast<tensor::CastOp>(op))
+    return evaluator.evaluate(view.getSource(), index);
+  if (auto fill = dyn_cast<linalg::FillOp>(op))
+    return evaluator.scalar(fill.getInputs()[0]);
+  // The elements of tensor.empty are anything; zero is as good.
+  if (isa<tensor::EmptyOp>(op))
+    return evaluator.zero(getElementTypeOrSelf(result.getType()));
+  DenseElementsAttr values;
+  if (matchPattern(op, m_Constant(&values)))
+    return constant(op, values, index);
+  return std::nullopt;
+}
+
+Lanes ViewReader::slice(tensor::ExtractSliceOp op, ArrayRef<Lanes> index) {
+  llvm::SmallBitVector dropped = op.getDroppedDims();
+  SmallVector<OpFoldResult> offsets = op.getMixedOffsets();
+  SmallVector<OpFoldResult> strides = op.getMixedStrides();
+  SmallVector<Lanes> source;
+  unsigned kept = 0;
+  for (size_t i = 0; i < offsets.size(); ++i) {
+    Lanes position = Lanes::uniform(frame.size(offsets[i]));
+    if (!dropped.test(i)) {
+      Lanes scaled =
+          lanes.mul(index[kept++], Lanes::uniform(frame.size(strides[i])));
+      position = lanes.add(position, scaled);
+    }
+    source.push_back(position);
+  }
+  return evaluator.evaluate(op.getSource(), source);
+}
+
+Lanes ViewReader::expand(tensor::ExpandShapeOp op, ArrayRef<Lanes> index) {
+  SmallVector<Lanes> source;
+  for (const ReassociationIndices &group : op.getReassociationIndices()) {
+    Lanes position = lanes.indexLanes(0);
+    for (int64_t part : group) {
+      Lanes size = Lanes::uniform(frame.dim(op.getResult(), part));
+      position = lanes.add(lanes.mul(position, size), index[part]);
+    }
+    source.push_back(position);
+  }
+  return evaluator.evaluate(op.getSrc(), source);
+}
+
+Lanes ViewReader::collapse(tensor::CollapseShapeOp op, ArrayRef<Lanes> index) {
+  int64_t rank = op.getSrcType().getRank();
+  SmallVector<Lanes> source(rank, lanes.indexLanes(0));
+  for (auto [position, group] :
+       llvm::zip(index, op.getReassociationIndices())) {
+    Lanes rest = position;
+    for (int64_t part : llvm::reverse(group)) {
+      if (part == group.front()) {
+        source[part] = rest;
+        break;
+      }
+      Value size = frame.dim(op.getSrc(), part);
+      std::tie(rest, source[part]) = lanes.divRem(rest, size);
+    }
+  }
+  return evaluator.evaluate(op.getSrc(), source);
+}
+
+namespace {
+/// Where in an insert_slice an index lies.
+struct Inside {
+  SmallVector<Lanes> source;     ///< index into the inserted tensor
+  SmallVector<Lanes> conditions; ///< all hold inside
+};
+} // namespace
+
+/// True if the inserted region spans the whole dimension.
+static bool spans(tensor::InsertSliceOp op, size_t i) {
+  auto isConstant = [](OpFoldResult value, int64_t expected) {
+    return getConstantIntValue(value) == expected;
+  };
+  if (!isConstant(op.getMixedOffsets()[i], 0) ||
+      !isConstant(op.getMixedStrides()[i], 1))
+    return false;
+  auto size = getConstantIntValue(op.getMixedSizes()[i]);
+  return size && *size == op.getDestType().getDimSize(i);
+}
+
+static Inside locate(Evaluator &evaluator, tensor::InsertSliceOp op,
+                     ArrayRef<Lanes> index) {
+  LaneBuilder &lanes = evaluator.lanes;
+  KernelFrame &frame = evaluator.frame;
+  llvm::SmallBitVector dropped = op.getDroppedDims();
+  Inside inside;
+  auto require = [&](arith::CmpIPredicate predicate, Lanes a, Value bound) {
+    Lanes b = Lanes::uniform(bound);
+    Value condition =
+        a.isUniform() ? lanes.make<arith::CmpIOp>(predicate, a.value, bound)
+                      : lanes.make<arith::CmpIOp>(predicate, lanes.vector(a),
+                                                  lanes.vector(b));
+    inside.conditions.push_back(lanes.wrap(condition));
+  };
+  for (size_t i = 0; i < index.size(); ++i) {
+    Lanes position = index[i];
+    if (!spans(op, i)) {
+      Value offset = frame.size(op.getMixedOffsets()[i]);
+      Value size = frame.size(op.getMixedSizes()[i]);
+      Value stride = frame.size(op.getMixedStrides()[i]);
+      Value zero = lanes.index(0);
+      position = lanes.sub(position, Lanes::uniform(offset));
+      require(arith::CmpIPredicate::sge, position, zero);
+      require(arith::CmpIPredicate::slt, position,
+              lanes.mulIndex(size, stride));
+      if (getConstantIntValue(op.getMixedStrides()[i]) != 1) {
+        // Division is unsigned, and what lies before the region negative.
+        Lanes nonnegative =
+            lanes.add(position, Lanes::uniform(lanes.mulIndex(offset, stride)));
+        auto [quotient, rest] = lanes.divRem(nonnegative, stride);
+        require(arith::CmpIPredicate::eq, rest, zero);
+        position = lanes.sub(quotient, Lanes::uniform(offset));
+      }
+    }
+    if (!dropped.test(i))
+      inside.source.push_back(position);
+  }
+  return inside;
+}
+
+Lanes ViewReader::insert(tensor::InsertSliceOp op, ArrayRef<Lanes> index) {
+  Inside inside = locate(evaluator, op, index);
+  Value yes = lanes.constant(lanes.builder.getBoolAttr(true));
+  Lanes uniform = Lanes::uniform(yes), varying = Lanes::uniform(yes);
+  for (Lanes condition : inside.conditions) {
+    Lanes &all = condition.isUniform() ? uniform : varying;
+    all = all.isUniform() && condition.isUniform()
+              ? Lanes::uniform(
+                    lanes.make<arith::AndIOp>(all.value, condition.value))
+              : Lanes::varying(lanes.make<arith::AndIOp>(
+                    lanes.vector(all), lanes.vector(condition)));
+  }
+  auto outside = [&] { return evaluator.evaluate(op.getDest(), index); };
+  auto mixed = [&]() -> Lanes {
+    if (varying.isUniform())
+      return evaluator.evaluate(op.getSource(), inside.source);
+    Lanes source, rest;
+    {
+      LaneBuilder::MaskGuard guard(lanes, lanes.width, lanes.andMask(varying),
+                                   true);
+      source = evaluator.evaluate(op.getSource(), inside.source);
+    }
+    Value allTrue = lanes.vector(Lanes::uniform(yes));
+    Value negated = lanes.make<arith::XOrIOp>(varying.value, allTrue);
+    {
+      LaneBuilder::MaskGuard guard(
+          lanes, lanes.width, lanes.andMask(Lanes::varying(negated)), true);
+      rest = outside();
+    }
+    return lanes.select(varying, source, rest);
+  };
+  if (uniform.value == yes)
+    return mixed();
+  Type type = lanes.vectorType(op.getDestType().getElementType());
+  // No value of bf16 passes between blocks: a machine without the type would
+  // turn it into f32 and back by calls.
+  bool asBits = getElementTypeOrSelf(type).isBF16();
+  Type passed = asBits ? lanes.vectorType(lanes.builder.getI16Type()) : type;
+  auto side = [&](llvm::function_ref<Lanes()> compute) {
+    Value value = lanes.vector(compute());
+    if (asBits)
+      value = lanes.make<arith::BitcastOp>(passed, value);
+    return SmallVector<Value>{value};
+  };
+  Value merged = lanes.ifElse(
+      uniform.value, passed, [&] { return side(mixed); },
+      [&] { return side(outside); })[0];
+  if (asBits)
+    merged = lanes.make<arith::BitcastOp>(type, merged);
+  return lanes.wrap(merged);
+}
+
+/// A dense constant becomes read-only data of the object file.
+static Value constantData(Evaluator &evaluator, Operation *op,
+                          DenseElementsAttr values) {
+  LaneBuilder &lanes = evaluator.lanes;
+  OpBuilder &b = lanes.builder;
+  auto module = evaluator.frame.source->getParentOfType<ModuleOp>();
+  Type element = values.getElementType();
+  // One byte per bool and eight per index, as in every buffer.
+  Type stored = element;
+  if (element.isIndex())
+    stored = b.getI64Type();
+  else if (element.isInteger(1))
+    stored = b.getI8Type();
+  if (stored != element) {
+    SmallVector<Attribute> attrs;
+    for (const APInt &value : values.getValues<APInt>())
+      attrs.push_back(b.getIntegerAttr(stored, value.getZExtValue()));
+    values = DenseElementsAttr::get(values.getType().clone(stored), attrs);
+  }
+  std::string base = (evaluator.frame.source.getName() + "_constant").str();
+  std::string name = base;
+  for (unsigned i = 0; module.lookupSymbol(name); ++i)
+    name = base + std::to_string(i);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(module.getBody());
+    b.create<LLVM::GlobalOp>(
+        op->getLoc(), LLVM::LLVMArrayType::get(stored, values.size()),
+        /*isConstant=*/true, LLVM::Linkage::Internal, name,
+        values.reshape(RankedTensorType::get({values.size()}, stored)));
+  }
+  Type pointer = LLVM::LLVMPointerType::get(b.getContext());
+  return b.create<LLVM::AddressOfOp>(lanes.loc, pointer, name);
+}
+
+Lanes ViewReader::constant(Operation *op, DenseElementsAttr values,
+                           ArrayRef<Lanes> index) {
+  if (values.isSplat())
+    return Lanes::uniform(
+        lanes.constant(cast<TypedAttr>(values.getSplatValue<Attribute>())));
+  return evaluator.remember(op->getResult(0), index, [&] {
+    SmallVector<Value> shape;
+    for (int64_t size : values.getType().getShape())
+      shape.push_back(lanes.index(size));
+    Buffer buffer{constantData(evaluator, op, values), values.getElementType(),
+                  frame.rowMajor(shape)};
+    return SmallVector<Lanes>{load(lanes, buffer, index)};
+  })[0];
+}
+
+} // namespace codegen
+} // namespace anabranch

@@ -1,0 +1,386 @@
+//===- FootprintTest.cpp - tiles touch nothing beyond their reach ---------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "support/codegen/FootprintCase.h"
+
+#include "codegen/emit/KernelFrame.h"
+#include "ir/Anabranch.h"
+#include "mlir/Parser/Parser.h"
+#include "support/codegen/KernelLibrary.h"
+
+#include "gtest/gtest.h"
+
+#include <cstring>
+#include <random>
+
+using namespace anabranch::codegen;
+
+namespace {
+
+using Bytes = std::vector<char>;
+
+/// The memory of one argument or result.
+struct Operand {
+  mlir::Type element;
+  size_t bytes;
+  bool isResult;
+  std::optional<unsigned> inPlace; ///< the operand whose memory this is
+};
+
+/// A compiled kernel and its operands, in the order of its buffers.
+class Subject {
+public:
+  Subject(const FootprintCase &c, const TargetInfo &target) : sizes(c.sizes) {
+    mlir::DialectRegistry registry;
+    anabranch::ir::registerAllDialects(registry);
+    context = std::make_unique<mlir::MLIRContext>(registry);
+    auto module =
+        mlir::parseSourceString<mlir::ModuleOp>(c.text, context.get());
+    if (!module) {
+      ADD_FAILURE() << c.text;
+      return;
+    }
+    mlir::func::FuncOp function = *module->getOps<mlir::func::FuncOp>().begin();
+    function->setAttr("anabranch.reach", mlir::UnitAttr::get(context.get()));
+    describe(function);
+    CodegenOptions options;
+    options.target = target;
+    auto loaded = KernelLibrary::load(*module, options);
+    if (!loaded) {
+      ADD_FAILURE() << llvm::toString(loaded.takeError()) << c.text;
+      return;
+    }
+    library.emplace(std::move(*loaded));
+    tiles = library->plan("kernel", sizes).tiles;
+  }
+
+  std::unique_ptr<mlir::MLIRContext> context;
+  std::vector<int64_t> sizes;
+  std::vector<Operand> operands;
+  std::optional<KernelLibrary> library;
+  int64_t tiles = 0;
+
+  std::vector<anabranch_reach> reach(int64_t tile) const {
+    return library->reach("kernel", sizes, tile, operands.size());
+  }
+  /// One tile, or all of them if `tile` is negative.
+  int32_t run(std::vector<Bytes> &memory, int64_t tile) const {
+    std::vector<void *> buffers;
+    for (size_t i = 0; i < operands.size(); ++i)
+      buffers.push_back(memory[operands[i].inPlace.value_or(i)].data());
+    return library->run("kernel", buffers, sizes, tile < 0 ? 0 : tile,
+                        tile < 0 ? tiles : tile + 1);
+  }
+
+private:
+  void describe(mlir::func::FuncOp function) {
+    size_t slot = 0;
+    llvm::SmallVector<unsigned> numbers;
+    auto add = [&](mlir::Type type, mlir::DenseI64ArrayAttr strides) {
+      auto tensor = mlir::cast<mlir::RankedTensorType>(type);
+      llvm::SmallVector<int64_t> shape(tensor.getShape());
+      for (int64_t &size : shape)
+        if (mlir::ShapedType::isDynamic(size))
+          size = sizes[slot++];
+      size_t elements = 1;
+      for (size_t i = 0; i < shape.size(); ++i)
+        elements = strides ? elements + (shape[i] - 1) * strides[i]
+                           : elements * shape[i];
+      operands.push_back({tensor.getElementType(),
+                          elements * elementBytes(tensor.getElementType()),
+                          false,
+                          {}});
+    };
+    for (auto [i, type] : llvm::enumerate(function.getArgumentTypes())) {
+      numbers.push_back(operands.size());
+      if (mlir::isa<mlir::RankedTensorType>(type))
+        add(type, argumentStrides(function, i));
+    }
+    for (auto [i, type] : llvm::enumerate(function.getResultTypes())) {
+      add(type, resultStrides(function, i));
+      operands.back().isResult = true;
+      if (auto argument = inPlaceArgument(function, i))
+        operands.back().inPlace = numbers[*argument];
+    }
+  }
+};
+
+/// Small numbers of the operand's type, valid as indices.
+Bytes randomBytes(const Operand &operand, unsigned seed) {
+  std::mt19937 random(seed);
+  Bytes bytes(operand.bytes);
+  auto fill = [&](auto zero) {
+    using Element = decltype(zero);
+    auto *values = reinterpret_cast<Element *>(bytes.data());
+    for (size_t i = 0; i < bytes.size() / sizeof(Element); ++i)
+      values[i] = Element(int(random() % 17)) / Element(1 + int(random() % 4));
+  };
+  if (operand.element.isF32())
+    fill(0.0F);
+  else if (operand.element.isF64())
+    fill(0.0);
+  else if (operand.element.isF16())
+    fill(static_cast<_Float16>(0));
+  else if (operand.element.isInteger(64))
+    fill(int64_t(0));
+  else if (operand.element.isBF16())
+    for (size_t i = 1; i < bytes.size(); i += 2)
+      bytes[i] = char(0x3F - random() % 2);
+  else
+    for (char &byte : bytes)
+      byte = char(random() % 2);
+  return bytes;
+}
+
+bool reaches(const anabranch_reach &reach, int64_t byte) {
+  int64_t at = byte - reach.offset;
+  if (at < 0 || reach.width == 0)
+    return false;
+  if (reach.count == 1)
+    return at < reach.width;
+  int64_t run = std::min(at / reach.pitch, reach.count - 1);
+  return at - run * reach.pitch < reach.width;
+}
+
+int64_t bytesOf(const anabranch_reach &reach) {
+  return reach.width == 0 ? 0 : reach.width * reach.count;
+}
+
+constexpr char poison = char(0xFF); // NaN, and no index
+
+/// Runs a tile on inputs that are poisoned beyond its reach, in
+/// `memory`, and expects that nothing beyond its reach is written.
+void runAlone(const Subject &subject, int64_t tile,
+              std::vector<Bytes> &memory) {
+  std::vector<anabranch_reach> reach = subject.reach(tile);
+  std::vector<Bytes> before = memory;
+  for (auto [i, operand] : llvm::enumerate(subject.operands))
+    if (!operand.isResult)
+      for (size_t byte = 0; byte < operand.bytes; ++byte)
+        if (!reaches(reach[i], byte))
+          before[i][byte] = poison;
+  std::vector<Bytes> after = before;
+  ASSERT_EQ(subject.run(after, tile), 0) << "tile " << tile;
+  for (auto [i, operand] : llvm::enumerate(subject.operands)) {
+    if (!operand.isResult)
+      continue;
+    size_t home = operand.inPlace.value_or(i);
+    for (size_t byte = 0; byte < operand.bytes; ++byte) {
+      if (after[home][byte] == before[home][byte])
+        continue;
+      ASSERT_TRUE(reaches(reach[i], byte))
+          << "tile " << tile << " writes byte " << byte << " of buffer " << i;
+      memory[home][byte] = after[home][byte];
+    }
+  }
+}
+
+std::vector<FootprintCase> cases();
+
+class FootprintTest
+    : public testing::TestWithParam<std::tuple<const char *, int>> {};
+
+TEST_P(FootprintTest, HoldsForEveryTile) {
+  auto [targetName, number] = GetParam();
+  FootprintCase c = cases()[number];
+  TargetInfo target = llvm::cantFail(TargetInfo::get(targetName));
+  Subject subject(c, target);
+  ASSERT_TRUE(subject.library);
+  if (!target.runsHere())
+    GTEST_SKIP();
+  std::vector<Bytes> memory;
+  for (auto [i, operand] : llvm::enumerate(subject.operands))
+    memory.push_back(operand.isResult ? Bytes(operand.bytes, 0x5A)
+                                      : randomBytes(operand, i));
+  std::vector<Bytes> whole = memory;
+  ASSERT_EQ(subject.run(whole, -1), 0);
+  for (int64_t tile = 0; tile < subject.tiles; ++tile)
+    ASSERT_NO_FATAL_FAILURE(runAlone(subject, tile, memory));
+  for (auto [i, operand] : llvm::enumerate(subject.operands))
+    if (operand.isResult && operand.bytes) {
+      size_t home = operand.inPlace.value_or(i);
+      EXPECT_EQ(
+          std::memcmp(memory[home].data(), whole[home].data(), operand.bytes),
+          0)
+          << "buffer " << i;
+    }
+}
+
+std::vector<FootprintCase> cases() {
+  return {
+      doubled("flat", "tensor<128x768xf32>", "tensor<128x768xf32>", "#id"),
+      doubled("tails", "tensor<37x1001xf32>", "tensor<37x1001xf32>", "#id"),
+      doubled("empty", "tensor<0x8xf32>", "tensor<0x8xf32>", "#id"),
+      doubled("turned", "tensor<300x200xf32>", "tensor<200x300xf32>",
+              "#turned"),
+      doubled("strided", "tensor<64x500xf32>", "tensor<64x500xf32>", "#id",
+              "{anabranch.strides = array<i64: 2000, 1>}"),
+      doubled("strided_columns", "tensor<64x500xf32>", "tensor<64x500xf32>",
+              "#id", "{anabranch.strides = array<i64: 1, 64>}"),
+      rowBias("bias", "tensor<130x700xf32>", "tensor<700xf32>"),
+      rowBias("one_row", "tensor<1x50000xf32>", "tensor<50000xf32>"),
+      softmaxCase("softmax", "tensor<64x1000xf32>", "tensor<64xf32>"),
+      softmaxCase("softmax_dynamic", "tensor<?x?xf32>", "tensor<?xf32>", true,
+                  {33, 700, 33, 700}),
+      softmaxCase("softmax_empty", "tensor<?x?xf32>", "tensor<?xf32>", true,
+                  {5, 0, 5, 0}),
+      joined("joined"),
+      stacked("stacked"),
+      heads("heads"),
+      groups("groups"),
+      inPlace("in_place"),
+      update("update"),
+      scatterCase("scatter"),
+      gather("gather"),
+      scan("scan"),
+      product("product", {"", 1, 300, 200, 96, "mk", "kn"}),
+      product("product_turned", {"", 1, 128, 200, 600, "mk", "nk"}),
+      product("product_few_rows", {"", 1, 5, 300, 700, "mk", "nk"}),
+      product("product_left_turned", {"", 1, 50, 70, 90, "km", "kn"}),
+      product("product_batched", {"", 3, 70, 90, 33, "bmk", "bkn"}),
+      product("product_heads", {"", 6, 40, 64, 33, "mbk", "bnk"}),
+      product("product_bf16", {"", 1, 100, 130, 64, "mk", "nk", "bf16"}),
+      product("product_f64", {"", 1, 30, 50, 20, "mk", "kn", "f64"}),
+      product("product_panels",
+              {"", 1, 40, 100, 70, "mk", "nk", "f32", false, 64}),
+      product("product_i8", {"", 1, 40, 100, 70, "mk", "nk", "i8"}),
+      product("product_i8_panels",
+              {"", 1, 40, 100, 70, "mk", "nk", "i8", false, 64, 4}),
+      product("product_dynamic",
+              {"", 2, 70, 90, 33, "bmk", "bkn", "f32", true}),
+      attentionCase("attention", 150, 130, ""),
+      attentionCase("attention_causal", 150, 150, ", causal"),
+      attentionCase("attention_one", 1, 200, ""),
+  };
+}
+
+std::string
+caseName(const testing::TestParamInfo<std::tuple<const char *, int>> &info) {
+  return std::string(std::get<0>(info.param)) + "_" +
+         cases()[std::get<1>(info.param)].name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, FootprintTest,
+                         testing::Combine(testing::Values("avx2", "host"),
+                                          testing::Range(0,
+                                                         int(cases().size()))),
+                         caseName);
+
+//===----------------------------------------------------------------------===//
+// Precision
+//===----------------------------------------------------------------------===//
+
+class PreciseFootprint : public testing::Test {
+protected:
+  std::optional<Subject> subject;
+
+  bool compile(const FootprintCase &c) {
+    subject.emplace(c, llvm::cantFail(TargetInfo::get("host")));
+    return subject->library.has_value();
+  }
+
+  /// All tiles' bytes of one buffer, by tile.
+  int64_t total(size_t buffer) {
+    int64_t bytes = 0;
+    for (int64_t tile = 0; tile < subject->tiles; ++tile)
+      bytes += bytesOf(subject->reach(tile)[buffer]);
+    return bytes;
+  }
+};
+
+TEST_F(PreciseFootprint, PointwiseTilesShareNothing) {
+  ASSERT_TRUE(compile(
+      doubled("flat", "tensor<128x768xf32>", "tensor<128x768xf32>", "#id")));
+  EXPECT_GT(subject->tiles, 1);
+  EXPECT_EQ(total(0), 128 * 768 * 4);
+  EXPECT_EQ(total(1), 128 * 768 * 4);
+  EXPECT_EQ(subject->reach(1)[0].count, 1);
+}
+
+TEST_F(PreciseFootprint, StridedAndTransposedTilesShareNothing) {
+  ASSERT_TRUE(
+      compile(doubled("strided", "tensor<640x500xf32>", "tensor<640x500xf32>",
+                      "#id", "{anabranch.strides = array<i64: 2000, 1>}")));
+  EXPECT_GT(subject->tiles, 1);
+  EXPECT_EQ(total(0), 640 * 500 * 4);
+  EXPECT_EQ(total(1), 640 * 500 * 4);
+  ASSERT_TRUE(compile(doubled("turned", "tensor<304x208xf32>",
+                              "tensor<208x304xf32>", "#turned")));
+  EXPECT_GT(subject->tiles, 1);
+  EXPECT_EQ(total(0), 304 * 208 * 4);
+  EXPECT_EQ(total(1), 304 * 208 * 4);
+}
+
+TEST_F(PreciseFootprint, RowsOfASoftmax) {
+  ASSERT_TRUE(
+      compile(softmaxCase("softmax", "tensor<64x1000xf32>", "tensor<64xf32>")));
+  EXPECT_GT(subject->tiles, 1);
+  EXPECT_EQ(total(0), 64 * 1000 * 4);
+  EXPECT_EQ(total(1), 64 * 1000 * 4);
+}
+
+TEST_F(PreciseFootprint, PartsOfAJoin) {
+  ASSERT_TRUE(compile(joined("joined")));
+  EXPECT_EQ(total(0), 64 * 1000 * 4);
+  EXPECT_EQ(total(1), 64 * 600 * 4);
+  EXPECT_EQ(total(2), 64 * 1600 * 4);
+}
+
+TEST_F(PreciseFootprint, HeadsOfASlice) {
+  ASSERT_TRUE(compile(heads("heads")));
+  EXPECT_GT(subject->tiles, 1);
+  EXPECT_EQ(total(0), 128 * 256 * 4);
+  EXPECT_EQ(total(1), 128 * 256 * 4);
+}
+
+TEST_F(PreciseFootprint, BlocksOfAProduct) {
+  ASSERT_TRUE(
+      compile(product("product", {"", 1, 600, 256, 96, "mk", "kn", "f32"})));
+  EXPECT_EQ(total(3), 600 * 256 * 4);
+  for (int64_t tile = 0; tile < subject->tiles; ++tile) {
+    std::vector<anabranch_reach> reach = subject->reach(tile);
+    int64_t rows = reach[3].count, columns = reach[3].width / 4;
+    EXPECT_EQ(reach[0].count, 1);
+    EXPECT_EQ(bytesOf(reach[0]), rows * 96 * 4);
+    EXPECT_EQ(reach[0].offset, reach[3].offset / (256 * 4) * 96 * 4);
+    EXPECT_EQ(reach[1].count, 96);
+    EXPECT_EQ(bytesOf(reach[1]), columns * 96 * 4);
+    EXPECT_EQ(bytesOf(reach[2]), columns * 4);
+  }
+}
+
+TEST_F(PreciseFootprint, PanelsOfAProduct) {
+  ASSERT_TRUE(compile(
+      product("panels", {"", 1, 40, 128, 70, "mk", "nk", "f32", false, 64})));
+  ASSERT_EQ(subject->tiles % 2, 0);
+  EXPECT_EQ(subject->reach(1)[1].count, 1);
+  EXPECT_EQ(subject->reach(1)[1].offset, 70 * 64 * 4);
+  EXPECT_EQ(subject->reach(1)[1].width, 70 * 64 * 4);
+}
+
+TEST_F(PreciseFootprint, HeadAndQueriesOfAttention) {
+  ASSERT_TRUE(compile(attentionCase("attention", 150, 130, "")));
+  EXPECT_EQ(total(0), 150 * 64 * 4);
+  EXPECT_EQ(total(4), 150 * 64 * 4);
+  for (int64_t tile = 0; tile < subject->tiles; ++tile) {
+    std::vector<anabranch_reach> reach = subject->reach(tile);
+    EXPECT_EQ(bytesOf(reach[1]), 130 * 16 * 4);
+    EXPECT_EQ(bytesOf(reach[2]), 130 * 16 * 4);
+    EXPECT_EQ(reach[3].count, 1);
+    EXPECT_EQ(bytesOf(reach[3]) / (130 * 4), bytesOf(reach[0]) / (16 * 4));
+  }
+}
+
+TEST_F(PreciseFootprint, GroupsReachTheirOwn) {
+  ASSERT_TRUE(compile(groups("groups")));
+  EXPECT_EQ(total(0), 300 * 200 * 4);
+  EXPECT_EQ(total(1), 100000 * 4);
+  EXPECT_EQ(total(2), 300 * 200 * 4);
+  EXPECT_EQ(total(3), 100000 * 4);
+}
+
+} // namespace

@@ -1,0 +1,60 @@
+//===- StridedRegion.h - bytes at equal distances ---------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_FOOTPRINT_STRIDEDREGION_H
+#define ANABRANCH_CODEGEN_FOOTPRINT_STRIDEDREGION_H
+
+#include "codegen/emit/IndexRange.h"
+#include "codegen/emit/Memory.h"
+
+namespace anabranch {
+namespace codegen {
+
+/// `count` runs of `width` bytes, `pitch` bytes from one to the next: the
+/// fields of an anabranch_reach, as `index` values.
+struct StridedRegion {
+  mlir::Value offset, width, pitch, count;
+};
+
+/// Writes the arithmetic on strided regions. Each result may hold more bytes
+/// than it must, never fewer.
+class RegionBuilder {
+public:
+  explicit RegionBuilder(KernelFrame &frame)
+      : lanes(frame.lanes), ranges(frame) {}
+
+  StridedRegion nothing();
+  /// The elements with an index in the range of each dimension, or more; none
+  /// if `isEmpty`. The buffer's pointer is its distance from address zero.
+  StridedRegion of(llvm::ArrayRef<IndexRange> dims, mlir::Value isEmpty,
+                   const Buffer &buffer);
+  /// What is in either, or more.
+  StridedRegion unite(const StridedRegion &a, const StridedRegion &b);
+
+private:
+  LaneBuilder &lanes;
+  RangeBuilder ranges;
+
+  mlir::Value span(const StridedRegion &region);
+  StridedRegion one(mlir::Value a, mlir::Value endA, mlir::Value b,
+                    mlir::Value endB);
+  StridedRegion beside(const StridedRegion &a, const StridedRegion &b,
+                       mlir::Value &fits);
+  StridedRegion longer(const StridedRegion &a, const StridedRegion &b,
+                       mlir::Value &fits);
+  StridedRegion merged(const StridedRegion &region, mlir::Value count,
+                       mlir::Value stride);
+  void addDimension(StridedRegion &region, mlir::Value count,
+                    mlir::Value stride);
+  using Make = llvm::function_ref<StridedRegion()>;
+  StridedRegion choose(mlir::Value condition, Make yes, Make no);
+};
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_FOOTPRINT_STRIDEDREGION_H

@@ -1,0 +1,54 @@
+//===- FusedEmitter.h - the loops of fused nests ----------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_LOOPS_FUSEDEMITTER_H
+#define ANABRANCH_CODEGEN_LOOPS_FUSEDEMITTER_H
+
+#include "codegen/loops/NestStorage.h"
+#include "codegen/loops/PartialSums.h"
+
+namespace anabranch {
+namespace codegen {
+
+/// Writes the loops and bodies of fused nests for one position of the group's
+/// shared loops: reductions, scans, writes and temporaries.
+class FusedEmitter {
+public:
+  FusedEmitter(LoopContext &context, NestStorage &storage,
+               const FusedNests &nests);
+
+  /// Afterwards the nests' values are bound for those that read them.
+  void emit();
+
+private:
+  LoopContext &context;
+  NestStorage &storage;
+  const FusedNests &nests;
+  Evaluator &evaluator;
+  LaneBuilder &lanes;
+  PartialSums sums;
+  llvm::SmallVector<Point> points; ///< by member
+
+  void setLoop(const FusedLoop &loop, Lanes index);
+  void emitOuter(size_t depth);
+  Values initial();
+  Values emitInner(size_t depth, mlir::ValueRange carried);
+  Values emitSplit(const FusedLoop &loop, mlir::ValueRange carried);
+  Values emitUnrolled(const FusedLoop &loop, mlir::Value high, bool isExact,
+                      mlir::ValueRange carried);
+  Values stepAt(const FusedLoop &loop, Lanes index, mlir::ValueRange carried);
+  Values step(mlir::ValueRange carried);
+  Values stepReduce(LoopNest &nest, llvm::ArrayRef<Lanes> point,
+                    mlir::ValueRange carried);
+  void finish(mlir::ValueRange carried);
+  void fillTemporaries(LoopNest &nest, llvm::ArrayRef<Lanes> point);
+};
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_LOOPS_FUSEDEMITTER_H

@@ -1,0 +1,43 @@
+//===- LoopContext.h - what the emitters of a group share -------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_LOOPS_LOOPCONTEXT_H
+#define ANABRANCH_CODEGEN_LOOPS_LOOPCONTEXT_H
+
+#include "codegen/emit/Evaluator.h"
+#include "codegen/loops/FusedNests.h"
+
+namespace anabranch {
+namespace codegen {
+
+/// Values that a loop carries, and a point of a nest's loops.
+using Values = llvm::SmallVector<mlir::Value>;
+using Point = llvm::SmallVector<Lanes>;
+
+/// A group whose tile function is being written, and the position of its shared
+/// loops at the insertion point.
+struct LoopContext {
+  LoopContext(const KernelModel &model, const NestGroup &group,
+              Evaluator &evaluator);
+
+  const KernelModel &model;
+  const NestGroup &group;
+  Evaluator &evaluator;
+  KernelFrame &frame;
+  LaneBuilder &lanes;
+  llvm::SmallVector<Lanes> sharedIndex; ///< by shared dimension
+
+  void setShared(const SharedLoop &loop, Lanes index);
+  /// The point of a nest at this position, with its inner loops at zero.
+  Point pointOf(const LoopNest &nest) const;
+  mlir::Value tripCount(const FusedNests &nests, const FusedLoop &loop) const;
+};
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_LOOPS_LOOPCONTEXT_H

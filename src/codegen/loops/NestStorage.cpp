@@ -1,0 +1,94 @@
+//===- NestStorage.cpp - where the values of nests are kept ---------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/loops/NestStorage.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace codegen {
+
+NestStorage::NestStorage(LoopContext &context, Value scratchPointer)
+    : context(context), lanes(context.lanes) {
+  Scratch plan = planScratch(context.frame, context.group);
+  for (LoopNest *nest : context.group.nests)
+    for (Destination &destination : nest->destinations)
+      targets[nest].push_back(destinationBuffer(context.frame, destination));
+  for (ScratchPart &part : plan.parts)
+    addScratch(part, scratchPointer);
+}
+
+void NestStorage::addScratch(const ScratchPart &part, Value scratchPointer) {
+  const NestGroup &group = context.group;
+  const LoopNest &nest = *part.nest;
+  Type pointer = LLVM::LLVMPointerType::get(lanes.builder.getContext());
+  Buffer buffer;
+  buffer.element = getElementTypeOrSelf(part.value.getType());
+  buffer.pointer = lanes.make<LLVM::GEPOp>(
+      pointer, lanes.builder.getI8Type(), scratchPointer,
+      ArrayRef<LLVM::GEPArg>{lanes.toI64(part.offset)});
+  // Shared dimensions have no stride, since one position is there at a time;
+  // the lanes of a shared loop are neighbours, in a dimension of their own.
+  int64_t rank = cast<RankedTensorType>(nest.value.getType()).getRank();
+  buffer.strides.assign(rank + 1, lanes.index(0));
+  buffer.strides[rank] = lanes.index(1);
+  Value stride = lanes.index(group.laneLoop >= 0 ? group.width : 1);
+  for (unsigned dim : llvm::reverse(innerDims(nest))) {
+    buffer.strides[dim] = stride;
+    stride = lanes.mulIndex(stride, context.frame.dim(nest.value, dim));
+  }
+  scratch[part.value] = buffer;
+}
+
+ArrayRef<Buffer> NestStorage::targetsOf(const LoopNest &nest) const {
+  auto found = targets.find(&nest);
+  return found == targets.end() ? ArrayRef<Buffer>() : found->second;
+}
+
+/// The index of an element in the scratch memory of the nest.
+Point NestStorage::scratchIndex(const LoopNest &nest, ArrayRef<Lanes> index) {
+  Point point = llvm::to_vector(index);
+  for (auto [dim, loop] : llvm::enumerate(nest.resultLoops))
+    if (nest.loops[loop].shared >= 0)
+      point[dim] = lanes.indexLanes(0);
+  bool hasLanes = context.group.laneLoop >= 0 && lanes.width > 1;
+  point.push_back(hasLanes ? Lanes::linear(lanes.index(0), 1, lanes.width)
+                           : lanes.indexLanes(0));
+  return point;
+}
+
+void NestStorage::deliver(LoopNest &nest, Value result, ArrayRef<Lanes> index,
+                          Lanes value) {
+  if (result == nest.value)
+    for (const Buffer &target : targetsOf(nest))
+      store(lanes, target, index, value);
+  auto found = scratch.find(result);
+  if (found != scratch.end())
+    store(lanes, found->second, scratchIndex(nest, index), value);
+}
+
+void NestStorage::bindResult(LoopNest &nest) {
+  if (!nest.isRead || nest.kind == LoopNest::Kind::Write)
+    return;
+  if (!targetsOf(nest).empty() && !innerDims(nest).empty())
+    return context.evaluator.bind(nest.value, targetsOf(nest)[0]);
+  for (Value value : valuesOf(nest)) {
+    auto found = scratch.find(value);
+    if (found == scratch.end())
+      continue;
+    Buffer buffer = found->second;
+    const LoopNest *maker = &nest;
+    context.evaluator.bind(value, [this, buffer, maker](ArrayRef<Lanes> index) {
+      return load(lanes, buffer, scratchIndex(*maker, index));
+    });
+  }
+}
+
+} // namespace codegen
+} // namespace anabranch

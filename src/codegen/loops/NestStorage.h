@@ -1,0 +1,47 @@
+//===- NestStorage.h - where the values of nests are kept -------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_LOOPS_NESTSTORAGE_H
+#define ANABRANCH_CODEGEN_LOOPS_NESTSTORAGE_H
+
+#include "codegen/loops/LoopContext.h"
+#include "codegen/nests/TileGrid.h"
+
+namespace anabranch {
+namespace codegen {
+
+/// The memory of a group's nests: the results that they write, and scratch
+/// memory for values that other nests read.
+class NestStorage {
+public:
+  NestStorage(LoopContext &context, mlir::Value scratchPointer);
+
+  /// Writes one of the nest's values to where it goes.
+  void deliver(LoopNest &nest, mlir::Value result, llvm::ArrayRef<Lanes> index,
+               Lanes value);
+  /// From here on the nests that read this one load its values.
+  void bindResult(LoopNest &nest);
+
+  /// The results' memory that the nest writes.
+  llvm::ArrayRef<Buffer> targetsOf(const LoopNest &nest) const;
+  /// The scratch memory of a value.
+  Buffer scratchOf(mlir::Value value) const { return scratch.lookup(value); }
+
+private:
+  LoopContext &context;
+  LaneBuilder &lanes;
+  llvm::DenseMap<const LoopNest *, llvm::SmallVector<Buffer>> targets;
+  llvm::DenseMap<mlir::Value, Buffer> scratch;
+
+  void addScratch(const ScratchPart &part, mlir::Value scratchPointer);
+  Point scratchIndex(const LoopNest &nest, llvm::ArrayRef<Lanes> index);
+};
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_LOOPS_NESTSTORAGE_H

@@ -1,0 +1,99 @@
+//===- PartialSums.cpp - reductions in several accumulators ---------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/loops/PartialSums.h"
+
+#include "codegen/emit/Combiner.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace codegen {
+
+/// Steps of a piece.
+static constexpr int64_t pieceSteps = 256;
+/// Sums of no more steps are made in one go.
+static constexpr int64_t longSumSteps = 4 * pieceSteps;
+
+Values PartialSums::neutral() {
+  LaneBuilder::MaskGuard guard(
+      lanes, nests.splitsLanes ? context.group.width : lanes.width,
+      nests.splitsLanes ? Value() : lanes.mask);
+  Values values;
+  for (LoopNest *nest : nests.members)
+    if (nest->kind == LoopNest::Kind::Reduce)
+      for (unsigned i = 0; i < nest->op->getNumResults(); ++i) {
+        TypedAttr element = neutralElement(findCombiner(nest->generic(), i));
+        values.push_back(lanes.vector(Lanes::uniform(lanes.constant(element))));
+      }
+  return values;
+}
+
+Values PartialSums::combineAll(ValueRange left, ValueRange right) {
+  Values values;
+  for (LoopNest *nest : nests.members)
+    if (nest->kind == LoopNest::Kind::Reduce)
+      for (unsigned i = 0; i < nest->op->getNumResults(); ++i) {
+        size_t number = values.size();
+        values.push_back(combine(lanes, findCombiner(nest->generic(), i),
+                                 left[number], right[number]));
+      }
+  return values;
+}
+
+bool PartialSums::isLong() {
+  bool adds = false;
+  for (LoopNest *nest : nests.members) {
+    if (nest->kind == LoopNest::Kind::Scan)
+      return false;
+    if (nest->kind != LoopNest::Kind::Reduce)
+      continue;
+    for (unsigned i = 0; i < nest->op->getNumResults(); ++i) {
+      Operation *combiner = findCombiner(nest->generic(), i);
+      if (!combiner)
+        return false;
+      adds |= isa<arith::AddFOp>(combiner);
+    }
+  }
+  int64_t steps = 1;
+  for (const FusedLoop &loop : nests.inner) {
+    APInt size;
+    if (!matchPattern(context.tripCount(nests, loop), m_ConstantInt(&size)))
+      return adds;
+    int64_t count = size.getSExtValue();
+    steps *= loop.hasLanes ? count / context.group.width + 1 : count;
+  }
+  return adds && steps > longSumSteps;
+}
+
+Values PartialSums::inPieces(Value low, Value high, int64_t step,
+                             ValueRange carried, PieceFn body) {
+  APInt size;
+  bool isShort = matchPattern(high, m_ConstantInt(&size)) &&
+                 size.getSExtValue() <= 2 * pieceSteps * step;
+  if (carried.empty() || isShort || !isLong())
+    return body(low, high, carried);
+  int64_t length = pieceSteps * step;
+  return lanes.loop(
+      low, high, length, carried, [&](Value first, ValueRange totals) {
+        Value last =
+            lanes.minIndex(lanes.addIndex(first, lanes.index(length)), high);
+        Values one = neutral(), fresh;
+        while (fresh.size() < totals.size())
+          fresh.append(one);
+        Values part = body(first, last, fresh), sums;
+        for (size_t at = 0; at < totals.size(); at += one.size())
+          sums.append(combineAll(totals.slice(at, one.size()),
+                                 ValueRange(part).slice(at, one.size())));
+        return sums;
+      });
+}
+
+} // namespace codegen
+} // namespace anabranch

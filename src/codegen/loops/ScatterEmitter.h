@@ -1,0 +1,40 @@
+//===- ScatterEmitter.h - elements written where data says ------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_LOOPS_SCATTEREMITTER_H
+#define ANABRANCH_CODEGEN_LOOPS_SCATTEREMITTER_H
+
+#include "codegen/loops/NestStorage.h"
+
+namespace anabranch {
+namespace codegen {
+
+/// Writes a scatter: a copy of what it updates, then the updates one by one.
+class ScatterEmitter {
+public:
+  ScatterEmitter(LoopContext &context, NestStorage &storage, LoopNest &nest)
+      : context(context), storage(storage), nest(nest),
+        evaluator(context.evaluator), lanes(context.lanes) {}
+
+  /// Afterwards the result is bound for those that read it.
+  void emit();
+
+private:
+  LoopContext &context;
+  NestStorage &storage;
+  LoopNest &nest;
+  Evaluator &evaluator;
+  LaneBuilder &lanes;
+
+  void copyInit(const Buffer &buffer);
+  void scatterInto(const Buffer &buffer);
+};
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_LOOPS_SCATTEREMITTER_H

@@ -1,0 +1,104 @@
+//===- TransposedBlock.cpp - positions with transposed loads --------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/loops/TransposedBlock.h"
+
+#include "codegen/emit/Transpose.h"
+#include "codegen/nests/TileGrid.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace codegen {
+
+void TransposedBlock::emit() {
+  const NestGroup &group = context.group;
+  const SharedLoop &loop = group.sharedLoops[group.blockLoop];
+  Lanes number = context.sharedIndex[loop.dims.back()];
+  Value width = lanes.index(group.width);
+  Value first = lanes.mulIndex(number.value, width);
+  Value size = sizeOf(context.frame, group, loop);
+  Value end = lanes.addIndex(first, width);
+  auto singly = [&] {
+    emitSingly(loop, first, lanes.minIndex(end, size));
+    return Values();
+  };
+  auto whole = [&] {
+    emitWhole(loop, first);
+    return Values();
+  };
+  APInt known;
+  if (lanes.mask) {
+    singly();
+  } else if (matchPattern(size, m_ConstantInt(&known)) &&
+             known.getSExtValue() % group.width == 0) {
+    whole();
+  } else {
+    Value fits =
+        lanes.make<arith::CmpIOp>(arith::CmpIPredicate::sle, end, size);
+    lanes.ifElse(fits, TypeRange(), whole, singly);
+  }
+  context.setShared(loop, number);
+}
+
+void TransposedBlock::emitSingly(const SharedLoop &loop, Value first,
+                                 Value end) {
+  lanes.loop(first, end, 1, [&](Value position) {
+    context.setShared(loop, Lanes::uniform(position));
+    emitPosition();
+  });
+}
+
+namespace {
+/// What a transposed load gives at one position.
+struct Loaded {
+  Value tensor;
+  SmallVector<Lanes> index;
+  Lanes value;
+};
+} // namespace
+
+void TransposedBlock::emitWhole(const SharedLoop &loop, Value first) {
+  const NestGroup &group = context.group;
+  ArrayRef<TransposedLoad> loads = group.transposedLoads;
+  context.setShared(loop, Lanes::uniform(first));
+  auto indexOf = [&](const TransposedLoad &load) {
+    return llvm::map_to_vector(
+        load.dims, [&](unsigned dim) { return context.sharedIndex[dim]; });
+  };
+  SmallVector<SmallVector<Lanes>> columns;
+  for (const TransposedLoad &load : loads)
+    columns.push_back(loadTransposed(
+        lanes, context.frame.argument(load.tensor.getArgNumber()),
+        indexOf(load), load.along));
+  for (int64_t i = 0; i < group.width; ++i) {
+    LaneBuilder::Scope scope(lanes);
+    context.setShared(loop,
+                      Lanes::uniform(lanes.addIndex(first, lanes.index(i))));
+    SmallVector<Loaded> loaded;
+    for (auto [load, values] : llvm::zip(loads, columns))
+      loaded.push_back({load.tensor, indexOf(load), values[i]});
+    for (const TransposedLoad &transposed : loads) {
+      Buffer buffer = context.frame.argument(transposed.tensor.getArgNumber());
+      Value tensor = transposed.tensor;
+      LaneBuilder &builder = lanes;
+      context.evaluator.bind(tensor, [&builder, buffer, tensor,
+                                      loaded](ArrayRef<Lanes> index) {
+        for (const Loaded &entry : loaded)
+          if (entry.tensor == tensor && ArrayRef<Lanes>(entry.index) == index)
+            return entry.value;
+        return load(builder, buffer, index);
+      });
+    }
+    emitPosition();
+  }
+}
+
+} // namespace codegen
+} // namespace anabranch

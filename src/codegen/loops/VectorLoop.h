@@ -1,0 +1,37 @@
+//===- VectorLoop.h - a loop by vectors -------------------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_LOOPS_VECTORLOOP_H
+#define ANABRANCH_CODEGEN_LOOPS_VECTORLOOP_H
+
+#include "codegen/emit/Lanes.h"
+
+namespace anabranch {
+namespace codegen {
+
+/// Bodies of more operations are too long to be copied for the last vector.
+constexpr int64_t longBody = 40;
+
+/// How a loop over [low, high) is cut into vectors.
+struct VectorLoop {
+  mlir::Value low, high;
+  int64_t width;
+  bool isExact = false; ///< the trip count is a multiple of the width
+  bool isLong = false;  ///< the body is; one masked loop then runs all vectors
+
+  /// Runs `body` for each vector, the last one masked; the values that the loop
+  /// carries at its end.
+  using Body = llvm::function_ref<mlir::SmallVector<mlir::Value>(
+      Lanes index, mlir::ValueRange carried)>;
+  mlir::SmallVector<mlir::Value>
+  emit(LaneBuilder &lanes, mlir::ValueRange carried, Body body) const;
+};
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_LOOPS_VECTORLOOP_H

@@ -1,0 +1,122 @@
+//===- KernelModel.h - the loop nests of a kernel ---------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// What a kernel function on tensors needs loops for, and how the loops hang
+// together. Nothing is emitted here, so that the tile function and the plan
+// function agree on the grid.
+//
+// A *loop nest* is an operation with loops of its own: a reduction, a scan, a
+// scatter, the writing of a result, or the filling of a temporary. Nests that
+// read each other form a *group*. The *shared dimensions* of a group are
+// parallel loops that all its nests have one-to-one: one pass over a position
+// runs every nest there, so a value that passes between nests has no shared
+// dimension. A group without them runs each nest as a whole, in one tile: the
+// reference for everything.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_NESTS_KERNELMODEL_H
+#define ANABRANCH_CODEGEN_NESTS_KERNELMODEL_H
+
+#include "analysis/AccessMap.h"
+#include "analysis/SizeClasses.h"
+#include "codegen/emit/Destinations.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <memory>
+#include <vector>
+
+namespace anabranch {
+namespace codegen {
+
+struct LoopNest {
+  enum class Kind { Reduce, Scan, Scatter, Write, Temporary };
+  Kind kind;
+  /// Reduce, Scan, Scatter: the operation. Write and Temporary: null.
+  mlir::Operation *op = nullptr;
+  /// Write, Temporary: the value; else the first result.
+  mlir::Value value;
+
+  struct Loop {
+    analysis::DimOf size;
+    bool parallel;
+    int shared = -1; ///< number of the group's shared dimension that it is
+  };
+  llvm::SmallVector<Loop> loops;
+  /// Reduce, Scan: the loop of each dimension of the result.
+  llvm::SmallVector<unsigned> resultLoops;
+  analysis::Reads reads;
+  /// Where this value goes besides the nests that read it.
+  llvm::SmallVector<Destination> destinations;
+  /// Temporary: the nest in whose loops it is filled.
+  LoopNest *filledBy = nullptr;
+  /// Temporaries that this nest fills.
+  llvm::SmallVector<LoopNest *> fills;
+  /// Nests of a group run level by level.
+  unsigned level = 0;
+  /// Read by another nest, so its value must be kept.
+  bool isRead = false;
+
+  mlir::linalg::GenericOp generic() const {
+    return mlir::dyn_cast_or_null<mlir::linalg::GenericOp>(op);
+  }
+  /// Loops that are no shared dimensions.
+  llvm::SmallVector<unsigned> innerLoops() const;
+  std::optional<unsigned> loopOfShared(unsigned dim) const;
+};
+
+/// Shared dimensions next to each other that run as one loop; the last one has
+/// the position, and the others stay at zero.
+struct SharedLoop {
+  llvm::SmallVector<unsigned> dims;
+};
+
+/// A read whose lanes lie far apart while its neighbours in memory are the
+/// positions of another shared dimension.
+struct TransposedLoad {
+  mlir::BlockArgument tensor;
+  /// The shared dimension of each index.
+  llvm::SmallVector<unsigned> dims;
+  unsigned along; ///< the index whose neighbours are neighbours in memory
+};
+
+struct NestGroup {
+  llvm::SmallVector<LoopNest *> nests; ///< in order of level
+  unsigned sharedCount = 0;            ///< of shared dimensions
+  llvm::SmallVector<analysis::DimOf> sharedSizes;
+  llvm::SmallVector<SharedLoop> sharedLoops; ///< outermost first
+  /// The shared loop whose neighbours are the lanes; -1: each nest vectorises a
+  /// loop of its own.
+  int laneLoop = -1;
+  int64_t width = 1;
+  /// Native vectors that `width` is made of.
+  int64_t vectors = 1;
+  /// The shared loop that runs in blocks of `width` so that `transposedLoads`
+  /// are loaded as squares of vectors and transposed in registers; -1: none.
+  int blockLoop = -1;
+  llvm::SmallVector<TransposedLoad> transposedLoads;
+  /// True if some access jumps over cache lines from lane to lane.
+  bool strided = false;
+};
+
+struct KernelModel {
+  mlir::func::FuncOp source;
+  std::unique_ptr<analysis::SizeClasses> sizes;
+  std::vector<std::unique_ptr<LoopNest>> nests;
+  std::vector<NestGroup> groups;
+
+  /// The nest that makes this value, or null.
+  LoopNest *nestOf(mlir::Value value) const;
+  /// The trip count of a shared loop of the group, if it is known.
+  std::optional<int64_t> knownSize(const NestGroup &group,
+                                   const SharedLoop &loop) const;
+};
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_NESTS_KERNELMODEL_H

@@ -1,0 +1,200 @@
+//===- LaneChoice.cpp - which loop has the lanes --------------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// A rough count of cycles for each candidate. What matters is the order of
+// magnitude between neighbouring, shared and scattered addresses.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/nests/LaneChoice.h"
+
+#include "codegen/emit/Combiner.h"
+#include "codegen/nests/StrideClass.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace codegen {
+
+static double cost(StrideClass stride, int64_t width) {
+  switch (stride) {
+  case StrideClass::Zero:
+    return 0.25;
+  case StrideClass::Unit:
+    return 1;
+  case StrideClass::Far:
+    return width;
+  }
+  return width;
+}
+
+/// Cycles for `width` points of the nest with lanes along this loop; none:
+/// one lane.
+static double costPerVector(const KernelModel &model, const LoopNest &nest,
+                            std::optional<unsigned> loop, int64_t width,
+                            std::optional<int64_t> size) {
+  double total = nest.reads.operations * 0.5;
+  if (!loop)
+    return width * (total + nest.reads.reads.size() + nest.destinations.size());
+  for (const analysis::Read &read : nest.reads.reads)
+    total += cost(strideClassOf(model, read, *loop), width);
+  for (const Destination &destination : nest.destinations)
+    total += 2 * cost(strideClassOf(model, nest, destination, *loop), width);
+  // Lanes beyond a short loop's end do nothing.
+  if (size) {
+    int64_t rounded = llvm::alignTo(std::max<int64_t>(*size, 1), width);
+    total *= double(rounded) / std::max<int64_t>(*size, 1);
+  }
+  return total;
+}
+
+/// How often the nest's body runs per position of the shared loops.
+static double pointsPerPosition(const KernelModel &model,
+                                const LoopNest &nest) {
+  double points = 1;
+  for (unsigned loop : nest.innerLoops())
+    points *= model.sizes->known(nest.loops[loop].size).value_or(64);
+  return points;
+}
+
+static bool canVectorize(const LoopNest &nest, unsigned loop) {
+  if (nest.kind == LoopNest::Kind::Scatter)
+    return false;
+  if (nest.loops[loop].parallel)
+    return true;
+  auto generic = nest.generic();
+  return nest.kind == LoopNest::Kind::Reduce && generic &&
+         hasCombiners(generic);
+}
+
+static std::optional<unsigned>
+bestInnerLoop(const KernelModel &model, const LoopNest &nest, int64_t width) {
+  std::optional<unsigned> best;
+  double lowest = costPerVector(model, nest, std::nullopt, width, std::nullopt);
+  for (unsigned loop : nest.innerLoops()) {
+    if (!canVectorize(nest, loop))
+      continue;
+    double candidate = costPerVector(model, nest, loop, width,
+                                     model.sizes->known(nest.loops[loop].size));
+    // Of equals the last, which is the innermost.
+    if (candidate <= lowest) {
+      lowest = candidate;
+      best = loop;
+    }
+  }
+  return best;
+}
+
+static double costOfGroup(const KernelModel &model, const NestGroup &group,
+                          int laneLoop) {
+  double total = 0;
+  for (LoopNest *nest : group.nests) {
+    std::optional<unsigned> loop;
+    std::optional<int64_t> size;
+    if (laneLoop >= 0) {
+      const SharedLoop &shared = group.sharedLoops[laneLoop];
+      loop = nest->loopOfShared(shared.dims.back());
+      size = model.knownSize(group, shared);
+    } else if ((loop = bestInnerLoop(model, *nest, group.width))) {
+      size = model.sizes->known(nest->loops[*loop].size);
+    }
+    total += pointsPerPosition(model, *nest) *
+             costPerVector(model, *nest, loop, group.width, size);
+  }
+  return total;
+}
+
+//===----------------------------------------------------------------------===//
+// Choice
+//===----------------------------------------------------------------------===//
+
+/// Bits of the widest element that the group computes with.
+static unsigned widestElement(const NestGroup &group) {
+  unsigned floating = 0, integer = 16;
+  auto look = [&](Type type) {
+    Type element = getElementTypeOrSelf(type);
+    if (isa<FloatType>(element))
+      floating = std::max(floating, element.getIntOrFloatBitWidth());
+    else if (element.isInteger() && element.getIntOrFloatBitWidth() > 1)
+      integer = std::max(integer, element.getIntOrFloatBitWidth());
+  };
+  for (LoopNest *nest : group.nests) {
+    look(nest->value.getType());
+    for (const analysis::Read &read : nest->reads.reads)
+      look(read.tensor.getType());
+  }
+  // Sixteen-bit floats are computed in 32 bits.
+  if (floating)
+    return std::max(floating, 32u);
+  return std::min(integer, 64u);
+}
+
+/// Native vectors next to each other that walk down the rows of a reduction
+/// together: a cache line alone per row defeats the prefetcher, and one
+/// accumulator waits for itself.
+static constexpr int64_t vectorsAbreast = 4;
+/// More operations than this would spill that many registers.
+static constexpr int64_t fewOperations = 4;
+
+/// Makes the vector several native ones wide where the lanes are columns of a
+/// small reduction.
+static void widenLanes(const KernelModel &model, NestGroup &group) {
+  if (group.laneLoop < 0)
+    return;
+  auto size = model.knownSize(group, group.sharedLoops[group.laneLoop]);
+  if (size && *size < vectorsAbreast * group.width)
+    return;
+  bool reduces = false;
+  for (LoopNest *nest : group.nests) {
+    if (nest->reads.operations > fewOperations || nest->reads.reads.size() > 2)
+      return;
+    reduces |= llvm::any_of(nest->innerLoops(), [&](unsigned loop) {
+      return !nest->loops[loop].parallel;
+    });
+  }
+  if (!reduces)
+    return;
+  group.width *= vectorsAbreast;
+  group.vectors = vectorsAbreast;
+}
+
+void chooseLanes(const KernelModel &model, NestGroup &group,
+                 const TargetInfo &target) {
+  group.width = target.lanes(widestElement(group));
+  double lowest = costOfGroup(model, group, -1);
+  for (int loop = 0; loop < static_cast<int>(group.sharedLoops.size());
+       ++loop) {
+    double candidate = costOfGroup(model, group, loop);
+    if (candidate <= lowest) {
+      lowest = candidate;
+      group.laneLoop = loop;
+    }
+  }
+  widenLanes(model, group);
+  for (LoopNest *nest : group.nests) {
+    if (group.laneLoop < 0)
+      continue;
+    unsigned loop =
+        *nest->loopOfShared(group.sharedLoops[group.laneLoop].dims.back());
+    for (const analysis::Read &read : nest->reads.reads)
+      group.strided |= strideClassOf(model, read, loop) == StrideClass::Far;
+    for (const Destination &destination : nest->destinations)
+      group.strided |=
+          strideClassOf(model, *nest, destination, loop) == StrideClass::Far;
+  }
+}
+
+std::optional<unsigned> innerLaneLoop(const KernelModel &model,
+                                      const NestGroup &group,
+                                      const LoopNest &nest) {
+  if (group.laneLoop >= 0)
+    return std::nullopt;
+  return bestInnerLoop(model, nest, group.width);
+}
+
+} // namespace codegen
+} // namespace anabranch

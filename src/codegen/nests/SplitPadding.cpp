@@ -1,0 +1,98 @@
+//===- SplitPadding.cpp - padding written piece by piece ------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/nests/SplitPadding.h"
+
+#include "codegen/emit/KernelFrame.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace codegen {
+
+/// A returned value's padding, if reshapes alone stand between them.
+static tensor::InsertSliceOp paddingOf(Value returned) {
+  Value value = returned;
+  while (value.hasOneUse()) {
+    Operation *op = value.getDefiningOp();
+    if (auto insert = dyn_cast_or_null<tensor::InsertSliceOp>(op))
+      return insert;
+    if (!isa_and_nonnull<tensor::CollapseShapeOp, tensor::ExpandShapeOp>(op))
+      break;
+    value = op->getOperand(0);
+  }
+  return nullptr;
+}
+
+static bool isStatic(tensor::InsertSliceOp insert) {
+  auto known = [](ArrayRef<int64_t> values) {
+    return llvm::none_of(values, ShapedType::isDynamic);
+  };
+  return insert.getDestType().hasStaticShape() &&
+         known(insert.getStaticOffsets()) && known(insert.getStaticSizes()) &&
+         llvm::all_of(insert.getStaticStrides(),
+                      [](int64_t stride) { return stride == 1; }) &&
+         insert.getDroppedDims().none();
+}
+
+static Value insertAt(OpBuilder &b, Location loc, Value piece, Value into,
+                      ArrayRef<int64_t> offsets, ArrayRef<int64_t> sizes) {
+  return b.create<tensor::InsertSliceOp>(
+      loc, piece, into, getAsIndexOpFoldResult(b.getContext(), offsets),
+      getAsIndexOpFoldResult(b.getContext(), sizes),
+      SmallVector<OpFoldResult>(sizes.size(), b.getIndexAttr(1)));
+}
+
+static void split(tensor::InsertSliceOp insert, linalg::FillOp fill) {
+  OpBuilder b(insert);
+  Location loc = insert.getLoc();
+  RankedTensorType type = insert.getDestType();
+  SmallVector<int64_t> offsets(insert.getStaticOffsets());
+  SmallVector<int64_t> sizes(insert.getStaticSizes());
+  Value result =
+      b.create<tensor::EmptyOp>(loc, type.getShape(), type.getElementType());
+  result = insertAt(b, loc, insert.getSource(), result, offsets, sizes);
+  // A slab before and one after the source in each dimension: across the whole
+  // of later dimensions, beside the source in earlier ones.
+  SmallVector<int64_t> slabOffsets(type.getRank(), 0);
+  SmallVector<int64_t> slabSizes(type.getShape());
+  auto addSlab = [&](int64_t dim, int64_t offset, int64_t size) {
+    if (size == 0)
+      return;
+    slabOffsets[dim] = offset;
+    slabSizes[dim] = size;
+    Value empty =
+        b.create<tensor::EmptyOp>(loc, slabSizes, type.getElementType());
+    auto slab = b.create<linalg::FillOp>(loc, fill.getInputs(), empty);
+    result =
+        insertAt(b, loc, slab.getResult(0), result, slabOffsets, slabSizes);
+  };
+  for (int64_t dim = 0; dim < type.getRank(); ++dim) {
+    int64_t end = offsets[dim] + sizes[dim];
+    addSlab(dim, 0, offsets[dim]);
+    addSlab(dim, end, type.getDimSize(dim) - end);
+    slabOffsets[dim] = offsets[dim];
+    slabSizes[dim] = sizes[dim];
+  }
+  insert.getResult().replaceAllUsesWith(result);
+  insert.erase();
+}
+
+void splitPadding(func::FuncOp source) {
+  for (Value returned : llvm::to_vector(returnedValues(source))) {
+    tensor::InsertSliceOp insert = paddingOf(returned);
+    if (!insert || !isStatic(insert))
+      continue;
+    if (auto fill = insert.getDest().getDefiningOp<linalg::FillOp>())
+      split(insert, fill);
+  }
+}
+
+} // namespace codegen
+} // namespace anabranch

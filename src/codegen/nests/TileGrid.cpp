@@ -1,0 +1,190 @@
+//===- TileGrid.cpp - how a group is cut into tiles -----------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/nests/TileGrid.h"
+
+#include "ir/Anabranch.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace codegen {
+
+/// What a tile should cost, in scalar operations: some microseconds, so that
+/// claiming it costs little. A byte moved costs as much as eight of them.
+static constexpr int64_t tileCost = 1024 * 1024;
+static constexpr int64_t byteCost = 8;
+/// Lanes of a tile that jumps over cache lines: few enough that the lines stay
+/// in the first cache until the next position needs their other elements.
+static constexpr int64_t stridedLanes = 128;
+
+SmallVector<unsigned> innerDims(const LoopNest &nest) {
+  SmallVector<unsigned> dims;
+  if (nest.kind == LoopNest::Kind::Scatter) {
+    int64_t rank = cast<RankedTensorType>(nest.value.getType()).getRank();
+    for (int64_t i = 0; i < rank; ++i)
+      dims.push_back(i);
+    return dims;
+  }
+  for (auto [dim, loop] : llvm::enumerate(nest.resultLoops))
+    if (nest.loops[loop].shared < 0)
+      dims.push_back(dim);
+  return dims;
+}
+
+SmallVector<Value> valuesOf(const LoopNest &nest) {
+  if (nest.op)
+    return SmallVector<Value>(nest.op->result_begin(), nest.op->result_end());
+  return {nest.value};
+}
+
+bool needsScratch(const LoopNest &nest) {
+  if (nest.kind == LoopNest::Kind::Write)
+    return false;
+  if (nest.kind == LoopNest::Kind::Scatter)
+    return nest.destinations.empty();
+  return nest.isRead && nest.destinations.empty() && !innerDims(nest).empty();
+}
+
+/// Cost of one position of the outer loops, at least one.
+static Value costPerPosition(KernelFrame &frame, const NestGroup &group) {
+  LaneBuilder &lanes = frame.lanes;
+  Value total = lanes.index(0);
+  for (LoopNest *nest : group.nests) {
+    int64_t point = nest->reads.operations;
+    for (const analysis::Read &read : nest->reads.reads)
+      point +=
+          byteCost * elementBytes(getElementTypeOrSelf(read.tensor.getType()));
+    point += nest->destinations.size() * byteCost *
+             elementBytes(getElementTypeOrSelf(nest->value.getType()));
+    Value points = lanes.index(1);
+    for (unsigned loop : nest->innerLoops())
+      points =
+          lanes.mulIndex(points, frame.dim(nest->loops[loop].size.tensor,
+                                           nest->loops[loop].size.dimension));
+    total = lanes.addIndex(total, lanes.mulIndex(points, lanes.index(point)));
+  }
+  return lanes.maxIndex(total, lanes.index(1));
+}
+
+/// The size of the last of several outer loops; null if there is one at most.
+static Value innermostOuter(const NestGroup &group, const TileGrid &grid) {
+  Value innermost;
+  unsigned count = 0;
+  for (size_t loop = 0; loop < group.sharedLoops.size(); ++loop) {
+    if (static_cast<int>(loop) == group.laneLoop)
+      continue;
+    innermost = grid.loopSizes[loop];
+    ++count;
+  }
+  return count > 1 ? innermost : Value();
+}
+
+Value sizeOf(KernelFrame &frame, const NestGroup &group,
+             const SharedLoop &loop) {
+  Value size = frame.lanes.index(1);
+  for (unsigned part : loop.dims) {
+    analysis::DimOf dim = group.sharedSizes[part];
+    size = frame.lanes.mulIndex(size, frame.dim(dim.tensor, dim.dimension));
+  }
+  return size;
+}
+
+TileGrid makeGrid(KernelFrame &frame, const NestGroup &group) {
+  LaneBuilder &lanes = frame.lanes;
+  TileGrid grid;
+  Value one = lanes.index(1);
+  grid.outerSize = one;
+  for (auto [number, loop] : llvm::enumerate(group.sharedLoops)) {
+    Value size = sizeOf(frame, group, loop);
+    if (static_cast<int>(number) == group.blockLoop)
+      size = lanes.ceilDivIndex(size, lanes.index(group.width));
+    grid.loopSizes.push_back(size);
+    if (static_cast<int>(number) == group.laneLoop)
+      grid.laneSize = size;
+    else
+      grid.outerSize = lanes.mulIndex(grid.outerSize, size);
+  }
+  Value perPosition = costPerPosition(frame, group);
+  if (group.blockLoop >= 0)
+    perPosition = lanes.mulIndex(perPosition, lanes.index(group.width));
+  Value target = lanes.index(tileCost);
+  grid.laneTiles = one;
+  if (grid.laneSize) {
+    int64_t step = group.width * 4 / group.vectors;
+    Value chunk = lanes.divIndex(target, perPosition);
+    if (group.strided)
+      chunk = lanes.minIndex(chunk, lanes.index(stridedLanes));
+    auto roundUp = [&](Value value, int64_t to) {
+      Value units = lanes.ceilDivIndex(value, lanes.index(to));
+      return lanes.mulIndex(lanes.maxIndex(units, one), lanes.index(to));
+    };
+    chunk = roundUp(chunk, step);
+    grid.lanesPerTile =
+        lanes.minIndex(chunk, roundUp(grid.laneSize, group.width));
+    grid.laneTiles = lanes.ceilDivIndex(grid.laneSize, grid.lanesPerTile);
+    Value covered =
+        lanes.maxIndex(lanes.minIndex(grid.laneSize, grid.lanesPerTile), one);
+    perPosition = lanes.mulIndex(perPosition, covered);
+  }
+  grid.outerPerTile = lanes.maxIndex(lanes.divIndex(target, perPosition), one);
+  // Whole positions of the loops further out where the tile has several: what
+  // it touches is then a box.
+  if (Value inner = innermostOuter(group, grid)) {
+    inner = lanes.maxIndex(inner, one);
+    Value whole =
+        lanes.mulIndex(lanes.divIndex(grid.outerPerTile, inner), inner);
+    Value several = lanes.make<arith::CmpIOp>(arith::CmpIPredicate::sge,
+                                              grid.outerPerTile, inner);
+    grid.outerPerTile =
+        lanes.make<arith::SelectOp>(several, whole, grid.outerPerTile);
+  }
+  grid.tiles = lanes.mulIndex(
+      lanes.ceilDivIndex(grid.outerSize, grid.outerPerTile), grid.laneTiles);
+  return grid;
+}
+
+TilePart partOf(LaneBuilder &lanes, const TileGrid &grid, Value tile) {
+  TilePart part;
+  Value outerTile = lanes.divIndex(tile, grid.laneTiles);
+  part.firstOuter = lanes.mulIndex(outerTile, grid.outerPerTile);
+  part.lastOuter = lanes.minIndex(
+      lanes.addIndex(part.firstOuter, grid.outerPerTile), grid.outerSize);
+  if (!grid.laneSize)
+    return part;
+  Value laneTile = lanes.remIndex(tile, grid.laneTiles);
+  part.firstLane = lanes.mulIndex(laneTile, grid.lanesPerTile);
+  part.lastLane = lanes.minIndex(
+      lanes.addIndex(part.firstLane, grid.lanesPerTile), grid.laneSize);
+  return part;
+}
+
+Scratch planScratch(KernelFrame &frame, const NestGroup &group) {
+  LaneBuilder &lanes = frame.lanes;
+  Scratch scratch;
+  scratch.bytes = lanes.index(0);
+  Value line = lanes.index(64);
+  for (LoopNest *nest : group.nests) {
+    if (!needsScratch(*nest))
+      continue;
+    for (Value value : valuesOf(*nest)) {
+      scratch.parts.push_back({nest, value, scratch.bytes});
+      int64_t perElement = elementBytes(getElementTypeOrSelf(value.getType())) *
+                           (group.laneLoop >= 0 ? group.width : 1);
+      Value bytes = lanes.index(perElement);
+      for (unsigned dim : innerDims(*nest))
+        bytes = lanes.mulIndex(bytes, frame.dim(value, dim));
+      Value rounded = lanes.mulIndex(lanes.ceilDivIndex(bytes, line), line);
+      scratch.bytes = lanes.addIndex(scratch.bytes, rounded);
+    }
+  }
+  return scratch;
+}
+
+} // namespace codegen
+} // namespace anabranch

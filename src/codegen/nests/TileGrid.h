@@ -1,0 +1,69 @@
+//===- TileGrid.h - how a group is cut into tiles ---------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// Written into both functions of a kernel, which must agree.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_NESTS_TILEGRID_H
+#define ANABRANCH_CODEGEN_NESTS_TILEGRID_H
+
+#include "codegen/emit/KernelFrame.h"
+#include "codegen/nests/KernelModel.h"
+
+namespace anabranch {
+namespace codegen {
+
+struct TileGrid {
+  /// Of NestGroup::sharedLoops; of the one in blocks the number of blocks.
+  mlir::SmallVector<mlir::Value> loopSizes;
+  mlir::Value outerSize;    ///< product of all loops but the lanes'
+  mlir::Value laneSize;     ///< of the lanes' loop; null without
+  mlir::Value outerPerTile; ///< of the outer loops
+  mlir::Value lanesPerTile;
+  mlir::Value laneTiles; ///< next to each other along the lanes
+  mlir::Value tiles;     ///< in all
+};
+
+TileGrid makeGrid(KernelFrame &frame, const NestGroup &group);
+
+/// The positions that a tile has in the product of the outer loops and in the
+/// lanes' loop, each from the first up to but without the last.
+struct TilePart {
+  mlir::Value firstOuter, lastOuter;
+  mlir::Value firstLane, lastLane; ///< null without a loop of lanes
+};
+TilePart partOf(LaneBuilder &lanes, const TileGrid &grid, mlir::Value tile);
+
+/// Scratch memory of the nests that keep more than one value per position.
+struct ScratchPart {
+  LoopNest *nest;
+  mlir::Value value;  ///< of the nest's results
+  mlir::Value offset; ///< in bytes
+};
+struct Scratch {
+  mlir::SmallVector<ScratchPart> parts;
+  mlir::Value bytes;
+};
+Scratch planScratch(KernelFrame &frame, const NestGroup &group);
+
+/// The trip count of a shared loop of the group.
+mlir::Value sizeOf(KernelFrame &frame, const NestGroup &group,
+                   const SharedLoop &loop);
+
+/// Whether the nest's value needs scratch memory: it is read, is not a scalar
+/// per position, and is not written where it could be read again.
+bool needsScratch(const LoopNest &nest);
+/// The values that a nest makes.
+mlir::SmallVector<mlir::Value> valuesOf(const LoopNest &nest);
+/// The dimensions of the nest's value that are not shared.
+mlir::SmallVector<unsigned> innerDims(const LoopNest &nest);
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_NESTS_TILEGRID_H

@@ -1,0 +1,55 @@
+//===- Passes.h - the passes of the import room -----------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_IMPORT_PASSES_PASSES_H
+#define ANABRANCH_IMPORT_PASSES_PASSES_H
+
+#include "mlir/Pass/Pass.h"
+
+#include <functional>
+
+namespace anabranch {
+namespace ir {
+class AttentionOp;
+} // namespace ir
+
+/// `anabranch-lower-fences`: waits and records of streams become fences.
+std::unique_ptr<mlir::Pass> createLowerFencesPass();
+
+/// `anabranch-normalize-aten`: removes calls that do nothing, at level "aten".
+std::unique_ptr<mlir::Pass> createNormalizeAtenPass();
+
+/// `anabranch-fold-batch-norm`: batch norm behind a convolution or a linear
+/// layer into its weights, where all of them are frozen.
+std::unique_ptr<mlir::Pass> createFoldBatchNormPass();
+
+/// `anabranch-lower-aten`: applies the operator table; what it has no lowering
+/// for stays a fallback call with the attribute `anabranch.refusal`.
+std::unique_ptr<mlir::Pass> createLowerAtenPass();
+
+/// `anabranch-decompose-attention`: attention as contractions and a softmax,
+/// but where `keep` says that it has a kernel.
+std::unique_ptr<mlir::Pass> createDecomposeAttentionPass(
+    std::function<bool(ir::AttentionOp)> keep = nullptr);
+
+/// `anabranch-verify-linalg`: fails unless only operations of level "linalg"
+/// remain.
+std::unique_ptr<mlir::Pass> createVerifyLinalgPass();
+
+/// Makes the passes of this room known to command lines.
+inline void registerImportPasses() {
+  mlir::registerPass(createLowerFencesPass);
+  mlir::registerPass(createNormalizeAtenPass);
+  mlir::registerPass(createFoldBatchNormPass);
+  mlir::registerPass(createLowerAtenPass);
+  mlir::registerPass([] { return createDecomposeAttentionPass(); });
+  mlir::registerPass(createVerifyLinalgPass);
+}
+
+} // namespace anabranch
+
+#endif // ANABRANCH_IMPORT_PASSES_PASSES_H

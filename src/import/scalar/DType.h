@@ -1,0 +1,98 @@
+//===- DType.h - PyTorch's dtypes on signless MLIR types --------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// Values only, free of state: any thread may use them.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_IMPORT_SCALAR_DTYPE_H
+#define ANABRANCH_IMPORT_SCALAR_DTYPE_H
+
+#include "mlir/IR/Types.h"
+#include <cstdint>
+#include <optional>
+
+namespace anabranch {
+namespace importer {
+
+/// An element type, and whether its integers are unsigned. The type alone does
+/// not say: uint8 and int8 are both `i8`.
+struct DType {
+  mlir::Type type;
+  bool isUnsigned = false;
+
+  bool isBool() const;
+  /// An integer that is not bool.
+  bool isInt() const;
+  bool isFloat() const;
+  unsigned width() const;
+  /// f32 for f16 and bf16, else itself: what PyTorch computes in.
+  DType math() const;
+
+  static DType boolean(mlir::MLIRContext *context);
+  static DType integer(mlir::MLIRContext *context, unsigned width);
+  static DType f32(mlir::MLIRContext *context);
+  static DType f64(mlir::MLIRContext *context);
+
+  bool operator==(const DType &other) const {
+    return type == other.type && isUnsigned == other.isUnsigned;
+  }
+  bool operator!=(const DType &other) const { return !(*this == other); }
+};
+
+/// Sets of the ten dtypes that lowerings know, for the operator table.
+using DTypeSet = uint32_t;
+enum : DTypeSet {
+  kBool = 1 << 0,
+  kU8 = 1 << 1,
+  kI8 = 1 << 2,
+  kI16 = 1 << 3,
+  kI32 = 1 << 4,
+  kI64 = 1 << 5,
+  kF16 = 1 << 6,
+  kBF16 = 1 << 7,
+  kF32 = 1 << 8,
+  kF64 = 1 << 9,
+  kInts = kU8 | kI8 | kI16 | kI32 | kI64,
+  kFloats = kF16 | kBF16 | kF32 | kF64,
+  kNumbers = kInts | kFloats,
+  kAllDTypes = kBool | kNumbers,
+};
+
+/// The one-element set of this dtype; empty for what no lowering takes (f8,
+/// complex, wide unsigned integers).
+DTypeSet setOf(DType dtype);
+
+/// The name as the graph description has it ("f32", "u8", "bool"), or "?".
+llvm::StringRef nameOf(DType dtype);
+
+/// The dtype of a graph description's name; u16, u32 and u64 give unsigned
+/// MLIR types. None if there is no such dtype.
+std::optional<DType> parseDType(llvm::StringRef name,
+                                mlir::MLIRContext *context);
+
+/// torch.promote_types, for the ten dtypes.
+DType promoteTypes(DType a, DType b);
+
+/// How strongly an operand takes part in torch.result_type.
+enum class Rank { Wrapped, ZeroDim, Tensor };
+
+/// torch.result_type, one operand after the other.
+class Promotion {
+public:
+  void add(DType dtype, Rank rank);
+  /// None if nothing was added.
+  std::optional<DType> result() const;
+
+private:
+  std::optional<DType> kinds[3];
+};
+
+} // namespace importer
+} // namespace anabranch
+
+#endif // ANABRANCH_IMPORT_SCALAR_DTYPE_H

@@ -1,0 +1,277 @@
+//===- ControlGroupsTest.cpp - limits of trees of groups ------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/machine/ControlGroups.h"
+
+#include "support/runtime/TestMachine.h"
+#include "support/runtime/TestSupport.h"
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace anabranch::testing {
+
+using runtime::ControlGroups;
+
+namespace {
+
+/// 0: no limit.
+double quotaOf(const FakeMachine &machine) {
+  auto quota = ControlGroups(machine.root()).cpuQuota();
+  return quota ? quota->cpus : 0;
+}
+
+int64_t memoryOf(const FakeMachine &machine) {
+  auto limit = ControlGroups(machine.root()).memoryLimit();
+  return limit ? limit->bytes : 0;
+}
+
+TEST(ControlGroups, WithoutFilesThereIsNoLimit) {
+  FakeMachine machine;
+  EXPECT_EQ(quotaOf(machine), 0);
+  EXPECT_EQ(memoryOf(machine), 0);
+  EXPECT_EQ(ControlGroups(machine.root()).throttledPeriods(), 0);
+}
+
+TEST(ControlGroups, VersionTwo) {
+  FakeMachine machine;
+  machine.isIn("0::/pod/container\n");
+  machine.mount("/", "/sys/fs/cgroup");
+  machine.write("/sys/fs/cgroup/pod/container/cpu.max", "150000 100000\n");
+  machine.write("/sys/fs/cgroup/pod/container/memory.max", "1073741824\n");
+  machine.write("/sys/fs/cgroup/pod/container/cpu.stat",
+                "usage_usec 9\nnr_periods 5\nnr_throttled 3\n");
+  EXPECT_EQ(quotaOf(machine), 1.5);
+  EXPECT_EQ(memoryOf(machine), 1 << 30);
+  ControlGroups groups(machine.root());
+  EXPECT_EQ(groups.throttledPeriods(), 3);
+  EXPECT_EQ(groups.cpuQuota()->file,
+            machine.root() + "/sys/fs/cgroup/pod/container/cpu.max");
+}
+
+TEST(ControlGroups, VersionOne) {
+  FakeMachine machine;
+  machine.isIn("4:memory:/docker/7\n3:cpu,cpuacct:/docker/7\n1:name=x:/\n");
+  machine.mount("/", "/sys/fs/cgroup/cpu,cpuacct", "cpu,cpuacct");
+  machine.mount("/", "/sys/fs/cgroup/memory", "memory");
+  machine.quotaOfOne("/sys/fs/cgroup/cpu,cpuacct", "-1");
+  machine.quotaOfOne("/sys/fs/cgroup/cpu,cpuacct/docker/7", "50000");
+  machine.write("/sys/fs/cgroup/cpu,cpuacct/docker/7/cpu.stat",
+                "nr_periods 5\nnr_throttled 4\nthrottled_time 7\n");
+  machine.write("/sys/fs/cgroup/memory/memory.limit_in_bytes",
+                "9223372036854771712\n");
+  machine.write("/sys/fs/cgroup/memory/docker/7/memory.limit_in_bytes",
+                "4096000\n");
+  EXPECT_EQ(quotaOf(machine), 0.5);
+  EXPECT_EQ(memoryOf(machine), 4096000);
+  EXPECT_EQ(ControlGroups(machine.root()).throttledPeriods(), 4);
+}
+
+TEST(ControlGroups, TheSmallestOfAllLevelsCounts) {
+  for (int least : {0, 1, 2}) {
+    FakeMachine machine;
+    machine.isIn("0::/a/b/c\n");
+    machine.mount("/", "/groups");
+    const char *folders[] = {"/groups/a", "/groups/a/b", "/groups/a/b/c"};
+    for (int level = 0; level < 3; ++level) {
+      std::string number = level == least ? "200000" : "300000";
+      machine.write(std::string(folders[level]) + "/cpu.max",
+                    number + " 100000\n");
+      machine.write(std::string(folders[level]) + "/memory.max", number);
+    }
+    EXPECT_EQ(quotaOf(machine), 2);
+    EXPECT_EQ(memoryOf(machine), 200000);
+    auto quota = ControlGroups(machine.root()).cpuQuota();
+    EXPECT_EQ(quota->file, machine.root() + folders[least] + "/cpu.max");
+  }
+}
+
+/// The CPUs are limited in version 1, and version 2 is there without
+/// controllers; or the other way round.
+TEST(ControlGroups, Hybrid) {
+  FakeMachine machine;
+  machine.isIn("3:cpu:/one\n0::/two\n");
+  machine.mount("/", "/cg/cpu", "cpu");
+  machine.mount("/", "/cg/unified");
+  machine.write("/cg/unified/two/cgroup.procs", "1\n");
+  machine.quotaOfOne("/cg/cpu/one", "70000", "10000");
+  EXPECT_EQ(quotaOf(machine), 7);
+  machine.write("/cg/unified/two/cpu.max", "300000 100000\n");
+  EXPECT_EQ(quotaOf(machine), 3);
+}
+
+/// A container sees its own group as the root of the tree, by a namespace, or
+/// the part of the host's tree that is mounted for it.
+TEST(ControlGroups, InsideAContainer) {
+  FakeMachine inNamespace;
+  inNamespace.isIn("0::/\n");
+  inNamespace.mount("/", "/sys/fs/cgroup");
+  inNamespace.write("/sys/fs/cgroup/cpu.max", "400000 100000\n");
+  EXPECT_EQ(quotaOf(inNamespace), 4);
+
+  FakeMachine bound;
+  bound.isIn("2:cpu:/docker/abc/sub\n");
+  bound.mount("/docker/abc", "/sys/fs/cgroup/cpu", "cpu");
+  bound.quotaOfOne("/sys/fs/cgroup/cpu", "300000");
+  EXPECT_EQ(quotaOf(bound), 3);
+  bound.quotaOfOne("/sys/fs/cgroup/cpu/sub", "200000");
+  EXPECT_EQ(quotaOf(bound), 2);
+}
+
+TEST(ControlGroups, AGroupThatNoMountShowsIsTakenForTheMounted) {
+  for (const char *group : {"/docker/abcdef", "/other", "/../x", "relative"}) {
+    FakeMachine machine;
+    machine.isIn(std::string("2:cpu:") + group + "\n");
+    machine.mount("/docker/abc", "/sys/fs/cgroup/cpu", "cpu");
+    machine.quotaOfOne("/sys/fs/cgroup/cpu", "300000");
+    EXPECT_EQ(quotaOf(machine), 3) << group;
+  }
+}
+
+/// A mount of the group alone hides the limits above it.
+TEST(ControlGroups, TheMountThatShowsMostLevelsIsRead) {
+  for (bool wholeFirst : {false, true}) {
+    FakeMachine machine;
+    machine.isIn("0::/pod/container\n");
+    if (wholeFirst)
+      machine.mount("/", "/cg");
+    machine.mount("/pod/container", "/mine");
+    if (!wholeFirst)
+      machine.mount("/", "/cg");
+    machine.write("/cg/pod/cpu.max", "100000 100000\n");
+    machine.write("/mine/cpu.max", "200000 100000\n");
+    EXPECT_EQ(quotaOf(machine), 1);
+  }
+}
+
+TEST(ControlGroups, PathsWithSpaces) {
+  FakeMachine machine;
+  machine.isIn("0::/my pod\n");
+  machine.mount("/", "/c\\040g");
+  machine.write("/c g/my pod/cpu.max", "100000 100000\n");
+  EXPECT_EQ(quotaOf(machine), 1);
+}
+
+TEST(ControlGroups, WhatMakesNoSenseIsNoLimit) {
+  for (const char *text :
+       {"", "\n", "max", "max 100000\n", "100000\n", "-5 100000\n",
+        "0 100000\n", "100000 0\n", "1e5 100000\n", "a b\n",
+        "99999999999999999999999 100000\n", "100000 100000 7\n"}) {
+    FakeMachine machine;
+    machine.isIn("0::/a\n3:cpu:/a\n");
+    machine.mount("/", "/two");
+    machine.mount("/", "/one", "cpu");
+    machine.write("/two/a/cpu.max", text);
+    machine.write("/two/a/memory.max", std::string("x") + text);
+    machine.quotaOfOne("/one/a", text);
+    EXPECT_EQ(quotaOf(machine), 0) << text;
+    EXPECT_EQ(memoryOf(machine), 0) << text;
+  }
+}
+
+TEST(ControlGroups, DamagedTablesAreNoLimit) {
+  for (const char *text :
+       {"\n\n", ":::", "0:", "0::", "a:b", "0::/\n36 35 0:2 / /cg rw -",
+        "36 35 0:2 / /cg rw - cgroup2", "- - - - - - - - -", "\\", "1 2 3"}) {
+    FakeMachine machine;
+    machine.write("/cg/cpu.max", "100000 100000\n");
+    machine.write("/proc/self/mountinfo", text);
+    machine.isIn(text);
+    EXPECT_EQ(quotaOf(machine), 0) << text;
+    machine.isIn("0::/\n");
+    EXPECT_EQ(quotaOf(machine), 0) << text;
+  }
+}
+
+TEST(ControlGroups, FollowsAProcessThatIsMoved) {
+  FakeMachine machine;
+  machine.isIn("0::/a\n");
+  machine.mount("/", "/cg");
+  machine.write("/cg/a/cpu.max", "100000 100000\n");
+  machine.write("/cg/b/cpu.max", "200000 100000\n");
+  ControlGroups groups(machine.root());
+  EXPECT_EQ(groups.cpuQuota()->cpus, 1);
+  machine.write("/cg/a/cpu.max", "50000 100000\n");
+  EXPECT_EQ(groups.cpuQuota()->cpus, 0.5);
+  machine.isIn("0::/b\n");
+  groups.follow();
+  EXPECT_EQ(groups.cpuQuota()->cpus, 2);
+}
+
+/// A group of the system, where this process may make one.
+class RealGroup {
+public:
+  explicit RealGroup(const std::string &tree)
+      : path(tree + "/anabranch-test-" + std::to_string(::getpid())) {
+    made =
+        std::filesystem::is_directory(tree) && ::mkdir(path.c_str(), 0700) == 0;
+  }
+  ~RealGroup() {
+    if (made)
+      ::rmdir(path.c_str());
+  }
+  bool set(const char *file, const std::string &text) const {
+    if (!made || !std::filesystem::exists(path + "/" + file))
+      return false;
+    std::ofstream stream(path + "/" + file);
+    stream << text << std::flush;
+    return stream.good();
+  }
+  /// Whether it holds in a process that is in the group.
+  template <typename Check> bool inside(Check check) const {
+    pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(60);
+      ::_exit(set("cgroup.procs", std::to_string(::getpid())) && check() ? 0
+                                                                         : 1);
+    }
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  }
+
+private:
+  std::string path;
+  bool made;
+};
+
+TEST(ControlGroups, RealQuota) {
+  if (underThreadSanitizer)
+    GTEST_SKIP() << "forks";
+  RealGroup one("/sys/fs/cgroup/cpu"), two("/sys/fs/cgroup");
+  const RealGroup *group = one.set("cpu.cfs_quota_us", "150000") ? &one
+                           : two.set("cpu.max", "150000 100000") ? &two
+                                                                 : nullptr;
+  if (!group)
+    GTEST_SKIP() << "this process may make no group with a quota";
+  ControlGroups before;
+  EXPECT_TRUE(group->inside([&] {
+    before.follow();
+    auto followed = before.cpuQuota(), found = ControlGroups().cpuQuota();
+    return followed && found && found->cpus == 1.5 && followed->cpus == 1.5;
+  }));
+}
+
+TEST(ControlGroups, RealMemoryLimit) {
+  if (underThreadSanitizer)
+    GTEST_SKIP() << "forks";
+  RealGroup one("/sys/fs/cgroup/memory"), two("/sys/fs/cgroup");
+  const std::string bytes = std::to_string(1 << 28);
+  const RealGroup *group = one.set("memory.limit_in_bytes", bytes) ? &one
+                           : two.set("memory.max", bytes)          ? &two
+                                                                   : nullptr;
+  if (!group)
+    GTEST_SKIP() << "this process may make no group with a limit";
+  EXPECT_TRUE(group->inside([] {
+    auto found = ControlGroups().memoryLimit();
+    return found && found->bytes == 1 << 28;
+  }));
+}
+
+} // namespace
+} // namespace anabranch::testing

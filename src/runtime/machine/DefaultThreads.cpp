@@ -1,0 +1,140 @@
+//===- DefaultThreads.cpp - how many workers a call has -------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/machine/DefaultThreads.h"
+
+#include "runtime/machine/AvailableCpus.h"
+#include "runtime/machine/ReadText.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <ctime>
+#include <thread>
+
+namespace anabranch::runtime {
+
+namespace {
+
+constexpr int threadLimit = 256;
+constexpr int64_t betweenLooks = 2'000'000'000; // nanoseconds
+
+int clamp(int64_t threads) {
+  return static_cast<int>(std::clamp<int64_t>(threads, 1, threadLimit));
+}
+
+/// Good to some milliseconds, and no system call.
+int64_t coarseNow() {
+  timespec time;
+  ::clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+  return int64_t(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
+}
+
+} // namespace
+
+bool isUsersChoice(int framework, const ThreadFacts &facts) {
+  return framework > 0 && framework < facts.cpus && framework != facts.cores;
+}
+
+ThreadChoice chooseThreads(const ThreadFacts &facts) {
+  if (facts.call > 0)
+    return {clamp(facts.call), ThreadRule::Call};
+  if (facts.variable > 0)
+    return {clamp(facts.variable), ThreadRule::Variable};
+  // A framework begins with what OMP_NUM_THREADS says.
+  if (facts.framework != facts.openMp && isUsersChoice(facts.framework, facts))
+    return {clamp(facts.framework), ThreadRule::Framework};
+  if (facts.openMp > 0)
+    return {clamp(facts.openMp), ThreadRule::OpenMp};
+  if (facts.quota > 0 && facts.quota < facts.cores)
+    return {clamp(static_cast<int64_t>(facts.quota)), ThreadRule::Quota};
+  return {clamp(facts.cores), ThreadRule::Cores};
+}
+
+int threadsIn(const char *text) {
+  std::optional<int64_t> number = parseNumber(text ? text : "");
+  return number && *number > 0 ? clamp(*number) : 0;
+}
+
+int openMpThreadsIn(const char *text) {
+  std::string list = text ? text : "";
+  return threadsIn(list.substr(0, list.find(',')).c_str());
+}
+
+DefaultThreads &DefaultThreads::get() {
+  // Never destroyed: workers ask until the process ends.
+  static auto *instance = new DefaultThreads;
+  return *instance;
+}
+
+DefaultThreads::DefaultThreads(std::string root) : root(root), groups(root) {
+  look();
+}
+
+int DefaultThreads::threads() {
+  lookIfDue();
+  return chooseThreads(facts()).threads;
+}
+
+int DefaultThreads::spinLimit() {
+  lookIfDue();
+  return spinRoom.limit();
+}
+
+ThreadFacts DefaultThreads::facts() const {
+  ThreadFacts facts = *machine.load(std::memory_order_acquire);
+  facts.call = call.load(std::memory_order_relaxed);
+  if (int (*count)() = framework.load(std::memory_order_relaxed))
+    facts.framework = count();
+  return facts;
+}
+
+void DefaultThreads::lookIfDue() {
+  int64_t now = coarseNow(), due = nextLook.load(std::memory_order_relaxed);
+  if (now >= due && nextLook.compare_exchange_strong(due, now + betweenLooks,
+                                                     std::memory_order_relaxed))
+    look();
+}
+
+void DefaultThreads::look() {
+  std::unique_lock<std::mutex> lock(looking, std::try_to_lock);
+  if (!lock)
+    return;
+  const ThreadFacts *last = machine.load(std::memory_order_relaxed);
+  ThreadFacts found = last ? *last : ThreadFacts();
+  if (!last) {
+    // The environment of a process is its own: it is read once.
+    found.variable = threadsIn(std::getenv("ANABRANCH_NUM_THREADS"));
+    found.openMp = openMpThreadsIn(std::getenv("OMP_NUM_THREADS"));
+  }
+  if (std::vector<int> now = affinityOfProcess(); !last || now != cpus) {
+    cpus = std::move(now);
+    auto known = static_cast<int>(cpus.size()),
+         guess = static_cast<int>(std::thread::hardware_concurrency());
+    found.cpus = std::max(known ? known : guess, 1);
+    found.cores =
+        known ? static_cast<int>(coresOf(cpus, root).size()) : found.cpus;
+  }
+  groups.follow();
+  std::optional<CpuQuota> quota = groups.cpuQuota();
+  found.quota = quota ? quota->cpus : 0;
+  spinRoom.look(found.quota, quota ? groups.throttledPeriods() : 0);
+  nextLook.store(coarseNow() + betweenLooks, std::memory_order_relaxed);
+  publish(found);
+}
+
+void DefaultThreads::publish(const ThreadFacts &found) {
+  const ThreadFacts *last = machine.load(std::memory_order_relaxed);
+  if (last && last->cpus == found.cpus && last->cores == found.cores &&
+      last->quota == found.quota)
+    return;
+  if (last && chooseThreads(found).threads < chooseThreads(*last).threads)
+    shrunk.store(true, std::memory_order_relaxed);
+  all.push_back(std::make_unique<const ThreadFacts>(found));
+  machine.store(all.back().get(), std::memory_order_release);
+}
+
+} // namespace anabranch::runtime

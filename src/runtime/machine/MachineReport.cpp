@@ -1,0 +1,120 @@
+//===- MachineReport.cpp - what was found about the machine, as text ------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/machine/MachineReport.h"
+
+#include "runtime/machine/AvailableCpus.h"
+#include "runtime/machine/ReadText.h"
+
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+
+namespace anabranch::runtime {
+
+namespace {
+
+std::string withDigits(double value) {
+  char text[64];
+  std::snprintf(text, sizeof(text), "%.4g", value);
+  return text;
+}
+
+std::string quotaLine(const std::optional<CpuQuota> &quota) {
+  if (!quota)
+    return "none";
+  return withDigits(quota->cpus) + " CPUs, by " + quota->file;
+}
+
+std::string memoryLine(const std::optional<MemoryLimit> &limit) {
+  if (!limit)
+    return "none";
+  return withDigits(static_cast<double>(limit->bytes) / (1 << 20)) +
+         " MiB, by " + limit->file;
+}
+
+std::string variableLine(const char *text, int threads) {
+  if (!text)
+    return "not set";
+  std::string quoted = "'" + std::string(text) + "'";
+  return threads ? quoted : quoted + ", ignored: not a positive number";
+}
+
+std::string frameworkLine(const ThreadFacts &facts) {
+  if (facts.framework <= 0)
+    return "not known: PyTorch is not in use";
+  std::string number = std::to_string(facts.framework);
+  if (isUsersChoice(facts.framework, facts))
+    return number + ", which somebody chose";
+  return number + ", its own default";
+}
+
+const char *reasonOf(ThreadRule rule) {
+  switch (rule) {
+  case ThreadRule::Call:
+    return "as the program set it";
+  case ThreadRule::Variable:
+    return "by ANABRANCH_NUM_THREADS";
+  case ThreadRule::Framework:
+    return "by torch.set_num_threads";
+  case ThreadRule::OpenMp:
+    return "by OMP_NUM_THREADS";
+  case ThreadRule::Quota:
+    return "the whole CPUs of the quota, at least one";
+  case ThreadRule::Cores:
+    return "one for each core";
+  }
+  return "";
+}
+
+std::string spinLine(int limit, int threads) {
+  if (limit == INT_MAX)
+    return "spin before they sleep: there is no quota";
+  if (limit == 0)
+    return "sleep at once: the container was throttled";
+  if (limit < threads)
+    return "sleep at once: the quota has no room for them";
+  return "spin before they sleep: the quota has room for " +
+         std::to_string(limit) + " threads";
+}
+
+} // namespace
+
+std::string reportMachine(DefaultThreads &threads, const std::string &root) {
+  threads.look();
+  ThreadFacts facts = threads.facts();
+  ThreadChoice choice = chooseThreads(facts);
+  ControlGroups groups(root);
+  std::optional<CpuQuota> quota = groups.cpuQuota();
+  std::vector<int> cpus = affinityOfProcess();
+  std::string online = readText(root + "/sys/devices/system/cpu/online");
+  online = online.substr(0, online.find('\n'));
+
+  std::string text;
+  auto line = [&](const char *fact, const std::string &value) {
+    text += std::string(fact) + ": " + value + "\n";
+  };
+  line("CPUs of the machine", online.empty() ? "not known" : online);
+  line("CPUs of this process", std::to_string(facts.cpus) + " (" +
+                                   rangesOf(cpus) + "), by its affinity mask");
+  line("cores of these CPUs", std::to_string(facts.cores));
+  line("CPU quota", quotaLine(quota));
+  if (quota)
+    line("throttled periods", std::to_string(groups.throttledPeriods()));
+  line("memory limit", memoryLine(groups.memoryLimit()));
+  line("ANABRANCH_NUM_THREADS",
+       variableLine(std::getenv("ANABRANCH_NUM_THREADS"), facts.variable));
+  line("torch.get_num_threads()", frameworkLine(facts));
+  line("OMP_NUM_THREADS",
+       variableLine(std::getenv("OMP_NUM_THREADS"), facts.openMp));
+  line("threads of a call",
+       std::to_string(choice.threads) + ", " + reasonOf(choice.rule));
+  line("idle workers", spinLine(threads.spinLimit(), choice.threads));
+  return text;
+}
+
+} // namespace anabranch::runtime

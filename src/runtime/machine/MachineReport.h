@@ -1,0 +1,23 @@
+//===- MachineReport.h - what was found about the machine, as text -*- C++
+//-*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_RUNTIME_MACHINE_MACHINEREPORT_H
+#define ANABRANCH_RUNTIME_MACHINE_MACHINEREPORT_H
+
+#include "runtime/machine/DefaultThreads.h"
+
+namespace anabranch::runtime {
+
+/// One fact a line: what it is, its value, where it is from. `root` is that of
+/// `threads`.
+std::string reportMachine(DefaultThreads &threads,
+                          const std::string &root = "");
+
+} // namespace anabranch::runtime
+
+#endif // ANABRANCH_RUNTIME_MACHINE_MACHINEREPORT_H

@@ -1,0 +1,31 @@
+//===- ReadText.h - a small file of the system as text ----------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_RUNTIME_MACHINE_READTEXT_H
+#define ANABRANCH_RUNTIME_MACHINE_READTEXT_H
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace anabranch::runtime {
+
+/// The first 4 MiB of a file; empty if it can't be read.
+std::string readText(const std::string &path);
+
+/// The parts of `text` between any number of `separator`s.
+std::vector<std::string_view> splitText(std::string_view text, char separator);
+
+/// A decimal number that is the whole text; none for anything else, also when
+/// it does not fit.
+std::optional<int64_t> parseNumber(std::string_view text);
+
+} // namespace anabranch::runtime
+
+#endif // ANABRANCH_RUNTIME_MACHINE_READTEXT_H

@@ -1,0 +1,59 @@
+//===- Passes.h - passes that make dispatches -------------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_SCHEDULE_FUSION_PASSES_H
+#define ANABRANCH_SCHEDULE_FUSION_PASSES_H
+
+#include "mlir/Pass/Pass.h"
+
+#include <functional>
+
+namespace mlir {
+namespace linalg {
+class GenericOp;
+} // namespace linalg
+} // namespace mlir
+
+namespace anabranch {
+
+/// `anabranch-collapse-reshapes`: moves reshapes behind the operators that read
+/// them, at level "linalg".
+std::unique_ptr<mlir::Pass> createCollapseReshapesPass();
+
+/// How an operand of a contraction is packed: [batch..., ceil(columns / width),
+/// ceil(depths / kPack), width, kPack], without the last if `kPack`, the K-pack
+/// (VNNI) factor, is one.
+struct PanelLayout {
+  unsigned operand;
+  llvm::SmallVector<unsigned> batch; ///< loops
+  unsigned column, depth;            ///< loops
+  int64_t width, kPack;
+};
+using ChoosePanels =
+    std::function<std::optional<PanelLayout>(mlir::linalg::GenericOp)>;
+
+/// `anabranch-pack-constants`: frozen operands of matrix products become panels
+/// that are made once, at load, as `choose` says for each product.
+std::unique_ptr<mlir::Pass> createPackConstantsPass(ChoosePanels choose);
+
+/// `anabranch-form-dispatches`: level "linalg" to level "dispatch".
+std::unique_ptr<mlir::Pass> createFormDispatchesPass();
+
+/// `anabranch-verify-dispatches`: fails unless @main holds only dispatches,
+/// calls, whole-buffer reshapes and index arithmetic.
+std::unique_ptr<mlir::Pass> createVerifyDispatchesPass();
+
+/// Leaves out `createPackConstantsPass`: a command line has no `ChoosePanels`.
+inline void registerFusionPasses() {
+  mlir::registerPass(createCollapseReshapesPass);
+  mlir::registerPass(createFormDispatchesPass);
+  mlir::registerPass(createVerifyDispatchesPass);
+}
+
+} // namespace anabranch
+
+#endif // ANABRANCH_SCHEDULE_FUSION_PASSES_H

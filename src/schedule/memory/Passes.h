@@ -1,0 +1,30 @@
+//===- Passes.h - passes that lay out memory --------------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_SCHEDULE_MEMORY_PASSES_H
+#define ANABRANCH_SCHEDULE_MEMORY_PASSES_H
+
+#include "mlir/Pass/Pass.h"
+
+namespace anabranch {
+
+/// `anabranch-plan-memory`: offsets for the program's arena and persistent
+/// buffers.
+std::unique_ptr<mlir::Pass> createPlanMemoryPass();
+
+/// `anabranch-verify-program`: fails unless only kernels and a planned program
+/// remain, and no two live buffers share bytes.
+std::unique_ptr<mlir::Pass> createVerifyProgramPass();
+
+inline void registerMemoryPasses() {
+  mlir::registerPass(createPlanMemoryPass);
+  mlir::registerPass(createVerifyProgramPass);
+}
+
+} // namespace anabranch
+
+#endif // ANABRANCH_SCHEDULE_MEMORY_PASSES_H

@@ -1,0 +1,47 @@
+//===- Passes.h - passes that make super kernels ----------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_SCHEDULE_SUPERKERNEL_PASSES_H
+#define ANABRANCH_SCHEDULE_SUPERKERNEL_PASSES_H
+
+#include "mlir/Pass/Pass.h"
+#include "schedule/cost/MachineModel.h"
+
+namespace anabranch {
+
+/// How super kernels are formed.
+struct SuperOptions {
+  bool find = false;         ///< also of launches that no scope marks
+  bool leaveDynamic = false; ///< launches of symbolic sizes are no error
+};
+
+/// `anabranch-keep-fences`: each command names the fences that it stands ahead
+/// of or behind, for the members of super kernels.
+std::unique_ptr<mlir::Pass> createKeepFencesPass();
+
+/// `anabranch-join-lanes`: streams inside of a super kernel that is to fuse
+/// them become one, before events are inserted.
+std::unique_ptr<mlir::Pass> createJoinLanesPass();
+
+/// `anabranch-form-supers`: launches of one scope that follow each other become
+/// `anabranch.super`; with `find` also others, where the model of the machine
+/// promises gain.
+std::unique_ptr<mlir::Pass>
+createFormSupersPass(const SuperOptions &options,
+                     const schedule::MachineModel &machine);
+
+inline void registerSuperKernelPasses() {
+  mlir::registerPass(createKeepFencesPass);
+  mlir::registerPass(createJoinLanesPass);
+  mlir::registerPass([] {
+    return createFormSupersPass(SuperOptions(), schedule::MachineModel());
+  });
+}
+
+} // namespace anabranch
+
+#endif // ANABRANCH_SCHEDULE_SUPERKERNEL_PASSES_H

@@ -1,0 +1,1 @@
+"""Methods and functions that are compiled once, for later processes."""

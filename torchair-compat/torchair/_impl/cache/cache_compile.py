@@ -1,0 +1,201 @@
+"""cache_compile: torchair's folders, texts and file rules over Anabranch's."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+from anabranch import extension
+from anabranch.extension import CachedMethod, Ranks, code_digest
+
+from ..compile.backend import npu
+from ..errors import warn_once
+from ..log import logger
+from ..options.config import CompilerConfig, raw
+from ..options.flat import AnyConfig, tree_of
+from ..options.flat import CompilerConfig as FlatConfig
+from ..options.table import TUNE
+
+__all__ = ["cache_compile", "cache_compile_flat", "readable_cache"]
+
+INDEX = "compiled_module"
+extension.add_index_name(INDEX)
+PASSES = ("post_grad_custom_pre_pass", "post_grad_custom_post_pass")
+# Options whose effect is not in what is stored.
+UNCACHED = (
+    ("experimental_config.enable_ref_data", False),
+    ("export.export_mode", False),
+    ("debug.fx_summary.type", None),
+    ("debug.data_dump.type", None),
+    ("debug.run_eagerly", False),
+    ("dump_config.enable_dump", False),
+)
+
+Call = Callable[..., Any]
+
+
+def cache_compile(
+    func: Call,
+    *,
+    config: AnyConfig | None = None,
+    dynamic: bool = True,
+    cache_dir: str | None = None,
+    global_rank: int | None = None,
+    tp_rank: int | None = None,
+    pp_rank: int | None = None,
+    **kwargs: Any,
+) -> Call:
+    """A method of a module that is compiled once: later processes read the
+    result. `backend`, `custom_decompositions` and `ge_cache` are known besides;
+    other keywords are ignored."""
+    method = extension.check_method(func)
+    settings = tree_of(_settings(config, kwargs.get("backend")))
+    if cache_dir is not None:
+        _check_owner(cache_dir)
+    made = Cached(
+        method,
+        config=settings,
+        dynamic=dynamic,
+        root=cache_dir,
+        ranks=Ranks(global_rank, tp_rank, pp_rank),
+        decompositions=dict(kwargs.get("custom_decompositions") or {}),
+    )
+    made.ge_cache = bool(kwargs.get("ge_cache", False))
+    mode = settings.mode.value
+    if made.ge_cache and mode != TUNE:
+        logger.warning_once(
+            f"Ge_cache will not take effect when config.mode is set to {mode}."
+        )
+        made.ge_cache = False
+    return made.callable()
+
+
+def cache_compile_flat(
+    func: Call, *, config: FlatConfig | None = None, **kwargs: Any
+) -> Call:
+    """npugraph_ex.inference.cache_compile: as cache_compile, by the flat
+    configuration."""
+    if config is None and kwargs.get("backend") is None:
+        config = FlatConfig()
+    return cache_compile(func, config=config, **kwargs)
+
+
+def readable_cache(
+    cache_bin: str, print_output: bool = True, file: str | None = None
+) -> str:
+    """What a cached function is made of, as text."""
+    return extension.readable_cache(cache_bin, print_output=print_output, file=file)
+
+
+def _settings(config: AnyConfig | None, backend: Any) -> AnyConfig:
+    keywords = getattr(backend, "keywords", {})
+    given = keywords.get("compiler_config")
+    if given is None:
+        return CompilerConfig() if config is None else config
+    if config is not None and given is not config:
+        raise ValueError(
+            "config in current backend is different from the config during cache"
+            " generation."
+        )
+    return given
+
+
+def _check_owner(folder: str) -> None:
+    if os.path.exists(folder) and os.stat(folder).st_uid != os.geteuid():
+        raise ValueError(f"Cache dir {folder} must be owned by the current user ")
+
+
+class Cached(CachedMethod):
+    index = INDEX
+    strict = True
+    ge_cache = False
+
+    def settings(self) -> Any:
+        local, everywhere = self.config.as_dict()
+        known: dict[str, Any] = {**local, **everywhere}
+        for name in PASSES:
+            function = raw(self.config, name)
+            if function is not None:
+                known[name] = code_digest(function)
+        policy = "inference_config.dynamic_gears_merge_policy"
+        known[policy] = str(raw(self.config, policy))
+        return {key: str(value) for key, value in known.items()}
+
+    def takes_part(self) -> bool:
+        for path, default in UNCACHED:
+            if raw(self.config, path) != default:
+                warn_once(
+                    f"Skip cache as compiler of {self.name} codegen return non-str,"
+                    f" config.{path} is set"
+                )
+                return False
+        return True
+
+    def place(self, identity: str) -> str:
+        root = self.root or os.environ.get("TORCHAIR_CACHE_HOME")
+        root = root or os.path.join(os.getcwd(), ".torchair_cache")
+        parts = [root, self._folder_name()]
+        if ranks := self.ranks.text():
+            parts.append(ranks)
+        return os.path.abspath(os.path.join(*parts, self.method.__func__.__name__))
+
+    def _folder_name(self) -> str:
+        module = self.method.__self__
+        words = [type(module).__name__, "dynamic" if self.dynamic else "static"]
+        if self.config.mode.value != TUNE:
+            words.append("aclgraphcache")
+        elif self.ge_cache:
+            words.append("gecache")
+        local, everywhere = self.config.as_dict()
+        options = ",".join(f"{k}={v}" for k, v in {**local, **everywhere}.items())
+        passes = "".join(
+            f",{name}={code_digest(raw(self.config, name))}"
+            for name in PASSES
+            if raw(self.config, name) is not None
+        )
+        text = f"{module}{options}{passes}"
+        hash_ = hashlib.md5(text.encode(), usedforsecurity=False)
+        return "_".join([*words, hash_.hexdigest()])
+
+    def shapes_key(self, args: Any, kwargs: Any) -> Any:
+        """Sizes are no part of it: an entry that does not fit is an error."""
+        return self.gears_key(args, kwargs)
+
+    def backend(self) -> Call:
+        return functools.partial(
+            npu,
+            compiler_config=self.config,
+            custom_decompositions=self.decompositions,
+        )
+
+    def threads(self) -> int:
+        return 0
+
+    def blobs(self, package: str) -> dict[str, bytes]:
+        """With `ge_cache`, the compiled graph under the graph engine's names."""
+        if not self.ge_cache:
+            return {}
+        with open(os.path.join(package, "program.bin"), "rb") as file:
+            program = file.read()
+        key = hashlib.sha256(program).hexdigest()[:16]
+        name = f"graph_{key}_{time.strftime('%Y%m%d%H%M%S')}.om"
+        row = {"cache_file_name": name, "graph_key": key, "var_desc_file_name": ""}
+        index = json.dumps({"cache_file_list": [row]})
+        return {name: program, f"graph_{key}.idx": index.encode()}
+
+    def tidy(self) -> None:
+        """These folders have no limit; whoever owns them empties them."""
+
+    def say(self, text: str) -> None:
+        logger.info(text)
+
+    def broken(self, reason: str) -> None:
+        logger.warning("Clear broken cache %s as %s", self.path(), reason)
+
+    def skip(self, reason: str) -> None:
+        warn_once(f"Skip cache as compiler of {self.name} can't keep it: {reason}")

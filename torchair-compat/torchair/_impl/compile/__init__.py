@@ -1,0 +1,1 @@
+"""From a Dynamo graph and a CompilerConfig to what runs it."""

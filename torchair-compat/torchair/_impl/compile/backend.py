@@ -1,0 +1,138 @@
+"""get_npu_backend and get_compiler: Dynamo's graphs to Anabranch's compiler."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import torch
+import torch.fx
+from torch._dynamo import register_backend
+from torch.fx.passes.fake_tensor_prop import FakeTensorProp
+
+from anabranch import extension
+from anabranch.extension import InputSource
+
+from ..dump.debug_folder import DebugFolder
+from ..errors import wrapping
+from ..options.config import CompilerConfig, apply_flat
+from ..options.engine import warn_of_mode
+from ..options.flat import AnyConfig, tree_of
+from ..options.flat import CompilerConfig as FlatConfig
+from . import gears
+from .graph_compiler import compile_graph, freezes
+
+__all__ = [
+    "compile_flat",
+    "get_compiler",
+    "get_flat_backend",
+    "get_npu_backend",
+    "npu",
+    "npugraph_ex",
+]
+
+Compiled = Callable[..., Any]
+
+
+def get_npu_backend(
+    *,
+    compiler_config: AnyConfig | None = None,
+    custom_decompositions: Mapping[Any, Compiled] = MappingProxyType({}),
+) -> functools.partial[Compiled]:
+    """The backend for torch.compile."""
+    given = CompilerConfig() if compiler_config is None else compiler_config
+    warn_of_mode(tree_of(given))
+    return functools.partial(
+        npu, compiler_config=given, custom_decompositions=custom_decompositions
+    )
+
+
+def get_flat_backend(
+    *,
+    compiler_config: FlatConfig | None = None,
+    custom_decompositions: Mapping[Any, Compiled] = MappingProxyType({}),
+) -> functools.partial[Compiled]:
+    """npugraph_ex.get_npu_backend."""
+    return get_npu_backend(
+        compiler_config=compiler_config or FlatConfig(),
+        custom_decompositions=custom_decompositions,
+    )
+
+
+def get_compiler(compiler_config: AnyConfig | None = None) -> Compiled:
+    """A compiler of ATen graphs, for aot_module_simplified's `fw_compiler`. What
+    it compiles takes the inputs one by one and returns the list of outputs."""
+    config = tree_of(compiler_config)
+
+    def compile_one(
+        module: torch.fx.GraphModule, example_inputs: Sequence[Any]
+    ) -> Compiled:
+        with wrapping():
+            nodes = [n for n in module.graph.nodes if n.op == "placeholder"]
+            if not all("val" in node.meta for node in nodes):
+                FakeTensorProp(module).propagate(*example_inputs)
+            sources = [InputSource(str(node.target)) for node in nodes]
+            boxed = compile_graph(module, example_inputs, sources, config=config)
+
+        def call(*arguments: Any) -> Any:
+            return boxed(list(arguments))
+
+        return call
+
+    return compile_one
+
+
+@register_backend(name="npu")
+def npu(
+    module: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    compiler_config: AnyConfig | None = None,
+    custom_decompositions: Mapping[Any, Compiled] = MappingProxyType({}),
+    options: Mapping[str, Any] | None = None,
+) -> Compiled:
+    """The Dynamo backend."""
+    config = tree_of(compiler_config)
+    with wrapping():
+        if options:
+            apply_flat(config, options)
+        geared = gears.find(module, example_inputs, config)
+        debug = DebugFolder.of_model(module)
+        compile_one = functools.partial(
+            compile_graph, config=config, geared=geared, debug=debug
+        )
+        return extension.trace(
+            module,
+            example_inputs,
+            compile_one,
+            freeze=freezes(config),
+            decompositions=custom_decompositions,
+        )
+
+
+@register_backend(name="npugraph_ex")
+def npugraph_ex(
+    module: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    options: Mapping[str, Any] | None = None,
+) -> Compiled:
+    """The Dynamo backend of the capture path."""
+    return npu(module, example_inputs, compiler_config=FlatConfig(), options=options)
+
+
+def compile_flat(
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any] | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Compiled:
+    """npugraph_ex.compile_fx: one ATen graph, by the flat options. ValueError for one
+    that does not exist."""
+    config = FlatConfig()
+    apply_flat(config._tree, options or {})
+    if example_inputs is None:
+        placeholders = gm.graph.find_nodes(op="placeholder")
+        example_inputs = [node.meta.get("val") for node in placeholders]
+    return get_compiler(config)(gm, example_inputs)

@@ -1,0 +1,65 @@
+"""Edits of a graph before its scopes are resolved: the user's and Inductor's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.fx
+
+from ..dump.values import is_original
+from ..log import logger
+from ..options.config import CompilerConfig, raw
+from .patterns import replace_patterns
+
+__all__ = ["edit"]
+
+
+def edit(
+    module: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    config: CompilerConfig,
+    seen: Callable[[torch.fx.GraphModule, str], None],
+) -> None:
+    """All that the configuration asks for, in TorchAir's order. `seen` is told of the
+    graph after each pass."""
+    if is_original(config):
+        return
+    if raw(config, "experimental_config.npu_fx_pass"):
+        _joint_passes(module)
+        seen(module, "npu_fx_pass")
+    if _custom_pass("post_grad_custom_pre_pass", module, example_inputs, config):
+        seen(module, "post_grad_custom_pre_pass")
+    if raw(config, "experimental_config.pattern_fusion_pass"):
+        replace_patterns(module)
+        seen(module, "apply_pattern_passes")
+    if _custom_pass("post_grad_custom_post_pass", module, example_inputs, config):
+        seen(module, "post_grad_custom_post_pass")
+
+
+def _joint_passes(module: torch.fx.GraphModule) -> None:
+    import torch._inductor.config
+    from torch._inductor.fx_passes.joint_graph import joint_graph_passes
+
+    # Inductor's own random numbers have no meaning for another compiler.
+    with torch._inductor.config.patch(fallback_random=True):
+        joint_graph_passes(module)
+
+
+def _custom_pass(
+    name: str,
+    module: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    config: CompilerConfig,
+) -> bool:
+    """Whether there is one."""
+    function = raw(config, name)
+    if function is None:
+        return False
+    logger.info("[forward] before [%s] execution, graph is %s", name, module.graph)
+    function(module, example_inputs, config)
+    module.graph.lint()
+    module.recompile()
+    logger.info("[forward] after [%s] execution, graph is %s", name, module.graph)
+    return True

@@ -1,0 +1,103 @@
+"""register_replacement: subgraphs that users have replaced, by Inductor's matcher.
+
+The matcher is imported when the first pattern is registered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.fx
+
+from anabranch.extension import decompositions, traced_whole
+
+from ..log import logger
+from ..marks.attributes import STREAM
+
+__all__ = ["register_replacement", "replace_patterns"]
+
+air = torch.ops.air
+
+_passes: list[Any] = []  # one PatternMatcherPass, once there are patterns
+
+
+def _always(match: Any) -> bool:
+    return True
+
+
+def register_replacement(
+    search_fn: Callable[..., Any],
+    replace_fn: Callable[..., Any],
+    example_inputs: Sequence[Any],
+    trace_fn: Callable[..., Any] | None = None,
+    extra_check: Callable[[Any], bool] = _always,
+    search_fn_pattern: Any = None,
+    scalar_workaround: dict[str, Any] | None = None,
+    skip_duplicates: bool = False,
+) -> None:
+    """In every graph that is compiled from now on, what computes `search_fn` becomes
+    `replace_fn`, where all of it is on one stream and `extra_check` agrees.
+
+    `trace_fn` is Inductor's `fwd_only` by default, `example_inputs` are what it
+    traces both functions with."""
+    from torch._inductor import pattern_matcher
+
+    if not _passes:
+        _passes.append(pattern_matcher.PatternMatcherPass("torchair"))
+    # As the graphs are traced that the pattern is looked for in.
+    with traced_whole():
+        pattern_matcher.register_replacement(
+            search_fn,
+            replace_fn,
+            example_inputs,
+            trace_fn or pattern_matcher.fwd_only,
+            _passes[0],
+            extra_check=lambda match: _is_on_one_stream(match) and extra_check(match),
+            scalar_workaround=scalar_workaround,
+            search_fn_pattern=search_fn_pattern,
+            skip_duplicates=skip_duplicates,
+            get_decomp_fn=decompositions,
+        )
+
+
+def replace_patterns(module: torch.fx.GraphModule) -> None:
+    """Edits the graph, whose scopes are still marks."""
+    if not _passes:
+        return
+    count = _passes[0].apply(module)
+    logger.debug("In fx_graph, find %d matched patterns", count)
+    if count:
+        module.graph.lint()
+        module.recompile()
+
+
+def _is_on_one_stream(match: Any) -> bool:
+    nodes = set(match.nodes)
+    streams = {s for node, s in _streams(match.graph) if node in nodes}
+    if len(streams) > 1:
+        logger.debug(
+            "Cross-stream operation detected in pattern match. The streams are %s."
+            " Fusion is not supported for cross-stream operations.",
+            sorted(map(str, streams)),
+        )
+    return len(streams) <= 1
+
+
+def _streams(graph: torch.fx.Graph) -> list[tuple[torch.fx.Node, str | None]]:
+    """The stream of each node, by the scopes that are open at it."""
+    found: list[tuple[torch.fx.Node, str | None]] = []
+    scopes: list[str | None] = [None]
+    for node in graph.nodes:
+        if node.target is air.scope_enter.default:
+            keys, values = node.args[:2]
+            assert isinstance(keys, list | tuple)
+            assert isinstance(values, list | tuple)
+            pairs = dict(zip(map(str, keys), map(str, values)))
+            scopes.append(pairs.get(STREAM, scopes[-1]))
+        elif node.target is air.scope_exit.default and len(scopes) > 1:
+            scopes.pop()
+        else:
+            found.append((node, scopes[-1]))
+    return found

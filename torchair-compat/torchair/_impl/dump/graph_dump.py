@@ -1,0 +1,73 @@
+"""The dumps of a graph that debug.graph_dump asks for."""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import os
+from collections.abc import Callable, Iterable
+
+import torch.fx
+
+from ..errors import UnsupportedOption
+from ..log import logger
+from ..options.config import CompilerConfig, raw
+from ..options.table import TUNE
+from .picture import Graph, convert
+from .picture_passes import optimized
+from .process import rank
+from .writers import WRITERS, fx_program
+
+__all__ = ["Dumps"]
+
+
+class Dumps:
+    """The dumps of one graph that the configuration asks for."""
+
+    def __init__(self, config: CompilerConfig, number: int) -> None:
+        self._kind = raw(config, "debug.graph_dump.type")
+        self._folder = raw(config, "debug.graph_dump.path")
+        self._number = number
+        self._captures = config.mode.value != TUNE
+        self._graph: Graph | None = None
+        if self._captures and self._kind not in (None, "py"):
+            raise UnsupportedOption(
+                f"Graph dump for aclGraph only support 'py' type, but got: {self._kind}"
+            )
+
+    def write_original(self, module: torch.fx.GraphModule) -> None:
+        """Also says in the log which node has which attribute."""
+        if self._captures:
+            self._write("original", lambda: [fx_program(module)])
+        elif self._kind or logger.isEnabledFor(logging.DEBUG):
+            graph = self._graph = convert(module, f"graph_{self._number}")
+            self._write("original", lambda: WRITERS[self._kind](graph))
+
+    def write_optimized(self, module: torch.fx.GraphModule) -> None:
+        if self._captures:
+            self._write("optimized", lambda: [fx_program(module)])
+        elif self._graph is not None:
+            graph = optimized(self._graph)
+            self._write("optimized", lambda: WRITERS[self._kind](graph))
+
+    def _write(self, stage: str, lines: Callable[[], Iterable[str]]) -> None:
+        """A failure is told, not raised."""
+        if self._kind is None:
+            return
+        target = self._folder or "."
+        path = os.path.join(target, _file_name(stage, self._number, self._kind))
+        try:
+            os.makedirs(target, exist_ok=True)
+            with open(path, "w", encoding="utf-8") as stream:
+                stream.writelines(f"{line}\n" for line in lines())
+        except OSError as error:
+            print(f"dump {self._kind} failed {error}", flush=True)
+        else:
+            logger.debug("dumped %s graph %d to %s", stage, self._number, path)
+
+
+def _file_name(stage: str, number: int, kind: str) -> str:
+    now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%d%H%M%S%f")
+    return (
+        f"dynamo_{stage}_graph_{number}_rank_{rank()}_pid_{os.getpid()}_ts_{now}.{kind}"
+    )

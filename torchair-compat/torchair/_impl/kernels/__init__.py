@@ -1,0 +1,1 @@
+"""Static kernels: what is compiled for the shapes of a first call."""

@@ -1,0 +1,226 @@
+"""Static kernels: a graph compiled for the shapes of its first call, with the
+record of its operators under the build folder.
+
+The kernels themselves are a package in Anabranch's library; nothing reads the
+folder back. What goes wrong in the compiler is a warning, and the model runs with
+the kernels that it has.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.fx
+
+from anabranch import Config
+from anabranch.extension import ExactShapes, InputSource
+
+from ..errors import warn_once, wrapping
+from ..log import logger
+from ..options.config import CompilerConfig, raw
+from .ranks import Ranks, find_ranks
+from .records import Record, record
+from .run_file import write_run
+
+_OPTION = "experimental_config.aclgraph._aclnn_static_shape_kernel"
+_ROOTS = {"npugraph_ex": "static_kernel_compile_outputs"}
+
+# Hashes of the records of operators that were compiled in this process.
+_compiled: set[str] = set()
+
+
+def is_wanted(config: CompilerConfig) -> bool:
+    return config.mode.value != "max-autotune" and bool(raw(config, _OPTION))
+
+
+def build_folder(config: CompilerConfig) -> Path:
+    """Where products go; made where it is not there."""
+    given = raw(config, f"{_OPTION}_build_dir") or os.getcwd()
+    if "\0" in given:
+        raise ValueError(f"the build directory has a NUL character: {given!r}")
+    if ".." in Path(given).parts:
+        raise ValueError(f"the build directory must not have '..' in it: {given}")
+    base = Path(os.path.abspath(given))
+    for part in (base, *base.parents):
+        if part.is_symlink():
+            raise ValueError(f"the build directory must not be a link: {part}")
+    root = base / _ROOTS.get(config.mode.value, "aclnn_static_shape_kernel_outputs")
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RuntimeError(
+            f"can't create the build directory {root}: {error}"
+        ) from error
+    if not os.access(root, os.R_OK | os.W_OK | os.X_OK):
+        raise RuntimeError(f"can't read and write the build directory {root}")
+    return root
+
+
+class StaticKernels:
+    """One graph's. `exact` learns of the executable while it is compiled; `wrap`
+    makes the first call compile for its shapes."""
+
+    def __init__(
+        self, module: torch.fx.GraphModule, config: CompilerConfig, settings: Config
+    ) -> None:
+        self.module = module
+        self.config = config
+        self.exact = ExactShapes(settings)
+        self.seen: set[int] = set()
+
+    def describe(self, sources: Sequence[InputSource]) -> None:
+        """For a graph that PyTorch runs and that is compiled all the same."""
+        self.exact.describe(self.module, sources)
+
+    def wrap(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(arguments: list[Any]) -> Any:
+            if not self.seen:
+                self.compile(arguments)
+                self.seen.add(0)
+            return function(arguments)
+
+        call._boxed_call = True  # type: ignore[attr-defined]
+        return call
+
+    def wrap_eager(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Where PyTorch runs the graph: one compilation for each new value of the
+        symbol that is looked at, if it is in the range that is asked for."""
+        index = raw(self.config, f"{_OPTION}_sym_index")
+        wanted = raw(self.config, f"{_OPTION}_sym_value_range")
+
+        def call(arguments: list[Any]) -> Any:
+            symbols = [v for v in arguments if isinstance(v, int)]
+            value = symbols[index] if index < len(symbols) else -1
+            if value in self.seen or (symbols and wanted and value not in wanted):
+                logger.debug("Skip compile static shape kernel, symbol value %s", value)
+            else:
+                logger.debug(
+                    "Start to compile static shape kernel, symbol value %s", value
+                )
+                self.compile(arguments)
+                self.seen.add(value)
+            return function(arguments)
+
+        call._boxed_call = True  # type: ignore[attr-defined]
+        return call
+
+    def compile(self, arguments: Sequence[Any]) -> None:
+        """Errors of the settings leave it, those of the compiler do not."""
+        with wrapping():
+            ranks = find_ranks()
+            if ranks is None:
+                return
+            root = build_folder(self.config)
+        start = f"the build directory is {root.parent}"
+        if ranks.world > 1:
+            text = (
+                f"Rank {ranks.rank}: starting static kernel compilation for multi card"
+            )
+        else:
+            text = "Starting static kernel compilation"
+        warn_once(f"{text}, {start}")
+        warn_once(
+            "The current version now supports caching run packages from static kernel"
+            " compilation: use cache_compile"
+        )
+        try:
+            self._compile(arguments, root, ranks)
+        except Exception as error:  # noqa: BLE001 - the model runs all the same
+            warn_once(f"static kernels could not be compiled: {error}")
+            logger.debug("static kernels", exc_info=True)
+
+    def _compile(self, arguments: Sequence[Any], root: Path, ranks: Ranks) -> None:
+        records = record(self.module, arguments)
+        folder = _new_folder(root)
+        chosen = _write_records(folder, records)
+        places = ranks.exchange(str(folder / f"{os.getpid()}_opcompile"))
+        # The first rank of a host compiles, all others then find it in the library.
+        try:
+            if ranks.is_first:
+                _gather(folder, places)
+                self._compile_sizes(arguments, folder, chosen, ranks)
+        finally:
+            ranks.wait()
+        if not ranks.is_first:
+            self._compile_sizes(arguments, folder, chosen, ranks)
+        _compiled.update(item.key for item in records)
+
+    def _compile_sizes(
+        self,
+        arguments: Sequence[Any],
+        folder: Path,
+        chosen: Sequence[Record],
+        ranks: Ranks,
+    ) -> None:
+        contents = [item.content for item in chosen]
+        with self.exact.compile(arguments, contents) as made:
+            if made is None:
+                logger.info("PyTorch runs this graph: no static kernel")
+                return
+            logger.debug(
+                "static kernels %s: %s",
+                made.key[:12],
+                "compiled" if made.compiled else "from the library",
+            )
+            if ranks.is_first and chosen:
+                now = datetime.now().astimezone().strftime("%Y%m%d%H%M%S")
+                write_run(folder / f"static_kernel_{now}.run", made)
+
+
+def _new_folder(root: Path) -> Path:
+    """`ts<time>_pid<pid>_outputs`: one for each compilation."""
+    while True:
+        now = datetime.now().astimezone().strftime("%Y%m%d%H%M%S%f")
+        folder = root / f"ts{now}_pid{os.getpid()}_outputs"
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir()
+            return folder
+        time.sleep(1e-6)
+
+
+def _write_records(folder: Path, records: Sequence[Record]) -> list[Record]:
+    """The folders of records; those that are to be compiled."""
+    pid = os.getpid()
+    ours = [item for item in records if item.has_kernel]
+    chosen: list[Record] = []
+    for item in ours:
+        if item.key not in _compiled and item.key not in {c.key for c in chosen}:
+            chosen.append(item)
+    for name, some in (
+        (f"{pid}", ours),
+        (f"{pid}_debug", records),
+        (f"{pid}_opcompile", ours),
+        (f"{pid}_opcompile_selected", chosen),
+    ):
+        place = folder / name
+        place.mkdir()
+        for item in some:
+            (place / item.file).write_text(item.text, encoding="utf-8")
+    return chosen
+
+
+def _gather(folder: Path, places: Sequence[str]) -> None:
+    """The records of all ranks of the host, equal ones once."""
+    if len(places) < 2:
+        return
+    target = folder / f"{os.getpid()}_opcompile_gathered"
+    target.mkdir()
+    seen: set[str] = set()
+    for rank, place in enumerate(places):
+        for file in sorted(Path(place).glob("*.json")):
+            text = file.read_text(encoding="utf-8")
+            if text not in seen:
+                seen.add(text)
+                (target / f"{file.stem}_rank{rank}.json").write_text(text)
+
+
+def forget_compiled() -> None:
+    """As if nothing had been compiled in this process."""
+    _compiled.clear()

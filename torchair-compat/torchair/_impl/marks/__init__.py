@@ -1,0 +1,1 @@
+"""Scopes, events and printing: operators in a graph, and what becomes of them."""

@@ -1,0 +1,273 @@
+"""Marks of an ATen graph (torch.ops.air) -> what Anabranch's compiler reads.
+
+Before: scope_enter(["_user_stream_label"], ["1"]); %y = mm(%a, %b); scope_exit()
+After:  %y = mm(%a, %b)  annotated {anabranch.stream: "1"}, with the attributes
+        under their own names beside it, for dumps
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.fx
+
+from anabranch.extension import (
+    RECORD,
+    WAIT,
+    WAIT_EVENT,
+    WAIT_TAG,
+    Marks,
+    add_mark_resolver,
+    drop_super_kernel,
+    set_marks,
+    stream_of,
+    user_line,
+)
+
+from ..errors import ScopeError, UnsupportedMode, UnsupportedOption, warn_once
+from .attributes import PREFIX
+from .attributes import STREAM as LABEL
+from .attributes import SUPER as SUPER_KEYS
+from .operators import WAIT_TENSOR_ELSEWHERE
+from .super_options import effective_options, warn_without_effect
+
+__all__ = ["resolve_marks"]
+
+air = torch.ops.air
+
+_HINT = (
+    "Please check the custom passes, and whether Dynamo broke the graph inside"
+    " of a scope."
+)
+_TAGGED = {
+    air.tagged_event_record.default: RECORD,
+    air.tagged_event_wait.default: WAIT_TAG,
+    air.record_tagged_stream.default: None,
+}
+
+PREFETCH = "npu.npu_prefetch.default"  # which has been checked, and fetches nothing
+
+SUPER_SCOPE, SUPER_OPTIONS = SUPER_KEYS
+
+Scope = dict[str, str]
+
+
+def resolve_marks(
+    module: torch.fx.GraphModule,
+    captures: bool,
+    single_stream: bool,
+    fuses: bool = True,
+) -> None:
+    """Edits the graph. `captures`: in one of the capture modes; `fuses`: sizes
+    are known, so that super kernels are made."""
+    graph = module.graph
+    if captures:
+        _refuse_wait_tensor(graph)
+    scopes = _resolve_scopes(graph)
+    if not fuses or captures:
+        _drop_super_kernels(graph)
+    if single_stream and not captures:
+        _refuse_streams(graph)
+    for scope in scopes:
+        _warn_of_scope(scope, captures)
+    for node in list(graph.nodes):
+        if node.target in _TAGGED:
+            _resolve_tagged(graph, node, captures)
+        elif node.target is air.record.default:
+            node.target, node.args, node.kwargs = RECORD, (), {}
+        elif node.target is air.wait.default:
+            _resolve_wait(graph, node)
+        elif str(node.target) == PREFETCH:
+            graph.erase_node(node)
+    graph.lint()
+    module.recompile()
+
+
+def _resolve_exported(module: torch.fx.GraphModule) -> None:
+    """For anabranch.export."""
+    values = [node.meta.get("val") for node in module.graph.nodes]
+    sizes = [size for v in values if isinstance(v, torch.Tensor) for size in v.shape]
+    fuses = not any(isinstance(size, torch.SymInt) for size in (*values, *sizes))
+    resolve_marks(module, captures=False, single_stream=False, fuses=fuses)
+
+
+add_mark_resolver(_resolve_exported)
+
+
+# Scopes
+
+
+def _resolve_scopes(graph: torch.fx.Graph) -> list[Scope]:
+    """Every scope that was entered; their marks are gone."""
+    entered: list[Scope] = []
+    open_scopes: list[Scope] = []
+    for node in list(graph.nodes):
+        if node.target is air.scope_enter.default:
+            open_scopes.append(_scope_of(node))
+            _check_options(node, open_scopes[-1])
+            entered.append(open_scopes[-1])
+            graph.erase_node(node)
+        elif node.target is air.scope_exit.default:
+            if not open_scopes:
+                raise ScopeError(
+                    f"When you call the torch.ops.air.scope_exit operator: {node},"
+                    " you must first call the torch.ops.air.scope_enter operator."
+                    f" {_HINT}"
+                )
+            open_scopes.pop()
+            graph.erase_node(node)
+        elif open_scopes and node.op == "call_function":
+            _annotate(node, open_scopes)
+    if open_scopes:
+        raise ScopeError(
+            "After you call the torch.ops.air.scope_enter operator, there is no"
+            " paired call to the torch.ops.air.scope_exit operator. The parameters"
+            f" for these scope_enter operators are:{open_scopes}. {_HINT}"
+        )
+    return entered
+
+
+def _scope_of(node: torch.fx.Node) -> Scope:
+    keys, values = node.args[:2]
+    assert isinstance(keys, list | tuple)
+    assert isinstance(values, list | tuple)
+    if len(keys) != len(values):
+        raise ScopeError(
+            f"torch.ops.air.scope_enter needs as many values as keys: {node}"
+            f" {user_line(node)}"
+        )
+    return dict(zip(map(str, keys), map(str, values)))
+
+
+def _annotate(node: torch.fx.Node, open_scopes: list[Scope]) -> None:
+    attributes: Scope = {}
+    for scope in open_scopes:
+        attributes |= scope
+    custom: dict[str, Any] = dict(node.meta.get("custom") or {})
+    custom |= {f"{PREFIX}{key}": text for key, text in attributes.items()}
+    node.meta["custom"] = custom
+    fused = SUPER_SCOPE in attributes
+    marks = Marks(
+        stream=attributes.get(LABEL),
+        cores=_cores(attributes),
+        super_kernel=attributes.get(SUPER_SCOPE),
+        super_options=_effective(attributes) if fused else "",
+    )
+    set_marks(node, marks)
+
+
+def _cores(attributes: Scope) -> int | None:
+    text = attributes.get("_op_aicore_num", "")
+    return int(text) if text.isdecimal() and int(text) > 0 else None
+
+
+def _refuse_streams(graph: torch.fx.Graph) -> None:
+    """For static graphs; with symbolic sizes the option means nothing."""
+    if any(isinstance(node.meta.get("val"), torch.SymInt) for node in graph.nodes):
+        return
+    for node in graph.nodes:
+        if stream_of(node) is not None:
+            raise UnsupportedOption(
+                "config.ge_config.enable_single_stream and"
+                " torchair.scope.npu_stream_switch exclude each other in a graph"
+                f" of static shapes\n  {user_line(node)}"
+            )
+
+
+def _warn_of_scope(scope: Scope, captures: bool) -> None:
+    none = "has no effect on this host"
+    if scope.get("_user_stream_priority", "0") != "0":
+        warn_once(f"npu_stream_switch: stream_priority {none}")
+    if scope.get("_enable_inner_parallel", "True") != "True":
+        warn_once(f"npu_stream_switch: enable_inner_parallel=False {none}")
+    if "_op_exec_never_timeout" in scope:
+        warn_once(f"op_never_timeout {none}")
+    if "_op_aicore_num" in scope and _cores(scope) is None:
+        warn_once(f"limit_core_num({scope['_op_aicore_num']}, ...) {none}")
+    if "_super_kernel_scope" in scope:
+        _warn_of_super_kernel(scope, captures)
+
+
+# Super kernels
+
+
+def _drop_super_kernels(graph: torch.fx.Graph) -> None:
+    """The attributes for the dumps stay."""
+    for node in graph.nodes:
+        drop_super_kernel(node)
+
+
+def _effective(scope: Scope) -> str:
+    return effective_options(scope.get(SUPER_OPTIONS, ""))
+
+
+def _check_options(node: torch.fx.Node, scope: Scope) -> None:
+    """UnsupportedOption, with the user's line."""
+    try:
+        _effective(scope)
+    except UnsupportedOption as error:
+        raise UnsupportedOption(f"{error}\n  {user_line(node)}") from None
+
+
+def _warn_of_super_kernel(scope: Scope, captures: bool) -> None:
+    if captures:
+        warn_once("super_kernel has no effect on this host in a capture mode")
+        return
+    _effective(scope)
+    warn_without_effect(scope[SUPER_OPTIONS])
+
+
+# Waits and events
+
+
+def _refuse_wait_tensor(graph: torch.fx.Graph) -> None:
+    for node in graph.nodes:
+        if node.target is WAIT:
+            raise UnsupportedMode(f"{WAIT_TENSOR_ELSEWHERE}\n  {user_line(node)}")
+
+
+def _resolve_tagged(graph: torch.fx.Graph, node: torch.fx.Node, captures: bool) -> None:
+    if not captures:
+        raise UnsupportedMode(
+            f"torch.ops.{node.target} ge_converter is not implemented!"
+            f" Tagged events are for the capture modes.\n  {user_line(node)}"
+        )
+    meaning = _TAGGED[node.target]
+    if meaning is not None:
+        _insert(graph, node, meaning, node.args)
+    graph.erase_node(node)
+
+
+def _resolve_wait(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
+    """One wait for each: for the event, or for what computes the tensor. Inputs
+    are there already."""
+    waited = node.args[0]
+    assert isinstance(waited, list | tuple)
+    for item in dict.fromkeys(waited):
+        assert isinstance(item, torch.fx.Node)
+        if item.target in (air.record.default, RECORD):
+            _insert(graph, node, WAIT_EVENT, (item,))
+        elif item.op == "call_function":
+            _insert(graph, node, WAIT, (item, item, False))
+    graph.erase_node(node)
+
+
+def _insert(
+    graph: torch.fx.Graph, before: torch.fx.Node, target: Any, args: tuple[Any, ...]
+) -> None:
+    with graph.inserting_before(before):
+        made = graph.call_function(target, args)
+    made.meta = {key: value for key, value in before.meta.items() if key != "val"}
+    if target is RECORD:
+        made.meta["val"] = _fake_event(graph)
+
+
+def _fake_event(graph: torch.fx.Graph) -> Any:
+    """The value of a record, among the graph's other fake tensors."""
+    for node in graph.nodes:
+        value = node.meta.get("val")
+        if mode := getattr(value, "fake_mode", None):
+            with mode:
+                return torch.empty(0)
+    return torch.empty(0, device="meta")

@@ -1,0 +1,91 @@
+"""The operators of torch_npu, as torch.ops.npu: compositions of ATen operators.
+
+Being compositions they need no kernels and no shape functions of their own:
+PyTorch traces what they are made of, and the compiler fuses that.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection
+from typing import Any
+
+import torch
+
+LIBRARY = torch.library.Library("npu", "FRAGMENT")
+
+
+def operator(schema: str) -> Callable[[Callable[..., Any]], Any]:
+    """Registers the function under its name in torch.ops.npu. `schema` has what
+    comes after the name."""
+
+    def register(function: Callable[..., Any]) -> Any:
+        name = function.__name__
+        LIBRARY.define(f"{name}{schema}")
+        packet = getattr(torch.ops.npu, name)
+        checked = _needing(function, packet.default._schema)
+        LIBRARY.impl(name, checked, "CompositeImplicitAutograd")
+        packet.__doc__ = function.__doc__
+        return packet
+
+    return register
+
+
+def _needing(function: Callable[..., Any], schema: Any) -> Callable[..., Any]:
+    """The function, for tensors that are there: PyTorch lets None pass for one."""
+    needed = [
+        (place, argument.name)
+        for place, argument in enumerate(schema.arguments)
+        if argument.type.kind() == "TensorType"
+    ]
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        for place, name in needed:
+            given = args[place] if place < len(args) else kwargs.get(name)
+            check(given is not None, function.__name__, f"{name} is needed")
+        return function(*args, **kwargs)
+
+    return call
+
+
+def check(condition: bool, name: str, message: str) -> None:
+    """RuntimeError that names the operator."""
+    if not condition:
+        raise RuntimeError(f"{name}: {message}")
+
+
+FLOATS = (torch.float16, torch.bfloat16, torch.float32)
+
+
+def check_dtype(
+    value: torch.Tensor | None,
+    name: str,
+    argument: str,
+    allowed: Collection[torch.dtype] = FLOATS,
+) -> None:
+    """RuntimeError that names the operator and the argument."""
+    known = ", ".join(str(dtype).removeprefix("torch.") for dtype in allowed)
+    check(
+        value is None or value.dtype in allowed,
+        name,
+        f"{argument} must be {known}, got {None if value is None else value.dtype}",
+    )
+
+
+def check_shape(
+    value: torch.Tensor | None, name: str, argument: str, *allowed: tuple[Any, ...]
+) -> None:
+    """The same; one of the shapes."""
+    if value is None:
+        return
+    shape = tuple(value.shape)
+    if any(len(shape) == len(other) and shape == other for other in allowed):
+        return
+    known = " or ".join(dict.fromkeys(map(str, allowed)))
+    check(False, name, f"{argument} must have shape {known}, got {shape}")
+
+
+def to_int8(values: torch.Tensor) -> torch.Tensor:
+    """Rounded half to even and clamped to -128..127."""
+    return values.round().clamp(-128, 127).to(torch.int8)

@@ -1,0 +1,1 @@
+"""The options of CompilerConfig: what they take, and what they do here."""

@@ -1,0 +1,65 @@
+"""CompilerConfig: the tree of options, made from the table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .engine import engine_options
+from .table import EMPTY_GROUPS, ROWS
+from .tree import Group, Option
+
+__all__ = ["CompilerConfig", "apply_flat", "raw"]
+
+
+class CompilerConfig(Group):
+    """Every option of the backend; `config.debug.graph_dump.type = "pbtxt"`.
+
+    A value is checked when it is assigned. README.md lists all of them, with
+    what each does on this host.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("")
+        for row in ROWS:
+            *parents, name = row.path.split(".")
+            self._group(parents)._members[name] = Option(row)
+        for path in EMPTY_GROUPS:
+            self._group(path.split("."))
+
+    def _group(self, parents: list[str]) -> Group:
+        group: Group = self
+        for name in parents:
+            path = group._path_of(name)
+            group = group._members.setdefault(name, Group(path))
+        return group
+
+    def _title(self) -> str:
+        return "CompilerConfig"
+
+    def as_dict(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """(local options, global options) under the names of the graph engine."""
+        return engine_options(self)
+
+
+def apply_flat(config: CompilerConfig, options: Mapping[str, Any]) -> None:
+    """`torch.compile(options=...)`: the flat names, written into the config."""
+    rows = {row.flat.removeprefix("-"): row for row in ROWS if row.flat}
+    for name, value in options.items():
+        if name not in rows:
+            raise ValueError(
+                f"Invalid option '{name}', allowed options: {sorted(rows)}"
+            )
+        row = rows[name]
+        if row.flat.startswith("-") and value in (True, False):
+            value = not value
+        *parents, last = row.path.split(".")
+        group: Any = config
+        for parent in parents:
+            group = getattr(group, parent)
+        setattr(group, last, value)
+
+
+def raw(config: CompilerConfig, path: str) -> Any:
+    """The value behind a path, not normalised."""
+    return config._raw()[path]

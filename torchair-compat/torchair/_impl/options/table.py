@@ -1,0 +1,500 @@
+"""The options, one row each: everything else about them is made from this table.
+
+A row's `status` says what an option does on this host:
+    works    it does what `here` says;
+    same     what it asks for is so anyway, or its values differ in nothing that can
+             be seen here: checked, and no more;
+    none     it has no meaning without an NPU: checked, warned of once, ignored;
+    missing  not there yet: checked, warned of once if set to another value than
+             the default, ignored.
+`flat` is its name in `torch.compile(options=...)`; a `-` before it negates. `odd`
+says which values don't fit a mode ("any": each assigned value).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from .kinds import (
+    ANY,
+    BOOL,
+    CALLABLE,
+    DICT,
+    STR,
+    Choice,
+    Directory,
+    File,
+    IntList,
+    IntRange,
+    JsonFile,
+    Kind,
+    Layers,
+    NewPath,
+    Steps,
+)
+
+MODES = ("max-autotune", "reduce-overhead", "npugraph_ex")
+TUNE, REDUCE, EX = MODES
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    path: str
+    kind: Kind
+    default: Any
+    grade: str
+    status: str
+    here: str
+    flat: str = ""
+    odd: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+
+def works(
+    path: str, kind: Kind, default: Any, grade: str, here: str, **more: Any
+) -> Row:
+    return Row(path, kind, default, grade, "works", here, **more)
+
+
+def none(path: str, kind: Kind, default: Any, here: str, **more: Any) -> Row:
+    return Row(path, kind, default, "C", "none", here, **more)
+
+
+def same(path: str, kind: Kind, default: Any, here: str, **more: Any) -> Row:
+    return Row(path, kind, default, "B", "same", here, **more)
+
+
+def missing(path: str, kind: Kind, default: Any, here: str, **more: Any) -> Row:
+    return Row(path, kind, default, "B", "missing", here, **more)
+
+
+ROWS = (
+    works(
+        "mode",
+        Choice(MODES),
+        TUNE,
+        "A",
+        "all modes compile; `npu_wait_tensor` is for `max-autotune`, tagged events"
+        " are for the other two",
+    ),
+    works(
+        "post_grad_custom_pre_pass",
+        CALLABLE,
+        None,
+        "B",
+        "called with the ATen graph first of all",
+        flat="post_grad_custom_pre_pass",
+    ),
+    works(
+        "post_grad_custom_post_pass",
+        CALLABLE,
+        None,
+        "B",
+        "called with the ATen graph last before it is compiled",
+        flat="post_grad_custom_post_pass",
+    ),
+    # debug
+    works(
+        "debug.graph_dump.type",
+        Choice(("txt", "pbtxt", "py")),
+        None,
+        "A",
+        "writes the graph before and after optimisation",
+    ),
+    works("debug.graph_dump.path", NewPath(), None, "B", "where to"),
+    works(
+        "debug.data_dump.type",
+        Choice(("npy",)),
+        None,
+        "B",
+        "PyTorch runs the graph and saves what each operator reads and makes",
+    ),
+    works("debug.data_dump.path", NewPath(), None, "B", "where to"),
+    works(
+        "debug.data_dump.filter",
+        ANY,
+        None,
+        "B",
+        "called with each node; None leaves it out",
+    ),
+    works(
+        "debug.fx_summary.type",
+        Choice(("csv",)),
+        None,
+        "B",
+        "a file with counts of operators, in `max-autotune`",
+        odd={REDUCE: ("csv",)},
+    ),
+    works(
+        "debug.fx_summary.skip_compile",
+        BOOL,
+        True,
+        "B",
+        "PyTorch runs the graph that was counted",
+    ),
+    works(
+        "debug.run_eagerly",
+        BOOL,
+        False,
+        "B",
+        "PyTorch runs the graph that would be compiled",
+        flat="force_eager",
+    ),
+    missing("debug.deadlock_check", BOOL, False, "analysis of core use"),
+    same(
+        "debug.aclgraph.disable_reinplace_inplaceable_ops_pass",
+        BOOL,
+        False,
+        "the compiler plans memory",
+        flat="-inplace_pass",
+        odd={TUNE: (True,)},
+    ),
+    same(
+        "debug.aclgraph.disable_reinplace_input_mutated_ops_pass",
+        BOOL,
+        False,
+        "the compiler plans memory",
+        flat="-input_inplace_pass",
+        odd={TUNE: (True,)},
+    ),
+    same(
+        "debug.aclgraph.disable_mempool_reuse_in_same_fx",
+        BOOL,
+        False,
+        "graphs share no memory",
+        flat="-reuse_graph_pool_in_same_fx",
+    ),
+    works(
+        "debug.aclgraph.enable_output_clone",
+        BOOL,
+        False,
+        "B",
+        "results have memory of their own; else the next run with the same sizes"
+        " overwrites them, in the capture modes",
+        flat="clone_output",
+    ),
+    works(
+        "debug.aclgraph.static_capture_size_limit",
+        IntRange(1),
+        64,
+        "B",
+        "after so many captures of a graph a warning, and no more counters; the compiled"
+        " program goes on, with results in memory of their own",
+        flat="capture_limit",
+    ),
+    same(
+        "debug.aclgraph.clone_input",
+        BOOL,
+        True,
+        "inputs are read where they are",
+        flat="clone_input",
+        odd={TUNE: (False,)},
+    ),
+    same(
+        "debug.aclgraph.remove_cat_ops",
+        BOOL,
+        True,
+        "joins are written where they are read, if they can be",
+        flat="remove_cat_ops",
+    ),
+    # aoe_config
+    none("aoe_config.aoe_mode", Choice(("2",)), None, "kernel tuning"),
+    none("aoe_config.work_path", Directory(), "./", "kernel tuning"),
+    none("aoe_config.aoe_config_file", File(), None, "kernel tuning"),
+    # export
+    missing("export.export_mode", BOOL, False, "set by `dynamo_export`"),
+    missing("export.export_path_dir", Directory(), "./", "set by `dynamo_export`"),
+    missing("export.export_name", ANY, None, "set by `dynamo_export`"),
+    missing("export.weight_name", ANY, None, "set by `dynamo_export`"),
+    missing("export.inputs_name", ANY, None, "set by `dynamo_export`"),
+    missing(
+        "export.experimental.enable_record_nn_module_stack",
+        BOOL,
+        False,
+        "module paths in exports",
+        odd={REDUCE: "any"},
+    ),
+    missing(
+        "export.experimental.auto_atc_config_generated",
+        BOOL,
+        False,
+        "topology files of exports",
+        odd={REDUCE: "any"},
+    ),
+    none("export.experimental.enable_lite_export", BOOL, False, "edge converters"),
+    # dump_config
+    works(
+        "dump_config.enable_dump",
+        BOOL,
+        False,
+        "B",
+        "PyTorch runs the graph and saves tensors; in the capture modes one file for each result",
+        flat="dump_tensor_data",
+        odd={REDUCE: (True,)},
+    ),
+    works(
+        "dump_config.dump_path",
+        Directory(),
+        "./",
+        "B",
+        "where to",
+        flat="data_dump_dir",
+    ),
+    works(
+        "dump_config.dump_mode",
+        Choice(("input", "output", "all")),
+        "all",
+        "B",
+        "of which side of an operator, in `max-autotune`",
+    ),
+    none("dump_config.quant_dumpable", BOOL, False, "inputs before quantisation"),
+    works("dump_config.dump_step", Steps(), "", "B", "which runs, in `max-autotune`"),
+    works(
+        "dump_config.dump_layer",
+        Layers(),
+        "",
+        "B",
+        "which nodes, by the names in dumped graphs, besides those in `data_dump` scopes; all without any; in `max-autotune`",
+    ),
+    works(
+        "dump_config.dump_data",
+        Choice(("tensor", "stats")),
+        "tensor",
+        "B",
+        "values, or a table of statistics, in `max-autotune`",
+    ),
+    none("dump_config.dump_config_path", JsonFile(), None, "a vendor's description"),
+    works(
+        "dump_config.data_dump_stage",
+        Choice(("original", "optimized")),
+        "optimized",
+        "B",
+        "before or after custom passes and patterns, in the capture modes",
+        flat="data_dump_stage",
+    ),
+    none(
+        "fusion_config.fusion_switch_file",
+        File(parse=True),
+        None,
+        "a vendor's fusion passes",
+        odd={REDUCE: "any"},
+    ),
+    # experimental_config
+    none(
+        "experimental_config.cc_parallel_enable",
+        BOOL,
+        False,
+        "overlap of engines",
+        odd={REDUCE: "any"},
+    ),
+    works(
+        "experimental_config.keep_inference_input_mutations",
+        BOOL,
+        True,
+        "B",
+        "inputs are written in place; the result is the same with both values",
+    ),
+    none("experimental_config.memory_efficiency", BOOL, False, "refreshable memory"),
+    works(
+        "experimental_config.frozen_parameter",
+        BOOL,
+        False,
+        "B",
+        "parameters and buffers become constants of the compiled graph",
+        flat="frozen_parameter",
+    ),
+    same(
+        "experimental_config.static_model_ops_lower_limit",
+        IntRange(-1),
+        None,
+        "decided by the compiler",
+        odd={REDUCE: "any"},
+    ),
+    none(
+        "experimental_config.jit_compile",
+        Choice(("auto",)),
+        "auto",
+        "kernels are always compiled",
+    ),
+    works(
+        "experimental_config.npu_fx_pass",
+        BOOL,
+        False,
+        "B",
+        "Inductor's joint passes go over the graph first",
+    ),
+    missing(
+        "experimental_config.aot_config_enable_joint_graph",
+        BOOL,
+        False,
+        "forward and backward as one graph",
+    ),
+    missing(
+        "experimental_config.aot_config_output_loss_index", ANY, 0, "of a joint graph"
+    ),
+    same(
+        "experimental_config.topology_sorting_strategy",
+        Choice(("BFS", "DFS", "RDFS", "StableRDFS")),
+        "DFS",
+        "the program's order is kept",
+        odd={REDUCE: ("BFS", "RDFS", "StableRDFS")},
+    ),
+    same(
+        "experimental_config.enable_ref_data",
+        BOOL,
+        False,
+        "inputs are always written in place",
+        odd={REDUCE: "any"},
+    ),
+    same(
+        "experimental_config.enable_view_optimize",
+        BOOL,
+        True,
+        "views are always folded into what reads them",
+        odd={REDUCE: "any"},
+    ),
+    same(
+        "experimental_config.remove_noop_ops",
+        BOOL,
+        True,
+        "always removed",
+        flat="remove_noop_ops",
+    ),
+    none(
+        "experimental_config.tiling_schedule_optimize",
+        BOOL,
+        False,
+        "tiling on the device",
+        odd={REDUCE: (True,)},
+    ),
+    works(
+        "experimental_config.pattern_fusion_pass",
+        BOOL,
+        True,
+        "B",
+        "patterns of `register_replacement` are replaced; fusion beyond them is the compiler's own",
+        flat="pattern_fusion_pass",
+    ),
+    Row(
+        "experimental_config.aclgraph._aclnn_static_shape_kernel",
+        BOOL,
+        False,
+        "A",
+        "works",
+        "the graph is compiled for the shapes of its first call, and recorded",
+        flat="static_kernel_compile",
+        odd={TUNE: (True,)},
+    ),
+    Row(
+        "experimental_config.aclgraph._aclnn_static_shape_kernel_build_dir",
+        STR,
+        None,
+        "A",
+        "works",
+        "folder of the records; else the current one",
+        odd={TUNE: "any"},
+    ),
+    works(
+        "experimental_config.aclgraph._aclnn_static_shape_kernel_sym_value_range",
+        IntList(),
+        None,
+        "B",
+        "with `run_eagerly`: for which values",
+        flat="_vllm_aclnn_static_kernel_sym_range",
+    ),
+    works(
+        "experimental_config.aclgraph._aclnn_static_shape_kernel_sym_index",
+        IntRange(0),
+        0,
+        "B",
+        "with `run_eagerly`: of which symbolic input",
+        flat="_vllm_aclnn_static_kernel_sym_index",
+    ),
+    works(
+        "experimental_config.aclgraph._super_kernel_optimize",
+        BOOL,
+        False,
+        "B",
+        "super kernels where the compiler sees a gain, in the modes other than `max-autotune`",
+        flat="super_kernel_optimize",
+    ),
+    none(
+        "experimental_config.aclgraph._super_kernel_optimize_options",
+        DICT,
+        None,
+        "fusion of captured kernels",
+        flat="super_kernel_optimize_options",
+    ),
+    none(
+        "experimental_config.aclgraph._super_kernel_debug_options",
+        DICT,
+        None,
+        "fusion of captured kernels",
+        flat="super_kernel_debug_options",
+    ),
+    works(
+        "inference_config.dynamic_gears_merge_policy",
+        Choice(("zip", "product")),
+        "zip",
+        "A",
+        "how the gears of several dimensions are combined",
+        odd={REDUCE: ("product",)},
+    ),
+    # ge_config
+    works(
+        "ge_config.enable_single_stream",
+        BOOL,
+        False,
+        "A",
+        "everything on one stream; stream scopes are then an error",
+        odd={REDUCE: (True,)},
+    ),
+    none(
+        "ge_config.oo_level",
+        Choice(("O1", "O3")),
+        "O3",
+        "a vendor's passes",
+        odd={REDUCE: ("O1",)},
+    ),
+    same(
+        "ge_config.oo_constant_folding",
+        BOOL,
+        None,
+        "decided by the compiler",
+        odd={REDUCE: "any"},
+    ),
+    same(
+        "ge_config.oo_dead_code_elimination",
+        BOOL,
+        None,
+        "decided by the compiler",
+        odd={REDUCE: "any"},
+    ),
+    missing(
+        "ge_config.export_compile_stat",
+        Choice(("0", "1", "2")),
+        "2",
+        "counts of fusions",
+        odd={REDUCE: ("1", "0")},
+    ),
+    none("ge_config.aicore_num", ANY, None, "cores of an NPU", odd={REDUCE: "any"}),
+    none(
+        "ge_config.optimization_switch",
+        ANY,
+        None,
+        "a vendor's passes",
+        odd={REDUCE: "any"},
+    ),
+    same(
+        "aclgraph_config.use_custom_pool",
+        ANY,
+        None,
+        "graphs share no memory; what is no handle of a pool is an error",
+        flat="use_graph_pool",
+    ),
+)
+
+# Groups that hold no row of their own yet exist.
+EMPTY_GROUPS = ("npugraphex_config",)
+# Assignment in these replaces, and any name is accepted.
+OPEN_GROUPS = ("export", "aclgraph_config")
