@@ -89,8 +89,8 @@ bool matchBody(Contraction &contraction) {
 /// Fewer columns than lanes of most vectors.
 constexpr int64_t fewColumns = 16;
 
-/// Whether the left operand had better be the right one: the columns are the
-/// loop that is contiguous in the product, unless it is short.
+/// Whether the operands should change sides. The columns should be the loop
+/// that is contiguous in the product, unless that loop is short.
 bool swapsOperands(const Contraction &contraction, ArrayRef<unsigned> m,
                    ArrayRef<unsigned> n) {
   AffineMap output =
@@ -217,7 +217,7 @@ void describeWindow(const Contraction &contraction, const analysis::Read &read,
 }
 
 /// The smallest number of depths after which the indices repeat but for a
-/// constant growth, up to the size of windows that are worth to be unrolled.
+/// constant growth, up to the size of windows that are worth unrolling.
 int64_t windowPointsOf(const Contraction &contraction,
                        const analysis::Read &read) {
   linalg::GenericOp op = contraction.op;
@@ -296,7 +296,7 @@ void describeOperand(Contraction &contraction, ContractionOperand &operand) {
         operand.unitLoop = loop;
     }
   }
-  // Every pointwise operation on the way counts; bodies that only yield don't.
+  // A pointwise operation computes; only a body that just yields is a view.
   if (arguments != 1 || reads.operations != 0) {
     operand.memory = Type();
     operand.panels = std::nullopt;

@@ -42,16 +42,16 @@ struct ContractionOperand {
   mlir::Type memory;
   /// True if each step along the depth moves by the same number of bytes.
   bool isRegular = false;
-  /// True if so does each step along the only loop of rows.
+  /// True if each step along the only loop of rows does so too.
   bool rowsAreRegular = false;
   /// The loop whose neighbours are neighbours in memory, if any.
   std::optional<unsigned> unitLoop;
   /// True if an index is a sum of column and depth: a window that moves.
   bool isWindow = false;
-  /// Windows are neighbours within a row of so many columns; 0: in all of them.
+  /// Windows of this many columns are neighbours; 0: those of all columns are.
   int64_t windowRow = 0;
-  /// From one depth to that so many further on, the index of each dimension
-  /// grows by the same number: the points of a window. 0: there is none.
+  /// The points of a window: over this many depths the index of each dimension
+  /// grows by a constant, wherever they begin. 0: there is no such number.
   int64_t windowPoints = 0;
   /// Set if the argument lies in panels already.
   std::optional<Panels> panels;

@@ -48,7 +48,7 @@ int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 struct Wanted {
   std::optional<int64_t> rows, columns; ///< if they are known
   std::optional<int64_t> vectors = {};  ///< of a panel, which blocks divide
-  int64_t panels = 1;                   ///< at least so many, of two vectors
+  int64_t panels = 1;                   ///< at least this many, of two vectors
   bool isEven = false;                  ///< an even number of vectors
 };
 
@@ -97,9 +97,9 @@ constexpr int64_t largestRows = 288;
 constexpr int64_t enoughTiles = 8;
 constexpr int64_t enoughPanels = 6;
 constexpr int64_t enoughLargeTiles = 16;
-/// Up to so many rows, reading the right operand is what takes the time.
+/// Up to this many rows, reading the right operand takes most of the time.
 constexpr int64_t fewRows = 8;
-/// With up to so many rows, packing costs a notable part of the product.
+/// Up to this many rows, packing costs a notable part of the product.
 constexpr int64_t rowsToPack = 96;
 
 int64_t chooseRowsPerTile(const Contraction &contraction,
@@ -144,7 +144,7 @@ int64_t depthsOfWord(const Contraction &contraction, const TargetInfo &target) {
   return pairs ? 2 : 1;
 }
 
-/// Rows from which on AMX registers, of 16 rows each, are worth it.
+/// AMX registers, of 16 rows each, are used for more rows than these.
 constexpr int64_t manyRows = 16;
 
 bool hasAmx(const GemmBlocking &blocking, const TargetInfo &target) {
@@ -208,8 +208,8 @@ BlockShape chooseBlock(const Contraction &contraction, const TargetInfo &target,
     vectors = contraction.right.panels->width / blocking.lanes;
   Wanted wanted{rows, columns, vectors};
   std::optional<BlockShape> shape;
-  // Strips of rows would each pack a panel again, which a few rows don't make
-  // up for: rather more panels.
+  // Each strip of rows packs a panel again, and with few rows that is dear.
+  // More panels make tiles too.
   bool packsDear = contraction.right.isWindow ||
                    (contraction.right.unitLoop == contraction.column &&
                     !contraction.right.panels && rows && *rows > fewRows &&
@@ -233,7 +233,7 @@ int64_t chooseDepth(const Contraction &contraction,
        depth = contraction.knownSize(contraction.depth);
   if (!depth)
     return unknownDepth;
-  // Words count, four bytes being as many as one float.
+  // Four bytes are as large as one float.
   int64_t most =
       largestDepth * (blocking.multipliesInt8() ? blocking.kPack : 1);
   if (blocking.usesAmx)

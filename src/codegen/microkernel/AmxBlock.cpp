@@ -60,8 +60,8 @@ public:
   LaneBuilder &lanes;
 };
 
-/// How many of the rows of a block the upper and the lower registers have. The
-/// lower ones have at least one, since none is no size: it repeats the last.
+/// How many rows of a block the upper and the lower registers have. A register
+/// of no rows does not exist, so the lower ones may repeat the last row.
 std::pair<Value, Value> splitRows(LaneBuilder &lanes, Value rows) {
   Value most = lanes.index(registerRows);
   Value rest = lanes.subIndex(rows, most);

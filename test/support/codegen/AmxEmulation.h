@@ -38,7 +38,7 @@ public:
 
   /// How often four products were added to each of up to 256 sums.
   static int64_t products() { return state().products; }
-  /// Whether registers have sizes, which the code has to let go.
+  /// Whether registers have sizes; the code must release them.
   static bool inUse() { return state().configured; }
 
 private:
@@ -84,7 +84,7 @@ private:
     /// Base and displacement.
     char *address() const {
       int base = (hasSib() ? at[5] & 7 : rm()) | (at[1] & 0x20 ? 0 : 8);
-      // Neither an absolute nor a relative address is made by our kernels.
+      // Our kernels use neither absolute nor relative addresses.
       if (mode() == 0 && (base & 7) == 5)
         std::abort();
       const uint8_t *end = at + 5 + (hasSib() ? 1 : 0);
@@ -112,7 +112,7 @@ private:
       std::memcpy(&bytes, sizes + 16 + 2 * i, 2);
       tile.bytes = bytes;
       tile.rows = static_cast<uint8_t>(sizes[48 + i]);
-      // What a processor refuses.
+      // A processor refuses such sizes.
       if (tile.rows < 1 || tile.rows > maxRows || bytes < 4 ||
           bytes > maxBytes || bytes % 4 != 0)
         std::abort();

@@ -19,9 +19,9 @@ namespace anabranch {
 namespace codegen {
 
 /// A product [batch, m, n] whose operands are stored in the order of the
-/// letters, with the epilogue relu(x + bias[n]). Of i8 and u8 the result is
-/// i32. With a width, the right
-/// operand, of letters "nk" or "bnk", lies in panels.
+/// letters, with the epilogue relu(x + bias[n]). The result of i8 and u8 is
+/// i32. If there is a width, the right operand, whose letters are "nk" or
+/// "bnk", lies in panels.
 struct GemmCase {
   const char *name;
   int64_t batch, m, n, k;
