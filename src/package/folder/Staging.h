@@ -10,7 +10,7 @@
 
 #include "package/files/Files.h"
 #include "package/files/Manifest.h"
-#include "package/folder/Writer.h"
+#include "package/files/Safetensors.h"
 
 #include <functional>
 

@@ -7,7 +7,7 @@
 
 #include "support/runtime/TestSupport.h"
 
-#include "runtime/device/Device.h"
+#include "runtime/device/Devices.h"
 
 #include <thread>
 
@@ -40,7 +40,7 @@ protected:
   }
 
   void expectOutput(size_t number, const std::vector<float> &values) {
-    if (anabranch::runtime::Device::find(GetParam())->computes())
+    if (anabranch::runtime::findDevice(GetParam())->computes())
       EXPECT_EQ(results.memory[number], values);
     else
       EXPECT_EQ(results.memory[number].size(), values.size());
@@ -288,7 +288,7 @@ TEST_P(Conformance, ServesManyThreadsAtOnce) {
   options.threads = 3;
   auto executable = open(m, options);
   ASSERT_TRUE(executable);
-  bool computes = anabranch::runtime::Device::find(GetParam())->computes();
+  bool computes = anabranch::runtime::findDevice(GetParam())->computes();
   std::vector<std::thread> threads;
   threads.reserve(6);
   std::atomic<int> wrong{0};

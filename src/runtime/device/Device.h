@@ -44,11 +44,6 @@ public:
 
   /// Both views have the same dtype and shape.
   virtual void copy(const TensorView &from, const TensorView &to) const = 0;
-
-  /// Null when there is no such device.
-  static const Device *find(const std::string &name);
-  /// "cpu, null": for messages.
-  static std::string names();
 };
 
 } // namespace anabranch::runtime

@@ -7,6 +7,8 @@
 
 #include "runtime/load/LoadedPackage.h"
 
+#include "runtime/device/Devices.h"
+
 namespace anabranch::runtime {
 
 /// The operators of the first few calls, for the reason of a refusal.
@@ -28,11 +30,11 @@ static std::string calledOperators(const package::ProgramT &program) {
 Expected<std::shared_ptr<LoadedPackage>>
 LoadedPackage::open(const std::string &path, const OpenOptions &options,
                     const std::shared_ptr<const LoadedPackage> &donor) {
-  const Device *device = Device::find(options.device);
+  const Device *device = findDevice(options.device);
   if (!device)
     return Status(StatusCode::Unsupported, "there is no device '" +
                                                options.device +
-                                               "', only: " + Device::names());
+                                               "', only: " + deviceNames());
   package::ReadOptions reading;
   reading.checkHashes = options.checkHashes;
   reading.checkCpu = device->computes();

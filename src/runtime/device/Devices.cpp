@@ -1,11 +1,11 @@
-//===- Device.cpp - the list of devices -----------------------------------===//
+//===- Devices.cpp - the list of devices ----------------------------------===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/device/Device.h"
+#include "runtime/device/Devices.h"
 
 #include "runtime/device/CpuDevice.h"
 #include "runtime/device/NullDevice.h"
@@ -21,14 +21,14 @@ const Device *const *begin() {
 }
 } // namespace
 
-const Device *Device::find(const std::string &name) {
+const Device *findDevice(const std::string &name) {
   for (const Device *const *device = begin(); *device; ++device)
     if (name == (*device)->name())
       return *device;
   return nullptr;
 }
 
-std::string Device::names() {
+std::string deviceNames() {
   std::string list;
   for (const Device *const *device = begin(); *device; ++device)
     list += (list.empty() ? "" : ", ") + std::string((*device)->name());

@@ -1,0 +1,22 @@
+//===- Devices.h - the list of devices --------------------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_RUNTIME_DEVICE_DEVICES_H
+#define ANABRANCH_RUNTIME_DEVICE_DEVICES_H
+
+#include "runtime/device/Device.h"
+
+namespace anabranch::runtime {
+
+/// Null when there is no such device.
+const Device *findDevice(const std::string &name);
+/// "cpu, null": for messages.
+std::string deviceNames();
+
+} // namespace anabranch::runtime
+
+#endif // ANABRANCH_RUNTIME_DEVICE_DEVICES_H
