@@ -40,13 +40,16 @@ static Error setFlag(const json::Value &value, StringRef key, bool &out) {
   return Error::success();
 }
 
-static Error setHazards(const json::Value &value, StreamOptions &streams) {
+/// An option that is one of two words; `out` says whether it is the second.
+static Error setWord(const json::Value &value, StringRef key, StringRef first,
+                     StringRef second, bool &out) {
   std::string word;
-  if (Error error = setString(value, "hazards", word))
+  if (Error error = setString(value, key, word))
     return error;
-  if (word != "error" && word != "wait")
-    return bad("option 'hazards' must be \"error\" or \"wait\"");
-  streams.repairHazards = word == "wait";
+  if (word != first && word != second)
+    return bad("option '" + key + "' must be \"" + first + "\" or \"" + second +
+               "\"");
+  out = word == second;
   return Error::success();
 }
 
@@ -72,16 +75,6 @@ static Error setMachine(const json::Value &value, StreamOptions &streams) {
                "cache_gbs_all and wake_us, all above zero");
   machine.workers = static_cast<int>(workers);
   streams.find = true;
-  return Error::success();
-}
-
-static Error setSupers(const json::Value &value, StreamOptions &streams) {
-  std::string word;
-  if (Error error = setString(value, "super_kernels", word))
-    return error;
-  if (word != "marked" && word != "auto")
-    return bad("option 'super_kernels' must be \"marked\" or \"auto\"");
-  streams.supers.find = word == "auto";
   return Error::success();
 }
 
@@ -127,11 +120,11 @@ static Error setOption(StringRef key, const json::Value &value,
   if (key == "debug")
     return setFlag(value, key, options.debug);
   if (key == "hazards")
-    return setHazards(value, options.streams);
+    return setWord(value, key, "error", "wait", options.streams.repairHazards);
   if (key == "machine")
     return setMachine(value, options.streams);
   if (key == "super_kernels")
-    return setSupers(value, options.streams);
+    return setWord(value, key, "marked", "auto", options.streams.supers.find);
   if (key == "symbolic_supers")
     return setFlag(value, key, options.streams.supers.leaveDynamic);
   if (key == "bindings")

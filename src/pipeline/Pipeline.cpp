@@ -48,9 +48,14 @@ Compilation::Compilation(Options given, Progress progress,
                          codegen::ObjectStore objects)
     : options(std::move(given)), progress(std::move(progress)),
       objects(std::move(objects)),
-      context(makeRegistry(), options.threads == 1
+      context(makeRegistry(), options.threads > 0
                                   ? MLIRContext::Threading::DISABLED
                                   : MLIRContext::Threading::ENABLED) {
+  if (options.threads > 1) {
+    workers = std::make_unique<llvm::DefaultThreadPool>(
+        llvm::hardware_concurrency(options.threads));
+    context.setThreadPool(*workers);
+  }
   context.loadAllAvailableDialects();
   ir::setExplaining(&context, options.explain);
 }

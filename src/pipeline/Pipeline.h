@@ -16,7 +16,9 @@
 #include "pipeline/Options.h"
 #include "pipeline/Phases.h"
 #include "pipeline/Report.h"
+#include "llvm/Support/ThreadPool.h"
 #include <functional>
+#include <memory>
 
 namespace anabranch {
 namespace pipeline {
@@ -59,6 +61,8 @@ private:
   Options options;
   Progress progress;
   codegen::ObjectStore objects; ///< without functions: there is none
+  /// Compile kernels; null: as many as there are CPUs, or none.
+  std::unique_ptr<llvm::ThreadPoolInterface> workers;
   mlir::MLIRContext context;
   /// One for each binding; one for all from codegen on.
   std::vector<mlir::OwningOpRef<mlir::ModuleOp>> modules;

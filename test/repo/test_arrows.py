@@ -2,11 +2,13 @@
 
 import re
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from repository import ROOT, tracked
+
 SRC = ROOT / "src"
 READELF = "/usr/lib/llvm-19/bin/llvm-readelf"
 
@@ -100,6 +102,73 @@ def test_wings_follow_the_arrows(wing: str) -> None:
             if "Test" in path.name or "Fuzz" in path.name:
                 continue
             assert wing_of(name) in allowed, f"{path.relative_to(ROOT)} includes {name}"
+
+
+# The units of src/ that include each other in a circle today. A header and its
+# source are one unit. A line that is no longer true fails.
+CIRCLES_LATER = [
+    {"codegen/emit/Destinations", "codegen/loops/KernelModel", "codegen/loops/Rows"},
+    {"package/folder/Staging", "package/folder/Writer"},
+    {"runtime/device/CpuDevice", "runtime/device/Device", "runtime/device/NullDevice"},
+    {"trace/ChromeTrace", "trace/MachineLimits", "trace/Recorder", "trace/Timeline"},
+]
+
+
+def units() -> dict[str, set[str]]:
+    """Unit ("schedule/cost/Work") to the units that its files include."""
+    found: dict[str, set[str]] = {}
+    for room in ROOMS:
+        for path in sources(room):
+            unit = str(path.relative_to(SRC).with_suffix(""))
+            used = {n.rsplit(".", 1)[0] for n in includes(path) if (SRC / n).exists()}
+            found.setdefault(unit, set()).update(used - {unit})
+    return found
+
+
+def circles(graph: dict[str, set[str]]) -> list[set[str]]:
+    """The sets of units that reach each other."""
+    below: dict[str, set[str]] = {}
+    for start in graph:
+        todo, seen = [start], set()
+        while todo:
+            for unit in graph.get(todo.pop(), set()) - seen:
+                seen.add(unit)
+                todo.append(unit)
+        below[start] = seen
+    found = []
+    for unit in graph:
+        circle = {other for other in below[unit] if unit in below.get(other, ())}
+        if circle and circle not in found:
+            found.append(circle)
+    return found
+
+
+def test_no_circle_of_files() -> None:
+    found = circles(units())
+    new = [sorted(circle) for circle in found if circle not in CIRCLES_LATER]
+    assert not new, "these files include each other"
+    untied = [sorted(circle) for circle in CIRCLES_LATER if circle not in found]
+    assert not untied, "these are untied: take them off the list"
+
+
+FOLDER_FILES = 25
+# Folders with more files today. A line that is no longer true fails.
+FOLDERS_LATER = {
+    "src/codegen/emit",
+    "torchair-compat/tests",
+    "torchair-compat/torchair",
+}
+
+
+def test_no_folder_is_crowded() -> None:
+    """Tests count like other files."""
+    count = Counter(
+        str(path.parent.relative_to(ROOT))
+        for path in tracked("src", "python", "torchair-compat", "test")
+    )
+    crowded = {folder for folder, files in count.items() if files > FOLDER_FILES}
+    assert not crowded - FOLDERS_LATER, f"over {FOLDER_FILES} files"
+    assert not FOLDERS_LATER - crowded, "these are small: take them off the list"
 
 
 @pytest.mark.parametrize("room", sorted(r for r in ROOMS if not ROOMS[r][0]))

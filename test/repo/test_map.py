@@ -43,3 +43,12 @@ def test_map_is_true(page: str) -> None:
     if page == "README.md":
         missing = {name for name in missing if "/" not in name or "src/" in name}
     assert not missing, "in the repository, not on the map"
+
+
+def test_architecture_names_every_wing() -> None:
+    """The text of ARCHITECTURE.md says what each folder inside a room is for."""
+    rooms = [path for path in (ROOT / "src").iterdir() if path.is_dir()]
+    wings = [path for room in rooms for path in room.iterdir() if path.is_dir()]
+    page = (ROOT / "ARCHITECTURE.md").read_text()
+    names = {str(path.relative_to(ROOT)) for path in wings if any(path.glob("*.*"))}
+    assert not {name for name in names if f"`{name}`" not in page}

@@ -106,6 +106,8 @@ def cache_key(
     """All that the bytes of the package depend on."""
     graph = {key: value for key, value in described.graph.items() if key != "name"}
     options = json.loads(_compiler_options(described, config, bindings))
+    # Containers of all sizes share what is compiled.
+    del options["threads"]
     for name in cache.WATCHING:
         del options["config"][name]
     return [graph, cache.constants_key(_constants(described)), options]
@@ -190,7 +192,7 @@ def _compiler_options(
         "cpu": cpu,
         "bindings": [b for i, b in enumerate(left) if b and b not in left[:i]],
         "hazards": config.hazards,
-        "threads": config.threads,
+        "threads": config.threads or _C.default_threads(),
         "explain": config.explain,
         "debug": config.debug,
         "config": config.as_dict(),

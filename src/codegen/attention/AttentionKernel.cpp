@@ -88,7 +88,7 @@ static LogicalResult emit(KernelShell &shell) {
       [&](KernelShell::FootprintBody &body) {
         AttentionContext attention(op, blocking, body.frame);
         TileFootprint footprint(body.frame);
-        addAttentionFootprint(attention, reach, epilogues, body.tile);
+        addAttentionFootprint(attention, footprint, epilogues, body.tile);
         footprint.store(body.footprints);
       });
 }

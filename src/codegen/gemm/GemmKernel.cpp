@@ -44,7 +44,7 @@ static LogicalResult emit(KernelShell &shell) {
       [&](KernelShell::FootprintBody &body) {
         GemmContext gemm(*contraction, blocking, body.frame);
         TileFootprint footprint(body.frame);
-        addGemmFootprint(gemm, reach, body.tile);
+        addGemmFootprint(gemm, footprint, body.tile);
         footprint.store(body.footprints);
       });
 }

@@ -11,6 +11,7 @@
 #include "mlir/Parser/Parser.h"
 #include "support/codegen/AmxEmulation.h"
 #include "support/codegen/GemmCase.h"
+#include "support/codegen/GuardedMemory.h"
 #include "support/codegen/KernelLibrary.h"
 
 #include "gtest/gtest.h"
@@ -18,7 +19,6 @@
 #include <cmath>
 #include <cstring>
 #include <random>
-#include <sys/mman.h>
 
 using namespace anabranch::codegen;
 
@@ -68,27 +68,12 @@ struct Numbers {
   }
 };
 
-/// A copy whose end is the end of a page that is followed by one that nobody
-/// may touch.
-class Guarded {
-public:
-  explicit Guarded(const std::vector<char> &bytes) : size(bytes.size()) {
-    whole = (size + page - 1) / page * page + page;
-    start = static_cast<char *>(::mmap(nullptr, whole, PROT_READ | PROT_WRITE,
-                                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    EXPECT_EQ(::mprotect(start + whole - page, page, PROT_NONE), 0);
-    std::memcpy(data(), bytes.data(), size);
+/// A copy whose end is followed by a page that nobody may touch.
+struct Guarded : GuardedMemory {
+  explicit Guarded(const std::vector<char> &bytes)
+      : GuardedMemory(bytes.size(), Side::End) {
+    std::memcpy(data(), bytes.data(), size());
   }
-  Guarded(const Guarded &) = delete;
-  Guarded &operator=(const Guarded &) = delete;
-  ~Guarded() { ::munmap(start, whole); }
-
-  char *data() { return start + whole - page - size; }
-
-private:
-  static constexpr size_t page = 4096;
-  size_t size, whole;
-  char *start;
 };
 
 double read(const char *bytes, size_t i, const std::string &type) {

@@ -7,10 +7,10 @@
 
 #include "codegen/loops/LoopKernel.h"
 
-#include "codegen/emit/SplitFrames.h"
 #include "codegen/footprint/TileFootprint.h"
 #include "codegen/loops/GroupEmitter.h"
 #include "codegen/nests/BuildModel.h"
+#include "codegen/nests/SplitPadding.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
@@ -132,7 +132,7 @@ static void footprintOfGroups(KernelModel &model,
 }
 
 static LogicalResult emit(KernelShell &shell) {
-  splitFrames(shell.source);
+  splitPadding(shell.source);
   FailureOr<KernelModel> model = buildModel(shell.source, shell.target);
   if (failed(model))
     return failure();

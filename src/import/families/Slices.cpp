@@ -39,17 +39,28 @@ static Value extractWindow(LoweringBuilder &b, Value source,
                                           window.strides);
 }
 
-static Lowered lowerSlice(ir::AtenOp op, LoweringBuilder &b) {
-  Value self = op.getOperandArg("self");
-  Sizes whole = sizesOf(b.builder, b.loc, self);
-  int64_t dim = dimArg(op, "dim", whole.size());
+/// The start and the step of a slice along dimension `dim`. Its size is still
+/// the whole.
+static FailureOr<Window> sliceOf(ir::AtenOp op, LoweringBuilder &b,
+                                 const Sizes &whole, int64_t dim) {
   auto step = op.getIntArg("step");
   if (!step)
     return b.refuse("the step is no literal");
   Window window(b, whole);
-  window.sizes = op.getResultSizes();
   window.offsets[dim] = wrapStart(b, intArg(b, op, "start"), whole[dim]);
   window.strides[dim] = b.builder.getIndexAttr(*step);
+  return window;
+}
+
+static Lowered lowerSlice(ir::AtenOp op, LoweringBuilder &b) {
+  Value self = op.getOperandArg("self");
+  Sizes whole = sizesOf(b.builder, b.loc, self);
+  int64_t dim = dimArg(op, "dim", whole.size());
+  FailureOr<Window> slice = sliceOf(op, b, whole, dim);
+  if (failed(slice))
+    return failure();
+  Window &window = *slice;
+  window.sizes = op.getResultSizes();
   if (self.getType() == op.getResult(0).getType() &&
       sameSize(whole[dim], window.sizes[dim]) &&
       isConstantIntValue(window.offsets[dim], 0))
@@ -99,15 +110,11 @@ static Lowered lowerSliceScatter(ir::AtenOp op, LoweringBuilder &b) {
     return b.refuse("src has another dtype");
   Sizes whole = sizesOf(b.builder, b.loc, self);
   int64_t dim = dimArg(op, "dim", whole.size());
-  auto step = op.getIntArg("step");
-  if (!step)
-    return b.refuse("the step is no literal");
-  Window window(b, whole);
-  OpFoldResult start = wrapStart(b, intArg(b, op, "start"), whole[dim]);
-  window.offsets[dim] = start;
-  window.sizes[dim] = sizeOf(b.builder, b.loc, src, dim);
-  window.strides[dim] = b.builder.getIndexAttr(*step);
-  return lowered(insertWindow(b, src, self, window));
+  FailureOr<Window> window = sliceOf(op, b, whole, dim);
+  if (failed(window))
+    return failure();
+  window->sizes[dim] = sizeOf(b.builder, b.loc, src, dim);
+  return lowered(insertWindow(b, src, self, *window));
 }
 
 static Lowered lowerSelectScatter(ir::AtenOp op, LoweringBuilder &b) {

@@ -19,9 +19,10 @@ namespace anabranch {
 namespace importer {
 
 /// Reads the small parts of a graph description. A part that is missing or
-/// wrong is a diagnostic at `loc`, which names the node that is being read.
+/// wrong is a diagnostic at `loc`, which names the node that is being read. All
+/// readers of one description share one.
 class DescriptionPieces {
-protected:
+public:
   using Object = llvm::json::Object;
 
   explicit DescriptionPieces(mlir::MLIRContext &context);

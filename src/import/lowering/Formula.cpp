@@ -48,42 +48,44 @@ static Num evaluate(const Formula &formula, const FormulaOperands &operands,
   return formula(all);
 }
 
-LoweringFn pointwise(ArgumentNames names, Formula formula) {
+/// One elementwise operation that evaluates the formula; `build` chooses the
+/// dtypes.
+static LoweringFn
+evaluated(const ArgumentNames &names, const Formula &formula,
+          std::function<Value(LoweringBuilder &, SmallVectorImpl<Operand> &,
+                              LoweringBuilder::BodyFn)>
+              build) {
   return [=](ir::AtenOp, LoweringBuilder &b) -> Lowered {
     FailureOr<FormulaOperands> operands = operandsOf(b, names);
     if (failed(operands))
       return failure();
-    DType dtype = b.resultDType();
-    return lowered(b.elementwise(
-        operands->given, dtype, dtype, b.resultSizes(),
-        [&](Body &, Elements x) { return evaluate(formula, *operands, x); }));
+    return lowered(build(b, operands->given, [&](Body &, Elements x) {
+      return evaluate(formula, *operands, x);
+    }));
   };
+}
+
+LoweringFn pointwise(ArgumentNames names, Formula formula) {
+  return evaluated(names, formula, [](LoweringBuilder &b, auto &given, auto f) {
+    DType dtype = b.resultDType();
+    return b.elementwise(given, dtype, dtype, b.resultSizes(), f);
+  });
 }
 
 LoweringFn predicate(ArgumentNames names, Formula formula) {
-  return [=](ir::AtenOp, LoweringBuilder &b) -> Lowered {
-    FailureOr<FormulaOperands> operands = operandsOf(b, names);
-    if (failed(operands))
-      return failure();
-    return lowered(b.elementwise(
-        operands->given, b.promote(operands->given), b.resultDType(),
-        b.resultSizes(),
-        [&](Body &, Elements x) { return evaluate(formula, *operands, x); }));
-  };
+  return evaluated(names, formula, [](LoweringBuilder &b, auto &given, auto f) {
+    return b.elementwise(given, b.promote(given), b.resultDType(),
+                         b.resultSizes(), f);
+  });
 }
 
 LoweringFn selection(ArgumentNames names, Formula formula) {
-  return [=](ir::AtenOp, LoweringBuilder &b) -> Lowered {
-    FailureOr<FormulaOperands> operands = operandsOf(b, names);
-    if (failed(operands))
-      return failure();
-    for (Operand &operand : operands->given)
+  return evaluated(names, formula, [](LoweringBuilder &b, auto &given, auto f) {
+    for (Operand &operand : given)
       if (operand.isScalar())
         operand.dtype = b.resultDType();
-    return lowered(b.elementwiseMixed(
-        operands->given, b.resultDType(), b.resultSizes(),
-        [&](Body &, Elements x) { return evaluate(formula, *operands, x); }));
-  };
+    return b.elementwiseMixed(given, b.resultDType(), b.resultSizes(), f);
+  });
 }
 
 } // namespace importer

@@ -5,36 +5,17 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "import/lowering/Lowering.h"
+#include "import/lowering/LoweringBuilder.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
-#include <limits>
 
 using namespace mlir;
 
 namespace anabranch {
 namespace importer {
-
-bool Operand::isTensor() const {
-  return value && isa<RankedTensorType>(value.getType());
-}
-RankedTensorType Operand::type() const {
-  return cast<RankedTensorType>(value.getType());
-}
-int64_t Operand::rank() const { return type().getRank(); }
-
-bool Operand::isFrozen() const {
-  auto argument = dyn_cast_or_null<BlockArgument>(value);
-  if (!argument)
-    return false;
-  auto main = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
-  return main && main.getArgAttr(argument.getArgNumber(), "anabranch.constant");
-}
 
 LogicalResult LoweringBuilder::refuse(const Twine &why) {
   reason = why.str();
@@ -171,25 +152,6 @@ Value LoweringBuilder::empty(ArrayRef<OpFoldResult> sizes, DType dtype) {
   return create<tensor::EmptyOp>(sizes, dtype.type);
 }
 
-/// A scalar operand as an element of this dtype.
-static Num scalarElement(Body &body, const Operand &operand, DType dtype) {
-  if (operand.value && operand.dtype.isFloat())
-    return s::cast(s::fromBits(body, operand.value), dtype);
-  if (operand.value)
-    return s::fromIndex(body, operand.value, dtype);
-  if (auto real = dyn_cast<FloatAttr>(operand.literal)) {
-    double number = real.getValueAsDouble();
-    if (dtype.isBool())
-      number = number != 0;
-    return s::constant(body, dtype, number);
-  }
-  auto integer = cast<IntegerAttr>(operand.literal);
-  int64_t number = integer.getType().isInteger(1)
-                       ? int64_t(integer.getValue().getBoolValue())
-                       : integer.getInt();
-  return s::constant(body, dtype, number);
-}
-
 Value LoweringBuilder::fill(ArrayRef<OpFoldResult> sizes, DType dtype,
                             double number) {
   Body body{builder, loc};
@@ -227,24 +189,6 @@ AffineMap LoweringBuilder::broadcastMap(const Operand &operand,
   return AffineMap::get(sizes.size(), 0, exprs, context);
 }
 
-/// The elements that a body gets: block arguments for tensors, constants for
-/// scalars, each converted.
-static SmallVector<Num>
-elementsOf(Body &body, ArrayRef<Operand> operands, ValueRange blockArguments,
-           llvm::function_ref<DType(DType)> elementDType) {
-  SmallVector<Num> elements;
-  unsigned next = 0;
-  for (const Operand &operand : operands) {
-    DType dtype = elementDType(operand.dtype);
-    if (operand.isTensor())
-      elements.push_back(
-          s::cast({&body, blockArguments[next++], operand.dtype}, dtype));
-    else
-      elements.push_back(scalarElement(body, operand, dtype));
-  }
-  return elements;
-}
-
 /// Takes away the tensors that the body does not read, so that the result does
 /// not seem to depend on them. The output map still gives every loop its
 /// extent.
@@ -262,37 +206,42 @@ static void dropUnread(linalg::GenericOp generic) {
       Builder(generic.getContext()).getAffineMapArrayAttr(maps));
 }
 
-void LoweringBuilder::addInputs(ArrayRef<Operand> operands,
-                                ArrayRef<OpFoldResult> sizes,
-                                SmallVectorImpl<Value> &inputs,
-                                SmallVectorImpl<AffineMap> &maps) {
+linalg::GenericOp LoweringBuilder::buildLoops(
+    ArrayRef<Operand> operands, ArrayRef<OpFoldResult> sizes, Value init,
+    AffineMap output, ArrayRef<utils::IteratorType> loops,
+    llvm::function_ref<DType(DType)> elementDType,
+    llvm::function_ref<Num(Body &, ArrayRef<Num>, Value)> makeBody) {
+  SmallVector<Value> inputs;
+  SmallVector<AffineMap> maps;
   for (const Operand &operand : operands) {
     if (!operand.isTensor())
       continue;
     inputs.push_back(operand.value);
     maps.push_back(broadcastMap(operand, sizes));
   }
+  maps.push_back(output);
+  return create<linalg::GenericOp>(
+      init.getType(), inputs, init, maps, loops,
+      [&](OpBuilder &nested, Location nestedLoc, ValueRange blockArguments) {
+        Body body{nested, nestedLoc};
+        SmallVector<Num> elements =
+            elementsOf(body, operands, blockArguments, elementDType);
+        Num value = makeBody(body, elements, blockArguments.back());
+        nested.create<linalg::YieldOp>(nestedLoc, value.value);
+      });
 }
 
 Value LoweringBuilder::buildElementwise(
     ArrayRef<Operand> operands, DType result, ArrayRef<OpFoldResult> sizes,
     llvm::function_ref<DType(DType)> elementDType, BodyFn makeBody) {
-  SmallVector<Value> inputs;
-  SmallVector<AffineMap> maps;
-  addInputs(operands, sizes, inputs, maps);
-  maps.push_back(builder.getMultiDimIdentityMap(sizes.size()));
-  Value init = empty(sizes, result);
-  SmallVector<utils::IteratorType> iterators(sizes.size(),
-                                             utils::IteratorType::parallel);
-  auto generic = create<linalg::GenericOp>(
-      init.getType(), inputs, init, maps, iterators,
-      [&](OpBuilder &nested, Location nestedLoc, ValueRange blockArguments) {
-        Body body{nested, nestedLoc};
-        SmallVector<Num> elements =
-            elementsOf(body, operands, blockArguments, elementDType);
-        Num value = s::cast(makeBody(body, elements), result);
-        nested.create<linalg::YieldOp>(nestedLoc, value.value);
-      });
+  SmallVector<utils::IteratorType> loops(sizes.size(),
+                                         utils::IteratorType::parallel);
+  auto generic =
+      buildLoops(operands, sizes, empty(sizes, result),
+                 builder.getMultiDimIdentityMap(sizes.size()), loops,
+                 elementDType, [&](Body &body, ArrayRef<Num> elements, Value) {
+                   return s::cast(makeBody(body, elements), result);
+                 });
   dropUnread(generic);
   return generic.getResult(0);
 }
@@ -324,54 +273,6 @@ Value LoweringBuilder::convert(Operand tensor, DType dtype) {
 // Reductions
 //===----------------------------------------------------------------------===//
 
-/// The value that `combine` leaves every other value unchanged with.
-static Num identityOf(Body &body, Combine combine, DType dtype) {
-  auto extreme = [&](bool largest) {
-    if (dtype.isFloat()) {
-      double infinity = std::numeric_limits<double>::infinity();
-      return s::constant(body, dtype, largest ? infinity : -infinity);
-    }
-    bool isUnsigned = dtype.isUnsigned || dtype.isBool();
-    unsigned width = dtype.width();
-    APInt bits = isUnsigned ? (largest ? APInt::getMaxValue(width)
-                                       : APInt::getMinValue(width))
-                            : (largest ? APInt::getSignedMaxValue(width)
-                                       : APInt::getSignedMinValue(width));
-    return s::constant(body, dtype, bits.getSExtValue());
-  };
-  switch (combine) {
-  case Combine::Add:
-  case Combine::Or:
-    return s::constant(body, dtype, int64_t(0));
-  case Combine::Mul:
-  case Combine::And:
-    return s::constant(body, dtype, int64_t(1));
-  case Combine::Max:
-    return extreme(/*largest=*/false);
-  case Combine::Min:
-    return extreme(/*largest=*/true);
-  }
-  llvm_unreachable("all cases are covered");
-}
-
-static Num combineTwo(Combine combine, Num a, Num b) {
-  switch (combine) {
-  case Combine::Add:
-    return a + b;
-  case Combine::Mul:
-    return a * b;
-  case Combine::Max:
-    return s::maximum(a, b);
-  case Combine::Min:
-    return s::minimum(a, b);
-  case Combine::And:
-    return a & b;
-  case Combine::Or:
-    return a | b;
-  }
-  llvm_unreachable("all cases are covered");
-}
-
 Value LoweringBuilder::reduce(ArrayRef<Operand> operands,
                               ArrayRef<OpFoldResult> sizes,
                               ArrayRef<int64_t> dims, Combine combine,
@@ -379,9 +280,6 @@ Value LoweringBuilder::reduce(ArrayRef<Operand> operands,
   auto own = [](DType dtype) { return dtype.math(); };
   if (dims.empty())
     return buildElementwise(operands, accumulate, sizes, own, map);
-  SmallVector<Value> inputs;
-  SmallVector<AffineMap> maps;
-  addInputs(operands, sizes, inputs, maps);
   Sizes kept;
   SmallVector<AffineExpr> keptExprs;
   SmallVector<utils::IteratorType> iterators;
@@ -394,21 +292,16 @@ Value LoweringBuilder::reduce(ArrayRef<Operand> operands,
     kept.push_back(sizes[dim]);
     keptExprs.push_back(builder.getAffineDimExpr(dim));
   }
-  maps.push_back(AffineMap::get(sizes.size(), 0, keptExprs, context()));
   Body outer{builder, loc};
   Value identity = identityOf(outer, combine, accumulate).value;
   Value init =
       create<linalg::FillOp>(identity, empty(kept, accumulate)).getResult(0);
-  auto generic = create<linalg::GenericOp>(
-      init.getType(), inputs, init, maps, iterators,
-      [&](OpBuilder &nested, Location nestedLoc, ValueRange blockArguments) {
-        Body body{nested, nestedLoc};
-        SmallVector<Num> elements =
-            elementsOf(body, operands, blockArguments, own);
-        Num carried{&body, blockArguments.back(), accumulate};
+  auto generic = buildLoops(
+      operands, sizes, init,
+      AffineMap::get(sizes.size(), 0, keptExprs, context()), iterators, own,
+      [&](Body &body, ArrayRef<Num> elements, Value carried) {
         Num next = s::cast(map(body, elements), accumulate);
-        nested.create<linalg::YieldOp>(
-            nestedLoc, combineTwo(combine, carried, next).value);
+        return combineTwo(combine, {&body, carried, accumulate}, next);
       });
   return generic.getResult(0);
 }

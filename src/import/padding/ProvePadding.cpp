@@ -21,6 +21,7 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/Matchers.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 
@@ -240,18 +241,15 @@ LogicalResult Prover::visit(Operation &op) {
                              [](Type type) { return type.isIndex(); });
   if (isSize || isa<ir::ExpectOp>(op))
     return success();
-  if (auto generic = dyn_cast<linalg::GenericOp>(op))
-    return visit(generic);
-  if (auto fill = dyn_cast<linalg::FillOp>(op))
-    return visit(fill);
-  if (auto empty = dyn_cast<tensor::EmptyOp>(op))
-    return visit(empty);
-  if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op))
-    return visit(slice);
-  if (auto insert = dyn_cast<tensor::InsertSliceOp>(op))
-    return visit(insert);
-  if (auto attention = dyn_cast<ir::AttentionOp>(op))
-    return visit(attention);
+  using Visited = std::optional<LogicalResult>;
+  Visited visited =
+      llvm::TypeSwitch<Operation *, Visited>(&op)
+          .Case<linalg::GenericOp, linalg::FillOp, tensor::EmptyOp,
+                tensor::ExtractSliceOp, tensor::InsertSliceOp, ir::AttentionOp>(
+              [&](auto known) { return visit(known); })
+          .Default([](Operation *) { return std::nullopt; });
+  if (visited)
+    return *visited;
   if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op)) {
     SmallVector<SizeLabel> labels;
     for (const ReassociationIndices &group :

@@ -141,7 +141,7 @@ Status writeTarget(Staging &staging, const TargetPart &part,
 Status combine(const std::string &path, Combination &c) {
   if (c.targets.empty())
     return wrong("a package needs a target");
-  // Who has the most features has the best kernels.
+  // The target with the most features has the best kernels.
   std::sort(c.targets.begin(), c.targets.end(),
             [](const TargetPart &a, const TargetPart &b) {
               size_t ours = a.package->manifest.features.size(),

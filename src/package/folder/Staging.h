@@ -16,7 +16,7 @@
 
 namespace anabranch::package {
 
-/// What stands at the place of a package that is published.
+/// What `publish` does with a package that exists at its place.
 enum class Existing { Replace, Refuse };
 
 /// A half-written package beside its place, removed unless it was published.

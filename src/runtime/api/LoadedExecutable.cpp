@@ -39,7 +39,8 @@ Status LoadedExecutable::load(const std::string &path,
   return {};
 }
 
-/// What both keep between calls lies in memory once, with `like`.
+/// Weights that `like` has too are used from there, so that they lie in memory
+/// once.
 void LoadedExecutable::shareWeights(
     const std::vector<std::shared_ptr<LoadedProgram>> &programs,
     const LoadedExecutable &like) {

@@ -13,8 +13,8 @@
 namespace anabranch::runtime {
 
 /// Kernels do nothing, in several tiles, so that streams, events, memory plans
-/// and workers can be tried without kernels and on any machine. What a kernel
-/// would have written keeps whatever bytes the memory had.
+/// and workers can be tried without kernels and on any machine. The
+/// outputs of a kernel keep the bytes that the memory had.
 class NullDevice : public CpuDevice {
 public:
   const char *name() const override { return "null"; }

@@ -18,7 +18,7 @@ static Status outsideArena() {
                 "a buffer lies outside the arena for these sizes");
 }
 
-/// What a program can be run in; the model of costs has chosen the first.
+/// The modes that a program can run in; the cost model has chosen the first.
 static std::vector<ExecutionMode> modesOf(const Commands &commands) {
   if (commands.supers.empty())
     return {ExecutionMode::Shared, ExecutionMode::Serial};
@@ -65,8 +65,8 @@ Status CallFrame::resize() {
   return {};
 }
 
-/// What is computed of the sizes of a call may be negative, or so large that
-/// its bytes overflow.
+/// A size that the program computes may be negative, or so large that the bytes
+/// of a tensor overflow.
 Status CallFrame::checkSizes() const {
   if (plan.slots == 0)
     return {};

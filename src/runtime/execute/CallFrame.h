@@ -24,9 +24,9 @@ namespace anabranch::runtime {
 /// Arenas that wait for the next call, of any program that shares them.
 using ArenaPool = ObjectPool<DeviceBuffer>;
 
-/// Everything that one call of a program needs and the next one can use again:
-/// operand pointers, sizes, grids, arena. What depends on sizes only is
-/// computed when they change. One thread at a time owns a frame.
+/// The memory of one call, which the next call of the program uses again:
+/// operand pointers, sizes, grids, arena. The frame computes anew only when a
+/// size changes. One thread at a time owns a frame.
 class CallFrame {
 public:
   CallFrame(const Plan &plan, const Commands &commands,
@@ -36,7 +36,8 @@ public:
   /// Call after the slots changed; `sized` says whether it succeeded.
   Status resize();
 
-  /// Otherwise: the arena may be another one than the last call's.
+  /// Call where no slot changed: the arena may be another one than the last
+  /// call's.
   Status place() {
     if (!arena || (arena->get() == placedAt && arena->suffices(arenaBytes)))
       return {};
@@ -56,10 +57,10 @@ public:
     return shapeOf(buffer) + plan.buffers[buffer].shape.size();
   }
 
-  /// What calls with the present sizes and so many workers have taken.
+  /// The times of calls with the present sizes and so many workers.
   ModeTuner &tunerFor(int threads);
 
-  /// The arena excepted, which is lent.
+  /// Without the arena, which a pool lends.
   size_t bytes() const { return scratch.bytes(); }
 
   const Plan &plan;

@@ -62,8 +62,8 @@ Status bindResult(CallFrame &frame, const CallPlan &call, int buffer,
   const TensorView &got = result.tensor;
   TensorView want = frame.viewOf(buffer);
   HostResults::Result &slot = frame.hostResults[buffer];
-  // What only other operators and the caller see is theirs to judge: eager
-  // sometimes makes another dtype than its own trace says.
+  // No kernel reads the result, so other operators and the caller judge it:
+  // eager sometimes makes another dtype than its own trace says.
   if (b.readByKernels && (got.rank != want.rank || got.dtype != want.dtype ||
                           !sameNumbers(got.shape, want.shape, want.rank)))
     return Status(StatusCode::Internal, call.op + " returned " + describe(got) +

@@ -69,16 +69,34 @@ static Status withPlace(Status status, const trace::Label &label) {
   return Status(status.code(), status.message() + " (" + describe(label) + ")");
 }
 
-static void runStep(const CallFrame &frame, const StepPlan &step) {
+// What is not a launch stands in functions of its own, so that `runAlone` needs
+// few registers: a launch takes some nanoseconds beside its kernel.
+
+[[gnu::noinline]] static void runStep(const CallFrame &frame,
+                                      const Command &command,
+                                      const trace::Call *call) {
+  trace::Scope scope(call, command.label);
+  const StepPlan &step = frame.commands.steps[command.index];
   TensorView tensors[mostStepTensors];
   for (size_t i = 0; i < step.buffers.size(); ++i)
     tensors[i] = frame.viewOf(step.buffers[i]);
   step.run(*frame.plan.device, tensors);
 }
 
+[[gnu::noinline]] static Status
+runCall(CallFrame &frame, const Command &command, const trace::Call *call) {
+  trace::Scope scope(call, command.label);
+  Status done = callHost(frame, command.index);
+  return done.ok() ? Status()
+                   : withPlace(std::move(done),
+                               frame.launches.labelOf(command.label));
+}
+
 /// The launches of a super kernel, one after the other.
-static Status runMembers(const CallFrame &frame, const SuperKernel &super,
-                         void *scratch, const trace::Call *call) {
+[[gnu::noinline]] static Status runMembers(const CallFrame &frame,
+                                           const SuperKernel &super,
+                                           void *scratch,
+                                           const trace::Call *call) {
   for (int i = 0; i < super.launchCount; ++i) {
     int launch = super.firstLaunch + i, label = super.firstLabel + i;
     int64_t tiles = frame.launches.tiles[launch];
@@ -103,15 +121,10 @@ Status runAlone(CallFrame &frame, const Command &command, void *scratch,
   if (command.kind == Command::Kind::Super)
     return runMembers(frame, frame.commands.supers[command.index], scratch,
                       call);
-  trace::Scope scope(call, command.label);
-  if (command.kind == Command::Kind::Step) {
-    runStep(frame, frame.commands.steps[command.index]);
-    return {};
-  }
-  Status done = callHost(frame, command.index);
-  return done.ok() ? Status()
-                   : withPlace(std::move(done),
-                               frame.launches.labelOf(command.label));
+  if (command.kind == Command::Kind::Call)
+    return runCall(frame, command, call);
+  runStep(frame, command, call);
+  return {};
 }
 
 Status executeSerial(CallFrame &frame, const trace::Call *call) {

@@ -19,7 +19,7 @@ namespace anabranch::runtime {
 Status execute(CallFrame &frame, int threads, const trace::Call *call);
 
 /// Fixes the mode if ANABRANCH_EXECUTION says `shared`, `members` or `serial`.
-/// Whoever opens a package asks, so that a wrong word is an error.
+/// `Executable::open` asks, so that a wrong word is an error.
 Status executionFromEnvironment();
 
 /// Makes all calls run in one mode, or again in what is quickest.

@@ -31,7 +31,7 @@
 namespace anabranch::runtime {
 
 enum class ExecutionMode : uint8_t {
-  Shared,         ///< streams, launches and items, by all workers
+  Shared,         ///< streams, launches and tasks, by all workers
   MemberByMember, ///< likewise, but a super kernel's members are launches
   Serial,         ///< everything by the caller
 };

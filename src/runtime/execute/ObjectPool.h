@@ -14,8 +14,8 @@
 
 namespace anabranch::runtime {
 
-/// Objects that wait for the next call, and the sum of their `bytes()`. Any
-/// thread, no lock.
+/// A freelist: objects that calls take and give back, and the sum of their
+/// `bytes()`. Any thread, no lock.
 template <typename T> class ObjectPool {
 public:
   ObjectPool() = default;

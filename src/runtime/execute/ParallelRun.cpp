@@ -58,8 +58,8 @@ bool ParallelRun::claim(Worker worker) {
     for (int stream : commands.byPriority)
       if (claimFrom(stream, worker))
         return true;
-    // Tasks become ready without a word: perhaps on a stream looked at before
-    // another one's were waited for.
+    // A task becomes ready without a new word. One may have become ready on a
+    // stream that this worker looked at, while it waited at another stream.
   } while (!commands.supers.empty() && !failed() && hasAnyWork(worker));
   return false;
 }
@@ -195,7 +195,7 @@ bool ParallelRun::runInline(const Command &command, Worker worker) {
 }
 
 /// Puts the stream on the event's list, unless the event has been recorded.
-/// After that the stream belongs to whoever records the event.
+/// After that the stream belongs to the worker that records the event.
 bool ParallelRun::mustWait(int stream, int event) {
   uint64_t before = frame.events[event].word.fetch_or(
       uint64_t(1) << stream, std::memory_order_acq_rel);
@@ -301,8 +301,8 @@ bool ParallelRun::hasAnyWork(Worker worker) const {
   return false;
 }
 
-/// Whether another stream needs this worker. What only the caller may do is
-/// urgent on any stream.
+/// Whether another stream needs this worker. A call into the host is urgent on
+/// any stream: only the caller may run it.
 bool ParallelRun::hasOtherWork(int stream, Worker worker,
                                bool onlyMoreUrgent) const {
   if (commands.streams.size() == 1)

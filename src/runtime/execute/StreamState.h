@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A stream is at one command at a time. Whoever completes that command advances
-// the stream: does small commands at once, and publishes what others may claim
-// as one word.
+// A stream is at one command at a time. The worker that completes that command
+// advances the stream: it does small commands at once, and publishes as one
+// word what others may claim.
 //
 // A stream's commands only go up during a call, so that a word never comes back
 // and a compare-and-swap is enough. Between calls no worker looks at the words.
@@ -61,7 +61,7 @@ struct ClaimWord {
 struct alignas(64) StreamState {
   std::atomic<uint64_t> claim{0}; ///< a ClaimWord
   std::atomic<int64_t> unfinished{0};
-  int cursor = 0; ///< belongs to whoever advances the stream
+  int cursor = 0; ///< of the worker that advances the stream
 
   ClaimWord word(std::memory_order order) const { return {claim.load(order)}; }
 };

@@ -27,7 +27,7 @@ public:
   Status run(const InputValue *inputs, size_t inputCount, OutputValue *outputs,
              size_t outputCount, OutputAllocator &allocator) const;
 
-  /// What remains of a package's own memory.
+  /// The parts of a package's own memory that its programs still use.
   struct Left {
     std::vector<std::pair<size_t, size_t>> persistent; ///< begin, end
     bool constants = false;

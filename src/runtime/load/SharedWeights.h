@@ -15,8 +15,8 @@
 
 namespace anabranch::runtime {
 
-/// What programs keep from call to call: constants, and what `initialize` made.
-/// None of it is written any more.
+/// The weights of a donor: constants, and what `initialize` made. Nothing
+/// writes them any more.
 class SharedWeights {
 public:
   void add(const Plan &plan);

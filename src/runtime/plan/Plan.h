@@ -118,8 +118,8 @@ struct Command {
   int stream;
 };
 
-/// A super kernel's members stand behind it as launches, for those who run it
-/// that way; others skip them.
+/// The members of a super kernel follow it as launches. A call in the mode
+/// `MemberByMember` runs these; in the other modes it skips them.
 struct StreamPlan {
   std::vector<Command> commands;
 };
@@ -133,7 +133,7 @@ struct OperandPatch {
 struct Commands {
   std::vector<StreamPlan> streams;
   std::vector<int> byPriority; ///< stream numbers, most urgent first
-  std::vector<Command> serial; ///< what one worker does; no events
+  std::vector<Command> serial; ///< the order of one worker; no events
   int events = 0;
   std::vector<LaunchPlan> launches;
   std::vector<CallPlan> calls;
@@ -145,7 +145,8 @@ struct Commands {
   std::vector<std::vector<OperandPatch>> resultPatches; ///< per buffer
 };
 
-/// Everything about a package that does not change from call to call.
+/// One program of a package, flattened once: nothing in it changes from call to
+/// call.
 struct Plan {
   const Device *device = nullptr;
   HostCalls *host = nullptr;

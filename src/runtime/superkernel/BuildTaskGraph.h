@@ -13,8 +13,9 @@
 
 namespace anabranch::runtime {
 
-/// The tasks of one super kernel of a plan that has all its buffers. What they
-/// wait for is proven to suffice. An error if a kernel's grid makes no sense.
+/// The tasks of one super kernel of a plan that has all its buffers, and their
+/// dependences, which are proven to suffice. An error if a kernel's grid makes
+/// no sense.
 Expected<TaskGraph> buildTaskGraph(const Plan &plan, const Commands &commands,
                                    const SuperKernel &super);
 

@@ -121,7 +121,7 @@ int Participant::await() {
   return run.take(slot, steals);
 }
 
-/// Calls those back that left, when one of them would find a ready task.
+/// Calls the idle workers back when one of them would find a ready task.
 void Participant::callBackIdle() {
   if (!run.wantsWorker())
     return;

@@ -60,7 +60,7 @@ private:
              std::tie(o.heavy, o.place, o.panel, o.task);
     }
   };
-  /// Who made what a counter stands for: -1 for several.
+  /// The worker that ran the tasks of a counter: -1 for several.
   struct Maker {
     int worker = -1;
     double bytes = 0;

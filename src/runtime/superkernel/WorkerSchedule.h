@@ -14,7 +14,8 @@ namespace anabranch::runtime {
 
 /// The tasks of a super kernel, one queue for each worker. All queues together
 /// are in one order that keeps every dependence, so that the first task that is
-/// not done is at the front of a queue or running, whoever takes tasks.
+/// not done is at the front of a queue or running, whichever worker takes
+/// tasks.
 struct WorkerSchedule {
   std::vector<int> tasks; ///< of all queues, one after the other
   std::vector<int> first; ///< by worker, and the number of all

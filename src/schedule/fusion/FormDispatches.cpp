@@ -19,7 +19,7 @@
 #include "ir/PassBase.h"
 #include "ir/Scope.h"
 #include "ir/Sizes.h"
-#include "schedule/fusion/Grouping.h"
+#include "schedule/fusion/GroupFuser.h"
 #include "schedule/fusion/Layouts.h"
 #include "schedule/fusion/Passes.h"
 
@@ -264,7 +264,7 @@ struct FormDispatchesPass
     if (failed(resolveDims()) || failed(hoistScalars(block)))
       return signalPassFailure();
     Grouping grouping(main);
-    grouping.run();
+    GroupFuser(grouping).run();
 
     Operation *terminator = block.getTerminator();
     OpBuilder builder(terminator);

@@ -67,9 +67,6 @@ class Grouping {
 public:
   explicit Grouping(mlir::func::FuncOp main);
 
-  /// Merges as far as it pays.
-  void run();
-
   const Node &node(int index) const { return nodes[index]; }
   /// The groups in an order in which they can run, fallback calls included.
   std::vector<const Group *> order() const;
@@ -81,6 +78,7 @@ public:
   bool isStored(const Group &group, const Node &node) const;
 
 private:
+  friend class GroupFuser;
   friend class Merge;
 
   void findStoredViews(mlir::Operation *reader);
@@ -96,11 +94,6 @@ private:
   llvm::SmallVector<int> producersOf(const Group &group) const;
   /// True if `to` needs `from` through some third group.
   bool reachesIndirectly(int from, int to) const;
-  /// Tries to make one group of two, explaining a refusal at the node.
-  bool merge(int producer, int consumer, const Node &at);
-  void mergeWithProducers(int index);
-  void absorbProducers();
-  bool absorb(int producer);
 
   std::vector<Node> nodes;
   std::vector<Group> groups;

@@ -7,6 +7,7 @@
 
 #include "schedule/fusion/Layouts.h"
 
+#include "schedule/fusion/OpKinds.h"
 #include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
@@ -24,6 +25,12 @@ DenseI64ArrayAttr stridesOfArgument(func::FuncOp main, unsigned argument) {
     return {};
   return main.getArgAttrOfType<DenseI64ArrayAttr>(argument,
                                                   "anabranch.strides");
+}
+
+Value bytesBehind(Value value) {
+  while (isReshape(value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  return value;
 }
 
 static StringRef integerName(IntegerType type, bool isUnsigned) {

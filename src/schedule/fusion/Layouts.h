@@ -18,6 +18,9 @@ namespace schedule {
 mlir::DenseI64ArrayAttr stridesOfArgument(mlir::func::FuncOp main,
                                           unsigned argument);
 
+/// The value without reshapes of whole buffers.
+mlir::Value bytesBehind(mlir::Value value);
+
 /// The name of a frozen argument's value, or null.
 mlir::StringAttr constantName(mlir::func::FuncOp main, unsigned argument);
 

@@ -57,7 +57,7 @@ public:
     AffineMap map = op.getMatchingIndexingMap(operand);
     if (!isFrozen(operand->get()) || !pays())
       return;
-    Value &view = packed[{operand->get(), map, layout.column, layout.pair}];
+    Value &view = packed[{operand->get(), map, layout.column, layout.kPack}];
     if (!view) {
       b.setInsertionPoint(op);
       measure(map);
@@ -122,9 +122,9 @@ private:
       batch.push_back(sizeOf(loop));
     shape = batch;
     shape.append({(columns + layout.width - 1) / layout.width,
-                  (depths + layout.pair - 1) / layout.pair, layout.width});
-    if (layout.pair > 1)
-      shape.push_back(layout.pair);
+                  (depths + layout.kPack - 1) / layout.kPack, layout.width});
+    if (layout.kPack > 1)
+      shape.push_back(layout.kPack);
   }
 
   Type element() { return getElementTypeOrSelf(operand->get().getType()); }
@@ -169,8 +169,8 @@ private:
     Value column =
         position(index(first), layout.width, index(first + 2), columns);
     Value depth =
-        position(index(first + 1), layout.pair,
-                 layout.pair > 1 ? index(first + 3) : Value(), depths);
+        position(index(first + 1), layout.kPack,
+                 layout.kPack > 1 ? index(first + 3) : Value(), depths);
     SmallVector<Value> at;
     for (AffineExpr expr : map.getResults()) {
       unsigned loop = cast<AffineDimExpr>(expr).getPosition();
@@ -216,7 +216,7 @@ private:
     int64_t next = first;
     groups.push_back({next, next + 1});
     groups.push_back({next + 2});
-    if (layout.pair > 1)
+    if (layout.kPack > 1)
       groups.back().push_back(next + 3);
     view = b.create<tensor::CollapseShapeOp>(loc, view, groups);
     SmallVector<int64_t> sizes(batch);

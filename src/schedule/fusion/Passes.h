@@ -25,12 +25,13 @@ namespace anabranch {
 std::unique_ptr<mlir::Pass> createCollapseReshapesPass();
 
 /// How an operand of a contraction is packed: [batch..., ceil(columns / width),
-/// ceil(depths / pair), width, pair], without the last if `pair` is one.
+/// ceil(depths / kPack), width, kPack], without the last if `kPack`, the K-pack
+/// (VNNI) factor, is one.
 struct PanelLayout {
   unsigned operand;
   llvm::SmallVector<unsigned> batch; ///< loops
   unsigned column, depth;            ///< loops
-  int64_t width, pair;
+  int64_t width, kPack;
 };
 using ChoosePanels =
     std::function<std::optional<PanelLayout>(mlir::linalg::GenericOp)>;

@@ -9,8 +9,8 @@
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "schedule/fusion/Layouts.h"
 #include "schedule/fusion/OpKinds.h"
-#include "schedule/program/Placement.h"
 
 using namespace mlir;
 

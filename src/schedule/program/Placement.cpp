@@ -17,12 +17,6 @@ using namespace mlir;
 namespace anabranch {
 namespace schedule {
 
-Value bytesBehind(Value value) {
-  while (isReshape(value.getDefiningOp()))
-    value = value.getDefiningOp()->getOperand(0);
-  return value;
-}
-
 Placement::Placement(func::FuncOp main) : main(main) {
   Operation *terminator = main.getBody().front().getTerminator();
   auto writesOf = [&](unsigned i) {

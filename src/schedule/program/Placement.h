@@ -20,9 +20,6 @@
 namespace anabranch {
 namespace schedule {
 
-/// The value without reshapes of whole buffers.
-mlir::Value bytesBehind(mlir::Value value);
-
 /// The memory of the caller that a kernel's result is written to.
 struct Place {
   enum Kind { Output, Input } kind;

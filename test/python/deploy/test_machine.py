@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -12,6 +13,8 @@ import pytest
 import torch
 
 from anabranch import _C, cli
+from anabranch.config import Config
+from anabranch.packages import package
 
 SET = ("ANABRANCH_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 V1 = Path("/sys/fs/cgroup/cpu")
@@ -119,3 +122,27 @@ def test_a_quota_counts(group: Callable[[float], Path], cpus: float) -> None:
     found = in_a_process(lambda: processes.write_text(f"{os.getpid()}") and None)
     assert found["CPU quota"].startswith(f"{cpus:g} CPUs, by {processes.parent}")
     assert threads(found)[0] == 1
+
+
+def test_containers_of_all_sizes_share_what_is_compiled(
+    describe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (graph,) = describe(lambda x: x + 1, torch.ones(3))
+    keys = []
+    for count in (1, 2):
+        monkeypatch.setattr(_C, "default_threads", lambda count=count: count)
+        options = json.loads(package._compiler_options(graph, Config(), []))
+        assert options["threads"] == count
+        keys.append(package.cache_key(graph, Config(), []))
+    assert keys[0] == keys[1]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_any_number_of_threads_compiles(count: int) -> None:
+    compiled = torch.compile(
+        lambda x: torch.softmax(x @ x, -1).sum(0),
+        backend="anabranch",
+        options={"threads": count},
+    )
+    x = torch.randn(16, 16)
+    torch.testing.assert_close(compiled(x), torch.softmax(x @ x, -1).sum(0))

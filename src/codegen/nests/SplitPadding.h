@@ -1,4 +1,4 @@
-//===- SplitFrames.h - padding written piece by piece -----------*- C++ -*-===//
+//===- SplitPadding.h - padding written piece by piece ----------*- C++ -*-===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
@@ -13,8 +13,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef ANABRANCH_CODEGEN_EMIT_SPLITFRAMES_H
-#define ANABRANCH_CODEGEN_EMIT_SPLITFRAMES_H
+#ifndef ANABRANCH_CODEGEN_NESTS_SPLITPADDING_H
+#define ANABRANCH_CODEGEN_NESTS_SPLITPADDING_H
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -23,9 +23,9 @@ namespace codegen {
 
 /// Rewrites the padded tensors that the kernel returns and does not read, where
 /// all sizes are static.
-void splitFrames(mlir::func::FuncOp source);
+void splitPadding(mlir::func::FuncOp source);
 
 } // namespace codegen
 } // namespace anabranch
 
-#endif // ANABRANCH_CODEGEN_EMIT_SPLITFRAMES_H
+#endif // ANABRANCH_CODEGEN_NESTS_SPLITPADDING_H

@@ -1,11 +1,11 @@
-//===- ReadNodes.cpp - nodes of a description, as anabranch.aten ----------===//
+//===- NodeReader.cpp - nodes of a description, as anabranch.aten ---------===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
 //
 //===----------------------------------------------------------------------===//
 
-#include "import/graph/GraphBuilder.h"
+#include "import/graph/NodeReader.h"
 #include "ir/Anabranch.h"
 #include "ir/Scope.h"
 
@@ -16,19 +16,6 @@ namespace json = llvm::json;
 
 namespace anabranch {
 namespace importer {
-
-FailureOr<Value> GraphBuilder::reference(const json::Object &object) {
-  FailureOr<StringRef> name = text(object, "ref");
-  if (failed(name))
-    return failure();
-  auto found = values.find(*name);
-  if (found == values.end())
-    return error() << "no node before this one is named '" << *name << "'";
-  int64_t result = object.getInteger("result").value_or(0);
-  if (result < 0 || result >= static_cast<int64_t>(found->second.size()))
-    return error() << "'" << *name << "' has no result " << result;
-  return found->second[result];
-}
 
 /// `aten.add.Tensor` is `add.Tensor` in `anabranch.aten`, `aten.mm.default` is
 /// `mm`, and `mylib.op.default` is `mylib::op`.
@@ -43,23 +30,23 @@ static std::string calleeOf(StringRef name) {
 }
 
 /// A tensor or symbolic size that the call takes; each value once.
-Attribute GraphBuilder::operandFor(Value value) {
+Attribute NodeReader::operandFor(Value value) {
   auto *found = llvm::find(operands, value);
   int64_t index = found - operands.begin();
   if (found == operands.end())
     operands.push_back(value);
-  return ir::OperandRefAttr::get(&context, index);
+  return ir::OperandRefAttr::get(&in.context, index);
 }
 
-FailureOr<Attribute> GraphBuilder::taggedArgument(const json::Object &arg) {
+FailureOr<Attribute> NodeReader::taggedArgument(const json::Object &arg) {
   if (arg.get("ref")) {
-    FailureOr<Value> value = reference(arg);
+    FailureOr<Value> value = values.reference(arg);
     if (failed(value))
       return failure();
     return operandFor(*value);
   }
   if (const json::Value *expr = arg.get("expr")) {
-    OpFoldResult number = sizes.buildNumber(*expr, builder, loc);
+    OpFoldResult number = values.sizes.buildNumber(*expr, in.builder, in.loc);
     if (!number)
       return failure();
     if (auto value = dyn_cast<Value>(number))
@@ -68,46 +55,46 @@ FailureOr<Attribute> GraphBuilder::taggedArgument(const json::Object &arg) {
     if (isa<FloatAttr>(constant))
       return constant;
     return Attribute(
-        builder.getI64IntegerAttr(cast<IntegerAttr>(constant).getInt()));
+        in.builder.getI64IntegerAttr(cast<IntegerAttr>(constant).getInt()));
   }
   if (arg.get("dtype")) {
-    FailureOr<DType> found = dtype(arg);
+    FailureOr<DType> found = in.dtype(arg);
     if (failed(found))
       return failure();
     Type type = found->isUnsigned
-                    ? IntegerType::get(&context, 8, IntegerType::Unsigned)
+                    ? IntegerType::get(&in.context, 8, IntegerType::Unsigned)
                     : found->type;
     return Attribute(TypeAttr::get(type));
   }
   if (const json::Value *number = arg.get("float")) {
     if (auto finite = number->getAsNumber())
-      return Attribute(builder.getF64FloatAttr(*finite));
+      return Attribute(in.builder.getF64FloatAttr(*finite));
     double value;
     if (auto name = number->getAsString(); name && !name->getAsDouble(value))
-      return Attribute(builder.getF64FloatAttr(value));
+      return Attribute(in.builder.getF64FloatAttr(value));
   }
   for (StringRef key : {"str", "device"})
     if (auto value = arg.getString(key))
-      return Attribute(builder.getStringAttr(*value));
+      return Attribute(in.builder.getStringAttr(*value));
   for (StringRef key : {"layout", "memory_format"})
     if (auto value = arg.getInteger(key))
-      return Attribute(builder.getI64IntegerAttr(*value));
+      return Attribute(in.builder.getI64IntegerAttr(*value));
   std::string shown = llvm::formatv("{0}", json::Value(json::Object(arg)));
-  return error() << "no such argument: " << shown;
+  return in.error() << "no such argument: " << shown;
 }
 
-FailureOr<Attribute> GraphBuilder::argument(const json::Value &arg) {
+FailureOr<Attribute> NodeReader::argument(const json::Value &arg) {
   switch (arg.kind()) {
   case json::Value::Null:
-    return Attribute(builder.getUnitAttr());
+    return Attribute(in.builder.getUnitAttr());
   case json::Value::Boolean:
-    return Attribute(builder.getBoolAttr(*arg.getAsBoolean()));
+    return Attribute(in.builder.getBoolAttr(*arg.getAsBoolean()));
   case json::Value::Number:
     if (auto integer = arg.getAsInteger())
-      return Attribute(builder.getI64IntegerAttr(*integer));
-    return Attribute(builder.getF64FloatAttr(*arg.getAsNumber()));
+      return Attribute(in.builder.getI64IntegerAttr(*integer));
+    return Attribute(in.builder.getF64FloatAttr(*arg.getAsNumber()));
   case json::Value::String:
-    return Attribute(builder.getStringAttr(*arg.getAsString()));
+    return Attribute(in.builder.getStringAttr(*arg.getAsString()));
   case json::Value::Object:
     return taggedArgument(*arg.getAsObject());
   case json::Value::Array:
@@ -120,14 +107,14 @@ FailureOr<Attribute> GraphBuilder::argument(const json::Value &arg) {
       return failure();
     elements.push_back(*attr);
   }
-  return Attribute(builder.getArrayAttr(elements));
+  return Attribute(in.builder.getArrayAttr(elements));
 }
 
-LogicalResult GraphBuilder::readArguments(const json::Object &node,
-                                          OperationState &state) {
+LogicalResult NodeReader::readArguments(const json::Object &node,
+                                        OperationState &state) {
   const json::Object *args = node.getObject("args");
   if (!args)
-    return error() << "'args' must be an object";
+    return in.error() << "'args' must be an object";
   NamedAttrList attrs;
   // By name, since the JSON object is hashed and operands are numbered here.
   SmallVector<StringRef> names;
@@ -136,38 +123,38 @@ LogicalResult GraphBuilder::readArguments(const json::Object &node,
   llvm::sort(names);
   for (StringRef name : names) {
     if (name.empty())
-      return error() << "an argument has no name";
+      return in.error() << "an argument has no name";
     FailureOr<Attribute> attr = argument(*args->get(name));
     if (failed(attr))
       return failure();
-    attrs.set(builder.getStringAttr(name), *attr);
+    attrs.set(in.builder.getStringAttr(name), *attr);
   }
-  state.addAttribute("args", attrs.getDictionary(&context));
+  state.addAttribute("args", attrs.getDictionary(&in.context));
   return success();
 }
 
 LogicalResult
-GraphBuilder::readResults(const json::Object &node, OperationState &state,
-                          SmallVectorImpl<Value> &dims,
-                          SmallVectorImpl<int64_t> &unsignedResults) {
-  const json::Array *array = list(node, "results");
+NodeReader::readResults(const json::Object &node, OperationState &state,
+                        SmallVectorImpl<Value> &dims,
+                        SmallVectorImpl<int64_t> &unsignedResults) {
+  const json::Array *array = in.list(node, "results");
   if (!array)
     return failure();
   for (const json::Value &result : *array) {
     const json::Object *object = result.getAsObject();
     if (!object)
-      return error() << "'results' must hold objects";
-    FailureOr<RankedTensorType> type = tensorType(*object);
+      return in.error() << "'results' must hold objects";
+    FailureOr<RankedTensorType> type = in.tensorType(*object);
     if (failed(type))
       return failure();
-    FailureOr<DType> element = dtype(*object);
+    FailureOr<DType> element = in.dtype(*object);
     if (element->isUnsigned)
       unsignedResults.push_back(state.types.size());
     SmallVector<int64_t> shape(type->getShape());
     for (auto [dim, size] : llvm::enumerate(*object->getArray("shape"))) {
       if (!ShapedType::isDynamic(shape[dim]))
         continue;
-      OpFoldResult value = sizes.build(size, builder, loc);
+      OpFoldResult value = values.sizes.build(size, in.builder, in.loc);
       if (!value)
         return failure();
       if (auto symbolic = dyn_cast<Value>(value))
@@ -175,7 +162,7 @@ GraphBuilder::readResults(const json::Object &node, OperationState &state,
       else // an expression that folded
         shape[dim] = cast<IntegerAttr>(cast<Attribute>(value)).getInt();
       if (!ShapedType::isDynamic(shape[dim]) && shape[dim] < 0)
-        return error() << "a size is negative: " << shape[dim];
+        return in.error() << "a size is negative: " << shape[dim];
     }
     state.addTypes(RankedTensorType::get(shape, type->getElementType()));
   }
@@ -183,7 +170,7 @@ GraphBuilder::readResults(const json::Object &node, OperationState &state,
 }
 
 /// The stream of a node and its cores; other annotations are the user's own.
-LogicalResult GraphBuilder::readScope(const json::Object &node, Operation *op) {
+LogicalResult NodeReader::readScope(const json::Object &node, Operation *op) {
   const json::Object *annotations = node.getObject("annotations");
   if (!annotations)
     return success();
@@ -191,16 +178,16 @@ LogicalResult GraphBuilder::readScope(const json::Object &node, Operation *op) {
   int64_t priority = annotations->getInteger("anabranch.priority").value_or(0);
   int64_t cores = annotations->getInteger("anabranch.cores").value_or(0);
   if (std::abs(priority) > ir::kMaxPriority)
-    return error() << "no such priority of a stream: " << priority;
+    return in.error() << "no such priority of a stream: " << priority;
   if (cores < 0 || cores > ir::kMaxCores)
-    return error() << "no such number of cores: " << cores;
+    return in.error() << "no such number of cores: " << cores;
   if (annotations->getString("anabranch.stream") || cores > 0)
-    ir::setScope(op, ir::ScopeAttr::get(&context, tag, priority, cores));
+    ir::setScope(op, ir::ScopeAttr::get(&in.context, tag, priority, cores));
   return success();
 }
 
 /// The super kernel of a node becomes part of its location.
-LogicalResult GraphBuilder::readSuper(const json::Object &node) {
+LogicalResult NodeReader::readSuper(const json::Object &node) {
   const json::Object *annotations = node.getObject("annotations");
   auto name =
       annotations ? annotations->getString("anabranch.super") : std::nullopt;
@@ -211,52 +198,51 @@ LogicalResult GraphBuilder::readSuper(const json::Object &node) {
   StringRef strict =
       annotations->getString("anabranch.super_strict").value_or("");
   if (fusion < 0 || fusion > 1)
-    return error() << "no such fusion of streams: " << fusion;
+    return in.error() << "no such fusion of streams: " << fusion;
   if (!strict.empty() && strict != "bypass" && strict != "abort")
-    return error() << "no such check of a scope: '" << strict << "'";
-  loc = ir::inSuper(loc, ir::SuperAttr::get(&context, *name, fusion, strict));
+    return in.error() << "no such check of a scope: '" << strict << "'";
+  in.loc = ir::inSuper(in.loc,
+                       ir::SuperAttr::get(&in.context, *name, fusion, strict));
   return success();
 }
 
-LogicalResult GraphBuilder::readNode(const json::Object &node) {
-  FailureOr<StringRef> name = text(node, "name");
+LogicalResult NodeReader::read(const json::Object &node) {
+  FailureOr<StringRef> name = in.text(node, "name");
   if (failed(name))
     return failure();
-  setLocation(node, *name);
-  FailureOr<StringRef> op = text(node, "op");
+  in.setLocation(node, *name);
+  FailureOr<StringRef> op = in.text(node, "op");
   if (failed(op) || failed(readSuper(node)))
     return failure();
   operands.clear();
-  OperationState state(loc, ir::AtenOp::getOperationName());
+  OperationState state(in.loc, ir::AtenOp::getOperationName());
   SmallVector<Value> dims;
   SmallVector<int64_t> unsignedResults, unsignedOperands;
   if (failed(readArguments(node, state)) ||
       failed(readResults(node, state, dims, unsignedResults)))
     return failure();
   for (auto [index, operand] : llvm::enumerate(operands))
-    if (unsignedValues.contains(operand))
+    if (values.isUnsigned(operand))
       unsignedOperands.push_back(index);
   state.addOperands(operands);
   state.addOperands(dims);
-  state.addAttribute("callee", builder.getStringAttr(calleeOf(*op)));
+  state.addAttribute("callee", in.builder.getStringAttr(calleeOf(*op)));
   state.addAttribute("unsignedOperands",
-                     builder.getDenseI64ArrayAttr(unsignedOperands));
+                     in.builder.getDenseI64ArrayAttr(unsignedOperands));
   state.addAttribute("unsignedResults",
-                     builder.getDenseI64ArrayAttr(unsignedResults));
+                     in.builder.getDenseI64ArrayAttr(unsignedResults));
   if (node.getBoolean("ordered").value_or(false))
-    state.addAttribute("ordered", builder.getUnitAttr());
+    state.addAttribute("ordered", in.builder.getUnitAttr());
   state.addAttribute(
       "operandSegmentSizes",
-      builder.getDenseI32ArrayAttr({static_cast<int32_t>(operands.size()),
-                                    static_cast<int32_t>(dims.size())}));
-  Operation *call = builder.create(state);
+      in.builder.getDenseI32ArrayAttr({static_cast<int32_t>(operands.size()),
+                                       static_cast<int32_t>(dims.size())}));
+  Operation *call = in.builder.create(state);
   SmallVector<Value> made(call->getResults());
   for (auto [result, item] : llvm::zip(made, *node.getArray("results")))
-    dtypes[result] = item.getAsObject()->getString("dtype")->str();
-  for (int64_t index : unsignedResults)
-    unsignedValues.insert(made[index]);
-  if (!values.try_emplace(*name, made).second)
-    return error() << "two nodes have this name";
+    values.setDType(result, *item.getAsObject()->getString("dtype"));
+  if (!values.add(*name, made))
+    return in.error() << "two nodes have this name";
   return readScope(node, call);
 }
 

@@ -1,11 +1,11 @@
-//===- SplitFrames.cpp - padding written piece by piece -------------------===//
+//===- SplitPadding.cpp - padding written piece by piece ------------------===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
 //
 //===----------------------------------------------------------------------===//
 
-#include "codegen/emit/SplitFrames.h"
+#include "codegen/nests/SplitPadding.h"
 
 #include "codegen/emit/KernelFrame.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -17,7 +17,7 @@ namespace anabranch {
 namespace codegen {
 
 /// A returned value's padding, if reshapes alone stand between them.
-static tensor::InsertSliceOp frameOf(Value returned) {
+static tensor::InsertSliceOp paddingOf(Value returned) {
   Value value = returned;
   while (value.hasOneUse()) {
     Operation *op = value.getDefiningOp();
@@ -84,9 +84,9 @@ static void split(tensor::InsertSliceOp insert, linalg::FillOp fill) {
   insert.erase();
 }
 
-void splitFrames(func::FuncOp source) {
+void splitPadding(func::FuncOp source) {
   for (Value returned : llvm::to_vector(returnedValues(source))) {
-    tensor::InsertSliceOp insert = frameOf(returned);
+    tensor::InsertSliceOp insert = paddingOf(returned);
     if (!insert || !isStatic(insert))
       continue;
     if (auto fill = insert.getDest().getDefiningOp<linalg::FillOp>())

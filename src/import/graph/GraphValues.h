@@ -1,0 +1,52 @@
+//===- GraphValues.h - values that a description names ----------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_IMPORT_GRAPH_GRAPHVALUES_H
+#define ANABRANCH_IMPORT_GRAPH_GRAPHVALUES_H
+
+#include "import/graph/DescriptionPieces.h"
+#include "import/graph/GraphExpr.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace anabranch {
+namespace importer {
+
+/// The values that inputs and nodes of a description have made so far, by name,
+/// and what a tensor's type does not say of them. The readers of inputs, nodes
+/// and outputs share one.
+class GraphValues {
+public:
+  explicit GraphValues(DescriptionPieces &in) : in(in) {}
+
+  /// False if the name is taken.
+  bool add(llvm::StringRef name, llvm::ArrayRef<mlir::Value> made);
+  void setDType(mlir::Value value, llvm::StringRef dtype);
+
+  /// The value of `{"ref": name}` or `{"ref": name, "result": i}`.
+  mlir::FailureOr<mlir::Value>
+  reference(const llvm::json::Object &object) const;
+  /// The only value of an input.
+  mlir::Value input(llvm::StringRef name) const;
+  /// As the description names it; empty for a size.
+  llvm::StringRef dtypeOf(mlir::Value value) const;
+  bool isUnsigned(mlir::Value value) const;
+
+  GraphExpr sizes; ///< the symbols, and expressions of them
+
+private:
+  DescriptionPieces &in;
+  llvm::StringMap<llvm::SmallVector<mlir::Value>> values;
+  llvm::DenseMap<mlir::Value, std::string> dtypes;
+};
+
+} // namespace importer
+} // namespace anabranch
+
+#endif // ANABRANCH_IMPORT_GRAPH_GRAPHVALUES_H

@@ -1,0 +1,194 @@
+//===- InputReader.cpp - inputs and symbols of a description --------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "import/graph/InputReader.h"
+#include "ir/Anabranch.h"
+
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+using namespace mlir;
+namespace json = llvm::json;
+
+namespace anabranch {
+namespace importer {
+
+LogicalResult InputReader::read(const json::Object &graph) {
+  auto declare = [&](const json::Object &symbol) -> LogicalResult {
+    FailureOr<StringRef> name = in.text(symbol, "name");
+    if (failed(name))
+      return failure();
+    values.sizes.declare(*name);
+    return success();
+  };
+  if (failed(in.objects(graph, "symbols", declare, /*required=*/false)))
+    return failure();
+  return in.objects(graph, "inputs", [&](const json::Object &input) {
+    return readInput(input);
+  });
+}
+
+LogicalResult InputReader::readInput(const json::Object &input) {
+  FailureOr<StringRef> name = in.text(input, "name");
+  if (failed(name))
+    return failure();
+  in.setLocation(input, *name);
+  FailureOr<StringRef> kind = in.text(input, "kind");
+  if (failed(kind))
+    return failure();
+  if (!llvm::is_contained(
+          {"input", "parameter", "buffer", "constant", "scalar"}, *kind))
+    return in.error() << "no such kind of input: '" << *kind << "'";
+  StringRef label = input.getString("label").value_or(*name);
+  NamedAttrList own;
+  own.set("anabranch.name", in.builder.getStringAttr(label));
+  own.set("anabranch.kind", in.builder.getStringAttr(*kind));
+  names.push_back(name->str());
+  if (*kind == "scalar") {
+    types.push_back(in.builder.getIndexType());
+    attrs.push_back(own.getDictionary(&in.context));
+    return success();
+  }
+  FailureOr<RankedTensorType> type = in.tensorType(input);
+  if (failed(type))
+    return failure();
+  FailureOr<DenseI64ArrayAttr> layout = in.strides(input, type->getRank());
+  if (failed(layout))
+    return failure();
+  own.set("anabranch.dtype",
+          in.builder.getStringAttr(*input.getString("dtype")));
+  if (*layout) {
+    own.set("anabranch.strides", *layout);
+    if (llvm::is_contained(layout->asArrayRef(), ShapedType::kDynamic))
+      own.set("anabranch.copy_in", in.builder.getUnitAttr());
+  }
+  if (auto constant = input.getString("constant"))
+    own.set("anabranch.constant", in.builder.getStringAttr(*constant));
+  if (input.getBoolean("mutated").value_or(false))
+    own.set("anabranch.mutated", in.builder.getUnitAttr());
+  types.push_back(*type);
+  attrs.push_back(own.getDictionary(&in.context));
+  return success();
+}
+
+LogicalResult InputReader::define(const json::Object &graph,
+                                  ValueRange arguments) {
+  const json::Array &inputs = *graph.getArray("inputs");
+  if (failed(nameArguments(inputs, arguments)) || failed(defineSymbols(inputs)))
+    return failure();
+  return expectSizes(graph, inputs);
+}
+
+LogicalResult InputReader::nameArguments(const json::Array &inputs,
+                                         ValueRange arguments) {
+  for (auto [argument, name, input] : llvm::zip(arguments, names, inputs)) {
+    if (!values.add(name, argument))
+      return in.error() << "two inputs are named '" << name << "'";
+    if (auto dtype = input.getAsObject()->getString("dtype"))
+      values.setDType(argument, *dtype);
+  }
+  return success();
+}
+
+/// A symbol is the scalar input that is exactly it, else the first dimension of
+/// an input that is.
+LogicalResult InputReader::defineSymbols(const json::Array &inputs) {
+  for (auto [input, name] : llvm::zip(inputs, names))
+    if (auto symbol = input.getAsObject()->getString("expr"))
+      values.sizes.define(*symbol, values.input(name));
+  for (auto [input, name] : llvm::zip(inputs, names)) {
+    const json::Array *shape = input.getAsObject()->getArray("shape");
+    if (!shape)
+      continue;
+    for (auto [dim, size] : llvm::enumerate(*shape)) {
+      std::optional<StringRef> symbol = size.getAsString();
+      if (!symbol || values.sizes.isDefined(*symbol))
+        continue;
+      in.setLocation(*input.getAsObject(), name);
+      if (!values.sizes.isDeclared(*symbol))
+        return in.error() << "'" << *symbol << "' is not among the symbols";
+      values.sizes.define(*symbol, in.builder.create<tensor::DimOp>(
+                                       in.loc, values.input(name), dim));
+    }
+  }
+  return success();
+}
+
+bool InputReader::isDefined(const json::Value &expr) const {
+  if (auto symbol = expr.getAsString())
+    return values.sizes.isDefined(*symbol);
+  const json::Array *parts = expr.getAsArray();
+  return !parts ||
+         llvm::all_of(llvm::drop_begin(*parts),
+                      [&](const json::Value &part) { return isDefined(part); });
+}
+
+/// A size that follows from other inputs is checked at run time, since no guard
+/// of PyTorch stands before a package that was loaded.
+LogicalResult InputReader::expectSize(Value size, const json::Value &expr) {
+  // Nothing can depend on a symbol that no input defines.
+  if (!isDefined(expr))
+    return success();
+  OpFoldResult same = values.sizes.build(expr, in.builder, in.loc);
+  if (!same)
+    return failure();
+  if (same == OpFoldResult(size))
+    return success();
+  if (auto value = dyn_cast<Value>(same)) {
+    auto dim = value.getDefiningOp<tensor::DimOp>();
+    auto own = size.getDefiningOp<tensor::DimOp>();
+    if (dim && own && dim.getSource() == own.getSource() &&
+        dim.getConstantIndex() == own.getConstantIndex())
+      return success(); // defines the symbol
+    in.builder.create<ir::ExpectOp>(in.loc, size, value, IntegerAttr(),
+                                    IntegerAttr());
+    return success();
+  }
+  auto literal = in.builder.getI64IntegerAttr(
+      cast<IntegerAttr>(cast<Attribute>(same)).getInt());
+  in.builder.create<ir::ExpectOp>(in.loc, size, Value(), literal, literal);
+  return success();
+}
+
+LogicalResult InputReader::expectSizes(const json::Object &graph,
+                                       const json::Array &inputs) {
+  for (auto [input, name] : llvm::zip(inputs, names)) {
+    const json::Object &object = *input.getAsObject();
+    in.setLocation(object, name);
+    Value value = values.input(name);
+    if (const json::Value *expr = object.get("expr"))
+      if (failed(expectSize(value, *expr)))
+        return failure();
+    const json::Array *shape = object.getArray("shape");
+    if (!shape)
+      continue;
+    for (auto [dim, size] : llvm::enumerate(*shape)) {
+      if (size.getAsInteger())
+        continue;
+      auto here = in.builder.create<tensor::DimOp>(in.loc, value, dim);
+      if (failed(expectSize(here, size)))
+        return failure();
+      if (here->use_empty())
+        here.erase();
+    }
+  }
+  return in.objects(
+      graph, "symbols",
+      [&](const json::Object &symbol) -> LogicalResult {
+        Value value = values.sizes.lookup(*symbol.getString("name"));
+        auto min = symbol.getInteger("min"), max = symbol.getInteger("max");
+        if (value && (min.value_or(0) > 0 || max))
+          in.builder.create<ir::ExpectOp>(
+              value.getLoc(), value, Value(),
+              in.builder.getI64IntegerAttr(min.value_or(0)),
+              max ? in.builder.getI64IntegerAttr(*max) : IntegerAttr());
+        return success();
+      },
+      /*required=*/false);
+}
+
+} // namespace importer
+} // namespace anabranch

@@ -1,0 +1,56 @@
+//===- InputReader.h - inputs and symbols of a description ------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_IMPORT_GRAPH_INPUTREADER_H
+#define ANABRANCH_IMPORT_GRAPH_INPUTREADER_H
+
+#include "import/graph/GraphValues.h"
+
+namespace anabranch {
+namespace importer {
+
+/// Reads `symbols` and `inputs`: first what @main's arguments are, then, once
+/// they exist, what they say of the symbols. Its lists have one entry per
+/// input.
+class InputReader {
+public:
+  InputReader(DescriptionPieces &in, GraphValues &values)
+      : in(in), values(values) {}
+
+  /// Declares the symbols and fills the lists.
+  mlir::LogicalResult read(const llvm::json::Object &graph);
+  /// Names the arguments of @main, gives symbols their values, and has the
+  /// program check each size that follows from others. Builds at the builder's
+  /// place.
+  mlir::LogicalResult define(const llvm::json::Object &graph,
+                             mlir::ValueRange arguments);
+
+  llvm::SmallVector<mlir::Type> types;
+  llvm::SmallVector<mlir::DictionaryAttr> attrs;
+  llvm::SmallVector<std::string> names;
+
+private:
+  using Object = llvm::json::Object;
+  using Array = llvm::json::Array;
+
+  mlir::LogicalResult readInput(const Object &input);
+  mlir::LogicalResult nameArguments(const Array &inputs,
+                                    mlir::ValueRange arguments);
+  mlir::LogicalResult defineSymbols(const Array &inputs);
+  mlir::LogicalResult expectSizes(const Object &graph, const Array &inputs);
+  mlir::LogicalResult expectSize(mlir::Value size,
+                                 const llvm::json::Value &expr);
+  bool isDefined(const llvm::json::Value &expr) const;
+
+  DescriptionPieces &in;
+  GraphValues &values;
+};
+
+} // namespace importer
+} // namespace anabranch
+
+#endif // ANABRANCH_IMPORT_GRAPH_INPUTREADER_H

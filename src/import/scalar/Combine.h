@@ -1,0 +1,28 @@
+//===- Combine.h - the function of a reduction ------------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_IMPORT_SCALAR_COMBINE_H
+#define ANABRANCH_IMPORT_SCALAR_COMBINE_H
+
+#include "import/scalar/Scalar.h"
+
+namespace anabranch {
+namespace importer {
+
+/// The combining function of a reduction. Max and Min propagate NaN; And and Or
+/// are for bool.
+enum class Combine { Add, Mul, Max, Min, And, Or };
+
+/// The value that `combine` leaves every other value unchanged with.
+Num identityOf(Body &body, Combine combine, DType dtype);
+
+Num combineTwo(Combine combine, Num a, Num b);
+
+} // namespace importer
+} // namespace anabranch
+
+#endif // ANABRANCH_IMPORT_SCALAR_COMBINE_H

@@ -1,0 +1,27 @@
+//===- FlattenCommands.h - streams of a program as arrays -------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_RUNTIME_PLAN_FLATTENCOMMANDS_H
+#define ANABRANCH_RUNTIME_PLAN_FLATTENCOMMANDS_H
+
+#include "package/verify/SerialOrder.h"
+#include "runtime/device/Library.h"
+#include "runtime/plan/Plan.h"
+
+namespace anabranch::runtime {
+
+/// Flattens the streams of a program, or those of its initialisation, into
+/// `commands`, and adds their labels to `info`. The buffers of the plan must be
+/// there; those that a command looks at as tensors get a place for views.
+Status flattenCommands(const package::ProgramT &program,
+                       const package::Streams &streams, const Library *library,
+                       trace::ProgramInfo &info, Plan &plan,
+                       Commands &commands);
+
+} // namespace anabranch::runtime
+
+#endif // ANABRANCH_RUNTIME_PLAN_FLATTENCOMMANDS_H

@@ -1,0 +1,81 @@
+//===- GroupFuser.cpp - merges groups as far as it pays -------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "schedule/fusion/GroupFuser.h"
+
+#include "ir/Explain.h"
+#include "schedule/fusion/MergeGroups.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace schedule {
+
+bool GroupFuser::merge(int producer, int consumer, const Node &at) {
+  Merge attempt(grouping, producer, consumer);
+  if (attempt.check()) {
+    attempt.commit();
+    return true;
+  }
+  ir::explainRefusal(at.op->getLoc(), "fused", attempt.reason());
+  return false;
+}
+
+void GroupFuser::mergeWithProducers(int index) {
+  SmallVector<int> candidates =
+      grouping.producersOf(groups[nodes[index].group]);
+  // The latest producer first: its result is still in the cache, and no path
+  // can lead from it through another candidate.
+  llvm::sort(candidates, [&](int a, int b) {
+    return groups[a].nodes.back() > groups[b].nodes.back();
+  });
+  for (int candidate : candidates)
+    if (candidate != nodes[index].group && groups[candidate].alive &&
+        groups[candidate].kind != OpKind::Fallback &&
+        groups[candidate].kind != OpKind::Fence)
+      merge(candidate, nodes[index].group, nodes[index]);
+}
+
+/// Pointwise work that only one matrix product, attention, scatter, scan or
+/// insertion reads is evaluated where that reads it.
+bool GroupFuser::absorb(int producer) {
+  const Group &group = groups[producer];
+  if (!group.alive || !group.isLoops() || group.hasRows)
+    return false;
+  int reader = -1;
+  for (int index : group.nodes)
+    for (int user : nodes[index].users) {
+      int other = user < 0 ? -1 : nodes[user].group;
+      if (other == producer)
+        continue;
+      if (other < 0 || (reader >= 0 && other != reader))
+        return false;
+      reader = other;
+    }
+  if (reader < 0 || groups[reader].isLoops() ||
+      groups[reader].kind == OpKind::Fallback ||
+      groups[reader].kind == OpKind::Fence)
+    return false;
+  return merge(producer, reader, nodes[group.nodes.front()]);
+}
+
+void GroupFuser::absorbProducers() {
+  // Last to first, so that a chain is absorbed as a whole.
+  for (int i = groups.size(); i-- > 0;)
+    absorb(i);
+}
+
+void GroupFuser::run() {
+  for (int i = 0, e = nodes.size(); i < e; ++i)
+    if (nodes[i].kind == OpKind::Pointwise ||
+        nodes[i].kind == OpKind::Reduction || nodes[i].kind == OpKind::Insert)
+      mergeWithProducers(i);
+  absorbProducers();
+}
+
+} // namespace schedule
+} // namespace anabranch

@@ -1,0 +1,40 @@
+//===- GroupFuser.h - merges groups as far as it pays -----------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_SCHEDULE_FUSION_GROUPFUSER_H
+#define ANABRANCH_SCHEDULE_FUSION_GROUPFUSER_H
+
+#include "schedule/fusion/Grouping.h"
+
+namespace anabranch {
+namespace schedule {
+
+/// Decides which groups to try to merge, and in what order. Whether two groups
+/// may become one is Merge's decision.
+class GroupFuser {
+public:
+  explicit GroupFuser(Grouping &grouping)
+      : grouping(grouping), nodes(grouping.nodes), groups(grouping.groups) {}
+
+  void run();
+
+private:
+  /// Tries to make one group of two, explaining a refusal at the node.
+  bool merge(int producer, int consumer, const Node &at);
+  void mergeWithProducers(int index);
+  void absorbProducers();
+  bool absorb(int producer);
+
+  Grouping &grouping;
+  const std::vector<Node> &nodes;
+  const std::vector<Group> &groups;
+};
+
+} // namespace schedule
+} // namespace anabranch
+
+#endif // ANABRANCH_SCHEDULE_FUSION_GROUPFUSER_H
