@@ -24,7 +24,7 @@ from . import _C, backend, config, location
 from .capture import aot, observer
 from .describe import graph, symbols
 from .marks import gear_sizes, mark_order, scope, super_kernel
-from .method_cache import cached_method, entry_text, replay
+from .method_cache import cached_method, entry_text
 from .packages import cache, kernel_library, package
 from .shapes import gears
 
@@ -395,5 +395,5 @@ def code_digest(function: Any) -> str:
     of Python's."""
     code = getattr(function, "__code__", None)
     if isinstance(code, types.CodeType):
-        return replay.code_digest(code)
+        return cached_method.code_digest(code)
     return cache.digest(getattr(function, "__qualname__", type(function).__name__))
