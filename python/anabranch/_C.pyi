@@ -1,3 +1,4 @@
+import enum
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -48,15 +49,28 @@ class Executable:
     def take_only(self, numbers: Sequence[int]) -> bool: ...
     def watch(self, watcher: Callable[[list[Any]], object] | None) -> None: ...
 
+class Within(enum.Enum):
+    Attributes = 0
+    Dict = 1
+    Sequence = 2
+    Function = 3
+    Cell = 4
+    Class = 5
+
+class Compared(enum.Enum):
+    Item = 0
+    Length = 1
+    Keys = 2
+
 class GraphCall:
     def __init__(
         self,
         inner: Callable[..., Any],
         stale: type[Exception],
         arguments: int,
-        containers: Sequence[tuple[int, str | int, int, Any]],
+        containers: Sequence[tuple[int, str | int, Within, Any]],
         values: Sequence[tuple[int, str | int, int]],
-        constants: Sequence[tuple[int, str | int, int, tuple[Any, ...], str]],
+        constants: Sequence[tuple[int, str | int, Compared, tuple[Any, ...], str]],
     ) -> None: ...
     def __call__(self, module: Any, *arguments: Any) -> Any: ...
 

@@ -24,7 +24,7 @@ from . import _C, backend, config, location
 from .capture import aot, observer
 from .describe import graph, symbols
 from .marks import gear_sizes, mark_order, scope, super_kernel
-from .method_cache import cached_method, entry_text
+from .method_cache import bytecode, cached_method, entry_text
 from .packages import cache, kernel_library, package
 from .shapes import gears
 
@@ -386,7 +386,7 @@ def add_index_name(name: str) -> None:
 
 
 def check_method(method: Any) -> types.MethodType:
-    """The method, if it is a module's; else ValueError: nothing else is cached_method."""
+    """The method, if it is a module's; else ValueError: nothing else is cached."""
     return cached_method.check_method(method)
 
 
@@ -395,5 +395,5 @@ def code_digest(function: Any) -> str:
     of Python's."""
     code = getattr(function, "__code__", None)
     if isinstance(code, types.CodeType):
-        return cached_method.code_digest(code)
+        return bytecode.code_digest(code)
     return cache.digest(getattr(function, "__qualname__", type(function).__name__))

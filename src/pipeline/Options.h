@@ -33,9 +33,9 @@ struct Options {
   bool symbolic = false;         ///< a program without a binding before those
 };
 
-/// Reads the JSON object of the C API; empty text means defaults. What it does
-/// not set is taken from ANABRANCH_DUMP, ANABRANCH_STOP and ANABRANCH_EXPLAIN:
-/// the only place that reads them.
+/// Reads the JSON object of the C API; empty text means defaults. For options
+/// that it does not set, ANABRANCH_DUMP, ANABRANCH_STOP and ANABRANCH_EXPLAIN
+/// count: the only place that reads them.
 llvm::Expected<Options> parseOptions(llvm::StringRef json);
 
 } // namespace pipeline

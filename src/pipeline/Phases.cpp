@@ -83,7 +83,7 @@ void addPasses(OpPassManager &module, Phase phase,
     main.addPass(createCSEPass());
     main.addPass(createFoldBatchNormPass());
     main.addPass(createLowerAtenPass());
-    // What the attention kernel can't make is contractions and a softmax.
+    // Attention without a kernel becomes contractions and a softmax.
     main.addPass(createDecomposeAttentionPass(
         [](ir::AttentionOp op) { return !codegen::refuseAttention(op); }));
     main.addPass(createCSEPass());
@@ -105,7 +105,7 @@ void addPasses(OpPassManager &module, Phase phase,
     module.addPass(createBuildProgramPass());
     // While every command is on the stream that the user gave it.
     module.addPass(createKeepFencesPass());
-    module.addPass(createJoinLanesPass());
+    module.addPass(createJoinStreamsPass());
     if (streams.find)
       module.addPass(createAssignStreamsPass(streams.machine));
     // The order of what the compiler moved is the compiler's to keep.

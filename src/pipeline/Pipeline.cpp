@@ -199,7 +199,7 @@ Outcome Compilation::runPasses(Phase phase, ModuleOp module) {
   if (failed(passes.run(module)))
     // A graph may ask for the impossible; a program that was built may not.
     return phase == Phase::Memory ? Outcome::InternalError : Outcome::UserError;
-  // What a description says of a result may not be what its operator makes.
+  // A description may name another type than its operator makes.
   if (phase == Phase::Lower && failed(verify(module)))
     return Outcome::UserError;
   if (phase == Phase::Lower && module == *modules.front())
@@ -241,13 +241,13 @@ void Compilation::dump(Phase phase) {
 /// Kernels are compiled on other threads, so that this one, the caller's, can
 /// report progress and poll for signals.
 Outcome Compilation::codegen() {
-  // What the phases before needed makes room for the lowering of kernels, and
-  // that for LLVM.
+  // The earlier phases' code leaves memory for the lowering of kernels, and the
+  // lowering's code leaves memory for LLVM.
   releaseCode();
   codegen::CodegenOptions settings;
   settings.target = target;
   settings.lowered = releaseCode;
-  // Who wants to see kernels made has them made.
+  // A caller that asks to see kernels compiled gets none from the cache.
   if (objects.find && !options.debug && !options.explain)
     settings.objects = &objects;
   if (options.debug)

@@ -1,7 +1,7 @@
 // What fences order inside of a super kernel that fuses streams, although it
 // shares no bytes.
 // RUN: anabranch-opt %s --anabranch-keep-fences | FileCheck %s --check-prefix=FENCES
-// RUN: anabranch-opt %s --anabranch-keep-fences --anabranch-join-lanes --anabranch-insert-events --anabranch-form-supers | FileCheck %s
+// RUN: anabranch-opt %s --anabranch-keep-fences --anabranch-join-streams --anabranch-insert-events --anabranch-form-supers | FileCheck %s
 
 // The stream "x" waits for @a alone; @d, which names the point of its fence on
 // another stream, stands behind @b too.

@@ -3,6 +3,12 @@ sizes that only the data decides, writes in the middle, higher-order operators.
 
 PyTorch runs those; what stands between them is described and compiled by itself,
 for sizes that are known when it is called. docs/design/shapes.md.
+
+One pass over the nodes, in their order, grows one part at a time: a node joins the
+open part, waits until it has been called, or closes it. Results keep their bits, and
+operators that write or draw random numbers keep their order. The pass takes time
+linear in nodes, edges and the symbols of the sizes. A graph with events or with views
+of memory that a part would copy is not cut.
 """
 
 from __future__ import annotations

@@ -1,59 +1,17 @@
-"""What Dynamo's code calls, without Dynamo: importing it takes seconds.
-
-The few helpers that its code for calls and sizes uses are written here; anything
-else is taken from PyTorch's module when it is asked for.
-"""
+"""What is known of CPython's code objects: their constants as `marshal` can write
+them, their names, and a digest of what they do."""
 
 from __future__ import annotations
 
+import dis
 import enum
+import hashlib
 import importlib
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-
-UTILS = "torch._dynamo.utils"
-
-
-class _Utils(types.ModuleType):
-    """Stands for torch._dynamo.utils."""
-
-    @staticmethod
-    def call_size(value: Any, dim: int) -> int:
-        return value.size(dim)
-
-    @staticmethod
-    def call_stride(value: Any, dim: int) -> int:
-        return value.stride(dim)
-
-    @staticmethod
-    def call_storage_offset(value: Any) -> int:
-        return value.storage_offset()
-
-    @staticmethod
-    def object_setattr_ignore_descriptor(value: Any, name: str, to: Any) -> None:
-        object.__getattribute__(value, "__dict__")[name] = to
-
-    @staticmethod
-    def record_pregraph_bytecode_enter() -> None:
-        return None
-
-    @staticmethod
-    def record_pregraph_bytecode_exit(entered: Any) -> None:
-        return None
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(importlib.import_module(UTILS), name)
-
-
-_utils = _Utils(UTILS)
-
-
-def module(name: str) -> Any:
-    return _utils if name == UTILS else importlib.import_module(name)
-
 
 # What is marshalled has the types of Python alone. Constants of these kinds, and
 # members of enumerations, stand there as (mark, kind, words...).
@@ -101,3 +59,43 @@ def _within(value: Any, change: Callable[[Any], Any]) -> Any:
     if type(value) in (tuple, frozenset):
         return type(value)(map(change, value))
     return value
+
+
+def rename(code: types.CodeType, names: Mapping[str, str]) -> types.CodeType:
+    constants = tuple(
+        rename(constant, names) if isinstance(constant, types.CodeType) else constant
+        for constant in code.co_consts
+    )
+    known = tuple(names.get(name, name) for name in code.co_names)
+    return code.replace(co_consts=constants, co_names=known)
+
+
+def global_names(code: types.CodeType) -> set[str]:
+    """What the code, and code inside of it, loads from its globals."""
+    found = {
+        instruction.argval
+        for instruction in dis.get_instructions(code)
+        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME")
+    }
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            found |= global_names(constant)
+    return found
+
+
+def code_digest(code: types.CodeType) -> str:
+    """What a function does, wherever it stands."""
+    hash_ = hashlib.sha256(code.co_code)
+    names = (code.co_names, code.co_varnames, code.co_freevars, code.co_flags)
+    hash_.update(repr((names, code.co_argcount, code.co_kwonlyargcount)).encode())
+    for constant in code.co_consts:
+        hash_.update(_spell(constant).encode())
+    return hash_.hexdigest()
+
+
+def _spell(constant: Any) -> str:
+    if isinstance(constant, types.CodeType):
+        return code_digest(constant)
+    if isinstance(constant, frozenset):
+        return repr(sorted(map(repr, constant)))
+    return f"{type(constant).__name__} {constant!r}"

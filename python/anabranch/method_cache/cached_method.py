@@ -6,18 +6,16 @@ Dynamo nor the compiler's front end.
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import functools
 import inspect
-import json
 import os
 import sys
 import tempfile
 import threading
 import types
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -27,17 +25,12 @@ from ..marks.gear_sizes import gears_of
 from ..packages import cache
 from ..report import record
 from . import later_tiers
-from .replay import (
-    Replay,
-    Stale,
-    bind,
-    code_digest,
-    file_hash,
-    load_executable,
-)
+from .bytecode import code_digest
+from .calling import Calling, load_executable
+from .recording import CODE, Recording, Stale
+from .replay import Replay, bind
 
 Call = Callable[..., Any]
-CODE = "code.bin"
 
 
 def cache_compile(
@@ -265,24 +258,18 @@ class CachedMethod:
     def _load(self, entry: cache.Entry, text: str, identity: str) -> Replay | None:
         self.say(f"Loading cache from {self.path()}")
         try:
-            return self._replay(entry.folder, json.loads(text), identity)
+            return self._replay(entry.folder, text, identity)
         except Exception as error:  # noqa: BLE001 - an entry of another's making
             entry.discard(str(error), self.broken)
             return None
 
-    def _replay(self, folder: str, saved: dict[str, Any], identity: str) -> Replay:
-        if saved["identity"] != identity:
-            raise Stale("it is of another method, configuration or version")
-        for path, known in saved["sources"].items():
-            if file_hash(path) != known:
-                raise Stale(f"{path} was changed")
-        with open(os.path.join(folder, CODE), "rb") as file:
-            blob = file.read()
-        calling = saved["calling"]
+    def _replay(self, folder: str, index: str, identity: str) -> Replay:
+        recording = Recording.read(index, folder, identity)
+        calling = recording.calling
         executable = load_executable(folder, calling, self.threads())
-        for key in saved.get("kernels", []):
+        for key in recording.kernels:
             self._add_kernels(executable, key, calling)
-        replay = Replay(self.method, blob, calling, executable, self.strict)
+        replay = Replay(self.method, recording, executable, self.strict)
         if later_tiers.FILE in os.listdir(folder):
             with open(os.path.join(folder, later_tiers.FILE), "rb") as file:
                 described = file.read()
@@ -290,7 +277,7 @@ class CachedMethod:
             replay.noticed = later.begin
         return replay
 
-    def _add_kernels(self, executable: Any, key: str, calling: Any) -> None:
+    def _add_kernels(self, executable: Any, key: str, calling: Calling) -> None:
         """A program for exact shapes, if the library still has it."""
         library = cache.folder()
         if not library:
@@ -307,12 +294,11 @@ class CachedMethod:
         """The first call of what was read. What it raises but for Stale is the
         caller's, as with any later call."""
         entry.close()
-        replay.check(args, kwargs)
         if trace := getattr(self.config, "trace", None):
             from ..trace.profiler import trace_process
 
             trace_process(trace)
-        result = replay.function(self.method.__self__, *args, **kwargs)
+        result = replay.start(args, kwargs)
         self._run = replay.function
         record(
             {"name": self.name, "cache": "hit"},
@@ -329,7 +315,8 @@ class CachedMethod:
     def _compile(
         self, args: Any, kwargs: Any, entry: cache.Entry | None, identity: str
     ) -> Any:
-        from .recording import NotCacheable, Recorder
+        from .dynamo import NotCacheable, quiet_bytecode
+        from .recorder import Recorder
 
         module = self.method.__self__
         with tempfile.TemporaryDirectory(prefix="anabranch-") as folder:
@@ -394,28 +381,21 @@ class CachedMethod:
     ) -> None:
         if entry is None or not entry.usable:
             return
-        blob = recorder.blob(known)
-        function = self.method.__func__
-        text = {
-            "identity": identity,
-            "sources": recorder.sources,
-            "calling": recorder.calling,
-            "kernels": recorder.kernels,
-            "meta": {
-                "name": f"{self.name}{inspect.signature(function)}",
-                "date": datetime.datetime.now(datetime.UTC).isoformat(),
-                "torch": torch.__version__,
-                "python": sys.version,
-                "graph": recorder.readable,
-                "options": self.settings(),
-            },
+        signature = inspect.signature(self.method.__func__)
+        meta = {
+            "name": f"{self.name}{signature}",
+            "date": datetime.datetime.now(datetime.UTC).isoformat(),
+            "torch": torch.__version__,
+            "python": sys.version,
+            "options": self.settings(),
         }
+        recording = recorder.recording(known, identity, meta)
+        index, blobs = recording.index(), {CODE: recording.blob()}
         self.say(f"Saving cache for {self.name} to {self.path()}")
-        spelled = json.dumps(text, default=str)
-        blobs = {CODE: blob} | self.blobs(recorder.folder)
+        blobs |= self.blobs(recorder.folder)
         if getattr(self.config, "shapes", "") == "tiered":
             blobs |= later_tiers.save(recorder.described, recorder.places)
-        if entry.publish(recorder.folder, blobs, spelled):
+        if entry.publish(recorder.folder, blobs, index):
             self.say(f"Cache {self.name} saved to {self.path()}")
             self.tidy()
 
@@ -432,15 +412,3 @@ def _tensors(args: Any, kwargs: Any) -> list[torch.Tensor]:
 def _function_digest(function: Call) -> str:
     code = getattr(function, "__code__", None)
     return code_digest(code) if code else getattr(function, "__qualname__", "")
-
-
-@contextlib.contextmanager
-def quiet_bytecode() -> Iterator[None]:
-    """Code that does not measure itself."""
-    import torch._dynamo.config as settings
-
-    if not hasattr(settings, "record_runtime_overhead"):
-        yield
-        return
-    with settings.patch(record_runtime_overhead=False):
-        yield

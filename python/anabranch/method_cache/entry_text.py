@@ -6,14 +6,13 @@ import contextlib
 import dis
 import io
 import json
-import marshal
 import os
 import types
 from collections.abc import Mapping
 from typing import Any
 
 from .. import _C
-from .cached_method import CODE
+from .recording import code_in
 
 
 def readable_cache(
@@ -24,7 +23,7 @@ def readable_cache(
     comment, with the graph's source behind it."""
     path = os.fspath(cache_bin)
     saved = read_saved(path)
-    code = marshal.loads(read_beside(path, CODE))[0]
+    code = code_in(split(path)[0])
     text = describe(path, saved, code)
     if print_output:
         print(text)
@@ -64,11 +63,6 @@ def check_private(path: str) -> None:
     info = os.lstat(path)
     if info.st_uid != os.geteuid() or info.st_mode & 0o7777 != 0o600:
         raise PermissionError(f"{path} must be the user's own, of mode 0600")
-
-
-def read_beside(path: str, name: str) -> bytes:
-    with open(os.path.join(split(path)[0], name), "rb") as file:
-        return file.read()
 
 
 def describe(path: str, saved: Mapping[str, Any], code: types.CodeType) -> str:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..packages import cache
+from .calling import Calling
 
 if TYPE_CHECKING:
     from ..describe.graph import Description
@@ -66,7 +67,7 @@ class LaterTiers:
     """Watches an executable until it has tiers."""
 
     def __init__(
-        self, executable: Any, saved: bytes, calling: Mapping[str, Any], config: Any
+        self, executable: Any, saved: bytes, calling: Calling, config: Any
     ) -> None:
         self.executable = weakref.ref(executable)
         self.calling = calling
@@ -114,10 +115,10 @@ class LaterTiers:
         described = Description(
             json.loads(self.text),
             self.values | kept,
-            self.calling["arguments"],
-            self.calling["passed"],
-            self.calling["copied"],
-            self.calling["views"],
+            self.calling.arguments,
+            self.calling.passed,
+            self.calling.copied,
+            self.calling.views,
             [],
         )
         tiers.attach(executable, described, self.config, package.specialise)

@@ -9,16 +9,14 @@ Paths are pairs (attribute?, name): attributes of objects and items of dicts.
 
 from __future__ import annotations
 
-import ast
 import copy
 import types
 from typing import Any
 
 import torch
 
-from .module_state import ASKED, Where, look_up
+from .source import Path, look_up
 
-Path = list[tuple[bool, Any]]
 # What the code computes, as a tree: (kind, ...).
 Tree = tuple[Any, ...]
 
@@ -49,43 +47,6 @@ def shorten(
         return transform_code_object(code, rewrite)[0], found
     except (_OtherForm, ImportError):
         return code, None
-
-
-def parse(name: str, function: Any) -> Where | None:
-    """Dynamo's name of a source, `L['self']._modules['fc'].training`, as a path:
-    from the method's first parameter, from what it closes over, or from its
-    globals."""
-    owner, free = function.__code__.co_varnames[0], function.__code__.co_freevars
-    steps: list[tuple[bool, Any]] = []
-    asks = ""
-    try:
-        node = ast.parse(name, mode="eval").body
-    except SyntaxError:
-        return None
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
-        asks, node = node.func.id, node.args[0]
-    while not isinstance(node, ast.Name):
-        if isinstance(node, ast.Attribute):
-            steps.append((True, node.attr))
-        elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-            steps.append((False, node.slice.value))
-        else:
-            return None
-        node = node.value
-    steps.reverse()
-    if asks not in ASKED or not all(type(key) in (str, int) for _, key in steps):
-        return None
-    if node.id == "G" and steps:
-        return "G", steps, asks
-    if node.id != "L" or not steps or steps[0][0]:
-        return None
-    first, rest = steps[0][1], steps[1:]
-    if first == owner and rest:
-        return "L", rest, asks
-    if first in free:
-        cell: Path = [(True, "__closure__"), (False, free.index(first))]
-        return "F", [*cell, (True, "cell_contents"), *rest], asks
-    return None
 
 
 class _OtherForm(Exception):
@@ -215,7 +176,7 @@ def _write(tree: Tree) -> list[Any]:
 
 def _path(tree: Tree, owner: str) -> Path | None:
     """How to find it from the owner, if it is so found."""
-    path: Path = []
+    path: list[tuple[bool, str | int]] = []
     while tree[0] in ("attribute", "item"):
         if tree[0] == "attribute":
             path.append((True, tree[2].argval))

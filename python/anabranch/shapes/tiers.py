@@ -1,8 +1,14 @@
 """Static programs behind the calls: a new shape runs at once in the symbolic
 program, while a thread compiles one that was made for its sizes.
 
-docs/design/shapes.md says what bounds it. One thread serves the process; it
-holds executables weakly and is started again in a forked child.
+The policy, for one executable: the shape that came most often and has no program is
+compiled next. Once there are `tier_limit` programs, or `tier_bytes` of them, a shape
+must come USES_WHEN_FULL times, and the program that was used least recently makes
+room. A call notes its shape in constant time and never waits; the choice is linear in
+the shapes counted, of which there are at most MOST_SHAPES_COUNTED. docs/design/shapes.md.
+
+One thread serves the process. It holds executables weakly and is started again in a
+forked child.
 """
 
 from __future__ import annotations

@@ -37,8 +37,7 @@ enum class Within : uint8_t {
   Sequence,   ///< a list or a tuple
   Function,   ///< `__code__`, `__defaults__`, `__kwdefaults__`, `__closure__`
   Cell,       ///< what a closure refers to
-  Class,      ///< attributes of the object's type
-  Count
+  Class       ///< attributes of the object's type
 };
 
 /// Containers of a module and of its parts, found from the module that a call
@@ -64,7 +63,7 @@ public:
     PyObject *object = nullptr; ///< the container's
   };
   /// What is compared: an item, or the number of items, or the keys.
-  enum class Compared : uint8_t { Item, Length, Keys, Count };
+  enum class Compared : uint8_t { Item, Length, Keys };
   struct Constant {
     uint32_t container;
     Ref key;

@@ -18,10 +18,10 @@ using namespace anabranch::python;
 
 namespace {
 
-using ContainerRow = std::tuple<int32_t, nb::object, uint8_t, nb::object>;
+using ContainerRow = std::tuple<int32_t, nb::object, Within, nb::object>;
 using ValueRow = std::tuple<uint32_t, nb::object, uint32_t>;
-using ConstantRow =
-    std::tuple<uint32_t, nb::object, uint8_t, nb::object, std::string>;
+using ConstantRow = std::tuple<uint32_t, nb::object, ModuleState::Compared,
+                               nb::object, std::string>;
 
 Ref hold(nb::handle object) { return Ref(object.inc_ref().ptr()); }
 
@@ -87,13 +87,12 @@ public:
 
   void add(const ContainerRow &row) {
     const auto &[parent, key, within, root] = row;
-    if (parent < -1 || parent >= int32_t(kinds.size()) ||
-        within >= uint8_t(Within::Count))
-      throw nb::value_error("a container in none before it, or of no kind");
+    if (parent < -1 || parent >= int32_t(kinds.size()))
+      throw nb::value_error("a container in none before it");
     ModuleState::Container container;
     container.parent = parent;
     container.key = parent < 0 ? hold(key) : keyOf(key, kinds[size_t(parent)]);
-    container.within = Within(within);
+    container.within = within;
     if (!root.is_none())
       container.root = hold(root);
     kinds.push_back(container.within);
@@ -109,17 +108,14 @@ public:
   void add(const ConstantRow &row) {
     const auto &[container, key, compared, value, name] = row;
     check(container);
-    if (compared >= uint8_t(ModuleState::Compared::Count))
-      throw nb::value_error("nothing of a container is so compared");
-    auto how = ModuleState::Compared(compared);
     Within within = kinds[container];
-    bool isItem = how == ModuleState::Compared::Item;
+    bool isItem = compared == ModuleState::Compared::Item;
     if (!isItem && within != Within::Dict && within != Within::Sequence)
       throw nb::value_error("only dicts and lists have a length");
     // An empty tuple around nothing, a tuple of one around a value.
     nb::tuple known = nb::cast<nb::tuple>(value);
     state.add(ModuleState::Constant{
-        container, isItem ? keyOf(key, within) : nullptr, how,
+        container, isItem ? keyOf(key, within) : nullptr, compared,
         known.size() ? hold(known[0]) : nullptr, name});
   }
 
@@ -187,6 +183,18 @@ PyObject *callGraph(PyObject *self, PyObject *arguments, PyObject *keywords) {
 } // namespace
 
 void anabranch::python::bindReplay(nb::module_ &module) {
+  using Compared = ModuleState::Compared;
+  nb::enum_<Within>(module, "Within")
+      .value("Attributes", Within::Attributes)
+      .value("Dict", Within::Dict)
+      .value("Sequence", Within::Sequence)
+      .value("Function", Within::Function)
+      .value("Cell", Within::Cell)
+      .value("Class", Within::Class);
+  nb::enum_<Compared>(module, "Compared")
+      .value("Item", Compared::Item)
+      .value("Length", Compared::Length)
+      .value("Keys", Compared::Keys);
   static PyType_Slot slots[] = {
       {Py_tp_call, reinterpret_cast<void *>(callGraph)},
       {Py_tp_traverse, reinterpret_cast<void *>(traverse)},

@@ -51,7 +51,7 @@ static void registerConstants(OpTable &table) {
   table.add("ones", constant(1), "[3, 5], dtype=dtype");
   table.add("ones_like", constant(1), "T(3, 5)");
   table.add("new_ones", constant(1), "T(3), [3, 5]");
-  // What PyTorch leaves undefined is zero.
+  // PyTorch leaves these undefined; here they are zero.
   for (const char *name :
        {"empty.memory_format", "empty_like", "new_empty", "empty_strided",
         "new_empty_strided", "empty_permuted"})

@@ -24,8 +24,8 @@ static Num constantPower(Num base, int64_t exponent) {
   return result;
 }
 
-/// `x ** n` by squaring, a step for each bit of n. What a negative n leaves of
-/// integers is zero, but for 1 and -1.
+/// `x ** n` by squaring, a step for each bit of n. For integers and a negative
+/// n the result is zero, but for x = 1 and -1.
 static Num integerPower(Num base, Num exponent) {
   Num zero = base.constant(0), one = base.constant(1);
   bool isSigned = !base.dtype.isUnsigned;

@@ -18,7 +18,7 @@ namespace importer {
 
 namespace {
 
-/// What a call reduces: the arguments `self`, `dim` and `keepdim`.
+/// The arguments `self`, `dim` and `keepdim` of a call.
 struct Reduction {
   LoweringBuilder &b;
   Operand self;
@@ -340,7 +340,7 @@ static void registerMoments(OpTable &table) {
 // Norms
 //===----------------------------------------------------------------------===//
 
-/// What is combined for |x| of a norm.
+/// The number that a norm combines for |x|.
 static Num normTerm(Num x, double order) {
   if (order == 0)
     return s::cast(x != x.constant(0), x.dtype);

@@ -73,7 +73,7 @@ static Num runningMin(Num carried, Num element) {
   return s::select(wins | s::isNan(element), element, carried);
 }
 
-/// What every element wins against.
+/// The number that every element wins against.
 static Num weakest(Body &body, DType dtype, bool largest) {
   double infinity = std::numeric_limits<double>::infinity();
   if (dtype.isFloat())

@@ -23,7 +23,7 @@ struct Rows {
   Operand tensor;
   Sizes sizes;
   int64_t dim;
-  /// What is computed in.
+  /// The dtype of the arithmetic.
   DType math;
 };
 } // namespace

@@ -37,7 +37,7 @@ static bool choosesFew(int64_t count, int64_t size) {
 
 namespace {
 
-/// What is asked of the rows along a dimension.
+/// The question that a call asks of the rows along a dimension.
 struct Rows {
   Operand self;
   int64_t dim, size;
@@ -70,7 +70,7 @@ struct Ranking {
         isNarrow(rows.self.dtype.type.isBF16()), largest(rows.largest) {}
 
   Num rank(Body &body, Num x, int64_t dim) const;
-  /// What rank put together.
+  /// The two halves of a rank.
   Num element(Num rank, DType math) const;
   Num position(Num rank, DType wide) const;
 

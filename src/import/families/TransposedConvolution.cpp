@@ -38,7 +38,7 @@ constexpr int64_t kMostPhases = 16;
 /// more than a fifth of the products.
 constexpr int64_t kFewPoints = 1024, kFewElements = 8192;
 
-/// What one dimension of a phase has.
+/// One dimension of a phase.
 struct PhaseDim {
   int64_t first = 0, count = 0; ///< points of the result, `stride` apart
   /// Taps of the weight; none: the points are zero.

@@ -72,7 +72,7 @@ Error Binder::bindExpr(json::Value &expr, int depth) {
     return Error::success();
   }
   json::Array *parts = expr.getAsArray();
-  // What is no expression is reported by the reader.
+  // GraphExpr reports a value that is no expression.
   if (!parts || parts->size() < 2 || parts->size() > 3 ||
       !(*parts)[0].getAsString() || depth > 200)
     return Error::success();

@@ -60,7 +60,7 @@ OpFoldResult GraphExpr::buildNumber(const llvm::json::Value &expr,
 }
 
 namespace {
-/// What the operators of an expression are made of.
+/// Makes the operations of an expression's operators.
 struct Arithmetic {
   OpBuilder &builder;
   Location loc;

@@ -172,8 +172,8 @@ struct Group {
 };
 } // namespace
 
-/// Cuts both shapes into the shortest groups of equal product. What is left
-/// when one side ends has the same product because the totals are equal.
+/// Cuts both shapes into the shortest groups of equal product. When one side
+/// ends, the rest of the other has product one because the totals are equal.
 static SmallVector<Group> groupDims(ArrayRef<OpFoldResult> source,
                                     ArrayRef<OpFoldResult> result) {
   SmallVector<Group> groups;

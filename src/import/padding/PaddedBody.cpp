@@ -186,7 +186,7 @@ std::string PaddedBody::apply(Operation &inner, std::optional<unsigned> padded,
   if (isa<arith::SelectOp>(inner) && choice)
     passes(choice.getValue().isZero() ? 2 : 1);
   else if (isa<arith::MulFOp>(inner) && llvm::any_of(constants, isZero))
-    // What is computed of zeros is finite.
+    // Values made of zeros are finite; times zero they are zero.
     made = {*llvm::find_if(constants, isZero), std::nullopt, false};
   else if (isa<arith::IndexCastOp, arith::ExtSIOp, arith::TruncIOp>(inner) &&
            scalars[inner.getOperand(0)].loop)

@@ -67,7 +67,7 @@ static std::string dtypeRefusal(ir::AtenOp op, const OpRow &row) {
   return "";
 }
 
-/// What a lowering made must fit the call; anything else is our own mistake.
+/// A lowering's results must fit the call; anything else is our own mistake.
 static LogicalResult verifyLowered(ir::AtenOp op, ArrayRef<Value> values) {
   if (values.size() != op.getNumResults())
     return op.emitOpError("lowering of \"")

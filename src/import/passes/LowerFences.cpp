@@ -31,7 +31,7 @@ using namespace mlir;
 namespace anabranch {
 namespace {
 
-/// What a fence is made of.
+/// The parts of a fence.
 struct Parts {
   SmallVector<Value> passes, after;
   StringAttr awaits, records;

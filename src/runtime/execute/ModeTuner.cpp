@@ -97,7 +97,7 @@ bool ModeTuner::isDue(const Candidate &candidate) const {
   // Alone, the caller does at worst what all workers did.
   double atWorst = candidate.usual > 0 ? candidate.usual : usual * workers;
   if (candidate.mode == ExecutionMode::Serial && usual > longCall &&
-      atWorst > longestSerial)
+      workers > fewWorkers && atWorst > longestSerial)
     return false;
   bool isOne = isHopeless(candidate, candidate.usual);
   double loss = (isOne ? 1 : window + 1) * (candidate.usual - usual),

@@ -68,7 +68,10 @@ private:
   static constexpr int mostPatience = 32; ///< rounds
   /// Nanoseconds from which on a call is long.
   static constexpr double longCall = 500e3;
-  /// One worker is not tried where it could take this long, in nanoseconds.
+  /// Of more workers than this, one alone is not tried where it could take this
+  /// long, in nanoseconds. Of fewer, a trial is no longer than a user is used
+  /// to from a busy machine.
+  static constexpr int fewWorkers = 4;
   static constexpr double longestSerial = 100e6;
   /// The trial of a long call that is slower by this is over at once, and the
   /// next one is at least so many rounds later.

@@ -85,8 +85,9 @@ struct CollapseReshapesPass
                                         config);
   }
 
-  /// What folds to an argument is handed out as a copy; only an argument that
-  /// the program returned from the start is the caller's own buffer.
+  /// Hands out a copy of each result that folds to an argument. Only an
+  /// argument that the program returned from the start is the caller's own
+  /// buffer.
   void copyArguments(Operation *end, ArrayRef<Value> before) {
     OpBuilder builder(end);
     for (auto [operand, old] : llvm::zip(end->getOpOperands(), before)) {

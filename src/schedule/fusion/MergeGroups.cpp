@@ -18,8 +18,8 @@ namespace schedule {
 /// Bounds on one kernel, so that its compile time stays sane.
 static constexpr size_t kMaxNodes = 256;
 static constexpr size_t kMaxBuffers = 48;
-/// What a matrix product may compute on its operands while it packs them, in
-/// operations per element: a panel may be packed more than once.
+/// The most operations per element that a matrix product computes on operands
+/// while it packs them. It may pack a panel more than once.
 static constexpr unsigned kMaxPrologueCost = 6;
 /// With fewer rows than this, a large row-wise kernel leaves workers idle.
 static constexpr int64_t kMinRows = 8;
@@ -247,7 +247,7 @@ bool Merge::checkStores() {
 //===----------------------------------------------------------------------===//
 
 /// Costly values are not evaluated again and again along a loop that they do
-/// not depend on. What is the same for a whole row is evaluated once per row.
+/// not depend on. A kernel evaluates a value of a whole row once per row.
 bool Merge::checkRecomputation() {
   for (int index : b.nodes) {
     const Node &reader = grouping.nodes[index];

@@ -87,7 +87,7 @@ private:
     return frozen[value] = result;
   }
 
-  /// What is read from a small tensor again and again is not worth its copy.
+  /// An operand that repeats a small tensor is not worth a packed copy.
   bool pays() {
     Operation *op = operand->get().getDefiningOp();
     int64_t read = bytesOf(operand->get());

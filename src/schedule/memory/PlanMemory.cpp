@@ -33,7 +33,7 @@ namespace anabranch {
 namespace schedule {
 namespace {
 
-/// What the buffers of super kernels may take together, in any case.
+/// Bytes that the buffers of super kernels may take together, in any case.
 static constexpr int64_t kRoomy = 2 << 20;
 
 /// Bytes that one or several buffers name.

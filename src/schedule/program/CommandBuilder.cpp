@@ -132,7 +132,7 @@ Attribute CommandBuilder::argumentOf(ir::AtenOp call, Attribute argument) {
   return ir::OperandRefAttr::get(b.getContext(), reads.size() - 1);
 }
 
-/// What a call makes has one shape in the program, because its memory is known
+/// A call's result has one shape in the program, because its memory is known
 /// at run time only. Reshapes read a copy.
 void CommandBuilder::keepForReshapes(Value result, Value buffer) {
   if (llvm::none_of(result.getUsers(), isReshape))

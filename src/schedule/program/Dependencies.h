@@ -27,15 +27,15 @@ public:
     /// A reader needs the last writer; a writer needs everybody before it; an
     /// ordered call needs the one before it.
     llvm::SetVector<int> needed;
-    /// Those who read an input of the caller's that the command overwrites: the
-    /// order is the user's to say.
+    /// Commands that read an input which this one overwrites. The input is the
+    /// caller's, so the user says the order.
     llvm::SetVector<int> overwritten;
   };
 
   Earlier add(mlir::Operation *command);
 
 private:
-  /// Who has used the bytes so far.
+  /// The commands that have used the bytes so far.
   struct Uses {
     int writer = -1;
     llvm::SmallVector<int> readers; ///< since then

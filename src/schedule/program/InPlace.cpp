@@ -115,7 +115,7 @@ static bool allFeed(ArrayRef<Operation *> readers, Operation *writer) {
   return missing.empty();
 }
 
-/// Those who read the bytes, under any shape; none if the caller does.
+/// The operators that read the bytes, under any shape; none if the caller does.
 static std::optional<SmallVector<Operation *>> readersOf(Value bytes) {
   SmallVector<Operation *> readers;
   SmallVector<Value> work{bytes};

@@ -13,9 +13,9 @@
 namespace anabranch {
 namespace schedule {
 
-/// Gives a program and its variants one persistent memory. What equal commands
-/// make of equal constants lies there once; `initialize` of a variant keeps
-/// only what nothing before it makes.
+/// Gives a program and its variants one persistent memory. Equal commands that
+/// read equal constants write one copy; `initialize` of a variant keeps only
+/// commands without an equal one before.
 void sharePersistent(package::ProgramT &program);
 
 } // namespace schedule

@@ -32,7 +32,7 @@ namespace anabranch {
 namespace schedule {
 namespace {
 
-/// What the model must promise, since it is only a model.
+/// Streams must take at most this part of one's time: the model may err.
 constexpr double kWorthwhile = 0.75;
 /// From an event on one worker to the command that waits on another, in
 /// microseconds.

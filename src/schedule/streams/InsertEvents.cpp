@@ -73,7 +73,7 @@ private:
       StringRef tag = ir::streamOf(&op);
       if (numbers.contains(tag))
         continue;
-      // What the runtime cannot play at once shares the last stream.
+      // Streams beyond the runtime's limit share the last one.
       if (streams.size() < package::streamLimit)
         streams.push_back({tag, scope.getPriority(), {}});
       numbers[tag] = streams.size() - 1;

@@ -71,7 +71,7 @@ private:
       waitFor(operand, fence);
   }
 
-  /// Whoever reads the value, also through views, comes after the fence.
+  /// Orders each reader of the value, also through views, after the fence.
   void markReaders(Value value, ir::FenceOp fence) {
     for (Operation *user : value.getUsers()) {
       if (user == fence || user->hasTrait<OpTrait::IsTerminator>())

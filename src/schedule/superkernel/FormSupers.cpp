@@ -12,10 +12,10 @@
 //   launch @d ...          in "layer"       call "topk" ...
 //                                           super "layer_1" lanes 1 { ... }
 //
-// Commands of a stream are taken in order. What can't be a member ends a super
-// kernel, unless it depends on no member, and then comes before it, or no later
-// member depends on it, and then it comes behind. A wait for another stream
-// comes before where that costs little time.
+// The pass takes the commands of a stream in order. One that cannot be a member
+// ends the super kernel. If it depends on no member, it moves before; if no
+// later member depends on it, it moves behind. A wait for another stream moves
+// before where that costs little time.
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,12 +39,12 @@ namespace anabranch {
 namespace schedule {
 namespace {
 
-/// What no scope marks becomes a super kernel where that saves such a part of
-/// the time of its launches; below it, other order and other caches decide.
+/// Launches that no scope marks become a super kernel if that saves this part
+/// of their time. Below it, other order and other caches decide.
 constexpr double kWorthwhile = 0.01;
 
-/// What it costs to be two super kernels instead of one: an idle tail, and
-/// beginning again, in microseconds.
+/// The cost of two super kernels instead of one, in microseconds: an idle tail,
+/// and another start.
 constexpr double kParting = 5;
 
 class Former {
@@ -100,7 +100,7 @@ private:
            kParting;
   }
 
-  /// What ended a scope or stands in it without being a member.
+  /// Reports the command that interrupts a scope or stands in it as no member.
   LogicalResult checkBreak(const SuperPart &part) {
     if (!part.breaker)
       return success();
@@ -164,16 +164,16 @@ private:
     StringRef scope = part.scope ? part.scope.getName() : "auto";
     std::string name = (scope + "_" + Twine(numbers[scope]++)).str();
     SmallVector<Location> locations;
-    llvm::StringSet<> lanes;
+    llvm::StringSet<> tags; // of the streams that the members are from
     for (ir::LaunchOp member : part.members) {
       locations.push_back(member.getLoc());
-      auto lane = member->getAttrOfType<StringAttr>("anabranch.lane");
-      lanes.insert(lane ? lane.getValue() : "");
+      auto stream = member->getAttrOfType<StringAttr>("anabranch.lane");
+      tags.insert(stream ? stream.getValue() : "");
     }
     b.setInsertionPoint(front);
     auto super = b.create<ir::SuperOp>(
         FusedLoc::get(b.getContext(), locations), b.getStringAttr(name),
-        b.getI64IntegerAttr(lanes.size()), ordersOf(part.members));
+        b.getI64IntegerAttr(tags.size()), ordersOf(part.members));
     Block &body = super.getBody().emplaceBlock();
     for (ir::LaunchOp member : part.members) {
       // Its tiles wait for what they read: the kernel has to say what that is.
@@ -184,7 +184,7 @@ private:
     }
   }
 
-  /// What the fences say of the members; null if nothing.
+  /// The order that fences give the members; null if none.
   ArrayAttr ordersOf(ArrayRef<ir::LaunchOp> members) {
     llvm::MapVector<int64_t, std::array<SmallVector<int64_t>, 2>> fences;
     for (auto [number, member] : llvm::enumerate(members)) {

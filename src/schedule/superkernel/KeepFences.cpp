@@ -14,9 +14,9 @@
 // and what fences say is gone when it is formed. So each command names the
 // fences that it stands ahead of or behind.
 //
-// What a stream is given later stands behind all that the fence waits for. Who
-// names the point of the fence on another stream, such as a wait for an event,
-// stands behind all that the fence's stream was given before, too.
+// A later command of the stream stands behind all that the fence waits for. A
+// command of another stream that names the fence's point, such as a wait for an
+// event, also stands behind all earlier commands of the fence's stream.
 //
 //===----------------------------------------------------------------------===//
 

@@ -23,9 +23,9 @@ struct SuperOptions {
 /// of or behind, for the members of super kernels.
 std::unique_ptr<mlir::Pass> createKeepFencesPass();
 
-/// `anabranch-join-lanes`: streams inside of a super kernel that is to fuse
+/// `anabranch-join-streams`: streams inside of a super kernel that is to fuse
 /// them become one, before events are inserted.
-std::unique_ptr<mlir::Pass> createJoinLanesPass();
+std::unique_ptr<mlir::Pass> createJoinStreamsPass();
 
 /// `anabranch-form-supers`: launches of one scope that follow each other become
 /// `anabranch.super`; with `find` also others, where the model of the machine
@@ -36,7 +36,7 @@ createFormSupersPass(const SuperOptions &options,
 
 inline void registerSuperKernelPasses() {
   mlir::registerPass(createKeepFencesPass);
-  mlir::registerPass(createJoinLanesPass);
+  mlir::registerPass(createJoinStreamsPass);
   mlir::registerPass([] {
     return createFormSupersPass(SuperOptions(), schedule::MachineModel());
   });

@@ -18,7 +18,7 @@ namespace anabranch {
 namespace schedule {
 namespace {
 
-/// What commands read and write, and the fences that they stand ahead of.
+/// The memory that commands use, and the fences that they stand ahead of.
 class Uses {
 public:
   void add(Operation *op) {

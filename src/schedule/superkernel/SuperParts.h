@@ -19,11 +19,11 @@ namespace schedule {
 struct SuperPart {
   ir::SuperAttr scope; ///< null: none marks them
   llvm::SmallVector<ir::LaunchOp> members;
-  /// What stands between them and does not depend on them. Waits for other
-  /// streams don't: nothing is recorded between the members.
+  /// Commands that stand between the members and depend on none. Waits for
+  /// other streams depend on none: no member records an event.
   llvm::SmallVector<mlir::Operation *> earlier;
-  /// What stands behind the members although the scope goes on, and why it is
-  /// no member; whether it is of the scope itself.
+  /// The command that ends the part although the scope goes on, the reason why
+  /// it is no member, and whether it is of the scope itself.
   mlir::Operation *breaker = nullptr;
   std::string reason;
   bool isOwn = true;

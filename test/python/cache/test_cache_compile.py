@@ -17,6 +17,7 @@ import torch
 
 import anabranch
 from anabranch import _C, cli
+from anabranch.method_cache import recording
 from anabranch.method_cache.entry_text import readable_cache
 from anabranch.packages import cache
 
@@ -576,6 +577,22 @@ def test_broken_entries_are_compiled_anew(home, name) -> None:
         with torch.no_grad():
             torch.testing.assert_close(result, module.method(x))
         assert anabranch.last_report()["name"] != "Weights.method"
+
+
+def test_recordings_of_another_version_are_compiled_anew(home, monkeypatch) -> None:
+    x = torch.ones(2, 4)
+    module = Weights()
+    with monkeypatch.context() as patch:
+        patch.setattr(recording, "VERSION", recording.VERSION - 1)
+        anabranch.cache_compile(module.method)(x)
+    torch._dynamo.reset()
+    for is_read in (False, True):  # compiled and saved; then read
+        result = anabranch.cache_compile(module.method)(x)
+        with torch.no_grad():
+            torch.testing.assert_close(result, module.method(x))
+        report = anabranch.last_report()
+        assert report is not None
+        assert (report["name"] == "Weights.method") == is_read
 
 
 def test_no_folder(home) -> None:

@@ -1,4 +1,4 @@
-//===- JoinLanes.cpp - streams inside of a super kernel become one --------===//
+//===- JoinStreams.cpp - streams inside of a super kernel become one ------===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
@@ -10,8 +10,9 @@
 // After:  A {scope = "x"}; B {scope = "x", lane = "y"}; C {scope = "x"};
 //         D {scope = "y", after = B}
 //
-// What overlaps inside is then the super kernel's to find. Commands of a stream
-// that are outside keep their place before and after those that left it.
+// The super kernel then finds the overlap inside by itself. Commands of a
+// stream that stay outside keep their place before and after those that left
+// it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,84 +31,77 @@ namespace anabranch {
 namespace schedule {
 namespace {
 
-class LaneJoiner {
+class StreamJoiner {
 public:
-  explicit LaneJoiner(ir::StreamOp list) : list(list) {}
+  explicit StreamJoiner(ir::StreamOp list) : list(list) {}
 
   void run() {
-    findLanes();
+    findStreams();
     if (joined.empty())
       return;
     keepOrder();
     for (auto &[op, super] : joined)
-      join(op, lanes[super].front());
+      join(op, streams[super].front());
   }
 
 private:
-  struct Lane {
+  struct Stream {
     StringRef tag;
     int64_t priority;
   };
 
-  static Lane laneOf(Operation *op) {
+  static Stream streamOf(Operation *op) {
     ir::ScopeAttr scope = ir::scopeOf(op);
-    return scope ? Lane{scope.getTag(), scope.getPriority()} : Lane{"", 0};
+    return scope ? Stream{scope.getTag(), scope.getPriority()} : Stream{"", 0};
   }
 
-  void findLanes() {
+  void findStreams() {
     for (Operation &op : list.getBody().front()) {
       for (int64_t point : ir::pointsOf(&op))
         points = std::max(points, point + 1);
       ir::SuperAttr super = ir::superOf(op.getLoc());
       if (!super || super.getName().empty() || super.getFusion() == 0)
         continue;
-      auto &own = lanes[super];
-      Lane lane = laneOf(&op);
-      if (llvm::none_of(own, [&](Lane l) { return l.tag == lane.tag; }))
-        own.push_back(lane);
+      auto &own = streams[super];
+      Stream stream = streamOf(&op);
+      if (llvm::none_of(own, [&](Stream s) { return s.tag == stream.tag; }))
+        own.push_back(stream);
       joined.insert({&op, super});
     }
     joined.remove_if(
-        [&](auto &entry) { return lanes[entry.second].size() < 2; });
+        [&](auto &entry) { return streams[entry.second].size() < 2; });
   }
 
-  Lane targetOf(Operation *op) {
+  Stream targetOf(Operation *op) {
     ir::SuperAttr super = joined.lookup(op);
-    return super ? lanes[super].front() : laneOf(op);
+    return super ? streams[super].front() : streamOf(op);
   }
 
   /// Where one of two neighbours of a stream leaves it, a point orders them.
-  /// What stood before comes before all of the super kernel that is listed
-  /// later, and what stood behind after all that is listed earlier, so that
-  /// events don't tear it.
+  /// The first comes before every command of the super kernel that is listed
+  /// later, and the second after every one that is listed earlier, so that
+  /// events do not tear the super kernel.
   void keepOrder() {
     llvm::StringMap<Operation *> last; // by tag
     for (Operation &op : list.getBody().front()) {
       Operation *before = std::exchange(last[ir::streamOf(&op)], &op);
       if (!before || targetOf(before).tag == targetOf(&op).tag)
         continue;
-      order(lastOf(before, &op), firstOf(before, &op));
+      order(edgeOf(before, &op), edgeOf(&op, before));
     }
   }
 
-  /// The first of the super kernel of `op` that is listed behind `before`.
-  Operation *firstOf(Operation *before, Operation *op) {
-    Operation *first = op;
-    if (ir::SuperAttr super = joined.lookup(op))
-      for (; op != before; op = op->getPrevNode())
-        if (joined.lookup(op) == super)
-          first = op;
-    return first;
-  }
-
-  /// The last of the super kernel of `before` that is listed ahead of `op`.
-  Operation *lastOf(Operation *before, Operation *op) {
-    Operation *last = before;
-    if (ir::SuperAttr super = joined.lookup(before))
-      for (; before != op; before = before->getNextNode())
-        if (joined.lookup(before) == super)
-          last = before;
-    return last;
+  /// The command of the super kernel of `op` that stands nearest to `end`, on
+  /// the way there; `op` itself outside of super kernels.
+  Operation *edgeOf(Operation *op, Operation *end) {
+    Operation *edge = op;
+    ir::SuperAttr super = joined.lookup(op);
+    bool isForward = op->isBeforeInBlock(end);
+    for (; super && op != end;
+         op = isForward ? op->getNextNode() : op->getPrevNode())
+      if (joined.lookup(op) == super)
+        edge = op;
+    return edge;
   }
 
   void order(Operation *before, Operation *after) {
@@ -119,7 +113,7 @@ private:
     ir::setAfter(after, wanted);
   }
 
-  void join(Operation *op, Lane target) {
+  void join(Operation *op, Stream target) {
     StringRef tag = ir::streamOf(op);
     op->setAttr("anabranch.lane", StringAttr::get(op->getContext(), tag));
     ir::ScopeAttr scope = ir::scopeOf(op);
@@ -129,13 +123,13 @@ private:
   }
 
   ir::StreamOp list;
-  DenseMap<Attribute, SmallVector<Lane, 2>> lanes; ///< by super kernel
+  DenseMap<Attribute, SmallVector<Stream, 2>> streams; ///< by super kernel
   llvm::MapVector<Operation *, ir::SuperAttr> joined;
   int64_t points = 0;
 };
 
-struct JoinLanesPass : ir::PassBase<JoinLanesPass, ModuleOp> {
-  static constexpr StringLiteral argument = "anabranch-join-lanes";
+struct JoinStreamsPass : ir::PassBase<JoinStreamsPass, ModuleOp> {
+  static constexpr StringLiteral argument = "anabranch-join-streams";
   static constexpr StringLiteral description =
       "makes one stream of those inside of a super kernel";
 
@@ -143,15 +137,15 @@ struct JoinLanesPass : ir::PassBase<JoinLanesPass, ModuleOp> {
     for (auto program : getOperation().getOps<ir::ProgramOp>())
       for (auto stream : program.getBody().getOps<ir::StreamOp>())
         if (!stream.getInitialize())
-          LaneJoiner(stream).run();
+          StreamJoiner(stream).run();
   }
 };
 
 } // namespace
 } // namespace schedule
 
-std::unique_ptr<Pass> createJoinLanesPass() {
-  return std::make_unique<schedule::JoinLanesPass>();
+std::unique_ptr<Pass> createJoinStreamsPass() {
+  return std::make_unique<schedule::JoinStreamsPass>();
 }
 
 } // namespace anabranch

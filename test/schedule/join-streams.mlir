@@ -1,6 +1,6 @@
 // Streams inside of a super kernel that fuses them become its lanes.
-// RUN: anabranch-opt %s --anabranch-join-lanes --anabranch-insert-events | FileCheck %s --check-prefix=STREAMS
-// RUN: anabranch-opt %s --anabranch-join-lanes --anabranch-insert-events --anabranch-form-supers | FileCheck %s
+// RUN: anabranch-opt %s --anabranch-join-streams --anabranch-insert-events | FileCheck %s --check-prefix=STREAMS
+// RUN: anabranch-opt %s --anabranch-join-streams --anabranch-insert-events --anabranch-form-supers | FileCheck %s
 
 // The stream "x" keeps its order outside: its first command comes before all of
 // the super kernel, its last one behind.

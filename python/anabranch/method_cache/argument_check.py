@@ -1,0 +1,85 @@
+"""Arguments of a recorded method, compared with what its trace took for constant."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from .source import READERS, Source
+
+Call = Callable[..., Any]
+
+
+def refusing(
+    call: Call, function: Any, constants: Sequence[tuple[Source, Any]], error: Exception
+) -> Call:
+    """`call`, which raises `error` for arguments that are not as these constants. If
+    the comparison fails, `call` gets the arguments and says what is wrong."""
+    holds = _arguments_hold(function, constants)
+    if holds is None:
+        return call
+
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        try:
+            fits = holds(*args, **kwargs)
+        except Exception:  # noqa: BLE001 - of an argument of another type
+            fits = True
+        if not fits:
+            raise error.with_traceback(None)
+        return call(*args, **kwargs)
+
+    return checked
+
+
+def _arguments_hold(
+    function: Any, constants: Sequence[tuple[Source, Any]]
+) -> Callable[..., bool] | None:
+    """A function of the method's arguments: whether the sources that read arguments
+    other than the module have these values. None where there are no such sources."""
+    parameters = inspect.signature(function).parameters
+    given = {*parameters} - {next(iter(parameters))}
+    known: dict[str, Any] = {}
+    conditions = []
+    for number, (source, value) in enumerate(constants):
+        text = source.over_arguments(given)
+        if text is None:
+            continue
+        known[f"__known{number}"] = value
+        if value is None or isinstance(value, bool):
+            conditions.append(f"({text}) is __known{number}")
+        else:
+            known[f"__kind{number}"] = type(value)
+            conditions.append(
+                f"type(__value := ({text})) is __kind{number}"
+                f" and __value == __known{number}"
+            )
+    if not conditions:
+        return None
+    source_text = f"lambda {_spell(parameters, known)}: {' and '.join(conditions)}"
+    return eval(source_text, {"__builtins__": {"type": type, **READERS}, **known})
+
+
+def _spell(parameters: Mapping[str, inspect.Parameter], known: dict[str, Any]) -> str:
+    """A list of parameters; their defaults go into `known`."""
+    words: list[str] = []
+    starred = False
+    kinds = [p.kind for p in parameters.values()]
+    for number, (name, parameter) in enumerate(parameters.items()):
+        kind = parameter.kind
+        word = name
+        if kind is parameter.VAR_POSITIONAL:
+            word, starred = f"*{name}", True
+        elif kind is parameter.VAR_KEYWORD:
+            word = f"**{name}"
+        elif kind is parameter.KEYWORD_ONLY and not starred:
+            words.append("*")
+            starred = True
+        if parameter.default is not parameter.empty:
+            known[f"__default{number}"] = parameter.default
+            word += f"=__default{number}"
+        words.append(word)
+        behind = kinds[number + 1 : number + 2]
+        if kind is parameter.POSITIONAL_ONLY and behind != [kind]:
+            words.append("/")
+    return ", ".join(words)

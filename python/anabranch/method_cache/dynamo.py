@@ -1,0 +1,216 @@
+"""What is known of Dynamo's internals: its guards, the globals and helpers of its
+code, and its hook on the code that it makes.
+
+A replay imports this module, so Dynamo itself is imported inside of functions: that
+takes seconds.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import importlib
+import re
+import sys
+import types
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+
+from .bytecode import can_be_spelled, global_names
+
+UTILS = "torch._dynamo.utils"
+
+# How the names of globals begin that Dynamo adds.
+_COMPILED, _IMPORTED, _BUILTINS = "__compiled_fn", "__import_", "__builtins_dict__"
+# Guards on what a source is, and what a replay compares in their place.
+_GUARDS = {
+    "CONSTANT_MATCH": "{}",
+    "EQUALS_MATCH": "{}",
+    "SEQUENCE_LENGTH": "len({})",
+    "DICT_CONTAINS": "tuple({})",
+    "DICT_NOT_CONTAINS": "tuple({})",
+    "DICT_KEYS_MATCH": "tuple({})",
+    "EMPTY_NN_MODULE_HOOKS_DICT": "len({})",
+}
+# And those on which object a source is.
+_IDENTITIES = (
+    "ID_MATCH",
+    "FUNCTION_MATCH",
+    "CLOSURE_MATCH",
+    "CLASS_MATCH",
+    "DUPLICATE_INPUT",
+)
+_OF_CLASS = re.compile(r"dict\(type\((.*)\)\.__dict__\)\['(\w+)'\]")
+
+
+class NotCacheable(Exception):
+    """Why a compilation can't be replayed."""
+
+
+@contextlib.contextmanager
+def translations(
+    seen: Callable[[types.CodeType, types.CodeType], None],
+) -> Iterator[None]:
+    """Calls `seen` with the code that Dynamo reads and the code that it makes of it,
+    inside the block."""
+    from torch._dynamo.convert_frame import register_bytecode_hook
+
+    handle = register_bytecode_hook(seen)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+@contextlib.contextmanager
+def quiet_bytecode() -> Iterator[None]:
+    """Code that is made inside the block does not measure itself."""
+    import torch._dynamo.config as settings
+
+    if not hasattr(settings, "record_runtime_overhead"):
+        yield
+        return
+    with settings.patch(record_runtime_overhead=False):
+        yield
+
+
+def guarded_names(context: Any) -> tuple[list[str], list[str]]:
+    """The sources that the guards of a `TracingContext` compare, by value and by
+    identity, named as `Source` reads them."""
+    guards = [
+        (guard.create_fn_name(), _OF_CLASS.sub(r"\1.\2", guard.name))
+        for guard in context.guards_context.dynamo_guards
+    ]
+    by_value = [_GUARDS[kind].format(name) for kind, name in guards if kind in _GUARDS]
+    by_identity = [name for kind, name in guards if kind in _IDENTITIES]
+    return by_value, by_identity
+
+
+def is_private(name: str) -> bool:
+    """Whether a source's name holds one that only Dynamo knows."""
+    return f"G['{_IMPORTED}" in name or "___" in name
+
+
+def name_of(source: Any) -> str:
+    """The name of one of Dynamo's own sources."""
+    return source.name if isinstance(source.name, str) else source.name()
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value can be written and compared: no object of this process."""
+    if isinstance(value, tuple):
+        return all(map(is_plain, value))
+    known = value is None or type(value) in (bool, int, float, str, bytes)
+    return known or can_be_spelled(value)
+
+
+# Globals of Dynamo's code: how each is made again
+
+GRAPH = ["graph"]
+
+
+def global_recipes(
+    code: types.CodeType, globals_: Mapping[str, Any], before: set[str]
+) -> dict[str, list[Any]]:
+    """How to make each global that Dynamo added."""
+    recipes: dict[str, list[Any]] = {}
+    for name in sorted(global_names(code)):
+        if name not in globals_:
+            continue  # a builtin
+        value = globals_[name]
+        if name.startswith(_COMPILED):
+            recipes[name] = GRAPH
+        elif name.startswith(_BUILTINS):
+            recipes[name] = ["builtins"]
+        elif name in before and not name.startswith(_IMPORTED):
+            continue  # the module's own, which stays alive
+        elif isinstance(value, types.ModuleType):
+            if sys.modules.get(value.__name__) is not value:
+                raise NotCacheable(f"the module {value.__name__} can't be imported")
+            recipes[name] = ["module", value.__name__]
+        elif is_plain(value):
+            recipes[name] = ["constant", value]
+        else:
+            recipes[name] = _attribute(name, value)
+    if sum(recipe == GRAPH for recipe in recipes.values()) != 1:
+        raise NotCacheable("it is not one graph")
+    return recipes
+
+
+def _attribute(name: str, value: Any) -> list[str]:
+    if isinstance(value, torch.dtype | torch.layout | torch.memory_format):
+        return ["attribute", "torch", str(value).removeprefix("torch.")]
+    module = getattr(value, "__module__", None)
+    path = getattr(value, "__qualname__", None)
+    if isinstance(module, str) and isinstance(path, str):
+        try:
+            if resolve(module, path) is value:
+                return ["attribute", module, path]
+        except (ImportError, AttributeError):
+            pass
+    raise NotCacheable(f"it refers to an object of this process: {name}")
+
+
+def make_global(recipe: list[Any]) -> Any:
+    """The value of a global other than the graph."""
+    kind, *words = recipe
+    if kind == "builtins":
+        return builtins.__dict__
+    if kind == "constant":
+        return words[0]
+    if kind == "module":
+        return helper_module(words[0])
+    return resolve(*words)
+
+
+def resolve(module: str, path: str) -> Any:
+    """What stands in an importable module under a dotted path."""
+    value: Any = importlib.import_module(module)
+    for part in path.split("."):
+        value = getattr(value, part)
+    return value
+
+
+# Helpers that Dynamo's code calls
+
+
+class _Utils(types.ModuleType):
+    """Stands for torch._dynamo.utils. The helpers that code for calls and sizes uses
+    are written here; any other comes from PyTorch's module when it is asked for."""
+
+    @staticmethod
+    def call_size(value: Any, dim: int) -> int:
+        return value.size(dim)
+
+    @staticmethod
+    def call_stride(value: Any, dim: int) -> int:
+        return value.stride(dim)
+
+    @staticmethod
+    def call_storage_offset(value: Any) -> int:
+        return value.storage_offset()
+
+    @staticmethod
+    def object_setattr_ignore_descriptor(value: Any, name: str, to: Any) -> None:
+        object.__getattribute__(value, "__dict__")[name] = to
+
+    @staticmethod
+    def record_pregraph_bytecode_enter() -> None:
+        return None
+
+    @staticmethod
+    def record_pregraph_bytecode_exit(entered: Any) -> None:
+        return None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(importlib.import_module(UTILS), name)
+
+
+_utils = _Utils(UTILS)
+
+
+def helper_module(name: str) -> Any:
+    """The module of this name, or what stands for it."""
+    return _utils if name == UTILS else importlib.import_module(name)

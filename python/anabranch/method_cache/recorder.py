@@ -1,0 +1,171 @@
+"""Follows the compilation of a method, and makes its recording.
+
+Nothing of this is imported unless `cache_compile` compiles.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+import torch.fx
+
+from ..capture.observer import observing
+from ..describe.graph import Description, InputSource
+from . import aot_wrapper, dynamo, parameter_fetch
+from .calling import Calling
+from .dynamo import NotCacheable
+from .recording import Recording, file_hash
+from .source import Source, values
+
+_HIDDEN = (
+    os.path.dirname(torch.__file__) + os.sep,
+    os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,
+)
+
+
+class Recorder:
+    """The observer of the compilation of one method; `folder` is for the package."""
+
+    def __init__(self, method: types.MethodType, folder: str) -> None:
+        self.function = method.__func__
+        self.module = method.__self__
+        self.folder = os.path.join(folder, "package")
+        self.code: types.CodeType | None = None
+        self.traces = 0
+        self.refusal = ""
+        self.calling: Calling | None = None
+        self.described: Description | None = None
+        self.places: dict[str, int] = {}  # of graph arguments, by their names
+        self.readable = ""
+        self.kernels: list[str] = []  # keys of static kernels that were added
+        self.sources: dict[str, str] = {}
+        self.names_before = set(self.function.__globals__)
+        self._guards: list[str] = []
+        self._identities: list[str] = []
+
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[None]:
+        """The method is compiled inside the block."""
+        with dynamo.translations(self._translated), observing(self):
+            yield
+
+    def _translated(self, old: types.CodeType, new: types.CodeType) -> None:
+        if old is self.function.__code__:
+            self.code = new
+            self.traces += 1
+
+    # The observer of the front end
+
+    def refuse(self, reason: str) -> None:
+        self.refusal = self.refusal or reason
+
+    def package(self, folder: str) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+        ignore = shutil.ignore_patterns("entry.json")
+        shutil.copytree(folder, self.folder, ignore=ignore)
+
+    def graph(
+        self,
+        module: torch.fx.GraphModule,
+        described: Description,
+        sources: Sequence[InputSource],
+    ) -> None:
+        from torch._guards import TracingContext
+
+        aot_wrapper.check_random(module)
+        context = TracingContext.get()
+        # Dynamo may start over; what came before is then void.
+        self.refusal = ""
+        if any(map(aot_wrapper.is_collective, module.graph.nodes)):
+            self.refuse("its collectives belong to groups of this process")
+        self.sources = _source_hashes(context.traced_code)
+        self._guards, self._identities = dynamo.guarded_names(context)
+        self.readable = module.print_readable(print_output=False)
+        try:
+            arguments = aot_wrapper.argument_positions(module)
+            self.calling = aot_wrapper.calling(
+                described, arguments, context.fw_metadata, module
+            )
+            for entry, source in zip(self.calling.inputs, sources):
+                entry |= {"kind": source.kind, "label": source.label}
+            nodes = module.graph.find_nodes(op="placeholder")
+            self.places = {n.name: place for n, place in zip(nodes, arguments)}
+            self.described = described
+        except NotCacheable as reason:
+            self.refuse(str(reason))
+
+    # The recording
+
+    def check(self) -> None:
+        """NotCacheable: what was compiled can't be replayed."""
+        if self.traces != 1 or self.code is None:
+            raise NotCacheable(f"it was traced {self.traces} times")
+        if self.refusal:
+            raise NotCacheable(self.refusal)
+        if self.calling is None or not os.path.isdir(self.folder):
+            raise NotCacheable("there is no graph to compile in it")
+
+    def recording(
+        self, locals_: Mapping[str, Any], identity: str, meta: dict[str, Any]
+    ) -> Recording:
+        """What was compiled, for a call with these locals. NotCacheable: its code
+        refers to objects of this process."""
+        assert self.code is not None
+        assert self.calling is not None
+        recipes = dynamo.global_recipes(
+            self.code, self.function.__globals__, self.names_before
+        )
+        (graph,) = (name for name, recipe in recipes.items() if recipe == dynamo.GRAPH)
+        owner = self.function.__code__.co_varnames[0]
+        code, fetched = parameter_fetch.shorten(self.code, graph, owner, self.module)
+        identities = map(self._source, dict.fromkeys(self._identities))
+        return Recording(
+            identity=identity,
+            sources=self.sources,
+            calling=self.calling,
+            kernels=self.kernels,
+            meta=meta | {"graph": self.readable},
+            code=code,
+            globals=recipes,
+            constants=self._constants(locals_),
+            identities=[
+                source
+                for source in identities
+                if source.place is not None and not dynamo.is_private(source.text)
+            ],
+            fetched=fetched,
+        )
+
+    def _source(self, name: str) -> Source:
+        return Source.parse(name, self.function)
+
+    def _constants(self, locals_: Mapping[str, Any]) -> list[tuple[Source, Any]]:
+        """Attributes and arguments that the trace depends on, with their values."""
+        assert self.calling is not None
+        by_size = self.calling.guards_by_source
+        found = []
+        for name in dict.fromkeys((*self._guards, *self._identities, *by_size)):
+            if dynamo.is_private(name):
+                continue
+            source = self._source(name)
+            with contextlib.suppress(Exception):  # a source that only Dynamo can read
+                (value,) = values([source], self.function, locals_)
+                if dynamo.is_plain(value):
+                    found.append((source, value))
+        return found
+
+
+def _source_hashes(traced: list[types.CodeType]) -> dict[str, str]:
+    """The files that a trace went through, but for PyTorch's and ours."""
+    names = {code.co_filename for code in traced}
+    return {
+        name: file_hash(name)
+        for name in sorted(names)
+        if not name.startswith(_HIDDEN) and os.path.isfile(name)
+    }
