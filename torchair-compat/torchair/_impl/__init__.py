@@ -1,1 +1,3 @@
-"""Torchair's interface, wing by wing; `test/repo/test_compat_arrows.py` has the arrows."""
+"""The inside of torchair. The public modules are thin over it; the test
+`test/repo/test_compat_arrows.py` says which wing may import which.
+"""

@@ -1,4 +1,4 @@
-"""Exceptions as torchair raises them, and warnings that come once a process."""
+"""Exceptions with TorchAir's error line, and warnings that come once a process."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from anabranch import CompileError
 
 
 class UnsupportedOption(CompileError, ValueError):
-    """Options that don't go together, or not with this graph."""
+    """Options contradict each other, or do not fit this graph."""
 
 
 class UnsupportedMode(CompileError, NotImplementedError):
-    """What the mode has no meaning for."""
+    """An operator has no meaning in the mode."""
 
 
 class ScopeError(CompileError):
-    """Scopes that don't close, or don't open."""
+    """A scope is closed without being open, or never closed."""
 
 
 _warned: set[str] = set()
 
 
 def wrapped(error: Exception) -> Exception:
-    """An exception of the same type whose text ends with torchair's error line.
-    The original itself, if its type can't be made from one string."""
+    """An exception of the same type whose text ends with TorchAir's error line. If the
+    type cannot be made from one string, the original."""
     text = str(error)
     if "ERR03005" in text:
         return error
@@ -49,7 +49,7 @@ def wrapped(error: Exception) -> Exception:
 
 @contextlib.contextmanager
 def wrapping() -> Iterator[None]:
-    """What leaves it ends with torchair's error line."""
+    """Adds TorchAir's error line to every exception that leaves the block."""
     try:
         yield
     except Exception as error:
@@ -68,5 +68,5 @@ def warn_once(
 
 
 def reset_warnings() -> None:
-    """As if nothing had been warned of yet."""
+    """Forgets which warnings have come: each may come again."""
     _warned.clear()

@@ -38,7 +38,7 @@ class _Logger(logging.Logger):
 
 
 class _Stdout(logging.StreamHandler):
-    """Writes to what sys.stdout is at the time, not at import."""
+    """Writes to sys.stdout as it is at each record, not as it was at import."""
 
     def __init__(self) -> None:
         logging.Handler.__init__(self)
@@ -66,7 +66,7 @@ class _Formatter(logging.Formatter):
 
 
 def wants_debug() -> bool:
-    """Whether everything about each compilation is to be kept."""
+    """Whether the environment asks for files about each compilation."""
     return os.environ.get("TORCH_COMPILE_DEBUG") == "1"
 
 

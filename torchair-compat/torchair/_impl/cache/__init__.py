@@ -1,1 +1,1 @@
-"""Methods and functions that are compiled once, for later processes."""
+"""Methods and functions that one process compiles and later processes load."""

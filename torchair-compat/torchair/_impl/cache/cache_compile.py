@@ -1,4 +1,4 @@
-"""cache_compile: torchair's folders, texts and file rules over Anabranch's."""
+"""cache_compile with TorchAir's folders, messages and file rules."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def cache_compile(
     pp_rank: int | None = None,
     **kwargs: Any,
 ) -> Call:
-    """A method of a module that is compiled once: later processes read the
-    result. `backend`, `custom_decompositions` and `ge_cache` are known besides;
-    other keywords are ignored."""
+    """A method of a module, compiled once; later processes load the result. Besides the
+    named arguments, `backend`, `custom_decompositions` and `ge_cache` count. Other
+    keywords are ignored."""
     method = extension.check_method(func)
     settings = tree_of(_settings(config, kwargs.get("backend")))
     if cache_dir is not None:
@@ -78,8 +78,7 @@ def cache_compile(
 def cache_compile_flat(
     func: Call, *, config: FlatConfig | None = None, **kwargs: Any
 ) -> Call:
-    """npugraph_ex.inference.cache_compile: as cache_compile, by the flat
-    configuration."""
+    """npugraph_ex.inference.cache_compile: cache_compile with a flat configuration."""
     if config is None and kwargs.get("backend") is None:
         config = FlatConfig()
     return cache_compile(func, config=config, **kwargs)
@@ -88,7 +87,7 @@ def cache_compile_flat(
 def readable_cache(
     cache_bin: str, print_output: bool = True, file: str | None = None
 ) -> str:
-    """What a cached function is made of, as text."""
+    """The text of a cached function: its graph, inputs, options and code."""
     return extension.readable_cache(cache_bin, print_output=print_output, file=file)
 
 
@@ -163,7 +162,7 @@ class Cached(CachedMethod):
         return "_".join([*words, hash_.hexdigest()])
 
     def shapes_key(self, args: Any, kwargs: Any) -> Any:
-        """Sizes are no part of it: an entry that does not fit is an error."""
+        """Sizes do not choose the entry: an entry for other sizes raises at the call."""
         return self.gears_key(args, kwargs)
 
     def backend(self) -> Call:
@@ -177,7 +176,7 @@ class Cached(CachedMethod):
         return 0
 
     def blobs(self, package: str) -> dict[str, bytes]:
-        """With `ge_cache`, the compiled graph under the graph engine's names."""
+        """With `ge_cache`, the compiled graph under the graph engine's file names."""
         if not self.ge_cache:
             return {}
         with open(os.path.join(package, "program.bin"), "rb") as file:
@@ -189,7 +188,7 @@ class Cached(CachedMethod):
         return {name: program, f"graph_{key}.idx": index.encode()}
 
     def tidy(self) -> None:
-        """These folders have no limit; whoever owns them empties them."""
+        """No limit: the user empties these folders."""
 
     def say(self, text: str) -> None:
         logger.info(text)

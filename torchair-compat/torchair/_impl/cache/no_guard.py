@@ -33,8 +33,8 @@ Call = Callable[..., Any]
 
 
 class _Saved(Cached):
-    """A method in a folder that was asked for. A function is made one of an empty
-    module's; `subject` is what the user gave."""
+    """A cached method in the folder that the user chose. `subject` is the user's
+    method, or a function that `_method_of` wraps as a method of an empty module."""
 
     def __init__(
         self, subject: Call, folder: str, *, config: AnyConfig | None, dynamic: bool
@@ -71,7 +71,7 @@ class _Saved(Cached):
         raise ValueError(f"{self.folder} can't be loaded: {reason}")
 
     def _recompiled(self) -> None:
-        """The folder is the user's and stays."""
+        """Only warns: the folder is the user's and stays."""
         self._saved = False
         warn_once(
             f"{self.name} is compiled again: {self.folder} is not for these arguments"
@@ -85,7 +85,7 @@ class _Saved(Cached):
 
 
 class _Holder(torch.nn.Module):
-    """Whose method a function is made."""
+    """The module that a wrapped function becomes a method of."""
 
 
 def _method_of(subject: Call) -> types.MethodType:
@@ -110,7 +110,7 @@ class _NoGuardCompiled:
         self._inputs: tuple[Any, Any] | None = None
 
     def for_inputs(self, *args: Any, **kwargs: Any) -> _NoGuardCompiled:
-        """The inputs that the function is traced with, once for each saving."""
+        """Sets the inputs of the trace, once before each save_to."""
         if self._inputs is not None:
             raise RuntimeError("for_inputs was called already; call save_to now")
         self._inputs = args, kwargs
@@ -136,7 +136,7 @@ class _NoGuardCompiled:
 
 
 class NoGuardCompiledFunction(_NoGuardCompiled):
-    """A function that is compiled for others to load."""
+    """Compiles a function and saves it for other processes."""
 
     def __init__(
         self, func: Call, *, config: AnyConfig | None = None, dynamic: bool = True
@@ -158,7 +158,7 @@ class NoGuardCompiledFunction(_NoGuardCompiled):
 
 
 class NoGuardCompiledMethod(_NoGuardCompiled):
-    """A method that is compiled for others to load."""
+    """Compiles a method and saves it for other processes."""
 
     def __init__(
         self, func: Call, *, config: AnyConfig | None = None, dynamic: bool = True

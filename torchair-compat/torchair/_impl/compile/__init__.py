@@ -1,1 +1,1 @@
-"""From a Dynamo graph and a CompilerConfig to what runs it."""
+"""Compiles a Dynamo graph as a CompilerConfig asks."""

@@ -1,4 +1,4 @@
-"""get_npu_backend and get_compiler: Dynamo's graphs to Anabranch's compiler."""
+"""The entry points: get_npu_backend, get_compiler, and the Dynamo backends."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def get_flat_backend(
     compiler_config: FlatConfig | None = None,
     custom_decompositions: Mapping[Any, Compiled] = MappingProxyType({}),
 ) -> functools.partial[Compiled]:
-    """npugraph_ex.get_npu_backend."""
+    """npugraph_ex.get_npu_backend: get_npu_backend with a flat configuration."""
     return get_npu_backend(
         compiler_config=compiler_config or FlatConfig(),
         custom_decompositions=custom_decompositions,
@@ -62,8 +62,8 @@ def get_flat_backend(
 
 
 def get_compiler(compiler_config: AnyConfig | None = None) -> Compiled:
-    """A compiler of ATen graphs, for aot_module_simplified's `fw_compiler`. What
-    it compiles takes the inputs one by one and returns the list of outputs."""
+    """A compiler of ATen graphs, for aot_module_simplified's `fw_compiler`. The
+    compiled graph takes its inputs one by one and returns the list of outputs."""
     config = tree_of(compiler_config)
 
     def compile_one(
@@ -128,8 +128,8 @@ def compile_flat(
     example_inputs: Sequence[Any] | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Compiled:
-    """npugraph_ex.compile_fx: one ATen graph, by the flat options. ValueError for one
-    that does not exist."""
+    """npugraph_ex.compile_fx: compiles one ATen graph with flat options. ValueError: an
+    option does not exist."""
     config = FlatConfig()
     apply_flat(config._tree, options or {})
     if example_inputs is None:

@@ -38,7 +38,8 @@ _COUNTERS = (
 
 
 class _Capture:
-    """What the program was given when it was made, and what it gives back."""
+    """The addresses and the limit of cores of one capture, and the memory of its
+    results."""
 
     def __init__(self, addresses: list[int], limit: Any) -> None:
         self.id = next(_ids)
@@ -48,7 +49,7 @@ class _Capture:
 
 
 class Captures:
-    """Of one graph."""
+    """The captures of one graph, by key."""
 
     def __init__(
         self,
@@ -90,7 +91,8 @@ class Captures:
         return call
 
     def _find(self, arguments: Sequence[Any]) -> _Capture | None:
-        """The capture for a call, made if need be; None: there are too many."""
+        """The capture for a call; a new one if there is none. None: the limit is
+        reached."""
         if self.made is None:
             return None
         key = tuple(int(arguments[n]) for n in self.symbols)
@@ -173,7 +175,7 @@ def _memory(tensor: torch.Tensor) -> int:
 
 
 def _into(capture: _Capture, results: Any, given: set[int]) -> list[Any]:
-    """The results, in the capture's memory but for those that are inputs."""
+    """The results, copied to the capture's memory. A result that is an input stays."""
     if len(capture.results) != len(results):
         capture.results = [None] * len(results)
     found: dict[int, Any] = {}  # one result may stand at several places

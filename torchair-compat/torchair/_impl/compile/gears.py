@@ -1,4 +1,4 @@
-"""Gears of a graph: torchair's checks, and what its log says of them."""
+"""Gears of a graph: TorchAir's checks, and the graph engine's options that show them."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from ..options.config import CompilerConfig, raw
 
 
 class GearsError(CompileError, AssertionError):
-    """Gears that a graph can't have."""
+    """The gears contradict each other or the call."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Geared:
-    """The gears of a Dynamo graph, and where its inputs come from."""
+    """The gears of a Dynamo graph, and its placeholders' names."""
 
     dims: list[GearDim]
     merge: str
@@ -111,7 +111,7 @@ def _tensors(module: torch.fx.GraphModule) -> list[torch.fx.Node]:
 def frozen_flags(
     module: torch.fx.GraphModule, sources: Sequence[InputSource]
 ) -> dict[str, str]:
-    """Which inputs are parameters, in order; used or not."""
+    """Says of each input, in order, whether it is a parameter; used or not."""
     nodes = [node for node in module.graph.nodes if node.op == "placeholder"]
     flags = [str(int(source.kind == "parameter")) for _, source in zip(nodes, sources)]
     return {"ge.exec.frozenInput": ",".join(flags)}

@@ -1,4 +1,6 @@
-"""One ATen graph: the user's passes, marks and dumps, and what runs it."""
+"""Compiles one ATen graph: runs the user's passes, resolves marks, writes dumps, and
+calls Anabranch's compiler.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ def compile_graph(
     geared: gears.Geared | None = None,
     debug: DebugFolder | None = None,
 ) -> Compiled:
-    """One ATen graph: the user's passes, the dumps, and what runs it."""
+    """Compiles one ATen graph, or lets PyTorch run it where an option asks for that.
+    `geared` are the gears of the Dynamo graph; `debug` keeps each stage of the graph.
+    """
     start = time.perf_counter()
     check_pool(config)
     if debug:
@@ -101,7 +105,7 @@ def compile_graph(
 
 
 def _unseen(module: torch.fx.GraphModule, after: str) -> None:
-    """Nobody looks at the graph between passes."""
+    """The observer of passes when no debug folder is wanted."""
 
 
 def _run_eagerly(
@@ -116,7 +120,7 @@ def _run_eagerly(
 
 
 def _is_compiled(module: torch.fx.GraphModule, config: CompilerConfig) -> bool:
-    """Whether no option has PyTorch run the graph."""
+    """Whether the graph is compiled: False if an option has PyTorch run it."""
     if raw(config, "debug.fx_summary.type") and summarise(module, config):
         return False
     if raw(config, "debug.run_eagerly"):
@@ -138,7 +142,7 @@ def _log_options(config: CompilerConfig, number: int, more: Mapping[str, str]) -
 
 
 def check_pool(config: CompilerConfig) -> None:
-    """TypeError: a pool that is no handle of one."""
+    """TypeError: `use_custom_pool` is no handle of a pool."""
     pool = raw(config, "aclgraph_config.use_custom_pool")
     is_pair = isinstance(pool, tuple) and [type(part) for part in pool] == [int, int]
     if pool is not None and not (is_pair and 0 in pool):
@@ -155,8 +159,8 @@ def _is_dynamic(module: torch.fx.GraphModule) -> bool:
 
 
 def _settings(config: CompilerConfig, module: torch.fx.GraphModule) -> Config:
-    """Sizes that change leave it to the environment whether operators outside of
-    stream scopes are spread over streams."""
+    """The compiler's Config. In a graph of symbolic sizes, the environment decides
+    whether the compiler spreads unmarked operators over streams."""
     dynamic = _is_dynamic(module)
     spread = os.environ.get("ENABLE_DYNAMIC_SHAPE_MULTI_STREAM") == "1"
     streams = "auto" if dynamic and spread else "marked"

@@ -1,4 +1,4 @@
-"""Edits of a graph before its scopes are resolved: the user's and Inductor's."""
+"""Passes over a graph whose scopes are still marks: the user's, and Inductor's."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def edit(
     config: CompilerConfig,
     seen: Callable[[torch.fx.GraphModule, str], None],
 ) -> None:
-    """All that the configuration asks for, in TorchAir's order. `seen` is told of the
-    graph after each pass."""
+    """Runs the passes that the configuration asks for, in TorchAir's order. `seen` gets
+    the graph after each pass, with the pass's name."""
     if is_original(config):
         return
     if raw(config, "experimental_config.npu_fx_pass"):
@@ -53,7 +53,7 @@ def _custom_pass(
     example_inputs: Sequence[Any],
     config: CompilerConfig,
 ) -> bool:
-    """Whether there is one."""
+    """Runs the pass of this option. False: the option is not set."""
     function = raw(config, name)
     if function is None:
         return False

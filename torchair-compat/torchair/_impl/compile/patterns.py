@@ -1,6 +1,5 @@
-"""register_replacement: subgraphs that users have replaced, by Inductor's matcher.
-
-The matcher is imported when the first pattern is registered.
+"""register_replacement: replaces the user's patterns with Inductor's matcher. The first
+registration imports the matcher.
 """
 
 from __future__ import annotations
@@ -37,11 +36,10 @@ def register_replacement(
     scalar_workaround: dict[str, Any] | None = None,
     skip_duplicates: bool = False,
 ) -> None:
-    """In every graph that is compiled from now on, what computes `search_fn` becomes
-    `replace_fn`, where all of it is on one stream and `extra_check` agrees.
-
-    `trace_fn` is Inductor's `fwd_only` by default, `example_inputs` are what it
-    traces both functions with."""
+    """In every graph that is compiled from now on, a subgraph that matches `search_fn`
+    becomes `replace_fn`, if all of it is on one stream and `extra_check` agrees.
+    `trace_fn`, by default Inductor's `fwd_only`, traces both functions with
+    `example_inputs`."""
     from torch._inductor import pattern_matcher
 
     if not _passes:
@@ -63,7 +61,7 @@ def register_replacement(
 
 
 def replace_patterns(module: torch.fx.GraphModule) -> None:
-    """Edits the graph, whose scopes are still marks."""
+    """Replaces the patterns in a graph whose scopes are still marks."""
     if not _passes:
         return
     count = _passes[0].apply(module)

@@ -14,8 +14,8 @@ Compiled = Callable[..., Any]
 
 
 def reporting(executable: Compiled, compile_seconds: float) -> Compiled:
-    """The executable, with a line in the log for each run where that is asked
-    for. Inputs are processed inside of the run."""
+    """The executable, with a line in the log for each run while the logger shows
+    events. The run includes the processing of inputs."""
     pending = [compile_seconds]
 
     def call(arguments: list[Any]) -> Any:

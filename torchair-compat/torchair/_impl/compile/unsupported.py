@@ -1,5 +1,6 @@
-"""Functions of torchair's interface that this host has no way to keep: each says
-what to do in its place."""
+"""Functions of torchair's interface that have no meaning on this host. Each says what
+to use instead.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ def dynamo_export(*args: Any, model: Any, **kwargs: Any) -> NoReturn:
 
 
 def register_fx_node_ge_converter(aten_op: Any) -> Callable[[Any], Any]:
-    """A decorator that leaves the converter as it is, and says once that it is never
-    asked here."""
+    """A decorator that returns the converter unchanged. It warns once that compiled
+    graphs never call converters here."""
     if aten_op is not None:
         warn_once(
             "register_fx_node_ge_converter has no effect on this host: compiled graphs"

@@ -1,1 +1,1 @@
-"""What is written for people: graphs, values, tables, logs."""
+"""Writes graphs, values, tables and logs for people to read."""

@@ -1,4 +1,4 @@
-"""The folder of TORCH_COMPILE_DEBUG=1: each graph, and what each pass made of it."""
+"""The folder of TORCH_COMPILE_DEBUG=1: each graph after each pass."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _models = itertools.count()
 
 
 class DebugFolder:
-    """Of one model; its forward and its backward graph have folders inside."""
+    """The folder of one model. Its forward and backward graphs have folders inside."""
 
     def __init__(self, root: str) -> None:
         self.path = os.path.join(root, f"model__{next(_models)}")
@@ -34,7 +34,8 @@ class DebugFolder:
 
     @classmethod
     def of_model(cls, module: torch.fx.GraphModule) -> DebugFolder | None:
-        """With what Dynamo handed over inside; None: nobody asks for it."""
+        """The folder, with the Dynamo graph written in it; None if the environment asks
+        for none."""
         if not wants_debug():
             return None
         root = torch._dynamo.utils.get_debug_dir()
@@ -52,8 +53,8 @@ class DebugFolder:
         self._numbered(phase, f"aot_{phase}_graph{end}.txt", [_text(module)])
 
     def compiled(self, module: torch.fx.GraphModule, config: CompilerConfig) -> None:
-        """What is handed to the compiler, as a picture before and after its passes, or
-        as code."""
+        """Writes the graph that the compiler gets: as code, or as a picture before and
+        after its passes."""
         phase = _phase(module)
         if config.mode.value != TUNE:
             self._write(os.path.join(phase, "output_code.py"), [fx_program(module)])
@@ -89,7 +90,7 @@ def _phase(module: torch.fx.GraphModule) -> str:
 
 
 def _log_to(path: str) -> None:
-    """Once a file."""
+    """Adds the file to the logger, unless it is there."""
     files = [h for h in logger.handlers if isinstance(h, logging.FileHandler)]
     if any(handler.baseFilename == os.path.abspath(path) for handler in files):
         return

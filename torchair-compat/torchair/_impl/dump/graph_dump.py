@@ -36,7 +36,8 @@ class Dumps:
             )
 
     def write_original(self, module: torch.fx.GraphModule) -> None:
-        """Also says in the log which node has which attribute."""
+        """Writes the graph before optimisation. The log shows which node has which
+        attribute."""
         if self._captures:
             self._write("original", lambda: [fx_program(module)])
         elif self._kind or logger.isEnabledFor(logging.DEBUG):
@@ -51,7 +52,7 @@ class Dumps:
             self._write("optimized", lambda: WRITERS[self._kind](graph))
 
     def _write(self, stage: str, lines: Callable[[], Iterable[str]]) -> None:
-        """A failure is told, not raised."""
+        """Prints a failure to write; raises nothing."""
         if self._kind is None:
             return
         target = self._folder or "."

@@ -145,11 +145,11 @@ class _Converter:
             self._add(node, type_of(schema.rpartition("::")[2]))
 
     def _effects(self) -> list[str]:
-        """What has an effect keeps its place among the others that have one."""
+        """The node before, of those with an effect: they stay in order."""
         return [] if self.effect is None else [self.effect]
 
     def _print(self, node: torch.fx.Node) -> None:
-        """One node makes the text, the other prints it."""
+        """Two nodes: one makes the text, the other prints it."""
         text = self._add(node, "StringFormat")
         text.outputs = [Descriptor("y0", "DT_STRING", [])]
         self.value[node] = [(f"{text.name}:0", text.outputs[0])]
@@ -159,8 +159,8 @@ class _Converter:
         self.effect = printing.name
 
     def _wait(self, node: torch.fx.Node) -> None:
-        """An Identity of what waits, behind the producer of what it waits for.
-        Later readers on its stream take the Identity's result."""
+        """Adds an Identity of the waiting tensor, ordered behind the producer of the
+        dependency. Later readers on its stream take the Identity's result."""
         waiting, dependency = node.args[:2]
         assert isinstance(waiting, torch.fx.Node)
         assert isinstance(dependency, torch.fx.Node)
@@ -181,8 +181,8 @@ class _Converter:
         return self.renamed.get(stream, {}).get(edge, edge), descriptor
 
     def _event(self, node: torch.fx.Node, kind: str) -> None:
-        """Records stand for the last node of their stream; waits are orders of
-        the next one."""
+        """A record stands for the last node of its stream; a wait orders the next node
+        of its stream."""
         stream = tag_of(node)
         argument = node.args[0] if node.args else node.kwargs.get("tag")
         if kind == "record":
@@ -269,7 +269,7 @@ class _Converter:
 
 
 def type_of(operator: str) -> str:
-    """`_softmax` is `Softmax`, `add` is `Add`."""
+    """The graph engine's name: `_softmax` is `Softmax`, `add` is `Add`."""
     if operator in TYPES:
         return TYPES[operator]
     words = [word for word in operator.split("_") if word]
@@ -277,7 +277,7 @@ def type_of(operator: str) -> str:
 
 
 def _tensors_of(node: torch.fx.Node) -> list[torch.fx.Node]:
-    """Every use, in order: an operand may come twice."""
+    """The operands in order; an operand may come twice."""
     found: list[torch.fx.Node] = []
 
     def keep(item: torch.fx.Node) -> torch.fx.Node:
@@ -289,7 +289,7 @@ def _tensors_of(node: torch.fx.Node) -> list[torch.fx.Node]:
 
 
 def _literals(node: torch.fx.Node) -> dict[str, Any]:
-    """Arguments that are no tensors, unless they say what the default says."""
+    """The arguments that are no tensors and differ from the schema's defaults."""
     if not isinstance(node.target, OpOverload) or is_order_operator(node.target):
         return {}
     found = {}

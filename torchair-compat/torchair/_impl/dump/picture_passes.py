@@ -1,4 +1,6 @@
-"""Passes over the picture, as the compiler does them over the graph."""
+"""The picture after optimisation: passes over it that follow the compiler's over the
+graph.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ __all__ = ["optimized"]
 
 
 def optimized(graph: Graph) -> Graph:
-    """Without what computes nothing and what nobody reads."""
+    """The picture without no-ops and without nodes that nobody reads."""
     nodes = _without_noops(graph.nodes)
     return Graph(graph.name, _without_dead(nodes))
 
@@ -30,7 +32,7 @@ def _without_noops(nodes: list[Node]) -> list[Node]:
 
 
 def _is_noop(node: Node) -> bool:
-    """An operator that gives back its only input: same type, same shape."""
+    """Whether an operator gives back its only input, of the same type and shape."""
     if node.type not in ("Identity", "Cast", "Reshape", "Expand"):
         return False
     if len(node.inputs) != 1 or len(node.outputs) != 1:

@@ -1,4 +1,4 @@
-"""Which process of a program writes: names of files have its number."""
+"""The rank of this process, which names of dumped files contain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the log says of a compiled program: its streams, and where one waits."""
+"""Logs a compiled program: its streams, and which command waits for which."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Stream:
 
 
 def log_program(package: str, graph: str) -> None:
-    """Of a package that holds several programs, the first."""
+    """Logs a package. Of several programs, it logs the first and counts the others."""
     listing = list_program(package)
     _, first, *others = re.split("^program .*\n", listing, flags=re.MULTILINE)
     streams = _read(first)
@@ -62,8 +62,8 @@ def _read(program: str) -> list[_Stream]:
 
 
 def _command(line: str) -> str:
-    """The operators behind it and the user's line; of a copy, which has none, what
-    it copies."""
+    """The operators of a command and the user's line. A copy has no line: then the
+    buffers that it copies."""
     action, _, location = line.strip().partition("  ; ")
     if action.startswith("super "):
         return f"{action.partition(',')[0]} ({location})" if location else action

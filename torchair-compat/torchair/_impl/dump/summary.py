@@ -28,7 +28,7 @@ _SUPPORTED, _FALLS_BACK = "已支持", "未实现"
 
 
 def summarise(module: torch.fx.GraphModule, config: CompilerConfig) -> bool:
-    """Writes the file, and says whether the graph is not to be compiled then."""
+    """Writes the file. True: the graph is then not to be compiled."""
     if config.mode.value != TUNE:
         warn_once(
             "The fx_summary csv files will not be generated in"
@@ -47,8 +47,8 @@ def summarise(module: torch.fx.GraphModule, config: CompilerConfig) -> bool:
 
 
 def _write(module: torch.fx.GraphModule, lowered: frozenset[str]) -> str:
-    """Into the current folder; the file's name. `lowered`: the operators that the
-    compiler has kernels for, PyTorch runs the others."""
+    """Writes the table to the current folder and returns the file's name. PyTorch runs
+    operators that are not in `lowered`."""
     inputs: dict[str, Counter[str]] = defaultdict(Counter)
     outputs: dict[str, Counter[str]] = defaultdict(Counter)
     kinds: dict[str, tuple[str, str]] = {}

@@ -73,8 +73,8 @@ class Values(torch.fx.Interpreter):
 def values_of(
     module: torch.fx.GraphModule, config: CompilerConfig, number: int
 ) -> Callable[[list[Any]], Any] | None:
-    """What runs the graph and writes the files that the configuration asks for, if it
-    asks for any."""
+    """Runs the graph and writes the files that the configuration asks for; None if it
+    asks for none."""
     if raw(config, "debug.data_dump.type"):
         keep = _data_dump(config, number)
     elif raw(config, "dump_config.enable_dump"):
@@ -95,7 +95,7 @@ def wants_values(config: CompilerConfig) -> bool:
 
 
 def is_original(config: CompilerConfig) -> bool:
-    """Whether the graph is asked for as it was before any pass."""
+    """Whether the configuration asks for values of the graph before any pass."""
     return (
         config.mode.value != TUNE
         and bool(raw(config, "dump_config.enable_dump"))
@@ -120,7 +120,7 @@ def _array(value: Any) -> Any:
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """A list's elements have a number each."""
+    """The value, or each element of a list of tensors with a numbered suffix."""
     if isinstance(value, list | tuple) and any(
         isinstance(item, torch.Tensor) for item in value
     ):
@@ -165,7 +165,7 @@ def _data_dump(config: CompilerConfig, number: int) -> Callable[..., None]:
 
 
 def _saved(config: CompilerConfig) -> Callable[..., None]:
-    """The capture modes: one file for each result."""
+    """For the capture modes: one file for each result."""
     folder = raw(config, "dump_config.dump_path")
 
     def keep(step: int, node: torch.fx.Node, inputs: Any, result: Any) -> None:
@@ -238,7 +238,7 @@ _WRITERS = {"tensor": _write_tensor, "stats": _write_statistics}
 
 
 def _steps(text: str) -> set[int] | None:
-    """`0|2-5`; None: all."""
+    """The numbers that `0|2-5` spells; None: all steps."""
     if not text:
         return None
     found: set[int] = set()
@@ -249,7 +249,7 @@ def _steps(text: str) -> set[int] | None:
 
 
 def _write_options(config: CompilerConfig, model: str, layers: list[str]) -> None:
-    """What is dumped, as the graph engine has it, in the current folder."""
+    """Writes the dump options to the current folder, in the graph engine's format."""
     names = ("dump_path", "dump_mode", "dump_data", "dump_step", "quant_dumpable")
     dump: dict[str, Any] = {n: raw(config, f"dump_config.{n}") for n in names}
     dump["dump_list"] = [{"model_name": model, "layer": layers}]

@@ -166,7 +166,7 @@ def stack_comments(node: torch.fx.Node) -> Iterator[str]:
 
 
 def fx_program(module: torch.fx.GraphModule) -> str:
-    """The code of an FX graph, each line under the user's line that it is from."""
+    """The code of an FX graph, with the user's line above each line."""
     return module.print_readable(print_output=False)
 
 

@@ -1,1 +1,1 @@
-"""Static kernels: what is compiled for the shapes of a first call."""
+"""Static kernels: a graph compiled for the shapes of its first call."""

@@ -18,11 +18,11 @@ class Ranks:
 
     @property
     def is_first(self) -> bool:
-        """Of the ranks of its host."""
+        """Whether this is the first rank of its host."""
         return self.rank % self.local_world == 0
 
     def exchange(self, text: str) -> list[str]:
-        """What each rank of this host gives; waits for all ranks."""
+        """Gathers one text of each rank of this host; waits for all ranks."""
         if self.world == 1:
             return [text]
         found: list[str] = [""] * self.world
@@ -36,8 +36,8 @@ class Ranks:
 
 
 def find_ranks() -> Ranks | None:
-    """None, after a warning, where several processes don't say how many of them
-    are on this host."""
+    """The ranks of this program. None, after a warning: several processes do not say
+    how many of them are on this host."""
     if not (dist.is_available() and dist.is_initialized()):
         return Ranks()
     world = dist.get_world_size()

@@ -1,4 +1,4 @@
-"""What each operator of a graph is called with: one JSON text for each."""
+"""The arguments of each operator of a graph, one JSON text for each."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FORMAT = "ND"
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """has_kernel: it computes something, a view does not."""
+    """The call of one operator. `has_kernel`: it computes something; a view does not."""
 
     file: str
     content: dict[str, Any]
@@ -40,8 +40,7 @@ class Record:
 
 
 def record(module: torch.fx.GraphModule, arguments: Sequence[Any]) -> list[Record]:
-    """The operators of a call with these arguments, in order. Nothing is computed
-    and nothing is written."""
+    """The operators of a call with these arguments, in order, traced with fake tensors."""
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     recorder = _Recorder(module)
     values = [

@@ -32,7 +32,8 @@ exit 0
 
 
 def write_run(path: Path, made: StaticPackage) -> None:
-    """Written beside and renamed: nobody meets half of it."""
+    """Writes the script to a temporary file and renames it, so that no reader sees half
+    of it."""
     name = made.key or "unnamed"
     parent = f"kernels/{name[:2]}"
     words = {"parent": parent, "place": f"{parent}/{name}"}

@@ -1,9 +1,7 @@
-"""Static kernels: a graph compiled for the shapes of its first call, with the
-record of its operators under the build folder.
-
-The kernels themselves are a package in Anabranch's library; nothing reads the
-folder back. What goes wrong in the compiler is a warning, and the model runs with
-the kernels that it has.
+"""Static kernels: compiles a graph for the shapes of its first call, and records its
+operators under the build folder. The kernels are a package in Anabranch's library;
+nothing reads the build folder back. If the compiler fails, a warning says so and the
+model runs with the kernels that it has.
 """
 
 from __future__ import annotations
@@ -41,7 +39,8 @@ def is_wanted(config: CompilerConfig) -> bool:
 
 
 def build_folder(config: CompilerConfig) -> Path:
-    """Where products go; made where it is not there."""
+    """The folder of all products; created if need be. ValueError, RuntimeError: it
+    cannot be used."""
     given = raw(config, f"{_OPTION}_build_dir") or os.getcwd()
     if "\0" in given:
         raise ValueError(f"the build directory has a NUL character: {given!r}")
@@ -64,8 +63,8 @@ def build_folder(config: CompilerConfig) -> Path:
 
 
 class StaticKernels:
-    """One graph's. `exact` learns of the executable while it is compiled; `wrap`
-    makes the first call compile for its shapes."""
+    """The static kernels of one graph. `exact` gets the executable when it is compiled.
+    `wrap` and `wrap_eager` compile before the first call runs."""
 
     def __init__(
         self, module: torch.fx.GraphModule, config: CompilerConfig, settings: Config
@@ -76,7 +75,8 @@ class StaticKernels:
         self.seen: set[int] = set()
 
     def describe(self, sources: Sequence[InputSource]) -> None:
-        """For a graph that PyTorch runs and that is compiled all the same."""
+        """Describes a graph that PyTorch runs, so that its kernels can be compiled all
+        the same."""
         self.exact.describe(self.module, sources)
 
     def wrap(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -90,8 +90,8 @@ class StaticKernels:
         return call
 
     def wrap_eager(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Where PyTorch runs the graph: one compilation for each new value of the
-        symbol that is looked at, if it is in the range that is asked for."""
+        """For a graph that PyTorch runs: compiles once for each new value of the chosen
+        symbol, if the value is in the wanted range."""
         index = raw(self.config, f"{_OPTION}_sym_index")
         wanted = raw(self.config, f"{_OPTION}_sym_value_range")
 
@@ -112,7 +112,8 @@ class StaticKernels:
         return call
 
     def compile(self, arguments: Sequence[Any]) -> None:
-        """Errors of the settings leave it, those of the compiler do not."""
+        """Compiles for the shapes of these arguments. Errors of the settings are
+        raised; an error of the compiler is a warning."""
         with wrapping():
             ranks = find_ranks()
             if ranks is None:
@@ -175,7 +176,7 @@ class StaticKernels:
 
 
 def _new_folder(root: Path) -> Path:
-    """`ts<time>_pid<pid>_outputs`: one for each compilation."""
+    """A folder `ts<time>_pid<pid>_outputs` for one compilation."""
     while True:
         now = datetime.now().astimezone().strftime("%Y%m%d%H%M%S%f")
         folder = root / f"ts{now}_pid{os.getpid()}_outputs"
@@ -186,7 +187,8 @@ def _new_folder(root: Path) -> Path:
 
 
 def _write_records(folder: Path, records: Sequence[Record]) -> list[Record]:
-    """The folders of records; those that are to be compiled."""
+    """Writes the folders of records. Returns the records whose operators are to be
+    compiled."""
     pid = os.getpid()
     ours = [item for item in records if item.has_kernel]
     chosen: list[Record] = []
@@ -207,7 +209,7 @@ def _write_records(folder: Path, records: Sequence[Record]) -> list[Record]:
 
 
 def _gather(folder: Path, places: Sequence[str]) -> None:
-    """The records of all ranks of the host, equal ones once."""
+    """Joins the records of all ranks of the host, equal ones once."""
     if len(places) < 2:
         return
     target = folder / f"{os.getpid()}_opcompile_gathered"
@@ -222,5 +224,5 @@ def _gather(folder: Path, places: Sequence[str]) -> None:
 
 
 def forget_compiled() -> None:
-    """As if nothing had been compiled in this process."""
+    """Forgets which operators this process has compiled."""
     _compiled.clear()

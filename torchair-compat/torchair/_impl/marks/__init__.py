@@ -1,1 +1,3 @@
-"""Scopes, events and printing: operators in a graph, and what becomes of them."""
+"""Scopes, events and printing: their operators, and their translation to the compiler's
+marks.
+"""

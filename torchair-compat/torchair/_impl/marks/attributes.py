@@ -15,7 +15,7 @@ SUPER = ("_super_kernel_scope", "_super_kernel_options")
 
 
 def scopes_of(node: torch.fx.Node) -> dict[str, str]:
-    """The attributes of all scopes that are open at a node."""
+    """The attributes of all scopes around a node."""
     custom = node.meta.get("custom") or {}
     return {
         str(key).removeprefix(PREFIX): str(text)

@@ -1,8 +1,7 @@
-"""The operators torch.ops.air: marks in a graph that _marks.py resolves.
+"""The operators torch.ops.air: marks in a graph, which resolve.py translates.
 
-Eagerly the marks do nothing. A discarded mark stays in the graph: it has a side
-effect, which is the order. `print` is no mark: it prints, in a graph when that
-runs.
+In eager code the marks do nothing. A mark whose result is discarded stays in the graph:
+its side effect is the order. `print` is no mark: it prints each time that a graph runs.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ def _empty(*_args: object, **_kwargs: object) -> torch.Tensor:
 def _define(
     schema: str, *, value: bool = False, run: Callable[..., None] | None = None
 ) -> None:
-    """`value`: it gives a tensor; `run`: what it does when it is not traced."""
+    """`value`: the operator returns a tensor. `run`: its kernel, if it does something."""
     name = schema.partition("(")[0]
     function = _empty if value else _nothing
     _library.define(schema)

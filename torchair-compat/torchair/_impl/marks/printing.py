@@ -1,4 +1,4 @@
-"""npu_print: text with tensors in it, printed when a graph runs."""
+"""npu_print: prints text with tensors in it when a graph runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PLAIN = (str, bool, float, int)
 
 
 def check(args: tuple[object, ...], summarize_size: object, detail: object) -> None:
-    """TypeError, ValueError: what npu_print does not take."""
+    """TypeError, ValueError: arguments that npu_print does not take."""
     for position, value in enumerate(args):
         if not isinstance(value, (torch.Tensor, *_PLAIN)):
             raise TypeError(
@@ -36,7 +36,7 @@ def check(args: tuple[object, ...], summarize_size: object, detail: object) -> N
 
 
 def placeholder(text: str) -> str:
-    """What stands for a tensor, and does not occur in the text."""
+    """A mark for a tensor that does not occur in the text."""
     mark, number = "{}", 0
     while mark in text:
         mark = f"{{{number}}}"

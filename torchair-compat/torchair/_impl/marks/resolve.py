@@ -59,8 +59,8 @@ def resolve_marks(
     single_stream: bool,
     fuses: bool = True,
 ) -> None:
-    """Edits the graph. `captures`: in one of the capture modes; `fuses`: sizes
-    are known, so that super kernels are made."""
+    """Edits the graph. `captures`: the mode is a capture mode. `single_stream`: stream
+    scopes are refused. `fuses`: sizes are known, so super kernels are made."""
     graph = module.graph
     if captures:
         _refuse_wait_tensor(graph)
@@ -85,7 +85,7 @@ def resolve_marks(
 
 
 def _resolve_exported(module: torch.fx.GraphModule) -> None:
-    """For anabranch.export."""
+    """The resolver of anabranch.export."""
     values = [node.meta.get("val") for node in module.graph.nodes]
     sizes = [size for v in values if isinstance(v, torch.Tensor) for size in v.shape]
     fuses = not any(isinstance(size, torch.SymInt) for size in (*values, *sizes))
@@ -99,7 +99,7 @@ add_mark_resolver(_resolve_exported)
 
 
 def _resolve_scopes(graph: torch.fx.Graph) -> list[Scope]:
-    """Every scope that was entered; their marks are gone."""
+    """Removes the marks of scopes and annotates the nodes between. Returns every scope."""
     entered: list[Scope] = []
     open_scopes: list[Scope] = []
     for node in list(graph.nodes):
@@ -163,7 +163,8 @@ def _cores(attributes: Scope) -> int | None:
 
 
 def _refuse_streams(graph: torch.fx.Graph) -> None:
-    """For static graphs; with symbolic sizes the option means nothing."""
+    """Refuses stream scopes in a static graph; with symbolic sizes the option means
+    nothing."""
     if any(isinstance(node.meta.get("val"), torch.SymInt) for node in graph.nodes):
         return
     for node in graph.nodes:
@@ -193,7 +194,7 @@ def _warn_of_scope(scope: Scope, captures: bool) -> None:
 
 
 def _drop_super_kernels(graph: torch.fx.Graph) -> None:
-    """The attributes for the dumps stay."""
+    """Takes away the compiler's marks. The attributes stay, for dumps."""
     for node in graph.nodes:
         drop_super_kernel(node)
 
@@ -203,7 +204,7 @@ def _effective(scope: Scope) -> str:
 
 
 def _check_options(node: torch.fx.Node, scope: Scope) -> None:
-    """UnsupportedOption, with the user's line."""
+    """Raises UnsupportedOption with the user's line."""
     try:
         _effective(scope)
     except UnsupportedOption as error:
@@ -240,8 +241,8 @@ def _resolve_tagged(graph: torch.fx.Graph, node: torch.fx.Node, captures: bool) 
 
 
 def _resolve_wait(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
-    """One wait for each: for the event, or for what computes the tensor. Inputs
-    are there already."""
+    """Replaces one wait for several by one for each event or tensor. An input needs no
+    wait."""
     waited = node.args[0]
     assert isinstance(waited, list | tuple)
     for item in dict.fromkeys(waited):
@@ -264,7 +265,7 @@ def _insert(
 
 
 def _fake_event(graph: torch.fx.Graph) -> Any:
-    """The value of a record, among the graph's other fake tensors."""
+    """A fake tensor for a record's value, in the graph's fake mode."""
     for node in graph.nodes:
         value = node.meta.get("val")
         if mode := getattr(value, "fake_mode", None):

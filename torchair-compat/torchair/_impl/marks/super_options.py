@@ -21,8 +21,8 @@ _KNOWN = (*SUPER_KERNEL_OPTIONS, *_WITHOUT_EFFECT)
 
 
 def effective_options(text: str) -> str:
-    """The options with an effect, as anabranch.super_kernel takes them. Wrong ones are
-    errors (UnsupportedOption) only where the text asks for a strict check."""
+    """The options with an effect, as anabranch.super_kernel takes them. A wrong option
+    is a warning, or UnsupportedOption if the text has strict-scope-check=abort."""
     found: dict[str, str] = {}
     complaints = []
     for part in filter(None, text.split(":")):
@@ -42,7 +42,7 @@ def effective_options(text: str) -> str:
 
 
 def warn_without_effect(text: str) -> None:
-    """Once for each option that is there for an NPU."""
+    """Warns once of each option that only an NPU has."""
     for part in text.split(":"):
         name = part.partition("=")[0].strip()
         if name in _WITHOUT_EFFECT:

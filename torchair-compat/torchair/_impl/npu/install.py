@@ -15,7 +15,8 @@ __all__ = ["install"]
 
 @functools.cache
 def install() -> tuple[ModuleType, ModuleType]:
-    """Once a process. Gives torch.npu and torch_npu.dynamo."""
+    """Installs the alias and the modules, once a process. Returns torch.npu and
+    torch_npu.dynamo."""
     alias.install()
     formats.install()
     torch.npu = npu

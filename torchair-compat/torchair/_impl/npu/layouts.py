@@ -1,4 +1,4 @@
-"""torchair's functions on formats of memory, over those of torch_npu."""
+"""torchair's functions on memory formats, over those of torch_npu."""
 
 from __future__ import annotations
 
@@ -45,5 +45,5 @@ def npu_format_cast_via_cpu(
     customize_dtype: int | None = None,
     input_dtype: int | None = None,
 ) -> Tensor:
-    """npu_format_cast."""
+    """The same as npu_format_cast."""
     return npu_format_cast(self, acl_format, customize_dtype, input_dtype)

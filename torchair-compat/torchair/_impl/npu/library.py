@@ -32,7 +32,8 @@ def operator(schema: str) -> Callable[[Callable[..., Any]], Any]:
 
 
 def _needing(function: Callable[..., Any], schema: Any) -> Callable[..., Any]:
-    """The function, for tensors that are there: PyTorch lets None pass for one."""
+    """The function, with a check that no tensor argument is None: PyTorch lets None
+    pass."""
     needed = [
         (place, argument.name)
         for place, argument in enumerate(schema.arguments)
@@ -50,7 +51,7 @@ def _needing(function: Callable[..., Any], schema: Any) -> Callable[..., Any]:
 
 
 def check(condition: bool, name: str, message: str) -> None:
-    """RuntimeError that names the operator."""
+    """RuntimeError with the operator's name, unless the condition holds."""
     if not condition:
         raise RuntimeError(f"{name}: {message}")
 

@@ -103,7 +103,8 @@ def is_available() -> bool:
 
 
 def graph_pool_handle() -> tuple[int, int]:
-    """For `use_custom_pool`. Nothing is captured here, so no memory is behind it."""
+    """A handle for `use_custom_pool`. Nothing is captured here, so no memory is behind
+    it."""
     return (0, next(_pools))
 
 
@@ -173,7 +174,7 @@ def get_stream_limit(stream: Stream) -> dict[str, int]:
 
 
 def set_stream_limit(stream: Stream, cube_num: int = -1, vector_num: int = -1) -> None:
-    """Kept, and given back; it limits nothing."""
+    """Stores the limit for get_stream_limit; it limits nothing."""
     limit = get_stream_limit(stream)
     if cube_num != -1:
         limit["cube_core_num"] = cube_num

@@ -1,4 +1,4 @@
-"""Refuses to stand in for a torch_npu that is there."""
+"""Refuses to replace a real torch_npu."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The options of CompilerConfig: what they take, and what they do here."""
+"""The options of CompilerConfig: which values they take, and what they do here."""

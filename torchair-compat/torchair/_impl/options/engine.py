@@ -17,7 +17,8 @@ _KERNEL = "_aclnn_static_shape_kernel"
 
 
 def engine_options(config: Group) -> tuple[Options, Options]:
-    """`CompilerConfig.as_dict`: what is local to a graph, what is the process's."""
+    """The two dicts of CompilerConfig.as_dict: options of one graph, and options of the
+    process."""
     tuned = config.mode.value == TUNE
     local = _debug_options(config)
     local |= _graph_options(config) if tuned else _capture_options(config)
@@ -124,7 +125,7 @@ def _dump_options(config: Group) -> Options:
 
 
 def warn_of_mode(config: Group) -> None:
-    """Options that were set and don't fit the mode."""
+    """Warns of options that were set and do not fit the mode."""
     mode = config.mode.value
     found = [
         f"config.{path}:{leaf.value}"

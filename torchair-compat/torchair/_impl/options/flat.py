@@ -24,7 +24,7 @@ _DEADLOCK = "deadlock_check"
 
 
 class _Option:
-    """`.value` is what was assigned, numbers as text."""
+    """An option as it was assigned; `.value` gives numbers as text."""
 
     def __init__(self, value: Any, default: Any) -> None:
         self.default = default
@@ -39,8 +39,8 @@ class _Option:
 
 
 class CompilerConfig:
-    """The options that `torch.compile(options=...)` takes, as attributes, and some
-    besides. Values are checked when they are assigned."""
+    """The options of `torch.compile(options=...)` as attributes, and three more. Each
+    value is checked when it is assigned."""
 
     _tree: Tree
     _more: dict[str, Any]
@@ -109,7 +109,7 @@ def _unknown(name: str) -> Exception:
 
 
 def _seen(row: Row, value: Any) -> Any:
-    """Under its flat name, which may say the opposite."""
+    """The value as its flat name means it, which may negate."""
     return not value if row.flat.startswith("-") else value
 
 
@@ -117,7 +117,7 @@ AnyConfig = Tree | CompilerConfig
 
 
 def tree_of(config: AnyConfig | None) -> Tree:
-    """The tree of options, also behind a flat configuration. TypeError."""
+    """The tree of options of any configuration. TypeError: it is none."""
     if config is None:
         return Tree()
     if isinstance(config, CompilerConfig):

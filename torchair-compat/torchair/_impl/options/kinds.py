@@ -80,7 +80,7 @@ class IntList(Kind):
 
 @dataclasses.dataclass(frozen=True)
 class Instance(Kind):
-    """`None`, or what `accepts` says yes to."""
+    """`None`, or a value of the named type."""
 
     name: str
 

@@ -15,7 +15,7 @@ _DEFAULTS = {row.path: row.default for row in ROWS}
 
 
 class UnknownOption(ValueError, AttributeError):
-    """Reading an option that does not exist; hasattr() says no."""
+    """An option does not exist. It is an AttributeError too, so hasattr() says no."""
 
 
 class Option:
@@ -66,7 +66,7 @@ def _warn_of(row: Row, value: Any) -> None:
 
 
 class Group:
-    """Options and groups by name. Assignment stores into the leaf."""
+    """Options and groups by name. Assigning to a name stores into its leaf."""
 
     _members: dict[str, Any]
     _path: str
@@ -125,7 +125,7 @@ class Group:
                 yield self._path_of(name), member
 
     def _raw(self) -> dict[str, Any]:
-        """Path to value, also of what was replaced in an open group."""
+        """Value by path, also of leaves that an open group replaced."""
         return {
             path: leaf.raw if isinstance(leaf, Option) else leaf
             for path, leaf in self._leaves()
