@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -16,6 +17,8 @@ from checking import check, compiled
 from torch import nn
 
 import anabranch
+
+HERE = str(Path(__file__).parent)
 
 
 def test_no_memory_for_a_result_fails_one_call_only():
@@ -163,7 +166,7 @@ def compile():
         begun.set()
 
 threading.Thread(target=WORK, daemon=True).start()
-begun.wait()
+assert begun.wait(120)
 time.sleep(0.2)
 sys.exit(3)
 """
@@ -174,7 +177,7 @@ sys.exit(3)
 def test_the_process_ends_while_a_thread_is_busy(work, tmp_path):
     program = LEAVING.replace("WORK", work).replace("FOLDER", repr(str(tmp_path)))
     done = subprocess.run(
-        [sys.executable, "-c", program.replace("PATHS", repr(sys.path))],
+        [sys.executable, "-c", program.replace("PATHS", repr([HERE, *sys.path]))],
         capture_output=True,
         text=True,
         timeout=300,
