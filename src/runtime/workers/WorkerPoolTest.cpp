@@ -220,11 +220,17 @@ int runningWorkers() {
   return count;
 }
 
+/// Whether that many workers run before long, and go on running: one that
+/// begins or ends is counted for a moment.
 bool soonRunning(int wanted) {
+  constexpr int steady = 20;
   auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (runningWorkers() != wanted && std::chrono::steady_clock::now() < end)
+  int matches = 0;
+  while (matches < steady && std::chrono::steady_clock::now() < end) {
+    matches = runningWorkers() == wanted ? matches + 1 : 0;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  return runningWorkers() == wanted;
+  }
+  return matches == steady;
 }
 
 TEST(WorkerPool, ShrinksAndGrowsAgain) {
