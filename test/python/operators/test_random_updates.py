@@ -12,8 +12,8 @@ SEED = "2000"
 
 
 def test_random_updates() -> None:
-    """In a process of its own: the programs' processes are forked from it, and
-    OpenMP's threads, which other tests begin, do not survive a fork."""
+    """In a process of its own, from which each program's process is forked: other
+    tests begin threads of OpenMP, which do not survive a fork."""
     command = [random_updates.__file__, "--count", COUNT, "--seed", SEED]
     done = subprocess.run(
         [sys.executable, *command], capture_output=True, text=True, check=False

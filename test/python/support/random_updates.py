@@ -3,6 +3,7 @@ process of its own between pages that fault.
 
     random_updates.py --count 1000 --seed 7      that many programs
     random_updates.py --seconds 3600             as many as an hour allows
+    random_updates.py --strides                  compares strides of results too
 
 A program is source text. It takes views of its arguments (many with sizes of
 one, steps and offsets), updates some of them in place, reads the others again,
@@ -73,6 +74,7 @@ class Program:
     results: tuple[str, ...]
     dynamic: bool
     at_end: bool  # the guard page is behind the arguments, not before them
+    strides: bool = False  # those of results are compared, too
 
     @property
     def source(self) -> str:
@@ -324,14 +326,15 @@ def write_program(seed: int) -> Program:
 # --- Runs ---------------------------------------------------------------------
 
 
-def difference(what: str, got: torch.Tensor, want: torch.Tensor) -> str | None:
+def difference(
+    what: str, got: torch.Tensor, want: torch.Tensor, strides: bool = False
+) -> str | None:
     if got.dtype != want.dtype or got.shape != want.shape:
         return f"{what}: {got.dtype} {got.shape}, not {want.dtype} {want.shape}"
     if want.numel() == 0:
         return None
-    sizes = want.shape
-    strides = [(g, w) for g, w, n in zip(got.stride(), want.stride(), sizes) if n > 1]
-    if any(g != w for g, w in strides):
+    pairs = zip(got.stride(), want.stride(), want.shape)
+    if strides and any(g != w for g, w, size in pairs if size > 1):
         return f"{what}: strides {got.stride()}, not {want.stride()}"
     wrong = (got.double() - want.double()).abs() > 1e-6
     if not wrong.any():
@@ -356,7 +359,8 @@ def run(program: Program) -> list[str]:
             storages = [memory.values for memory in guarded]
             results = ours(*map(placed, program.arguments, storages))
         for i, (got, want) in enumerate(zip(results, theirs)):
-            found.append(difference(f"call {call}, result {i}", got, want))
+            what = f"call {call}, result {i}"
+            found.append(difference(what, got, want, program.strides))
         for i, (memory, want) in enumerate(zip(guarded, plain)):
             found.append(difference(f"call {call}, memory {i}", memory.values, want))
     return [text for text in found if text]
@@ -408,10 +412,12 @@ def accepted(program: Program) -> bool:
     return True
 
 
-def failures(seeds: Iterator[int], shrink: bool = False) -> Iterator[tuple[int, str]]:
+def failures(
+    seeds: Iterator[int], shrink: bool = False, strides: bool = False
+) -> Iterator[tuple[int, str]]:
     """Of programs with these seeds the ones that go wrong, and how."""
     for seed in seeds:
-        program = write_program(seed)
+        program = dataclasses.replace(write_program(seed), strides=strides)
         if not program.lines or not accepted(program):
             continue
         wrong = run_in_child(program)
@@ -428,8 +434,13 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, help="instead of a count")
     parser.add_argument("--seed", type=int, default=0, help="of the first program")
     parser.add_argument("--no-shrink", action="store_true")
+    parser.add_argument("--strides", action="store_true")
     options = parser.parse_args()
     os.environ.setdefault("ANABRANCH_CACHE", "0")
+    # Threads of OpenMP do not survive a fork; eager runs on one thread, and the
+    # compiled function on two.
+    torch.set_num_threads(1)
+    os.environ.setdefault("ANABRANCH_NUM_THREADS", "2")
     start, ran = time.monotonic(), 0
 
     def seeds() -> Iterator[int]:
@@ -443,7 +454,8 @@ def main() -> int:
             yield options.seed + ran - 1
 
     bad = 0
-    for seed, text in failures(seeds(), shrink=not options.no_shrink):
+    found = failures(seeds(), not options.no_shrink, options.strides)
+    for seed, text in found:
         bad += 1
         print(f"==== seed {seed}\n{text}\n", flush=True)
     print(f"{ran} programs, {bad} wrong, {time.monotonic() - start:.0f} s")
