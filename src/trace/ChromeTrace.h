@@ -8,7 +8,8 @@
 #ifndef ANABRANCH_TRACE_CHROMETRACE_H
 #define ANABRANCH_TRACE_CHROMETRACE_H
 
-#include "trace/Recorder.h"
+#include "anabranch/Trace.h"
+#include "trace/Records.h"
 
 namespace anabranch::trace {
 

@@ -8,7 +8,6 @@
 #include "trace/MachineLimits.h"
 
 #include "anabranch/Trace.h"
-#include "trace/Recorder.h"
 
 #include <cstdlib>
 #include <filesystem>

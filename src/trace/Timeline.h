@@ -8,7 +8,7 @@
 #ifndef ANABRANCH_TRACE_TIMELINE_H
 #define ANABRANCH_TRACE_TIMELINE_H
 
-#include "trace/Recorder.h"
+#include "trace/Records.h"
 
 namespace anabranch::trace {
 

@@ -8,8 +8,8 @@
 #ifndef ANABRANCH_CODEGEN_FOOTPRINT_STRIDEDREGION_H
 #define ANABRANCH_CODEGEN_FOOTPRINT_STRIDEDREGION_H
 
-#include "codegen/emit/IndexRange.h"
 #include "codegen/emit/Memory.h"
+#include "codegen/footprint/IndexRange.h"
 
 namespace anabranch {
 namespace codegen {

@@ -7,8 +7,8 @@
 
 #include "codegen/loops/FusedEmitter.h"
 
-#include "codegen/emit/Combiner.h"
 #include "codegen/loops/VectorLoop.h"
+#include "codegen/nests/Combiner.h"
 #include "ir/Anabranch.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"

@@ -7,7 +7,7 @@
 
 #include "codegen/loops/PartialSums.h"
 
-#include "codegen/emit/Combiner.h"
+#include "codegen/nests/Combiner.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
 

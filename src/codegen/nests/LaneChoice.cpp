@@ -12,7 +12,7 @@
 
 #include "codegen/nests/LaneChoice.h"
 
-#include "codegen/emit/Combiner.h"
+#include "codegen/nests/Combiner.h"
 #include "codegen/nests/StrideClass.h"
 
 using namespace mlir;

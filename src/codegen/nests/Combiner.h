@@ -11,8 +11,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef ANABRANCH_CODEGEN_EMIT_COMBINER_H
-#define ANABRANCH_CODEGEN_EMIT_COMBINER_H
+#ifndef ANABRANCH_CODEGEN_NESTS_COMBINER_H
+#define ANABRANCH_CODEGEN_NESTS_COMBINER_H
 
 #include "codegen/emit/Lanes.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -41,4 +41,4 @@ mlir::Value combineAcross(LaneBuilder &lanes, mlir::Operation *combiner,
 } // namespace codegen
 } // namespace anabranch
 
-#endif // ANABRANCH_CODEGEN_EMIT_COMBINER_H
+#endif // ANABRANCH_CODEGEN_NESTS_COMBINER_H

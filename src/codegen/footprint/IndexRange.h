@@ -11,8 +11,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef ANABRANCH_CODEGEN_EMIT_INDEXRANGE_H
-#define ANABRANCH_CODEGEN_EMIT_INDEXRANGE_H
+#ifndef ANABRANCH_CODEGEN_FOOTPRINT_INDEXRANGE_H
+#define ANABRANCH_CODEGEN_FOOTPRINT_INDEXRANGE_H
 
 #include "codegen/emit/KernelFrame.h"
 #include "mlir/IR/AffineExpr.h"
@@ -75,4 +75,4 @@ private:
 } // namespace codegen
 } // namespace anabranch
 
-#endif // ANABRANCH_CODEGEN_EMIT_INDEXRANGE_H
+#endif // ANABRANCH_CODEGEN_FOOTPRINT_INDEXRANGE_H

@@ -1,0 +1,49 @@
+//===- Records.h - what a trace collects -------------------------*- C++
+//-*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_TRACE_RECORDS_H
+#define ANABRANCH_TRACE_RECORDS_H
+
+#include "trace/ProgramInfo.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace anabranch::trace {
+
+/// Some work of one command on one thread. Shapes and work are looked up when
+/// the trace is written, so that a slice is a few words.
+struct Slice {
+  int64_t begin, end; ///< nanoseconds; in a lane, ticks
+  int64_t call;       ///< CallRecord::id
+  int64_t tiles;      ///< 0: not a launch
+  int label;
+};
+
+/// One run of a program.
+struct CallRecord {
+  int64_t id;
+  int64_t begin, end;
+  std::shared_ptr<const ProgramInfo> program;
+  std::vector<int64_t> slots; ///< the size table
+};
+
+/// What one thread recorded.
+struct ThreadRecord {
+  int thread = 0; ///< the system's number
+  std::string name;
+  std::vector<std::vector<Slice>> slices; ///< in pieces, none of which moves
+  std::vector<CallRecord> calls;
+  int64_t dropped = 0; ///< slices beyond the limit
+};
+
+} // namespace anabranch::trace
+
+#endif // ANABRANCH_TRACE_RECORDS_H
