@@ -41,6 +41,11 @@ def anabranch(
         settings = resolve(options, mode, config)
     except (TypeError, ValueError) as error:
         raise OptionError(str(error)) from error
+    if any(isinstance(x, torch.Tensor) and x.is_mkldnn for x in example_inputs):
+        # AOTAutograd traces them as if they were plain tensors.
+        reason = "an input has oneDNN's opaque layout"
+        record_eager("graph", reason, settings.explain)
+        return module.forward
     found = gears.find(module, example_inputs)
     if found:
         gears.check(found, settings.gears_pad)

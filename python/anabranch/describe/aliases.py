@@ -69,17 +69,23 @@ class Aliases:
         if owner.of_output and owner.base == position:
             return False
         distance = value.storage_offset() - owner.value.storage_offset()
+        geometry = self._geometry(value, distance)
+        self.found.append(Alias(position, owner.base, owner.of_output, geometry))
+        return True
+
+    def lay_out(self, position: int, value: torch.Tensor) -> None:
+        """The program gives this output contiguous; a copy has its strides."""
+        geometry = self._geometry(value, 0)
+        self.found.append(Alias(position, position, True, geometry, copied=True))
+
+    def _geometry(self, value: torch.Tensor, distance: Any) -> tuple[int | None, ...]:
         geometry: list[int | None] = []
-        numbers: list[Expr] = []
         for number in (*value.shape, *value.stride(), distance):
             known = integer(number)
             geometry.append(known if isinstance(known, int) else None)
             if geometry[-1] is None:
-                numbers.append(known)
-        self.numbers += numbers
-        alias = Alias(position, owner.base, owner.of_output, tuple(geometry))
-        self.found.append(alias)
-        return True
+                self.numbers.append(known)
+        return tuple(geometry)
 
 
 def _is_dense(value: Any) -> bool:

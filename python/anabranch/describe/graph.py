@@ -481,7 +481,7 @@ class GraphReader:
     ) -> dict[str, Any]:
         """Static strides are asked for. Symbolic ones that are those of a
         contiguous tensor with its dimensions in another order are given back in
-        that order. Any other result is given back contiguous."""
+        that order. Others are given back contiguous, and a copy has them."""
         order = memory_order(shape, strides)
         if order == list(range(len(shape))):
             return reference
@@ -489,6 +489,8 @@ class GraphReader:
         if static and not overlaps(shape, strides):
             return reference | {"strides": strides}
         if order is None:
+            if not static and all(integer(stride) != 0 for stride in strides):
+                self.aliases.lay_out(len(self.outputs), node.meta["val"])
             return reference
         inverse = [order.index(dim) for dim in range(len(order))]
         self.views.append((len(self.outputs), "permute", inverse))

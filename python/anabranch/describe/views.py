@@ -1,4 +1,5 @@
-"""The results that a program leaves out, made as views of what there is.
+"""Results that the caller finishes: views of what there is, and results whose
+strides only the call knows.
 
 `aliases` finds them while a graph is described; this is what each call needs.
 """
@@ -16,15 +17,18 @@ class Alias:
     None stands for the next of the numbers that the program gives besides."""
 
     output: int
-    base: int  # an argument of the call, or another output
+    base: int  # an argument of the call, or an output
     of_output: bool
     geometry: tuple[int | None, ...]
+    # The output is no view: it is `base`, itself, copied to memory of its own
+    # with these strides.
+    copied: bool = False
 
 
 def restore(
     executable: Callable[[list[Any]], Sequence[Any]], aliases: Sequence[Alias]
 ) -> Callable[[list[Any]], list[Any]]:
-    """The executable, its results completed with the views."""
+    """The executable, its results completed with the views and the copies."""
     extra = sum(number is None for alias in aliases for number in alias.geometry)
 
     def call(arguments: list[Any]) -> list[Any]:
@@ -36,10 +40,23 @@ def restore(
             base = results[alias.base] if base is None else base
             full = [next(numbers) if n is None else n for n in alias.geometry]
             rank = len(full) // 2
+            sizes, strides = full[:rank], full[rank:-1]
+            if alias.copied:
+                results[alias.output] = _laid_out(base, sizes, strides)
+                continue
             start = base.storage_offset() + full[-1]
-            view = base.as_strided(full[:rank], full[rank:-1], start)
-            results[alias.output] = view
+            results[alias.output] = base.as_strided(sizes, strides, start)
         return results
 
     call._boxed_call = True  # type: ignore[attr-defined]
     return call
+
+
+def _laid_out(base: Any, sizes: list[int], strides: list[int]) -> Any:
+    """A copy with these strides; `base` where elements would share memory."""
+    reach = 0
+    for stride, size in sorted(zip(strides, sizes)):
+        if size > 1 and stride <= reach:
+            return base
+        reach += stride * max(size - 1, 0)
+    return base.new_empty_strided(sizes, strides).copy_(base)

@@ -88,7 +88,7 @@ def calling(
             module,
             nodes,
             positions,
-            {alias.output for alias in described.aliases},
+            {a.output for a in described.aliases if not a.copied},
         ),
         inputs=[_input(node, index) for node, index in zip(nodes, arguments)],
         guards=guards,

@@ -7,6 +7,7 @@
 
 #include "schedule/fusion/Layouts.h"
 
+#include "ir/Anabranch.h"
 #include "schedule/fusion/OpKinds.h"
 #include "llvm/ADT/StringSwitch.h"
 
@@ -81,6 +82,19 @@ StringRef dtypeName(Type element, bool isUnsigned) {
                            : "";
   }
   return floatName(element);
+}
+
+StringRef dtypeOfOutput(func::FuncOp main, unsigned number) {
+  if (auto dtype =
+          main.getResultAttrOfType<StringAttr>(number, "anabranch.dtype"))
+    return dtype.getValue();
+  return dtypeName(getElementTypeOrSelf(main.getResultTypes()[number]));
+}
+
+StringRef dtypeOfCall(OpResult result) {
+  auto call = cast<ir::AtenOp>(result.getOwner());
+  return dtypeName(getElementTypeOrSelf(result.getType()),
+                   call.isUnsignedResult(result.getResultNumber()));
 }
 
 int64_t dtypeBytes(StringRef dtype) {

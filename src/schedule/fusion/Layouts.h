@@ -28,6 +28,12 @@ mlir::StringAttr constantName(mlir::func::FuncOp main, unsigned argument);
 /// integers are "i8" unless `isUnsigned`. Empty for a type without a name.
 llvm::StringRef dtypeName(mlir::Type element, bool isUnsigned = false);
 
+/// The dtype of a result of @main as the caller sees it.
+llvm::StringRef dtypeOfOutput(mlir::func::FuncOp main, unsigned number);
+
+/// The dtype of a result of a call of PyTorch's (an `anabranch.aten`).
+llvm::StringRef dtypeOfCall(mlir::OpResult result);
+
 /// Bytes of one element of a dtype of this name; 0 if there is none.
 int64_t dtypeBytes(llvm::StringRef dtype);
 

@@ -113,6 +113,11 @@ void BufferTable::place(Value result, StringRef otherwise) {
   memories[result] = memory;
 }
 
+void BufferTable::placeExternal(Value result, StringRef dtype) {
+  place(result, "external");
+  callDtypes[result] = dtype;
+}
+
 bool BufferTable::placeOver(Value result, Value input) {
   Memory memory = memoryOf(input);
   if (memory.kind != "arena")
@@ -148,6 +153,9 @@ Value BufferTable::create(const Memory &memory, Location loc, StringRef dtype,
 }
 
 StringRef BufferTable::dtypeBehind(Value value) {
+  auto made = callDtypes.find(bytesBehind(value));
+  if (made != callDtypes.end())
+    return made->second;
   if (auto argument = dyn_cast<BlockArgument>(bytesBehind(value)))
     if (auto type = main.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
                                                       "anabranch.dtype"))
@@ -162,30 +170,33 @@ Value BufferTable::ofInput(unsigned argument) {
 }
 
 Value BufferTable::of(Value value, StringRef dtype) {
-  if (auto argument = dyn_cast<BlockArgument>(value))
-    return ofInput(argument.getArgNumber());
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    unsigned number = argument.getArgNumber();
+    if (dtype.empty() || dtype == dtypeBehind(value))
+      return ofInput(number);
+    return create(memoryOf(value), value.getLoc(), dtype, shapeOf(value),
+                  sizesAttr(stridesOfArgument(main, number)));
+  }
   Value bytes = bytesBehind(value);
   Memory memory = memoryOf(value);
-  auto kept = reshaped.find(bytes);
-  if (kept != reshaped.end() && bytes != value)
-    memory = kept->second;
-  const Place *place = placement.find(bytes);
   if (dtype.empty())
     dtype = dtypeBehind(value);
+  auto kept = reshaped.find(bytes);
+  if (kept != reshaped.end() && (bytes != value || dtype != dtypeBehind(value)))
+    memory = kept->second;
+  const Place *place = placement.find(bytes);
   return create(memory, value.getLoc(), dtype, shapeOf(value),
                 place ? sizesAttr(place->strides) : ArrayAttr());
 }
 
 Value BufferTable::ofOutput(unsigned number, Value value) {
-  auto dtype = main.getResultAttrOfType<StringAttr>(number, "anabranch.dtype");
   auto strides =
       main.getResultAttrOfType<DenseI64ArrayAttr>(number, "anabranch.strides");
   if (strides && llvm::is_contained(strides.asArrayRef(), ShapedType::kDynamic))
     strides = {}; // the caller views the contiguous tensor as it likes
   return create(memoryOfOutput(number), value.getLoc(),
-                dtype ? dtype.getValue()
-                      : dtypeName(getElementTypeOrSelf(value.getType())),
-                shapeOf(value), sizesAttr(strides));
+                dtypeOfOutput(main, number), shapeOf(value),
+                sizesAttr(strides));
 }
 
 Value BufferTable::copyOf(Value source, Location loc) {

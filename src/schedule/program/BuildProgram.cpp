@@ -124,9 +124,7 @@ LogicalResult ProgramBuilder::buildOutput(unsigned number, Value value) {
   } else if (value.getDefiningOp<ir::AtenOp>() &&
              !llvm::is_contained(placement.copies(), number)) {
     kind = "external";
-    auto dtype =
-        main.getResultAttrOfType<StringAttr>(number, "anabranch.dtype");
-    buffer = buffers.of(value, dtype ? dtype.getValue() : StringRef());
+    buffer = buffers.of(value);
   } else {
     buffer = buffers.ofOutput(number, value);
   }

@@ -132,10 +132,27 @@ Attribute CommandBuilder::argumentOf(ir::AtenOp call, Attribute argument) {
   return ir::OperandRefAttr::get(b.getContext(), reads.size() - 1);
 }
 
-/// A call's result has one shape in the program, because its memory is known
-/// at run time only. Reshapes read a copy.
-void CommandBuilder::keepForReshapes(Value result, Value buffer) {
-  if (llvm::none_of(result.getUsers(), isReshape))
+/// Whether a user reads a call's result as another dtype of the same width.
+static bool isReinterpreted(Value result, StringRef dtype) {
+  Type element = getElementTypeOrSelf(result.getType());
+  auto readsAnother = [&](OpOperand &use) {
+    Operation *user = use.getOwner();
+    if (auto call = dyn_cast<ir::AtenOp>(user))
+      return dtypeName(element, call.isUnsigned(result)) != dtype;
+    auto main = dyn_cast<func::FuncOp>(user->getParentOp());
+    return main && user->hasTrait<OpTrait::IsTerminator>() &&
+           dtypeOfOutput(main, use.getOperandNumber()) != dtype;
+  };
+  return llvm::any_of(result.getUses(), readsAnother);
+}
+
+/// A call's result has one shape and one dtype in the program, because its
+/// memory is known at run time only. Reshapes, and readers that take its bytes
+/// for another dtype, read a copy.
+void CommandBuilder::keepForOthers(Value result, Value buffer) {
+  StringRef dtype = buffer.getDefiningOp<ir::BufferOp>().getDtype();
+  if (llvm::none_of(result.getUsers(), isReshape) &&
+      !isReinterpreted(result, dtype))
     return;
   Value kept = buffers.copyOf(buffer, result.getLoc());
   copy(result, buffer, kept);
@@ -153,19 +170,17 @@ LogicalResult CommandBuilder::buildCall(ir::AtenOp call) {
       return failure();
   }
   SmallVector<int64_t> wanted;
-  for (auto [i, result] : llvm::enumerate(call.getResults())) {
-    auto type = dyn_cast<RankedTensorType>(result.getType());
-    if (!type)
+  for (OpResult result : call.getResults()) {
+    if (!isa<RankedTensorType>(result.getType()))
       return call.emitOpError("returns what is no tensor");
     // PyTorch may leave it undefined (a gradient that was not asked for).
     if (result.use_empty()) {
       wanted.push_back(-1);
       continue;
     }
-    buffers.place(result, "external");
+    buffers.placeExternal(result, dtypeOfCall(result));
     wanted.push_back(writes.size());
-    writes.push_back(buffers.of(
-        result, dtypeName(type.getElementType(), call.isUnsignedResult(i))));
+    writes.push_back(buffers.of(result));
   }
   if (buffers.failed())
     return failure();
@@ -177,7 +192,7 @@ LogicalResult CommandBuilder::buildCall(ir::AtenOp call) {
   ir::copyOrder(call, made);
   for (auto [result, number] : llvm::zip(call.getResults(), wanted))
     if (number >= 0)
-      keepForReshapes(result, writes[number]);
+      keepForOthers(result, writes[number]);
   return success(!buffers.failed());
 }
 

@@ -43,6 +43,7 @@ void Placement::placeOutput(unsigned number, Value value) {
     if (!constantName(main, argument.getArgNumber()))
       return; // handed back as it is
   if (value.getDefiningOp<ir::AtenOp>() &&
+      dtypeOfCall(cast<OpResult>(value)) == dtypeOfOutput(main, number) &&
       llvm::hasSingleElement(
           llvm::make_filter_range(value.getUses(), [](OpOperand &use) {
             return use.getOwner()->hasTrait<OpTrait::IsTerminator>();

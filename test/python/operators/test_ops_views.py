@@ -170,3 +170,40 @@ def test_index_out_of_range(function):
     with pytest.raises(IndexError):
         run(x, torch.tensor([1, 4]))
     torch.testing.assert_close(run(x, good), function(x, good))
+
+
+def sorted_bytes(x):
+    ordered = torch.sort(x)[0]
+    return (
+        ordered,
+        ordered.view(torch.int8),
+        ordered + 1,
+        ordered.view(torch.int8) * 2,
+        torch.sort(ordered.view(torch.int8), descending=True)[0],
+        ordered.reshape(-1).view(torch.int8),
+    )
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        sorted_bytes,
+        lambda x: torch.sort(x)[0].view(torch.int8),
+        lambda x: torch.sort(x.view(torch.int8))[0].view(torch.uint8) + 1,
+    ],
+)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_bytes_of_a_fallback_are_read_as_another_dtype(function, dynamic):
+    x = torch.randint(0, 200, (7, 9)).to(torch.uint8)
+    check(function, x, dynamic=dynamic)
+
+
+def test_result_of_a_strided_argument_keeps_its_strides():
+    """An argument with gaps and symbolic sizes, written whole and then viewed."""
+
+    def function(x):
+        x.copy_(x)
+        return x.flatten()
+
+    x = torch.arange(10560.0).as_strided((33, 2, 16, 5), (320, 160, 10, 2))
+    assert check(function, x, dynamic=True)(x).data_ptr() == x.data_ptr()
