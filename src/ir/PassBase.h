@@ -36,6 +36,10 @@ public:
   void getDependentDialects(mlir::DialectRegistry &registry) const final {
     (registry.insert<Dialects>(), ...);
   }
+
+private:
+  friend Derived;
+  PassBase() = default;
 };
 
 } // namespace ir
