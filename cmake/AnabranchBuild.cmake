@@ -39,9 +39,11 @@ if(ANABRANCH_FUZZ)
 endif()
 
 find_package(Threads REQUIRED)
-find_package(GTest REQUIRED)
-include(GoogleTest)
-enable_testing()
+if(ANABRANCH_TESTS)
+  find_package(GTest REQUIRED)
+  include(GoogleTest)
+  enable_testing()
+endif()
 
 # flatc writes the program's C++ form, object API included.
 find_program(FLATC flatc REQUIRED)
@@ -109,7 +111,7 @@ function(anabranch_room name)
     separate_arguments(llvm_definitions NATIVE_COMMAND ${LLVM_DEFINITIONS})
     target_compile_definitions(room_${name} PUBLIC ${llvm_definitions})
   endif()
-  if(tests)
+  if(tests AND ANABRANCH_TESTS)
     # Helpers that only the tests of this room share.
     file(GLOB support CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/test/support/${name}/*.cpp)
     add_executable(${name}-test ${tests} ${support})
@@ -187,8 +189,6 @@ function(anabranch_link_llvm target)
 endfunction()
 
 # anabranch_library(<name> [LLVM] ROOMS <room>...): a shared library of rooms.
-# One with LLVM is also made from the same objects for the wheel, as
-# <name>_static, which is built only when asked for.
 function(anabranch_library name)
   cmake_parse_arguments(LIB "LLVM" "" "ROOMS" ${ARGN})
   set(objects)
@@ -200,23 +200,15 @@ function(anabranch_library name)
   if(NOT objects)
     return()
   endif()
+  set_property(GLOBAL PROPERTY ANABRANCH_OBJECTS_${name} ${objects})
   add_library(${name} SHARED ${objects})
-  set(targets ${name})
   if(LIB_LLVM)
     anabranch_link_llvm(${name})
-    add_library(${name}_static SHARED EXCLUDE_FROM_ALL ${objects})
-    set_target_properties(${name}_static PROPERTIES OUTPUT_NAME ${name}
-      LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/wheel)
-    include(AnabranchStaticLLVM)
-    anabranch_link_static_llvm(${name}_static)
-    list(APPEND targets ${name}_static)
   endif()
-  foreach(target IN LISTS targets)
-    set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)
-    target_include_directories(${target} PUBLIC
-      $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include>)
-    target_link_libraries(${target} PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
-  endforeach()
+  set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX)
+  target_include_directories(${name} PUBLIC
+    $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include>)
+  target_link_libraries(${name} PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
 endfunction()
 
 # anabranch_tool(<name> LINKS <library> | ROOMS <room>...): tools/<name>.cpp, a
@@ -243,23 +235,4 @@ function(anabranch_python_module)
   endif()
   include(AnabranchPython)
   anabranch_add_extension(${sources})
-endfunction()
-
-# What the wheel holds, all in the package's own folder: the extension, both
-# libraries beside it, the public headers and the runner.
-function(anabranch_install_wheel)
-  foreach(target IN ITEMS anabranch_runtime anabranch_compiler_static _C)
-    if(TARGET ${target})
-      set_target_properties(${target} PROPERTIES INSTALL_RPATH "$ORIGIN")
-      install(TARGETS ${target} COMPONENT wheel
-        LIBRARY DESTINATION anabranch EXCLUDE_FROM_ALL)
-    endif()
-  endforeach()
-  if(TARGET anabranch-run)
-    set_target_properties(anabranch-run PROPERTIES INSTALL_RPATH "$ORIGIN/..")
-    install(TARGETS anabranch-run COMPONENT wheel
-      RUNTIME DESTINATION anabranch/bin EXCLUDE_FROM_ALL)
-  endif()
-  install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/anabranch COMPONENT wheel
-    DESTINATION anabranch/include EXCLUDE_FROM_ALL)
 endfunction()

@@ -45,8 +45,10 @@ struct CachePruned {
 /// other processes that use the same entry wait for the lock.
 class ANABRANCH_API CacheEntry {
 public:
-  /// `index` names the file that lists the others.
-  CacheEntry(const std::string &folder, const std::string &index);
+  /// `index` names the file that lists the others. `trust` says whose entries
+  /// are read, as in OpenOptions, and so who may read those that are written.
+  CacheEntry(const std::string &folder, const std::string &index,
+             const std::string &trust = "");
   ~CacheEntry();
   CacheEntry(const CacheEntry &) = delete;
   CacheEntry &operator=(const CacheEntry &) = delete;

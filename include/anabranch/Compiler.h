@@ -118,7 +118,7 @@ anabranch_compile_result_message(const anabranch_compile_result *result);
  *                   "launches": 6, "location": "m.py:12", "found": false}],
  *    "fallbacks": [{"op": "aten.topk", "calls": 2, "reason": "..",
  *                   "location": "m.py:40"}],
- *    "super_kernels": [{"name": "layer_0", "launches": 9, "lanes": 1,
+ *    "super_kernels": [{"name": "layer_0", "launches": 9, "streams": 1,
  *                       "location": "m.py:12"}],
  *    "super_breaks": [{"scope": "layer", "reason": "..",
  *                      "location": "m.py:40", "bypassed": false}],

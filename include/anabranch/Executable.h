@@ -12,7 +12,9 @@
 #include "anabranch/Status.h"
 #include "anabranch/Tensor.h"
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +31,11 @@ struct OpenOptions {
   /// The target to run, of a package that has several; empty: what
   /// ANABRANCH_TARGET says, else the best that this CPU can run.
   std::string target;
+  /// Whose packages are opened: "user" (those of this user or root that nobody
+  /// else may write), "group" (also those that a group of this process owns or
+  /// may write, and links) or "anyone"; empty: what ANABRANCH_TRUST says, else
+  /// "user".
+  std::string trust;
   /// Runs the operators that have no kernel. Without a host a package with
   /// such operators is refused. Must outlive the executable.
   HostCalls *hostCalls = nullptr;
@@ -166,6 +173,9 @@ ANABRANCH_API void setFrameworkThreads(int (*count)());
 /// What was found about CPUs, container and threads, one fact a line, and which
 /// rule chose the workers of a call.
 ANABRANCH_API std::string machineFacts();
+/// How many more bytes the memory limits of the process's container allow, on
+/// all levels; nothing where there is no limit.
+ANABRANCH_API std::optional<int64_t> memoryRoom();
 
 /// Binds the workers of this process to CPUs, from their next piece of work on:
 /// "cores" gives each a core, the first one last; a list such as "0,2-3" gives

@@ -11,8 +11,8 @@
  *
  * may export
  *
- *   void NAME_reach(const int64_t *sizes, int64_t tile,
- *                   anabranch_reach *reaches);
+ *   void NAME_footprint(const int64_t *sizes, int64_t tile,
+ *                   anabranch_strided_region *regions);
  *
  * and, for a program with computed sizes, one `anabranch_sizes` function.
  */
@@ -27,7 +27,7 @@ extern "C" {
 
 /* Raised whenever the meaning of anything in this header changes. A package
  * states the version that it was built for and another one is refused. */
-#define ANABRANCH_KERNEL_ABI_VERSION 1
+#define ANABRANCH_KERNEL_ABI_VERSION 2
 
 /* Every buffer that the runtime allocates, and the scratch memory, starts at a
  * multiple of this many bytes. Caller-owned tensors only have their natural
@@ -69,15 +69,15 @@ typedef void (*anabranch_kernel_plan_fn)(const int64_t *sizes,
 
 /* The bytes [offset + i * pitch, offset + i * pitch + width) for
  * 0 <= i < count, from a buffer's pointer. */
-typedef struct anabranch_reach {
+typedef struct anabranch_strided_region {
   int64_t offset, width, pitch, count;
-} anabranch_reach;
+} anabranch_strided_region;
 
 /* Says for every buffer of a launch, in the order of `buffers`, which bytes the
  * tile reads (of an input) or writes (of an output), or more than these. Pure.
  * A kernel without this function may touch all of every buffer in any tile. */
-typedef void (*anabranch_kernel_reach_fn)(const int64_t *sizes, int64_t tile,
-                                          anabranch_reach *reaches);
+typedef void (*anabranch_kernel_footprint_fn)(
+    const int64_t *sizes, int64_t tile, anabranch_strided_region *regions);
 
 /* Fills slots[n..] of the program's size table from slots[0..n), the sizes read
  * from the inputs. */

@@ -109,6 +109,9 @@ typedef struct anabranch_open_options {
   int32_t threads;    /* 0: the default */
   int32_t skip_hashes;
   const char *target; /* null: the best that this CPU can run */
+  /* Whose packages are opened: "user", "group" or "anyone"; null: what
+   * ANABRANCH_TRUST says, else "user". */
+  const char *trust;
 } anabranch_open_options;
 
 /* `options` may be null. */
@@ -146,6 +149,12 @@ anabranch_describe_input(const anabranch_executable *executable, size_t index,
 ANABRANCH_C_API anabranch_status *
 anabranch_describe_output(const anabranch_executable *executable, size_t index,
                           anabranch_value_info *info);
+/* The target whose code runs, "" where the package has only one; lives as long
+ * as the executable. */
+ANABRANCH_C_API const char *
+anabranch_target(const anabranch_executable *executable);
+/* "f32": the short name of a dtype; null for a number that is none. */
+ANABRANCH_C_API const char *anabranch_dtype_name(int32_t dtype);
 /* Bytes of one element; 0 for a number that is no dtype. */
 ANABRANCH_C_API size_t anabranch_item_size(int32_t dtype);
 

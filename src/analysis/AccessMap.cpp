@@ -8,6 +8,7 @@
 #include "analysis/AccessMap.h"
 
 #include "analysis/OperationCost.h"
+#include "analysis/ReshapeIndex.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
@@ -277,32 +278,26 @@ void ReadCollector::visitView(Operation *op, ArrayRef<SymbolicIndex> index) {
   if (auto expand = dyn_cast<tensor::ExpandShapeOp>(op)) {
     SmallVector<SymbolicIndex> source;
     for (const ReassociationIndices &group : expand.getReassociationIndices()) {
-      SymbolicIndex position = constant(0);
-      for (int64_t part : group) {
+      auto step = [&](const SymbolicIndex &position, int64_t part) {
         SymbolicIndex scaled = combine(AffineExprKind::Mul, position,
                                        dim(expand.getResult(), part));
-        position = combine(AffineExprKind::Add, scaled, index[part]);
-      }
-      source.push_back(position);
+        return combine(AffineExprKind::Add, scaled, index[part]);
+      };
+      source.push_back(joinIndex(group, constant(0), step));
     }
     return visit(expand.getSrc(), source);
   }
   if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op)) {
     SmallVector<SymbolicIndex> source(collapse.getSrcType().getRank(),
                                       constant(0));
+    auto divide = [&](const SymbolicIndex &position, int64_t part) {
+      SymbolicIndex size = dim(collapse.getSrc(), part);
+      SymbolicIndex rest = combine(AffineExprKind::Mod, position, size);
+      return std::pair(combine(AffineExprKind::FloorDiv, position, size), rest);
+    };
     for (auto [position, group] :
-         llvm::zip(index, collapse.getReassociationIndices())) {
-      SymbolicIndex rest = position;
-      for (int64_t part : llvm::reverse(group)) {
-        if (part == group.front()) {
-          source[part] = rest;
-          break;
-        }
-        SymbolicIndex size = dim(collapse.getSrc(), part);
-        source[part] = combine(AffineExprKind::Mod, rest, size);
-        rest = combine(AffineExprKind::FloorDiv, rest, size);
-      }
-    }
+         llvm::zip(index, collapse.getReassociationIndices()))
+      splitIndex<SymbolicIndex>(group, position, source, divide);
     return visit(collapse.getSrc(), source);
   }
   if (auto insert = dyn_cast<tensor::InsertSliceOp>(op)) {

@@ -7,8 +7,8 @@
 //
 // Follows the evaluator's way through the producers without emitting anything:
 // at which index, as a function of the loops, is each argument and each value
-// with loops of its own read? From that come the row space, the choice of the
-// vector dimension and the size of a tile.
+// with loops of its own read? From that come the shared dimensions, the choice
+// of the vector dimension and the size of a tile.
 //
 //===----------------------------------------------------------------------===//
 

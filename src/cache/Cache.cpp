@@ -21,8 +21,9 @@ struct CacheEntry::State {
   cache::Lock lock;
 };
 
-CacheEntry::CacheEntry(const std::string &folder, const std::string &index)
-    : state(new State{cache::Slot(folder, index), cache::Lock()}) {}
+CacheEntry::CacheEntry(const std::string &folder, const std::string &index,
+                       const std::string &trust)
+    : state(new State{cache::Slot(folder, index, trust), cache::Lock()}) {}
 
 CacheEntry::~CacheEntry() = default;
 

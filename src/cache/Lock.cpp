@@ -23,9 +23,13 @@ using package::Descriptor;
 using Clock = std::chrono::steady_clock;
 
 /// A folder that takes no new file may hold a lock that is there already.
-Expected<Descriptor> openLock(const std::string &path, Lock::Kind kind) {
+Expected<Descriptor> openLock(const std::string &path, Lock::Kind kind,
+                              package::Trust readers) {
   int flags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
   Descriptor file(::open(path.c_str(), flags | O_RDWR | O_CREAT, 0600));
+  if (file.valid() && readers != package::Trust::User)
+    // Fails for the lock of another user, who has done the same.
+    (void)::fchmod(file.get(), package::fileMode(readers));
   if (!file.valid() && kind == Lock::Kind::Shared &&
       (errno == EROFS || errno == EACCES))
     file = Descriptor(::open(path.c_str(), flags | O_RDONLY));
@@ -44,14 +48,15 @@ bool isStillThere(const Descriptor &file, const std::string &path) {
 
 } // namespace
 
-Expected<Lock> Lock::take(const std::string &path, Kind kind, double seconds) {
+Expected<Lock> Lock::take(const std::string &path, Kind kind, double seconds,
+                          package::Trust readers) {
   const int operation = kind == Kind::Shared ? LOCK_SH : LOCK_EX;
   const auto deadline =
       Clock::now() + std::chrono::duration_cast<Clock::duration>(
                          std::chrono::duration<double>(seconds));
   std::chrono::milliseconds pause(1);
   for (;;) {
-    Expected<Descriptor> file = openLock(path, kind);
+    Expected<Descriptor> file = openLock(path, kind, readers);
     if (!file)
       return file.takeStatus();
     while (::flock(file->get(), operation | LOCK_NB) != 0) {

@@ -26,9 +26,10 @@ public:
 
   /// Waits for at most `seconds`; what comes back then holds nothing. The file
   /// is made where it is missing and may be removed by who holds it
-  /// exclusively. An error where the folder takes no file, or no locks.
-  static Expected<Lock> take(const std::string &path, Kind kind,
-                             double seconds);
+  /// exclusively; a new one is for `readers`. An error where the folder takes
+  /// no file, or no locks.
+  static Expected<Lock> take(const std::string &path, Kind kind, double seconds,
+                             package::Trust readers = package::Trust::User);
 
   bool held() const { return file.valid(); }
   bool exclusive() const { return held() && kind == Kind::Exclusive; }

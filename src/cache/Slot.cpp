@@ -26,6 +26,7 @@ namespace {
 using package::Descriptor;
 using package::FileWriter;
 using package::ioError;
+using package::Trust;
 
 constexpr uint64_t indexLimit = 64u << 20;
 
@@ -45,8 +46,9 @@ Status checkPrivate(const Descriptor &file, const std::string &name) {
   return {};
 }
 
-Status checkFile(const Descriptor &folder, const IndexFile &expected) {
-  Expected<Descriptor> file = package::openFile(folder, expected.name);
+Status checkFile(const Descriptor &folder, const IndexFile &expected,
+                 Trust trust) {
+  Expected<Descriptor> file = package::openFile(folder, expected.name, trust);
   if (!file)
     return refuse(file.status().message());
   Expected<uint64_t> bytes = package::sizeOf(*file);
@@ -79,10 +81,10 @@ Status copyInto(FileWriter &writer, const std::string &source) {
   }
 }
 
-Status writeFile(const Descriptor &folder, const CacheFile &file,
+Status writeFile(const Descriptor &folder, const CacheFile &file, Trust trust,
                  IndexFile &row) {
   row.name = file.name;
-  FileWriter writer(folder, file.name, true);
+  FileWriter writer(folder, file.name, true, trust);
   if (file.source.empty())
     writer.write(file.bytes.data(), file.bytes.size());
   else if (Status s = copyInto(writer, file.source); !s.ok())
@@ -91,8 +93,8 @@ Status writeFile(const Descriptor &folder, const CacheFile &file,
 }
 
 Status writeEntry(const std::string &path, const std::string &index,
-                  const std::vector<CacheFile> &files,
-                  const std::string &text) {
+                  const std::vector<CacheFile> &files, const std::string &text,
+                  Trust trust) {
   Descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder.valid())
     return ioError("cannot open " + path);
@@ -100,16 +102,28 @@ Status writeEntry(const std::string &path, const std::string &index,
   written.text = text;
   written.files.resize(files.size());
   for (size_t i = 0; i < files.size(); ++i)
-    if (Status s = writeFile(folder, files[i], written.files[i]); !s.ok())
+    if (Status s = writeFile(folder, files[i], trust, written.files[i]);
+        !s.ok())
       return s;
   IndexFile self;
-  return writeFile(folder, {index, "", writeIndex(written)}, self);
+  return writeFile(folder, {index, "", writeIndex(written)}, trust, self);
+}
+
+/// A new folder, whatever the process's mask is. False with errno set.
+bool makeFolder(const std::string &path, Trust trust) {
+  mode_t mode = package::folderMode(trust);
+  return ::mkdir(path.c_str(), mode) == 0 &&
+         (trust == Trust::User || ::chmod(path.c_str(), mode) == 0);
 }
 
 } // namespace
 
-Slot::Slot(std::string folder, std::string index)
+Slot::Slot(std::string folder, std::string index, const std::string &trust)
     : path(std::move(folder)), index(std::move(index)) {
+  if (Expected<Trust> named = package::trustNamed(trust))
+    this->trust = *named;
+  else
+    wrongTrust = named.status().message();
   while (path.size() > 1 && path.back() == '/')
     path.pop_back();
   size_t slash = path.rfind('/');
@@ -120,20 +134,25 @@ Slot::Slot(std::string folder, std::string index)
 }
 
 Expected<Lock> Slot::lock(Lock::Kind kind, double seconds) const {
+  if (!wrongTrust.empty())
+    return Status(StatusCode::InvalidArgument, wrongTrust);
   if (kind == Lock::Kind::Exclusive) {
-    if (Status s = makeFolders(parent); !s.ok())
+    if (Status s = makeFolders(parent, trust); !s.ok())
       return s;
-    return Lock::take(lockPath(), kind, seconds);
+    return Lock::take(lockPath(), kind, seconds, trust);
   }
   if (::access(parent.c_str(), W_OK) != 0 &&
       ::access(lockPath().c_str(), F_OK) != 0)
     return Lock();
-  return Lock::take(lockPath(), kind, seconds);
+  return Lock::take(lockPath(), kind, seconds, trust);
 }
 
 Expected<std::optional<std::string>> Slot::read() const {
+  if (!wrongTrust.empty())
+    return Status(StatusCode::InvalidArgument, wrongTrust);
   struct stat info;
-  if (::lstat(path.c_str(), &info) != 0) {
+  auto look = trust == Trust::User ? ::lstat : ::stat;
+  if (look(path.c_str(), &info) != 0) {
     if (errno == ENOENT || errno == ENOTDIR)
       return std::optional<std::string>();
     return ioError("cannot look at " + path);
@@ -141,16 +160,18 @@ Expected<std::optional<std::string>> Slot::read() const {
   if (!S_ISDIR(info.st_mode))
     return refuse(path + " is not a folder");
   for (const std::string &place : {parent, path})
-    if (Expected<Descriptor> trusted = package::openFolder(place); !trusted)
+    if (Expected<Descriptor> trusted = package::openFolder(place, trust);
+        !trusted)
       return trusted.takeStatus();
-  Expected<Descriptor> folder = package::openFolder(path);
+  Expected<Descriptor> folder = package::openFolder(path, trust);
   if (!folder)
     return folder.takeStatus();
-  Expected<Descriptor> file = package::openFile(*folder, index);
+  Expected<Descriptor> file = package::openFile(*folder, index, trust);
   if (!file)
     return refuse(file.status().message());
-  if (Status s = checkPrivate(*file, index); !s.ok())
-    return s;
+  if (trust == Trust::User)
+    if (Status s = checkPrivate(*file, index); !s.ok())
+      return s;
   Expected<std::string> bytes = package::readAll(*file, indexLimit);
   if (!bytes)
     return bytes.takeStatus();
@@ -158,7 +179,7 @@ Expected<std::optional<std::string>> Slot::read() const {
   if (!parsed)
     return parsed.takeStatus();
   for (const IndexFile &row : parsed->files)
-    if (Status s = checkFile(*folder, row); !s.ok())
+    if (Status s = checkFile(*folder, row, trust); !s.ok())
       return s;
   // A folder that takes no writes keeps its old time, and nobody prunes it.
   (void)::futimens(file->get(), nullptr);
@@ -176,13 +197,14 @@ Status Slot::publish(const Lock &lock, const std::vector<CacheFile> &files,
                      const std::string &text) const {
   if (!lock.exclusive())
     return Status(StatusCode::Internal, "an entry is published under its lock");
-  if (Expected<Descriptor> trusted = package::openFolder(parent); !trusted)
+  if (Expected<Descriptor> trusted = package::openFolder(parent, trust);
+      !trusted)
     return trusted.takeStatus();
   removeLitter(lock);
   std::string fresh = freshPath();
-  if (::mkdir(fresh.c_str(), 0700) != 0)
+  if (!makeFolder(fresh, trust))
     return ioError("cannot create " + fresh);
-  Status status = writeEntry(fresh, index, files, text);
+  Status status = writeEntry(fresh, index, files, text, trust);
   if (status.ok() && ::rename(fresh.c_str(), path.c_str()) != 0) {
     bool occupied = errno == ENOTEMPTY || errno == EEXIST;
     if (!occupied || ::syscall(SYS_renameat2, AT_FDCWD, fresh.c_str(), AT_FDCWD,
@@ -223,11 +245,11 @@ void Slot::removeLitter(const Lock &lock) const {
     package::removeFolder(parent + "/" + entry);
 }
 
-Status makeFolders(const std::string &path) {
+Status makeFolders(const std::string &path, Trust trust) {
   for (size_t at = 1; at != std::string::npos;) {
     at = path.find('/', at);
     std::string part = path.substr(0, at);
-    if (::mkdir(part.c_str(), 0700) != 0 && errno != EEXIST)
+    if (!makeFolder(part, trust) && errno != EEXIST)
       return ioError("cannot create " + part);
     if (at != std::string::npos)
       ++at;

@@ -16,6 +16,7 @@
 
 #include "anabranch/Cache.h"
 #include "cache/Lock.h"
+#include "package/files/Trust.h"
 
 #include <optional>
 #include <string>
@@ -27,7 +28,9 @@ namespace anabranch::cache {
 /// each holds the lock that a function asks for.
 class Slot {
 public:
-  Slot(std::string folder, std::string index);
+  /// `trust` names a level (package/files/Trust.h); a wrong name is an error of
+  /// what is done with the slot.
+  Slot(std::string folder, std::string index, const std::string &trust = "");
 
   const std::string &folder() const { return path; }
 
@@ -57,10 +60,12 @@ private:
   std::string freshPath() const;
 
   std::string path, parent, name, index;
+  std::string wrongTrust; ///< why there is no such level; empty: there is
+  package::Trust trust = package::Trust::User;
 };
 
-/// The folder and those above it, each readable by its owner only if it is new.
-Status makeFolders(const std::string &path);
+/// The folder and those above it; what is new is for those of this level.
+Status makeFolders(const std::string &path, package::Trust trust);
 
 } // namespace anabranch::cache
 

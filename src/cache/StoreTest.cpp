@@ -16,6 +16,8 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <grp.h>
 #include <gtest/gtest.h>
 #include <random>
 #include <sys/resource.h>
@@ -236,6 +238,45 @@ TEST_F(StoreTest, RefusesAnotherUsersFiles) {
   }
   ASSERT_EQ(::chown(slot().folder().c_str(), 12345, 12345), 0);
   EXPECT_EQ(slot().read().status().code(), StatusCode::BadPackage);
+}
+
+/// Pods that run as different users of one group share a volume.
+TEST_F(StoreTest, UsersOfAGroupShareEntries) {
+  if (::geteuid() != 0)
+    GTEST_SKIP() << "only root becomes other users";
+  constexpr gid_t team = 54321;
+  ASSERT_EQ(::chown(root.c_str(), 0, team), 0);
+  ASSERT_EQ(::chmod(root.c_str(), 02775), 0);
+  const std::string place = root + "/packages/aa/" + key;
+  auto as = [&](uid_t user, const std::function<bool()> &act) {
+    pid_t child = ::fork();
+    if (child == 0)
+      ::_exit(::setgroups(0, nullptr) == 0 && ::setgid(team) == 0 &&
+                      ::setuid(user) == 0 && act()
+                  ? 0
+                  : 1);
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  };
+  auto publishes = [&] {
+    Slot slot(place, Store::index, "group");
+    Expected<Lock> lock = slot.lock(Lock::Kind::Exclusive, 1);
+    return lock && slot.publish(*lock, files(), text).ok();
+  };
+  auto reads = [&](const std::string &trust) {
+    Slot slot(place, Store::index, trust);
+    Expected<Lock> lock = slot.lock(Lock::Kind::Shared, 1);
+    auto found = slot.read();
+    return lock && found && found->has_value();
+  };
+  EXPECT_TRUE(as(10001, publishes));
+  EXPECT_TRUE(as(10002, [&] { return reads("group"); }));
+  EXPECT_TRUE(as(10002, [&] { return reads("anyone"); }));
+  EXPECT_FALSE(as(10002, [&] { return reads("user"); }));
+  EXPECT_FALSE(as(10002, [&] { return reads("friends"); }));
+  EXPECT_TRUE(as(10002, publishes)); // in the first one's place
+  EXPECT_TRUE(as(10001, [&] { return reads("group"); }));
 }
 
 TEST_F(StoreTest, PrunesTheLeastRecentlyUsed) {

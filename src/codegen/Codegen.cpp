@@ -215,8 +215,8 @@ LogicalResult translate(Job &job, Shared &shared) {
   return success();
 }
 
-/// One module for each kernel. NAME_plan and NAME_reach join NAME, declarations
-/// join all.
+/// One module for each kernel. NAME_plan and NAME_footprint join NAME,
+/// declarations join all.
 SmallVector<Job> splitJobs(ModuleOp module) {
   SmallVector<Operation *> declarations;
   for (auto function : module.getOps<FunctionOpInterface>())
@@ -227,7 +227,7 @@ SmallVector<Job> splitJobs(ModuleOp module) {
     if (function.isExternal())
       continue;
     StringRef name = function.getSymName();
-    for (StringRef suffix : {"_plan", "_reach"})
+    for (StringRef suffix : {"_plan", "_footprint"})
       if (name.ends_with(suffix) &&
           module.lookupSymbol(name.drop_back(suffix.size())))
         name = name.drop_back(suffix.size());

@@ -54,11 +54,11 @@ using ProgressFn =
 
 /// Compiles every function with a body in `module`, which stays as it is:
 /// - `anabranch.kernel` functions on tensors (level "kernel"), by the kernel
-///   choices, to NAME and NAME_plan, and NAME_reach of those with
-///   `anabranch.reach`;
+///   choices, to NAME and NAME_plan, and NAME_footprint of those with
+///   `anabranch.footprint`;
 /// - any other function (level "loops": scf, arith, math, vector, cf and LLVM
 ///   dialect on scalars, vectors and !llvm.ptr), as it stands. A function
-///   NAME_plan or NAME_reach goes into the object of NAME.
+///   NAME_plan or NAME_footprint goes into the object of NAME.
 /// Failures are diagnostics at the function's location; none ends the process.
 mlir::FailureOr<std::vector<KernelObject>>
 compileKernels(mlir::ModuleOp module, const CodegenOptions &options,

@@ -17,6 +17,20 @@ using namespace anabranch::codegen;
 
 namespace {
 
+/// The function that plans a kernel: one tile, no scratch memory.
+std::string planOf(const std::string &kernel) {
+  return "func.func @" + kernel +
+         R"mlir(_plan(%sizes: !llvm.ptr, %plan: !llvm.ptr) {
+    %one = arith.constant 1 : i64
+    %zero = arith.constant 0 : i64
+    %scratch = llvm.getelementptr %plan[1] : (!llvm.ptr) -> !llvm.ptr, i64
+    llvm.store %one, %plan : i64, !llvm.ptr
+    llvm.store %zero, %scratch : i64, !llvm.ptr
+    return
+  }
+)mlir";
+}
+
 /// Adds 1 to `sizes[0]` floats, sixteen at a time and then singly.
 constexpr const char *addOne = R"mlir(
   func.func @add_one(%buffers: !llvm.ptr, %sizes: !llvm.ptr,
@@ -52,14 +66,6 @@ constexpr const char *addOne = R"mlir(
     %ok = arith.constant 0 : i32
     return %ok : i32
   }
-  func.func @add_one_plan(%sizes: !llvm.ptr, %plan: !llvm.ptr) {
-    %one = arith.constant 1 : i64
-    %zero = arith.constant 0 : i64
-    %scratch = llvm.getelementptr %plan[1] : (!llvm.ptr) -> !llvm.ptr, i64
-    llvm.store %one, %plan : i64, !llvm.ptr
-    llvm.store %zero, %scratch : i64, !llvm.ptr
-    return
-  }
 )mlir";
 
 class CodegenTest : public testing::TestWithParam<const char *> {};
@@ -67,7 +73,7 @@ class CodegenTest : public testing::TestWithParam<const char *> {};
 TEST_P(CodegenTest, CompilesLinksAndRuns) {
   auto target = TargetInfo::get(GetParam());
   ASSERT_TRUE(bool(target)) << llvm::toString(target.takeError());
-  auto library = KernelLibrary::fromText(addOne, *target);
+  auto library = KernelLibrary::fromText(addOne + planOf("add_one"), *target);
   ASSERT_TRUE(bool(library)) << llvm::toString(library.takeError());
   ASSERT_EQ(library->objects().size(), 1u);
   if (!target->runsHere())
@@ -83,6 +89,28 @@ TEST_P(CodegenTest, CompilesLinksAndRuns) {
 
 INSTANTIATE_TEST_SUITE_P(Targets, CodegenTest,
                          testing::Values("host", "avx2", "avx512"));
+
+/// Rates belong to instructions that the target has.
+TEST(Target, HasRatesForItsOwnInstructions) {
+  auto rate = [](const char *name, Multiply multiply) {
+    return llvm::cantFail(TargetInfo::get(name)).rate(multiply);
+  };
+  EXPECT_EQ(rate("sapphirerapids", Multiply::FmaF32), 32);
+  EXPECT_EQ(rate("sapphirerapids", Multiply::DotBF16), 16);
+  EXPECT_EQ(rate("sapphirerapids", Multiply::TileBF16), 512);
+  EXPECT_EQ(rate("avx512fp16", Multiply::TileBF16), 0);
+  EXPECT_EQ(rate("znver4", Multiply::DotBF16), 32);
+  EXPECT_EQ(rate("znver4", Multiply::FmaF16), 0);
+  EXPECT_EQ(rate("alderlake", Multiply::DotInt8), 64);
+  EXPECT_EQ(rate("haswell", Multiply::DotInt8), 0);
+}
+
+/// A CPU whose model the table knows without an instruction that it has.
+TEST(Target, HasAUsualRateWhereTheTableHasNone) {
+  TargetInfo target = llvm::cantFail(TargetInfo::get("avx512vnni"));
+  target.model.rates[int(Multiply::DotInt8)] = 0;
+  EXPECT_EQ(target.rate(Multiply::DotInt8), 4 * target.rate(Multiply::FmaF32));
+}
 
 TEST(Codegen, UnknownTargetIsAnError) {
   auto target = TargetInfo::get("z80");
@@ -103,15 +131,7 @@ TEST(Codegen, LibmIsFoundWhenTheLibraryIsLoaded) {
       %ok = arith.constant 0 : i32
       return %ok : i32
     }
-    func.func @gamma_plan(%sizes: !llvm.ptr, %plan: !llvm.ptr) {
-      %one = arith.constant 1 : i64
-      %zero = arith.constant 0 : i64
-      %scratch = llvm.getelementptr %plan[1] : (!llvm.ptr) -> !llvm.ptr, i64
-      llvm.store %one, %plan : i64, !llvm.ptr
-      llvm.store %zero, %scratch : i64, !llvm.ptr
-      return
-    }
-  )mlir",
+  )mlir" + planOf("gamma"),
                                          target);
   ASSERT_TRUE(bool(library)) << llvm::toString(library.takeError());
   double x = 5.5;

@@ -8,6 +8,7 @@
 #include "codegen/EmitKernel.h"
 
 #include "support/codegen/KernelLibrary.h"
+#include "llvm/ADT/bit.h"
 #include "gtest/gtest.h"
 
 #include <cmath>
@@ -83,6 +84,33 @@ func.func @kv(%c: tensor<4x10x8xf32>, %v: tensor<4x1x8xf32>, %at: index) -> (ten
 }
 )mlir";
 
+/// Halves doubled, as integers, and the numbers that their bits are as bf16.
+constexpr const char *halves = R"mlir(
+#same = affine_map<(i, j) -> (i, j)>
+func.func @halves(%x: tensor<?x?xf16>) -> (tensor<?x?xf16>, tensor<?x?xi64>, tensor<?x?xf32>, tensor<?x?xbf16>) attributes {anabranch.kernel} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %m = tensor.dim %x, %c0 : tensor<?x?xf16>
+  %n = tensor.dim %x, %c1 : tensor<?x?xf16>
+  %e0 = tensor.empty(%m, %n) : tensor<?x?xf16>
+  %e1 = tensor.empty(%m, %n) : tensor<?x?xi64>
+  %e2 = tensor.empty(%m, %n) : tensor<?x?xf32>
+  %e3 = tensor.empty(%m, %n) : tensor<?x?xbf16>
+  %two = arith.constant 2.0 : f32
+  %r:4 = linalg.generic {indexing_maps = [#same, #same, #same, #same, #same], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<?x?xf16>) outs(%e0, %e1, %e2, %e3 : tensor<?x?xf16>, tensor<?x?xi64>, tensor<?x?xf32>, tensor<?x?xbf16>) {
+  ^bb0(%a: f16, %o0: f16, %o1: i64, %o2: f32, %o3: bf16):
+    %wide = arith.extf %a : f16 to f32
+    %double = arith.mulf %wide, %two : f32
+    %narrow = arith.truncf %double : f32 to f16
+    %whole = arith.fptosi %wide : f32 to i64
+    %other = arith.bitcast %a : f16 to bf16
+    %number = arith.extf %other : bf16 to f32
+    linalg.yield %narrow, %whole, %number, %other : f16, i64, f32, bf16
+  } -> (tensor<?x?xf16>, tensor<?x?xi64>, tensor<?x?xf32>, tensor<?x?xbf16>)
+  return %r#0, %r#1, %r#2, %r#3 : tensor<?x?xf16>, tensor<?x?xi64>, tensor<?x?xf32>, tensor<?x?xbf16>
+}
+)mlir";
+
 class EmitKernelTest : public testing::TestWithParam<const char *> {
 protected:
   /// The compiled kernels, or nothing if this machine can't run them.
@@ -152,7 +180,33 @@ TEST_P(EmitKernelTest, InPlaceUpdateTouchesItsPartOnly) {
     EXPECT_EQ(cache[i], i / 8 % 10 == 3 ? 6 : 1);
 }
 
+TEST_P(EmitKernelTest, HalvesAreComputedAndReadAsBits) {
+  auto library = compile(halves);
+  if (!library)
+    return;
+  constexpr int64_t rows = 3, columns = 37, count = rows * columns;
+  std::vector<_Float16> x(count), doubled(count);
+  std::vector<int64_t> whole(count);
+  std::vector<float> numbers(count);
+  std::vector<uint16_t> bits(count);
+  for (int64_t i = 0; i < count; ++i)
+    x[i] = static_cast<_Float16>(float(i - 50) * 1.25f);
+  ASSERT_EQ(library->run("halves",
+                         {x.data(), doubled.data(), whole.data(),
+                          numbers.data(), bits.data()},
+                         {rows, columns, rows, columns, rows, columns, rows,
+                          columns, rows, columns}),
+            0);
+  for (int64_t i = 0; i < count; ++i) {
+    EXPECT_EQ(float(doubled[i]), 2 * float(x[i]));
+    EXPECT_EQ(whole[i], static_cast<int64_t>(float(x[i])));
+    EXPECT_EQ(bits[i], llvm::bit_cast<uint16_t>(x[i]));
+    EXPECT_EQ(numbers[i], llvm::bit_cast<float>(uint32_t(bits[i]) << 16));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Targets, EmitKernelTest,
-                         testing::Values("host", "avx2", "avx512"));
+                         testing::Values("host", "avx2", "avx512",
+                                         "avx512fp16"));
 
 } // namespace

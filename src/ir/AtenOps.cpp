@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ir/Anabranch.h"
+#include "ir/ResultDims.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 using namespace mlir;
@@ -44,16 +45,20 @@ std::optional<double> AtenOp::getFloatArg(StringRef name) {
   return std::nullopt;
 }
 
-std::optional<bool> AtenOp::getBoolArg(StringRef name) {
-  if (auto attr = dyn_cast_or_null<BoolAttr>(getArg(name)))
-    return attr.getValue();
+/// The value of an attribute, if it is one of this kind.
+template <typename AttrT, typename T>
+static std::optional<T> valueOf(Attribute attr) {
+  if (auto found = dyn_cast_or_null<AttrT>(attr))
+    return found.getValue();
   return std::nullopt;
 }
 
+std::optional<bool> AtenOp::getBoolArg(StringRef name) {
+  return valueOf<BoolAttr, bool>(getArg(name));
+}
+
 std::optional<StringRef> AtenOp::getStringArg(StringRef name) {
-  if (auto attr = dyn_cast_or_null<StringAttr>(getArg(name)))
-    return attr.getValue();
-  return std::nullopt;
+  return valueOf<StringAttr, StringRef>(getArg(name));
 }
 
 std::optional<SmallVector<int64_t>> AtenOp::getIntListArg(StringRef name) {
@@ -159,15 +164,7 @@ LogicalResult AtenOp::verify() {
   for (NamedAttribute arg : getArgs())
     if (failed(verifyReferences(*this, arg.getValue())))
       return failure();
-  int64_t dynamicDims = 0;
-  for (Type type : getResultTypes())
-    if (auto tensor = dyn_cast<RankedTensorType>(type))
-      dynamicDims += tensor.getNumDynamicDims();
-  if (dynamicDims != static_cast<int64_t>(getResultDims().size()))
-    return emitOpError("has ")
-           << dynamicDims << " dynamic result dimensions but "
-           << getResultDims().size() << " sizes for them";
-  return success();
+  return verifyResultDims(*this);
 }
 
 //===----------------------------------------------------------------------===//

@@ -136,8 +136,8 @@ def Anabranch_ScanOp : Anabranch_Op<"scan", [Pure]> {
     result[..., i, ...] = combine(result[..., i-1, ...], input[..., i, ...]);
     the first element is combine(`init`, input[..., 0, ...]). The region gets
     (carried, element) of the result's element type and yields the new carried
-    value; the input is converted by the region's `element` type only when both
-    types are equal, so convert before the scan.
+    value. Input, `init` and result have one element type; the lowering converts
+    before the scan. Fusion adds only pointwise operators around it.
   }];
   let arguments = (ins AnyRankedTensor:$input, AnyType:$init, I64Attr:$dimension);
   let results = (outs AnyRankedTensor:$result);

@@ -1,4 +1,4 @@
-//===- PassBase.h - the head that every pass of ours shares -----*- C++ -*-===//
+//===- PassBase.h - a pass is a name and a function -------------*- C++ -*-===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
@@ -10,16 +10,20 @@
 
 #include "mlir/Pass/Pass.h"
 
+#include <functional>
+
 namespace anabranch {
 namespace ir {
 
-/// Base of the pass `Derived`, which runs on each operation `Root` and may make
-/// operations of `Dialects`. `Derived` names itself:
+/// Base of a pass that has options on the command line; `makePass` makes one
+/// without. The pass `Derived` runs on each operation `Root`, may make
+/// operations of `Dialects`, and names itself:
 ///
 ///   struct CountCallsPass : ir::PassBase<CountCallsPass, mlir::ModuleOp> {
 ///     static constexpr llvm::StringLiteral argument = "anabranch-count-calls";
 ///     static constexpr llvm::StringLiteral description = "counts calls";
 ///     void runOnOperation() override;
+///     Option<bool> all{*this, "all", llvm::cl::desc("in kernels, too")};
 ///   };
 template <typename Derived, typename Root, typename... Dialects>
 class PassBase : public mlir::PassWrapper<Derived, mlir::OperationPass<Root>> {
@@ -31,8 +35,8 @@ public:
     return id;
   }
 
-  llvm::StringRef getArgument() const final { return Derived::argument; }
-  llvm::StringRef getDescription() const final { return Derived::description; }
+  llvm::StringRef getArgument() const final { return derived().argument; }
+  llvm::StringRef getDescription() const final { return derived().description; }
   void getDependentDialects(mlir::DialectRegistry &registry) const final {
     (registry.insert<Dialects>(), ...);
   }
@@ -40,7 +44,42 @@ public:
 private:
   friend Derived;
   PassBase() = default;
+  const Derived &derived() const { return static_cast<const Derived &>(*this); }
 };
+
+/// The pass of `makePass`.
+template <typename Root, typename... Dialects>
+class FunctionPass final
+    : public PassBase<FunctionPass<Root, Dialects...>, Root, Dialects...> {
+public:
+  using Function = std::function<mlir::LogicalResult(Root)>;
+
+  FunctionPass(llvm::StringLiteral argument, llvm::StringLiteral description,
+               Function function)
+      : argument(argument), description(description),
+        function(std::move(function)) {}
+
+  llvm::StringRef getName() const override { return argument; }
+  void runOnOperation() override {
+    if (mlir::failed(function(this->getOperation())))
+      this->signalPassFailure();
+  }
+
+  llvm::StringLiteral argument, description;
+
+private:
+  Function function;
+};
+
+/// A pass that calls `function` with each operation `Root`. The function may
+/// make operations of `Dialects`, and reports the error if it fails.
+template <typename Root, typename... Dialects>
+std::unique_ptr<mlir::Pass>
+makePass(llvm::StringLiteral argument, llvm::StringLiteral description,
+         typename FunctionPass<Root, Dialects...>::Function function) {
+  return std::make_unique<FunctionPass<Root, Dialects...>>(
+      argument, description, std::move(function));
+}
 
 } // namespace ir
 } // namespace anabranch

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ir/Anabranch.h"
+#include "ir/ResultDims.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -18,14 +19,7 @@ LogicalResult DispatchOp::verify() {
     return emitOpError("region must take every input and index");
   if (block.getTerminator()->getOperandTypes() != getResultTypes())
     return emitOpError("region must yield the results' types");
-  int64_t dynamicDims = 0;
-  for (Type type : getResultTypes())
-    dynamicDims += cast<RankedTensorType>(type).getNumDynamicDims();
-  if (dynamicDims != static_cast<int64_t>(getResultDims().size()))
-    return emitOpError("has ")
-           << dynamicDims << " dynamic result dimensions but "
-           << getResultDims().size() << " sizes for them";
-  return success();
+  return verifyResultDims(*this);
 }
 
 LogicalResult ProgramOp::verify() {
@@ -62,8 +56,8 @@ LogicalResult BufferOp::verify() {
 }
 
 LogicalResult SuperOp::verify() {
-  if (getName().empty() || getLanes() < 1)
-    return emitOpError("must have a name and a lane");
+  if (getName().empty() || getStreams() < 1)
+    return emitOpError("must have a name and a stream");
   for (Operation &member : getBody().front()) {
     auto launch = dyn_cast<LaunchOp>(member);
     if (!launch)

@@ -130,8 +130,8 @@ def Anabranch_BufferOp : Anabranch_ProgramChild<"buffer", [HasParent<"ProgramOp"
   let description = [{
     `kind` is one of package::BufferKind: "input", "output", "arena",
     "persistent", "constant", "external". `index` numbers the inputs or outputs;
-    `name` names a constant. `alias` numbers the buffer whose bytes this one shares
-    (a reshape). `firstUse` and `lastUse` are commands as they are listed;
+    `name` names a constant. `memory` numbers the bytes; buffers with one number
+    share them (a reshape). `firstUse` and `lastUse` are commands as they are listed;
     memory planning gives arena buffers their `offset`; those of symbolic size
     overlap only if they have the same one.
   }];
@@ -198,20 +198,20 @@ def Anabranch_SuperOp : Anabranch_ProgramChild<"super",
   let description = [{
     A tile of a member starts when the tiles before it that touch the same bytes,
     one of them writing, are done, and those that `orders` names. To other commands
-    it is one command. `lanes` says how many streams its members are from.
+    it is one command. `streams` says how many streams its members are from.
 
     ```mlir
-    anabranch.super "layer_0" lanes 1 {
+    anabranch.super "layer_0" streams 1 {
       anabranch.launch @norm reads(%x) writes(%0) sizes []
       anabranch.launch @mlp reads(%0) writes(%1) sizes []
     }
     ```
   }];
-  let arguments = (ins StrAttr:$name, I64Attr:$lanes,
+  let arguments = (ins StrAttr:$name, I64Attr:$streams,
                        OptionalAttr<TypedArrayAttrBase<Anabranch_OrderAttr,
                                                        "orders">>:$orders);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$name `lanes` $lanes (`orders` $orders^)? $body attr-dict";
+  let assemblyFormat = "$name `streams` $streams (`orders` $orders^)? $body attr-dict";
   let hasVerifier = 1;
 }
 

@@ -29,6 +29,15 @@ StringRef streamOf(Operation *op) {
   return scope ? scope.getTag() : StringRef();
 }
 
+SmallVector<StreamOp> streamsOfCalls(ModuleOp module) {
+  SmallVector<StreamOp> streams;
+  for (auto program : module.getOps<ProgramOp>())
+    for (auto stream : program.getBody().getOps<StreamOp>())
+      if (!stream.getInitialize())
+        streams.push_back(stream);
+  return streams;
+}
+
 /// Constants and sizes belong to no stream: they are shared by all.
 static bool doesWork(Operation *op) {
   if (isa<AtenOp, FenceOp, LaunchOp, CallOp, CopyOp>(op))

@@ -18,6 +18,7 @@
 #define ANABRANCH_IR_SCOPE_H
 
 #include "ir/Anabranch.h"
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/PatternMatch.h"
 
 namespace anabranch {
@@ -32,7 +33,11 @@ ScopeAttr scopeOf(mlir::Operation *op);
 /// The tag of its stream; empty for the default stream.
 llvm::StringRef streamOf(mlir::Operation *op);
 
-/// Gives operators that make tensors the scope; a null scope changes nothing.
+/// The streams of a module's programs that run at each call.
+llvm::SmallVector<StreamOp> streamsOfCalls(mlir::ModuleOp module);
+
+/// Sets the scope of an operator that makes tensors; ignores others and a null
+/// scope.
 void setScope(mlir::Operation *op, ScopeAttr scope);
 
 /// The points in the order that this operator makes when it is done, and those

@@ -27,7 +27,7 @@ def Anabranch_SuperAttr : Anabranch_Attr<"Super", "super"> {
     Stands in the location of an operator, where nothing that compares operators
     sees it: a super kernel is made of the kernels of the graph without it. An
     empty `name` takes the operator out of all super kernels. With `fusion`
-    other than 0 streams become lanes; `strict` is empty, "bypass" or "abort".
+    other than 0 streams stay apart inside; `strict` is empty, "bypass" or "abort".
 
     ```mlir
     loc(fused<#anabranch.super<"layer", 0, "">>["m.py":12:0])

@@ -12,7 +12,7 @@
 #include "pipeline/Phases.h"
 
 #include "codegen/attention/AttentionKernel.h"
-#include "codegen/gemm/GemmBlocking.h"
+#include "codegen/contraction/GemmBlocking.h"
 #include "import/passes/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
@@ -63,43 +63,43 @@ choosePanels(linalg::GenericOp op, const codegen::TargetInfo &target) {
 }
 
 void addProofPasses(OpPassManager &module) {
-  OpPassManager &main = module.nest<func::FuncOp>();
-  main.addPass(createLowerFencesPass());
-  main.addPass(createNormalizeAtenPass());
-  main.addPass(createCSEPass());
-  main.addPass(createLowerAtenPass());
-  main.addPass(createCSEPass());
+  OpPassManager &functions = module.nest<func::FuncOp>();
+  functions.addPass(createLowerFencesPass());
+  functions.addPass(createNormalizeAtenPass());
+  functions.addPass(createCSEPass());
+  functions.addPass(createLowerAtenPass());
+  functions.addPass(createCSEPass());
 }
 
 void addPasses(OpPassManager &module, Phase phase,
                const codegen::TargetInfo &target,
                const StreamOptions &streams) {
-  OpPassManager &main = module.nest<func::FuncOp>();
+  OpPassManager &functions = module.nest<func::FuncOp>();
   switch (phase) {
   case Phase::Lower:
-    main.addPass(createLowerFencesPass());
-    main.addPass(createNormalizeAtenPass());
+    functions.addPass(createLowerFencesPass());
+    functions.addPass(createNormalizeAtenPass());
     // Equal calls are found here, where each is a single operation.
-    main.addPass(createCSEPass());
-    main.addPass(createFoldBatchNormPass());
-    main.addPass(createLowerAtenPass());
+    functions.addPass(createCSEPass());
+    functions.addPass(createFoldBatchNormPass());
+    functions.addPass(createLowerAtenPass());
     // Attention without a kernel becomes contractions and a softmax.
-    main.addPass(createDecomposeAttentionPass(
+    functions.addPass(createDecomposeAttentionPass(
         [](ir::AttentionOp op) { return !codegen::refuseAttention(op); }));
-    main.addPass(createCSEPass());
-    main.addPass(createVerifyLinalgPass());
+    functions.addPass(createCSEPass());
+    functions.addPass(createVerifyLinalgPass());
     return;
   case Phase::Fuse:
-    main.addPass(createCollapseReshapesPass());
-    main.addPass(createCSEPass());
+    functions.addPass(createCollapseReshapesPass());
+    functions.addPass(createCSEPass());
     // Loops have their final shape here, and nothing is fused yet.
-    main.addPass(createPackConstantsPass(
+    functions.addPass(createPackConstantsPass(
         [&target](linalg::GenericOp op) { return choosePanels(op, target); }));
-    main.addPass(createNumberFencesPass());
-    main.addPass(createFormDispatchesPass());
+    functions.addPass(createNumberFencesPass());
+    functions.addPass(createFormDispatchesPass());
     // Sizes of dispatches are computed once.
-    main.addPass(createCSEPass());
-    main.addPass(createVerifyDispatchesPass());
+    functions.addPass(createCSEPass());
+    functions.addPass(createVerifyDispatchesPass());
     return;
   case Phase::Schedule:
     module.addPass(createBuildProgramPass());

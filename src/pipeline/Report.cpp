@@ -70,7 +70,7 @@ void Report::addSupers(ir::ProgramOp program) {
     supers.push_back(json::Object{
         {"name", super.getName()},
         {"launches", static_cast<int64_t>(members.getOperations().size())},
-        {"lanes", static_cast<int64_t>(super.getLanes())},
+        {"streams", static_cast<int64_t>(super.getStreams())},
         {"location", ir::describeLocation(super.getLoc())}});
   });
   auto list = program->getAttrOfType<ArrayAttr>("anabranch.breaks");

@@ -26,7 +26,7 @@ namespace {
 /// number that Linux gives to one.
 constexpr int64_t firstStreamProcess = int64_t(1) << 22;
 /// Room for the streams of one call; calls that overlap come after each other.
-constexpr int64_t streamsPerLane = 256;
+constexpr int64_t streamsPerTrack = 256;
 
 class Writer {
 public:
@@ -155,7 +155,7 @@ private:
       json args = argsOf(call, execution);
       // Launches of a super kernel overlap: its own slice stands for them.
       if (label.super < 0)
-        event(slice("stream", streamProcess(number), streamLane(call, label),
+        event(slice("stream", streamProcess(number), streamTrack(call, label),
                     execution.begin, execution.end, label.name, args));
       for (const Piece &piece : execution.pieces) {
         json shared = args;
@@ -195,7 +195,7 @@ private:
                   {"name", "event"},
                   {"id", arrows},
                   {"pid", streamProcess(numberOf(call))},
-                  {"tid", streamLane(call, label)},
+                  {"tid", streamTrack(call, label)},
                   {"ts", microseconds(moment)}};
     if (*phase == 'f')
       value["bp"] = "e";
@@ -206,15 +206,15 @@ private:
     return firstStreamProcess * (number + 1) + process;
   }
 
-  int64_t streamLane(const TimelineCall &call, const Label &label) {
+  int64_t streamTrack(const TimelineCall &call, const Label &label) {
     const ProgramInfo &program = *call.record.program;
     int number = numberOf(call);
-    int64_t tid = call.lane * streamsPerLane + label.stream + 1;
+    int64_t tid = call.track * streamsPerTrack + label.stream + 1;
     if (named.insert({number, tid}).second) {
       std::string name =
           program.streams[static_cast<size_t>(label.stream)].name;
-      if (call.lane)
-        name += " (call beside " + std::to_string(call.lane) + " more)";
+      if (call.track)
+        name += " (call beside " + std::to_string(call.track) + " more)";
       nameThread(streamProcess(number), tid, name, tid);
     }
     return tid;

@@ -23,14 +23,14 @@ SliceListener::~SliceListener() = default;
 namespace trace {
 
 namespace {
-/// A thread finds its lane again without a lock.
-thread_local Lane *myLane = nullptr;
+/// A thread finds its track again without a lock.
+thread_local Track *myTrack = nullptr;
 
 /// Slices stand in pieces of this many: a vector that grew would copy them all
 /// in the middle of somebody's measurement.
 constexpr size_t pieceSize = 4096;
 
-/// Beyond this many pieces a lane drops slices rather than eat the machine's
+/// Beyond this many pieces a track drops slices rather than eat the machine's
 /// memory.
 constexpr size_t pieceLimit = 1024;
 
@@ -47,13 +47,13 @@ Recorder &Recorder::get() {
 Recorder::Recorder() { ::pthread_atfork(nullptr, nullptr, forgetInChild); }
 
 /// The file is the parent's, and a thread that the child lacks may hold a lock.
-/// The old lanes are left behind.
+/// The old tracks are left behind.
 void Recorder::forgetInChild() {
   Recorder &recorder = get();
   new (&startStopMutex) std::mutex;
   new (&recorder.mutex) std::mutex;
-  new (&recorder.lanes) std::vector<std::unique_ptr<Lane>>;
-  myLane = nullptr;
+  new (&recorder.tracks) std::vector<std::unique_ptr<Track>>;
+  myTrack = nullptr;
   recorder.recording.store(false, std::memory_order_relaxed);
   recorder.publish();
 }
@@ -101,26 +101,26 @@ void Recorder::startFromEnvironment() {
   });
 }
 
-Lane &Recorder::laneOfThisThread() {
-  if (myLane)
-    return *myLane;
+Track &Recorder::trackOfThisThread() {
+  if (myTrack)
+    return *myTrack;
   char name[32] = "";
   ::pthread_getname_np(::pthread_self(), name, sizeof(name));
   std::lock_guard<std::mutex> lock(mutex);
-  lanes.push_back(std::make_unique<Lane>());
-  myLane = lanes.back().get();
-  myLane->record.thread = static_cast<int>(::syscall(SYS_gettid));
-  myLane->record.name = name;
-  return *myLane;
+  tracks.push_back(std::make_unique<Track>());
+  myTrack = tracks.back().get();
+  myTrack->record.thread = static_cast<int>(::syscall(SYS_gettid));
+  myTrack->record.name = name;
+  return *myTrack;
 }
 
 void Recorder::add(const Slice &slice) {
-  Lane &lane = laneOfThisThread();
-  std::lock_guard<std::mutex> lock(lane.mutex);
-  auto &pieces = lane.record.slices;
+  Track &track = trackOfThisThread();
+  std::lock_guard<std::mutex> lock(track.mutex);
+  auto &pieces = track.record.slices;
   if (pieces.empty() || pieces.back().size() == pieceSize) {
     if (pieces.size() == pieceLimit) {
-      ++lane.record.dropped;
+      ++track.record.dropped;
       return;
     }
     pieces.emplace_back().reserve(pieceSize);
@@ -129,9 +129,9 @@ void Recorder::add(const Slice &slice) {
 }
 
 void Recorder::add(CallRecord call) {
-  Lane &lane = laneOfThisThread();
-  std::lock_guard<std::mutex> lock(lane.mutex);
-  lane.record.calls.push_back(std::move(call));
+  Track &track = trackOfThisThread();
+  std::lock_guard<std::mutex> lock(track.mutex);
+  track.record.calls.push_back(std::move(call));
 }
 
 static void convert(ThreadRecord &record, const TickScale &scale) {
@@ -150,12 +150,12 @@ std::vector<ThreadRecord> Recorder::take() {
   TickScale scale(begun, Moment::read());
   std::lock_guard<std::mutex> lock(mutex);
   std::vector<ThreadRecord> threads;
-  for (const auto &lane : lanes) {
-    std::lock_guard<std::mutex> laneLock(lane->mutex);
+  for (const auto &track : tracks) {
+    std::lock_guard<std::mutex> trackLock(track->mutex);
     ThreadRecord empty;
-    empty.thread = lane->record.thread;
-    empty.name = lane->record.name;
-    std::swap(empty, lane->record);
+    empty.thread = track->record.thread;
+    empty.name = track->record.name;
+    std::swap(empty, track->record);
     convert(empty, scale);
     if (!empty.slices.empty() || !empty.calls.empty())
       threads.push_back(std::move(empty));

@@ -21,8 +21,8 @@
 
 namespace anabranch::trace {
 
-/// Only its thread adds to a lane; the lock is for the writer.
-struct Lane {
+/// Only its thread adds to a track; the lock is for the writer.
+struct Track {
   std::mutex mutex;
   ThreadRecord record;
 };
@@ -59,7 +59,7 @@ private:
   static Recorder &get();
   Recorder();
   Status begin(const std::string &file);
-  Lane &laneOfThisThread();
+  Track &trackOfThisThread();
   /// Makes `active` say what `recording` and `listener` ask for.
   void publish();
   static void forgetInChild();
@@ -70,7 +70,7 @@ private:
   std::atomic<SliceListener *> listener{nullptr};
   std::atomic<int64_t> calls{0};
   std::mutex mutex;
-  std::vector<std::unique_ptr<Lane>> lanes; // guarded by mutex
+  std::vector<std::unique_ptr<Track>> tracks; // guarded by mutex
   std::string path;
   Moment begun{};
 };

@@ -1,5 +1,4 @@
-//===- Records.h - what a trace collects -------------------------*- C++
-//-*-===//
+//===- Records.h - what a trace collects ------------------------*- C++ -*-===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
@@ -21,7 +20,7 @@ namespace anabranch::trace {
 /// Some work of one command on one thread. Shapes and work are looked up when
 /// the trace is written, so that a slice is a few words.
 struct Slice {
-  int64_t begin, end; ///< nanoseconds; in a lane, ticks
+  int64_t begin, end; ///< nanoseconds; in a track, ticks
   int64_t call;       ///< CallRecord::id
   int64_t tiles;      ///< 0: not a launch
   int label;

@@ -47,17 +47,17 @@ static void addSupers(TimelineCall &call) {
   call.executions = std::move(all);
 }
 
-/// The first lane of its program that is free when a call begins.
-static void chooseLanes(std::vector<TimelineCall> &calls) {
+/// The first track of its program that is free when a call begins.
+static void chooseTracks(std::vector<TimelineCall> &calls) {
   std::map<const ProgramInfo *, std::vector<int64_t>> busyUntil;
   for (TimelineCall &call : calls) {
-    std::vector<int64_t> &lanes = busyUntil[call.record.program.get()];
-    auto free = std::find_if(lanes.begin(), lanes.end(), [&](int64_t end) {
+    std::vector<int64_t> &tracks = busyUntil[call.record.program.get()];
+    auto free = std::find_if(tracks.begin(), tracks.end(), [&](int64_t end) {
       return end <= call.record.begin;
     });
-    call.lane = static_cast<int>(free - lanes.begin());
-    if (free == lanes.end())
-      lanes.push_back(call.record.end);
+    call.track = static_cast<int>(free - tracks.begin());
+    if (free == tracks.end())
+      tracks.push_back(call.record.end);
     else
       *free = call.record.end;
   }
@@ -95,7 +95,7 @@ Timeline makeTimeline(std::vector<ThreadRecord> threads) {
       addPiece(*call->second, piece);
   for (TimelineCall &call : timeline.calls)
     addSupers(call);
-  chooseLanes(timeline.calls);
+  chooseTracks(timeline.calls);
   return timeline;
 }
 

@@ -29,7 +29,7 @@ struct Execution {
 struct TimelineCall {
   CallRecord record;
   int thread = 0; ///< of the caller
-  int lane = 0;   ///< calls of one program that overlap have different ones
+  int track = 0;  ///< calls of one program that overlap have different ones
   std::vector<Execution> executions; ///< by label; launches in supers, too
 };
 

@@ -41,8 +41,8 @@ void AttentionEmitter::packQueries() {
   });
 }
 
-template <typename Products>
-void AttentionEmitter::emitBlocks(Products products, OnlineSoftmax &softmax) {
+void AttentionEmitter::emitBlocks(BlockProducts &products,
+                                  OnlineSoftmax &softmax) {
   const AttentionContext::Tile &tile = attention.tile;
   int64_t size = attention.blocking.keys;
   lanes.loop(lanes.index(0), tile.keyEnd, size, [&](Value first) {
@@ -104,10 +104,12 @@ void AttentionEmitter::emitTile(Evaluator &evaluator,
   packQueries();
   OnlineSoftmax softmax(attention);
   softmax.begin();
+  StreamedAttention streamed(attention);
+  PackedAttention packed(attention);
   if (attention.blocking.isStreamed)
-    emitBlocks(StreamedAttention(attention), softmax);
+    emitBlocks(streamed, softmax);
   else
-    emitBlocks(PackedAttention(attention), softmax);
+    emitBlocks(packed, softmax);
   finish(softmax, epilogues);
 }
 

@@ -19,6 +19,7 @@
 #ifndef ANABRANCH_CODEGEN_ATTENTION_ATTENTIONEMITTER_H
 #define ANABRANCH_CODEGEN_ATTENTION_ATTENTIONEMITTER_H
 
+#include "codegen/attention/BlockProducts.h"
 #include "codegen/attention/OnlineSoftmax.h"
 #include "codegen/emit/Epilogue.h"
 
@@ -43,9 +44,8 @@ private:
   const TypedMemory &memory;
 
   void packQueries();
-  /// Goes over the keys. `products` makes the scores and the output.
-  template <typename Products>
-  void emitBlocks(Products products, OnlineSoftmax &softmax);
+  /// Goes over the keys.
+  void emitBlocks(BlockProducts &products, OnlineSoftmax &softmax);
   void finish(OnlineSoftmax &softmax, llvm::ArrayRef<Epilogue> epilogues);
   mlir::Value toResult(mlir::Value vector);
 };

@@ -6,11 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/attention/AttentionKernel.h"
-#include "ir/Anabranch.h"
-#include "mlir/Parser/Parser.h"
-#include "support/codegen/KernelLibrary.h"
-
-#include "gtest/gtest.h"
+#include "support/codegen/CompiledCase.h"
 
 #include <cmath>
 #include <limits>
@@ -171,26 +167,13 @@ const Case cases[] = {
     {"no_keys", 1, 1, 3, 0, 16, 16, Mask::None, false, true},
 };
 
-class AttentionTest
-    : public testing::TestWithParam<std::tuple<const char *, Case>> {};
+class AttentionTest : public testing::TestWithParam<TargetAndCase<Case>> {};
 
 TEST_P(AttentionTest, EqualsPlainLoops) {
   auto [targetName, c] = GetParam();
   TargetInfo target = llvm::cantFail(TargetInfo::get(targetName));
-  std::string text = kernelText(c);
-  mlir::DialectRegistry registry;
-  anabranch::ir::registerAllDialects(registry);
-  mlir::MLIRContext context(registry);
-  auto module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
-  ASSERT_TRUE(module) << text;
-  auto refusal = attentionKernel.refusal(
-      *module->getOps<mlir::func::FuncOp>().begin(), target);
-  EXPECT_FALSE(refusal) << *refusal;
-
-  auto library = KernelLibrary::fromText(text, target);
-  ASSERT_TRUE(bool(library)) << llvm::toString(library.takeError()) << text;
-  std::printf("%s %s: %.0f ms\n", targetName, c.name,
-              library->objects()[0].totalMs());
+  auto library = compileCase(attentionKernel, kernelText(c), target);
+  ASSERT_TRUE(library);
   if (!target.runsHere())
     GTEST_SKIP();
   Data d(c);
@@ -233,15 +216,9 @@ TEST_P(AttentionTest, EqualsPlainLoops) {
       }
 }
 
-std::string
-caseName(const testing::TestParamInfo<std::tuple<const char *, Case>> &info) {
-  return std::string(std::get<0>(info.param)) + "_" +
-         std::get<1>(info.param).name;
-}
-
 INSTANTIATE_TEST_SUITE_P(Cases, AttentionTest,
                          testing::Combine(testing::Values("avx2", "host"),
                                           testing::ValuesIn(cases)),
-                         caseName);
+                         caseName<Case>);
 
 } // namespace

@@ -13,27 +13,20 @@
 #ifndef ANABRANCH_CODEGEN_ATTENTION_PACKEDATTENTION_H
 #define ANABRANCH_CODEGEN_ATTENTION_PACKEDATTENTION_H
 
-#include "codegen/attention/AttentionContext.h"
+#include "codegen/attention/BlockProducts.h"
 #include "codegen/microkernel/MicroKernel.h"
 
 namespace anabranch {
 namespace codegen {
 
-class PackedAttention {
+class PackedAttention : public BlockProducts {
 public:
-  explicit PackedAttention(AttentionContext &attention)
-      : attention(attention), lanes(attention.lanes), memory(attention.memory) {
-  }
+  using BlockProducts::BlockProducts;
 
-  /// scores = queries * keys^T for a block of keys.
-  void score(const AttentionContext::KeyBlock &keys);
-  /// output += weights * values.
-  void mix(const AttentionContext::KeyBlock &keys);
+  void score(const AttentionContext::KeyBlock &keys) override;
+  void mix(const AttentionContext::KeyBlock &keys) override;
 
 private:
-  AttentionContext &attention;
-  LaneBuilder &lanes;
-  const TypedMemory &memory;
   /// The micro-kernels' functions, made at their first call.
   mlir::func::FuncOp scoreBlock, outputBlock;
 

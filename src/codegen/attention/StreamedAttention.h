@@ -16,27 +16,21 @@
 #ifndef ANABRANCH_CODEGEN_ATTENTION_STREAMEDATTENTION_H
 #define ANABRANCH_CODEGEN_ATTENTION_STREAMEDATTENTION_H
 
-#include "codegen/attention/AttentionContext.h"
+#include "codegen/attention/BlockProducts.h"
 
 namespace anabranch {
 namespace codegen {
 
-class StreamedAttention {
+class StreamedAttention : public BlockProducts {
 public:
-  explicit StreamedAttention(AttentionContext &attention)
-      : attention(attention), lanes(attention.lanes), memory(attention.memory) {
-  }
+  using BlockProducts::BlockProducts;
 
-  /// scores = queries * keys^T for a block of keys, a vector of keys at a time.
-  void score(const AttentionContext::KeyBlock &keys);
-  /// output += weights * values, with the output in registers.
-  void mix(const AttentionContext::KeyBlock &keys);
+  /// Takes a vector of keys at a time.
+  void score(const AttentionContext::KeyBlock &keys) override;
+  /// Keeps the output in registers.
+  void mix(const AttentionContext::KeyBlock &keys) override;
 
 private:
-  AttentionContext &attention;
-  LaneBuilder &lanes;
-  const TypedMemory &memory;
-
   /// Rows and columns of the output that are in registers.
   struct Part {
     mlir::Value firstRow;

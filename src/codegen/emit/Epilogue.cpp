@@ -8,6 +8,7 @@
 #include "codegen/emit/Epilogue.h"
 
 #include "analysis/AccessMap.h"
+#include "analysis/ReshapeIndex.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
@@ -32,29 +33,20 @@ SmallVector<Lanes> Epilogue::indexOf(Evaluator &evaluator,
       next = evaluator.apply(generic.getIndexingMapsArray().back(), loops);
     } else if (auto expand = dyn_cast<tensor::ExpandShapeOp>(op)) {
       next.resize(expand.getResultType().getRank(), lanes.indexLanes(0));
+      auto divide = [&](Lanes position, int64_t part) {
+        return lanes.divRem(position, frame.dim(expand.getResult(), part));
+      };
       for (auto [group, position] :
-           llvm::zip(expand.getReassociationIndices(), index)) {
-        Lanes rest = position;
-        for (int64_t part : llvm::reverse(group)) {
-          if (part == group.front()) {
-            next[part] = rest;
-            break;
-          }
-          std::tie(rest, next[part]) =
-              lanes.divRem(rest, frame.dim(expand.getResult(), part));
-        }
-      }
+           llvm::zip(expand.getReassociationIndices(), index))
+        analysis::splitIndex<Lanes>(group, position, next, divide);
     } else if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op)) {
+      auto step = [&](Lanes position, int64_t part) {
+        Lanes size = Lanes::uniform(frame.dim(collapse.getSrc(), part));
+        return lanes.add(lanes.mul(position, size), index[part]);
+      };
       for (const ReassociationIndices &group :
-           collapse.getReassociationIndices()) {
-        Lanes position = lanes.indexLanes(0);
-        for (int64_t part : group) {
-          Value size = frame.dim(collapse.getSrc(), part);
-          position =
-              lanes.add(lanes.mul(position, Lanes::uniform(size)), index[part]);
-        }
-        next.push_back(position);
-      }
+           collapse.getReassociationIndices())
+        next.push_back(analysis::joinIndex(group, lanes.indexLanes(0), step));
     } else {
       next = index;
     }

@@ -17,7 +17,9 @@ namespace anabranch {
 namespace codegen {
 
 /// One way to make a kernel: a file in a wing of its own with these two
-/// functions, and a line in the list of KernelChoices.cpp.
+/// functions, and a line in the list of KernelChoices.cpp. AttentionKernel.cpp
+/// is an example. Choices may round differently; one kernel gives the same bits
+/// in every call and with every number of workers.
 struct KernelChoice {
   llvm::StringLiteral name;
   /// Why this choice can't make the kernel, or nothing if it can.

@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Two functions are made of one kernel function on tensors: the tile function
-// and the plan function (KernelABI.h). A frame is one of them while it is being
-// written: where the buffers are, and the value of each size and scalar.
+// A kernel function on tensors becomes a tile function, a plan function and
+// perhaps a footprint function (KernelABI.h). A frame is one of them while it
+// is being written: where the buffers are, and the value of each size and
+// scalar.
 //
 //===----------------------------------------------------------------------===//
 

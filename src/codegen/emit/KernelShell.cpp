@@ -162,7 +162,7 @@ ShellEmitter::plan(llvm::function_ref<KernelShell::Plan(KernelFrame &)> body) {
 LogicalResult ShellEmitter::footprint(
     llvm::function_ref<void(KernelShell::FootprintBody &)> body) {
   func::FuncOp function =
-      create(name + "_reach", {pointer, builder.getI64Type(), pointer}, {});
+      create(name + "_footprint", {pointer, builder.getI64Type(), pointer}, {});
   Location loc = source.getLoc();
   LaneBuilder lanes(builder, loc);
   KernelFrame frame(source, shell.target, lanes, function.getArgument(0));
@@ -188,8 +188,8 @@ KernelShell::emit(llvm::function_ref<void(TileBody &)> tile,
   if (failed(emitter.plan(plan)))
     return failure();
   // Costs a tenth of the kernel's compile time, and few kernels need it.
-  return source->hasAttr("anabranch.reach") ? emitter.footprint(footprint)
-                                            : success();
+  return source->hasAttr("anabranch.footprint") ? emitter.footprint(footprint)
+                                                : success();
 }
 
 } // namespace codegen

@@ -8,7 +8,10 @@
 //   NAME(buffers, sizes, scratch, tile)      loads the pointers, calls
 //   NAME_tile(pointers..., sizes, scratch, tile)   internal, pointers noalias
 //   NAME_plan(sizes, plan)
-//   NAME_reach(sizes, tile, reaches)         of kernels with `anabranch.reach`
+//   NAME_footprint(sizes, tile, regions)
+//
+// The last one is made only if the kernel has the attribute
+// `anabranch.footprint`.
 //
 // The pointers are arguments of a function so that LLVM may know that no two of
 // them overlap; but a result in place of an argument is that argument's

@@ -24,6 +24,17 @@ namespace codegen {
 
 Type laneType(Value value) { return getElementTypeOrSelf(value.getType()); }
 
+Value castBits(LaneBuilder &lanes, Value value, Type element) {
+  while (auto cast = value.getDefiningOp<arith::BitcastOp>())
+    value = cast.getIn();
+  Type type = element;
+  if (auto vector = dyn_cast<VectorType>(value.getType()))
+    type = vector.clone(element);
+  if (value.getType() == type)
+    return value;
+  return lanes.make<arith::BitcastOp>(type, value);
+}
+
 static std::optional<int64_t> constantOf(Value value) {
   APInt integer;
   if (matchPattern(value, m_ConstantInt(&integer)))
@@ -40,7 +51,7 @@ LaneBuilder::LaneBuilder(OpBuilder &builder, Location loc)
   push();
 }
 
-void LaneBuilder::push() { scopes.push_back(std::make_unique<Frame>()); }
+void LaneBuilder::push() { scopes.push_back(std::make_unique<OpenScope>()); }
 
 void LaneBuilder::pop() {
   auto &ends = scopes.back()->ends;
@@ -222,28 +233,25 @@ static int64_t knownMultiple(Value value) {
   return 1;
 }
 
-Lanes LaneBuilder::add(Lanes a, Lanes b) {
+/// The sum, or the difference, of two indices; `step` is that of the result.
+template <typename OpT>
+static Lanes combine(LaneBuilder &lanes, Lanes a, Lanes b, int64_t step) {
   if (a.isVarying() || b.isVarying())
-    return Lanes::varying(make<arith::AddIOp>(vector(a), vector(b)));
-  Value sum = make<arith::AddIOp>(a.value, b.value);
-  int64_t step = a.step + b.step;
+    return Lanes::varying(lanes.make<OpT>(lanes.vector(a), lanes.vector(b)));
+  Value value = lanes.make<OpT>(a.value, b.value);
   if (step == 0)
-    return Lanes::uniform(sum);
+    return Lanes::uniform(value);
   int64_t left = a.isLinear() ? a.multiple : knownMultiple(a.value);
   int64_t right = b.isLinear() ? b.multiple : knownMultiple(b.value);
-  return Lanes::linear(sum, step, std::gcd(left, right));
+  return Lanes::linear(value, step, std::gcd(left, right));
+}
+
+Lanes LaneBuilder::add(Lanes a, Lanes b) {
+  return combine<arith::AddIOp>(*this, a, b, a.step + b.step);
 }
 
 Lanes LaneBuilder::sub(Lanes a, Lanes b) {
-  if (a.isVarying() || b.isVarying())
-    return Lanes::varying(make<arith::SubIOp>(vector(a), vector(b)));
-  Value difference = make<arith::SubIOp>(a.value, b.value);
-  int64_t step = a.step - b.step;
-  if (step == 0)
-    return Lanes::uniform(difference);
-  int64_t left = a.isLinear() ? a.multiple : knownMultiple(a.value);
-  int64_t right = b.isLinear() ? b.multiple : knownMultiple(b.value);
-  return Lanes::linear(difference, step, std::gcd(left, right));
+  return combine<arith::SubIOp>(*this, a, b, a.step - b.step);
 }
 
 Lanes LaneBuilder::mul(Lanes a, Lanes b) {
@@ -321,7 +329,7 @@ std::pair<Lanes, Lanes> LaneBuilder::divRem(Lanes a, Value size) {
     return {Lanes::linear(quotient, a.step / *known),
             Lanes::uniform(remainder)};
   int64_t extent = a.step * width;
-  if (known && *known == a.row)
+  if (known && *known == a.uniformQuotient)
     return {Lanes::uniform(quotient), Lanes::linear(remainder, a.step)};
   if (known && a.step > 0 && *known % extent == 0 && a.multiple % extent == 0)
     return {Lanes::uniform(quotient),
@@ -418,15 +426,14 @@ Lanes LaneBuilder::select(Lanes condition, Lanes a, Lanes b) {
         make<arith::SelectOp>(condition.value, a.value, b.value));
   Value bits = condition.isUniform() ? condition.value : vector(condition);
   Value left = vector(a), right = vector(b);
-  Type type = left.getType();
-  if (!laneType(left).isBF16())
+  Type element = laneType(left);
+  if (!element.isBF16())
     return Lanes::varying(make<arith::SelectOp>(bits, left, right));
   // A machine without the type would compute with it by calls.
-  Type integer = vectorType(builder.getI16Type());
-  left = make<arith::BitcastOp>(integer, left);
-  right = make<arith::BitcastOp>(integer, right);
+  left = castBits(*this, left, builder.getI16Type());
+  right = castBits(*this, right, builder.getI16Type());
   Value chosen = make<arith::SelectOp>(bits, left, right);
-  return Lanes::varying(make<arith::BitcastOp>(type, chosen));
+  return Lanes::varying(castBits(*this, chosen, element));
 }
 
 //===----------------------------------------------------------------------===//

@@ -35,14 +35,14 @@ struct Lanes {
   /// Linear: `value` is known to be a multiple of this.
   int64_t multiple = 1;
   /// Linear: all active lanes have the same quotient by this size; 0: unknown.
-  int64_t row = 0;
+  int64_t uniformQuotient = 0;
 
   static Lanes uniform(mlir::Value scalar) {
     return {Kind::Uniform, scalar, 0, 1, 0};
   }
   static Lanes linear(mlir::Value first, int64_t step = 1, int64_t multiple = 1,
-                      int64_t row = 0) {
-    return {Kind::Linear, first, step, multiple, row};
+                      int64_t uniformQuotient = 0) {
+    return {Kind::Linear, first, step, multiple, uniformQuotient};
   }
   static Lanes varying(mlir::Value vector) {
     return {Kind::Varying, vector, 0, 1, 0};
@@ -59,6 +59,13 @@ struct Lanes {
 /// The type of one lane: of a scalar itself, of a vector its element.
 mlir::Type laneType(mlir::Value value);
 
+class LaneBuilder;
+
+/// The bits of a scalar or a vector as another type of the same width. What
+/// they were made of by other casts of bits is cast at once, so that no value
+/// passes through a type that the processor may lack.
+mlir::Value castBits(LaneBuilder &lanes, mlir::Value value, mlir::Type element);
+
 /// Creates operations on lanes at one insertion point. Pure operations are
 /// shared: making one that dominates already gives that one. Values made inside
 /// a Scope end with it, so open one wherever a region is entered.
@@ -73,9 +80,9 @@ public:
   /// or null when all are. Always null for width 1.
   int64_t width = 1;
   mlir::Value mask;
-  /// Whether `mask` may have no active lane at all, so that not even an address
-  /// that all lanes share may be read, and lane 0 may be inactive while others
-  /// are active. A loop's tail has at least one active lane, the first.
+  /// Whether `mask` may leave lane 0 inactive, or all lanes. Then not even an
+  /// address that all lanes share may be read without a look at the mask. In a
+  /// loop's tail lane 0 is active.
   bool maybeEmpty = false;
 
   //===-- Scopes ---------------------------------------------------------===//
@@ -187,11 +194,11 @@ private:
     static unsigned getHashValue(const mlir::Operation *op);
     static bool isEqual(const mlir::Operation *a, const mlir::Operation *b);
   };
-  struct Frame {
+  struct OpenScope {
     llvm::DenseMap<mlir::Operation *, char, PureInfo> made;
     std::vector<std::function<void()>> ends;
   };
-  std::vector<std::unique_ptr<Frame>> scopes;
+  std::vector<std::unique_ptr<OpenScope>> scopes;
 
   void push();
   void pop();

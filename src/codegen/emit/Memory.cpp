@@ -53,13 +53,8 @@ static Value splat(LaneBuilder &lanes, Type type, int64_t value) {
 
 Value extendBF16(LaneBuilder &lanes, Value value) {
   Builder &b = lanes.builder;
-  Type i16 = sameShape(value.getType(), b.getI16Type());
   Type i32 = sameShape(value.getType(), b.getI32Type());
-  Value bits;
-  if (auto cast = value.getDefiningOp<arith::BitcastOp>())
-    bits = cast.getIn();
-  else
-    bits = lanes.make<arith::BitcastOp>(i16, value);
+  Value bits = castBits(lanes, value, b.getI16Type());
   Value wide = lanes.make<arith::ExtUIOp>(i32, bits);
   Value high = lanes.make<arith::ShLIOp>(wide, splat(lanes, i32, 16));
   return lanes.make<arith::BitcastOp>(sameShape(i32, b.getF32Type()), high);
@@ -110,12 +105,8 @@ static Value toMemory(LaneBuilder &lanes, Value value, Type element) {
   Type type = sameShape(value.getType(), memoryType(element));
   if (element.isInteger(1))
     return lanes.make<arith::ExtUIOp>(type, value);
-  if (element.isBF16()) {
-    if (auto cast = value.getDefiningOp<arith::BitcastOp>())
-      if (cast.getIn().getType() == type)
-        return cast.getIn();
-    return lanes.make<arith::BitcastOp>(type, value);
-  }
+  if (element.isBF16())
+    return castBits(lanes, value, memoryType(element));
   if (element.isIndex())
     return lanes.make<arith::IndexCastOp>(type, value);
   return value;

@@ -7,6 +7,7 @@
 
 #include "codegen/emit/ViewReader.h"
 
+#include "analysis/ReshapeIndex.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -64,12 +65,11 @@ Lanes ViewReader::slice(tensor::ExtractSliceOp op, ArrayRef<Lanes> index) {
 Lanes ViewReader::expand(tensor::ExpandShapeOp op, ArrayRef<Lanes> index) {
   SmallVector<Lanes> source;
   for (const ReassociationIndices &group : op.getReassociationIndices()) {
-    Lanes position = lanes.indexLanes(0);
-    for (int64_t part : group) {
+    auto step = [&](Lanes position, int64_t part) {
       Lanes size = Lanes::uniform(frame.dim(op.getResult(), part));
-      position = lanes.add(lanes.mul(position, size), index[part]);
-    }
-    source.push_back(position);
+      return lanes.add(lanes.mul(position, size), index[part]);
+    };
+    source.push_back(analysis::joinIndex(group, lanes.indexLanes(0), step));
   }
   return elements.evaluate(op.getSrc(), source);
 }
@@ -77,18 +77,11 @@ Lanes ViewReader::expand(tensor::ExpandShapeOp op, ArrayRef<Lanes> index) {
 Lanes ViewReader::collapse(tensor::CollapseShapeOp op, ArrayRef<Lanes> index) {
   int64_t rank = op.getSrcType().getRank();
   SmallVector<Lanes> source(rank, lanes.indexLanes(0));
-  for (auto [position, group] :
-       llvm::zip(index, op.getReassociationIndices())) {
-    Lanes rest = position;
-    for (int64_t part : llvm::reverse(group)) {
-      if (part == group.front()) {
-        source[part] = rest;
-        break;
-      }
-      Value size = frame.dim(op.getSrc(), part);
-      std::tie(rest, source[part]) = lanes.divRem(rest, size);
-    }
-  }
+  auto divide = [&](Lanes position, int64_t part) {
+    return lanes.divRem(position, frame.dim(op.getSrc(), part));
+  };
+  for (auto [position, group] : llvm::zip(index, op.getReassociationIndices()))
+    analysis::splitIndex<Lanes>(group, position, source, divide);
   return elements.evaluate(op.getSrc(), source);
 }
 
@@ -193,7 +186,7 @@ Lanes ViewReader::insert(tensor::InsertSliceOp op, ArrayRef<Lanes> index) {
   auto side = [&](llvm::function_ref<Lanes()> compute) {
     Value value = lanes.vector(compute());
     if (asBits)
-      value = lanes.make<arith::BitcastOp>(passed, value);
+      value = castBits(lanes, value, lanes.builder.getI16Type());
     return SmallVector<Value>{value};
   };
   Value merged = lanes.ifElse(

@@ -1,4 +1,4 @@
-//===- FootprintTest.cpp - tiles touch nothing beyond their reach ---------===//
+//===- FootprintTest.cpp - tiles stay within their footprint --------------===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
@@ -8,9 +8,9 @@
 #include "support/codegen/FootprintCase.h"
 
 #include "codegen/emit/KernelFrame.h"
-#include "ir/Anabranch.h"
-#include "mlir/Parser/Parser.h"
+#include "support/codegen/AmxEmulation.h"
 #include "support/codegen/KernelLibrary.h"
+#include "support/codegen/ParsedKernel.h"
 
 #include "gtest/gtest.h"
 
@@ -34,22 +34,19 @@ struct Operand {
 /// A compiled kernel and its operands, in the order of its buffers.
 class Subject {
 public:
-  Subject(const FootprintCase &c, const TargetInfo &target) : sizes(c.sizes) {
-    mlir::DialectRegistry registry;
-    anabranch::ir::registerAllDialects(registry);
-    context = std::make_unique<mlir::MLIRContext>(registry);
-    auto module =
-        mlir::parseSourceString<mlir::ModuleOp>(c.text, context.get());
-    if (!module) {
+  Subject(const FootprintCase &c, const TargetInfo &target)
+      : parsed(c.text), sizes(c.sizes) {
+    if (!parsed) {
       ADD_FAILURE() << c.text;
       return;
     }
-    mlir::func::FuncOp function = *module->getOps<mlir::func::FuncOp>().begin();
-    function->setAttr("anabranch.reach", mlir::UnitAttr::get(context.get()));
+    mlir::func::FuncOp function = parsed.function();
+    function->setAttr("anabranch.footprint",
+                      mlir::UnitAttr::get(function.getContext()));
     describe(function);
     CodegenOptions options;
     options.target = target;
-    auto loaded = KernelLibrary::load(*module, options);
+    auto loaded = KernelLibrary::load(parsed.module(), options);
     if (!loaded) {
       ADD_FAILURE() << llvm::toString(loaded.takeError()) << c.text;
       return;
@@ -58,14 +55,14 @@ public:
     tiles = library->plan("kernel", sizes).tiles;
   }
 
-  std::unique_ptr<mlir::MLIRContext> context;
+  ParsedKernel parsed;
   std::vector<int64_t> sizes;
   std::vector<Operand> operands;
   std::optional<KernelLibrary> library;
   int64_t tiles = 0;
 
-  std::vector<anabranch_reach> reach(int64_t tile) const {
-    return library->reach("kernel", sizes, tile, operands.size());
+  std::vector<anabranch_strided_region> footprint(int64_t tile) const {
+    return library->footprint("kernel", sizes, tile, operands.size());
   }
   /// One tile, or all of them if `tile` is negative.
   int32_t run(std::vector<Bytes> &memory, int64_t tile) const {
@@ -136,32 +133,32 @@ Bytes randomBytes(const Operand &operand, unsigned seed) {
   return bytes;
 }
 
-bool reaches(const anabranch_reach &reach, int64_t byte) {
-  int64_t at = byte - reach.offset;
-  if (at < 0 || reach.width == 0)
+bool contains(const anabranch_strided_region &region, int64_t byte) {
+  int64_t at = byte - region.offset;
+  if (at < 0 || region.width == 0)
     return false;
-  if (reach.count == 1)
-    return at < reach.width;
-  int64_t run = std::min(at / reach.pitch, reach.count - 1);
-  return at - run * reach.pitch < reach.width;
+  if (region.count == 1)
+    return at < region.width;
+  int64_t run = std::min(at / region.pitch, region.count - 1);
+  return at - run * region.pitch < region.width;
 }
 
-int64_t bytesOf(const anabranch_reach &reach) {
-  return reach.width == 0 ? 0 : reach.width * reach.count;
+int64_t bytesOf(const anabranch_strided_region &region) {
+  return region.width == 0 ? 0 : region.width * region.count;
 }
 
 constexpr char poison = char(0xFF); // NaN, and no index
 
-/// Runs a tile on inputs that are poisoned beyond its reach, in
-/// `memory`, and expects that nothing beyond its reach is written.
+/// Runs a tile on inputs that are poisoned beyond its footprint, in
+/// `memory`, and expects that nothing beyond its footprint is written.
 void runAlone(const Subject &subject, int64_t tile,
               std::vector<Bytes> &memory) {
-  std::vector<anabranch_reach> reach = subject.reach(tile);
+  std::vector<anabranch_strided_region> regions = subject.footprint(tile);
   std::vector<Bytes> before = memory;
   for (auto [i, operand] : llvm::enumerate(subject.operands))
     if (!operand.isResult)
       for (size_t byte = 0; byte < operand.bytes; ++byte)
-        if (!reaches(reach[i], byte))
+        if (!contains(regions[i], byte))
           before[i][byte] = poison;
   std::vector<Bytes> after = before;
   ASSERT_EQ(subject.run(after, tile), 0) << "tile " << tile;
@@ -172,7 +169,7 @@ void runAlone(const Subject &subject, int64_t tile,
     for (size_t byte = 0; byte < operand.bytes; ++byte) {
       if (after[home][byte] == before[home][byte])
         continue;
-      ASSERT_TRUE(reaches(reach[i], byte))
+      ASSERT_TRUE(contains(regions[i], byte))
           << "tile " << tile << " writes byte " << byte << " of buffer " << i;
       memory[home][byte] = after[home][byte];
     }
@@ -190,7 +187,10 @@ TEST_P(FootprintTest, HoldsForEveryTile) {
   TargetInfo target = llvm::cantFail(TargetInfo::get(targetName));
   Subject subject(c, target);
   ASSERT_TRUE(subject.library);
-  if (!target.runsHere())
+  std::optional<AmxEmulation> emulation;
+  if (!target.runsHere() && target.amxInt8 && AmxEmulation::suffices())
+    emulation.emplace();
+  else if (!target.runsHere())
     GTEST_SKIP();
   std::vector<Bytes> memory;
   for (auto [i, operand] : llvm::enumerate(subject.operands))
@@ -252,6 +252,14 @@ std::vector<FootprintCase> cases() {
               {"", 1, 40, 100, 70, "mk", "nk", "i8", false, 64, 4}),
       product("product_dynamic",
               {"", 2, 70, 90, 33, "bmk", "bkn", "f32", true}),
+      product("product_bf16_panels",
+              {"", 1, 40, 100, 70, "mk", "nk", "bf16", false, 32, 2}),
+      product("product_bf16_row",
+              {"", 1, 1, 2100, 70, "mk", "nk", "bf16", false, 32, 2}),
+      product("product_bf16_deep", {"", 1, 170, 70, 1301, "mk", "kn", "bf16"}),
+      product("product_bf16_heads", {"", 6, 40, 64, 33, "mbk", "bnk", "bf16"}),
+      product("product_bf16_dynamic",
+              {"", 2, 70, 90, 33, "bmk", "bkn", "bf16", true}),
       attentionCase("attention", 150, 130, ""),
       attentionCase("attention_causal", 150, 150, ", causal"),
       attentionCase("attention_one", 1, 200, ""),
@@ -264,11 +272,11 @@ caseName(const testing::TestParamInfo<std::tuple<const char *, int>> &info) {
          cases()[std::get<1>(info.param)].name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, FootprintTest,
-                         testing::Combine(testing::Values("avx2", "host"),
-                                          testing::Range(0,
-                                                         int(cases().size()))),
-                         caseName);
+INSTANTIATE_TEST_SUITE_P(
+    Cases, FootprintTest,
+    testing::Combine(testing::Values("avx2", "amx", "host"),
+                     testing::Range(0, int(cases().size()))),
+    caseName);
 
 //===----------------------------------------------------------------------===//
 // Precision
@@ -287,7 +295,7 @@ protected:
   int64_t total(size_t buffer) {
     int64_t bytes = 0;
     for (int64_t tile = 0; tile < subject->tiles; ++tile)
-      bytes += bytesOf(subject->reach(tile)[buffer]);
+      bytes += bytesOf(subject->footprint(tile)[buffer]);
     return bytes;
   }
 };
@@ -298,7 +306,7 @@ TEST_F(PreciseFootprint, PointwiseTilesShareNothing) {
   EXPECT_GT(subject->tiles, 1);
   EXPECT_EQ(total(0), 128 * 768 * 4);
   EXPECT_EQ(total(1), 128 * 768 * 4);
-  EXPECT_EQ(subject->reach(1)[0].count, 1);
+  EXPECT_EQ(subject->footprint(1)[0].count, 1);
 }
 
 TEST_F(PreciseFootprint, StridedAndTransposedTilesShareNothing) {
@@ -342,14 +350,14 @@ TEST_F(PreciseFootprint, BlocksOfAProduct) {
       compile(product("product", {"", 1, 600, 256, 96, "mk", "kn", "f32"})));
   EXPECT_EQ(total(3), 600 * 256 * 4);
   for (int64_t tile = 0; tile < subject->tiles; ++tile) {
-    std::vector<anabranch_reach> reach = subject->reach(tile);
-    int64_t rows = reach[3].count, columns = reach[3].width / 4;
-    EXPECT_EQ(reach[0].count, 1);
-    EXPECT_EQ(bytesOf(reach[0]), rows * 96 * 4);
-    EXPECT_EQ(reach[0].offset, reach[3].offset / (256 * 4) * 96 * 4);
-    EXPECT_EQ(reach[1].count, 96);
-    EXPECT_EQ(bytesOf(reach[1]), columns * 96 * 4);
-    EXPECT_EQ(bytesOf(reach[2]), columns * 4);
+    std::vector<anabranch_strided_region> regions = subject->footprint(tile);
+    int64_t rows = regions[3].count, columns = regions[3].width / 4;
+    EXPECT_EQ(regions[0].count, 1);
+    EXPECT_EQ(bytesOf(regions[0]), rows * 96 * 4);
+    EXPECT_EQ(regions[0].offset, regions[3].offset / (256 * 4) * 96 * 4);
+    EXPECT_EQ(regions[1].count, 96);
+    EXPECT_EQ(bytesOf(regions[1]), columns * 96 * 4);
+    EXPECT_EQ(bytesOf(regions[2]), columns * 4);
   }
 }
 
@@ -357,9 +365,9 @@ TEST_F(PreciseFootprint, PanelsOfAProduct) {
   ASSERT_TRUE(compile(
       product("panels", {"", 1, 40, 128, 70, "mk", "nk", "f32", false, 64})));
   ASSERT_EQ(subject->tiles % 2, 0);
-  EXPECT_EQ(subject->reach(1)[1].count, 1);
-  EXPECT_EQ(subject->reach(1)[1].offset, 70 * 64 * 4);
-  EXPECT_EQ(subject->reach(1)[1].width, 70 * 64 * 4);
+  EXPECT_EQ(subject->footprint(1)[1].count, 1);
+  EXPECT_EQ(subject->footprint(1)[1].offset, 70 * 64 * 4);
+  EXPECT_EQ(subject->footprint(1)[1].width, 70 * 64 * 4);
 }
 
 TEST_F(PreciseFootprint, HeadAndQueriesOfAttention) {
@@ -367,11 +375,11 @@ TEST_F(PreciseFootprint, HeadAndQueriesOfAttention) {
   EXPECT_EQ(total(0), 150 * 64 * 4);
   EXPECT_EQ(total(4), 150 * 64 * 4);
   for (int64_t tile = 0; tile < subject->tiles; ++tile) {
-    std::vector<anabranch_reach> reach = subject->reach(tile);
-    EXPECT_EQ(bytesOf(reach[1]), 130 * 16 * 4);
-    EXPECT_EQ(bytesOf(reach[2]), 130 * 16 * 4);
-    EXPECT_EQ(reach[3].count, 1);
-    EXPECT_EQ(bytesOf(reach[3]) / (130 * 4), bytesOf(reach[0]) / (16 * 4));
+    std::vector<anabranch_strided_region> regions = subject->footprint(tile);
+    EXPECT_EQ(bytesOf(regions[1]), 130 * 16 * 4);
+    EXPECT_EQ(bytesOf(regions[2]), 130 * 16 * 4);
+    EXPECT_EQ(regions[3].count, 1);
+    EXPECT_EQ(bytesOf(regions[3]) / (130 * 4), bytesOf(regions[0]) / (16 * 4));
   }
 }
 

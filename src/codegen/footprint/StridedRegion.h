@@ -15,7 +15,7 @@ namespace anabranch {
 namespace codegen {
 
 /// `count` runs of `width` bytes, `pitch` bytes from one to the next: the
-/// fields of an anabranch_reach, as `index` values.
+/// fields of an anabranch_strided_region, as `index` values.
 struct StridedRegion {
   mlir::Value offset, width, pitch, count;
 };

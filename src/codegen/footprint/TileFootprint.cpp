@@ -7,6 +7,7 @@
 
 #include "codegen/footprint/TileFootprint.h"
 
+#include "analysis/ReshapeIndex.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
@@ -130,16 +131,14 @@ static SmallVector<IndexRange> follow(RangeBuilder &ranges, KernelFrame &frame,
       next.resize(expand.getResultType().getRank(),
                   ranges.point(frame.lanes.index(0)));
     } else if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op)) {
+      auto step = [&](const IndexRange &position, int64_t part) {
+        IndexRange size = ranges.point(frame.dim(collapse.getSrc(), part));
+        return ranges.add(ranges.mul(position, size), index[part]);
+      };
       for (const ReassociationIndices &group :
-           collapse.getReassociationIndices()) {
-        IndexRange position = ranges.point(frame.lanes.index(0));
-        for (int64_t part : group) {
-          Value size = frame.dim(collapse.getSrc(), part);
-          position =
-              ranges.add(ranges.mul(position, ranges.point(size)), index[part]);
-        }
-        next.push_back(position);
-      }
+           collapse.getReassociationIndices())
+        next.push_back(analysis::joinIndex(
+            group, ranges.point(frame.lanes.index(0)), step));
     } else {
       next = index;
     }

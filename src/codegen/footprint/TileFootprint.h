@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 //
 // Collects what a tile reads and writes, for the ranges of its loops, and hands
-// out one bound for each buffer (`anabranch_reach` of KernelABI.h).
+// out one bound for each buffer (`anabranch_strided_region` of KernelABI.h).
 //
 //===----------------------------------------------------------------------===//
 

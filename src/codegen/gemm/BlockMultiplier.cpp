@@ -18,44 +18,10 @@ std::string BlockMultiplier::functionName() const {
   return (func::FuncOp(gemm.frame.source).getName() + "_block").str();
 }
 
-void BlockMultiplier::begin() {
-  if (!gemm.blocking.usesAmx)
-    return;
-  AmxBlock block{gemm.blocking.vectors, gemm.blocking.columns(),
-                 gemm.blocking.panelWidth};
-  amx = block.create(lanes.builder, gemm.frame.source, functionName());
-  AmxBlock::begin(lanes, amx);
-}
-
-void BlockMultiplier::end() {
-  if (gemm.blocking.usesAmx)
-    AmxBlock::end(lanes);
-}
-
-void BlockMultiplier::multiply(const Block &block) {
-  gemm.blocking.usesAmx ? multiplyAmx(block) : multiplyVectors(block);
-}
-
 /// Whether the block adds to sums that are there already.
 Value BlockMultiplier::continues(const Block &block) {
   return lanes.make<arith::CmpIOp>(arith::CmpIPredicate::ne, block.first,
                                    lanes.index(0));
-}
-
-/// AMX registers take rows at one distance, and no more than there are.
-void BlockMultiplier::multiplyAmx(const Block &block) {
-  AmxBlock::Arguments arguments;
-  auto leftOf = [&](Value row) { return left.at(row, block.first).pointer; };
-  arguments.left = leftOf(block.row);
-  arguments.leftStride = byteDistance(
-      lanes, arguments.left, leftOf(lanes.addIndex(block.row, lanes.index(1))));
-  arguments.right = block.right.pointer;
-  arguments.sums = block.sums;
-  arguments.words = gemm.words(block.count);
-  arguments.rows = lanes.minIndex(lanes.subIndex(gemm.tile.endRow, block.row),
-                                  lanes.index(AmxBlock::rows));
-  arguments.continues = continues(block);
-  AmxBlock::call(lanes, amx, arguments);
 }
 
 bool BlockMultiplier::rowsAreWhole() const {
@@ -83,7 +49,10 @@ MicroKernel BlockMultiplier::microKernel(int64_t vectors) const {
                      std::nullopt,
                      blocking.rightElement,
                      blocking.wordProduct()};
-  if (LeftOperand::stepIsUnit(gemm))
+  kernel.isLeftInterleaved = blocking.interleavesLeft;
+  if (blocking.interleavesLeft)
+    kernel.leftStep = blocking.rows * kernel.product.parts();
+  else if (LeftOperand::stepIsUnit(gemm))
     kernel.leftStep = 1;
   if (blocking.right != GemmBlocking::Right::InPlace)
     kernel.rightStep = blocking.panelWidth;
@@ -102,11 +71,12 @@ void BlockMultiplier::call(func::FuncOp &function, int64_t vectors,
   kernel.call(lanes, function, arguments);
 }
 
-void BlockMultiplier::multiplyVectors(const Block &block) {
+void BlockMultiplier::multiply(const Block &block) {
   // Rows beyond the last repeat it; nobody reads their sums.
   Value lastRow = lanes.subIndex(gemm.tile.endRow, lanes.index(1));
   MicroKernel::Arguments arguments;
-  for (int64_t i = 0; i < gemm.blocking.rows; ++i) {
+  int64_t pointers = gemm.blocking.interleavesLeft ? 1 : gemm.blocking.rows;
+  for (int64_t i = 0; i < pointers; ++i) {
     Value row = lanes.addIndex(block.row, lanes.index(i));
     if (!rowsAreWhole())
       row = lanes.minIndex(row, lastRow);

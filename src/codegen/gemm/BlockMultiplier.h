@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 //
 // Multiplies a block of rows by a panel of columns, in vector registers
-// (MicroKernel.h) or in AMX registers (AmxBlock.h).
+// (MicroKernel.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,7 +14,6 @@
 #define ANABRANCH_CODEGEN_GEMM_BLOCKMULTIPLIER_H
 
 #include "codegen/gemm/Compensation.h"
-#include "codegen/microkernel/AmxBlock.h"
 #include "codegen/microkernel/MicroKernel.h"
 
 namespace anabranch {
@@ -25,10 +24,6 @@ public:
   BlockMultiplier(GemmContext &gemm, LeftOperand &left,
                   Compensation &compensation)
       : gemm(gemm), lanes(gemm.lanes), left(left), compensation(compensation) {}
-
-  /// Before the first block of a tile, and after the last.
-  void begin();
-  void end();
 
   /// A block of rows, from `row` on, for `count` depths from `first` on.
   struct Block {
@@ -47,10 +42,7 @@ private:
   Compensation &compensation;
   /// Made at their first call; the last panel may have fewer vectors.
   mlir::func::FuncOp wholePanel, lastPanel;
-  AmxBlock::Functions amx;
 
-  void multiplyVectors(const Block &block);
-  void multiplyAmx(const Block &block);
   void call(mlir::func::FuncOp &function, int64_t vectors,
             llvm::StringRef suffix, const MicroKernel::Arguments &arguments);
   MicroKernel microKernel(int64_t vectors) const;

@@ -13,9 +13,9 @@
 #ifndef ANABRANCH_CODEGEN_GEMM_GEMMCONTEXT_H
 #define ANABRANCH_CODEGEN_GEMM_GEMMCONTEXT_H
 
+#include "codegen/contraction/GemmBlocking.h"
 #include "codegen/emit/Evaluator.h"
 #include "codegen/emit/TypedMemory.h"
-#include "codegen/gemm/GemmBlocking.h"
 
 namespace anabranch {
 namespace codegen {

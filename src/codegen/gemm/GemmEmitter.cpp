@@ -21,6 +21,8 @@ namespace codegen {
 
 int64_t GemmEmitter::sumElements() const {
   const GemmBlocking &blocking = gemm.blocking;
+  if (blocking.usesAmx)
+    return AmxEmitter::sumElements(gemm);
   int64_t rows = gemm.isOneBlock() ? blocking.rows : blocking.rowsPerTile;
   return rows * blocking.columns();
 }
@@ -37,12 +39,18 @@ int64_t GemmEmitter::panelElements() const {
 }
 
 Value GemmEmitter::scratchBytes() {
-  Value elements =
-      lanes.index(sumElements() + compensationElements() + panelElements());
+  int64_t known = sumElements() + compensationElements() + panelElements();
+  if (gemm.blocking.usesAmx)
+    known += AmxEmitter::leftTailElements(gemm) +
+             AmxEmitter::rightTailElements(gemm);
+  Value elements = lanes.index(known);
   if (gemm.blocking.packLeft)
     elements = lanes.addIndex(
         elements, lanes.mulIndex(lanes.index(gemm.blocking.rowsPerTile),
                                  LeftOperand::packedWords(gemm)));
+  // The last vector of interleaved rows ends beyond its block.
+  if (gemm.blocking.interleavesLeft)
+    elements = lanes.addIndex(elements, lanes.index(gemm.blocking.lanes));
   return lanes.mulIndex(elements, lanes.index(gemm.memory.elementBytes()));
 }
 
@@ -55,6 +63,12 @@ GemmEmitter::Scratch GemmEmitter::layOut(Value scratch) {
   parts.compensation = behind(scratch, sumElements());
   parts.panel = behind(parts.compensation, compensationElements());
   parts.left = behind(parts.panel, panelElements());
+  if (gemm.blocking.usesAmx) {
+    parts.leftTail = parts.left;
+    parts.rightTail =
+        behind(parts.leftTail, AmxEmitter::leftTailElements(gemm));
+    parts.left = behind(parts.rightTail, AmxEmitter::rightTailElements(gemm));
+  }
   return parts;
 }
 
@@ -72,11 +86,14 @@ void GemmEmitter::emitTile(Evaluator &evaluator, Value scratch, Value tile) {
   compensation.compute();
   if (gemm.blocking.right == GemmBlocking::Right::RowDots) {
     RowDots(gemm, left, compensation).multiply(memory.sums);
-    return emitEpilogue(gemm.tile.firstRow, memory.sums);
+    return epilogue.emit(gemm.tile.firstRow, endOfBlock(gemm.tile.firstRow),
+                         memory.sums);
   }
   RightPanels right(gemm, memory.panel);
+  if (gemm.blocking.usesAmx)
+    return AmxEmitter(gemm, left, right, epilogue)
+        .emit({memory.sums, memory.leftTail, memory.rightTail});
   BlockMultiplier multiplier(gemm, left, compensation);
-  multiplier.begin();
   if (gemm.blocking.panelsPerTile == 1)
     multiplyPanel(multiplier, right, memory.sums);
   else
@@ -84,7 +101,12 @@ void GemmEmitter::emitTile(Evaluator &evaluator, Value scratch, Value tile) {
       gemm.enterPanel(panel);
       multiplyPanel(multiplier, right, memory.sums);
     });
-  multiplier.end();
+}
+
+/// The end of the block of rows that begins at `row`.
+Value GemmEmitter::endOfBlock(Value row) {
+  return lanes.minIndex(lanes.addIndex(row, lanes.index(gemm.blocking.rows)),
+                        gemm.tile.endRow);
 }
 
 /// A panel of a tile, one block of the depth after the other.
@@ -113,7 +135,7 @@ void GemmEmitter::multiplyDepths(BlockMultiplier &multiplier,
   lanes.loop(tile.firstRow, tile.endRow, blocking.rows, [&](Value row) {
     if (gemm.isOneBlock()) {
       multiplier.multiply({row, sums, panel, first, count});
-      return emitEpilogue(row, sums);
+      return epilogue.emit(row, endOfBlock(row), sums);
     }
     // Sums of all rows wait for the next block of the depth.
     Value offset = lanes.mulIndex(lanes.subIndex(row, tile.firstRow),
@@ -123,57 +145,7 @@ void GemmEmitter::multiplyDepths(BlockMultiplier &multiplier,
     Value end = lanes.addIndex(first, lanes.index(blocking.depth));
     Value isLast = lanes.make<arith::CmpIOp>(arith::CmpIPredicate::sge, end,
                                              gemm.depthCount);
-    lanes.ifThen(isLast, [&] { emitEpilogue(row, rowSums); });
-  });
-}
-
-//===----------------------------------------------------------------------===//
-// The epilogue
-//===----------------------------------------------------------------------===//
-
-/// The sum plus what the product is added to.
-Value GemmEmitter::addInitial(Value sum, ArrayRef<Lanes> index) {
-  const Contraction &contraction = gemm.contraction;
-  if (contraction.startsAtZero)
-    return sum;
-  linalg::GenericOp op = contraction.op;
-  Lanes initial = gemm.evaluator->evaluate(op.getDpsInits()[0], index);
-  if (isa<FloatType>(contraction.element))
-    return lanes.make<arith::AddFOp>(sum, lanes.vector(initial));
-  return lanes.make<arith::AddIOp>(sum, lanes.vector(initial));
-}
-
-/// Evaluates and stores what the kernel returns for a block of rows, whose sums
-/// lie in memory.
-void GemmEmitter::emitEpilogue(Value row, Value sums) {
-  const GemmBlocking &blocking = gemm.blocking;
-  Evaluator &evaluator = *gemm.evaluator;
-  linalg::GenericOp op = gemm.contraction.op;
-  Value panelColumns = lanes.index(blocking.columns());
-  Value endRow = lanes.minIndex(lanes.addIndex(row, lanes.index(blocking.rows)),
-                                gemm.tile.endRow);
-  Value firstColumn = gemm.tile.firstColumn;
-  Value width = lanes.minIndex(lanes.subIndex(gemm.columnCount, firstColumn),
-                               panelColumns);
-  auto emitVector = [&](Value current, Value offset) {
-    Value column = lanes.addIndex(firstColumn, offset);
-    LaneBuilder::MaskGuard guard(lanes, blocking.lanes,
-                                 gemm.columnMask(column, blocking.lanes));
-    SmallVector<Lanes> position =
-        gemm.point(current, Lanes::linear(column, 1, blocking.lanes), Lanes());
-    SmallVector<Lanes> index =
-        evaluator.apply(op.getIndexingMapsArray()[2], position);
-    Value at = lanes.mulIndex(lanes.subIndex(current, row), panelColumns);
-    Value sum = addInitial(
-        gemm.memory.loadVector(sums, lanes.addIndex(at, offset)), index);
-    evaluator.bind(op.getResult(0),
-                   [sum](ArrayRef<Lanes>) { return Lanes::varying(sum); });
-    for (const Epilogue &epilogue : gemm.contraction.epilogues)
-      epilogue.emit(evaluator, index);
-  };
-  lanes.loop(row, endRow, 1, [&](Value current) {
-    lanes.loop(lanes.index(0), width, blocking.lanes,
-               [&](Value offset) { emitVector(current, offset); });
+    lanes.ifThen(isLast, [&] { epilogue.emit(row, endOfBlock(row), rowSums); });
   });
 }
 

@@ -15,7 +15,8 @@
 //         multiply: accumulators in registers        (BlockMultiplier)
 //         after the last depth: evaluate the epilogue on the accumulators
 //
-// A product of few rows has no blocks (RowDots). An operand that the
+// A product of few rows has no blocks (RowDots), and one in AMX registers has
+// loops of its own (AmxEmitter). An operand that the
 // micro-kernel can read where it is is not packed. What is packed is kept in
 // words of the accumulators' size (WordProduct.h).
 //
@@ -24,15 +25,16 @@
 #ifndef ANABRANCH_CODEGEN_GEMM_GEMMEMITTER_H
 #define ANABRANCH_CODEGEN_GEMM_GEMMEMITTER_H
 
+#include "codegen/gemm/AmxEmitter.h"
 #include "codegen/gemm/BlockMultiplier.h"
-#include "codegen/gemm/RightPanels.h"
 
 namespace anabranch {
 namespace codegen {
 
 class GemmEmitter {
 public:
-  explicit GemmEmitter(GemmContext &gemm) : gemm(gemm), lanes(gemm.lanes) {}
+  explicit GemmEmitter(GemmContext &gemm)
+      : gemm(gemm), lanes(gemm.lanes), epilogue(gemm) {}
 
   /// The scratch bytes that a tile needs.
   mlir::Value scratchBytes();
@@ -42,10 +44,12 @@ public:
 private:
   GemmContext &gemm;
   LaneBuilder &lanes;
+  GemmEpilogue epilogue;
 
   /// The parts of the scratch memory.
   struct Scratch {
     mlir::Value sums, compensation, panel, left;
+    mlir::Value leftTail, rightTail; ///< AmxEmitter.h
   };
   Scratch layOut(mlir::Value scratch);
   int64_t sumElements() const;
@@ -56,8 +60,7 @@ private:
                      mlir::Value sums);
   void multiplyDepths(BlockMultiplier &multiplier, RightPanels &right,
                       mlir::Value sums, mlir::Value first, mlir::Value count);
-  void emitEpilogue(mlir::Value row, mlir::Value sums);
-  mlir::Value addInitial(mlir::Value sum, mlir::ArrayRef<Lanes> index);
+  mlir::Value endOfBlock(mlir::Value row);
 };
 
 } // namespace codegen

@@ -5,19 +5,16 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "codegen/gemm/GemmBlocking.h"
+#include "codegen/contraction/GemmBlocking.h"
 #include "codegen/gemm/GemmKernel.h"
-#include "ir/Anabranch.h"
-#include "mlir/Parser/Parser.h"
 #include "support/codegen/AmxEmulation.h"
+#include "support/codegen/CompiledCase.h"
 #include "support/codegen/GemmCase.h"
 #include "support/codegen/GuardedMemory.h"
-#include "support/codegen/KernelLibrary.h"
-
-#include "gtest/gtest.h"
 
 #include <cmath>
 #include <cstring>
+#include <deque>
 #include <random>
 
 using namespace anabranch::codegen;
@@ -133,37 +130,59 @@ std::vector<char> rightBytes(const GemmCase &c, const Numbers &right) {
   return packed;
 }
 
-const GemmCase cases[] = {
+/// Shapes that products of any type are tested with.
+const GemmCase shapes[] = {
     {"whole", 1, 24, 128, 64, "mk", "nk"},
     {"tails", 1, 37, 100, 70, "mk", "nk"},
     {"plain", 1, 37, 100, 70, "mk", "kn"},
-    {"deep", 1, 20, 70, 1200, "mk", "nk"},
     {"left_transposed", 1, 19, 50, 40, "km", "kn"},
     {"one_row", 1, 1, 192, 96, "mk", "kn"},
     {"one_row_weight", 1, 1, 100, 96, "mk", "nk"},
     {"few_rows_odd", 1, 7, 37, 1031, "mk", "nk"},
-    {"few_rows_bf16", 1, 5, 37, 131, "mk", "nk", "bf16"},
-    {"few_rows_f16", 2, 3, 70, 130, "bmk", "bnk", "f16"},
-    {"in_place", 1, 8, 192, 600, "mk", "kn"},
     {"batched", 3, 17, 33, 20, "bmk", "bnk"},
     {"batched_plain", 3, 17, 33, 20, "bmk", "bkn"},
     {"images", 2, 19, 50, 40, "mk", "bkn"},
+    {"tiny", 1, 1, 1, 1, "mk", "nk"},
+    {"many_rows", 2, 700, 20, 9, "bmk", "bkn"},
+    {"dynamic", 2, 37, 100, 70, "bmk", "bnk", "f32", true},
+    {"dynamic_empty_depth", 1, 3, 5, 0, "bmk", "bnk", "f32", true},
+    {"dynamic_empty_rows", 1, 0, 5, 4, "bmk", "bnk", "f32", true},
+};
+
+/// The cases, and the shapes with elements of this type.
+std::vector<GemmCase> withShapes(const char *type,
+                                 llvm::ArrayRef<GemmCase> cases) {
+  std::vector<GemmCase> all(cases);
+  for (GemmCase c : shapes) {
+    c.type = type;
+    all.push_back(c);
+  }
+  return all;
+}
+
+const GemmCase floatCases[] = {
+    {"deep", 1, 20, 70, 1200, "mk", "nk"},
+    {"few_rows_bf16", 1, 5, 37, 131, "mk", "nk", "bf16"},
+    {"few_rows_f16", 2, 3, 70, 130, "bmk", "bnk", "f16"},
+    {"in_place", 1, 8, 192, 600, "mk", "kn"},
     {"images_small", 3, 30, 5, 40, "mk", "bkn"},
     {"images_bf16", 2, 19, 50, 41, "mk", "bkn", "bf16"},
     {"plain_half_panel", 1, 33, 40, 192, "mk", "kn"},
-    {"tiny", 1, 1, 1, 1, "mk", "nk"},
-    {"many_rows", 2, 700, 20, 9, "bmk", "bkn"},
     {"bf16", 1, 21, 70, 50, "mk", "nk", "bf16"},
     {"f16", 1, 21, 70, 50, "mk", "kn", "f16"},
     // Several panels in a tile.
     {"f16_wide", 1, 70, 1000, 41, "mk", "kn", "f16"},
     {"f16_wide_batched", 2, 50, 700, 600, "bmk", "bnk", "f16"},
     {"bf16_wide", 1, 70, 1000, 41, "mk", "kn", "bf16"},
+    // Blocks of more rows than a row of the packed left operand has depths.
+    {"bf16_many_rows", 1, 100, 70, 3, "mk", "nk", "bf16"},
+    {"bf16_left_transposed", 1, 50, 70, 67, "km", "nk", "bf16"},
+    {"bf16_dynamic", 2, 37, 100, 71, "bmk", "bnk", "bf16", true},
+    {"bf16_live_row", 1, 1, 192, 131, "mk", "kn", "bf16"},
+    {"bf16_deep", 1, 150, 70, 1201, "mk", "nk", "bf16"},
+    {"f16_deep", 1, 150, 70, 1201, "mk", "nk", "f16"},
     {"f64", 1, 21, 70, 50, "mk", "nk", "f64"},
-    {"dynamic", 2, 37, 100, 70, "bmk", "bnk", "f32", true},
     {"dynamic_plain", 2, 5, 30, 900, "bmk", "bkn", "f32", true},
-    {"dynamic_empty_depth", 1, 3, 5, 0, "bmk", "bnk", "f32", true},
-    {"dynamic_empty_rows", 1, 0, 5, 4, "bmk", "bnk", "f32", true},
     {"panels", 1, 37, 100, 70, "mk", "nk", "f32", false, 48},
     {"panels_whole", 1, 24, 128, 64, "mk", "nk", "f32", false, 64},
     {"panels_deep", 1, 20, 70, 1201, "mk", "nk", "f32", false, 32},
@@ -179,33 +198,22 @@ const GemmCase cases[] = {
     {"pairs_odd", 1, 21, 70, 51, "mk", "nk", "bf16", false, 48, 2},
     {"pairs_one_row", 1, 1, 100, 1031, "mk", "nk", "bf16", false, 64, 2},
     {"pairs_batched", 3, 7, 33, 21, "bmk", "bnk", "bf16", false, 32, 2},
+    {"pairs_few_rows", 1, 3, 128, 131, "mk", "nk", "bf16", false, 64, 2},
+    {"pairs_many_rows", 1, 100, 128, 768, "mk", "nk", "bf16", false, 32, 2},
+    {"pairs_split_once", 1, 140, 100, 771, "mk", "nk", "bf16", false, 64, 2},
+    {"f16_widened_once", 1, 140, 100, 771, "mk", "nk", "f16", false, 64},
     {"pairs_deep", 1, 20, 70, 1201, "mk", "nk", "bf16", false, 32, 2},
 };
 
 /// Products of bytes, which have code of their own for each set of
 /// instructions.
 const GemmCase int8Cases[] = {
-    {"whole", 1, 24, 128, 64, "mk", "nk", "i8"},
-    {"tails", 1, 37, 100, 70, "mk", "nk", "i8"},
-    {"plain", 1, 37, 100, 70, "mk", "kn", "i8"},
     {"plain_whole", 1, 64, 64, 128, "mk", "kn", "i8"},
     {"deep", 1, 20, 70, 4500, "mk", "nk", "i8"},
     {"deep_plain", 1, 50, 70, 4503, "mk", "kn", "i8"},
-    {"left_transposed", 1, 19, 50, 40, "km", "kn", "i8"},
-    {"one_row", 1, 1, 192, 96, "mk", "kn", "i8"},
-    {"one_row_weight", 1, 1, 100, 96, "mk", "nk", "i8"},
-    {"few_rows_odd", 1, 7, 37, 1031, "mk", "nk", "i8"},
     {"few_rows", 1, 8, 80, 512, "mk", "nk", "i8"},
-    {"batched", 3, 17, 33, 20, "bmk", "bnk", "i8"},
-    {"batched_plain", 3, 17, 33, 20, "bmk", "bkn", "i8"},
-    {"images", 2, 19, 50, 40, "mk", "bkn", "i8"},
-    {"tiny", 1, 1, 1, 1, "mk", "nk", "i8"},
-    {"many_rows", 2, 700, 20, 9, "bmk", "bkn", "i8"},
     {"row_more", 1, 33, 40, 192, "mk", "kn", "i8"},
-    {"dynamic", 2, 37, 100, 70, "bmk", "bnk", "i8", true},
     {"dynamic_plain", 2, 5, 30, 4100, "bmk", "bkn", "i8", true},
-    {"dynamic_empty_depth", 1, 3, 5, 0, "bmk", "bnk", "i8", true},
-    {"dynamic_empty_rows", 1, 0, 5, 4, "bmk", "bnk", "i8", true},
     {"panels", 1, 37, 100, 72, "mk", "nk", "i8", false, 64, 4},
     {"panels_odd", 1, 37, 100, 71, "mk", "nk", "i8", false, 32, 4},
     {"panels_tail", 1, 70, 100, 140, "mk", "nk", "i8", false, 64, 4},
@@ -215,6 +223,59 @@ const GemmCase int8Cases[] = {
     {"panels_batched", 3, 17, 33, 21, "bmk", "bnk", "i8", false, 32, 4},
     {"panels_narrow", 1, 23, 29, 36, "mk", "nk", "i8", false, 24, 4},
 };
+
+/// Products of bf16 that end within a register of AMX, in all ways, or need
+/// several blocks of something.
+const GemmCase tileCases[] = {
+    {"row", 1, 1, 64, 64, "mk", "nk", "bf16", false, 32, 2},
+    {"row_stream", 1, 1, 70, 1031, "mk", "nk", "bf16", false, 32, 2},
+    {"two_rows", 1, 2, 33, 100, "mk", "nk", "bf16", false, 32, 2},
+    {"narrow", 1, 20, 5, 48, "mk", "nk", "bf16", false, 16, 2},
+    {"one_panel", 1, 32, 16, 96, "mk", "nk", "bf16", false, 16, 2},
+    {"wide_panels", 1, 40, 200, 70, "mk", "nk", "bf16", false, 64, 2},
+    {"odd_panels", 1, 40, 100, 66, "mk", "nk", "bf16", false, 48, 2},
+    {"row_more", 1, 33, 64, 31, "mk", "nk", "bf16", false, 32, 2},
+    {"one_depth", 1, 17, 40, 1, "mk", "nk", "bf16"},
+    {"register", 1, 16, 32, 32, "mk", "kn", "bf16"},
+    {"blocks", 1, 100, 100, 1300, "mk", "nk", "bf16", false, 32, 2},
+    {"blocks_live", 1, 70, 100, 1301, "mk", "kn", "bf16"},
+    {"groups", 1, 300, 70, 2000, "mk", "nk", "bf16", false, 32, 2},
+    {"groups_live", 1, 290, 70, 2001, "mk", "nk", "bf16"},
+    {"many_panels", 1, 40, 2100, 64, "mk", "nk", "bf16", false, 32, 2},
+    {"turned_left", 1, 35, 40, 70, "km", "nk", "bf16"},
+    {"heads", 4, 50, 40, 64, "mbk", "bnk", "bf16"},
+    {"heads_few", 4, 3, 40, 64, "bmk", "bkn", "bf16"},
+    {"dynamic", 2, 37, 100, 70, "bmk", "bnk", "bf16", true},
+    {"dynamic_row", 1, 1, 30, 900, "bmk", "bkn", "bf16", true},
+    {"dynamic_empty_depth", 1, 3, 5, 0, "bmk", "bnk", "bf16", true},
+    {"dynamic_empty_rows", 1, 0, 5, 4, "bmk", "bnk", "bf16", true},
+};
+
+/// Products of random sizes of what AMX multiplies.
+std::vector<GemmCase> randomTileCases() {
+  static std::deque<std::string> names;
+  std::mt19937 random(7);
+  auto below = [&](int64_t end) { return int64_t(random() % end); };
+  std::vector<GemmCase> found;
+  for (int i = 0; i < 24; ++i) {
+    names.push_back("random" + std::to_string(i));
+    bool bytes = below(3) == 0, panels = below(2) == 0;
+    bool batched = below(3) == 0;
+    GemmCase c{names.back().c_str(),  batched ? 1 + below(3) : 1,
+               1 + below(80),         1 + below(100),
+               1 + below(300),        batched ? "bmk" : "mk",
+               batched ? "bnk" : "nk"};
+    c.type = bytes ? "i8" : "bf16";
+    if (panels) {
+      c.width = 32 * (1 + below(2));
+      c.kPack = bytes ? 4 : 2;
+    } else if (below(2)) {
+      c.right = batched ? "bkn" : "kn";
+    }
+    found.push_back(c);
+  }
+  return found;
+}
 
 /// Other integers.
 const GemmCase integerCases[] = {
@@ -227,46 +288,24 @@ const GemmCase integerCases[] = {
     {"i64", 2, 21, 70, 51, "bmk", "bkn", "i64"},
 };
 
-/// Cases of two bytes, which have code of their own where there is AVX512-BF16.
-std::vector<GemmCase> bf16Cases() {
+/// Cases of a dtype of two bytes, whose code depends on what the processor has.
+std::vector<GemmCase> casesOf(const std::string &type) {
   std::vector<GemmCase> found;
-  for (const GemmCase &c : cases)
-    if (std::string(c.type) == "bf16")
+  for (const GemmCase &c : floatCases)
+    if (c.type == type)
       found.push_back(c);
   return found;
 }
 
-class GemmTest
-    : public testing::TestWithParam<std::tuple<const char *, GemmCase>> {};
-
-/// Whether this processor can run code for "amx" but for the AMX registers.
-bool hasAllButAmx() {
-  for (const char *name : {"avx512vnni", "avx512bf16"})
-    if (!llvm::cantFail(TargetInfo::get(name)).runsHere())
-      return false;
-  return true;
-}
+class GemmTest : public testing::TestWithParam<TargetAndCase<GemmCase>> {};
 
 TEST_P(GemmTest, EqualsPlainLoops) {
   auto [targetName, c] = GetParam();
   TargetInfo target = llvm::cantFail(TargetInfo::get(targetName));
-  std::string text = kernelText(c);
-
-  mlir::DialectRegistry registry;
-  anabranch::ir::registerAllDialects(registry);
-  mlir::MLIRContext context(registry);
-  auto module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
-  ASSERT_TRUE(module) << text;
-  auto kernel = *module->getOps<mlir::func::FuncOp>().begin();
-  auto refusal = gemmKernel.refusal(kernel, target);
-  EXPECT_FALSE(refusal) << *refusal;
-
-  auto library = KernelLibrary::fromText(text, target);
-  ASSERT_TRUE(bool(library)) << llvm::toString(library.takeError()) << text;
-  std::printf("%s %s: %.0f ms\n", targetName, c.name,
-              library->objects()[0].totalMs());
+  auto library = compileCase(gemmKernel, kernelText(c), target);
+  ASSERT_TRUE(library);
   std::optional<AmxEmulation> emulation;
-  if (!target.runsHere() && target.amxInt8 && hasAllButAmx())
+  if (!target.runsHere() && target.amxInt8 && AmxEmulation::suffices())
     emulation.emplace();
   else if (!target.runsHere())
     GTEST_SKIP() << "this processor lacks " << targetName;
@@ -291,8 +330,14 @@ TEST_P(GemmTest, EqualsPlainLoops) {
                          sizes),
             0);
   if (emulation) {
-    bool some = c.m * c.k > 0 && (c.m > 16 || c.dynamic);
-    EXPECT_EQ(AmxEmulation::products() > 0, some);
+    std::string why;
+    ParsedKernel parsed(kernelText(c));
+    auto found = Contraction::find(parsed.function(), why);
+    ASSERT_TRUE(found) << why;
+    bool usesAmx = GemmBlocking::choose(*found, target).usesAmx;
+    EXPECT_EQ(AmxEmulation::products() > 0, usesAmx && c.m * c.k > 0);
+    EXPECT_EQ(AmxEmulation::pairs() > 0,
+              type == "bf16" && AmxEmulation::products() > 0);
     EXPECT_FALSE(AmxEmulation::inUse());
   }
   for (int64_t b = 0; b < c.batch; ++b)
@@ -312,74 +357,336 @@ TEST_P(GemmTest, EqualsPlainLoops) {
       }
 }
 
-std::string caseName(
-    const testing::TestParamInfo<std::tuple<const char *, GemmCase>> &info) {
-  return std::string(std::get<0>(info.param)) + "_" +
-         std::get<1>(info.param).name;
-}
-
-INSTANTIATE_TEST_SUITE_P(Cases, GemmTest,
-                         testing::Combine(testing::Values("avx2", "host"),
-                                          testing::ValuesIn(cases)),
-                         caseName);
+INSTANTIATE_TEST_SUITE_P(
+    Cases, GemmTest,
+    testing::Combine(testing::Values("avx2", "host"),
+                     testing::ValuesIn(withShapes("f32", floatCases))),
+    caseName<GemmCase>);
 INSTANTIATE_TEST_SUITE_P(
     Bytes, GemmTest,
     testing::Combine(testing::Values("avx2", "avxvnni", "avxvnniint8", "avx512",
                                      "avx512vnni", "amx", "host"),
-                     testing::ValuesIn(int8Cases)),
-    caseName);
+                     testing::ValuesIn(withShapes("i8", int8Cases))),
+    caseName<GemmCase>);
 INSTANTIATE_TEST_SUITE_P(Integers, GemmTest,
                          testing::Combine(testing::Values("avx2", "host"),
                                           testing::ValuesIn(integerCases)),
-                         caseName);
+                         caseName<GemmCase>);
 INSTANTIATE_TEST_SUITE_P(Bf16, GemmTest,
-                         testing::Combine(testing::Values("avx512bf16"),
-                                          testing::ValuesIn(bf16Cases())),
-                         caseName);
+                         testing::Combine(testing::Values("avx512bf16",
+                                                          "avx512",
+                                                          "avx512fp16", "amx"),
+                                          testing::ValuesIn(casesOf("bf16"))),
+                         caseName<GemmCase>);
+INSTANTIATE_TEST_SUITE_P(F16, GemmTest,
+                         testing::Combine(testing::Values("avx512",
+                                                          "avx512fp16"),
+                                          testing::ValuesIn(casesOf("f16"))),
+                         caseName<GemmCase>);
+
+/// The contraction of a case, in a context of its own.
+struct ParsedCase {
+  explicit ParsedCase(const GemmCase &c) : parsed(kernelText(c)) {
+    std::string why;
+    found = Contraction::find(parsed.function(), why);
+    EXPECT_TRUE(found) << why;
+  }
+  GemmBlocking blocking(const TargetInfo &target) const {
+    return GemmBlocking::choose(*found, target);
+  }
+
+  ParsedKernel parsed;
+  std::optional<Contraction> found;
+};
+
+TargetInfo targetOf(const char *name) {
+  return llvm::cantFail(TargetInfo::get(name));
+}
+
+GemmBlocking blockingOn(const GemmCase &c, const char *target) {
+  return ParsedCase(c).blocking(llvm::cantFail(TargetInfo::get(target)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Tiles, GemmTest,
+                         testing::Combine(testing::Values("amx"),
+                                          testing::ValuesIn(tileCases)),
+                         caseName<GemmCase>);
+INSTANTIATE_TEST_SUITE_P(RandomTiles, GemmTest,
+                         testing::Combine(testing::Values("amx"),
+                                          testing::ValuesIn(randomTileCases())),
+                         caseName<GemmCase>);
+
+/// The operands of one matrix and what the result lies in.
+struct MatrixNumbers {
+  const Numbers &left, &right, &bias, &result;
+};
+
+/// Runs a kernel whose result is bf16 and compares it with plain loops.
+void expectProduct(const KernelLibrary &library, const GemmCase &c,
+                   const MatrixNumbers &numbers,
+                   const std::vector<int64_t> &sizes) {
+  Guarded left(numbers.left.bytes), right(rightBytes(c, numbers.right));
+  Guarded bias(numbers.bias.bytes), result(numbers.result.bytes);
+  ASSERT_EQ(library.run("product",
+                        {left.data(), right.data(), bias.data(), result.data()},
+                        sizes),
+            0);
+  for (int64_t m = 0; m < c.m; ++m)
+    for (int64_t n = 0; n < c.n; ++n) {
+      double expected = numbers.bias.values[n];
+      for (int64_t k = 0; k < c.k; ++k)
+        expected += numbers.left.values[m * c.k + k] *
+                    numbers.right.values[n * c.k + k];
+      expected = std::max(0.0, expected);
+      ASSERT_NEAR(read(result.data(), m * c.n + n, "bf16"), expected,
+                  0.01 * std::fabs(expected))
+          << m << ", " << n;
+    }
+}
+
+/// The same for code with AMX, which is emulated on a processor without; the
+/// left operand has elements of `leftType`.
+void expectAmxProduct(const std::string &text, const GemmCase &c,
+                      const char *leftType, const std::vector<int64_t> &sizes) {
+  TargetInfo target = llvm::cantFail(TargetInfo::get("amx"));
+  auto library = KernelLibrary::fromText(text, target);
+  ASSERT_TRUE(bool(library)) << llvm::toString(library.takeError()) << text;
+  std::optional<AmxEmulation> emulation;
+  if (!target.runsHere() && AmxEmulation::suffices())
+    emulation.emplace();
+  else if (!target.runsHere())
+    GTEST_SKIP();
+  Numbers left(c.m * c.k, leftType, 1), right(c.n * c.k, "bf16", 2);
+  Numbers bias(c.n, "f32", 3), result(c.m * c.n, "bf16", 4);
+  expectProduct(*library, c, {left, right, bias, result}, sizes);
+  if (emulation)
+    EXPECT_GT(AmxEmulation::pairs(), 0);
+}
+
+/// A left operand that is cast to bf16 within the kernel.
+TEST(AmxProduct, CastsItsLeftOperand) {
+  GemmCase c{"", 1, 45, 70, 75, "mk", "nk", "bf16", false, 32, 2};
+  std::string text = kernelText(c);
+  replaceAll(text, "@product(%left: tensor<45x75xbf16>",
+             "@product(%wide: tensor<45x75xf32>");
+  replaceAll(text, "%zero = arith.constant 0.0 : f32", R"mlir(
+  %zero = arith.constant 0.0 : f32
+  %cast = tensor.empty() : tensor<45x75xbf16>
+  %left = linalg.generic {
+      indexing_maps = [affine_map<(a, b) -> (a, b)>,
+                       affine_map<(a, b) -> (a, b)>],
+      iterator_types = ["parallel", "parallel"]}
+      ins(%wide : tensor<45x75xf32>) outs(%cast : tensor<45x75xbf16>) {
+  ^bb0(%x: f32, %o: bf16):
+    %y = arith.truncf %x : f32 to bf16
+    linalg.yield %y : bf16
+  } -> tensor<45x75xbf16>)mlir");
+  expectAmxProduct(text, c, "f32", {});
+}
+
+/// Rows of a symbolic number of sequences lie in the order of their loops.
+TEST(AmxProduct, ReadsRowsOfSeveralLoopsInPlace) {
+  TargetInfo target = llvm::cantFail(TargetInfo::get("amx"));
+  GemmCase c{"", 1, 45, 70, 75, "mk", "nk", "bf16"};
+  std::string text = kernelText(c);
+  replaceAll(text, "45x", "?x15x");
+  replaceAll(text, "(m, n, k)", "(s, m, n, k)");
+  replaceAll(text, "-> (m, k)", "-> (s, m, k)");
+  replaceAll(text, "-> (m, n)", "-> (s, m, n)");
+  replaceAll(text, "(m, n) ->", "(s, m, n) ->");
+  replaceAll(text, R"(["parallel", )", R"(["parallel", "parallel", )");
+  replaceAll(text, "%bias: tensor<70xf32> )",
+             "%bias: tensor<70xf32>, %count: index)");
+  replaceAll(text, "tensor.empty()", "tensor.empty(%count)");
+  ParsedKernel parsed(text);
+  ASSERT_TRUE(bool(parsed)) << text;
+  std::string why;
+  auto found = Contraction::find(parsed.function(), why);
+  ASSERT_TRUE(found) << why;
+  GemmBlocking blocking = GemmBlocking::choose(*found, target);
+  EXPECT_TRUE(blocking.usesAmx);
+  EXPECT_FALSE(blocking.packLeft);
+  expectAmxProduct(text, c, "bf16", {3, 3, 3});
+}
+
+/// The emulated instruction against its definition: sums of even and of odd
+/// elements by themselves, denormals as zeros.
+TEST(AmxEmulation, MultipliesPairsInTheProcessorsOrder) {
+  float large = 0x1p100F, small = 0x1p-100F;
+  EXPECT_EQ(AmxEmulation::dotOfPairs({large, 1, -large, 1}, {1, 1, 1, 1}, 0),
+            2.0F);
+  EXPECT_EQ(AmxEmulation::dotOfPairs({1, large, 1, -large}, {1, 1, 1, 1}, 3),
+            5.0F);
+  EXPECT_EQ(AmxEmulation::dotOfPairs({small, 0}, {0x1p-40F, 0}, 0), 0.0F);
+  EXPECT_EQ(AmxEmulation::dotOfPairs({0x1p-130F, 0}, {0x1p100F, 0}, 0), 0.0F);
+  EXPECT_EQ(AmxEmulation::dotOfPairs({1, 0x1p-24F}, {1, 1}, 0), 1.0F);
+  EXPECT_EQ(AmxEmulation::dotOfPairs({1, 1.5F * 0x1p-24F}, {1, 1}, 0),
+            1 + 0x1p-23F);
+}
+
+/// Whether AMX serves a product is a matter of its types and its cost.
+TEST(GemmBlocking, ChoosesAmxWhereItExistsAndPays) {
+  struct Choice {
+    GemmCase product;
+    bool usesAmx;
+  };
+  const Choice choices[] = {
+      {{"prefill", 1, 512, 3072, 768, "mk", "nk", "bf16", false, 32, 2}, true},
+      {{"decode", 1, 1, 3072, 768, "mk", "nk", "bf16", false, 32, 2}, true},
+      {{"live", 1, 512, 3072, 768, "mk", "nk", "bf16"}, true},
+      {{"bytes", 1, 512, 3072, 768, "mk", "nk", "i8", false, 32, 4}, true},
+      {{"symbolic", 2, 37, 100, 70, "bmk", "bnk", "bf16", true}, true},
+      // Dot products read the weight where it is.
+      {{"live_row", 1, 1, 3072, 768, "mk", "nk", "bf16"}, false},
+      {{"live_row_bytes", 1, 1, 3072, 768, "mk", "nk", "i8"}, false},
+      // Setting up the registers would take longer than the product.
+      {{"tiny", 1, 1, 16, 16, "mk", "kn", "bf16"}, false},
+      // AMX has no products of these.
+      {{"f16", 1, 512, 3072, 768, "mk", "nk", "f16"}, false},
+      {{"f32", 1, 512, 3072, 768, "mk", "nk"}, false},
+      {{"u8", 1, 512, 3072, 768, "mk", "nk", "u8"}, false},
+  };
+  for (const auto &[product, usesAmx] : choices) {
+    EXPECT_EQ(blockingOn(product, "sapphirerapids").usesAmx, usesAmx)
+        << product.name;
+    for (const char *target : {"znver4", "znver5", "alderlake", "haswell"})
+      EXPECT_FALSE(blockingOn(product, target).usesAmx)
+          << target << " " << product.name;
+  }
+}
+
+/// A panel of a block of the depth is kept in the first cache, and the left
+/// operand, or a block of it with its sums, in the second.
+TEST(GemmBlocking, AmxBlocksFitTheCaches) {
+  TargetInfo target = llvm::cantFail(TargetInfo::get("sapphirerapids"));
+  for (int64_t rows : {1, 40, 128, 512, 4096})
+    for (int64_t depth : {64, 768, 3072, 14336})
+      for (int64_t width : {0, 32}) {
+        GemmCase c{"", 1, rows, 4096, depth, "mk", "nk", "bf16", false, width};
+        c.kPack = width ? 2 : 1;
+        GemmBlocking blocking = ParsedCase(c).blocking(target);
+        if (!blocking.usesAmx)
+          continue;
+        std::string what =
+            std::to_string(rows) + " rows, depth " + std::to_string(depth);
+        if (rows > blocking.rows)
+          EXPECT_LT(2 * blocking.depth * blocking.columns(),
+                    target.model.l1Bytes)
+              << what;
+        int64_t part = blocking.depthOutside ? blocking.depth : depth;
+        int64_t sums = blocking.depthOutside
+                           ? 4 * blocking.columns() * blocking.panelsPerTile
+                           : 0;
+        int64_t tileRows = std::min(rows, blocking.rowsPerTile);
+        EXPECT_LE(tileRows * (2 * part + sums), target.model.l2Bytes) << what;
+        // A live weight is copied once, unless the rows are very many.
+        if (!width && rows <= 512)
+          EXPECT_GE(blocking.rowsPerTile, rows) << what;
+      }
+}
 
 /// Which way a right operand takes to the micro-kernel.
 TEST(GemmBlocking, ReadsPanelsInPlace) {
   for (const char *name : {"avx2", "avx512", "avx512bf16"})
-    for (const GemmCase &c : cases) {
+    for (const GemmCase &c : floatCases) {
       if (c.width == 0)
         continue;
-      TargetInfo target = llvm::cantFail(TargetInfo::get(name));
-      mlir::DialectRegistry registry;
-      anabranch::ir::registerAllDialects(registry);
-      mlir::MLIRContext context(registry);
-      auto module =
-          mlir::parseSourceString<mlir::ModuleOp>(kernelText(c), &context);
-      ASSERT_TRUE(module);
-      std::string why;
-      auto found =
-          Contraction::find(*module->getOps<mlir::func::FuncOp>().begin(), why);
-      ASSERT_TRUE(found) << why;
-      GemmBlocking blocking = GemmBlocking::choose(*found, target);
+      TargetInfo target = targetOf(name);
+      GemmBlocking blocking = ParsedCase(c).blocking(target);
       bool isBf16 = std::string(c.type) == "bf16";
       int64_t lanes =
           target.vectorBytes / (std::string(c.type) == "f64" ? 8 : 4);
+      bool isDot = blocking.pairs == WordProduct::Pairs::Dot;
+      // With many rows, panels are widened once for all of them.
+      bool once = c.m > 96 && std::string(c.type) != "f32" && !isDot;
       bool fits = c.width % lanes == 0 &&
-                  c.kPack == (isBf16 && target.avx512Bf16 ? 2 : 1);
+                  (isDot ? c.kPack == 2 : c.kPack <= (isBf16 ? 2 : 1)) && !once;
       EXPECT_EQ(blocking.right == GemmBlocking::Right::Prepacked, fits)
           << name << " " << c.name;
     }
 }
 
+const GemmCase linear{"linear", 1, 128, 3072, 768, "mk", "nk", "bf16"};
+
+/// An instruction is taken where it is faster, not where it exists.
+TEST(GemmBlocking, PairsAreMultipliedAsTheCpuDoesItFaster) {
+  using Pairs = WordProduct::Pairs;
+  ParsedCase parsed(linear);
+  auto pairsOn = [&](const char *name) {
+    return parsed.blocking(targetOf(name)).pairs;
+  };
+  for (const char *name : {"znver4", "znver5", "avx512bf16"})
+    EXPECT_EQ(pairsOn(name), Pairs::Dot) << name;
+  for (const char *name : {"avx512fp16", "icelake-server", "alderlake",
+                           "znver3", "haswell", "x86-64-v4"})
+    EXPECT_EQ(pairsOn(name), Pairs::Split) << name;
+}
+
+TEST(GemmBlocking, TheChoiceFollowsTheRates) {
+  using Pairs = WordProduct::Pairs;
+  ParsedCase parsed(linear);
+  for (double rate : {8.0, 31.0, 33.0, 128.0}) {
+    TargetInfo target = targetOf("avx512fp16");
+    target.model.rates[int(Multiply::DotBF16)] = rate;
+    target.model.rates[int(Multiply::FmaF32)] = 32;
+    EXPECT_EQ(parsed.blocking(target).pairs,
+              rate > 32 ? Pairs::Dot : Pairs::Split)
+        << rate;
+  }
+}
+
+/// Widening the right operand costs least in blocks of many rows, which read
+/// a left operand that was widened before.
+TEST(GemmBlocking, PairsThatAreSplitMeetManyRows) {
+  GemmCase rows = linear;
+  rows.m = 512;
+  GemmBlocking wide = ParsedCase(rows).blocking(targetOf("avx512fp16"));
+  EXPECT_EQ(wide.rows, 12);
+  EXPECT_EQ(wide.vectors, 2);
+  EXPECT_TRUE(wide.packLeft && wide.interleavesLeft);
+  // Accumulators, a vector in two parts and a left element fit the registers.
+  GemmBlocking narrow = ParsedCase(rows).blocking(targetOf("haswell"));
+  EXPECT_LE(narrow.vectors * (narrow.rows + 2) + 1, 16);
+  EXPECT_TRUE(narrow.interleavesLeft);
+}
+
+TEST(GemmBlocking, FewRowsReadLiveColumnsWhereTheyAre) {
+  for (const char *name : {"avx512fp16", "znver4", "haswell"}) {
+    GemmCase live{"live", 1, 1, 3072, 768, "mk", "kn", "bf16"};
+    GemmBlocking blocking = ParsedCase(live).blocking(targetOf(name));
+    EXPECT_EQ(blocking.right, GemmBlocking::Right::InPlace) << name;
+    EXPECT_EQ(blocking.kPack, 1) << name;
+  }
+}
+
+/// Pairs are made where squares are transposed, or panels have them.
+TEST(GemmBlocking, ACopyOfColumnsIsWidenedOnItsWay) {
+  GemmCase columns{"columns", 1, 64, 3072, 768, "mk", "kn", "bf16"};
+  GemmCase depths{"depths", 1, 64, 3072, 768, "mk", "nk", "bf16"};
+  for (const char *name : {"avx512fp16", "haswell"}) {
+    EXPECT_EQ(ParsedCase(columns).blocking(targetOf(name)).kPack, 1) << name;
+    EXPECT_EQ(ParsedCase(depths).blocking(targetOf(name)).kPack, 2) << name;
+  }
+  EXPECT_EQ(ParsedCase(columns).blocking(targetOf("znver4")).kPack, 2);
+}
+
+/// A thread that multiplies many rows fetches ahead what the second cache can't
+/// hold, however large that is.
+TEST(GemmBlocking, FetchesAheadOfWhatTheCacheCannotHold) {
+  ParsedCase parsed({"f32", 1, 128, 3072, 768, "mk", "nk"});
+  TargetInfo target = targetOf("x86-64-v4");
+  constexpr int64_t rightBytes = 3072 * 768 * 4;
+  target.model.l2Bytes = rightBytes - 1;
+  EXPECT_GT(parsed.blocking(target).bytesAhead, 0);
+  target.model.l2Bytes = rightBytes;
+  EXPECT_EQ(parsed.blocking(target).bytesAhead, 0);
+}
+
 /// A register of either operand that is loaded is used for two products.
 TEST(GemmBlocking, PanelsGiveEachAmxRegisterTwoProducts) {
-  GemmCase live{"live", 1, 64, 144, 256, "mk", "nk", "i8"};
-  mlir::DialectRegistry registry;
-  anabranch::ir::registerAllDialects(registry);
-  mlir::MLIRContext context(registry);
-  auto module =
-      mlir::parseSourceString<mlir::ModuleOp>(kernelText(live), &context);
-  ASSERT_TRUE(module);
-  std::string why;
-  auto found =
-      Contraction::find(*module->getOps<mlir::func::FuncOp>().begin(), why);
-  ASSERT_TRUE(found) << why;
+  ParsedCase live({"live", 1, 64, 144, 256, "mk", "nk", "i8"});
   auto widthFor = [&](const char *target) {
-    auto panels = choosePanels(*found, llvm::cantFail(TargetInfo::get(target)));
+    auto panels = choosePanels(*live.found, targetOf(target));
     return panels ? panels->width : 0;
   };
   EXPECT_EQ(widthFor("avx512vnni"), 48);

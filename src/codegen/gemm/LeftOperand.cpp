@@ -7,6 +7,8 @@
 
 #include "codegen/gemm/LeftOperand.h"
 
+#include "codegen/emit/Transpose.h"
+
 using namespace mlir;
 
 namespace anabranch {
@@ -15,14 +17,45 @@ namespace codegen {
 Value LeftOperand::packedWords(GemmContext &gemm) {
   LaneBuilder &lanes = gemm.lanes;
   int64_t width = gemm.blocking.lanes;
-  Value vectors = lanes.ceilDivIndex(gemm.depthCount,
-                                     lanes.index(width * gemm.blocking.kPack));
+  int64_t kPack = gemm.blocking.interleavesLeft ? 1 : gemm.blocking.kPack;
+  Value vectors =
+      lanes.ceilDivIndex(gemm.depthCount, lanes.index(width * kPack));
   return lanes.mulIndex(vectors, lanes.index(width));
 }
 
 void LeftOperand::pack() {
-  if (!gemm.blocking.packLeft)
-    return;
+  if (gemm.blocking.packLeft)
+    gemm.blocking.interleavesLeft ? packBlocks() : packRows();
+}
+
+/// Squares are transposed in registers. Their vectors are longer than a block
+/// has rows; what is written beyond it is written again by the next depth.
+void LeftOperand::packBlocks() {
+  int64_t rows = gemm.blocking.rows, width = gemm.blocking.lanes;
+  Value stride = packedWords(gemm);
+  bool whole = gemm.depthIsMultipleOf(width);
+  Value lastRow = lanes.subIndex(gemm.tile.endRow, lanes.index(1));
+  lanes.loop(gemm.tile.firstRow, gemm.tile.endRow, rows, [&](Value row) {
+    Value start =
+        lanes.mulIndex(lanes.subIndex(row, gemm.tile.firstRow), stride);
+    lanes.loop(lanes.index(0), gemm.depthCount, width, [&](Value k) {
+      SmallVector<Value> square;
+      for (int64_t i = 0; i < rows; ++i) {
+        Value at = lanes.minIndex(lanes.addIndex(row, lanes.index(i)), lastRow);
+        square.push_back(
+            reader.elements(at, Value(), k, gemm.depthCount, whole));
+      }
+      square.resize(width, square.back());
+      Value offset =
+          lanes.addIndex(start, lanes.mulIndex(k, lanes.index(rows)));
+      for (auto [i, vector] : llvm::enumerate(transpose(lanes, square)))
+        gemm.memory.store(vector, packed,
+                          lanes.addIndex(offset, lanes.index(i * rows)));
+    });
+  });
+}
+
+void LeftOperand::packRows() {
   Value stride = packedWords(gemm);
   int64_t width = gemm.blocking.lanes * gemm.blocking.kPack;
   bool whole = gemm.depthIsMultipleOf(width);
@@ -48,7 +81,10 @@ OperandReader::Address LeftOperand::at(Value row, Value depth) {
     });
   Value start = lanes.mulIndex(lanes.subIndex(row, gemm.tile.firstRow),
                                packedWords(gemm));
-  Value offset = lanes.addIndex(start, gemm.words(depth));
+  Value within = gemm.blocking.interleavesLeft
+                     ? lanes.mulIndex(depth, lanes.index(gemm.blocking.rows))
+                     : gemm.words(depth);
+  Value offset = lanes.addIndex(start, within);
   return {gemm.memory.pointerTo(packed, offset), Value()};
 }
 

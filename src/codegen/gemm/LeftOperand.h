@@ -8,7 +8,8 @@
 // The micro-kernel reads a row of the left operand word by word. An operand
 // whose words lie in memory at one distance is read where it is; any other is
 // copied once for the tile: [row][word], with the words of a row padded to
-// whole vectors.
+// whole vectors. Where many rows are multiplied, the copy has the rows of a
+// block next to each other instead, widened: [block][depth][row of the block].
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,7 +28,7 @@ public:
       : gemm(gemm), lanes(gemm.lanes), packed(packed),
         reader(gemm, gemm.contraction.left) {}
 
-  /// Words of a row of the copy.
+  /// Words of a row of the copy; widened elements where rows are interleaved.
   static mlir::Value packedWords(GemmContext &gemm);
 
   /// Copies the rows of the tile, if the blocking wants a copy.
@@ -43,6 +44,9 @@ public:
                     bool whole);
 
 private:
+  void packRows();
+  void packBlocks();
+
   GemmContext &gemm;
   LaneBuilder &lanes;
   mlir::Value packed;

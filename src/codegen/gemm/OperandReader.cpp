@@ -22,6 +22,13 @@ Lanes OperandReader::stored(ArrayRef<Lanes> point) {
                                   gemm.evaluator->apply(map, point));
 }
 
+Value OperandReader::bits(ArrayRef<Lanes> point) {
+  Lanes value = stored(point);
+  if (laneType(value.value).isBF16())
+    value.value = castBits(lanes, value.value, lanes.builder.getI16Type());
+  return lanes.vector(value);
+}
+
 Lanes OperandReader::element(ArrayRef<Lanes> point) {
   Lanes value = stored(point);
   if (!operand.cast)
@@ -37,7 +44,22 @@ Lanes OperandReader::element(ArrayRef<Lanes> point) {
 
 Value OperandReader::words(Value row, Value column, Value depth, Value end,
                            bool whole) {
-  int64_t kPack = gemm.blocking.kPack, width = gemm.blocking.lanes * kPack;
+  Value vector =
+      alongDepth(row, column, depth, end, whole, gemm.blocking.kPack);
+  if (gemm.blocking.kPack == 1)
+    return vector;
+  return lanes.make<LLVM::BitcastOp>(gemm.memory.vectorType(), vector);
+}
+
+Value OperandReader::elements(Value row, Value column, Value depth, Value end,
+                              bool whole) {
+  return alongDepth(row, column, depth, end, whole, /*kPack=*/1);
+}
+
+/// As many elements as a vector of words of `kPack` each has.
+Value OperandReader::alongDepth(Value row, Value column, Value depth, Value end,
+                                bool whole, int64_t kPack) {
+  int64_t width = gemm.blocking.lanes * kPack;
   Value mask;
   if (!whole) {
     LaneBuilder::MaskGuard guard(lanes, width, Value());
@@ -47,16 +69,14 @@ Value OperandReader::words(Value row, Value column, Value depth, Value end,
   SmallVector<Lanes> at =
       gemm.point(row, column ? Lanes::uniform(column) : Lanes(),
                  Lanes::linear(depth, 1, width));
-  Value vector = lanes.vector(kPack > 1 ? stored(at) : element(at));
+  Value vector = kPack > 1 ? bits(at) : lanes.vector(element(at));
   if (mask) {
     // A producer may make anything of lanes that were not read.
     Value zero = lanes.constant(
         cast<TypedAttr>(lanes.builder.getZeroAttr(vector.getType())));
     vector = lanes.make<arith::SelectOp>(mask, vector, zero);
   }
-  if (kPack == 1)
-    return vector;
-  return lanes.make<LLVM::BitcastOp>(gemm.memory.vectorType(), vector);
+  return vector;
 }
 
 Value OperandReader::findAddress(ArrayRef<Lanes> point) {

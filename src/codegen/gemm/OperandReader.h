@@ -26,7 +26,14 @@ public:
   /// An element as the operand has it, and in the type of the accumulators.
   Lanes stored(mlir::ArrayRef<Lanes> point);
   Lanes element(mlir::ArrayRef<Lanes> point);
+  /// A vector of elements as the operand has them, of bf16 their bits: a
+  /// processor without the type would move it lane by lane.
+  mlir::Value bits(mlir::ArrayRef<Lanes> point);
 
+  /// A vector of elements in the type of the accumulators along the depth, from
+  /// `depth` on. Unless it is known to be `whole`, there is zero from `end` on.
+  mlir::Value elements(mlir::Value row, mlir::Value column, mlir::Value depth,
+                       mlir::Value end, bool whole);
   /// A vector of words along the depth, from `depth` on. Unless it is known to
   /// be `whole`, there is zero from `end` on.
   mlir::Value words(mlir::Value row, mlir::Value column, mlir::Value depth,
@@ -51,6 +58,9 @@ private:
   GemmContext &gemm;
   LaneBuilder &lanes;
   const ContractionOperand &operand;
+
+  mlir::Value alongDepth(mlir::Value row, mlir::Value column, mlir::Value depth,
+                         mlir::Value end, bool whole, int64_t kPack);
 };
 
 /// The bytes from one address to another, as i64.

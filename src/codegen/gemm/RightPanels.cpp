@@ -8,6 +8,7 @@
 #include "codegen/gemm/RightPanels.h"
 
 #include "codegen/emit/Transpose.h"
+#include "codegen/microkernel/AmxBlock.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -21,21 +22,28 @@ OperandReader::Address RightPanels::prepare(Value first, Value count) {
   using Right = GemmBlocking::Right;
   const GemmBlocking &blocking = gemm.blocking;
   if (!blocking.copiesRight())
-    return reader.addressAlongDepth(
-        first, blocking.right != Right::Prepacked, [&](Lanes depth) {
-          return gemm.point(Value(), Lanes::uniform(gemm.tile.firstColumn),
-                            depth);
-        });
+    return sourceAt(first, blocking.right != Right::Prepacked);
   firstDepth = first;
   depthCount = count;
   endDepth = lanes.addIndex(first, count);
-  if (blocking.right == Right::PackTransposed)
+  if (blocking.usesAmx)
+    clearBehind();
+  if (blocking.splitsPanels)
+    splitPanel();
+  else if (blocking.right == Right::PackTransposed)
     packTransposed();
   else if (gemm.contraction.right.windowRow)
     packWindows();
   else
     packColumns();
   return {packed, Value()};
+}
+
+/// Where the panel's first column lies in the operand itself.
+OperandReader::Address RightPanels::sourceAt(Value depth, bool withStep) {
+  return reader.addressAlongDepth(depth, withStep, [&](Lanes at) {
+    return gemm.point(Value(), Lanes::uniform(gemm.tile.firstColumn), at);
+  });
 }
 
 /// Where the words of a depth begin in the copy.
@@ -83,7 +91,7 @@ Value RightPanels::packedWordsAt(Lanes column, Value depth) {
   for (int64_t i = 0; i < kPack; ++i) {
     Value at = lanes.addIndex(depth, lanes.index(i));
     Lanes read = Lanes::uniform(whole ? at : lanes.minIndex(at, last));
-    Value row = lanes.vector(reader.stored(gemm.point(Value(), column, read)));
+    Value row = reader.bits(gemm.point(Value(), column, read));
     if (i > 0 && !whole) {
       Value zero = lanes.constant(
           cast<TypedAttr>(lanes.builder.getZeroAttr(row.getType())));
@@ -155,6 +163,21 @@ void RightPanels::clear() {
              [&](Value offset) { gemm.memory.store(zero, packed, offset); });
 }
 
+/// The words behind the last, up to whole AMX registers.
+void RightPanels::clearBehind() {
+  int64_t step = AmxBlock::words;
+  if (gemm.depthIsMultipleOf(step * gemm.blocking.kPack))
+    return;
+  int64_t columns = gemm.blocking.columns();
+  Value end = gemm.words(depthCount);
+  Value whole = lanes.mulIndex(lanes.ceilDivIndex(end, lanes.index(step)),
+                               lanes.index(step * columns));
+  Value zero = gemm.memory.zeroVector();
+  lanes.loop(lanes.mulIndex(end, lanes.index(columns)), whole,
+             gemm.blocking.lanes,
+             [&](Value offset) { gemm.memory.store(zero, packed, offset); });
+}
+
 /// Goes over the depths of the block word by word, and over those of windows
 /// window by window, so that where a point lies within its window is known.
 void RightPanels::forEachWord(function_ref<void(Value depth)> body) {
@@ -202,6 +225,31 @@ void RightPanels::packPiece(Value column, Value mask) {
       gemm.memory.storeMasked(words, packed, offset, mask);
     else
       gemm.memory.store(words, packed, offset);
+  });
+}
+
+/// From a panel of pairs, each word of which makes elements of two depths.
+void RightPanels::splitPanel() {
+  const GemmBlocking &blocking = gemm.blocking;
+  int64_t kPack = gemm.contraction.right.panels->kPack;
+  int64_t width = gemm.contraction.right.panels->width;
+  Value panel = sourceAt(firstDepth, /*withStep=*/false).pointer;
+  WordProduct product;
+  product.pairs = WordProduct::Pairs::Split;
+  // Words of bf16 are as long as the sums.
+  Value words = lanes.ceilDivIndex(depthCount, lanes.index(kPack));
+  lanes.loop(lanes.index(0), words, 1, [&](Value word) {
+    Value from = lanes.mulIndex(word, lanes.index(width));
+    Value to = lanes.mulIndex(word, lanes.index(kPack * blocking.columns()));
+    for (int64_t j = 0; j < blocking.vectors; ++j) {
+      Value column = lanes.index(j * blocking.lanes);
+      WordProduct::Factor parts = product.right(
+          lanes, gemm.memory.loadVector(panel, lanes.addIndex(from, column)));
+      for (auto [i, part] : llvm::enumerate(parts))
+        gemm.memory.store(part, packed,
+                          lanes.addIndex(lanes.addIndex(to, column),
+                                         lanes.index(i * blocking.columns())));
+    }
   });
 }
 

@@ -42,11 +42,14 @@ private:
 
   void packColumns();
   void packTransposed();
+  void splitPanel();
   void packWindows();
   void packWindowRow(mlir::Value column, mlir::Value stop);
   void packPiece(mlir::Value column, mlir::Value mask);
   void clear();
+  void clearBehind();
 
+  OperandReader::Address sourceAt(mlir::Value depth, bool withStep);
   mlir::Value offsetOf(mlir::Value depth);
   mlir::Value wordsAt(Lanes column, mlir::Value depth, mlir::Value mask);
   mlir::Value packedWordsAt(Lanes column, mlir::Value depth);

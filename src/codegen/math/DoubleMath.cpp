@@ -90,8 +90,6 @@ Value log1Plus(const Doubles &d, Value t) {
   return d.select(d.less(d.abs(t), d.number(0x1p-18)), series, logarithm);
 }
 
-} // namespace
-
 Value buildTan(const MathBuilder &m, Value x) {
   Doubles d(m);
   Value wide = d.in(x);
@@ -184,6 +182,22 @@ Value buildPow(const MathBuilder &m, Value x, Value y) {
   Value isUnit = m.either(m.equal(x, one), m.equal(y, zero));
   return m.select(isUnit, one, result);
 }
+
+constexpr MathFormula formulas[] = {
+    {"tan", "tan", MathFormula::Limited, buildTan},
+    {"sinh", "sinh", MathFormula::Outlined, buildSinh},
+    {"cosh", "cosh", MathFormula::Outlined, buildCosh},
+    {"asinh", "asinh", MathFormula::Outlined, buildAsinh},
+    {"acosh", "acosh", MathFormula::Outlined, buildAcosh},
+    {"atanh", "atanh", MathFormula::Outlined, buildAtanh},
+    {"log1p", "log1p", MathFormula::Outlined, buildLog1p},
+    {"cbrt", "cbrt", MathFormula::Outlined, buildCbrt},
+    {"powf", "pow", MathFormula::Outlined, nullptr, buildPow},
+};
+
+} // namespace
+
+ArrayRef<MathFormula> doubleFormulas() { return formulas; }
 
 } // namespace codegen
 } // namespace anabranch

@@ -8,21 +8,15 @@
 #ifndef ANABRANCH_CODEGEN_MATH_DOUBLEMATH_H
 #define ANABRANCH_CODEGEN_MATH_DOUBLEMATH_H
 
-#include "codegen/math/MathBuilder.h"
+#include "codegen/math/MathFormula.h"
+#include "llvm/ADT/ArrayRef.h"
 
 namespace anabranch {
 namespace codegen {
 
-/// Computed in f64 and rounded to f32 once. `m` has the f32 type.
-mlir::Value buildTan(const MathBuilder &m, mlir::Value x);
-mlir::Value buildSinh(const MathBuilder &m, mlir::Value x);
-mlir::Value buildCosh(const MathBuilder &m, mlir::Value x);
-mlir::Value buildAsinh(const MathBuilder &m, mlir::Value x);
-mlir::Value buildAcosh(const MathBuilder &m, mlir::Value x);
-mlir::Value buildAtanh(const MathBuilder &m, mlir::Value x);
-mlir::Value buildLog1p(const MathBuilder &m, mlir::Value x);
-mlir::Value buildCbrt(const MathBuilder &m, mlir::Value x);
-mlir::Value buildPow(const MathBuilder &m, mlir::Value x, mlir::Value y);
+/// The formulas that are computed in f64 and rounded to f32 once; their builder
+/// has the f32 type.
+llvm::ArrayRef<MathFormula> doubleFormulas();
 
 } // namespace codegen
 } // namespace anabranch

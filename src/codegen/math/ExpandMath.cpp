@@ -13,7 +13,6 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
 
@@ -21,53 +20,14 @@ namespace anabranch {
 namespace codegen {
 namespace {
 
-using Unary = Value (*)(const MathBuilder &, Value);
-using Binary = Value (*)(const MathBuilder &, Value, Value);
-
-/// How a math operation is computed. Trigonometric functions leave arguments
-/// beyond `limit` to libm.
-struct Recipe {
-  const char *libm = nullptr; ///< the f64 function; with an "f", the f32 one
-  Unary unary = nullptr;
-  Binary binary = nullptr;
-  bool isInline = false;
-  double limit = 0;
-};
-
-Recipe recipeFor(StringRef name) {
-  auto inl = [](const char *libm, Unary unary) {
-    return Recipe{libm, unary, nullptr, true, 0};
-  };
-  auto call = [](const char *libm, Unary unary, double limit = 0) {
-    return Recipe{libm, unary, nullptr, false, limit};
-  };
-  return llvm::StringSwitch<Recipe>(name)
-      .Case("math.exp", inl("exp", buildExp))
-      .Case("math.exp2", inl("exp2", buildExp2))
-      .Case("math.expm1", inl("expm1", buildExpm1))
-      .Case("math.tanh", inl("tanh", buildTanh))
-      .Case("math.erf", inl("erf", buildErf))
-      .Case("math.log", inl("log", buildLog))
-      .Case("math.log2", inl("log2", buildLog2))
-      .Case("math.log10", inl("log10", buildLog10))
-      .Case("math.log1p", call("log1p", buildLog1p))
-      .Case("math.rsqrt", inl(nullptr, buildRsqrt))
-      .Case("math.round", inl(nullptr, buildRound))
-      .Case("math.sin", call("sin", buildSin, trigonometricLimit))
-      .Case("math.cos", call("cos", buildCos, trigonometricLimit))
-      .Case("math.tan", call("tan", buildTan, trigonometricLimit))
-      .Case("math.asin", call("asin", buildAsin))
-      .Case("math.acos", call("acos", buildAcos))
-      .Case("math.atan", call("atan", buildAtan))
-      .Case("math.sinh", call("sinh", buildSinh))
-      .Case("math.cosh", call("cosh", buildCosh))
-      .Case("math.asinh", call("asinh", buildAsinh))
-      .Case("math.acosh", call("acosh", buildAcosh))
-      .Case("math.atanh", call("atanh", buildAtanh))
-      .Case("math.cbrt", call("cbrt", buildCbrt))
-      .Case("math.atan2", Recipe{"atan2", nullptr, buildAtan2, false, 0})
-      .Case("math.powf", Recipe{"pow", nullptr, buildPow, false, 0})
-      .Default(Recipe());
+/// The formula of an operation, or null if it has none.
+const MathFormula *formulaOf(Operation *op) {
+  StringRef name = op->getName().stripDialect();
+  for (ArrayRef<MathFormula> formulas : {floatFormulas(), doubleFormulas()})
+    for (const MathFormula &formula : formulas)
+      if (formula.operation == name)
+        return &formula;
+  return nullptr;
 }
 
 /// A name for a function on this type: "exp_v16f32".
@@ -113,8 +73,8 @@ private:
                      }));
     if (isa<math::FPowIOp>(op))
       return expandMixedPower(op);
-    Recipe recipe = recipeFor(op->getName().getStringRef());
-    if (!recipe.unary && !recipe.binary)
+    const MathFormula *formula = formulaOf(op);
+    if (!formula)
       return success();
     auto vector = dyn_cast<VectorType>(op->getResult(0).getType());
     if (vector && (vector.getRank() != 1 || vector.isScalable()))
@@ -123,10 +83,10 @@ private:
     Type element = getElementTypeOrSelf(op->getResult(0).getType());
     if (element.isF16() || element.isBF16())
       return widen(op);
-    if (element.isF32() || !recipe.libm)
-      return expandFloat(op, recipe);
+    if (element.isF32() || !formula->libm)
+      return expandFloat(op, *formula);
     if (element.isF64())
-      return expandDouble(op, recipe);
+      return expandDouble(op, *formula);
     return op->emitOpError("has no machine code for ") << element;
   }
 
@@ -154,24 +114,27 @@ private:
     return expand(inF32);
   }
 
-  LogicalResult expandFloat(Operation *op, const Recipe &recipe) {
-    auto formula = [&](Value a, Value b) {
+  LogicalResult expandFloat(Operation *op, const MathFormula &formula) {
+    auto body = [&](Value a, Value b) {
       MathBuilder m(builder, op->getLoc(), a.getType(), target);
-      Value result = recipe.unary ? recipe.unary(m, a) : recipe.binary(m, a, b);
-      return recipe.limit > 0 ? guardLarge(m, a, result, recipe) : result;
+      Value result =
+          formula.unary ? formula.unary(m, a) : formula.binary(m, a, b);
+      return formula.way == MathFormula::Limited
+                 ? guardLarge(m, a, result, formula)
+                 : result;
     };
-    if (!recipe.isInline)
-      return replace(op, callOutlined(op, formula));
+    if (formula.way != MathFormula::Inline)
+      return replace(op, callOutlined(op, body));
     builder.setInsertionPoint(op);
-    return replace(op, formula(op->getOperand(0), Value()));
+    return replace(op, body(op->getOperand(0), Value()));
   }
 
-  LogicalResult expandDouble(Operation *op, const Recipe &recipe) {
+  LogicalResult expandDouble(Operation *op, const MathFormula &formula) {
     return replace(op, callOutlined(op, [&](Value a, Value b) {
                      SmallVector<Value> operands = {a};
                      if (b)
                        operands.push_back(b);
-                     return perElement(op->getLoc(), recipe.libm, operands);
+                     return perElement(op->getLoc(), formula.libm, operands);
                    }));
   }
 
@@ -261,10 +224,10 @@ private:
 
   /// `result`, or libm's if some finite argument is beyond the limit.
   Value guardLarge(const MathBuilder &m, Value x, Value result,
-                   const Recipe &recipe) {
+                   const MathFormula &formula) {
     Value a = m.abs(x);
-    Value beyond =
-        m.both(m.less(m.number(recipe.limit), a), m.less(a, m.infinity()));
+    Value beyond = m.both(m.less(m.number(trigonometricLimit), a),
+                          m.less(a, m.infinity()));
     result = m.select(m.equal(a, m.infinity()), m.nan(), result);
     if (isa<VectorType>(x.getType()))
       beyond = builder.create<vector::ReductionOp>(
@@ -274,7 +237,7 @@ private:
         [&](OpBuilder &b, Location loc) {
           OpBuilder::InsertionGuard guard(builder);
           builder.restoreInsertionPoint(b.saveInsertionPoint());
-          Value exact = perElement(loc, std::string(recipe.libm) + "f", x);
+          Value exact = perElement(loc, std::string(formula.libm) + "f", x);
           b.restoreInsertionPoint(builder.saveInsertionPoint());
           b.create<scf::YieldOp>(loc, exact);
         },

@@ -93,6 +93,18 @@ Value asinCore(const MathBuilder &m, Value s, Value z) {
   return m.fma(m.mul(s, z), m.polynomial(z, coefficients::asinTail), s);
 }
 
+/// Of an `a` from 0 to 1: asin(a), or, if `a` is above 1/2, the angle whose
+/// double is missing from pi/2.
+struct ArcSine {
+  Value isLarge, core;
+};
+ArcSine arcSine(const MathBuilder &m, Value a) {
+  Value isLarge = m.less(m.number(0.5), a);
+  Value reduced = m.mul(m.sub(m.number(1), a), m.number(0.5));
+  Value z = m.select(isLarge, reduced, m.mul(a, a));
+  return {isLarge, asinCore(m, m.select(isLarge, m.sqrt(reduced), a), z)};
+}
+
 /// atan on [-1, 1].
 Value atanCore(const MathBuilder &m, Value t) {
   Value z = m.mul(t, t);
@@ -120,8 +132,6 @@ Value sinShifted(const MathBuilder &m, Value x, int64_t quarters) {
   Value sign = m.shiftLeft(m.andBits(quadrant, m.integer(2)), 30);
   return m.fromBits(m.xorBits(m.bits(result), sign));
 }
-
-} // namespace
 
 Value buildExp(const MathBuilder &m, Value x) {
   Value clamped = m.atMost(m.atLeast(x, m.number(-105)), m.number(89));
@@ -187,10 +197,7 @@ Value buildLog10(const MathBuilder &m, Value x) {
 
 Value buildAsin(const MathBuilder &m, Value x) {
   Value a = m.abs(x);
-  Value isLarge = m.less(m.number(0.5), a);
-  Value reduced = m.mul(m.sub(m.number(1), a), m.number(0.5));
-  Value z = m.select(isLarge, reduced, m.mul(a, a));
-  Value core = asinCore(m, m.select(isLarge, m.sqrt(reduced), a), z);
+  auto [isLarge, core] = arcSine(m, a);
   Value large = fromHalfPi(m, 1, m.add(core, core));
   Value outside = m.less(m.number(1), a);
   Value result = m.select(isLarge, large, core);
@@ -199,10 +206,7 @@ Value buildAsin(const MathBuilder &m, Value x) {
 
 Value buildAcos(const MathBuilder &m, Value x) {
   Value a = m.abs(x);
-  Value isLarge = m.less(m.number(0.5), a);
-  Value reduced = m.mul(m.sub(m.number(1), a), m.number(0.5));
-  Value z = m.select(isLarge, reduced, m.mul(a, a));
-  Value core = asinCore(m, m.select(isLarge, m.sqrt(reduced), a), z);
+  auto [isLarge, core] = arcSine(m, a);
   Value twice = m.add(core, core);
   Value large =
       m.select(m.less(x, m.number(0)), fromHalfPi(m, 2, twice), twice);
@@ -250,6 +254,29 @@ Value buildSin(const MathBuilder &m, Value x) {
 }
 
 Value buildCos(const MathBuilder &m, Value x) { return sinShifted(m, x, 1); }
+
+constexpr MathFormula formulas[] = {
+    {"exp", "exp", MathFormula::Inline, buildExp},
+    {"exp2", "exp2", MathFormula::Inline, buildExp2},
+    {"expm1", "expm1", MathFormula::Inline, buildExpm1},
+    {"tanh", "tanh", MathFormula::Inline, buildTanh},
+    {"erf", "erf", MathFormula::Inline, buildErf},
+    {"log", "log", MathFormula::Inline, buildLog},
+    {"log2", "log2", MathFormula::Inline, buildLog2},
+    {"log10", "log10", MathFormula::Inline, buildLog10},
+    {"sin", "sin", MathFormula::Limited, buildSin},
+    {"cos", "cos", MathFormula::Limited, buildCos},
+    {"asin", "asin", MathFormula::Outlined, buildAsin},
+    {"acos", "acos", MathFormula::Outlined, buildAcos},
+    {"atan", "atan", MathFormula::Outlined, buildAtan},
+    {"rsqrt", nullptr, MathFormula::Inline, buildRsqrt},
+    {"round", nullptr, MathFormula::Inline, buildRound},
+    {"atan2", "atan2", MathFormula::Outlined, nullptr, buildAtan2},
+};
+
+} // namespace
+
+ArrayRef<MathFormula> floatFormulas() { return formulas; }
 
 } // namespace codegen
 } // namespace anabranch

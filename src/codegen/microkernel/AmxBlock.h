@@ -5,16 +5,14 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// An AMX register has up to 16 rows of 64 bytes. Four hold 32 rows of sums, in
-// one or two vectors of columns; two hold words of the left operand, two words
-// of the right one, whose panels have just the layout that tdpbssd wants: a row
-// for each word of the depth.
+// An AMX register has up to 16 rows of 64 bytes. Up to four hold the sums of up
+// to 32 rows, in one or two vectors of columns; two hold words of the left
+// operand, two words of the right one, whose panels have just the layout that
+// the instructions want: a row for each word of the depth. int8 and bf16 differ
+// in the instruction alone: a row of the left operand is 64 bytes of the depth.
 //
-//   NAME_tiles(rows, words)    sets the sizes of the registers
-//   NAME(left, left stride, right, sums, words, rows, continues)
-//
-// The caller sets whole sizes, 32 rows and 16 words, and releases the registers
-// at the end; NAME changes the sizes for what is left over, and back.
+// The sizes of the registers are set once for blocks of equally many rows. A
+// depth that ends within a register is padded with zeros by the caller.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,37 +20,56 @@
 #define ANABRANCH_CODEGEN_MICROKERNEL_AMXBLOCK_H
 
 #include "codegen/emit/Lanes.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace anabranch {
 namespace codegen {
 
-struct AmxBlock {
-  static constexpr int64_t rows = 32;  ///< of a block
-  static constexpr int64_t words = 16; ///< along the depth, at once
+/// What all blocks of a product have in common.
+struct AmxShape {
+  enum class Product { Int8, BF16 };
 
+  Product product;
   int64_t vectors;   ///< of a block: 1 or 2
+  bool isTall;       ///< blocks may have more rows than one register
+  bool reusesRight;  ///< the next block reads the same words of it
   int64_t sumStride; ///< words from one row of the sums to the next
   int64_t rightStep; ///< words from one depth of the right operand to the next
+};
 
-  struct Functions {
-    mlir::func::FuncOp configure, block;
-  };
-  /// Writes both functions before `where`.
-  Functions create(mlir::OpBuilder &builder, mlir::Operation *where,
-                   llvm::StringRef name) const;
+/// Emits blocks of one shape into the function that is being written.
+class AmxBlock {
+public:
+  static constexpr int64_t rows = 32;  ///< of a block, at most
+  static constexpr int64_t words = 16; ///< along the depth, at once
+  static constexpr int64_t stepBytes = 64;
 
-  struct Arguments {
-    mlir::Value left, leftStride, right, sums;
-    mlir::Value words, rows; ///< index
-    mlir::Value continues;   ///< i1
-  };
-  static void call(LaneBuilder &lanes, const Functions &functions,
-                   const Arguments &arguments);
-  /// Sets whole sizes before the first block.
-  static void begin(LaneBuilder &lanes, const Functions &functions);
+  /// Sets the sizes of the registers, for blocks of `rows` rows.
+  AmxBlock(LaneBuilder &lanes, const AmxShape &shape, mlir::Value rows);
+
+  /// Loads the sums of a block, or clears them unless it continues.
+  void start(mlir::Value sums, mlir::Value continues);
+  /// Adds the products of 16 words of the depth. `leftStride` is the number of
+  /// bytes from row to row, as i64.
+  void addWords(mlir::Value left, mlir::Value leftStride, mlir::Value right);
+  void store(mlir::Value sums);
   /// Releases the registers after the last block.
-  static void end(LaneBuilder &lanes);
+  void release();
+
+private:
+  LaneBuilder &lanes;
+  AmxShape shape;
+  /// Rows of the upper and the lower registers, and the first of the latter.
+  mlir::Value upper, lower, lowerFirst;
+  mlir::Value sumStride, rightStride;
+
+  void configure();
+  void forSums(mlir::Value sums,
+               llvm::function_ref<void(int64_t tile, mlir::Value at)> action);
+  void call(llvm::StringRef name, mlir::ValueRange operands);
+  mlir::Value number(int64_t value);
+  mlir::Value move(mlir::Value pointer, mlir::Value bytes);
+  mlir::Value move(mlir::Value pointer, int64_t bytes);
+  void multiply(int64_t left, int64_t right);
 };
 
 } // namespace codegen

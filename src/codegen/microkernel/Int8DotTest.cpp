@@ -5,10 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "ir/Anabranch.h"
-#include "mlir/Parser/Parser.h"
 #include "support/codegen/GemmCase.h"
 #include "support/codegen/KernelLibrary.h"
+#include "support/codegen/ParsedKernel.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -23,16 +22,12 @@ namespace {
 std::string assemblyOf(const GemmCase &c, llvm::StringRef target) {
   llvm::SmallString<128> folder;
   EXPECT_FALSE(llvm::sys::fs::createUniqueDirectory("int8-dot", folder));
-  mlir::DialectRegistry registry;
-  anabranch::ir::registerAllDialects(registry);
-  mlir::MLIRContext context(registry);
-  auto module =
-      mlir::parseSourceString<mlir::ModuleOp>(kernelText(c), &context);
-  EXPECT_TRUE(module);
+  ParsedKernel parsed(kernelText(c));
+  EXPECT_TRUE(parsed);
   CodegenOptions options;
   options.target = llvm::cantFail(TargetInfo::get(target));
   options.dumpDirectory = folder.str();
-  auto library = KernelLibrary::load(*module, options);
+  auto library = KernelLibrary::load(parsed.module(), options);
   EXPECT_TRUE(bool(library)) << llvm::toString(library.takeError());
   llvm::SmallString<128> path = folder;
   llvm::sys::path::append(path, "product.s");
@@ -76,10 +71,24 @@ TEST_P(Int8DotTest, UsesTheInstructionOfTheTarget) {
   }
 }
 
-TEST(Int8Dot, AmxIsForManyRows) {
-  GemmCase few{"few", 1, 8, 96, 256, "mk", "nk", "i8", false, 32, 4};
-  EXPECT_EQ(assemblyOf(few, "amx").find("tdpbssd"), std::string::npos);
-  EXPECT_NE(assemblyOf(few, "amx").find("vpdpbusd"), std::string::npos);
+/// Reading the right operand takes all the time of one row, whatever
+/// multiplies.
+TEST(Int8Dot, AmxIsForSeveralRows) {
+  GemmCase one{"one", 1, 1, 960, 256, "mk", "nk", "i8", false, 32, 4};
+  EXPECT_EQ(assemblyOf(one, "amx").find("tdpbssd"), std::string::npos);
+  EXPECT_NE(assemblyOf(one, "amx").find("vpdpbusd"), std::string::npos);
+  GemmCase eight{"eight", 1, 8, 960, 256, "mk", "nk", "i8", false, 32, 4};
+  EXPECT_NE(assemblyOf(eight, "amx").find("tdpbssd"), std::string::npos);
+}
+
+TEST(AmxBlock, MultipliesPairsOfBF16) {
+  GemmCase packed{"packed", 1, 64, 96, 256, "mk", "nk", "bf16", false, 32, 2};
+  GemmCase live{"live", 1, 64, 96, 256, "mk", "nk", "bf16"};
+  for (const GemmCase &c : {packed, live}) {
+    EXPECT_NE(assemblyOf(c, "amx").find("tdpbf16ps"), std::string::npos);
+    EXPECT_NE(assemblyOf(c, "amx").find("tileloaddt1"), std::string::npos);
+    EXPECT_EQ(assemblyOf(c, "avx512bf16").find("tdpbf16ps"), std::string::npos);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, Int8DotTest, testing::ValuesIn(expected),

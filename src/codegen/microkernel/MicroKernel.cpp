@@ -46,7 +46,7 @@ func::FuncOp MicroKernel::create(OpBuilder &builder, Operation *where,
   builder.setInsertionPoint(where);
   Type pointer = LLVM::LLVMPointerType::get(builder.getContext());
   Type i64 = builder.getI64Type();
-  SmallVector<Type> types(rows, pointer);
+  SmallVector<Type> types(leftPointers(), pointer);
   types.append({i64, pointer, i64, pointer, i64, builder.getI1Type()});
   if (needsCompensation())
     types.push_back(pointer);
@@ -57,7 +57,8 @@ func::FuncOp MicroKernel::create(OpBuilder &builder, Operation *where,
       "llvm.linkage",
       LLVM::LinkageAttr::get(builder.getContext(), LLVM::Linkage::Internal));
   // The sums overlap nothing that is read.
-  function.setArgAttr(rows + Sums, "llvm.noalias", builder.getUnitAttr());
+  function.setArgAttr(leftPointers() + Sums, "llvm.noalias",
+                      builder.getUnitAttr());
   builder.setInsertionPointToStart(function.addEntryBlock());
   fill(builder, function);
   return function;
@@ -86,20 +87,32 @@ WordProduct::Factor MicroKernel::loadRight(LaneBuilder &inner,
   return product.right(inner, vector);
 }
 
-/// A word of the left operand in all lanes.
+/// The left word of a row in all lanes, `offset` bytes behind the first.
 WordProduct::Factor MicroKernel::loadLeft(LaneBuilder &inner,
-                                          Value pointer) const {
-  Value scalar = inner.builder.create<LLVM::LoadOp>(inner.loc, element, pointer,
-                                                    elementBytes(element));
-  Value factor = inner.builder.create<vector::BroadcastOp>(
-      inner.loc, VectorType::get({lanes}, element), scalar);
-  return product.left(inner, factor);
+                                          func::FuncOp function, int64_t row,
+                                          Value offset) const {
+  int64_t bytes = elementBytes(element);
+  auto loadAt = [&](Value pointer) -> Value {
+    Value scalar =
+        inner.builder.create<LLVM::LoadOp>(inner.loc, element, pointer, bytes);
+    return inner.builder.create<vector::BroadcastOp>(
+        inner.loc, VectorType::get({lanes}, element), scalar);
+  };
+  if (!isLeftInterleaved)
+    return product.left(inner,
+                        loadAt(move(inner, function.getArgument(row), offset)));
+  Value first = move(inner, function.getArgument(0), offset);
+  WordProduct::Factor factor;
+  for (int64_t part = 0; part < product.parts(); ++part)
+    factor.push_back(
+        loadAt(move(inner, first, inner.i64((part * rows + row) * bytes))));
+  return factor;
 }
 
 Value MicroKernel::sumPointer(LaneBuilder &inner, func::FuncOp function,
                               int64_t number) const {
   int64_t offset = number / vectors * sumStride + number % vectors * lanes;
-  return move(inner, function.getArgument(rows + Sums),
+  return move(inner, function.getArgument(leftPointers() + Sums),
               inner.i64(offset * elementBytes(element)));
 }
 
@@ -120,15 +133,16 @@ SmallVector<Value> MicroKernel::startSums(LaneBuilder &inner,
   auto begin = [&] {
     SmallVector<Value> fresh(count, zero);
     for (int64_t i = 0; needsCompensation() && i < count; ++i) {
-      Value row = move(inner, function.getArgument(rows + Compensation),
-                       inner.i64(i / vectors * bytes));
+      Value row =
+          move(inner, function.getArgument(leftPointers() + Compensation),
+               inner.i64(i / vectors * bytes));
       fresh[i] = inner.make<vector::BroadcastOp>(
           type, b.create<LLVM::LoadOp>(inner.loc, element, row, bytes));
     }
     return fresh;
   };
-  return inner.ifElse(function.getArgument(rows + Continues), types, load,
-                      begin);
+  return inner.ifElse(function.getArgument(leftPointers() + Continues), types,
+                      load, begin);
 }
 
 SmallVector<Value> MicroKernel::addWord(LaneBuilder &inner,
@@ -146,8 +160,7 @@ SmallVector<Value> MicroKernel::addWord(LaneBuilder &inner,
         loadRight(inner, move(inner, right, inner.i64(j * vectorBytes))));
   SmallVector<Value> next;
   for (int64_t i = 0; i < rows; ++i) {
-    WordProduct::Factor factor =
-        loadLeft(inner, move(inner, function.getArgument(i), leftOffset));
+    WordProduct::Factor factor = loadLeft(inner, function, i, leftOffset);
     for (int64_t j = 0; j < vectors; ++j)
       next.push_back(
           product.add(inner, sums[i * vectors + j], factor, columns[j]));
@@ -159,7 +172,7 @@ void MicroKernel::fill(OpBuilder &b, func::FuncOp function) const {
   // A builder of its own: values of other functions can't be used here.
   LaneBuilder inner(b, function.getLoc());
   auto argument = [&](Argument which) {
-    return function.getArgument(rows + which);
+    return function.getArgument(leftPointers() + which);
   };
   Value leftBytes = leftStep ? inner.i64(*leftStep * elementBytes(element))
                              : argument(LeftStep);

@@ -11,10 +11,12 @@
 //        words, continues, compensation)
 //
 // adds, for each row and column, left[row][k] * right[k][column] over the words
-// of the depth (WordProduct.h) to the sums. If `continues` is not set, the sums
-// of a row start at compensation[row], or at zero where products need none.
-// Steps are bytes from one word to the next. A right operand of one element a
-// word may be narrower than the sums and is widened.
+// of the depth (WordProduct.h) to the sums. A left operand whose rows are
+// neighbours at each depth has one pointer, and its words are split already. If
+// `continues` is not set, the sums of a row start at compensation[row], or at
+// zero where products need none. Steps are bytes from one word to the next. A
+// right operand of one element a word may be narrower than the sums and is
+// widened.
 //
 //===----------------------------------------------------------------------===//
 
@@ -41,6 +43,8 @@ struct MicroKernel {
   WordProduct product = {};
   /// How many bytes ahead of its use the right operand is fetched; 0: not.
   int64_t bytesAhead = 0;
+  /// Whether the left elements of a depth are neighbours: [depth][row].
+  bool isLeftInterleaved = false;
 
   int64_t columns() const { return lanes * vectors; }
 
@@ -49,7 +53,7 @@ struct MicroKernel {
                             llvm::StringRef name) const;
 
   struct Arguments {
-    llvm::SmallVector<mlir::Value> left; ///< of each row
+    llvm::SmallVector<mlir::Value> left; ///< of each row, or of all
     mlir::Value leftStep;                ///< i64; may be null if fixed
     mlir::Value right;
     mlir::Value rightStep; ///< i64; may be null if fixed
@@ -66,13 +70,13 @@ private:
     return product.int8 && product.int8->needsCompensation();
   }
   int64_t rightBytes() const;
+  int64_t leftPointers() const { return isLeftInterleaved ? 1 : rows; }
   void fill(mlir::OpBuilder &builder, mlir::func::FuncOp function) const;
   /// What the accumulators start at, a vector each.
   llvm::SmallVector<mlir::Value> startSums(LaneBuilder &inner,
                                            mlir::func::FuncOp function) const;
   /// The accumulators after one more word of the depth, whose left elements lie
-  /// `leftOffset` bytes behind each row's first and whose right ones at
-  /// `right`.
+  /// `leftOffset` bytes behind the first and whose right ones at `right`.
   llvm::SmallVector<mlir::Value> addWord(LaneBuilder &inner,
                                          mlir::func::FuncOp function,
                                          mlir::Value leftOffset,
@@ -81,7 +85,8 @@ private:
   mlir::Value sumPointer(LaneBuilder &inner, mlir::func::FuncOp function,
                          int64_t number) const;
   WordProduct::Factor loadRight(LaneBuilder &inner, mlir::Value pointer) const;
-  WordProduct::Factor loadLeft(LaneBuilder &inner, mlir::Value pointer) const;
+  WordProduct::Factor loadLeft(LaneBuilder &inner, mlir::func::FuncOp function,
+                               int64_t row, mlir::Value offset) const;
 };
 
 } // namespace codegen

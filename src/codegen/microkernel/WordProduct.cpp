@@ -31,11 +31,30 @@ static Value addPairs(LaneBuilder &lanes, Value sum, Value a, Value b) {
       .getResult(0);
 }
 
+/// The even bf16 of each word and the odd ones, as f32.
+static WordProduct::Factor splitPairs(LaneBuilder &lanes, Value words) {
+  auto floats = cast<VectorType>(words.getType());
+  auto bits = cast<VectorType>(floats.clone(lanes.builder.getI32Type()));
+  auto splat = [&](int32_t value) {
+    return lanes.constant(DenseElementsAttr::get(bits, value));
+  };
+  constexpr auto highHalf = static_cast<int32_t>(0xffff0000U);
+  Value both = lanes.make<LLVM::BitcastOp>(bits, words);
+  Value even = lanes.make<arith::ShLIOp>(both, splat(16));
+  Value odd = lanes.make<arith::AndIOp>(both, splat(highHalf));
+  return {lanes.make<LLVM::BitcastOp>(floats, even),
+          lanes.make<LLVM::BitcastOp>(floats, odd)};
+}
+
 WordProduct::Factor WordProduct::left(LaneBuilder &lanes, Value words) const {
+  if (pairs == Pairs::Split)
+    return splitPairs(lanes, words);
   return int8 ? int8->left(lanes, words) : Factor{words};
 }
 
 WordProduct::Factor WordProduct::right(LaneBuilder &lanes, Value words) const {
+  if (pairs == Pairs::Split)
+    return splitPairs(lanes, words);
   return int8 ? int8->right(lanes, words) : Factor{words};
 }
 
@@ -43,11 +62,13 @@ Value WordProduct::add(LaneBuilder &lanes, Value sum, const Factor &left,
                        const Factor &right) const {
   if (int8)
     return int8->add(lanes, sum, left, right);
-  if (isBF16Pair)
+  if (pairs == Pairs::Dot)
     return addPairs(lanes, sum, left[0], right[0]);
-  if (isa<FloatType>(laneType(sum)))
-    return lanes.builder.create<vector::FMAOp>(lanes.loc, left[0], right[0],
-                                               sum);
+  if (isa<FloatType>(laneType(sum))) {
+    for (auto [a, b] : llvm::zip_equal(left, right))
+      sum = lanes.builder.create<vector::FMAOp>(lanes.loc, a, b, sum);
+    return sum;
+  }
   return lanes.make<arith::AddIOp>(lanes.make<arith::MulIOp>(left[0], right[0]),
                                    sum);
 }

@@ -25,8 +25,16 @@ namespace codegen {
 struct WordProduct {
   /// Set if a word is four signed bytes.
   std::optional<Int8Dot> int8 = std::nullopt;
-  /// True if a word is two bf16.
-  bool isBF16Pair = false;
+  /// How words of two bf16 are multiplied, if a word is that.
+  enum class Pairs {
+    None,
+    Dot,  ///< vdpbf16ps
+    Split ///< both are widened to f32, for two FMAs
+  };
+  Pairs pairs = Pairs::None;
+
+  /// Elements of the accumulators' type that a word is split into.
+  int64_t parts() const { return pairs == Pairs::Split ? 2 : 1; }
 
   /// Vectors of words as `add` takes them, made once for all their uses.
   using Factor = Int8Dot::Factor;

@@ -99,8 +99,10 @@ static double costOfGroup(const KernelModel &model, const NestGroup &group,
       const SharedLoop &shared = group.sharedLoops[laneLoop];
       loop = nest->loopOfShared(shared.dims.back());
       size = model.knownSize(group, shared);
-    } else if ((loop = bestInnerLoop(model, *nest, group.width))) {
-      size = model.sizes->known(nest->loops[*loop].size);
+    } else {
+      loop = bestInnerLoop(model, *nest, group.width);
+      if (loop)
+        size = model.sizes->known(nest->loops[*loop].size);
     }
     total += pointsPerPosition(model, *nest) *
              costPerVector(model, *nest, loop, group.width, size);

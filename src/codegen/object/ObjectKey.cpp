@@ -46,8 +46,13 @@ std::string describe(const TargetInfo &target) {
   std::string text;
   llvm::raw_string_ostream stream(text);
   stream << target.triple << ' ' << target.cpu << ' ' << target.features << ' '
-         << target.vectorBytes << ' ' << target.l1Bytes << ' '
-         << target.l2Bytes;
+         << target.vectorBytes;
+  const package::CpuModel &model = target.model;
+  for (double rate : model.rates)
+    stream << ' ' << rate;
+  stream << ' ' << model.fmaPorts << ' ' << model.l1Load << ' ' << model.l2Load
+         << ' ' << model.l3Load << ' ' << model.l1Bytes << ' ' << model.l2Bytes
+         << ' ' << model.l3Bytes;
   return text;
 }
 
@@ -78,8 +83,8 @@ std::string nameByContents(ModuleOp module, StringRef identity,
   rename(functions, object.symbol, suffixes);
   object.suffixes = {"", "_plan"};
   for (func::FuncOp function : functions)
-    if (function->hasAttr("anabranch.reach"))
-      object.suffixes.push_back("_reach");
+    if (function->hasAttr("anabranch.footprint"))
+      object.suffixes.push_back("_footprint");
   for (std::string &suffix : suffixes)
     if (!llvm::is_contained(object.suffixes, suffix))
       object.suffixes.push_back(suffix);

@@ -18,7 +18,6 @@
 
 #include <algorithm>
 #include <mutex>
-#include <unistd.h>
 #include <vector>
 
 using namespace llvm;
@@ -39,22 +38,38 @@ constexpr const char *avx512Features =
 /// The targets that compile the same code everywhere. What one has beyond its
 /// level is appended to the level's features.
 struct FixedTarget {
-  const char *name, *cpu, *level, *more;
+  const char *name, *cpu, *level, *more, *model;
 };
 
 constexpr const char *tileFeatures =
     ",+avx512vnni,+avx512bf16,+amx-tile,+amx-int8,+amx-bf16";
+constexpr const char *halfFeatures = ",+avx512vnni,+avx512bf16,+avx512fp16";
+constexpr const char *sapphireRapidsFeatures =
+    ",+avx512vnni,+avx512bf16,+avx512fp16,+amx-tile,+amx-int8,+amx-bf16";
+constexpr const char *zenFeatures = ",+avx512vnni,+avx512bf16";
 
 constexpr FixedTarget fixedTargets[] = {
-    {"avx2", "x86-64-v3", avx2Features, ""},
-    {"x86-64-v3", "x86-64-v3", avx2Features, ""},
-    {"avxvnni", "x86-64-v3", avx2Features, ",+avxvnni"},
-    {"avxvnniint8", "x86-64-v3", avx2Features, ",+avxvnni,+avxvnniint8"},
-    {"avx512", "x86-64-v4", avx512Features, ""},
-    {"x86-64-v4", "x86-64-v4", avx512Features, ""},
-    {"avx512vnni", "x86-64-v4", avx512Features, ",+avx512vnni"},
-    {"avx512bf16", "x86-64-v4", avx512Features, ",+avx512bf16"},
-    {"amx", "x86-64-v4", avx512Features, tileFeatures},
+    {"avx2", "x86-64-v3", avx2Features, "", "x86-64-v3"},
+    {"x86-64-v3", "x86-64-v3", avx2Features, "", "x86-64-v3"},
+    {"avxvnni", "x86-64-v3", avx2Features, ",+avxvnni", "alderlake"},
+    {"avxvnniint8", "x86-64-v3", avx2Features, ",+avxvnni,+avxvnniint8",
+     "sierraforest"},
+    {"avx512", "x86-64-v4", avx512Features, "", "x86-64-v4"},
+    {"x86-64-v4", "x86-64-v4", avx512Features, "", "x86-64-v4"},
+    {"avx512vnni", "x86-64-v4", avx512Features, ",+avx512vnni", "cascadelake"},
+    {"avx512bf16", "x86-64-v4", avx512Features, ",+avx512bf16", "cooperlake"},
+    {"avx512fp16", "x86-64-v4", avx512Features, halfFeatures, "sapphirerapids"},
+    {"amx", "x86-64-v4", avx512Features, tileFeatures, "sapphirerapids"},
+    // CPUs, by LLVM's names.
+    {"haswell", "x86-64-v3", avx2Features, "", "haswell"},
+    {"znver3", "x86-64-v3", avx2Features, "", "znver3"},
+    {"alderlake", "x86-64-v3", avx2Features, ",+avxvnni", "alderlake"},
+    {"icelake-server", "x86-64-v4", avx512Features, ",+avx512vnni",
+     "icelake-server"},
+    {"sapphirerapids", "x86-64-v4", avx512Features, sapphireRapidsFeatures,
+     "sapphirerapids"},
+    {"znver4", "x86-64-v4", avx512Features, zenFeatures, "znver4"},
+    {"znver5", "x86-64-v4", avx512Features, zenFeatures, "znver5"},
 };
 
 /// Whether "+feature" stands in a comma-separated feature string.
@@ -100,9 +115,30 @@ std::string hostFeatures() {
   return llvm::join(parts, ",");
 }
 
-int64_t cacheBytes(int name, int64_t fallback) {
-  long bytes = ::sysconf(name);
-  return bytes > 0 ? bytes : fallback;
+/// The names of all targets, for a message.
+std::string targetNames() {
+  std::string names = "host, native";
+  for (const FixedTarget &target : fixedTargets)
+    names += std::string(", ") + target.name;
+  return names;
+}
+
+/// A rate for what the table of models lacks, as a multiple of FmaF32's.
+double usualRate(Multiply multiply) {
+  switch (multiply) {
+  case Multiply::FmaF32:
+  case Multiply::DotBF16:
+    return 1;
+  case Multiply::FmaF16:
+    return 2;
+  case Multiply::DotInt8:
+    return 4;
+  case Multiply::TileBF16:
+    return 16;
+  case Multiply::TileInt8:
+    return 32;
+  }
+  return 0;
 }
 
 } // namespace
@@ -114,23 +150,45 @@ Expected<TargetInfo> TargetInfo::get(StringRef name) {
   if (name == "host" || name == "native") {
     target.cpu = sys::getHostCPUName().str();
     target.features = hostFeatures();
-    target.l1Bytes = cacheBytes(_SC_LEVEL1_DCACHE_SIZE, target.l1Bytes);
-    target.l2Bytes = cacheBytes(_SC_LEVEL2_CACHE_SIZE, target.l2Bytes);
+    target.model = package::hostCpuModel();
     deriveFlags(target);
     return target;
   }
   const auto *fixed = llvm::find_if(
       fixedTargets, [&](const FixedTarget &t) { return name == t.name; });
   if (fixed == std::end(fixedTargets))
-    return createStringError(
-        "unknown target '%s': it must be host (or native), "
-        "avx2 (x86-64-v3), avxvnni, avxvnniint8, avx512 (x86-64-v4), "
-        "avx512vnni, avx512bf16 or amx",
-        target.name.c_str());
+    return createStringError("unknown target '%s': it must be one of %s",
+                             target.name.c_str(), targetNames().c_str());
   target.cpu = fixed->cpu;
   target.features = std::string(fixed->level) + fixed->more;
+  target.model = *package::findCpuModel(fixed->model);
   deriveFlags(target);
   return target;
+}
+
+bool TargetInfo::has(Multiply multiply) const {
+  switch (multiply) {
+  case Multiply::FmaF32:
+    return fma;
+  case Multiply::FmaF16:
+    return avx512Fp16;
+  case Multiply::DotBF16:
+    return avx512Bf16;
+  case Multiply::DotInt8:
+    return avx512Vnni || avxVnni;
+  case Multiply::TileBF16:
+    return amxBf16;
+  case Multiply::TileInt8:
+    return amxInt8;
+  }
+  return false;
+}
+
+double TargetInfo::rate(Multiply multiply) const {
+  if (!has(multiply))
+    return 0;
+  double known = model.rate(multiply);
+  return known ? known : model.rate(Multiply::FmaF32) * usualRate(multiply);
 }
 
 bool TargetInfo::runsHere() const {

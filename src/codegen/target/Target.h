@@ -12,6 +12,7 @@
 #ifndef ANABRANCH_CODEGEN_TARGET_TARGET_H
 #define ANABRANCH_CODEGEN_TARGET_TARGET_H
 
+#include "package/targets/CpuModel.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 
@@ -25,6 +26,8 @@ class TargetMachine;
 
 namespace anabranch {
 namespace codegen {
+
+using package::Multiply;
 
 /// What the kernel choices and LLVM need to know about a processor.
 struct TargetInfo {
@@ -47,11 +50,16 @@ struct TargetInfo {
   bool amxInt8 = false;
   bool amxBf16 = false;
 
-  int64_t l1Bytes = 32 * 1024; ///< data cache of one core
-  int64_t l2Bytes = 512 * 1024;
+  /// Rates and caches of a core, by which kernels choose between instructions.
+  package::CpuModel model;
 
   /// Lanes of a native vector of elements of `bits` bits.
   unsigned lanes(unsigned bits) const { return vectorBytes * 8 / bits; }
+
+  /// Whether the instruction exists, and the multiply-adds of a core in a cycle
+  /// if it does, else 0.
+  bool has(Multiply multiply) const;
+  double rate(Multiply multiply) const;
 
   /// The target of this name: "host" is this machine with all it has; the
   /// others are fixed, so that they compile the same code everywhere.

@@ -22,19 +22,24 @@ static LoweringFn constant(int64_t number) {
   };
 }
 
-/// A tensor of the number, or 0-d tensor, that the argument is.
-static LoweringFn filled(StringRef argument) {
+/// The argument's elements in the result's dtype and shape: of a number or 0-d
+/// tensor, that in every place.
+static LoweringFn valuesOf(StringRef argument, const char *refusal) {
   std::string name = argument.str();
   return [=](ir::AtenOp, LoweringBuilder &b) -> Lowered {
     Operand value = b.operand(name);
     if (!value)
-      return b.refuse("the value is no number");
+      return b.refuse(refusal);
     if (value.isTensor())
       return lowered(
           b.elementwiseMixed(value, b.resultDType(), b.resultSizes(),
                              [](Body &, ArrayRef<Num> x) { return x[0]; }));
     return lowered(b.fill(b.resultSizes(), b.resultDType(), value));
   };
+}
+
+static LoweringFn filled(StringRef argument) {
+  return valuesOf(argument, "the value is no number");
 }
 
 static void registerConstants(OpTable &table) {
@@ -123,17 +128,8 @@ static void registerRanges(OpTable &table) {
 // Copies
 //===----------------------------------------------------------------------===//
 
-/// A new tensor with the argument's elements in the result's dtype and shape.
 static LoweringFn copied(StringRef argument) {
-  std::string name = argument.str();
-  return [=](ir::AtenOp, LoweringBuilder &b) -> Lowered {
-    Operand source = b.operand(name);
-    if (!source)
-      return b.refuse("the source is no tensor");
-    return lowered(
-        b.elementwiseMixed(source, b.resultDType(), b.resultSizes(),
-                           [](Body &, ArrayRef<Num> x) { return x[0]; }));
-  };
+  return valuesOf(argument, "the source is no tensor");
 }
 
 /// The very same value.

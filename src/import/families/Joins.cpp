@@ -21,7 +21,7 @@ using namespace anabranch::importer;
 /// 1-d tensor without elements join anything.
 static SmallVector<Value> joined(LoweringBuilder &b, int64_t rank) {
   SmallVector<Value> tensors;
-  for (Operand tensor : b.operandList("tensors"))
+  for (const Operand &tensor : b.operandList("tensors"))
     if (tensor.rank() == rank || tensor.rank() != 1 || tensor.size(0) != 0)
       tensors.push_back(b.convert(tensor, b.resultDType()));
   return tensors;

@@ -94,7 +94,7 @@ static Value normalize(LoweringBuilder &b, const Norm &norm, Operand mean,
                        Operand rstd, Operand weight, Operand bias,
                        DType result) {
   SmallVector<Operand> operands = {norm.input, rstd};
-  for (Operand operand : {mean, weight, bias})
+  for (const Operand &operand : {mean, weight, bias})
     if (operand)
       operands.push_back(operand);
   return b.elementwise(operands, norm.math, result, norm.sizes,

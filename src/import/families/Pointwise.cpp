@@ -251,16 +251,18 @@ static void registerLimits(OpTable &table) {
     Num value = x[1].value ? s::maximum(x[0], x[1]) : x[0];
     return x[2].value ? s::minimum(value, x[2]) : value;
   });
-  LoweringFn clampMin = pointwise(
-      {"self", "min"}, [](Elements x) { return s::maximum(x[0], x[1]); });
-  LoweringFn clampMax = pointwise(
-      {"self", "max"}, [](Elements x) { return s::minimum(x[0], x[1]); });
   table.add("clamp", unlessBool(clamp), "T(3, 5), -1, 1; T(3, 5), None, 1");
   table.add("clamp.Tensor", clamp, "T(3, 5), T(5), T(3, 1)");
-  table.add("clamp_min", unlessBool(clampMin), "T(3, 5), 0");
-  table.add("clamp_min.Tensor", clampMin, "T(3, 5), T(5)");
-  table.add("clamp_max", unlessBool(clampMax), "T(3, 5), 0");
-  table.add("clamp_max.Tensor", clampMax, "T(3, 5), T(5)");
+  static const Row limits[] = {{"min", s::maximum}, {"max", s::minimum}};
+  for (const Row &limit : limits) {
+    LoweringFn oneSided =
+        pointwise({"self", limit.name}, [apply = limit.apply](Elements x) {
+          return apply(x[0], x[1]);
+        });
+    std::string name = std::string("clamp_") + limit.name;
+    table.add(name, unlessBool(oneSided), "T(3, 5), 0");
+    table.add(name + ".Tensor", oneSided, "T(3, 5), T(5)");
+  }
 }
 
 void registerPointwise(OpTable &table) {

@@ -97,8 +97,11 @@ static FailureOr<Value> framed(LoweringBuilder &b, const Pool &pool,
 }
 
 /// Every point of the window, in row-major order.
-static SmallVector<Tap> tapsOf(LoweringBuilder &b, const Pool &pool,
-                               Value padded, DType dtype) {
+static FailureOr<SmallVector<Tap>> tapsOf(LoweringBuilder &b, const Pool &pool,
+                                          double padding, DType dtype) {
+  FailureOr<Value> padded = framed(b, pool, padding);
+  if (failed(padded))
+    return failure();
   SmallVector<Tap> taps;
   int64_t first = pool.sizes.size() - 2;
   for (int64_t row = 0; row < pool.window[0]; ++row)
@@ -109,7 +112,7 @@ static SmallVector<Tap> tapsOf(LoweringBuilder &b, const Pool &pool,
       offsets[first + 1] = b.indexAttr(column * pool.dilation[1]);
       strides[first] = b.indexAttr(pool.stride[0]);
       strides[first + 1] = b.indexAttr(pool.stride[1]);
-      Value slice = b.create<tensor::ExtractSliceOp>(padded, offsets,
+      Value slice = b.create<tensor::ExtractSliceOp>(*padded, offsets,
                                                      pool.sizes, strides);
       taps.push_back({row, column, b.tensor(slice, dtype)});
     }
@@ -121,6 +124,21 @@ static SmallVector<Operand> operandsOf(ArrayRef<Tap> taps) {
   for (const Tap &tap : taps)
     operands.push_back(tap.values);
   return operands;
+}
+
+/// The taps of each window as one number: `combine` from the first tap on, then
+/// `finish`.
+static Value foldTaps(LoweringBuilder &b, const Pool &pool, ArrayRef<Tap> taps,
+                      llvm::function_ref<Num(Num, Num)> combine,
+                      llvm::function_ref<Num(Num)> finish) {
+  DType dtype = b.resultDType();
+  return b.elementwise(operandsOf(taps), dtype, dtype, pool.sizes,
+                       [&](Body &, ArrayRef<Num> x) {
+                         Num result = x[0];
+                         for (Num value : x.drop_front())
+                           result = combine(result, value);
+                         return finish(result);
+                       });
 }
 
 /// The first maximum's place in the unpadded image, row by row.
@@ -168,26 +186,19 @@ static Lowered lowerMaxPool(ir::AtenOp op, LoweringBuilder &b) {
   DType dtype = b.resultDType();
   if (!dtype.isFloat())
     return b.refuse("a pool of integers");
-  FailureOr<Value> padded =
-      framed(b, *pool, -std::numeric_limits<double>::infinity());
-  if (failed(padded))
+  FailureOr<SmallVector<Tap>> taps =
+      tapsOf(b, *pool, -std::numeric_limits<double>::infinity(), dtype);
+  if (failed(taps))
     return failure();
-  SmallVector<Tap> taps = tapsOf(b, *pool, *padded, dtype);
-  Value maximum = b.elementwise(operandsOf(taps), dtype, dtype, pool->sizes,
-                                [](Body &, ArrayRef<Num> x) {
-                                  Num best = x[0];
-                                  for (Num value : x.drop_front())
-                                    best = s::maximum(best, value);
-                                  return best;
-                                });
-  SmallVector<Value> results = {maximum};
+  SmallVector<Value> results = {
+      foldTaps(b, *pool, *taps, s::maximum, [](Num best) { return best; })};
   if (op.getNumResults() == 1)
     return results;
   results.emplace_back();
   if (!op.getResult(1).use_empty()) {
     Value width =
         b.indexValue(b.sizeOf(pool->input.value, pool->input.rank() - 1));
-    results[1] = argMax(b, *pool, taps, width);
+    results[1] = argMax(b, *pool, *taps, width);
   }
   return results;
 }
@@ -206,17 +217,12 @@ static Lowered lowerAvgPool(ir::AtenOp op, LoweringBuilder &b) {
   double count = double(pool->window[0] * pool->window[1]);
   if (auto divisor = op.getIntArg("divisor_override"))
     count = double(*divisor);
-  FailureOr<Value> padded = framed(b, *pool, 0);
-  if (failed(padded))
+  FailureOr<SmallVector<Tap>> taps = tapsOf(b, *pool, 0, dtype);
+  if (failed(taps))
     return failure();
-  SmallVector<Tap> taps = tapsOf(b, *pool, *padded, dtype);
-  return lowered(b.elementwise(operandsOf(taps), dtype, dtype, pool->sizes,
-                               [&](Body &, ArrayRef<Num> x) {
-                                 Num sum = x[0];
-                                 for (Num value : x.drop_front())
-                                   sum = sum + value;
-                                 return sum / count;
-                               }));
+  return lowered(foldTaps(
+      b, *pool, *taps, [](Num a, Num b) { return a + b; },
+      [&](Num sum) { return sum / count; }));
 }
 
 /// Windows that divide the image evenly: a mean over split dimensions.

@@ -104,29 +104,38 @@ static Value insertWindow(LoweringBuilder &b, Value source, Value dest,
                                          window.sizes, window.strides);
 }
 
-static Lowered lowerSliceScatter(ir::AtenOp op, LoweringBuilder &b) {
+/// `self` with `src` in the window that `windowOf(whole, dim)` gives.
+static Lowered scatterInto(
+    ir::AtenOp op, LoweringBuilder &b,
+    llvm::function_ref<FailureOr<Window>(const Sizes &whole, int64_t dim)>
+        windowOf) {
   Value self = op.getOperandArg("self"), src = op.getOperandArg("src");
   if (b.operand("src").dtype != b.resultDType())
     return b.refuse("src has another dtype");
   Sizes whole = sizesOf(b.builder, b.loc, self);
-  int64_t dim = dimArg(op, "dim", whole.size());
-  FailureOr<Window> window = sliceOf(op, b, whole, dim);
+  FailureOr<Window> window = windowOf(whole, dimArg(op, "dim", whole.size()));
   if (failed(window))
     return failure();
-  window->sizes[dim] = sizeOf(b.builder, b.loc, src, dim);
   return lowered(insertWindow(b, src, self, *window));
 }
 
+static Lowered lowerSliceScatter(ir::AtenOp op, LoweringBuilder &b) {
+  return scatterInto(op, b, [&](const Sizes &whole, int64_t dim) {
+    FailureOr<Window> window = sliceOf(op, b, whole, dim);
+    if (succeeded(window))
+      window->sizes[dim] =
+          sizeOf(b.builder, b.loc, op.getOperandArg("src"), dim);
+    return window;
+  });
+}
+
 static Lowered lowerSelectScatter(ir::AtenOp op, LoweringBuilder &b) {
-  Value self = op.getOperandArg("self"), src = op.getOperandArg("src");
-  if (b.operand("src").dtype != b.resultDType())
-    return b.refuse("src has another dtype");
-  Sizes whole = sizesOf(b.builder, b.loc, self);
-  int64_t dim = dimArg(op, "dim", whole.size());
-  Window window(b, whole);
-  window.offsets[dim] = wrapStart(b, intArg(b, op, "index"), whole[dim]);
-  window.sizes[dim] = b.builder.getIndexAttr(1);
-  return lowered(insertWindow(b, src, self, window));
+  return scatterInto(op, b, [&](const Sizes &whole, int64_t dim) {
+    Window window(b, whole);
+    window.offsets[dim] = wrapStart(b, intArg(b, op, "index"), whole[dim]);
+    window.sizes[dim] = b.builder.getIndexAttr(1);
+    return FailureOr<Window>(window);
+  });
 }
 
 /// Which two dimensions a diagonal runs along, and where it starts in each.

@@ -98,17 +98,19 @@ static Lowered lowerLogSoftmax(ir::AtenOp op, LoweringBuilder &b) {
                               }));
 }
 
-/// The gradient's operands, one row space: grad_output and output.
+/// The operands of the gradient, of equal rows: grad_output and output.
 static Lowered lowerBackward(ir::AtenOp op, LoweringBuilder &b,
                              bool isLogarithm) {
   Rows rows = rowsOf(op, b, "grad_output");
   Operand output = atLeast1d(b, b.operand("output"));
+  SmallVector<Operand> summed{rows.tensor};
+  if (!isLogarithm)
+    summed.push_back(output);
   Operand sum =
-      reduceRows(b, rows, {rows.tensor, output}, Combine::Add,
-                 [&](Body &, ArrayRef<Num> x) {
-                   Num grad = s::cast(x[0], rows.math);
-                   return isLogarithm ? grad : grad * s::cast(x[1], rows.math);
-                 });
+      reduceRows(b, rows, summed, Combine::Add, [&](Body &, ArrayRef<Num> x) {
+        Num grad = s::cast(x[0], rows.math);
+        return isLogarithm ? grad : grad * s::cast(x[1], rows.math);
+      });
   return finish(op, b,
                 b.elementwise({rows.tensor, output, sum}, rows.math,
                               b.resultDType(), rows.sizes,

@@ -12,6 +12,7 @@
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Matchers.h"
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
@@ -92,47 +93,41 @@ struct Arithmetic {
       result = make<arith::MulIOp>(result, base);
     return result;
   }
-  Value applyToSizes(llvm::StringRef name, Value a, Value b) {
-    if (name == "add")
-      return make<arith::AddIOp>(a, b);
-    if (name == "sub")
-      return make<arith::SubIOp>(a, b);
-    if (name == "mul")
-      return make<arith::MulIOp>(a, b);
-    if (name == "floordiv")
-      return make<arith::FloorDivSIOp>(a, divisor(b));
-    if (name == "ceildiv")
-      return make<arith::CeilDivSIOp>(a, divisor(b));
-    if (name == "mod")
-      return mod(a, b);
-    if (name == "min")
-      return make<arith::MinSIOp>(a, b);
-    if (name == "max")
-      return make<arith::MaxSIOp>(a, b);
-    if (name == "pow")
-      return pow(a, b);
-    return {};
+  Value floorDiv(Value a, Value b) {
+    return make<arith::FloorDivSIOp>(a, divisor(b));
   }
-  Value applyToReals(llvm::StringRef name, Value a, Value b) {
-    if (name == "add")
-      return make<arith::AddFOp>(a, b);
-    if (name == "sub")
-      return make<arith::SubFOp>(a, b);
-    if (name == "mul")
-      return make<arith::MulFOp>(a, b);
-    if (name == "truediv")
-      return make<arith::DivFOp>(a, b);
-    if (name == "min")
-      return make<arith::MinNumFOp>(a, b);
-    if (name == "max")
-      return make<arith::MaxNumFOp>(a, b);
-    return {};
+  Value ceilDiv(Value a, Value b) {
+    return make<arith::CeilDivSIOp>(a, divisor(b));
   }
-  /// One float makes floats of both, as in Python.
-  Value apply(llvm::StringRef name, Value a, Value b) {
+
+  /// What an operator does to sizes and to floats; null where it does not take
+  /// them.
+  struct Operator {
+    Value (Arithmetic::*ofSizes)(Value, Value);
+    Value (Arithmetic::*ofReals)(Value, Value);
+  };
+  static Operator find(StringRef name) {
+    using A = Arithmetic;
+    return llvm::StringSwitch<Operator>(name)
+        .Case("add", {&A::make<arith::AddIOp>, &A::make<arith::AddFOp>})
+        .Case("sub", {&A::make<arith::SubIOp>, &A::make<arith::SubFOp>})
+        .Case("mul", {&A::make<arith::MulIOp>, &A::make<arith::MulFOp>})
+        .Case("truediv", {nullptr, &A::make<arith::DivFOp>})
+        .Case("floordiv", {&A::floorDiv, nullptr})
+        .Case("ceildiv", {&A::ceilDiv, nullptr})
+        .Case("mod", {&A::mod, nullptr})
+        .Case("min", {&A::make<arith::MinSIOp>, &A::make<arith::MinNumFOp>})
+        .Case("max", {&A::make<arith::MaxSIOp>, &A::make<arith::MaxNumFOp>})
+        .Case("pow", {&A::pow, nullptr})
+        .Default({nullptr, nullptr});
+  }
+  /// One float makes floats of both, as in Python. Null if the operator does
+  /// not take such operands.
+  Value apply(StringRef name, Value a, Value b) {
+    Operator op = find(name);
     if (name == "truediv" || a.getType().isF64() || b.getType().isF64())
-      return applyToReals(name, real(a), real(b));
-    return applyToSizes(name, a, b);
+      return op.ofReals ? (this->*op.ofReals)(real(a), real(b)) : Value();
+    return op.ofSizes ? (this->*op.ofSizes)(a, b) : Value();
   }
   Value real(Value value) {
     if (value.getType().isF64())

@@ -179,40 +179,34 @@ Value Decomposition::run() {
 
 namespace {
 
-struct DecomposeAttentionPass
-    : ir::PassBase<DecomposeAttentionPass, func::FuncOp, arith::ArithDialect,
-                   linalg::LinalgDialect, math::MathDialect,
-                   tensor::TensorDialect> {
-  static constexpr StringLiteral argument = "anabranch-decompose-attention";
-  static constexpr StringLiteral description =
-      "attention as two contractions and a softmax";
-
-  explicit DecomposeAttentionPass(std::function<bool(ir::AttentionOp)> keep)
-      : keep(std::move(keep)) {}
-
-  void runOnOperation() override {
-    SmallVector<ir::AttentionOp> found;
-    getOperation().walk([&](ir::AttentionOp op) {
-      if (!keep || !keep(op))
-        found.push_back(op);
-    });
-    for (ir::AttentionOp op : found) {
-      ir::ScopeKeeper keeper(op);
-      OpBuilder builder(op, &keeper);
-      op.getResult().replaceAllUsesWith(Decomposition(builder, op).run());
-      op.erase();
-    }
+LogicalResult decompose(func::FuncOp main,
+                        const std::function<bool(ir::AttentionOp)> &keep) {
+  SmallVector<ir::AttentionOp> found;
+  main.walk([&](ir::AttentionOp op) {
+    if (!keep || !keep(op))
+      found.push_back(op);
+  });
+  for (ir::AttentionOp op : found) {
+    ir::ScopeKeeper keeper(op);
+    OpBuilder builder(op, &keeper);
+    op.getResult().replaceAllUsesWith(Decomposition(builder, op).run());
+    op.erase();
   }
-
-  std::function<bool(ir::AttentionOp)> keep;
-};
+  return success();
+}
 
 } // namespace
 } // namespace importer
 
 std::unique_ptr<Pass>
 createDecomposeAttentionPass(std::function<bool(ir::AttentionOp)> keep) {
-  return std::make_unique<importer::DecomposeAttentionPass>(std::move(keep));
+  return ir::makePass<func::FuncOp, arith::ArithDialect, linalg::LinalgDialect,
+                      math::MathDialect, tensor::TensorDialect>(
+      "anabranch-decompose-attention",
+      "attention as two contractions and a softmax",
+      [keep = std::move(keep)](func::FuncOp main) {
+        return importer::decompose(main, keep);
+      });
 }
 
 } // namespace anabranch

@@ -133,28 +133,24 @@ void fold(Folding &f) {
   f.norm.erase();
 }
 
-struct FoldBatchNormPass
-    : ir::PassBase<FoldBatchNormPass, func::FuncOp, arith::ArithDialect,
-                   linalg::LinalgDialect, math::MathDialect,
-                   tensor::TensorDialect> {
-  static constexpr StringLiteral argument = "anabranch-fold-batch-norm";
-  static constexpr StringLiteral description =
-      "multiplies frozen weights by the batch norm behind them";
-
-  void runOnOperation() override {
-    SmallVector<ir::AtenOp> norms;
-    getOperation().walk([&](ir::AtenOp op) { norms.push_back(op); });
-    for (ir::AtenOp op : norms)
-      if (std::optional<Folding> found = match(op))
-        fold(*found);
-  }
-};
+LogicalResult foldBatchNorm(func::FuncOp main) {
+  SmallVector<ir::AtenOp> norms;
+  main.walk([&](ir::AtenOp op) { norms.push_back(op); });
+  for (ir::AtenOp op : norms)
+    if (std::optional<Folding> found = match(op))
+      fold(*found);
+  return success();
+}
 
 } // namespace
 } // namespace importer
 
 std::unique_ptr<Pass> createFoldBatchNormPass() {
-  return std::make_unique<importer::FoldBatchNormPass>();
+  return ir::makePass<func::FuncOp, arith::ArithDialect, linalg::LinalgDialect,
+                      math::MathDialect, tensor::TensorDialect>(
+      "anabranch-fold-batch-norm",
+      "multiplies frozen weights by the batch norm behind them",
+      importer::foldBatchNorm);
 }
 
 } // namespace anabranch

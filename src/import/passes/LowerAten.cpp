@@ -142,39 +142,32 @@ static LogicalResult lowerOrExplain(ir::AtenOp op) {
 
 namespace {
 
-struct LowerAtenPass : ir::PassBase<LowerAtenPass, func::FuncOp,
-                                    arith::ArithDialect, linalg::LinalgDialect,
-                                    math::MathDialect, tensor::TensorDialect> {
-  static constexpr StringLiteral argument = "anabranch-lower-aten";
-  static constexpr StringLiteral description =
-      "ATen calls to linalg by the operator table";
+LogicalResult lowerAll(ArrayRef<ir::AtenOp> calls) {
+  for (ir::AtenOp op : calls)
+    if (failed(lowerOrExplain(op)))
+      return failure();
+  return success();
+}
 
-  void runOnOperation() override {
-    Operation *end = getOperation().getBody().back().getTerminator();
-    SmallVector<Value> before(end->getOperands());
-    SmallVector<ir::AtenOp> calls;
-    getOperation().walk([&](ir::AtenOp op) { calls.push_back(op); });
-    if (failed(lowerAll(calls)))
-      return signalPassFailure();
-    // A lowering may find that a result is its operand (`cat` of one tensor).
-    if (failed(lowerAll(keepDistinct(end, before))))
-      return signalPassFailure();
-  }
-
-private:
-  static LogicalResult lowerAll(ArrayRef<ir::AtenOp> calls) {
-    for (ir::AtenOp op : calls)
-      if (failed(lowerOrExplain(op)))
-        return failure();
-    return success();
-  }
-};
+LogicalResult lowerAten(func::FuncOp main) {
+  Operation *end = main.getBody().back().getTerminator();
+  SmallVector<Value> before(end->getOperands());
+  SmallVector<ir::AtenOp> calls;
+  main.walk([&](ir::AtenOp op) { calls.push_back(op); });
+  if (failed(lowerAll(calls)))
+    return failure();
+  // A lowering may find that a result is its operand (`cat` of one tensor).
+  return lowerAll(keepDistinct(end, before));
+}
 
 } // namespace
 } // namespace importer
 
 std::unique_ptr<Pass> createLowerAtenPass() {
-  return std::make_unique<importer::LowerAtenPass>();
+  return ir::makePass<func::FuncOp, arith::ArithDialect, linalg::LinalgDialect,
+                      math::MathDialect, tensor::TensorDialect>(
+      "anabranch-lower-aten", "ATen calls to linalg by the operator table",
+      importer::lowerAten);
 }
 
 } // namespace anabranch

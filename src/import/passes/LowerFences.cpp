@@ -92,25 +92,21 @@ LogicalResult lower(ir::AtenOp op) {
   return success();
 }
 
-struct LowerFencesPass
-    : ir::PassBase<LowerFencesPass, func::FuncOp, ir::AnabranchDialect,
-                   tensor::TensorDialect> {
-  static constexpr StringLiteral argument = "anabranch-lower-fences";
-  static constexpr StringLiteral description =
-      "waits and records of streams to fences";
-
-  void runOnOperation() override {
-    SmallVector<ir::AtenOp> calls(getOperation().getOps<ir::AtenOp>());
-    for (ir::AtenOp call : calls)
-      if (failed(lower(call)))
-        return signalPassFailure();
-  }
-};
+LogicalResult lowerFences(func::FuncOp main) {
+  SmallVector<ir::AtenOp> calls(main.getOps<ir::AtenOp>());
+  for (ir::AtenOp call : calls)
+    if (failed(lower(call)))
+      return failure();
+  return success();
+}
 
 } // namespace
 
 std::unique_ptr<Pass> createLowerFencesPass() {
-  return std::make_unique<LowerFencesPass>();
+  return ir::makePass<func::FuncOp, ir::AnabranchDialect,
+                      tensor::TensorDialect>(
+      "anabranch-lower-fences", "waits and records of streams to fences",
+      lowerFences);
 }
 
 } // namespace anabranch

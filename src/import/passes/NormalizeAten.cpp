@@ -74,37 +74,35 @@ Value neutral(ir::AtenOp op) {
   return self;
 }
 
-struct NormalizeAtenPass : ir::PassBase<NormalizeAtenPass, func::FuncOp> {
-  static constexpr StringLiteral argument = "anabranch-normalize-aten";
-  static constexpr StringLiteral description =
-      "removes ATen calls that do nothing, twice, or for nobody";
-
-  void runOnOperation() override {
-    Operation *end = getOperation().getBody().back().getTerminator();
-    SmallVector<Value> before(end->getOperands());
-    getOperation().walk([](ir::AtenOp op) {
-      Value value = forwarded(op);
-      if (!value)
-        value = neutral(op);
-      if (value)
-        op.getResult(0).replaceAllUsesWith(value);
-    });
-    IRRewriter rewriter(&getContext());
-    DominanceInfo dominance(getOperation());
-    eliminateCommonSubExpressions(rewriter, dominance, getOperation());
-    importer::keepDistinct(end, before);
-    SmallVector<Operation *> ops;
-    getOperation().walk([&](ir::AtenOp op) { ops.push_back(op); });
-    for (Operation *op : llvm::reverse(ops))
-      if (isOpTriviallyDead(op))
-        op->erase();
-  }
-};
+LogicalResult normalizeAten(func::FuncOp main) {
+  Operation *end = main.getBody().back().getTerminator();
+  SmallVector<Value> before(end->getOperands());
+  main.walk([](ir::AtenOp op) {
+    Value value = forwarded(op);
+    if (!value)
+      value = neutral(op);
+    if (value)
+      op.getResult(0).replaceAllUsesWith(value);
+  });
+  IRRewriter rewriter(main.getContext());
+  DominanceInfo dominance(main);
+  eliminateCommonSubExpressions(rewriter, dominance, main);
+  importer::keepDistinct(end, before);
+  SmallVector<Operation *> ops;
+  main.walk([&](ir::AtenOp op) { ops.push_back(op); });
+  for (Operation *op : llvm::reverse(ops))
+    if (isOpTriviallyDead(op))
+      op->erase();
+  return success();
+}
 
 } // namespace
 
 std::unique_ptr<Pass> createNormalizeAtenPass() {
-  return std::make_unique<NormalizeAtenPass>();
+  return ir::makePass<func::FuncOp>(
+      "anabranch-normalize-aten",
+      "removes ATen calls that do nothing, twice, or for nobody",
+      normalizeAten);
 }
 
 } // namespace anabranch

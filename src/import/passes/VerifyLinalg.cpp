@@ -34,25 +34,21 @@ static bool isLinalgLevel(Operation *op) {
 
 namespace {
 
-struct VerifyLinalgPass : ir::PassBase<VerifyLinalgPass, func::FuncOp> {
-  static constexpr StringLiteral argument = "anabranch-verify-linalg";
-  static constexpr StringLiteral description =
-      "fails unless only operations of level \"linalg\" remain";
-
-  void runOnOperation() override {
-    getOperation().walk([&](Operation *op) {
-      if (isLinalgLevel(op))
-        return;
-      op->emitOpError("is not of level \"linalg\"");
-      signalPassFailure();
-    });
-  }
-};
+LogicalResult verifyLinalg(func::FuncOp main) {
+  LogicalResult result = success();
+  main.walk([&](Operation *op) {
+    if (!isLinalgLevel(op))
+      result = op->emitOpError("is not of level \"linalg\"");
+  });
+  return result;
+}
 
 } // namespace
 
 std::unique_ptr<Pass> createVerifyLinalgPass() {
-  return std::make_unique<VerifyLinalgPass>();
+  return ir::makePass<func::FuncOp>(
+      "anabranch-verify-linalg",
+      "fails unless only operations of level \"linalg\" remain", verifyLinalg);
 }
 
 } // namespace anabranch

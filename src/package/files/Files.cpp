@@ -28,55 +28,46 @@ Status ioError(const std::string &what) {
                 what + ": " + std::strerror(code));
 }
 
-/// Code and constants run in our process: nobody else may have put them there.
-static Status checkTrusted(const Descriptor &file, const std::string &what,
-                           mode_t kind) {
-  struct stat info;
-  if (::fstat(file.get(), &info) != 0)
-    return ioError("cannot look at " + what);
-  auto refuse = [&](const char *why) {
-    return Status(StatusCode::BadPackage, what + " is refused: " + why);
-  };
-  if ((info.st_mode & S_IFMT) != kind)
-    return refuse(kind == S_IFDIR ? "it is not a folder"
-                                  : "it is not a regular file");
-  if (info.st_uid != ::geteuid() && info.st_uid != 0)
-    return refuse("it belongs to another user");
-  if (info.st_mode & (S_IWGRP | S_IWOTH))
-    return refuse("others than its owner may write to it");
-  return {};
-}
-
-Expected<Descriptor> openFolder(const std::string &path) {
+Expected<Descriptor> openFolder(const std::string &path, Trust trust) {
   Descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder.valid())
     return ioError("cannot open package " + path);
-  if (Status s = checkTrusted(folder, path, S_IFDIR); !s.ok())
+  if (Status s = checkTrusted(folder.get(), path, S_IFDIR, trust); !s.ok())
     return s;
   return folder;
 }
 
-Expected<Descriptor> openFolder(const Descriptor &folder,
-                                const std::string &name) {
-  Descriptor found(::openat(folder.get(), name.c_str(),
-                            O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  if (!found.valid())
-    return ioError("cannot open " + name + " of the package");
-  if (Status s = checkTrusted(found, name, S_IFDIR); !s.ok())
+/// Something in a folder; `kind` is S_IFDIR or S_IFREG.
+static Expected<Descriptor> openIn(const Descriptor &folder,
+                                   const std::string &name, int flags,
+                                   mode_t kind, Trust trust) {
+  if (trust == Trust::User)
+    flags |= O_NOFOLLOW;
+  Descriptor found(
+      ::openat(folder.get(), name.c_str(), flags | O_RDONLY | O_CLOEXEC));
+  if (!found.valid()) {
+    Status failed = ioError("cannot open " + name + " of the package");
+    struct stat info;
+    bool isLink = ::fstatat(folder.get(), name.c_str(), &info,
+                            AT_SYMLINK_NOFOLLOW) == 0 &&
+                  S_ISLNK(info.st_mode);
+    return trust == Trust::User && isLink ? refuseLink(name)
+                                          : std::move(failed);
+  }
+  if (Status s = checkTrusted(found.get(), name, kind, trust); !s.ok())
     return s;
   return found;
 }
 
-Expected<Descriptor> openFile(const Descriptor &folder,
-                              const std::string &name) {
+Expected<Descriptor> openFolder(const Descriptor &folder,
+                                const std::string &name, Trust trust) {
+  return openIn(folder, name, O_DIRECTORY, S_IFDIR, trust);
+}
+
+Expected<Descriptor> openFile(const Descriptor &folder, const std::string &name,
+                              Trust trust) {
   // O_NONBLOCK: a fifo in place of the file must not make us wait.
-  Descriptor file(::openat(folder.get(), name.c_str(),
-                           O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
-  if (!file.valid())
-    return ioError("cannot open " + name + " of the package");
-  if (Status s = checkTrusted(file, name, S_IFREG); !s.ok())
-    return s;
-  return file;
+  return openIn(folder, name, O_NONBLOCK, S_IFREG, trust);
 }
 
 Expected<uint64_t> sizeOf(const Descriptor &file) {
@@ -131,11 +122,12 @@ Expected<std::string> hashAll(const Descriptor &file) {
 }
 
 FileWriter::FileWriter(const Descriptor &folder, const std::string &name,
-                       bool hash)
+                       bool hash, Trust readers)
     : file(::openat(folder.get(), name.c_str(),
                     O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)),
       hashing(hash) {
-  if (!file.valid())
+  if (!file.valid() ||
+      (readers != Trust::User && ::fchmod(file.get(), fileMode(readers)) != 0))
     failure = ioError("cannot create " + name);
 }
 

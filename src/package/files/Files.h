@@ -10,6 +10,7 @@
 
 #include "anabranch/Status.h"
 #include "package/files/FileHash.h"
+#include "package/files/Trust.h"
 
 #include <cstdint>
 #include <string>
@@ -36,13 +37,15 @@ private:
 /// "cannot open x: No such file or directory", from errno.
 Status ioError(const std::string &what);
 
-/// Opens a folder, or a regular file in it, for reading. Refuses links, what
-/// belongs to another user than this one or root, and what others may write.
-Expected<Descriptor> openFolder(const std::string &path);
+/// Opens a folder, or a regular file in it, for reading. Refuses what is not
+/// trusted, links too where the level follows none.
+Expected<Descriptor> openFolder(const std::string &path,
+                                Trust trust = Trust::User);
 Expected<Descriptor> openFolder(const Descriptor &folder,
-                                const std::string &name);
-Expected<Descriptor> openFile(const Descriptor &folder,
-                              const std::string &name);
+                                const std::string &name,
+                                Trust trust = Trust::User);
+Expected<Descriptor> openFile(const Descriptor &folder, const std::string &name,
+                              Trust trust = Trust::User);
 
 Expected<uint64_t> sizeOf(const Descriptor &file);
 
@@ -50,11 +53,12 @@ Expected<uint64_t> sizeOf(const Descriptor &file);
 Expected<std::string> readAll(const Descriptor &file, uint64_t limit);
 Expected<std::string> hashAll(const Descriptor &file);
 
-/// A new file of mode 0600 that is written front to back and can hash what
-/// passes through.
+/// A new file, of the mode for this level of trust, that is written front to
+/// back and can hash what passes through.
 class FileWriter {
 public:
-  FileWriter(const Descriptor &folder, const std::string &name, bool hash);
+  FileWriter(const Descriptor &folder, const std::string &name, bool hash,
+             Trust readers = Trust::User);
   void write(const void *data, size_t size);
   /// The first failure, if any. `hash` stays as it is where nothing is hashed.
   Status finish(uint64_t &bytes, std::string &hash);

@@ -176,7 +176,7 @@ private:
   }
 
   void printSuper(const SuperT &super) {
-    out << "super '" << super.name << "', lanes " << super.lanes;
+    out << "super '" << super.name << "', streams " << super.streams;
   }
 
   void printMembers(const SuperT &super) {

@@ -24,6 +24,21 @@ Status refuse(const std::string &why) {
   return Status(StatusCode::BadPackage, why);
 }
 
+/// Moves the value to its place, or gives the error.
+template <typename T> Status take(Expected<T> value, T &place) {
+  if (!value)
+    return value.takeStatus();
+  place = std::move(*value);
+  return {};
+}
+
+/// What a file has, if it could be opened.
+Expected<std::string> contentsOf(Expected<Descriptor> file, uint64_t limit) {
+  if (!file)
+    return file.takeStatus();
+  return readAll(*file, limit);
+}
+
 Status checkVersion(const Manifest &m) {
   if (m.abi == ANABRANCH_KERNEL_ABI_VERSION)
     return {};
@@ -37,17 +52,17 @@ Status checkVersion(const Manifest &m) {
 /// The files of a package, each compared with its line in the manifest.
 class Files {
 public:
-  Files(const Manifest &manifest, const ReadOptions &options)
-      : manifest(manifest), options(options) {}
+  Files(const Manifest &manifest, const ReadOptions &options, Trust trust)
+      : manifest(manifest), options(options), trust(trust) {}
 
   /// Opens the folder of the target, the package itself without one.
   Status enter(const Descriptor &package, const std::string &target) {
     if (target.empty())
       return {};
-    Expected<Descriptor> targets = openFolder(package, "targets");
+    Expected<Descriptor> targets = openFolder(package, "targets", trust);
     if (!targets)
       return targets.takeStatus();
-    Expected<Descriptor> found = openFolder(*targets, target);
+    Expected<Descriptor> found = openFolder(*targets, target, trust);
     if (!found)
       return found.takeStatus();
     folder = std::move(*found);
@@ -85,6 +100,7 @@ private:
 
   const Manifest &manifest;
   const ReadOptions &options;
+  const Trust trust;
   Descriptor folder;
   std::string prefix;
 };
@@ -95,7 +111,7 @@ Expected<Descriptor> Files::openSized(const Descriptor &place,
   auto row = manifest.files.find(listed);
   if (row == manifest.files.end())
     return refuse("manifest.json does not list " + listed);
-  Expected<Descriptor> file = openFile(place, name);
+  Expected<Descriptor> file = openFile(place, name, trust);
   if (!file)
     return file;
   Expected<uint64_t> bytes = sizeOf(*file);
@@ -218,28 +234,22 @@ Status checkSignature(const Signature &signature, const ProgramT &program,
 
 Status readProgram(const Files &files, const Descriptor &folder,
                    Package &package) {
-  Expected<Descriptor> file = files.open(folder, "program.bin");
-  if (!file)
-    return file.takeStatus();
-  Expected<std::string> bytes = readAll(*file, programLimit);
+  Expected<std::string> bytes =
+      contentsOf(files.open(folder, "program.bin"), programLimit);
   if (!bytes)
     return bytes.takeStatus();
-  Expected<ProgramT> program = parseProgram(bytes->data(), bytes->size());
-  if (!program)
-    return program.takeStatus();
-  package.program = std::move(*program);
-  return {};
+  return take(parseProgram(bytes->data(), bytes->size()), package.program);
 }
 
 Status readPrepared(const Files &files, const Descriptor &folder,
                     Package &package) {
-  Expected<Mapping> mapped = files.map(folder, "prepared.bin");
-  if (!mapped)
-    return mapped.takeStatus();
+  if (Status s = take(files.map(folder, "prepared.bin"), package.prepared);
+      !s.ok())
+    return s;
   const auto &wanted = package.program.persistent_bytes;
-  if (!wanted || static_cast<uint64_t>(wanted->value()) != mapped->size())
+  if (!wanted ||
+      static_cast<uint64_t>(wanted->value()) != package.prepared.size())
     return refuse("prepared.bin is not what the program expects");
-  package.prepared = std::move(*mapped);
   return {};
 }
 
@@ -248,10 +258,9 @@ Status readConstants(const Files &files, const Descriptor &folder,
   Expected<Mapping> mapped = files.mapShared(folder, "constants.safetensors");
   if (!mapped)
     return mapped.takeStatus();
-  Expected<Safetensors> constants = Safetensors::read(std::move(*mapped));
-  if (!constants)
-    return constants.takeStatus();
-  package.constants = std::move(*constants);
+  if (Status s = take(Safetensors::read(std::move(*mapped)), package.constants);
+      !s.ok())
+    return s;
   for (const ProgramT *each : package.programs())
     if (Status s = checkConstants(*each, package.constants,
                                   package.prepared.size() > 0);
@@ -261,28 +270,25 @@ Status readConstants(const Files &files, const Descriptor &folder,
                         package.constants);
 }
 
-Status readManifest(const Descriptor &folder, Manifest &manifest) {
-  Expected<Descriptor> file = openFile(folder, "manifest.json");
-  if (!file)
-    return file.takeStatus();
-  Expected<std::string> text = readAll(*file, manifestLimit);
+Status readManifest(const Descriptor &folder, Trust trust, Manifest &manifest) {
+  Expected<std::string> text =
+      contentsOf(openFile(folder, "manifest.json", trust), manifestLimit);
   if (!text)
     return text.takeStatus();
-  Expected<Manifest> parsed = parseManifest(*text);
-  if (!parsed)
-    return parsed.takeStatus();
-  manifest = std::move(*parsed);
-  return {};
+  return take(parseManifest(*text), manifest);
 }
 
 Expected<std::unique_ptr<Package>> read(const std::string &path,
                                         const ReadOptions &options) {
   auto package = std::make_unique<Package>();
   package->path = path;
-  Expected<Descriptor> folder = openFolder(path);
+  Expected<Trust> trust = trustNamed(options.trust);
+  if (!trust)
+    return trust.takeStatus();
+  Expected<Descriptor> folder = openFolder(path, *trust);
   if (!folder)
     return folder.takeStatus();
-  if (Status s = readManifest(*folder, package->manifest); !s.ok())
+  if (Status s = readManifest(*folder, *trust, package->manifest); !s.ok())
     return s;
   if (Status s = checkVersion(package->manifest); !s.ok())
     return s;
@@ -292,7 +298,7 @@ Expected<std::unique_ptr<Package>> read(const std::string &path,
     return target.takeStatus();
   if (*target)
     package->target = (*target)->name;
-  Files files(package->manifest, options);
+  Files files(package->manifest, options, *trust);
   if (Status s = files.enter(*folder, package->target); !s.ok())
     return s;
   if (Status s = readProgram(files, *folder, *package); !s.ok())

@@ -26,6 +26,8 @@ struct ReadOptions {
   bool checkCpu = true;
   /// The target to run; empty: the best that this CPU can.
   std::string target;
+  /// Whose files are read (package/files/Trust.h): a level's name, or empty.
+  std::string trust;
 };
 
 /// A package that passed every check. Constants stay mapped, shared and

@@ -201,8 +201,8 @@ TEST_F(Reader, RefusesOtherVersionsAndMachines) {
   replace("manifest.json", "\"format\": 3", "\"format\": 7");
   EXPECT_REASON("it has format 7, this runtime reads format 3");
   store("manifest.json", whole);
-  replace("manifest.json", "\"abi\": 1", "\"abi\": 2");
-  EXPECT_REASON("was made for kernel ABI 2, this runtime has 1");
+  replace("manifest.json", "\"abi\": 2", "\"abi\": 3");
+  EXPECT_REASON("was made for kernel ABI 3, this runtime has 2");
   store("manifest.json", whole);
   replace("manifest.json", "\"x86-64\"", "\"sparc\"");
   EXPECT_REASON("was made for sparc, this machine is x86-64");
@@ -224,12 +224,63 @@ TEST_F(Reader, RefusesWhatOthersMayChange) {
   EXPECT_REASON("program.bin is refused: others than its owner may write");
 }
 
+TEST_F(Reader, TrustsAsFarAsItIsTold) {
+  write();
+  const std::string file = path + "/program.bin";
+  ReadOptions group, anyone, wrong;
+  group.trust = "group";
+  anyone.trust = "anyone";
+  wrong.trust = "friends";
+  EXPECT_EQ(reason(wrong),
+            "trust must be user, group or anyone, not 'friends'");
+  // A group of this process may write, anybody may not.
+  ::chmod(file.c_str(), 0660);
+  EXPECT_REASON("trust=\"group\" or ANABRANCH_TRUST=group accepts it");
+  EXPECT_EQ(reason(group), "");
+  ::chmod(file.c_str(), 0666);
+  EXPECT_REASON("trust=\"anyone\" or ANABRANCH_TRUST=anyone accepts it");
+  EXPECT_NE(reason(group), "");
+  EXPECT_EQ(reason(anyone), "");
+  ::setenv("ANABRANCH_TRUST", "anyone", 1);
+  EXPECT_EQ(reason(), "");
+  ::setenv("ANABRANCH_TRUST", "nobody", 1);
+  EXPECT_REASON("ANABRANCH_TRUST must be user, group or anyone");
+  ::unsetenv("ANABRANCH_TRUST");
+  // Links, as a ConfigMap has them.
+  ::chmod(file.c_str(), 0600);
+  std::filesystem::rename(file, folder.path + "/elsewhere");
+  std::filesystem::create_symlink(folder.path + "/elsewhere", file);
+  EXPECT_EQ(reason(group), "");
+  EXPECT_EQ(reason(anyone), "");
+  // What a link leads to is looked at as well.
+  ::chmod((folder.path + "/elsewhere").c_str(), 0666);
+  EXPECT_NE(reason(group), "");
+}
+
+TEST_F(Reader, TrustsTheGroupsOfTheProcess) {
+  if (::geteuid() != 0)
+    GTEST_SKIP() << "only root gives files away";
+  write();
+  ReadOptions group, anyone;
+  group.trust = "group";
+  anyone.trust = "anyone";
+  const std::string file = path + "/program.bin";
+  ASSERT_EQ(::chown(file.c_str(), 12345, ::getegid()), 0);
+  EXPECT_REASON("it belongs to another user; trust=\"group\"");
+  EXPECT_EQ(reason(group), "");
+  ASSERT_EQ(::chown(file.c_str(), 12345, 12345), 0);
+  EXPECT_REASON("it belongs to another user; trust=\"anyone\"");
+  EXPECT_NE(reason(group), "");
+  EXPECT_EQ(reason(anyone), "");
+}
+
 TEST_F(Reader, RefusesWhatIsNoPlainFile) {
   write();
   std::string file = path + "/program.bin";
   std::filesystem::rename(file, folder.path + "/elsewhere");
   std::filesystem::create_symlink(folder.path + "/elsewhere", file);
-  EXPECT_REASON("cannot open program.bin");
+  EXPECT_REASON("program.bin is refused: it is a link; trust=\"group\" or "
+                "ANABRANCH_TRUST=group accepts it");
   std::filesystem::remove(file);
   ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
   EXPECT_REASON("not a regular file");

@@ -95,8 +95,9 @@ void CommandVerifier::checkSuper(const SuperT &super,
               super.locations.size() == super.launches.size(),
           where, "has no launch, or not a location for each");
   require(super.launches.size() <= superLimit, where, "has too many launches");
-  require(super.lanes >= 1 && static_cast<size_t>(super.lanes) <= streamLimit,
-          where, "has a bad number of lanes");
+  require(super.streams >= 1 &&
+              static_cast<size_t>(super.streams) <= streamLimit,
+          where, "has a bad number of streams");
   for (size_t i = 0; i < super.launches.size() && !failed(); ++i) {
     const LaunchT &launch = *super.launches[i];
     std::string member = where + " launch " + std::to_string(i) + ",";

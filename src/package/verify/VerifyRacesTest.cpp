@@ -19,6 +19,21 @@
 namespace anabranch::testing {
 namespace {
 
+/// Appends to stream 0 that it records an event, and has the other stream wait
+/// for it before the stream's only command.
+void recordAndWait(ProgramMaker &m, int stream) {
+  m.record(0, 0);
+  m.wait(0, stream);
+  auto &commands = m.p.streams[stream]->commands;
+  std::swap(commands[0], commands[1]);
+}
+
+void expectAnEventHelps(ProgramMaker &m, int stream) {
+  recordAndWait(m, stream);
+  Status s = verifyProgram(m.p);
+  EXPECT_TRUE(s.ok()) << s.message();
+}
+
 TEST(VerifyRaces, WantsAnEventBetweenConflictingStreams) {
   ProgramMaker m;
   int x = m.input("x", {fixed(16)});
@@ -26,17 +41,11 @@ TEST(VerifyRaces, WantsAnEventBetweenConflictingStreams) {
   int a = m.arena(0, {fixed(16)}, 64), y = m.output({fixed(16)});
   m.launch("increment", {x}, {a}, fixed(16));
   m.launch("twice", {a}, {y}, fixed(16), side);
-  Status s = verifyProgram(m.p);
-  EXPECT_EQ(s.message(),
+  EXPECT_EQ(verifyProgram(m.p).message(),
             "program is refused: command 0 of stream 0 (increment at "
             "model.py:7) and command 0 of stream 1 (twice at model.py:8) use "
             "the same memory and no event orders them");
-  m.record(0, 0);
-  auto &commands = m.p.streams[side]->commands;
-  m.wait(0, side);
-  std::swap(commands[0], commands[1]);
-  s = verifyProgram(m.p);
-  EXPECT_TRUE(s.ok()) << s.message();
+  expectAnEventHelps(m, side);
 }
 
 /// To other streams it is one command; what its launches write over is theirs.
@@ -62,12 +71,7 @@ TEST(VerifyRaces, SuperKernelsTouchWhatTheirLaunchesDo) {
             "program is refused: command 0 of stream 0 and command 0 of stream "
             "1 (twice at model.py:9) use the same memory and no event orders "
             "them");
-  m.record(0, 0);
-  auto &commands = m.p.streams[side]->commands;
-  m.wait(0, side);
-  std::swap(commands[0], commands[1]);
-  Status s = verifyProgram(m.p);
-  EXPECT_TRUE(s.ok()) << s.message();
+  expectAnEventHelps(m, side);
 }
 
 TEST(VerifyRaces, ReusedArenaBytesConflict) {
@@ -121,10 +125,7 @@ TEST(VerifyRaces, WantsAnEventBetweenOrderedCalls) {
   second.ordered = false;
   EXPECT_TRUE(verifyRaces(m.p, m.p.streams).ok());
   second.ordered = true;
-  m.record(0, 0);
-  m.wait(0, side);
-  auto &commands = m.p.streams[side]->commands;
-  std::swap(commands[0], commands[1]);
+  recordAndWait(m, side);
   EXPECT_TRUE(verifyRaces(m.p, m.p.streams).ok());
 }
 

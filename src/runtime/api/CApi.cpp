@@ -125,6 +125,8 @@ anabranch_status *anabranch_open(const char *path,
     open.checkHashes = !options->skip_hashes;
     if (options->target)
       open.target = options->target;
+    if (options->trust)
+      open.trust = options->trust;
   }
   auto opened = Executable::open(path ? path : "", open);
   if (!opened)
@@ -172,6 +174,15 @@ anabranch_describe_output(const anabranch_executable *executable, size_t index,
   *info = infoOf(outputs[index]);
   info->kind = static_cast<int32_t>(outputs[index].kind);
   return nullptr;
+}
+
+const char *anabranch_target(const anabranch_executable *executable) {
+  return executable->executable->target().c_str();
+}
+
+const char *anabranch_dtype_name(int32_t dtype) {
+  return dtype >= 0 && dtype < dtypeCount ? name(static_cast<DType>(dtype))
+                                          : nullptr;
 }
 
 size_t anabranch_item_size(int32_t dtype) {

@@ -9,6 +9,8 @@
 
 #include "support/runtime/TestSupport.h"
 
+#include <sys/stat.h>
+
 extern "C" anabranch_status *anabranch_test_client(const char *path,
                                                    float *values, int64_t count,
                                                    float *sum);
@@ -16,12 +18,8 @@ extern "C" anabranch_status *anabranch_test_client(const char *path,
 namespace anabranch::testing {
 
 TEST(CApi, RunsAPackage) {
-  TemporaryFolder folder;
-  ProgramMaker m;
-  int x = m.input("x", {fixed(10)});
-  m.launch("increment", {x}, {m.output({fixed(10)})}, fixed(10));
-  std::string path = folder.path + "/package";
-  ASSERT_TRUE(writeTestPackage(path, m).ok());
+  PackageFolder folder;
+  std::string path = folder.write(incrementProgram(10));
   std::vector<float> values = iota(10);
   float sum = 0;
   anabranch_status *status =
@@ -41,6 +39,27 @@ TEST(CApi, RunsAPackage) {
   EXPECT_EQ(anabranch_status_code_of(status), ANABRANCH_IO_ERROR);
   anabranch_status_free(status);
   EXPECT_STREQ(anabranch_version(), version());
+}
+
+TEST(CApi, OpensPackagesOfThoseWhoAreTrusted) {
+  TemporaryFolder folder;
+  ProgramMaker m;
+  int x = m.input("x", {fixed(10)});
+  m.launch("increment", {x}, {m.output({fixed(10)})}, fixed(10));
+  std::string path = folder.path + "/package";
+  ASSERT_TRUE(writeTestPackage(path, m).ok());
+  ASSERT_EQ(::chmod(path.c_str(), 0777), 0);
+  anabranch_open_options options = {};
+  anabranch_executable *executable = nullptr;
+  anabranch_status *status =
+      anabranch_open(path.c_str(), &options, &executable);
+  EXPECT_EQ(anabranch_status_code_of(status), ANABRANCH_BAD_PACKAGE);
+  EXPECT_NE(std::string(anabranch_status_message(status)).find("anyone"),
+            std::string::npos);
+  anabranch_status_free(status);
+  options.trust = "anyone";
+  ASSERT_EQ(anabranch_open(path.c_str(), &options, &executable), nullptr);
+  anabranch_close(executable);
 }
 
 TEST(CApi, DescribesInputsAndOutputs) {
@@ -72,9 +91,13 @@ TEST(CApi, DescribesInputsAndOutputs) {
   anabranch_status *status = anabranch_describe_input(executable, 2, &info);
   EXPECT_STREQ(anabranch_status_message(status), "there is no input 2");
   anabranch_status_free(status);
+  EXPECT_STREQ(anabranch_target(executable), "");
   anabranch_close(executable);
   EXPECT_EQ(anabranch_item_size(ANABRANCH_BF16), 2u);
   EXPECT_EQ(anabranch_item_size(99), 0u);
+  EXPECT_STREQ(anabranch_dtype_name(ANABRANCH_BF16), "bf16");
+  EXPECT_EQ(anabranch_dtype_name(99), nullptr);
+  EXPECT_EQ(anabranch_dtype_name(-1), nullptr);
   anabranch_open_options options = {};
   options.target = "x86-64-v9";
   status = anabranch_open(path.c_str(), &options, &executable);

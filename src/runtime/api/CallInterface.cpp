@@ -39,6 +39,19 @@ void join(std::vector<int64_t> &known, const std::vector<int64_t> &other) {
       known[i] = -1;
 }
 
+/// Sets shape and strides of an input or output: what all programs so far agree
+/// on, of which `before` is what the earlier ones said.
+template <typename Info>
+void setLayout(Info &info, const std::vector<Size> &shape,
+               const std::vector<Size> &strides, const Info *before) {
+  info.shape = staticNumbers(shape);
+  info.strides = stridesOr(strides, info.shape);
+  if (before) {
+    join(info.shape, before->shape);
+    join(info.strides, before->strides);
+  }
+}
+
 } // namespace
 
 void CallInterface::add(const package::Package &package, const Plan &plan) {
@@ -55,12 +68,7 @@ void CallInterface::add(const package::Package &package, const Plan &plan) {
     info.isScalar = input.isScalar;
     info.mutated = input.mutated;
     info.dtype = input.dtype;
-    info.shape = staticNumbers(input.shape);
-    info.strides = stridesOr(input.strides, info.shape);
-    if (!isFirst) {
-      join(info.shape, inputs[i].shape);
-      join(info.strides, inputs[i].strides);
-    }
+    setLayout(info, input.shape, input.strides, isFirst ? nullptr : &inputs[i]);
     inputs[i] = std::move(info);
   }
   for (size_t i = 0; i < plan.outputs.size(); ++i) {
@@ -73,12 +81,7 @@ void CallInterface::add(const package::Package &package, const Plan &plan) {
     if (output.buffer >= 0) {
       const BufferPlan &b = plan.buffers[output.buffer];
       info.dtype = b.dtype;
-      info.shape = staticNumbers(b.shape);
-      info.strides = stridesOr(b.strides, info.shape);
-    }
-    if (!isFirst) {
-      join(info.shape, outputs[i].shape);
-      join(info.strides, outputs[i].strides);
+      setLayout(info, b.shape, b.strides, isFirst ? nullptr : &outputs[i]);
     }
     outputs[i] = std::move(info);
   }

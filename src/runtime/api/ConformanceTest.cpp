@@ -9,23 +9,17 @@
 
 #include "runtime/device/Devices.h"
 
-#include <thread>
-
 namespace anabranch::testing {
 
 namespace {
 
-class Conformance : public ::testing::TestWithParam<std::string> {
+class Conformance : public ::testing::TestWithParam<std::string>,
+                    protected PackageFolder {
 protected:
   std::shared_ptr<const Executable> open(const ProgramMaker &maker,
                                          OpenOptions options = {}) {
-    std::string path = folder.path + "/p" + std::to_string(count++);
-    Status written = writeTestPackage(path, maker);
-    EXPECT_TRUE(written.ok()) << written.message();
     options.device = GetParam();
-    auto executable = Executable::open(path, options);
-    EXPECT_TRUE(executable.ok()) << executable.status().message();
-    return executable ? *executable : nullptr;
+    return PackageFolder::open(maker, options);
   }
 
   /// One tensor in, the outputs land in `results`.
@@ -46,17 +40,32 @@ protected:
       EXPECT_EQ(results.memory[number].size(), values.size());
   }
 
-  TemporaryFolder folder;
-  int count = 0;
+  /// Runs the program 200 times with each number of threads.
+  void expectEachTime(const ProgramMaker &maker,
+                      std::initializer_list<int> threadCounts,
+                      const std::vector<float> &input,
+                      const std::vector<float> &expected, size_t launches = 0) {
+    for (int threads : threadCounts) {
+      OpenOptions options;
+      options.threads = threads;
+      auto executable = open(maker, options);
+      ASSERT_TRUE(executable);
+      if (launches)
+        EXPECT_EQ(executable->launchCount(), launches);
+      for (int i = 0; i < 200; ++i) {
+        Status s = run(*executable, {TensorArgument(input)});
+        ASSERT_TRUE(s.ok()) << s.message();
+        expectOutput(0, expected);
+      }
+    }
+  }
+
   std::vector<OutputValue> outputs;
   VectorAllocator results;
 };
 
 TEST_P(Conformance, RunsOneKernel) {
-  ProgramMaker m;
-  int x = m.input("x", {fixed(100)});
-  m.launch("increment", {x}, {m.output({fixed(100)})}, fixed(100));
-  auto executable = open(m);
+  auto executable = open(incrementProgram(100));
   ASSERT_TRUE(executable);
   for (int threads : {1, 2, 4}) {
     setDefaultThreads(threads);
@@ -75,18 +84,10 @@ TEST_P(Conformance, ChainsThroughTheArena) {
   m.launch("increment", {x}, {a}, fixed(1000));
   m.launch("twice", {a}, {b}, fixed(1000));
   m.launch("add", {a, b}, {m.output({fixed(1000)})}, fixed(1000));
-  OpenOptions two;
-  two.threads = 2;
-  auto executable = open(m, two);
-  ASSERT_TRUE(executable);
   std::vector<float> expected;
   for (float v : iota(1000, 1))
     expected.push_back(3 * v);
-  for (int i = 0; i < 200; ++i) {
-    Status s = run(*executable, {TensorArgument(iota(1000))});
-    ASSERT_TRUE(s.ok()) << s.message();
-    expectOutput(0, expected);
-  }
+  expectEachTime(m, {2}, iota(1000), expected);
 }
 
 TEST_P(Conformance, FillsPersistentMemoryOnce) {
@@ -132,17 +133,7 @@ TEST_P(Conformance, OrdersStreamsByEvents) {
   std::vector<float> expected;
   for (float v : iota(640))
     expected.push_back(v + 2 + 2 * (v + 1));
-  for (int threads : {1, 2, 3}) {
-    OpenOptions options;
-    options.threads = threads;
-    auto executable = open(m, options);
-    ASSERT_TRUE(executable);
-    for (int i = 0; i < 200; ++i) {
-      Status s = run(*executable, {TensorArgument(iota(640))});
-      ASSERT_TRUE(s.ok()) << s.message();
-      expectOutput(0, expected);
-    }
-  }
+  expectEachTime(m, {1, 2, 3}, iota(640), expected);
 }
 
 TEST_P(Conformance, RunsSuperKernelsAsTheirLaunches) {
@@ -162,18 +153,7 @@ TEST_P(Conformance, RunsSuperKernelsAsTheirLaunches) {
   std::vector<float> expected;
   for (float v : iota(640))
     expected.push_back(4 * (v + 1));
-  for (int threads : {1, 2, 3, 7}) {
-    OpenOptions options;
-    options.threads = threads;
-    auto executable = open(m, options);
-    ASSERT_TRUE(executable);
-    EXPECT_EQ(executable->launchCount(), 3u);
-    for (int i = 0; i < 200; ++i) {
-      Status s = run(*executable, {TensorArgument(iota(640))});
-      ASSERT_TRUE(s.ok()) << s.message();
-      expectOutput(0, expected);
-    }
-  }
+  expectEachTime(m, {1, 2, 3, 7}, iota(640), expected, /*launches=*/3);
 }
 
 TEST_P(Conformance, FollowsTheSizesOfTheInputs) {
@@ -289,24 +269,20 @@ TEST_P(Conformance, ServesManyThreadsAtOnce) {
   auto executable = open(m, options);
   ASSERT_TRUE(executable);
   bool computes = anabranch::runtime::findDevice(GetParam())->computes();
-  std::vector<std::thread> threads;
-  threads.reserve(6);
-  std::atomic<int> wrong{0};
-  for (int t = 0; t < 6; ++t)
-    threads.emplace_back([&, t] {
-      TensorArgument arg(iota(2000, static_cast<float>(t)));
-      VectorAllocator mine;
-      for (int i = 0; i < 50; ++i) {
-        InputValue value = arg.value();
-        OutputValue out;
-        Status s = executable->run(&value, 1, &out, 1, mine);
-        if (!s.ok() || (computes && mine.memory[0] != arg.values))
-          ++wrong;
-      }
-    });
-  for (std::thread &thread : threads)
-    thread.join();
-  EXPECT_EQ(wrong, 0);
+  expectOnThreads(6, [&](unsigned t) -> std::string {
+    TensorArgument arg(iota(2000, static_cast<float>(t)));
+    VectorAllocator mine;
+    for (int i = 0; i < 50; ++i) {
+      InputValue value = arg.value();
+      OutputValue out;
+      Status s = executable->run(&value, 1, &out, 1, mine);
+      if (!s.ok())
+        return s.message();
+      if (computes && mine.memory[0] != arg.values)
+        return "a call has the result of another";
+    }
+    return "";
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, Conformance, ::testing::Values("cpu", "null"),

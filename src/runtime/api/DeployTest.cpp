@@ -13,10 +13,8 @@ namespace anabranch::testing {
 
 TEST(Deploy, AProgramOfItsOwnRunsAPackage) {
   TemporaryFolder folder;
-  ProgramMaker m;
-  int x = m.input("x", {fixed(10)});
-  m.launch("increment", {x}, {m.output({fixed(10)})}, fixed(10));
-  ASSERT_TRUE(writeTestPackage(folder.path + "/package", m).ok());
+  ASSERT_TRUE(
+      writeTestPackage(folder.path + "/package", incrementProgram(10)).ok());
   auto shell = [&](const std::string &command) {
     std::string log = folder.path + "/log";
     int status = std::system((command + " >" + log + " 2>&1").c_str());

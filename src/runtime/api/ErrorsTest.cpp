@@ -21,23 +21,12 @@ namespace anabranch::testing {
 
 namespace {
 
-class Errors : public ::testing::Test {
+class Errors : public ::testing::Test, protected PackageFolder {
 protected:
-  std::shared_ptr<const Executable> open(const ProgramMaker &maker,
-                                         OpenOptions options = {}) {
-    std::string path = folder.path + "/p" + std::to_string(count++);
-    Status written = writeTestPackage(path, maker);
-    EXPECT_TRUE(written.ok()) << written.message();
-    auto executable = Executable::open(path, options);
-    EXPECT_TRUE(executable.ok()) << executable.status().message();
-    return executable ? *executable : nullptr;
-  }
   void expect(const Status &s, StatusCode code, const std::string &message) {
     EXPECT_EQ(static_cast<int>(s.code()), static_cast<int>(code));
     EXPECT_EQ(s.message(), message);
   }
-  TemporaryFolder folder;
-  int count = 0;
   VectorAllocator results;
 };
 
@@ -241,12 +230,14 @@ TEST_F(Errors, OpenSaysWhyNot) {
   ProgramMaker m;
   int x = m.input("x", {fixed(4)});
   m.launch("missing", {x}, {m.output({fixed(4)})}, fixed(4));
+  TemporaryFolder folder;
   std::string path = folder.path + "/p";
   ASSERT_TRUE(writeTestPackage(path, m).ok());
   EXPECT_EQ(reason(path), "kernels.so lacks the kernel missing");
 }
 
 TEST_F(Errors, ANewPackageAtAnOldPathIsTheNewOne) {
+  TemporaryFolder folder;
   std::string path = folder.path + "/p";
   std::vector<std::shared_ptr<const Executable>> all;
   for (const char *kernel : {"increment", "twice", "increment", "twice"}) {

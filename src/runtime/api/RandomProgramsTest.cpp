@@ -18,7 +18,6 @@
 #include <atomic>
 #include <fstream>
 #include <map>
-#include <thread>
 
 namespace anabranch::testing {
 
@@ -36,8 +35,9 @@ class RandomPrograms : public RandomPackages, public ::testing::Test {};
 
 TEST_F(RandomPrograms, KeepEveryOrderWithAnyNumberOfThreads) {
   int64_t programs = fromEnvironment("ANABRANCH_RANDOM_PROGRAMS", 150);
+  int64_t first = fromEnvironment("ANABRANCH_RANDOM_SEED", 0);
   int64_t together[2] = {0, 0};
-  for (unsigned seed = 0; seed < programs; ++seed) {
+  for (unsigned seed = first; seed < first + programs; ++seed) {
     RandomProgram program(seed, shapeOf(seed));
     auto executable = open(program);
     ASSERT_TRUE(executable) << "seed " << seed;
@@ -190,21 +190,16 @@ TEST_F(RandomPrograms, RunFromManyThreadsOnOnePool) {
     ASSERT_TRUE(executables.back());
   }
   setDefaultThreads(3);
-  std::vector<std::string> wrong(5);
-  std::vector<std::thread> threads;
-  for (unsigned t = 0; t < wrong.size(); ++t)
-    threads.emplace_back([&, t] {
-      for (unsigned i = 0; i < 30 && wrong[t].empty(); ++i) {
-        unsigned which = (t + i) % 6;
-        RandomCall call(*programs[which], t);
-        Status s = call.run(*executables[which], i % 3 ? t * 100 + i : 0);
-        wrong[t] = s.ok() ? call.wrong() : s.message();
-      }
-    });
-  for (std::thread &thread : threads)
-    thread.join();
-  for (const std::string &what : wrong)
-    EXPECT_EQ(what, "");
+  expectOnThreads(5, [&](unsigned t) {
+    std::string wrong;
+    for (unsigned i = 0; i < 30 && wrong.empty(); ++i) {
+      unsigned which = (t + i) % 6;
+      RandomCall call(*programs[which], t);
+      Status s = call.run(*executables[which], i % 3 ? t * 100 + i : 0);
+      wrong = s.ok() ? call.wrong() : s.message();
+    }
+    return wrong;
+  });
 }
 
 TEST_F(RandomPrograms, AnErrorEndsTheCallAndNotTheNext) {
@@ -254,26 +249,21 @@ TEST_F(RandomPrograms, SoakWithoutAStall) {
   setDefaultThreads(3);
   std::atomic<int64_t> launches{0};
   std::atomic<bool> bad{false};
-  std::vector<std::string> wrong(3);
   Watchdog watchdog(launches);
-  std::vector<std::thread> threads;
-  for (unsigned t = 0; t < wrong.size(); ++t)
-    threads.emplace_back([&, t] {
-      for (unsigned i = 0; launches < wanted && !bad; ++i) {
-        unsigned which = (t * 5 + i / 64) % 12;
-        RandomCall call(*programs[which], t);
-        for (unsigned n = 0; n < 64 && wrong[t].empty(); ++n, ++i) {
-          Status s = call.run(*executables[which], n % 16 == 0 ? i + 1 : 0);
-          wrong[t] = s.ok() ? call.wrong() : s.message();
-          launches += static_cast<int64_t>(executables[which]->launchCount());
-        }
-        bad = bad || !wrong[t].empty();
+  expectOnThreads(3, [&](unsigned t) {
+    std::string wrong;
+    for (unsigned i = 0; launches < wanted && !bad; ++i) {
+      unsigned which = (t * 5 + i / 64) % 12;
+      RandomCall call(*programs[which], t);
+      for (unsigned n = 0; n < 64 && wrong.empty(); ++n, ++i) {
+        Status s = call.run(*executables[which], n % 16 == 0 ? i + 1 : 0);
+        wrong = s.ok() ? call.wrong() : s.message();
+        launches += static_cast<int64_t>(executables[which]->launchCount());
       }
-    });
-  for (std::thread &thread : threads)
-    thread.join();
-  for (const std::string &what : wrong)
-    EXPECT_EQ(what, "");
+      bad = bad || !wrong.empty();
+    }
+    return wrong;
+  });
   RecordProperty("launches", std::to_string(launches));
 }
 

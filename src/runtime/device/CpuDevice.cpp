@@ -27,8 +27,8 @@ Expected<KernelEntry> CpuDevice::bind(const Library *library,
     entry.run = reinterpret_cast<anabranch_kernel_fn>(library->symbol(kernel));
     entry.grid = reinterpret_cast<anabranch_kernel_plan_fn>(
         library->symbol(kernel + "_plan"));
-    entry.footprint = reinterpret_cast<anabranch_kernel_reach_fn>(
-        library->symbol(kernel + "_reach"));
+    entry.footprint = reinterpret_cast<anabranch_kernel_footprint_fn>(
+        library->symbol(kernel + "_footprint"));
   }
   if (!entry.run || !entry.grid)
     return Status(StatusCode::BadPackage,

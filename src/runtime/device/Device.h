@@ -22,7 +22,7 @@ namespace anabranch::runtime {
 struct KernelEntry {
   anabranch_kernel_fn run = nullptr;
   anabranch_kernel_plan_fn grid = nullptr;
-  anabranch_kernel_reach_fn footprint = nullptr; ///< may be absent
+  anabranch_kernel_footprint_fn footprint = nullptr; ///< may be absent
 };
 
 /// The executor works with any of these. Stateless and immortal; any thread.

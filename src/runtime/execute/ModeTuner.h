@@ -15,9 +15,9 @@
 // part of the time. An estimate rises slowly and falls fast: what disturbs
 // some calls for a moment must not look like a mode's fault.
 //
-// One worker alone is tried for long calls too: on a busy machine it may be
-// quickest. A trial of it that begins badly is over after one call, since a
-// user would notice more of them.
+// The tuner tries one worker alone for long calls too: on a busy machine that
+// may be quickest. Such a trial ends after one call if that call is much
+// slower, since a user would notice more of them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -68,13 +68,14 @@ private:
   static constexpr int mostPatience = 32; ///< rounds
   /// Nanoseconds from which on a call is long.
   static constexpr double longCall = 500e3;
-  /// Of more workers than this, one alone is not tried where it could take this
-  /// long, in nanoseconds. Of fewer, a trial is no longer than a user is used
-  /// to from a busy machine.
+  /// With more workers than `fewWorkers`, the tuner does not try one alone if
+  /// that could take `longestSerial` nanoseconds. With fewer, a trial takes no
+  /// longer than calls on a busy machine do.
   static constexpr int fewWorkers = 4;
   static constexpr double longestSerial = 100e6;
-  /// The trial of a long call that is slower by this is over at once, and the
-  /// next one is at least so many rounds later.
+  /// A trial whose first long call is slower by the factor `hopeless` ends with
+  /// that call. The next trial comes `patienceAfterHopeless` rounds later, or
+  /// more.
   static constexpr double hopeless = 1.5;
   static constexpr double patienceAfterHopeless = 8;
 

@@ -158,8 +158,9 @@ void ParallelRun::advance(int stream, Worker worker) {
     caller.tell();
 }
 
-/// False when others go on with the stream; otherwise it is at the last command
-/// of the super kernel, or before the first member.
+/// True: this worker goes on with the stream, at the last command of the super
+/// kernel or before its first member. False: participants run it, and the last
+/// of them advances the stream.
 bool ParallelRun::advanceSuper(int stream, const Command &command,
                                Worker worker) {
   if (mode == ExecutionMode::MemberByMember)

@@ -8,6 +8,7 @@
 #include "runtime/load/LoadedPackage.h"
 
 #include "runtime/device/Devices.h"
+#include "runtime/machine/MemoryRoom.h"
 
 namespace anabranch::runtime {
 
@@ -39,6 +40,7 @@ LoadedPackage::open(const std::string &path, const OpenOptions &options,
   reading.checkHashes = options.checkHashes;
   reading.checkCpu = device->computes();
   reading.target = options.target;
+  reading.trust = options.trust;
   Expected<std::unique_ptr<package::Package>> read =
       package::readPackage(path, reading);
   if (!read)
@@ -87,8 +89,13 @@ Status LoadedPackage::reservePersistent() {
   if (prepared.size())
     // Only `initialize` writes there (ProgramVerifier), and it does not run.
     persistent = const_cast<char *>(prepared.data());
-  else if (persistentBytes)
+  else if (persistentBytes) {
+    if (Status s = checkMemoryRoom(static_cast<int64_t>(persistentBytes),
+                                   "the weights of " + package->path);
+        !s.ok())
+      return s;
     persistent = device->allocate(persistentBytes);
+  }
   if (persistentBytes && !persistent)
     return Status::outOfMemory();
   persistentInUse = persistentBytes;

@@ -10,6 +10,7 @@
 #include "runtime/execute/Arguments.h"
 #include "runtime/execute/Execute.h"
 #include "runtime/execute/NamedEvents.h"
+#include "runtime/load/InitializeParts.h"
 #include "runtime/plan/BuildPlan.h"
 #include "runtime/plan/Describe.h"
 #include "runtime/superkernel/BuildTaskGraph.h"
@@ -76,7 +77,22 @@ Status LoadedProgram::initialize() {
   if (owner->package->prepared.size() || plan.initialize.serial.empty())
     return {};
   DeviceBuffer arena(*plan.device);
-  CallFrame frame(plan, plan.initialize, {});
+  // A piece reads this much of the constants at once, or a single weight.
+  constexpr int64_t pieceBytes = int64_t(32) << 20;
+  std::vector<Commands> parts = cutByReads(plan, plan.initialize, pieceBytes);
+  if (parts.empty())
+    return initialize(plan.initialize, arena);
+  for (const Commands &part : parts) {
+    if (Status s = initialize(part, arena); !s.ok())
+      return s;
+    owner->package->constants.releasePages();
+  }
+  return {};
+}
+
+Status LoadedProgram::initialize(const Commands &commands,
+                                 DeviceBuffer &arena) {
+  CallFrame frame(plan, commands, {});
   frame.arena = &arena;
   if (Status s = frame.resize(); !s.ok())
     return s;

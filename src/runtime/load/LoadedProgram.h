@@ -46,6 +46,7 @@ public:
 
 private:
   Status initialize();
+  Status initialize(const Commands &commands, DeviceBuffer &arena);
   Status runIn(CallFrame &frame, const InputValue *inputs, size_t inputCount,
                OutputValue *outputs, size_t outputCount,
                OutputAllocator &allocator) const;

@@ -10,6 +10,7 @@
 #include "runtime/machine/ReadText.h"
 
 #include <algorithm>
+#include <array>
 
 namespace anabranch::runtime {
 
@@ -132,6 +133,21 @@ std::optional<int64_t> numberIn(const std::string &file) {
   return parseNumber(text);
 }
 
+/// The sum of the numbers behind these words, which begin lines of the file.
+template <size_t count>
+int64_t sumOf(const std::string &file, std::array<const char *, count> names) {
+  int64_t sum = 0;
+  std::string text = readText(file);
+  for (std::string_view line : splitText(text, '\n')) {
+    std::vector<std::string_view> words = splitText(line, ' ');
+    bool isWanted = words.size() == 2 && std::find(names.begin(), names.end(),
+                                                   words[0]) != names.end();
+    if (isWanted)
+      sum += std::max<int64_t>(parseNumber(words[1]).value_or(0), 0);
+  }
+  return sum;
+}
+
 /// The quota is -1 without a limit.
 double quotaOfOne(const std::string &folder) {
   auto quota = numberIn(folder + "/cpu.cfs_quota_us");
@@ -196,19 +212,47 @@ std::optional<CpuQuota> ControlGroups::cpuQuota() const {
   return least;
 }
 
-std::optional<MemoryLimit> ControlGroups::memoryLimit() const {
+std::optional<MemoryLimit> ControlGroups::limitOf(const std::string &folder,
+                                                  Version version) {
   // Version 1 writes the largest number of pages where there is no limit.
   constexpr int64_t unlimited = int64_t(1) << 60;
+  std::string file =
+      folder +
+      (version == Version::Two ? "/memory.max" : "/memory.limit_in_bytes");
+  auto bytes = numberIn(file);
+  if (!bytes || *bytes <= 0 || *bytes >= unlimited)
+    return std::nullopt;
+  return MemoryLimit{*bytes, file};
+}
+
+std::optional<MemoryLimit> ControlGroups::memoryLimit() const {
   std::optional<MemoryLimit> least;
   for (const Hierarchy &hierarchy : memory)
+    for (const std::string &folder : hierarchy.folders)
+      if (auto limit = limitOf(folder, hierarchy.version);
+          limit && (!least || limit->bytes < least->bytes))
+        least = limit;
+  return least;
+}
+
+std::optional<MemoryRoom> ControlGroups::memoryRoom() const {
+  std::optional<MemoryRoom> least;
+  for (const Hierarchy &hierarchy : memory)
     for (const std::string &folder : hierarchy.folders) {
-      std::string file = folder + (hierarchy.version == Version::Two
-                                       ? "/memory.max"
-                                       : "/memory.limit_in_bytes");
-      auto bytes = numberIn(file);
-      if (bytes && *bytes > 0 && *bytes < unlimited &&
-          (!least || *bytes < least->bytes))
-        least = {*bytes, file};
+      bool isTwo = hierarchy.version == Version::Two;
+      auto limit = limitOf(folder, hierarchy.version);
+      auto used = numberIn(
+          folder + (isTwo ? "/memory.current" : "/memory.usage_in_bytes"));
+      if (!limit || !used)
+        continue;
+      int64_t files =
+          sumOf(folder + "/memory.stat",
+                isTwo ? std::array{"inactive_file", "active_file"}
+                      : std::array{"total_inactive_file", "total_active_file"});
+      int64_t room = std::max<int64_t>(limit->bytes - (*used - files), 0);
+      room = std::min(room, limit->bytes);
+      if (!least || room < least->bytes)
+        least = {room, *limit};
     }
   return least;
 }
@@ -216,14 +260,8 @@ std::optional<MemoryLimit> ControlGroups::memoryLimit() const {
 int64_t ControlGroups::throttledPeriods() const {
   int64_t sum = 0;
   for (const Hierarchy &hierarchy : cpu)
-    for (const std::string &folder : hierarchy.folders) {
-      std::string text = readText(folder + "/cpu.stat");
-      for (std::string_view line : splitText(text, '\n')) {
-        std::vector<std::string_view> words = splitText(line, ' ');
-        if (words.size() == 2 && words[0] == "nr_throttled")
-          sum += std::max<int64_t>(parseNumber(words[1]).value_or(0), 0);
-      }
-    }
+    for (const std::string &folder : hierarchy.folders)
+      sum += sumOf(folder + "/cpu.stat", std::array{"nr_throttled"});
   return sum;
 }
 

@@ -33,6 +33,13 @@ struct MemoryLimit {
   std::string file;
 };
 
+/// How much more memory a limit allows. Pages of files do not count as used:
+/// the kernel drops them when it needs room.
+struct MemoryRoom {
+  int64_t bytes = 0; ///< never negative
+  MemoryLimit limit;
+};
+
 /// The control groups of this process. A file that is missing or makes no sense
 /// states no limit. Not for two threads at once.
 class ControlGroups {
@@ -49,6 +56,7 @@ public:
   /// The smallest of all levels; none: there is no limit.
   std::optional<CpuQuota> cpuQuota() const;
   std::optional<MemoryLimit> memoryLimit() const;
+  std::optional<MemoryRoom> memoryRoom() const;
   /// How often, since the groups exist, one of them had to wait because its
   /// quota was spent.
   int64_t throttledPeriods() const;
@@ -64,6 +72,8 @@ private:
   std::optional<Hierarchy> find(Version version, const std::string &mounts,
                                 const char *controller) const;
   void findAll(const char *controller, std::vector<Hierarchy> &found) const;
+  static std::optional<MemoryLimit> limitOf(const std::string &folder,
+                                            Version version);
 
   const std::string root;
   std::string membership; ///< what /proc/self/cgroup said

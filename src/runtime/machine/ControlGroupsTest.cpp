@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/machine/ControlGroups.h"
+#include "runtime/machine/MemoryRoom.h"
 
 #include "support/runtime/TestMachine.h"
 #include "support/runtime/TestSupport.h"
@@ -16,6 +17,7 @@
 
 namespace anabranch::testing {
 
+using runtime::checkMemoryRoom;
 using runtime::ControlGroups;
 
 namespace {
@@ -255,6 +257,39 @@ TEST(ControlGroups, RealQuota) {
     auto followed = before.cpuQuota(), found = ControlGroups().cpuQuota();
     return followed && found && found->cpus == 1.5 && followed->cpus == 1.5;
   }));
+}
+
+TEST(ControlGroups, RoomIsWhatTheLimitLeaves) {
+  FakeMachine machine;
+  machine.isIn("0::/pod/container\n");
+  machine.mount("/", "/sys/fs/cgroup");
+  const std::string pod = "/sys/fs/cgroup/pod", own = pod + "/container";
+  const int64_t mib = 1 << 20;
+  auto write = [&](const std::string &file, int64_t count) {
+    machine.write(file, std::to_string(count * mib) + "\n");
+  };
+  auto room = [&] { return ControlGroups(machine.root()).memoryRoom(); };
+  EXPECT_FALSE(room());
+  EXPECT_TRUE(checkMemoryRoom(100 * mib, "x", machine.root()).ok());
+  write(own + "/memory.max", 100);
+  write(own + "/memory.current", 70);
+  EXPECT_EQ(room()->bytes, 30 * mib);
+  machine.write(own + "/memory.stat",
+                "anon 5\ninactive_file " + std::to_string(20 * mib) +
+                    "\nactive_file " + std::to_string(10 * mib) + "\n");
+  EXPECT_EQ(room()->bytes, 60 * mib);
+  EXPECT_TRUE(checkMemoryRoom(60 * mib, "x", machine.root()).ok());
+  Status refused = checkMemoryRoom(61 * mib, "the weights", machine.root());
+  EXPECT_EQ(refused.code(), StatusCode::OutOfMemory);
+  EXPECT_EQ(refused.message(),
+            "the weights need 61 MiB, and 60 MiB of the 100 MiB that " +
+                machine.root() + own + "/memory.max allows are free");
+  // The group above may leave less.
+  write(pod + "/memory.max", 1000);
+  write(pod + "/memory.current", 990);
+  EXPECT_EQ(room()->bytes, 10 * mib);
+  write(pod + "/memory.current", 1001);
+  EXPECT_EQ(room()->bytes, 0);
 }
 
 TEST(ControlGroups, RealMemoryLimit) {

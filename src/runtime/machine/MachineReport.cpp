@@ -7,7 +7,9 @@
 
 #include "runtime/machine/MachineReport.h"
 
+#include "package/targets/CpuModel.h"
 #include "runtime/machine/AvailableCpus.h"
+#include "runtime/machine/MemoryRoom.h"
 #include "runtime/machine/ReadText.h"
 
 #include <climits>
@@ -33,8 +35,7 @@ std::string quotaLine(const std::optional<CpuQuota> &quota) {
 std::string memoryLine(const std::optional<MemoryLimit> &limit) {
   if (!limit)
     return "none";
-  return withDigits(static_cast<double>(limit->bytes) / (1 << 20)) +
-         " MiB, by " + limit->file;
+  return inMiB(limit->bytes) + ", by " + limit->file;
 }
 
 std::string variableLine(const char *text, int threads) {
@@ -82,6 +83,32 @@ std::string spinLine(int limit, int threads) {
          std::to_string(limit) + " threads";
 }
 
+/// The multiplies that this process may use, with their rates.
+std::string multipliesLine(const package::CpuModel &model) {
+  std::string text;
+  for (int i = 0; i < package::multiplyCount; ++i) {
+    auto multiply = package::Multiply(i);
+    if (package::cpuHas(multiply))
+      text += (text.empty() ? "" : ", ") +
+              (package::nameOf(multiply) +
+               (" " + withDigits(model.rate(multiply))));
+  }
+  return text.empty() ? "none" : text;
+}
+
+std::string loadsLine(const package::CpuModel &model) {
+  return "L1 " + withDigits(model.l1Load) + ", L2 " + withDigits(model.l2Load) +
+         ", L3 " + withDigits(model.l3Load);
+}
+
+std::string cachesLine(const package::CpuModel &model) {
+  auto kib = [](int64_t bytes) {
+    return std::to_string(bytes / 1024) + " KiB";
+  };
+  return "L1 " + kib(model.l1Bytes) + ", L2 " + kib(model.l2Bytes) + ", L3 " +
+         kib(model.l3Bytes);
+}
+
 } // namespace
 
 std::string reportMachine(DefaultThreads &threads, const std::string &root) {
@@ -98,6 +125,11 @@ std::string reportMachine(DefaultThreads &threads, const std::string &root) {
   auto line = [&](const char *fact, const std::string &value) {
     text += std::string(fact) + ": " + value + "\n";
   };
+  const package::CpuModel &model = package::hostCpuModel();
+  line("CPU model", model.name);
+  line("multiply-adds of a core in a cycle", multipliesLine(model));
+  line("bytes read by a core in a cycle", loadsLine(model));
+  line("caches", cachesLine(model));
   line("CPUs of the machine", online.empty() ? "not known" : online);
   line("CPUs of this process", std::to_string(facts.cpus) + " (" +
                                    rangesOf(cpus) + "), by its affinity mask");

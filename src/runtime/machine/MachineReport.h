@@ -1,5 +1,4 @@
-//===- MachineReport.h - what was found about the machine, as text -*- C++
-//-*-===//
+//===- MachineReport.h - the machine in words -------------------*- C++ -*-===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.

@@ -27,8 +27,8 @@ public:
   int limit() const { return most.load(std::memory_order_relaxed); }
 
 private:
-  /// Looks without throttling before workers spin again: the double of it each
-  /// time that they then are throttled again.
+  /// How many looks without throttling come before workers spin again. The
+  /// number doubles each time that the group is throttled again.
   static constexpr int leastPatience = 2, mostPatience = 64;
 
   std::atomic<int> most{1};

@@ -98,7 +98,7 @@ Status CommandsBuilder::addSuper(const SuperT &super) {
   s.firstLaunch = static_cast<int>(out.launches.size());
   s.launchCount = static_cast<int>(super.launches.size());
   s.firstLabel = static_cast<int>(info.labels.size());
-  s.streamCount = super.lanes;
+  s.streamCount = super.streams;
   for (size_t i = 0; i < super.launches.size(); ++i) {
     info.labels.push_back(
         labelOf(program, *super.launches[i], super.locations[i]));

@@ -36,17 +36,8 @@ ProgramMaker geared(const std::vector<int64_t> &rows) {
   return m;
 }
 
-class GearTable : public ::testing::Test {
+class GearTable : public ::testing::Test, protected PackageFolder {
 protected:
-  std::shared_ptr<const Executable> open(const ProgramMaker &maker) {
-    std::string path = folder.path + "/p" + std::to_string(count++);
-    Status written = writeTestPackage(path, maker);
-    EXPECT_TRUE(written.ok()) << written.message();
-    auto executable = Executable::open(path);
-    EXPECT_TRUE(executable.ok()) << executable.status().message();
-    return executable ? *executable : nullptr;
-  }
-
   /// The first element of the result for `rows` threes; negative: an error.
   static float run(const Executable &executable, size_t rows,
                    std::string *message = nullptr) {
@@ -60,9 +51,6 @@ protected:
     return s.ok() && results.memory[0].size() == rows ? results.memory[0][0]
                                                       : -1;
   }
-
-  TemporaryFolder folder;
-  int count = 0;
 };
 
 TEST_F(GearTable, ChoosesBySize) {
@@ -113,17 +101,13 @@ TEST_F(GearTable, ThreadsRunProgramsOfOneArena) {
         std::make_unique<ProgramT>(std::move(chainFor(rows).p)));
   auto executable = open(maker);
   ASSERT_TRUE(executable);
-  std::atomic<int> wrong{0};
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 6; ++t)
-    threads.emplace_back([&, t] {
-      const size_t sizes[] = {4000, 1000, 64, 3000};
-      for (int call = 0; call < 200; ++call)
-        wrong += run(*executable, sizes[(call + t) % 4]) != 8;
-    });
-  for (std::thread &thread : threads)
-    thread.join();
-  EXPECT_EQ(wrong, 0);
+  expectOnThreads(6, [&](unsigned t) -> std::string {
+    const size_t sizes[] = {4000, 1000, 64, 3000};
+    for (unsigned call = 0; call < 200; ++call)
+      if (float first = run(*executable, sizes[(call + t) % 4]); first != 8)
+        return std::to_string(first) + " is not 8";
+    return "";
+  });
 }
 
 TEST_F(GearTable, AnArenaThatWasLargeOnceGoes) {

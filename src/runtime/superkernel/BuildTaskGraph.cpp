@@ -136,7 +136,7 @@ void GraphBuilder::addFootprint(
     int member, int64_t first, int64_t count,
     std::vector<std::vector<StridedRegion>> &regions) const {
   const LaunchPlan &launch = launchOf(member);
-  std::vector<anabranch_reach> said(launch.operandCount);
+  std::vector<anabranch_strided_region> said(launch.operandCount);
   for (int64_t tile = first; tile < first + count; ++tile) {
     launch.kernel.footprint(sizes.data(), tile, said.data());
     for (int i = 0; i < launch.operandCount; ++i) {

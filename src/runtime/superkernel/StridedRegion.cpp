@@ -44,7 +44,7 @@ bool meetsInStep(const StridedRegion &a, const StridedRegion &b) {
 
 } // namespace
 
-std::optional<StridedRegion> regionOf(const anabranch_reach &said,
+std::optional<StridedRegion> regionOf(const anabranch_strided_region &said,
                                       int64_t base) {
   if (said.width <= 0 || said.count <= 0)
     return std::nullopt;

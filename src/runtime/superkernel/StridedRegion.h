@@ -28,9 +28,9 @@ struct StridedRegion {
   }
 };
 
-/// What a kernel says, from `base` on; nothing where it touches no byte. What
-/// cannot be an address in any memory regions everything.
-std::optional<StridedRegion> regionOf(const anabranch_reach &said,
+/// What a kernel says, from `base` on; nothing where it touches no byte. A
+/// region with impossible addresses stands for all bytes.
+std::optional<StridedRegion> regionOf(const anabranch_strided_region &said,
                                       int64_t base);
 
 /// Whether there is a byte in both: exact where one is a run, where both have

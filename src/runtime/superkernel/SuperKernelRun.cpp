@@ -26,9 +26,9 @@ void SuperKernelRun::begin() {
   if (unfinished.load(std::memory_order_relaxed) != 0) {
     for (size_t c = 0; c < graph.counters.size(); ++c)
       counterAt(static_cast<int>(c)).store(0, std::memory_order_relaxed);
-    call = 0;
+    round = 0;
   }
-  ++call;
+  ++round;
   for (int q = 0; q < schedule->workers(); ++q)
     cursors[q].taken.store(0, std::memory_order_relaxed);
   slots.store(0, std::memory_order_relaxed);

@@ -91,7 +91,7 @@ private:
   bool isReady(const Task &task) const {
     for (int d = 0; d < task.dependences; ++d) {
       const Dependence &on = graph.dependences[task.firstDependence + d];
-      uint32_t wanted = call * static_cast<uint32_t>(on.signals);
+      uint32_t wanted = round * static_cast<uint32_t>(on.signals);
       uint32_t now = counterAt(on.counter).load(std::memory_order_acquire);
       if (static_cast<int32_t>(now - wanted) < 0)
         return false;
@@ -114,7 +114,8 @@ private:
   std::unique_ptr<Line[]> counters;
   std::unique_ptr<Cursor[]> cursors; ///< by queue
   int cursorCount = 0;
-  uint32_t call = 0; ///< how often every counter has been reached
+  /// Calls since the counters were zero; one is full at `round * signals`.
+  uint32_t round = 0;
   alignas(64) std::atomic<int> unfinished{0};
   alignas(64) std::atomic<uint64_t> slots{0}; ///< taken ones, a bit for each
 };

@@ -278,24 +278,31 @@ protected:
   }
 
   std::shared_ptr<const Executable> open(const TiledProgram &program) {
-    std::string path = folder.path + "/p" + std::to_string(count++);
-    Status written = writeTestPackage(path, program.m);
-    EXPECT_TRUE(written.ok()) << written.message();
-    auto executable = Executable::open(path);
-    EXPECT_TRUE(executable.ok()) << executable.status().message();
-    std::filesystem::remove_all(path);
-    return executable ? *executable : nullptr;
+    return folder.open(program.m);
   }
 
+  /// So many programs, from a seed on, and their executables.
+  void openMany(unsigned many, unsigned firstSeed, int launches) {
+    for (unsigned i = 0; i < many; ++i) {
+      programs.push_back(
+          std::make_unique<TiledProgram>(firstSeed + i, launches));
+      executables.push_back(open(*programs.back()));
+      ASSERT_TRUE(executables.back());
+    }
+  }
+
+  std::vector<std::unique_ptr<TiledProgram>> programs;
+  std::vector<std::shared_ptr<const Executable>> executables;
+
 private:
-  TemporaryFolder folder;
-  int count = 0;
+  PackageFolder folder;
 };
 
 TEST_F(SuperRuns, OrderEveryTwoTilesThatShareBytes) {
   int64_t programs = fromEnvironment("ANABRANCH_RANDOM_SUPERS", 60);
+  int64_t first = fromEnvironment("ANABRANCH_RANDOM_SEED", 0);
   int64_t overtakes = 0;
-  for (unsigned seed = 0; seed < programs; ++seed) {
+  for (unsigned seed = first; seed < first + programs; ++seed) {
     TiledProgram program(seed, 2 + static_cast<int>(seed % 20));
     auto executable = open(program);
     ASSERT_TRUE(executable) << "seed " << seed;
@@ -340,28 +347,17 @@ TEST_F(SuperRuns, CheckerSeesTilesOutOfOrder) {
 
 TEST_F(SuperRuns, ServeManyThreadsOnOnePool) {
   setDefaultThreads(3);
-  std::vector<std::unique_ptr<TiledProgram>> programs;
-  std::vector<std::shared_ptr<const Executable>> executables;
-  for (unsigned seed = 0; seed < 5; ++seed) {
-    programs.push_back(std::make_unique<TiledProgram>(seed + 100, 14));
-    executables.push_back(open(*programs.back()));
-    ASSERT_TRUE(executables.back());
-  }
-  std::vector<std::string> wrong(4);
-  std::vector<std::thread> threads;
-  for (unsigned t = 0; t < wrong.size(); ++t)
-    threads.emplace_back([&, t] {
-      for (unsigned i = 0; i < 40 && wrong[t].empty(); ++i) {
-        unsigned which = (t + i / 8) % 5;
-        TiledCall call(*programs[which], t);
-        Status s = call.run(*executables[which], i % 2 ? t * 100 + i : 0);
-        wrong[t] = s.ok() ? call.wrong() : s.message();
-      }
-    });
-  for (std::thread &thread : threads)
-    thread.join();
-  for (const std::string &what : wrong)
-    EXPECT_EQ(what, "");
+  ASSERT_NO_FATAL_FAILURE(openMany(5, /*firstSeed=*/100, /*launches=*/14));
+  expectOnThreads(4, [&](unsigned t) {
+    std::string wrong;
+    for (unsigned i = 0; i < 40 && wrong.empty(); ++i) {
+      unsigned which = (t + i / 8) % 5;
+      TiledCall call(*programs[which], t);
+      Status s = call.run(*executables[which], i % 2 ? t * 100 + i : 0);
+      wrong = s.ok() ? call.wrong() : s.message();
+    }
+    return wrong;
+  });
 }
 
 /// What needs the tile that failed does not run; the next call is whole again.
@@ -388,37 +384,26 @@ TEST_F(SuperRuns, AnErrorEndsTheCallAndNotTheNext) {
 
 TEST_F(SuperRuns, SoakWithoutAStall) {
   int64_t wanted = fromEnvironment("ANABRANCH_SOAK_TILES", 200000);
-  std::vector<std::unique_ptr<TiledProgram>> programs;
-  std::vector<std::shared_ptr<const Executable>> executables;
-  for (unsigned seed = 0; seed < 8; ++seed) {
-    programs.push_back(std::make_unique<TiledProgram>(seed + 200, 20));
-    executables.push_back(open(*programs.back()));
-    ASSERT_TRUE(executables.back());
-  }
+  ASSERT_NO_FATAL_FAILURE(openMany(8, /*firstSeed=*/200, /*launches=*/20));
   setDefaultThreads(3);
   std::atomic<int64_t> tiles{0};
   std::atomic<bool> bad{false};
-  std::vector<std::string> wrong(3);
   Watchdog watchdog(tiles);
-  std::vector<std::thread> threads;
-  for (unsigned t = 0; t < wrong.size(); ++t)
-    threads.emplace_back([&, t] {
-      for (unsigned i = 0; tiles < wanted && !bad; ++i) {
-        unsigned which = (t * 3 + i) % 8;
-        TiledCall call(*programs[which], t);
-        for (unsigned n = 0; n < 32 && wrong[t].empty(); ++n) {
-          Status s =
-              call.run(*executables[which], n % 8 == 0 ? i * 32 + n + 1 : 0);
-          wrong[t] = s.ok() ? call.wrong() : s.message();
-          tiles += static_cast<int64_t>(call.tileCount());
-        }
-        bad = bad || !wrong[t].empty();
+  expectOnThreads(3, [&](unsigned t) {
+    std::string wrong;
+    for (unsigned i = 0; tiles < wanted && !bad; ++i) {
+      unsigned which = (t * 3 + i) % 8;
+      TiledCall call(*programs[which], t);
+      for (unsigned n = 0; n < 32 && wrong.empty(); ++n) {
+        Status s =
+            call.run(*executables[which], n % 8 == 0 ? i * 32 + n + 1 : 0);
+        wrong = s.ok() ? call.wrong() : s.message();
+        tiles += static_cast<int64_t>(call.tileCount());
       }
-    });
-  for (std::thread &thread : threads)
-    thread.join();
-  for (const std::string &what : wrong)
-    EXPECT_EQ(what, "");
+      bad = bad || !wrong.empty();
+    }
+    return wrong;
+  });
   RecordProperty("tiles", std::to_string(tiles));
 }
 

@@ -128,8 +128,7 @@ DependenceFinder::conflicts(const Launch &later, const Launch &earlier) const {
   std::vector<Pair> pairs;
   for (const OperandFootprint &a : later.operands)
     for (const OperandFootprint &b : earlier.operands)
-      if (a.memory == b.memory && (a.writes || b.writes) && a.begin < b.end &&
-          b.begin < a.end)
+      if (a.mayConflict(b))
         pairs.push_back({&a, &b});
   return pairs;
 }

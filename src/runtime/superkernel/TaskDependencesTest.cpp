@@ -264,21 +264,28 @@ TEST(TaskDependences, IsRefusedWithTablesOutOfRange) {
 // How much is waited for
 //===----------------------------------------------------------------------===//
 
-TEST(TaskDependences, ARowWaitsForItsRowOnly) {
-  Made made;
-  for (int m = 0; m < 5; ++m) {
-    made.member(8);
+/// The graph of launches of eight rows: each row is made of that row of the
+/// launch before.
+std::unique_ptr<Made> rowByRow(int launches) {
+  auto made = std::make_unique<Made>();
+  for (int m = 0; m < launches; ++m) {
+    made->member(8);
     if (m)
-      made.touch(m - 1, false, [](int i) { return partOf(0, i, 8); });
-    made.touch(m, true, [](int i) { return partOf(0, i, 8); });
+      made->touch(m - 1, false, [](int i) { return partOf(0, i, 8); });
+    made->touch(m, true, [](int i) { return partOf(0, i, 8); });
   }
-  findDependences(made.accesses, made.graph);
-  for (size_t i = 0; i < made.graph.tasks.size(); ++i) {
-    const Task &task = made.graph.tasks[i];
+  findDependences(made->accesses, made->graph);
+  return made;
+}
+
+TEST(TaskDependences, ARowWaitsForItsRowOnly) {
+  std::unique_ptr<Made> made = rowByRow(5);
+  for (size_t i = 0; i < made->graph.tasks.size(); ++i) {
+    const Task &task = made->graph.tasks[i];
     EXPECT_EQ(task.dependences, i < 8 ? 0 : 1);
     EXPECT_EQ(task.signals, i < 32 ? 1 : 0);
     if (task.dependences)
-      EXPECT_EQ(made.graph.dependences[task.firstDependence].signals, 1);
+      EXPECT_EQ(made->graph.dependences[task.firstDependence].signals, 1);
   }
 }
 
@@ -383,16 +390,9 @@ TEST(WorkerSchedule, AreInOneOrderThatKeepsEveryWait) {
 }
 
 TEST(WorkerSchedule, KeepRowsWithTheWorkerThatMadeThem) {
-  Made made;
-  for (int m = 0; m < 6; ++m) {
-    made.member(8);
-    if (m)
-      made.touch(m - 1, false, [](int i) { return partOf(0, i, 8); });
-    made.touch(m, true, [](int i) { return partOf(0, i, 8); });
-  }
-  findDependences(made.accesses, made.graph);
-  WorkerSchedule schedule = scheduleTasks(made.graph, 2);
-  EXPECT_LT(schedule.time, 0.6 * made.graph.serialTime);
+  std::unique_ptr<Made> made = rowByRow(6);
+  WorkerSchedule schedule = scheduleTasks(made->graph, 2);
+  EXPECT_LT(schedule.time, 0.6 * made->graph.serialTime);
   for (int w = 0; w < 2; ++w)
     for (int p = schedule.first[w]; p < schedule.first[w + 1]; ++p) {
       // Row by row, each through all launches before the next begins.

@@ -47,7 +47,7 @@ struct TaskGraph {
   std::vector<Task> tasks;
   std::vector<Dependence> dependences;
   std::vector<int> signals; ///< counters that a task adds one to when done
-  /// How many tasks signal each; none those that only keep others apart.
+  /// By counter: how many tasks signal it; 0 for padding between cache lines.
   std::vector<int> counters;
   std::vector<ConstantRead> constants; ///< by task
   std::vector<double> times;           ///< by task, estimated: nanoseconds

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "anabranch/Executable.h"
+#include "runtime/machine/ControlGroups.h"
 #include "runtime/machine/MachineReport.h"
 #include "runtime/workers/WorkerPool.h"
 
@@ -33,6 +34,11 @@ void setFrameworkThreads(int (*count)()) {
 
 std::string machineFacts() {
   return runtime::reportMachine(DefaultThreads::get());
+}
+
+std::optional<int64_t> memoryRoom() {
+  auto room = runtime::ControlGroups().memoryRoom();
+  return room ? std::optional<int64_t>(room->bytes) : std::nullopt;
 }
 
 } // namespace anabranch

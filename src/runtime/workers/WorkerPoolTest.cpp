@@ -47,18 +47,23 @@ void waitFor(const std::atomic<int> &value, int wanted) {
   EXPECT_EQ(value.load(), wanted);
 }
 
+/// Has two workers do a job while this thread waits.
+void doWithHelp(WorkerPool &pool) {
+  Counting job(2, 100);
+  int place = pool.enter(job);
+  ASSERT_GE(place, 0);
+  pool.notify(2);
+  waitFor(job.done, 100);
+  pool.leave(place);
+}
+
 TEST(WorkerPool, HelpsAlsoAfterASleep) {
   WorkerPool &pool = WorkerPool::get();
   pool.ensure(2);
   EXPECT_GE(pool.size(), 2);
   for (int pauseMs : {0, 0, 2, 2}) {
     std::this_thread::sleep_for(std::chrono::milliseconds(pauseMs));
-    Counting job(2, 100);
-    int place = pool.enter(job);
-    ASSERT_GE(place, 0);
-    pool.notify(2);
-    waitFor(job.done, 100);
-    pool.leave(place);
+    ASSERT_NO_FATAL_FAILURE(doWithHelp(pool));
   }
 }
 
@@ -242,12 +247,7 @@ TEST(WorkerPool, ShrinksAndGrowsAgain) {
     EXPECT_EQ(pool.size(), 2);
     if (round % 2)
       EXPECT_TRUE(soonRunning(2));
-    Counting job(2, 100);
-    int place = pool.enter(job);
-    ASSERT_GE(place, 0);
-    pool.notify(2);
-    waitFor(job.done, 100);
-    pool.leave(place);
+    ASSERT_NO_FATAL_FAILURE(doWithHelp(pool));
   }
   pool.ensure(3);
   EXPECT_TRUE(soonRunning(3));

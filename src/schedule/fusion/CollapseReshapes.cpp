@@ -48,101 +48,95 @@ struct DropUnitLoops : OpRewritePattern<linalg::GenericOp> {
   linalg::ControlDropUnitDims control;
 };
 
-struct CollapseReshapesPass
-    : ir::PassBase<CollapseReshapesPass, func::FuncOp, affine::AffineDialect,
-                   linalg::LinalgDialect, tensor::TensorDialect> {
-  static constexpr StringLiteral argument = "anabranch-collapse-reshapes";
-  static constexpr StringLiteral description =
-      "moves reshapes behind the operators that read them";
+LogicalResult rewrite(func::FuncOp main, RewritePatternSet patterns) {
+  ir::ScopeKeeper keeper;
+  GreedyRewriteConfig config;
+  config.listener = &keeper;
+  config.enableRegionSimplification = GreedySimplifyRegionLevel::Disabled;
+  return applyPatternsAndFoldGreedily(main, std::move(patterns), config);
+}
 
-  /// Loops of one iteration and dimensions of size one hide that two operators
-  /// have the same index. Matrix products keep theirs: one row is still a
-  /// matrix product.
-  LogicalResult dropUnitDims() {
-    linalg::ControlDropUnitDims control;
-    control.controlFn = [](Operation *op) {
-      SmallVector<unsigned> loops;
-      auto generic = dyn_cast<linalg::GenericOp>(op);
-      if (generic && schedule::classify(op) != schedule::OpKind::Contraction)
-        llvm::append_range(loops,
-                           llvm::seq<unsigned>(0, generic.getNumLoops()));
-      return loops;
-    };
-    RewritePatternSet patterns(&getContext());
-    patterns.add<DropUnitLoops>(&getContext(), control);
-    linalg::FillOp::getCanonicalizationPatterns(patterns, &getContext());
-    tensor::EmptyOp::getCanonicalizationPatterns(patterns, &getContext());
-    tensor::populateFoldTensorEmptyPatterns(patterns);
-    return rewrite(std::move(patterns));
-  }
+/// Loops of one iteration and dimensions of size one hide that two operators
+/// have the same index. Matrix products keep theirs: one row is still a
+/// matrix product.
+LogicalResult dropUnitDims(func::FuncOp main) {
+  linalg::ControlDropUnitDims control;
+  control.controlFn = [](Operation *op) {
+    SmallVector<unsigned> loops;
+    auto generic = dyn_cast<linalg::GenericOp>(op);
+    if (generic && schedule::classify(op) != schedule::OpKind::Contraction)
+      llvm::append_range(loops, llvm::seq<unsigned>(0, generic.getNumLoops()));
+    return loops;
+  };
+  MLIRContext *context = main.getContext();
+  RewritePatternSet patterns(context);
+  patterns.add<DropUnitLoops>(context, control);
+  linalg::FillOp::getCanonicalizationPatterns(patterns, context);
+  tensor::EmptyOp::getCanonicalizationPatterns(patterns, context);
+  tensor::populateFoldTensorEmptyPatterns(patterns);
+  return rewrite(main, std::move(patterns));
+}
 
-  LogicalResult rewrite(RewritePatternSet patterns) {
-    ir::ScopeKeeper keeper;
-    GreedyRewriteConfig config;
-    config.listener = &keeper;
-    config.enableRegionSimplification = GreedySimplifyRegionLevel::Disabled;
-    return applyPatternsAndFoldGreedily(getOperation(), std::move(patterns),
-                                        config);
-  }
+LogicalResult collapse(func::FuncOp main) {
+  if (failed(dropUnitDims(main)))
+    return failure();
+  // Symbolic sizes stay as they are: the new shapes would need arithmetic
+  // that the size table cannot always share.
+  auto isStatic = [](Type type) {
+    return cast<RankedTensorType>(type).hasStaticShape();
+  };
+  RewritePatternSet patterns(main.getContext());
+  linalg::populateFoldReshapeOpsByCollapsingPatterns(
+      patterns, [&](OpOperand *operand) {
+        auto generic = dyn_cast<linalg::GenericOp>(operand->getOwner());
+        return generic &&
+               operand->get().getDefiningOp<tensor::ExpandShapeOp>() &&
+               llvm::all_of(generic->getOperandTypes(), isStatic);
+      });
+  return rewrite(main, std::move(patterns));
+}
 
-  /// Hands out a copy of each result that folds to an argument. Only an
-  /// argument that the program returned from the start is the caller's own
-  /// buffer.
-  void copyArguments(Operation *end, ArrayRef<Value> before) {
-    OpBuilder builder(end);
-    for (auto [operand, old] : llvm::zip(end->getOpOperands(), before)) {
-      Value value = operand.get();
-      auto type = dyn_cast<RankedTensorType>(value.getType());
-      if (!type || !isa<BlockArgument>(value) || value == old)
-        continue;
-      Location loc = value.getLoc();
-      Value init = builder.create<tensor::EmptyOp>(
-          loc, tensor::getMixedSizes(builder, loc, value),
-          type.getElementType());
-      AffineMap map = builder.getMultiDimIdentityMap(type.getRank());
-      SmallVector<utils::IteratorType> loops(type.getRank(),
-                                             utils::IteratorType::parallel);
-      auto copy = builder.create<linalg::GenericOp>(
-          loc, TypeRange(type), value, init, ArrayRef<AffineMap>{map, map},
-          loops, [](OpBuilder &inner, Location at, ValueRange elements) {
-            inner.create<linalg::YieldOp>(at, elements.front());
-          });
-      operand.set(copy.getResult(0));
-    }
-  }
-
-  void runOnOperation() override {
-    Operation *end = getOperation().getBody().back().getTerminator();
-    SmallVector<Value> before(end->getOperands());
-    collapse();
-    copyArguments(end, before);
-  }
-
-  void collapse() {
-    if (failed(dropUnitDims()))
-      return signalPassFailure();
-    // Symbolic sizes stay as they are: the new shapes would need arithmetic
-    // that the size table cannot always share.
-    auto isStatic = [](Type type) {
-      return cast<RankedTensorType>(type).hasStaticShape();
-    };
-    RewritePatternSet patterns(&getContext());
-    linalg::populateFoldReshapeOpsByCollapsingPatterns(
-        patterns, [&](OpOperand *operand) {
-          auto generic = dyn_cast<linalg::GenericOp>(operand->getOwner());
-          return generic &&
-                 operand->get().getDefiningOp<tensor::ExpandShapeOp>() &&
-                 llvm::all_of(generic->getOperandTypes(), isStatic);
+/// Hands out a copy of each result that folds to an argument. Only an
+/// argument that the program returned from the start is the caller's own
+/// buffer.
+void copyArguments(Operation *end, ArrayRef<Value> before) {
+  OpBuilder builder(end);
+  for (auto [operand, old] : llvm::zip(end->getOpOperands(), before)) {
+    Value value = operand.get();
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    if (!type || !isa<BlockArgument>(value) || value == old)
+      continue;
+    Location loc = value.getLoc();
+    Value init = builder.create<tensor::EmptyOp>(
+        loc, tensor::getMixedSizes(builder, loc, value), type.getElementType());
+    AffineMap map = builder.getMultiDimIdentityMap(type.getRank());
+    SmallVector<utils::IteratorType> loops(type.getRank(),
+                                           utils::IteratorType::parallel);
+    auto copy = builder.create<linalg::GenericOp>(
+        loc, TypeRange(type), value, init, ArrayRef<AffineMap>{map, map}, loops,
+        [](OpBuilder &inner, Location at, ValueRange elements) {
+          inner.create<linalg::YieldOp>(at, elements.front());
         });
-    if (failed(rewrite(std::move(patterns))))
-      signalPassFailure();
+    operand.set(copy.getResult(0));
   }
-};
+}
+
+LogicalResult collapseReshapes(func::FuncOp main) {
+  Operation *end = main.getBody().back().getTerminator();
+  SmallVector<Value> before(end->getOperands());
+  if (failed(collapse(main)))
+    return failure();
+  copyArguments(end, before);
+  return success();
+}
 
 } // namespace
 
 std::unique_ptr<Pass> createCollapseReshapesPass() {
-  return std::make_unique<CollapseReshapesPass>();
+  return ir::makePass<func::FuncOp, affine::AffineDialect,
+                      linalg::LinalgDialect, tensor::TensorDialect>(
+      "anabranch-collapse-reshapes",
+      "moves reshapes behind the operators that read them", collapseReshapes);
 }
 
 } // namespace anabranch

@@ -208,107 +208,103 @@ private:
   SmallVector<Value> results, inputs, indices;
 };
 
-struct FormDispatchesPass
-    : ir::PassBase<FormDispatchesPass, func::FuncOp, ir::AnabranchDialect,
-                   arith::ArithDialect, tensor::TensorDialect> {
-  static constexpr StringLiteral argument = "anabranch-form-dispatches";
-  static constexpr StringLiteral description =
-      "groups the operators of @main into dispatches";
-
-  /// Sizes of intermediate tensors become arithmetic on sizes of inputs, so
-  /// that no index depends on a kernel.
-  LogicalResult resolveDims() {
-    IRRewriter rewriter(&getContext());
-    SmallVector<tensor::DimOp> dims;
-    getOperation().walk([&](tensor::DimOp dim) { dims.push_back(dim); });
-    for (tensor::DimOp dim : dims) {
-      std::optional<int64_t> index = dim.getConstantIndex();
-      if (!index)
-        return dim.emitOpError("must name a constant dimension");
-      if (!dim.getSource().getDefiningOp())
-        continue;
-      rewriter.setInsertionPoint(dim);
-      OpFoldResult size =
-          ir::sizeOf(rewriter, dim.getLoc(), dim.getSource(), *index);
-      if (auto attr = dyn_cast<Attribute>(size))
-        size = rewriter
-                   .create<arith::ConstantIndexOp>(
-                       dim.getLoc(), cast<IntegerAttr>(attr).getInt())
-                   .getResult();
-      rewriter.replaceOp(dim, cast<Value>(size));
-    }
-    return success();
+/// Sizes of intermediate tensors become arithmetic on sizes of inputs, so
+/// that no index depends on a kernel.
+LogicalResult resolveDims(func::FuncOp main) {
+  IRRewriter rewriter(main.getContext());
+  SmallVector<tensor::DimOp> dims;
+  main.walk([&](tensor::DimOp dim) { dims.push_back(dim); });
+  for (tensor::DimOp dim : dims) {
+    std::optional<int64_t> index = dim.getConstantIndex();
+    if (!index)
+      return dim.emitOpError("must name a constant dimension");
+    if (!dim.getSource().getDefiningOp())
+      continue;
+    rewriter.setInsertionPoint(dim);
+    OpFoldResult size =
+        ir::sizeOf(rewriter, dim.getLoc(), dim.getSource(), *index);
+    if (auto attr = dyn_cast<Attribute>(size))
+      size = rewriter
+                 .create<arith::ConstantIndexOp>(
+                     dim.getLoc(), cast<IntegerAttr>(attr).getInt())
+                 .getResult();
+    rewriter.replaceOp(dim, cast<Value>(size));
   }
+  return success();
+}
 
-  /// Index arithmetic moves to the front: it depends on arguments only.
-  LogicalResult hoistScalars(Block &block) {
-    Operation *last = nullptr;
-    for (Operation &op : llvm::make_early_inc_range(block)) {
-      if (classify(&op) != OpKind::Scalar)
-        continue;
-      for (Value operand : op.getOperands())
-        if (isa<RankedTensorType>(operand.getType()) && operand.getDefiningOp())
-          return op.emitOpError("makes a size from computed data");
-      if (last)
-        op.moveAfter(last);
-      else
-        op.moveBefore(&block, block.begin());
-      last = &op;
-    }
-    return success();
+/// Index arithmetic moves to the front: it depends on arguments only.
+LogicalResult hoistScalars(Block &block) {
+  Operation *last = nullptr;
+  for (Operation &op : llvm::make_early_inc_range(block)) {
+    if (classify(&op) != OpKind::Scalar)
+      continue;
+    for (Value operand : op.getOperands())
+      if (isa<RankedTensorType>(operand.getType()) && operand.getDefiningOp())
+        return op.emitOpError("makes a size from computed data");
+    if (last)
+      op.moveAfter(last);
+    else
+      op.moveBefore(&block, block.begin());
+    last = &op;
   }
+  return success();
+}
 
-  void runOnOperation() override {
-    func::FuncOp main = getOperation();
-    Block &block = main.getBody().front();
-    if (failed(resolveDims()) || failed(hoistScalars(block)))
-      return signalPassFailure();
-    Grouping grouping(main);
-    GroupFuser(grouping).run();
-
-    Operation *terminator = block.getTerminator();
-    OpBuilder builder(terminator);
-    OuterValues outer(grouping, main);
-    auto rewire = [&](Operation *op) {
-      for (OpOperand &operand : op->getOpOperands())
-        if (isa<RankedTensorType>(operand.get().getType()))
-          operand.set(outer.get(builder, operand.get()));
-    };
-    for (const Group *group : grouping.order()) {
-      if (group->kind != OpKind::Fallback && group->kind != OpKind::Fence) {
-        DispatchBuilder(builder, grouping, outer, *group).build();
-        continue;
-      }
-      Operation *call = grouping.node(group->nodes.front()).op;
-      rewire(call);
-      call->moveBefore(terminator);
-    }
-    rewire(terminator);
-    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
-      if (classify(&op) != OpKind::Return && !isa<ir::DispatchOp>(op) &&
-          isOpTriviallyDead(&op))
-        op.erase();
-    dropUnread(block);
+/// Operators whose body may fail are not trivially dead, but what nobody
+/// reads was not asked for.
+void dropUnread(Block &block) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block))) {
+    bool tensors = llvm::any_of(op.getResultTypes(), [](Type type) {
+      return isa<RankedTensorType>(type);
+    });
+    if (tensors && op.use_empty() && !isa<ir::AtenOp>(op))
+      op.erase();
   }
+}
 
-  /// Operators whose body may fail are not trivially dead, but what nobody
-  /// reads was not asked for.
-  void dropUnread(Block &block) {
-    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block))) {
-      bool tensors = llvm::any_of(op.getResultTypes(), [](Type type) {
-        return isa<RankedTensorType>(type);
-      });
-      if (tensors && op.use_empty() && !isa<ir::AtenOp>(op))
-        op.erase();
+LogicalResult formDispatches(func::FuncOp main) {
+  Block &block = main.getBody().front();
+  if (failed(resolveDims(main)) || failed(hoistScalars(block)))
+    return failure();
+  Grouping grouping(main);
+  GroupFuser(grouping).run();
+
+  Operation *terminator = block.getTerminator();
+  OpBuilder builder(terminator);
+  OuterValues outer(grouping, main);
+  auto rewire = [&](Operation *op) {
+    for (OpOperand &operand : op->getOpOperands())
+      if (isa<RankedTensorType>(operand.get().getType()))
+        operand.set(outer.get(builder, operand.get()));
+  };
+  for (const Group *group : grouping.order()) {
+    if (group->kind != OpKind::Fallback && group->kind != OpKind::Fence) {
+      DispatchBuilder(builder, grouping, outer, *group).build();
+      continue;
     }
+    Operation *call = grouping.node(group->nodes.front()).op;
+    rewire(call);
+    call->moveBefore(terminator);
   }
-};
+  rewire(terminator);
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (classify(&op) != OpKind::Return && !isa<ir::DispatchOp>(op) &&
+        isOpTriviallyDead(&op))
+      op.erase();
+  dropUnread(block);
+  return success();
+}
 
 } // namespace
 } // namespace schedule
 
 std::unique_ptr<Pass> createFormDispatchesPass() {
-  return std::make_unique<schedule::FormDispatchesPass>();
+  return ir::makePass<func::FuncOp, ir::AnabranchDialect, arith::ArithDialect,
+                      tensor::TensorDialect>(
+      "anabranch-form-dispatches",
+      "groups the operators of @main into dispatches",
+      schedule::formDispatches);
 }
 
 } // namespace anabranch

@@ -8,7 +8,7 @@
 // Groups start as single operators and are merged along their edges. A group's
 // loops are named by axes: two operators share an axis where one reads the
 // other's value along it. Merging is legal when reductions agree on the axes
-// that they keep (the row space) and all stored values contain them.
+// that they keep (the shared dimensions) and all stored values contain them.
 //
 // One object analyses one block; not for use by several threads.
 //

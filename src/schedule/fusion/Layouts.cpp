@@ -52,22 +52,18 @@ static StringRef integerName(IntegerType type, bool isUnsigned) {
 }
 
 static StringRef floatName(Type type) {
-  if (type.isF16())
-    return "f16";
-  if (type.isBF16())
-    return "bf16";
-  if (type.isF32())
-    return "f32";
-  if (type.isF64())
-    return "f64";
-  if (type.isFloat8E4M3FN())
-    return "f8e4m3fn";
-  if (type.isFloat8E5M2())
-    return "f8e5m2";
-  if (type.isFloat8E4M3FNUZ())
-    return "f8e4m3fnuz";
-  if (type.isFloat8E5M2FNUZ())
-    return "f8e5m2fnuz";
+  static constexpr std::pair<bool (Type::*)() const, StringLiteral> names[] = {
+      {&Type::isF16, "f16"},
+      {&Type::isBF16, "bf16"},
+      {&Type::isF32, "f32"},
+      {&Type::isF64, "f64"},
+      {&Type::isFloat8E4M3FN, "f8e4m3fn"},
+      {&Type::isFloat8E5M2, "f8e5m2"},
+      {&Type::isFloat8E4M3FNUZ, "f8e4m3fnuz"},
+      {&Type::isFloat8E5M2FNUZ, "f8e5m2fnuz"}};
+  for (auto [isThis, name] : names)
+    if ((type.*isThis)())
+      return name;
   return "";
 }
 

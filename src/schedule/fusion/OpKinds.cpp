@@ -42,10 +42,23 @@ static bool isCheapSource(linalg::GenericOp op) {
   return !analysis::isCostlyToRepeat(op) && analysis::operationsOf(op) <= 8;
 }
 
+/// Whether what the body combines with its result so far is computed in it, as
+/// MLIR's test of contractions takes for granted.
+static bool combinesWhatItComputes(linalg::GenericOp op) {
+  Operation *combine =
+      op.getBody()->getTerminator()->getOperand(0).getDefiningOp();
+  if (!combine)
+    return false;
+  return llvm::all_of(combine->getOperands(), [&](Value operand) {
+    return operand.getDefiningOp() ||
+           operand == op.getRegionOutputArgs().front();
+  });
+}
+
 /// Both operands span a dimension of their own; a plain sum of products is a
 /// reduction, which vectorises as such.
 static bool isContraction(linalg::GenericOp op) {
-  if (!linalg::isaContractionOpInterface(op))
+  if (!combinesWhatItComputes(op) || !linalg::isaContractionOpInterface(op))
     return false;
   FailureOr<linalg::ContractionDimensions> dims =
       linalg::inferContractionDims(op);

@@ -253,34 +253,29 @@ private:
   SmallVector<int64_t> batch, shape;
 };
 
-struct PackConstantsPass
-    : ir::PassBase<PackConstantsPass, func::FuncOp, arith::ArithDialect,
-                   linalg::LinalgDialect, tensor::TensorDialect> {
-  static constexpr StringLiteral argument = "anabranch-pack-constants";
-  static constexpr StringLiteral description =
-      "packs frozen operands of matrix products at load";
-
-  explicit PackConstantsPass(ChoosePanels choose) : choose(std::move(choose)) {}
-
-  void runOnOperation() override {
-    if (!choose)
-      return;
-    ConstantPacker packer(getOperation(), choose);
-    SmallVector<linalg::GenericOp> products;
-    for (auto op : getOperation().getBody().front().getOps<linalg::GenericOp>())
-      products.push_back(op);
-    for (linalg::GenericOp op : products)
-      packer.pack(op);
-  }
-
-  ChoosePanels choose;
-};
+LogicalResult packConstants(func::FuncOp main, const ChoosePanels &choose) {
+  if (!choose)
+    return success();
+  ConstantPacker packer(main, choose);
+  SmallVector<linalg::GenericOp> products;
+  for (auto op : main.getBody().front().getOps<linalg::GenericOp>())
+    products.push_back(op);
+  for (linalg::GenericOp op : products)
+    packer.pack(op);
+  return success();
+}
 
 } // namespace
 } // namespace schedule
 
 std::unique_ptr<Pass> createPackConstantsPass(ChoosePanels choose) {
-  return std::make_unique<schedule::PackConstantsPass>(std::move(choose));
+  return ir::makePass<func::FuncOp, arith::ArithDialect, linalg::LinalgDialect,
+                      tensor::TensorDialect>(
+      "anabranch-pack-constants",
+      "packs frozen operands of matrix products at load",
+      [choose = std::move(choose)](func::FuncOp main) {
+        return schedule::packConstants(main, choose);
+      });
 }
 
 } // namespace anabranch

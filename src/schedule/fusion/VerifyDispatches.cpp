@@ -17,28 +17,25 @@ using namespace mlir;
 namespace anabranch {
 namespace {
 
-struct VerifyDispatchesPass : ir::PassBase<VerifyDispatchesPass, func::FuncOp> {
-  static constexpr StringLiteral argument = "anabranch-verify-dispatches";
-  static constexpr StringLiteral description =
-      "fails unless @main is of level \"dispatch\"";
-
-  void runOnOperation() override {
-    for (Operation &op : getOperation().getBody().front()) {
-      schedule::OpKind kind = schedule::classify(&op);
-      if (isa<ir::DispatchOp, ir::AtenOp, ir::FenceOp>(op) ||
-          schedule::isReshape(&op) || kind == schedule::OpKind::Return ||
-          kind == schedule::OpKind::Scalar)
-        continue;
-      op.emitOpError("is not of level \"dispatch\"");
-      signalPassFailure();
-    }
+LogicalResult verifyDispatches(func::FuncOp main) {
+  LogicalResult result = success();
+  for (Operation &op : main.getBody().front()) {
+    schedule::OpKind kind = schedule::classify(&op);
+    if (isa<ir::DispatchOp, ir::AtenOp, ir::FenceOp>(op) ||
+        schedule::isReshape(&op) || kind == schedule::OpKind::Return ||
+        kind == schedule::OpKind::Scalar)
+      continue;
+    result = op.emitOpError("is not of level \"dispatch\"");
   }
-};
+  return result;
+}
 
 } // namespace
 
 std::unique_ptr<Pass> createVerifyDispatchesPass() {
-  return std::make_unique<VerifyDispatchesPass>();
+  return ir::makePass<func::FuncOp>(
+      "anabranch-verify-dispatches",
+      "fails unless @main is of level \"dispatch\"", verifyDispatches);
 }
 
 } // namespace anabranch

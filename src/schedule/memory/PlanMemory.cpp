@@ -232,24 +232,20 @@ private:
   llvm::MapVector<int64_t, Bytes> blocks;
 };
 
-struct PlanMemoryPass
-    : ir::PassBase<PlanMemoryPass, ModuleOp, LLVM::LLVMDialect> {
-  static constexpr StringLiteral argument = "anabranch-plan-memory";
-  static constexpr StringLiteral description =
-      "gives the program's buffers their offsets";
-
-  void runOnOperation() override {
-    for (auto program : getOperation().getOps<ir::ProgramOp>())
-      if (failed(Planner(program, getOperation()).run()))
-        return signalPassFailure();
-  }
-};
+LogicalResult planMemory(ModuleOp module) {
+  for (auto program : module.getOps<ir::ProgramOp>())
+    if (failed(Planner(program, module).run()))
+      return failure();
+  return success();
+}
 
 } // namespace
 } // namespace schedule
 
 std::unique_ptr<Pass> createPlanMemoryPass() {
-  return std::make_unique<schedule::PlanMemoryPass>();
+  return ir::makePass<ModuleOp, LLVM::LLVMDialect>(
+      "anabranch-plan-memory", "gives the program's buffers their offsets",
+      schedule::planMemory);
 }
 
 } // namespace anabranch

@@ -19,78 +19,69 @@ using namespace mlir;
 namespace anabranch {
 namespace {
 
-struct VerifyProgramPass : ir::PassBase<VerifyProgramPass, ModuleOp> {
-  static constexpr StringLiteral argument = "anabranch-verify-program";
-  static constexpr StringLiteral description =
-      "fails unless only kernels and a planned program remain";
-
-  LogicalResult verifyLaunch(ir::LaunchOp launch, SymbolTable &symbols) {
-    auto kernel = symbols.lookup<func::FuncOp>(launch.getKernel());
-    if (!kernel || !kernel->hasAttr("anabranch.kernel"))
-      return launch.emitOpError("launches what is no kernel");
-    size_t tensors = 0, words = 0;
-    auto count = [&](Type type) {
-      auto tensor = dyn_cast<RankedTensorType>(type);
-      tensors += !!tensor;
-      words += tensor ? tensor.getNumDynamicDims() : 1;
-    };
-    llvm::for_each(kernel.getArgumentTypes(), count);
-    bool inputs = tensors == launch.getReads().size();
-    llvm::for_each(kernel.getResultTypes(), count);
-    if (!inputs || tensors != launch->getNumOperands() ||
-        words != launch.getSizes().size())
-      return launch.emitOpError("does not fit the kernel's signature");
-    return verifyOverwritten(launch, kernel);
+/// A launch writes over what it reads where its kernel expects it, and
+/// nowhere else: kernels take all other buffers for different memory.
+LogicalResult verifyOverwritten(ir::LaunchOp launch, func::FuncOp kernel) {
+  for (auto [i, written] : llvm::enumerate(launch.getWrites())) {
+    auto input =
+        kernel.getResultAttrOfType<IntegerAttr>(i, "anabranch.in_place");
+    int64_t expected = input ? input.getInt() : -1;
+    for (auto [j, read] : llvm::enumerate(launch.getReads()))
+      if ((schedule::memoryOf(read) == schedule::memoryOf(written)) !=
+          (static_cast<int64_t>(j) == expected))
+        return launch.emitOpError("writes result ")
+               << i << " over other inputs than its kernel expects";
   }
+  return success();
+}
 
-  /// A launch writes over what it reads where its kernel expects it, and
-  /// nowhere else: kernels take all other buffers for different memory.
-  LogicalResult verifyOverwritten(ir::LaunchOp launch, func::FuncOp kernel) {
-    for (auto [i, written] : llvm::enumerate(launch.getWrites())) {
-      auto input =
-          kernel.getResultAttrOfType<IntegerAttr>(i, "anabranch.in_place");
-      int64_t expected = input ? input.getInt() : -1;
-      for (auto [j, read] : llvm::enumerate(launch.getReads()))
-        if ((schedule::memoryOf(read) == schedule::memoryOf(written)) !=
-            (static_cast<int64_t>(j) == expected))
-          return launch.emitOpError("writes result ")
-                 << i << " over other inputs than its kernel expects";
+LogicalResult verifyLaunch(ir::LaunchOp launch, SymbolTable &symbols) {
+  auto kernel = symbols.lookup<func::FuncOp>(launch.getKernel());
+  if (!kernel || !kernel->hasAttr("anabranch.kernel"))
+    return launch.emitOpError("launches what is no kernel");
+  size_t tensors = 0, words = 0;
+  auto count = [&](Type type) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    tensors += !!tensor;
+    words += tensor ? tensor.getNumDynamicDims() : 1;
+  };
+  llvm::for_each(kernel.getArgumentTypes(), count);
+  bool inputs = tensors == launch.getReads().size();
+  llvm::for_each(kernel.getResultTypes(), count);
+  if (!inputs || tensors != launch->getNumOperands() ||
+      words != launch.getSizes().size())
+    return launch.emitOpError("does not fit the kernel's signature");
+  return verifyOverwritten(launch, kernel);
+}
+
+LogicalResult verifyProgram(ModuleOp module) {
+  int programs = 0;
+  SymbolTable symbols(module);
+  for (Operation &op : *module.getBody()) {
+    if (auto program = dyn_cast<ir::ProgramOp>(op)) {
+      ++programs;
+      if (failed(schedule::verifyPlaces(program)))
+        return failure();
+      WalkResult result = program.walk([&](ir::LaunchOp launch) {
+        return WalkResult(verifyLaunch(launch, symbols));
+      });
+      if (result.wasInterrupted())
+        return failure();
+    } else if (!isa<func::FuncOp>(op)) {
+      return op.emitOpError("is not of level \"program\"");
     }
-    return success();
   }
-
-  LogicalResult verify() {
-    int programs = 0;
-    SymbolTable symbols(getOperation());
-    for (Operation &op : *getOperation().getBody()) {
-      if (auto program = dyn_cast<ir::ProgramOp>(op)) {
-        ++programs;
-        if (failed(schedule::verifyPlaces(program)))
-          return failure();
-        WalkResult result = program.walk([&](ir::LaunchOp launch) {
-          return WalkResult(verifyLaunch(launch, symbols));
-        });
-        if (result.wasInterrupted())
-          return failure();
-      } else if (!isa<func::FuncOp>(op)) {
-        return op.emitOpError("is not of level \"program\"");
-      }
-    }
-    if (programs != 1)
-      return emitError(getOperation().getLoc(), "there must be one program");
-    return success();
-  }
-
-  void runOnOperation() override {
-    if (failed(verify()))
-      signalPassFailure();
-  }
-};
+  if (programs != 1)
+    return emitError(module.getLoc(), "there must be one program");
+  return success();
+}
 
 } // namespace
 
 std::unique_ptr<Pass> createVerifyProgramPass() {
-  return std::make_unique<VerifyProgramPass>();
+  return ir::makePass<ModuleOp>(
+      "anabranch-verify-program",
+      "fails unless only kernels and a planned program remain", verifyProgram);
 }
 
 } // namespace anabranch

@@ -113,11 +113,6 @@ void BufferTable::place(Value result, StringRef otherwise) {
   memories[result] = memory;
 }
 
-void BufferTable::placeExternal(Value result, StringRef dtype) {
-  place(result, "external");
-  callDtypes[result] = dtype;
-}
-
 bool BufferTable::placeOver(Value result, Value input) {
   Memory memory = memoryOf(input);
   if (memory.kind != "arena")
@@ -153,10 +148,10 @@ Value BufferTable::create(const Memory &memory, Location loc, StringRef dtype,
 }
 
 StringRef BufferTable::dtypeBehind(Value value) {
-  auto made = callDtypes.find(bytesBehind(value));
-  if (made != callDtypes.end())
-    return made->second;
-  if (auto argument = dyn_cast<BlockArgument>(bytesBehind(value)))
+  Value bytes = bytesBehind(value);
+  if (bytes.getDefiningOp<ir::AtenOp>())
+    return dtypeOfCall(cast<OpResult>(bytes));
+  if (auto argument = dyn_cast<BlockArgument>(bytes))
     if (auto type = main.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
                                                       "anabranch.dtype"))
       return type.getValue();

@@ -44,9 +44,6 @@ public:
   /// Gives a kernel's or call's result its memory: `otherwise` is the kind of
   /// what has no place of its own.
   void place(mlir::Value result, llvm::StringRef otherwise);
-  /// The same for a call's result, which has this dtype wherever it is read:
-  /// the dtype decides which buffer of its memory a reader gets.
-  void placeExternal(mlir::Value result, llvm::StringRef dtype);
   /// Lets a kernel's result overwrite an input of the kernel with as many
   /// bytes. False if that is no memory of the arena.
   bool placeOver(mlir::Value result, mlir::Value input);
@@ -94,7 +91,6 @@ private:
 
   llvm::DenseMap<mlir::Value, Memory> memories;
   llvm::DenseMap<mlir::Value, Memory> reshaped;
-  llvm::DenseMap<mlir::Value, llvm::StringRef> callDtypes;
   llvm::DenseMap<
       std::tuple<int64_t, mlir::Attribute, mlir::Attribute, mlir::Attribute>,
       mlir::Value>

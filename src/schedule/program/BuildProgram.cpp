@@ -185,29 +185,21 @@ LogicalResult ProgramBuilder::build() {
   return success();
 }
 
-struct BuildProgramPass
-    : ir::PassBase<BuildProgramPass, ModuleOp, ir::AnabranchDialect,
-                   LLVM::LLVMDialect> {
-  static constexpr StringLiteral argument = "anabranch-build-program";
-  static constexpr StringLiteral description =
-      "turns the dispatches of @main into kernels and a program";
-
-  void runOnOperation() override {
-    auto main = getOperation().lookupSymbol<func::FuncOp>("main");
-    if (!main || main.isDeclaration()) {
-      emitError(getOperation().getLoc(), "there is no function @main");
-      return signalPassFailure();
-    }
-    if (failed(ProgramBuilder(main).build()))
-      signalPassFailure();
-  }
-};
+LogicalResult buildProgram(ModuleOp module) {
+  auto main = module.lookupSymbol<func::FuncOp>("main");
+  if (!main || main.isDeclaration())
+    return emitError(module.getLoc(), "there is no function @main");
+  return ProgramBuilder(main).build();
+}
 
 } // namespace
 } // namespace schedule
 
 std::unique_ptr<Pass> createBuildProgramPass() {
-  return std::make_unique<schedule::BuildProgramPass>();
+  return ir::makePass<ModuleOp, ir::AnabranchDialect, LLVM::LLVMDialect>(
+      "anabranch-build-program",
+      "turns the dispatches of @main into kernels and a program",
+      schedule::buildProgram);
 }
 
 } // namespace anabranch

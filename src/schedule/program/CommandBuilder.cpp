@@ -133,7 +133,8 @@ Attribute CommandBuilder::argumentOf(ir::AtenOp call, Attribute argument) {
 }
 
 /// Whether a user reads a call's result as another dtype of the same width.
-static bool isReinterpreted(Value result, StringRef dtype) {
+static bool isReinterpreted(OpResult result) {
+  StringRef dtype = dtypeOfCall(result);
   Type element = getElementTypeOrSelf(result.getType());
   auto readsAnother = [&](OpOperand &use) {
     Operation *user = use.getOwner();
@@ -149,10 +150,8 @@ static bool isReinterpreted(Value result, StringRef dtype) {
 /// A call's result has one shape and one dtype in the program, because its
 /// memory is known at run time only. Reshapes, and readers that take its bytes
 /// for another dtype, read a copy.
-void CommandBuilder::keepForOthers(Value result, Value buffer) {
-  StringRef dtype = buffer.getDefiningOp<ir::BufferOp>().getDtype();
-  if (llvm::none_of(result.getUsers(), isReshape) &&
-      !isReinterpreted(result, dtype))
+void CommandBuilder::keepForOthers(OpResult result, Value buffer) {
+  if (llvm::none_of(result.getUsers(), isReshape) && !isReinterpreted(result))
     return;
   Value kept = buffers.copyOf(buffer, result.getLoc());
   copy(result, buffer, kept);
@@ -178,7 +177,7 @@ LogicalResult CommandBuilder::buildCall(ir::AtenOp call) {
       wanted.push_back(-1);
       continue;
     }
-    buffers.placeExternal(result, dtypeOfCall(result));
+    buffers.place(result, "external");
     wanted.push_back(writes.size());
     writes.push_back(buffers.of(result));
   }

@@ -33,7 +33,7 @@ private:
 
   mlir::LogicalResult buildCall(ir::AtenOp call);
   mlir::Attribute argumentOf(ir::AtenOp call, mlir::Attribute argument);
-  void keepForOthers(mlir::Value result, mlir::Value buffer);
+  void keepForOthers(mlir::OpResult result, mlir::Value buffer);
 
   mlir::LogicalResult buildEarlyCopies(llvm::SmallVectorImpl<unsigned> &late);
   mlir::LogicalResult buildCopy(unsigned number);

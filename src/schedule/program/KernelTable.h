@@ -1,5 +1,4 @@
-//===- KernelTable.h - dispatches become kernels, equal ones once -*- C++
-//-*-===//
+//===- KernelTable.h - equal dispatches, one kernel -------------*- C++ -*-===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.

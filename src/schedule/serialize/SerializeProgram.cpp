@@ -237,7 +237,7 @@ private:
   package::SuperT makeSuper(ir::SuperOp super) {
     package::SuperT made;
     made.name = super.getName().str();
-    made.lanes = super.getLanes();
+    made.streams = super.getStreams();
     for (auto launch : super.getBody().getOps<ir::LaunchOp>()) {
       made.launches.push_back(
           std::make_unique<package::LaunchT>(makeLaunch(launch)));

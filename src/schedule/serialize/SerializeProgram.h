@@ -1,5 +1,4 @@
-//===- SerializeProgram.h - the program as the package stores it -*- C++
-//-*-===//
+//===- SerializeProgram.h - the program as it is stored ---------*- C++ -*-===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.

@@ -233,10 +233,9 @@ struct AssignStreamsPass : ir::PassBase<AssignStreamsPass, ModuleOp> {
                          gigabytes, gigabytesAll, wake};
     if (machine.workers < 2)
       return;
-    for (auto program : getOperation().getOps<ir::ProgramOp>())
-      for (auto stream : program.getBody().getOps<ir::StreamOp>())
-        if (!stream.getInitialize() && !isMarked(stream))
-          Scheduler(stream, machine).run();
+    for (ir::StreamOp stream : ir::streamsOfCalls(getOperation()))
+      if (!isMarked(stream))
+        Scheduler(stream, machine).run();
   }
 
   /// The user knows better.

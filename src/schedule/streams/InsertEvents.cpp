@@ -44,8 +44,9 @@ struct Command {
 
 class EventInserter {
 public:
-  EventInserter(ir::ProgramOp program, ir::StreamOp list, bool repair)
-      : program(program), list(list), repair(repair) {}
+  EventInserter(ir::StreamOp list, bool repair)
+      : program(list->getParentOfType<ir::ProgramOp>()), list(list),
+        repair(repair) {}
 
   LogicalResult run() {
     findStreams();
@@ -247,12 +248,9 @@ struct InsertEventsPass : ir::PassBase<InsertEventsPass, ModuleOp> {
   }
 
   void runOnOperation() override {
-    for (auto program : getOperation().getOps<ir::ProgramOp>())
-      for (auto stream :
-           llvm::make_early_inc_range(program.getBody().getOps<ir::StreamOp>()))
-        if (!stream.getInitialize() &&
-            failed(EventInserter(program, stream, repairHazards).run()))
-          return signalPassFailure();
+    for (ir::StreamOp stream : ir::streamsOfCalls(getOperation()))
+      if (failed(EventInserter(stream, repairHazards).run()))
+        return signalPassFailure();
   }
 
   Option<bool> repairHazards{

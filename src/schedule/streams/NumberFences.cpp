@@ -86,45 +86,42 @@ private:
   llvm::MapVector<Operation *, llvm::SetVector<int64_t>> after;
 };
 
-struct NumberFencesPass : ir::PassBase<NumberFencesPass, func::FuncOp> {
-  static constexpr StringLiteral argument = "anabranch-number-fences";
-  static constexpr StringLiteral description =
-      "takes the tensors from the fences of @main";
-
-  void runOnOperation() override {
-    SmallVector<ir::FenceOp> fences(getOperation().getOps<ir::FenceOp>());
-    if (fences.empty())
-      return;
-    Numbering numbering;
-    for (ir::FenceOp fence : fences)
-      numbering.add(fence);
-    // One stream is in order anyway.
-    if (llvm::any_of(getOperation().getBody().front(),
-                     [](Operation &op) { return !ir::streamOf(&op).empty(); }))
-      numbering.write();
-    for (ir::FenceOp fence : fences)
-      replace(fence);
+/// The fence without operands; none if it says nothing.
+void replace(ir::FenceOp fence) {
+  bool orders = !ir::afterOf(fence).empty() || !ir::pointsOf(fence).empty();
+  if (orders || fence.getAwaits() || fence.getRecords()) {
+    OpBuilder builder(fence);
+    auto bare = builder.create<ir::FenceOp>(
+        fence.getLoc(), TypeRange(), ValueRange(), ValueRange(),
+        fence.getAwaitsAttr(), fence.getRecordsAttr());
+    bare->setDiscardableAttrs(fence->getDiscardableAttrDictionary());
   }
+  fence.erase();
+}
 
-  /// The fence without operands; none if it says nothing.
-  void replace(ir::FenceOp fence) {
-    bool orders = !ir::afterOf(fence).empty() || !ir::pointsOf(fence).empty();
-    if (orders || fence.getAwaits() || fence.getRecords()) {
-      OpBuilder builder(fence);
-      auto bare = builder.create<ir::FenceOp>(
-          fence.getLoc(), TypeRange(), ValueRange(), ValueRange(),
-          fence.getAwaitsAttr(), fence.getRecordsAttr());
-      bare->setDiscardableAttrs(fence->getDiscardableAttrDictionary());
-    }
-    fence.erase();
-  }
-};
+LogicalResult numberFences(func::FuncOp main) {
+  SmallVector<ir::FenceOp> fences(main.getOps<ir::FenceOp>());
+  if (fences.empty())
+    return success();
+  Numbering numbering;
+  for (ir::FenceOp fence : fences)
+    numbering.add(fence);
+  // One stream is in order anyway.
+  if (llvm::any_of(main.getBody().front(),
+                   [](Operation &op) { return !ir::streamOf(&op).empty(); }))
+    numbering.write();
+  for (ir::FenceOp fence : fences)
+    replace(fence);
+  return success();
+}
 
 } // namespace
 } // namespace schedule
 
 std::unique_ptr<Pass> createNumberFencesPass() {
-  return std::make_unique<schedule::NumberFencesPass>();
+  return ir::makePass<func::FuncOp>(
+      "anabranch-number-fences", "takes the tensors from the fences of @main",
+      schedule::numberFences);
 }
 
 } // namespace anabranch

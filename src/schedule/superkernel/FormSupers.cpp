@@ -5,12 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-//   launch @a ...          in "layer"       super "layer_0" lanes 1 {
+//   launch @a ...          in "layer"       super "layer_0" streams 1 {
 //   launch @b ...          in "layer"   ->    launch @a ...
 //   call "topk" ...        in "layer"         launch @b ...
 //   launch @c ...          in "layer"       }
 //   launch @d ...          in "layer"       call "topk" ...
-//                                           super "layer_1" lanes 1 { ... }
+//                                           super "layer_1" streams 1 { ... }
 //
 // The pass takes the commands of a stream in order. One that cannot be a member
 // ends the super kernel. If it depends on no member, it moves before; if no
@@ -167,7 +167,8 @@ private:
     llvm::StringSet<> tags; // of the streams that the members are from
     for (ir::LaunchOp member : part.members) {
       locations.push_back(member.getLoc());
-      auto stream = member->getAttrOfType<StringAttr>("anabranch.lane");
+      auto stream =
+          member->getAttrOfType<StringAttr>("anabranch.member_stream");
       tags.insert(stream ? stream.getValue() : "");
     }
     b.setInsertionPoint(front);
@@ -178,8 +179,8 @@ private:
     for (ir::LaunchOp member : part.members) {
       // Its tiles wait for what they read: the kernel has to say what that is.
       if (Operation *kernel = module.lookupSymbol(member.getKernel()))
-        kernel->setAttr("anabranch.reach", b.getUnitAttr());
-      member->removeAttr("anabranch.lane");
+        kernel->setAttr("anabranch.footprint", b.getUnitAttr());
+      member->removeAttr("anabranch.member_stream");
       member->moveBefore(&body, body.end());
     }
   }

@@ -7,7 +7,7 @@
 //
 // Before: A {scope = "x"}; B {scope = "y"}; C {scope = "x"}; D {scope = "y"},
 //         where A, B and C are in a super kernel that fuses streams
-// After:  A {scope = "x"}; B {scope = "x", lane = "y"}; C {scope = "x"};
+// After:  A {scope = "x"}; B {scope = "x", stream = "y"}; C {scope = "x"};
 //         D {scope = "y", after = B}
 //
 // The super kernel then finds the overlap inside by itself. Commands of a
@@ -115,7 +115,8 @@ private:
 
   void join(Operation *op, Stream target) {
     StringRef tag = ir::streamOf(op);
-    op->setAttr("anabranch.lane", StringAttr::get(op->getContext(), tag));
+    op->setAttr("anabranch.member_stream",
+                StringAttr::get(op->getContext(), tag));
     ir::ScopeAttr scope = ir::scopeOf(op);
     int64_t cores = scope ? scope.getCores() : 0;
     ir::setScope(op, ir::ScopeAttr::get(op->getContext(), target.tag,
@@ -128,24 +129,18 @@ private:
   int64_t points = 0;
 };
 
-struct JoinStreamsPass : ir::PassBase<JoinStreamsPass, ModuleOp> {
-  static constexpr StringLiteral argument = "anabranch-join-streams";
-  static constexpr StringLiteral description =
-      "makes one stream of those inside of a super kernel";
-
-  void runOnOperation() override {
-    for (auto program : getOperation().getOps<ir::ProgramOp>())
-      for (auto stream : program.getBody().getOps<ir::StreamOp>())
-        if (!stream.getInitialize())
-          StreamJoiner(stream).run();
-  }
-};
-
 } // namespace
 } // namespace schedule
 
 std::unique_ptr<Pass> createJoinStreamsPass() {
-  return std::make_unique<schedule::JoinStreamsPass>();
+  return ir::makePass<ModuleOp>(
+      "anabranch-join-streams",
+      "makes one stream of those inside of a super kernel",
+      [](ModuleOp module) {
+        for (ir::StreamOp stream : ir::streamsOfCalls(module))
+          schedule::StreamJoiner(stream).run();
+        return success();
+      });
 }
 
 } // namespace anabranch

@@ -120,24 +120,18 @@ private:
   int64_t count = 0; ///< of numbers given
 };
 
-struct KeepFencesPass : ir::PassBase<KeepFencesPass, ModuleOp> {
-  static constexpr StringLiteral argument = "anabranch-keep-fences";
-  static constexpr StringLiteral description =
-      "commands name the fences that they stand ahead of or behind";
-
-  void runOnOperation() override {
-    for (auto program : getOperation().getOps<ir::ProgramOp>())
-      for (auto stream : program.getBody().getOps<ir::StreamOp>())
-        if (!stream.getInitialize())
-          FenceKeeper(stream).run();
-  }
-};
-
 } // namespace
 } // namespace schedule
 
 std::unique_ptr<Pass> createKeepFencesPass() {
-  return std::make_unique<schedule::KeepFencesPass>();
+  return ir::makePass<ModuleOp>(
+      "anabranch-keep-fences",
+      "commands name the fences that they stand ahead of or behind",
+      [](ModuleOp module) {
+        for (ir::StreamOp stream : ir::streamsOfCalls(module))
+          schedule::FenceKeeper(stream).run();
+        return success();
+      });
 }
 
 } // namespace anabranch

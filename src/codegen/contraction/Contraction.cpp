@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "codegen/gemm/Contraction.h"
+#include "codegen/contraction/Contraction.h"
 
 #include "analysis/AccessMap.h"
 #include "ir/Anabranch.h"
@@ -244,6 +244,17 @@ int64_t windowPointsOf(const Contraction &contraction,
   return 0;
 }
 
+/// Whether these are all rows and all depths of a tensor, in its order.
+bool isMatrix(const Contraction &contraction, const analysis::Read &read) {
+  SmallVector<unsigned> loops(contraction.rows);
+  loops.push_back(contraction.depth);
+  if (read.index.size() != loops.size())
+    return false;
+  return llvm::all_of(llvm::zip(read.index, loops), [](auto pair) {
+    return std::get<0>(pair).plainLoop() == std::get<1>(pair);
+  });
+}
+
 /// Finds out how an operand is read.
 void describeOperand(Contraction &contraction, ContractionOperand &operand) {
   auto isLeaf = [](Value) { return false; };
@@ -281,6 +292,7 @@ void describeOperand(Contraction &contraction, ContractionOperand &operand) {
         llvm::all_of(read.index, [&](const analysis::SymbolicIndex &i) {
           return i.growth(contraction.rows[0]).has_value();
         });
+    operand.rowsAreRegular |= !strides && isMatrix(contraction, read);
     for (unsigned loop : {contraction.column, contraction.depth}) {
       int64_t stride = 0;
       bool known = true;

@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef ANABRANCH_CODEGEN_GEMM_GEMMBLOCKING_H
-#define ANABRANCH_CODEGEN_GEMM_GEMMBLOCKING_H
+#ifndef ANABRANCH_CODEGEN_CONTRACTION_GEMMBLOCKING_H
+#define ANABRANCH_CODEGEN_CONTRACTION_GEMMBLOCKING_H
 
-#include "codegen/gemm/Contraction.h"
+#include "codegen/contraction/Contraction.h"
 #include "codegen/microkernel/WordProduct.h"
 #include "codegen/target/Target.h"
 
@@ -32,25 +32,36 @@ struct GemmBlocking {
   int64_t depth;       ///< of a panel
   int64_t rowsPerTile; ///< a multiple of `rows`
   bool packLeft;
+  /// Whether a packed left operand has the rows of a block next to each other.
+  bool interleavesLeft = false;
   /// Panels of a tile: several where the left operand is packed, so that all of
   /// them read one copy.
   int64_t panelsPerTile = 1;
   Right right;
+  /// Whether the copy of the right operand is made of panels of pairs.
+  bool splitsPanels = false;
   /// Whether the panels alone are tiles enough, so that each is packed once.
   bool packsOnce = false;
   /// The K-pack (VNNI) factor, the depths of a word (WordProduct.h): four of
-  /// signed bytes, two of bf16 where the processor multiplies pairs, else one.
+  /// signed bytes, two of bf16, else one.
   int64_t kPack = 1;
+  /// How pairs of bf16 are multiplied, if words are that.
+  WordProduct::Pairs pairs = WordProduct::Pairs::None;
   /// How bytes are multiplied.
   Int8Dot int8;
-  /// Whether blocks are made of AMX registers.
+  /// Whether blocks are made of AMX registers, whose tiles may have the blocks
+  /// of the depth as their outermost loop (AmxBlocking.h).
   bool usesAmx = false;
+  bool depthOutside = false;
   /// Columns from one word of the right operand to the next, where it lies in
   /// panels: a block may be narrower.
   int64_t panelWidth = 0;
   /// How many bytes ahead of its use the right operand is fetched, where
   /// products of several rows keep a thread from running ahead to the loads.
   int64_t bytesAhead = 0;
+  /// Lines that each step of a block of AMX registers fetches; where no bytes
+  /// ahead are given, of the next panel.
+  int64_t linesAhead = 0;
   /// What the micro-kernel reads from the right operand.
   mlir::Type rightElement;
 
@@ -79,4 +90,4 @@ std::optional<Panels> choosePanels(const Contraction &contraction,
 } // namespace codegen
 } // namespace anabranch
 
-#endif // ANABRANCH_CODEGEN_GEMM_GEMMBLOCKING_H
+#endif // ANABRANCH_CODEGEN_CONTRACTION_GEMMBLOCKING_H

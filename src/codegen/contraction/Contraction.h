@@ -13,8 +13,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef ANABRANCH_CODEGEN_GEMM_CONTRACTION_H
-#define ANABRANCH_CODEGEN_GEMM_CONTRACTION_H
+#ifndef ANABRANCH_CODEGEN_CONTRACTION_CONTRACTION_H
+#define ANABRANCH_CODEGEN_CONTRACTION_CONTRACTION_H
 
 #include "codegen/emit/Epilogue.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -42,7 +42,7 @@ struct ContractionOperand {
   mlir::Type memory;
   /// True if each step along the depth moves by the same number of bytes.
   bool isRegular = false;
-  /// True if each step along the only loop of rows does so too.
+  /// True if each step from row to row does so too.
   bool rowsAreRegular = false;
   /// The loop whose neighbours are neighbours in memory, if any.
   std::optional<unsigned> unitLoop;
@@ -90,4 +90,4 @@ struct Contraction {
 } // namespace codegen
 } // namespace anabranch
 
-#endif // ANABRANCH_CODEGEN_GEMM_CONTRACTION_H
+#endif // ANABRANCH_CODEGEN_CONTRACTION_CONTRACTION_H

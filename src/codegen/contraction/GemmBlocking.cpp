@@ -5,8 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "codegen/gemm/GemmBlocking.h"
+#include "codegen/contraction/GemmBlocking.h"
 
+#include "codegen/contraction/AmxBlocking.h"
+#include "codegen/emit/Memory.h"
 #include "codegen/microkernel/AmxBlock.h"
 #include "mlir/IR/BuiltinTypes.h"
 
@@ -27,9 +29,9 @@ struct BlockShape {
 };
 
 constexpr BlockShape wideShapes[] = {
-    {6, 4, 1.0},  {8, 3, 1.0},  {12, 2, 1.02}, {4, 4, 1.1}, {5, 4, 1.03},
-    {7, 3, 1.02}, {6, 3, 1.05}, {8, 2, 1.1},   {2, 4, 1.5}, {1, 4, 2.5},
-    {3, 4, 1.25}, {14, 1, 1.3}, {8, 1, 1.5}};
+    {6, 4, 1.0},  {8, 3, 1.0},  {12, 2, 1.02}, {4, 4, 1.1},  {5, 4, 1.03},
+    {7, 3, 1.02}, {6, 3, 1.05}, {8, 2, 1.1},   {2, 4, 1.5},  {1, 4, 2.5},
+    {3, 4, 1.25}, {14, 1, 1.3}, {8, 1, 1.5},   {10, 2, 1.05}};
 constexpr BlockShape narrowShapes[] = {{6, 2, 1.0},  {4, 3, 1.0}, {5, 2, 1.03},
                                        {4, 2, 1.1},  {3, 2, 1.3}, {2, 2, 1.6},
                                        {1, 2, 2.5},  {1, 4, 2.2}, {2, 4, 1.5},
@@ -44,13 +46,26 @@ constexpr BlockShape narrowWidened[] = {{4, 2, 1.0}, {3, 2, 1.1}, {2, 2, 1.4},
 
 int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+/// What widening the right operand in registers costs a block: instructions for
+/// each vector and depth, and the registers that a vector takes.
+struct Widening {
+  double instructions = 0;
+  int64_t registers = 1;
+};
+
 /// What a block shape must fit.
 struct Wanted {
   std::optional<int64_t> rows, columns; ///< if they are known
   std::optional<int64_t> vectors = {};  ///< of a panel, which blocks divide
   int64_t panels = 1;                   ///< at least this many, of two vectors
   bool isEven = false;                  ///< an even number of vectors
+  Widening widening = {};
+  int64_t registers = 16;
 };
+
+int64_t registersOf(const TargetInfo &target) {
+  return target.avx512 ? 32 : 16;
+}
 
 ArrayRef<BlockShape> shapesFor(const TargetInfo &target,
                                const GemmBlocking &blocking) {
@@ -59,10 +74,29 @@ ArrayRef<BlockShape> shapesFor(const TargetInfo &target,
   return target.avx512 ? ArrayRef(wideShapes) : ArrayRef(narrowShapes);
 }
 
+Widening wideningOf(const Contraction &contraction,
+                    const GemmBlocking &blocking) {
+  if (blocking.pairs == WordProduct::Pairs::Split)
+    return {1, 2};
+  Type narrow = contraction.narrow();
+  if (blocking.kPack > 1 || !narrow || !isa<FloatType>(narrow))
+    return {};
+  // One to bring the elements to their lanes and one to widen them.
+  return {2, 1};
+}
+
+/// Whether so many rows read a vector that storing it widened costs less than
+/// widening it in each block of rows.
+bool paysToWidenOnce(int64_t rows, const Widening &widening) {
+  constexpr double rowsOfBlock = 12, storing = 3;
+  return rows / rowsOfBlock * widening.instructions >
+         widening.instructions + storing;
+}
+
 /// The block shape that wastes least.
 std::optional<BlockShape> chooseShape(ArrayRef<BlockShape> shapes,
                                       int64_t lanes, const Wanted &wanted) {
-  auto [rows, columns, vectors, panels, isEven] = wanted;
+  auto [rows, columns, vectors, panels, isEven, widening, registers] = wanted;
   std::optional<BlockShape> best;
   double bestCost = 0;
   for (const BlockShape &shape : shapes) {
@@ -72,7 +106,11 @@ std::optional<BlockShape> chooseShape(ArrayRef<BlockShape> shapes,
     if (panels > 1 && (shape.vectors < 2 ||
                        ceilDiv(*columns, shape.vectors * lanes) < panels))
       continue;
-    double cost = shape.cost;
+    // Besides, a left element is in all lanes of one.
+    int64_t needed = shape.vectors * (shape.rows + widening.registers) + 1;
+    if (widening.instructions && needed > registers)
+      continue;
+    double cost = shape.cost + widening.instructions / shape.rows;
     if (rows)
       cost *= double(ceilDiv(*rows, shape.rows) * shape.rows) / *rows;
     if (columns) {
@@ -89,9 +127,6 @@ std::optional<BlockShape> chooseShape(ArrayRef<BlockShape> shapes,
 
 constexpr int64_t unknownDepth = 384;
 constexpr int64_t largestDepth = 512;
-/// Bytes: 32 columns of them take 32 KiB, which stay in the first cache while
-/// the rows, as much for each block, stream through it.
-constexpr int64_t largestAmxDepth = 1024;
 constexpr int64_t unknownRows = 192;
 constexpr int64_t largestRows = 288;
 constexpr int64_t enoughTiles = 8;
@@ -135,27 +170,27 @@ int64_t choosePanelsPerTile(const Contraction &contraction,
   return std::max<int64_t>(1, ceilDiv(panels, groups));
 }
 
-int64_t depthsOfWord(const Contraction &contraction, const TargetInfo &target) {
+/// How pairs of bf16 are multiplied: as the processor does it faster.
+WordProduct::Pairs choosePairs(const Contraction &contraction,
+                               const TargetInfo &target) {
   Type narrow = contraction.narrow();
+  if (!target.avx2 || !narrow || !narrow.isBF16() ||
+      !contraction.element.isF32())
+    return WordProduct::Pairs::None;
+  bool dots = target.rate(Multiply::DotBF16) > target.rate(Multiply::FmaF32);
+  return dots ? WordProduct::Pairs::Dot : WordProduct::Pairs::Split;
+}
+
+/// Sets what a word is and how words are multiplied.
+void chooseWord(const Contraction &contraction, const TargetInfo &target,
+                GemmBlocking &blocking) {
+  blocking.int8 = Int8Dot::of(target);
+  blocking.pairs = choosePairs(contraction, target);
+  blocking.kPack = 1;
   if (target.avx2 && contraction.multipliesInt8())
-    return 4;
-  bool pairs = target.avx512 && target.avx512Bf16 && narrow &&
-               narrow.isBF16() && contraction.element.isF32();
-  return pairs ? 2 : 1;
-}
-
-/// AMX registers, of 16 rows each, are used for more rows than these.
-constexpr int64_t manyRows = 16;
-
-bool hasAmx(const GemmBlocking &blocking, const TargetInfo &target) {
-  return target.amxInt8 && target.avx512 && blocking.multipliesInt8();
-}
-
-/// Whether blocks are products of AMX registers.
-bool wantsAmx(const Contraction &contraction, const GemmBlocking &blocking,
-              const TargetInfo &target) {
-  auto rows = contraction.knownSize(contraction.rows);
-  return hasAmx(blocking, target) && (!rows || *rows > manyRows);
+    blocking.kPack = 4;
+  else if (blocking.pairs != WordProduct::Pairs::None)
+    blocking.kPack = 2;
 }
 
 /// Whether the micro-kernel can load and widen this type.
@@ -177,13 +212,56 @@ bool readsPanels(const Contraction &contraction, const GemmBlocking &blocking) {
                     blocking.kPack);
 }
 
+/// Whether so many rows read panels of pairs that these are split once for all
+/// blocks of rows, instead of in the registers of each.
+bool splitsPanelsOnce(const Contraction &contraction,
+                      const GemmBlocking &blocking) {
+  auto rows = contraction.knownSize(contraction.rows);
+  return blocking.pairs == WordProduct::Pairs::Split && rows &&
+         paysToWidenOnce(*rows, wideningOf(contraction, blocking)) &&
+         readsPanels(contraction, blocking);
+}
+
+/// Whether the right operand is copied without a transposition, so that
+/// widening it on the way costs less than making pairs, to be split again.
+bool widensInCopy(const Contraction &contraction,
+                  const GemmBlocking &blocking) {
+  return blocking.pairs == WordProduct::Pairs::Split &&
+         !readsPanels(contraction, blocking) &&
+         contraction.right.unitLoop != contraction.depth;
+}
+
+/// Whether pairs of a live operand would be made of columns that a product of
+/// few rows had better read where they are.
+bool readsFewRowsInPlace(const Contraction &contraction,
+                         const GemmBlocking &blocking) {
+  auto rows = contraction.knownSize(contraction.rows);
+  return blocking.kPack == 2 && rows && *rows <= fewRows &&
+         !contraction.right.panels && !contraction.right.isWindow &&
+         contraction.right.unitLoop == contraction.column &&
+         isLoadable(contraction.right.memory, contraction.element);
+}
+
+/// Whether so many blocks of rows read a panel that it is widened once for all
+/// of them, instead of in the registers of each.
+bool widensPanelsOnce(const Contraction &contraction,
+                      const GemmBlocking &blocking) {
+  auto rows = contraction.knownSize(contraction.rows);
+  return blocking.kPack == 1 &&
+         contraction.right.memory != contraction.element && rows &&
+         paysToWidenOnce(*rows, wideningOf(contraction, blocking));
+}
+
 GemmBlocking::Right chooseRight(const Contraction &contraction,
                                 const GemmBlocking &blocking) {
   using Right = GemmBlocking::Right;
   auto rows = contraction.knownSize(contraction.rows),
        columns = contraction.knownSize(contraction.column);
+  if (blocking.splitsPanels)
+    return Right::Pack;
   if (readsPanels(contraction, blocking))
-    return Right::Prepacked;
+    return widensPanelsOnce(contraction, blocking) ? Right::Pack
+                                                   : Right::Prepacked;
   if (contraction.right.isWindow)
     return Right::Pack;
   if (contraction.right.unitLoop == contraction.depth)
@@ -204,9 +282,11 @@ BlockShape chooseBlock(const Contraction &contraction, const TargetInfo &target,
   auto rows = contraction.knownSize(contraction.rows),
        columns = contraction.knownSize(contraction.column);
   std::optional<int64_t> vectors;
-  if (readsPanels(contraction, blocking))
+  if (blocking.splitsPanels || readsPanels(contraction, blocking))
     vectors = contraction.right.panels->width / blocking.lanes;
   Wanted wanted{rows, columns, vectors};
+  wanted.widening = wideningOf(contraction, blocking);
+  wanted.registers = registersOf(target);
   std::optional<BlockShape> shape;
   // Each strip of rows packs a panel again, and with few rows that is dear.
   // More panels make tiles too.
@@ -236,13 +316,10 @@ int64_t chooseDepth(const Contraction &contraction,
   // Four bytes are as large as one float.
   int64_t most =
       largestDepth * (blocking.multipliesInt8() ? blocking.kPack : 1);
-  if (blocking.usesAmx)
-    most = std::min(most, largestAmxDepth);
   int64_t blocks = std::max<int64_t>(1, ceilDiv(*depth, most));
   // A panel that no second block of rows reads need not fit a cache.
   if (!blocking.copiesRight() && rows && *rows <= blocking.rows)
     blocks = 1;
-  // A row of an AMX register is as long as a vector.
   int64_t step = blocking.lanes * blocking.kPack;
   // Whole windows are packed without finding a point's place by division.
   if (int64_t points = contraction.right.windowPoints; points && blocks > 1)
@@ -251,17 +328,46 @@ int64_t chooseDepth(const Contraction &contraction,
   return ceilDiv(ceilDiv(*depth, blocks), step) * step;
 }
 
+/// Whether a thread does not run ahead to the loads of the right operand: it
+/// multiplies several rows, and the operand comes from beyond the second cache
+/// if it is read again.
+bool fetchesAhead(const Contraction &contraction, const TargetInfo &target) {
+  auto rows = contraction.knownSize(contraction.rows),
+       columns = contraction.knownSize(contraction.column),
+       depth = contraction.knownSize(contraction.depth);
+  if (!rows || *rows <= 1)
+    return false;
+  if (*rows <= fewRows || !columns || !depth || !contraction.right.memory)
+    return *rows <= fewRows;
+  return *columns * *depth * elementBytes(contraction.right.memory) >
+         target.model.l2Bytes;
+}
+
+/// Fewer rows are read as they lie, one pointer each.
+constexpr int64_t rowsToInterleave = 4;
+
+/// Whether a packed left operand has the rows of a block next to each other, in
+/// the type of the accumulators.
+bool canInterleave(const Contraction &contraction,
+                   const GemmBlocking &blocking) {
+  return !blocking.usesAmx && blocking.right != GemmBlocking::Right::RowDots &&
+         isa<FloatType>(contraction.element) &&
+         blocking.pairs != WordProduct::Pairs::Dot &&
+         blocking.rows >= rowsToInterleave && blocking.rows <= blocking.lanes;
+}
+
 /// Whether the micro-kernel can read the left operand where it is.
 bool readsLeftInPlace(const Contraction &contraction,
                       const GemmBlocking &blocking) {
   const ContractionOperand &left = contraction.left;
   if (!left.isRegular || !left.memory)
     return false;
-  // All rows of an AMX register lie equally far apart.
-  if (blocking.usesAmx && !left.rowsAreRegular)
-    return false;
   if (blocking.kPack == 1)
     return left.memory == contraction.element;
+  // Each block of columns would split the pairs of each row again.
+  if (blocking.pairs == WordProduct::Pairs::Split &&
+      canInterleave(contraction, blocking))
+    return false;
   auto depth = contraction.knownSize(contraction.depth);
   return left.memory == contraction.narrow() &&
          left.unitLoop == contraction.depth && depth &&
@@ -274,7 +380,7 @@ WordProduct GemmBlocking::wordProduct() const {
   WordProduct product;
   if (multipliesInt8())
     product.int8 = int8;
-  product.isBF16Pair = kPack == 2;
+  product.pairs = pairs;
   return product;
 }
 
@@ -286,22 +392,51 @@ int64_t GemmBlocking::dotColumns() const {
   return std::clamp<int64_t>(most / rows, 1, 8);
 }
 
+/// A blocking for AMX registers.
+static GemmBlocking blockingOf(const AmxBlocking &amx,
+                               const Contraction &contraction,
+                               const TargetInfo &target) {
+  using Right = GemmBlocking::Right;
+  GemmBlocking blocking;
+  blocking.usesAmx = true;
+  blocking.lanes = target.lanes(contraction.element.getIntOrFloatBitWidth());
+  blocking.kPack = amx.kPack;
+  blocking.rows = AmxBlock::rows;
+  blocking.vectors = amx.vectors;
+  blocking.depth = amx.depth;
+  blocking.depthOutside = amx.depthOutside;
+  blocking.rowsPerTile = amx.rowsPerTile;
+  blocking.panelsPerTile = amx.panelsPerTile;
+  blocking.packLeft = amx.packLeft;
+  blocking.linesAhead = amx.linesAhead;
+  blocking.bytesAhead = amx.bytesAhead;
+  bool turned = contraction.right.unitLoop == contraction.depth &&
+                !contraction.right.isWindow;
+  blocking.right = amx.readsPanels ? Right::Prepacked
+                   : turned        ? Right::PackTransposed
+                                   : Right::Pack;
+  blocking.panelWidth =
+      amx.readsPanels ? contraction.right.panels->width : blocking.columns();
+  blocking.rightElement = contraction.element;
+  return blocking;
+}
+
 GemmBlocking GemmBlocking::choose(const Contraction &contraction,
                                   const TargetInfo &target) {
+  if (auto amx = AmxBlocking::choose(contraction, target))
+    return blockingOf(*amx, contraction, target);
   GemmBlocking blocking;
   blocking.lanes = target.lanes(contraction.element.getIntOrFloatBitWidth());
-  blocking.kPack = depthsOfWord(contraction, target);
-  blocking.int8 = Int8Dot::of(target);
+  chooseWord(contraction, target, blocking);
+  blocking.splitsPanels = splitsPanelsOnce(contraction, blocking);
+  if (blocking.splitsPanels || readsFewRowsInPlace(contraction, blocking) ||
+      widensInCopy(contraction, blocking)) {
+    blocking.kPack = 1;
+    blocking.pairs = WordProduct::Pairs::None;
+  }
   BlockShape shape = chooseBlock(contraction, target, blocking);
   blocking.rows = shape.rows;
   blocking.vectors = shape.vectors;
-  blocking.usesAmx = wantsAmx(contraction, blocking, target);
-  if (blocking.usesAmx) {
-    blocking.rows = AmxBlock::rows;
-    bool isOdd = readsPanels(contraction, blocking) &&
-                 contraction.right.panels->width / blocking.lanes % 2;
-    blocking.vectors = isOdd ? 1 : 2;
-  }
   blocking.right = chooseRight(contraction, blocking);
   blocking.panelWidth = blocking.right == Right::Prepacked
                             ? contraction.right.panels->width
@@ -319,30 +454,35 @@ GemmBlocking GemmBlocking::choose(const Contraction &contraction,
   blocking.depth = chooseDepth(contraction, blocking);
   blocking.rowsPerTile = chooseRowsPerTile(contraction, blocking);
   blocking.packLeft = !readsLeftInPlace(contraction, blocking);
+  blocking.interleavesLeft =
+      blocking.packLeft && canInterleave(contraction, blocking);
   blocking.panelsPerTile = choosePanelsPerTile(contraction, blocking);
-  if (rows && *rows <= fewRows && *rows > 1)
+  if (fetchesAhead(contraction, target))
     blocking.bytesAhead = 4096;
   return blocking;
 }
 
 std::optional<Panels> choosePanels(const Contraction &contraction,
                                    const TargetInfo &target) {
+  if (auto panels = AmxBlocking::choosePanels(contraction, target))
+    return panels;
   linalg::GenericOp op = contraction.op;
   Type stored =
       cast<RankedTensorType>(op->getOperand(contraction.right.number).getType())
           .getElementType();
   auto columns = contraction.knownSize(contraction.column);
   GemmBlocking blocking;
-  blocking.kPack = depthsOfWord(contraction, target);
-  blocking.int8 = Int8Dot::of(target);
+  chooseWord(contraction, target, blocking);
   if (!target.fma || !columns ||
       !isPackable(stored, contraction.element, blocking.kPack))
     return std::nullopt;
   int64_t lanes = target.lanes(contraction.element.getIntOrFloatBitWidth());
   Wanted wanted{contraction.knownSize(contraction.rows), columns};
-  // Two registers of either operand make four products of two loads each; with
-  // one vector there are three loads for two products.
-  wanted.isEven = hasAmx(blocking, target) && *columns > lanes;
+  wanted.widening = wideningOf(contraction, blocking);
+  wanted.registers = registersOf(target);
+  // AMX may read the panels of few rows for more of them, two vectors at once.
+  wanted.isEven =
+      target.amxInt8 && blocking.multipliesInt8() && *columns > lanes;
   std::optional<BlockShape> shape =
       chooseShape(shapesFor(target, blocking), lanes, wanted);
   return Panels{shape->vectors * lanes, blocking.kPack};

@@ -1,0 +1,14 @@
+//===- OptMain.c - anabranch-opt as the compiler's wheel carries it -------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// The driver is inside the compiler library, so that the wheel has LLVM once.
+//
+//===----------------------------------------------------------------------===//
+
+int anabranch_opt(int argc, char **argv);
+
+int main(int argc, char **argv) { return anabranch_opt(argc, argv); }

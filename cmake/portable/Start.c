@@ -1,0 +1,46 @@
+//===- Start.c - how a program of the wheels starts -----------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// Before 2.34, glibc left a program's own constructors to its start files. The
+// start files of a newer glibc leave them to glibc, so a program that runs on
+// both brings its own. A newer glibc sees the function that it is given and
+// runs no constructor itself.
+//
+//===----------------------------------------------------------------------===//
+
+typedef void Constructor(int, char **, char **);
+#define HIDDEN __attribute__((visibility("hidden")))
+
+// The linker defines both ends.
+extern Constructor *__init_array_start[] HIDDEN;
+extern Constructor *__init_array_end[] HIDDEN;
+
+HIDDEN void anabranchRunConstructors(int count, char **words,
+                                     char **environment) {
+  for (Constructor **next = __init_array_start; next != __init_array_end;
+       ++next)
+    (*next)(count, words, environment);
+}
+
+// The kernel's stack has argc and argv; rdx is the loader's function for the
+// end: __libc_start_main(main, argc, argv, constructors, null, rdx, stack).
+__asm__(".text\n"
+        ".globl _start\n"
+        ".type _start, @function\n"
+        "_start:\n"
+        "  xorl %ebp, %ebp\n"
+        "  movq %rdx, %r9\n"
+        "  popq %rsi\n"
+        "  movq %rsp, %rdx\n"
+        "  andq $-16, %rsp\n"
+        "  pushq %rax\n"
+        "  pushq %rsp\n"
+        "  xorl %r8d, %r8d\n"
+        "  leaq anabranchRunConstructors(%rip), %rcx\n"
+        "  leaq main(%rip), %rdi\n"
+        "  call *__libc_start_main@GOTPCREL(%rip)\n"
+        "  hlt\n");

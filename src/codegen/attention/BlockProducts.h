@@ -1,0 +1,38 @@
+//===- BlockProducts.h - the products of a block of keys ------ -*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_ATTENTION_BLOCKPRODUCTS_H
+#define ANABRANCH_CODEGEN_ATTENTION_BLOCKPRODUCTS_H
+
+#include "codegen/attention/AttentionContext.h"
+
+namespace anabranch {
+namespace codegen {
+
+/// Emits the two products of a tile's queries with a block of keys and values.
+class BlockProducts {
+public:
+  explicit BlockProducts(AttentionContext &attention)
+      : attention(attention), lanes(attention.lanes), memory(attention.memory) {
+  }
+  virtual ~BlockProducts() = default;
+
+  /// scores = queries * keys^T.
+  virtual void score(const AttentionContext::KeyBlock &keys) = 0;
+  /// output += weights * values.
+  virtual void mix(const AttentionContext::KeyBlock &keys) = 0;
+
+protected:
+  AttentionContext &attention;
+  LaneBuilder &lanes;
+  const TypedMemory &memory;
+};
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_ATTENTION_BLOCKPRODUCTS_H

@@ -1,0 +1,281 @@
+//===- AmxBlocking.cpp - how a product is cut up for AMX ------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/contraction/AmxBlocking.h"
+
+#include "codegen/microkernel/AmxBlock.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using llvm::alignTo;
+using llvm::divideCeil;
+
+namespace anabranch {
+namespace codegen {
+
+namespace {
+
+constexpr int64_t lanes = 16; ///< columns of a register
+constexpr int64_t wordBytes = 4;
+constexpr int64_t unknownRows = 256;
+/// Tiles for the workers to share, and the bytes of panels that all blocks of a
+/// tile read at least.
+constexpr int64_t enoughTiles = 16, enoughPanelTiles = 32,
+                  enoughFewRowTiles = 64;
+constexpr int64_t leastTileBytes = 32 * 1024;
+/// Rows of a tile that are too few to share a panel that is copied for them.
+constexpr int64_t leastRows = 64, leastRowsOfCopy = 128;
+/// Panels of a tile whose left operand exceeds the second cache: each block of
+/// it is read once for all of them.
+constexpr int64_t panelsOfGroup = 16, copiesOfGroup = 8;
+/// How far ahead a panel that one block of rows reads is fetched.
+constexpr int64_t bytesOfStream = 8192;
+
+/// Cycles of a tile that are no products: registers get their sizes and are
+/// released.
+constexpr double tileCycles = 220;
+/// Cycles in which a word of the right operand is copied to a panel.
+constexpr double copyCycles = 0.27;
+/// Rows up to which dot products read a right operand where it is.
+constexpr int64_t rowsOfDots = 8;
+
+/// Chooses the parts of a blocking one after the other.
+class Chooser {
+public:
+  Chooser(const Contraction &contraction, const TargetInfo &target,
+          int64_t kPack)
+      : contraction(contraction), target(target),
+        rows(contraction.knownSize(contraction.rows)),
+        columns(contraction.knownSize(contraction.column)),
+        depth(contraction.knownSize(contraction.depth)),
+        batch(contraction.knownSize(contraction.batch)) {
+    amx.kPack = kPack;
+  }
+
+  AmxBlocking choose();
+  bool pays() const;
+
+private:
+  const Contraction &contraction;
+  const TargetInfo &target;
+  std::optional<int64_t> rows, columns, depth, batch;
+  AmxBlocking amx;
+
+  bool isInt8() const { return amx.kPack == 4; }
+  int64_t elementBytes() const { return wordBytes / amx.kPack; }
+  int64_t stepDepths() const { return AmxBlock::words * amx.kPack; }
+  int64_t blockColumns() const { return amx.vectors * lanes; }
+  int64_t panels() const { return divideCeil(*columns, blockColumns()); }
+  int64_t strips() const {
+    return divideCeil(std::max<int64_t>(*rows, 1), amx.rowsPerTile);
+  }
+  int64_t blocksOfTile() const { return amx.rowsPerTile / AmxBlock::rows; }
+  bool readsPanels() const;
+  bool readsLeft() const;
+  void chooseDepth();
+  void chooseRows();
+  void splitRows(int64_t count);
+  void choosePanelsPerTile();
+  void chooseFetches();
+  double cyclesOfAmx() const;
+  double cyclesOfVectors() const;
+};
+
+bool Chooser::readsPanels() const {
+  const auto &found = contraction.right.panels;
+  return found && found->width % lanes == 0 && found->kPack == amx.kPack &&
+         contraction.right.memory == contraction.narrow();
+}
+
+/// A register takes rows at one distance, whose words are neighbours.
+bool Chooser::readsLeft() const {
+  const ContractionOperand &left = contraction.left;
+  return left.isRegular && left.rowsAreRegular &&
+         left.memory == contraction.narrow() &&
+         left.unitLoop == contraction.depth;
+}
+
+/// A panel of a block of the depth takes two thirds of the first cache; the
+/// left operand streams through the rest.
+void Chooser::chooseDepth() {
+  int64_t step = stepDepths();
+  int64_t bytes = target.model.l1Bytes * 2 / 3;
+  int64_t most = bytes / (2 * lanes * elementBytes()) / step * step;
+  most = std::max(most, 4 * step);
+  if (!depth) {
+    amx.depth = most;
+    return;
+  }
+  int64_t blocks = std::max<int64_t>(1, divideCeil(*depth, most));
+  // A panel that no second block of rows reads need not stay in a cache.
+  if (amx.readsPanels && rows && *rows <= AmxBlock::rows)
+    blocks = 1;
+  int64_t part = divideCeil(std::max<int64_t>(*depth, 1), blocks);
+  amx.depth = int64_t(alignTo(part, step));
+}
+
+void Chooser::splitRows(int64_t count) {
+  int64_t part = divideCeil(std::max<int64_t>(*rows, 1), count);
+  amx.rowsPerTile = int64_t(alignTo(part, AmxBlock::rows));
+}
+
+/// All rows, so that each panel is read or copied once, if the left operand
+/// stays in half of the second cache; else as many as fit there block by block,
+/// with the sums of a group of panels.
+void Chooser::chooseRows() {
+  amx.rowsPerTile = unknownRows;
+  if (!rows)
+    return;
+  splitRows(1);
+  int64_t cache = target.model.l2Bytes;
+  if (depth && *rows * *depth * elementBytes() > cache / 2) {
+    amx.depthOutside = *depth > amx.depth;
+    int64_t group = amx.readsPanels ? panelsOfGroup : copiesOfGroup;
+    int64_t rowBytes = amx.depth * elementBytes() +
+                       (amx.depthOutside ? group * 2 * lanes * wordBytes : 0);
+    int64_t most = std::max(cache * 3 / 4 / rowBytes, AmxBlock::rows);
+    splitRows(divideCeil(*rows, most));
+  }
+  if (!columns || !batch)
+    return;
+  int64_t least = amx.readsPanels ? leastRows : leastRowsOfCopy;
+  while (*batch * strips() * panels() < enoughTiles && amx.rowsPerTile > least)
+    splitRows(2 * strips());
+}
+
+/// As many panels as leave enough tiles, and make a tile worth its start.
+void Chooser::choosePanelsPerTile() {
+  amx.panelsPerTile = 1;
+  if (!columns)
+    return;
+  // More rows than those that are known make more tiles.
+  int64_t others =
+      std::max<int64_t>((rows ? strips() : 1) * batch.value_or(1), 1);
+  bool isOneBlock = blocksOfTile() == 1;
+  int64_t wanted = amx.packLeft || amx.depthOutside ? enoughTiles
+                   : isOneBlock                     ? enoughFewRowTiles
+                                                    : enoughPanelTiles;
+  int64_t shared = panels() / int64_t(divideCeil(wanted, others));
+  if (amx.depthOutside)
+    shared = std::min(shared, amx.readsPanels ? panelsOfGroup : copiesOfGroup);
+  int64_t bytes = blockColumns() * elementBytes() * blocksOfTile() *
+                  std::max<int64_t>(depth.value_or(amx.depth), 1);
+  int64_t least = divideCeil(leastTileBytes, bytes);
+  amx.panelsPerTile = std::clamp<int64_t>(std::max(shared, least), 1,
+                                          std::max<int64_t>(panels(), 1));
+}
+
+/// The blocks of a tile share a panel, so they share the work of fetching the
+/// next one.
+void Chooser::chooseFetches() {
+  if (!amx.readsPanels)
+    return;
+  int64_t lines = AmxBlock::words * amx.vectors;
+  bool isOneBlock = blocksOfTile() == 1;
+  if (isOneBlock)
+    amx.bytesAhead =
+        bytesOfStream * contraction.right.panels->width / blockColumns();
+  else if (amx.panelsPerTile == 1)
+    return;
+  amx.linesAhead = int64_t(
+      alignTo(divideCeil(lines, blocksOfTile()), uint64_t(amx.vectors)));
+}
+
+AmxBlocking Chooser::choose() {
+  amx.readsPanels = readsPanels();
+  amx.packLeft = !readsLeft();
+  bool isNarrow = columns && *columns <= lanes;
+  // A block is as wide as a panel, or as half of it.
+  bool isOdd = amx.readsPanels && contraction.right.panels->width / lanes % 2;
+  amx.vectors = isNarrow || isOdd ? 1 : 2;
+  chooseDepth();
+  chooseRows();
+  choosePanelsPerTile();
+  chooseFetches();
+  return amx;
+}
+
+/// Cycles of all tiles on one core. What waits for a cache is not seen here
+/// beyond the second: it is the same for all instructions.
+double Chooser::cyclesOfAmx() const {
+  auto multiply = isInt8() ? Multiply::TileInt8 : Multiply::TileBF16;
+  double elements = double(*columns) * *depth;
+  double products = elements * *rows / target.rate(multiply);
+  double reading = elements * elementBytes() / target.model.l2Load;
+  double copying =
+      amx.readsPanels ? 0 : strips() * elements / amx.kPack * copyCycles;
+  double tiles = double(strips()) * divideCeil(panels(), amx.panelsPerTile);
+  return *batch * (std::max(products, reading) + copying + tiles * tileCycles);
+}
+
+double Chooser::cyclesOfVectors() const {
+  auto dot = isInt8() ? Multiply::DotInt8 : Multiply::DotBF16;
+  double rate = std::max(target.rate(dot), target.rate(Multiply::FmaF32));
+  double elements = double(*columns) * *depth;
+  double reading = elements * elementBytes() / target.model.l2Load;
+  bool dots = *rows <= rowsOfDots &&
+              contraction.right.unitLoop == contraction.depth &&
+              !contraction.right.isWindow;
+  double copying =
+      amx.readsPanels || dots ? 0 : elements / amx.kPack * copyCycles;
+  return *batch * (std::max(elements * *rows / rate, reading) + copying);
+}
+
+bool Chooser::pays() const {
+  if (!rows || !columns || !depth || !batch)
+    return true;
+  // From one row on, as splitting or dotting pairs keeps vectors from reading
+  // at the cache's rate.
+  if (amx.readsPanels && !isInt8())
+    return true;
+  return cyclesOfAmx() < cyclesOfVectors();
+}
+
+/// The K-pack factor of what AMX registers multiply; zero for other operands.
+int64_t kPackOf(const Contraction &contraction, const TargetInfo &target) {
+  Type narrow = contraction.narrow();
+  if (!target.avx512)
+    return 0;
+  if (target.amxInt8 && contraction.multipliesInt8())
+    return 4;
+  bool isBF16 = narrow && narrow.isBF16() && contraction.element.isF32();
+  return target.amxBf16 && isBF16 ? 2 : 0;
+}
+
+} // namespace
+
+std::optional<AmxBlocking> AmxBlocking::choose(const Contraction &contraction,
+                                               const TargetInfo &target) {
+  int64_t kPack = kPackOf(contraction, target);
+  if (!kPack)
+    return std::nullopt;
+  Chooser chooser(contraction, target, kPack);
+  AmxBlocking found = chooser.choose();
+  if (!chooser.pays())
+    return std::nullopt;
+  return found;
+}
+
+std::optional<Panels> AmxBlocking::choosePanels(const Contraction &contraction,
+                                                const TargetInfo &target) {
+  int64_t kPack = kPackOf(contraction, target);
+  auto columns = contraction.knownSize(contraction.column);
+  if (!kPack || !columns)
+    return std::nullopt;
+  // Two registers of either operand make four products of two loads each; with
+  // one vector there are three loads for two products.
+  Contraction packed = contraction;
+  packed.right.panels = Panels{*columns > lanes ? 2 * lanes : lanes, kPack};
+  packed.right.memory = contraction.narrow();
+  if (!choose(packed, target))
+    return std::nullopt;
+  return packed.right.panels;
+}
+
+} // namespace codegen
+} // namespace anabranch

@@ -1,0 +1,366 @@
+//===- AmxEmitter.cpp - a product's tile in AMX registers -----------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/gemm/AmxEmitter.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace codegen {
+
+namespace {
+
+constexpr int64_t wordBytes = 4;
+
+/// Depths of a step, the elements of a row of a register.
+int64_t stepDepths(const GemmContext &gemm) {
+  return AmxBlock::words * gemm.blocking.kPack;
+}
+
+bool depthIsWhole(const GemmContext &gemm) {
+  return gemm.depthIsMultipleOf(stepDepths(gemm));
+}
+
+int64_t blockElements(const GemmContext &gemm) {
+  return AmxBlock::rows * gemm.blocking.columns();
+}
+
+Value move(LaneBuilder &lanes, Value pointer, Value bytes) {
+  return lanes.builder.create<LLVM::GEPOp>(
+      lanes.loc, pointer.getType(), lanes.builder.getI8Type(), pointer,
+      ArrayRef<LLVM::GEPArg>{lanes.toI64(bytes)});
+}
+
+Value compare(LaneBuilder &lanes, arith::CmpIPredicate predicate, Value a,
+              Value b) {
+  return lanes.make<arith::CmpIOp>(predicate, a, b);
+}
+
+} // namespace
+
+AmxEmitter::AmxEmitter(GemmContext &gemm, LeftOperand &left, RightPanels &right,
+                       GemmEpilogue &epilogue)
+    : gemm(gemm), lanes(gemm.lanes), left(left), right(right),
+      epilogue(epilogue) {}
+
+//===----------------------------------------------------------------------===//
+// Scratch memory
+//===----------------------------------------------------------------------===//
+
+int64_t AmxEmitter::sumElements(const GemmContext &gemm) {
+  const GemmBlocking &blocking = gemm.blocking;
+  if (gemm.isOneBlock())
+    return blockElements(gemm);
+  int64_t panels = blocking.depthOutside ? blocking.panelsPerTile : 1;
+  return panels * blocking.rowsPerTile * blocking.columns();
+}
+
+int64_t AmxEmitter::leftTailElements(const GemmContext &gemm) {
+  bool needed = !gemm.blocking.packLeft && !depthIsWhole(gemm);
+  return needed ? gemm.blocking.rowsPerTile * AmxBlock::words : 0;
+}
+
+int64_t AmxEmitter::rightTailElements(const GemmContext &gemm) {
+  bool needed = !gemm.blocking.copiesRight() && !depthIsWhole(gemm);
+  return needed ? AmxBlock::words * gemm.blocking.panelWidth : 0;
+}
+
+/// The last words of an operand that is read where it is.
+void AmxEmitter::copyLeftTail() {
+  if (!leftTailElements(gemm))
+    return;
+  Value size = lanes.index(stepDepths(gemm));
+  Value first =
+      lanes.subIndex(gemm.depthCount, lanes.remIndex(gemm.depthCount, size));
+  lanes.ifThen(
+      compare(lanes, arith::CmpIPredicate::ult, first, gemm.depthCount), [&] {
+        lanes.loop(lanes.index(0), rowCount, 1, [&](Value row) {
+          Value words =
+              left.words(row, first, gemm.depthCount, /*whole=*/false);
+          gemm.memory.store(words, memory.leftTail,
+                            lanes.mulIndex(row, lanes.index(AmxBlock::words)));
+        });
+      });
+}
+
+void AmxEmitter::clearRightTail() {
+  Value zero = gemm.memory.zeroVector();
+  lanes.loop(lanes.index(0), lanes.index(rightTailElements(gemm)),
+             gemm.blocking.lanes,
+             [&](Value at) { gemm.memory.store(zero, memory.rightTail, at); });
+}
+
+/// The last words of a panel that is read where it is. Words behind the end of
+/// the depth stay zero.
+void AmxEmitter::copyRightTail(const Depths &depths) {
+  if (!rightTailElements(gemm))
+    return;
+  Value end = gemm.words(depths.count);
+  Value first = lanes.mulIndex(
+      lanes.divIndex(depths.count, lanes.index(stepDepths(gemm))),
+      lanes.index(AmxBlock::words));
+  Value width = lanes.index(gemm.blocking.panelWidth);
+  lanes.loop(first, end, 1, [&](Value word) {
+    Value from = lanes.mulIndex(word, width);
+    Value to = lanes.mulIndex(lanes.subIndex(word, first), width);
+    for (int64_t j = 0; j < gemm.blocking.vectors; ++j) {
+      Value offset = lanes.index(j * gemm.blocking.lanes);
+      Value words =
+          gemm.memory.loadVector(depths.right, lanes.addIndex(from, offset));
+      gemm.memory.store(words, memory.rightTail, lanes.addIndex(to, offset));
+    }
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// The loops
+//===----------------------------------------------------------------------===//
+
+AmxShape AmxEmitter::shape() const {
+  const GemmBlocking &blocking = gemm.blocking;
+  auto rows = gemm.contraction.knownSize(gemm.contraction.rows);
+  int64_t most =
+      std::min(rows.value_or(blocking.rowsPerTile), blocking.rowsPerTile);
+  return {blocking.multipliesInt8() ? AmxShape::Product::Int8
+                                    : AmxShape::Product::BF16,
+          blocking.vectors,
+          /*isTall=*/most > AmxBlock::rows / 2,
+          /*reusesRight=*/most > AmxBlock::rows,
+          blocking.columns(),
+          blocking.panelWidth};
+}
+
+/// Whether an epilogue waits for the steps of the next block. There must be a
+/// step. After bytes it gains nothing.
+bool AmxEmitter::interleaves() const {
+  auto depth = gemm.contraction.knownSize(gemm.contraction.depth);
+  return !gemm.blocking.multipliesInt8() && depth && *depth > 0;
+}
+
+AmxEmitter::Pending AmxEmitter::pendingOf(ValueRange carried) {
+  auto index = [&](Value value) {
+    return lanes.make<arith::IndexCastOp>(lanes.builder.getIndexType(), value);
+  };
+  return {index(carried[0]), index(carried[1]), index(carried[2]),
+          index(carried[3])};
+}
+
+Value AmxEmitter::leftAt(Value row, Value depth) {
+  return left.at(row, depth).pointer;
+}
+
+void AmxEmitter::emit(const Scratch &scratch) {
+  memory = scratch;
+  const GemmContext::Tile &tile = gemm.tile;
+  rowCount = lanes.subIndex(tile.endRow, tile.firstRow);
+  blockCount = lanes.ceilDivIndex(rowCount, lanes.index(AmxBlock::rows));
+  blockRows = lanes.ceilDivIndex(rowCount, blockCount);
+  Value first = lanes.index(0);
+  leftStride = byteDistance(
+      lanes, leftAt(tile.firstRow, first),
+      leftAt(lanes.addIndex(tile.firstRow, lanes.index(1)), first));
+  copyLeftTail();
+  clearRightTail();
+  block.emplace(lanes, shape(), blockRows);
+  Carried carried;
+  if (interleaves())
+    carried.assign(4, lanes.i64(0));
+  if (gemm.blocking.depthOutside)
+    carried =
+        forDepths(carried, [&](Value first, Value count, ValueRange rows) {
+          return forPanels(rows, [&](Value panel, ValueRange rows) {
+            return multiplyPanel(panel, first, count, rows);
+          });
+        });
+  else
+    carried = forPanels(carried, [&](Value panel, ValueRange rows) {
+      return forDepths(rows, [&](Value first, Value count, ValueRange rows) {
+        return multiplyPanel(panel, first, count, rows);
+      });
+    });
+  block->release();
+  if (!interleaves())
+    return;
+  Pending rest = pendingOf(carried);
+  evaluate(rest, lanes.index(0), rest.count);
+}
+
+AmxEmitter::Carried
+AmxEmitter::forPanels(ValueRange carried,
+                      function_ref<Carried(Value, ValueRange)> body) {
+  const GemmContext::Tile &tile = gemm.tile;
+  if (gemm.blocking.panelsPerTile == 1)
+    return body(tile.firstPanel, carried);
+  return lanes.loop(tile.firstPanel, tile.endPanel, 1, carried,
+                    [&](Value panel, ValueRange rows) {
+                      gemm.enterPanel(panel);
+                      return body(panel, rows);
+                    });
+}
+
+AmxEmitter::Carried
+AmxEmitter::forDepths(ValueRange carried,
+                      function_ref<Carried(Value, Value, ValueRange)> body) {
+  Value depthCount = gemm.depthCount;
+  if (gemm.isOneBlock())
+    return body(lanes.index(0), depthCount, carried);
+  int64_t depth = gemm.blocking.depth;
+  // A depth of zero takes one turn too: the sums are zero then.
+  Value end = lanes.maxIndex(depthCount, lanes.index(1));
+  return lanes.loop(
+      lanes.index(0), end, depth, carried, [&](Value first, ValueRange rows) {
+        Value count = lanes.index(depth);
+        if (!gemm.depthIsMultipleOf(depth))
+          count = lanes.minIndex(lanes.subIndex(depthCount, first), count);
+        return body(first, count, rows);
+      });
+}
+
+/// A panel for some of the depth, one block of rows after the other.
+AmxEmitter::Carried AmxEmitter::multiplyPanel(Value panel, Value first,
+                                              Value count, ValueRange carried) {
+  const GemmBlocking &blocking = gemm.blocking;
+  Value words = right.prepare(first, count).pointer;
+  Depths depths{first, count, lanes.index(0), words, Value()};
+  copyRightTail(depths);
+  if (blocking.depthOutside)
+    depths.slot = lanes.subIndex(panel, gemm.tile.firstPanel);
+  if (blocking.linesAhead && shape().reusesRight) {
+    Value column = gemm.tile.firstColumn;
+    Value next = lanes.addIndex(panel, lanes.index(1));
+    Value last = lanes.subIndex(gemm.tile.endPanel, lanes.index(1));
+    gemm.enterPanel(lanes.minIndex(next, last));
+    depths.ahead = right.prepare(first, count).pointer;
+    gemm.tile.firstColumn = column;
+  } else if (blocking.linesAhead) {
+    depths.ahead = move(lanes, depths.right, lanes.index(blocking.bytesAhead));
+  }
+  return lanes.loop(lanes.index(0), blockCount, 1, carried,
+                    [&](Value number, ValueRange rows) {
+                      return multiplyBlock(depths, number, rows);
+                    });
+}
+
+AmxEmitter::Carried AmxEmitter::multiplyBlock(const Depths &depths,
+                                              Value number,
+                                              ValueRange carried) {
+  Value columns = lanes.index(gemm.blocking.columns());
+  // Rows of the tile: the first, and how many the block before has as well.
+  Value wanted = lanes.mulIndex(number, blockRows);
+  Value start = lanes.minIndex(wanted, lanes.subIndex(rowCount, blockRows));
+  Value done = lanes.subIndex(wanted, start);
+  Value sums = lanes.index(0);
+  if (!gemm.isOneBlock()) {
+    int64_t perPanel = gemm.blocking.rowsPerTile / AmxBlock::rows;
+    Value slot = lanes.addIndex(
+        lanes.mulIndex(depths.slot, lanes.index(perPanel)), number);
+    sums = lanes.mulIndex(slot, lanes.index(blockElements(gemm)));
+  }
+  Value row = lanes.addIndex(gemm.tile.firstRow, start);
+  Value at = gemm.memory.pointerTo(memory.sums, sums);
+  block->start(at, compare(lanes, arith::CmpIPredicate::ne, depths.first,
+                           lanes.index(0)));
+  multiplySteps(depths, row, number, carried);
+  block->store(at);
+  Value end = lanes.addIndex(depths.first, lanes.index(gemm.blocking.depth));
+  Value isLast =
+      gemm.isOneBlock()
+          ? lanes.constant(lanes.builder.getBoolAttr(true))
+          : compare(lanes, arith::CmpIPredicate::uge, end, gemm.depthCount);
+  Pending rows{lanes.subIndex(blockRows, done), lanes.addIndex(row, done),
+               gemm.tile.firstColumn,
+               lanes.addIndex(sums, lanes.mulIndex(done, columns))};
+  if (!interleaves()) {
+    lanes.ifThen(isLast, [&] { evaluate(rows, lanes.index(0), rows.count); });
+    return {};
+  }
+  Value count = lanes.make<arith::SelectOp>(isLast, rows.count, lanes.index(0));
+  return {lanes.toI64(count), lanes.toI64(rows.row), lanes.toI64(rows.column),
+          lanes.toI64(rows.sums)};
+}
+
+/// The steps of the depth, among which the rows that wait are evaluated.
+void AmxEmitter::multiplySteps(const Depths &depths, Value row, Value number,
+                               ValueRange carried) {
+  Value words = lanes.index(AmxBlock::words);
+  Value steps = lanes.ceilDivIndex(gemm.words(depths.count), words);
+  Value wholeSteps =
+      lanes.divIndex(depths.count, lanes.index(stepDepths(gemm)));
+  Value leftFirst = leftAt(row, depths.first);
+  Value stepOfRight =
+      lanes.index(AmxBlock::words * gemm.blocking.panelWidth * wordBytes);
+  Value rowInTile = lanes.subIndex(row, gemm.tile.firstRow);
+  Pending waiting;
+  Value perStep;
+  if (!carried.empty()) {
+    waiting = pendingOf(carried);
+    perStep = lanes.ceilDivIndex(waiting.count, steps);
+  }
+  lanes.loop(lanes.index(0), steps, 1, [&](Value step) {
+    Value isTail = compare(lanes, arith::CmpIPredicate::uge, step, wholeSteps);
+    auto choose = [&](Value tail, Value whole) {
+      return lanes.make<arith::SelectOp>(isTail, tail, whole);
+    };
+    Value along = lanes.mulIndex(step, lanes.index(AmxBlock::stepBytes));
+    Value leftHere = move(lanes, leftFirst, along), stride = leftStride;
+    if (leftTailElements(gemm)) {
+      Value tail = gemm.memory.pointerTo(memory.leftTail,
+                                         lanes.mulIndex(rowInTile, words));
+      leftHere = choose(tail, leftHere);
+      stride = choose(lanes.i64(AmxBlock::stepBytes), stride);
+    }
+    Value rightHere =
+        move(lanes, depths.right, lanes.mulIndex(step, stepOfRight));
+    if (rightTailElements(gemm))
+      rightHere = choose(memory.rightTail, rightHere);
+    block->addWords(leftHere, stride, rightHere);
+    fetchAhead(depths, step, number);
+    if (carried.empty())
+      return;
+    Value first = lanes.minIndex(lanes.mulIndex(step, perStep), waiting.count);
+    evaluate(waiting, first,
+             lanes.minIndex(lanes.addIndex(first, perStep), waiting.count));
+  });
+}
+
+/// Fetches a block's share of the words that the next panel has for this step,
+/// or what follows in the same panel, into the second cache.
+void AmxEmitter::fetchAhead(const Depths &depths, Value step, Value number) {
+  const GemmBlocking &blocking = gemm.blocking;
+  if (!depths.ahead)
+    return;
+  int64_t rowBytes = blocking.panelWidth * wordBytes;
+  int64_t rows = blocking.linesAhead / blocking.vectors;
+  Value offset = lanes.addIndex(
+      lanes.mulIndex(step, lanes.index(AmxBlock::words * rowBytes)),
+      lanes.mulIndex(number, lanes.index(rows * rowBytes)));
+  Value first = move(lanes, depths.ahead, offset);
+  for (int64_t i = 0; i < blocking.linesAhead; ++i) {
+    int64_t at = i / blocking.vectors * rowBytes +
+                 i % blocking.vectors * AmxBlock::stepBytes;
+    lanes.builder.create<LLVM::Prefetch>(
+        lanes.loc, move(lanes, first, lanes.index(at)), /*rw=*/0, /*hint=*/2,
+        /*cache=*/1);
+  }
+}
+
+/// Evaluates and stores some of the rows whose sums are complete.
+void AmxEmitter::evaluate(const Pending &rows, Value first, Value end) {
+  Value column = gemm.tile.firstColumn;
+  gemm.tile.firstColumn = rows.column;
+  Value offset = lanes.mulIndex(first, lanes.index(gemm.blocking.columns()));
+  epilogue.emit(
+      lanes.addIndex(rows.row, first), lanes.addIndex(rows.row, end),
+      gemm.memory.pointerTo(memory.sums, lanes.addIndex(rows.sums, offset)));
+  gemm.tile.firstColumn = column;
+}
+
+} // namespace codegen
+} // namespace anabranch

@@ -1,0 +1,37 @@
+//===- GemmEpilogue.h - what follows a product's sums -----------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_GEMM_GEMMEPILOGUE_H
+#define ANABRANCH_CODEGEN_GEMM_GEMMEPILOGUE_H
+
+#include "codegen/gemm/GemmContext.h"
+
+namespace anabranch {
+namespace codegen {
+
+class GemmEpilogue {
+public:
+  explicit GemmEpilogue(GemmContext &gemm) : gemm(gemm), lanes(gemm.lanes) {}
+
+  /// Evaluates and stores what the kernel returns for the rows from `row` up to
+  /// `endRow` and the panel that the context is in. Their sums lie in memory:
+  /// [row][column].
+  void emit(mlir::Value row, mlir::Value endRow, mlir::Value sums);
+
+private:
+  GemmContext &gemm;
+  LaneBuilder &lanes;
+
+  void emitVector(mlir::Value row, mlir::Value column, mlir::Value sums,
+                  mlir::Value offset);
+  mlir::Value addInitial(mlir::Value sum, mlir::ArrayRef<Lanes> index);
+};
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_GEMM_GEMMEPILOGUE_H

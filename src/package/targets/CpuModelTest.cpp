@@ -1,0 +1,99 @@
+//===- CpuModelTest.cpp - rates by what CPUID says ------------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "package/targets/CpuModel.h"
+
+#include "package/targets/CpuFeatures.h"
+
+#include <gtest/gtest.h>
+
+#include <initializer_list>
+
+namespace anabranch::package {
+
+namespace {
+
+CpuIdentity identity(const char *maker, unsigned family, unsigned model,
+                     bool hasAvx512 = true) {
+  return {maker, family, model, hasAvx512, {}};
+}
+
+} // namespace
+
+TEST(CpuModel, IsFoundByFamilyAndModel) {
+  auto name = [](const char *maker, unsigned family, unsigned model) {
+    return cpuModelOf(identity(maker, family, model)).name;
+  };
+  EXPECT_EQ(name("GenuineIntel", 6, 0x3f), "haswell");
+  EXPECT_EQ(name("GenuineIntel", 6, 0x8f), "sapphirerapids");
+  EXPECT_EQ(name("GenuineIntel", 6, 0xcf), "sapphirerapids");
+  EXPECT_EQ(name("GenuineIntel", 6, 0x97), "alderlake");
+  EXPECT_EQ(name("AuthenticAMD", 0x17, 0x31), "znver2");
+  EXPECT_EQ(name("AuthenticAMD", 0x19, 0x01), "znver3");
+  EXPECT_EQ(name("AuthenticAMD", 0x19, 0x11), "znver4");
+  EXPECT_EQ(name("AuthenticAMD", 0x19, 0x21), "znver3");
+  EXPECT_EQ(name("AuthenticAMD", 0x19, 0x61), "znver4");
+  EXPECT_EQ(name("AuthenticAMD", 0x1a, 0x24), "znver5-mobile");
+  EXPECT_EQ(name("AuthenticAMD", 0x1a, 0x44), "znver5");
+}
+
+TEST(CpuModel, AnUnknownCpuIsTheNewestOfItsMaker) {
+  auto name = [](const char *maker, bool hasAvx512) {
+    return cpuModelOf(identity(maker, 99, 0, hasAvx512)).name;
+  };
+  EXPECT_EQ(name("GenuineIntel", true), "sapphirerapids");
+  EXPECT_EQ(name("GenuineIntel", false), "alderlake");
+  EXPECT_EQ(name("AuthenticAMD", true), "znver5");
+  EXPECT_EQ(name("AuthenticAMD", false), "znver3");
+  EXPECT_EQ(name("CentaurHauls", true), "x86-64-v4");
+  EXPECT_EQ(name("", false), "x86-64-v3");
+}
+
+/// Some guests have the numbers of Rocket Lake and the tiles of a Xeon.
+TEST(CpuModel, ANumberCountsOnlyForWhatItsModelHas) {
+  auto name = [](unsigned model, std::initializer_list<Multiply> offered) {
+    CpuIdentity cpu = identity("GenuineIntel", 6, model);
+    for (Multiply multiply : offered)
+      cpu.multiplies.set(int(multiply));
+    return cpuModelOf(cpu).name;
+  };
+  EXPECT_EQ(name(0xa7, {Multiply::FmaF32, Multiply::DotInt8}),
+            "icelake-client");
+  EXPECT_EQ(name(0xa7, {Multiply::FmaF32, Multiply::TileBF16}),
+            "sapphirerapids");
+  EXPECT_EQ(name(0x55, {Multiply::FmaF32, Multiply::DotInt8}), "cascadelake");
+  EXPECT_EQ(name(0x55, {Multiply::FmaF32, Multiply::DotBF16}), "cooperlake");
+  EXPECT_EQ(name(0x8f, {Multiply::FmaF32}), "sapphirerapids");
+}
+
+/// A dot product of two bf16 does the work of two FMAs: on Intel in four times
+/// the time of one, on Zen in the same.
+TEST(CpuModel, RatesTellInstructionsOfOneFeatureApart) {
+  auto gain = [](const char *name) {
+    const CpuModel *model = findCpuModel(name);
+    return model->rate(Multiply::DotBF16) / model->rate(Multiply::FmaF32);
+  };
+  EXPECT_EQ(gain("sapphirerapids"), 0.5);
+  EXPECT_EQ(gain("znver4"), 2);
+  EXPECT_EQ(gain("znver5"), 2);
+  EXPECT_EQ(findCpuModel("nothing"), nullptr);
+}
+
+TEST(CpuModel, TheHostHasRatesForWhatItOffers) {
+  const CpuModel &model = hostCpuModel();
+  EXPECT_GT(model.rate(Multiply::FmaF32), 0);
+  EXPECT_GE(model.fmaPorts, 1);
+  EXPECT_GE(model.l1Bytes, 8 * 1024);
+  EXPECT_GT(model.l2Bytes, model.l1Bytes);
+  for (int i = 0; i < multiplyCount; ++i)
+    if (cpuHas(Multiply(i)))
+      EXPECT_GT(model.rates[i], 0) << nameOf(Multiply(i));
+  EXPECT_EQ(cpuHas(Multiply::FmaF32), cpuHas("fma"));
+  EXPECT_EQ(cpuHas(Multiply::DotBF16), cpuHas("avx512bf16"));
+}
+
+} // namespace anabranch::package
