@@ -5,10 +5,14 @@ PYTHON := .venv/bin/python
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
-.PHONY: demo test test-fast bench wheel lint format build clean
+.PHONY: demo chat test test-fast soak bench wheel lint format build clean
 
 demo: build ## a real sentence-embedding model, eager and compiled
 	$(PYTHON) examples/01_embed.py
+
+chat: build ## a language model with its real weights answers in the terminal
+	@scripts/setup.sh chat
+	@$(PYTHON) examples/07_chat.py
 
 test: build ## everything: lint, gtest, lit, pytest
 	$(PYTHON) scripts/test.py
@@ -16,11 +20,14 @@ test: build ## everything: lint, gtest, lit, pytest
 test-fast: build ## the subset to run after each edit, under a minute
 	$(PYTHON) scripts/test.py --fast
 
+soak: build ## random tests in turns, SECONDS=3600 or as many as you say
+	$(PYTHON) scripts/soak.py --seconds $(or $(SECONDS),3600)
+
 bench: build ## interleaved with eager, Inductor and other engines; see benchmark/
 	@scripts/setup.sh peers
 	$(PYTHON) benchmark/run.py
 
-wheel: build ## dist/: a wheel that carries its LLVM
+wheel: build ## dist/: wheels for each Python here, the runtime alone, the sdist
 	$(PYTHON) scripts/wheel.py
 
 lint: build ## clang-format, clang-tidy, ruff, mypy

@@ -5,7 +5,7 @@ arithmetic. Its coefficients are rounded one after the other, the lowest power
 first, and the ones still free are fitted anew, so that rounding costs no
 accuracy. Run from anywhere:
 
-    python scripts/fit_math.py > src/codegen/math/MathCoefficients.h
+    python scripts/fit_math.py | clang-format-19 > src/codegen/math/MathCoefficients.h
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ HEADER = """\
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef ANABRANCH_CODEGEN_MATHCOEFFICIENTS_H
-#define ANABRANCH_CODEGEN_MATHCOEFFICIENTS_H
+#ifndef ANABRANCH_CODEGEN_MATH_MATHCOEFFICIENTS_H
+#define ANABRANCH_CODEGEN_MATH_MATHCOEFFICIENTS_H
 
 namespace anabranch {
 namespace codegen {
@@ -46,7 +46,7 @@ FOOTER = """
 } // namespace codegen
 } // namespace anabranch
 
-#endif // ANABRANCH_CODEGEN_MATHCOEFFICIENTS_H
+#endif // ANABRANCH_CODEGEN_MATH_MATHCOEFFICIENTS_H
 """
 
 
@@ -129,16 +129,21 @@ def rounded(fit: Fit) -> tuple[list[float], mp.mpf]:
     return [float(c) for c in coefficients], error
 
 
+def shown(value: float) -> str:
+    """The number in C's hexadecimal form, without zeros at its end."""
+    mantissa, exponent = value.hex().split("p")
+    digits = mantissa.rstrip("0")
+    return f"{digits}{'0' if digits.endswith('.') else ''}p{exponent}"
+
+
 def print_fit(fit: Fit) -> None:
     values, error = rounded(fit)
     kind, suffix = ("double", "") if fit.double else ("float", "f")
     print(
         f"\n/// {fit.about}\n/// on [{fit.low:.6g}, {fit.high:.6g}]; error {mp.nstr(error, 3)}."
     )
-    print(f"constexpr {kind} {fit.name}[] = {{")
-    for value in values:
-        print(f"    {value.hex()}{suffix}, // {value:.9g}")
-    print("};")
+    numbers = ", ".join(shown(value) + suffix for value in values)
+    print(f"constexpr {kind} {fit.name}[] = {{{numbers}}};")
 
 
 def ratio(function: Function, at_zero: float | mp.mpf) -> Function:

@@ -15,7 +15,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = ROOT / ".venv" / "bin"
-PYTHON_DIRS = ["python", "scripts", "benchmark", "examples", "test", "torchair-compat"]
+PYTHON_DIRS = [
+    "python",
+    "scripts",
+    "cmake",
+    "benchmark",
+    "examples",
+    "test",
+    "torchair-compat",
+]
 CPP = ("*.cpp", "*.h", "*.c")
 
 
@@ -89,6 +97,7 @@ def mypy(fix: bool) -> int:
     status = 0
     for name in (
         "python/anabranch",
+        "python/anabranch_runtime",
         "scripts",
         "benchmark",
         "examples",

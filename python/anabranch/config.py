@@ -15,6 +15,8 @@ SUPER_KERNELS = ("marked", "auto", "off")
 MOST_THREADS = 1024
 SHAPES = ("auto", "static", "dynamic", "tiered")
 GEARS_MERGE = ("zip", "product")
+TRUST = (None, "user", "group", "anyone")
+FREEZE = (False, True, "strict")
 
 # What torch.compile(mode=...) means here. Every mode gives the same kernels:
 # there is one way to compile, and it is the fast one.
@@ -31,8 +33,8 @@ class Config:
     """Every option, passed explicitly and written whole into the manifest.
 
     freeze    parameters and buffers become constants of the package: folded and
-              packed once. Later changes in them are not seen; other tensors in
-              their place are, and are compiled for.
+              packed once. A call that finds them changed packs them again; with
+              "strict" it raises FrozenWeightError instead.
     threads   workers of a call, and threads that compile, 1024 at most; 0: one
               for each core, and no more than the container's CPU quota allows.
     pin       where the workers of the process run: "cores" gives each a core,
@@ -57,6 +59,9 @@ class Config:
     gears_pad a size between gears runs in the next larger one, filled with zeros,
               where the compiler can show that the result is the same.
     cache     what was compiled for this machine before comes from disk.
+    trust     whose entries of the cache are read: "user" (this user's), "group"
+              (also what a group of this process owns or may write, and links) or
+              "anyone"; None: what ANABRANCH_TRUST says, else "user".
     dump      folder for the graph and for the IR after each phase.
     stop      phase after which the compiler stops; the graph then runs eagerly.
     explain   print why an operator fell back or a graph was not compiled.
@@ -65,7 +70,7 @@ class Config:
     debug     verify after every pass and keep intermediate files.
     """
 
-    freeze: bool = False
+    freeze: bool | str = False
     threads: int = 0
     pin: str | None = None
     streams: str = "marked"
@@ -78,6 +83,7 @@ class Config:
     gears_merge: str = "zip"
     gears_pad: bool = False
     cache: bool = True
+    trust: str | None = None
     dump: str | None = None
     stop: str | None = None
     explain: bool = False
@@ -87,7 +93,6 @@ class Config:
 
     def __post_init__(self) -> None:
         for name in (
-            "freeze",
             "single_stream",
             "gears_pad",
             "cache",
@@ -96,6 +101,10 @@ class Config:
             "debug",
         ):
             _expect(name, getattr(self, name), bool)
+        if not isinstance(self.freeze, str):
+            _expect("freeze", self.freeze, bool)
+        _choose("trust", self.trust, TRUST)
+        _choose("freeze", self.freeze, FREEZE)
         for name in ("dump", "trace"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, _path(name, getattr(self, name)))
@@ -138,9 +147,10 @@ def _path(name: str, value: Any) -> str:
     return path
 
 
-def _choose(name: str, value: object, choices: tuple[str, ...]) -> None:
+def _choose(name: str, value: object, choices: tuple[object, ...]) -> None:
     if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(choices)}; got {value!r}")
+        known = ", ".join(map(str, choices))
+        raise ValueError(f"{name} must be one of {known}; got {value!r}")
 
 
 def known_options() -> list[str]:
@@ -148,21 +158,33 @@ def known_options() -> list[str]:
 
 
 def environment() -> dict[str, Any]:
-    """The switches that come from the environment: the only place where Python
-    reads it. The runtime itself reads ANABRANCH_TRACE, ANABRANCH_NUM_THREADS,
+    """The switches that come from the environment: this module is the only place
+    where Python reads it. The runtime itself reads ANABRANCH_TRACE, ANABRANCH_NUM_THREADS,
     OMP_NUM_THREADS, ANABRANCH_SPIN_US and ANABRANCH_PIN, for programs without Python too."""
     found: dict[str, Any] = {}
-    for option in ("dump", "stop"):
+    for option in ("dump", "stop", "trust"):
         if value := os.environ.get(f"ANABRANCH_{option.upper()}"):
             found[option] = value
     for option in ("explain", "cache"):
         if (value := os.environ.get(f"ANABRANCH_{option.upper()}")) is not None:
             found[option] = value not in ("", "0")
+    if (log := os.environ.get("ANABRANCH_LOG", "")) not in ("", "json"):
+        raise ValueError(f"ANABRANCH_LOG must be json or not set: {log!r}")
     if threads := os.environ.get("ANABRANCH_NUM_THREADS"):
         if not threads.isdecimal():
             raise ValueError(f"ANABRANCH_NUM_THREADS must be a number: {threads!r}")
         found["threads"] = int(threads)
     return found
+
+
+def logs_json() -> bool:
+    """Whether ANABRANCH_LOG asks for a line of JSON for each event."""
+    return os.environ.get("ANABRANCH_LOG") == "json"
+
+
+def any_torch() -> bool:
+    """Whether a version of torch that is not supported may be tried."""
+    return os.environ.get("ANABRANCH_ANY_TORCH", "") not in ("", "0")
 
 
 def resolve(

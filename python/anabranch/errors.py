@@ -15,5 +15,14 @@ class CompileError(ShortenTraceback):
         super().__init__(message, first_useful_frame=None)
 
 
+class FrozenWeightError(RuntimeError):
+    """A frozen weight changed, and the program can't follow: `freeze="strict"` says
+    so, or the weight is gone or has other sizes."""
+
+
+class MemoryLimitError(CompileError, MemoryError):
+    """The memory limit has no room for the program's weights."""
+
+
 class OptionError(CompileError, ValueError):
     """An option or a mode of torch.compile that Anabranch does not know."""

@@ -21,9 +21,9 @@ from torch._ops import OpOverload
 from torch.fx.traceback import annotate
 
 from . import _C, backend, config, location
-from .capture import aot, observer
+from .capture import aot, handmade, observer
 from .describe import graph, symbols
-from .marks import gear_sizes, mark_order, scope, super_kernel
+from .marks import gear_sizes, mark_order, scope, super_kernel, unbroken
 from .method_cache import bytecode, cached_method, entry_text
 from .packages import cache, kernel_library, package
 from .shapes import gears
@@ -50,6 +50,7 @@ __all__ = [
     "check_method",
     "code_digest",
     "compile_graph",
+    "complete_nodes",
     "configure",
     "copy_package",
     "decompositions",
@@ -70,6 +71,7 @@ __all__ = [
     "stream_of",
     "trace",
     "traced_whole",
+    "unbroken_scope",
     "user_line",
     "wait_if_computed",
 ]
@@ -93,7 +95,7 @@ def trace(
     example_inputs: Sequence[Any],
     compile_one: aot.GraphCompiler,
     *,
-    freeze: bool = False,
+    freeze: bool | str = False,
     decompositions: Mapping[Any, Call] | None = None,
 ) -> Call:
     """Traces a Dynamo graph to ATen graphs and hands each to `compile_one(module,
@@ -140,6 +142,13 @@ def compile_graph(
         built=on_executable,
         seen=on_package,
     )
+
+
+def complete_nodes(module: torch.fx.GraphModule) -> None:
+    """Makes nodes that a pass has put into a graph by hand into nodes as `trace` makes
+    them: with `meta["val"]`, and of operators. What reads them gets its `meta["val"]`
+    anew where its dtype or shape changed. CompileError: a node can't be run."""
+    handmade.complete(module)
 
 
 def run_eagerly(module: torch.fx.GraphModule) -> Call:
@@ -191,6 +200,13 @@ def set_marks(node: torch.fx.Node, marks: Marks) -> None:
         custom[super_kernel.SUPER] = marks.super_kernel
         custom[super_kernel.OPTIONS] = marks.super_options
     node.meta["custom"] = custom
+
+
+def unbroken_scope(what: str) -> contextlib.AbstractContextManager[None]:
+    """For the inside of a scope's own context manager, written as a generator. A graph
+    break inside is then torch._dynamo.exc.Unsupported, whose message names `what`, the
+    line that entered the scope and the line that breaks. Without effect in eager code."""
+    return unbroken.unbroken(what)
 
 
 def drop_super_kernel(node: torch.fx.Node) -> None:

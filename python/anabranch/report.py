@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
+import json
 import sys
 import threading
 from typing import Any
+
+from .config import logs_json
 
 
 @dataclasses.dataclass
@@ -13,10 +17,13 @@ class Counters:
     """Sums over everything compiled since the process began or `reset`."""
 
     graphs: int = 0  # compiled by us
+    compiles: int = 0  # of these, compiled and not taken from the cache
+    cache_hits: int = 0  # of these, taken from the cache
     kernels: int = 0  # different kernels in them
     launches: int = 0  # kernel launches per call of each
     fallback_calls: int = 0  # calls into PyTorch's dispatcher per call of each
     eager_graphs: int = 0  # graphs that run through PyTorch as a whole
+    repacked: int = 0  # programs made again because frozen weights changed
     specialised: int = 0  # programs that were made for a shape behind the calls
 
     def reset(self) -> None:
@@ -32,7 +39,8 @@ _last: dict[str, Any] | None = None
 def last_report() -> dict[str, Any] | None:
     """The compiler's report on the graph compiled last: its phases and kernels
     with their times, the operators that fell back, and "eager" with the reason
-    when the whole graph runs through PyTorch."""
+    when the whole graph runs through PyTorch. "cache" is "hit" where an earlier
+    compilation was taken from the cache: the report is then of that one."""
     return _last
 
 
@@ -40,7 +48,29 @@ def record(report: dict[str, Any], **added: int) -> None:
     global _last
     with _lock:
         _last = report
+    if added.get("graphs"):
+        hit = report.get("cache") == "hit"
+        added |= {"cache_hits": 1} if hit else {"compiles": 1}
+        fields = {n: v for n, v in added.items() if n in ("kernels", "fallback_calls")}
+        from_cache = {"graph": report.get("name"), "cache": "hit" if hit else "miss"}
+        log("info", "compiled", **from_cache, **fields, ms=_milliseconds(report))
     count(**added)
+
+
+def _milliseconds(report: dict[str, Any]) -> float:
+    return round(sum(phase["ms"] for phase in report.get("phases", [])), 3)
+
+
+def log(level: str, event: str, **fields: Any) -> bool:
+    """Writes a line of JSON on stderr if ANABRANCH_LOG=json asks for it, and says
+    whether it did."""
+    if not logs_json():
+        return False
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+    line = {"time": now, "level": level, "event": event} | fields
+    sys.stderr.write(json.dumps(line, default=str) + "\n")
+    sys.stderr.flush()
+    return True
 
 
 def count(**added: int) -> None:
@@ -51,7 +81,8 @@ def count(**added: int) -> None:
 
 def record_eager(name: str, reason: str, explain: bool) -> None:
     record({"name": name, "eager": reason}, eager_graphs=1)
-    if explain:
+    logged = log("warning", "fallback", graph=name, reason=reason)
+    if explain and not logged:
         say(f"{name}: the whole graph runs through PyTorch: {reason}")
 
 
@@ -63,7 +94,8 @@ def record_parts(
         {"name": name, "parts": parts, "outside": outside, "reason": reason},
         fallback_calls=len(outside),
     )
-    if explain:
+    about = {"graph": name, "reason": reason, "operators": outside, "parts": parts}
+    if not log("warning", "fallback", **about) and explain:
         say(
             f"{name}: {reason}; {', '.join(outside)} run through PyTorch, the rest"
             f" as {parts} graphs"
@@ -84,12 +116,13 @@ def explain_report(report: dict[str, Any]) -> None:
         )
     for remark in report.get("explain", []):
         say(f"{name}: {remark}")
-    for phase in report.get("phases", []):
+    for phase in [] if report.get("cache") == "hit" else report.get("phases", []):
         say(f"{name}: {phase['name']} took {phase['ms']:.1f} ms")
 
 
 def say(text: str) -> None:
-    print(f"anabranch: {text}", file=sys.stderr)
+    if not log("info", "message", text=text):
+        print(f"anabranch: {text}", file=sys.stderr)
 
 
 class Progress:
@@ -99,6 +132,8 @@ class Progress:
         self._width = 0
 
     def __call__(self, phase: str, done: int, total: int) -> None:
+        if logs_json():
+            return
         text = f"anabranch: {phase} {done}/{total}"
         padding = " " * max(0, self._width - len(text))
         self._width = len(text)

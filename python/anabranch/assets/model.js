@@ -1,4 +1,4 @@
-// The trace as lanes of slices, each sorted by time, and what words say of it.
+// The trace as tracks of slices, each sorted by time, and what words say of it.
 "use strict";
 
 const data = JSON.parse(document.getElementById("data").textContent);
@@ -20,61 +20,61 @@ for (const call of data.calls)
 const aboutSlice = (slice) => data.about[slices.about[slice]];
 const lastMoment = Math.max(1, d3.max(data.calls, (c) => c.begin + c.time) || 1);
 
-// A lane's columns: begin, end and which slice it shows, in order of time.
-function makeLane(lane, items) {
+// A track's columns: begin, end and which slice it shows, in order of time.
+function makeTrack(track, items) {
   items.sort((a, b) => a[0] - b[0]);
   return {
-    ...lane,
+    ...track,
     begin: Float64Array.from(items, (item) => item[0]),
     end: Float64Array.from(items, (item) => item[1]),
     slice: Int32Array.from(items, (item) => item[2]),
   };
 }
 
-function makeStreamLanes() {
+function makeStreamTracks() {
   const found = new Map();
   for (let i = 0; i < slices.call.length; ++i) {
     // A super kernel's launches overlap; its own slice stands for them.
     if (aboutSlice(i).super) continue;
     const call = data.calls[slices.call[i]];
     const stream = aboutSlice(i).stream;
-    const key = `${call.program}/${call.lane}/${stream}`;
+    const key = `${call.program}/${call.track}/${stream}`;
     if (!found.has(key))
-      found.set(key, { program: call.program, beside: call.lane, stream, items: [] });
+      found.set(key, { program: call.program, beside: call.track, stream, items: [] });
     found.get(key).items.push([slices.begin[i], slices.begin[i] + slices.time[i], i]);
   }
   return [...found.values()]
     .sort((a, b) => a.program - b.program || a.beside - b.beside || a.stream - b.stream)
-    .map(({ items, ...lane }) => {
-      const { name, priority } = data.programs[lane.program].streams[lane.stream];
-      const title = lane.beside ? `${name} · beside` : name;
-      return makeLane({ kind: "stream", title, priority, ...lane }, items);
+    .map(({ items, ...track }) => {
+      const { name, priority } = data.programs[track.program].streams[track.stream];
+      const title = track.beside ? `${name} · beside` : name;
+      return makeTrack({ kind: "stream", title, priority, ...track }, items);
     });
 }
 
-function makeWorkerLanes() {
+function makeWorkerTracks() {
   const items = data.threads.map(() => []);
   data.pieces.slice.forEach((slice, i) => {
     const begin = data.pieces.begin[i];
-    items[data.pieces.lane[i]].push([begin, begin + data.pieces.time[i], slice]);
+    items[data.pieces.track[i]].push([begin, begin + data.pieces.time[i], slice]);
   });
   const callers = new Set(data.calls.map((call) => call.thread));
   let workers = 0;
   return data.threads
     .map((thread, t) => {
       const title = callers.has(t) ? `caller ${thread.number}` : `worker ${++workers}`;
-      return makeLane({ kind: "worker", title, thread: t, caller: callers.has(t) }, items[t]);
+      return makeTrack({ kind: "worker", title, thread: t, caller: callers.has(t) }, items[t]);
     })
-    .filter((lane) => lane.slice.length)
+    .filter((track) => track.slice.length)
     .sort((a, b) => b.caller - a.caller);
 }
 
-const streamLanes = makeStreamLanes();
-const workerLanes = makeWorkerLanes();
+const streamTracks = makeStreamTracks();
+const workerTracks = makeWorkerTracks();
 
 // The first place whose end is beyond a moment.
-function firstAfter(lane, moment) {
-  return d3.bisectRight(lane.end, moment);
+function firstAfter(track, moment) {
+  return d3.bisectRight(track.end, moment);
 }
 
 // Words ---------------------------------------------------------------------

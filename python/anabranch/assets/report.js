@@ -22,11 +22,11 @@ function showScope(next, animate = true) {
   at("previous-call").disabled = scope < 0 ? !data.calls.length : scope === 0;
   at("next-call").disabled = scope >= data.calls.length - 1;
   const program = scope < 0 ? -1 : data.calls[scope].program;
-  const lane = scope < 0 ? -1 : data.calls[scope].lane;
+  const track = scope < 0 ? -1 : data.calls[scope].track;
   timeline.look.zero = scope < 0 ? 0 : data.calls[scope].begin;
-  timeline.setLanes([
-    ...streamLanes.filter((l) => program < 0 || (l.program === program && (l.beside === lane || !lane))),
-    ...workerLanes,
+  timeline.setTracks([
+    ...streamTracks.filter((l) => program < 0 || (l.program === program && (l.beside === track || !track))),
+    ...workerTracks,
   ]);
   timeline.choose(-1);
   if (scope < 0) timeline.show(0, lastMoment, animate);
@@ -76,7 +76,7 @@ function showSelected(slice) {
   const panel = at("selected");
   if (slice < 0) {
     panel.replaceChildren(element("p", { class: "nothing" },
-      "Choose a slice: click it, or put the focus on the lanes and press the arrow keys."));
+      "Choose a slice: click it, or put the focus on the tracks and press the arrow keys."));
     return;
   }
   const about = aboutSlice(slice);
@@ -84,9 +84,9 @@ function showSelected(slice) {
   const rates = ratesOf(slice);
   const step = call.path.find((p) => p[0] === slice);
   const workers = new Set();
-  for (const lane of workerLanes)
-    for (let i = firstAfter(lane, slices.begin[slice] - 1); i < lane.slice.length && lane.begin[i] <= slices.begin[slice] + slices.time[slice]; ++i)
-      if (lane.slice[i] === slice) workers.add(lane.title);
+  for (const track of workerTracks)
+    for (let i = firstAfter(track, slices.begin[slice] - 1); i < track.slice.length && track.begin[i] <= slices.begin[slice] + slices.time[slice]; ++i)
+      if (track.slice[i] === slice) workers.add(track.title);
   panel.replaceChildren(
     element("h2", {}, swatch(about), nameOf(about)),
     sourceLine(about) || "",
@@ -229,7 +229,7 @@ const anywhere = {
   },
 };
 
-const onLanes = {
+const onTracks = {
   ArrowLeft: () => timeline.step(-1, 0),
   ArrowRight: () => timeline.step(1, 0),
   ArrowUp: () => timeline.step(0, -1),
@@ -241,7 +241,7 @@ function onKey(event) {
   const typing = event.target.matches("input[type=search], select") || at("keys").open;
   if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
   const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
-  const act = (event.target === at("lanes") && onLanes[key]) || anywhere[key];
+  const act = (event.target === at("tracks") && onTracks[key]) || anywhere[key];
   if (!act) return;
   event.preventDefault();
   act();

@@ -1,20 +1,20 @@
-// The lanes' view: zoom, pan, hover, choice, keys, and the overview above them.
+// The tracks' view: zoom, pan, hover, choice, keys, and the overview above them.
 "use strict";
 
 class Timeline {
   constructor({ onChoose, onHover }) {
-    this.canvas = document.getElementById("lanes");
-    this.scroll = document.getElementById("lanes-scroll");
-    this.space = document.getElementById("lanes-space");
+    this.canvas = document.getElementById("tracks");
+    this.scroll = document.getElementById("tracks-scroll");
+    this.space = document.getElementById("tracks-space");
     this.overview = document.getElementById("overview");
     this.context = this.canvas.getContext("2d");
     this.onChoose = onChoose;
     this.onHover = onHover;
-    this.look = { selected: -1, hovered: -1, lane: null, highlight: "", path: true, events: true, colour: "work", zero: 0 };
+    this.look = { selected: -1, hovered: -1, track: null, highlight: "", path: true, events: true, colour: "work", zero: 0 };
     this.base = d3.scaleLinear().domain([0, lastMoment]);
     this.x = this.base;
     this.zoom = d3.zoom()
-      // Where lanes are higher than their window, the wheel scrolls them.
+      // Where tracks are higher than their window, the wheel scrolls them.
       .filter((event) => event.type !== "wheel" || event.ctrlKey || !this.overflows())
       .wheelDelta((event) => -event.deltaY * (event.deltaMode === 1 ? 0.05 : 0.002))
       .on("start", (event) => this.canvas.classList.toggle("dragging", event.sourceEvent?.type === "mousedown"))
@@ -25,7 +25,7 @@ class Timeline {
       .on("end", () => this.canvas.classList.remove("dragging"));
     this.selection = d3.select(this.canvas).call(this.zoom).on("dblclick.zoom", null);
     this.listen();
-    this.setLanes([...streamLanes, ...workerLanes]);
+    this.setTracks([...streamTracks, ...workerTracks]);
     new ResizeObserver(() => this.resize()).observe(this.scroll);
   }
 
@@ -33,9 +33,9 @@ class Timeline {
     return this.layout.height > this.height + 1;
   }
 
-  setLanes(lanes) {
-    this.lanes = lanes;
-    this.layout = layOut(lanes);
+  setTracks(tracks) {
+    this.tracks = tracks;
+    this.layout = layOut(tracks);
     this.resize();
   }
 
@@ -124,7 +124,7 @@ class Timeline {
       const start = Math.max(0, Math.min(lastMoment - 2 * half, middle - half));
       this.show(start, Math.min(lastMoment, start + 2 * half));
     }
-    const row = this.layout.rows.find((r) => r.lane && r.lane === this.look.lane);
+    const row = this.layout.rows.find((r) => r.track && r.track === this.look.track);
     if (!row || !this.overflows()) return;
     const top = row.y - size.axis;
     const bottom = row.y + size.row;
@@ -132,33 +132,33 @@ class Timeline {
     else if (bottom > this.scroll.scrollTop + this.height) this.scroll.scrollTop = bottom - this.height;
   }
 
-  choose(slice, lane = null) {
+  choose(slice, track = null) {
     this.look.selected = slice;
-    this.look.lane = lane || (slice < 0 ? null : this.laneOf(slice));
+    this.look.track = track || (slice < 0 ? null : this.trackOf(slice));
     if (slice >= 0) this.reveal(slice);
     this.draw();
     this.onChoose(slice);
   }
 
-  laneOf(slice) {
+  trackOf(slice) {
     const call = data.calls[slices.call[slice]];
-    return this.lanes.find((lane) => lane.kind === "stream" && lane.program === call.program &&
-      lane.beside === call.lane && lane.stream === aboutSlice(slice).stream) || null;
+    return this.tracks.find((track) => track.kind === "stream" && track.program === call.program &&
+      track.beside === call.track && track.stream === aboutSlice(slice).stream) || null;
   }
 
   // The slice under a point, or the nearest within a few pixels.
   at(px, py) {
     const y = py + this.scroll.scrollTop;
-    const row = this.layout.rows.find((r) => r.lane && y >= r.y && y < r.y + size.row);
+    const row = this.layout.rows.find((r) => r.track && y >= r.y && y < r.y + size.row);
     if (!row || px < size.label || py < size.axis) return null;
-    const { lane } = row;
+    const { track } = row;
     const moment = this.x.invert(px);
-    const place = firstAfter(lane, moment);
+    const place = firstAfter(track, moment);
     let best = null;
     for (const i of [place - 1, place]) {
-      if (i < 0 || i >= lane.slice.length) continue;
-      const away = Math.max(this.x(lane.begin[i]) - px, px - this.x(lane.end[i]), 0);
-      if (away <= 3 && (!best || away < best.away)) best = { lane, slice: lane.slice[i], away };
+      if (i < 0 || i >= track.slice.length) continue;
+      const away = Math.max(this.x(track.begin[i]) - px, px - this.x(track.end[i]), 0);
+      if (away <= 3 && (!best || away < best.away)) best = { track, slice: track.slice[i], away };
     }
     return best;
   }
@@ -182,7 +182,7 @@ class Timeline {
     });
     this.selection.on("click", (event) => {
       const found = this.at(...point(event));
-      this.choose(found ? found.slice : -1, found?.lane);
+      this.choose(found ? found.slice : -1, found?.track);
     });
     this.selection.on("dblclick", (event) => {
       const found = this.at(...point(event));
@@ -203,32 +203,32 @@ class Timeline {
     this.overview.addEventListener("pointermove", jump);
   }
 
-  // The slice beside the chosen one in its lane, or in the lane above or below.
+  // The slice beside the chosen one in its track, or in the track above or below.
   step(across, down) {
-    const { lane, selected } = this.look;
-    if (!lane) {
-      const first = this.lanes.find((l) => this.inView(l) >= 0);
+    const { track, selected } = this.look;
+    if (!track) {
+      const first = this.tracks.find((l) => this.inView(l) >= 0);
       if (first) this.choose(first.slice[this.inView(first)], first);
       return;
     }
     if (down) {
-      const next = this.lanes[this.lanes.indexOf(lane) + down];
+      const next = this.tracks[this.tracks.indexOf(track) + down];
       if (!next) return;
       const i = Math.min(firstAfter(next, slices.begin[selected]), next.slice.length - 1);
       this.choose(next.slice[i], next);
       return;
     }
-    // Pieces of one command stand side by side in a worker's lane.
-    let i = lane.slice.indexOf(selected);
+    // Pieces of one command stand side by side in a worker's track.
+    let i = track.slice.indexOf(selected);
     do i += across;
-    while (lane.slice[i] === selected);
-    if (i >= 0 && i < lane.slice.length) this.choose(lane.slice[i], lane);
+    while (track.slice[i] === selected);
+    if (i >= 0 && i < track.slice.length) this.choose(track.slice[i], track);
   }
 
-  inView(lane) {
+  inView(track) {
     const [from, to] = this.range();
-    const i = firstAfter(lane, from);
-    return i < lane.slice.length && lane.begin[i] < to ? i : -1;
+    const i = firstAfter(track, from);
+    return i < track.slice.length && track.begin[i] < to ? i : -1;
   }
 
   // At most once for each frame of the screen.
@@ -254,15 +254,15 @@ class Timeline {
     context.save();
     context.translate(0, -this.scroll.scrollTop);
     const { rows } = this.layout;
-    const lanes = rows.filter((row) => row.lane);
-    const placeOf = placesOfStreams(lanes);
+    const tracks = rows.filter((row) => row.track);
+    const placeOf = placesOfStreams(tracks);
     const calls = this.callsInView(24);
     // Beneath the slices, whose words stay readable; the chosen one's on top.
     for (const call of calls) {
       if (look.path) drawPath(context, call, x, placeOf, look);
       if (look.events) drawEvents(context, call.events, x, placeOf, look);
     }
-    for (const row of lanes) drawLane(context, row, x, right, look);
+    for (const row of tracks) drawTrack(context, row, x, right, look);
     const chosen = look.selected < 0 ? [] : data.calls[slices.call[look.selected]].events
       .filter((event) => event.includes(look.selected));
     if (look.events) drawEvents(context, chosen, x, placeOf, look);
@@ -293,7 +293,7 @@ class Timeline {
     context.fillStyle = look.muted;
     context.fillText("whole trace", 12, height / 2);
     context.fillStyle = look.bar;
-    const workers = Math.max(1, workerLanes.length);
+    const workers = Math.max(1, workerTracks.length);
     let drawn = -Infinity;
     for (const call of data.calls) {
       const x0 = base(call.begin);

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -83,14 +84,14 @@ def aot(
     module: torch.fx.GraphModule,
     example_inputs: Sequence[Any],
     compile_graph: GraphCompiler,
-    freeze: bool,
+    freeze: bool | str,
     more_decompositions: Mapping[Any, Callable[..., Any]] | None = None,
 ) -> Callable[..., Any]:
     """Traces `module` and hands each ATen graph to `compile_graph`.
     `more_decompositions` win over those of this house."""
     training = _needs_gradients(module, example_inputs)
     with _disable_current_modes():
-        sources = input_sources(module, example_inputs, freeze and not training)
+        sources = input_sources(module, example_inputs, bool(freeze) and not training)
     if freeze and not training:
         constants.guard(module, sources)
 
@@ -225,11 +226,11 @@ def input_sources(
 ) -> list[InputSource]:
     """One source for each argument of the function that AOTAutograd traces."""
     sources = [
-        InputSource(name, "parameter", value.detach() if freeze else None)
+        _state(name, "parameter", value, freeze)
         for name, value in module.named_parameters(remove_duplicate=False)
     ]
     sources += [
-        InputSource(name, "buffer", value if freeze else None)
+        _state(name, "buffer", value, freeze)
         for name, value in module.named_buffers(remove_duplicate=False)
     ]
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
@@ -249,7 +250,13 @@ def _dynamo_source(node: torch.fx.Node, value: Any, freeze: bool) -> InputSource
     if not is_state:
         return InputSource(_label(source))
     kind = "parameter" if isinstance(value, torch.nn.Parameter) else "buffer"
-    return InputSource(_label(source), kind, value.detach() if freeze else None)
+    return _state(_label(source), kind, value, freeze)
+
+
+def _state(label: str, kind: str, value: torch.Tensor, freeze: bool) -> InputSource:
+    if not freeze:
+        return InputSource(label, kind)
+    return InputSource(label, kind, value.detach(), weakref.ref(value))
 
 
 def _label(source: Any) -> str:
@@ -268,12 +275,14 @@ def graph_sources(
 ) -> list[InputSource]:
     """The sources of a graph's placeholders. AOTAutograd may add, drop and
     reorder arguments and says so in descriptors; a placeholder without one is
-    an input like any other. What the graph writes to is never frozen."""
+    an input like any other. What the graph writes to is never frozen, nor what
+    shares memory with it."""
     written = {
         node.args[0]
         for node in graph.graph.nodes
         if node.op == "call_function" and node.target is aten.copy_.default
     }
+    memory: set[int] = set()
     found = []
     for node in graph.graph.nodes:
         if node.op != "placeholder":
@@ -282,7 +291,16 @@ def graph_sources(
         source = InputSource(str(node.target))
         if isinstance(index, int) and index < len(sources):
             source = sources[index]
-        if node in written:
-            source = InputSource(source.label, source.kind)
         found.append(source)
-    return found
+        if node in written and source.constant is not None:
+            memory.add(_memory(source.constant))
+    return [
+        InputSource(source.label, source.kind)
+        if source.constant is not None and _memory(source.constant) in memory
+        else source
+        for source in found
+    ]
+
+
+def _memory(value: torch.Tensor) -> int:
+    return value.untyped_storage()._cdata

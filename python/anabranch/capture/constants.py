@@ -38,13 +38,14 @@ def _frozen(
 
 def guard(module: torch.fx.GraphModule, sources: Sequence[InputSource]) -> None:
     """Lets Dynamo compile again for other tensors than those that are frozen.
-    What else it compares of them can't change any more, but for the dtype, which
-    a model changes as a whole: one of each dtype is enough."""
+    What else it compares of them, one guard sees for all of them, and one of each
+    dtype says what changed."""
     context = TracingContext.try_get()
     if context is None:
         return
     guards = context.guards_context.dynamo_guards
     dtypes: set[torch.dtype] = set()
+    named: list[Any] = []
     for node, value in _frozen(module, sources):
         source = getattr(node.meta.get("grapharg"), "source", None)
         if source is None:
@@ -53,9 +54,28 @@ def guard(module: torch.fx.GraphModule, sources: Sequence[InputSource]) -> None:
             _forget(guards, source)
         dtypes.add(value.dtype)
         guards.add(source.make_guard(GuardBuilder.ID_MATCH))
+        named.append(source)
         if root := _root(source):
             # Compilations for other modules don't count as those of this one.
             guards.add(root.make_guard(GuardBuilder.ID_MATCH))
+    owners = [source.owner() for source in sources if source.owner is not None]
+    if named and all(owner is not None for owner in owners):
+        guards.add(named[0].make_guard(_layout_guard(_C.FrozenWeights(owners))))
+
+
+def _layout_guard(weights: _C.FrozenWeights) -> Callable[..., None]:
+    """A guard that each tensor lives and lies as it does: the executable follows
+    other values by itself, other sizes need another trace."""
+
+    def FROZEN_LAYOUT(builder: Any, guard: Any) -> None:
+        text = ["the frozen weights lie as those that were compiled"]
+        manager = builder.get_guard_manager(guard)
+        try:
+            manager.add_lambda_guard(weights, text, guard.user_stack)
+        except TypeError:  # a PyTorch whose guards keep no stack
+            manager.add_lambda_guard(weights, text)
+
+    return FROZEN_LAYOUT
 
 
 def _forget(guards: GuardsSet, source: Any) -> None:
@@ -92,7 +112,8 @@ def _become_attribute(
     module: torch.fx.GraphModule, node: torch.fx.Node, value: torch.Tensor
 ) -> None:
     name = f"frozen_{node.name}"
-    module.register_buffer(name, value)
+    # Nobody runs the graph; the memory stays the user's alone.
+    module.register_buffer(name, torch.empty_like(value, device="meta"))
     with module.graph.inserting_before(node):
         attribute = module.graph.get_attr(name)
     attribute.meta = {k: v for k, v in node.meta.items() if k != "grapharg"}

@@ -174,13 +174,3 @@ def make(dtype: str, shape: Sequence[int], strides: Sequence[int] | None) -> Any
     if strides is None or _is_dense(shape, strides):
         return numpy.empty(shape, carrier)
     return _strided(shape, strides, carrier)
-
-
-def as_tensor(memory: Any, dtype: str, shape: Sequence[int]) -> Any:
-    """A tensor over memory."""
-    import torch
-
-    from ..describe.tensors import DTYPES
-
-    kind = next(theirs for theirs, ours in DTYPES.items() if ours == dtype)
-    return torch.frombuffer(memory, dtype=kind).reshape(tuple(shape))

@@ -44,7 +44,8 @@ def export(
                     positional arguments, or a dict of named ones.
     dynamic_shapes  as torch.export takes them; every other size is fixed.
     targets         processors: "native" (this machine), "x86-64-v3" (AVX2),
-                    "x86-64-v4" (AVX-512); all in one package. None: "native".
+                    "x86-64-v4" (AVX-512), or some CPUs by LLVM's names, such as
+                    "znver4"; all in one package. None: "native".
     allow_libtorch  takes operators that only PyTorch has; the package then runs
                     where PyTorch is.
     overwrite       replaces a package that is there.

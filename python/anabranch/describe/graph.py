@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,7 +29,8 @@ from .symbols import (
     names,
     number,
 )
-from .tensors import describe, dtype_name, foreign_strides, memory_order, overlaps
+from .tensors import describe, dtype_name, foreign_strides, memory_order
+from .views import overlaps
 
 LAYOUTS = {torch.strided: 0}
 MEMORY_FORMATS = {
@@ -52,6 +54,8 @@ class InputSource:
     label: str
     kind: str = "input"  # "parameter", "buffer"
     constant: torch.Tensor | None = None  # the value, when it is frozen
+    # The user's tensor that the value is of, which may change.
+    owner: weakref.ref[torch.Tensor] | None = None
 
 
 # (output, "expand" or "permute", the method's argument): what the program gives
@@ -68,6 +72,10 @@ class Description:
     copied: list[int]  # of those, by position among them: made contiguous first
     views: list[OutputView]  # of outputs, applied by the caller
     aliases: list[Alias]  # outputs that the program leaves out
+    # The user's tensors behind constants, by the names of these.
+    owners: dict[str, weakref.ref[torch.Tensor]] = dataclasses.field(
+        default_factory=dict
+    )
 
 
 class GraphReader:
@@ -92,6 +100,7 @@ class GraphReader:
         self.outputs: list[dict[str, Any]] = []
         self.mutations: dict[str, str] = {}
         self.constants: dict[str, torch.Tensor] = {}
+        self.owners: dict[str, weakref.ref[torch.Tensor]] = {}
         self.passed: list[int] = []
         self.copied: list[int] = []
         self.views: list[OutputView] = []
@@ -136,6 +145,7 @@ class GraphReader:
             self.copied,
             self.views,
             self.aliases.found,
+            self.owners,
         )
 
     # Inputs
@@ -177,6 +187,8 @@ class GraphReader:
     ) -> None:
         described = describe(value)
         self.constants[node.name] = value.detach()
+        if source.owner is not None:
+            self.owners[node.name] = source.owner
         self.inputs.append(
             {"name": node.name, "label": source.label, "kind": "constant"}
             | described

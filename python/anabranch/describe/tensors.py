@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -84,20 +83,6 @@ def foreign_strides(tensor: torch.Tensor) -> list[Expr] | None:
         foreign = foreign or strides[-1] != integer(expected)
         expected = size * stride
     return strides[::-1] if foreign else None
-
-
-def overlaps(shape: Sequence[Any], strides: Sequence[Any]) -> bool:
-    """Whether two elements may share memory: with dimensions in the order of
-    their strides, one must not begin before the last has ended."""
-    reach: float = 0
-    for stride, size in sorted(zip(strides, shape), key=lambda pair: pair[0]):
-        if isinstance(size, int) and size <= 1:
-            continue
-        if stride <= reach:
-            return True
-        # How far a symbolic dimension reaches is not known: as far as can be.
-        reach += stride * (size - 1) if isinstance(size, int) else math.inf
-    return False
 
 
 def memory_order(shape: Sequence[Any], strides: Sequence[Any]) -> list[int] | None:

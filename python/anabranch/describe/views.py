@@ -7,6 +7,7 @@ strides only the call knows.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -52,11 +53,22 @@ def restore(
     return call
 
 
+def overlaps(shape: Sequence[Any], strides: Sequence[Any]) -> bool:
+    """Whether two elements may share memory: with dimensions in the order of
+    their strides, one must not begin before the last has ended."""
+    reach: float = 0
+    for stride, size in sorted(zip(strides, shape), key=lambda pair: pair[0]):
+        if isinstance(size, int) and size <= 1:
+            continue
+        if stride <= reach:
+            return True
+        # How far a symbolic dimension reaches is not known: as far as can be.
+        reach += stride * (size - 1) if isinstance(size, int) else math.inf
+    return False
+
+
 def _laid_out(base: Any, sizes: list[int], strides: list[int]) -> Any:
     """A copy with these strides; `base` where elements would share memory."""
-    reach = 0
-    for stride, size in sorted(zip(strides, sizes)):
-        if size > 1 and stride <= reach:
-            return base
-        reach += stride * max(size - 1, 0)
+    if overlaps(sizes, strides):
+        return base
     return base.new_empty_strided(sizes, strides).copy_(base)

@@ -18,8 +18,11 @@ from collections.abc import Callable, Iterable, Iterator
 
 import torch
 import torch.fx
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
 from torch.fx.node import has_side_effect
 from torch.fx.traceback import annotate
+
+from .unbroken import unbroken
 
 # The keys of a node's annotations; src/import reads them.
 STREAM = "anabranch.stream"
@@ -87,6 +90,14 @@ for _operator in ("wait", "record", "wait_event", "wait_tag"):
     has_side_effect(getattr(torch.ops.anabranch, _operator).default)
 
 
+def annotated(values: dict[str, object]) -> contextlib.AbstractContextManager[None]:
+    """Annotates the nodes that are traced inside. PyTorch keeps annotations in one
+    dictionary of the process, so eager calls on other threads leave it alone."""
+    if torch.compiler.is_compiling() or get_proxy_mode() is not None:
+        return annotate(values)
+    return contextlib.nullcontext()
+
+
 @contextlib.contextmanager
 def stream(tag: str, priority: int = 0) -> Iterator[None]:
     """Operators inside run on the stream `tag`, in program order.
@@ -94,7 +105,7 @@ def stream(tag: str, priority: int = 0) -> Iterator[None]:
     The same tag is the same stream everywhere in a graph; the innermost scope
     decides. Streams of higher `priority` (-100 to 100) get free workers first;
     one tag has one priority. TypeError, ValueError: a tag or a priority that is
-    none.
+    none. torch._dynamo.exc.Unsupported: the graph breaks inside.
     """
     if not isinstance(tag, str):
         raise TypeError(f"stream() needs a string as its tag, got {tag!r}")
@@ -105,7 +116,10 @@ def stream(tag: str, priority: int = 0) -> Iterator[None]:
             f"the priority of stream {tag!r} must be from {LOWEST_PRIORITY} to"
             f" {HIGHEST_PRIORITY}, got {priority}"
         )
-    with annotate({STREAM: tag, PRIORITY: priority}):
+    with (
+        unbroken(f"anabranch.stream({tag!r})"),
+        annotated({STREAM: tag, PRIORITY: priority}),
+    ):
         yield
 
 
@@ -116,7 +130,7 @@ def limit_cores(n: int) -> Iterator[None]:
         raise TypeError(f"limit_cores() needs an int, got {n!r}")
     if n < 1:
         raise ValueError(f"limit_cores() needs at least one core, got {n}")
-    with annotate({CORES: n}):
+    with unbroken(f"anabranch.limit_cores({n})"), annotated({CORES: n}):
         yield
 
 
@@ -134,7 +148,7 @@ def wait(tensor: torch.Tensor, dependency: torch.Tensor) -> torch.Tensor:
         return tensor
     torch.ops.anabranch.wait(tensor, dependency)
     # A name of its own for the value, so that its users can be told apart.
-    with annotate({PASS: True}):
+    with annotated({PASS: True}):
         return torch.ops.aten.alias.default(tensor)
 
 

@@ -19,10 +19,11 @@ from typing import Any
 
 import torch
 import torch.fx
-from torch.fx.traceback import annotate
 
 from ..errors import CompileError
 from ..location import user_line
+from .scope import annotated
+from .unbroken import unbroken
 
 # The keys of a node's annotations. The text of the options is for
 # python/anabranch/marks/mark_order.py, which reads it once; src/import reads the others.
@@ -53,10 +54,11 @@ def super_kernel(scope: str | None, options: str = "") -> Iterator[None]:
     decides, and None (or "") takes operators out of the scopes around it.
 
     `options` are `name=value` with colons between them: `stream-fusion=1` makes
-    lanes of the streams inside, `strict-scope-check=abort` refuses a scope that
+    the streams inside run at once, `strict-scope-check=abort` refuses a scope that
     can't be one launch, `strict-scope-check=bypass` leaves it as it is without.
     The sizes of operators inside must be known when the graph is compiled.
     TypeError, ValueError: a name or options that are none.
+    torch._dynamo.exc.Unsupported: the graph breaks inside.
     """
     if scope is not None and not isinstance(scope, str):
         raise TypeError(f"super_kernel() needs a string or None, got {scope!r}")
@@ -64,7 +66,10 @@ def super_kernel(scope: str | None, options: str = "") -> Iterator[None]:
         raise TypeError(f"the options of super_kernel() must be str: {options!r}")
     if not torch.compiler.is_compiling():
         parse(options)
-    with annotate({SUPER: scope or "", OPTIONS: options}):
+    with (
+        unbroken(f"anabranch.super_kernel({scope!r})"),
+        annotated({SUPER: scope or "", OPTIONS: options}),
+    ):
         yield
 
 

@@ -1,4 +1,5 @@
-"""Arguments of a recorded method, compared with what its trace took for constant."""
+"""Arguments of a recorded method, and what only an expression over them finds,
+compared with what its trace took for constant."""
 
 from __future__ import annotations
 
@@ -35,11 +36,11 @@ def refusing(
 def _arguments_hold(
     function: Any, constants: Sequence[tuple[Source, Any]]
 ) -> Callable[..., bool] | None:
-    """A function of the method's arguments: whether the sources that read arguments
-    other than the module have these values. None where there are no such sources."""
+    """A function of the method's arguments, the module first: whether the sources
+    have these values. None where there are no sources of arguments and globals."""
     parameters = inspect.signature(function).parameters
-    given = {*parameters} - {next(iter(parameters))}
-    known: dict[str, Any] = {}
+    given = {*parameters}
+    known: dict[str, Any] = {"G": function.__globals__}
     conditions = []
     for number, (source, value) in enumerate(constants):
         text = source.over_arguments(given)
@@ -57,7 +58,7 @@ def _arguments_hold(
     if not conditions:
         return None
     source_text = f"lambda {_spell(parameters, known)}: {' and '.join(conditions)}"
-    return eval(source_text, {"__builtins__": {"type": type, **READERS}, **known})
+    return eval(source_text, {"__builtins__": READERS, **known})
 
 
 def _spell(parameters: Mapping[str, inspect.Parameter], known: dict[str, Any]) -> str:

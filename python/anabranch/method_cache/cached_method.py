@@ -11,7 +11,6 @@ import functools
 import inspect
 import os
 import sys
-import tempfile
 import threading
 import types
 import warnings
@@ -20,14 +19,15 @@ from typing import Any
 
 import torch
 
+from .. import scratch
 from ..config import Config, resolve
 from ..marks.gear_sizes import gears_of
-from ..packages import cache
+from ..packages import cache, donors
 from ..report import record
 from . import later_tiers
 from .bytecode import code_digest
 from .calling import Calling, load_executable
-from .recording import CODE, Recording, Stale
+from .recording import CODE, Changed, Recording, Stale
 from .replay import Replay, bind
 
 Call = Callable[..., Any]
@@ -141,6 +141,8 @@ class CachedMethod:
                     return run(module, *args, **kwargs)
                 finally:
                     enable(True)
+            except Changed as reason:
+                return self._compile_here(str(reason), args, kwargs)
             except Stale as reason:
                 return self._outgrown(str(reason), args, kwargs)
 
@@ -178,6 +180,10 @@ class CachedMethod:
 
     def threads(self) -> int:
         return self.config.threads
+
+    def trust(self) -> str:
+        """Whose entries are read; empty: as the environment says."""
+        return getattr(self.config, "trust", None) or ""
 
     def shapes_key(self, args: Any, kwargs: Any) -> Any:
         """Static graphs of other sizes are other entries."""
@@ -224,7 +230,7 @@ class CachedMethod:
         folder = self.place(identity) if self.takes_part() else ""
         if not folder:
             return self._compile(args, kwargs, None, identity)
-        entry = self._entry = cache.Entry(folder, self.index)
+        entry = self._entry = cache.Entry(folder, self.index, self.trust())
         try:
             text = entry.read(self.broken)
             replay = None if text is None else self._load(entry, text, identity)
@@ -247,6 +253,7 @@ class CachedMethod:
             [sys.version, torch.__version__],
             [kind.__module__, kind.__qualname__, self.name, str(module)],
             code_digest(function.__code__),
+            _forward_digests(module),
             self.settings(),
             [self.dynamic, self.ranks.text(), self.shapes_key(args, kwargs)],
             sorted(
@@ -266,10 +273,15 @@ class CachedMethod:
     def _replay(self, folder: str, index: str, identity: str) -> Replay:
         recording = Recording.read(index, folder, identity)
         calling = recording.calling
-        executable = load_executable(folder, calling, self.threads())
+        weights = recording.frozen_weights(self.method.__self__)
+        executable = load_executable(
+            folder, calling, self.threads(), self.trust(), donors.find(weights)
+        )
+        donors.add(weights, executable)
         for key in recording.kernels:
             self._add_kernels(executable, key, calling)
-        replay = Replay(self.method, recording, executable, self.strict)
+        freeze = getattr(self.config, "freeze", False)
+        replay = Replay(self.method, recording, executable, self.strict, freeze)
         if later_tiers.FILE in os.listdir(folder):
             with open(os.path.join(folder, later_tiers.FILE), "rb") as file:
                 described = file.read()
@@ -282,10 +294,14 @@ class CachedMethod:
         library = cache.folder()
         if not library:
             return
-        entry = cache.Entry(cache.entry_folder(library, cache.KERNELS, key))
+        entry = cache.Entry(
+            cache.entry_folder(library, cache.KERNELS, key), trust=self.trust()
+        )
         try:
             if entry.read() is not None:
-                static = load_executable(entry.folder, calling, self.threads())
+                static = load_executable(
+                    entry.folder, calling, self.threads(), self.trust()
+                )
                 executable.add(static)
         finally:
             entry.close()
@@ -319,7 +335,7 @@ class CachedMethod:
         from .recorder import Recorder
 
         module = self.method.__self__
-        with tempfile.TemporaryDirectory(prefix="anabranch-") as folder:
+        with scratch.folder() as folder:
             recorder = Recorder(self.method, folder)
             compiled = self._torch_compile()
             known = bind(self.method.__func__, module, args, kwargs)
@@ -355,6 +371,13 @@ class CachedMethod:
             self._recompiled()
             return self._compile(args, kwargs, None, "")
 
+    def _compile_here(self, reason: str, args: Any, kwargs: Any) -> Any:
+        """A call after frozen weights changed. What is compiled follows further
+        changes by itself."""
+        with self._lock, torch.no_grad():
+            self.say(reason)
+            return self._compile(args, kwargs, None, "")
+
     @staticmethod
     def _without_self(compiled: Call) -> Call:
         def run(_: Any, *args: Any, **kwargs: Any) -> Any:
@@ -384,7 +407,7 @@ class CachedMethod:
         signature = inspect.signature(self.method.__func__)
         meta = {
             "name": f"{self.name}{signature}",
-            "date": datetime.datetime.now(datetime.UTC).isoformat(),
+            "date": datetime.datetime.now(datetime.timezone.utc).isoformat(),
             "torch": torch.__version__,
             "python": sys.version,
             "options": self.settings(),
@@ -407,6 +430,16 @@ class CachedMethod:
 def _tensors(args: Any, kwargs: Any) -> list[torch.Tensor]:
     leaves = torch.utils._pytree.tree_leaves((args, kwargs))
     return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+
+def _forward_digests(module: Any) -> list[tuple[str, str, str]]:
+    """What the classes of its modules compute: a program may replace a class's
+    `forward`, which no source file and no guard tells."""
+    kinds = {type(part) for part in module.modules()}
+    return sorted(
+        (kind.__module__, kind.__qualname__, _function_digest(kind.forward))
+        for kind in kinds
+    )
 
 
 def _function_digest(function: Call) -> str:

@@ -55,7 +55,10 @@ class Calling:
         return cls(**{**saved, **rows})
 
 
-def load_executable(path: str, calling: Calling, threads: int) -> Any:
+def load_executable(
+    path: str, calling: Calling, threads: int, trust: str = "", like: Any = None
+) -> Any:
+    """`like`: another executable, whose weights are used where they are the same."""
     return _C.Executable(
         path,
         threads=threads,
@@ -64,6 +67,8 @@ def load_executable(path: str, calling: Calling, threads: int) -> Any:
         copied=calling.copied,
         arguments=calling.arguments,
         views=calling.views,
+        like=like,
+        trust=trust,
     )
 
 

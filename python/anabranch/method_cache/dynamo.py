@@ -24,24 +24,60 @@ UTILS = "torch._dynamo.utils"
 
 # How the names of globals begin that Dynamo adds.
 _COMPILED, _IMPORTED, _BUILTINS = "__compiled_fn", "__import_", "__builtins_dict__"
-# Guards on what a source is, and what a replay compares in their place.
+# For each kind of guard on a value: the expression that a replay compares.
 _GUARDS = {
     "CONSTANT_MATCH": "{}",
     "EQUALS_MATCH": "{}",
+    "CONSTANT_SUBCLASS_MATCH": "base_value({})",
     "SEQUENCE_LENGTH": "len({})",
     "DICT_CONTAINS": "tuple({})",
     "DICT_NOT_CONTAINS": "tuple({})",
     "DICT_KEYS_MATCH": "tuple({})",
+    "MAPPING_KEYS_CHECK": "tuple({})",
     "EMPTY_NN_MODULE_HOOKS_DICT": "len({})",
 }
-# And those on which object a source is.
-_IDENTITIES = (
+# The same for those that ask about a key or a name.
+_GUARDS_OF_KEYS = {
+    "SET_CONTAINS": "{1} in {0}",
+    "SET_NOT_CONTAINS": "{1} in {0}",
+    "HASATTR": "hasattr({0}, {1})",
+    "NOT_PRESENT_IN_GENERIC_DICT": "absent({0}, {1})",
+}
+# Guards on which object a source is.
+_IDENTITIES = {
+    "BUILTIN_MATCH",
     "ID_MATCH",
     "FUNCTION_MATCH",
     "CLOSURE_MATCH",
     "CLASS_MATCH",
     "DUPLICATE_INPUT",
-)
+}
+# Guards on tensors, sizes and modes, which the executable or the key of the entry
+# compares, and on types, which values and the printed module tell.
+_ELSEWHERE = {
+    "AUTOGRAD_SAVED_TENSORS_HOOKS",
+    "DEFAULT_DEVICE",
+    "DETERMINISTIC_ALGORITHMS",
+    "DISPATCH_KEY_SET_MATCH",
+    "DUAL_LEVEL",
+    "FROZEN_LAYOUT",
+    "FSDP_TRAINING_STATE",
+    "FUNCTORCH_STACK_MATCH",
+    "GLOBAL_STATE",
+    "GRAD_MODE",
+    "MODULE_MATCH",
+    "NN_MODULE",
+    "NOT_NONE_MATCH",
+    "SHAPE_ENV",
+    "TENSOR_MATCH",
+    "TORCH_FUNCTION_STATE",
+    "TYPE_MATCH",
+    "WEAKREF_ALIVE",
+}
+# The code of a function: what it does is compared, and later calls compare the object.
+_CODE, DIGEST = ".__code__", "code_digest("
+# Sources in a class, whose functions are as the source files say.
+OF_CLASSES = "dict(type("
 _OF_CLASS = re.compile(r"dict\(type\((.*)\)\.__dict__\)\['(\w+)'\]")
 
 
@@ -78,14 +114,32 @@ def quiet_bytecode() -> Iterator[None]:
 
 def guarded_names(context: Any) -> tuple[list[str], list[str]]:
     """The sources that the guards of a `TracingContext` compare, by value and by
-    identity, named as `Source` reads them."""
-    guards = [
-        (guard.create_fn_name(), _OF_CLASS.sub(r"\1.\2", guard.name))
-        for guard in context.guards_context.dynamo_guards
-    ]
-    by_value = [_GUARDS[kind].format(name) for kind, name in guards if kind in _GUARDS]
-    by_identity = [name for kind, name in guards if kind in _IDENTITIES]
+    identity, named as `Source` reads them. NotCacheable: a guard of another kind."""
+    by_value: list[str] = []
+    by_identity: list[str] = []
+    for guard in context.guards_context.dynamo_guards:
+        name = _OF_CLASS.sub(r"\1.\2", guard.name)
+        kind = guard.create_fn_name()
+        if name.endswith(_CODE) and kind in (*_IDENTITIES, "CONSTANT_MATCH"):
+            by_value.append(f"{DIGEST}{name})")
+            by_identity.append(name.removesuffix(_CODE))
+        elif kind in _IDENTITIES:
+            by_identity.append(name)
+        elif kind not in _ELSEWHERE and not is_private(name):
+            by_value.append(_compared(kind, name, guard))
     return by_value, by_identity
+
+
+def _compared(kind: str, name: str, guard: Any) -> str:
+    """What a replay compares in the place of a guard."""
+    if kind in _GUARDS:
+        return _GUARDS[kind].format(name)
+    if kind in _GUARDS_OF_KEYS:
+        partial = guard.create_fn
+        key = [*partial.args, *partial.keywords.values()][0]
+        if is_plain(key) and not can_be_spelled(key):
+            return _GUARDS_OF_KEYS[kind].format(name, repr(key))
+    raise NotCacheable(f"the trace depends on {name} in a way that has no name: {kind}")
 
 
 def is_private(name: str) -> bool:
@@ -100,7 +154,7 @@ def name_of(source: Any) -> str:
 
 def is_plain(value: Any) -> bool:
     """Whether a value can be written and compared: no object of this process."""
-    if isinstance(value, tuple):
+    if isinstance(value, (tuple, frozenset)):
         return all(map(is_plain, value))
     known = value is None or type(value) in (bool, int, float, str, bytes)
     return known or can_be_spelled(value)

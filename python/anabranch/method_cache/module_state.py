@@ -67,11 +67,14 @@ class ModuleTable:
         self.values.append((*self._place("L", path), argument))
 
     def compare(self, source: Source, value: Any) -> bool:
-        """Has calls compare the source with this value. False: they can't see it."""
+        """Has calls compare the source with this value. False: the value lies in no
+        dict, list or closure, so nothing here compares it."""
         if source.place is None or not source.place.path:
             return False
         place = source.place
         root, path, asks = place.root, place.path, place.asks
+        if asks == "absent":
+            return value and self._compare_absence(root, path, source.text)
         there = self._walk(root, path)
         if asks:
             kind = Within.Dict if isinstance(there, dict) else Within.Sequence
@@ -86,6 +89,15 @@ class ModuleTable:
         else:
             return False
         self.constants.append((number, key, _COMPARED[asks], (value,), source.text))
+        return True
+
+    def _compare_absence(self, root: str, path: Path, text: str) -> bool:
+        """Has calls see that an object has no such attribute of its own."""
+        *holder, (_, name) = path
+        if not holder or not hasattr(self._walk(root, holder), "__dict__"):
+            return False
+        own = self._container(*self._place(root, holder), Within.Attributes)
+        self.constants.append((own, name, Compared.Item, (), text))
         return True
 
     def identify(self, source: Source) -> None:

@@ -21,7 +21,7 @@ from . import aot_wrapper, dynamo, parameter_fetch
 from .calling import Calling
 from .dynamo import NotCacheable
 from .recording import Recording, file_hash
-from .source import Source, values
+from .source import Source
 
 _HIDDEN = (
     os.path.dirname(torch.__file__) + os.sep,
@@ -85,9 +85,9 @@ class Recorder:
         if any(map(aot_wrapper.is_collective, module.graph.nodes)):
             self.refuse("its collectives belong to groups of this process")
         self.sources = _source_hashes(context.traced_code)
-        self._guards, self._identities = dynamo.guarded_names(context)
         self.readable = module.print_readable(print_output=False)
         try:
+            self._guards, self._identities = dynamo.guarded_names(context)
             arguments = aot_wrapper.argument_positions(module)
             self.calling = aot_wrapper.calling(
                 described, arguments, context.fw_metadata, module
@@ -146,19 +146,32 @@ class Recorder:
         return Source.parse(name, self.function)
 
     def _constants(self, locals_: Mapping[str, Any]) -> list[tuple[Source, Any]]:
-        """Attributes and arguments that the trace depends on, with their values."""
+        """Attributes, globals and arguments that the trace depends on, with their
+        values. NotCacheable: one that another process can't compare."""
         assert self.calling is not None
-        by_size = self.calling.guards_by_source
-        found = []
-        for name in dict.fromkeys((*self._guards, *self._identities, *by_size)):
-            if dynamo.is_private(name):
-                continue
+        found: dict[str, tuple[Source, Any]] = {}
+
+        def add(name: str) -> bool:
+            if name in found or dynamo.is_private(name):
+                return True
             source = self._source(name)
-            with contextlib.suppress(Exception):  # a source that only Dynamo can read
-                (value,) = values([source], self.function, locals_)
-                if dynamo.is_plain(value):
-                    found.append((source, value))
-        return found
+            try:
+                value = source.value(self.function, locals_)
+            except Exception:  # noqa: BLE001 - a source that only Dynamo can read
+                return False
+            if type(value) is set:  # the copy stays as it is
+                return add(f"frozenset({name})")
+            if dynamo.is_plain(value):
+                found[name] = (source, value)
+            return name in found
+
+        for name in (*self._guards, *self.calling.guards_by_source):
+            if not add(name):
+                raise NotCacheable(f"the trace depends on {name}, which has no name")
+        for name in self._identities:
+            add(name)
+            add(f"identity({name})")
+        return list(found.values())
 
 
 def _source_hashes(traced: list[types.CodeType]) -> dict[str, str]:

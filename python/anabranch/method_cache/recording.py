@@ -16,10 +16,12 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
+import torch
+
 from . import bytecode
 from .calling import Calling
 from .dynamo import NotCacheable
-from .source import Path, Source
+from .source import Path, Source, look_up
 
 CODE = "code.bin"
 VERSION = 3
@@ -28,6 +30,11 @@ _INDEX = ("identity", "sources", "kernels", "meta")
 
 class Stale(Exception):
     """An entry was made of something else than what is called now."""
+
+
+class Changed(Stale):
+    """Frozen weights are not as they were at the first call. The entry stays good for
+    a process that has those."""
 
 
 @dataclasses.dataclass
@@ -71,6 +78,16 @@ class Recording:
             return marshal.dumps(saved)
         except ValueError as error:
             raise NotCacheable("its code holds an object") from error
+
+    def frozen_weights(self, module: torch.nn.Module) -> list[torch.Tensor]:
+        """The frozen arguments that the module holds."""
+        paths = dict(self.fetched or ())
+        found = [
+            look_up(module, paths[number])
+            for number, _ in self.calling.constants
+            if number in paths
+        ]
+        return [value for value in found if isinstance(value, torch.Tensor)]
 
     @classmethod
     def read(cls, index: str, folder: str, identity: str) -> Recording:

@@ -7,6 +7,7 @@ costs.
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import itertools
 import types
@@ -14,11 +15,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import _C
+from ..packages.optimizers import count_fused_steps
 from . import bytecode, dynamo
 from .argument_check import refusing
 from .calling import check_sizes, graph_call
 from .module_state import ModuleTable
-from .recording import Recording, Stale
+from .recording import Changed, Recording, Stale
 from .source import Place, Source, look_up, values
 
 Call = Callable[..., Any]
@@ -32,8 +34,8 @@ class Replay:
 
     The first call compares frozen values with the live ones, and where `strict` says
     so sizes and strides with those of the trace. Every call compares attributes,
-    globals and arguments with what the trace took for constant, as far as they are
-    found without running code. Stale: something differs, and nothing has run."""
+    globals and arguments with what the trace took for constant: in C++ where they lie
+    in dicts, lists and closures, else by an expression. Stale: something differs, and nothing has run."""
 
     def __init__(
         self,
@@ -41,12 +43,14 @@ class Replay:
         recording: Recording,
         executable: _C.Executable,
         strict: bool = False,
+        freeze: bool | str = False,
     ) -> None:
         self.method = method
         self.recording = recording
         self.calling = recording.calling
         self.executable = executable
         self.strict = strict
+        self.freeze = freeze
         self.function: Call | None = None
         # Told the graph's arguments before its first call.
         self.noticed: Callable[[Sequence[Any]], None] | None = None
@@ -75,10 +79,9 @@ class Replay:
         for value, (source, known) in zip(found, constants):
             if type(value) is not type(known) or value != known:
                 raise Stale(f"{source.text} was {known!r} and is {value!r}")
-        call = self._graph
-        left: list[tuple[Source, Any]] = []
+        call, left = self._graph, list(zip(sources, found))
         if self.recording.fetched is not None:
-            call, left = self._follow(self.recording.fetched, list(zip(sources, found)))
+            call, left = self._follow(self.recording.fetched, left)
         self.function = self._checked(self._link(self._add_global(call)), left)
 
         def first(*given: Any) -> Any:
@@ -133,6 +136,9 @@ class Replay:
         left = [row for row in constants if not table.compare(*row)]
         for source in self.recording.identities:
             table.identify(source)
+        # Later calls compare the objects themselves, and no class's functions.
+        first_only = ("identity(", dynamo.DIGEST, dynamo.OF_CLASSES)
+        left = [row for row in left if not any(w in row[0].text for w in first_only)]
         defaults = Source("the defaults", Place("F", [(True, "__defaults__")]))
         table.compare(defaults, function.__defaults__)
         return table.around(self._graph, self.calling.arguments), left
@@ -160,12 +166,26 @@ class Replay:
         ]
 
     def _compare(self, arguments: Sequence[Any]) -> None:
+        frozen = [arguments[index] for index, _ in self.calling.constants]
+        if frozen:
+            count_fused_steps()
+            refuse = functools.partial(_refuse_changes, self.freeze)
+            self.executable.follow(_C.FrozenWeights(frozen), refuse)
         for index, known in self.calling.constants:
             value = arguments[index].detach().contiguous()
             if _C.hash_tensor(value) != known:
                 raise Stale(f"frozen argument {index} has other values")
         if self.strict:
             check_sizes(self.calling.inputs, arguments)
+
+
+def _refuse_changes(freeze: bool | str) -> None:
+    """Called before a call that finds frozen weights changed."""
+    if freeze != "strict":
+        raise Changed("frozen weights changed")
+    from ..errors import FrozenWeightError  # which imports Dynamo
+
+    raise FrozenWeightError("frozen weights changed, and freeze='strict' forbids it")
 
 
 def bind(function: Any, module: Any, args: Any, kwargs: Any) -> dict[str, Any]:

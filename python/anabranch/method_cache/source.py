@@ -9,17 +9,59 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import types
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from .bytecode import code_digest
 
 # Pairs (attribute?, key): attributes of objects, items of dicts and lists.
 Path = Sequence[tuple[bool, str | int]]
 
-# What a source may call.
-READERS = {"len": len, "tuple": tuple}
-
-
 MISSING = object()
+
+
+def identity(value: Any) -> tuple[Any, ...]:
+    """What a function, class or module is called in every process; of another
+    object, its type. Of two objects with one answer, the source files decide."""
+    if isinstance(value, types.ModuleType):
+        return ("module", value.__name__)
+    if isinstance(value, types.MethodType):
+        value = value.__func__
+    name = getattr(value, "__qualname__", None)
+    if name is None:
+        return ("instance", *identity(type(value)))
+    code = getattr(value, "__code__", None)
+    return (str(value.__module__), name, code and code.co_firstlineno)
+
+
+def base_value(value: Any) -> tuple[Any, ...]:
+    """The number or string that an object of a derived class is, and its class."""
+    bases: tuple[Any, ...] = (int, float, str, bytes)
+    for base in bases:
+        if isinstance(value, base):
+            return (base(value), *identity(type(value)))
+    raise TypeError(f"{type(value).__name__} is no number and no string")
+
+
+def absent(value: Any, name: str) -> bool:
+    """Whether an object has no attribute of this name of its own."""
+    return name not in vars(value)
+
+
+# What a source may call.
+READERS = {
+    "dict": dict,
+    "type": type,
+    "frozenset": frozenset,
+    "len": len,
+    "tuple": tuple,
+    "hasattr": hasattr,
+    "absent": absent,
+    "base_value": base_value,
+    "code_digest": code_digest,
+    "identity": identity,
+}
 
 
 def look_up(root: Any, path: Path) -> Any:
@@ -37,7 +79,7 @@ def look_up(root: Any, path: Path) -> Any:
 class Place:
     """Where a value lies, found by asking containers alone. `root` is "L" (the
     module), "G" (the globals) or "F" (the function); `asks` is what is asked of the
-    value: "" (itself), "len" or "tuple"."""
+    value: "" (itself), "len" or "tuple"; "absent" says that nothing is there."""
 
     root: str
     path: Path
@@ -73,14 +115,11 @@ class Source:
         return values([self], function, locals_)[0]
 
     def over_arguments(self, given: set[str]) -> str | None:
-        """The expression over arguments by their names; None where it reads
-        anything but the arguments `given`, or none of them."""
-        # Most sources read the module alone and need no parsing to be told apart.
-        if not any(f"L[{name!r}]" in self.text for name in given):
-            return None
+        """The expression over arguments by their names, and over the globals `G`;
+        None where it reads other locals than `given`."""
         names = _ArgumentNames()
         body = names.visit(ast.parse(self.text, mode="eval"))
-        if names.other or not names.found or not names.found <= given:
+        if names.other or not names.found <= given:
             return None
         return ast.unparse(body)
 
@@ -99,7 +138,7 @@ class _ArgumentNames(ast.NodeTransformer):
 
     def __init__(self) -> None:
         self.found: set[str] = set()
-        self.other = False  # whether globals, or all locals, are read
+        self.other = False  # whether all locals are read
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         key = node.slice
@@ -111,7 +150,7 @@ class _ArgumentNames(ast.NodeTransformer):
         return ast.Name(name, ast.Load())
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
-        self.other |= node.id in ("L", "G")
+        self.other |= node.id == "L"
         return node
 
 
@@ -121,9 +160,11 @@ def _place(text: str, function: Any) -> Place | None:
     except SyntaxError:
         return None
     asks = ""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
-        asks, node = node.func.id, node.args[0]
     steps: list[tuple[bool, Any]] = []
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
+        if node.func.id == "absent" and isinstance(node.args[1], ast.Constant):
+            steps.append((True, node.args[1].value))
+        asks, node = node.func.id, node.args[0]
     while not isinstance(node, ast.Name):
         if isinstance(node, ast.Attribute):
             steps.append((True, node.attr))
@@ -133,7 +174,7 @@ def _place(text: str, function: Any) -> Place | None:
             return None
         node = node.value
     steps.reverse()
-    is_known = asks in ("", *READERS)
+    is_known = asks in ("", "len", "tuple", "absent")
     if not is_known or not all(type(key) in (str, int) for _, key in steps):
         return None
     if node.id == "G" and steps:

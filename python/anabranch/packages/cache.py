@@ -18,6 +18,7 @@ from typing import Any
 
 from .. import _C
 from ..config import Config
+from ..report import log
 
 FORMAT = 2
 PACKAGES, FUNCTIONS, KERNELS = "packages", "functions", "kernels"
@@ -27,7 +28,7 @@ PATIENCE_S = 120.0
 PIECE_S = 0.5
 # Options that change what is seen of a compilation or where it runs, and not its
 # result.
-WATCHING = ("progress", "trace", "cache", "pin")
+WATCHING = ("progress", "trace", "cache", "pin", "trust")
 
 _warned: set[str] = set()
 
@@ -35,7 +36,8 @@ _warned: set[str] = set()
 def warn_once(kind: str, text: str) -> None:
     if kind not in _warned:
         _warned.add(kind)
-        warnings.warn(text, stacklevel=2)
+        if not log("warning", "warning", kind=kind, text=text):
+            warnings.warn(text, stacklevel=2)
 
 
 def folder() -> str:
@@ -81,11 +83,14 @@ class Entry:
     """One entry, held by this process. `usable` is false once the cache has
     failed; everything is then as if it were empty."""
 
-    def __init__(self, folder: str, index: str = "entry.json") -> None:
+    def __init__(
+        self, folder: str, index: str = "entry.json", trust: str | None = None
+    ) -> None:
+        """`trust`: as `Config.trust`."""
         self.folder = folder
         self.index = index
         self.usable = True
-        self._entry = _C.CacheEntry(folder, index)
+        self._entry = _C.CacheEntry(folder, index, trust or "")
         self._writing = False
 
     def read(self, on_broken: Callable[[str], None] | None = None) -> str | None:
@@ -189,7 +194,7 @@ def package_entry(key_parts: Callable[[], Any], config: Config) -> Iterator[Entr
     root = folder() if takes_part(config) else ""
     if root:
         key = digest(FORMAT, PACKAGES, identity(), key_parts())
-        entry = Entry(entry_folder(root, PACKAGES, key))
+        entry = Entry(entry_folder(root, PACKAGES, key), trust=config.trust)
     try:
         yield entry or _Nothing()
     finally:

@@ -12,12 +12,11 @@ import functools
 import json
 import os
 import shutil
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from .. import _C
+from .. import _C, scratch
 from . import cache
 from .cache import KERNELS
 
@@ -48,13 +47,14 @@ def compile_static(
     parts = package.cache_key(described, quiet, bindings)
     key = cache.digest(cache.FORMAT, KERNELS, cache.identity(), parts)
     root = cache.folder()
-    entry = cache.Entry(cache.entry_folder(root, KERNELS, key)) if root else None
+    kept = cache.entry_folder(root, KERNELS, key) if root else ""
+    entry = cache.Entry(kept, trust=quiet.trust) if root else None
     try:
         if entry and entry.read() is not None:
             yield Static(entry.folder, key, False)
             return
-        with tempfile.TemporaryDirectory(prefix="anabranch-") as scratch:
-            path = os.path.join(scratch, "package")
+        with scratch.folder() as place:
+            path = os.path.join(place, "package")
             _make(described, quiet, bindings, path)
             text = {
                 "graph": described.graph["name"],

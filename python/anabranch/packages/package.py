@@ -6,21 +6,20 @@ import dataclasses
 import functools
 import json
 import os
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from .. import _C
+from .. import _C, scratch
 from ..config import Config
 from ..describe.graph import Description
 from ..describe.tensors import dtype_name
-from ..errors import OptionError
+from ..errors import MemoryLimitError, OptionError
 from ..marks import super_kernel as supers
 from ..report import Progress, explain_report, record
 from ..shapes.gears import Binding
 from ..trace.profiler import trace_process
-from . import cache
+from . import cache, donors
 
 
 def build(
@@ -33,17 +32,18 @@ def build(
     told to stop early. `seen` is told of the package's folder while it is there."""
     key = functools.partial(cache_key, described, config, bindings)
     with cache.package_entry(key, config) as entry:
-        if entry.read() is not None and (found := _load(entry, described, config)):
+        text = entry.read()
+        if text is not None and (found := _load(entry, text, described, config)):
             if seen is not None:
                 seen(entry.folder)
             return found
         # What is loaded stays mapped when its folder is gone.
-        with tempfile.TemporaryDirectory(prefix="anabranch-") as folder:
+        with scratch.folder() as folder:
             path = os.path.join(folder, "package")
             report = write(described, config, path, bindings)
             if config.stop is not None:
                 return None
-            if entry.publish(path, {}, "{}"):
+            if entry.publish(path, {}, json.dumps(report)):
                 cache.keep_small(cache.folder())
             if seen is not None:
                 seen(path)
@@ -51,9 +51,10 @@ def build(
 
 
 def _load(
-    entry: cache.Entry, described: Description, config: Config
+    entry: cache.Entry, text: str, described: Description, config: Config
 ) -> _C.Executable | None:
-    report = {"name": described.graph["name"], "cache": "hit"}
+    """`text` is the report of the compilation, which the entry keeps."""
+    report = json.loads(text) | {"name": described.graph["name"], "cache": "hit"}
     try:
         return _finish(entry.folder, report, described, config)
     except (OSError, RuntimeError) as error:
@@ -64,7 +65,10 @@ def _load(
 def _finish(
     path: str, report: dict[str, Any], described: Description, config: Config
 ) -> _C.Executable:
-    executable = load(path, described, config, check_hashes=False)
+    weights = list(described.constants.values())
+    like = donors.find(weights)
+    executable = load(path, described, config, check_hashes=False, like=like)
+    donors.add(weights, executable)
     record(
         report,
         graphs=1,
@@ -75,6 +79,18 @@ def _finish(
     if config.explain:
         explain_report(report)
     return executable
+
+
+def rebuild(
+    described: Description, config: Config, bindings: Sequence[Binding]
+) -> _C.Executable:
+    """The program of a graph again, for other values of its constants. Kernels come
+    from the cache; the package itself is not kept, since more values may follow."""
+    quiet = dataclasses.replace(config, dump=None, progress=False, explain=False)
+    with scratch.folder() as folder:
+        path = os.path.join(folder, "package")
+        write(described, quiet, path, bindings)
+        return load(path, described, quiet, check_hashes=False)
 
 
 def specialise(
@@ -144,6 +160,7 @@ def write(
             progress,
             os.path.join(objects, cache.OBJECTS) if objects else "",
             " ".join(cache.identity()) if objects else "",
+            config.trust or "",
         )
     finally:
         if progress is not None:
@@ -167,16 +184,20 @@ def load(
             _C.pin_workers(config.pin)
         except ValueError as error:
             raise OptionError(str(error)) from error
-    return _C.Executable(
-        path,
-        threads=config.threads,
-        check_hashes=check_hashes,
-        passed=described.passed,
-        copied=described.copied,
-        arguments=described.arguments,
-        views=described.views,
-        like=like,
-    )
+    try:
+        return _C.Executable(
+            path,
+            threads=config.threads,
+            check_hashes=check_hashes,
+            passed=described.passed,
+            copied=described.copied,
+            arguments=described.arguments,
+            views=described.views,
+            like=like,
+            trust=config.trust or "",
+        )
+    except MemoryError as error:
+        raise MemoryLimitError(str(error)) from error
 
 
 def _compiler_options(

@@ -14,14 +14,14 @@ forked child.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
-import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
-from .. import _C
+from .. import _C, scratch
 from ..config import Config
 from ..describe.graph import Description
 from ..report import count, say
@@ -38,6 +38,17 @@ USES_WHEN_FULL = 8
 MOST_SHAPES_COUNTED = 4096
 
 
+class Weights(Protocol):
+    """Frozen weights that may change (packages/frozen.py)."""
+
+    weights: _C.FrozenWeights  # those of the executable
+    lock: threading.Lock  # held while they are replaced
+    forget: Callable[[], object]  # called when they were
+
+    def current(self) -> tuple[Description, _C.FrozenWeights]:
+        """The graph with the weights as they are."""
+
+
 class Tiers:
     """The shapes of one executable: how often each came, and which have a
     program. The executable owns it, as its watcher."""
@@ -48,9 +59,13 @@ class Tiers:
         described: Description,
         config: Config,
         build: Compiler,
+        weights: Weights | None = None,
     ) -> None:
         self.executable = weakref.ref(executable)
-        self.described = described
+        # Weights that may change are read for each program, and held by nobody.
+        own = {} if weights is not None else described.constants
+        self.described = dataclasses.replace(described, constants=own)
+        self.weights = weights
         self.config = config
         self.build = build
         self.places = _places(described)
@@ -58,6 +73,9 @@ class Tiers:
         self.members: dict[Sizes, _C.Executable] = {}
         self.failures: dict[Sizes, str] = {}
         self.busy: Sizes | None = None
+        if weights is not None:
+            this = weakref.ref(self)
+            weights.forget = lambda: _forget(this())
 
     def __call__(self, arguments: Sequence[Any]) -> None:
         """A call that ran in the symbolic program."""
@@ -87,18 +105,31 @@ class Tiers:
         self.busy = sizes
         binding = dict(zip(self.places, sizes))
         try:
-            with tempfile.TemporaryDirectory(prefix="anabranch-") as folder:
+            with scratch.folder() as folder:
                 path = os.path.join(folder, "package")
+                known = self.weights.weights if self.weights else None
+                described = (
+                    self.weights.current()[0] if self.weights else self.described
+                )
                 made = self.build(
-                    self.described, self.config, path, binding, self.executable
+                    described, self.config, path, binding, self.executable
                 )
             if (executable := self.executable()) is not None:
-                self._add(executable, sizes, made)
+                with self.weights.lock if self.weights else contextlib.nullcontext():
+                    if known is None or self._are_still(known):
+                        self._add(executable, sizes, made)
+                    else:
+                        self.uses.pop(sizes, None)  # until it comes again
         except Exception as error:  # noqa: BLE001 - kept, and explained
             self.failures[sizes] = str(error)
             self._explain(f"no program for the sizes {binding}: {error}")
         finally:
             self.busy = None
+
+    def _are_still(self, known: _C.FrozenWeights) -> bool:
+        """Whether the executable's weights are these, and nobody wrote since."""
+        assert self.weights is not None
+        return self.weights.weights is known and known.unchanged()
 
     def _add(
         self, executable: _C.Executable, sizes: Sizes, made: _C.Executable
@@ -140,6 +171,13 @@ class Tiers:
         worker().notice(self)
 
 
+def _forget(tiers: Tiers | None) -> None:
+    """The programs hold former weights: shapes that come get new ones."""
+    if tiers is not None:
+        tiers.members.clear()
+        tiers.uses.clear()
+
+
 def _places(described: Description) -> dict[str, tuple[int, int | None]]:
     """For each symbol an argument that is it, or has it as a dimension."""
     found: dict[str, tuple[int, int | None]] = {}
@@ -159,9 +197,11 @@ def attach(
     described: Description,
     config: Config,
     build: Compiler,
+    weights: Weights | None = None,
 ) -> Tiers | None:
-    """Lets an executable get programs for the shapes that come."""
-    tiers = Tiers(executable, described, config, build)
+    """Lets an executable get programs for the shapes that come. `weights` follows
+    frozen weights that may change."""
+    tiers = Tiers(executable, described, config, build, weights)
     if not tiers.places:
         return None
     executable.watch(tiers)

@@ -86,12 +86,14 @@ def _dependencies(
 
 def _workers_before(executions: dict[int, Execution]) -> dict[int, tuple[int, int]]:
     """What the worker that began a command had done just before, and until when."""
-    lanes: dict[int, list[tuple[int, int, int]]] = {}
+    tracks: dict[int, list[tuple[int, int, int]]] = {}
     for command, execution in executions.items():
         for piece in execution.pieces:
-            lanes.setdefault(piece.thread, []).append((piece.begin, piece.end, command))
+            tracks.setdefault(piece.thread, []).append(
+                (piece.begin, piece.end, command)
+            )
     previous: dict[tuple[int, int], tuple[int, int]] = {}
-    for thread, pieces in lanes.items():
+    for thread, pieces in tracks.items():
         pieces.sort()
         for (_, end, earlier), (begin, _, _) in itertools.pairwise(pieces):
             previous[thread, begin] = (earlier, end)

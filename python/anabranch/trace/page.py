@@ -13,7 +13,7 @@ from .. import __version__
 from .critical_path import measure
 from .trace_file import Execution, TraceData, kind_of_work, read_trace, source_text
 
-_SCRIPTS = ("model.js", "lanes.js", "timeline.js", "tables.js", "report.js")
+_SCRIPTS = ("model.js", "tracks.js", "timeline.js", "tables.js", "report.js")
 
 
 def write_report(
@@ -59,7 +59,7 @@ def page_data(data: TraceData, name: str) -> dict[str, Any]:
     threads = sorted({*threads, *(c.thread for c in data.calls.values())})
     kinds = _Kinds()
     slices: dict[str, list[int]] = {k: [] for k in ("call", "about", "begin", "time")}
-    pieces: dict[str, list[int]] = {k: [] for k in ("slice", "lane", "begin", "time")}
+    pieces: dict[str, list[int]] = {k: [] for k in ("slice", "track", "begin", "time")}
     calls = []
     for number, call in data.calls.items():
         place: dict[int, int] = {}
@@ -71,7 +71,7 @@ def page_data(data: TraceData, name: str) -> dict[str, Any]:
             slices["time"].append(execution.end - execution.begin)
             for piece in execution.pieces:
                 pieces["slice"].append(place[command])
-                pieces["lane"].append(threads.index(piece.thread))
+                pieces["track"].append(threads.index(piece.thread))
                 pieces["begin"].append(piece.begin)
                 pieces["time"].append(piece.end - piece.begin)
         program = data.programs[call.program]
@@ -80,7 +80,7 @@ def page_data(data: TraceData, name: str) -> dict[str, Any]:
             {
                 "program": call.program,
                 "thread": threads.index(call.thread),
-                "lane": call.lane,
+                "track": call.track,
                 "begin": call.begin,
                 "time": call.end - call.begin,
                 "busy": measured.busy,

@@ -8,8 +8,8 @@ import linecache
 import os
 from typing import Any
 
-# One past the last stream of a lane: src/trace/ChromeTrace.cpp.
-_STREAMS_PER_LANE = 256
+# One past the last stream of a track: src/trace/ChromeTrace.cpp.
+_STREAMS_PER_TRACK = 256
 VERSION = 1
 
 # The words by which an operator shows its kind of work, tried in this order.
@@ -64,7 +64,7 @@ class Call:
     thread: int
     begin: int
     end: int
-    lane: int = 0
+    track: int = 0
     executions: dict[int, Execution] = dataclasses.field(default_factory=dict)
 
 
@@ -149,7 +149,7 @@ def _add_execution(data: TraceData, event: dict[str, Any]) -> None:
     number, command = int(arguments["call"]), int(arguments["command"])
     call = data.calls[number]
     stream = int(data.programs[call.program]["stream of command"][command])
-    call.lane = (int(event["tid"]) - 1) // _STREAMS_PER_LANE
+    call.track = (int(event["tid"]) - 1) // _STREAMS_PER_TRACK
     begin, end = _times(event)
     about = _about(event)
     call.executions[command] = Execution(number, command, stream, begin, end, about)

@@ -8,6 +8,7 @@
 #include "calls/ArrayCall.h"
 #include "support/Errors.h"
 #include "support/Gil.h"
+#include "support/Items.h"
 
 #include <deque>
 #include <optional>
@@ -72,7 +73,7 @@ static_assert(sizeof(Py_ssize_t) == sizeof(int64_t));
 PyObject *tupleOf(const int64_t *numbers, int32_t count) {
   PyObject *tuple = PyTuple_New(count);
   for (int32_t i = 0; tuple && i < count; ++i)
-    PyTuple_SET_ITEM(tuple, i, PyLong_FromLongLong(numbers[i]));
+    fillTuple(tuple, i, PyLong_FromLongLong(numbers[i]));
   return tuple;
 }
 
@@ -160,8 +161,8 @@ PyObject *resultObject(const OutputValue &output, size_t number,
   case OutputValue::Kind::Tensor:
     return allocator.take(number);
   case OutputValue::Kind::Alias: {
-    PyObject *item = PySequence_Fast_GET_ITEM(inputs, output.input);
-    return Py_NewRef(PyTuple_Check(item) ? PyTuple_GET_ITEM(item, 0) : item);
+    PyObject *item = sequenceItem(inputs, output.input);
+    return Py_NewRef(PyTuple_Check(item) ? tupleItem(item, 0) : item);
   }
   case OutputValue::Kind::Scalar:
     return PyLong_FromLongLong(output.scalar);
@@ -184,15 +185,14 @@ PyObject *python::runArrays(const Executable &executable, PyObject *inputs,
     return nullptr;
   }
   const std::vector<InputInfo> &infos = executable.inputs();
-  auto count = static_cast<size_t>(PySequence_Fast_GET_SIZE(inputs));
+  auto count = static_cast<size_t>(sequenceSize(inputs));
   if (count != infos.size())
     return PyErr_Format(PyExc_TypeError, "expected %zu inputs, got %zu",
                         infos.size(), count);
   std::deque<Held> buffers;
   std::vector<InputValue> values(count);
   for (size_t i = 0; i < count; ++i)
-    if (!readInput(PySequence_Fast_GET_ITEM(inputs, i), infos[i], buffers,
-                   values[i]))
+    if (!readInput(sequenceItem(inputs, i), infos[i], buffers, values[i]))
       return nullptr;
   std::vector<OutputValue> outputs(executable.outputs().size());
   ArrayAllocator allocator(make, buffers);
@@ -207,7 +207,7 @@ PyObject *python::runArrays(const Executable &executable, PyObject *inputs,
   for (size_t i = 0; results && i < outputs.size(); ++i) {
     PyObject *object = resultObject(outputs[i], i, allocator, inputs);
     if (object)
-      PyList_SET_ITEM(results, static_cast<Py_ssize_t>(i), object);
+      fillList(results, static_cast<Py_ssize_t>(i), object);
     else
       Py_CLEAR(results);
   }

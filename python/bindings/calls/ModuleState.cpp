@@ -6,23 +6,19 @@
 //===----------------------------------------------------------------------===//
 
 #include "calls/ModuleState.h"
+#include "support/Items.h"
+#include "support/Stable.h"
 
 using namespace anabranch::python;
 
 namespace {
 
-/// A number that no other state of any dict or class has had; 0 where CPython
-/// does not count, which is never equal.
+/// Zero where nobody counts, which is never equal.
 uint64_t versionOf(PyObject *found, Within within) {
-#if PY_VERSION_HEX < 0x030C0000
   if (within == Within::Attributes || within == Within::Dict)
-    return reinterpret_cast<PyDictObject *>(found)->ma_version_tag;
-#endif
-  if (within == Within::Class) {
-    auto *type = reinterpret_cast<PyTypeObject *>(found);
-    bool counts = PyType_HasFeature(type, Py_TPFLAGS_VALID_VERSION_TAG);
-    return counts ? type->tp_version_tag : 0;
-  }
+    return dictVersion(found);
+  if (within == Within::Class)
+    return typeVersion(reinterpret_cast<PyTypeObject *>(found));
   return 0;
 }
 
@@ -30,33 +26,19 @@ uint64_t versionOf(PyObject *found, Within within) {
 PyObject *containerOf(PyObject *object, Within within) {
   auto only = [&](bool fits) { return fits ? object : nullptr; };
   switch (within) {
-  case Within::Attributes: {
-    PyObject **place = _PyObject_GetDictPtr(object);
-    return place && *place && PyDict_Check(*place) ? *place : nullptr;
-  }
+  case Within::Attributes:
+    return dictOf(object);
   case Within::Dict:
     return only(PyDict_Check(object));
   case Within::Sequence:
     return only(PyList_Check(object) || PyTuple_Check(object));
   case Within::Function:
-    return only(PyFunction_Check(object));
+    return only(isFunction(object));
   case Within::Cell:
-    return only(PyCell_Check(object));
+    return only(isCell(object));
   default:
     return reinterpret_cast<PyObject *>(Py_TYPE(object));
   }
-}
-
-PyObject *slotOf(PyObject *function, PyObject *key) {
-  auto isKey = [&](const char *name) {
-    return PyUnicode_CompareWithASCIIString(key, name) == 0;
-  };
-  PyObject *slot = isKey("__defaults__") ? PyFunction_GET_DEFAULTS(function)
-                   : isKey("__kwdefaults__")
-                       ? PyFunction_GET_KW_DEFAULTS(function)
-                   : isKey("__closure__") ? PyFunction_GET_CLOSURE(function)
-                                          : PyFunction_GET_CODE(function);
-  return slot ? slot : Py_None;
 }
 
 /// What lies under the key, borrowed; null where nothing does.
@@ -68,14 +50,14 @@ PyObject *itemOf(PyObject *found, Within within, PyObject *key) {
   case Within::Sequence: {
     Py_ssize_t index = PyLong_AsSsize_t(key);
     bool isThere = index >= 0 && index < Py_SIZE(found);
-    return isThere ? PySequence_Fast_GET_ITEM(found, index) : nullptr;
+    return isThere ? sequenceItem(found, index) : nullptr;
   }
   case Within::Function:
-    return slotOf(found, key);
+    return functionSlot(found, key);
   case Within::Cell:
-    return PyCell_GET(found);
+    return cellContents(found);
   default:
-    return _PyType_Lookup(reinterpret_cast<PyTypeObject *>(found), key);
+    return typeAttribute(reinterpret_cast<PyTypeObject *>(found), key);
   }
 }
 

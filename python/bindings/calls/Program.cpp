@@ -11,16 +11,23 @@
 //===----------------------------------------------------------------------===//
 
 #include "calls/Program.h"
+#include "calls/CallTimes.h"
+#include "calls/FrozenWeights.h"
 #include "calls/TorchProfiler.h"
 #include "support/Errors.h"
 #include "support/Gil.h"
+#include "support/Items.h"
 #include "support/SmallArray.h"
+#include "support/Stable.h"
+#include "tensors/TensorState.h"
 #include "tensors/Torch.h"
 
 #include <algorithm>
+#include <nanobind/nanobind.h>
 #include <new>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 using namespace anabranch;
 using namespace anabranch::python;
@@ -96,20 +103,15 @@ bool isContiguous(const dlpack::Tensor &tensor) {
 bool applyView(PyObject *results, const OutputView &view) {
   PyObject *shape = PyTuple_New(Py_ssize_t(view.argument.size()));
   for (size_t i = 0; shape && i < view.argument.size(); ++i)
-    PyTuple_SET_ITEM(shape, Py_ssize_t(i),
-                     PyLong_FromLongLong(view.argument[i]));
+    fillTuple(shape, Py_ssize_t(i), PyLong_FromLongLong(view.argument[i]));
   PyObject *viewed =
-      shape ? PyObject_CallMethod(
-                  PyTuple_GET_ITEM(results, Py_ssize_t(view.output)),
-                  view.method.c_str(), "(O)", shape)
+      shape ? PyObject_CallMethod(tupleItem(results, Py_ssize_t(view.output)),
+                                  view.method.c_str(), "(O)", shape)
             : nullptr;
   Py_XDECREF(shape);
   if (!viewed)
     return false;
-  PyObject *whole = PyTuple_GET_ITEM(results, Py_ssize_t(view.output));
-  PyTuple_SET_ITEM(results, Py_ssize_t(view.output), viewed);
-  Py_DECREF(whole);
-  return true;
+  return PyTuple_SetItem(results, Py_ssize_t(view.output), viewed) == 0;
 }
 
 thread_local bool onlyCompiles = false;
@@ -140,6 +142,9 @@ Program::Program(std::shared_ptr<const Executable> executable, Calling calling)
   for (size_t i = 0; i < inputs.size(); ++i)
     plans.push_back({calling.passed[i], calling.passed[i], inputs[i].isScalar,
                      calling.copied[i]});
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i].mutated && !inputs[i].isScalar)
+      written.push_back(i);
   kept.resize(argumentCount);
   std::iota(kept.begin(), kept.end(), 0);
 }
@@ -162,7 +167,7 @@ bool Program::typeError(size_t input, const char *wanted, PyObject *got) const {
   PyErr_Format(PyExc_TypeError, "argument %d (%s): expected %s, got %s",
                int(plans[input].argument),
                executable->inputs()[input].name.c_str(), wanted,
-               Py_TYPE(got)->tp_name);
+               typeName(got).c_str());
   return false;
 }
 
@@ -222,6 +227,24 @@ void Program::watch(PyObject *object) {
   Py_XDECREF(old);
 }
 
+void Program::follow(PyObject *object, PyObject *changed) {
+  Ref oldObject(std::exchange(weightsObject, Ref(Py_NewRef(object)))),
+      oldChanged(std::exchange(weightsChanged, Ref(Py_NewRef(changed))));
+  weights = nanobind::inst_ptr<FrozenWeights>(nanobind::handle(object));
+}
+
+void Program::adopt(const Program &other, PyObject *object) {
+  executable = other.executable;
+  follow(object, weightsChanged.get());
+}
+
+bool Program::followWeights() {
+  if (!weights || weights->unchanged())
+    return true;
+  Ref changed(Py_NewRef(weightsChanged.get()));
+  return Ref(PyObject_CallNoArgs(changed.get())) != nullptr;
+}
+
 /// The watcher finds all arguments by their numbers. It may replace itself
 /// meanwhile.
 bool Program::tellWatcher(PyObject **items, bool leavesOut) const {
@@ -229,27 +252,31 @@ bool Program::tellWatcher(PyObject **items, bool leavesOut) const {
   if (!arguments)
     return false;
   for (size_t i = 0; i < argumentCount; ++i)
-    PyList_SET_ITEM(arguments, Py_ssize_t(i),
-                    Py_NewRef(leavesOut ? Py_None : items[i]));
+    fillList(arguments, Py_ssize_t(i),
+             Py_NewRef(leavesOut ? Py_None : items[i]));
   for (size_t i = 0; leavesOut && i < kept.size(); ++i)
     PyList_SetItem(arguments, kept[i], Py_NewRef(items[i]));
   PyObject *function = Py_NewRef(watcher);
-  PyObject *result = PyObject_CallOneArg(function, arguments);
+  PyObject *result = PyObject_CallFunctionObjArgs(function, arguments, nullptr);
   Py_DECREF(function);
   Py_DECREF(arguments);
   Py_XDECREF(result);
   return result;
 }
 
-PyObject *Program::call(PyObject *arguments) const {
-  if (!mayRun())
+PyObject *Program::call(PyObject *arguments) {
+  if (!mayRun() || !followWeights())
     return nullptr;
-  size_t given = size_t(PySequence_Fast_GET_SIZE(arguments));
+  CallTimer timer;
+  // Another thread may have a program adopted while this one runs.
+  const std::shared_ptr<const Executable> running = executable;
+  size_t given = size_t(sequenceSize(arguments));
   bool leavesOut = given != argumentCount && given == kept.size();
   if (given != argumentCount && !leavesOut)
     return PyErr_Format(PyExc_TypeError, "expected %zu arguments, got %zu",
                         argumentCount, given);
-  PyObject **items = PySequence_Fast_ITEMS(arguments);
+  SequenceItems found(arguments);
+  PyObject **items = found.data();
   auto itemOf = [&](size_t input) {
     return items[leavesOut ? plans[input].place : plans[input].argument];
   };
@@ -269,17 +296,19 @@ PyObject *Program::call(PyObject *arguments) const {
   for (size_t i = 0; i < outputCount; ++i)
     new (&outputs[i]) OutputValue();
   SmallArray<PyObject *, usualCount> objects(outputCount);
-  bool tells =
-      watcher && !executable->hasProgramFor(inputs.data(), plans.size());
+  bool tells = watcher && !running->hasProgramFor(inputs.data(), plans.size());
   ResultAllocator allocator(objects.data());
-  Status status = executable->run(inputs.data(), plans.size(), outputs.data(),
-                                  outputCount, allocator);
+  Status status = running->run(inputs.data(), plans.size(), outputs.data(),
+                               outputCount, allocator);
   allocator.takeGilBack();
   if (!status.ok()) {
     allocator.drop();
     setError(status);
     return nullptr;
   }
+
+  for (size_t input : written)
+    TensorStates::get().wrote(itemOf(input));
 
   PyObject *results = PyTuple_New(Py_ssize_t(outputCount));
   bool failed = !results;
@@ -291,7 +320,7 @@ PyObject *Program::call(PyObject *arguments) const {
     PyObject *object = resultObject(output, objects[i], alias);
     failed = failed || !object;
     if (results)
-      PyTuple_SET_ITEM(results, Py_ssize_t(i), object);
+      fillTuple(results, Py_ssize_t(i), object);
     else
       Py_XDECREF(object);
   }
@@ -300,5 +329,7 @@ PyObject *Program::call(PyObject *arguments) const {
   failed = failed || (tells && watcher && !tellWatcher(items, leavesOut));
   if (failed)
     Py_CLEAR(results);
+  else
+    timer.stop();
   return results;
 }

@@ -9,6 +9,7 @@
 #define ANABRANCH_BINDINGS_PROGRAM_H
 
 #include "anabranch/Executable.h"
+#include "calls/ModuleState.h"
 
 #include <Python.h>
 #include <memory>
@@ -31,6 +32,8 @@ void compileOnly(bool wanted);
 /// False with a Python error set where nothing may run.
 bool mayRun();
 
+class FrozenWeights;
+
 /// How the arguments of a call map to a program's inputs.
 struct Calling {
   size_t arguments = 0;        ///< length of the list that a call gets
@@ -50,7 +53,7 @@ public:
 
   /// Needs the GIL and releases it while the program runs. Null with a Python
   /// error set.
-  PyObject *call(PyObject *arguments) const;
+  PyObject *call(PyObject *arguments);
 
   const Executable &get() const { return *executable; }
   const std::shared_ptr<const Executable> &share() const { return executable; }
@@ -63,6 +66,14 @@ public:
   /// its sizes; null: nobody. Needs the GIL.
   void watch(PyObject *watcher);
   PyObject *watched() const { return watcher; }
+
+  /// Before each call `weights` (a Python object) says whether the tensors
+  /// behind the program's frozen weights are as they were; where they are not,
+  /// `changed` is called, which raises or has another program adopted.
+  void follow(PyObject *weights, PyObject *changed);
+  /// Calls run what `other`, a program of the same graph, runs, whose weights
+  /// are those of the tensors `weights`.
+  void adopt(const Program &other, PyObject *weights);
 
 private:
   /// What is known of an input before any call.
@@ -77,6 +88,8 @@ private:
                   struct CallScratch &scratch) const;
   /// The tensor has no plain memory on the CPU.
   bool viewError(size_t input, PyObject *tensor) const;
+  /// The weights are those of the user's tensors; else an error is set.
+  bool followWeights();
   bool tellWatcher(PyObject **items, bool leavesOut) const;
   bool typeError(size_t input, const char *wanted, PyObject *got) const;
 
@@ -87,6 +100,9 @@ private:
   std::vector<InputPlan> plans;
   std::vector<OutputView> views;
   PyObject *watcher = nullptr;
+  std::vector<size_t> written; ///< inputs that the program updates
+  Ref weightsObject, weightsChanged;
+  const FrozenWeights *weights = nullptr; ///< in `weightsObject`
 };
 
 } // namespace anabranch::python

@@ -26,8 +26,8 @@ bool isLocked(CacheEntry &entry, bool exclusive) {
   return held && *held;
 }
 
-std::string bytesIn(const std::string &folder) {
-  CacheEntry entry(folder, indexName);
+std::string bytesIn(const std::string &folder, const std::string &trust) {
+  CacheEntry entry(folder, indexName, trust);
   if (!isLocked(entry, false))
     return "";
   Expected<std::optional<std::string>> text = entry.read();
@@ -39,20 +39,22 @@ std::string bytesIn(const std::string &folder) {
 
 } // namespace
 
-ObjectCache::ObjectCache(std::string folder, std::string identity)
-    : folder(std::move(folder)), identity(std::move(identity)) {
+ObjectCache::ObjectCache(std::string folder, std::string identity,
+                         std::string trust)
+    : folder(std::move(folder)), identity(std::move(identity)),
+      trust(std::move(trust)) {
   store.identity = this->identity.c_str();
   store.user_data = this;
   store.find = [](const char *key, void (*take)(const void *, size_t, void *),
                   void *taker, void *self) {
-    std::string bytes =
-        bytesIn(static_cast<const ObjectCache *>(self)->placeOf(key));
+    const auto *cache = static_cast<const ObjectCache *>(self);
+    std::string bytes = bytesIn(cache->placeOf(key), cache->trust);
     if (!bytes.empty())
       take(bytes.data(), bytes.size(), taker);
   };
   store.keep = [](const char *key, const void *bytes, size_t size, void *self) {
-    CacheEntry entry(static_cast<const ObjectCache *>(self)->placeOf(key),
-                     indexName);
+    const auto *cache = static_cast<const ObjectCache *>(self);
+    CacheEntry entry(cache->placeOf(key), indexName, cache->trust);
     if (!isLocked(entry, true))
       return;
     CacheFile file;

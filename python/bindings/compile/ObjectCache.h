@@ -18,8 +18,8 @@ namespace anabranch::python {
 /// is absent or whole. What fails is as if nothing were kept.
 class ObjectCache {
 public:
-  /// `folder` holds entries `<hh>/<key>/`.
-  ObjectCache(std::string folder, std::string identity);
+  /// `folder` holds entries `<hh>/<key>/`, read as `trust` says (Cache.h).
+  ObjectCache(std::string folder, std::string identity, std::string trust);
   ObjectCache(const ObjectCache &) = delete;
   ObjectCache &operator=(const ObjectCache &) = delete;
 
@@ -27,7 +27,7 @@ public:
 
 private:
   std::string placeOf(const std::string &key) const;
-  std::string folder, identity;
+  std::string folder, identity, trust;
 };
 
 } // namespace anabranch::python

@@ -17,6 +17,7 @@ void bindExecutable(nanobind::module_ &module);
 void bindCache(nanobind::module_ &module);
 void bindCombine(nanobind::module_ &module);
 void bindReplay(nanobind::module_ &module);
+void bindFrozen(nanobind::module_ &module);
 
 } // namespace anabranch::python
 

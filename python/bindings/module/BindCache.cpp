@@ -101,8 +101,8 @@ std::string hashTensor(nb::object tensor) {
 
 void python::bindCache(nb::module_ &module) {
   nb::class_<CacheEntry>(module, "CacheEntry")
-      .def(nb::init<std::string, std::string>(), nb::arg("folder"),
-           nb::arg("index") = "entry.json")
+      .def(nb::init<std::string, std::string, std::string>(), nb::arg("folder"),
+           nb::arg("index") = "entry.json", nb::arg("trust") = "")
       .def(
           "lock",
           [](CacheEntry &self, bool exclusive, double seconds) {

@@ -117,7 +117,7 @@ std::pair<std::string, std::string>
 compile(const std::string &graph, const std::vector<Constant> &constants,
         const std::string &options, const std::string &output,
         nb::object callback, const std::string &objects,
-        const std::string &identity) {
+        const std::string &identity, const std::string &trust) {
   const CompilerLibrary &library = CompilerLibrary::get();
   std::vector<dlpack::Tensor> views;
   std::vector<anabranch_constant> described = describe(constants, views);
@@ -132,7 +132,7 @@ compile(const std::string &graph, const std::vector<Constant> &constants,
   request.output = output.c_str();
   request.progress = onProgress;
   request.user_data = &progress;
-  ObjectCache cache(objects, identity);
+  ObjectCache cache(objects, identity, trust);
   if (!objects.empty())
     request.objects = &cache.store;
 
@@ -164,7 +164,7 @@ void python::bindCompiler(nb::module_ &module) {
   module.def("compile", &compile, nb::arg("graph"), nb::arg("constants"),
              nb::arg("options"), nb::arg("output"),
              nb::arg("progress") = nb::none(), nb::arg("objects") = "",
-             nb::arg("identity") = "",
+             nb::arg("identity") = "", nb::arg("trust") = "",
              "Compiles a graph description into the package folder `output`; "
              "returns the report and the remarks. Kernels that are kept in the "
              "folder `objects` are not compiled again.");

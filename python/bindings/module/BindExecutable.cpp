@@ -8,12 +8,17 @@
 #include "anabranch/Inspect.h"
 #include "anabranch/Trace.h"
 #include "calls/ArrayCall.h"
+#include "calls/CallTimes.h"
+#include "calls/FrozenWeights.h"
 #include "calls/Program.h"
 #include "fallback/TorchCalls.h"
 #include "module/Bind.h"
 #include "support/Errors.h"
 #include "support/Gil.h"
+#include "support/Items.h"
 
+#include <limits>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -74,12 +79,13 @@ void open(Program *self, const std::string &path, const std::string &device,
           int threads, bool checkHashes, nb::object passed,
           const std::vector<int32_t> &copied, int64_t arguments,
           const std::vector<View> &views, const std::string &target,
-          bool hostCalls, const Program *like) {
+          bool hostCalls, const Program *like, const std::string &trust) {
   OpenOptions options;
   options.device = device;
   options.threads = threads;
   options.checkHashes = checkHashes;
   options.target = target;
+  options.trust = trust;
   options.hostCalls = hostCalls ? &TorchCalls::get() : nullptr;
   if (like)
     options.like = like->share();
@@ -95,22 +101,37 @@ void open(Program *self, const std::string &path, const std::string &device,
 /// tp_call: the callable is the C object itself, without a Python wrapper. One
 /// list of arguments, as AOTAutograd passes them, or the arguments themselves.
 PyObject *callProgram(PyObject *self, PyObject *arguments, PyObject *keywords) {
-  if (keywords && PyDict_GET_SIZE(keywords) != 0) {
+  if (keywords && !isEmptyDict(keywords)) {
     PyErr_SetString(PyExc_TypeError, "arguments are passed by position");
     return nullptr;
   }
-  const auto *program = nb::inst_ptr<Program>(nb::handle(self));
-  bool boxed = PyTuple_GET_SIZE(arguments) == 1 &&
-               PyList_Check(PyTuple_GET_ITEM(arguments, 0));
-  return program->call(boxed ? PyTuple_GET_ITEM(arguments, 0) : arguments);
+  auto *program = nb::inst_ptr<Program>(nb::handle(self));
+  bool boxed =
+      tupleSize(arguments) == 1 && PyList_Check(tupleItem(arguments, 0));
+  return program->call(boxed ? tupleItem(arguments, 0) : arguments);
 }
 
 nb::object callOnArrays(const Program &self, nb::object inputs,
                         nb::object make) {
+  CallTimer timer;
   PyObject *results = runArrays(self.get(), inputs.ptr(), make.ptr());
   if (!results)
     throw nb::python_error();
+  timer.stop();
   return nb::steal(results);
+}
+
+/// The buckets as (upper end, calls), and the seconds of all calls.
+nb::tuple callTimes() {
+  const CallTimes &times = CallTimes::get();
+  nb::list buckets;
+  for (size_t i = 0; i <= CallTimes::ends.size(); ++i) {
+    bool isLast = i == CallTimes::ends.size();
+    double end =
+        isLast ? std::numeric_limits<double>::infinity() : CallTimes::ends[i];
+    buckets.append(nb::make_tuple(end, times.count(i)));
+  }
+  return nb::make_tuple(buckets, times.seconds());
 }
 
 /// The first value of a state, copied; None for any other input.
@@ -182,7 +203,7 @@ void python::bindExecutable(nb::module_ &module) {
            nb::arg("copied") = std::vector<int32_t>(),
            nb::arg("arguments") = -1, nb::arg("views") = std::vector<View>(),
            nb::arg("target") = "", nb::arg("host_calls") = true,
-           nb::arg("like").none() = nb::none())
+           nb::arg("like").none() = nb::none(), nb::arg("trust") = "")
       .def("run_arrays", &callOnArrays, nb::arg("inputs"), nb::arg("make"))
       .def("initial", &initialBytes, nb::arg("input"))
       .def_prop_ro("target",
@@ -219,7 +240,23 @@ void python::bindExecutable(nb::module_ &module) {
       .def(
           "watch",
           [](Program &self, nb::object watcher) { self.watch(watcher.ptr()); },
-          nb::arg("watcher").none());
+          nb::arg("watcher").none())
+      .def(
+          "follow",
+          [](Program &self, nb::object weights, nb::object changed) {
+            nb::cast<const FrozenWeights &>(weights); // or a TypeError
+            self.follow(weights.ptr(), changed.ptr());
+          },
+          nb::arg("weights"), nb::arg("changed"),
+          "Calls `changed` before a call that finds weights changed.")
+      .def(
+          "adopt",
+          [](Program &self, const Program &other, nb::object weights) {
+            nb::cast<const FrozenWeights &>(weights);
+            self.adopt(other, weights.ptr());
+          },
+          nb::arg("other"), nb::arg("weights"),
+          "Lets calls run what another executable of the graph runs.");
   // AOTAutograd asks for this before it hands over a list.
   type.attr("_boxed_call") = true;
   module.def("compile_only", &compileOnly, nb::arg("wanted"));
@@ -235,9 +272,12 @@ void python::bindExecutable(nb::module_ &module) {
   module.def("machine_limits", &describeMachine);
   module.def("default_threads", &defaultThreads);
   module.def("machine_facts", &machineFacts);
+  module.def("memory_room", &memoryRoom);
   module.def("set_default_threads", &setDefaultThreads, nb::arg("threads"));
   module.def(
       "pin_workers", [](const std::string &where) { check(pinWorkers(where)); },
       nb::arg("where"));
+  module.def("time_calls", [] { CallTimes::get().begin(); });
+  module.def("call_times", &callTimes);
   module.def("runtime_version", &version);
 }

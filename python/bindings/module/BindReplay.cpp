@@ -8,6 +8,7 @@
 #include "calls/ModuleState.h"
 #include "calls/Program.h"
 #include "module/Bind.h"
+#include "support/Items.h"
 
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -41,7 +42,7 @@ Ref keyOf(nb::object object, Within within) {
 /// A graph's call: takes the module and what it can't find in the module.
 struct GraphCall {
   Ref inner, stale;
-  const Program *program = nullptr; ///< `inner`, where it is one
+  Program *program = nullptr; ///< `inner`, where it is one
   ModuleState state;
   std::vector<uint32_t> places; ///< of the values among the arguments
   std::vector<uint32_t> given;  ///< of what the caller gives
@@ -50,19 +51,18 @@ struct GraphCall {
 };
 
 PyObject *GraphCall::call(PyObject *arguments) {
-  if (!inner || size_t(PyTuple_GET_SIZE(arguments)) != given.size() + 1)
+  if (!inner || size_t(tupleSize(arguments)) != given.size() + 1)
     return PyErr_Format(PyExc_TypeError, "expected a module and %zu arguments",
                         given.size());
-  if (!state.follow(PyTuple_GET_ITEM(arguments, 0), stale.get()))
+  if (!state.follow(tupleItem(arguments, 0), stale.get()))
     return nullptr;
   Ref all(PyTuple_New(Py_ssize_t(places.size() + given.size())));
   if (!all)
     return nullptr;
   for (size_t i = 0; i < places.size(); ++i)
-    PyTuple_SET_ITEM(all.get(), places[i], Py_NewRef(state.value(i)));
+    fillTuple(all.get(), places[i], Py_NewRef(state.value(i)));
   for (size_t i = 0; i < given.size(); ++i)
-    PyTuple_SET_ITEM(all.get(), given[i],
-                     Py_NewRef(PyTuple_GET_ITEM(arguments, i + 1)));
+    fillTuple(all.get(), given[i], Py_NewRef(tupleItem(arguments, i + 1)));
   return program ? program->call(all.get())
                  : PyObject_CallObject(inner.get(), all.get());
 }
@@ -173,7 +173,7 @@ int clear(PyObject *self) {
 }
 
 PyObject *callGraph(PyObject *self, PyObject *arguments, PyObject *keywords) {
-  if (keywords && PyDict_GET_SIZE(keywords) != 0) {
+  if (keywords && !isEmptyDict(keywords)) {
     PyErr_SetString(PyExc_TypeError, "arguments are passed by position");
     return nullptr;
   }

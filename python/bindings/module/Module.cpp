@@ -9,6 +9,7 @@
 #include "calls/TorchThreads.h"
 #include "module/Bind.h"
 #include "tensors/NewTensor.h"
+#include "tensors/TensorState.h"
 #include "tensors/Torch.h"
 
 namespace {
@@ -18,6 +19,7 @@ namespace {
 void useTorch() {
   anabranch::python::Torch::get();
   anabranch::python::NewTensor::get();
+  anabranch::python::TensorStates::get();
   anabranch::python::followTorchProfiler();
   anabranch::python::followTorchThreads();
 }
@@ -36,5 +38,6 @@ NB_MODULE(_C, module) {
   anabranch::python::bindExecutable(module);
   anabranch::python::bindCache(module);
   anabranch::python::bindCombine(module);
+  anabranch::python::bindFrozen(module);
   anabranch::python::bindReplay(module);
 }

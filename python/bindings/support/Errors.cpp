@@ -83,7 +83,7 @@ Status python::stashError() {
   PyErr_Fetch(&stash.type, &stash.value, &stash.traceback);
   PyErr_NormalizeException(&stash.type, &stash.value, &stash.traceback);
   PyObject *text = stash.value ? PyObject_Str(stash.value) : nullptr;
-  const char *message = text ? PyUnicode_AsUTF8(text) : nullptr;
+  const char *message = text ? PyUnicode_AsUTF8AndSize(text, nullptr) : nullptr;
   Status status(StatusCode::HostError, message ? message : "a call failed");
   Py_XDECREF(text);
   PyErr_Clear();

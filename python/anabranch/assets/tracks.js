@@ -1,4 +1,4 @@
-// Draws one frame of the lanes: only what can be seen, however long the trace.
+// Draws one frame of the tracks: only what can be seen, however long the trace.
 "use strict";
 
 const size = { axis: 28, head: 24, row: 28, bar: 22, label: 148 };
@@ -22,9 +22,9 @@ const palettes = {
   },
 };
 
-// Streams are numbered among those that have lanes.
+// Streams are numbered among those that have tracks.
 const colours = { streams: data.programs.map(() => 0), number: new Map() };
-for (const { program, stream } of streamLanes) {
+for (const { program, stream } of streamTracks) {
   const key = `${program}/${stream}`;
   if (!colours.number.has(key)) colours.number.set(key, colours.streams[program]++);
 }
@@ -39,19 +39,19 @@ function colourOf(about, look) {
   return look.palette.work[about.work];
 }
 
-// What is drawn, from top to bottom: heads of groups and lanes with their place.
-function layOut(lanes) {
+// What is drawn, from top to bottom: heads of groups and tracks with their place.
+function layOut(tracks) {
   const rows = [];
   let y = size.axis;
   let group = "";
-  for (const lane of lanes) {
-    const name = lane.kind === "stream" ? `Streams of ${data.programs[lane.program].name}` : "Workers";
+  for (const track of tracks) {
+    const name = track.kind === "stream" ? `Streams of ${data.programs[track.program].name}` : "Workers";
     if (name !== group) {
       rows.push({ head: name, y });
       y += size.head;
       group = name;
     }
-    rows.push({ lane, y });
+    rows.push({ track, y });
     y += size.row;
   }
   return { rows, height: y + 8 };
@@ -70,26 +70,26 @@ function clipText(context, text, width) {
   return low > 2 ? `${text.slice(0, low)}…` : "";
 }
 
-// Calls `visit(place, x0, x1)` for the slices of a lane in view. Those that share
+// Calls `visit(place, x0, x1)` for the slices of a track in view. Those that share
 // a pixel are leapt over, so that the work is bounded by the width.
-function eachVisible(lane, x, right, visit) {
+function eachVisible(track, x, right, visit) {
   const from = x.invert(size.label);
   const to = x.invert(right);
-  let i = firstAfter(lane, from);
-  while (i < lane.slice.length && lane.begin[i] < to) {
-    const x0 = Math.max(x(lane.begin[i]), size.label);
-    const x1 = Math.min(x(lane.end[i]), right);
+  let i = firstAfter(track, from);
+  while (i < track.slice.length && track.begin[i] < to) {
+    const x0 = Math.max(x(track.begin[i]), size.label);
+    const x1 = Math.min(x(track.end[i]), right);
     visit(i, x0, Math.max(x1, x0 + 1));
     const next = i + 1;
-    i = x1 - x0 < 1 ? Math.max(next, firstAfter(lane, x.invert(x0 + 1))) : next;
+    i = x1 - x0 < 1 ? Math.max(next, firstAfter(track, x.invert(x0 + 1))) : next;
   }
 }
 
-function drawLane(context, row, x, right, look) {
-  const { lane } = row;
+function drawTrack(context, row, x, right, look) {
+  const { track } = row;
   const top = row.y + (size.row - size.bar) / 2;
-  eachVisible(lane, x, right, (i, x0, x1) => {
-    const slice = lane.slice[i];
+  eachVisible(track, x, right, (i, x0, x1) => {
+    const slice = track.slice[i];
     const about = aboutSlice(slice);
     const faded = look.highlight && look.highlight !== about.name;
     const gap = x1 - x0 > 3 ? 1 : 0;
@@ -104,7 +104,7 @@ function drawLane(context, row, x, right, look) {
       const text = clipText(context, nameOf(about), x1 - x0 - 11);
       context.fillText(text, x0 + 5, top + size.bar / 2 + 0.5);
     }
-    if (look.path && slices.onPath[slice] && lane.kind === "stream") {
+    if (look.path && slices.onPath[slice] && track.kind === "stream") {
       context.fillStyle = look.pathColour;
       context.fillRect(x0, top + size.bar, x1 - x0 - gap, 3);
     }
@@ -117,15 +117,15 @@ function drawLane(context, row, x, right, look) {
   });
 }
 
-// Arrows and path lines go between stream lanes: where a slice's row is.
+// Arrows and path lines go between stream tracks: where a slice's row is.
 function placesOfStreams(rows) {
   const places = new Map();
   for (const row of rows)
-    if (row.lane && row.lane.kind === "stream")
-      places.set(`${row.lane.program}/${row.lane.beside}/${row.lane.stream}`, row.y + size.row / 2);
+    if (row.track && row.track.kind === "stream")
+      places.set(`${row.track.program}/${row.track.beside}/${row.track.stream}`, row.y + size.row / 2);
   return (slice) => {
     const call = data.calls[slices.call[slice]];
-    return places.get(`${call.program}/${call.lane}/${aboutSlice(slice).stream}`);
+    return places.get(`${call.program}/${call.track}/${aboutSlice(slice).stream}`);
   };
 }
 
@@ -234,18 +234,18 @@ function drawNames(context, rows, look, height) {
   context.stroke();
   for (const row of rows) {
     if (row.head) continue;
-    const { lane } = row;
+    const { track } = row;
     const middle = row.y + size.row / 2 + 0.5;
-    context.fillStyle = lane === look.lane ? look.accent : look.text;
-    context.fillText(clipText(context, lane.title, size.label - 40), 22, middle);
-    if (lane.kind === "stream" && look.colour === "stream") {
-      context.fillStyle = streamColour(lane.program, lane.stream, look);
+    context.fillStyle = track === look.track ? look.accent : look.text;
+    context.fillText(clipText(context, track.title, size.label - 40), 22, middle);
+    if (track.kind === "stream" && look.colour === "stream") {
+      context.fillStyle = streamColour(track.program, track.stream, look);
       context.fillRect(10, middle - 5, 5, 10);
     }
-    if (lane.priority) {
+    if (track.priority) {
       context.fillStyle = look.muted;
       context.textAlign = "right";
-      context.fillText(`p${lane.priority}`, size.label - 8, middle);
+      context.fillText(`p${track.priority}`, size.label - 8, middle);
       context.textAlign = "left";
     }
   }

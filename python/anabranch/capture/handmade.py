@@ -1,0 +1,208 @@
+"""Nodes that a pass has put into a graph by hand -> nodes as the tracer makes them.
+
+Before: %r = call_function[target=torch.relu](%x)      no meta["val"]
+After:  %r = call_function[target=aten.relu.default](%x)   with meta["val"]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.fx
+from torch._guards import detect_fake_mode
+from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from ..errors import CompileError
+from .aot import WHOLE, WHOLE_COMPOSITES, decompositions
+
+_IMPLICIT = "CompositeImplicitAutograd"
+
+
+def complete(module: torch.fx.GraphModule) -> None:
+    """Gives `meta["val"]` to every node that lacks it, and anew to what reads such a
+    node, if that now has another dtype or shape. A node that is none of a traced
+    graph (a function, a method, a module, an operator that is taken apart) becomes
+    the operators that it is made of. CompileError: a node can't be run."""
+    if all("val" in node.meta or _has_none(node) for node in module.graph.nodes):
+        return
+    work = _Completion(module)
+    for node in list(module.graph.nodes):
+        work.visit(node)
+    module.graph.lint()
+    module.recompile()
+
+
+def _has_none(node: torch.fx.Node) -> bool:
+    return node.op in ("placeholder", "output")
+
+
+class _Completion:
+    def __init__(self, module: torch.fx.GraphModule) -> None:
+        self.module = module
+        values = [node.meta.get("val") for node in module.graph.nodes]
+        self.mode = detect_fake_mode(values) or FakeTensorMode()
+        # Nodes that have another value than when the graph was traced.
+        self.changed: set[torch.fx.Node] = set()
+        self.erased: set[torch.fx.Node] = set()
+
+    def visit(self, node: torch.fx.Node) -> None:
+        if _has_none(node) or node in self.erased:
+            return
+        if "val" in node.meta:
+            if not self.changed.isdisjoint(node.all_input_nodes):
+                self._renew(node)
+        elif node.op == "get_attr":
+            node.meta["val"] = self._attribute(str(node.target))
+        elif _is_final(node):
+            node.meta["val"] = self._run(node, self._function(node))
+            self.changed.add(node)
+        else:
+            self._inline(node)
+
+    def _renew(self, node: torch.fx.Node) -> None:
+        value = self._run(node, self._function(node))
+        if _look(value) != _look(node.meta["val"]):
+            node.meta["val"] = value
+            self.changed.add(node)
+
+    def _attribute(self, name: str) -> Any:
+        value: Any = self.module
+        for part in name.split("."):
+            value = getattr(value, part)
+        if isinstance(value, torch.Tensor):
+            return self.mode.from_tensor(value, static_shapes=True)
+        return value
+
+    def _function(self, node: torch.fx.Node) -> Callable[..., Any]:
+        if node.op == "call_method":
+            return lambda this, *args, **kwargs: getattr(this, str(node.target))(
+                *args, **kwargs
+            )
+        if node.op == "call_module":
+            return self.module.get_submodule(str(node.target))
+        assert callable(node.target)
+        return node.target
+
+    def _run(self, node: torch.fx.Node, function: Callable[..., Any]) -> Any:
+        args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), _value_of)
+        try:
+            with self.mode, torch.no_grad():
+                return function(*args, **kwargs)
+        except Exception as error:
+            raise CompileError(
+                f"{node.name}, a call of {node.target} that a pass has put into the"
+                f" graph or has given other arguments, can't be run: {error}"
+            ) from error
+
+    def _inline(self, node: torch.fx.Node) -> None:
+        """Replaces the node by what a trace of it makes."""
+        inputs = [n for n in node.all_input_nodes if _is_traced(n.meta.get("val"))]
+
+        def call(*values: Any) -> Any:
+            known = dict(zip(inputs, values))
+            args, kwargs = torch.fx.node.map_arg(
+                (node.args, node.kwargs),
+                lambda n: known[n] if n in known else _value_of(n),
+            )
+            return self._function(node)(*args, **kwargs)
+
+        part = self._trace(node, call, [n.meta["val"] for n in inputs])
+        copied: dict[torch.fx.Node, torch.fx.Node] = {}
+        placeholders = part.graph.find_nodes(op="placeholder")
+        copied.update(zip(placeholders, inputs))
+        with self.module.graph.inserting_before(node):
+            for inner in part.graph.nodes:
+                if inner.op == "get_attr":
+                    copied[inner] = self._constant(part, inner)
+                elif not _has_none(inner):
+                    copied[inner] = self.module.graph.node_copy(inner, copied.get)
+                    copied[inner].meta.pop("stack_trace", None)
+                    self.changed.add(copied[inner])
+        result = part.graph.output_node().args[0]
+        self._give_back(node, torch.fx.node.map_arg(result, copied.get))
+
+    def _trace(
+        self, node: torch.fx.Node, call: Callable[..., Any], values: Sequence[Any]
+    ) -> torch.fx.GraphModule:
+        before = self.mode.allow_non_fake_inputs
+        self.mode.allow_non_fake_inputs = True  # a module's parameters
+        try:
+            with self.mode, torch.no_grad():
+                return make_fx(call, decompositions())(*values)
+        except Exception as error:
+            raise CompileError(
+                f"{node.name}, a call of {node.target} that a pass has put into the"
+                f" graph, can't be traced: {error}"
+            ) from error
+        finally:
+            self.mode.allow_non_fake_inputs = before
+
+    def _constant(
+        self, part: torch.fx.GraphModule, inner: torch.fx.Node
+    ) -> torch.fx.Node:
+        """A tensor that the trace has found, as an attribute of the graph."""
+        value = getattr(part, str(inner.target))
+        number = 0
+        while hasattr(self.module, f"_handmade_{number}"):
+            number += 1
+        self.module.register_buffer(f"_handmade_{number}", value, persistent=False)
+        made = self.module.graph.get_attr(f"_handmade_{number}")
+        made.meta["val"] = self._attribute(f"_handmade_{number}")
+        return made
+
+    def _give_back(self, node: torch.fx.Node, result: Any) -> None:
+        """Users of the node read the result of the trace."""
+        if isinstance(result, list | tuple):
+            for user in list(node.users):
+                if getattr(user.target, "__name__", "") == "getitem":
+                    self._give_back(user, result[user.args[1]])
+        elif isinstance(result, torch.fx.Node):
+            node.replace_all_uses_with(result)
+        if node.users:
+            raise CompileError(
+                f"{node.name}, a call of {node.target} that a pass has put into the"
+                " graph, gives a list, of which only single items can be read"
+            )
+        self._erase(node)
+
+    def _erase(self, node: torch.fx.Node) -> None:
+        self.module.graph.erase_node(node)
+        self.erased.add(node)
+
+
+def _is_final(node: torch.fx.Node) -> bool:
+    """Whether a trace would leave the node as it is."""
+    target = node.target
+    if node.op != "call_function":
+        return False
+    if not isinstance(target, OpOverload):
+        return getattr(target, "__name__", "") == "getitem" or not any(
+            isinstance(n.meta.get("val"), torch.Tensor) for n in node.all_input_nodes
+        )
+    if target in WHOLE or target in WHOLE_COMPOSITES:
+        return True
+    if target._schema.is_mutable or not target._schema.returns:
+        return True
+    implicit = torch._C._dispatch_has_kernel_for_dispatch_key(target.name(), _IMPLICIT)
+    return target not in decompositions() and not implicit
+
+
+def _is_traced(value: Any) -> bool:
+    return isinstance(value, torch.Tensor | torch.SymInt | torch.SymFloat)
+
+
+def _value_of(node: torch.fx.Node) -> Any:
+    return node.meta.get("val")
+
+
+def _look(value: Any) -> Any:
+    """What later nodes can tell of a value."""
+    if isinstance(value, torch.Tensor):
+        return value.dtype, [str(size) for size in value.shape], value.device
+    if isinstance(value, list | tuple):
+        return [_look(item) for item in value]
+    return str(value)

@@ -1,0 +1,105 @@
+"""A package that is called with NumPy arrays. Needs no PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from . import arrays, trees
+from .signature import Signature
+
+
+class Runs(Protocol):
+    """What runs the program: the binding's executable, or the C API's.
+
+    `inputs` and `outputs` are dicts with name, dtype, shape and strides; sizes of
+    -1 change from call to call."""
+
+    @property
+    def inputs(self) -> list[dict[str, Any]]: ...
+    @property
+    def outputs(self) -> list[dict[str, Any]]: ...
+    @property
+    def target(self) -> str: ...
+    def initial(self, input: int) -> bytearray | None: ...
+    def run_arrays(
+        self, inputs: Sequence[Any], make: Callable[..., Any]
+    ) -> list[Any]: ...
+
+
+class State(Mapping[str, Any]):
+    """What a model keeps from call to call: one NumPy array for each name, which
+    may be read and written between calls."""
+
+    def __init__(self, executable: Runs, names: Mapping[str, int]) -> None:
+        self._places = {}
+        infos = executable.inputs
+        for name, number in names.items():
+            info = infos[number]
+            memory = executable.initial(number)
+            self._places[name] = (memory, info["dtype"], tuple(info["shape"]))
+
+    def __getitem__(self, name: str) -> Any:
+        return arrays.from_memory(*self._places[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def pair(self, name: str) -> tuple[Any, str]:
+        memory, dtype, shape = self._places[name]
+        return arrays.plain(memory, dtype, shape), dtype
+
+    def place(self, name: str) -> tuple[Any, str, tuple[int, ...]]:
+        """Memory, dtype and shape."""
+        return self._places[name]
+
+
+class ArrayPackage:
+    """A loaded package, called as the module that it was made of. Arguments and
+    results are NumPy arrays. Any number of threads may call one that has no
+    state."""
+
+    def __init__(self, executable: Any, signature: Signature) -> None:
+        self._executable = executable
+        self._signature = signature
+        self._infos = executable.inputs
+        self._results = [info["dtype"] for info in executable.outputs]
+        names = {signature.inputs[n]: n for n in signature.states}
+        self.state = State(executable, names)
+
+    @property
+    def inputs(self) -> list[dict[str, Any]]:
+        """Name, dtype and shape of each input, states included; -1 is any size."""
+        return self._executable.inputs
+
+    @property
+    def outputs(self) -> list[dict[str, Any]]:
+        return self._executable.outputs
+
+    @property
+    def target(self) -> str:
+        """The processor whose code runs."""
+        return self._executable.target
+
+    def session(self) -> ArrayPackage:
+        """The same package with state of its own, as it was exported."""
+        return type(self)(self._executable, self._signature)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        values = self._signature.bind(args, kwargs)
+        return trees.build(self._signature.results, self._run_arrays(values))
+
+    def _run_arrays(self, values: list[Any]) -> list[Any]:
+        for number in self._signature.states:
+            values[number] = self.state.pair(self._signature.inputs[number])
+        pairs = [
+            value
+            if isinstance(value, tuple | int)
+            else arrays.read(value, self._infos[number])
+            for number, value in enumerate(values)
+        ]
+        results = self._executable.run_arrays(pairs, arrays.make)
+        return [arrays.finish(r, dtype) for r, dtype in zip(results, self._results)]

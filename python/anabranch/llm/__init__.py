@@ -1,0 +1,5 @@
+"""Language models of Hugging Face's transformers, compiled: docs/llm.md."""
+
+from .language_model import LanguageModel, compile
+
+__all__ = ["LanguageModel", "compile"]

@@ -1,0 +1,183 @@
+"""The compiled steps of a language model: prefill by chunks of few sizes, and decode.
+
+Each pair of rows and tokens has a program of its own, compiled when it is first
+called for or read from the compile cache.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+import torch
+from torch import nn
+from transformers.modeling_outputs import CausalLMOutputWithPast
+
+from ..config import Config
+from ..method_cache.cached_method import cache_compile
+from .key_values import KeyValues, rewind
+
+SMALLEST_CHUNK = 16
+LARGEST_CHUNK = 512
+# What a call may say besides tokens, mask, positions and cache, and still be a step.
+PLAIN = {
+    "use_cache": (True,),
+    "return_dict": (True,),
+    "output_attentions": (None, False),
+    "output_hidden_states": (None, False),
+}
+Masks: TypeAlias = "torch.Tensor | dict[str, torch.Tensor | None] | None"
+
+
+class Steps(nn.Module):
+    """Stands in the place of `model.forward`."""
+
+    def __init__(
+        self, model: Any, key_values: KeyValues, config: Config, folder: str | None
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self._key_values = key_values
+        self._config = config
+        self._folder = folder
+        self._programs: dict[Any, Callable[..., torch.Tensor]] = {}
+        self._given = list(inspect.signature(model.forward).parameters)
+        self._keeps = "logits_to_keep" in self._given
+
+    def serve(self, *args: Any, **kwargs: Any) -> Any:
+        """`model.forward`. Calls that are no step of a static cache go to the model
+        itself, which PyTorch then runs."""
+        call = dict(zip(self._given, args)) | kwargs
+        tokens, cache = call.pop("input_ids", None), call.pop("past_key_values", None)
+        mask, positions = (
+            call.pop("attention_mask", None),
+            call.pop("position_ids", None),
+        )
+        keep = call.pop("logits_to_keep", 0)
+        if (
+            tokens is None
+            or not isinstance(keep, int)
+            or not self._key_values.fits(cache)
+            or not _is_plain(call)
+            or not all(m.dim() == 4 for m in _each(mask))
+        ):
+            return self.model(*args, **kwargs)
+        logits = self._run(tokens, mask, positions, keep, cache)
+        return CausalLMOutputWithPast(logits=logits, past_key_values=cache)
+
+    def _run(
+        self, tokens: torch.Tensor, mask: Masks, positions: Any, keep: int, cache: Any
+    ) -> torch.Tensor:
+        past, count = int(cache.get_seq_length()), tokens.shape[1]
+        capacity = self._key_values.capacity
+        if past + count > capacity:
+            raise ValueError(
+                f"the sequence has {past + count} tokens and the cache holds"
+                f" {capacity}: compile the model with a larger max_length"
+            )
+        found = []
+        for begin, end, size in chunks(count, capacity - past):
+            if keep == 1 and end < count:
+                rows = torch.tensor([0])  # only the last token's logits are asked for
+            elif keep == 1:
+                rows = torch.tensor([end - begin - 1])
+            else:
+                rows = torch.arange(size)
+            take = functools.partial(_take, begin=begin, end=end, size=size)
+            logits = self._step(
+                take(tokens, dim=1),
+                _map(functools.partial(take, dim=2), mask),
+                None if positions is None else take(positions, dim=positions.dim() - 1),
+                rows,
+                cache,
+            )
+            if begin + size > end:
+                rewind(cache, begin + size - end)
+            found.append(logits if keep == 1 else logits[:, : end - begin])
+        return found[-1] if keep == 1 else torch.cat(found, 1)[:, -keep:]
+
+    def _step(
+        self, tokens: Any, mask: Masks, positions: Any, rows: Any, cache: Any
+    ) -> torch.Tensor:
+        masks = mask if isinstance(mask, dict) else {"": mask}
+        key = (
+            tuple(tokens.shape),
+            None if positions is None else positions.dim(),
+            tuple((name, m is not None) for name, m in masks.items()),
+            len(rows),
+        )
+        program = self._programs.get(key)
+        if program is None:
+            program = cache_compile(
+                self.compute,
+                config=self._config,
+                dynamic=False,
+                cache_dir=self._folder,
+            )
+            self._programs[key] = program
+        return program(tokens, mask, positions, rows, cache)
+
+    def compute(
+        self, tokens: Any, mask: Any, positions: Any, rows: Any, cache: Any
+    ) -> torch.Tensor:
+        """The logits of these rows of tokens, and their keys and values in `cache`.
+        Some models always compute all logits."""
+        found = self.model(
+            input_ids=tokens,
+            attention_mask=mask,
+            **({} if positions is None else {"position_ids": positions}),
+            past_key_values=cache,
+            use_cache=True,
+            **({"logits_to_keep": rows} if self._keeps else {}),
+            return_dict=True,
+        ).logits
+        return found if self._keeps else found[:, rows]
+
+
+def chunks(count: int, room: int) -> Iterator[tuple[int, int, int]]:
+    """(begin, end, size) of each chunk: `end - begin` tokens, filled up to `size`.
+    Sizes are powers of two, so few programs serve all lengths; where the cache has
+    no room for the filling, chunks are taken that need none."""
+    begin = 0
+    while begin < count:
+        rest = count - begin
+        size = 1 << (rest - 1).bit_length()
+        if size > 1:
+            size = min(max(size, SMALLEST_CHUNK), LARGEST_CHUNK)
+        if begin + size > room:
+            size = 1 << (rest.bit_length() - 1)
+        size = min(size, LARGEST_CHUNK)
+        end = min(begin + size, count)
+        yield begin, end, size
+        begin = end
+
+
+def _take(
+    tensor: torch.Tensor, *, begin: int, end: int, size: int, dim: int
+) -> torch.Tensor:
+    """A chunk; its last element repeats up to `size`. A repeated token sees what the
+    last one sees, so it is finite, and no earlier token sees it."""
+    if begin == 0 and end == size == tensor.shape[dim]:
+        return tensor
+    index = torch.arange(begin, begin + size).clamp_(max=end - 1)
+    return tensor.index_select(dim, index)
+
+
+def _each(mask: Masks) -> list[torch.Tensor]:
+    masks = mask.values() if isinstance(mask, dict) else [mask]
+    return [m for m in masks if m is not None]
+
+
+def _map(function: Callable[[torch.Tensor], torch.Tensor], mask: Masks) -> Masks:
+    if isinstance(mask, dict):
+        return {name: None if m is None else function(m) for name, m in mask.items()}
+    return None if mask is None else function(mask)
+
+
+def _is_plain(call: dict[str, Any]) -> bool:
+    return all(
+        value is None or (key in PLAIN and any(value is p for p in PLAIN[key]))
+        for key, value in call.items()
+    )

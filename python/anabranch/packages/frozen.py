@@ -1,0 +1,159 @@
+"""Frozen weights and the tensors that they were copied from.
+
+The tensors stay the user's, and are held weakly. Before each call the executable
+compares their versions and addresses (python/bindings/calls/FrozenWeights.h); where
+one was written or replaced, the weights are packed again, or `freeze="strict"` makes
+it an error. docs/limits.md says which writes leave no trace.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+
+import torch
+
+from .. import _C
+from ..config import Config
+from ..describe.graph import Description
+from ..errors import FrozenWeightError
+from ..report import count, log, say
+from ..shapes.gears import Binding
+from . import cache, package
+from .optimizers import count_fused_steps
+
+# Changes between two calls each, until the user hears that freezing costs more than
+# it saves.
+CHANGES_TO_WARN = 8
+
+
+def note(described: Description) -> _C.FrozenWeights | None:
+    """The state of the tensors before their values are read; None without any. The
+    constants are those tensors from here on."""
+    found = {name: owner() for name, owner in described.owners.items()}
+    living = {name: tensor for name, tensor in found.items() if tensor is not None}
+    described.owners = {name: described.owners[name] for name in living}
+    if not living:
+        return None
+    count_fused_steps()
+    weights = _C.FrozenWeights(list(living.values()))
+    for name, tensor in living.items():
+        value = tensor.detach()
+        if _lies_as(value, described.constants[name]):
+            described.constants[name] = value
+    return weights
+
+
+def _lies_as(value: torch.Tensor, other: torch.Tensor) -> bool:
+    return (value.dtype, value.shape, value.stride()) == (
+        other.dtype,
+        other.shape,
+        other.stride(),
+    )
+
+
+class Follower:
+    """Keeps the weights of one executable as the user's tensors are."""
+
+    def __init__(
+        self,
+        executable: _C.Executable,
+        described: Description,
+        config: Config,
+        bindings: Sequence[Binding],
+        weights: _C.FrozenWeights,
+    ) -> None:
+        """`weights`: what `note` gave before the executable was made."""
+        self.executable = weakref.ref(executable)
+        self.config = config
+        self.bindings = bindings
+        self.weights = weights
+        self.names = list(described.owners)
+        own = {n: v for n, v in described.constants.items() if n not in self.names}
+        self.described = dataclasses.replace(described, constants=own)
+        # Told that programs with the former weights are gone.
+        self.forget: Callable[[], object] = lambda: None
+        self.changes = 0
+        self.lock = threading.Lock()
+        executable.follow(weights, self)
+
+    def __call__(self) -> None:
+        """A call saw that weights are not as they were: nothing has run yet."""
+        with self.lock:
+            if not self.weights.unchanged():
+                self._follow()
+
+    def _follow(self) -> None:
+        labels = self._labels()
+        changed = [labels[number] for number in self.weights.changed()]
+        if self.config.freeze == "strict":
+            raise FrozenWeightError(
+                f"{_list(changed)} changed, and freeze='strict' forbids it"
+            )
+        described, weights = self.current()
+        made = package.rebuild(described, self.config, self.bindings)
+        executable = self.executable()
+        assert executable is not None  # it is being called
+        executable.adopt(made, weights)
+        self.weights = weights
+        self.forget()
+        count(repacked=1)
+        self._say(changed)
+
+    def current(self) -> tuple[Description, _C.FrozenWeights]:
+        """The graph with the values of the tensors as they are now. An error where
+        they are of other sizes, or gone: another graph is made for those."""
+        tensors = self.weights.tensors()
+        labels = self._labels()
+        gone = [label for label, t in zip(labels, tensors) if t is None]
+        if gone:
+            raise FrozenWeightError(f"{_list(gone)} was freed; compile the model again")
+        if not self.weights.same_layout():
+            raise FrozenWeightError(
+                "frozen weights have other sizes, strides or dtypes than those that"
+                " were compiled; compile the model again"
+            )
+        kept = [tensor for tensor in tensors if tensor is not None]
+        weights = _C.FrozenWeights(kept)
+        values = {name: tensor.detach() for name, tensor in zip(self.names, kept)}
+        constants = self.described.constants | values
+        return dataclasses.replace(self.described, constants=constants), weights
+
+    def _labels(self) -> list[str]:
+        by_name = {e["name"]: e["label"] for e in self.described.graph["inputs"]}
+        return [by_name[name] for name in self.names]
+
+    def _say(self, changed: list[str]) -> None:
+        name = self.described.graph["name"]
+        logged = log("info", "repacked", graph=name, weights=changed)
+        if self.config.explain and not logged:
+            say(f"{name}: {_list(changed)} changed, the weights are packed again")
+        self.changes += 1
+        if self.changes == CHANGES_TO_WARN:
+            cache.warn_once(
+                f"frozen {name}",
+                f"frozen weights changed {self.changes} times, and each time the graph"
+                f" was compiled again ({_list(changed)}). Weights that change are"
+                " faster without freeze=True",
+            )
+
+
+def follow(
+    executable: _C.Executable,
+    described: Description,
+    config: Config,
+    bindings: Sequence[Binding],
+    weights: _C.FrozenWeights | None,
+) -> Follower | None:
+    """Lets calls of the executable see that weights changed; None: it has none."""
+    if weights is None:
+        return None
+    return Follower(executable, described, config, bindings, weights)
+
+
+def _list(labels: Sequence[str]) -> str:
+    more = len(labels) - 3
+    shown = ", ".join(labels[:3]) + (f" and {more} more" if more > 0 else "")
+    return f"the frozen weight{'s' if len(labels) > 1 else ''} {shown}"

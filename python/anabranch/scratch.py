@@ -1,0 +1,84 @@
+"""Folders for what is being compiled.
+
+Each holds a locked file as long as its process lives. What processes that were killed
+have left is removed by the next one that makes a folder there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import functools
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+
+from . import _C
+
+PREFIX = "anabranch-"
+LOCK = ".anabranch-lock"
+
+
+@contextlib.contextmanager
+def folder() -> Iterator[str]:
+    """A private folder that is gone after the block. OSError: there is no place that
+    can be written."""
+    place = _place()
+    _sweep(place)
+    path = tempfile.mkdtemp(prefix=PREFIX, dir=place)
+    lock = -1
+    try:
+        # Nobody sees an unlocked lock in it: the name appears when it is held.
+        fresh = os.path.join(path, f"{LOCK}-new")
+        lock = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.rename(fresh, os.path.join(path, LOCK))
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+        if lock >= 0:
+            os.close(lock)
+
+
+def _place() -> str:
+    """Where temporary files go; in a container whose root can't be written, beside
+    the entries of the cache."""
+    try:
+        return tempfile.gettempdir()
+    except FileNotFoundError:
+        root = _C.cache_folder()
+    # A name that the cache takes for none of its entries.
+    place = os.path.join(root, "tmp", "all", ".scratch")
+    try:
+        os.makedirs(place, 0o700, exist_ok=True)
+    except OSError as error:
+        raise OSError(
+            "no folder for temporary files can be written: set TMPDIR or"
+            f" ANABRANCH_CACHE_HOME to one that can ({error})"
+        ) from error
+    return place
+
+
+@functools.cache
+def _sweep(place: str) -> None:
+    """Removes the folders of this user whose processes have ended."""
+    with contextlib.suppress(OSError), os.scandir(place) as found:
+        for entry in found:
+            with contextlib.suppress(OSError):
+                if entry.name.startswith(PREFIX) and _is_abandoned(entry):
+                    shutil.rmtree(entry.path, ignore_errors=True)
+
+
+def _is_abandoned(entry: os.DirEntry[str]) -> bool:
+    about = entry.stat(follow_symlinks=False)
+    if not entry.is_dir(follow_symlinks=False) or about.st_uid != os.geteuid():
+        return False
+    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+    lock = os.open(os.path.join(entry.path, LOCK), flags)  # an error without a lock
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # an error while it is held
+        return True
+    finally:
+        os.close(lock)

@@ -1,0 +1,55 @@
+"""Anabranch's runtime alone: runs packages that `anabranch.export` wrote, on
+NumPy arrays, without PyTorch and without a compiler.
+
+    package = anabranch_runtime.load("model.anb")
+    result = package(array)
+"""
+
+from __future__ import annotations
+
+import os
+
+from . import native
+from .array_package import ArrayPackage as Package
+from .signature import read_signature
+
+__all__ = ["Package", "load", "prefix", "set_default_threads"]
+__version__ = "0.1.0"
+
+
+def load(
+    path: str | os.PathLike[str],
+    *,
+    threads: int = 0,
+    target: str | None = None,
+    check_hashes: bool = True,
+    trust: str | None = None,
+) -> Package:
+    """Opens a package that `anabranch.export` wrote.
+
+    threads       workers of a call; 0: one for each core, and no more than the
+                  CPU quota of the container allows.
+    target        one of the package's processors; None: what ANABRANCH_TARGET
+                  says, else the best that this CPU can run.
+    check_hashes  reads all weights once, to see that they are as they were
+                  written.
+    trust         whose packages are opened: "user", "group" or "anyone"; None:
+                  what ANABRANCH_TRUST says, else "user".
+
+    RuntimeError: no package, or one that this machine can't run. ValueError: a
+    package that was not exported.
+    """
+    folder = os.path.abspath(os.fspath(path))
+    executable = native.Executable(folder, threads, check_hashes, target, trust)
+    return Package(executable, read_signature(folder))
+
+
+def set_default_threads(threads: int) -> None:
+    """Workers of a call where `load` named no number; 0: the environment's."""
+    native.library().anabranch_set_default_threads(threads)
+
+
+def prefix() -> str:
+    """The folder with bin/, include/ and lib/ of the C and C++ API, for CMake's
+    CMAKE_PREFIX_PATH."""
+    return os.path.dirname(os.path.abspath(__file__))

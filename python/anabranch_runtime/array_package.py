@@ -1,0 +1,1 @@
+../anabranch/deploy/array_package.py

@@ -1,0 +1,1 @@
+../anabranch/deploy/arrays.py

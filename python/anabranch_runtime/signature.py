@@ -1,0 +1,1 @@
+../anabranch/deploy/signature.py

@@ -1,0 +1,1 @@
+../anabranch/deploy/trees.py

@@ -1,0 +1,65 @@
+//===- FrozenWeights.h - tensors whose values were frozen -------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// A program holds copies of frozen weights. The tensors that they were copied
+// from stay the user's, who may write to them; so every call asks here whether
+// somebody did.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_BINDINGS_FROZENWEIGHTS_H
+#define ANABRANCH_BINDINGS_FROZENWEIGHTS_H
+
+#include "calls/ModuleState.h"
+#include "tensors/DLPack.h"
+#include "tensors/TensorState.h"
+
+#include <vector>
+
+namespace anabranch::python {
+
+/// Tensors, held weakly, and their states when this was made. All needs the
+/// GIL.
+class FrozenWeights {
+public:
+  FrozenWeights() = default;
+  FrozenWeights(FrozenWeights &&) = default;
+  FrozenWeights(const FrozenWeights &) = delete;
+
+  /// Notes the state of a tensor. Throws nanobind's python_error.
+  void add(PyObject *tensor);
+
+  /// Whether no tensor was written, replaced, or freed. Nanoseconds for each.
+  bool unchanged() const;
+  /// The tensors that are not as they were.
+  std::vector<size_t> changed() const;
+  /// Whether each tensor is there, with the dtype, sizes and strides of then.
+  bool sameLayout() const;
+
+  size_t size() const { return weights.size(); }
+  /// A new reference; None where it was freed.
+  PyObject *tensor(size_t number) const;
+
+private:
+  struct Weight {
+    Ref reference; ///< weak, to the tensor
+    /// Weak, to the storage: no other one gets its address.
+    Ref storage;
+    bool counts;
+    TensorState state;
+    dlpack::DataType dtype;
+    std::vector<int64_t> sizes, strides;
+  };
+  static bool isUnchanged(const Weight &weight);
+  static bool hasLayout(const Weight &weight);
+
+  std::vector<Weight> weights;
+};
+
+} // namespace anabranch::python
+
+#endif // ANABRANCH_BINDINGS_FROZENWEIGHTS_H

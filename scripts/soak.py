@@ -1,0 +1,179 @@
+"""Runs the random tests over and over, each time with other seeds.
+
+    soak.py --seconds 3600            every task, in turns
+    soak.py updates calls             only these tasks
+
+A task runs in a process of its own for a bounded time or count, then the next one
+does. A task that fails prints its output at once; the exit status is 0 only if
+none failed. `make soak` is the front door.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PYTHON = str(ROOT / ".venv" / "bin" / "python")
+SUPPORT = "test/python/support"
+# Operators of PyTorch's database, in so many parts; one part a turn.
+PARTS = 40
+DTYPES = ("f32", "f64", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "bool")
+
+
+@dataclass(frozen=True)
+class Task:
+    """`command(turn)` and `environment(turn)` of one turn, which has a seed of
+    its own."""
+
+    name: str
+    command: Callable[[int], list[str]]
+    environment: Callable[[int], dict[str, str]] = lambda turn: {}
+
+
+def pytest(*files: str) -> Callable[[int], list[str]]:
+    command = [PYTHON, "-m", "pytest", "-q", "-x", *files]
+    return lambda turn: command
+
+
+def gtest(binary: str, tests: str) -> Callable[[int], list[str]]:
+    command = [f"build/bin/{binary}", f"--gtest_filter={tests}", "--gtest_brief=1"]
+    return lambda turn: command
+
+
+def operators(turn: int) -> list[str]:
+    """A part of PyTorch's samples in one dtype; every second round is dynamic."""
+    rounds, part = divmod(turn, PARTS)
+    command = [PYTHON, "scripts/run_opinfo.py", "--chunk", f"{part + 1}/{PARTS}"]
+    command += ["--dtypes", DTYPES[turn % len(DTYPES)]]
+    return command + (["--dynamic"] if (rounds + part) % 2 else [])
+
+
+TASKS = (
+    Task(
+        "updates",
+        lambda turn: [
+            *(PYTHON, f"{SUPPORT}/random_updates.py", "--seconds", "60"),
+            *("--seed", str(100_000 * (turn + 1))),
+        ],
+    ),
+    Task(
+        "calls",
+        lambda turn: [
+            *(PYTHON, f"{SUPPORT}/random_calls.py", "--seconds", "60"),
+            *("--threads", str(2 + turn % 3), "--seed", str(turn)),
+        ],
+        lambda turn: {"ANABRANCH_CACHE": "0"},
+    ),
+    Task(
+        "graphs",
+        pytest("test/python/operators/test_property.py"),
+        lambda turn: {
+            "ANABRANCH_PROPERTY": "60",
+            "ANABRANCH_PROPERTY_SEED": str(turn + 1),
+        },
+    ),
+    Task(
+        "frozen weights",
+        pytest("test/python/capture/test_frozen_updates.py"),
+        lambda turn: {
+            "ANABRANCH_FROZEN_STEPS": "60",
+            "ANABRANCH_FROZEN_SEED": str(turn + 1),
+        },
+    ),
+    Task(
+        "streams",
+        pytest("test/python/streams/test_stream_order.py"),
+        lambda turn: {
+            "ANABRANCH_STREAM_GRAPHS": "60",
+            "ANABRANCH_STREAM_SEED": str(1000 * (turn + 1)),
+        },
+    ),
+    Task(
+        "super kernels",
+        pytest(
+            "test/python/streams/test_super_random.py",
+            "test/python/streams/test_super_order.py",
+        ),
+        lambda turn: {
+            "ANABRANCH_SUPER_GRAPHS": "30",
+            "ANABRANCH_SUPER_SEED": str(1000 * (turn + 1)),
+        },
+    ),
+    Task(
+        "runtime",
+        gtest("runtime-test", "RandomPrograms.*:SuperRuns.*"),
+        lambda turn: {
+            "ANABRANCH_RANDOM_SEED": str(1000 * (turn + 1)),
+            "ANABRANCH_RANDOM_PROGRAMS": "600",
+            "ANABRANCH_SOAK_LAUNCHES": "400000",
+            "ANABRANCH_RANDOM_SUPERS": "200",
+            "ANABRANCH_SOAK_TILES": "800000",
+        },
+    ),
+    Task("operators", operators),
+)
+
+
+def passes(task: Task, turn: int) -> bool:
+    """Runs one turn; the output of a turn that fails is printed."""
+    command = task.command(turn)
+    settings = task.environment(turn)
+    start = time.monotonic()
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, **settings},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    said = done.stdout.rstrip().rsplit("\n", 1)[-1]
+    print(f"{task.name}, turn {turn}: {said}, {time.monotonic() - start:.0f} s")
+    if done.returncode:
+        again = [f"{name}={value}" for name, value in settings.items()]
+        print(done.stdout, "again: " + " ".join(again + command), sep="\n", flush=True)
+    return done.returncode == 0
+
+
+def soak(tasks: list[Task], seconds: float) -> collections.Counter[str]:
+    """How often each task failed. Every task runs at least once."""
+    end = time.monotonic() + seconds
+    failed: collections.Counter[str] = collections.Counter()
+    turn = 0
+    while turn == 0 or time.monotonic() < end:
+        for task in tasks:
+            if turn and time.monotonic() >= end:
+                break
+            failed[task.name] += not passes(task, turn)
+        turn += 1
+    return failed
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--seconds", type=float, default=3600)
+    parser.add_argument("tasks", nargs="*", help=", ".join(task.name for task in TASKS))
+    options = parser.parse_args()
+    known = {task.name: task for task in TASKS}
+    if unknown := [name for name in options.tasks if name not in known]:
+        parser.error(f"no task {unknown[0]!r}; known: {', '.join(known)}")
+    chosen = [known[name] for name in options.tasks] or list(TASKS)
+    failed = soak(chosen, options.seconds)
+    for task in chosen:
+        print(f"{task.name}: {failed[task.name] or 'nothing'} failed")
+    return 1 if failed.total() else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

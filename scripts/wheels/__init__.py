@@ -1,0 +1,1 @@
+"""How the distributions are made: `make wheel`, `pip install .` and the sdist."""

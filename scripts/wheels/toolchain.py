@@ -1,0 +1,52 @@
+"""What compiling needs beside Python: LLVM 19 and other packages of Debian."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+from pathlib import Path
+
+# Each with a file or a program that it brings.
+NEEDED = {
+    "clang-19": "clang++-19",
+    "lld-19": "/usr/lib/llvm-19/bin/ld.lld",
+    "llvm-19-dev": "/usr/lib/llvm-19/lib/cmake/llvm/LLVMConfig.cmake",
+    "libmlir-19-dev": "/usr/lib/llvm-19/lib/cmake/mlir/MLIRConfig.cmake",
+    "mlir-19-tools": "/usr/lib/llvm-19/bin/mlir-tblgen",
+    "liblld-19-dev": "/usr/lib/llvm-19/lib/liblldELF.a",
+    "flatbuffers-compiler": "flatc",
+    "libflatbuffers-dev": "/usr/include/flatbuffers/flatbuffers.h",
+    "nlohmann-json3-dev": "/usr/include/nlohmann/json.hpp",
+    "zlib1g-dev": "/usr/include/zlib.h",
+    "libzstd-dev": "/usr/include/zstd.h",
+    "build-essential": "readelf",
+    "cmake": "cmake",
+    "ninja-build": "ninja",
+}
+
+
+def missing_packages() -> list[str]:
+    return [
+        package
+        for package, what in NEEDED.items()
+        if not (Path(what).exists() if what[0] == "/" else shutil.which(what))
+    ]
+
+
+def refusal() -> str | None:
+    """Why nothing can be compiled here, and what to do; None if it can."""
+    if platform.system() != "Linux" or platform.machine() != "x86_64":
+        return (
+            "Anabranch runs on Linux and x86-64 only; this is "
+            f"{platform.system()} on {platform.machine()}"
+        )
+    missing = missing_packages()
+    if not missing:
+        return None
+    return (
+        "Anabranch cannot be compiled here: LLVM 19 or other tools are missing.\n"
+        "Debian 12 or newer has them:\n"
+        f"    apt-get install {' '.join(missing)}\n"
+        "A wheel needs none of them: `make wheel` in a checkout makes it on a Debian "
+        "machine, for any Linux with glibc 2.28 or newer."
+    )
