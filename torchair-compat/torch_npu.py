@@ -8,20 +8,28 @@ from typing import Any
 
 import torch
 
-import npugraph_ex as _npugraph_ex
 from anabranch.extension import hide_frames as _hide_frames
+from torchair._impl.device import contrib, profiler
 from torchair._impl.npu import distributed
+from torchair._impl.npu.activations import npu_fast_gelu, npu_gelu
 from torchair._impl.npu.attention import (
     npu_fused_infer_attention_score,
     npu_fused_infer_attention_score_v2,
 )
 from torchair._impl.npu.effects import npu_prefetch, save_npugraph_tensor
+from torchair._impl.npu.experts import (
+    npu_grouped_matmul,
+    npu_moe_finalize_routing,
+    npu_moe_gating_top_k_softmax,
+    npu_moe_init_routing,
+)
 from torchair._impl.npu.formats import (
     Format,
     get_npu_format,
     npu_format_cast,
     npu_format_cast_,
 )
+from torchair._impl.npu.fusion_attention import npu_fusion_attention
 from torchair._impl.npu.install import install as _install
 from torchair._impl.npu.norms import (
     npu_add_rms_norm,
@@ -54,6 +62,7 @@ _hide_frames(__file__)
 
 __all__ = [
     "Format",
+    "contrib",
     "distributed",
     "dynamo",
     "get_npu_format",
@@ -65,11 +74,17 @@ __all__ = [
     "npu_convert_weight_to_int4pack",
     "npu_dequant_swiglu_quant",
     "npu_dynamic_quant",
+    "npu_fast_gelu",
     "npu_format_cast",
     "npu_format_cast_",
     "npu_fused_infer_attention_score",
     "npu_fused_infer_attention_score_v2",
     "npu_fusion_attention",
+    "npu_gelu",
+    "npu_grouped_matmul",
+    "npu_moe_finalize_routing",
+    "npu_moe_gating_top_k_softmax",
+    "npu_moe_init_routing",
     "npu_prefetch",
     "npu_quant_matmul",
     "npu_quantize",
@@ -81,6 +96,7 @@ __all__ = [
     "npu_trans_quant_param",
     "npu_transpose_batchmatmul",
     "npu_weight_quant_batchmatmul",
+    "profiler",
     "save_npugraph_tensor",
     "scatter_update",
     "scatter_update_",
@@ -88,7 +104,6 @@ __all__ = [
 __version__ = "0.1.0"
 
 npu, dynamo = _install()
-npu.npugraph_ex = _npugraph_ex  # type: ignore[attr-defined]
 
 
 def npu_quant_matmul(
@@ -99,14 +114,3 @@ def npu_quant_matmul(
     if torch.compiler.is_compiling() and not torch.compiler.is_exporting():
         options["blocks"] = x2._npu_blocks  # type: ignore[attr-defined]
     return torch.ops.npu.npu_quant_matmul(x1, x2, scale, **options)
-
-
-def npu_fusion_attention(*_args: object, **_options: object) -> None:
-    """Here for those who import it when they find torch_npu, transformers for one.
-
-    Raises NotImplementedError.
-    """
-    raise NotImplementedError(
-        "torch_npu.npu_fusion_attention needs an NPU; on this host use"
-        " torch.nn.functional.scaled_dot_product_attention"
-    )

@@ -11,6 +11,7 @@ import anabranch
 import torch_npu  # noqa: F401 - makes `npu` known
 import torchair
 from torchair._impl import errors
+from torchair._impl.compile import graph_compiler
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -33,6 +34,26 @@ def fresh():
     yield
     torchair.logger.setLevel(level)
     torch._dynamo.reset()
+
+
+@pytest.fixture
+def compiled_nodes(monkeypatch):
+    """(operator, stream) of each node of each graph that the compiler gets."""
+    found: list[list[tuple[str, str | None]]] = []
+    compile_graph = graph_compiler.extension.compile_graph
+
+    def keep(module, *arguments, **settings):
+        found.append(
+            [
+                (n.target.name(), anabranch.extension.stream_of(n))
+                for n in module.graph.nodes
+                if n.op == "call_function"
+            ]
+        )
+        return compile_graph(module, *arguments, **settings)
+
+    monkeypatch.setattr(graph_compiler.extension, "compile_graph", keep)
+    return found
 
 
 @pytest.fixture

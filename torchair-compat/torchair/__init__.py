@@ -2,7 +2,7 @@
 
 import os as _os
 
-from ._impl.npu.real import refuse_real as _refuse_real
+from ._impl.device.real import refuse_real as _refuse_real
 
 _refuse_real()
 
@@ -10,14 +10,13 @@ from anabranch.extension import hide_frames as _hide_frames
 
 _hide_frames(_os.path.dirname(__file__))
 
-from . import ge, inference, ops, scope
+from . import ge, inference, llm_datadist, ops, scope
 from ._impl.compile.backend import get_compiler, get_npu_backend
+from ._impl.compile.exporting import dynamo_export
 from ._impl.compile.patterns import register_replacement
-from ._impl.compile.unsupported import (
-    dynamo_export,
-    patch_for_hcom,
-    register_fx_node_ge_converter,
-)
+from ._impl.compile.unsupported import patch_for_hcom
+from ._impl.ge.converters import register_fx_node_ge_converter
+from ._impl.npu.install import install as _install
 from ._impl.npu.layouts import npu_format_cast_via_cpu, use_internal_format_weight
 from .configs.compiler_config import CompilerConfig
 from .core.utils import logger
@@ -29,6 +28,7 @@ __all__ = [
     "get_compiler",
     "get_npu_backend",
     "inference",
+    "llm_datadist",
     "logger",
     "npu_format_cast_via_cpu",
     "ops",
@@ -39,3 +39,5 @@ __all__ = [
     "use_internal_format_weight",
 ]
 __version__ = "0.1.0"
+
+_install()

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping as _Mapping
+from collections.abc import Sequence as _Sequence
 
-import torch
+import torch as _torch
 
-from anabranch.extension import attach_gears
+from anabranch.extension import attach_gears as _attach_gears
 
 from ._impl.cache.cache_compile import cache_compile, readable_cache
 
 __all__ = ["cache_compile", "readable_cache", "set_dim_gears"]
 
-FEWEST_GEARS, MOST_GEARS = 2, 100
+_FEWEST_GEARS, _MOST_GEARS = 2, 100
 
 
-def set_dim_gears(t: torch.Tensor, dim_gears: Mapping[int, Sequence[int]]) -> None:
+def set_dim_gears(t: _torch.Tensor, dim_gears: _Mapping[int, _Sequence[int]]) -> None:
     """Says, before the first call, which sizes dimensions of an input take. Other
     tensors of later calls need no such call."""
     known = getattr(t, "dim_gears", None)
@@ -24,15 +25,15 @@ def set_dim_gears(t: torch.Tensor, dim_gears: Mapping[int, Sequence[int]]) -> No
             f"Tensor {t} already has set dim gears, and it is not supported to set it"
             " again."
         )
-    checked: dict[int, Sequence[int]] = {}
+    checked: dict[int, _Sequence[int]] = {}
     for dim, gears in dim_gears.items():
         _check(t, dim, gears)
         checked[dim] = gears
-        attach_gears(t, checked)
+        _attach_gears(t, checked)
     t.dim_gears = dim_gears  # type: ignore[attr-defined]
 
 
-def _check(t: torch.Tensor, dim: object, gears: object) -> None:
+def _check(t: _torch.Tensor, dim: object, gears: object) -> None:
     _require(
         isinstance(dim, int),
         f"Dim index in dim_gears must be an integer, but got {type(dim)}.",
@@ -57,9 +58,9 @@ def _check(t: torch.Tensor, dim: object, gears: object) -> None:
             f" {gear}.",
         )
     _require(
-        FEWEST_GEARS <= len(gears) <= MOST_GEARS,
+        _FEWEST_GEARS <= len(gears) <= _MOST_GEARS,
         f"Length of gears for dim index {dim} in dim_gears must be in range"
-        f" [{FEWEST_GEARS}, {MOST_GEARS}], but got {len(gears)}.",
+        f" [{_FEWEST_GEARS}, {_MOST_GEARS}], but got {len(gears)}.",
     )
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Sequence as _Sequence
+from typing import Any as _Any
 
-import torch
+import torch as _torch
 
 from ._impl.marks import operators as _air  # noqa: F401 - _air defines torch.ops.air
 from ._impl.marks import printing as _printing
-from ._impl.npu.attention import RENAMED
+from ._impl.npu.attention import RENAMED as _RENAMED
 
 __all__ = [
     "npu_create_tagged_event",
@@ -24,21 +24,21 @@ __all__ = [
 ]
 
 
-def record() -> torch.Tensor:
+def record() -> _torch.Tensor:
     """An event: all that the current stream has been given so far. For `wait`."""
-    return torch.ops.air.record()
+    return _torch.ops.air.record()
 
 
-def wait(tensors: Sequence[torch.Tensor]) -> None:
+def wait(tensors: _Sequence[_torch.Tensor]) -> None:
     """What the current stream is given next begins after `tensors` have been
     computed; an event of `record` stands for what came before it."""
     if not tensors:
         raise ValueError("torchair.ops.wait() requires at least one tensor input")
     for tensor in tensors:
-        if not isinstance(tensor, torch.Tensor):
+        if not isinstance(tensor, _torch.Tensor):
             text = "arguments of torchair.ops.wait() must be torch.Tensor"
             raise ValueError(text)  # noqa: TRY004 - as torchair does
-    torch.ops.air.wait(list(tensors))
+    _torch.ops.air.wait(list(tensors))
 
 
 class _Event:
@@ -63,12 +63,12 @@ def npu_create_tagged_event(tag: str) -> _Event:
 
 def npu_tagged_event_record(event: _Event) -> None:
     """The event stands for all that the current stream has been given so far."""
-    torch.ops.air.tagged_event_record(_tag_of(event))
+    _torch.ops.air.tagged_event_record(_tag_of(event))
 
 
 def npu_tagged_event_wait(event: _Event) -> None:
     """The current stream goes on once the event has happened."""
-    torch.ops.air.tagged_event_wait(_tag_of(event))
+    _torch.ops.air.tagged_event_wait(_tag_of(event))
 
 
 def _tag_of(event: _Event) -> str:
@@ -77,14 +77,14 @@ def _tag_of(event: _Event) -> str:
     return event.tag
 
 
-def npu_record_tagged_stream(input: torch.Tensor, tagged_stream: str) -> None:
+def npu_record_tagged_stream(input: _torch.Tensor, tagged_stream: str) -> None:
     """`input` stays in memory until that stream has done its work, as every
     tensor does here."""
-    torch.ops.air.record_tagged_stream(input, tagged_stream)
+    _torch.ops.air.record_tagged_stream(input, tagged_stream)
 
 
 def npu_print(
-    *args: torch.Tensor | str | float | bool,
+    *args: _torch.Tensor | str | float | bool,
     summarize_size: int = 3,
     tensor_detail: bool = False,
 ) -> None:
@@ -92,10 +92,10 @@ def npu_print(
     in the order of the program. Of each dimension the first and last
     `summarize_size` elements; -1: all."""
     _printing.check(args, summarize_size, tensor_detail)
-    words = [None if isinstance(a, torch.Tensor) else str(a) for a in args]
+    words = [None if isinstance(a, _torch.Tensor) else str(a) for a in args]
     mark = _printing.placeholder(" ".join([w for w in words if w is not None]))
-    torch.ops.air.print(
-        [a for a in args if isinstance(a, torch.Tensor)],
+    _torch.ops.air.print(
+        [a for a in args if isinstance(a, _torch.Tensor)],
         " ".join([mark if w is None else w for w in words]),
         mark,
         summarize_size,
@@ -104,22 +104,22 @@ def npu_print(
 
 
 def npu_fused_infer_attention_score(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, **options: Any
-) -> tuple[torch.Tensor, torch.Tensor]:
+    query: _torch.Tensor, key: _torch.Tensor, value: _torch.Tensor, **options: _Any
+) -> tuple[_torch.Tensor, _torch.Tensor]:
     """torch_npu's, lengths being tensors, so that other lengths need no other graph.
     NotImplementedError outside of graphs."""
-    if not torch.compiler.is_compiling():
+    if not _torch.compiler.is_compiling():
         raise NotImplementedError(
             "torchair.ops.npu_fused_infer_attention_score is for graphs; eagerly use"
             " torch_npu.npu_fused_infer_attention_score"
         )
-    operator = torch.ops.npu._fused_infer_attention_of_tensors
+    operator = _torch.ops.npu._fused_infer_attention_of_tensors
     return operator(query, key, value, **options)
 
 
 def npu_fused_infer_attention_score_v2(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, **options: Any
-) -> tuple[torch.Tensor, torch.Tensor]:
+    query: _torch.Tensor, key: _torch.Tensor, value: _torch.Tensor, **options: _Any
+) -> tuple[_torch.Tensor, _torch.Tensor]:
     """npu_fused_infer_attention_score under the names of version two."""
-    renamed = {RENAMED.get(name, name): value for name, value in options.items()}
+    renamed = {_RENAMED.get(name, name): value for name, value in options.items()}
     return npu_fused_infer_attention_score(query, key, value, **renamed)

@@ -2,15 +2,17 @@
 
 Each puts its attributes on every operator inside; scopes nest, and of two values
 of one attribute the inner one wins. Under torch.compile they cost nothing at run
-time; in eager code they do nothing.
+time; in eager code they do nothing. A graph that breaks inside of one is an error.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
+import contextlib as _contextlib
+from collections.abc import Iterator as _Iterator
 
-import torch
+import torch as _torch
+
+from anabranch.extension import unbroken_scope as _unbroken_scope
 
 from ._impl.marks import operators as _air  # noqa: F401 - defines torch.ops.air
 
@@ -24,43 +26,50 @@ __all__ = [
 ]
 
 
-@contextlib.contextmanager
-def _scope(keys: list[str], values: list[str]) -> Iterator[None]:
-    torch.ops.air.scope_enter(keys, values)
-    try:
-        yield
-    finally:
-        torch.ops.air.scope_exit()
+@_contextlib.contextmanager
+def _scope(what: str, keys: list[str], values: list[str]) -> _Iterator[None]:
+    """`what` is the scope for messages."""
+    with _unbroken_scope(f"torchair.scope.{what}"):
+        _torch.ops.air.scope_enter(keys, values)
+        try:
+            yield
+        finally:
+            _torch.ops.air.scope_exit()
 
 
 def npu_stream_switch(
     stream_tag: str, stream_priority: int = 0, enable_inner_parallel: bool = True
-) -> contextlib.AbstractContextManager[None]:
+) -> _contextlib.AbstractContextManager[None]:
     """Operators inside run on the stream `stream_tag`; the same tag is the same
     stream. The priority and the inner parallelism have no effect here. TypeError for a
     tag that is no string."""
     _check_text("npu_stream_switch", "stream_tag", stream_tag)
     return _scope(
+        f"npu_stream_switch({stream_tag!r})",
         ["_user_stream_label", "_user_stream_priority", "_enable_inner_parallel"],
         [stream_tag, str(stream_priority), str(enable_inner_parallel)],
     )
 
 
-def npu_wait_tensor(self: torch.Tensor, dependency: torch.Tensor) -> torch.Tensor:
+def npu_wait_tensor(self: _torch.Tensor, dependency: _torch.Tensor) -> _torch.Tensor:
     """`self`; what stands later on this stream begins after `dependency` has been
     computed, whether the result is used or not. Only in `max-autotune`."""
-    return torch.ops.air.wait_tensor(self, dependency)
+    return _torch.ops.air.wait_tensor(self, dependency)
 
 
 def super_kernel(
     scope: str | None, options: str | None = ""
-) -> contextlib.AbstractContextManager[None]:
+) -> _contextlib.AbstractContextManager[None]:
     """Operators inside are launched as one unit; a scope of None takes them out of
     the one around it. TypeError for a name or options that are no strings."""
     name, options = scope or "", options or ""
     _check_text("super_kernel", "scope", name)
     _check_text("super_kernel", "options", options)
-    return _scope(["_super_kernel_scope", "_super_kernel_options"], [name, options])
+    return _scope(
+        f"super_kernel({scope!r})",
+        ["_super_kernel_scope", "_super_kernel_options"],
+        [name, options],
+    )
 
 
 def _check_text(function: str, argument: str, value: object) -> None:
@@ -73,24 +82,26 @@ def _check_text(function: str, argument: str, value: object) -> None:
 
 def limit_core_num(
     op_aicore_num: int | str, op_vectorcore_num: int | str
-) -> contextlib.AbstractContextManager[None]:
+) -> _contextlib.AbstractContextManager[None]:
     """Each operator inside is computed by at most `op_aicore_num` workers."""
     return _scope(
+        f"limit_core_num({op_aicore_num!r}, {op_vectorcore_num!r})",
         ["_op_aicore_num", "_op_vectorcore_num"],
         [str(op_aicore_num), str(op_vectorcore_num)],
     )
 
 
-def op_never_timeout(enable: bool = True) -> contextlib.AbstractContextManager[None]:
+def op_never_timeout(enable: bool = True) -> _contextlib.AbstractContextManager[None]:
     """Without effect: no operator has a time limit here."""
     if not isinstance(enable, bool):
         raise TypeError(
             "op_never_timeout() argument 'enable' must be bool, but got"
             f" {type(enable).__name__}."
         )
-    return _scope(["_op_exec_never_timeout"], [str(enable)])
+    what = f"op_never_timeout({enable})"
+    return _scope(what, ["_op_exec_never_timeout"], [str(enable)])
 
 
-def data_dump() -> contextlib.AbstractContextManager[None]:
+def data_dump() -> _contextlib.AbstractContextManager[None]:
     """Operators inside are to be dumped, as `dump_config` says."""
-    return _scope(["torchair_enable_data_dump"], ["True"])
+    return _scope("data_dump()", ["torchair_enable_data_dump"], ["True"])

@@ -223,3 +223,13 @@ def test_streams_of_dynamic_graphs(monkeypatch, flag, dynamic, streams) -> None:
     monkeypatch.setattr(anabranch.backend, "compile_graph", keep)
     check(lambda x: (x.exp() + 1, x.sin() * 2), torch.randn(5, 6), dynamic=dynamic)
     assert given == [streams]
+
+
+def test_a_graph_that_returns_no_tuple() -> None:
+    def function(x):
+        return (x + 1).relu()
+
+    module = torch.fx.symbolic_trace(function)
+    x = torch.randn(4)
+    run = torchair.get_compiler()(module, [x])
+    torch.testing.assert_close(run(x), function(x))

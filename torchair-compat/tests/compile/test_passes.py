@@ -172,8 +172,3 @@ def test_captured_kernels_are_joined_on_demand(config, monkeypatch) -> None:
     config.experimental_config.aclgraph._super_kernel_optimize = True
     torch.testing.assert_close(compiled(model, config)(*INPUTS), model(*INPUTS))
     assert given == ["marked", "auto"]
-
-
-def test_what_an_npu_is_needed_for_says_what_to_do() -> None:
-    with pytest.raises(NotImplementedError, match=r"anabranch\.export"):
-        torchair.dynamo_export(torch.ones(2), model=torch.nn.Linear(2, 2))

@@ -10,7 +10,7 @@ import torch
 
 import prototext
 import torchair as tng
-from pictures import compiled
+from pictures import all_of, compiled, pictures
 
 NAME = re.compile(
     r"dynamo_(optimized|original)_graph_(\d+)_rank_0_pid_(\d+)_ts_(\d{20})\.(\w+)"
@@ -127,3 +127,40 @@ def test_nothing_is_dumped_unasked(config, tmp_path, monkeypatch, debug) -> None
     monkeypatch.chdir(tmp_path)
     compiled(lambda x: x + 1, config)(torch.randn(3))
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("folds", [True, False])
+def test_chains_of_views_are_one_strided_view(config, monkeypatch, folds) -> None:
+    """T063"""
+
+    def f(x):
+        y = x.view(2, 6).transpose(0, 1)
+        return y.reshape(3, 4) + 1, y.view(6, 2, 1).permute(2, 0, 1) * 2
+
+    config.experimental_config.enable_view_optimize = folds
+    x = torch.randn(3, 4)
+    shown = pictures(monkeypatch)
+    torch.testing.assert_close(compiled(f, config)(x), f(x))
+    before, after = shown
+    assert all_of(before, "Transpose")
+    assert not all_of(before, "AsStrided")
+    assert bool(all_of(after, "AsStrided")) == folds
+    assert bool(all_of(after, "Transpose")) != folds
+    for node in all_of(after, "AsStrided"):
+        attributes = node.attributes
+        assert node.inputs == ["arg0_1:0"]
+        made = x.as_strided(attributes["size"], attributes["stride"])
+        base = x.view(2, 6).T
+        assert torch.equal(made, base if made.dim() == 2 else base.view(1, 6, 2))
+
+
+def test_transposes_that_are_no_views_of_contiguous_values_stay(
+    config, monkeypatch
+) -> None:
+    def f(x):
+        return x.transpose(0, 1) + 1
+
+    found = pictures(monkeypatch)
+    x = torch.randn(4, 6)[:, ::2]
+    torch.testing.assert_close(compiled(f, config)(x), f(x))
+    assert all_of(found[1], "Transpose")

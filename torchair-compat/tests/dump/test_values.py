@@ -162,12 +162,15 @@ def test_capture_modes_save_results(engine, tmp_path, stage) -> None:
     expected = x.sin() if stage == "original" else x.cos()
     for _ in range(2):
         torch.testing.assert_close(run(x), expected + 1)
-    assert names(tmp_path / "dumps") == [
+    (home,) = (tmp_path / "dumps").iterdir()
+    assert home.name == "worldsize1_global_rank0"
+    assert names(home) == [
         "add_device_0_1.pt",
         "add_device_0_2.pt",
+        "arg0_1_device_0_1.pt",
+        "arg0_1_device_0_2.pt",
         "sin_device_0_1.pt",
         "sin_device_0_2.pt",
     ]
-    torch.testing.assert_close(
-        torch.load(tmp_path / "dumps" / "sin_device_0_2.pt"), expected
-    )
+    torch.testing.assert_close(torch.load(home / "sin_device_0_2.pt"), expected)
+    torch.testing.assert_close(torch.load(home / "arg0_1_device_0_1.pt"), x)

@@ -288,7 +288,7 @@ def test_super_kernels_are_one_launch(uncached) -> None:
     x, w = torch.randn(16, 16), torch.randn(16, 16)
     found = compiled(layer)(x, w)
     assert units() == {"sp_0": 5}
-    assert anabranch.last_report()["super_kernels"][0]["lanes"] == 2
+    assert anabranch.last_report()["super_kernels"][0]["streams"] == 2
     torch.testing.assert_close(found, layer(x, w))
 
 

@@ -196,5 +196,38 @@ def test_transformers_imports_beside_it():
     with torch.no_grad():
         output = BertModel(config).eval()(torch.tensor([[1, 2]]))
     assert output.last_hidden_state.shape == (1, 2, 8)
-    with pytest.raises(NotImplementedError, match="needs an NPU"):
-        torch_npu.npu_fusion_attention()
+
+
+@pytest.mark.parametrize("first", ["torchair", "npugraph_ex", "torch_npu"])
+def test_one_import_is_enough(first) -> None:
+    code = f"""
+import {first}, torch
+x = torch.ones(2).npu()
+assert torch.npu.is_available() and x.is_npu
+assert torch.npu.npugraph_ex.CompilerConfig
+assert torch.equal(torch.ops.npu.npu_rms_norm(x, x)[0].round(), x)
+import torch_npu, torchair
+assert torch_npu.dynamo.torchair is torchair and torch_npu.npu is torch.npu
+"""
+    done = run(code)
+    assert done.returncode == 0, done.stderr
+
+
+def test_importing_torch_brings_no_npu() -> None:
+    done = run("import torch; assert not hasattr(torch, 'npu')")
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_venv_has_it_unless_told_otherwise(tmp_path) -> None:
+    """`python script.py`, without a path of its own."""
+    outside = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    for hidden in ("", "1"):
+        done = subprocess.run(
+            [sys.executable, "-c", "import torch_npu, torchair, npugraph_ex"],
+            env=outside | {"ANABRANCH_NO_NPU": hidden},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode != 0) == bool(hidden), done.stderr

@@ -151,3 +151,39 @@ def test_products(number) -> None:
     for found in (run(x1, x2, *more), compiled(x1, x2, *more)):
         assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
         assert torch.equal(found, wanted)
+
+
+@pytest.mark.parametrize("m", [1, 2, 3])
+@pytest.mark.parametrize("k", [0, 1, 2, 5])
+@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("layout", ["plain", "turned", "expanded", "sliced"])
+def test_products_of_any_layout_are_exact(m, k, n, layout) -> None:
+    """PyTorch's product of integers is wrong for some strides, and refuses k = 0."""
+    x2 = {
+        "plain": lambda: torch.randint(-128, 128, (k, n)),
+        "turned": lambda: torch.randint(-128, 128, (n, k)).t(),
+        "expanded": lambda: torch.randint(-128, 128, (1, n)).expand(k, n),
+        "sliced": lambda: torch.randint(-128, 128, (n, k + 3))[:, :k].t(),
+    }[layout]()
+    x1 = torch.randint(-128, 128, (k, m)).t()
+    wide = x1.double() @ x2.double()
+    scale = torch.ones(1)
+    x2 = (
+        x2.to(torch.int8)
+        if layout != "expanded"
+        else x2[:1].to(torch.int8).expand(k, n)
+    )
+    arguments = (x1.to(torch.int8), x2, scale)
+    found = torch_npu.npu_quant_matmul(*arguments, output_dtype=torch.int32)
+    assert torch.equal(found.double(), wide)
+
+
+def test_a_product_of_nothing_is_compiled() -> None:
+    def function(x1, x2, scale):
+        return torch_npu.npu_quant_matmul(x1, x2, scale, output_dtype=torch.bfloat16)
+
+    x1, x2 = torch.zeros(3, 0, dtype=torch.int8), torch.zeros(0, 4, dtype=torch.int8)
+    found = torch.compile(function, backend=torchair.get_npu_backend())(
+        x1, x2, torch.ones(4)
+    )
+    assert torch.equal(found, torch.zeros(3, 4, dtype=torch.bfloat16))

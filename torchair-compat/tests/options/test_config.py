@@ -1,5 +1,6 @@
 """CompilerConfig: its tree, its checks, its warnings, and its names elsewhere."""
 
+import re
 import time
 import warnings
 
@@ -230,12 +231,14 @@ def test_options_that_are_missing_warn_if_changed(config) -> None:
 
 
 @pytest.mark.parametrize("row", [r for r in ROWS if r.status == "same"])
-def test_options_that_are_so_anyway_say_nothing(config, row) -> None:
-    values = [v for v in row.kind.allowed or [3, None] if v != row.default]
+def test_options_that_are_so_anyway_say_why(config, row) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for value in values[:1]:
-            put(config, row.path, value)
+        if row.default is not None:
+            put(config, row.path, row.default)
+    value = next(v for v in row.kind.allowed or [3] if v != row.default)
+    with pytest.warns(UserWarning, match=re.escape(row.here.split("`")[0])):
+        put(config, row.path, value)
 
 
 TUNED = {
@@ -371,3 +374,20 @@ def test_rows_are_whole() -> None:
     assert {row.status for row in ROWS} <= {"works", "same", "none", "missing"}
     assert {row.grade for row in ROWS} == {"A", "B", "C"}
     assert all(set(row.odd) <= set(MODES) for row in ROWS)
+
+
+def test_what_is_so_anyway_says_so_once() -> None:
+    config = torchair.CompilerConfig()
+    text = "remove_noop_ops=False changes nothing on this host: always removed"
+    with pytest.warns(UserWarning, match=text):
+        config.experimental_config.remove_noop_ops = False
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        config.experimental_config.remove_noop_ops = False
+        config.experimental_config.remove_noop_ops = True
+
+
+def test_frozen_parameters_are_a_promise() -> None:
+    config = torchair.CompilerConfig()
+    with pytest.warns(UserWarning, match="frozen_parameter is on: the memory and the"):
+        config.experimental_config.frozen_parameter = True

@@ -1,9 +1,8 @@
-"""What converters of operators are written with. They are never called on this host:
-compiled graphs call an operator's own kernel."""
+"""What converters of operators are written with."""
 
+from .._impl.ge.nodes import Cast, Clone, Const, custom_op
+from .._impl.ge.types import DataType, Format, Tensor, TensorSpec
 from . import attr
-from ._nodes import Cast, Clone, Const, custom_op
-from ._types import DataType, Format, Tensor, TensorSpec
 
 __all__ = [
     "Cast",

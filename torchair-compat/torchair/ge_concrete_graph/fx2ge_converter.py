@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable as _Callable
+from typing import Any as _Any
 
-from .._impl.compile.unsupported import register_fx_node_ge_converter
+from .._impl.ge.converters import register_fx_node_ge_converter
 
 __all__ = ["declare_supported", "register_fx_node_ge_converter"]
 
 
-def declare_supported(cases: Any) -> Callable[[Any], Any]:
+def declare_supported(cases: _Any) -> _Callable[[_Any], _Any]:
     """A decorator that leaves a converter as it is: `cases` are for torchair's own
     tests."""
     return lambda function: function

@@ -1,8 +1,20 @@
-"""The older place of a helper for text attributes."""
+"""The older place of helpers for converters."""
 
 from __future__ import annotations
 
-__all__ = ["compat_as_bytes", "compat_as_bytes_list"]
+from .._impl.compile.unsupported import (
+    auto_convert_to_tensor,
+    dtype_promote,
+    get_invalid_desc,
+)
+
+__all__ = [
+    "auto_convert_to_tensor",
+    "compat_as_bytes",
+    "compat_as_bytes_list",
+    "dtype_promote",
+    "get_invalid_desc",
+]
 
 
 def compat_as_bytes(text: str | bytes) -> bytes:

@@ -15,6 +15,7 @@ from anabranch.extension import CachedMethod, Ranks, code_digest
 
 from ..compile.backend import npu
 from ..errors import warn_once
+from ..ge.converters import converters_digest
 from ..log import logger
 from ..options.config import CompilerConfig, raw
 from ..options.flat import AnyConfig, tree_of
@@ -121,6 +122,7 @@ class Cached(CachedMethod):
             function = raw(self.config, name)
             if function is not None:
                 known[name] = code_digest(function)
+        known["converters"] = converters_digest()
         policy = "inference_config.dynamic_gears_merge_policy"
         known[policy] = str(raw(self.config, policy))
         return {key: str(value) for key, value in known.items()}

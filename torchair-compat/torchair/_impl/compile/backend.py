@@ -63,7 +63,8 @@ def get_flat_backend(
 
 def get_compiler(compiler_config: AnyConfig | None = None) -> Compiled:
     """A compiler of ATen graphs, for aot_module_simplified's `fw_compiler`. The
-    compiled graph takes its inputs one by one and returns the list of outputs."""
+    compiled graph takes its inputs one by one and returns the list of outputs, or the
+    one value that the graph returns."""
     config = tree_of(compiler_config)
 
     def compile_one(
@@ -73,15 +74,37 @@ def get_compiler(compiler_config: AnyConfig | None = None) -> Compiled:
             nodes = [n for n in module.graph.nodes if n.op == "placeholder"]
             if not all("val" in node.meta for node in nodes):
                 FakeTensorProp(module).propagate(*example_inputs)
+            is_single = _return_tuple(module)
             sources = [InputSource(str(node.target)) for node in nodes]
             boxed = compile_graph(module, example_inputs, sources, config=config)
 
+        tensors = [isinstance(n.meta.get("val"), torch.Tensor) for n in nodes]
+
         def call(*arguments: Any) -> Any:
-            return boxed(list(arguments))
+            _check_tensors(tensors, arguments)
+            results = boxed(list(arguments))
+            return results[0] if is_single else results
 
         return call
 
     return compile_one
+
+
+def _check_tensors(wanted: Sequence[bool], arguments: Sequence[Any]) -> None:
+    for place, (is_wanted, value) in enumerate(zip(wanted, arguments)):
+        if is_wanted and not isinstance(value, torch.Tensor):
+            wrong = "is None" if value is None else f"is not a Tensor: {type(value)}"
+            raise RuntimeError(f"inputs of the graph: element {place} {wrong}")
+
+
+def _return_tuple(module: torch.fx.GraphModule) -> bool:
+    """Makes a graph that returns one value return a tuple. Whether it did."""
+    (result,) = module.graph.output_node().args
+    if isinstance(result, list | tuple):
+        return False
+    module.graph.output_node().args = ((result,),)
+    module.recompile()
+    return True
 
 
 @register_backend(name="npu")

@@ -108,6 +108,16 @@ def _tensors(module: torch.fx.GraphModule) -> list[torch.fx.Node]:
     ]
 
 
+def hint_shapes(module: torch.fx.GraphModule) -> dict[str, str]:
+    """The sizes of each input in the call that is compiled; none for a number."""
+    shapes = []
+    for place, node in enumerate(module.graph.find_nodes(op="placeholder")):
+        value = node.meta.get("val")
+        sizes = list(value.shape) if isinstance(value, torch.Tensor) else []
+        shapes.append(f"{place}:{[int(size_hint(size)) for size in sizes]}")
+    return {"ge.inputHintShape": ";".join(shapes)}
+
+
 def frozen_flags(
     module: torch.fx.GraphModule, sources: Sequence[InputSource]
 ) -> dict[str, str]:

@@ -80,7 +80,8 @@ def compile_graph(
     more = gears.options(module, geared)
     if freezes(config):
         more |= gears.frozen_flags(module, sources)
-    _log_options(config, number, more)
+    if logger.isEnabledFor(logging.DEBUG):
+        _log_options(config, number, more | gears.hint_shapes(module))
     settings = _settings(config, module)
     hooks: dict[str, Any] = {}
     static = StaticKernels(module, config, settings) if is_wanted(config) else None
@@ -133,8 +134,6 @@ def _is_compiled(module: torch.fx.GraphModule, config: CompilerConfig) -> bool:
 
 
 def _log_options(config: CompilerConfig, number: int, more: Mapping[str, str]) -> None:
-    if not logger.isEnabledFor(logging.DEBUG):
-        return
     local, everywhere = config.as_dict()
     logger.debug("Compiling concrete graph %d with options:", number)
     for key, value in {**local, **everywhere, **more}.items():

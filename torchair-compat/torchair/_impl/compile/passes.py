@@ -8,8 +8,12 @@ from typing import Any
 import torch
 import torch.fx
 
+from anabranch.extension import complete_nodes
+
 from ..dump.values import is_original
+from ..ge.converters import run_converters
 from ..log import logger
+from ..marks.operators import unify
 from ..options.config import CompilerConfig, raw
 from .patterns import replace_patterns
 
@@ -24,6 +28,7 @@ def edit(
 ) -> None:
     """Runs the passes that the configuration asks for, in TorchAir's order. `seen` gets
     the graph after each pass, with the pass's name."""
+    unify(module.graph)
     if is_original(config):
         return
     if raw(config, "experimental_config.npu_fx_pass"):
@@ -36,6 +41,8 @@ def edit(
         seen(module, "apply_pattern_passes")
     if _custom_pass("post_grad_custom_post_pass", module, example_inputs, config):
         seen(module, "post_grad_custom_post_pass")
+    if run_converters(module):
+        seen(module, "run_converters")
 
 
 def _joint_passes(module: torch.fx.GraphModule) -> None:
@@ -59,6 +66,8 @@ def _custom_pass(
         return False
     logger.info("[forward] before [%s] execution, graph is %s", name, module.graph)
     function(module, example_inputs, config)
+    unify(module.graph)
+    complete_nodes(module)
     module.graph.lint()
     module.recompile()
     logger.info("[forward] after [%s] execution, graph is %s", name, module.graph)

@@ -4,36 +4,57 @@ to use instead.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
 from typing import Any, NoReturn
 
-from ..errors import warn_once
 from ..log import logger
 
-__all__ = ["dynamo_export", "patch_for_hcom", "register_fx_node_ge_converter"]
+__all__ = [
+    "auto_convert_to_tensor",
+    "dtype_promote",
+    "get_default_ge_graph",
+    "get_invalid_desc",
+    "next_unique_name",
+    "patch_for_hcom",
+]
 
-
-def dynamo_export(*args: Any, model: Any, **kwargs: Any) -> NoReturn:
-    """Raises NotImplementedError: there is no graph engine here that reads .air."""
-    raise NotImplementedError(
-        "torchair.dynamo_export writes an .air file for the graph engine of an NPU;"
-        " on this host anabranch.export(model, path, inputs) writes a package that"
-        " runs without PyTorch"
-    )
-
-
-def register_fx_node_ge_converter(aten_op: Any) -> Callable[[Any], Any]:
-    """A decorator that returns the converter unchanged. It warns once that compiled
-    graphs never call converters here."""
-    if aten_op is not None:
-        warn_once(
-            "register_fx_node_ge_converter has no effect on this host: compiled graphs"
-            " call the operator's own kernel (torch.library), or what"
-            " get_npu_backend(custom_decompositions={...}) makes of it"
-        )
-    return lambda function: function
+_uses: Counter[str] = Counter()
 
 
 def patch_for_hcom() -> None:
     """PyTorch's own collectives can be traced: there is nothing to patch."""
     logger.warning("there is no need to call patch_for_hcom")
+
+
+def next_unique_name(name: str, op: str | None = None) -> str:
+    """The name, or with a number behind it where it was given before."""
+    base = name or op or "node"
+    _uses[base] += 1
+    return base if _uses[base] == 1 else f"{base}_{_uses[base] - 1}"
+
+
+def _refuse(name: str) -> NoReturn:
+    raise NotImplementedError(
+        f"torchair.ge_concrete_graph: {name}() edits a graph of IR nodes, and this host"
+        " has none: torchair.ge's functions compute while the graph is traced"
+    )
+
+
+def get_default_ge_graph() -> NoReturn:
+    """Raises NotImplementedError."""
+    _refuse("get_default_ge_graph")
+
+
+def get_invalid_desc() -> NoReturn:
+    """Raises NotImplementedError."""
+    _refuse("get_invalid_desc")
+
+
+def auto_convert_to_tensor(*_args: Any, **_options: Any) -> NoReturn:
+    """Raises NotImplementedError."""
+    _refuse("auto_convert_to_tensor")
+
+
+def dtype_promote(*_args: Any, **_options: Any) -> NoReturn:
+    """Raises NotImplementedError."""
+    _refuse("dtype_promote")

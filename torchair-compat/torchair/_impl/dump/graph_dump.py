@@ -28,6 +28,7 @@ class Dumps:
         self._kind = raw(config, "debug.graph_dump.type")
         self._folder = raw(config, "debug.graph_dump.path")
         self._number = number
+        self._folds = bool(raw(config, "experimental_config.enable_view_optimize"))
         self._captures = config.mode.value != TUNE
         self._graph: Graph | None = None
         if self._captures and self._kind not in (None, "py"):
@@ -48,7 +49,7 @@ class Dumps:
         if self._captures:
             self._write("optimized", lambda: [fx_program(module)])
         elif self._graph is not None:
-            graph = optimized(self._graph)
+            graph = optimized(self._graph, self._folds)
             self._write("optimized", lambda: WRITERS[self._kind](graph))
 
     def _write(self, stage: str, lines: Callable[[], Iterable[str]]) -> None:
@@ -68,7 +69,7 @@ class Dumps:
 
 
 def _file_name(stage: str, number: int, kind: str) -> str:
-    now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%d%H%M%S%f")
+    now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%d%H%M%S%f")
     return (
         f"dynamo_{stage}_graph_{number}_rank_{rank()}_pid_{os.getpid()}_ts_{now}.{kind}"
     )

@@ -6,15 +6,76 @@ from __future__ import annotations
 
 import dataclasses
 
+import torch
+
 from .picture import Graph, Node
 
 __all__ = ["optimized"]
 
+# Operators that never copy, so that their strides are strides over what they read.
+_VIEWS = frozenset(
+    f"aten.{name}"
+    for name in (
+        "_unsafe_view.default",
+        "permute.default",
+        "t.default",
+        "transpose.int",
+        "view.default",
+    )
+)
 
-def optimized(graph: Graph) -> Graph:
-    """The picture without no-ops and without nodes that nobody reads."""
+
+def optimized(graph: Graph, folds_views: bool = True) -> Graph:
+    """The picture without no-ops and without nodes that nobody reads. With
+    `folds_views`, what transposes a contiguous value is one strided view of it."""
     nodes = _without_noops(graph.nodes)
+    if folds_views:
+        nodes = _with_strided_views(nodes)
     return Graph(graph.name, _without_dead(nodes))
+
+
+def _with_strided_views(nodes: list[Node]) -> list[Node]:
+    by_name = {node.name: node for node in nodes}
+    return [_strided(node, by_name) if _is_view(node) else node for node in nodes]
+
+
+def _is_view(node: Node) -> bool:
+    """Whether a node on no stream of its own transposes or reshapes one value."""
+    operator = str(node.source and node.source.target)
+    return operator in _VIEWS and len(node.inputs) == 1 and node.stream is None
+
+
+def _strided(node: Node, by_name: dict[str, Node]) -> Node:
+    """The node as a view of the value behind its chain of views; as it was, if the
+    chain transposes nothing, has symbolic sizes, or starts at no contiguous value."""
+    first, kinds = node, {node.type}
+    while _is_view(before := by_name[first.inputs[0].rpartition(":")[0]]):
+        first = before
+        kinds.add(first.type)
+    root = first.source.all_input_nodes[0] if first.source else None
+    source = root.meta.get("val") if root else None
+    value = node.source.meta.get("val") if node.source else None
+    if "Transpose" not in kinds or not (_is_static(source) and _is_static(value)):
+        return node
+    if not source.is_contiguous():  # type: ignore[union-attr]
+        return node
+    return dataclasses.replace(
+        node,
+        type="AsStrided",
+        inputs=first.inputs,
+        input_descriptors=first.input_descriptors,
+        attributes={
+            "size": [*value.shape],  # type: ignore[union-attr]
+            "stride": [*value.stride()],  # type: ignore[union-attr]
+            "storage_offset": 0,
+        },
+    )
+
+
+def _is_static(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and all(
+        isinstance(size, int) for size in (*value.shape, *value.stride())
+    )
 
 
 def _without_noops(nodes: list[Node]) -> list[Node]:

@@ -61,7 +61,7 @@ def _write(module: torch.fx.GraphModule, lowered: frozenset[str]) -> str:
         words += [f"{k}={_text(v)}" for k, v in node.kwargs.items()]
         inputs[name][f"({', '.join(words)})"] += 1
         outputs[name][_text(node)] += 1
-    now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%d%H%M%S%f")
+    now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%d%H%M%S%f")
     path = f"summary_rank_{rank()}_pid_{os.getpid()}_ts_{now}.csv"
     with open(path, "w", encoding="utf-8-sig", newline="") as file:
         rows = csv.writer(file)

@@ -37,21 +37,26 @@ _NUMBERS = ("max", "min", "mean", "l2")
 
 
 class Values(torch.fx.Interpreter):
-    """Runs the graph; `keep(step, node, inputs, result)` sees each operator."""
+    """Runs the graph; `keep(step, node, inputs, result)` sees each operator, and each
+    input if `keeps_inputs`."""
 
     def __init__(
         self,
         module: torch.fx.GraphModule,
         keep: Callable[[int, torch.fx.Node, Any, Any], None],
+        keeps_inputs: bool = False,
     ) -> None:
         super().__init__(module)
         self.keep = keep
+        self.keeps_inputs = keeps_inputs
         self.steps = itertools.count()
         self.step = 0
 
     def run_node(self, n: torch.fx.Node) -> Any:
         target = n.target
         computes = isinstance(target, OpOverload) and not is_order_operator(target)
+        if n.op == "placeholder":
+            computes = self.keeps_inputs
         # Before it runs: it may write to what it reads.
         inputs = [_copy(v) for v in self.fetch_args_kwargs_from_env(n)[0]]
         result = super().run_node(n)
@@ -75,17 +80,19 @@ def values_of(
 ) -> Callable[[list[Any]], Any] | None:
     """Runs the graph and writes the files that the configuration asks for; None if it
     asks for none."""
+    keeps_inputs = False
     if raw(config, "debug.data_dump.type"):
         keep = _data_dump(config, number)
     elif raw(config, "dump_config.enable_dump"):
         tuned = config.mode.value == TUNE
         keep = _engine_dump(config, number, module) if tuned else _saved(config)
+        keeps_inputs = not tuned
     else:
         return None
     warn_once(
         "When dumping data of FX Graph, npu run will be skipped, and FALLBACK to EAGER"
     )
-    return Values(module, keep).boxed()
+    return Values(module, keep, keeps_inputs).boxed()
 
 
 def wants_values(config: CompilerConfig) -> bool:
@@ -165,10 +172,11 @@ def _data_dump(config: CompilerConfig, number: int) -> Callable[..., None]:
 
 
 def _saved(config: CompilerConfig) -> Callable[..., None]:
-    """For the capture modes: one file for each result."""
-    folder = raw(config, "dump_config.dump_path")
+    """For the capture modes: one file for each input of the graph and each result."""
+    folder = _home(raw(config, "dump_config.dump_path"))
 
     def keep(step: int, node: torch.fx.Node, inputs: Any, result: Any) -> None:
+        os.makedirs(folder, exist_ok=True)
         for part, item in _parts(result):
             name = f"{node.name}{part.replace('.', '_')}_device_0_{step + 1}.pt"
             torch.save(item, os.path.join(folder, name))

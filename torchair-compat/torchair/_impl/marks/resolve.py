@@ -19,6 +19,7 @@ from anabranch.extension import (
     WAIT_TAG,
     Marks,
     add_mark_resolver,
+    complete_nodes,
     drop_super_kernel,
     set_marks,
     stream_of,
@@ -29,7 +30,8 @@ from ..errors import ScopeError, UnsupportedMode, UnsupportedOption, warn_once
 from .attributes import PREFIX
 from .attributes import STREAM as LABEL
 from .attributes import SUPER as SUPER_KEYS
-from .operators import WAIT_TENSOR_ELSEWHERE
+from .npu_streams import resolve_npu_streams
+from .operators import WAIT_TENSOR_ELSEWHERE, unify
 from .super_options import effective_options, warn_without_effect
 
 __all__ = ["resolve_marks"]
@@ -49,6 +51,7 @@ _TAGGED = {
 PREFETCH = "npu.npu_prefetch.default"  # which has been checked, and fetches nothing
 
 SUPER_SCOPE, SUPER_OPTIONS = SUPER_KEYS
+_STREAM_KEYS = (LABEL, "_user_stream_priority", "_enable_inner_parallel")
 
 Scope = dict[str, str]
 
@@ -62,8 +65,11 @@ def resolve_marks(
     """Edits the graph. `captures`: the mode is a capture mode. `single_stream`: stream
     scopes are refused. `fuses`: sizes are known, so super kernels are made."""
     graph = module.graph
+    unify(graph)
     if captures:
         _refuse_wait_tensor(graph)
+    resolve_npu_streams(graph)
+    _drop_captured_super_kernels(graph)
     scopes = _resolve_scopes(graph)
     if not fuses or captures:
         _drop_super_kernels(graph)
@@ -80,6 +86,7 @@ def resolve_marks(
             _resolve_wait(graph, node)
         elif str(node.target) == PREFETCH:
             graph.erase_node(node)
+    complete_nodes(module)
     graph.lint()
     module.recompile()
 
@@ -144,6 +151,9 @@ def _annotate(node: torch.fx.Node, open_scopes: list[Scope]) -> None:
     attributes: Scope = {}
     for scope in open_scopes:
         attributes |= scope
+    if attributes.get(LABEL) == "":  # the default stream
+        for key in _STREAM_KEYS:
+            attributes.pop(key, None)
     custom: dict[str, Any] = dict(node.meta.get("custom") or {})
     custom |= {f"{PREFIX}{key}": text for key, text in attributes.items()}
     node.meta["custom"] = custom
@@ -219,6 +229,34 @@ def _warn_of_super_kernel(scope: Scope, captures: bool) -> None:
     warn_without_effect(scope[SUPER_OPTIONS])
 
 
+def _drop_captured_super_kernels(graph: torch.fx.Graph) -> None:
+    """Those of torch.npu.super_kernel_scope_begin, paired by name in any order."""
+    opened: dict[str, torch.fx.Node] = {}
+    begin, end = "super_kernel_scope_begin", "super_kernel_scope_end"
+    for node in list(graph.nodes):
+        if node.target is air.super_kernel_begin.default:
+            opened[str(node.args[0])] = node
+        elif node.target is air.super_kernel_end.default:
+            if opened.pop(str(node.args[0]), None) is None:
+                raise ScopeError(
+                    f"When you call torch.npu.{end}({node.args[0]!r}), you must first"
+                    f" call torch.npu.{begin}. {_HINT}\n  {user_line(node)}"
+                )
+        else:
+            continue
+        warn_once(f"torch.npu.{begin} has no effect on this host")
+        if node.target is air.super_kernel_end.default:
+            graph.erase_node(node)
+    for name, node in opened.items():
+        raise ScopeError(
+            f"After you call torch.npu.{begin}({name!r}), there is no paired call to"
+            f" torch.npu.{end}. {_HINT}\n  {user_line(node)}"
+        )
+    for node in list(graph.nodes):
+        if node.target is air.super_kernel_begin.default:
+            graph.erase_node(node)
+
+
 # Waits and events
 
 
@@ -260,15 +298,3 @@ def _insert(
     with graph.inserting_before(before):
         made = graph.call_function(target, args)
     made.meta = {key: value for key, value in before.meta.items() if key != "val"}
-    if target is RECORD:
-        made.meta["val"] = _fake_event(graph)
-
-
-def _fake_event(graph: torch.fx.Graph) -> Any:
-    """A fake tensor for a record's value, in the graph's fake mode."""
-    for node in graph.nodes:
-        value = node.meta.get("val")
-        if mode := getattr(value, "fake_mode", None):
-            with mode:
-                return torch.empty(0)
-    return torch.empty(0, device="meta")

@@ -1,14 +1,12 @@
 """`npu` as an alias of the host's device, wherever PyTorch takes a device.
 
-Tensors stay tensors of the host: `t.npu().device` is `cpu`. PyTorch's own
-parser of device strings can't be taught a name without a device type behind
-it, so the functions that take a device translate the name before they call it.
+Tensors stay tensors of the host: `t.npu().device` is `cpu`. The functions that
+take a device translate the name before they call it.
 """
 
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -16,9 +14,9 @@ import torch
 from torch.jit._builtins import _find_builtin, _register_builtin
 from torch.utils._device import _device_constructors
 
-__all__ = ["HOST", "host_device", "install"]
+from ..device.names import HOST, host_device, is_npu
 
-HOST = torch.device("cpu")
+__all__ = ["install"]
 
 _LIKE = (
     torch.empty_like,
@@ -30,19 +28,6 @@ _LIKE = (
     torch.zeros_like,
 )
 _METHODS = ("to", "new_empty", "new_full", "new_ones", "new_tensor", "new_zeros")
-
-
-def host_device(device: Any = None) -> Any:
-    """The host's device for the names of the NPU; anything else unchanged."""
-    if device is None or (isinstance(device, int) and not isinstance(device, bool)):
-        device = f"npu:{device or 0}"
-    if not isinstance(device, str) or not device.startswith("npu"):
-        return device
-    if not re.fullmatch(r"npu(:\d+)?", device):
-        raise RuntimeError(f"Invalid device string: '{device}'")
-    if device not in ("npu", "npu:0"):
-        raise RuntimeError(f"invalid device ordinal: {device!r}; there is one device")
-    return HOST
 
 
 def install() -> None:
@@ -77,9 +62,9 @@ def _translating(function: Callable[..., Any], name: str = "") -> Callable[..., 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         device = kwargs.get("device")
-        if isinstance(device, str) and device.startswith("npu"):
+        if is_npu(device):
             kwargs["device"] = host_device(device)
-        elif first is not None and len(args) > first and isinstance(args[first], str):
+        elif first is not None and len(args) > first and is_npu(args[first]):
             args = (*args[:first], host_device(args[first]), *args[first + 1 :])
         return function(*args, **kwargs)
 

@@ -1,4 +1,6 @@
-"""What `import torch_npu` adds to PyTorch: torch.npu, `.npu()`, device="npu"."""
+"""What `import torchair` or `import torch_npu` adds to PyTorch: torch.npu, `.npu()`,
+device="npu", and the operators torch.ops.npu.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,22 @@ import functools
 import sys
 from types import ModuleType
 
-import torch
-
-from . import alias, distributed, formats, npu
+from ..device import contrib, names, profiler
+from . import (  # these define operators
+    activations,  # noqa: F401
+    alias,
+    attention,  # noqa: F401
+    distributed,
+    effects,  # noqa: F401
+    experts,  # noqa: F401
+    formats,
+    norms,  # noqa: F401
+    npu,
+    quantise,  # noqa: F401
+    record_stream,
+    scatter,  # noqa: F401
+    weights,  # noqa: F401
+)
 
 __all__ = ["install"]
 
@@ -17,11 +32,16 @@ __all__ = ["install"]
 def install() -> tuple[ModuleType, ModuleType]:
     """Installs the alias and the modules, once a process. Returns torch.npu and
     torch_npu.dynamo."""
+    names.install(npu)
     alias.install()
     formats.install()
-    torch.npu = npu
+    record_stream.install()
     sys.modules["torch.npu"] = npu
+    sys.modules["torch_npu.npu"] = npu
     sys.modules["torch_npu.distributed"] = distributed
+    sys.modules["torch_npu.profiler"] = profiler
+    # A package, so that what lies in it is imported by those who ask for it.
+    sys.modules["torch_npu.contrib"] = contrib
     return npu, _dynamo()
 
 

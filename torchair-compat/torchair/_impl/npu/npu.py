@@ -1,88 +1,162 @@
 """torch.npu: one device, whose work is done when a call returns.
 
-Streams and events are therefore objects without effect; an event made with
-`enable_timing` measures.
+Streams and events therefore order nothing in eager code; an event made with
+`enable_timing` measures. In a compiled function they are those of the graph.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import importlib
 import itertools
 import time
+import types
 from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch._dynamo import assume_constant_result
 
-from .alias import host_device
+from anabranch.extension import unbroken_scope
+
+from ..device.memory import (
+    max_memory_allocated,
+    max_memory_reserved,
+    mem_get_info,
+    memory_allocated,
+    memory_reserved,
+    memory_stats,
+    memory_summary,
+    reset_max_memory_allocated,
+    reset_peak_memory_stats,
+)
+from ..device.names import host_device
+from ..device.tape import NPUGraph, graph, is_current_stream_capturing
+from ..errors import warn_once
 
 __all__ = [
     "Event",
+    "NPUGraph",
     "Stream",
+    "amp",
+    "config",
     "current_device",
     "current_stream",
     "default_stream",
+    "device",
     "device_count",
     "empty_cache",
+    "get_device_capability",
     "get_device_name",
+    "get_device_properties",
     "get_stream_limit",
+    "graph",
     "graph_pool_handle",
+    "init",
+    "initial_seed",
     "is_available",
+    "is_bf16_supported",
+    "is_current_stream_capturing",
+    "is_initialized",
     "manual_seed",
     "manual_seed_all",
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "mem_get_info",
+    "memory_allocated",
+    "memory_reserved",
+    "memory_stats",
+    "memory_summary",
+    "reset_max_memory_allocated",
+    "reset_peak_memory_stats",
     "reset_stream_limit",
+    "seed",
+    "set_compile_mode",
     "set_device",
     "set_stream",
     "set_stream_limit",
     "stream",
+    "super_kernel_scope_begin",
+    "super_kernel_scope_end",
     "synchronize",
 ]
 
 
+_numbers = itertools.count(1)
+
+
+@assume_constant_result
+def _new_name() -> str:
+    """Of a stream or an event, in graphs; also of one that a traced function makes."""
+    return str(next(_numbers))
+
+
 class Event:
-    """A point in the order of a stream."""
+    """A point in the order of a stream. In a compiled function `record` and `wait`
+    order the operators of the graph; elsewhere what comes before is done anyway."""
 
     def __init__(self, enable_timing: bool = False, **_: Any) -> None:
         self.enable_timing = enable_timing
+        self._name = _new_name()
         self._at: float | None = None
 
     def record(self, stream: Stream | None = None) -> None:
-        self._at = time.perf_counter()
+        if torch.compiler.is_compiling():
+            with _on(stream):
+                torch.ops.air.event_record(self._name)
+        else:
+            self._at = time.perf_counter()
 
     def wait(self, stream: Stream | None = None) -> None:
-        """Whatever comes before is done."""
+        if torch.compiler.is_compiling():
+            with _on(stream):
+                torch.ops.air.event_wait(self._name)
 
     def synchronize(self) -> None:
-        """Whatever comes before is done."""
+        """Whatever comes before is done, or done before anyone can look."""
 
     def query(self) -> bool:
         return True
 
     def elapsed_time(self, end_event: Event) -> float:
-        """Milliseconds from this event to the other."""
+        """Milliseconds from this event to the other. RuntimeError: one was not
+        recorded outside of compiled functions."""
         if not (self.enable_timing and end_event.enable_timing):
             raise ValueError("both events need enable_timing=True")
         if self._at is None or end_event._at is None:
-            raise RuntimeError("both events must have been recorded")
+            raise RuntimeError(
+                "both events must have been recorded; those that a compiled function"
+                " records have no time"
+            )
         return (end_event._at - self._at) * 1000
 
 
 class Stream:
-    """An order of work that is always done."""
+    """An order of work. In a compiled function the operators on a stream are in the
+    graph's stream of their own; elsewhere work is done when a call returns."""
 
     def __init__(self, device: Any = None, priority: int = 0, **_: Any) -> None:
         self.device = host_device(device)
         self.priority = priority
+        self._name = _new_name()
         self._limit: dict[str, int] | None = None
 
+    @property
+    def stream_id(self) -> int:
+        return int(self._name or 0)
+
     def synchronize(self) -> None:
-        """Whatever it was given is done."""
+        """Whatever it was given is done, or done before anyone can look."""
 
     def query(self) -> bool:
         return True
 
     def wait_stream(self, stream: Stream) -> None:
-        """What the other was given is done."""
+        """What this stream is given next begins after what the other has been given."""
+        event = Event()
+        event.record(stream)
+        event.wait(self)
 
     def wait_event(self, event: Event) -> None:
         event.wait(self)
@@ -95,6 +169,7 @@ class Stream:
 
 _pools = itertools.count(1)
 _default = Stream()
+_default._name = ""  # what stands in no scope is on this one
 _current = _default
 
 
@@ -128,6 +203,79 @@ def synchronize(device: Any = None) -> None:
     host_device(device)
 
 
+class device:
+    """`with torch.npu.device(0):` for the one device that there is."""
+
+    def __init__(self, device: Any) -> None:
+        host_device(device)
+
+    def __enter__(self) -> None:
+        """It is the current one."""
+
+    def __exit__(self, *_: object) -> None:
+        """It stays the current one."""
+
+
+def get_device_properties(device: Any = None) -> types.SimpleNamespace:
+    """Name and bytes of memory of the host."""
+    return types.SimpleNamespace(
+        name=get_device_name(device), total_memory=mem_get_info()[1]
+    )
+
+
+def get_device_capability(device: Any = None) -> None:
+    """None, as on an NPU."""
+    host_device(device)
+
+
+def init() -> None:
+    """There is nothing to start."""
+
+
+def is_initialized() -> bool:
+    return True
+
+
+def is_bf16_supported() -> bool:
+    return True
+
+
+class _Config:
+    """Options of an NPU's runtime. They may be set, and change nothing."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        warn_once(f"torch.npu.config.{name} has no effect on this host")
+        object.__setattr__(self, name, value)
+
+
+config = _Config()
+amp = types.SimpleNamespace(autocast=functools.partial(torch.autocast, "npu"))
+
+
+def set_compile_mode(jit_compile: bool = False) -> None:
+    warn_once("torch.npu.set_compile_mode has no effect on this host")
+
+
+def super_kernel_scope_begin(scope_name: str) -> None:
+    """The operators up to super_kernel_scope_end of that name are a super kernel of a
+    captured graph. Without effect here, but begin and end must pair in a graph."""
+    if torch.compiler.is_compiling():
+        torch.ops.air.super_kernel_begin(scope_name)
+
+
+def super_kernel_scope_end(scope_name: str) -> None:
+    if torch.compiler.is_compiling():
+        torch.ops.air.super_kernel_end(scope_name)
+
+
+def seed() -> None:
+    torch.seed()
+
+
+def initial_seed() -> int:
+    return torch.initial_seed()
+
+
 def empty_cache() -> None:
     """The host's allocator keeps nothing back."""
 
@@ -151,19 +299,45 @@ def current_stream(device: Any = None) -> Stream:
 
 
 def set_stream(stream: Stream | None) -> None:
+    """In a compiled function: what comes later in it, or in the scope around."""
+    if stream is None:
+        return
+    if torch.compiler.is_compiling():
+        torch.ops.air.stream_set(stream._name)
+    _make_current(stream)
+
+
+def _make_current(stream: Stream) -> None:
     global _current
-    if stream is not None:
-        _current = stream
+    _current = stream
 
 
 @contextlib.contextmanager
 def stream(stream: Stream | None) -> Iterator[None]:
+    """What is inside runs on the stream. A compiled function may not break inside."""
+    if stream is None:
+        yield
+        return
     before = _current
-    set_stream(stream)
+    _make_current(stream)
+    try:
+        with unbroken_scope("torch.npu.stream(...)"), _on(stream):
+            yield
+    finally:
+        _make_current(before)
+
+
+@contextlib.contextmanager
+def _on(stream: Stream | None) -> Iterator[None]:
+    """A graph's operators inside are on the stream; None: where they are anyway."""
+    if stream is None or not torch.compiler.is_compiling():
+        yield
+        return
+    torch.ops.air.scope_enter(["_npu_stream"], [stream._name])
     try:
         yield
     finally:
-        set_stream(before)
+        torch.ops.air.scope_exit()
 
 
 def get_stream_limit(stream: Stream) -> dict[str, int]:
@@ -185,3 +359,10 @@ def set_stream_limit(stream: Stream, cube_num: int = -1, vector_num: int = -1) -
 
 def reset_stream_limit(stream: Stream) -> None:
     stream._limit = None
+
+
+def __getattr__(name: str) -> Any:
+    """torch.npu.npugraph_ex, which stands over this module."""
+    if name == "npugraph_ex":
+        return importlib.import_module(name)
+    raise AttributeError(f"module 'torch.npu' has no attribute {name!r}")

@@ -177,8 +177,25 @@ def integer_product(x1: Tensor, x2: Tensor, blocks: Tensor | None = None) -> Ten
         return torch.matmul(x1.to(torch.int32), x2.to(torch.int32))
     if blocks is not None:
         x2 = from_blocks(blocks, *x2.shape)
-    flat = torch._int_mm(x1.reshape(-1, x1.shape[-1]), x2)
-    return flat.reshape(*x1.shape[:-1], x2.shape[-1])
+    shape = (*x1.shape[:-1], x2.shape[-1])
+    if x1.shape[-1] == 0:  # which PyTorch's product refuses
+        return torch.zeros(shape, dtype=torch.int32, device=x1.device)
+    rows = _plain(x1.reshape(-1, x1.shape[-1]))
+    return torch._int_mm(rows, x2 if _is_turned(x2) else _plain(x2)).reshape(shape)
+
+
+def _plain(matrix: Tensor) -> Tensor:
+    """The matrix, row by row without gaps. PyTorch's product of integers reads strides
+    of dimensions of size 1, and strides of 0, wrong; `contiguous` leaves the former."""
+    if matrix.stride() == (matrix.shape[1], 1):
+        return matrix
+    return matrix.clone(memory_format=torch.contiguous_format)
+
+
+def _is_turned(matrix: Tensor) -> bool:
+    """Whether the matrix is one without gaps, transposed, as weights are."""
+    rows, columns = matrix.shape
+    return rows > 1 and columns > 1 and matrix.stride() == (1, rows)
 
 
 def _unpack_operands(x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:

@@ -3,12 +3,14 @@
 A row's `status` says what an option does on this host:
     works    it does what `here` says;
     same     what it asks for is so anyway, or its values differ in nothing that can
-             be seen here: checked, and no more;
+             be seen here: checked, warned of once if set to another value than the
+             default;
     none     it has no meaning without an NPU: checked, warned of once, ignored;
     missing  not there yet: checked, warned of once if set to another value than
              the default, ignored.
 `flat` is its name in `torch.compile(options=...)`; a `-` before it negates. `odd`
-says which values don't fit a mode ("any": each assigned value).
+says which values don't fit a mode ("any": each assigned value). `promise` is what
+its user promises by switching it on, and is reminded of once.
 """
 
 from __future__ import annotations
@@ -48,6 +50,7 @@ class Row:
     here: str
     flat: str = ""
     odd: dict[str, Any] = dataclasses.field(default_factory=dict)
+    promise: str = ""
 
 
 def works(
@@ -202,11 +205,11 @@ ROWS = (
     none("aoe_config.work_path", Directory(), "./", "kernel tuning"),
     none("aoe_config.aoe_config_file", File(), None, "kernel tuning"),
     # export
-    missing("export.export_mode", BOOL, False, "set by `dynamo_export`"),
-    missing("export.export_path_dir", Directory(), "./", "set by `dynamo_export`"),
-    missing("export.export_name", ANY, None, "set by `dynamo_export`"),
-    missing("export.weight_name", ANY, None, "set by `dynamo_export`"),
-    missing("export.inputs_name", ANY, None, "set by `dynamo_export`"),
+    works("export.export_mode", BOOL, False, "B", "set by `dynamo_export`"),
+    works("export.export_path_dir", Directory(), "./", "B", "set by `dynamo_export`"),
+    works("export.export_name", ANY, None, "B", "set by `dynamo_export`"),
+    missing("export.weight_name", ANY, None, "names of weights in exports"),
+    missing("export.inputs_name", ANY, None, "names of inputs in exports"),
     missing(
         "export.experimental.enable_record_nn_module_stack",
         BOOL,
@@ -300,8 +303,11 @@ ROWS = (
         BOOL,
         False,
         "B",
-        "parameters and buffers become constants of the compiled graph",
+        "parameters and buffers become constants of the compiled graph; warns once that"
+        " they must stay",
         flat="frozen_parameter",
+        promise="the memory and the values of parameters and buffers must stay as they"
+        " are from the compilation on",
     ),
     same(
         "experimental_config.static_model_ops_lower_limit",
@@ -346,11 +352,13 @@ ROWS = (
         "inputs are always written in place",
         odd={REDUCE: "any"},
     ),
-    same(
+    works(
         "experimental_config.enable_view_optimize",
         BOOL,
         True,
-        "views are always folded into what reads them",
+        "B",
+        "dumps show a transposed contiguous value as a strided view after optimisation;"
+        " compiled code has no transposes with either value",
         odd={REDUCE: "any"},
     ),
     same(

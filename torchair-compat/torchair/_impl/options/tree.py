@@ -63,6 +63,13 @@ def _warn_of(row: Row, value: Any) -> None:
             f"config.{row.path} is not supported yet: it changes nothing",
             stacklevel=4,
         )
+    elif row.status == "same" and value is not None and value != row.default:
+        warn_once(
+            f"config.{row.path}={value!r} changes nothing on this host: {row.here}",
+            stacklevel=4,
+        )
+    elif row.promise and value:
+        warn_once(f"config.{row.path} is on: {row.promise}", stacklevel=4)
 
 
 class Group:

@@ -1,0 +1,1 @@
+"""The name `npu` in PyTorch, and what torch.npu offers besides streams."""

@@ -1,0 +1,70 @@
+"""torch.npu's numbers of memory: those of this process, since a host's memory is one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Any
+
+__all__ = [
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "mem_get_info",
+    "memory_allocated",
+    "memory_reserved",
+    "memory_stats",
+    "memory_summary",
+    "reset_max_memory_allocated",
+    "reset_peak_memory_stats",
+]
+
+
+def _kilobytes(path: str, key: str) -> int:
+    """Bytes, of a line `Key:   123 kB`."""
+    with open(path, encoding="ascii") as file:
+        for line in file:
+            if line.startswith(f"{key}:"):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
+def memory_allocated(device: Any = None) -> int:
+    """Bytes of memory that the process has now."""
+    return _kilobytes("/proc/self/status", "VmRSS")
+
+
+def max_memory_allocated(device: Any = None) -> int:
+    """Bytes that it has had at most since reset_peak_memory_stats."""
+    return max(_kilobytes("/proc/self/status", "VmHWM"), memory_allocated())
+
+
+def reset_peak_memory_stats(device: Any = None) -> None:
+    """max_memory_allocated counts from here, where the system lets a process do so."""
+    with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w") as file:
+        file.write("5")
+
+
+memory_reserved = memory_allocated
+max_memory_reserved = max_memory_allocated
+reset_max_memory_allocated = reset_peak_memory_stats
+
+
+def mem_get_info(device: Any = None) -> tuple[int, int]:
+    """Bytes of the host that are free, and all of them."""
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return _kilobytes("/proc/meminfo", "MemAvailable"), total
+
+
+def memory_stats(device: Any = None) -> dict[str, int]:
+    """The numbers by the names that allocators of devices give them."""
+    now, peak = memory_allocated(), max_memory_allocated()
+    return {
+        f"{name}_bytes.all.{when}": value
+        for name in ("allocated", "reserved", "active")
+        for when, value in (("current", now), ("peak", peak))
+    }
+
+
+def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
+    """The numbers as text."""
+    return "\n".join(f"{name}: {value}" for name, value in memory_stats().items())

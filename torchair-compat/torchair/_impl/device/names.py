@@ -1,0 +1,120 @@
+"""`npu` where PyTorch itself reads the name of a device: torch.device("npu"),
+torch.autocast("npu"), torch.Generator("npu"), torch.load(map_location="npu").
+
+Each of these becomes a callable that puts the host's device in the name's place.
+docs/design/npu.md says why the name is no device type of PyTorch's.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from types import ModuleType
+from typing import Any
+
+import torch
+import torch.amp.autocast_mode
+
+__all__ = ["HOST", "add_name", "host_device", "install", "is_npu"]
+
+HOST = torch.device("cpu")
+_NAME = "npu"
+_names = {_NAME}
+
+
+def add_name(name: str) -> None:
+    """From now on this is a name of the NPU too."""
+    _names.add(name)
+
+
+def is_npu(device: Any) -> bool:
+    """Whether this is a name of the NPU, also a wrong one."""
+    return isinstance(device, str) and device.startswith(tuple(_names))
+
+
+def host_device(device: Any = None) -> Any:
+    """The host's device for the names of the NPU; anything else unchanged. RuntimeError:
+    there is no such NPU."""
+    if device is None or (isinstance(device, int) and not isinstance(device, bool)):
+        device = f"npu:{device or 0}"
+    if not is_npu(device):
+        return device
+    name = str(device)
+    found = re.fullmatch(r"(\w+?)(:\d+)?", name)
+    if found is None or found[1] not in _names:
+        raise RuntimeError(f"Invalid device string: '{name}'")
+    if found[2] not in (None, ":0"):
+        raise RuntimeError(f"invalid device ordinal: {name!r}; there is one device")
+    return HOST
+
+
+def install(module: ModuleType) -> None:
+    """`module` becomes torch.npu."""
+    torch.npu = module  # type: ignore[attr-defined]
+    _install_autocast()
+    torch.device = _standing_for(torch.device)  # type: ignore[misc]
+    torch.Generator = _standing_for(torch.Generator)  # type: ignore[misc]
+    torch.load = _translating_load(torch.load)
+
+
+def _standing_for(base: Any) -> Any:
+    """A class in the place of one of PyTorch's that takes a device first: it makes
+    objects of that one, and they are its instances."""
+
+    class Meta(type):
+        def __instancecheck__(cls, instance: object) -> bool:
+            return isinstance(instance, base)
+
+        def __subclasscheck__(cls, other: type) -> bool:
+            return issubclass(other, base)
+
+        def __eq__(cls, other: object) -> bool:
+            """Tables that know PyTorch's class know this one."""
+            return other is cls or other is base
+
+        def __hash__(cls) -> int:
+            return hash(base)
+
+        def __getattr__(cls, name: str) -> Any:
+            return getattr(base, name)
+
+        def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+            first = args[0] if args else next(iter(kwargs.values()), None)
+            if is_npu(first):
+                index = kwargs.get("index", args[1] if len(args) > 1 else None)
+                return base(host_device(first if index is None else f"{first}:{index}"))
+            return base(*args, **kwargs)
+
+    names = {"__doc__": base.__doc__, "__module__": "torch"}
+    return Meta(base.__name__, (), names)
+
+
+def _install_autocast() -> None:
+    autocast = torch.amp.autocast_mode.autocast
+    original = autocast.__init__
+
+    @functools.wraps(original)
+    def init(
+        self: Any, device_type: str, dtype: Any = None, *more: Any, **kw: Any
+    ) -> None:
+        if device_type in _names:
+            device_type = HOST.type
+            dtype = torch.float16 if dtype is None else dtype
+        original(self, device_type, dtype, *more, **kw)
+
+    autocast.__init__ = init
+
+
+def _translating_load(load: Any) -> Any:
+    @functools.wraps(load)
+    def call(f: Any, map_location: Any = None, *more: Any, **kwargs: Any) -> Any:
+        if is_npu(map_location):
+            map_location = host_device(map_location)
+        elif isinstance(map_location, dict):
+            map_location = {
+                key: str(host_device(value)) if is_npu(value) else value
+                for key, value in map_location.items()
+            }
+        return load(f, map_location, *more, **kwargs)
+
+    return call

@@ -1,0 +1,1 @@
+"""Converters of operators, and the IR nodes that they make."""

@@ -1,0 +1,106 @@
+"""Converters of operators that have none: of the IR operator of the same name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from torch._ops import OpOverload
+
+from .definitions import DEFINITIONS, Definition
+from .nodes import by_name
+from .types import Tensor
+
+__all__ = ["BUILT_IN", "automatic_converter"]
+
+BUILT_IN = ("aten", "prims", "prim", "higher_order")
+
+
+def automatic_converter(target: Any) -> Callable[..., Any]:
+    """A converter for an operator without a kernel and without a converter, of the IR
+    operator whose name is the operator's in camel case. RuntimeError: there is none, or
+    it takes or returns something else."""
+    if not isinstance(target, OpOverload):
+        _fail(target, "it is no OpOverload")
+    if target.namespace in BUILT_IN:
+        _fail(target, "it is an operator of PyTorch")
+    _, _, name = target._schema.name.partition("::")
+    op_type = "".join(part[:1].upper() + part[1:] for part in name.split("_"))
+    if op_type not in DEFINITIONS:
+        _fail(target, f"No AscendIR {op_type} was found to be registered")
+    definition = DEFINITIONS[op_type]
+    _check(target, definition)
+    return _converter(target, definition)
+
+
+def _fail(target: Any, why: str) -> NoReturn:
+    raise RuntimeError(
+        f"Failed to auto-generated converter for {target} to AscendIR: {why}"
+    )
+
+
+def _is_input(kind: str) -> bool:
+    return "Tensor" in kind
+
+
+def _check(target: OpOverload, definition: Definition) -> None:
+    schema = target._schema
+    kinds = {a.name: str(a.type) for a in schema.arguments}
+    scalars = [
+        name for name, kind in kinds.items() if "Scalar" in kind or kind == "number"
+    ]
+    if scalars:
+        _fail(target, f"'{scalars[0]}' is a scalar, which no IR operator takes")
+    inputs = sum(map(_is_input, kinds.values()))
+    if inputs != len(definition.inputs):
+        _fail(
+            target,
+            f"it takes {inputs} tensors, {definition.op_type} takes"
+            f" {len(definition.inputs)}",
+        )
+    if len(kinds) - inputs > len(definition.attrs):
+        _fail(
+            target,
+            f"it takes {len(kinds) - inputs} arguments that are no tensors,"
+            f" {definition.op_type} has {len(definition.attrs)} attributes",
+        )
+    changed = [a for a in schema.arguments if a.alias_info and a.alias_info.is_write]
+    if changed:
+        _fail(
+            target, f"it writes to '{changed[0].name}', {definition.op_type} does not"
+        )
+    if len(schema.returns) != definition.outputs:
+        _fail(
+            target,
+            f"it returns {len(schema.returns)} values, {definition.op_type} makes"
+            f" {definition.outputs}",
+        )
+
+
+def _converter(target: OpOverload, definition: Definition) -> Callable[..., Any]:
+    arguments = target._schema.arguments
+
+    def convert(*args: Any, **kwargs: Any) -> Any:
+        given = dict(zip((a.name for a in arguments), args)) | kwargs
+        tensors = [given.get(a.name) for a in arguments if _is_input(str(a.type))]
+        plain = [
+            given.get(a.name, a.default_value)
+            for a in arguments
+            if not _is_input(str(a.type))
+        ]
+        _check_inputs(definition, tensors)
+        attrs = dict(zip(definition.attrs, plain))
+        return by_name(definition.op_type)(*tensors, **attrs)
+
+    return convert
+
+
+def _check_inputs(definition: Definition, tensors: list[Any]) -> None:
+    for (name, default), value in zip(definition.inputs.items(), tensors):
+        needed = default is inspect.Parameter.empty
+        if needed and not isinstance(value, Tensor | list | tuple):
+            raise RuntimeError(
+                "Failed to convert torch args to AscendIR args: the input"
+                f" '{name}' of {definition.op_type} needs a tensor, got {value!r}"
+            )

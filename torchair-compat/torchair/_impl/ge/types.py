@@ -1,0 +1,114 @@
+"""Numbers of dtypes and formats in a graph of IR nodes, and handles of its tensors."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from ..dump.picture import DTYPES
+from ..npu.formats import Format as _Format
+
+__all__ = [
+    "DataType",
+    "Format",
+    "Node",
+    "Tensor",
+    "TensorSpec",
+    "dtype_of",
+    "number_of",
+]
+
+# In order; a number where it is not the one before and one.
+_DTYPES = (
+    "FLOAT FLOAT16 INT8 INT32 UINT8 INT16=6 UINT16 UINT32 INT64 UINT64 DOUBLE BOOL"
+    " STRING DUAL_SUB_INT8 DUAL_SUB_UINT8 COMPLEX64 COMPLEX128 QINT8 QINT16 QINT32"
+    " QUINT8 QUINT16 RESOURCE STRING_REF DUAL VARIANT BF16 UNDEFINED INT4 UINT1 INT2"
+    " UINT2 COMPLEX32 HIFLOAT8 FLOAT8_E5M2 FLOAT8_E4M3FN FLOAT8_E8M0 FLOAT4_E2M1=40"
+    " FLOAT4_E1M2 MAX"
+)
+
+
+def _numbered() -> dict[str, int]:
+    found: dict[str, int] = {}
+    following = 0
+    for text in _DTYPES.split():
+        name, _, number = text.partition("=")
+        found[f"DT_{name}"] = following = int(number) if number else following
+        following += 1
+    return found
+
+
+DataType = enum.IntEnum("DataType", _numbered())  # type: ignore[misc]
+Format = enum.IntEnum(  # type: ignore[misc]
+    "Format",
+    {
+        name: int(value)
+        for name, value in _Format.__members__.items()
+        if name.startswith("FORMAT_")
+    },
+)
+
+
+def number_of(dtype: torch.dtype) -> Any:
+    """The DataType of a dtype; DT_UNDEFINED where there is none."""
+    return DataType[DTYPES.get(dtype, "DT_UNDEFINED")]
+
+
+def dtype_of(number: int) -> torch.dtype:
+    """The dtype of a DataType. ValueError: PyTorch has no such dtype."""
+    for dtype, name in DTYPES.items():
+        if DataType[name] == number:
+            return dtype
+    known = ", ".join(sorted(DTYPES.values()))
+    text = f"{DataType(number).name} is no dtype of PyTorch; those that are: {known}"
+    raise ValueError(text)
+
+
+class Node:
+    """An IR node. It computes while the graph is traced: `values` are its results, as
+    PyTorch's tensors. `constant` is the plain value, where it is known."""
+
+    def __init__(
+        self,
+        op_type: str,
+        values: Sequence[torch.Tensor],
+        constant: Any = None,
+        name: str | None = None,
+    ) -> None:
+        self.type = op_type
+        self.name = name or op_type
+        self.values = tuple(values)
+        self.constant = constant
+
+
+class Tensor:
+    """A result of an IR node. Of a node that computes nothing, dtype and rank are
+    unknown: DT_UNDEFINED and -1."""
+
+    def __init__(self, node: Any, index: int = 0) -> None:
+        self.node = node
+        self.index = index
+        self.dtype = DataType["DT_UNDEFINED"]
+        self.rank = -1
+        if isinstance(node, Node):
+            self.dtype = number_of(self.value.dtype)
+            self.rank = self.value.dim()
+
+    @property
+    def value(self) -> torch.Tensor:
+        """TypeError: the handle is of no node."""
+        if not isinstance(self.node, Node):
+            raise TypeError("this ge.Tensor is no result of a node: it has no value")
+        return self.node.values[self.index]
+
+
+class TensorSpec:
+    """Dtype, rank and sizes of a tensor of a trace."""
+
+    def __init__(self, meta: torch.Tensor) -> None:
+        self.dtype = number_of(meta.dtype)
+        self.rank = meta.dim()
+        self.size = list(meta.shape)

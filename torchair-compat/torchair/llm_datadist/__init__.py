@@ -1,0 +1,5 @@
+"""torchair.llm_datadist: tensors over memory that somebody else owns."""
+
+from .._impl.device.pointers import create_npu_tensors
+
+__all__ = ["create_npu_tensors"]
