@@ -50,6 +50,24 @@ def register_quantised(rows: int) -> None:
     case(f"linear-int8-{rows}", extra=True)(run)
 
 
+def linear_gelu(rows: int, dtype: torch.dtype) -> Workload:
+    torch.manual_seed(0)
+    layer = torch.nn.Linear(WIDTH, 4 * WIDTH)
+    module = torch.nn.Sequential(layer, torch.nn.GELU()).eval().to(dtype)
+    return Workload(module, (torch.randn(rows, WIDTH).to(dtype),))
+
+
+def register_gelu(rows: int, name: str, dtype: torch.dtype, tolerance: float) -> None:
+    def run() -> list[Row]:
+        make = partial(linear_gelu, rows, dtype)
+        return steady(make, NAMES, "us", seconds=4, tolerance=tolerance)
+
+    run.__doc__ = (
+        f"linear layer of {WIDTH} to {4 * WIDTH} and gelu, {rows} rows, {name}"
+    )
+    case(f"linear-gelu-{rows}-{name}", extra=True)(run)
+
+
 def register(rows: int, name: str, dtype: torch.dtype, tolerance: float) -> None:
     def run() -> list[Row]:
         make = partial(linear, rows, dtype)
@@ -62,6 +80,11 @@ def register(rows: int, name: str, dtype: torch.dtype, tolerance: float) -> None
 for count in (1, 2, 4, 8):
     register(count, "f32", torch.float32, 1e-3)
     register(count, "bf16", torch.bfloat16, 3e-2)
+
+for count in (1, 128, 512):
+    register_gelu(count, "f32", torch.float32, 1e-3)
+    register_gelu(count, "bf16", torch.bfloat16, 3e-2)
+    register_gelu(count, "f16", torch.float16, 3e-3)
 
 for count in (1, 8, 64, 864):
     register_quantised(count)

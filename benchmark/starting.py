@@ -21,6 +21,8 @@ from typing import Any
 
 START = time.perf_counter()
 os.environ["HF_HUB_OFFLINE"] = "1"  # the weights come with a Python package
+os.environ["ANABRANCH_NO_NPU"] = "1"  # as in harness.py
+sys.modules["torch_npu"] = None  # type: ignore[assignment]
 ROUNDS = 5
 WAYS = ("eager", "inductor", "anabranch", "anabranch cached", "anabranch frozen")
 

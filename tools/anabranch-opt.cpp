@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "anabranch/Compiler.h"
 #include "codegen/target/Target.h"
 #include "import/graph/GraphReader.h"
 #include "import/lowering/OpTable.h"
@@ -20,6 +21,7 @@
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
+#include "llvm/Config/llvm-config.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SourceMgr.h"
@@ -105,12 +107,21 @@ openInput(StringRef name, const DialectRegistry &registry) {
   return llvm::MemoryBuffer::getMemBufferCopy(text, name);
 }
 
+#ifdef ANABRANCH_OPT_IN_LIBRARY
+extern "C" __attribute__((visibility("default"))) int
+anabranch_opt(int argc, char **argv) {
+#else
 int main(int argc, char **argv) {
+#endif
   DialectRegistry registry;
   anabranch::ir::registerAllDialects(registry);
   registerTransformsPasses();
   anabranch::registerImportPasses();
   anabranch::registerSchedulePasses();
+  llvm::cl::SetVersionPrinter([](llvm::raw_ostream &out) {
+    out << "anabranch-opt " << anabranch_compiler_version() << ", LLVM "
+        << LLVM_VERSION_STRING << "\n";
+  });
   auto [inputName, outputName] = registerAndParseCLIOptions(
       argc, argv, "Anabranch compiler driver\n", registry);
   if (listOperators) {

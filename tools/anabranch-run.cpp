@@ -24,7 +24,7 @@ namespace {
 
 constexpr const char *usage =
     R"(usage: anabranch-run PACKAGE [options]
-       anabranch-run --machine
+       anabranch-run --machine | --version
   --inputs X...     .npy files and ints, in the order of the program's inputs;
                     without them inputs of fixed shape get random values
   --repeat N        run N times and print the times (default 1)
@@ -32,9 +32,11 @@ constexpr const char *usage =
   --device NAME     cpu or null
   --output-dir DIR  write output0.npy, output1.npy, ...
   --trace FILE      write a Chrome trace
+  --trust WHOM      whose packages are opened: user (default), group or anyone
   --no-hashes       do not compare the files with their hashes
   --machine         print the CPUs, the container's limits and the workers chosen
   --inspect         print the manifest and the program, run nothing
+  --version         print the version of the runtime
 )";
 
 struct Options {
@@ -43,7 +45,7 @@ struct Options {
   bool hasInputs = false;
   long repeat = 1;
   std::string outputDir, trace;
-  bool inspect = false, machine = false;
+  bool inspect = false, machine = false, version = false;
   OpenOptions open;
 };
 
@@ -58,41 +60,73 @@ bool parseNumber(const char *text, int64_t &value) {
   return end != text && *end == '\0';
 }
 
-/// False when the command line makes no sense.
-bool parse(int argc, char **argv, Options &o) {
+/// Takes an option that stands alone; false: it is none.
+bool parseFlag(const std::string &word, Options &o) {
+  if (word == "--machine")
+    o.machine = true;
+  else if (word == "--version")
+    o.version = true;
+  else if (word == "--inspect")
+    o.inspect = true;
+  else if (word == "--no-hashes")
+    o.open.checkHashes = false;
+  else
+    return false;
+  return true;
+}
+
+/// Takes an option with a value. What is wrong with it; empty: nothing.
+std::string parseOption(const std::string &word, const char *value,
+                        Options &o) {
+  int64_t number = 0;
+  std::string *text = word == "--device"       ? &o.open.device
+                      : word == "--trust"      ? &o.open.trust
+                      : word == "--output-dir" ? &o.outputDir
+                      : word == "--trace"      ? &o.trace
+                                               : nullptr;
+  bool isRepeat = word == "--repeat";
+  if (!text && !isRepeat && word != "--threads")
+    return "there is no option " + word;
+  if (!value)
+    return word + " needs a value";
+  if (text) {
+    *text = value;
+    return "";
+  }
+  int64_t most = isRepeat ? INT64_MAX : 1023;
+  if (!parseNumber(value, number) || number < 1 || number > most)
+    return word + " must be a number from 1" +
+           (isRepeat ? "" : " to " + std::to_string(most)) + ", not '" + value +
+           "'";
+  if (isRepeat)
+    o.repeat = number;
+  else
+    o.open.threads = static_cast<int>(number);
+  return "";
+}
+
+/// What is wrong with the command line; empty: nothing.
+std::string parse(int argc, char **argv, Options &o) {
   for (int i = 1; i < argc; ++i) {
     std::string word = argv[i];
-    bool more = i + 1 < argc;
-    int64_t number = 0;
-    if (word == "--machine") {
-      o.machine = true;
-    } else if (word == "--inspect") {
-      o.inspect = true;
-    } else if (word == "--no-hashes") {
-      o.open.checkHashes = false;
+    if (word.rfind("--", 0) != 0) {
+      if (!o.package.empty())
+        return "there are two packages: " + o.package + " and " + word;
+      o.package = word;
     } else if (word == "--inputs") {
       o.hasInputs = true;
       while (i + 1 < argc && std::strncmp(argv[i + 1], "--", 2) != 0)
         o.inputs.push_back(argv[++i]);
-    } else if (word == "--repeat" && more && parseNumber(argv[++i], number) &&
-               number > 0) {
-      o.repeat = number;
-    } else if (word == "--threads" && more && parseNumber(argv[++i], number) &&
-               number > 0 && number < 1024) {
-      o.open.threads = static_cast<int>(number);
-    } else if (word == "--device" && more) {
-      o.open.device = argv[++i];
-    } else if (word == "--output-dir" && more) {
-      o.outputDir = argv[++i];
-    } else if (word == "--trace" && more) {
-      o.trace = argv[++i];
-    } else if (word.rfind("--", 0) != 0 && o.package.empty()) {
-      o.package = word;
-    } else {
-      return false;
+    } else if (!parseFlag(word, o)) {
+      std::string wrong =
+          parseOption(word, i + 1 < argc ? argv[i + 1] : nullptr, o);
+      if (!wrong.empty())
+        return wrong;
+      ++i;
     }
   }
-  return o.machine || !o.package.empty();
+  bool isEnough = o.machine || o.version || !o.package.empty();
+  return isEnough ? "" : "no package is named";
 }
 
 /// A tensor with memory of any layout.
@@ -324,6 +358,10 @@ Status runAll(const Executable &executable, const Options &o) {
 }
 
 Status mainWith(const Options &o) {
+  if (o.version) {
+    std::printf("anabranch-run %s\n", version());
+    return {};
+  }
   if (o.machine) {
     std::fputs(machineFacts().c_str(), stdout);
     return {};
@@ -352,8 +390,8 @@ Status mainWith(const Options &o) {
 
 int main(int argc, char **argv) {
   Options options;
-  if (!parse(argc, argv, options)) {
-    std::fputs(usage, stderr);
+  if (std::string wrong = parse(argc, argv, options); !wrong.empty()) {
+    std::fprintf(stderr, "anabranch-run: %s\n%s", wrong.c_str(), usage);
     return 2;
   }
   Status s = mainWith(options);

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 import pytest
 import torch
 
@@ -10,6 +13,10 @@ from anabranch import backend
 from anabranch.describe import graph
 from anabranch.describe.symbols import Unsupported
 from anabranch.shapes import tiers
+
+# Neither this process nor its children see the NPU of torchair-compat.
+os.environ["ANABRANCH_NO_NPU"] = "1"
+sys.modules["torch_npu"] = None  # type: ignore[assignment]
 
 
 @pytest.fixture(autouse=True, scope="session")

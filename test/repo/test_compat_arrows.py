@@ -17,12 +17,14 @@ FILES_IN_A_FOLDER = 20
 # stands after those that it uses.
 WINGS = {
     "options": [],
-    "npu": [],
+    "device": [],
+    "npu": ["device"],
     "marks": [],
     "dump": ["marks", "options"],
+    "ge": ["dump", "npu"],
     "kernels": ["dump", "options"],
-    "compile": ["dump", "kernels", "marks", "npu", "options"],
-    "cache": ["compile", "options"],
+    "compile": ["dump", "ge", "kernels", "marks", "npu", "options"],
+    "cache": ["compile", "ge", "options"],
 }
 BASE = ("log", "errors")
 

@@ -57,7 +57,8 @@ def test_environment_table_is_true(monkeypatch: pytest.MonkeyPatch) -> None:
 
 PAGES = [
     *("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/debugging.md"),
-    *("docs/containers.md", "docs/glossary.md", "docs/limits.md"),
+    *("docs/containers.md", "docs/glossary.md", "docs/install.md", "docs/limits.md"),
+    "docs/llm.md",
     *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs/design").glob("*.md")),
 ]
 

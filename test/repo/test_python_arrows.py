@@ -14,7 +14,16 @@ from repository import ROOT, tracked
 PACKAGE = ROOT / "python" / "anabranch"
 
 # What every wing may import: modules that import nothing but each other.
-BASE = {"_C", "config", "errors", "location", "report"}
+BASE = {
+    "_C",
+    "config",
+    "errors",
+    "location",
+    "metrics",
+    "report",
+    "scratch",
+    "torch_version",
+}
 # Each wing, or module beside the wings, and the wings that it may import besides
 # the base. A wing comes after all that it imports, so there are no circles.
 ARROWS: dict[str, set[str]] = {
@@ -35,7 +44,14 @@ ARROWS: dict[str, set[str]] = {
         *("backend", "deploy", "method_cache"),
     },
     "cache_command": {"packages", "method_cache"},
-    "cli": {"trace", "packages", "cache_command"},
+    "tools": set(),
+    "llm": {
+        *("marks", "describe", "trace", "shapes", "packages", "capture"),
+        "backend",
+        "method_cache",
+    },
+    "chat_command": {"llm"},
+    "cli": {"trace", "packages", "cache_command", "chat_command"},
 }
 # The door looks names up when they are used. Modules of the package import it for
 # `__version__` alone.

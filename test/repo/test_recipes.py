@@ -37,20 +37,16 @@ PASS_FILE = """
 #include "ir/PassBase.h"
 #include "mlir/IR/BuiltinOps.h"
 
-namespace {
-struct NameCalls : anabranch::ir::PassBase<NameCalls, mlir::ModuleOp> {
-  static constexpr llvm::StringLiteral argument = "anabranch-name-calls";
-  static constexpr llvm::StringLiteral description = "names calls twice";
-  void runOnOperation() override {
-    getOperation().walk([](anabranch::ir::AtenOp op) {
-      op->setAttr("recipe", op.getCalleeAttr());
-    });
-  }
-};
-} // namespace
+static mlir::LogicalResult nameCalls(mlir::ModuleOp module) {
+  module.walk([](anabranch::ir::AtenOp op) {
+    op->setAttr("recipe", op.getCalleeAttr());
+  });
+  return mlir::success();
+}
 
 std::unique_ptr<mlir::Pass> anabranch::createNameCallsPass() {
-  return std::make_unique<NameCalls>();
+  return ir::makePass<mlir::ModuleOp>("anabranch-name-calls",
+                                      "names calls twice", nameCalls);
 }
 """
 

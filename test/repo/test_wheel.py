@@ -1,8 +1,6 @@
 """The wheel runs in a fresh venv where LLVM, MLIR and this build are hidden."""
 
-import os
 import shutil
-import subprocess
 import sys
 import sysconfig
 import venv
@@ -12,6 +10,7 @@ import pytest
 
 import guide
 from repository import ROOT
+from wheel_support import hiding_prefix, run
 
 pytestmark = pytest.mark.slow
 
@@ -31,25 +30,12 @@ print("ran from", anabranch.__file__)
 """
 
 
-def run(*command: object, **options) -> str:
-    done = subprocess.run(
-        [str(word) for word in command],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-        **options,
-    )
-    assert done.returncode == 0, f"{command}\n{done.stdout}"
-    return done.stdout
-
-
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def installed(
+    distributions: list[Path], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
     """A venv with the wheel; what else it needs it borrows from this venv."""
-    run(sys.executable, ROOT / "scripts" / "wheel.py")
-    wheels = sorted((ROOT / "dist").glob("anabranch-*.whl"))
-    assert len(wheels) == 1
+    wheels = [p for p in distributions if "-cp311-cp311-" in p.name]
     folder = tmp_path_factory.mktemp("wheel") / "venv"
     venv.create(folder, with_pip=True)
     pip = [folder / "bin" / "pip", "install", "-q", "--no-deps"]
@@ -66,23 +52,6 @@ def compat_wheel(folder: Path) -> Path:
     pip = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps"]
     run(*pip, "--no-build-isolation", "-w", folder, copy)
     return next(folder.glob("torchair_compat-*.whl"))
-
-
-def hiding_prefix(empty: Path) -> list[str]:
-    """A command prefix under which LLVM and the build do not exist."""
-    empty.mkdir(exist_ok=True)
-    hidden = ["/usr/lib/llvm-19", str(ROOT / "build")]
-    libraries = Path("/usr/lib/x86_64-linux-gnu")
-    files = [*libraries.glob("libLLVM*.so*"), *libraries.glob("libMLIR*.so*")]
-    script = [f"mount --bind {empty} {folder}" for folder in hidden]
-    script += [f"mount --bind /dev/null {name}" for name in files if name.is_file()]
-    script.append('exec "$@"')
-    unshare = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["-r"])]
-    prefix = [*unshare, "sh", "-ec", "\n".join(script), "sh"]
-    possible = subprocess.run([*prefix, "true"], capture_output=True, check=False)
-    if possible.returncode:
-        pytest.skip("this machine lets us make no mount namespace")
-    return prefix
 
 
 def test_runs_without_llvm(installed: Path, tmp_path: Path) -> None:
@@ -110,10 +79,12 @@ def test_scripts_of_the_user_guide(installed: Path, tmp_path: Path, page: Path) 
     guide.check_dumps(tmp_path)
 
 
-def test_links_only_the_system(installed: Path) -> None:
+def test_tools_of_the_wheel(installed: Path, tmp_path: Path) -> None:
+    """The compiler's driver runs on the wheel's own library."""
+    module = tmp_path / "module.mlir"
+    module.write_text("func.func @nothing() { return }\n")
+    prefix = hiding_prefix(tmp_path / "empty")
+    output = run(*prefix, installed / "bin" / "anabranch-opt", module)
+    assert "func.func @nothing()" in output
     package = next(installed.glob("lib/python*/site-packages/anabranch"))
-    allowed = ("libstdc++", "libm.", "libgcc_s", "libc.", "ld-linux", "linux-vdso")
-    for library in package.glob("*.so"):
-        for line in run(shutil.which("ldd"), library).splitlines():
-            name = Path(line.split()[0]).name
-            assert name.startswith((*allowed, "libanabranch_runtime")), line
+    assert "workers" in run(*prefix, package / "bin" / "anabranch-run", "--machine")

@@ -138,3 +138,25 @@ func.func @mlp(%x: tensor<?x64xf32>, %w: tensor<32x64xf32>, %bias: tensor<32xf32
   } -> tensor<?x4xf32>
   return %mm2 : tensor<?x4xf32>
 }
+
+// -----
+
+// A reduction that leaves one of its operands out is no contraction.
+// CHECK-LABEL: func.func @unused_operand
+// CHECK: anabranch.dispatch
+// CHECK: kind = "loops"
+#mk = affine_map<(m, n, k) -> (m, k)>
+#nk = affine_map<(m, n, k) -> (n, k)>
+#mn = affine_map<(m, n, k) -> (m, n)>
+func.func @unused_operand(%a: tensor<4x8xf32>, %b: tensor<5x8xf32>) -> tensor<4x5xf32> {
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : tensor<4x5xf32>
+  %zeros = linalg.fill ins(%zero : f32) outs(%empty : tensor<4x5xf32>) -> tensor<4x5xf32>
+  %sum = linalg.generic {indexing_maps = [#mk, #nk, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%a, %b : tensor<4x8xf32>, tensor<5x8xf32>) outs(%zeros : tensor<4x5xf32>) {
+  ^bb0(%x: f32, %y: f32, %s: f32):
+    %t = arith.addf %s, %x : f32
+    linalg.yield %t : f32
+  } -> tensor<4x5xf32>
+  return %sum : tensor<4x5xf32>
+}

@@ -7,14 +7,14 @@
 // name counts on. A launch alone stays one.
 // CHECK-LABEL: anabranch.program "parts"
 // CHECK: anabranch.launch @free
-// CHECK-NEXT: anabranch.super "layer_0" lanes 1 {
+// CHECK-NEXT: anabranch.super "layer_0" streams 1 {
 // CHECK-NEXT: anabranch.launch @a
 // CHECK-NEXT: anabranch.launch @b
 // CHECK-NEXT: anabranch.launch @c
 // CHECK-NEXT: }
 // CHECK-NEXT: anabranch.launch @reader
 // CHECK-NEXT: anabranch.call "sort"
-// CHECK-NEXT: anabranch.super "layer_1" lanes 1 {
+// CHECK-NEXT: anabranch.super "layer_1" streams 1 {
 // CHECK-NEXT: anabranch.launch @d
 // CHECK-NEXT: anabranch.launch @e
 // CHECK-NEXT: }
@@ -58,16 +58,16 @@ anabranch.program "parts" slots 0 {
 // Other scopes end one; a launch that overwrites what a member reads stays
 // behind it; a member that reads what came behind begins another.
 // CHECK-LABEL: anabranch.program "scopes"
-// CHECK: anabranch.super "p_0" lanes 1 {
+// CHECK: anabranch.super "p_0" streams 1 {
 // CHECK-NEXT: anabranch.launch @a
 // CHECK-NEXT: anabranch.launch @b
 // CHECK-NEXT: }
 // CHECK-NEXT: anabranch.launch @over
-// CHECK-NEXT: anabranch.super "p_1" lanes 1 {
+// CHECK-NEXT: anabranch.super "p_1" streams 1 {
 // CHECK-NEXT: anabranch.launch @c
 // CHECK-NEXT: anabranch.launch @d
 // CHECK-NEXT: }
-// CHECK-NEXT: anabranch.super "q_0" lanes 1 {
+// CHECK-NEXT: anabranch.super "q_0" streams 1 {
 // CHECK-NEXT: anabranch.launch @e
 // CHECK-NEXT: anabranch.launch @f
 // CHECK-NEXT: }
@@ -128,12 +128,12 @@ anabranch.program "bypass" slots 0 {
 // CHECK-LABEL: anabranch.program "early"
 // CHECK: anabranch.wait 0
 // CHECK-NEXT: anabranch.launch @free
-// CHECK-NEXT: anabranch.super "soon_0" lanes 1 {
+// CHECK-NEXT: anabranch.super "soon_0" streams 1 {
 // CHECK-NEXT: anabranch.launch @a
 // CHECK-NEXT: anabranch.launch @b
 // CHECK-NEXT: }
 // CHECK-NEXT: anabranch.wait 1
-// CHECK-NEXT: anabranch.super "one_0" lanes 1 {
+// CHECK-NEXT: anabranch.super "one_0" streams 1 {
 // CHECK-NEXT: anabranch.launch @c
 // CHECK-NEXT: anabranch.launch @d
 // CHECK-NEXT: }
@@ -176,7 +176,7 @@ anabranch.program "early" slots 0 {
 // CHECK-LABEL: anabranch.program "free"
 // CHECK-NOT: anabranch.super
 // AUTO-LABEL: anabranch.program "free"
-// AUTO: anabranch.super "auto_0" lanes 1 {
+// AUTO: anabranch.super "auto_0" streams 1 {
 // AUTO-NEXT: anabranch.launch @a
 // AUTO-NEXT: anabranch.launch @b
 // AUTO-NEXT: }
@@ -216,9 +216,9 @@ anabranch.program "long" slots 0 {
 
 // The kernels of members say what their tiles touch.
 // CHECK-LABEL: func.func @twice
-// CHECK-SAME: anabranch.reach
+// CHECK-SAME: anabranch.footprint
 // CHECK-LABEL: func.func @alone
-// CHECK-NOT: anabranch.reach
+// CHECK-NOT: anabranch.footprint
 // CHECK: anabranch.program "kernels"
 #here = loc(fused<#anabranch.super<"layer", 0, "">>["m.py":3:0])
 func.func @twice(%x: tensor<4xf32>) -> tensor<4xf32> attributes {anabranch.kernel} {

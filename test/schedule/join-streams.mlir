@@ -1,4 +1,4 @@
-// Streams inside of a super kernel that fuses them become its lanes.
+// Streams inside of a super kernel that fuses them become streams of it.
 // RUN: anabranch-opt %s --anabranch-join-streams --anabranch-insert-events | FileCheck %s --check-prefix=STREAMS
 // RUN: anabranch-opt %s --anabranch-join-streams --anabranch-insert-events --anabranch-form-supers | FileCheck %s
 
@@ -7,7 +7,7 @@
 // STREAMS: anabranch.stream "main" {
 // STREAMS-NEXT: anabranch.wait 0
 // STREAMS-NEXT: anabranch.launch @a
-// STREAMS-NEXT: anabranch.launch @b {{.*}} {anabranch.lane = "x"{{.*}}}
+// STREAMS-NEXT: anabranch.launch @b {{.*}} {anabranch.member_stream = "x"{{.*}}}
 // STREAMS: anabranch.launch @c
 // STREAMS: anabranch.stream "x" {
 // STREAMS-NEXT: anabranch.launch @first
@@ -16,7 +16,7 @@
 // STREAMS-NEXT: anabranch.launch @last
 
 // CHECK: anabranch.wait 0
-// CHECK-NEXT: anabranch.super "s_0" lanes 2 {
+// CHECK-NEXT: anabranch.super "s_0" streams 2 {
 // CHECK-NEXT: anabranch.launch @a
 // CHECK-NEXT: anabranch.launch @b
 // CHECK-NEXT: anabranch.launch @c

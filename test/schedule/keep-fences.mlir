@@ -12,7 +12,7 @@
 // FENCES: launch @free
 // FENCES-NOT: anabranch.behind
 
-// CHECK: anabranch.super "s_0" lanes 2 orders [#anabranch.order<[0], [2]>, #anabranch.order<[0, 1], [3]>] {
+// CHECK: anabranch.super "s_0" streams 2 orders [#anabranch.order<[0], [2]>, #anabranch.order<[0, 1], [3]>] {
 // CHECK-NEXT: anabranch.launch @a
 // CHECK-NEXT: anabranch.launch @b
 // CHECK-NEXT: anabranch.launch @c

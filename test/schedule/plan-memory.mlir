@@ -160,7 +160,7 @@ anabranch.program "super" slots 0 {
   %3 = anabranch.buffer "arena" memory 3 "f32" [16] bytes 64
   %y = anabranch.buffer "output" of 0 memory 8 "f32" [16] bytes 64
   anabranch.stream "main" {
-    anabranch.super "s_0" lanes 1 {
+    anabranch.super "s_0" streams 1 {
       anabranch.launch @same reads(%x) writes(%0) sizes []
       anabranch.launch @same reads(%0) writes(%1) sizes []
       anabranch.launch @same reads(%1) writes(%2) sizes []
@@ -191,7 +191,7 @@ anabranch.program "large" slots 0 {
   %4 = anabranch.buffer "arena" memory 4 "f32" [1048576] bytes 4194304
   %y = anabranch.buffer "output" of 0 memory 8 "f32" [1048576] bytes 4194304
   anabranch.stream "main" {
-    anabranch.super "s_0" lanes 1 {
+    anabranch.super "s_0" streams 1 {
       anabranch.launch @same reads(%x) writes(%0) sizes []
       anabranch.launch @same reads(%0) writes(%1) sizes []
       anabranch.launch @same reads(%1) writes(%2) sizes []

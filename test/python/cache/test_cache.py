@@ -65,6 +65,16 @@ def compile_here(scale: float = 2.0, **options) -> bool:
     return anabranch.last_report().get("cache") == "hit"
 
 
+def test_a_hit_has_the_report_of_the_compilation(home) -> None:
+    assert not compile_here()
+    made = anabranch.last_report()
+    assert compile_here()
+    found = dict(anabranch.last_report())
+    assert found.pop("cache") == "hit"
+    assert {"kernels", "dispatches", "phases"} <= set(found)
+    assert found | {"name": ""} == made | {"name": ""}
+
+
 def entries(home: Path) -> list[dict]:
     return [e for e in _C.cache_entries(str(home)) if e["kind"] == "packages"]
 

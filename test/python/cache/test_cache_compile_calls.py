@@ -2,6 +2,7 @@
 
 import dataclasses
 import enum
+import functools
 import sys
 from typing import Any
 
@@ -148,3 +149,48 @@ def test_constants_of_pytorch_and_enumerations(other, first) -> None:
     found, expected = read(x, *arguments), module.method(x, *arguments)
     torch.testing.assert_close(found.value, expected.value)
     assert found.dtype == expected.dtype and found.device == expected.device
+
+
+def times(factor):
+    def decorate(function):
+        @functools.wraps(function)
+        def call(*args):
+            return function(*args) * (factor + function.__code__.co_argcount)
+
+        return call
+
+    return decorate
+
+
+class Part(torch.nn.Module):
+    """A function in the closure of a decorator, which looks at its code."""
+
+    @times(2)
+    def forward(self, x):
+        return x + 1
+
+
+class Decorated(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.part = Part()
+
+    def method(self, x):
+        return self.part(x)
+
+
+def test_functions_in_closures(monkeypatch) -> None:
+    x, module = torch.arange(3.0), Decorated()
+    anabranch.cache_compile(module.method)(x)
+
+    def refuse(*_, **__):
+        raise RuntimeError("Dynamo is called")
+
+    monkeypatch.setattr(torch, "compile", refuse)
+    read = anabranch.cache_compile(module.method)
+    torch.testing.assert_close(read(x), module.method(x))
+    # Another function in the closure is another method.
+    monkeypatch.setattr(Part, "forward", times(2)(lambda _, x: x + 5))
+    for call in (read, anabranch.cache_compile(Decorated().method)):
+        with pytest.raises(RuntimeError, match="Dynamo is called"):
+            call(x)

@@ -53,8 +53,8 @@ def test_places(text, place) -> None:
         ("len(L['other']) + L['x']", "len(other) + x"),
         ("L['self'].scale", None),
         ("L['x'] + L['self'].scale", None),
-        ("L['x'] * G['FACTOR']", None),
-        ("G['FACTOR']", None),
+        ("L['x'] * G['FACTOR']", "x * G['FACTOR']"),
+        ("G['FACTOR']", "G['FACTOR']"),
     ],
 )
 def test_expressions_over_arguments(text, over) -> None:

@@ -185,3 +185,12 @@ def test_the_process_ends_while_a_thread_is_busy(work, tmp_path):
     )
     assert done.returncode == 3, done.stderr
     assert not done.stderr
+
+
+def test_onednn_layout_runs_through_pytorch():
+    """AOTAutograd takes such a tensor for a plain one."""
+    plain = torch.randn(4, 4)
+    run = compiled(lambda x: x.to_dense() + 1)
+    assert torch.equal(run(plain.to_mkldnn()), plain + 1)
+    assert anabranch.counters.eager_graphs == 1
+    assert "oneDNN" in anabranch.last_report()["eager"]

@@ -1,9 +1,14 @@
-"""What a process keeps once a model is compiled."""
+"""What memory a process needs to compile a model, and what it keeps of it."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
 
 # Runs alone: libraries that other tests have touched would be counted.
 PROGRAM = """
@@ -37,3 +42,102 @@ def test_code_of_the_compiler_leaves_memory() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < 8 * 1024, f"{done.stdout.strip()} KiB of code"
+
+
+MODEL = """
+import os, re, sys, torch, anabranch
+def peak():  # MiB
+    status = open("/proc/self/status").read()
+    return int(re.search(r"VmHWM:\\s+(\\d+)", status)[1]) // 1024
+class All(torch.nn.Module):
+    def __init__(self, count, rows):
+        super().__init__()
+        layers = [torch.nn.Linear(4096, rows, bias=False) for _ in range(count)]
+        self.layers = torch.nn.ModuleList(layers)
+    def forward(self, x):
+        return sum(layer(x).sum(-1) for layer in self.layers)
+"""
+
+PEAK = (
+    MODEL
+    + """
+layers, x = All(8, 2048), torch.randn(4, 4096)
+with torch.no_grad():
+    expected = layers(x)
+    if sys.argv[1] == "frozen":
+        config = anabranch.Config(freeze=True)
+        compiled = anabranch.compile(layers, config=config, dynamic=False)
+        torch.testing.assert_close(compiled(x), expected, rtol=1e-3, atol=1e-3)
+print(peak())
+"""
+)
+
+
+def output_of(program: str, *arguments: str, **environment: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | environment,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_weights_are_packed_one_by_one(tmp_path: Path) -> None:
+    """The peak is the weights once more, the largest of them and the compiler."""
+    home = {"ANABRANCH_CACHE_HOME": str(tmp_path)}
+    eager = int(output_of(PEAK, "eager", **home))
+    for _ in range(2):  # compiled, then from the cache
+        frozen = int(output_of(PEAK, "frozen", **home))
+        assert frozen - eager <= 8 * 32 + 32 + 200
+
+
+@contextlib.contextmanager
+def memory_group(mib: int):
+    """A file that takes the processes of a new control group with this limit."""
+    name = f"anabranch-test-{os.getpid()}"
+    places = [("/sys/fs/cgroup/memory", "memory.limit_in_bytes")]
+    places.append(("/sys/fs/cgroup", "memory.max"))
+    for root, limit in places:
+        group = Path(root, name)
+        try:
+            group.mkdir()
+        except OSError:
+            continue
+        try:
+            (group / limit).write_text(str(mib << 20))
+        except OSError:
+            group.rmdir()
+            continue
+        try:
+            yield group / "cgroup.procs"
+        finally:
+            group.rmdir()
+        return
+    pytest.skip("this process may make no group with a memory limit")
+
+
+LIMITED = (
+    MODEL
+    + """
+layers, x = All(8, 4096), torch.randn(4, 4096)
+with torch.no_grad():
+    layers(x)
+    open(sys.argv[1], "w").write(str(os.getpid()))
+    config = anabranch.Config(freeze=True)
+    try:
+        anabranch.compile(layers, config=config, dynamic=False)(x)
+    except MemoryError as error:
+        print(error)
+"""
+)
+
+
+def test_a_limit_that_is_too_small_is_named(tmp_path: Path) -> None:
+    """Instead of the kernel's end of the process."""
+    with memory_group(384) as group:
+        said = output_of(LIMITED, str(group), ANABRANCH_CACHE_HOME=str(tmp_path))
+    assert "need 512 MiB" in said
+    assert "of the 384 MiB that" in said

@@ -7,6 +7,7 @@ import torch
 
 import anabranch
 from anabranch.config import Config, resolve
+from anabranch.errors import OptionError
 
 
 def test_an_unknown_option_lists_the_known_ones():
@@ -90,3 +91,13 @@ def test_environment(monkeypatch):
     monkeypatch.setenv("ANABRANCH_NUM_THREADS", "all")
     with pytest.raises(ValueError, match="ANABRANCH_NUM_THREADS"):
         resolve()
+
+
+def test_compile_takes_options_by_name():
+    model = torch.nn.Linear(4, 4).eval()
+    compiled = anabranch.compile(model, config=Config(threads=1), freeze=True)
+    x = torch.randn(2, 4)
+    with torch.no_grad():
+        assert torch.allclose(compiled(x), model(x), atol=1e-6)
+    with pytest.raises(OptionError, match="unknown option 'freze'.*'freeze'"):
+        anabranch.compile(model, freze=True)

@@ -207,3 +207,24 @@ def test_result_of_a_strided_argument_keeps_its_strides():
 
     x = torch.arange(10560.0).as_strided((33, 2, 16, 5), (320, 160, 10, 2))
     assert check(function, x, dynamic=True)(x).data_ptr() == x.data_ptr()
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize(
+    ("read", "made"),
+    [
+        (torch.float16, torch.bfloat16),
+        (torch.bfloat16, torch.float16),
+        (torch.int16, torch.float16),
+        (torch.int16, torch.bfloat16),
+    ],
+)
+def test_bits_of_one_dtype_are_computed_with_as_another(read, made, dynamic):
+    """The bits of the halves of 1 to 2 are numbers in each of these dtypes."""
+
+    def function(x):
+        y = x.view(made)
+        return y.float() * 2, y + 1, torch.where(y > 1.5, y, y * 3), y.view(read)
+
+    x = (torch.rand(7, 37) + 1).to(torch.float16).view(read)
+    check(function, x, dynamic=dynamic)

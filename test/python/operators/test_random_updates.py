@@ -4,13 +4,15 @@ import os
 import subprocess
 import sys
 
+import pytest
 import random_updates
 
-# Programs of one run; an hour's worth for a soak.
+# Programs of one run.
 COUNT = os.environ.get("ANABRANCH_UPDATES", "80")
 SEED = "2000"
 
 
+@pytest.mark.slow
 def test_random_updates() -> None:
     """In a process of its own, from which each program's process is forked: other
     tests begin threads of OpenMP, which do not survive a fork."""

@@ -7,10 +7,12 @@ import random
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 import torch
+import torch.fx.traceback
 from torch.fx.node import has_side_effect
 
 import anabranch
@@ -671,3 +673,27 @@ def test_auto_explains_why_nothing_moves(machine, capsys):
     report = explained_towers()
     assert "not several streams: the model expects" in report
     assert "not another stream: all branches together would gain too little" in report
+
+
+def test_scopes_in_eager_leave_what_another_thread_traces():
+    """PyTorch's annotations are one dictionary of the process."""
+    inside = threading.Event()
+    done = threading.Event()
+
+    def other():
+        with anabranch.stream("other"):
+            inside.set()
+            done.wait(10)
+
+    def function(x):
+        with anabranch.stream("side"):
+            return x + 1
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    assert inside.wait(10)
+    x = torch.ones(3)
+    assert torch.equal(anabranch.compile(function)(x), x + 1)
+    done.set()
+    thread.join()
+    assert "custom" not in torch.fx.traceback.current_meta

@@ -259,11 +259,11 @@ def test_streams_inside(fusion):
     report = anabranch.last_report()
     if fusion:
         [entry] = report["super_kernels"]
-        assert entry["lanes"] == 2
+        assert entry["streams"] == 2
         assert entry["launches"] == sum(made.values())
     else:
         assert len(made) == 2
-        assert all(entry["lanes"] == 1 for entry in report["super_kernels"])
+        assert all(entry["streams"] == 1 for entry in report["super_kernels"])
 
 
 def test_auto():

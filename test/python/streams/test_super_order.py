@@ -83,4 +83,4 @@ def test_waits_and_events_hold_inside(tmp_path):
                 begin = min(execution.begin for execution in ran[first + after])
                 assert end <= begin
     report = anabranch.last_report()
-    assert [(e["name"], e["lanes"]) for e in report["super_kernels"]] == [("s_0", 3)]
+    assert [(e["name"], e["streams"]) for e in report["super_kernels"]] == [("s_0", 3)]

@@ -1,5 +1,5 @@
 """Random functions with streams, waits and events, and the order they ask for.
-With `supers` also with super kernels, inside of which streams become lanes: there
+With `supers` also with super kernels, inside of which streams stay apart: there
 launches are in order where waits and events say so, and tiles where data does.
 
 Every step is one line of source, so that a trace's commands are known by their

@@ -277,7 +277,7 @@ def test_the_page_draws(open_page: Any, trace: Path, theme: str) -> None:
     assert "GFLOP/s" in page.inner_text("#machine")
     colours = page.evaluate(
         """() => {
-          const canvas = document.getElementById("lanes");
+          const canvas = document.getElementById("tracks");
           timeline.drawNow();
           const { data } = canvas.getContext("2d")
             .getImageData(0, 0, canvas.width, canvas.height);
@@ -295,13 +295,13 @@ def test_the_page_draws(open_page: Any, trace: Path, theme: str) -> None:
 
 def test_the_mouse_zooms_moves_and_shows_the_line(open_page: Any, trace: Path) -> None:
     page = open_page(trace, reduced_motion="reduce")
-    box = page.locator("#lanes").bounding_box()
+    box = page.locator("#tracks").bounding_box()
     where = page.evaluate(
         """() => {
-          const lane = timeline.lanes[0];
-          const row = timeline.layout.rows.find((r) => r.lane === lane);
-          const i = timeline.inView(lane);
-          return [timeline.x((lane.begin[i] + lane.end[i]) / 2), row.y + 14];
+          const track = timeline.tracks[0];
+          const row = timeline.layout.rows.find((r) => r.track === track);
+          const i = timeline.inView(track);
+          return [timeline.x((track.begin[i] + track.end[i]) / 2), row.y + 14];
         }"""
     )
     page.mouse.move(box["x"] + where[0], box["y"] + where[1])
@@ -323,14 +323,14 @@ def test_the_mouse_zooms_moves_and_shows_the_line(open_page: Any, trace: Path) -
 def test_the_keyboard_is_enough(open_page: Any, trace: Path) -> None:
     page = open_page(trace, reduced_motion="reduce")
     chosen = "timeline.look.selected"
-    page.focus("#lanes")
+    page.focus("#tracks")
     page.keyboard.press("ArrowRight")
     first = page.evaluate(chosen)
     assert first >= 0
     page.keyboard.press("ArrowRight")
     assert page.evaluate(chosen) == first + 1
     page.keyboard.press("ArrowDown")
-    assert page.evaluate("timeline.look.lane.title") == "tower 1"
+    assert page.evaluate("timeline.look.track.title") == "tower 1"
     span = page.evaluate("timeline.range()[1] - timeline.range()[0]")
     page.keyboard.press("+")
     closer = page.evaluate("timeline.range()[1] - timeline.range()[0]")

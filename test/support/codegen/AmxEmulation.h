@@ -14,11 +14,15 @@
 #ifndef ANABRANCH_SUPPORT_CODEGEN_AMXEMULATION_H
 #define ANABRANCH_SUPPORT_CODEGEN_AMXEMULATION_H
 
+#include "codegen/target/Target.h"
+
+#include <cmath>
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <ucontext.h>
+#include <vector>
 
 namespace anabranch {
 namespace codegen {
@@ -36,10 +40,30 @@ public:
   AmxEmulation &operator=(const AmxEmulation &) = delete;
   ~AmxEmulation() { ::sigaction(SIGILL, &before, nullptr); }
 
-  /// How often four products were added to each of up to 256 sums.
+  /// Whether this processor can run code for "amx" but for the registers.
+  static bool suffices() {
+    for (const char *name : {"avx512vnni", "avx512bf16"})
+      if (!llvm::cantFail(TargetInfo::get(name)).runsHere())
+        return false;
+    return true;
+  }
+
+  /// How often products of two registers were added to a third, and how many
+  /// of these were products of bf16.
   static int64_t products() { return state().products; }
+  static int64_t pairs() { return state().pairs; }
   /// Whether registers have sizes; the code must release them.
   static bool inUse() { return state().configured; }
+
+  /// What one sum becomes by the product of a row and a column of pairs, whose
+  /// elements are bf16.
+  static float dotOfPairs(const std::vector<float> &row,
+                          const std::vector<float> &column, float sum) {
+    float parts[2] = {0, 0};
+    for (size_t k = 0; k < row.size(); ++k)
+      parts[k % 2] = fma(row[k], column[k], parts[k % 2]);
+    return flush(flush(sum) + flush(parts[0] + parts[1]));
+  }
 
 private:
   static constexpr int maxRows = 16, maxBytes = 64;
@@ -50,7 +74,7 @@ private:
   };
   struct State {
     bool configured = false;
-    int64_t products = 0;
+    int64_t products = 0, pairs = 0;
     Tile tiles[8];
   };
   static State &state() {
@@ -112,19 +136,25 @@ private:
       std::memcpy(&bytes, sizes + 16 + 2 * i, 2);
       tile.bytes = bytes;
       tile.rows = static_cast<uint8_t>(sizes[48 + i]);
-      // A processor refuses such sizes.
-      if (tile.rows < 1 || tile.rows > maxRows || bytes < 4 ||
-          bytes > maxBytes || bytes % 4 != 0)
+      // A processor refuses other sizes; both may be zero.
+      bool isUnused = tile.rows == 0 && bytes == 0;
+      if (!isUnused && (tile.rows < 1 || tile.rows > maxRows || bytes < 4 ||
+                        bytes > maxBytes || bytes % 4 != 0))
         std::abort();
       std::memset(tile.data, 0, sizeof tile.data);
     }
     state().configured = true;
   }
 
-  static void multiply(Tile &sums, const Tile &left, const Tile &right) {
-    if (sums.rows != left.rows || left.bytes != 4 * right.rows ||
-        right.bytes != sums.bytes)
+  static void checkSizes(const Tile &sums, const Tile &left,
+                         const Tile &right) {
+    if (sums.rows == 0 || sums.rows != left.rows ||
+        left.bytes != 4 * right.rows || right.bytes != sums.bytes)
       std::abort();
+  }
+
+  static void multiplyBytes(Tile &sums, const Tile &left, const Tile &right) {
+    checkSizes(sums, left, right);
     for (int i = 0; i < sums.rows; ++i)
       for (int j = 0; j < sums.bytes / 4; ++j) {
         int32_t sum;
@@ -136,11 +166,49 @@ private:
     ++state().products;
   }
 
+  /// Denormals count as zeros, before and after each operation.
+  static float flush(float value) {
+    return std::fpclassify(value) == FP_SUBNORMAL ? std::copysign(0.0F, value)
+                                                  : value;
+  }
+  /// a * b + c in one rounding to nearest, which the test's process has set.
+  static float fma(float a, float b, float c) {
+    return flush(std::fma(flush(a), flush(b), flush(c)));
+  }
+  static float bf16At(const Tile &tile, int row, int number) {
+    uint16_t half;
+    std::memcpy(&half, &tile.data[row][2 * number], 2);
+    uint32_t bits = uint32_t(half) << 16;
+    float value;
+    std::memcpy(&value, &bits, 4);
+    return value;
+  }
+
+  /// The sums of even and of odd elements, each in the order of the depth, are
+  /// added to each other and then to the sums that were there.
+  static void multiplyPairs(Tile &sums, const Tile &left, const Tile &right) {
+    checkSizes(sums, left, right);
+    std::vector<float> row(left.bytes / 2), column(left.bytes / 2);
+    for (int i = 0; i < sums.rows; ++i)
+      for (int j = 0; j < sums.bytes / 4; ++j) {
+        for (int k = 0; k < left.bytes / 2; ++k) {
+          row[k] = bf16At(left, i, k);
+          column[k] = bf16At(right, k / 2, 2 * j + k % 2);
+        }
+        float sum;
+        std::memcpy(&sum, &sums.data[i][4 * j], 4);
+        sum = dotOfPairs(row, column, sum);
+        std::memcpy(&sums.data[i][4 * j], &sum, 4);
+      }
+    ++state().products;
+    ++state().pairs;
+  }
+
   static bool run(const Instruction &instruction) {
     State &all = state();
     Tile &tile = all.tiles[instruction.reg()];
     bool memory = instruction.mode() != 3;
-    constexpr int none = 0, f3 = 2, f2 = 3;
+    constexpr int none = 0, x66 = 1, f3 = 2, f2 = 3;
     int prefix = instruction.mandatory();
     switch (instruction.opcode()) {
     case 0x49:
@@ -154,21 +222,27 @@ private:
         return false;
       return true;
     case 0x4b:
-      if (!all.configured || !instruction.hasSib())
+      if (!all.configured || !instruction.hasSib() || tile.rows == 0)
         return false;
       for (int row = 0; row < tile.rows; ++row) {
         char *at = instruction.address() + row * instruction.stride();
-        if (prefix == f2)
+        if (prefix == f2 || prefix == x66) // a hint for the caches
           std::memcpy(tile.data[row], at, tile.bytes);
         else if (prefix == f3)
           std::memcpy(at, tile.data[row], tile.bytes);
       }
-      return prefix == f2 || prefix == f3;
+      return prefix != none;
     case 0x5e:
       if (!all.configured || prefix != f2)
         return false;
-      multiply(tile, all.tiles[instruction.rm()],
-               all.tiles[instruction.other()]);
+      multiplyBytes(tile, all.tiles[instruction.rm()],
+                    all.tiles[instruction.other()]);
+      return true;
+    case 0x5c:
+      if (!all.configured || prefix != f3)
+        return false;
+      multiplyPairs(tile, all.tiles[instruction.rm()],
+                    all.tiles[instruction.other()]);
       return true;
     default:
       return false;

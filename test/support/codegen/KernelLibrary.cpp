@@ -8,10 +8,8 @@
 #include "support/codegen/KernelLibrary.h"
 
 #include "codegen/object/Link.h"
-#include "ir/Anabranch.h"
 #include "mlir/IR/Diagnostics.h"
-#include "mlir/IR/MLIRContext.h"
-#include "mlir/Parser/Parser.h"
+#include "support/codegen/ParsedKernel.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FileUtilities.h"
 
@@ -53,17 +51,14 @@ Expected<KernelLibrary> KernelLibrary::load(mlir::ModuleOp module,
 
 Expected<KernelLibrary> KernelLibrary::fromText(StringRef text,
                                                 const TargetInfo &target) {
-  mlir::DialectRegistry registry;
-  ir::registerAllDialects(registry);
-  mlir::MLIRContext context(registry);
-  auto module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
-  if (!module)
+  ParsedKernel parsed(text);
+  if (!parsed)
     return createStringError("the text does not parse");
   CodegenOptions options;
   options.target = target;
   if (const char *directory = std::getenv("ANABRANCH_DUMP"))
     options.dumpDirectory = directory;
-  return load(*module, options);
+  return load(parsed.module(), options);
 }
 
 KernelLibrary::KernelLibrary(KernelLibrary &&other) noexcept
@@ -89,15 +84,14 @@ anabranch_kernel_plan KernelLibrary::plan(const std::string &kernel,
   return plan;
 }
 
-std::vector<anabranch_reach> KernelLibrary::reach(const std::string &kernel,
-                                                  ArrayRef<int64_t> sizes,
-                                                  int64_t tile,
-                                                  size_t buffers) const {
-  std::vector<anabranch_reach> reaches(buffers);
-  auto function =
-      reinterpret_cast<anabranch_kernel_reach_fn>(symbol(kernel + "_reach"));
-  function(sizes.data(), tile, reaches.data());
-  return reaches;
+std::vector<anabranch_strided_region>
+KernelLibrary::footprint(const std::string &kernel, ArrayRef<int64_t> sizes,
+                         int64_t tile, size_t buffers) const {
+  std::vector<anabranch_strided_region> regions(buffers);
+  auto function = reinterpret_cast<anabranch_kernel_footprint_fn>(
+      symbol(kernel + "_footprint"));
+  function(sizes.data(), tile, regions.data());
+  return regions;
 }
 
 int32_t KernelLibrary::run(const std::string &kernel, ArrayRef<void *> buffers,

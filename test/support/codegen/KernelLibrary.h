@@ -40,9 +40,10 @@ public:
                              llvm::ArrayRef<int64_t> sizes) const;
 
   /// What a tile of a kernel with this many buffers may touch.
-  std::vector<anabranch_reach> reach(const std::string &kernel,
-                                     llvm::ArrayRef<int64_t> sizes,
-                                     int64_t tile, size_t buffers) const;
+  std::vector<anabranch_strided_region> footprint(const std::string &kernel,
+                                                  llvm::ArrayRef<int64_t> sizes,
+                                                  int64_t tile,
+                                                  size_t buffers) const;
 
   /// Runs every tile of a kernel, one after the other, with scratch memory as
   /// large as its plan says. Returns the first status that is not zero.

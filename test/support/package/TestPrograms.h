@@ -150,7 +150,7 @@ public:
     auto &list = p.streams[stream]->commands;
     SuperT s;
     s.name = name;
-    s.lanes = 1;
+    s.streams = 1;
     for (auto it = list.end() - count; it != list.end(); ++it) {
       s.launches.push_back(
           std::make_unique<LaunchT>(*(*it)->action.AsLaunch()));

@@ -35,18 +35,18 @@ EXPORT int32_t increment(void *const *buffers, const int64_t *sizes,
 PLAIN_PLAN(increment)
 
 /* Elements of a tile, of every operand. */
-static void reachRows(const int64_t *sizes, int64_t tile, int operands,
-                      anabranch_reach *reaches) {
+static void footprintOfRows(const int64_t *sizes, int64_t tile, int operands,
+                            anabranch_strided_region *regions) {
   int64_t begin = tile * TILE;
   int64_t end = begin + TILE < sizes[0] ? begin + TILE : sizes[0];
   for (int i = 0; i < operands; ++i) {
-    anabranch_reach reach = {begin * 4, (end - begin) * 4, 0, 1};
-    reaches[i] = reach;
+    anabranch_strided_region region = {begin * 4, (end - begin) * 4, 0, 1};
+    regions[i] = region;
   }
 }
-EXPORT void increment_reach(const int64_t *sizes, int64_t tile,
-                            anabranch_reach *reaches) {
-  reachRows(sizes, tile, 2, reaches);
+EXPORT void increment_footprint(const int64_t *sizes, int64_t tile,
+                                anabranch_strided_region *regions) {
+  footprintOfRows(sizes, tile, 2, regions);
 }
 
 /* out = a + b */
@@ -58,9 +58,9 @@ EXPORT int32_t add(void *const *buffers, const int64_t *sizes, void *scratch,
   return ANABRANCH_KERNEL_OK;
 }
 PLAIN_PLAN(add)
-EXPORT void add_reach(const int64_t *sizes, int64_t tile,
-                      anabranch_reach *reaches) {
-  reachRows(sizes, tile, 3, reaches);
+EXPORT void add_footprint(const int64_t *sizes, int64_t tile,
+                          anabranch_strided_region *regions) {
+  footprintOfRows(sizes, tile, 3, regions);
 }
 
 /* One tile, however long: out = 2 * in */
@@ -150,14 +150,14 @@ EXPORT void tiled_plan(const int64_t *sizes, anabranch_kernel_plan *plan) {
   plan->tiles = sizes[TILED_TILES];
   plan->scratch_bytes = 0;
 }
-EXPORT void tiled_reach(const int64_t *sizes, int64_t tile,
-                        anabranch_reach *reaches) {
+EXPORT void tiled_footprint(const int64_t *sizes, int64_t tile,
+                            anabranch_strided_region *regions) {
   int64_t inputs = sizes[TILED_INPUTS], tiles = sizes[TILED_TILES];
-  const anabranch_reach none = {0, 0, 0, 0};
-  reaches[0] = none;
+  const anabranch_strided_region none = {0, 0, 0, 0};
+  regions[0] = none;
   for (int64_t k = 0; k < inputs; ++k)
-    reaches[1 + k] = tile_part(sizes[TILED_KINDS + k], tile, tiles);
-  reaches[1 + inputs] = tile_part(sizes[TILED_OUTPUT], tile, tiles);
+    regions[1 + k] = tile_part(sizes[TILED_KINDS + k], tile, tiles);
+  regions[1 + inputs] = tile_part(sizes[TILED_OUTPUT], tile, tiles);
 }
 
 /* The same, and says nothing of what it touches. */

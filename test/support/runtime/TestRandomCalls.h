@@ -169,10 +169,7 @@ protected:
 
   /// Writes a package and gives its path.
   std::string write(const RandomProgram &program) {
-    std::string path = folder.path + "/p" + std::to_string(count++);
-    Status written = writeTestPackage(path, program.m);
-    EXPECT_TRUE(written.ok()) << written.message();
-    return path;
+    return folder.write(program.m);
   }
 
   Expected<std::shared_ptr<const Executable>> openAt(const std::string &path) {
@@ -190,9 +187,8 @@ protected:
   }
 
 private:
-  TemporaryFolder folder;
+  PackageFolder folder;
   StampHost host;
-  int count = 0;
 };
 
 } // namespace anabranch::testing

@@ -1,5 +1,4 @@
-//===- TestSupport.h - programs and packages for the runtime's tests ----*- C++
-//-*-===//
+//===- TestSupport.h - programs for the runtime's tests ---------*- C++ -*-===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
@@ -13,8 +12,10 @@
 #include "support/package/TestPrograms.h"
 
 #include <cstdlib>
+#include <functional>
 #include <gtest/gtest.h>
 #include <numeric>
+#include <thread>
 
 namespace anabranch::testing {
 
@@ -94,6 +95,52 @@ struct TensorArgument {
   std::vector<float> values;
   std::vector<int64_t> shape;
 };
+
+/// Writes programs as packages in a folder of its own, and opens them.
+class PackageFolder {
+public:
+  /// Writes the program and gives the path of its package.
+  std::string write(const ProgramMaker &maker) {
+    std::string path = folder.path + "/p" + std::to_string(count++);
+    Status written = writeTestPackage(path, maker);
+    EXPECT_TRUE(written.ok()) << written.message();
+    return path;
+  }
+  /// The executable of a program that must be valid; null if it is not, and
+  /// then the test has failed.
+  std::shared_ptr<const Executable> open(const ProgramMaker &maker,
+                                         const OpenOptions &options = {}) {
+    auto executable = Executable::open(write(maker), options);
+    EXPECT_TRUE(executable.ok()) << executable.status().message();
+    return executable ? *executable : nullptr;
+  }
+
+private:
+  TemporaryFolder folder;
+  int count = 0;
+};
+
+/// Calls `body(0)` to `body(count - 1)` on as many threads at once. A body
+/// gives what went wrong, or nothing.
+inline void expectOnThreads(unsigned count,
+                            const std::function<std::string(unsigned)> &body) {
+  std::vector<std::string> wrong(count);
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < count; ++t)
+    threads.emplace_back([&, t] { wrong[t] = body(t); });
+  for (std::thread &thread : threads)
+    thread.join();
+  for (const std::string &what : wrong)
+    EXPECT_EQ(what, "");
+}
+
+/// A program whose output is its input `x` of `count` floats, plus one each.
+inline ProgramMaker incrementProgram(int64_t count) {
+  ProgramMaker m;
+  int x = m.input("x", {fixed(count)});
+  m.launch("increment", {x}, {m.output({fixed(count)})}, fixed(count));
+  return m;
+}
 
 inline std::vector<float> iota(size_t count, float first = 0) {
   std::vector<float> values(count);

@@ -28,10 +28,10 @@ static inline tile_entry *tile_entry_of(void *log, int64_t id, int64_t tile) {
   return (tile_entry *)((stamp_header *)log + 1) + id * TILES_MOST + tile;
 }
 
-static inline anabranch_reach tile_part(int64_t kind, int64_t tile,
-                                        int64_t tiles) {
+static inline anabranch_strided_region tile_part(int64_t kind, int64_t tile,
+                                                 int64_t tiles) {
   const int64_t words = TILES_ROWS * TILES_COLUMNS;
-  anabranch_reach part = {0, words * 4, 0, 1};
+  anabranch_strided_region part = {0, words * 4, 0, 1};
   int64_t first = tile, last = tile + 1;
   if (kind == PART_COLUMNS) {
     part.offset = tile * TILES_COLUMNS / tiles * 4;
@@ -51,7 +51,8 @@ static inline anabranch_reach tile_part(int64_t kind, int64_t tile,
   return part;
 }
 
-static inline uint32_t tile_fold(const uint32_t *words, anabranch_reach part) {
+static inline uint32_t tile_fold(const uint32_t *words,
+                                 anabranch_strided_region part) {
   uint32_t value = 1;
   for (int64_t i = 0; i < part.count; ++i)
     for (int64_t b = 0; b < part.width; b += 4)
@@ -67,7 +68,7 @@ static inline void tile_compute(const uint32_t *const *inputs, uint32_t *out,
     value = stamp_mix(
         value, tile_fold(inputs[k], tile_part(sizes[TILED_KINDS + k], tile,
                                               sizes[TILED_TILES])));
-  anabranch_reach part =
+  anabranch_strided_region part =
       tile_part(sizes[TILED_OUTPUT], tile, sizes[TILED_TILES]);
   for (int64_t i = 0; i < part.count; ++i)
     for (int64_t b = 0; b < part.width; b += 4) {

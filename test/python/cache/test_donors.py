@@ -1,0 +1,107 @@
+"""Programs over the same frozen weights keep them in memory once."""
+
+import copy
+import gc
+
+import pytest
+import torch
+
+import anabranch
+from anabranch.packages import cache, donors
+
+WEIGHTS = 512 * 1024 * 4
+
+
+class Steps(torch.nn.Module):
+    """Two steps over one layer, as a language model has."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(512, 1024)
+
+    def short(self, x):
+        return torch.relu(self.fc(x))
+
+    def long(self, x):
+        return torch.tanh(self.fc(x))
+
+
+@pytest.fixture
+def made(tmp_path, monkeypatch) -> list:
+    """The executables of this test, in their order."""
+    monkeypatch.delenv("ANABRANCH_CACHE")
+    monkeypatch.setenv("ANABRANCH_CACHE_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(cache, "_warned", set())
+    executables, add = [], donors.add
+
+    def noted(weights, executable):
+        executables.append(executable)
+        add(weights, executable)
+
+    monkeypatch.setattr(donors, "add", noted)
+    return executables
+
+
+def run(module, name, rows):
+    """A method called for the first time, against eager."""
+    torch._dynamo.reset()
+    method, x = getattr(module, name), torch.randn(rows, 512)
+    config = anabranch.Config(freeze=True)
+    cached = anabranch.cache_compile(method, config=config, dynamic=False)
+    with torch.no_grad():
+        torch.testing.assert_close(cached(x), method(x))
+    return cached
+
+
+def test_methods_share_weights(made, monkeypatch):
+    written = Steps()
+    run(written, "short", 64)
+    run(written, "long", 64)
+    module = copy.deepcopy(written)  # nothing in memory has its weights
+    monkeypatch.setattr(torch, "compile", None)  # from here on methods are read
+    made.clear()
+    first, second = run(module, "short", 64), run(module, "long", 64)
+    assert made[0].cached_bytes >= WEIGHTS
+    assert made[1].cached_bytes < WEIGHTS / 10
+    # What the second uses of the first outlives it.
+    made.clear()
+    del first, written
+    gc.collect()
+    x = torch.randn(64, 512)
+    with torch.no_grad():
+        torch.testing.assert_close(second(x), module.long(x))
+
+
+def test_compiled_methods_share_weights(made):
+    module = Steps()
+    kept = run(module, "short", 64), run(module, "long", 64)
+    assert kept and made[0].cached_bytes >= WEIGHTS > 10 * made[1].cached_bytes
+
+
+def test_other_weights_are_not_shared(made):
+    kept = run(Steps(), "short", 64), run(Steps(), "long", 64)
+    assert kept and all(executable.cached_bytes >= WEIGHTS for executable in made)
+
+
+def test_changed_weights_are_followed(made):
+    """The donor's bytes are those before the change."""
+    module = Steps()
+    kept = run(module, "short", 64)
+    with torch.no_grad():
+        module.fc.weight.mul_(2)
+    second = run(module, "long", 64)
+    x = torch.randn(64, 512)
+    with torch.no_grad():
+        torch.testing.assert_close(kept(x), module.short(x))
+        torch.testing.assert_close(second(x), module.long(x))
+
+
+def test_frozen_methods_are_read_without_dynamo(made, monkeypatch):
+    module = Steps()
+    run(module, "short", 4)
+    with monkeypatch.context() as context:
+        context.setattr(torch, "compile", None)
+        run(module, "short", 4)
+    with torch.no_grad():
+        module.fc.bias.add_(1)
+    run(module, "short", 4)  # which the entry is not for

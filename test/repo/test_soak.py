@@ -1,0 +1,44 @@
+"""What `make soak` runs exists, and says what it does not know."""
+
+import importlib.util
+import subprocess
+import sys
+
+import pytest
+
+from repository import ROOT
+
+PATH = ROOT / "scripts" / "soak.py"
+
+
+@pytest.fixture(scope="module")
+def soak():
+    spec = importlib.util.spec_from_file_location("soak", PATH)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["soak"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_task_names_files_that_exist(soak):
+    for task in soak.TASKS:
+        command = task.command(0)
+        for word in (w for w in command if w.endswith(".py")):
+            assert (ROOT / word).exists(), f"{task.name}: {word}"
+        assert task.command(3) != command or task.environment(3) != task.environment(0)
+
+
+def test_a_task_that_fails_is_counted_and_says_how_to_run_it_again(soak, capsys):
+    bad = soak.Task("bad", lambda turn: ["false"], lambda turn: {"SEED": str(turn)})
+    assert soak.soak([bad, soak.Task("good", lambda turn: ["true"])], 0) == {
+        "bad": 1,
+        "good": 0,
+    }
+    assert "again: SEED=0 false" in capsys.readouterr().out
+
+
+def test_an_unknown_task_is_named():
+    done = subprocess.run(
+        [sys.executable, PATH, "updatez"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2 and "no task 'updatez'; known: updates" in done.stderr

@@ -1,0 +1,257 @@
+"""The wheels on each Python of this machine, in a folder of their own: packages run
+from NumPy, and what depends on CPython's inside works as on the Python that the
+other tests use. No PyTorch is there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sysconfig
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import anabranch
+from repository import ROOT
+from wheel_support import run
+from wheels import pythons
+
+pytestmark = pytest.mark.slow
+FOUND = {python.version: python for python in pythons.find()}
+
+
+class Model(nn.Module):
+    """State, a nested result, sizes that change, and a dtype that NumPy lacks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(16, 8)
+        self.register_buffer("calls", torch.zeros(1))
+
+    def forward(self, x, scale):
+        self.calls += 1
+        y = torch.softmax(self.linear(x) * scale[:, None], -1)
+        return {"y": y, "parts": [y.sum(0), y.argmax(-1)], "calls": self.calls}
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A package, and what eager PyTorch makes of two inputs."""
+    folder = tmp_path_factory.mktemp("exported")
+    model = Model().eval()
+    rows = torch.export.Dim("rows", min=2, max=64)
+    inputs = torch.randn(5, 16), torch.rand(5)
+    shapes = {"x": {0: rows}, "scale": {0: rows}}
+    anabranch.export(model, folder / "model.anb", inputs, dynamic_shapes=shapes)
+    for number, count in enumerate((5, 12)):
+        x, scale = torch.randn(count, 16), torch.rand(count)
+        with torch.no_grad():
+            wanted = model(x, scale)
+        np.savez(
+            folder / f"{number}.npz",
+            x=x,
+            scale=scale,
+            y=wanted["y"],
+            sum=wanted["parts"][0],
+            best=wanted["parts"][1],
+        )
+    return folder
+
+
+def numpy_folder(python: pythons.Python) -> Path:
+    """NumPy for this Python, kept between runs of the tests."""
+    if python.version == "3.11":
+        return Path(sysconfig.get_path("purelib"))
+    folder = ROOT / ".cache" / f"numpy-{python.version}"
+    if not (folder / "numpy").exists():
+        command = [python.executable, "-m", "pip", "install", "-q", "--no-deps"]
+        command += ["--only-binary", ":all:", "--target", folder, "numpy"]
+        if subprocess.run(command, capture_output=True, check=False).returncode:
+            shutil.rmtree(folder, ignore_errors=True)
+            pytest.skip(f"no NumPy can be had for CPython {python.version}")
+    return folder
+
+
+def installed(wheel: Path, python: pythons.Python, folder: Path) -> Path:
+    """pip takes a wheel only if its tags fit."""
+    run(
+        *(python.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index"),
+        *("--disable-pip-version-check", "--target", folder, wheel),
+    )
+    return folder
+
+
+def run_script(python: pythons.Python, folders: list[Path], *words: object) -> str:
+    path = os.pathsep.join(map(str, folders))
+    environment = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "PYTHONPATH": path}
+    return run(python.executable, "-c", *words, cwd="/", env=environment)
+
+
+@pytest.fixture(params=pythons.SUPPORTED)
+def python(request: pytest.FixtureRequest) -> pythons.Python:
+    if request.param not in FOUND:
+        pytest.skip(f"CPython {request.param} is not on this machine")
+    return FOUND[request.param]
+
+
+CALL = """
+import sys, numpy
+module = __import__(sys.argv[1])
+folder = sys.argv[2]
+package = module.load(folder + "/model.anb", threads=2)
+for number in range(2):
+    kept = numpy.load(f"{folder}/{number}.npz")
+    result = package(kept["x"], scale=kept["scale"])
+    numpy.testing.assert_allclose(result["y"], kept["y"], atol=1e-6, rtol=1e-5)
+    numpy.testing.assert_allclose(result["parts"][0], kept["sum"], atol=1e-5, rtol=1e-5)
+    assert (result["parts"][1] == kept["best"]).all()
+    assert result["calls"] == number + 1 == package.state["calls"]
+assert package.session().state["calls"] == 0
+# A transposed input is laid out anew; strides that step backwards too.
+x = numpy.asfortranarray(kept["x"])
+assert (package(x, kept["scale"])["y"] == result["y"]).all()
+flipped = package(kept["x"][::-1], kept["scale"][::-1].copy())["y"]
+numpy.testing.assert_allclose(flipped, result["y"][::-1], atol=1e-6)
+for arguments, kind, text in [
+    ((kept["x"].astype("f8"), kept["scale"]), TypeError, "f64"),
+    ((kept["x"][:1], kept["scale"][:1]), ValueError, "2"),
+    ((kept["x"],), TypeError, "'scale' is missing"),
+    ((kept["x"], "text"), TypeError, "expected an array"),
+    ((kept["x"], 3), TypeError, "got an int"),
+]:
+    try:
+        package(*arguments)
+    except kind as error:
+        assert text in str(error), error
+    else:
+        raise AssertionError(f"no {kind} about {text}")
+try:
+    module.load(folder)
+except (RuntimeError, OSError) as error:
+    assert "manifest" in str(error), error
+assert "torch" not in sys.modules
+print("done")
+"""
+
+
+def test_runtime_wheel(
+    distributions: list[Path], python: pythons.Python, exported: Path, tmp_path: Path
+) -> None:
+    wheel = next(p for p in distributions if p.name.startswith("anabranch_runtime-"))
+    folders = [installed(wheel, python, tmp_path), numpy_folder(python)]
+    assert run_script(python, folders, CALL, "anabranch_runtime", exported) == "done\n"
+    prefix = run_script(
+        python, folders, "import anabranch_runtime as a; print(a.prefix())"
+    )
+    assert (Path(prefix.strip()) / "include/anabranch/anabranch.h").exists()
+
+
+INSIDE = """
+import marshal, sys, types
+from anabranch import _C  # before anything that looks like PyTorch
+torch = types.ModuleType("torch")
+class Kind:
+    def __init__(self, name): self.name = name
+    def __repr__(self): return f"torch.{self.name}"
+    def __eq__(self, other): return type(self) is type(other) and self.name == other.name
+    def __hash__(self): return hash(self.name)
+for kind in ("device", "dtype", "layout", "memory_format"):
+    setattr(torch, kind, type(kind, (Kind,), {}))
+torch.float32 = torch.dtype("float32")
+sys.modules["torch"] = torch
+from anabranch.method_cache import bytecode
+
+def outer(a, b=(1, frozenset({2, 3}))):
+    try:
+        total = [first(x) + other.second for x in a]
+    except ValueError as error:
+        total = third(error)
+    return lambda: (total, fourth, b)
+
+names = bytecode.global_names(outer.__code__)
+assert names == {"first", "other", "third", "fourth", "ValueError"}, names
+changed = bytecode.rename(outer.__code__, {"first": "__first_1", "fourth": "__fourth_2"})
+again = marshal.loads(marshal.dumps(bytecode.spelled(changed)))
+assert bytecode.code_digest(again) == bytecode.code_digest(changed)
+assert bytecode.code_digest(again) != bytecode.code_digest(outer.__code__)
+space = {"__first_1": lambda x: x * 10, "other": types.SimpleNamespace(second=1)}
+space |= {"__fourth_2": "four", "third": str, "ValueError": ValueError}
+function = types.FunctionType(again, space, "outer", outer.__defaults__)
+assert function([1, 2])() == ([11, 21], "four", (1, frozenset({2, 3})))
+def failing(x): raise ValueError("bad")
+space["__first_1"] = failing
+assert function([1])()[0] == "bad"
+value = (torch.float32, (torch.device("cpu"), 3))
+assert bytecode.read(marshal.loads(marshal.dumps(bytecode.spelled(value)))) == value
+
+# The call that fetches its arguments from a module, and sees what has changed.
+class Stale(Exception):
+    pass
+class Base:
+    shared = "of the class"
+class Module(Base):
+    pass
+def helper(x, *, y=7):
+    return x
+def closing(z):
+    return lambda: z
+cell = closing("in a cell").__closure__[0]
+module = Module()
+module.weight, module.items, module.helper, module.cell = "w", ["a", "b"], helper, cell
+W, C = _C.Within, _C.Compared
+def graph_call():
+    return _C.GraphCall(
+        lambda *given: given, Stale, 6,
+        [(-1, None, W.Attributes, None), (0, "items", W.Sequence, None),
+         (0, "helper", W.Function, None), (0, "cell", W.Cell, None),
+         (-1, None, W.Class, None)],
+        [(0, "weight", 0), (1, 1, 2), (2, "__kwdefaults__", 3), (3, "cell_contents", 4),
+         (4, "shared", 5)],
+        [(1, None, C.Length, (2,), "the number of items"),
+         (2, "__code__", C.Item, (helper.__code__,), "the code"),
+         (4, "missing", C.Item, (), "an attribute that is not there")],
+    )
+call = graph_call()
+wanted = ("w", "given", "b", {"y": 7}, "in a cell", "of the class")
+for _ in range(3):
+    assert call(module, "given") == wanted, call(module, "given")
+module.weight, cell.cell_contents, Base.shared = "w2", "new", "changed"
+assert call(module, "given") == ("w2", "given", "b", {"y": 7}, "new", "changed")
+def refused(change):
+    change()
+    try:
+        call(module, "given")
+    except Stale as error:
+        return str(error)
+    raise AssertionError("nothing was seen")
+assert "number of items" in refused(lambda: module.items.append("c"))
+module.items.pop()
+assert call(module, "given")[0] == "w2"
+def other(x, *, y=7): return x + 1
+assert "the code" in refused(lambda: setattr(module, "helper", other))
+module.helper = helper
+assert "not there" in refused(lambda: setattr(Base, "missing", 1))
+del Base.missing
+assert "another kind" in refused(lambda: setattr(module, "cell", 3))
+module.cell = cell
+assert "gone" in refused(lambda: delattr(module, "weight"))
+module.weight = "w3"
+assert call(module, "given")[0] == "w3"
+print("done")
+"""
+
+
+def test_compiler_wheel(
+    distributions: list[Path], python: pythons.Python, exported: Path, tmp_path: Path
+) -> None:
+    binding = pythons.wheel_tag(python.tag)
+    wheel = next(p for p in distributions if f"-{binding}-" in p.name)
+    folders = [installed(wheel, python, tmp_path), numpy_folder(python)]
+    assert run_script(python, folders, CALL, "anabranch", exported) == "done\n"
+    compiler = "import anabranch._C as c; print(c.compiler_version())"
+    assert run_script(python, folders, compiler).strip() == anabranch.__version__
+    assert run_script(python, folders[:1], INSIDE) == "done\n"

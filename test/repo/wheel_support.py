@@ -1,0 +1,49 @@
+"""What the tests of the wheels share: commands, and a machine without LLVM."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from repository import ROOT
+
+sys.path.insert(0, str(ROOT / "scripts"))
+
+
+def run(*command: object, **options) -> str:
+    """The output of a command that must succeed."""
+    done = attempt(*command, **options)
+    assert done.returncode == 0, f"{command}\n{done.stdout}"
+    return done.stdout
+
+
+def attempt(*command: object, **options) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [str(word) for word in command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        **options,
+    )
+
+
+def hiding_prefix(empty: Path) -> list[str]:
+    """A command prefix under which LLVM and the build do not exist."""
+    empty.mkdir(exist_ok=True)
+    hidden = ["/usr/lib/llvm-19", str(ROOT / "build")]
+    libraries = Path("/usr/lib/x86_64-linux-gnu")
+    files = [*libraries.glob("libLLVM*.so*"), *libraries.glob("libMLIR*.so*")]
+    script = [f"mount --bind {empty} {folder}" for folder in hidden]
+    script += [f"mount --bind /dev/null {name}" for name in files if name.is_file()]
+    script.append('exec "$@"')
+    unshare = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["-r"])]
+    prefix = [*unshare, "sh", "-ec", "\n".join(script), "sh"]
+    possible = subprocess.run([*prefix, "true"], capture_output=True, check=False)
+    if possible.returncode:
+        pytest.skip("this machine lets us make no mount namespace")
+    return prefix

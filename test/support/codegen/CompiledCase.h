@@ -1,0 +1,57 @@
+//===- CompiledCase.h - cases of one kernel choice --------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// For tests whose parameters are a target's name and a case: a struct with a
+// `name` that describes one kernel.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_SUPPORT_CODEGEN_COMPILEDCASE_H
+#define ANABRANCH_SUPPORT_CODEGEN_COMPILEDCASE_H
+
+#include "codegen/emit/KernelChoice.h"
+#include "support/codegen/KernelLibrary.h"
+#include "support/codegen/ParsedKernel.h"
+
+#include "gtest/gtest.h"
+
+namespace anabranch::codegen {
+
+template <typename CaseT> using TargetAndCase = std::tuple<const char *, CaseT>;
+
+template <typename CaseT>
+std::string caseName(const testing::TestParamInfo<TargetAndCase<CaseT>> &info) {
+  return std::string(std::get<0>(info.param)) + "_" +
+         std::get<1>(info.param).name;
+}
+
+/// Compiles a kernel that the choice must take, and prints how long that took.
+/// The test has failed if there is no library.
+inline std::optional<KernelLibrary> compileCase(const KernelChoice &choice,
+                                                const std::string &text,
+                                                const TargetInfo &target) {
+  ParsedKernel parsed(text);
+  if (!parsed) {
+    ADD_FAILURE() << text;
+    return std::nullopt;
+  }
+  if (auto refusal = choice.refusal(parsed.function(), target))
+    ADD_FAILURE() << *refusal;
+  auto library = KernelLibrary::fromText(text, target);
+  if (!library) {
+    ADD_FAILURE() << llvm::toString(library.takeError()) << text;
+    return std::nullopt;
+  }
+  std::printf("%s: %.0f ms\n",
+              testing::UnitTest::GetInstance()->current_test_info()->name(),
+              library->objects()[0].totalMs());
+  return std::move(*library);
+}
+
+} // namespace anabranch::codegen
+
+#endif // ANABRANCH_SUPPORT_CODEGEN_COMPILEDCASE_H
