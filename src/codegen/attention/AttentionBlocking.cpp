@@ -7,6 +7,7 @@
 
 #include "codegen/attention/AttentionBlocking.h"
 
+#include "codegen/microkernel/AmxBlock.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -29,6 +30,44 @@ static int64_t chooseGroup(ir::AttentionOp op, int64_t length, int64_t most) {
   while (sharing % group != 0)
     --group;
   return group;
+}
+
+/// Whether AMX registers multiply what the attention multiplies. Weights become
+/// bf16 by an instruction of AVX512-BF16.
+static bool isForAmx(ir::AttentionOp op, const TargetInfo &target) {
+  auto isBF16 = [](Value value) {
+    return cast<RankedTensorType>(value.getType()).getElementType().isBF16();
+  };
+  return target.amxBf16 && target.avx512Bf16 && isBF16(op.getQuery()) &&
+         isBF16(op.getKey()) && isBF16(op.getValue());
+}
+
+/// Tiles of many queries, as each copies the keys and values to the layout of
+/// AMX registers. Their weights and a block's scores stay in the first two
+/// caches.
+void AttentionBlocking::chooseAmx(ir::AttentionOp op) {
+  constexpr int64_t manyQueries = 128, someQueries = 64, enoughTiles = 16,
+                    mostKeys = 128, keysOfVectors = 64;
+  usesAmx = true;
+  auto result = cast<RankedTensorType>(op.getResult().getType());
+  int64_t length = result.getShape().end()[-2];
+  int64_t keyCount =
+      cast<RankedTensorType>(op.getKey().getType()).getShape().end()[-2];
+  bool isShort = !ShapedType::isDynamic(length) && length <= AmxBlock::rows / 2;
+  scoreRows = isShort ? AmxBlock::rows / 2 : AmxBlock::rows;
+  int64_t tiles = llvm::divideCeil(length, manyQueries);
+  for (int64_t size : result.getShape().drop_back(2))
+    tiles *= ShapedType::isDynamic(size) ? 1 : size;
+  queries = tiles >= enoughTiles ? manyQueries : someQueries;
+  if (!ShapedType::isDynamic(length))
+    queries = std::min(queries, int64_t(llvm::alignTo(
+                                    std::max<int64_t>(length, 1), scoreRows)));
+  keys = mostKeys;
+  if (!ShapedType::isDynamic(keyCount))
+    keys = std::min(keys, int64_t(llvm::alignTo(std::max<int64_t>(keyCount, 1),
+                                                keysOfVectors)));
+  head = llvm::alignTo(head, amxColumns);
+  valueHead = llvm::alignTo(valueHead, amxColumns);
 }
 
 AttentionBlocking AttentionBlocking::choose(ir::AttentionOp op,
@@ -73,7 +112,11 @@ AttentionBlocking AttentionBlocking::choose(ir::AttentionOp op,
     chosen.valueHead = llvm::alignTo(valueSize, chosen.lanes);
     chosen.keys = llvm::alignTo(std::min(scoresAtOnce / chosen.rows, mostKeys),
                                 chosen.keyColumns());
+  } else if (isForAmx(op, target)) {
+    chosen.chooseAmx(op);
+    return chosen;
   }
+  chosen.scoreRows = chosen.queries;
   return chosen;
 }
 

@@ -19,20 +19,32 @@ namespace codegen {
 struct AttentionBlocking {
   mlir::Type element; ///< of scores and sums: f32 or f64
   int64_t lanes;
-  int64_t rows;            ///< of a micro-kernel
-  int64_t keyVectors;      ///< of a micro-kernel for the scores
-  int64_t valueVectors;    ///< of a micro-kernel for the output
-  int64_t queries;         ///< of a tile, a multiple of `rows`
-  int64_t keys;            ///< of a block, a multiple of the columns of scores
-  int64_t head;            ///< of query and key, padded to whole vectors
-  int64_t valueHead;       ///< padded to whole panels
+  int64_t rows;         ///< of a micro-kernel
+  int64_t keyVectors;   ///< of a micro-kernel for the scores
+  int64_t valueVectors; ///< of a micro-kernel for the output
+  int64_t queries;      ///< of a tile, a multiple of `rows`
+  int64_t keys;         ///< of a block, a multiple of the columns of scores
+  int64_t head;         ///< of query and key, padded to whole vectors
+  int64_t valueHead;    ///< padded to whole panels
+  /// Rows whose scores are held at once: all of a tile, or a block of AMX
+  /// registers.
+  int64_t scoreRows;
   bool isStreamed = false; ///< keys and values are read where they are
+  bool usesAmx = false;    ///< bf16 products in AMX registers
   int64_t group = 1;       ///< heads of a tile, which share their keys
+
+  /// Columns of a block of AMX registers, and depths of one step.
+  static constexpr int64_t amxColumns = 32;
 
   int64_t keyColumns() const { return lanes * keyVectors; }
   int64_t valueColumns() const { return lanes * valueVectors; }
+  /// Keys whose scores become weights without a loop.
+  int64_t keysOfStep() const { return std::min(keys, 4 * lanes); }
 
   static AttentionBlocking choose(ir::AttentionOp op, const TargetInfo &target);
+
+private:
+  void chooseAmx(ir::AttentionOp op);
 };
 
 } // namespace codegen

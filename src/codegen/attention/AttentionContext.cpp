@@ -80,13 +80,16 @@ int64_t AttentionContext::layOut(Value start) {
     return start ? memory.pointerTo(start, lanes.index(at)) : Value();
   };
   const AttentionBlocking &b = blocking;
-  scratch.queries = place(b.queries * b.head);
-  scratch.keys = place(b.keys * b.head);
-  scratch.values = place(b.keys * b.valueHead);
-  scratch.scores = place(b.queries * b.keys);
+  int64_t perWord = b.usesAmx ? 2 : 1;
+  scratch.queries = place(b.queries * b.head / perWord);
+  scratch.keys = place(b.keys * b.head / perWord);
+  scratch.values = place(b.keys * b.valueHead / perWord);
+  scratch.scores = place(b.scoreRows * b.keys);
+  scratch.weights = place(b.usesAmx ? b.scoreRows * b.keys / perWord : 0);
   scratch.output = place(b.queries * b.valueHead);
   scratch.maxima = place(b.queries);
   scratch.sums = place(b.queries);
+  scratch.factors = place(b.queries);
   return used;
 }
 
@@ -133,6 +136,13 @@ Lanes AttentionContext::element(Value tensor, Lanes row, Lanes column) {
 
 Value AttentionContext::queryOf(Value row) {
   return blocking.group > 1 ? lanes.remIndex(row, queryCount) : row;
+}
+
+bool AttentionContext::seesAllKeys() {
+  int64_t keys =
+      cast<RankedTensorType>(op.getKey().getType()).getShape().end()[-2];
+  return !op.getCausal() && !op.getMask() && !ShapedType::isDynamic(keys) &&
+         keys % blocking.keysOfStep() == 0;
 }
 
 SmallVector<Value> AttentionContext::keysFrom(Value first) {

@@ -61,12 +61,20 @@ public:
     mlir::Value first, count;
   };
 
+  /// Queries whose scores are held at once.
+  struct RowBlock {
+    mlir::Value first, end;
+  };
+
   /// The scratch memory of a tile, as pointers to the first element.
   struct Scratch {
     mlir::Value queries, keys, values;
     mlir::Value scores;       ///< [query][key of the block], then the weights
+    mlir::Value weights;      ///< the same in bf16, where AMX multiplies them
     mlir::Value output;       ///< [query][value]
     mlir::Value maxima, sums; ///< [query]
+    /// [query]: the maximum before a block, then what scales sum and output.
+    mlir::Value factors;
   };
   Scratch scratch;
   int64_t scratchElements();
@@ -83,6 +91,8 @@ public:
   Lanes element(mlir::Value tensor, Lanes row, Lanes column);
   /// The query of a row, within its head.
   mlir::Value queryOf(mlir::Value row);
+  /// Whether each query sees all keys, and these fill whole steps of scores.
+  bool seesAllKeys();
   /// A vector of keys; those beyond the last repeat it, and their scores are
   /// masked.
   mlir::SmallVector<mlir::Value> keysFrom(mlir::Value first);

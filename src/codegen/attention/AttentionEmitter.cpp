@@ -7,6 +7,7 @@
 
 #include "codegen/attention/AttentionEmitter.h"
 
+#include "codegen/attention/AmxAttention.h"
 #include "codegen/attention/PackedAttention.h"
 #include "codegen/attention/StreamedAttention.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -20,40 +21,59 @@ Value AttentionEmitter::scratchBytes() {
   return lanes.index(attention.scratchElements() * memory.elementBytes());
 }
 
-/// [query][head], scaled, with zeros behind the head.
-void AttentionEmitter::packQueries() {
-  Value query = attention.op.getQuery();
-  int64_t width = attention.blocking.lanes;
-  int64_t size = AttentionContext::headSize(query);
-  Value head = lanes.index(attention.blocking.head);
-  Value firstQuery = attention.tile.firstQuery;
-  Value scale = attention.vector(attention.op.getScale().convertToDouble());
-  lanes.loop(firstQuery, attention.tile.queryEnd, 1, [&](Value row) {
-    Value start = lanes.mulIndex(lanes.subIndex(row, firstQuery), head);
-    lanes.loop(lanes.index(0), head, width, [&](Value at) {
-      LaneBuilder::MaskGuard guard(lanes, width, attention.headMask(size, at));
-      Lanes value = attention.element(query, Lanes::uniform(row),
-                                      Lanes::linear(at, 1, width));
-      Value scaled = lanes.make<arith::MulFOp>(lanes.vector(value), scale);
-      memory.store(scaled, attention.scratch.queries,
-                   lanes.addIndex(start, at));
-    });
+void AttentionEmitter::emitRows(BlockProducts &products, OnlineSoftmax &softmax,
+                                const AttentionContext::RowBlock &rows,
+                                const AttentionContext::KeyBlock &keys) {
+  products.score(rows, keys);
+  softmax.update(rows, keys);
+  products.mix(rows, keys);
+}
+
+/// The blocks of rows of a tile; those that see none of the keys are left out.
+void AttentionEmitter::emitRowBlocks(BlockProducts &products,
+                                     OnlineSoftmax &softmax,
+                                     const AttentionContext::KeyBlock &keys) {
+  const AttentionContext::Tile &tile = attention.tile;
+  int64_t size = attention.blocking.scoreRows;
+  if (size == attention.blocking.queries)
+    return emitRows(products, softmax, {tile.firstQuery, tile.queryEnd}, keys);
+  bool isCausal = attention.op.getCausal();
+  Value low =
+      isCausal ? lanes.maxIndex(tile.firstQuery, keys.first) : tile.firstQuery;
+  lanes.loop(low, tile.queryEnd, size, [&](Value first) {
+    AttentionContext::RowBlock rows{
+        first, lanes.minIndex(lanes.addIndex(first, lanes.index(size)),
+                              tile.queryEnd)};
+    AttentionContext::KeyBlock seen = keys;
+    if (isCausal)
+      seen.count =
+          lanes.minIndex(keys.count, lanes.subIndex(rows.end, keys.first));
+    emitRows(products, softmax, rows, seen);
   });
 }
 
-void AttentionEmitter::emitBlocks(BlockProducts &products,
-                                  OnlineSoftmax &softmax) {
+void AttentionEmitter::emitBlocks(BlockProducts &products) {
   const AttentionContext::Tile &tile = attention.tile;
   int64_t size = attention.blocking.keys;
+  products.begin();
+  OnlineSoftmax softmax(attention);
+  softmax.begin();
   lanes.loop(lanes.index(0), tile.keyEnd, size, [&](Value first) {
     Value count =
         lanes.minIndex(lanes.subIndex(tile.keyEnd, first), lanes.index(size));
     AttentionContext::KeyBlock keys{first, count};
-    products.score(keys);
-    lanes.loop(tile.firstQuery, tile.queryEnd, 1,
-               [&](Value row) { softmax.update(row, keys); });
-    products.mix(keys);
+    products.prepare(keys);
+    emitRowBlocks(products, softmax, keys);
   });
+  products.end();
+}
+
+std::unique_ptr<BlockProducts> AttentionEmitter::chooseProducts() {
+  if (attention.blocking.isStreamed)
+    return std::make_unique<StreamedAttention>(attention);
+  if (attention.blocking.usesAmx)
+    return std::make_unique<AmxAttention>(attention);
+  return std::make_unique<PackedAttention>(attention);
 }
 
 /// A vector of the output in the type of the result.
@@ -101,15 +121,8 @@ void AttentionEmitter::emitTile(Evaluator &evaluator,
   attention.evaluator = &evaluator;
   attention.placeScratch(scratch);
   attention.enterTile(tile);
-  packQueries();
+  emitBlocks(*chooseProducts());
   OnlineSoftmax softmax(attention);
-  softmax.begin();
-  StreamedAttention streamed(attention);
-  PackedAttention packed(attention);
-  if (attention.blocking.isStreamed)
-    emitBlocks(streamed, softmax);
-  else
-    emitBlocks(packed, softmax);
   finish(softmax, epilogues);
 }
 

@@ -9,9 +9,10 @@
 //
 //   pack the queries, scaled
 //   for each block of keys
-//     scores = queries * keys^T      (PackedAttention or StreamedAttention)
-//     for each row: scores to weights               (OnlineSoftmax)
-//     output += weights * values     (PackedAttention or StreamedAttention)
+//     for each block of rows
+//       scores = queries * keys^T                   (BlockProducts)
+//       scores to weights                           (OnlineSoftmax)
+//       output += weights * values                  (BlockProducts)
 //   output / sum goes through the epilogue
 //
 //===----------------------------------------------------------------------===//
@@ -22,6 +23,8 @@
 #include "codegen/attention/BlockProducts.h"
 #include "codegen/attention/OnlineSoftmax.h"
 #include "codegen/emit/Epilogue.h"
+
+#include <memory>
 
 namespace anabranch {
 namespace codegen {
@@ -43,9 +46,14 @@ private:
   LaneBuilder &lanes;
   const TypedMemory &memory;
 
-  void packQueries();
+  std::unique_ptr<BlockProducts> chooseProducts();
   /// Goes over the keys.
-  void emitBlocks(BlockProducts &products, OnlineSoftmax &softmax);
+  void emitBlocks(BlockProducts &products);
+  void emitRowBlocks(BlockProducts &products, OnlineSoftmax &softmax,
+                     const AttentionContext::KeyBlock &keys);
+  void emitRows(BlockProducts &products, OnlineSoftmax &softmax,
+                const AttentionContext::RowBlock &rows,
+                const AttentionContext::KeyBlock &keys);
   void finish(OnlineSoftmax &softmax, llvm::ArrayRef<Epilogue> epilogues);
   mlir::Value toResult(mlir::Value vector);
 };

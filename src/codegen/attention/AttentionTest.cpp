@@ -6,9 +6,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/attention/AttentionKernel.h"
+#include "support/codegen/AmxEmulation.h"
 #include "support/codegen/CompiledCase.h"
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <random>
 
@@ -27,6 +29,7 @@ struct Case {
   bool causal = false;
   bool dynamic = false;   ///< length and keys symbolic
   int64_t keyBatches = 2; ///< one: the same keys for both batches
+  bool bf16 = false;      ///< query, key, value and result
 };
 
 constexpr int64_t batches = 2;
@@ -39,14 +42,14 @@ std::string kernelText(const Case &c) {
   auto shape = [&](int64_t heads, std::string rows, int64_t columns,
                    int64_t count = batches) {
     return "tensor<" + number(count) + "x" + number(heads) + "x" + rows + "x" +
-           number(columns) + "xf32>";
+           number(columns) + (c.bf16 ? "xbf16>" : "xf32>");
   };
   std::string query = shape(c.heads, length, c.head);
   std::string key = shape(c.keyHeads, keys, c.head, c.keyBatches);
   std::string value = shape(c.keyHeads, keys, c.valueHead, c.keyBatches);
   std::string result = shape(c.heads, length, c.valueHead);
   std::string turned = "tensor<2x" + length + "x" + number(c.heads) + "x" +
-                       number(c.valueHead) + "xf32>";
+                       number(c.valueHead) + (c.bf16 ? "xbf16>" : "xf32>");
   std::string mask = "tensor<2x1x" + length + "x" + keys + "x" +
                      (c.mask == Mask::Bool ? "i1>" : "f32>");
   std::string text =
@@ -78,14 +81,57 @@ std::string kernelText(const Case &c) {
       iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
       ins(%r : )mlir" +
           result + ") outs(%e : " + turned + R"mlir() {
-  ^bb0(%x: f32, %o: f32):
+)mlir";
+  text += c.bf16 ? R"mlir(  ^bb0(%n: bf16, %o: bf16):
+    %x = arith.extf %n : bf16 to f32
+    %two = arith.constant 2.0 : f32
+    %y = arith.mulf %x, %two : f32
+    %z = arith.truncf %y : f32 to bf16
+    linalg.yield %z : bf16
+  } -> )mlir"
+                 : R"mlir(  ^bb0(%x: f32, %o: f32):
     %two = arith.constant 2.0 : f32
     %y = arith.mulf %x, %two : f32
     linalg.yield %y : f32
-  } -> )mlir" +
-          turned + "\nreturn %t : " + turned + "\n}\n";
+  } -> )mlir";
+  text += turned + "\nreturn %t : " + turned + "\n}\n";
   return text;
 }
+
+/// bf16, rounded towards zero, which suffices for data.
+uint16_t narrow(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return uint16_t(bits >> 16);
+}
+
+float widen(uint16_t half) {
+  uint32_t bits = uint32_t(half) << 16;
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+/// What a kernel gets: the numbers themselves, or as bf16.
+class Operand {
+public:
+  Operand(std::vector<float> &values, bool bf16) : values(values) {
+    if (bf16)
+      for (float value : values)
+        halves.push_back(narrow(value));
+  }
+
+  void *data() {
+    return halves.empty() ? (void *)values.data() : halves.data();
+  }
+  float at(int64_t i) const {
+    return halves.empty() ? values[i] : widen(halves[i]);
+  }
+
+private:
+  std::vector<float> &values;
+  std::vector<uint16_t> halves;
+};
 
 struct Data {
   std::vector<float> query, key, value, additive;
@@ -101,6 +147,10 @@ struct Data {
     fill(query, batches * c.heads * c.length * c.head);
     fill(key, batches * c.keyHeads * c.keys * c.head);
     fill(value, batches * c.keyHeads * c.keys * c.valueHead);
+    if (c.bf16)
+      for (std::vector<float> *values : {&query, &key, &value})
+        for (float &x : *values)
+          x = widen(narrow(x));
     fill(additive, batches * c.length * c.keys);
     for (int64_t i = 0; i < batches * c.length * c.keys; ++i) {
       seen.push_back(random() % 3 != 0 && (i / c.keys) % 7 != 3);
@@ -174,11 +224,16 @@ TEST_P(AttentionTest, EqualsPlainLoops) {
   TargetInfo target = llvm::cantFail(TargetInfo::get(targetName));
   auto library = compileCase(attentionKernel, kernelText(c), target);
   ASSERT_TRUE(library);
-  if (!target.runsHere())
+  std::optional<AmxEmulation> emulation;
+  if (!target.runsHere() && target.amxBf16 && AmxEmulation::suffices())
+    emulation.emplace();
+  else if (!target.runsHere())
     GTEST_SKIP();
   Data d(c);
-  std::vector<float> result(batches * c.length * c.heads * c.valueHead, 7);
-  std::vector<void *> buffers = {d.query.data(), d.key.data(), d.value.data()};
+  std::vector<float> results(batches * c.length * c.heads * c.valueHead, 7);
+  Operand query(d.query, c.bf16), key(d.key, c.bf16), value(d.value, c.bf16),
+      result(results, c.bf16);
+  std::vector<void *> buffers = {query.data(), key.data(), value.data()};
   std::vector<int64_t> sizes;
   if (c.dynamic)
     sizes = {c.length, c.keys, c.keys};
@@ -192,6 +247,11 @@ TEST_P(AttentionTest, EqualsPlainLoops) {
     sizes.insert(sizes.end(), {c.length, c.length});
   buffers.push_back(result.data());
   ASSERT_EQ(library->run("attend", buffers, sizes), 0);
+  if (emulation) {
+    bool isStreamed = c.length <= 8 && !c.dynamic;
+    EXPECT_EQ(AmxEmulation::products() > 0, !isStreamed && c.keys > 0);
+    EXPECT_FALSE(AmxEmulation::inUse());
+  }
   for (int64_t b = 0; b < batches; ++b)
     for (int64_t h = 0; h < c.heads; ++h)
       for (int64_t l = 0; l < c.length; ++l) {
@@ -206,11 +266,11 @@ TEST_P(AttentionTest, EqualsPlainLoops) {
                             c.valueHead +
                         e];
           float actual =
-              result[((b * c.length + l) * c.heads + h) * c.valueHead + e];
+              result.at(((b * c.length + l) * c.heads + h) * c.valueHead + e);
           if (std::isnan(expected))
             ASSERT_TRUE(std::isnan(actual)) << b << h << l << e;
           else
-            ASSERT_NEAR(actual, 2 * expected, 1e-5)
+            ASSERT_NEAR(actual, 2 * expected, c.bf16 ? 0.02 : 1e-5)
                 << b << ", " << h << ", " << l << ", " << e;
         }
       }
@@ -220,5 +280,25 @@ INSTANTIATE_TEST_SUITE_P(Cases, AttentionTest,
                          testing::Combine(testing::Values("avx2", "host"),
                                           testing::ValuesIn(cases)),
                          caseName<Case>);
+
+/// The same in bf16, with AMX registers for more than a few queries.
+std::vector<Case> casesOfBF16() {
+  std::vector<Case> all(std::begin(cases), std::end(cases));
+  all.push_back({"sixteen_queries", 2, 2, 16, 40, 64, 64});
+  all.push_back({"odd_keys", 2, 1, 33, 131, 40, 72, Mask::Bool});
+  all.push_back({"blocks_of_keys", 1, 1, 70, 300, 64, 32});
+  all.push_back({"causal_blocks", 2, 1, 300, 300, 32, 48, Mask::None, true});
+  all.push_back({"causal_more_keys", 1, 1, 140, 290, 16, 16, Mask::None, true});
+  all.push_back({"causal_fewer_keys", 1, 1, 150, 70, 16, 16, Mask::None, true});
+  for (Case &c : all)
+    c.bf16 = true;
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    BF16, AttentionTest,
+    testing::Combine(testing::Values("avx2", "sapphirerapids", "host"),
+                     testing::ValuesIn(casesOfBF16())),
+    caseName<Case>);
 
 } // namespace

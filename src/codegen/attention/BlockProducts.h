@@ -21,10 +21,19 @@ public:
   }
   virtual ~BlockProducts() = default;
 
+  /// Before the first block: packs the tile's queries, scaled, as
+  /// [query][head] with zeros behind the head.
+  virtual void begin();
+  /// Before the products of a block of keys.
+  virtual void prepare(const AttentionContext::KeyBlock &) {}
   /// scores = queries * keys^T.
-  virtual void score(const AttentionContext::KeyBlock &keys) = 0;
+  virtual void score(const AttentionContext::RowBlock &rows,
+                     const AttentionContext::KeyBlock &keys) = 0;
   /// output += weights * values.
-  virtual void mix(const AttentionContext::KeyBlock &keys) = 0;
+  virtual void mix(const AttentionContext::RowBlock &rows,
+                   const AttentionContext::KeyBlock &keys) = 0;
+  /// After the last block.
+  virtual void end() {}
 
 protected:
   AttentionContext &attention;

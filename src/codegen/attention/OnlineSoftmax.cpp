@@ -8,10 +8,12 @@
 #include "codegen/attention/OnlineSoftmax.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 #include <limits>
+#include <numeric>
 
 using namespace mlir;
 
@@ -27,11 +29,13 @@ void OnlineSoftmax::begin() {
   lanes.loop(lanes.index(0), lanes.index(blocking.queries * blocking.valueHead),
              blocking.lanes,
              [&](Value at) { memory.store(zero, scratch.output, at); });
-  Value none = attention.scalar(nothing);
-  lanes.loop(lanes.index(0), lanes.index(blocking.queries), 1, [&](Value row) {
-    memory.store(none, scratch.maxima, row);
-    memory.store(attention.scalar(0), scratch.sums, row);
-  });
+  Value none = attention.vector(nothing);
+  lanes.loop(lanes.index(0), lanes.index(blocking.queries), blocking.lanes,
+             [&](Value row) {
+               memory.store(none, scratch.maxima, row);
+               memory.store(none, scratch.factors, row);
+               memory.store(zero, scratch.sums, row);
+             });
 }
 
 /// Scores of a query with the user's mask: added, or minus infinity where a
@@ -57,6 +61,8 @@ Value OnlineSoftmax::addMask(Value scores, Value row, Value key) {
 /// Scores of a query with the mask, minus infinity where the query sees
 /// nothing.
 Value OnlineSoftmax::maskScores(Value scores, Value row, Value key) {
+  if (attention.seesAllKeys())
+    return scores;
   Value hidden = attention.vector(nothing);
   LaneBuilder::MaskGuard guard(lanes, attention.blocking.lanes, Value());
   if (attention.op.getMask())
@@ -89,9 +95,8 @@ void OnlineSoftmax::rescale(Value local, Value factor) {
 Value OnlineSoftmax::forEachVector(
     Value count, Value initial,
     function_ref<Value(Value at, Value carried)> body) {
-  constexpr int64_t vectors = 4;
   int64_t width = attention.blocking.lanes, keys = attention.blocking.keys;
-  int64_t step = std::min(keys, vectors * width);
+  int64_t step = attention.blocking.keysOfStep();
   auto several = [&](Value from, Value carried) {
     for (int64_t at = 0; at < step; at += width)
       carried = body(lanes.addIndex(from, lanes.index(at)), carried);
@@ -110,59 +115,131 @@ Value OnlineSoftmax::larger(Value a, Value b) {
   return lanes.make<arith::SelectOp>(greater, a, b);
 }
 
-/// Masks a row's scores of a block and returns a vector with their maximum.
-Value OnlineSoftmax::maximumOf(Value row,
+/// In halves: LLVM's own reduction goes from lane to lane.
+Value OnlineSoftmax::largestLane(Value vector) {
+  for (int64_t count = attention.blocking.lanes / 2; count > 0; count /= 2) {
+    SmallVector<int64_t> low(count), high(count);
+    std::iota(low.begin(), low.end(), 0);
+    std::iota(high.begin(), high.end(), count);
+    vector = larger(lanes.make<vector::ShuffleOp>(vector, vector, high),
+                    lanes.make<vector::ShuffleOp>(vector, vector, low));
+  }
+  return lanes.make<vector::ExtractOp>(vector, ArrayRef<int64_t>{0});
+}
+
+/// Masks a row's scores of a block, which begin at `start`, and returns a
+/// vector with their maximum. Queries for AMX registers are as they were, so
+/// their scores are scaled here.
+Value OnlineSoftmax::maximumOf(Value row, Value start,
                                const AttentionContext::KeyBlock &keys) {
   Value scores = attention.scratch.scores;
-  Value start = lanes.mulIndex(lanes.subIndex(row, attention.tile.firstQuery),
-                               lanes.index(attention.blocking.keys));
+  Value scale = attention.vector(attention.op.getScale().convertToDouble());
   return forEachVector(
       keys.count, attention.vector(nothing), [&](Value at, Value before) {
         Value place = lanes.addIndex(start, at);
-        Value masked = maskScores(memory.loadVector(scores, place), row,
-                                  lanes.addIndex(keys.first, at));
+        Value score = memory.loadVector(scores, place);
+        if (attention.blocking.usesAmx)
+          score = lanes.make<arith::MulFOp>(score, scale);
+        Value masked = maskScores(score, row, lanes.addIndex(keys.first, at));
         memory.store(masked, scores, place);
         return larger(masked, before);
       });
 }
 
-void OnlineSoftmax::update(Value row, const AttentionContext::KeyBlock &keys) {
+/// AMX registers multiply weights as bf16. No weight is so small that the
+/// processor's own rounding would clear it and the sum miss it.
+void OnlineSoftmax::storeWeight(Value weight, Value place) {
+  const AttentionContext::Scratch &scratch = attention.scratch;
+  if (!attention.blocking.usesAmx)
+    return memory.store(weight, scratch.scores, place);
+  OpBuilder &b = lanes.builder;
+  int64_t width = attention.blocking.lanes;
+  auto type = VectorType::get({width}, b.getBF16Type());
+  Value narrow =
+      b.create<LLVM::CallIntrinsicOp>(
+           lanes.loc, type, "llvm.x86.avx512bf16.cvtneps2bf16.512", weight)
+          .getResults();
+  TypedMemory(lanes, b.getBF16Type(), width)
+      .store(narrow, scratch.weights, place);
+}
+
+/// What a row's scores are relative to. While nothing is seen, any finite
+/// number keeps the weights zero.
+Value OnlineSoftmax::baseOf(Value highest, Value zero, Value none) {
+  Value isNone =
+      lanes.make<arith::CmpFOp>(arith::CmpFPredicate::OEQ, highest, none);
+  return lanes.make<arith::SelectOp>(isNone, zero, highest);
+}
+
+void OnlineSoftmax::raiseMaximum(Value row, Value start,
+                                 const AttentionContext::KeyBlock &keys) {
+  const AttentionContext::Scratch &scratch = attention.scratch;
+  Value local = lanes.subIndex(row, attention.tile.firstQuery);
+  Value best = maximumOf(row, start, keys);
+  Value before = memory.loadScalar(scratch.maxima, local);
+  memory.store(before, scratch.factors, local);
+  memory.store(larger(largestLane(best), before), scratch.maxima, local);
+}
+
+/// The factors and the sums of several rows, from the maxima before and after.
+void OnlineSoftmax::rescaleSums(const AttentionContext::RowBlock &rows) {
+  const AttentionContext::Scratch &scratch = attention.scratch;
+  Value firstQuery = attention.tile.firstQuery;
+  lanes.loop(lanes.subIndex(rows.first, firstQuery),
+             lanes.subIndex(rows.end, firstQuery), attention.blocking.lanes,
+             [&](Value local) {
+               Value base =
+                   baseOf(memory.loadVector(scratch.maxima, local),
+                          attention.vector(0), attention.vector(nothing));
+               Value before = memory.loadVector(scratch.factors, local);
+               Value factor = lanes.builder.create<math::ExpOp>(
+                   lanes.loc, lanes.make<arith::SubFOp>(before, base));
+               memory.store(factor, scratch.factors, local);
+               Value sums = memory.loadVector(scratch.sums, local);
+               memory.store(lanes.make<arith::MulFOp>(sums, factor),
+                            scratch.sums, local);
+             });
+}
+
+void OnlineSoftmax::makeWeights(Value row, Value start,
+                                const AttentionContext::KeyBlock &keys) {
   OpBuilder &b = lanes.builder;
   const AttentionContext::Scratch &scratch = attention.scratch;
   Value local = lanes.subIndex(row, attention.tile.firstQuery);
-  Value best = maximumOf(row, keys);
-  Value before = memory.loadScalar(scratch.maxima, local);
-  Value highest = b.create<vector::ReductionOp>(
-      lanes.loc, vector::CombiningKind::MAXNUMF, best);
-  highest = larger(highest, before);
-  memory.store(highest, scratch.maxima, local);
-  // While nothing is seen, any finite number keeps the weights zero.
-  Value isNone = lanes.make<arith::CmpFOp>(arith::CmpFPredicate::OEQ, highest,
-                                           attention.scalar(nothing));
-  Value base =
-      lanes.make<arith::SelectOp>(isNone, attention.scalar(0), highest);
+  Value base = baseOf(memory.loadScalar(scratch.maxima, local),
+                      attention.scalar(0), attention.scalar(nothing));
   Value bases = lanes.make<vector::BroadcastOp>(memory.vectorType(), base);
-  Value start = lanes.mulIndex(local, lanes.index(attention.blocking.keys));
   Value total = forEachVector(
       keys.count, attention.vector(0), [&](Value at, Value carried) {
         Value place = lanes.addIndex(start, at);
         Value difference = lanes.make<arith::SubFOp>(
             memory.loadVector(scratch.scores, place), bases);
         Value weight = b.create<math::ExpOp>(lanes.loc, difference);
-        memory.store(weight, scratch.scores, place);
+        storeWeight(weight, place);
         return lanes.make<arith::AddFOp>(carried, weight);
       });
   Value sum =
       b.create<vector::ReductionOp>(lanes.loc, vector::CombiningKind::ADD,
                                     total, arith::FastMathFlags::reassoc);
-  Value change = lanes.make<arith::SubFOp>(before, base);
-  Value factor = b.create<math::ExpOp>(lanes.loc, change);
-  Value old =
-      lanes.make<arith::MulFOp>(memory.loadScalar(scratch.sums, local), factor);
+  Value old = memory.loadScalar(scratch.sums, local);
   memory.store(lanes.make<arith::AddFOp>(old, sum), scratch.sums, local);
+  Value factor = memory.loadScalar(scratch.factors, local);
   Value changed = lanes.make<arith::CmpFOp>(arith::CmpFPredicate::UNE, factor,
                                             attention.scalar(1));
   lanes.ifThen(changed, [&] { rescale(local, factor); });
+}
+
+void OnlineSoftmax::update(const AttentionContext::RowBlock &rows,
+                           const AttentionContext::KeyBlock &keys) {
+  auto scoresOf = [&](Value row) {
+    return lanes.mulIndex(lanes.subIndex(row, rows.first),
+                          lanes.index(attention.blocking.keys));
+  };
+  lanes.loop(rows.first, rows.end, 1,
+             [&](Value row) { raiseMaximum(row, scoresOf(row), keys); });
+  rescaleSums(rows);
+  lanes.loop(rows.first, rows.end, 1,
+             [&](Value row) { makeWeights(row, scoresOf(row), keys); });
 }
 
 Value OnlineSoftmax::divisor(Value local) {

@@ -27,8 +27,9 @@ public:
 
   /// Clears maximum, sum and output of each row, before the first block.
   void begin();
-  /// Turns a row's scores of a block into weights.
-  void update(mlir::Value row, const AttentionContext::KeyBlock &keys);
+  /// Turns the rows' scores of a block into weights.
+  void update(const AttentionContext::RowBlock &rows,
+              const AttentionContext::KeyBlock &keys);
   /// After the last block: what a row's output has to be divided by. Rows are
   /// counted from the tile's first here.
   mlir::Value divisor(mlir::Value local);
@@ -40,9 +41,17 @@ private:
 
   mlir::Value maskScores(mlir::Value scores, mlir::Value row, mlir::Value key);
   mlir::Value addMask(mlir::Value scores, mlir::Value row, mlir::Value key);
-  mlir::Value maximumOf(mlir::Value row,
+  mlir::Value maximumOf(mlir::Value row, mlir::Value start,
                         const AttentionContext::KeyBlock &keys);
+  mlir::Value baseOf(mlir::Value highest, mlir::Value zero, mlir::Value none);
+  void raiseMaximum(mlir::Value row, mlir::Value start,
+                    const AttentionContext::KeyBlock &keys);
+  void rescaleSums(const AttentionContext::RowBlock &rows);
+  void makeWeights(mlir::Value row, mlir::Value start,
+                   const AttentionContext::KeyBlock &keys);
+  void storeWeight(mlir::Value weight, mlir::Value place);
   mlir::Value larger(mlir::Value a, mlir::Value b);
+  mlir::Value largestLane(mlir::Value vector);
   void rescale(mlir::Value local, mlir::Value factor);
   mlir::Value forEachVector(
       mlir::Value count, mlir::Value initial,

@@ -103,9 +103,13 @@ void PackedAttention::multiply(const MicroKernel &kernel, func::FuncOp &block,
   });
 }
 
-void PackedAttention::score(const AttentionContext::KeyBlock &keys) {
+void PackedAttention::prepare(const AttentionContext::KeyBlock &keys) {
   packKeys(keys.first);
   packValues(keys);
+}
+
+void PackedAttention::score(const AttentionContext::RowBlock &,
+                            const AttentionContext::KeyBlock &) {
   const AttentionBlocking &blocking = attention.blocking;
   const AttentionContext::Scratch &scratch = attention.scratch;
   MicroKernel kernel{blocking.element,     blocking.lanes, blocking.rows,
@@ -116,7 +120,8 @@ void PackedAttention::score(const AttentionContext::KeyBlock &keys) {
             blocking.keys, lanes.index(blocking.head), /*continues=*/false});
 }
 
-void PackedAttention::mix(const AttentionContext::KeyBlock &keys) {
+void PackedAttention::mix(const AttentionContext::RowBlock &,
+                          const AttentionContext::KeyBlock &keys) {
   const AttentionBlocking &blocking = attention.blocking;
   const AttentionContext::Scratch &scratch = attention.scratch;
   MicroKernel kernel{blocking.element,       blocking.lanes,     blocking.rows,

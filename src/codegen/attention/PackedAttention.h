@@ -23,8 +23,11 @@ class PackedAttention : public BlockProducts {
 public:
   using BlockProducts::BlockProducts;
 
-  void score(const AttentionContext::KeyBlock &keys) override;
-  void mix(const AttentionContext::KeyBlock &keys) override;
+  void prepare(const AttentionContext::KeyBlock &keys) override;
+  void score(const AttentionContext::RowBlock &rows,
+             const AttentionContext::KeyBlock &keys) override;
+  void mix(const AttentionContext::RowBlock &rows,
+           const AttentionContext::KeyBlock &keys) override;
 
 private:
   /// The micro-kernels' functions, made at their first call.

@@ -19,7 +19,8 @@ namespace codegen {
 /// Keys whose values are added without a loop.
 static constexpr int64_t keysAtOnce = 4;
 
-void StreamedAttention::score(const AttentionContext::KeyBlock &keys) {
+void StreamedAttention::score(const AttentionContext::RowBlock &,
+                              const AttentionContext::KeyBlock &keys) {
   int64_t width = attention.blocking.lanes;
   auto type = cast<RankedTensorType>(attention.op.getKey().getType());
   int64_t all = type.getShape().end()[-2];
@@ -70,7 +71,8 @@ void StreamedAttention::scoreKeys(Value group, ArrayRef<Value> keys) {
   });
 }
 
-void StreamedAttention::mix(const AttentionContext::KeyBlock &keys) {
+void StreamedAttention::mix(const AttentionContext::RowBlock &,
+                            const AttentionContext::KeyBlock &keys) {
   const AttentionBlocking &blocking = attention.blocking;
   // Registers hold so many vectors of sums beside the values.
   int64_t most = (attention.frame.target.avx512 ? 16 : 8) * blocking.lanes;

@@ -26,9 +26,11 @@ public:
   using BlockProducts::BlockProducts;
 
   /// Takes a vector of keys at a time.
-  void score(const AttentionContext::KeyBlock &keys) override;
+  void score(const AttentionContext::RowBlock &rows,
+             const AttentionContext::KeyBlock &keys) override;
   /// Keeps the output in registers.
-  void mix(const AttentionContext::KeyBlock &keys) override;
+  void mix(const AttentionContext::RowBlock &rows,
+           const AttentionContext::KeyBlock &keys) override;
 
 private:
   /// Rows and columns of the output that are in registers.

@@ -133,14 +133,21 @@ Value sinShifted(const MathBuilder &m, Value x, int64_t quarters) {
   return m.fromBits(m.xorBits(m.bits(result), sign));
 }
 
+/// `x`, but no less than where a power is zero. Processors scale slowly to
+/// results that are hardly or not quite too small, but not to zeros far below,
+/// which minus infinity gives.
+Value atLeastZeroPower(const MathBuilder &m, Value x, double smallest) {
+  return m.atLeast(x, m.number(m.hasScale() ? 16 * smallest : smallest));
+}
+
 Value buildExp(const MathBuilder &m, Value x) {
-  Value clamped = m.atMost(m.atLeast(x, m.number(-105)), m.number(89));
+  Value clamped = m.atMost(atLeastZeroPower(m, x, -105), m.number(89));
   auto [n, p] = splitExponential(m, clamped);
   return scale(m, m.add(p, m.number(1)), n);
 }
 
 Value buildExp2(const MathBuilder &m, Value x) {
-  Value clamped = m.atMost(m.atLeast(x, m.number(-151)), m.number(129));
+  Value clamped = m.atMost(atLeastZeroPower(m, x, -151), m.number(129));
   MathBuilder::Rounded n = m.roundToBits(clamped);
   Value r = m.sub(clamped, n.number);
   Value p = m.fma(r, m.polynomial(r, coefficients::exp2m1), m.number(1));

@@ -1,0 +1,63 @@
+//===- AmxAttention.h - attention of bf16 in AMX registers ------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// Keys and values of a block are copied once for all queries of the tile, to
+// panels as AMX registers read them (AmxBlock.h): words of two neighbours along
+// the depth, which is the head for the scores and the keys for the output.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_ATTENTION_AMXATTENTION_H
+#define ANABRANCH_CODEGEN_ATTENTION_AMXATTENTION_H
+
+#include "codegen/attention/BlockProducts.h"
+#include "codegen/microkernel/AmxBlock.h"
+
+#include <optional>
+
+namespace anabranch {
+namespace codegen {
+
+class AmxAttention : public BlockProducts {
+public:
+  using BlockProducts::BlockProducts;
+
+  /// The queries as they are: [query][head], with zeros behind the head.
+  void begin() override;
+  void prepare(const AttentionContext::KeyBlock &keys) override;
+  void score(const AttentionContext::RowBlock &rows,
+             const AttentionContext::KeyBlock &keys) override;
+  void mix(const AttentionContext::RowBlock &rows,
+           const AttentionContext::KeyBlock &keys) override;
+  void end() override;
+
+private:
+  std::optional<AmxBlock> scores, output;
+
+  AmxBlock makeBlock(int64_t sumStride);
+  mlir::Value halves(mlir::Value tensor, mlir::Value row, int64_t column);
+  mlir::Value words(mlir::Value tensor, mlir::Value row, int64_t column);
+  void packQueries();
+  void packKeys(const AttentionContext::KeyBlock &keys);
+  void packValues(const AttentionContext::KeyBlock &keys);
+
+  /// Rows of words times panels of `depth` words, for `steps` registers of it.
+  struct Product {
+    mlir::Value left; ///< the first row
+    int64_t leftWords;
+    mlir::Value right; ///< the panel
+    mlir::Value steps;
+    mlir::Value sums;
+    bool continues; ///< adds to the sums
+  };
+  void multiply(AmxBlock &block, const Product &product);
+};
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_ATTENTION_AMXATTENTION_H
