@@ -31,8 +31,9 @@ constexpr int64_t leastTileBytes = 32 * 1024;
 /// Rows of a tile that are too few to share a panel that is copied for them.
 constexpr int64_t leastRows = 64, leastRowsOfCopy = 128;
 /// Rows of a strip that multiply a panel in the time in which the next one
-/// comes from the third cache.
-constexpr int64_t rowsOfStrip = 128;
+/// comes from the third cache. Bytes are multiplied faster, so that groups of
+/// panels, where they are large, beat strips of fewer rows.
+constexpr int64_t rowsOfStrip = 128, rowsOfByteStrip = 160, manyPanels = 8;
 /// Panels of a tile whose left operand exceeds the second cache: each block of
 /// it is read once for all of them.
 constexpr int64_t panelsOfGroup = 16, copiesOfGroup = 8;
@@ -129,16 +130,21 @@ void Chooser::splitRows(int64_t count) {
 }
 
 /// As many rows as half of the second cache keeps of the left operand: each
-/// panel is read once for them. Where those are too few, or a panel is copied
-/// for them, as many as fit there block by block, with the sums of a group of
-/// panels.
+/// panel is read or copied once for them. Where those are too few, or a copy
+/// takes a few bytes from each of many pages, as many as fit there block by
+/// block, with the sums of a group of panels.
 int64_t Chooser::chooseMostRows() {
   if (!depth)
     return unknownRows;
   int64_t cache = target.model.l2Bytes;
   int64_t depthBytes = std::max<int64_t>(*depth * elementBytes(), 1);
   int64_t fitting = cache / 2 / depthBytes;
-  int64_t least = amx.readsPanels ? rowsOfStrip : rows.value_or(unknownRows);
+  bool isCheap =
+      amx.readsPanels || contraction.right.unitLoop == contraction.depth;
+  bool hasGroups = isInt8() && columns && panels() >= enoughTiles * manyPanels;
+  int64_t least = !isCheap    ? rows.value_or(unknownRows)
+                  : hasGroups ? rowsOfByteStrip
+                              : rowsOfStrip;
   if (fitting >= std::min(least, rows.value_or(least)))
     return fitting;
   amx.depthOutside = *depth > amx.depth;
