@@ -8,6 +8,7 @@
 #include "codegen/gemm/LeftOperand.h"
 
 #include "codegen/emit/Transpose.h"
+#include "codegen/gemm/WindowRows.h"
 
 using namespace mlir;
 
@@ -23,9 +24,31 @@ Value LeftOperand::packedWords(GemmContext &gemm) {
   return lanes.mulIndex(vectors, lanes.index(width));
 }
 
+Value LeftOperand::scratchElements(GemmContext &gemm) {
+  LaneBuilder &lanes = gemm.lanes;
+  if (!gemm.blocking.packLeft)
+    return lanes.index(0);
+  Value elements = lanes.mulIndex(lanes.index(gemm.blocking.rowsPerTile),
+                                  packedWords(gemm));
+  // The last vector of interleaved rows ends beyond its block.
+  int64_t behind = gemm.blocking.interleavesLeft ? gemm.blocking.lanes : 0;
+  if (auto windows = WindowRows::of(gemm))
+    behind = windows->elementsBehind() + windows->zeroElements();
+  return lanes.addIndex(elements, lanes.index(behind));
+}
+
 void LeftOperand::pack() {
-  if (gemm.blocking.packLeft)
+  if (!gemm.blocking.packLeft)
+    return;
+  if (auto windows = WindowRows::of(gemm)) {
+    // The zeros lie ahead of the copy.
+    Value zeros = packed;
+    packed = gemm.memory.pointerTo(packed,
+                                   lanes.index(windows->zeroElements()));
+    windows->pack(packed, packedWords(gemm), zeros);
+  } else {
     gemm.blocking.interleavesLeft ? packBlocks() : packRows();
+  }
 }
 
 /// Squares are transposed in registers. Their vectors are longer than a block

@@ -28,6 +28,9 @@ public:
       : gemm(gemm), lanes(gemm.lanes), packed(packed),
         reader(gemm, gemm.contraction.left) {}
 
+  /// The scratch elements of the copy, zero if there is none.
+  static mlir::Value scratchElements(GemmContext &gemm);
+
   /// Words of a row of the copy; widened elements where rows are interleaved.
   static mlir::Value packedWords(GemmContext &gemm);
 

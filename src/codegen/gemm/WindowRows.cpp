@@ -1,0 +1,312 @@
+//===- WindowRows.cpp - rows that are windows of an image -----------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/gemm/WindowRows.h"
+
+#include "codegen/emit/Transpose.h"
+#include "ir/Layout.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace codegen {
+
+/// Taps that are written out, so that where they lie needs no division.
+static constexpr int64_t mostWrittenTaps = 16;
+
+//===----------------------------------------------------------------------===//
+// What the operand is
+//===----------------------------------------------------------------------===//
+
+std::optional<WindowRows> WindowRows::of(GemmContext &gemm) {
+  WindowRows rows(gemm);
+  if (!rows.matchView())
+    return std::nullopt;
+  rows.mergeLastTaps();
+  return rows;
+}
+
+/// collapse_shape (view of windows), or the view itself if a window is a point.
+bool WindowRows::matchView() {
+  linalg::GenericOp op = gemm.contraction.op;
+  unsigned number = gemm.contraction.left.number;
+  Value value = op->getOperand(number);
+  unsigned places = op.getIndexingMapsArray()[number].getNumResults();
+  if (auto collapse = value.getDefiningOp<tensor::CollapseShapeOp>()) {
+    SmallVector<ReassociationIndices> groups =
+        collapse.getReassociationIndices();
+    for (const ReassociationIndices &group : ArrayRef(groups).drop_back())
+      if (group.size() != 1)
+        return false;
+    ArrayRef<int64_t> shape = collapse.getSrcType().getShape();
+    auto inner = shape.take_back(groups.back().size());
+    if (llvm::any_of(inner, ShapedType::isDynamic))
+      return false;
+    llvm::append_range(taps, inner.drop_back());
+    run = inner.back();
+    value = collapse.getSrc();
+  }
+  auto view = value.getDefiningOp<linalg::GenericOp>();
+  if (!view || !ir::isMarkedWindows(view))
+    return false;
+  auto type = cast<RankedTensorType>(view.getResult(0).getType());
+  if (taps.empty())
+    run = type.getShape().back();
+  AffineMap depths = op.getIndexingMapsArray()[number];
+  bool endsWithDepth = depths.getResult(places - 1) ==
+                       getAffineDimExpr(gemm.contraction.depth,
+                                        op.getContext());
+  map = view.getMatchingIndexingMap(view.getDpsInputOperand(0));
+  AffineExpr last = getAffineDimExpr(map.getNumDims() - 1, op.getContext());
+  AffineExpr unit = getAffineConstantExpr(1, op.getContext());
+  AffineExpr channel = map.getResult(map.getNumResults() - 1);
+  AffineExpr growth = simplifyAffineExpr(
+      channel.replace(last, last + unit) - channel, map.getNumDims(), 0);
+  bool isRun = growth == unit &&
+               llvm::none_of(map.getResults().drop_back(), [&](AffineExpr e) {
+                 return e.isFunctionOfDim(map.getNumDims() - 1);
+               });
+  return endsWithDepth && isRun && !ShapedType::isDynamic(run) && run > 0 &&
+         matchImage(view->getOperand(0));
+}
+
+/// An argument, or one that is framed by zeros.
+bool WindowRows::matchImage(Value value) {
+  if (auto insert = value.getDefiningOp<tensor::InsertSliceOp>()) {
+    auto fill = insert.getDest().getDefiningOp<linalg::FillOp>();
+    bool isZero = fill && (matchPattern(fill.getInputs()[0], m_AnyZeroFloat()) ||
+                           matchPattern(fill.getInputs()[0], m_Zero()));
+    bool isFrame = insert.hasUnitStride() &&
+                   insert.getSourceType().getRank() ==
+                       insert.getResultType().getRank();
+    if (!isZero || !isFrame)
+      return false;
+    padding = insert;
+    value = insert.getSource();
+  }
+  image = dyn_cast<BlockArgument>(value);
+  if (!image)
+    return false;
+  auto strides = argumentStrides(gemm.contraction.source, image.getArgNumber());
+  return !strides || strides.asArrayRef().back() == 1;
+}
+
+/// The taps of the last dimension follow each other where the next point is
+/// the next run.
+void WindowRows::mergeLastTaps() {
+  auto type = cast<RankedTensorType>(image.getType());
+  bool isShort = run < gemm.blocking.lanes * gemm.blocking.kPack;
+  if (taps.empty() || padding || !isShort ||
+      argumentStrides(gemm.contraction.source, image.getArgNumber()) ||
+      type.getShape().back() != run || map.getNumResults() < 2)
+    return;
+  unsigned tap = map.getNumDims() - 2;
+  AffineExpr last = getAffineDimExpr(tap, map.getContext());
+  AffineExpr unit = getAffineConstantExpr(1, map.getContext());
+  for (auto [i, expr] : llvm::enumerate(map.getResults())) {
+    int64_t wanted = i == map.getNumResults() - 2 ? 1 : 0;
+    AffineExpr growth = simplifyAffineExpr(
+        expr.replace(last, last + unit) - expr, map.getNumDims(), 0);
+    if (growth != getAffineConstantExpr(wanted, map.getContext()))
+      return;
+  }
+  run *= taps.back();
+  taps.back() = 1;
+}
+
+int64_t WindowRows::zeroElements() const {
+  // Of the type of the image, which is no wider than an accumulator.
+  return padding ? llvm::alignTo(run, gemm.blocking.lanes) : 0;
+}
+
+int64_t WindowRows::elementsBehind() const {
+  int64_t rows = gemm.blocking.interleavesLeft ? gemm.blocking.rows : 1;
+  return (rows + 1) * gemm.blocking.lanes;
+}
+
+//===----------------------------------------------------------------------===//
+// Runs
+//===----------------------------------------------------------------------===//
+
+Value WindowRows::moved(Value pointer, Value elements, Type type) const {
+  return lanes.builder.create<LLVM::GEPOp>(
+      lanes.loc, pointer.getType(), type, pointer,
+      ArrayRef<LLVM::GEPArg>{lanes.toI64(elements)});
+}
+
+/// Where a row is in the loops of the view, without the taps.
+WindowRows::Point WindowRows::pointOf(Value row) {
+  linalg::GenericOp op = gemm.contraction.op;
+  AffineMap rows = op.getIndexingMapsArray()[gemm.contraction.left.number];
+  Point point = gemm.evaluator->apply(
+      rows, gemm.point(row, Lanes(), lanes.indexLanes(0)));
+  point.pop_back();
+  return point;
+}
+
+/// Where the run of a tap begins.
+Value WindowRows::runAt(const Point &row, Value tap, Value zeros) {
+  Point loops = row;
+  SmallVector<Lanes> parts(taps.size());
+  for (size_t i = taps.size(); i-- > 0;) {
+    Value size = lanes.index(taps[i]);
+    parts[i] = Lanes::uniform(i ? lanes.remIndex(tap, size) : tap);
+    tap = lanes.divIndex(tap, size);
+  }
+  llvm::append_range(loops, parts);
+  loops.push_back(lanes.indexLanes(0));
+  Point place = gemm.evaluator->apply(map, loops);
+  Value inside;
+  const Buffer &buffer = gemm.frame.argument(image.getArgNumber());
+  Value offset = lanes.index(0);
+  for (size_t i = 0; i < place.size(); ++i) {
+    Value at = place[i].value;
+    if (padding) {
+      OpFoldResult low = padding.getMixedOffsets()[i];
+      auto known = getConstantIntValue(low);
+      at = lanes.subIndex(at, gemm.frame.size(low));
+      bool spans = known == 0 && padding.getSourceType().getDimSize(i) ==
+                                     padding.getResultType().getDimSize(i);
+      if (!spans) {
+        // One unsigned comparison says both.
+        Value fits = lanes.make<arith::CmpIOp>(
+            arith::CmpIPredicate::ult, at,
+            gemm.frame.size(padding.getMixedSizes()[i]));
+        inside = inside ? lanes.make<arith::AndIOp>(inside, fits) : fits;
+      }
+    }
+    offset = lanes.addIndex(offset, lanes.mulIndex(at, buffer.strides[i]));
+  }
+  Value pointer = moved(buffer.pointer, offset, buffer.element);
+  return inside ? lanes.make<arith::SelectOp>(inside, pointer, zeros) : pointer;
+}
+
+/// A vector of a run, zero behind its end.
+Value WindowRows::loadRun(Value pointer, Value first, int64_t width,
+                          bool whole) {
+  Type element = cast<RankedTensorType>(image.getType()).getElementType();
+  Value mask;
+  if (!whole) {
+    LaneBuilder::MaskGuard guard(lanes, width, Value());
+    mask = lanes.prefixMask(lanes.subIndex(lanes.index(run), first));
+  }
+  LaneBuilder::MaskGuard guard(lanes, width, mask);
+  Buffer buffer{pointer, element, {lanes.index(1)}};
+  Value vector =
+      lanes.vector(load(lanes, buffer, {Lanes::linear(first, 1, width)}));
+  if (gemm.blocking.kPack == 1 || gemm.blocking.interleavesLeft)
+    return lanes.vector(gemm.memory.extendFloat(lanes.wrap(vector)));
+  if (element.isBF16())
+    vector = castBits(lanes, vector, lanes.builder.getI16Type());
+  return lanes.make<LLVM::BitcastOp>(gemm.memory.vectorType(), vector);
+}
+
+void WindowRows::forRun(int64_t width,
+                        function_ref<void(Value first, bool whole)> body) {
+  int64_t whole = run / width * width;
+  if (whole == width)
+    body(lanes.index(0), /*whole=*/true);
+  else if (whole)
+    lanes.loop(lanes.index(0), lanes.index(whole), width,
+               [&](Value first) { body(first, /*whole=*/true); });
+  if (whole < run)
+    body(lanes.index(whole), /*whole=*/false);
+}
+
+void WindowRows::forTaps(function_ref<void(Value tap)> body) {
+  int64_t count = 1;
+  for (int64_t size : taps)
+    count *= size;
+  // Interleaving is long already.
+  if (count > mostWrittenTaps || gemm.blocking.interleavesLeft)
+    return lanes.loop(lanes.index(0), lanes.index(count), 1, body);
+  for (int64_t tap = 0; tap < count; ++tap)
+    body(lanes.index(tap));
+}
+
+//===----------------------------------------------------------------------===//
+// Copies
+//===----------------------------------------------------------------------===//
+
+void WindowRows::clear(Value zeros) {
+  lanes.loop(lanes.index(0), lanes.index(zeroElements()), gemm.blocking.lanes,
+             [&](Value at) {
+               gemm.memory.store(gemm.memory.zeroVector(), zeros, at);
+             });
+}
+
+void WindowRows::pack(Value packed, Value stride, Value zeros) {
+  clear(zeros);
+  const GemmContext::Tile &tile = gemm.tile;
+  if (!gemm.blocking.interleavesLeft)
+    return lanes.loop(tile.firstRow, tile.endRow, 1, [&](Value row) {
+      Value start = lanes.mulIndex(lanes.subIndex(row, tile.firstRow), stride);
+      packRow(pointOf(row), gemm.memory.pointerTo(packed, start), stride,
+              zeros);
+    });
+  Value lastRow = lanes.subIndex(tile.endRow, lanes.index(1));
+  int64_t count = gemm.blocking.rows;
+  lanes.loop(tile.firstRow, tile.endRow, count, [&](Value row) {
+    SmallVector<Point> rows;
+    for (int64_t i = 0; i < count; ++i)
+      rows.push_back(pointOf(
+          lanes.minIndex(lanes.addIndex(row, lanes.index(i)), lastRow)));
+    Value start = lanes.mulIndex(lanes.subIndex(row, tile.firstRow), stride);
+    packBlock(rows, gemm.memory.pointerTo(packed, start), zeros);
+  });
+}
+
+/// Each vector may write zeros behind its run, which the next one overwrites.
+void WindowRows::packRow(const Point &row, Value packed, Value end,
+                         Value zeros) {
+  const GemmBlocking &blocking = gemm.blocking;
+  Type element = blocking.kPack == 1
+                     ? gemm.contraction.element
+                     : cast<RankedTensorType>(image.getType()).getElementType();
+  Value vector = lanes.index(blocking.lanes);
+  gemm.memory.store(gemm.memory.zeroVector(), packed,
+                    lanes.subIndex(end, vector));
+  int64_t width = blocking.lanes * blocking.kPack;
+  forTaps([&](Value tap) {
+    Value from = runAt(row, tap, zeros);
+    Value to = moved(packed, lanes.mulIndex(tap, lanes.index(run)), element);
+    forRun(width, [&](Value first, bool whole) {
+      Value words = loadRun(from, first, width, whole);
+      gemm.memory.store(words, moved(to, first, element), lanes.index(0));
+    });
+  });
+}
+
+/// Squares are transposed in registers, as LeftOperand does.
+void WindowRows::packBlock(ArrayRef<Point> rows, Value packed, Value zeros) {
+  int64_t width = gemm.blocking.lanes;
+  Value count = lanes.index(rows.size());
+  forTaps([&](Value tap) {
+    SmallVector<Value> runs;
+    for (const Point &row : rows)
+      runs.push_back(runAt(row, tap, zeros));
+    Value start = lanes.mulIndex(tap, lanes.index(run));
+    forRun(width, [&](Value first, bool whole) {
+      SmallVector<Value> square;
+      for (Value from : runs)
+        square.push_back(loadRun(from, first, width, whole));
+      square.resize(width, square.back());
+      Value offset = lanes.mulIndex(lanes.addIndex(start, first), count);
+      for (auto [i, vector] : llvm::enumerate(transpose(lanes, square)))
+        gemm.memory.store(
+            vector, packed,
+            lanes.addIndex(offset, lanes.index(int64_t(i * rows.size()))));
+    });
+  });
+}
+
+} // namespace codegen
+} // namespace anabranch
