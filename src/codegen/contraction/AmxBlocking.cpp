@@ -30,6 +30,9 @@ constexpr int64_t enoughTiles = 16, enoughPanelTiles = 32,
 constexpr int64_t leastTileBytes = 32 * 1024;
 /// Rows of a tile that are too few to share a panel that is copied for them.
 constexpr int64_t leastRows = 64, leastRowsOfCopy = 128;
+/// Rows of a strip that multiply a panel in the time in which the next one
+/// comes from the third cache.
+constexpr int64_t rowsOfStrip = 128;
 /// Panels of a tile whose left operand exceeds the second cache: each block of
 /// it is read once for all of them.
 constexpr int64_t panelsOfGroup = 16, copiesOfGroup = 8;
@@ -78,6 +81,7 @@ private:
   bool readsPanels() const;
   bool readsLeft() const;
   void chooseDepth();
+  int64_t chooseMostRows();
   void chooseRows();
   void splitRows(int64_t count);
   void choosePanelsPerTile();
@@ -100,11 +104,11 @@ bool Chooser::readsLeft() const {
          left.unitLoop == contraction.depth;
 }
 
-/// A panel of a block of the depth takes two thirds of the first cache; the
+/// A panel of a block of the depth takes half of the first cache; the
 /// left operand streams through the rest.
 void Chooser::chooseDepth() {
   int64_t step = stepDepths();
-  int64_t bytes = target.model.l1Bytes * 2 / 3;
+  int64_t bytes = target.model.l1Bytes / 2;
   int64_t most = bytes / (2 * lanes * elementBytes()) / step * step;
   most = std::max(most, 4 * step);
   if (!depth) {
@@ -124,23 +128,34 @@ void Chooser::splitRows(int64_t count) {
   amx.rowsPerTile = int64_t(alignTo(part, AmxBlock::rows));
 }
 
-/// All rows, so that each panel is read or copied once, if the left operand
-/// stays in half of the second cache; else as many as fit there block by block,
-/// with the sums of a group of panels.
-void Chooser::chooseRows() {
-  amx.rowsPerTile = unknownRows;
-  if (!rows)
-    return;
-  splitRows(1);
+/// As many rows as half of the second cache keeps of the left operand: each
+/// panel is read once for them. Where those are too few, or a panel is copied
+/// for them, as many as fit there block by block, with the sums of a group of
+/// panels.
+int64_t Chooser::chooseMostRows() {
+  if (!depth)
+    return unknownRows;
   int64_t cache = target.model.l2Bytes;
-  if (depth && *rows * *depth * elementBytes() > cache / 2) {
-    amx.depthOutside = *depth > amx.depth;
-    int64_t group = amx.readsPanels ? panelsOfGroup : copiesOfGroup;
-    int64_t rowBytes = amx.depth * elementBytes() +
-                       (amx.depthOutside ? group * 2 * lanes * wordBytes : 0);
-    int64_t most = std::max(cache * 3 / 4 / rowBytes, AmxBlock::rows);
-    splitRows(divideCeil(*rows, most));
+  int64_t depthBytes = std::max<int64_t>(*depth * elementBytes(), 1);
+  int64_t fitting = cache / 2 / depthBytes;
+  int64_t least = amx.readsPanels ? rowsOfStrip : rows.value_or(unknownRows);
+  if (fitting >= std::min(least, rows.value_or(least)))
+    return fitting;
+  amx.depthOutside = *depth > amx.depth;
+  int64_t group = amx.readsPanels ? panelsOfGroup : copiesOfGroup;
+  int64_t rowBytes = amx.depth * elementBytes() +
+                     (amx.depthOutside ? group * 2 * lanes * wordBytes : 0);
+  return cache * 3 / 4 / rowBytes;
+}
+
+void Chooser::chooseRows() {
+  int64_t most = std::max(chooseMostRows(), AmxBlock::rows);
+  if (!rows) {
+    amx.rowsPerTile =
+        std::min(most / AmxBlock::rows * AmxBlock::rows, unknownRows);
+    return;
   }
+  splitRows(divideCeil(std::max<int64_t>(*rows, 1), most));
   if (!columns || !batch)
     return;
   int64_t least = amx.readsPanels ? leastRows : leastRowsOfCopy;
@@ -180,8 +195,6 @@ void Chooser::chooseFetches() {
   if (isOneBlock)
     amx.bytesAhead =
         bytesOfStream * contraction.right.panels->width / blockColumns();
-  else if (amx.panelsPerTile == 1)
-    return;
   amx.linesAhead = int64_t(
       alignTo(divideCeil(lines, blocksOfTile()), uint64_t(amx.vectors)));
 }

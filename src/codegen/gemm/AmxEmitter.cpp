@@ -235,7 +235,8 @@ AmxEmitter::Carried AmxEmitter::multiplyPanel(Value panel, Value first,
   if (blocking.linesAhead && shape().reusesRight) {
     Value column = gemm.tile.firstColumn;
     Value next = lanes.addIndex(panel, lanes.index(1));
-    Value last = lanes.subIndex(gemm.tile.endPanel, lanes.index(1));
+    // The next tile of a worker mostly begins where this one ends.
+    Value last = lanes.subIndex(gemm.panelCount, lanes.index(1));
     gemm.enterPanel(lanes.minIndex(next, last));
     depths.ahead = right.prepare(first, count).pointer;
     gemm.tile.firstColumn = column;
