@@ -408,6 +408,7 @@ static GemmBlocking blockingOf(const AmxBlocking &amx,
   blocking.rowsPerTile = amx.rowsPerTile;
   blocking.panelsPerTile = amx.panelsPerTile;
   blocking.packLeft = amx.packLeft;
+  blocking.patch = amx.patch;
   blocking.linesAhead = amx.linesAhead;
   blocking.bytesAhead = amx.bytesAhead;
   bool turned = contraction.right.unitLoop == contraction.depth &&

@@ -13,10 +13,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef ANABRANCH_CODEGEN_GEMM_LEFTOPERAND_H
-#define ANABRANCH_CODEGEN_GEMM_LEFTOPERAND_H
+#ifndef ANABRANCH_CODEGEN_OPERANDS_LEFTOPERAND_H
+#define ANABRANCH_CODEGEN_OPERANDS_LEFTOPERAND_H
 
-#include "codegen/gemm/OperandReader.h"
+#include "codegen/operands/OperandReader.h"
 
 namespace anabranch {
 namespace codegen {
@@ -39,7 +39,8 @@ public:
 
   /// Whether the words of a row follow each other.
   static bool stepIsUnit(const GemmContext &gemm);
-  /// Where a row of the product lies at a depth. The step is null if it is one
+  /// Where a row of the product lies at a depth; in a patch rows are numbered as
+  /// PatchShape says, from the tile's first on. The step is null if it is one
   /// word.
   OperandReader::Address at(mlir::Value row, mlir::Value depth);
   /// A vector of words from `depth` on, of a row counted from the tile's first.
@@ -59,4 +60,4 @@ private:
 } // namespace codegen
 } // namespace anabranch
 
-#endif // ANABRANCH_CODEGEN_GEMM_LEFTOPERAND_H
+#endif // ANABRANCH_CODEGEN_OPERANDS_LEFTOPERAND_H

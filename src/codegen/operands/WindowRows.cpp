@@ -5,14 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "codegen/gemm/WindowRows.h"
+#include "codegen/operands/WindowRows.h"
 
 #include "codegen/emit/Transpose.h"
-#include "ir/Layout.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 
@@ -22,99 +19,26 @@ namespace codegen {
 /// Taps that are written out, so that where they lie needs no division.
 static constexpr int64_t mostWrittenTaps = 16;
 
-//===----------------------------------------------------------------------===//
-// What the operand is
-//===----------------------------------------------------------------------===//
-
 std::optional<WindowRows> WindowRows::of(GemmContext &gemm) {
-  WindowRows rows(gemm);
-  if (!rows.matchView())
+  if (!gemm.contraction.windows)
     return std::nullopt;
-  rows.mergeLastTaps();
-  return rows;
-}
-
-/// collapse_shape (view of windows), or the view itself if a window is a point.
-bool WindowRows::matchView() {
-  linalg::GenericOp op = gemm.contraction.op;
-  unsigned number = gemm.contraction.left.number;
-  Value value = op->getOperand(number);
-  unsigned places = op.getIndexingMapsArray()[number].getNumResults();
-  if (auto collapse = value.getDefiningOp<tensor::CollapseShapeOp>()) {
-    SmallVector<ReassociationIndices> groups =
-        collapse.getReassociationIndices();
-    for (const ReassociationIndices &group : ArrayRef(groups).drop_back())
-      if (group.size() != 1)
-        return false;
-    ArrayRef<int64_t> shape = collapse.getSrcType().getShape();
-    auto inner = shape.take_back(groups.back().size());
-    if (llvm::any_of(inner, ShapedType::isDynamic))
-      return false;
-    llvm::append_range(taps, inner.drop_back());
-    run = inner.back();
-    value = collapse.getSrc();
-  }
-  auto view = value.getDefiningOp<linalg::GenericOp>();
-  if (!view || !ir::isMarkedWindows(view))
-    return false;
-  auto type = cast<RankedTensorType>(view.getResult(0).getType());
-  if (taps.empty())
-    run = type.getShape().back();
-  AffineMap depths = op.getIndexingMapsArray()[number];
-  bool endsWithDepth = depths.getResult(places - 1) ==
-                       getAffineDimExpr(gemm.contraction.depth,
-                                        op.getContext());
-  map = view.getMatchingIndexingMap(view.getDpsInputOperand(0));
-  AffineExpr last = getAffineDimExpr(map.getNumDims() - 1, op.getContext());
-  AffineExpr unit = getAffineConstantExpr(1, op.getContext());
-  AffineExpr channel = map.getResult(map.getNumResults() - 1);
-  AffineExpr growth = simplifyAffineExpr(
-      channel.replace(last, last + unit) - channel, map.getNumDims(), 0);
-  bool isRun = growth == unit &&
-               llvm::none_of(map.getResults().drop_back(), [&](AffineExpr e) {
-                 return e.isFunctionOfDim(map.getNumDims() - 1);
-               });
-  return endsWithDepth && isRun && !ShapedType::isDynamic(run) && run > 0 &&
-         matchImage(view->getOperand(0));
-}
-
-/// An argument, or one that is framed by zeros.
-bool WindowRows::matchImage(Value value) {
-  if (auto insert = value.getDefiningOp<tensor::InsertSliceOp>()) {
-    auto fill = insert.getDest().getDefiningOp<linalg::FillOp>();
-    bool isZero = fill && (matchPattern(fill.getInputs()[0], m_AnyZeroFloat()) ||
-                           matchPattern(fill.getInputs()[0], m_Zero()));
-    bool isFrame = insert.hasUnitStride() &&
-                   insert.getSourceType().getRank() ==
-                       insert.getResultType().getRank();
-    if (!isZero || !isFrame)
-      return false;
-    padding = insert;
-    value = insert.getSource();
-  }
-  image = dyn_cast<BlockArgument>(value);
-  if (!image)
-    return false;
-  auto strides = argumentStrides(gemm.contraction.source, image.getArgNumber());
-  return !strides || strides.asArrayRef().back() == 1;
+  return WindowRows(gemm);
 }
 
 /// The taps of the last dimension follow each other where the next point is
 /// the next run.
 void WindowRows::mergeLastTaps() {
-  auto type = cast<RankedTensorType>(image.getType());
+  const AffineMap &map = windows.map;
+  auto type = cast<RankedTensorType>(windows.image.getType());
   bool isShort = run < gemm.blocking.lanes * gemm.blocking.kPack;
-  if (taps.empty() || padding || !isShort ||
-      argumentStrides(gemm.contraction.source, image.getArgNumber()) ||
+  if (taps.empty() || windows.padding || !isShort || !windows.isContiguous ||
       type.getShape().back() != run || map.getNumResults() < 2)
     return;
-  unsigned tap = map.getNumDims() - 2;
-  AffineExpr last = getAffineDimExpr(tap, map.getContext());
-  AffineExpr unit = getAffineConstantExpr(1, map.getContext());
+  AffineExpr last = getAffineDimExpr(map.getNumDims() - 2, map.getContext());
   for (auto [i, expr] : llvm::enumerate(map.getResults())) {
     int64_t wanted = i == map.getNumResults() - 2 ? 1 : 0;
-    AffineExpr growth = simplifyAffineExpr(
-        expr.replace(last, last + unit) - expr, map.getNumDims(), 0);
+    AffineExpr growth = simplifyAffineExpr(expr.replace(last, last + 1) - expr,
+                                           map.getNumDims(), 0);
     if (growth != getAffineConstantExpr(wanted, map.getContext()))
       return;
   }
@@ -124,7 +48,7 @@ void WindowRows::mergeLastTaps() {
 
 int64_t WindowRows::zeroElements() const {
   // Of the type of the image, which is no wider than an accumulator.
-  return padding ? llvm::alignTo(run, gemm.blocking.lanes) : 0;
+  return windows.padding ? llvm::alignTo(run, gemm.blocking.lanes) : 0;
 }
 
 int64_t WindowRows::elementsBehind() const {
@@ -163,13 +87,13 @@ Value WindowRows::runAt(const Point &row, Value tap, Value zeros) {
   }
   llvm::append_range(loops, parts);
   loops.push_back(lanes.indexLanes(0));
-  Point place = gemm.evaluator->apply(map, loops);
+  Point place = gemm.evaluator->apply(windows.map, loops);
   Value inside;
-  const Buffer &buffer = gemm.frame.argument(image.getArgNumber());
+  const Buffer &buffer = gemm.frame.argument(windows.image.getArgNumber());
   Value offset = lanes.index(0);
   for (size_t i = 0; i < place.size(); ++i) {
     Value at = place[i].value;
-    if (padding) {
+    if (tensor::InsertSliceOp padding = windows.padding) {
       OpFoldResult low = padding.getMixedOffsets()[i];
       auto known = getConstantIntValue(low);
       at = lanes.subIndex(at, gemm.frame.size(low));
@@ -192,7 +116,7 @@ Value WindowRows::runAt(const Point &row, Value tap, Value zeros) {
 /// A vector of a run, zero behind its end.
 Value WindowRows::loadRun(Value pointer, Value first, int64_t width,
                           bool whole) {
-  Type element = cast<RankedTensorType>(image.getType()).getElementType();
+  Type element = cast<RankedTensorType>(windows.image.getType()).getElementType();
   Value mask;
   if (!whole) {
     LaneBuilder::MaskGuard guard(lanes, width, Value());
@@ -270,7 +194,7 @@ void WindowRows::packRow(const Point &row, Value packed, Value end,
   const GemmBlocking &blocking = gemm.blocking;
   Type element = blocking.kPack == 1
                      ? gemm.contraction.element
-                     : cast<RankedTensorType>(image.getType()).getElementType();
+                     : cast<RankedTensorType>(windows.image.getType()).getElementType();
   Value vector = lanes.index(blocking.lanes);
   gemm.memory.store(gemm.memory.zeroVector(), packed,
                     lanes.subIndex(end, vector));

@@ -5,26 +5,23 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The left operand of a convolution whose channels lie last: a row is the
-// window of one output point, and its depths are runs of neighbours in memory,
-// one for each tap. A run is found with a few operations and copied by plain
-// vectors. A tap that lies in the padding is read from zeros, so that the
-// padding is never stored.
+// Copies the windows of an image (ImageWindows.h). The run of a tap is found
+// with a few operations and copied by plain vectors. A tap that lies in the
+// padding is read from zeros, so that the padding is never stored.
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef ANABRANCH_CODEGEN_GEMM_WINDOWROWS_H
-#define ANABRANCH_CODEGEN_GEMM_WINDOWROWS_H
+#ifndef ANABRANCH_CODEGEN_OPERANDS_WINDOWROWS_H
+#define ANABRANCH_CODEGEN_OPERANDS_WINDOWROWS_H
 
-#include "codegen/gemm/GemmContext.h"
+#include "codegen/operands/GemmContext.h"
 
 namespace anabranch {
 namespace codegen {
 
 class WindowRows {
 public:
-  /// None if the left operand is no view of windows of an argument, whose last
-  /// dimension is contiguous.
+  /// None if the left operand is no windows.
   static std::optional<WindowRows> of(GemmContext &gemm);
 
   /// Scratch elements of zeros that `pack` needs, and that it may write behind
@@ -38,10 +35,12 @@ public:
   void pack(mlir::Value packed, mlir::Value stride, mlir::Value zeros);
 
 private:
-  explicit WindowRows(GemmContext &gemm) : gemm(gemm), lanes(gemm.lanes) {}
+  explicit WindowRows(GemmContext &gemm)
+      : gemm(gemm), lanes(gemm.lanes), windows(*gemm.contraction.windows),
+        taps(windows.taps), run(windows.run) {
+    mergeLastTaps();
+  }
 
-  bool matchView();
-  bool matchImage(mlir::Value image);
   void mergeLastTaps();
 
   using Point = mlir::SmallVector<Lanes>;
@@ -62,14 +61,12 @@ private:
 
   GemmContext &gemm;
   LaneBuilder &lanes;
-  mlir::AffineMap map;             ///< of the view: loops -> image
-  mlir::SmallVector<int64_t> taps; ///< per dimension of a window
-  int64_t run = 0;                 ///< elements of a tap
-  mlir::tensor::InsertSliceOp padding;
-  mlir::BlockArgument image;
+  const ImageWindows &windows;
+  mlir::SmallVector<int64_t> taps;
+  int64_t run; ///< with the last taps merged into it
 };
 
 } // namespace codegen
 } // namespace anabranch
 
-#endif // ANABRANCH_CODEGEN_GEMM_WINDOWROWS_H
+#endif // ANABRANCH_CODEGEN_OPERANDS_WINDOWROWS_H

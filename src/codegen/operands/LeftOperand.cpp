@@ -5,10 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "codegen/gemm/LeftOperand.h"
+#include "codegen/operands/LeftOperand.h"
 
 #include "codegen/emit/Transpose.h"
-#include "codegen/gemm/WindowRows.h"
+#include "codegen/operands/ImagePatch.h"
+#include "codegen/operands/WindowRows.h"
 
 using namespace mlir;
 
@@ -31,6 +32,8 @@ Value LeftOperand::scratchElements(GemmContext &gemm) {
   Value elements = lanes.mulIndex(lanes.index(gemm.blocking.rowsPerTile),
                                   packedWords(gemm));
   // The last vector of interleaved rows ends beyond its block.
+  if (gemm.blocking.patch)
+    return lanes.index(ImagePatch(gemm).scratchElements());
   int64_t behind = gemm.blocking.interleavesLeft ? gemm.blocking.lanes : 0;
   if (auto windows = WindowRows::of(gemm))
     behind = windows->elementsBehind() + windows->zeroElements();
@@ -40,6 +43,8 @@ Value LeftOperand::scratchElements(GemmContext &gemm) {
 void LeftOperand::pack() {
   if (!gemm.blocking.packLeft)
     return;
+  if (gemm.blocking.patch)
+    return ImagePatch(gemm).pack(packed);
   if (auto windows = WindowRows::of(gemm)) {
     // The zeros lie ahead of the copy.
     Value zeros = packed;
@@ -102,6 +107,10 @@ OperandReader::Address LeftOperand::at(Value row, Value depth) {
     return reader.addressAlongDepth(depth, !stepIsUnit(gemm), [&](Lanes k) {
       return gemm.point(row, Lanes(), k);
     });
+  if (gemm.blocking.patch)
+    return {ImagePatch(gemm).at(
+                packed, lanes.subIndex(row, gemm.tile.firstRow), depth),
+            Value()};
   Value start = lanes.mulIndex(lanes.subIndex(row, gemm.tile.firstRow),
                                packedWords(gemm));
   Value within = gemm.blocking.interleavesLeft
