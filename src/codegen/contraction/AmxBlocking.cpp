@@ -27,6 +27,8 @@ constexpr int64_t unknownRows = 256;
 /// tile read at least.
 constexpr int64_t enoughTiles = 16, enoughPanelTiles = 32,
                   enoughFewRowTiles = 64;
+/// Each group of panels copies the windows of its rows again.
+constexpr int64_t enoughWindowTiles = 4;
 constexpr int64_t leastTileBytes = 32 * 1024;
 /// Rows of a tile that are too few to share a panel that is copied for them.
 constexpr int64_t leastRows = 64, leastRowsOfCopy = 128;
@@ -206,7 +208,8 @@ void Chooser::choosePanelsPerTile() {
   int64_t others =
       std::max<int64_t>((rows ? strips() : 1) * batch.value_or(1), 1);
   bool isOneBlock = blocksOfTile() == 1;
-  int64_t wanted = amx.packLeft || amx.depthOutside ? enoughTiles
+  int64_t wanted = contraction.windows && !amx.patch ? enoughWindowTiles
+                   : amx.packLeft || amx.depthOutside ? enoughTiles
                    : isOneBlock                     ? enoughFewRowTiles
                                                     : enoughPanelTiles;
   int64_t shared = panels() / int64_t(divideCeil(wanted, others));

@@ -133,7 +133,7 @@ Value WindowRows::loadRun(Value pointer, Value first, int64_t width,
   return lanes.make<LLVM::BitcastOp>(gemm.memory.vectorType(), vector);
 }
 
-void WindowRows::forRun(int64_t width,
+void WindowRows::forRun(int64_t width, bool mayReadBehind,
                         function_ref<void(Value first, bool whole)> body) {
   int64_t whole = run / width * width;
   if (whole == width)
@@ -142,18 +142,30 @@ void WindowRows::forRun(int64_t width,
     lanes.loop(lanes.index(0), lanes.index(whole), width,
                [&](Value first) { body(first, /*whole=*/true); });
   if (whole < run)
-    body(lanes.index(whole), /*whole=*/false);
+    body(lanes.index(whole), /*whole=*/mayReadBehind);
 }
 
-void WindowRows::forTaps(function_ref<void(Value tap)> body) {
+/// Whether a vector that begins in a tap but the last stays within the image:
+/// the next tap lies a row further on, and what the vector has too much is
+/// overwritten with that tap.
+bool WindowRows::nextTapLiesBehind(int64_t width) const {
+  auto type = cast<RankedTensorType>(windows.image.getType());
+  bool isMerged = run != windows.run;
+  int64_t rank = type.getRank();
+  return isMerged && rank >= 4 && !type.isDynamicDim(rank - 2) &&
+         type.getDimSize(rank - 2) * type.getDimSize(rank - 1) >= width;
+}
+
+void WindowRows::forTaps(function_ref<void(Value tap, bool isLast)> body) {
   int64_t count = 1;
   for (int64_t size : taps)
     count *= size;
   // Interleaving is long already.
   if (count > mostWrittenTaps || gemm.blocking.interleavesLeft)
-    return lanes.loop(lanes.index(0), lanes.index(count), 1, body);
+    return lanes.loop(lanes.index(0), lanes.index(count), 1,
+                      [&](Value tap) { body(tap, /*isLast=*/true); });
   for (int64_t tap = 0; tap < count; ++tap)
-    body(lanes.index(tap));
+    body(lanes.index(tap), tap + 1 == count);
 }
 
 //===----------------------------------------------------------------------===//
@@ -199,10 +211,11 @@ void WindowRows::packRow(const Point &row, Value packed, Value end,
   gemm.memory.store(gemm.memory.zeroVector(), packed,
                     lanes.subIndex(end, vector));
   int64_t width = blocking.lanes * blocking.kPack;
-  forTaps([&](Value tap) {
+  forTaps([&](Value tap, bool isLast) {
     Value from = runAt(row, tap, zeros);
     Value to = moved(packed, lanes.mulIndex(tap, lanes.index(run)), element);
-    forRun(width, [&](Value first, bool whole) {
+    bool mayReadBehind = !isLast && nextTapLiesBehind(width);
+    forRun(width, mayReadBehind, [&](Value first, bool whole) {
       Value words = loadRun(from, first, width, whole);
       gemm.memory.store(words, moved(to, first, element), lanes.index(0));
     });
@@ -213,12 +226,12 @@ void WindowRows::packRow(const Point &row, Value packed, Value end,
 void WindowRows::packBlock(ArrayRef<Point> rows, Value packed, Value zeros) {
   int64_t width = gemm.blocking.lanes;
   Value count = lanes.index(rows.size());
-  forTaps([&](Value tap) {
+  forTaps([&](Value tap, bool) {
     SmallVector<Value> runs;
     for (const Point &row : rows)
       runs.push_back(runAt(row, tap, zeros));
     Value start = lanes.mulIndex(tap, lanes.index(run));
-    forRun(width, [&](Value first, bool whole) {
+    forRun(width, /*mayReadBehind=*/false, [&](Value first, bool whole) {
       SmallVector<Value> square;
       for (Value from : runs)
         square.push_back(loadRun(from, first, width, whole));

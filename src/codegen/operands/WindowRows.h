@@ -48,9 +48,10 @@ private:
   mlir::Value runAt(const Point &row, mlir::Value tap, mlir::Value zeros);
   mlir::Value loadRun(mlir::Value run, mlir::Value first, int64_t width,
                       bool whole);
-  void forRun(int64_t width,
+  void forRun(int64_t width, bool mayReadBehind,
               llvm::function_ref<void(mlir::Value first, bool whole)> body);
-  void forTaps(llvm::function_ref<void(mlir::Value tap)> body);
+  void forTaps(llvm::function_ref<void(mlir::Value tap, bool isLast)> body);
+  bool nextTapLiesBehind(int64_t width) const;
   void clear(mlir::Value zeros);
   void packRow(const Point &row, mlir::Value packed, mlir::Value end,
                mlir::Value zeros);

@@ -27,6 +27,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Transforms/RegionUtils.h"
 
 using namespace mlir;
 
@@ -43,13 +44,14 @@ bool isFrozenValue(const Operand &tensor) {
   Operation *op = tensor.value.getDefiningOp();
   if (!op)
     return tensor.isFrozen();
-  return !isa<ir::AtenOp>(op) &&
-         llvm::all_of(op->getOperands(), [&](Value input) {
-           Operand operand = tensor;
-           operand.value = input;
-           return !isa<RankedTensorType>(input.getType()) ||
-                  isFrozenValue(operand);
-         });
+  // A gather reads tensors that are no operands.
+  llvm::SetVector<Value> inputs(op->operand_begin(), op->operand_end());
+  getUsedValuesDefinedAbove(op->getRegions(), inputs);
+  return !isa<ir::AtenOp>(op) && llvm::all_of(inputs, [&](Value input) {
+    Operand operand = tensor;
+    operand.value = input;
+    return !isa<RankedTensorType>(input.getType()) || isFrozenValue(operand);
+  });
 }
 
 class ChannelsLast {
