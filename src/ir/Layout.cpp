@@ -34,8 +34,8 @@ void markChannels(Operation *view, Channels channels) {
 }
 
 std::optional<Channels> channelsOf(Operation *view) {
-  auto mark = view ? view->getAttrOfType<StringAttr>(channelsName)
-                   : StringAttr();
+  auto mark =
+      view ? view->getAttrOfType<StringAttr>(channelsName) : StringAttr();
   if (!mark)
     return std::nullopt;
   return mark.getValue() == "last" ? Channels::Last : Channels::Second;

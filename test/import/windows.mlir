@@ -2,6 +2,7 @@
 // RUN: anabranch-opt %s --anabranch-lower-aten --anabranch-verify-linalg | FileCheck %s
 
 // The product reads the image through a view.
+//   CHECK-DAG: #[[POINTS:.*]] = affine_map<(d0, d1, d2, d3, d4, d5) -> (d0, d1 * 2 + d3, d2 * 2 + d4, d5)>
 //   CHECK-DAG: #[[WINDOW:.*]] = affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1 * 3 + d2, d5 + d3, d6 + d4)>
 // CHECK-LABEL: func @conv
 //       CHECK:   tensor.insert_slice %{{.*}}[0, 0, 1, 1] [2, 3, 8, 8]
@@ -42,7 +43,6 @@ func.func @adaptive(%x: tensor<2x3x8x8xf32>) -> tensor<2x3x4x2xf32> {
 
 // With a frozen weight the points are rows and the channels lie last, between
 // two marked views; the depth runs over taps, then channels.
-//   CHECK-DAG: #[[POINTS:.*]] = affine_map<(d0, d1, d2, d3, d4, d5) -> (d0, d1 * 2 + d3, d2 * 2 + d4, d5)>
 // CHECK-LABEL: func @frozen
 //       CHECK:   linalg.generic {{.*}} ins(%arg0 : tensor<2x3x8x8xf32>) {{.*}} attrs = {anabranch.channels = "last"}
 //       CHECK:   tensor.insert_slice %{{.*}}[0, 1, 1, 0] [2, 8, 8, 3]

@@ -179,9 +179,9 @@ bool Chooser::readsPatch() const {
          contraction.left.memory == contraction.narrow() && amx.readsPanels;
 }
 
-/// As many rows of windows of one image as leave enough tiles, and as the second
-/// cache keeps the points of beside a panel. Equal parts, so that no tile
-/// reaches into a second image.
+/// As many rows of windows of one image as leave enough tiles, and as the
+/// second cache keeps the points of beside a panel. Equal parts, so that no
+/// tile reaches into a second image.
 void Chooser::choosePatch() {
   int64_t points = (*contraction.windows->plane)[0].points;
   int64_t columns = (*contraction.windows->plane)[1].points;
@@ -208,10 +208,10 @@ void Chooser::choosePanelsPerTile() {
   int64_t others =
       std::max<int64_t>((rows ? strips() : 1) * batch.value_or(1), 1);
   bool isOneBlock = blocksOfTile() == 1;
-  int64_t wanted = contraction.windows && !amx.patch ? enoughWindowTiles
+  int64_t wanted = contraction.windows && !amx.patch  ? enoughWindowTiles
                    : amx.packLeft || amx.depthOutside ? enoughTiles
-                   : isOneBlock                     ? enoughFewRowTiles
-                                                    : enoughPanelTiles;
+                   : isOneBlock                       ? enoughFewRowTiles
+                                                      : enoughPanelTiles;
   int64_t shared = panels() / int64_t(divideCeil(wanted, others));
   if (amx.depthOutside)
     shared = std::min(shared, amx.readsPanels ? panelsOfGroup : copiesOfGroup);

@@ -151,8 +151,8 @@ std::optional<ImageWindows::Axis> Matcher::axisOf(unsigned dim, unsigned dims) {
   axis.points =
       cast<RankedTensorType>(view.getResult(0).getType()).getDimSize(point);
   axis.size = cast<RankedTensorType>(found.image.getType()).getDimSize(result);
-  AffineExpr expected =
-      getAffineDimExpr(point, op.getContext()) * growth(result, point).value_or(0);
+  AffineExpr expected = getAffineDimExpr(point, op.getContext()) *
+                        growth(result, point).value_or(0);
   axis.stride = growth(result, point).value_or(0);
   if (!found.taps.empty()) {
     axis.taps = found.taps[dim];

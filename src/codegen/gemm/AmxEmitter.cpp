@@ -161,9 +161,8 @@ Value AmxEmitter::leftAt(Value row, Value depth) {
 void AmxEmitter::emit(const Scratch &scratch) {
   memory = scratch;
   const GemmContext::Tile &tile = gemm.tile;
-  rowCount = gemm.blocking.patch
-                 ? lanes.index(gemm.blocking.patch->numbers())
-                 : lanes.subIndex(tile.endRow, tile.firstRow);
+  rowCount = gemm.blocking.patch ? lanes.index(gemm.blocking.patch->numbers())
+                                 : lanes.subIndex(tile.endRow, tile.firstRow);
   blockCount = lanes.ceilDivIndex(rowCount, lanes.index(AmxBlock::rows));
   blockRows = lanes.ceilDivIndex(rowCount, blockCount);
   Value first = lanes.index(0);
@@ -317,9 +316,9 @@ void AmxEmitter::multiplySteps(const Depths &depths, Value row, Value number,
     Value leftHere = move(lanes, leftFirst, along), stride = leftStride;
     if (gemm.blocking.patch)
       leftHere = leftAt(
-          row, lanes.addIndex(depths.first,
-                              lanes.mulIndex(step,
-                                             lanes.index(stepDepths(gemm)))));
+          row,
+          lanes.addIndex(depths.first,
+                         lanes.mulIndex(step, lanes.index(stepDepths(gemm)))));
     if (leftTailElements(gemm)) {
       Value tail = gemm.memory.pointerTo(memory.leftTail,
                                          lanes.mulIndex(rowInTile, words));

@@ -46,8 +46,7 @@ void GemmEpilogue::emitVector(Value row, Value column, Value sums,
 
 /// The rows of the product, and the number under which the blocks have each.
 void GemmEpilogue::forEachRow(
-    Value first, Value end,
-    function_ref<void(Value row, Value number)> body) {
+    Value first, Value end, function_ref<void(Value row, Value number)> body) {
   const auto &patch = gemm.blocking.patch;
   lanes.loop(first, end, 1, [&](Value number) {
     if (!patch)
@@ -60,8 +59,8 @@ void GemmEpilogue::forEachRow(
         gemm.tile.firstRow,
         lanes.addIndex(lanes.mulIndex(lanes.divIndex(place, columns), windows),
                        column));
-    Value exists = lanes.make<arith::CmpIOp>(arith::CmpIPredicate::ult, column,
-                                             windows);
+    Value exists =
+        lanes.make<arith::CmpIOp>(arith::CmpIPredicate::ult, column, windows);
     lanes.ifThen(exists, [&] { body(row, number); });
   });
 }

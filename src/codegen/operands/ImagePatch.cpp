@@ -49,14 +49,13 @@ Value ImagePatch::at(Value patch, Value number, Value depth) {
   Value rowPhase, columnPhase;
   Value row = shift(down, lanes.divIndex(tap, perRow), rowPhase);
   Value column = shift(right, lanes.remIndex(tap, perRow), columnPhase);
-  Value point = lanes.addIndex(
-      lanes.addIndex(number, column),
-      lanes.mulIndex(row, lanes.index(shape.columns)));
+  Value point = lanes.addIndex(lanes.addIndex(number, column),
+                               lanes.mulIndex(row, lanes.index(shape.columns)));
   Value phase = lanes.addIndex(
       lanes.mulIndex(rowPhase, lanes.index(shape.columnPhases)), columnPhase);
-  Value offset = lanes.addIndex(
-      lanes.mulIndex(phase, lanes.index(shape.phaseElements())),
-      lanes.addIndex(lanes.mulIndex(point, run), channel));
+  Value offset =
+      lanes.addIndex(lanes.mulIndex(phase, lanes.index(shape.phaseElements())),
+                     lanes.addIndex(lanes.mulIndex(point, run), channel));
   return moved(patch, offset);
 }
 
@@ -79,30 +78,29 @@ Value ImagePatch::isInside(const ImageWindows::Axis &axis, Value place) {
 }
 
 void ImagePatch::pack(Value patch) {
-  SmallVector<Lanes> first =
-      gemm.point(gemm.tile.firstRow, Lanes(), Lanes());
+  SmallVector<Lanes> first = gemm.point(gemm.tile.firstRow, Lanes(), Lanes());
   auto positionOf = [&](size_t i) {
     return first[gemm.contraction.rows[i]].value;
   };
   bool hasRows = gemm.contraction.rows.size() == 3;
   const Buffer &buffer = gemm.frame.argument(windows.image.getArgNumber());
-  Value image = moved(buffer.pointer,
-                      lanes.mulIndex(positionOf(0), buffer.strides[0]));
+  Value image =
+      moved(buffer.pointer, lanes.mulIndex(positionOf(0), buffer.strides[0]));
   Value firstRow = hasRows ? positionOf(1) : lanes.index(0);
   for (int64_t rowPhase = 0; rowPhase < shape.rowPhases; ++rowPhase)
     lanes.loop(lanes.index(0), lanes.index(shape.rows), 1, [&](Value row) {
       Value place = placeOf(down, lanes.addIndex(firstRow, row), rowPhase);
-      Value from =
-          hasRows ? moved(image, lanes.mulIndex(place, buffer.strides[1]))
-                  : image;
+      Value from = hasRows
+                       ? moved(image, lanes.mulIndex(place, buffer.strides[1]))
+                       : image;
       for (int64_t phase = 0; phase < shape.columnPhases; ++phase) {
         int64_t start =
             (rowPhase * shape.columnPhases + phase) * shape.phaseElements();
         int64_t rowElements = shape.columns * shape.run;
-        Value to = moved(patch, lanes.addIndex(
-                                    lanes.index(start),
-                                    lanes.mulIndex(row,
-                                                   lanes.index(rowElements))));
+        Value to = moved(
+            patch,
+            lanes.addIndex(lanes.index(start),
+                           lanes.mulIndex(row, lanes.index(rowElements))));
         lanes.ifElse(
             isInside(down, place), {},
             [&] {
@@ -167,10 +165,9 @@ void ImagePatch::copy(Value from, Value to, int64_t elements) {
 void ImagePatch::clear(Value to, int64_t elements) {
   int64_t words = elements / gemm.blocking.kPack;
   if (words > 0)
-    lanes.loop(lanes.index(0), lanes.index(words), gemm.blocking.lanes,
-               [&](Value at) {
-                 gemm.memory.store(gemm.memory.zeroVector(), to, at);
-               });
+    lanes.loop(
+        lanes.index(0), lanes.index(words), gemm.blocking.lanes,
+        [&](Value at) { gemm.memory.store(gemm.memory.zeroVector(), to, at); });
 }
 
 } // namespace codegen

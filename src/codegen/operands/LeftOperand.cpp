@@ -29,8 +29,8 @@ Value LeftOperand::scratchElements(GemmContext &gemm) {
   LaneBuilder &lanes = gemm.lanes;
   if (!gemm.blocking.packLeft)
     return lanes.index(0);
-  Value elements = lanes.mulIndex(lanes.index(gemm.blocking.rowsPerTile),
-                                  packedWords(gemm));
+  Value elements =
+      lanes.mulIndex(lanes.index(gemm.blocking.rowsPerTile), packedWords(gemm));
   // The last vector of interleaved rows ends beyond its block.
   if (gemm.blocking.patch)
     return lanes.index(ImagePatch(gemm).scratchElements());
@@ -48,8 +48,8 @@ void LeftOperand::pack() {
   if (auto windows = WindowRows::of(gemm)) {
     // The zeros lie ahead of the copy.
     Value zeros = packed;
-    packed = gemm.memory.pointerTo(packed,
-                                   lanes.index(windows->zeroElements()));
+    packed =
+        gemm.memory.pointerTo(packed, lanes.index(windows->zeroElements()));
     windows->pack(packed, packedWords(gemm), zeros);
   } else {
     gemm.blocking.interleavesLeft ? packBlocks() : packRows();
@@ -108,8 +108,8 @@ OperandReader::Address LeftOperand::at(Value row, Value depth) {
       return gemm.point(row, Lanes(), k);
     });
   if (gemm.blocking.patch)
-    return {ImagePatch(gemm).at(
-                packed, lanes.subIndex(row, gemm.tile.firstRow), depth),
+    return {ImagePatch(gemm).at(packed, lanes.subIndex(row, gemm.tile.firstRow),
+                                depth),
             Value()};
   Value start = lanes.mulIndex(lanes.subIndex(row, gemm.tile.firstRow),
                                packedWords(gemm));

@@ -39,9 +39,9 @@ public:
 
   /// Whether the words of a row follow each other.
   static bool stepIsUnit(const GemmContext &gemm);
-  /// Where a row of the product lies at a depth; in a patch rows are numbered as
-  /// PatchShape says, from the tile's first on. The step is null if it is one
-  /// word.
+  /// Where a row of the product lies at a depth; in a patch rows are numbered
+  /// as PatchShape says, from the tile's first on. The step is null if it is
+  /// one word.
   OperandReader::Address at(mlir::Value row, mlir::Value depth);
   /// A vector of words from `depth` on, of a row counted from the tile's first.
   mlir::Value words(mlir::Value row, mlir::Value depth, mlir::Value end,

@@ -116,7 +116,8 @@ Value WindowRows::runAt(const Point &row, Value tap, Value zeros) {
 /// A vector of a run, zero behind its end.
 Value WindowRows::loadRun(Value pointer, Value first, int64_t width,
                           bool whole) {
-  Type element = cast<RankedTensorType>(windows.image.getType()).getElementType();
+  Type element =
+      cast<RankedTensorType>(windows.image.getType()).getElementType();
   Value mask;
   if (!whole) {
     LaneBuilder::MaskGuard guard(lanes, width, Value());
@@ -204,9 +205,10 @@ void WindowRows::pack(Value packed, Value stride, Value zeros) {
 void WindowRows::packRow(const Point &row, Value packed, Value end,
                          Value zeros) {
   const GemmBlocking &blocking = gemm.blocking;
-  Type element = blocking.kPack == 1
-                     ? gemm.contraction.element
-                     : cast<RankedTensorType>(windows.image.getType()).getElementType();
+  Type element =
+      blocking.kPack == 1
+          ? gemm.contraction.element
+          : cast<RankedTensorType>(windows.image.getType()).getElementType();
   Value vector = lanes.index(blocking.lanes);
   gemm.memory.store(gemm.memory.zeroVector(), packed,
                     lanes.subIndex(end, vector));

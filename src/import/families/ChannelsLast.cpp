@@ -151,8 +151,8 @@ Value ChannelsLast::columns() {
 
 /// [(G,) F, K], the depth in the order of the columns.
 Value ChannelsLast::weight() {
-  Value turned = transpose(b, conv.weight.value,
-                           channelsLastOrder(conv.weight.rank()));
+  Value turned =
+      transpose(b, conv.weight.value, channelsLastOrder(conv.weight.rank()));
   Sizes sizes = {b.indexAttr(conv.filters()),
                  b.indexAttr(conv.channels() * conv.taps())};
   if (isGrouped)
@@ -174,18 +174,18 @@ Value ChannelsLast::run() {
   };
   DType dtype = b.resultDType(), sumType = accumulatorOf(dtype);
   Sizes sizes = rowsAnd({b.indexAttr(conv.filters())});
-  Value sum = contract(b.builder, b.loc, {columns(), map(true, {k})},
-                       {weight(), map(false, {f, k})}, map(true, {f}), sizes,
-                       dtype);
+  Value sum =
+      contract(b.builder, b.loc, {columns(), map(true, {k})},
+               {weight(), map(false, {f, k})}, map(true, {f}), sizes, dtype);
   Operand total = b.tensor(sum, sumType);
   Value result;
   if (conv.bias) {
     Operand bias = conv.bias;
     bias.positions = {int64_t(f)};
     if (isGrouped) {
-      bias.value = reshape(b.builder, b.loc, bias.value,
-                           {b.indexAttr(conv.groups),
-                            b.indexAttr(conv.filters())});
+      bias.value =
+          reshape(b.builder, b.loc, bias.value,
+                  {b.indexAttr(conv.groups), b.indexAttr(conv.filters())});
       bias.positions = {int64_t(group), int64_t(f)};
     }
     result = b.elementwise({total, bias}, sumType, dtype, sizes,

@@ -28,8 +28,8 @@ bool isReshape(Operation *op) {
 
 /// A body that hands its input on: transpose, broadcast, slice by map.
 static bool isViewGeneric(linalg::GenericOp op) {
-  if (ir::isMarkedStored(op) || op.getNumDpsInputs() != 1 || op.getNumDpsInits() != 1 ||
-      op.getNumReductionLoops() != 0)
+  if (ir::isMarkedStored(op) || op.getNumDpsInputs() != 1 ||
+      op.getNumDpsInits() != 1 || op.getNumReductionLoops() != 0)
     return false;
   Operation *yield = op.getBody()->getTerminator();
   return &op.getBody()->front() == yield &&

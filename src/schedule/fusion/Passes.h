@@ -20,8 +20,8 @@ class GenericOp;
 
 namespace anabranch {
 
-/// `anabranch-sink-channels`: keeps channels last between convolutions, at level
-/// "linalg".
+/// `anabranch-sink-channels`: keeps channels last between convolutions, at
+/// level "linalg".
 std::unique_ptr<mlir::Pass> createSinkChannelsPass();
 
 /// `anabranch-collapse-reshapes`: moves reshapes behind the operators that read

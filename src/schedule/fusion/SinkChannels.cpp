@@ -143,9 +143,11 @@ private:
   void sinkThroughGeneric(linalg::GenericOp op) {
     unsigned rank = op.getNumLoops();
     auto reads = [&](OpOperand *input) {
-      return turned(input->get()) && op.getMatchingIndexingMap(input).isIdentity();
+      return turned(input->get()) &&
+             op.getMatchingIndexingMap(input).isIdentity();
     };
-    if (rank < 3 || !isPointwise(op) || schedule::classify(op) == schedule::OpKind::Cloned ||
+    if (rank < 3 || !isPointwise(op) ||
+        schedule::classify(op) == schedule::OpKind::Cloned ||
         !llvm::any_of(op.getDpsInputOperands(), reads))
       return;
     SmallVector<unsigned> last =
@@ -214,14 +216,13 @@ private:
     if (!empty.getDefiningOp<tensor::EmptyOp>())
       return Value();
     Location loc = dest.getLoc();
-    SmallVector<OpFoldResult> sizes = channelsLast<OpFoldResult>(
-        tensor::getMixedSizes(rewriter, loc, empty));
+    SmallVector<OpFoldResult> sizes =
+        channelsLast<OpFoldResult>(tensor::getMixedSizes(rewriter, loc, empty));
     Value fresh = rewriter.create<tensor::EmptyOp>(
         loc, sizes, getElementTypeOrSelf(dest.getType()));
     if (!fill)
       return fresh;
-    return rewriter
-        .create<linalg::FillOp>(loc, fill.getInputs()[0], fresh)
+    return rewriter.create<linalg::FillOp>(loc, fill.getInputs()[0], fresh)
         .getResult(0);
   }
 
@@ -254,8 +255,8 @@ LogicalResult sinkChannels(func::FuncOp main) {
 std::unique_ptr<Pass> createSinkChannelsPass() {
   return ir::makePass<func::FuncOp, linalg::LinalgDialect,
                       tensor::TensorDialect>(
-      "anabranch-sink-channels",
-      "keeps channels last between convolutions", sinkChannels);
+      "anabranch-sink-channels", "keeps channels last between convolutions",
+      sinkChannels);
 }
 
 } // namespace anabranch
