@@ -1,4 +1,4 @@
-//===- ImageWindows.cpp - an operand that is windows of an image ----------===//
+//===- MatchWindows.cpp - finds windows of an image in an operand ------------===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
