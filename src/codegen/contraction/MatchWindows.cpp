@@ -1,4 +1,4 @@
-//===- MatchWindows.cpp - finds windows of an image in an operand ------------===//
+//===- MatchWindows.cpp - finds windows of an image in an operand ---------===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
