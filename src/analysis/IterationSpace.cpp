@@ -174,10 +174,28 @@ struct ReadTracer {
       return trace(collapse.getSrc(), throughCollapse(collapse, dims));
     if (auto cast = dyn_cast<tensor::CastOp>(op))
       return trace(cast.getSource(), std::move(dims));
+    if (auto insert = dyn_cast<tensor::InsertSliceOp>(op))
+      return traceInsert(insert, dims);
     if (auto generic = dyn_cast<linalg::GenericOp>(op))
       for (OpOperand *input : generic.getDpsInputOperands())
         trace(input->get(), throughGeneric(generic, *input, dims));
     traceCaptured(op);
+  }
+
+  /// Both tensors, where the result is read at `dims`.
+  void traceInsert(tensor::InsertSliceOp op, ArrayRef<int> dims) {
+    RankedTensorType result = op.getResultType();
+    llvm::SmallBitVector dropped = op.getDroppedDims();
+    SmallVector<int> source;
+    for (int64_t i = 0; i < result.getRank(); ++i) {
+      if (dropped.test(i))
+        continue;
+      bool whole = !result.isDynamicDim(i) &&
+                   op.getStaticSizes()[i] == result.getDimSize(i);
+      source.push_back(whole ? dims[i] : int(partOfDim));
+    }
+    trace(op.getSource(), source);
+    trace(op.getDest(), SmallVector<int>(dims));
   }
 
   /// Reads at positions that nothing is known of.
@@ -206,19 +224,8 @@ static void traceGeneric(linalg::GenericOp op, ReadTracer &tracer) {
 }
 
 static void traceInsert(tensor::InsertSliceOp op, ReadTracer &tracer) {
-  RankedTensorType result = op.getResultType();
-  SmallVector<int> loops = countTo(result.getRank());
-  llvm::SmallBitVector dropped = op.getDroppedDims();
-  SmallVector<int> source;
-  for (int64_t i = 0; i < result.getRank(); ++i) {
-    if (dropped.test(i))
-      continue;
-    bool whole = !result.isDynamicDim(i) &&
-                 op.getStaticSizes()[i] == result.getDimSize(i);
-    source.push_back(whole ? int(i) : int(partOfDim));
-  }
-  tracer.trace(op.getSource(), source);
-  tracer.trace(op.getDest(), loops);
+  tracer.traceInsert(
+      op, countTo(cast<RankedTensorType>(op.getResultType()).getRank()));
 }
 
 SmallVector<DimRead>

@@ -90,6 +90,9 @@ void addPasses(OpPassManager &module, Phase phase,
     functions.addPass(createVerifyLinalgPass());
     return;
   case Phase::Fuse:
+    // While the views that convolutions stand between are what they were.
+    functions.addPass(createSinkChannelsPass());
+    functions.addPass(createCSEPass());
     functions.addPass(createCollapseReshapesPass());
     functions.addPass(createCSEPass());
     // Loops have their final shape here, and nothing is fused yet.

@@ -2,6 +2,7 @@
 // RUN: anabranch-opt %s --anabranch-lower-aten --anabranch-verify-linalg | FileCheck %s
 
 // The product reads the image through a view.
+//   CHECK-DAG: #[[POINTS:.*]] = affine_map<(d0, d1, d2, d3, d4, d5) -> (d0, d1 * 2 + d3, d2 * 2 + d4, d5)>
 //   CHECK-DAG: #[[WINDOW:.*]] = affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1 * 3 + d2, d5 + d3, d6 + d4)>
 // CHECK-LABEL: func @conv
 //       CHECK:   tensor.insert_slice %{{.*}}[0, 0, 1, 1] [2, 3, 8, 8]
@@ -38,4 +39,18 @@ func.func @max_pool(%x: tensor<2x3x8x8xf32>) -> tensor<2x3x4x4xf32> {
 func.func @adaptive(%x: tensor<2x3x8x8xf32>) -> tensor<2x3x4x2xf32> {
   %r = anabranch.aten "_adaptive_avg_pool2d"(%x) {self = #anabranch.operand<0>, output_size = [4, 2]} : (tensor<2x3x8x8xf32>) -> tensor<2x3x4x2xf32>
   return %r : tensor<2x3x4x2xf32>
+}
+
+// With a frozen weight the points are rows and the channels lie last, between
+// two marked views; the depth runs over taps, then channels.
+// CHECK-LABEL: func @frozen
+//       CHECK:   linalg.generic {{.*}} ins(%arg0 : tensor<2x3x8x8xf32>) {{.*}} attrs = {anabranch.channels = "last"}
+//       CHECK:   tensor.insert_slice %{{.*}}[0, 1, 1, 0] [2, 8, 8, 3]
+//       CHECK:   linalg.generic {indexing_maps = [#[[POINTS]], #{{.*}}], {{.*}} attrs = {anabranch.windows}
+//       CHECK:   tensor.collapse_shape %{{.*}} : tensor<2x4x4x3x3x3xf32> into tensor<2x4x4x27xf32>
+//       CHECK:   iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction"]
+//       CHECK:   linalg.generic {{.*}} attrs = {anabranch.channels = "second"}
+func.func @frozen(%x: tensor<2x3x8x8xf32>, %w: tensor<16x3x3x3xf32> {anabranch.constant = "w"}, %b: tensor<16xf32>) -> tensor<2x16x4x4xf32> {
+  %r = anabranch.aten "convolution"(%x, %w, %b) {input = #anabranch.operand<0>, weight = #anabranch.operand<1>, bias = #anabranch.operand<2>, stride = [2, 2], padding = [1, 1], dilation = [1, 1], transposed = false, output_padding = [0, 0], groups = 1} : (tensor<2x3x8x8xf32>, tensor<16x3x3x3xf32>, tensor<16xf32>) -> tensor<2x16x4x4xf32>
+  return %r : tensor<2x16x4x4xf32>
 }

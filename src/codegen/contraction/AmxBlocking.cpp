@@ -27,6 +27,8 @@ constexpr int64_t unknownRows = 256;
 /// tile read at least.
 constexpr int64_t enoughTiles = 16, enoughPanelTiles = 32,
                   enoughFewRowTiles = 64;
+/// Each group of panels copies the windows of its rows again.
+constexpr int64_t enoughWindowTiles = 4;
 constexpr int64_t leastTileBytes = 32 * 1024;
 /// Rows of a tile that are too few to share a panel that is copied for them.
 constexpr int64_t leastRows = 64, leastRowsOfCopy = 128;
@@ -37,6 +39,8 @@ constexpr int64_t rowsOfStrip = 128, rowsOfByteStrip = 160, manyPanels = 8;
 /// Panels of a tile whose left operand exceeds the second cache: each block of
 /// it is read once for all of them.
 constexpr int64_t panelsOfGroup = 16, copiesOfGroup = 8;
+/// The part of the second cache that a copy of windows takes.
+constexpr int64_t patchOfCache = 3;
 /// How far ahead a panel that one block of rows reads is fetched.
 constexpr int64_t bytesOfStream = 8192;
 
@@ -78,12 +82,17 @@ private:
   int64_t strips() const {
     return divideCeil(std::max<int64_t>(*rows, 1), amx.rowsPerTile);
   }
-  int64_t blocksOfTile() const { return amx.rowsPerTile / AmxBlock::rows; }
+  int64_t blocksOfTile() const {
+    int64_t rows = amx.patch ? amx.patch->numbers() : amx.rowsPerTile;
+    return divideCeil(rows, AmxBlock::rows);
+  }
   bool readsPanels() const;
   bool readsLeft() const;
   void chooseDepth();
   int64_t chooseMostRows();
   void chooseRows();
+  bool readsPatch() const;
+  void choosePatch();
   void splitRows(int64_t count);
   void choosePanelsPerTile();
   void chooseFetches();
@@ -169,6 +178,33 @@ void Chooser::chooseRows() {
     splitRows(2 * strips());
 }
 
+/// Whether a step of registers lies within the run of a tap.
+bool Chooser::readsPatch() const {
+  const auto &windows = contraction.windows;
+  return windows && windows->plane && windows->run % stepDepths() == 0 &&
+         contraction.left.memory == contraction.narrow() && amx.readsPanels;
+}
+
+/// As many rows of windows of one image as leave enough tiles, and as the
+/// second cache keeps the points of beside a panel. Equal parts, so that no
+/// tile reaches into a second image.
+void Chooser::choosePatch() {
+  int64_t points = (*contraction.windows->plane)[0].points;
+  int64_t columns = (*contraction.windows->plane)[1].points;
+  for (int64_t part = points; part > 0; --part) {
+    if (points % part)
+      continue;
+    amx.patch = PatchShape::of(*contraction.windows, part);
+    amx.rowsPerTile = part * columns;
+    bool fits = amx.patch->elements() * elementBytes() <=
+                target.model.l2Bytes / patchOfCache;
+    bool isEnough = !rows || strips() * panels() >= enoughTiles ||
+                    amx.rowsPerTile <= leastRows;
+    if (fits && isEnough)
+      return;
+  }
+}
+
 /// As many panels as leave enough tiles, and make a tile worth its start.
 void Chooser::choosePanelsPerTile() {
   amx.panelsPerTile = 1;
@@ -178,9 +214,10 @@ void Chooser::choosePanelsPerTile() {
   int64_t others =
       std::max<int64_t>((rows ? strips() : 1) * batch.value_or(1), 1);
   bool isOneBlock = blocksOfTile() == 1;
-  int64_t wanted = amx.packLeft || amx.depthOutside ? enoughTiles
-                   : isOneBlock                     ? enoughFewRowTiles
-                                                    : enoughPanelTiles;
+  int64_t wanted = contraction.windows && !amx.patch  ? enoughWindowTiles
+                   : amx.packLeft || amx.depthOutside ? enoughTiles
+                   : isOneBlock                       ? enoughFewRowTiles
+                                                      : enoughPanelTiles;
   int64_t shared = panels() / int64_t(divideCeil(wanted, others));
   if (amx.depthOutside)
     shared = std::min(shared, amx.readsPanels ? panelsOfGroup : copiesOfGroup);
@@ -213,7 +250,10 @@ AmxBlocking Chooser::choose() {
   bool isOdd = amx.readsPanels && contraction.right.panels->width / lanes % 2;
   amx.vectors = isNarrow || isOdd ? 1 : 2;
   chooseDepth();
-  chooseRows();
+  if (readsPatch())
+    choosePatch();
+  else
+    chooseRows();
   choosePanelsPerTile();
   chooseFetches();
   return amx;

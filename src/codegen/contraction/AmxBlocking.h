@@ -14,6 +14,7 @@
 #define ANABRANCH_CODEGEN_CONTRACTION_AMXBLOCKING_H
 
 #include "codegen/contraction/Contraction.h"
+#include "codegen/contraction/PatchShape.h"
 #include "codegen/target/Target.h"
 
 namespace anabranch {
@@ -24,6 +25,8 @@ struct AmxBlocking {
   int64_t vectors;  ///< of a block of 16 columns each: 1 or 2
   bool readsPanels; ///< the right operand lies in panels
   bool packLeft;
+  /// The copy that the left operand is read from, if it is windows.
+  std::optional<PatchShape> patch;
   int64_t depth;       ///< of a block: its panel stays in the first cache
   int64_t rowsPerTile; ///< a multiple of the rows of a block
   int64_t panelsPerTile;

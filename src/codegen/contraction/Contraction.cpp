@@ -375,6 +375,7 @@ std::optional<Contraction> Contraction::find(func::FuncOp source,
                matchPattern(fill.getInputs()[0], m_Zero()));
   describeOperand(contraction, contraction.left);
   describeOperand(contraction, contraction.right);
+  contraction.windows = ImageWindows::of(contraction);
   auto epilogues = findEpilogues(source, contraction.op.getResult(0));
   if (!epilogues) {
     why = "a result is no pointwise function of the product";

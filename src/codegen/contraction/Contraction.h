@@ -16,6 +16,7 @@
 #ifndef ANABRANCH_CODEGEN_CONTRACTION_CONTRACTION_H
 #define ANABRANCH_CODEGEN_CONTRACTION_CONTRACTION_H
 
+#include "codegen/contraction/ImageWindows.h"
 #include "codegen/emit/Epilogue.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 
@@ -65,6 +66,8 @@ struct Contraction {
   unsigned column = 0;
   unsigned depth = 0;
   ContractionOperand left, right;
+  /// Set if the left operand is windows of an image.
+  std::optional<ImageWindows> windows;
   mlir::Type element; ///< of the accumulators: f32, f64, i32 or i64
   bool startsAtZero = true;
   llvm::SmallVector<Epilogue, 1> epilogues;

@@ -132,6 +132,8 @@ constexpr int64_t largestRows = 288;
 constexpr int64_t enoughTiles = 8;
 constexpr int64_t enoughPanels = 6;
 constexpr int64_t enoughLargeTiles = 16;
+/// Each group of panels copies the windows of its rows again.
+constexpr int64_t enoughWindowTiles = 4;
 /// Up to this many rows, reading the right operand takes most of the time.
 constexpr int64_t fewRows = 8;
 /// Up to this many rows, packing costs a notable part of the product.
@@ -166,7 +168,8 @@ int64_t choosePanelsPerTile(const Contraction &contraction,
     return 1;
   int64_t panels = ceilDiv(*columns, blocking.columns());
   int64_t others = ceilDiv(*rows, blocking.rowsPerTile) * *batch;
-  int64_t groups = ceilDiv(enoughLargeTiles, std::max<int64_t>(others, 1));
+  int64_t wanted = contraction.windows ? enoughWindowTiles : enoughLargeTiles;
+  int64_t groups = ceilDiv(wanted, std::max<int64_t>(others, 1));
   return std::max<int64_t>(1, ceilDiv(panels, groups));
 }
 
@@ -408,6 +411,7 @@ static GemmBlocking blockingOf(const AmxBlocking &amx,
   blocking.rowsPerTile = amx.rowsPerTile;
   blocking.panelsPerTile = amx.panelsPerTile;
   blocking.packLeft = amx.packLeft;
+  blocking.patch = amx.patch;
   blocking.linesAhead = amx.linesAhead;
   blocking.bytesAhead = amx.bytesAhead;
   bool turned = contraction.right.unitLoop == contraction.depth &&

@@ -9,6 +9,7 @@
 #define ANABRANCH_CODEGEN_CONTRACTION_GEMMBLOCKING_H
 
 #include "codegen/contraction/Contraction.h"
+#include "codegen/contraction/PatchShape.h"
 #include "codegen/microkernel/WordProduct.h"
 #include "codegen/target/Target.h"
 
@@ -32,6 +33,9 @@ struct GemmBlocking {
   int64_t depth;       ///< of a panel
   int64_t rowsPerTile; ///< a multiple of `rows`
   bool packLeft;
+  /// The copy that AMX registers read windows from: a tile is rows of windows
+  /// of one image.
+  std::optional<PatchShape> patch;
   /// Whether a packed left operand has the rows of a block next to each other.
   bool interleavesLeft = false;
   /// Panels of a tile: several where the left operand is packed, so that all of
@@ -66,6 +70,10 @@ struct GemmBlocking {
   mlir::Type rightElement;
 
   int64_t columns() const { return lanes * vectors; }
+  /// Rows of the tile's blocks in AMX registers, a multiple of a block's.
+  int64_t blockedRows() const {
+    return patch ? int64_t(llvm::alignTo(patch->numbers(), rows)) : rowsPerTile;
+  }
   bool multipliesInt8() const { return kPack == 4; }
   WordProduct wordProduct() const;
   /// Whether sums start at their row's zero-point compensation.

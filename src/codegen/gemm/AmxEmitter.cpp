@@ -59,7 +59,7 @@ int64_t AmxEmitter::sumElements(const GemmContext &gemm) {
   if (gemm.isOneBlock())
     return blockElements(gemm);
   int64_t panels = blocking.depthOutside ? blocking.panelsPerTile : 1;
-  return panels * blocking.rowsPerTile * blocking.columns();
+  return panels * blocking.blockedRows() * blocking.columns();
 }
 
 int64_t AmxEmitter::leftTailElements(const GemmContext &gemm) {
@@ -128,6 +128,8 @@ AmxShape AmxEmitter::shape() const {
   auto rows = gemm.contraction.knownSize(gemm.contraction.rows);
   int64_t most =
       std::min(rows.value_or(blocking.rowsPerTile), blocking.rowsPerTile);
+  if (blocking.patch)
+    most = blocking.patch->numbers();
   return {blocking.multipliesInt8() ? AmxShape::Product::Int8
                                     : AmxShape::Product::BF16,
           blocking.vectors,
@@ -159,7 +161,8 @@ Value AmxEmitter::leftAt(Value row, Value depth) {
 void AmxEmitter::emit(const Scratch &scratch) {
   memory = scratch;
   const GemmContext::Tile &tile = gemm.tile;
-  rowCount = lanes.subIndex(tile.endRow, tile.firstRow);
+  rowCount = gemm.blocking.patch ? lanes.index(gemm.blocking.patch->numbers())
+                                 : lanes.subIndex(tile.endRow, tile.firstRow);
   blockCount = lanes.ceilDivIndex(rowCount, lanes.index(AmxBlock::rows));
   blockRows = lanes.ceilDivIndex(rowCount, blockCount);
   Value first = lanes.index(0);
@@ -259,7 +262,7 @@ AmxEmitter::Carried AmxEmitter::multiplyBlock(const Depths &depths,
   Value done = lanes.subIndex(wanted, start);
   Value sums = lanes.index(0);
   if (!gemm.isOneBlock()) {
-    int64_t perPanel = gemm.blocking.rowsPerTile / AmxBlock::rows;
+    int64_t perPanel = gemm.blocking.blockedRows() / AmxBlock::rows;
     Value slot = lanes.addIndex(
         lanes.mulIndex(depths.slot, lanes.index(perPanel)), number);
     sums = lanes.mulIndex(slot, lanes.index(blockElements(gemm)));
@@ -311,6 +314,11 @@ void AmxEmitter::multiplySteps(const Depths &depths, Value row, Value number,
     };
     Value along = lanes.mulIndex(step, lanes.index(AmxBlock::stepBytes));
     Value leftHere = move(lanes, leftFirst, along), stride = leftStride;
+    if (gemm.blocking.patch)
+      leftHere = leftAt(
+          row,
+          lanes.addIndex(depths.first,
+                         lanes.mulIndex(step, lanes.index(stepDepths(gemm)))));
     if (leftTailElements(gemm)) {
       Value tail = gemm.memory.pointerTo(memory.leftTail,
                                          lanes.mulIndex(rowInTile, words));

@@ -23,9 +23,9 @@
 #define ANABRANCH_CODEGEN_GEMM_AMXEMITTER_H
 
 #include "codegen/gemm/GemmEpilogue.h"
-#include "codegen/gemm/LeftOperand.h"
 #include "codegen/gemm/RightPanels.h"
 #include "codegen/microkernel/AmxBlock.h"
+#include "codegen/operands/LeftOperand.h"
 
 namespace anabranch {
 namespace codegen {

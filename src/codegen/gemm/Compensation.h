@@ -15,7 +15,7 @@
 #ifndef ANABRANCH_CODEGEN_GEMM_COMPENSATION_H
 #define ANABRANCH_CODEGEN_GEMM_COMPENSATION_H
 
-#include "codegen/gemm/LeftOperand.h"
+#include "codegen/operands/LeftOperand.h"
 
 namespace anabranch {
 namespace codegen {

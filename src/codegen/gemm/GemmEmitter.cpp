@@ -43,14 +43,8 @@ Value GemmEmitter::scratchBytes() {
   if (gemm.blocking.usesAmx)
     known += AmxEmitter::leftTailElements(gemm) +
              AmxEmitter::rightTailElements(gemm);
-  Value elements = lanes.index(known);
-  if (gemm.blocking.packLeft)
-    elements = lanes.addIndex(
-        elements, lanes.mulIndex(lanes.index(gemm.blocking.rowsPerTile),
-                                 LeftOperand::packedWords(gemm)));
-  // The last vector of interleaved rows ends beyond its block.
-  if (gemm.blocking.interleavesLeft)
-    elements = lanes.addIndex(elements, lanes.index(gemm.blocking.lanes));
+  Value elements =
+      lanes.addIndex(lanes.index(known), LeftOperand::scratchElements(gemm));
   return lanes.mulIndex(elements, lanes.index(gemm.memory.elementBytes()));
 }
 

@@ -44,13 +44,34 @@ void GemmEpilogue::emitVector(Value row, Value column, Value sums,
     epilogue.emit(evaluator, index);
 }
 
+/// The rows of the product, and the number under which the blocks have each.
+void GemmEpilogue::forEachRow(
+    Value first, Value end, function_ref<void(Value row, Value number)> body) {
+  const auto &patch = gemm.blocking.patch;
+  lanes.loop(first, end, 1, [&](Value number) {
+    if (!patch)
+      return body(number, number);
+    Value place = lanes.subIndex(number, gemm.tile.firstRow);
+    Value columns = lanes.index(patch->columns);
+    Value column = lanes.remIndex(place, columns);
+    Value windows = lanes.index(patch->windowColumns);
+    Value row = lanes.addIndex(
+        gemm.tile.firstRow,
+        lanes.addIndex(lanes.mulIndex(lanes.divIndex(place, columns), windows),
+                       column));
+    Value exists =
+        lanes.make<arith::CmpIOp>(arith::CmpIPredicate::ult, column, windows);
+    lanes.ifThen(exists, [&] { body(row, number); });
+  });
+}
+
 void GemmEpilogue::emit(Value row, Value endRow, Value sums) {
   Value panelColumns = lanes.index(gemm.blocking.columns());
   Value firstColumn = gemm.tile.firstColumn;
   Value width = lanes.minIndex(lanes.subIndex(gemm.columnCount, firstColumn),
                                panelColumns);
-  lanes.loop(row, endRow, 1, [&](Value current) {
-    Value at = lanes.mulIndex(lanes.subIndex(current, row), panelColumns);
+  forEachRow(row, endRow, [&](Value current, Value number) {
+    Value at = lanes.mulIndex(lanes.subIndex(number, row), panelColumns);
     lanes.loop(lanes.index(0), width, gemm.blocking.lanes, [&](Value offset) {
       emitVector(current, lanes.addIndex(firstColumn, offset), sums,
                  lanes.addIndex(at, offset));

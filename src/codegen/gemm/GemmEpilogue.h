@@ -8,7 +8,7 @@
 #ifndef ANABRANCH_CODEGEN_GEMM_GEMMEPILOGUE_H
 #define ANABRANCH_CODEGEN_GEMM_GEMMEPILOGUE_H
 
-#include "codegen/gemm/GemmContext.h"
+#include "codegen/operands/GemmContext.h"
 
 namespace anabranch {
 namespace codegen {
@@ -26,6 +26,9 @@ private:
   GemmContext &gemm;
   LaneBuilder &lanes;
 
+  void forEachRow(
+      mlir::Value first, mlir::Value end,
+      llvm::function_ref<void(mlir::Value row, mlir::Value number)> body);
   void emitVector(mlir::Value row, mlir::Value column, mlir::Value sums,
                   mlir::Value offset);
   mlir::Value addInitial(mlir::Value sum, mlir::ArrayRef<Lanes> index);

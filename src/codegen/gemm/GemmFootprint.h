@@ -9,7 +9,7 @@
 #define ANABRANCH_CODEGEN_GEMM_GEMMFOOTPRINT_H
 
 #include "codegen/footprint/TileFootprint.h"
-#include "codegen/gemm/GemmContext.h"
+#include "codegen/operands/GemmContext.h"
 
 namespace anabranch {
 namespace codegen {

@@ -15,7 +15,7 @@
 #ifndef ANABRANCH_CODEGEN_GEMM_RIGHTPANELS_H
 #define ANABRANCH_CODEGEN_GEMM_RIGHTPANELS_H
 
-#include "codegen/gemm/OperandReader.h"
+#include "codegen/operands/OperandReader.h"
 
 namespace anabranch {
 namespace codegen {

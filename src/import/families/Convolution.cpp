@@ -12,8 +12,8 @@
 //         %r = %s + %b, rounded once
 //
 // Where the window is one point wide and every point is used, %c is %x itself.
-// Where each channel has one filter, see Depthwise.cpp; for transposed ones
-// TransposedConvolution.cpp.
+// Where each channel has one filter, see Depthwise.cpp; where the weight is
+// frozen, ChannelsLast.cpp; for transposed ones TransposedConvolution.cpp.
 //
 //===----------------------------------------------------------------------===//
 
@@ -136,6 +136,8 @@ Value anabranch::importer::convolve(LoweringBuilder &b,
                                     const Convolution &conv) {
   if (isDepthwise(conv))
     return depthwise(b, conv);
+  if (prefersChannelsLast(conv))
+    return convolveChannelsLast(b, conv);
   int64_t depth = conv.channels() * conv.taps();
   OpFoldResult points = b.product(ArrayRef(conv.sizes).drop_front(2));
   OpFoldResult filters = b.indexAttr(conv.filters());

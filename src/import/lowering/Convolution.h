@@ -42,6 +42,14 @@ bool isDepthwise(const Convolution &conv);
 /// contract, and no copy of the input for each point.
 mlir::Value depthwise(LoweringBuilder &b, const Convolution &conv);
 
+/// Whether the points of the images had better be the rows of a product, which
+/// a frozen weight and known sizes of an image allow.
+bool prefersChannelsLast(const Convolution &conv);
+
+/// The result of such a convolution: a product with the channels last, between
+/// views.
+mlir::Value convolveChannelsLast(LoweringBuilder &b, const Convolution &conv);
+
 } // namespace importer
 } // namespace anabranch
 

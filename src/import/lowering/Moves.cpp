@@ -103,6 +103,27 @@ Value transpose(LoweringBuilder &b, Value tensor, ArrayRef<int64_t> order) {
       b, tensor, AffineMap::get(order.size(), 0, exprs, b.context()), sizes);
 }
 
+Value moveChannels(LoweringBuilder &b, Value tensor, ir::Channels channels) {
+  int64_t rank = cast<RankedTensorType>(tensor.getType()).getRank();
+  // Dimension i of the result is dimension order[i].
+  SmallVector<int64_t> order = {0};
+  llvm::append_range(order, channels == ir::Channels::Last
+                                ? llvm::seq<int64_t>(2, rank)
+                                : llvm::seq<int64_t>(1, rank - 1));
+  order.insert(channels == ir::Channels::Last ? order.end() : order.begin() + 1,
+               channels == ir::Channels::Last ? 1 : rank - 1);
+  Sizes source = sizesOf(b.builder, b.loc, tensor), sizes;
+  SmallVector<AffineExpr> exprs(rank);
+  for (auto [to, from] : llvm::enumerate(order)) {
+    sizes.push_back(source[from]);
+    exprs[from] = b.builder.getAffineDimExpr(to);
+  }
+  Value view = readThrough(b, tensor,
+                           AffineMap::get(rank, 0, exprs, b.context()), sizes);
+  ir::markChannels(view.getDefiningOp(), channels);
+  return view;
+}
+
 AffineMap broadcastMap(RankedTensorType type, int64_t offset,
                        ArrayRef<OpFoldResult> sizes) {
   Builder builder(type.getContext());

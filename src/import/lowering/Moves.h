@@ -14,6 +14,7 @@
 #define ANABRANCH_IMPORT_LOWERING_MOVES_H
 
 #include "import/lowering/Lowering.h"
+#include "ir/Layout.h"
 #include "mlir/IR/AffineMap.h"
 
 namespace anabranch {
@@ -55,6 +56,11 @@ mlir::Value readThrough(LoweringBuilder &b, mlir::Value source,
 /// is dimension `order[i]`.
 mlir::Value transpose(LoweringBuilder &b, mlir::Value tensor,
                       llvm::ArrayRef<int64_t> order);
+
+/// The tensor with its channels, dimension one or the last, moved to where
+/// `channels` says: a view that is marked as such.
+mlir::Value moveChannels(LoweringBuilder &b, mlir::Value tensor,
+                         ir::Channels channels);
 
 /// How a tensor of this type is read when it broadcasts to the dimensions
 /// [offset, offset + its rank) of `loops` ones: static size one repeats where

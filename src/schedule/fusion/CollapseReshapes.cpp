@@ -15,6 +15,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ir/Layout.h"
 #include "ir/PassBase.h"
 #include "ir/Scope.h"
 #include "schedule/fusion/OpKinds.h"
@@ -64,7 +65,8 @@ LogicalResult dropUnitDims(func::FuncOp main) {
   control.controlFn = [](Operation *op) {
     SmallVector<unsigned> loops;
     auto generic = dyn_cast<linalg::GenericOp>(op);
-    if (generic && schedule::classify(op) != schedule::OpKind::Contraction)
+    if (generic && schedule::classify(op) != schedule::OpKind::Contraction &&
+        !ir::isMarkedWindows(op) && !ir::isMarkedStored(op))
       llvm::append_range(loops, llvm::seq<unsigned>(0, generic.getNumLoops()));
     return loops;
   };

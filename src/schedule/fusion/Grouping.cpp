@@ -29,6 +29,9 @@ Grouping::Grouping(func::FuncOp main) {
   for (Operation &op : block)
     kinds[&op] = classify(&op);
   for (Operation &op : block)
+    if (isPaddingOfWindows(&op))
+      kinds[&op] = OpKind::Cloned;
+  for (Operation &op : block)
     if (kinds[&op] == OpKind::Fallback || kinds[&op] == OpKind::Return)
       findStoredViews(&op);
   for (Operation &op : block) {

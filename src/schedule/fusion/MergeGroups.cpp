@@ -326,6 +326,10 @@ bool Merge::checkPrologue() {
     return refuse("the operand is needed elsewhere too");
   if (b.kind == OpKind::Scatter || b.kind == OpKind::Scan)
     return true;
+  if (!a.constant && llvm::any_of(b.nodes, [&](int index) {
+        return readsWindows(grouping.nodes[index].op);
+      }))
+    return refuse("every tap of a window would compute the operand again");
   bool epilogueOnly = llvm::all_of(a.nodes, [&](int index) {
     return llvm::all_of(grouping.nodes[index].users, [&](int user) {
       return user >= 0 && (grouping.nodes[user].group == producer ||

@@ -9,6 +9,7 @@
 
 #include "analysis/OperationCost.h"
 #include "ir/Anabranch.h"
+#include "ir/Layout.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
@@ -27,8 +28,8 @@ bool isReshape(Operation *op) {
 
 /// A body that hands its input on: transpose, broadcast, slice by map.
 static bool isViewGeneric(linalg::GenericOp op) {
-  if (op.getNumDpsInputs() != 1 || op.getNumDpsInits() != 1 ||
-      op.getNumReductionLoops() != 0)
+  if (ir::isMarkedStored(op) || op.getNumDpsInputs() != 1 ||
+      op.getNumDpsInits() != 1 || op.getNumReductionLoops() != 0)
     return false;
   Operation *yield = op.getBody()->getTerminator();
   return &op.getBody()->front() == yield &&
@@ -71,6 +72,28 @@ static OpKind classifyGeneric(linalg::GenericOp op) {
   if (isViewGeneric(op) || isCheapSource(op))
     return OpKind::Cloned;
   return OpKind::Pointwise;
+}
+
+/// Runs of fewer channels had better be read across the points of a row, which
+/// a stored padding allows.
+static constexpr int64_t kFewestChannels = 16;
+
+bool isPaddingOfWindows(Operation *op) {
+  auto insert = dyn_cast<tensor::InsertSliceOp>(op);
+  return insert && insert.getDest().getDefiningOp<linalg::FillOp>() &&
+         insert.getResultType().getShape().back() >= kFewestChannels &&
+         !op->use_empty() && llvm::all_of(op->getUsers(), [](Operation *user) {
+           return ir::isMarkedWindows(user);
+         });
+}
+
+bool readsWindows(Operation *op) {
+  return llvm::any_of(op->getOperands(), [](Value operand) {
+    Operation *view = operand.getDefiningOp();
+    while (isReshape(view))
+      view = view->getOperand(0).getDefiningOp();
+    return ir::isMarkedWindows(view);
+  });
 }
 
 OpKind classify(Operation *op) {

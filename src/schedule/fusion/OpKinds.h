@@ -37,6 +37,14 @@ enum class OpKind {
 
 OpKind classify(mlir::Operation *op);
 
+/// True for zeros around an image that only views of its windows read: a
+/// convolution reads the zeros without a padded copy.
+bool isPaddingOfWindows(mlir::Operation *op);
+
+/// True if an operand is a view of the windows of an image, which reads each
+/// point several times.
+bool readsWindows(mlir::Operation *op);
+
 /// True for tensor.expand_shape and tensor.collapse_shape: the same bytes under
 /// another shape when the source is contiguous.
 bool isReshape(mlir::Operation *op);

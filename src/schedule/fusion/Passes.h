@@ -20,6 +20,10 @@ class GenericOp;
 
 namespace anabranch {
 
+/// `anabranch-sink-channels`: keeps channels last between convolutions, at
+/// level "linalg".
+std::unique_ptr<mlir::Pass> createSinkChannelsPass();
+
 /// `anabranch-collapse-reshapes`: moves reshapes behind the operators that read
 /// them, at level "linalg".
 std::unique_ptr<mlir::Pass> createCollapseReshapesPass();
@@ -49,6 +53,7 @@ std::unique_ptr<mlir::Pass> createVerifyDispatchesPass();
 
 /// Leaves out `createPackConstantsPass`: a command line has no `ChoosePanels`.
 inline void registerFusionPasses() {
+  mlir::registerPass(createSinkChannelsPass);
   mlir::registerPass(createCollapseReshapesPass);
   mlir::registerPass(createFormDispatchesPass);
   mlir::registerPass(createVerifyDispatchesPass);

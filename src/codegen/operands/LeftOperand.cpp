@@ -5,9 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "codegen/gemm/LeftOperand.h"
+#include "codegen/operands/LeftOperand.h"
 
 #include "codegen/emit/Transpose.h"
+#include "codegen/operands/ImagePatch.h"
+#include "codegen/operands/WindowRows.h"
 
 using namespace mlir;
 
@@ -23,9 +25,35 @@ Value LeftOperand::packedWords(GemmContext &gemm) {
   return lanes.mulIndex(vectors, lanes.index(width));
 }
 
+Value LeftOperand::scratchElements(GemmContext &gemm) {
+  LaneBuilder &lanes = gemm.lanes;
+  if (!gemm.blocking.packLeft)
+    return lanes.index(0);
+  Value elements =
+      lanes.mulIndex(lanes.index(gemm.blocking.rowsPerTile), packedWords(gemm));
+  // The last vector of interleaved rows ends beyond its block.
+  if (gemm.blocking.patch)
+    return lanes.index(ImagePatch(gemm).scratchElements());
+  int64_t behind = gemm.blocking.interleavesLeft ? gemm.blocking.lanes : 0;
+  if (auto windows = WindowRows::of(gemm))
+    behind = windows->elementsBehind() + windows->zeroElements();
+  return lanes.addIndex(elements, lanes.index(behind));
+}
+
 void LeftOperand::pack() {
-  if (gemm.blocking.packLeft)
+  if (!gemm.blocking.packLeft)
+    return;
+  if (gemm.blocking.patch)
+    return ImagePatch(gemm).pack(packed);
+  if (auto windows = WindowRows::of(gemm)) {
+    // The zeros lie ahead of the copy.
+    Value zeros = packed;
+    packed =
+        gemm.memory.pointerTo(packed, lanes.index(windows->zeroElements()));
+    windows->pack(packed, packedWords(gemm), zeros);
+  } else {
     gemm.blocking.interleavesLeft ? packBlocks() : packRows();
+  }
 }
 
 /// Squares are transposed in registers. Their vectors are longer than a block
@@ -79,6 +107,10 @@ OperandReader::Address LeftOperand::at(Value row, Value depth) {
     return reader.addressAlongDepth(depth, !stepIsUnit(gemm), [&](Lanes k) {
       return gemm.point(row, Lanes(), k);
     });
+  if (gemm.blocking.patch)
+    return {ImagePatch(gemm).at(packed, lanes.subIndex(row, gemm.tile.firstRow),
+                                depth),
+            Value()};
   Value start = lanes.mulIndex(lanes.subIndex(row, gemm.tile.firstRow),
                                packedWords(gemm));
   Value within = gemm.blocking.interleavesLeft

@@ -10,10 +10,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef ANABRANCH_CODEGEN_GEMM_OPERANDREADER_H
-#define ANABRANCH_CODEGEN_GEMM_OPERANDREADER_H
+#ifndef ANABRANCH_CODEGEN_OPERANDS_OPERANDREADER_H
+#define ANABRANCH_CODEGEN_OPERANDS_OPERANDREADER_H
 
-#include "codegen/gemm/GemmContext.h"
+#include "codegen/operands/GemmContext.h"
 
 namespace anabranch {
 namespace codegen {
@@ -69,4 +69,4 @@ mlir::Value byteDistance(LaneBuilder &lanes, mlir::Value from, mlir::Value to);
 } // namespace codegen
 } // namespace anabranch
 
-#endif // ANABRANCH_CODEGEN_GEMM_OPERANDREADER_H
+#endif // ANABRANCH_CODEGEN_OPERANDS_OPERANDREADER_H

@@ -13,10 +13,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef ANABRANCH_CODEGEN_GEMM_LEFTOPERAND_H
-#define ANABRANCH_CODEGEN_GEMM_LEFTOPERAND_H
+#ifndef ANABRANCH_CODEGEN_OPERANDS_LEFTOPERAND_H
+#define ANABRANCH_CODEGEN_OPERANDS_LEFTOPERAND_H
 
-#include "codegen/gemm/OperandReader.h"
+#include "codegen/operands/OperandReader.h"
 
 namespace anabranch {
 namespace codegen {
@@ -28,6 +28,9 @@ public:
       : gemm(gemm), lanes(gemm.lanes), packed(packed),
         reader(gemm, gemm.contraction.left) {}
 
+  /// The scratch elements of the copy, zero if there is none.
+  static mlir::Value scratchElements(GemmContext &gemm);
+
   /// Words of a row of the copy; widened elements where rows are interleaved.
   static mlir::Value packedWords(GemmContext &gemm);
 
@@ -36,8 +39,9 @@ public:
 
   /// Whether the words of a row follow each other.
   static bool stepIsUnit(const GemmContext &gemm);
-  /// Where a row of the product lies at a depth. The step is null if it is one
-  /// word.
+  /// Where a row of the product lies at a depth; in a patch rows are numbered
+  /// as PatchShape says, from the tile's first on. The step is null if it is
+  /// one word.
   OperandReader::Address at(mlir::Value row, mlir::Value depth);
   /// A vector of words from `depth` on, of a row counted from the tile's first.
   mlir::Value words(mlir::Value row, mlir::Value depth, mlir::Value end,
@@ -56,4 +60,4 @@ private:
 } // namespace codegen
 } // namespace anabranch
 
-#endif // ANABRANCH_CODEGEN_GEMM_LEFTOPERAND_H
+#endif // ANABRANCH_CODEGEN_OPERANDS_LEFTOPERAND_H

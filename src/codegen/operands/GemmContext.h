@@ -10,8 +10,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef ANABRANCH_CODEGEN_GEMM_GEMMCONTEXT_H
-#define ANABRANCH_CODEGEN_GEMM_GEMMCONTEXT_H
+#ifndef ANABRANCH_CODEGEN_OPERANDS_GEMMCONTEXT_H
+#define ANABRANCH_CODEGEN_OPERANDS_GEMMCONTEXT_H
 
 #include "codegen/contraction/GemmBlocking.h"
 #include "codegen/emit/Evaluator.h"
@@ -79,4 +79,4 @@ private:
 } // namespace codegen
 } // namespace anabranch
 
-#endif // ANABRANCH_CODEGEN_GEMM_GEMMCONTEXT_H
+#endif // ANABRANCH_CODEGEN_OPERANDS_GEMMCONTEXT_H

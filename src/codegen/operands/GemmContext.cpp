@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "codegen/gemm/GemmContext.h"
+#include "codegen/operands/GemmContext.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 

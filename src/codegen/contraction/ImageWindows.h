@@ -1,0 +1,56 @@
+//===- ImageWindows.h - an operand that is windows of an image --*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// The left operand of a convolution whose channels lie last: a row is the
+// window of one output point, and its depths are runs of neighbours in memory,
+// one for each tap.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_CONTRACTION_IMAGEWINDOWS_H
+#define ANABRANCH_CODEGEN_CONTRACTION_IMAGEWINDOWS_H
+
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+namespace anabranch {
+namespace codegen {
+
+struct Contraction;
+
+struct ImageWindows {
+  mlir::AffineMap map;             ///< of the view: (rows, taps, c) -> image
+  mlir::SmallVector<int64_t> taps; ///< per dimension; none: a point each
+  int64_t run = 0;                 ///< elements of a tap
+  mlir::tensor::InsertSliceOp padding; ///< null: none
+  mlir::BlockArgument image;           ///< without its padding
+  bool isContiguous = true;            ///< whether the image is row-major
+
+  /// A dimension of an image and its windows, of known sizes.
+  struct Axis {
+    int64_t points = 1, taps = 1, stride = 1, dilation = 1;
+    int64_t padding = 0, size = 1; ///< ahead of the image; of the image
+
+    /// The points of the image that a window reaches beyond its first, in
+    /// units of the stride.
+    int64_t reach() const { return (taps - 1) * dilation / stride; }
+    /// Remainders of the positions of taps by the stride.
+    int64_t phases() const { return taps > 1 ? stride : 1; }
+  };
+  /// Rows and columns of a two-dimensional image all of whose channels a window
+  /// reads, of a one-dimensional one as a single row; else none.
+  std::optional<std::array<Axis, 2>> plane;
+
+  /// None if the left operand is no view of windows of an argument whose last
+  /// dimension is contiguous.
+  static std::optional<ImageWindows> of(const Contraction &contraction);
+};
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_CONTRACTION_IMAGEWINDOWS_H

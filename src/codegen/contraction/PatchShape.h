@@ -1,0 +1,60 @@
+//===- PatchShape.h - a copy of a part of an image --------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// The points of an image, padding included, that a tile of a convolution reads:
+// a copy of each point instead of a copy of each window. It lies as
+//
+//   [row phase][column phase][row][column][channel]
+//
+// where the phases are the remainders of a point's place by the stride. So each
+// tap reads the points of neighbouring windows at one distance, whatever the
+// stride is, and the next row of windows follows after as many points as a row
+// of the copy has. Windows are therefore numbered through: those between the
+// last window of a row and the first of the next one exist in the numbers only,
+// and nobody reads their sums.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_CONTRACTION_PATCHSHAPE_H
+#define ANABRANCH_CODEGEN_CONTRACTION_PATCHSHAPE_H
+
+#include "codegen/contraction/ImageWindows.h"
+
+namespace anabranch {
+namespace codegen {
+
+struct PatchShape {
+  int64_t windowRows;    ///< of a tile
+  int64_t windowColumns; ///< of an image, and of a tile
+  int64_t rows, columns; ///< of a phase
+  int64_t rowPhases, columnPhases;
+  int64_t run; ///< channels
+
+  /// For this many rows of windows of one image.
+  static PatchShape of(const ImageWindows &windows, int64_t windowRows) {
+    const auto &[down, right] = *windows.plane;
+    return {windowRows,
+            right.points,
+            windowRows + down.reach(),
+            right.points + right.reach(),
+            down.phases(),
+            right.phases(),
+            windows.run};
+  }
+
+  /// Windows, with those between two rows.
+  int64_t numbers() const { return (windowRows - 1) * columns + windowColumns; }
+  int64_t phaseElements() const { return rows * columns * run; }
+  int64_t elements() const {
+    return rowPhases * columnPhases * phaseElements();
+  }
+};
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_CONTRACTION_PATCHSHAPE_H

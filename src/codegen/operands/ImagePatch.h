@@ -1,0 +1,55 @@
+//===- ImagePatch.h - the part of an image that a tile reads ----*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_OPERANDS_IMAGEPATCH_H
+#define ANABRANCH_CODEGEN_OPERANDS_IMAGEPATCH_H
+
+#include "codegen/operands/GemmContext.h"
+
+namespace anabranch {
+namespace codegen {
+
+/// Copies the points of an image that the windows of a tile read, and finds
+/// windows in the copy (PatchShape.h). The blocking has a patch.
+class ImagePatch {
+public:
+  explicit ImagePatch(GemmContext &gemm)
+      : gemm(gemm), lanes(gemm.lanes), windows(*gemm.contraction.windows),
+        shape(*gemm.blocking.patch), down((*windows.plane)[0]),
+        right((*windows.plane)[1]) {}
+
+  /// Scratch elements, those of accumulators.
+  int64_t scratchElements() const;
+  void pack(mlir::Value patch);
+  /// Where the depth of a window of the tile lies in the copy.
+  mlir::Value at(mlir::Value patch, mlir::Value number, mlir::Value depth);
+
+private:
+  GemmContext &gemm;
+  LaneBuilder &lanes;
+  const ImageWindows &windows;
+  const PatchShape &shape;
+  const ImageWindows::Axis &down, &right;
+
+  mlir::Type element() const;
+  mlir::Value moved(mlir::Value pointer, mlir::Value elements) const;
+  mlir::Value shift(const ImageWindows::Axis &axis, mlir::Value tap,
+                    mlir::Value &phase);
+  mlir::Value placeOf(const ImageWindows::Axis &axis, mlir::Value first,
+                      int64_t phase);
+  mlir::Value isInside(const ImageWindows::Axis &axis, mlir::Value place);
+  void packRow(mlir::Value from, mlir::Value to, int64_t phase);
+  void packNeighbours(mlir::Value from, mlir::Value to);
+  void packPoints(mlir::Value from, mlir::Value to, int64_t phase);
+  void copy(mlir::Value from, mlir::Value to, int64_t elements);
+  void clear(mlir::Value to, int64_t elements);
+};
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_OPERANDS_IMAGEPATCH_H

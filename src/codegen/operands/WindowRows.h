@@ -1,0 +1,73 @@
+//===- WindowRows.h - rows that are windows of an image ---------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// Copies the windows of an image (ImageWindows.h). The run of a tap is found
+// with a few operations and copied by plain vectors. A tap that lies in the
+// padding is read from zeros, so that the padding is never stored.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_OPERANDS_WINDOWROWS_H
+#define ANABRANCH_CODEGEN_OPERANDS_WINDOWROWS_H
+
+#include "codegen/operands/GemmContext.h"
+
+namespace anabranch {
+namespace codegen {
+
+class WindowRows {
+public:
+  /// None if the left operand is no windows.
+  static std::optional<WindowRows> of(GemmContext &gemm);
+
+  /// Scratch elements of zeros that `pack` needs, and that it may write behind
+  /// the copy.
+  int64_t zeroElements() const;
+  int64_t elementsBehind() const;
+
+  /// Copies the rows of the tile: [row][word], or blocks of interleaved rows,
+  /// as the blocking says (LeftOperand.h). A row or, of blocks, a depth is
+  /// `stride` elements long.
+  void pack(mlir::Value packed, mlir::Value stride, mlir::Value zeros);
+
+private:
+  explicit WindowRows(GemmContext &gemm)
+      : gemm(gemm), lanes(gemm.lanes), windows(*gemm.contraction.windows),
+        taps(windows.taps), run(windows.run) {
+    mergeLastTaps();
+  }
+
+  void mergeLastTaps();
+
+  using Point = mlir::SmallVector<Lanes>;
+  Point pointOf(mlir::Value row);
+  mlir::Value runAt(const Point &row, mlir::Value tap, mlir::Value zeros);
+  mlir::Value loadRun(mlir::Value run, mlir::Value first, int64_t width,
+                      bool whole);
+  void forRun(int64_t width, bool mayReadBehind,
+              llvm::function_ref<void(mlir::Value first, bool whole)> body);
+  void forTaps(llvm::function_ref<void(mlir::Value tap, bool isLast)> body);
+  bool nextTapLiesBehind(int64_t width) const;
+  void clear(mlir::Value zeros);
+  void packRow(const Point &row, mlir::Value packed, mlir::Value end,
+               mlir::Value zeros);
+  void packBlock(mlir::ArrayRef<Point> rows, mlir::Value packed,
+                 mlir::Value zeros);
+  mlir::Value moved(mlir::Value pointer, mlir::Value elements,
+                    mlir::Type type) const;
+
+  GemmContext &gemm;
+  LaneBuilder &lanes;
+  const ImageWindows &windows;
+  mlir::SmallVector<int64_t> taps;
+  int64_t run; ///< with the last taps merged into it
+};
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_OPERANDS_WINDOWROWS_H

@@ -1,0 +1,243 @@
+"""Convolutions with frozen weights equal eager, on every instruction set."""
+
+from __future__ import annotations
+
+import copy
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import anabranch
+
+MODELS = int(os.environ.get("ANABRANCH_CONVOLUTIONS", "24"))
+KINDS = {
+    False: (nn.Conv1d, nn.Conv2d, nn.Conv3d),
+    True: (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d),
+}
+NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+# One for each way to multiply pairs of bf16, and for each length of a vector.
+TARGETS = ("x86-64-v3", "x86-64-v4", "znver4", "sapphirerapids")
+
+
+def convolution(choose: random.Random, dims: int, channels: int) -> nn.Module:
+    """A random layer whose result has at least one point."""
+    transposed = choose.random() < 0.15
+    window = [choose.choice((1, 1, 2, 3, 3, 3, 5)) for _ in range(dims)]
+    stride = [choose.choice((1, 1, 1, 2, 3)) for _ in range(dims)]
+    dilation = [choose.choice((1, 1, 2)) for _ in range(dims)]
+    padding = [choose.randint(0, (w - 1) * d) for w, d in zip(window, dilation)]
+    filters = choose.choice((1, 5, 8, 16, 24, 32, 48, 64, 70))
+    groups = choose.choice((1, 1, 1, 2, channels))
+    if channels % groups:
+        groups = 1
+    filters = max(filters // groups, 1) * groups
+    return KINDS[transposed][dims - 1](
+        channels,
+        filters,
+        window,
+        stride,
+        padding,
+        dilation=dilation,
+        groups=groups,
+        bias=choose.random() < 0.7,
+    )
+
+
+class Between(nn.Module):
+    """What stands between two convolutions."""
+
+    def __init__(self, what: str, channels: int, dims: int) -> None:
+        super().__init__()
+        self.what = what
+        self.norm = NORMS[dims - 1](channels).eval()
+        with torch.no_grad():
+            self.norm.running_mean.uniform_(-0.5, 0.5)
+            self.norm.running_var.uniform_(0.5, 2)
+        self.side = KINDS[False][dims - 1](channels, channels, 3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.what == "norm":
+            return torch.relu(self.norm(x))
+        if self.what == "residual":
+            return torch.relu(self.side(x) + x)
+        if self.what == "concatenation":
+            return torch.cat([torch.relu(self.side(x)), x], 1)[:, 1:]
+        if self.what == "slice":
+            return x[:, :, 1:] if x.shape[2] > 1 else x
+        if self.what == "gate":
+            gate = torch.sigmoid(x.mean(tuple(range(2, x.dim())), keepdim=True))
+            return x * gate
+        if self.what == "softmax":
+            return torch.softmax(x, 1)
+        return x
+
+
+def random_model(seed: int) -> tuple[nn.Module, torch.Tensor]:
+    choose = random.Random(seed)
+    torch.manual_seed(seed)
+    dims = choose.choice((1, 2, 2, 2, 2, 3))
+    channels = choose.choice((1, 3, 8, 16, 32, 33, 64, 96))
+    sizes = [choose.randint(1, 6 if dims == 3 else 19) for _ in range(dims)]
+    x = torch.randn(choose.choice((1, 1, 2, 3)), channels, *sizes)
+    layers: list[nn.Module] = []
+    result, wanted = x, choose.randint(1, 3)
+    while len(layers) < 2 * wanted:
+        layer = convolution(choose, dims, result.shape[1])
+        try:
+            with torch.no_grad():
+                result = layer(result)
+        except RuntimeError:  # a window larger than the image
+            continue
+        kinds = [
+            "nothing",
+            "norm",
+            "residual",
+            "concatenation",
+            "slice",
+            "gate",
+            "softmax",
+        ]
+        between = Between(choose.choice(kinds), result.shape[1], dims)
+        with torch.no_grad():
+            result = between(result)
+        layers += [layer, between]
+    return nn.Sequential(*layers).eval(), x
+
+
+class InDtype(nn.Module):
+    """A model that computes in a dtype and is called in f32."""
+
+    def __init__(self, model: nn.Module, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.model, self.dtype = model, dtype
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.model(x.to(self.dtype)).float()
+
+
+def rms(x: torch.Tensor) -> torch.Tensor:
+    return x.square().mean().sqrt()
+
+
+def assert_accurate(
+    model: nn.Module, x: torch.Tensor, dtype: torch.dtype, run: Callable
+) -> None:
+    """The error against float64 is at most twice eager's own, and some roundings.
+
+    Of all elements together, since the largest error of few is a matter of luck.
+    """
+    with torch.no_grad():
+        exact = copy.deepcopy(model).double()(x.to(dtype).double())
+        eager = InDtype(copy.deepcopy(model).to(dtype), dtype).eval()
+        own = rms(eager(x).double() - exact)
+        ours = run(eager, x)
+    assert ours.shape == exact.shape
+    error = rms(ours.double() - exact)
+    allowed = 2 * own + 4 * torch.finfo(dtype).eps * rms(exact)
+    assert error <= allowed, f"error {error}, eager's {own}"
+
+
+def frozen(model: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    torch._dynamo.reset()
+    return anabranch.compile(model, freeze=True, fullgraph=True)(x)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("seed", range(MODELS))
+def test_random_models_are_as_accurate_as_eager(seed: int, dtype: torch.dtype) -> None:
+    model, x = random_model(seed)
+    assert_accurate(model, x, dtype, frozen)
+
+
+LAYERS = {
+    "3x3": (nn.Conv2d(64, 48, 3, padding=1), (2, 64, 9, 7)),
+    "strided": (nn.Conv2d(32, 40, 3, stride=2, padding=1), (1, 32, 14, 15)),
+    "dilated": (nn.Conv2d(32, 32, 3, stride=2, dilation=3, padding=3), (1, 32, 13, 9)),
+    "thin": (nn.Conv2d(3, 64, 7, stride=2, padding=3), (1, 3, 20, 22)),
+    "odd": (nn.Conv2d(33, 17, (3, 2), padding=(2, 1)), (1, 33, 8, 8)),
+    "pointwise": (nn.Conv2d(64, 32, 1, stride=2), (2, 64, 7, 7)),
+    "grouped": (nn.Conv2d(64, 64, 3, padding=1, groups=2), (1, 64, 6, 6)),
+    "depthwise": (nn.Conv2d(40, 40, 3, padding=1, groups=40), (1, 40, 6, 6)),
+    "line": (nn.Conv1d(64, 32, 5, stride=2, padding=4, dilation=2), (2, 64, 30)),
+    "volume": (nn.Conv3d(32, 16, 3, padding=1), (1, 32, 4, 5, 6)),
+    "transposed": (nn.ConvTranspose2d(32, 16, 4, 2, 1), (1, 32, 5, 6)),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_instruction_set(
+    name: str, target: str, dtype: torch.dtype, tmp_path: Path
+) -> None:
+    layer, shape = LAYERS[name]
+    torch.manual_seed(len(name))
+
+    def run(model: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        file = tmp_path / "model.anb"
+        anabranch.export(model, file, (x,), targets=[target])
+        try:
+            package = anabranch.load(file)
+        except RuntimeError as error:
+            pytest.skip(str(error))
+        return package(x)
+
+    assert_accurate(layer, torch.randn(shape), dtype, run)
+
+
+def test_infinity_stays_in_its_windows() -> None:
+    """What a vector reads beside a window is multiplied with nothing."""
+    for layer, shape in LAYERS.values():
+        for dtype in (torch.float32, torch.bfloat16):
+            model = copy.deepcopy(layer).to(dtype)
+            x = torch.randn(shape).to(dtype)
+            x.view(-1)[x.numel() // 2] = float("inf")
+            with torch.no_grad():
+                expected, result = model(x), frozen(model, x)
+            assert torch.equal(expected.isfinite(), result.isfinite())
+
+
+def test_weights_that_change_are_packed_again() -> None:
+    model = nn.Conv2d(32, 32, 3, padding=1)
+    x = torch.randn(1, 32, 6, 6)
+    run = anabranch.compile(model, freeze=True)
+    with torch.no_grad():
+        torch.testing.assert_close(run(x), model(x))
+        model.weight.mul_(2)
+        torch.testing.assert_close(run(x), model(x))
+
+
+class InSuperKernel(nn.Module):
+    """Tiles of a convolution start when the rows that they read are done."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv2d(32, 64, 3, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(64, 64, 3, stride=2, padding=2, dilation=2),
+            nn.ReLU(),
+            nn.Conv2d(64, 32, 1),
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with anabranch.super_kernel("convolutions"):
+            return self.layers(x)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_super_kernels_keep_the_bits(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    model = InSuperKernel().eval().to(dtype)
+    x = torch.randn(2, 32, 33, 30).to(dtype)
+    with torch.no_grad():
+        wanted = frozen(model.layers, x)
+        torch._dynamo.reset()
+        run = anabranch.compile(model, freeze=True, fullgraph=True)
+        for _ in range(20):
+            assert torch.equal(run(x), wanted)
