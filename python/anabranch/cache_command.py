@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any
 
 from . import _C
-from .method_cache.entry_text import readable_cache
 from .packages.cache import FUNCTIONS, OBJECTS, Entry
 
 PACKAGE = ("manifest.json", "program.bin", "kernels.so", "constants.safetensors")
@@ -83,6 +82,8 @@ def _name(row: Row) -> str:
 
 
 def _show(root: str, given: argparse.Namespace) -> int:
+    from .method_cache.entry_text import readable_cache
+
     readable_cache(_find(root, given.key)["folder"])
     return 0
 
