@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import _C
-from .packages.cache import FUNCTIONS, OBJECTS, Entry
+from .packages.cache import FUNCTIONS, OBJECTS, TUNINGS, Entry
 
 PACKAGE = ("manifest.json", "program.bin", "kernels.so", "constants.safetensors")
 Row = dict[str, Any]
@@ -75,6 +75,8 @@ def _name(row: Row) -> str:
             with open(os.path.join(row["folder"], "entry.json")) as file:
                 index = file.read().rpartition("sha256 ")[0]
             return json.loads(json.loads(index)["text"])["meta"]["name"]
+        if row["kind"] == TUNINGS:
+            return "blockings of products"
         with open(os.path.join(row["folder"], "manifest.json")) as file:
             return json.load(file)["name"]
     except (OSError, ValueError, KeyError, TypeError):

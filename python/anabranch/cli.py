@@ -8,7 +8,14 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from . import _C, __version__, bench_command, cache_command, chat_command
+from . import (
+    _C,
+    __version__,
+    bench_command,
+    cache_command,
+    chat_command,
+    tune_command,
+)
 from .packages import kernel_library
 from .trace.page import write_report
 
@@ -39,6 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cache_command.add_parser(commands)
     _add_kernels(commands)
     chat_command.add_parser(commands)
+    tune_command.add_parser(commands)
     given = parser.parse_args(arguments)
     try:
         if given.command == "ops":
@@ -53,6 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return bench_command.run(given)
         elif given.command == "cache":
             return cache_command.run(given)
+        elif given.command == "tune":
+            return tune_command.run(given)
         elif given.command == "chat":
             return chat_command.run(given)
         else:

@@ -53,7 +53,11 @@ ARROWS: dict[str, set[str]] = {
     "chat_command": {"llm"},
     "measure": {"describe", "packages", "trace", "backend", "deploy"},
     "bench_command": {"measure"},
-    "cli": {"trace", "packages", "bench_command", "cache_command", "chat_command"},
+    "tune_command": {"measure", "packages", "backend"},
+    "cli": {
+        *("trace", "packages", "bench_command", "cache_command", "chat_command"),
+        "tune_command",
+    },
 }
 # The door looks names up when they are used. Modules of the package import it for
 # `__version__` alone.
