@@ -60,7 +60,11 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="file of the record")
     given = parser.parse_args()
     wanted = tuple(given.names) or PRODUCTS
-    chosen = [n for n in KERNELS if n.startswith(PRODUCTS) and n.startswith(wanted)]
+    chosen = [
+        name
+        for name, kernel in KERNELS.items()
+        if name.startswith(PRODUCTS) and name.startswith(wanted) and not kernel.lacking
+    ]
     if not chosen:
         sys.exit(f"no product begins with {', '.join(given.names)}")
     torch.set_num_threads(given.threads)
