@@ -5,7 +5,7 @@ PYTHON := .venv/bin/python
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
-.PHONY: demo chat test test-fast soak bench wheel lint format build clean
+.PHONY: demo chat test test-fast soak bench bench-kernels wheel lint format build clean
 
 demo: build ## a real sentence-embedding model, eager and compiled
 	$(PYTHON) examples/01_embed.py
@@ -26,6 +26,11 @@ soak: build ## random tests in turns, SECONDS=3600 or as many as you say
 bench: build ## interleaved with eager, Inductor and other engines; see benchmark/
 	@scripts/setup.sh peers
 	$(PYTHON) benchmark/run.py
+
+bench-kernels: build ## each kernel, the best peer and the machine's limit; ARGS="linear --compare OLD.json"
+	@scripts/setup.sh peers
+	@ninja -C build machine-peaks
+	$(PYTHON) benchmark/kernel_table.py $(ARGS)
 
 wheel: build ## dist/: wheels for each Python here, the runtime alone, the sdist
 	$(PYTHON) scripts/wheel.py

@@ -22,8 +22,12 @@ function(anabranch_runtime_tests)
     ANABRANCH_OUTSIDE="${outside}")
 endfunction()
 
-# call-overhead: what a call costs beside its kernels. Built by name only.
+# Built by name only. machine-peaks: the limits that kernels are held against.
+# call-overhead: what a call costs beside its kernels.
 function(anabranch_runtime_benchmark)
+  add_executable(machine-peaks EXCLUDE_FROM_ALL
+    ${CMAKE_SOURCE_DIR}/benchmark/MachinePeaks.cpp)
+  anabranch_link_rooms(machine-peaks package trace)
   find_package(benchmark QUIET)
   if(NOT benchmark_FOUND OR NOT TARGET test_kernels)
     return()

@@ -69,6 +69,9 @@ typedef struct anabranch_object_store {
  *              launches, where "machine" promises gain           ["marked"]
  *   "symbolic_supers" scopes of super kernels around symbolic sizes are left
  *              as they are; else an error                           [false]
+ *   "blockings" object: how kernels of products are cut up, as tuning found,
+ *              by their keys in the report                          [none]
+ *   "list_blockings" the report names so many ways to cut up each  [0]
  *   "config"   any object: kept in the manifest as it is            [none] */
 typedef struct anabranch_compile_request {
   uint32_t api_version; /* ANABRANCH_COMPILER_API_VERSION */

@@ -22,7 +22,7 @@ from .errors import OptionError
 from .marks import torch_streams
 from .marks.mark_order import Order
 from .marks.super_kernel import check_parts
-from .packages import frozen, package
+from .packages import frozen, package, tuning
 from .report import record_eager, record_parts
 from .shapes import gears, tiers, unit_sizes
 
@@ -118,6 +118,7 @@ def compile_graph(
             seen(folder)
 
     weights = frozen.note(described)
+    tuning.settle(described, config, bindings)
     executable = package.build(described, config, bindings, found)
     if executable is None:
         record_eager(name, f"stopped after {config.stop}", config.explain)
@@ -153,6 +154,7 @@ def _compile_parts(
             record_eager(part_name, str(refusal), config.explain)
             return run_eagerly(part)
         weights = frozen.note(described)
+        tuning.settle(described, config)
         executable = package.build(described, config)
         if executable is None:
             return run_eagerly(part)

@@ -12,8 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import _C
-from .method_cache.entry_text import readable_cache
-from .packages.cache import FUNCTIONS, OBJECTS, Entry
+from .packages.cache import FUNCTIONS, OBJECTS, TUNINGS, Entry
 
 PACKAGE = ("manifest.json", "program.bin", "kernels.so", "constants.safetensors")
 Row = dict[str, Any]
@@ -76,6 +75,8 @@ def _name(row: Row) -> str:
             with open(os.path.join(row["folder"], "entry.json")) as file:
                 index = file.read().rpartition("sha256 ")[0]
             return json.loads(json.loads(index)["text"])["meta"]["name"]
+        if row["kind"] == TUNINGS:
+            return "blockings of products"
         with open(os.path.join(row["folder"], "manifest.json")) as file:
             return json.load(file)["name"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -83,6 +84,8 @@ def _name(row: Row) -> str:
 
 
 def _show(root: str, given: argparse.Namespace) -> int:
+    from .method_cache.entry_text import readable_cache
+
     readable_cache(_find(root, given.key)["folder"])
     return 0
 

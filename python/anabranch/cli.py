@@ -8,7 +8,14 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from . import _C, __version__, cache_command, chat_command
+from . import (
+    _C,
+    __version__,
+    bench_command,
+    cache_command,
+    chat_command,
+    tune_command,
+)
 from .packages import kernel_library
 from .trace.page import write_report
 
@@ -35,9 +42,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "machine",
         help="CPUs, limits of the container, and the threads chosen by them",
     )
+    bench_command.add_parser(commands)
     cache_command.add_parser(commands)
     _add_kernels(commands)
     chat_command.add_parser(commands)
+    tune_command.add_parser(commands)
     given = parser.parse_args(arguments)
     try:
         if given.command == "ops":
@@ -48,8 +57,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(_C.machine_facts(), end="")
         elif given.command == "report":
             print(write_report(given.trace, given.output))
+        elif given.command == "bench":
+            return bench_command.run(given)
         elif given.command == "cache":
             return cache_command.run(given)
+        elif given.command == "tune":
+            return tune_command.run(given)
         elif given.command == "chat":
             return chat_command.run(given)
         else:

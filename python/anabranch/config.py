@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -58,6 +59,10 @@ class Config:
               the first and so on ("zip"), or each with each ("product").
     gears_pad a size between gears runs in the next larger one, filled with zeros,
               where the compiler can show that the result is the same.
+    tune      True: this machine times ways to cut up the model's products before it
+              compiles them, tune_seconds for each graph, and keeps the best in the
+              cache; a path: the file that `anabranch tune -o` wrote. Results may
+              round differently.
     cache     what was compiled for this machine before comes from disk.
     trust     whose entries of the cache are read: "user" (this user's), "group"
               (also what a group of this process owns or may write, and links) or
@@ -82,6 +87,8 @@ class Config:
     tier_bytes: int = 1 << 30
     gears_merge: str = "zip"
     gears_pad: bool = False
+    tune: bool | str = False
+    tune_seconds: float = 30.0
     cache: bool = True
     trust: str | None = None
     dump: str | None = None
@@ -103,6 +110,9 @@ class Config:
             _expect(name, getattr(self, name), bool)
         if not isinstance(self.freeze, str):
             _expect("freeze", self.freeze, bool)
+        if not isinstance(self.tune, bool):
+            object.__setattr__(self, "tune", _path("tune", self.tune))
+        _expect_seconds("tune_seconds", self.tune_seconds)
         _choose("trust", self.trust, TRUST)
         _choose("freeze", self.freeze, FREEZE)
         for name in ("dump", "trace"):
@@ -138,6 +148,13 @@ class Config:
 def _expect(name: str, value: object, kind: type) -> None:
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise TypeError(f"{name} must be {kind.__name__}, got {value!r}")
+
+
+def _expect_seconds(name: str, value: object) -> None:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise TypeError(f"{name} must be a number of seconds, got {value!r}")
+    if not 0 < value < math.inf:
+        raise ValueError(f"{name} must be positive, got {value!r}")
 
 
 def _path(name: str, value: Any) -> str:

@@ -125,6 +125,29 @@ def say(text: str) -> None:
         print(f"anabranch: {text}", file=sys.stderr)
 
 
+class Bar:
+    """A bar on stderr that fills up, then is wiped; nothing if it is not `shown`."""
+
+    WIDTH = 32
+
+    def __init__(self, title: str, shown: bool) -> None:
+        self._title = title
+        self._shown = shown and not logs_json()
+
+    def __call__(self, part: float) -> None:
+        """`part` of the whole is done: from 0 to 1."""
+        if self._shown:
+            full = round(part * self.WIDTH)
+            bar = "#" * full + "." * (self.WIDTH - full)
+            sys.stderr.write(f"\ranabranch: {self._title} [{bar}] {part:4.0%}")
+            sys.stderr.flush()
+
+    def close(self) -> None:
+        if self._shown:
+            sys.stderr.write("\r" + " " * (self.WIDTH + len(self._title) + 22) + "\r")
+            sys.stderr.flush()
+
+
 class Progress:
     """One line on stderr that is written over and over, then wiped."""
 

@@ -19,8 +19,7 @@ using namespace mlir;
 namespace anabranch {
 namespace codegen {
 
-/// Named structured operations become generics, so that there is one form.
-static LogicalResult generalize(func::FuncOp kernel) {
+LogicalResult generalizeKernel(func::FuncOp kernel) {
   SmallVector<linalg::LinalgOp> named;
   kernel.walk([&](linalg::LinalgOp op) {
     if (!isa<linalg::GenericOp, linalg::FillOp>(op.getOperation()))
@@ -51,30 +50,37 @@ static LogicalResult verifyLoops(func::FuncOp function) {
   return failure(result.wasInterrupted());
 }
 
+const KernelChoice *chooseKernel(func::FuncOp kernel, const TargetInfo &target,
+                                 std::string &reasons) {
+  for (const KernelChoice &choice : kernelChoices()) {
+    std::optional<std::string> reason = choice.refusal(kernel, target);
+    if (!reason)
+      return &choice;
+    reasons += "\n  " + choice.name.str() + ": " + *reason;
+  }
+  return nullptr;
+}
+
 LogicalResult emitKernel(func::FuncOp kernel, const TargetInfo &target) {
-  if (failed(generalize(kernel)))
+  if (failed(generalizeKernel(kernel)))
     return failure();
   std::string reasons;
-  for (const KernelChoice &choice : kernelChoices()) {
-    if (auto reason = choice.refusal(kernel, target)) {
-      reasons += "\n  " + choice.name.str() + ": " + *reason;
-      continue;
-    }
-    Operation *before = kernel->getPrevNode();
-    KernelShell shell{kernel, target};
-    if (failed(choice.emit(shell)))
-      return failure();
-    Operation *made =
-        before ? before->getNextNode() : &kernel->getBlock()->front();
-    for (; made != kernel; made = made->getNextNode())
-      if (auto function = dyn_cast<func::FuncOp>(made))
-        if (failed(verifyLoops(function)))
-          return failure();
-    kernel.erase();
-    return success();
-  }
-  return kernel.emitError("no kernel choice accepts this kernel for target ")
-         << target.name << reasons;
+  const KernelChoice *choice = chooseKernel(kernel, target, reasons);
+  if (!choice)
+    return kernel.emitError("no kernel choice accepts this kernel for target ")
+           << target.name << reasons;
+  Operation *before = kernel->getPrevNode();
+  KernelShell shell{kernel, target};
+  if (failed(choice->emit(shell)))
+    return failure();
+  Operation *made =
+      before ? before->getNextNode() : &kernel->getBlock()->front();
+  for (; made != kernel; made = made->getNextNode())
+    if (auto function = dyn_cast<func::FuncOp>(made))
+      if (failed(verifyLoops(function)))
+        return failure();
+  kernel.erase();
+  return success();
 }
 
 } // namespace codegen

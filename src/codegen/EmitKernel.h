@@ -8,6 +8,7 @@
 #ifndef ANABRANCH_CODEGEN_EMITKERNEL_H
 #define ANABRANCH_CODEGEN_EMITKERNEL_H
 
+#include "codegen/emit/KernelChoice.h"
 #include "codegen/target/Target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Support/LogicalResult.h"
@@ -20,6 +21,15 @@ namespace codegen {
 /// accepts makes the kernel; if none does, a diagnostic tells each refusal's
 /// reason. Touches nothing outside its module, so that many kernels of one
 /// context can be emitted at once.
+/// Named structured operations become generics, so that there is one form.
+mlir::LogicalResult generalizeKernel(mlir::func::FuncOp kernel);
+
+/// The choice that makes a kernel of generics, or null and why each refuses.
+const KernelChoice *chooseKernel(mlir::func::FuncOp kernel,
+                                 const TargetInfo &target,
+                                 std::string &reasons);
+
+/// Writes the loops of a kernel beside it and erases it.
 mlir::LogicalResult emitKernel(mlir::func::FuncOp kernel,
                                const TargetInfo &target);
 

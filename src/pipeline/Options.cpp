@@ -100,15 +100,44 @@ static Error setBindings(const json::Value &value, Options &options) {
   return Error::success();
 }
 
+static Error setBlockings(const json::Value &value, Options &options) {
+  const json::Object *object = value.getAsObject();
+  if (!object)
+    return bad("option 'blockings' must be an object of texts");
+  for (const auto &[key, text] : *object) {
+    std::optional<StringRef> parameters = text.getAsString();
+    if (!parameters || !codegen::BlockingParameters::parse(*parameters))
+      return bad("option 'blockings' has no blocking at '" + StringRef(key) +
+                 "'");
+    options.blockings[key] = parameters->str();
+  }
+  return Error::success();
+}
+
+static Error setCount(const json::Value &value, StringRef key, int64_t most,
+                      int64_t &out) {
+  std::optional<int64_t> number = value.getAsInteger();
+  if (!number || *number < 0 || *number > most)
+    return bad("option '" + key + "' must be a number from 0 to " +
+               Twine(most));
+  out = *number;
+  return Error::success();
+}
+
 static Error setOption(StringRef key, const json::Value &value,
                        Options &options) {
-  if (key == "threads") {
-    std::optional<int64_t> number = value.getAsInteger();
-    if (!number || *number < 0 || *number > 1024)
-      return bad("option 'threads' must be a number from 0 to 1024");
-    options.threads = *number;
+  if (key == "threads" || key == "list_blockings") {
+    int64_t number = 0;
+    if (Error error = setCount(value, key, 1024, number))
+      return error;
+    if (key == "threads")
+      options.threads = static_cast<unsigned>(number);
+    else
+      options.listBlockings = static_cast<size_t>(number);
     return Error::success();
   }
+  if (key == "blockings")
+    return setBlockings(value, options);
   if (key == "dump")
     return setString(value, key, options.dump);
   if (key == "stop")

@@ -8,6 +8,7 @@
 #ifndef ANABRANCH_PIPELINE_OPTIONS_H
 #define ANABRANCH_PIPELINE_OPTIONS_H
 
+#include "codegen/Tuning.h"
 #include "import/graph/BindSymbols.h"
 #include "pipeline/Phases.h"
 #include "llvm/ADT/StringRef.h"
@@ -31,6 +32,8 @@ struct Options {
   std::vector<Binding> bindings; ///< a program for each
   bool pad = false;              ///< other sizes run in programs of larger ones
   bool symbolic = false;         ///< a program without a binding before those
+  codegen::Blockings blockings;  ///< of kernels that were timed
+  size_t listBlockings = 0;      ///< at most so many of each kernel, reported
 };
 
 /// Reads the JSON object of the C API; empty text means defaults. For options

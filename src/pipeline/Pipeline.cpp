@@ -253,6 +253,10 @@ Outcome Compilation::codegen() {
   if (options.debug)
     settings.dumpDirectory = options.dump;
   ModuleOp module = *modules.front();
+  if (options.listBlockings)
+    summary.addBlockings(
+        codegen::listTunableKernels(module, target, options.listBlockings));
+  codegen::setBlockings(module, options.blockings);
   std::atomic<size_t> done{0}, total{0};
   std::atomic<bool> cancelled{false};
   auto count = [&](const codegen::KernelObject &, size_t now, size_t all) {

@@ -109,6 +109,19 @@ void Report::addKernels(ModuleOp module,
   }
 }
 
+void Report::addBlockings(ArrayRef<codegen::TunableKernel> found) {
+  for (const codegen::TunableKernel &kernel : found) {
+    json::Array candidates;
+    for (const codegen::BlockingCandidate &candidate : kernel.candidates)
+      candidates.push_back(
+          json::Object{{"parameters", candidate.parameters.text()},
+                       {"cycles", static_cast<int64_t>(candidate.cycles)}});
+    blockings.push_back(json::Object{{"kernel", kernel.name},
+                                     {"key", kernel.key},
+                                     {"candidates", std::move(candidates)}});
+  }
+}
+
 std::string Report::json() const {
   json::Object all{{"phases", json::Array(phases)},
                    {"kernels", json::Array(kernels)},
@@ -118,6 +131,8 @@ std::string Report::json() const {
                    {"dispatches", dispatches},
                    {"arena_bytes", arenaBytes},
                    {"explain", json::Array(explanations)}};
+  if (!blockings.empty())
+    all["blockings"] = json::Array(blockings);
   return llvm::formatv("{0}", json::Value(std::move(all)));
 }
 

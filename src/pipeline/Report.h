@@ -9,6 +9,7 @@
 #define ANABRANCH_PIPELINE_REPORT_H
 
 #include "codegen/Codegen.h"
+#include "codegen/Tuning.h"
 #include "ir/Anabranch.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/JSON.h"
@@ -30,6 +31,8 @@ public:
   void addProgram(mlir::ModuleOp module);
   void addKernels(mlir::ModuleOp module,
                   llvm::ArrayRef<codegen::KernelObject> objects);
+  /// Blockings that may be timed, by kernels.
+  void addBlockings(llvm::ArrayRef<codegen::TunableKernel> found);
 
   std::string json() const;
 
@@ -37,7 +40,7 @@ private:
   void addSupers(ir::ProgramOp program);
 
   llvm::json::Array phases, kernels, fallbacks, supers, breaks;
-  llvm::json::Array explanations;
+  llvm::json::Array explanations, blockings;
   int64_t dispatches = 0;
   llvm::json::Value arenaBytes = nullptr;
 };

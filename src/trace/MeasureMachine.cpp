@@ -26,6 +26,10 @@
 #include <unistd.h>
 #include <vector>
 
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
+
 namespace anabranch::trace {
 
 namespace {
@@ -105,6 +109,43 @@ void readAll4(const float *data, int64_t count) {
 [[gnu::target("avx512f,avx512vl,avx512bw,avx512dq")]] void
 readAll16(const float *data, int64_t count) {
   readAll<Float16>(data, count);
+}
+
+/// Eight registers of 16 rows of 64 bytes, as ldtilecfg reads them.
+struct alignas(64) TileShapes {
+  uint8_t palette = 1, startRow = 0, reserved[14] = {};
+  uint16_t columnBytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+
+constexpr int64_t tileRounds = 2000;
+
+/// Four chains, as in a block of two registers of either operand. Returns the
+/// operations done: 16 x 16 sums of 16 words of two or four products.
+[[gnu::target("amx-tile,amx-bf16")]] double multiplyTilesBF16() {
+  TileShapes shapes;
+  _tile_loadconfig(&shapes);
+  for (int64_t round = 0; round < tileRounds; ++round) {
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+  }
+  _tile_release();
+  return 2.0 * 16 * 16 * 16 * 2 * 4 * static_cast<double>(tileRounds);
+}
+
+[[gnu::target("amx-tile,amx-int8")]] double multiplyTilesInt8() {
+  TileShapes shapes;
+  _tile_loadconfig(&shapes);
+  for (int64_t round = 0; round < tileRounds; ++round) {
+    _tile_dpbssd(0, 4, 6);
+    _tile_dpbssd(1, 4, 7);
+    _tile_dpbssd(2, 5, 6);
+    _tile_dpbssd(3, 5, 7);
+  }
+  _tile_release();
+  return 2.0 * 16 * 16 * 16 * 4 * 4 * static_cast<double>(tileRounds);
 }
 #endif
 
@@ -254,6 +295,28 @@ double wakeMicroseconds() {
 }
 
 } // namespace
+
+double measureGflops(int threads) { return gflopsOf(chooseLoops(), threads); }
+
+double measureTileGflops(bool int8, int threads) {
+#ifdef __x86_64__
+  return bestRate(threads, 1000, [&](int, int) {
+    return int8 ? multiplyTilesInt8() : multiplyTilesBF16();
+  });
+#else
+  return 0;
+#endif
+}
+
+double measureReadGBs(int threads, int64_t bytes) {
+  constexpr int64_t largest = int64_t(1) << 20, atOnce = int64_t(2) << 30;
+  int64_t part = bytes / threads, piece = std::min(part, largest);
+  // Four times all of it, and so often that all threads have CPUs at some time.
+  int64_t most = atOnce / piece;
+  auto count = static_cast<int>(
+      std::clamp<int64_t>(4 * (part / piece), 200, std::max<int64_t>(most, 8)));
+  return readGBs(chooseLoops(), threads, part, piece, count);
+}
 
 MachineLimits measureMachineLimits() {
   Loops loops = chooseLoops();

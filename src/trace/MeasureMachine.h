@@ -8,6 +8,7 @@
 #ifndef ANABRANCH_TRACE_MEASUREMACHINE_H
 #define ANABRANCH_TRACE_MEASUREMACHINE_H
 
+#include <cstdint>
 #include <string>
 
 namespace anabranch::trace {
@@ -25,6 +26,14 @@ struct MachineLimits {
 
 /// Half a second of short loops. Any thread.
 MachineLimits measureMachineLimits();
+
+/// The best rates of `threads` together, measured now: f32 multiply-adds in
+/// GFLOP/s; products of AMX registers of int8 or bf16 in GFLOP/s, where the
+/// process may use them; and reading `bytes` again and again, of which each
+/// thread has an equal part, in GB/s (zero: no memory).
+double measureGflops(int threads);
+double measureTileGflops(bool int8, int threads);
+double measureReadGBs(int threads, int64_t bytes);
 
 } // namespace anabranch::trace
 

@@ -51,7 +51,13 @@ ARROWS: dict[str, set[str]] = {
         "method_cache",
     },
     "chat_command": {"llm"},
-    "cli": {"trace", "packages", "cache_command", "chat_command"},
+    "measure": {"describe", "packages", "trace", "backend", "deploy"},
+    "bench_command": {"measure"},
+    "tune_command": {"measure", "packages", "backend"},
+    "cli": {
+        *("trace", "packages", "bench_command", "cache_command", "chat_command"),
+        "tune_command",
+    },
 }
 # The door looks names up when they are used. Modules of the package import it for
 # `__version__` alone.

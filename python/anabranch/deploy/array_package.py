@@ -84,6 +84,13 @@ class ArrayPackage:
         """The processor whose code runs."""
         return self._executable.target
 
+    def arguments(
+        self, values: Mapping[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Positional and named arguments of a call, made of the values of `inputs`
+        by their names."""
+        return self._signature.arguments(values)
+
     def session(self) -> ArrayPackage:
         """The same package with state of its own, as it was exported."""
         return type(self)(self._executable, self._signature)

@@ -20,7 +20,7 @@ from ..describe.symbols import Unsupported
 from ..errors import CompileError
 from ..marks import scope
 from ..marks.mark_order import Order
-from ..packages import package
+from ..packages import package, tuning
 from ..report import record
 from .exported_program import Lifted, lift
 
@@ -73,6 +73,7 @@ def export(
         raise CompileError(f"the model can't be exported: {reason}") from None
     for symbol in described.graph["symbols"]:
         symbol |= lifted.ranges.get(symbol["name"], {})
+    tuning.settle(described, settings)
     folder = os.path.dirname(place)
     with tempfile.TemporaryDirectory(prefix=".anabranch-", dir=folder) as scratch:
         made = [(target, os.path.join(scratch, target)) for target in wanted]

@@ -68,3 +68,13 @@ class Signature:
                 raise TypeError(f"the argument {name!r} is missing")
             trees.take(tree, given[name], name, values.__setitem__)
         return values
+
+    def arguments(
+        self, values: Mapping[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """What `bind` takes apart into these values, by the inputs' names."""
+        flat = [values.get(name) for name in self.inputs]
+        if self.is_plain:
+            return tuple(flat), {}
+        trees_of = {name: p["tree"] for name, p in self.parameters.items()}
+        return (), {name: trees.build(tree, flat) for name, tree in trees_of.items()}

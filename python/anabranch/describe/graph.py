@@ -76,6 +76,8 @@ class Description:
     owners: dict[str, weakref.ref[torch.Tensor]] = dataclasses.field(
         default_factory=dict
     )
+    # How kernels of products are cut up, as tuning found, by their keys.
+    blockings: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
 class GraphReader:

@@ -23,6 +23,7 @@ from ..report import log
 FORMAT = 2
 PACKAGES, FUNCTIONS, KERNELS = "packages", "functions", "kernels"
 OBJECTS = "objects"  # machine code of single kernels
+TUNINGS = "tunings"  # blockings of products that were timed
 # How long to wait for another process that compiles the same.
 PATIENCE_S = 120.0
 PIECE_S = 0.5

@@ -124,7 +124,8 @@ def cache_key(
     options = json.loads(_compiler_options(described, config, bindings))
     # Containers of all sizes share what is compiled.
     del options["threads"]
-    for name in cache.WATCHING:
+    # What tuning found is an option by itself.
+    for name in (*cache.WATCHING, "tune", "tune_seconds"):
         del options["config"][name]
     return [graph, cache.constants_key(_constants(described)), options]
 
@@ -142,9 +143,10 @@ def write(
     path: str,
     bindings: Sequence[Binding] = (),
     cpu: str = "host",
+    list_blockings: int = 0,
 ) -> dict[str, Any]:
     """Compiles into the package folder `path`, a program for each binding, and
-    returns the report."""
+    returns the report, which names so many blockings of each product."""
     text = json.dumps(described.graph)
     if config.dump is not None:
         _dump(text, described.graph["name"], config.dump)
@@ -155,7 +157,7 @@ def write(
         report, message = _C.compile(
             text,
             constants,
-            _compiler_options(described, config, bindings, cpu),
+            _compiler_options(described, config, bindings, cpu, list_blockings),
             path,
             progress,
             os.path.join(objects, cache.OBJECTS) if objects else "",
@@ -205,6 +207,7 @@ def _compiler_options(
     config: Config,
     bindings: Sequence[Binding],
     cpu: str = "host",
+    list_blockings: int = 0,
 ) -> str:
     symbols = {symbol["name"] for symbol in described.graph["symbols"]}
     # A graph may have lost a symbol that its inputs had.
@@ -227,6 +230,11 @@ def _compiler_options(
     if config.shapes == "tiered" and not bindings:
         # The programs that the shapes get have super kernels, this one has not.
         options["symbolic_supers"] = True
+    # They were timed on this machine.
+    if described.blockings and cpu in ("host", "native"):
+        options["blockings"] = described.blockings
+    if list_blockings:
+        options["list_blockings"] = list_blockings
     if config.dump is not None:
         options["dump"] = config.dump
     if config.stop is not None:

@@ -13,6 +13,7 @@
 #include "mlir/IR/BuiltinTypes.h"
 
 #include <numeric>
+#include <tuple>
 
 using namespace mlir;
 
@@ -20,13 +21,6 @@ namespace anabranch {
 namespace codegen {
 
 namespace {
-
-/// A shape of a block of accumulators and what a multiply-add costs in it,
-/// measured, relative to the best.
-struct BlockShape {
-  int64_t rows, vectors;
-  double cost;
-};
 
 constexpr BlockShape wideShapes[] = {
     {6, 4, 1.0},  {8, 3, 1.0},  {12, 2, 1.02}, {4, 4, 1.1},  {5, 4, 1.03},
@@ -93,33 +87,41 @@ bool paysToWidenOnce(int64_t rows, const Widening &widening) {
          widening.instructions + storing;
 }
 
+/// What a multiply-add of the product costs in blocks of this shape; none if
+/// the shape does not fit.
+std::optional<double> costOf(const BlockShape &shape, int64_t lanes,
+                             const Wanted &wanted) {
+  auto [rows, columns, vectors, panels, isEven, widening, registers] = wanted;
+  if ((vectors && *vectors % shape.vectors != 0) ||
+      (isEven && shape.vectors % 2 != 0))
+    return std::nullopt;
+  if (panels > 1 &&
+      (shape.vectors < 2 || ceilDiv(*columns, shape.vectors * lanes) < panels))
+    return std::nullopt;
+  // Besides, a left element is in all lanes of one.
+  int64_t needed = shape.vectors * (shape.rows + widening.registers) + 1;
+  if (widening.instructions && needed > registers)
+    return std::nullopt;
+  double cost = shape.cost + widening.instructions / shape.rows;
+  if (rows && *rows)
+    cost *= double(ceilDiv(*rows, shape.rows) * shape.rows) / *rows;
+  if (columns && *columns) {
+    int64_t width = shape.vectors * lanes;
+    cost *= double(ceilDiv(*columns, width) * width) / *columns;
+  }
+  return cost;
+}
+
 /// The block shape that wastes least.
 std::optional<BlockShape> chooseShape(ArrayRef<BlockShape> shapes,
                                       int64_t lanes, const Wanted &wanted) {
-  auto [rows, columns, vectors, panels, isEven, widening, registers] = wanted;
   std::optional<BlockShape> best;
   double bestCost = 0;
   for (const BlockShape &shape : shapes) {
-    if ((vectors && *vectors % shape.vectors != 0) ||
-        (isEven && shape.vectors % 2 != 0))
-      continue;
-    if (panels > 1 && (shape.vectors < 2 ||
-                       ceilDiv(*columns, shape.vectors * lanes) < panels))
-      continue;
-    // Besides, a left element is in all lanes of one.
-    int64_t needed = shape.vectors * (shape.rows + widening.registers) + 1;
-    if (widening.instructions && needed > registers)
-      continue;
-    double cost = shape.cost + widening.instructions / shape.rows;
-    if (rows)
-      cost *= double(ceilDiv(*rows, shape.rows) * shape.rows) / *rows;
-    if (columns) {
-      int64_t width = shape.vectors * lanes;
-      cost *= double(ceilDiv(*columns, width) * width) / *columns;
-    }
-    if (!best || cost < bestCost * 0.999) {
+    std::optional<double> cost = costOf(shape, lanes, wanted);
+    if (cost && (!best || *cost < bestCost * 0.999)) {
       best = shape;
-      bestCost = cost;
+      bestCost = *cost;
     }
   }
   return best;
@@ -277,19 +279,31 @@ GemmBlocking::Right chooseRight(const Contraction &contraction,
   return inPlace ? Right::InPlace : Right::Pack;
 }
 
+Wanted wantedBlock(const Contraction &contraction, const TargetInfo &target,
+                   const GemmBlocking &blocking) {
+  std::optional<int64_t> vectors;
+  if (blocking.splitsPanels || readsPanels(contraction, blocking))
+    vectors = contraction.right.panels->width / blocking.lanes;
+  Wanted wanted{contraction.knownSize(contraction.rows),
+                contraction.knownSize(contraction.column), vectors};
+  wanted.widening = wideningOf(contraction, blocking);
+  wanted.registers = registersOf(target);
+  return wanted;
+}
+
 /// The block of accumulators, unless AMX registers hold it. Finds out on the
 /// way whether the panels alone are tiles enough.
 BlockShape chooseBlock(const Contraction &contraction, const TargetInfo &target,
+                       const BlockingParameters &given,
                        GemmBlocking &blocking) {
   ArrayRef<BlockShape> shapes = shapesFor(target, blocking);
   auto rows = contraction.knownSize(contraction.rows),
        columns = contraction.knownSize(contraction.column);
-  std::optional<int64_t> vectors;
-  if (blocking.splitsPanels || readsPanels(contraction, blocking))
-    vectors = contraction.right.panels->width / blocking.lanes;
-  Wanted wanted{rows, columns, vectors};
-  wanted.widening = wideningOf(contraction, blocking);
-  wanted.registers = registersOf(target);
+  Wanted wanted = wantedBlock(contraction, target, blocking);
+  for (const BlockShape &shape : shapes)
+    if (shape.rows == given.rows && shape.vectors == given.vectors &&
+        costOf(shape, blocking.lanes, wanted))
+      return shape;
   std::optional<BlockShape> shape;
   // Each strip of rows packs a panel again, and with few rows that is dear.
   // More panels make tiles too.
@@ -306,7 +320,7 @@ BlockShape chooseBlock(const Contraction &contraction, const TargetInfo &target,
   }
   if (!shape)
     shape = chooseShape(shapes, blocking.lanes, wanted);
-  return shape ? *shape : BlockShape{1, *vectors, 1.0};
+  return shape ? *shape : BlockShape{1, *wanted.vectors, 1.0};
 }
 
 /// The depth of a panel: equal parts of the whole depth, if that is known.
@@ -425,10 +439,9 @@ static GemmBlocking blockingOf(const AmxBlocking &amx,
   return blocking;
 }
 
-GemmBlocking GemmBlocking::choose(const Contraction &contraction,
-                                  const TargetInfo &target) {
-  if (auto amx = AmxBlocking::choose(contraction, target))
-    return blockingOf(*amx, contraction, target);
+/// A blocking in vector registers of which nothing but the words is chosen.
+static GemmBlocking vectorWords(const Contraction &contraction,
+                                const TargetInfo &target) {
   GemmBlocking blocking;
   blocking.lanes = target.lanes(contraction.element.getIntOrFloatBitWidth());
   chooseWord(contraction, target, blocking);
@@ -438,7 +451,65 @@ GemmBlocking GemmBlocking::choose(const Contraction &contraction,
     blocking.kPack = 1;
     blocking.pairs = WordProduct::Pairs::None;
   }
-  BlockShape shape = chooseBlock(contraction, target, blocking);
+  return blocking;
+}
+
+std::vector<BlockShape> blockShapes(const Contraction &contraction,
+                                    const TargetInfo &target) {
+  GemmBlocking blocking = vectorWords(contraction, target);
+  Wanted wanted = wantedBlock(contraction, target, blocking);
+  std::vector<BlockShape> shapes;
+  for (const BlockShape &shape : shapesFor(target, blocking))
+    if (auto cost = costOf(shape, blocking.lanes, wanted))
+      shapes.push_back({shape.rows, shape.vectors, *cost});
+  llvm::sort(shapes, [](const BlockShape &a, const BlockShape &b) {
+    return std::tuple(a.cost, a.rows, a.vectors) <
+           std::tuple(b.cost, b.rows, b.vectors);
+  });
+  return shapes;
+}
+
+GemmBlocking GemmBlocking::choose(const Contraction &contraction,
+                                  const TargetInfo &target,
+                                  const BlockingParameters &given) {
+  std::optional<AmxBlocking> amx;
+  if (given.amx != 0)
+    amx = AmxBlocking::choose(contraction, target);
+  GemmBlocking blocking = amx ? blockingOf(*amx, contraction, target)
+                              : chooseVectors(contraction, target, given);
+  blocking.setTile(contraction, given);
+  return blocking;
+}
+
+/// Rounds what is given to what fits.
+void GemmBlocking::setTile(const Contraction &contraction,
+                           const BlockingParameters &given) {
+  auto rowCount = contraction.knownSize(contraction.rows),
+       columnCount = contraction.knownSize(contraction.column),
+       depthCount = contraction.knownSize(contraction.depth);
+  auto fit = [](int64_t value, int64_t step, int64_t most) {
+    int64_t all = ceilDiv(std::max<int64_t>(most, 1), step) * step;
+    return std::clamp(ceilDiv(std::min(value, all), step) * step, step, all);
+  };
+  if (given.depth && depthCount && right != Right::RowDots) {
+    depth = fit(*given.depth, lanes * kPack, *depthCount);
+    depthOutside = depthOutside && *depthCount > depth;
+  }
+  if (given.rowsPerTile && rowCount)
+    rowsPerTile = fit(*given.rowsPerTile, rows, *rowCount);
+  if (given.panelsPerTile && columnCount && right != Right::RowDots)
+    panelsPerTile =
+        fit(*given.panelsPerTile, 1, ceilDiv(*columnCount, columns()));
+  constexpr int64_t farthest = 65536;
+  if (given.bytesAhead && !usesAmx)
+    bytesAhead = std::min(*given.bytesAhead, farthest);
+}
+
+GemmBlocking GemmBlocking::chooseVectors(const Contraction &contraction,
+                                         const TargetInfo &target,
+                                         const BlockingParameters &given) {
+  GemmBlocking blocking = vectorWords(contraction, target);
+  BlockShape shape = chooseBlock(contraction, target, given, blocking);
   blocking.rows = shape.rows;
   blocking.vectors = shape.vectors;
   blocking.right = chooseRight(contraction, blocking);

@@ -8,10 +8,13 @@
 #ifndef ANABRANCH_CODEGEN_CONTRACTION_GEMMBLOCKING_H
 #define ANABRANCH_CODEGEN_CONTRACTION_GEMMBLOCKING_H
 
+#include "codegen/contraction/BlockingParameters.h"
 #include "codegen/contraction/Contraction.h"
 #include "codegen/contraction/PatchShape.h"
 #include "codegen/microkernel/WordProduct.h"
 #include "codegen/target/Target.h"
+
+#include <vector>
 
 namespace anabranch {
 namespace codegen {
@@ -86,9 +89,29 @@ struct GemmBlocking {
   /// Columns whose dot products are computed at once.
   int64_t dotColumns() const;
 
+  /// What is `given` is not chosen.
   static GemmBlocking choose(const Contraction &contraction,
-                             const TargetInfo &target);
+                             const TargetInfo &target,
+                             const BlockingParameters &given = {});
+
+private:
+  static GemmBlocking chooseVectors(const Contraction &contraction,
+                                    const TargetInfo &target,
+                                    const BlockingParameters &given);
+  void setTile(const Contraction &contraction, const BlockingParameters &given);
 };
+
+/// A shape of a block of accumulators in vector registers, and what a
+/// multiply-add costs in it, measured, relative to the best.
+struct BlockShape {
+  int64_t rows, vectors;
+  double cost;
+};
+
+/// The shapes that fit a product without AMX, the best first. Their costs
+/// include the rows and columns that blocks compute for nothing.
+std::vector<BlockShape> blockShapes(const Contraction &contraction,
+                                    const TargetInfo &target);
 
 /// The panels that a constant right operand is best packed into, or none if
 /// the operator has no kernel that reads panels.

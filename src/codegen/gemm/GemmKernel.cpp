@@ -30,7 +30,16 @@ static LogicalResult emit(KernelShell &shell) {
   std::optional<Contraction> contraction = Contraction::find(shell.source, why);
   if (!contraction)
     return shell.source.emitError(why);
-  GemmBlocking blocking = GemmBlocking::choose(*contraction, shell.target);
+  BlockingParameters given;
+  if (auto tuned = shell.source->getAttrOfType<StringAttr>(
+          BlockingParameters::attribute)) {
+    auto parsed = BlockingParameters::parse(tuned.getValue());
+    if (!parsed)
+      return shell.source.emitError("has no blocking '") << tuned << "'";
+    given = *parsed;
+  }
+  GemmBlocking blocking =
+      GemmBlocking::choose(*contraction, shell.target, given);
   return shell.emit(
       [&](KernelShell::TileBody &body) {
         GemmContext gemm(*contraction, blocking, body.frame);

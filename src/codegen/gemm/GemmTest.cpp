@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "codegen/contraction/BlockingCandidates.h"
 #include "codegen/contraction/GemmBlocking.h"
 #include "codegen/gemm/GemmKernel.h"
 #include "support/codegen/AmxEmulation.h"
@@ -277,6 +278,44 @@ std::vector<GemmCase> randomTileCases() {
   return found;
 }
 
+/// Products of random sizes whose blocking is given at random, fitting or not.
+std::vector<GemmCase> givenCases() {
+  static std::deque<std::string> texts;
+  std::mt19937 random(11);
+  auto below = [&](int64_t end) { return int64_t(random() % end); };
+  auto anything = [&] {
+    return below(3) ? below(200) : below(int64_t(1) << 31);
+  };
+  std::vector<GemmCase> found;
+  for (int i = 0; i < 48; ++i) {
+    BlockingParameters given;
+    if (below(3) == 0)
+      given.amx = 0;
+    if (below(2)) {
+      given.rows = below(15);
+      given.vectors = below(5);
+    }
+    for (auto *part : {&given.depth, &given.rowsPerTile, &given.panelsPerTile,
+                       &given.bytesAhead})
+      if (below(2))
+        *part = anything();
+    const char *name = texts.emplace_back("given" + std::to_string(i)).c_str();
+    const char *text = texts.emplace_back(given.text()).c_str();
+    const char *right = below(2) ? "nk" : "kn";
+    const char *types[] = {"f32", "bf16", "i8"};
+    GemmCase c{name,           1,    1 + below(90), 1 + below(150),
+               1 + below(700), "mk", right};
+    c.type = types[below(3)];
+    c.blocking = text;
+    if (right == std::string("nk") && below(2)) {
+      c.width = 32;
+      c.kPack = c.type == std::string("f32") ? 1 : c.type[0] == 'i' ? 4 : 2;
+    }
+    found.push_back(c);
+  }
+  return found;
+}
+
 /// Other integers.
 const GemmCase integerCases[] = {
     {"u8", 1, 21, 70, 51, "mk", "nk", "u8"},
@@ -334,7 +373,9 @@ TEST_P(GemmTest, EqualsPlainLoops) {
     ParsedKernel parsed(kernelText(c));
     auto found = Contraction::find(parsed.function(), why);
     ASSERT_TRUE(found) << why;
-    bool usesAmx = GemmBlocking::choose(*found, target).usesAmx;
+    auto given = BlockingParameters::parse(c.blocking);
+    ASSERT_TRUE(given);
+    bool usesAmx = GemmBlocking::choose(*found, target, *given).usesAmx;
     EXPECT_EQ(AmxEmulation::products() > 0, usesAmx && c.m * c.k > 0);
     EXPECT_EQ(AmxEmulation::pairs() > 0,
               type == "bf16" && AmxEmulation::products() > 0);
@@ -414,6 +455,11 @@ INSTANTIATE_TEST_SUITE_P(Tiles, GemmTest,
 INSTANTIATE_TEST_SUITE_P(RandomTiles, GemmTest,
                          testing::Combine(testing::Values("amx"),
                                           testing::ValuesIn(randomTileCases())),
+                         caseName<GemmCase>);
+INSTANTIATE_TEST_SUITE_P(Given, GemmTest,
+                         testing::Combine(testing::Values("avx2", "avx512",
+                                                          "amx"),
+                                          testing::ValuesIn(givenCases())),
                          caseName<GemmCase>);
 
 /// The operands of one matrix and what the result lies in.
@@ -553,6 +599,48 @@ TEST(GemmBlocking, ChoosesAmxWhereItExistsAndPays) {
       EXPECT_FALSE(blockingOn(product, target).usesAmx)
           << target << " " << product.name;
   }
+}
+
+TEST(BlockingParameters, AreTextAndBack) {
+  const char *text = "amx=0,rows=12,vectors=2,depth=32,rows_per_tile=24,"
+                     "panels_per_tile=2,bytes_ahead=2048";
+  auto parsed = BlockingParameters::parse(text);
+  ASSERT_TRUE(parsed);
+  EXPECT_EQ(parsed->text(), text);
+  EXPECT_EQ(parsed->count(), 7);
+  ASSERT_TRUE(BlockingParameters::parse(""));
+  EXPECT_EQ(BlockingParameters::parse("")->count(), 0);
+  for (const char *wrong :
+       {"rows", "rows=", "rows=8", "rows=a,vectors=2", "depth=-1", "width=3",
+        "depth=1,depth=2", "depth=1,", ",", "depth=1 "})
+    EXPECT_FALSE(BlockingParameters::parse(wrong)) << wrong;
+}
+
+/// Each is another blocking, the first is the one that is chosen anyway, and
+/// the others come by their estimates.
+TEST(BlockingCandidates, DifferAndAreOrdered) {
+  for (const char *name : {"avx2", "avx512", "amx"})
+    for (const char *type : {"f32", "bf16"})
+      for (int64_t rows : {1, 16, 128, 512}) {
+        SCOPED_TRACE(std::string(name) + " " + type + " " +
+                     std::to_string(rows));
+        ParsedCase c(GemmCase{"", 1, rows, 3072, 768, "mk", "nk", type});
+        TargetInfo target = targetOf(name);
+        auto found = listBlockings(*c.found, target, 12);
+        ASSERT_LE(found.size(), 12U);
+        ASSERT_GE(found.size(), 2U);
+        EXPECT_EQ(found[0].parameters.count(), 0);
+        for (size_t i = 0; i < found.size(); ++i) {
+          EXPECT_GT(found[i].cycles, 0);
+          EXPECT_TRUE(i < 2 || found[i - 1].cycles <= found[i].cycles);
+          EXPECT_TRUE(i == 0 || found[i].parameters.count() > 0);
+        }
+      }
+}
+
+TEST(BlockingCandidates, NeedKnownSizes) {
+  ParsedCase c(GemmCase{"", 1, 64, 64, 64, "bmk", "bnk", "f32", true});
+  EXPECT_EQ(listBlockings(*c.found, targetOf("avx512"), 12).size(), 1U);
 }
 
 /// A panel of a block of the depth is kept in the first cache, and the left

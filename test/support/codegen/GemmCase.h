@@ -30,6 +30,8 @@ struct GemmCase {
   bool dynamic = false; ///< all sizes symbolic
   int64_t width = 0;    ///< of a panel
   int64_t kPack = 1;    ///< depths side by side in a panel
+  /// What is given of the blocking, as BlockingParameters' text.
+  const char *blocking = "";
 
   int64_t panels() const { return (n + width - 1) / width; }
   int64_t words() const { return (k + kPack - 1) / kPack; }
@@ -145,7 +147,7 @@ inline std::string kernelText(const GemmCase &c) {
   bool widens = type != sum, narrows = resultType(c) != sum;
   std::string text = R"mlir(
 func.func @product(%left: LEFT, %packed: PANELS, %bias: BIAS SIZES) -> RESULT
-    attributes {anabranch.kernel} {
+    attributes {anabranch.kernel, anabranch.blocking = "GIVEN"} {
   VIEWS
   %zero = arith.constant 0.0 : SUM
   %empty = tensor.empty(DIMS) : ACC
@@ -174,6 +176,7 @@ func.func @product(%left: LEFT, %packed: PANELS, %bias: BIAS SIZES) -> RESULT
   } -> RESULT
   return %result : RESULT
 })mlir";
+  replaceAll(text, "GIVEN", c.blocking);
   replaceAll(text, "WIDEN",
              widens ? "%a = arith.extf %x : TYPE to SUM\n"
                       "%c = arith.extf %y : TYPE to SUM"

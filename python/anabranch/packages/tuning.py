@@ -1,0 +1,195 @@
+"""Blockings that were timed on this machine: found, kept, read from a file.
+
+`tune=True` takes what the cache has for a graph, or times candidates (tuner.py) and
+keeps the winners; `tune="FILE"` takes what `anabranch tune -o FILE` wrote. Whatever
+is wrong with either, the compiler chooses by itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from .. import _C, scratch
+from ..config import Config
+from ..describe.graph import Description
+from ..errors import OptionError
+from ..report import Bar
+from ..shapes.gears import Binding
+from . import cache, package
+from .cache import TUNINGS
+
+FORMAT = 1
+
+Results = dict[str, dict[str, Any]]
+# Who collects the results of the graphs that are compiled.
+_collectors: list[Results] = []
+
+
+def settle(
+    described: Description, config: Config, bindings: Sequence[Binding] = ()
+) -> None:
+    """Sets the blockings of a graph as the option `tune` asks for."""
+    if config.tune is False:
+        return
+    if isinstance(config.tune, str):
+        results = read_file(config.tune)
+    else:
+        results = _found_or_timed(described, config, bindings)
+    described.blockings = {
+        key: result["parameters"]
+        for key, result in results.items()
+        if result["parameters"]
+    }
+    for collector in _collectors:
+        collector |= results
+
+
+@contextlib.contextmanager
+def collecting() -> Iterator[Results]:
+    """What is tuned meanwhile, by the keys of kernels."""
+    results: Results = {}
+    _collectors.append(results)
+    try:
+        yield results
+    finally:
+        _collectors.remove(results)
+
+
+def _threads(config: Config) -> int:
+    return config.threads or _C.default_threads()
+
+
+def _found_or_timed(
+    described: Description, config: Config, bindings: Sequence[Binding]
+) -> Results:
+    root = cache.folder() if cache.takes_part(config) else ""
+    if not root:
+        return _time(described, config, bindings, {})
+    # The values of constants have no part in how long a product takes.
+    graph, _, options = package.cache_key(described, config, bindings)
+    threads = _threads(config)
+    key = cache.digest(FORMAT, TUNINGS, cache.identity(), threads, graph, options)
+    entry = cache.Entry(cache.entry_folder(root, TUNINGS, key), trust=config.trust)
+    try:
+        text = entry.read()
+        if text is not None:
+            return _checked(json.loads(text)["blockings"])
+        results = _time(described, config, bindings, _known(root, config))
+        with scratch.folder() as place:
+            empty = os.path.join(place, "package")
+            os.mkdir(empty)
+            entry.publish(empty, {}, json.dumps(_record(config, results)))
+        return results
+    except (KeyError, TypeError, ValueError) as error:
+        entry.discard(str(error))
+        return {}
+    finally:
+        entry.close()
+
+
+def _known(root: str, config: Config) -> Results:
+    """The winners of other graphs' kernels, of this machine and version."""
+    found: Results = {}
+    for row in _C.cache_entries(root):
+        if row["kind"] != TUNINGS:
+            continue
+        entry = _C.CacheEntry(row["folder"], trust=config.trust or "")
+        with contextlib.suppress(
+            OSError, RuntimeError, ValueError, KeyError, TypeError
+        ):
+            # An entry that is being written now is this graph's own.
+            if entry.lock(False, 0.0) and (text := entry.read()) is not None:
+                record = json.loads(text)
+                if not _foreign(record) and record["threads"] == _threads(config):
+                    found |= _checked(record["blockings"])
+        entry.unlock()
+    return found
+
+
+def _time(
+    described: Description, config: Config, bindings: Sequence[Binding], known: Results
+) -> Results:
+    """A graph without numbers for its sizes has none to tune by."""
+    from . import tuner
+
+    symbols = {symbol["name"] for symbol in described.graph["symbols"]}
+    wanted = [{s: v for s, v in b.items() if s in symbols} for b in bindings]
+    if not wanted and not symbols:
+        wanted = [{}]
+    bar = Bar("tuning", config.progress or sys.stderr.isatty())
+    clock = tuner.Clock(config.tune_seconds, bar)
+    results: Results = {}
+    try:
+        for number, binding in enumerate(wanted):
+            until = (number + 1) / len(wanted)
+            results |= tuner.tune(
+                described, config, binding, known | results, clock, until
+            )
+    except (OSError, RuntimeError, ValueError, MemoryError) as error:
+        # The compilation itself says what is wrong with the graph.
+        cache.warn_once("tuning", f"the graph is not tuned: {error}")
+    finally:
+        bar.close()
+    return results
+
+
+# Files
+
+
+def _record(config: Config, results: Results) -> dict[str, Any]:
+    cpu, compiler, runtime = cache.identity()
+    return {
+        "format": FORMAT,
+        "machine": cpu,
+        "compiler": compiler,
+        "runtime": runtime,
+        "threads": _threads(config),
+        "blockings": results,
+    }
+
+
+def write_file(path: str, config: Config, results: Results) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(_record(config, results), file, indent=1)
+        file.write("\n")
+
+
+def read_file(path: str) -> Results:
+    """What `write_file` wrote; nothing, with a line, if that was on another machine
+    or by another version. OptionError: it is no such file."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            record = json.load(file)
+        if foreign := _foreign(record):
+            name = os.path.abspath(path)
+            cache.warn_once(f"tuning {name}", f"{path} is ignored: it is of {foreign}")
+            return {}
+        return _checked(record["blockings"])
+    except OSError as error:
+        raise OptionError(f"the tuning file can't be read: {error}") from error
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise OptionError(f"{path} is no tuning file: {error!r}") from error
+
+
+def _foreign(record: Mapping[str, Any]) -> str:
+    """What about a record is another machine's or version's; empty: nothing."""
+    cpu, compiler, runtime = cache.identity()
+    if record["format"] != FORMAT:
+        return "another version of tuning files"
+    if record["machine"] != cpu:
+        return "another machine"
+    if (record["compiler"], record["runtime"]) != (compiler, runtime):
+        return "another version of Anabranch"
+    return ""
+
+
+def _checked(blockings: Mapping[str, Any]) -> Results:
+    return {
+        str(key): dict(result) | {"parameters": str(result["parameters"])}
+        for key, result in blockings.items()
+    }

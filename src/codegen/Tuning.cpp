@@ -1,0 +1,82 @@
+//===- Tuning.cpp - blockings of kernels that were timed ------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/Tuning.h"
+
+#include "codegen/EmitKernel.h"
+#include "codegen/gemm/GemmKernel.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "package/files/Sha256.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace codegen {
+
+namespace {
+
+/// The text of the function without its name, its locations, and what does not
+/// change the loops of a tile.
+std::string keyOf(func::FuncOp kernel) {
+  OwningOpRef<func::FuncOp> copy = kernel.clone();
+  copy->setSymName("kernel");
+  (*copy)->removeAttr("anabranch.footprint");
+  (*copy)->removeAttr(BlockingParameters::attribute);
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  (*copy)->print(stream, OpPrintingFlags().enableDebugInfo(false));
+  return package::Sha256::of(text.data(), text.size()).substr(0, 32);
+}
+
+/// The product of a kernel, which is the last user of `copy`; none if another
+/// choice makes the kernel.
+std::optional<Contraction> productOf(func::FuncOp copy,
+                                     const TargetInfo &target) {
+  std::string why;
+  if (failed(generalizeKernel(copy)))
+    return std::nullopt;
+  const KernelChoice *choice = chooseKernel(copy, target, why);
+  if (!choice || choice->name != gemmKernel.name)
+    return std::nullopt;
+  return Contraction::find(copy, why);
+}
+
+} // namespace
+
+std::vector<TunableKernel>
+listTunableKernels(ModuleOp module, const TargetInfo &target, size_t most) {
+  std::vector<TunableKernel> found;
+  for (auto kernel : module.getOps<func::FuncOp>()) {
+    if (!kernel->hasAttr("anabranch.kernel"))
+      continue;
+    OwningOpRef<func::FuncOp> copy = kernel.clone();
+    std::optional<Contraction> product = productOf(*copy, target);
+    if (!product)
+      continue;
+    TunableKernel tunable{kernel.getSymName().str(), keyOf(kernel),
+                          listBlockings(*product, target, most)};
+    if (tunable.candidates.size() > 1)
+      found.push_back(std::move(tunable));
+  }
+  return found;
+}
+
+void setBlockings(ModuleOp module, const Blockings &blockings) {
+  if (blockings.empty())
+    return;
+  for (auto kernel : module.getOps<func::FuncOp>()) {
+    if (!kernel->hasAttr("anabranch.kernel"))
+      continue;
+    if (auto found = blockings.find(keyOf(kernel)); found != blockings.end())
+      kernel->setAttr(BlockingParameters::attribute,
+                      StringAttr::get(module.getContext(), found->second));
+  }
+}
+
+} // namespace codegen
+} // namespace anabranch

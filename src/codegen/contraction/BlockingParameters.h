@@ -1,0 +1,45 @@
+//===- BlockingParameters.h - what tuning may set of a blocking -*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_CONTRACTION_BLOCKINGPARAMETERS_H
+#define ANABRANCH_CODEGEN_CONTRACTION_BLOCKINGPARAMETERS_H
+
+#include "llvm/ADT/StringRef.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace anabranch {
+namespace codegen {
+
+/// Parts of a GemmBlocking that are given and not chosen; those without a value
+/// are chosen as ever. Any values are safe: one that does not fit the product
+/// is rounded to one that does, or left out.
+struct BlockingParameters {
+  std::optional<int64_t> amx; ///< 0: no AMX registers
+  /// Of a block of accumulators in vector registers; both or neither.
+  std::optional<int64_t> rows, vectors;
+  std::optional<int64_t> depth;
+  std::optional<int64_t> rowsPerTile, panelsPerTile;
+  std::optional<int64_t> bytesAhead;
+
+  /// How many have a value.
+  int64_t count() const;
+  /// "rows=8,vectors=3,depth=384"; empty if none has a value.
+  std::string text() const;
+  /// The parameters that such a text names, or none if it is no such text.
+  static std::optional<BlockingParameters> parse(llvm::StringRef text);
+
+  /// The attribute of a kernel function that holds the text.
+  static constexpr llvm::StringLiteral attribute = "anabranch.blocking";
+};
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_CONTRACTION_BLOCKINGPARAMETERS_H
