@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from .. import _C
 from ..describe import purity
 from ..describe.graph import InputSource
-from . import constants, observer
+from . import constants, observer, weight_only
 
 aten = torch.ops.aten
 
@@ -58,7 +58,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     table = _core_aten()
     for operator in (*WHOLE, *WHOLE_COMPOSITES):
         table.pop(operator, None)
-    return table
+    return table | weight_only.decompositions()
 
 
 def export_decompositions() -> dict[Any, Callable[..., Any]]:
@@ -67,7 +67,7 @@ def export_decompositions() -> dict[Any, Callable[..., Any]]:
     table = dict(core_aten_decompositions().items())
     for operator in (*WHOLE, *WHOLE_COMPOSITES):
         table.pop(operator, None)
-    return table
+    return table | weight_only.decompositions()
 
 
 def _core_aten() -> dict[Any, Callable[..., Any]]:
@@ -308,8 +308,8 @@ def _source_of(desc: Any, sources: Sequence[InputSource]) -> InputSource | None:
     if isinstance(index, int):
         return sources[index] if index < len(sources) else None
     name, base = getattr(desc, "attr", None), getattr(desc, "base", None)
-    outer = _source_of(base, sources) if base is not None and name else None
-    if outer is None:
+    outer = _source_of(base, sources) if base is not None else None
+    if outer is None or not isinstance(name, str):
         return None
     label = f"{outer.label}.{name}"
     whole = outer.owner() if outer.owner is not None else None

@@ -66,8 +66,10 @@ def _replaced(module: nn.Module, kind: str, head: Any, known: dict[Any, Any]) ->
     weight = _weight_of(module)
     if weight is not None:
         four = kind == "int4" and module is not head and weight.shape[1] % GROUP == 0
-        made = _four_bits(weight) if four else _eight_bits(weight)
-        found: Any = QuantizedLinear(*made, module.bias).eval()
+        bits = _four_bits(weight) if four else _eight_bits(weight)
+        whole, scale, offset = bits
+        bias: Any = module.bias
+        found: Any = QuantizedLinear(whole, scale, offset, bias).eval()
     else:
         found = copy.copy(module)
         found._modules = {
@@ -87,7 +89,9 @@ def _weight_of(module: nn.Module) -> torch.Tensor | None:
     return None
 
 
-def _eight_bits(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, None]:
+def _eight_bits(
+    weight: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
     """Round to nearest, then the scale of each row that fits best."""
     rows = weight.double()
     largest = rows.abs().amax(1, keepdim=True)
@@ -100,7 +104,7 @@ def _eight_bits(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, None]
 
 def _four_bits(
     weight: torch.Tensor,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
     """Round to nearest between the smallest and the largest of a group, then the
     line through integers and weights that fits best, and so again while it gains."""
     groups = weight.double().view(weight.shape[0], -1, GROUP)

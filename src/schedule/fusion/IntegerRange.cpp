@@ -113,11 +113,27 @@ private:
 
 } // namespace
 
+std::optional<IntegerRange> rangeOfArgument(Value tensor) {
+  auto argument = dyn_cast<BlockArgument>(tensor);
+  auto main = argument
+                  ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp())
+                  : func::FuncOp();
+  if (!main)
+    return std::nullopt;
+  auto ends = main.getArgAttrOfType<DenseI64ArrayAttr>(argument.getArgNumber(),
+                                                       "anabranch.range");
+  if (!ends || ends.size() != 2)
+    return std::nullopt;
+  return IntegerRange{ends[0], ends[1]};
+}
+
 IntegerRange rangeOfElements(Value tensor, bool isUnsigned) {
   IntegerRange all = allIntegers(bitsOf(tensor), isUnsigned);
   Operation *op = tensor.getDefiningOp();
-  if (!op)
-    return all;
+  if (!op) {
+    std::optional<IntegerRange> known = rangeOfArgument(tensor);
+    return known && all.contains(*known) ? *known : all;
+  }
   if (isa<tensor::EmptyOp>(op))
     return none;
   if (isa<tensor::CollapseShapeOp, tensor::ExpandShapeOp,

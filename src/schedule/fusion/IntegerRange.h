@@ -11,6 +11,7 @@
 #include "mlir/IR/Value.h"
 
 #include <cstdint>
+#include <optional>
 
 namespace anabranch {
 namespace schedule {
@@ -29,6 +30,9 @@ struct IntegerRange {
 
 /// All integers of so many bits, at most 64.
 IntegerRange allIntegers(unsigned bits, bool isUnsigned);
+
+/// What the description says of the integers of a frozen argument, if it does.
+std::optional<IntegerRange> rangeOfArgument(mlir::Value tensor);
 
 /// The elements of a tensor of integers, read as unsigned ones or as signed
 /// ones. Masks, shifts, extensions and the views between them are followed.

@@ -17,6 +17,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "anabranch/KernelABI.h"
+#include "ir/Anabranch.h"
 #include "ir/Explain.h"
 #include "ir/PassBase.h"
 #include "ir/QuantizedWeight.h"
@@ -143,12 +145,33 @@ private:
   Value integer(Value column, Value depth) {
     Value value = formula.integer.extract(b, loc, clamped(column, columns),
                                           clamped(depth, depths));
+    // The values may change after the range of an argument was seen.
+    if (rangeOfArgument(formula.integer.tensor))
+      check(value);
     if (value.getType() != b.getI8Type())
       value = b.create<arith::TruncIOp>(loc, b.getI8Type(), value);
     // Whatever wraps around here does so back.
     auto lowest = static_cast<int8_t>(formula.range.low);
     Value low = b.create<arith::ConstantOp>(loc, b.getI8IntegerAttr(lowest));
     return b.create<arith::SubIOp>(loc, value, low);
+  }
+
+  /// Fails unless an integer is in the range that the layout is for.
+  void check(Value value) {
+    auto compare = [&](arith::CmpIPredicate predicate, int64_t end) -> Value {
+      Value number = b.create<arith::ConstantOp>(
+          loc, b.getIntegerAttr(value.getType(), end));
+      return b.create<arith::CmpIOp>(loc, predicate, value, number);
+    };
+    using Predicate = arith::CmpIPredicate;
+    bool isUnsigned = formula.integer.isUnsigned;
+    Value above = compare(isUnsigned ? Predicate::uge : Predicate::sge,
+                          formula.range.low);
+    Value below = compare(isUnsigned ? Predicate::ule : Predicate::sle,
+                          formula.range.high);
+    b.create<ir::CheckOp>(
+        loc, b.create<arith::AndIOp>(loc, above, below),
+        b.getI32IntegerAttr(ANABRANCH_KERNEL_WEIGHT_OUT_OF_RANGE));
   }
 
   /// The integer of the weight less its center, as f32.
@@ -325,8 +348,8 @@ LogicalResult packQuantized(func::FuncOp main, const ChooseWeight &choose) {
 } // namespace schedule
 
 std::unique_ptr<Pass> createPackQuantizedPass(ChooseWeight choose) {
-  return ir::makePass<func::FuncOp, arith::ArithDialect, linalg::LinalgDialect,
-                      tensor::TensorDialect>(
+  return ir::makePass<func::FuncOp, ir::AnabranchDialect, arith::ArithDialect,
+                      linalg::LinalgDialect, tensor::TensorDialect>(
       "anabranch-pack-quantized",
       "packs frozen weights of 4 and 8 bits at load",
       [choose = std::move(choose)](func::FuncOp main) {
