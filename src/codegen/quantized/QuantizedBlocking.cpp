@@ -52,6 +52,21 @@ void chooseBlock(QuantizedBlocking &blocking, int64_t rows,
     blocking.vectors /= 2;
 }
 
+/// AMX multiplies the digits of several rows at once, where a register has
+/// equally many depths each time.
+void chooseTiles(QuantizedBlocking &blocking, const QuantizedOperand &weight,
+                 int64_t rows, const TargetInfo &target) {
+  constexpr int64_t rowsToGain = 3, registerRows = 16;
+  blocking.tiles =
+      target.amxInt8 && blocking.dots && rows >= rowsToGain &&
+      QuantizedWeight::paddedDepths(weight.depths) % blocking.tileDepths() == 0;
+  if (!blocking.tiles)
+    return;
+  int64_t most = registerRows / blocking.digits.count;
+  blocking.rows = ceilDiv(rows, ceilDiv(rows, most));
+  blocking.vectors = QuantizedWeight::panelColumns / blocking.lanes;
+}
+
 /// Each tile makes the digits of all rows again: its columns are enough that
 /// this costs little, unless workers would be idle.
 int64_t choosePanelsPerTile(int64_t panels) {
@@ -71,6 +86,7 @@ QuantizedBlocking QuantizedBlocking::choose(const Contraction &contraction,
   blocking.digits = chooseDigits(contraction, blocking.dots);
   blocking.depth = chooseDepth(weight);
   chooseBlock(blocking, std::max<int64_t>(rows, 1), target);
+  chooseTiles(blocking, weight, rows, target);
   GemmBlocking &gemm = blocking.gemm;
   gemm.lanes = blocking.lanes;
   gemm.rows = blocking.rows;

@@ -39,8 +39,13 @@ struct QuantizedBlocking {
   DigitFormat digits;
   /// vpdpbusd multiplies the digits; else vpmaddwd does.
   bool dots;
+  /// AMX registers hold the sums, of all columns of a panel.
+  bool tiles = false;
   /// What the parts shared with other products need.
   GemmBlocking gemm;
+
+  /// Depths of a product of two AMX registers.
+  int64_t tileDepths() const { return depth < 64 ? depth : 64; }
 
   static QuantizedBlocking choose(const Contraction &contraction,
                                   const QuantizedOperand &weight,

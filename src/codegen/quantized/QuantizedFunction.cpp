@@ -20,9 +20,8 @@ static constexpr int64_t lineBytes = 64, bytesAhead = 4096;
 
 Value splat(LaneBuilder &lanes, Type type, int64_t number) {
   Type element = getElementTypeOrSelf(type);
-  return lanes.constant(
-      DenseElementsAttr::get(cast<ShapedType>(type),
-                             Attribute(IntegerAttr::get(element, number))));
+  return lanes.constant(DenseElementsAttr::get(
+      cast<ShapedType>(type), Attribute(IntegerAttr::get(element, number))));
 }
 
 func::FuncOp QuantizedFunction::create(OpBuilder &builder, Operation *where,
@@ -121,9 +120,10 @@ Value QuantizedFunction::addScaled(LaneBuilder &lanes, Value block, int64_t row,
   Value total;
   for (Value digit : llvm::reverse(digits)) {
     Value part = lanes.make<arith::SIToFPOp>(type, digit);
-    total = total ? b.create<vector::FMAOp>(lanes.loc, total, base, part)
-                        .getResult()
-                  : part;
+    total =
+        total
+            ? b.create<vector::FMAOp>(lanes.loc, total, base, part).getResult()
+            : part;
   }
   total = lanes.make<arith::MulFOp>(total, parameters.scale);
   result = b.create<vector::FMAOp>(lanes.loc, total, ofRow(Scales), result);

@@ -11,6 +11,7 @@
 #include "codegen/gemm/GemmFootprint.h"
 #include "codegen/quantized/LeftDigits.h"
 #include "codegen/quantized/QuantizedMicroKernel.h"
+#include "codegen/quantized/QuantizedTileKernel.h"
 
 using namespace mlir;
 
@@ -99,14 +100,17 @@ private:
 
   func::FuncOp function(bool isFirst) {
     func::FuncOp &made = isFirst ? first : others;
-    if (!made)
-      made = QuantizedMicroKernel(context).create(
-          lanes.builder, gemm.frame.source,
-          (func::FuncOp(gemm.frame.source).getName() +
-           (isFirst ? "_block" : "_rest"))
-              .str(),
-          isFirst);
-    return made;
+    if (made)
+      return made;
+    func::FuncOp source = gemm.frame.source;
+    std::string name =
+        (source.getName() + (isFirst ? "_block" : "_rest")).str();
+    OpBuilder &b = lanes.builder;
+    if (context.blocking.tiles)
+      return made =
+                 QuantizedTileKernel(context).create(b, source, name, isFirst);
+    return made =
+               QuantizedMicroKernel(context).create(b, source, name, isFirst);
   }
 };
 

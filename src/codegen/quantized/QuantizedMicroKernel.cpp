@@ -17,15 +17,6 @@ namespace anabranch {
 namespace codegen {
 namespace {
 
-constexpr int64_t lineBytes = 64, bytesAhead = 4096;
-constexpr int64_t panelBytes = ir::QuantizedWeight::panelColumns * 4;
-
-Value splat(LaneBuilder &lanes, Type type, int64_t number) {
-  Type element = getElementTypeOrSelf(type);
-  return lanes.constant(DenseElementsAttr::get(
-      cast<ShapedType>(type), Attribute(IntegerAttr::get(element, number))));
-}
-
 Value callIntrinsic(LaneBuilder &lanes, StringRef name, Type type,
                     ValueRange operands) {
   return lanes.builder
@@ -35,28 +26,8 @@ Value callIntrinsic(LaneBuilder &lanes, StringRef name, Type type,
 
 } // namespace
 
-func::FuncOp QuantizedMicroKernel::create(OpBuilder &builder, Operation *where,
-                                          StringRef name, bool wantsFetches) {
-  OpBuilder::InsertionGuard guard(builder);
-  builder.setInsertionPoint(where);
-  fetches = wantsFetches;
-  Type pointer = LLVM::LLVMPointerType::get(builder.getContext());
-  SmallVector<Type> types(Arguments, pointer);
-  function = builder.create<func::FuncOp>(where->getLoc(), name,
-                                          builder.getFunctionType(types, {}));
-  function.setPrivate();
-  function->setAttr(
-      "llvm.linkage",
-      LLVM::LinkageAttr::get(builder.getContext(), LLVM::Linkage::Internal));
-  function.setArgAttr(Result, "llvm.noalias", builder.getUnitAttr());
-  builder.setInsertionPointToStart(function.addEntryBlock());
-  fill(builder);
-  return function;
-}
-
-void QuantizedMicroKernel::fill(OpBuilder &b) {
-  // A builder of its own: values of other functions can't be used here.
-  LaneBuilder lanes(b, function.getLoc());
+void QuantizedMicroKernel::fill(LaneBuilder &lanes) {
+  OpBuilder &b = lanes.builder;
   auto type = VectorType::get({blocking.lanes}, b.getF32Type());
   Value zero = lanes.constant(cast<TypedAttr>(b.getZeroAttr(type)));
   SmallVector<Value> zeros(blocking.rows * blocking.vectors, zero);
@@ -72,26 +43,13 @@ void QuantizedMicroKernel::fill(OpBuilder &b) {
         lanes.loc, value,
         bytesBehind(lanes, function.getArgument(Result), lanes.index(at)), 4);
   }
-  b.create<func::ReturnOp>(lanes.loc);
-}
-
-Value QuantizedMicroKernel::load(LaneBuilder &lanes, Argument from, Value bytes,
-                                 Type type) {
-  return lanes.builder.create<LLVM::LoadOp>(
-      lanes.loc, type, bytesBehind(lanes, function.getArgument(from), bytes),
-      /*alignment=*/1);
 }
 
 /// A block of depths: the steps as integers, then both scales.
 SmallVector<Value> QuantizedMicroKernel::addBlock(LaneBuilder &lanes,
                                                   Value block,
                                                   ValueRange results) {
-  int64_t perBlock = blocking.depth / context.weight.layout.stepDepths();
-  int64_t steps = context.weight.layout.steps(context.weight.depths);
-  Value first = lanes.mulIndex(block, lanes.index(perBlock));
-  Value end = lanes.addIndex(first, lanes.index(perBlock));
-  if (steps % perBlock != 0)
-    end = lanes.minIndex(end, lanes.index(steps));
+  auto [first, end] = stepsOf(lanes, block);
   SmallVector<Value> sums = lanes.loop(first, end, 1, startSums(lanes, block),
                                        [&](Value step, ValueRange carried) {
                                          return addStep(lanes, step, carried);
@@ -102,30 +60,11 @@ SmallVector<Value> QuantizedMicroKernel::addBlock(LaneBuilder &lanes,
 /// Sums of a row start where they would be if all integers were the center.
 SmallVector<Value> QuantizedMicroKernel::startSums(LaneBuilder &lanes,
                                                    Value block) {
-  Type i32 = lanes.builder.getI32Type();
-  auto type = VectorType::get({blocking.lanes}, i32);
   SmallVector<Value> sums;
   for (int64_t row = 0; row < blocking.rows; ++row)
-    for (int64_t digit = 0; digit < blocking.digits.count; ++digit) {
-      Value at = lanes.addIndex(
-          lanes.index((row * blocking.digits.count + digit) * context.blocks()),
-          block);
-      Value start = splat(lanes, type, 0);
-      if (context.weight.layout.center)
-        start = lanes.make<vector::BroadcastOp>(
-            type, load(lanes, Starts, lanes.mulIndex(at, lanes.index(4)), i32));
-      sums.append(blocking.vectors, start);
-    }
+    for (int64_t digit = 0; digit < blocking.digits.count; ++digit)
+      sums.append(blocking.vectors, start(lanes, block, row, digit));
   return sums;
-}
-
-void QuantizedMicroKernel::fetch(LaneBuilder &lanes, Value line) {
-  for (int64_t at = 0; at < panelBytes; at += lineBytes)
-    lanes.builder.create<LLVM::Prefetch>(
-        lanes.loc,
-        bytesBehind(lanes, function.getArgument(Packed),
-                    lanes.addIndex(line, lanes.index(bytesAhead + at))),
-        /*rw=*/0, /*hint=*/3, /*cache=*/1);
 }
 
 /// The bytes of words as an instruction takes them: as they are, or the even
@@ -209,47 +148,16 @@ SmallVector<Value> QuantizedMicroKernel::addStep(LaneBuilder &lanes, Value step,
 SmallVector<Value> QuantizedMicroKernel::scaleSums(LaneBuilder &lanes,
                                                    Value block, ValueRange sums,
                                                    ValueRange results) {
-  OpBuilder &b = lanes.builder;
-  Type f32 = b.getF32Type();
-  auto type = VectorType::get({blocking.lanes}, f32);
-  const QuantizedOperand &weight = context.weight;
-  int64_t stride = ir::QuantizedWeight::panels(weight.columns) * panelBytes;
-  Value group =
-      lanes.divIndex(lanes.mulIndex(block, lanes.index(blocking.depth)),
-                     lanes.index(weight.layout.group));
-  auto parameter = [&](Argument from, int64_t j) {
-    Value at = lanes.addIndex(lanes.mulIndex(group, lanes.index(stride)),
-                              lanes.index(j * blocking.lanes * 4));
-    return load(lanes, from, at, type);
-  };
-  auto ofRow = [&](Argument from, int64_t row) -> Value {
-    Value at = lanes.addIndex(lanes.index(row * context.blocks()), block);
-    return lanes.make<vector::BroadcastOp>(
-        type, load(lanes, from, lanes.mulIndex(at, lanes.index(4)), f32));
-  };
-  auto base = lanes.constant(DenseElementsAttr::get(
-      type, static_cast<float>(int64_t(1) << blocking.digits.bits)));
   SmallVector<Value> next(results);
-  for (int64_t j = 0; j < blocking.vectors; ++j) {
-    Value scale = parameter(Scale, j);
-    Value offset = weight.offset ? parameter(Offset, j) : Value();
+  int64_t count = blocking.digits.count, vectors = blocking.vectors;
+  for (int64_t j = 0; j < vectors; ++j) {
+    Parameters columns = parameters(lanes, block, j);
     for (int64_t row = 0; row < blocking.rows; ++row) {
-      int64_t count = blocking.digits.count;
-      Value total;
-      for (int64_t digit = count; digit-- > 0;) {
-        Value part = sums[(row * count + digit) * blocking.vectors + j];
-        part = lanes.make<arith::SIToFPOp>(type, part);
-        total = total ? b.create<vector::FMAOp>(lanes.loc, total, base, part)
-                            .getResult()
-                      : part;
-      }
-      Value &result = next[row * blocking.vectors + j];
-      total = lanes.make<arith::MulFOp>(total, scale);
-      result =
-          b.create<vector::FMAOp>(lanes.loc, total, ofRow(Scales, row), result);
-      if (offset)
-        result = b.create<vector::FMAOp>(lanes.loc, offset, ofRow(Sums, row),
-                                         result);
+      SmallVector<Value> digits;
+      for (int64_t digit = 0; digit < count; ++digit)
+        digits.push_back(sums[(row * count + digit) * vectors + j]);
+      Value &result = next[row * vectors + j];
+      result = addScaled(lanes, block, row, digits, columns, result);
     }
   }
   return next;
