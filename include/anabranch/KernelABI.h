@@ -41,7 +41,9 @@ enum anabranch_kernel_status {
   /* A data-dependent index lies outside its dimension. */
   ANABRANCH_KERNEL_INDEX_OUT_OF_RANGE = 1,
   /* An integer division or remainder by zero. */
-  ANABRANCH_KERNEL_DIVISION_BY_ZERO = 2
+  ANABRANCH_KERNEL_DIVISION_BY_ZERO = 2,
+  /* A frozen weight has integers beyond the range that it was compiled for. */
+  ANABRANCH_KERNEL_WEIGHT_OUT_OF_RANGE = 3
 };
 
 /* Runs one tile of a launch.

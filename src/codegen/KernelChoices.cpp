@@ -10,6 +10,7 @@
 #include "codegen/attention/AttentionKernel.h"
 #include "codegen/gemm/GemmKernel.h"
 #include "codegen/loops/LoopKernel.h"
+#include "codegen/quantized/QuantizedKernel.h"
 
 using namespace mlir;
 
@@ -18,8 +19,8 @@ namespace codegen {
 
 ArrayRef<KernelChoice> kernelChoices() {
   // The reference, which refuses nothing, comes last.
-  static const KernelChoice choices[] = {gemmKernel, attentionKernel,
-                                         loopKernel};
+  static const KernelChoice choices[] = {quantizedKernel, gemmKernel,
+                                         attentionKernel, loopKernel};
   return choices;
 }
 

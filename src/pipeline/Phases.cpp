@@ -13,6 +13,7 @@
 
 #include "codegen/attention/AttentionKernel.h"
 #include "codegen/contraction/GemmBlocking.h"
+#include "codegen/quantized/QuantizedBlocking.h"
 #include "import/passes/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
@@ -62,6 +63,17 @@ choosePanels(linalg::GenericOp op, const codegen::TargetInfo &target) {
       contraction->depth,        panels->width,      panels->kPack};
 }
 
+/// The weight that the kernel of quantised products would read in few bits.
+static std::optional<WeightRole>
+chooseWeight(linalg::GenericOp op, const codegen::TargetInfo &target) {
+  std::string why;
+  auto contraction = codegen::Contraction::match(op, why);
+  if (!contraction || !codegen::wantsQuantizedWeight(*contraction, target))
+    return std::nullopt;
+  return WeightRole{contraction->right.number, contraction->column,
+                    contraction->depth};
+}
+
 void addProofPasses(OpPassManager &module) {
   OpPassManager &functions = module.nest<func::FuncOp>();
   functions.addPass(createLowerFencesPass());
@@ -96,6 +108,8 @@ void addPasses(OpPassManager &module, Phase phase,
     functions.addPass(createCollapseReshapesPass());
     functions.addPass(createCSEPass());
     // Loops have their final shape here, and nothing is fused yet.
+    functions.addPass(createPackQuantizedPass(
+        [&target](linalg::GenericOp op) { return chooseWeight(op, target); }));
     functions.addPass(createPackConstantsPass(
         [&target](linalg::GenericOp op) { return choosePanels(op, target); }));
     functions.addPass(createNumberFencesPass());

@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from .. import _C
 from ..describe import purity
 from ..describe.graph import InputSource
-from . import constants, observer
+from . import constants, observer, weight_only
 
 aten = torch.ops.aten
 
@@ -58,7 +58,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     table = _core_aten()
     for operator in (*WHOLE, *WHOLE_COMPOSITES):
         table.pop(operator, None)
-    return table
+    return table | weight_only.decompositions()
 
 
 def export_decompositions() -> dict[Any, Callable[..., Any]]:
@@ -67,7 +67,7 @@ def export_decompositions() -> dict[Any, Callable[..., Any]]:
     table = dict(core_aten_decompositions().items())
     for operator in (*WHOLE, *WHOLE_COMPOSITES):
         table.pop(operator, None)
-    return table
+    return table | weight_only.decompositions()
 
 
 def _core_aten() -> dict[Any, Callable[..., Any]]:
@@ -287,10 +287,9 @@ def graph_sources(
     for node in graph.graph.nodes:
         if node.op != "placeholder":
             continue
-        index = getattr(node.meta.get("desc"), "idx", None)
-        source = InputSource(str(node.target))
-        if isinstance(index, int) and index < len(sources):
-            source = sources[index]
+        source = _source_of(node.meta.get("desc"), sources) or InputSource(
+            str(node.target)
+        )
         found.append(source)
         if node in written and source.constant is not None:
             memory.add(_memory(source.constant))
@@ -300,6 +299,24 @@ def graph_sources(
         else source
         for source in found
     ]
+
+
+def _source_of(desc: Any, sources: Sequence[InputSource]) -> InputSource | None:
+    """What AOTAutograd's descriptor of a placeholder names: an argument, or a tensor
+    inside of an argument that is a tensor subclass."""
+    index = getattr(desc, "idx", None)
+    if isinstance(index, int):
+        return sources[index] if index < len(sources) else None
+    name, base = getattr(desc, "attr", None), getattr(desc, "base", None)
+    outer = _source_of(base, sources) if base is not None else None
+    if outer is None or not isinstance(name, str):
+        return None
+    label = f"{outer.label}.{name}"
+    whole = outer.owner() if outer.owner is not None else None
+    inner = getattr(whole, name, None)
+    if outer.constant is None or not isinstance(inner, torch.Tensor):
+        return InputSource(label, outer.kind)
+    return InputSource(label, outer.kind, inner.detach(), weakref.ref(inner))
 
 
 def _memory(value: torch.Tensor) -> int:

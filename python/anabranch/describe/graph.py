@@ -20,6 +20,7 @@ from ..location import location
 from ..marks.mark_order import Order, is_order, is_pass
 from . import collectives, purity, shape_checks
 from .aliases import Alias, Aliases
+from .ranges import small_range
 from .storages import replaced_arguments
 from .symbols import (
     DATA_DEPENDENT,
@@ -195,6 +196,7 @@ class GraphReader:
             {"name": node.name, "label": source.label, "kind": "constant"}
             | described
             | {"constant": node.name}
+            | small_range(value)
         )
 
     # Nodes

@@ -12,10 +12,10 @@ import torch
 from ..config import Config, resolve
 from . import memory
 from .key_values import KeyValues
+from .quantize import KINDS, quantized
 from .steps import Steps
 
 DEFAULT_LENGTH = 1024
-QUANTIZE = ("int8", "int4")
 
 
 def compile(
@@ -32,16 +32,18 @@ def compile(
 
     model       on the CPU and in eval mode, in float32 or bfloat16; it stays as it
                 is. Its weights become constants of the compiled steps.
-    quantize    None. Weights of int8 and int4 are not supported yet.
+    quantize    None, "int8" (a scale for each row of a weight) or "int4" (scale and
+                offset for each 32 columns; the logits have "int8"). The weights of
+                linear layers are rounded to nearest, scales by least squares.
     max_batch   rows at once at most: sequences times beams.
     max_length  tokens of a row at most, prompt included: the cache of keys and
                 values has this size. Without it 1024, or what the model can do.
     cache_dir   where compiled steps are kept; else Anabranch's own cache.
     config, options  as of anabranch.compile; `freeze` is on unless it is said.
 
-    Nothing is compiled before the first call that needs it. NotImplementedError:
-    `quantize`. ValueError: another value, or a model that is no decoder with a cache
-    of keys and values. MemoryError: there is not enough for weights and cache."""
+    Nothing is compiled before the first call that needs it. ValueError: an argument
+    that is none of these, or a model that is no decoder with a cache of keys and
+    values. MemoryError: there is not enough for weights and cache."""
     _check_quantize(quantize)
     _check_model(model)
     limit = getattr(
@@ -58,6 +60,10 @@ def compile(
         )
     settings = resolve({"freeze": True} | options, config=config)
     folder = None if cache_dir is None else os.fspath(cache_dir)
+    if quantize is not None:
+        if not settings.freeze:
+            raise ValueError(f"quantize={quantize!r} needs frozen weights: freeze=True")
+        model = quantized(model, quantize)
     return LanguageModel(model, max_batch, max_length, settings, folder)
 
 
@@ -189,14 +195,9 @@ def _brings_a_cache(arguments: dict[str, Any], asked: Any) -> bool:
 
 
 def _check_quantize(quantize: Any) -> None:
-    if quantize is None:
+    if quantize is None or quantize in KINDS:
         return
-    if quantize in QUANTIZE:
-        raise NotImplementedError(
-            f"quantize={quantize!r} is not supported yet: use quantize=None, and load"
-            " the model with dtype=torch.bfloat16 to halve what a token reads"
-        )
-    names = ", ".join(repr(name) for name in QUANTIZE)
+    names = ", ".join(repr(name) for name in KINDS)
     raise ValueError(f"quantize must be None or one of {names}, got {quantize!r}")
 
 

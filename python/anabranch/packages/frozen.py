@@ -18,6 +18,7 @@ import torch
 from .. import _C
 from ..config import Config
 from ..describe.graph import Description
+from ..describe.ranges import with_ranges
 from ..errors import FrozenWeightError
 from ..report import count, log, say
 from ..shapes.gears import Binding
@@ -119,7 +120,11 @@ class Follower:
         weights = _C.FrozenWeights(kept)
         values = {name: tensor.detach() for name, tensor in zip(self.names, kept)}
         constants = self.described.constants | values
-        return dataclasses.replace(self.described, constants=constants), weights
+        graph = with_ranges(self.described.graph, constants)
+        return (
+            dataclasses.replace(self.described, graph=graph, constants=constants),
+            weights,
+        )
 
     def _labels(self) -> list[str]:
         by_name = {e["name"]: e["label"] for e in self.described.graph["inputs"]}

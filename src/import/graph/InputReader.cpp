@@ -67,10 +67,28 @@ LogicalResult InputReader::readInput(const json::Object &input) {
   }
   if (auto constant = input.getString("constant"))
     own.set("anabranch.constant", in.builder.getStringAttr(*constant));
+  if (failed(readRange(input, own)))
+    return failure();
   if (input.getBoolean("mutated").value_or(false))
     own.set("anabranch.mutated", in.builder.getUnitAttr());
   types.push_back(*type);
   attrs.push_back(own.getDictionary(&in.context));
+  return success();
+}
+
+/// The smallest and the largest integer of a frozen value, where that is known.
+LogicalResult InputReader::readRange(const json::Object &input,
+                                     NamedAttrList &own) {
+  const json::Value *given = input.get("range");
+  if (!given)
+    return success();
+  const json::Array *ends = given->getAsArray();
+  if (!ends || ends->size() != 2 || !input.getString("constant"))
+    return in.error() << "a range is two integers of a constant";
+  auto low = (*ends)[0].getAsInteger(), high = (*ends)[1].getAsInteger();
+  if (!low || !high || *low > *high)
+    return in.error() << "a range is two integers of a constant";
+  own.set("anabranch.range", in.builder.getDenseI64ArrayAttr({*low, *high}));
   return success();
 }
 

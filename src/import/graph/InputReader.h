@@ -38,6 +38,7 @@ private:
   using Array = llvm::json::Array;
 
   mlir::LogicalResult readInput(const Object &input);
+  mlir::LogicalResult readRange(const Object &input, mlir::NamedAttrList &own);
   mlir::LogicalResult nameArguments(const Array &inputs,
                                     mlir::ValueRange arguments);
   mlir::LogicalResult defineSymbols(const Array &inputs);

@@ -38,6 +38,11 @@ Status kernelError(int32_t status, const trace::Label &label) {
   case ANABRANCH_KERNEL_DIVISION_BY_ZERO:
     return Status(StatusCode::ZeroDivision,
                   "integer division by zero in " + describe(label));
+  case ANABRANCH_KERNEL_WEIGHT_OUT_OF_RANGE:
+    return Status(StatusCode::InvalidArgument,
+                  "a frozen weight of 4 bits has larger integers now; compile "
+                  "the model again: " +
+                      describe(label));
   default:
     return Status(StatusCode::Internal, "kernel status " +
                                             std::to_string(status) + " in " +

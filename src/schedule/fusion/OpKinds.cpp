@@ -10,6 +10,7 @@
 #include "analysis/OperationCost.h"
 #include "ir/Anabranch.h"
 #include "ir/Layout.h"
+#include "ir/QuantizedWeight.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
@@ -69,7 +70,7 @@ static bool isContraction(linalg::GenericOp op) {
 static OpKind classifyGeneric(linalg::GenericOp op) {
   if (op.getNumReductionLoops() != 0)
     return isContraction(op) ? OpKind::Contraction : OpKind::Reduction;
-  if (isViewGeneric(op) || isCheapSource(op))
+  if (isViewGeneric(op) || isCheapSource(op) || ir::quantizedWeightOf(op))
     return OpKind::Cloned;
   return OpKind::Pointwise;
 }

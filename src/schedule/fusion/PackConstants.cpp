@@ -15,10 +15,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "analysis/IterationSpace.h"
-#include "ir/Anabranch.h"
 #include "ir/PassBase.h"
-#include "schedule/fusion/Layouts.h"
+#include "ir/QuantizedWeight.h"
+#include "schedule/fusion/FrozenValues.h"
 #include "schedule/fusion/OpKinds.h"
 #include "schedule/fusion/Passes.h"
 
@@ -44,7 +43,7 @@ int64_t bytesOf(Value value) {
 class ConstantPacker {
 public:
   ConstantPacker(func::FuncOp main, const ChoosePanels &choose)
-      : main(main), choose(choose), b(main.getContext()) {}
+      : choose(choose), b(main.getContext()), frozen(main) {}
 
   void pack(linalg::GenericOp op) {
     if (classify(op) != OpKind::Contraction)
@@ -55,7 +54,8 @@ public:
     layout = *found;
     operand = &op->getOpOperand(layout.operand);
     AffineMap map = op.getMatchingIndexingMap(operand);
-    if (!isFrozen(operand->get()) || !pays())
+    if (ir::quantizedWeightOf(operand->get().getDefiningOp()) ||
+        !frozen.contains(operand->get()) || !pays())
       return;
     Value &view = packed[{operand->get(), map, layout.column, layout.kPack}];
     if (!view) {
@@ -67,26 +67,6 @@ public:
   }
 
 private:
-  /// True if the value depends on frozen arguments only.
-  bool isFrozen(Value value) {
-    if (auto argument = dyn_cast<BlockArgument>(value))
-      return constantName(main, argument.getArgNumber()) &&
-             cast<RankedTensorType>(value.getType()).hasStaticShape();
-    auto known = frozen.find(value);
-    if (known != frozen.end())
-      return known->second;
-    Operation *op = value.getDefiningOp();
-    auto type = dyn_cast<RankedTensorType>(value.getType());
-    bool result = type && type.hasStaticShape() && !isa<ir::AtenOp>(op) &&
-                  llvm::all_of(analysis::allOperands(op), [&](Value input) {
-                    if (isa<RankedTensorType>(input.getType()))
-                      return isFrozen(input);
-                    Operation *scalar = input.getDefiningOp();
-                    return scalar && scalar->hasTrait<OpTrait::ConstantLike>();
-                  });
-    return frozen[value] = result;
-  }
-
   /// An operand that repeats a small tensor is not worth a packed copy.
   bool pays() {
     Operation *op = operand->get().getDefiningOp();
@@ -240,10 +220,9 @@ private:
     op->setOperand(layout.operand, view);
   }
 
-  func::FuncOp main;
   const ChoosePanels &choose;
   OpBuilder b;
-  DenseMap<Value, bool> frozen;
+  FrozenValues frozen;
   /// Panels by what they were made of: the first reader says how they lie.
   DenseMap<std::tuple<Value, AffineMap, unsigned, int64_t>, Value> packed;
   /// The operand at work.

@@ -44,6 +44,19 @@ using ChoosePanels =
 /// that are made once, at load, as `choose` says for each product.
 std::unique_ptr<mlir::Pass> createPackConstantsPass(ChoosePanels choose);
 
+/// Which operand of a contraction is a weight that a kernel would rather read
+/// in few bits, and its loops.
+struct WeightRole {
+  unsigned operand, column, depth;
+};
+using ChooseWeight =
+    std::function<std::optional<WeightRole>(mlir::linalg::GenericOp)>;
+
+/// `anabranch-pack-quantized`: frozen weights that are dequantised from 4 or 8
+/// bits keep them, in the layout of ir/QuantizedWeight.h, where `choose` names
+/// an operand.
+std::unique_ptr<mlir::Pass> createPackQuantizedPass(ChooseWeight choose);
+
 /// `anabranch-form-dispatches`: level "linalg" to level "dispatch".
 std::unique_ptr<mlir::Pass> createFormDispatchesPass();
 
@@ -51,7 +64,8 @@ std::unique_ptr<mlir::Pass> createFormDispatchesPass();
 /// calls, whole-buffer reshapes and index arithmetic.
 std::unique_ptr<mlir::Pass> createVerifyDispatchesPass();
 
-/// Leaves out `createPackConstantsPass`: a command line has no `ChoosePanels`.
+/// Leaves out the passes that pack: a command line has no kernels to choose
+/// for.
 inline void registerFusionPasses() {
   mlir::registerPass(createSinkChannelsPass);
   mlir::registerPass(createCollapseReshapesPass);

@@ -21,8 +21,7 @@ def llama():
 @pytest.mark.parametrize(
     ("arguments", "kind", "text"),
     [
-        ({"quantize": "int8"}, NotImplementedError, "int8.*not supported yet"),
-        ({"quantize": "int4"}, NotImplementedError, "int4.*not supported yet"),
+        ({"quantize": "int8", "freeze": False}, ValueError, "needs frozen weights"),
         ({"quantize": "int3"}, ValueError, "None or one of 'int8', 'int4'"),
         ({"max_length": 65}, ValueError, "positions for 64 tokens"),
         ({"max_length": 0}, ValueError, "max_length must be a positive int"),

@@ -1,0 +1,214 @@
+//===- LeftDigits.cpp - the rows of a quantised product -------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/quantized/LeftDigits.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+#include <limits>
+
+using namespace mlir;
+
+namespace anabranch {
+namespace codegen {
+
+static int64_t wholeLines(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+namespace {
+/// Where the parts of the scratch memory begin.
+struct Layout {
+  int64_t digits, scales, sums, starts, buffer, end;
+
+  explicit Layout(const QuantizedContext &context) {
+    int64_t numbers = context.rows() * context.blocks() * 4;
+    digits = 0;
+    scales = digits + wholeLines(context.rows() * context.rowBytes());
+    sums = scales + wholeLines(numbers);
+    starts = sums + wholeLines(numbers);
+    buffer = starts + wholeLines(numbers * context.blocking.digits.count);
+    end = buffer + wholeLines(context.paddedDepths() * 4);
+  }
+};
+} // namespace
+
+int64_t LeftDigits::scratchBytes(const QuantizedContext &context) {
+  return Layout(context).end;
+}
+
+LeftDigits::LeftDigits(QuantizedContext &context, Value scratch)
+    : context(context), gemm(context.gemm), lanes(context.gemm.lanes),
+      floats(lanes, lanes.builder.getF32Type(), context.blocking.lanes),
+      integers(lanes, lanes.builder.getI32Type(), context.blocking.lanes) {
+  Layout layout(context);
+  auto at = [&](int64_t bytes) {
+    return bytesBehind(lanes, scratch, lanes.index(bytes));
+  };
+  digits = at(layout.digits);
+  scales = at(layout.scales);
+  sums = at(layout.sums);
+  starts = at(layout.starts);
+  buffer = at(layout.buffer);
+}
+
+Value LeftDigits::broadcast(Value scalar) {
+  auto type = VectorType::get({context.blocking.lanes}, scalar.getType());
+  return lanes.make<vector::BroadcastOp>(type, scalar);
+}
+
+Value LeftDigits::splat(float number) {
+  return broadcast(lanes.constant(lanes.builder.getF32FloatAttr(number)));
+}
+
+Value LeftDigits::splat(int32_t number) {
+  return broadcast(lanes.constant(lanes.builder.getI32IntegerAttr(number)));
+}
+
+void LeftDigits::make() {
+  lanes.loop(lanes.index(0), lanes.index(context.rows()), 1, [&](Value row) {
+    readRow(row);
+    lanes.loop(lanes.index(0), lanes.index(context.blocks()), 1,
+               [&](Value block) { makeBlock(row, block); });
+  });
+}
+
+/// The row as f32, with zeros up to the padded depth.
+void LeftDigits::readRow(Value row) {
+  OperandReader reader(gemm, gemm.contraction.left);
+  int64_t width = context.blocking.lanes;
+  bool whole = gemm.depthIsMultipleOf(width);
+  Value end = lanes.index(context.weight.depths);
+  Value at = lanes.addIndex(gemm.tile.firstRow, row);
+  lanes.loop(
+      lanes.index(0), lanes.index(context.paddedDepths()), width, [&](Value k) {
+        floats.store(reader.elements(at, Value(), k, end, whole), buffer, k);
+      });
+}
+
+/// The bits of the largest absolute value: a NaN is above infinity.
+Value LeftDigits::largest(Value first, Value end) {
+  auto type = cast<VectorType>(integers.vectorType());
+  Value zero = integers.zeroVector();
+  SmallVector<Value> found =
+      lanes.loop(first, end, context.blocking.lanes, {zero},
+                 [&](Value k, ValueRange carried) -> SmallVector<Value> {
+                   Value bits = lanes.make<LLVM::BitcastOp>(
+                       Type(type), floats.loadVector(buffer, k));
+                   bits = lanes.make<arith::AndIOp>(
+                       bits, splat(std::numeric_limits<int32_t>::max()));
+                   return {lanes.make<arith::MaxSIOp>(carried[0], bits)};
+                 });
+  return lanes.make<vector::ReductionOp>(vector::CombiningKind::MAXSI,
+                                         found[0]);
+}
+
+/// The digits of a vector of numbers, the lowest first.
+SmallVector<Value> LeftDigits::split(Value numbers) {
+  const DigitFormat &format = context.blocking.digits;
+  SmallVector<Value> found;
+  Value keep = splat(static_cast<int32_t>(32 - format.bits));
+  Value bits = splat(static_cast<int32_t>(format.bits));
+  for (int64_t i = 0; i + 1 < format.count; ++i) {
+    Value low = lanes.make<arith::ShLIOp>(numbers, keep);
+    low = lanes.make<arith::ShRSIOp>(low, keep);
+    found.push_back(low);
+    numbers = lanes.make<arith::SubIOp>(numbers, low);
+    numbers = lanes.make<arith::ShRSIOp>(numbers, bits);
+  }
+  found.push_back(numbers);
+  return found;
+}
+
+/// Digits of two bytes are in the order of depths 0, 2, 1, 3: vpmaddwd
+/// multiplies the even bytes of a word of the weight, then the odd ones.
+void LeftDigits::storeDigits(Value row, int64_t digit, Value depth,
+                             Value values) {
+  int64_t width = context.blocking.lanes, bytes = context.blocking.digits.bytes;
+  Type narrow = lanes.builder.getIntegerType(8 * bytes);
+  Value small =
+      lanes.make<arith::TruncIOp>(VectorType::get({width}, narrow), values);
+  if (bytes == 2) {
+    SmallVector<int64_t> order;
+    for (int64_t i = 0; i < width; i += 4)
+      order.append({i, i + 2, i + 1, i + 3});
+    small = lanes.make<vector::ShuffleOp>(small, small, order);
+  }
+  Value start = lanes.mulIndex(row, lanes.index(context.rowBytes()));
+  start = lanes.addIndex(start, lanes.index(digit * context.digitBytes()));
+  Value at = lanes.addIndex(start, lanes.mulIndex(depth, lanes.index(bytes)));
+  lanes.builder.create<LLVM::StoreOp>(lanes.loc, small,
+                                      bytesBehind(lanes, digits, at), bytes);
+}
+
+void LeftDigits::makeBlock(Value row, Value block) {
+  OpBuilder &b = lanes.builder;
+  const DigitFormat &format = context.blocking.digits;
+  Type f32 = b.getF32Type(), i32 = b.getI32Type();
+  auto real = [&](float number) {
+    return lanes.constant(b.getF32FloatAttr(number));
+  };
+  Value first = lanes.mulIndex(block, lanes.index(context.blocking.depth));
+  Value end =
+      lanes.minIndex(lanes.addIndex(first, lanes.index(context.blocking.depth)),
+                     lanes.index(context.paddedDepths()));
+  Value bits = largest(first, end);
+  constexpr int32_t infinity = 0x7f800000;
+  Value isFinite =
+      lanes.make<arith::CmpIOp>(arith::CmpIPredicate::slt, bits,
+                                lanes.constant(b.getI32IntegerAttr(infinity)));
+  // Below this the quotients would overflow.
+  constexpr float smallest = 0x1p-100F;
+  Value most = lanes.make<arith::MaxNumFOp>(
+      lanes.make<LLVM::BitcastOp>(f32, bits), real(smallest));
+  Value inverse =
+      lanes.make<arith::DivFOp>(real(static_cast<float>(format.largest)), most);
+  Value scale = lanes.make<arith::MulFOp>(
+      most, real(1.0F / static_cast<float>(format.largest)));
+  scale = lanes.make<arith::SelectOp>(
+      isFinite, scale, real(std::numeric_limits<float>::quiet_NaN()));
+  auto vector = cast<VectorType>(integers.vectorType());
+  Value factor = broadcast(inverse), allFinite = broadcast(isFinite);
+  SmallVector<Value> none(format.count, integers.zeroVector());
+  SmallVector<Value> totals = lanes.loop(
+      first, end, context.blocking.lanes, none,
+      [&](Value k, ValueRange carried) {
+        Value x = floats.loadVector(buffer, k);
+        x = lanes.make<arith::SelectOp>(allFinite, x, floats.zeroVector());
+        x = lanes.make<arith::MulFOp>(x, factor);
+        x = b.create<LLVM::RoundEvenOp>(lanes.loc, x.getType(), x);
+        SmallVector<Value> next;
+        for (auto [i, digit] :
+             llvm::enumerate(split(lanes.make<arith::FPToSIOp>(vector, x)))) {
+          storeDigits(row, i, k, digit);
+          next.push_back(lanes.make<arith::AddIOp>(carried[i], digit));
+        }
+        return next;
+      });
+  Value blocks = lanes.index(context.blocks());
+  Value sum = real(0);
+  for (int64_t i = format.count; i-- > 0;) {
+    Value total =
+        lanes.make<vector::ReductionOp>(vector::CombiningKind::ADD, totals[i]);
+    sum = lanes.make<arith::MulFOp>(
+        sum, real(static_cast<float>(int64_t(1) << format.bits)));
+    sum =
+        lanes.make<arith::AddFOp>(sum, lanes.make<arith::SIToFPOp>(f32, total));
+    Value center =
+        lanes.constant(b.getIntegerAttr(i32, -context.weight.layout.center));
+    Value at = lanes.mulIndex(row, lanes.index(format.count));
+    at = lanes.mulIndex(lanes.addIndex(at, lanes.index(i)), blocks);
+    integers.store(lanes.make<arith::MulIOp>(total, center), starts,
+                   lanes.addIndex(at, block));
+  }
+  Value at = lanes.addIndex(lanes.mulIndex(row, blocks), block);
+  floats.store(scale, scales, at);
+  floats.store(lanes.make<arith::MulFOp>(sum, scale), sums, at);
+}
+
+} // namespace codegen
+} // namespace anabranch

@@ -1,0 +1,62 @@
+//===- LeftDigits.h - the rows of a quantised product -----------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// For each row and block of depths, with x the largest absolute value:
+//
+//   scale = x / largest     number[k] = round(element[k] / scale)
+//   number = sum of digit[i] * 2^(bits * i), each digit with a sign
+//
+// A block that has an infinity or a NaN has NaN as its scale, so that all that
+// it takes part in becomes NaN.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_QUANTIZED_LEFTDIGITS_H
+#define ANABRANCH_CODEGEN_QUANTIZED_LEFTDIGITS_H
+
+#include "codegen/gemm/OperandReader.h"
+#include "codegen/quantized/QuantizedContext.h"
+
+namespace anabranch {
+namespace codegen {
+
+class LeftDigits {
+public:
+  /// `scratch` has room for `scratchBytes`.
+  LeftDigits(QuantizedContext &context, mlir::Value scratch);
+
+  static int64_t scratchBytes(const QuantizedContext &context);
+
+  /// Makes the digits of all rows.
+  void make();
+
+  /// Of a row: its digits; f32 scales of its blocks; f32 sums of its blocks;
+  /// i32 sums [digit][block] times -center.
+  mlir::Value digits, scales, sums, starts;
+
+private:
+  QuantizedContext &context;
+  GemmContext &gemm;
+  LaneBuilder &lanes;
+  mlir::Value buffer; ///< the elements of one row as f32
+  TypedMemory floats, integers;
+
+  void readRow(mlir::Value row);
+  void makeBlock(mlir::Value row, mlir::Value block);
+  mlir::Value largest(mlir::Value first, mlir::Value end);
+  mlir::SmallVector<mlir::Value> split(mlir::Value numbers);
+  void storeDigits(mlir::Value row, int64_t digit, mlir::Value depth,
+                   mlir::Value values);
+  mlir::Value splat(float number);
+  mlir::Value splat(int32_t number);
+  mlir::Value broadcast(mlir::Value scalar);
+};
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_QUANTIZED_LEFTDIGITS_H

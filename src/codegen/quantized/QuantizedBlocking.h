@@ -1,0 +1,65 @@
+//===- QuantizedBlocking.h - how a quantised product is cut up --*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// The rows of the left operand are written as fixed-point numbers, one scale
+// for each block of depths, in so many digits that they are as exact as the
+// operand's type. The digits are small integers, so that instructions multiply
+// them by the weight's integers exactly, four to one sum of 32 bits. Each block
+// ends with the sums as f32, times both scales.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_QUANTIZED_QUANTIZEDBLOCKING_H
+#define ANABRANCH_CODEGEN_QUANTIZED_QUANTIZEDBLOCKING_H
+
+#include "codegen/contraction/GemmBlocking.h"
+#include "codegen/quantized/QuantizedOperand.h"
+
+namespace anabranch {
+namespace codegen {
+
+/// Numbers as digits to the base 2^bits, the last of which has the sign.
+struct DigitFormat {
+  int64_t count; ///< digits of a number
+  int64_t bits;  ///< of the base
+  int64_t bytes; ///< of a digit in memory
+  /// The largest number, less the rounding of the division by it.
+  int64_t largest;
+};
+
+struct QuantizedBlocking {
+  int64_t lanes;   ///< of a vector of sums
+  int64_t rows;    ///< of a block of accumulators
+  int64_t vectors; ///< of a block, side by side
+  int64_t depth;   ///< depths that share a scale of the left operand
+  DigitFormat digits;
+  /// vpdpbusd multiplies the digits; else vpmaddwd does.
+  bool dots;
+  /// AMX registers hold the sums, of all columns of a panel.
+  bool tiles = false;
+  /// What the parts shared with other products need.
+  GemmBlocking gemm;
+
+  /// Depths of a product of two AMX registers.
+  int64_t tileDepths() const { return depth < 64 ? depth : 64; }
+
+  static QuantizedBlocking choose(const Contraction &contraction,
+                                  const QuantizedOperand &weight,
+                                  const TargetInfo &target);
+};
+
+/// Products of more rows had better make panels of floats.
+constexpr int64_t mostQuantizedRows = 32;
+
+/// Whether a product would read its right operand in few bits.
+bool wantsQuantizedWeight(const Contraction &contraction,
+                          const TargetInfo &target);
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_QUANTIZED_QUANTIZEDBLOCKING_H

@@ -1,0 +1,42 @@
+//===- QuantizedContext.h - sizes of a quantised product --------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_QUANTIZED_QUANTIZEDCONTEXT_H
+#define ANABRANCH_CODEGEN_QUANTIZED_QUANTIZEDCONTEXT_H
+
+#include "codegen/gemm/GemmContext.h"
+#include "codegen/quantized/QuantizedBlocking.h"
+
+namespace anabranch {
+namespace codegen {
+
+/// The numbers of a product that both the digits and the micro-kernel know.
+struct QuantizedContext {
+  GemmContext &gemm;
+  const QuantizedOperand &weight;
+  const QuantizedBlocking &blocking;
+
+  int64_t rows() const { return blocking.gemm.rowsPerTile; }
+  int64_t paddedDepths() const {
+    return ir::QuantizedWeight::paddedDepths(weight.depths);
+  }
+  int64_t blocks() const {
+    return (paddedDepths() + blocking.depth - 1) / blocking.depth;
+  }
+  /// Bytes of one digit of all depths of a row.
+  int64_t digitBytes() const { return paddedDepths() * blocking.digits.bytes; }
+  int64_t rowBytes() const { return digitBytes() * blocking.digits.count; }
+};
+
+/// The address some bytes behind another one.
+mlir::Value bytesBehind(LaneBuilder &lanes, mlir::Value pointer,
+                        mlir::Value bytes);
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_QUANTIZED_QUANTIZEDCONTEXT_H

@@ -1,0 +1,85 @@
+//===- QuantizedFunction.h - one function for a block of rows ---*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// A function of its own, since its accumulators need every register:
+//
+//   NAME(digits, scales, sums, starts, packed, scale, offset, result)
+//
+// computes, for the rows from which the first four pointers are on, and the
+// columns from which the next three are on, the product of all depths.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_QUANTIZED_QUANTIZEDFUNCTION_H
+#define ANABRANCH_CODEGEN_QUANTIZED_QUANTIZEDFUNCTION_H
+
+#include "codegen/quantized/QuantizedContext.h"
+
+namespace anabranch {
+namespace codegen {
+
+class QuantizedFunction {
+public:
+  explicit QuantizedFunction(const QuantizedContext &context)
+      : context(context), blocking(context.blocking) {}
+  virtual ~QuantizedFunction() = default;
+
+  /// Writes the function before `where`. One that `fetches` asks for the whole
+  /// panel ahead of its use.
+  mlir::func::FuncOp create(mlir::OpBuilder &builder, mlir::Operation *where,
+                            llvm::StringRef name, bool fetches);
+
+protected:
+  const QuantizedContext &context;
+  const QuantizedBlocking &blocking;
+  bool fetches = false;
+  mlir::func::FuncOp function;
+
+  enum Argument : unsigned {
+    Digits,
+    Scales,
+    Sums,
+    Starts,
+    Packed,
+    Scale,
+    Offset,
+    Result,
+    Arguments
+  };
+  static constexpr int64_t panelBytes = ir::QuantizedWeight::panelColumns * 4;
+
+  virtual void fill(LaneBuilder &lanes) = 0;
+
+  /// The steps of a block of depths: the first, and the one behind the last.
+  std::pair<mlir::Value, mlir::Value> stepsOf(LaneBuilder &lanes,
+                                              mlir::Value block);
+  /// Fetches a step of the panel that comes much later.
+  void fetch(LaneBuilder &lanes, mlir::Value line);
+  mlir::Value load(LaneBuilder &lanes, Argument from, mlir::Value bytes,
+                   mlir::Type type);
+  /// Where the sums of a row and a digit start, in all lanes.
+  mlir::Value start(LaneBuilder &lanes, mlir::Value block, int64_t row,
+                    int64_t digit);
+
+  /// Scale and offset of a vector of columns; a null offset is zero.
+  struct Parameters {
+    mlir::Value scale, offset;
+  };
+  Parameters parameters(LaneBuilder &lanes, mlir::Value block, int64_t vector);
+  /// A vector of a row's result after a block, whose sums are of each digit.
+  mlir::Value addScaled(LaneBuilder &lanes, mlir::Value block, int64_t row,
+                        llvm::ArrayRef<mlir::Value> digits,
+                        const Parameters &parameters, mlir::Value result);
+};
+
+/// A number in all lanes of a vector of integers.
+mlir::Value splat(LaneBuilder &lanes, mlir::Type type, int64_t number);
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_QUANTIZED_QUANTIZEDFUNCTION_H

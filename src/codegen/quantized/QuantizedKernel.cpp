@@ -1,0 +1,182 @@
+//===- QuantizedKernel.cpp - the choice of quantised products -------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/quantized/QuantizedKernel.h"
+
+#include "codegen/gemm/GemmEpilogue.h"
+#include "codegen/gemm/GemmFootprint.h"
+#include "codegen/quantized/LeftDigits.h"
+#include "codegen/quantized/QuantizedMicroKernel.h"
+#include "codegen/quantized/QuantizedTileKernel.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace codegen {
+namespace {
+
+using ir::QuantizedWeight;
+
+constexpr int64_t panelBytes = QuantizedWeight::panelColumns * 4;
+
+/// A tile is all rows times some panels of columns.
+class TileEmitter {
+public:
+  TileEmitter(QuantizedContext &context, Value scratch)
+      : context(context), gemm(context.gemm), lanes(gemm.lanes),
+        results(scratch),
+        left(context,
+             bytesBehind(lanes, scratch, lanes.index(resultBytes(context)))),
+        epilogue(gemm) {}
+
+  static int64_t resultBytes(const QuantizedContext &context) {
+    return context.blocking.rows * panelBytes;
+  }
+
+  void emit() {
+    left.make();
+    lanes.loop(gemm.tile.firstPanel, gemm.tile.endPanel, 1, [&](Value panel) {
+      gemm.enterPanel(panel);
+      lanes.loop(lanes.index(0), lanes.index(context.rows()),
+                 context.blocking.rows,
+                 [&](Value row) { multiplyRows(panel, row); });
+    });
+  }
+
+private:
+  QuantizedContext &context;
+  GemmContext &gemm;
+  LaneBuilder &lanes;
+  Value results;
+  LeftDigits left;
+  GemmEpilogue epilogue;
+  func::FuncOp first, others;
+
+  /// A block of rows. The last one begins earlier if there are too few rows,
+  /// and only its own are stored.
+  void multiplyRows(Value panel, Value row) {
+    const QuantizedBlocking &blocking = context.blocking;
+    Value start =
+        lanes.minIndex(row, lanes.index(context.rows() - blocking.rows));
+    int64_t vectors = QuantizedWeight::panelColumns / blocking.lanes;
+    for (int64_t j = 0; j < vectors; j += blocking.vectors)
+      multiply(panel, start, j);
+    Value skipped =
+        lanes.mulIndex(lanes.subIndex(row, start), lanes.index(panelBytes));
+    Value end = lanes.minIndex(lanes.addIndex(row, lanes.index(blocking.rows)),
+                               lanes.index(context.rows()));
+    epilogue.emit(row, end, bytesBehind(lanes, results, skipped));
+  }
+
+  void multiply(Value panel, Value row, int64_t vector) {
+    const QuantizedOperand &weight = context.weight;
+    int64_t blocks = context.blocks(), digits = context.blocking.digits.count;
+    auto ofRow = [&](Value from, int64_t bytes) {
+      return bytesBehind(lanes, from, lanes.mulIndex(row, lanes.index(bytes)));
+    };
+    auto ofPanel = [&](unsigned argument, int64_t bytes) {
+      Value at = lanes.mulIndex(panel, lanes.index(bytes));
+      at = lanes.addIndex(at, lanes.index(vector * context.blocking.lanes * 4));
+      return bytesBehind(lanes, gemm.frame.argument(argument).pointer, at);
+    };
+    int64_t steps = weight.layout.steps(weight.depths);
+    SmallVector<Value> arguments = {
+        ofRow(left.digits, context.rowBytes()),
+        ofRow(left.scales, blocks * 4),
+        ofRow(left.sums, blocks * 4),
+        ofRow(left.starts, digits * blocks * 4),
+        ofPanel(weight.packed, steps * panelBytes),
+        ofPanel(weight.scale, panelBytes),
+        ofPanel(weight.offset.value_or(weight.scale), panelBytes),
+        bytesBehind(lanes, results,
+                    lanes.index(vector * context.blocking.lanes * 4))};
+    lanes.builder.create<func::CallOp>(lanes.loc, function(vector == 0),
+                                       arguments);
+  }
+
+  func::FuncOp function(bool isFirst) {
+    func::FuncOp &made = isFirst ? first : others;
+    if (made)
+      return made;
+    func::FuncOp source = gemm.frame.source;
+    std::string name =
+        (source.getName() + (isFirst ? "_block" : "_rest")).str();
+    OpBuilder &b = lanes.builder;
+    if (context.blocking.tiles)
+      return made =
+                 QuantizedTileKernel(context).create(b, source, name, isFirst);
+    return made =
+               QuantizedMicroKernel(context).create(b, source, name, isFirst);
+  }
+};
+
+/// The product and its weight, or none and why.
+struct Match {
+  Contraction contraction;
+  QuantizedOperand weight;
+
+  static std::optional<Match> find(func::FuncOp kernel,
+                                   const TargetInfo &target, std::string &why) {
+    auto contraction = Contraction::find(kernel, why);
+    if (!contraction)
+      return std::nullopt;
+    auto weight = QuantizedOperand::find(*contraction, why);
+    if (!weight)
+      return std::nullopt;
+    if (!wantsQuantizedWeight(*contraction, target)) {
+      why = "panels of floats suit so many rows better";
+      return std::nullopt;
+    }
+    return Match{std::move(*contraction), *weight};
+  }
+};
+
+std::optional<std::string> refusal(func::FuncOp kernel,
+                                   const TargetInfo &target) {
+  std::string why;
+  if (!Match::find(kernel, target, why))
+    return why;
+  return std::nullopt;
+}
+
+LogicalResult emit(KernelShell &shell) {
+  std::string why;
+  std::optional<Match> match = Match::find(shell.source, shell.target, why);
+  if (!match)
+    return shell.source.emitError(why);
+  const Contraction &contraction = match->contraction;
+  QuantizedBlocking blocking =
+      QuantizedBlocking::choose(contraction, match->weight, shell.target);
+  return shell.emit(
+      [&](KernelShell::TileBody &body) {
+        GemmContext gemm(contraction, blocking.gemm, body.frame);
+        gemm.evaluator = &body.evaluator;
+        gemm.enterTile(body.tile);
+        QuantizedContext context{gemm, match->weight, blocking};
+        TileEmitter(context, body.scratch).emit();
+      },
+      [&](KernelFrame &frame) {
+        GemmContext gemm(contraction, blocking.gemm, frame);
+        QuantizedContext context{gemm, match->weight, blocking};
+        int64_t bytes = TileEmitter::resultBytes(context) +
+                        LeftDigits::scratchBytes(context);
+        return KernelShell::Plan{gemm.tileCount(), frame.lanes.index(bytes)};
+      },
+      [&](KernelShell::FootprintBody &body) {
+        GemmContext gemm(contraction, blocking.gemm, body.frame);
+        TileFootprint footprint(body.frame);
+        addGemmFootprint(gemm, footprint, body.tile);
+        footprint.store(body.footprints);
+      });
+}
+
+} // namespace
+
+const KernelChoice quantizedKernel{"quantized contraction", refusal, emit};
+
+} // namespace codegen
+} // namespace anabranch

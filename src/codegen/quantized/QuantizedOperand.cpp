@@ -1,0 +1,49 @@
+//===- QuantizedOperand.cpp - a weight of few bits as an operand ----------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/quantized/QuantizedOperand.h"
+
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace codegen {
+
+std::optional<QuantizedOperand>
+QuantizedOperand::find(const Contraction &contraction, std::string &why) {
+  linalg::GenericOp product = contraction.op;
+  unsigned number = contraction.right.number;
+  auto made = product->getOperand(number).getDefiningOp<linalg::GenericOp>();
+  auto layout = ir::quantizedWeightOf(made);
+  if (!layout) {
+    why = "the right operand is no weight of few bits";
+    return std::nullopt;
+  }
+  AffineMap map = product.getIndexingMapsArray()[number];
+  unsigned dims[] = {contraction.column, contraction.depth};
+  SmallVector<unsigned> arguments;
+  made.getBody()->walk([&](tensor::ExtractOp extract) {
+    if (auto argument = dyn_cast<BlockArgument>(extract.getTensor()))
+      arguments.push_back(argument.getArgNumber());
+  });
+  if (map != AffineMap::getMultiDimMapWithTargets(product.getNumLoops(), dims,
+                                                  map.getContext()) ||
+      arguments.size() < 2 || arguments.size() > 3) {
+    why = "the weight is not read as it lies";
+    return std::nullopt;
+  }
+  auto shape = cast<RankedTensorType>(made.getResult(0).getType()).getShape();
+  QuantizedOperand operand{*layout,      arguments[0], arguments[1],
+                           std::nullopt, shape[0],     shape[1]};
+  if (arguments.size() == 3)
+    operand.offset = arguments[2];
+  return operand;
+}
+
+} // namespace codegen
+} // namespace anabranch

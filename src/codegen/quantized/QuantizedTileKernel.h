@@ -1,0 +1,38 @@
+//===- QuantizedTileKernel.h - quantised products by AMX --------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_QUANTIZED_QUANTIZEDTILEKERNEL_H
+#define ANABRANCH_CODEGEN_QUANTIZED_QUANTIZEDTILEKERNEL_H
+
+#include "codegen/quantized/QuantizedFunction.h"
+
+namespace anabranch {
+namespace codegen {
+
+/// Accumulates in AMX registers. The rows of the left one are the digits of all
+/// rows; four registers of sums have the columns of a panel. Bytes of the
+/// weight lie as the right register wants them; nibbles are spread to memory.
+class QuantizedTileKernel final : public QuantizedFunction {
+public:
+  using QuantizedFunction::QuantizedFunction;
+
+private:
+  /// Memory of the function: sums and spread nibbles, a register each.
+  mlir::Value sums, spread;
+
+  void fill(LaneBuilder &lanes) override;
+  void configure(LaneBuilder &lanes);
+  void addSteps(LaneBuilder &lanes, mlir::Value step);
+  void spreadNibbles(LaneBuilder &lanes, mlir::Value line, int64_t column);
+  void scaleSums(LaneBuilder &lanes, mlir::Value block);
+  int64_t stepsAtOnce() const;
+};
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_QUANTIZED_QUANTIZEDTILEKERNEL_H

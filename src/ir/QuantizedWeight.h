@@ -1,0 +1,64 @@
+//===- QuantizedWeight.h - weights of 4 and 8 bits --------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// A frozen weight that products read is kept as small unsigned integers q, and
+//
+//   weight[n, k] = (q[n, k] - center) * scale[k / group, n]
+//                  + offset[k / group, n]
+//
+// The integers lie in panels of 64 columns, which are 64 bytes times 4:
+//
+//   4 bits: [ceil(N / 64)][K' / 8][64][4] bytes; the low nibbles of four bytes
+//           are the depths 8 * i + 0..3 of a column, the high ones 8 * i + 4..7
+//   8 bits: [ceil(N / 64)][K' / 4][64][4] bytes, the depths 4 * i + 0..3
+//
+// where K' is K rounded up to a multiple of 16. Scale and offset are f32,
+// [ceil(K / group)][N rounded up to panels]. A weight whose zero points are one
+// number has no offset. What lies beyond N and K repeats the last element.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_IR_QUANTIZEDWEIGHT_H
+#define ANABRANCH_IR_QUANTIZEDWEIGHT_H
+
+#include "mlir/IR/Operation.h"
+
+#include <cstdint>
+#include <optional>
+
+namespace anabranch {
+namespace ir {
+
+struct QuantizedWeight {
+  int64_t bits;   ///< 4 or 8
+  int64_t group;  ///< depths that share a scale
+  int64_t center; ///< the integer that stands for zero if there is no offset
+
+  static constexpr int64_t panelColumns = 64;
+  static constexpr int64_t depthMultiple = 16;
+
+  /// Depths of a column in the four bytes of one step, and the steps of K.
+  int64_t stepDepths() const { return bits == 4 ? 8 : 4; }
+  static int64_t paddedDepths(int64_t depths);
+  int64_t steps(int64_t depths) const {
+    return paddedDepths(depths) / stepDepths();
+  }
+  static int64_t panels(int64_t columns);
+  int64_t groups(int64_t depths) const { return (depths + group - 1) / group; }
+};
+
+/// Marks the generic that makes the weight, element by element, of what its
+/// body extracts from: the integers, the scales and perhaps the offsets.
+void setQuantizedWeight(mlir::Operation *op, const QuantizedWeight &weight);
+
+/// What an operation is marked with; none if it is null or has no mark.
+std::optional<QuantizedWeight> quantizedWeightOf(mlir::Operation *op);
+
+} // namespace ir
+} // namespace anabranch
+
+#endif // ANABRANCH_IR_QUANTIZEDWEIGHT_H

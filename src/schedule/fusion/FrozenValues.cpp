@@ -1,0 +1,39 @@
+//===- FrozenValues.cpp - what depends on frozen values only --------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "schedule/fusion/FrozenValues.h"
+
+#include "analysis/IterationSpace.h"
+#include "ir/Anabranch.h"
+#include "schedule/fusion/Layouts.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace schedule {
+
+bool FrozenValues::contains(Value value) {
+  if (auto argument = dyn_cast<BlockArgument>(value))
+    return constantName(main, argument.getArgNumber()) &&
+           cast<RankedTensorType>(value.getType()).hasStaticShape();
+  auto found = known.find(value);
+  if (found != known.end())
+    return found->second;
+  Operation *op = value.getDefiningOp();
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  bool result = type && type.hasStaticShape() && !isa<ir::AtenOp>(op) &&
+                llvm::all_of(analysis::allOperands(op), [&](Value input) {
+                  if (isa<RankedTensorType>(input.getType()))
+                    return contains(input);
+                  Operation *scalar = input.getDefiningOp();
+                  return scalar && scalar->hasTrait<OpTrait::ConstantLike>();
+                });
+  return known[value] = result;
+}
+
+} // namespace schedule
+} // namespace anabranch

@@ -1,0 +1,34 @@
+//===- FrozenValues.h - what depends on frozen values only ------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_SCHEDULE_FUSION_FROZENVALUES_H
+#define ANABRANCH_SCHEDULE_FUSION_FROZENVALUES_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/DenseMap.h"
+
+namespace anabranch {
+namespace schedule {
+
+/// Answers for the tensors of one function; remembers what it found.
+class FrozenValues {
+public:
+  explicit FrozenValues(mlir::func::FuncOp main) : main(main) {}
+
+  /// True if the value depends on frozen arguments and literals only, and has a
+  /// static shape.
+  bool contains(mlir::Value value);
+
+private:
+  mlir::func::FuncOp main;
+  llvm::DenseMap<mlir::Value, bool> known;
+};
+
+} // namespace schedule
+} // namespace anabranch
+
+#endif // ANABRANCH_SCHEDULE_FUSION_FROZENVALUES_H

@@ -1,0 +1,360 @@
+//===- PackQuantized.cpp - frozen weights of 4 and 8 bits -----------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+//   %f = generic {dequantise} %q, %s     %p = generic {gather} %q -> panels
+//   %0 = contraction %x, %f           ->  %c = generic {gather} %s -> groups
+//                                         %v = generic {unpack} %p, %c
+//                                         %0 = contraction %x, %v
+//
+// %p and %c depend on frozen values only, so that they are made once, at load.
+// %v is %f again, element by element: whatever kernel the contraction gets can
+// read it, and the kernel of quantised products knows it by its mark
+// (QuantizedWeight.h).
+//
+//===----------------------------------------------------------------------===//
+
+#include "anabranch/KernelABI.h"
+#include "ir/Anabranch.h"
+#include "ir/Explain.h"
+#include "ir/PassBase.h"
+#include "ir/QuantizedWeight.h"
+#include "schedule/fusion/OpKinds.h"
+#include "schedule/fusion/Passes.h"
+#include "schedule/fusion/WeightFormula.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+#include <cmath>
+
+using namespace mlir;
+
+namespace anabranch {
+namespace schedule {
+namespace {
+
+using ir::QuantizedWeight;
+
+/// Emits the bodies of generics that make a weight's parts and the weight.
+class WeightPacker {
+public:
+  WeightPacker(OpBuilder &b, Location loc, const WeightFormula &formula,
+               const QuantizedWeight &layout, int64_t columns, int64_t depths)
+      : b(b), loc(loc), formula(formula), layout(layout), columns(columns),
+        depths(depths) {}
+
+  /// [panels][steps][64][4] bytes.
+  Value integers() {
+    SmallVector<int64_t> shape = {QuantizedWeight::panels(columns),
+                                  layout.steps(depths),
+                                  QuantizedWeight::panelColumns, 4};
+    return make(shape, b.getI8Type(), [&](ArrayRef<Value> at) {
+      Value column = sum(product(at[0], QuantizedWeight::panelColumns), at[2]);
+      Value depth = sum(product(at[1], layout.stepDepths()), at[3]);
+      Value low = integer(column, depth);
+      if (layout.bits == 8)
+        return low;
+      Value high = integer(column, sum(depth, index(4)));
+      Value four = b.create<arith::ConstantOp>(loc, b.getI8IntegerAttr(4));
+      high = b.create<arith::ShLIOp>(loc, high, four);
+      return b.create<arith::OrIOp>(loc, low, high).getResult();
+    });
+  }
+
+  /// [groups][columns of whole panels] of f32.
+  Value parameters(const Formula &values) {
+    SmallVector<int64_t> shape = {layout.groups(depths),
+                                  QuantizedWeight::panels(columns) *
+                                      QuantizedWeight::panelColumns};
+    return make(shape, b.getF32Type(), [&](ArrayRef<Value> at) {
+      return values->emit(b, loc, clamped(at[1], columns),
+                          product(at[0], layout.group));
+    });
+  }
+
+  /// The weight as [columns, depths] of `element`.
+  Value weight(Type element, Value packed, Value scale, Value offset) {
+    Value made = make({columns, depths}, element, [&](ArrayRef<Value> at) {
+      Value value = unpack(packed, at[0], at[1]);
+      Value group = b.create<arith::DivUIOp>(loc, at[1], index(layout.group));
+      auto parameter = [&](Value from) {
+        return b.create<tensor::ExtractOp>(loc, from, ValueRange{group, at[0]});
+      };
+      value = b.create<arith::MulFOp>(loc, value, parameter(scale));
+      if (offset)
+        value = b.create<arith::AddFOp>(loc, value, parameter(offset));
+      return narrow(value, element);
+    });
+    ir::setQuantizedWeight(made.getDefiningOp(), layout);
+    return made;
+  }
+
+private:
+  OpBuilder &b;
+  Location loc;
+  const WeightFormula &formula;
+  QuantizedWeight layout;
+  int64_t columns, depths;
+
+  Value index(int64_t value) {
+    return b.create<arith::ConstantIndexOp>(loc, value);
+  }
+  Value sum(Value x, Value y) { return b.create<arith::AddIOp>(loc, x, y); }
+  Value product(Value x, int64_t factor) {
+    return b.create<arith::MulIOp>(loc, x, index(factor));
+  }
+  Value quotient(Value x, int64_t by) {
+    return b.create<arith::DivUIOp>(loc, x, index(by));
+  }
+  Value remainder(Value x, int64_t by) {
+    return b.create<arith::RemUIOp>(loc, x, index(by));
+  }
+  Value clamped(Value x, int64_t size) {
+    return b.create<arith::MinUIOp>(loc, x, index(size - 1));
+  }
+
+  /// A generic that computes each element from its index.
+  Value make(ArrayRef<int64_t> shape, Type element,
+             llvm::function_ref<Value(ArrayRef<Value>)> body) {
+    Value empty = b.create<tensor::EmptyOp>(loc, shape, element);
+    SmallVector<utils::IteratorType> loops(shape.size(),
+                                           utils::IteratorType::parallel);
+    auto fill = [&](OpBuilder &inner, Location at, ValueRange) {
+      OpBuilder::InsertionGuard guard(b);
+      b.restoreInsertionPoint(inner.saveInsertionPoint());
+      SmallVector<Value> position;
+      for (size_t i = 0; i < shape.size(); ++i)
+        position.push_back(b.create<linalg::IndexOp>(at, i));
+      Value value = body(position);
+      b.create<linalg::YieldOp>(at, value);
+    };
+    return b
+        .create<linalg::GenericOp>(
+            loc, empty.getType(), ValueRange{}, ValueRange{empty},
+            AffineMap(b.getMultiDimIdentityMap(shape.size())), loops, fill)
+        .getResult(0);
+  }
+
+  /// The integer above the lowest one, as i8.
+  Value integer(Value column, Value depth) {
+    Value value = formula.integer.extract(b, loc, clamped(column, columns),
+                                          clamped(depth, depths));
+    // The values may change after the range of an argument was seen.
+    if (rangeOfArgument(formula.integer.tensor))
+      check(value);
+    if (value.getType() != b.getI8Type())
+      value = b.create<arith::TruncIOp>(loc, b.getI8Type(), value);
+    // Whatever wraps around here does so back.
+    auto lowest = static_cast<int8_t>(formula.range.low);
+    Value low = b.create<arith::ConstantOp>(loc, b.getI8IntegerAttr(lowest));
+    return b.create<arith::SubIOp>(loc, value, low);
+  }
+
+  /// Fails unless an integer is in the range that the layout is for.
+  void check(Value value) {
+    auto compare = [&](arith::CmpIPredicate predicate, int64_t end) -> Value {
+      Value number = b.create<arith::ConstantOp>(
+          loc, b.getIntegerAttr(value.getType(), end));
+      return b.create<arith::CmpIOp>(loc, predicate, value, number);
+    };
+    using Predicate = arith::CmpIPredicate;
+    bool isUnsigned = formula.integer.isUnsigned;
+    Value above = compare(isUnsigned ? Predicate::uge : Predicate::sge,
+                          formula.range.low);
+    Value below = compare(isUnsigned ? Predicate::ule : Predicate::sle,
+                          formula.range.high);
+    b.create<ir::CheckOp>(
+        loc, b.create<arith::AndIOp>(loc, above, below),
+        b.getI32IntegerAttr(ANABRANCH_KERNEL_WEIGHT_OUT_OF_RANGE));
+  }
+
+  /// The integer of the weight less its center, as f32.
+  Value unpack(Value packed, Value column, Value depth) {
+    int64_t width = QuantizedWeight::panelColumns;
+    Value byte = b.create<tensor::ExtractOp>(
+        loc, packed,
+        ValueRange{quotient(column, width),
+                   quotient(depth, layout.stepDepths()),
+                   remainder(column, width), remainder(depth, 4)});
+    Value word = b.create<arith::ExtUIOp>(loc, b.getI32Type(), byte);
+    if (layout.bits == 4) {
+      Value isHigh = remainder(quotient(depth, 4), 2);
+      Value shift =
+          b.create<arith::IndexCastOp>(loc, b.getI32Type(), product(isHigh, 4));
+      word = b.create<arith::ShRUIOp>(loc, word, shift);
+      word = b.create<arith::AndIOp>(
+          loc, word, b.create<arith::ConstantOp>(loc, b.getI32IntegerAttr(15)));
+    }
+    Value center = b.create<arith::ConstantOp>(
+        loc, b.getI32IntegerAttr(static_cast<int32_t>(layout.center)));
+    word = b.create<arith::SubIOp>(loc, word, center);
+    return b.create<arith::SIToFPOp>(loc, b.getF32Type(), word);
+  }
+
+  Value narrow(Value value, Type element) {
+    if (element == value.getType())
+      return value;
+    return b.create<arith::TruncFOp>(loc, element, value);
+  }
+};
+
+/// A constant or the sum of two formulas, with null for nothing.
+Formula numberFormula(double number) {
+  FormulaNode node;
+  node.number = number;
+  return std::make_shared<FormulaNode>(std::move(node));
+}
+
+Formula combined(FormulaNode::Kind kind, Formula left, Formula right) {
+  FormulaNode node;
+  node.kind = kind;
+  node.left = std::move(left);
+  node.right = std::move(right);
+  return std::make_shared<FormulaNode>(std::move(node));
+}
+
+class QuantizedPacker {
+public:
+  QuantizedPacker(func::FuncOp main, const ChooseWeight &choose)
+      : choose(choose), b(main.getContext()), frozen(main) {}
+
+  void pack(linalg::GenericOp op) {
+    if (classify(op) != OpKind::Contraction)
+      return;
+    std::optional<WeightRole> role = choose(op);
+    if (!role)
+      return;
+    OpOperand &operand = op->getOpOperand(role->operand);
+    std::string why;
+    Value packed = find(op, operand, *role, why);
+    if (!packed) {
+      if (isQuantized)
+        ir::explainRefusal(op.getLoc(), "kept in its few bits", why);
+      return;
+    }
+    SmallVector<AffineMap> maps = op.getIndexingMapsArray();
+    unsigned dims[] = {role->column, role->depth};
+    maps[role->operand] = AffineMap::getMultiDimMapWithTargets(
+        op.getNumLoops(), dims, b.getContext());
+    op.setIndexingMapsAttr(b.getAffineMapArrayAttr(maps));
+    op->setOperand(role->operand, packed);
+  }
+
+private:
+  const ChooseWeight &choose;
+  OpBuilder b;
+  FrozenValues frozen;
+  DenseMap<std::pair<Value, AffineMap>, Value> made;
+  bool isQuantized = false;
+
+  /// The packed form of an operand, or null and why there is none.
+  Value find(linalg::GenericOp op, OpOperand &operand, const WeightRole &role,
+             std::string &why) {
+    isQuantized = false;
+    AffineMap map = op.getMatchingIndexingMap(&operand);
+    auto type = cast<RankedTensorType>(operand.get().getType());
+    if (!type.hasStaticShape() || type.getRank() != 2 ||
+        !frozen.contains(operand.get()))
+      return Value();
+    auto dimOf = [&](unsigned loop) {
+      return map.getResultPosition(b.getAffineDimExpr(loop));
+    };
+    auto column = dimOf(role.column), depth = dimOf(role.depth);
+    if (!column || !depth)
+      return Value();
+    // Dimensions of the operand in terms of column (d0) and depth (d1).
+    AffineMap access =
+        AffineMap::get(2, 0,
+                       {b.getAffineDimExpr(*column == 0 ? 0 : 1),
+                        b.getAffineDimExpr(*column == 0 ? 1 : 0)},
+                       b.getContext());
+    Value &known = made[{operand.get(), access}];
+    if (known)
+      return known;
+    int64_t columns = type.getDimSize(*column),
+            depths = type.getDimSize(*depth);
+    auto formula = WeightFormula::find(operand.get(), access, columns, depths,
+                                       frozen, why);
+    if (!formula)
+      return Value();
+    isQuantized = true;
+    auto layout = layoutOf(*formula, depths, why);
+    if (!layout)
+      return Value();
+    b.setInsertionPoint(op);
+    WeightPacker packer(b, op.getLoc(), *formula, *layout, columns, depths);
+    Value integers = packer.integers();
+    Value scale = packer.parameters(formula->scale);
+    Value offset =
+        formula->offset ? packer.parameters(formula->offset) : Value();
+    return known =
+               packer.weight(type.getElementType(), integers, scale, offset);
+  }
+
+  /// How the weight is kept. Moves what is no small integer to the offset.
+  static std::optional<QuantizedWeight>
+  layoutOf(WeightFormula &formula, int64_t depths, std::string &why) {
+    int64_t count = formula.range.high - formula.range.low + 1;
+    if (formula.range.isEmpty() || count > 256) {
+      why = "its integers have more than 8 bits";
+      return std::nullopt;
+    }
+    if (formula.group != depths &&
+        formula.group % QuantizedWeight::depthMultiple != 0) {
+      why = "groups of " + std::to_string(formula.group) +
+            " depths are no multiple of 16";
+      return std::nullopt;
+    }
+    QuantizedWeight layout;
+    layout.bits = count > 16 ? 8 : 4;
+    layout.group = formula.group;
+    if (!formula.scale)
+      formula.scale = numberFormula(1);
+    double center = formula.center - static_cast<double>(formula.range.low);
+    // With zero points of its own, the middle keeps sums small.
+    int64_t middle = int64_t(1) << (layout.bits - 1);
+    constexpr double mostCenter = 256;
+    if (!formula.offset && std::abs(center) <= mostCenter) {
+      layout.center = static_cast<int64_t>(center);
+      return layout;
+    }
+    layout.center = middle;
+    using Kind = FormulaNode::Kind;
+    Formula moved = combined(Kind::Mul, formula.scale,
+                             numberFormula(double(middle) - center));
+    formula.offset =
+        formula.offset ? combined(Kind::Add, formula.offset, moved) : moved;
+    return layout;
+  }
+};
+
+LogicalResult packQuantized(func::FuncOp main, const ChooseWeight &choose) {
+  QuantizedPacker packer(main, choose);
+  SmallVector<linalg::GenericOp> products;
+  for (auto op : main.getBody().front().getOps<linalg::GenericOp>())
+    products.push_back(op);
+  for (linalg::GenericOp op : products)
+    packer.pack(op);
+  return success();
+}
+
+} // namespace
+} // namespace schedule
+
+std::unique_ptr<Pass> createPackQuantizedPass(ChooseWeight choose) {
+  return ir::makePass<func::FuncOp, ir::AnabranchDialect, arith::ArithDialect,
+                      linalg::LinalgDialect, tensor::TensorDialect>(
+      "anabranch-pack-quantized",
+      "packs frozen weights of 4 and 8 bits at load",
+      [choose = std::move(choose)](func::FuncOp main) {
+        return schedule::packQuantized(main, choose);
+      });
+}
+
+} // namespace anabranch

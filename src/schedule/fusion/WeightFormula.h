@@ -1,0 +1,84 @@
+//===- WeightFormula.h - how a weight is dequantised ------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// What a product reads is followed back to integers: the weight is
+//
+//   (integer - center) * scale + offset
+//
+// where scale and offset are formulas of other frozen tensors, the same for all
+// depths of a group. Every order of the operations that is linear in the
+// integer is found: (w - z) * s, w * s - z, (w - 8) * (s * t) / u. What lies
+// between the integers and the first arithmetic that is not linear (masks,
+// shifts, stacks of nibbles) belongs to the integers.
+//
+// A formula is computed in f32. Its roundings to narrower floats are left out:
+// they would only add errors.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_SCHEDULE_FUSION_WEIGHTFORMULA_H
+#define ANABRANCH_SCHEDULE_FUSION_WEIGHTFORMULA_H
+
+#include "schedule/fusion/FrozenValues.h"
+#include "schedule/fusion/IntegerRange.h"
+
+#include "mlir/IR/AffineMap.h"
+#include "mlir/IR/Builders.h"
+
+#include <memory>
+#include <string>
+
+namespace anabranch {
+namespace schedule {
+
+/// An element of a tensor, as a function of column (d0) and depth (d1).
+struct TensorElement {
+  mlir::Value tensor;
+  llvm::SmallVector<mlir::AffineExpr> index;
+  bool isUnsigned = false;
+
+  /// The element at a column and a depth, in its own type.
+  mlir::Value extract(mlir::OpBuilder &b, mlir::Location loc,
+                      mlir::Value column, mlir::Value depth) const;
+};
+
+struct FormulaNode;
+using Formula = std::shared_ptr<const FormulaNode>;
+
+/// One operation of a formula.
+struct FormulaNode {
+  enum class Kind { Element, Constant, Add, Sub, Mul, Div };
+  Kind kind = Kind::Constant;
+  TensorElement element;
+  double number = 0;
+  Formula left, right;
+
+  /// The value as f32.
+  mlir::Value emit(mlir::OpBuilder &b, mlir::Location loc, mlir::Value column,
+                   mlir::Value depth) const;
+};
+
+struct WeightFormula {
+  TensorElement integer;
+  IntegerRange range; ///< of the integers
+  double center = 0;
+  Formula scale;  ///< null: one
+  Formula offset; ///< null: zero
+  int64_t group = 0;
+
+  /// The formula of an operand [columns, depths] of a product, whose dimensions
+  /// `map` gives as functions of column and depth; or none and why.
+  static std::optional<WeightFormula> find(mlir::Value operand,
+                                           mlir::AffineMap map, int64_t columns,
+                                           int64_t depths, FrozenValues &frozen,
+                                           std::string &why);
+};
+
+} // namespace schedule
+} // namespace anabranch
+
+#endif // ANABRANCH_SCHEDULE_FUSION_WEIGHTFORMULA_H

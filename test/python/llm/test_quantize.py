@@ -1,0 +1,110 @@
+"""quantize=: the fit of the integers, and tokens equal to the quantised model's."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from small_models import SMALL
+from torch import nn
+
+transformers = pytest.importorskip("transformers")
+llm = pytest.importorskip("anabranch.llm")
+quantize = pytest.importorskip("anabranch.llm.quantize")
+
+# Large weights: the tokens of a model with small ones hardly depend on its input.
+SPREAD = SMALL | {"initializer_range": 0.5}
+PLAIN = {"do_sample": False, "eos_token_id": None, "pad_token_id": 0}
+
+
+def llama():
+    config = transformers.LlamaConfig(**SPREAD, num_key_value_heads=2)
+    return transformers.LlamaForCausalLM(config).eval()
+
+
+def gpt2():
+    """Its linear layers are transposed."""
+    config = transformers.GPT2Config(
+        n_embd=32,
+        n_layer=2,
+        n_head=4,
+        vocab_size=99,
+        n_positions=64,
+        initializer_range=0.5,
+        bos_token_id=1,
+        eos_token_id=2,
+    )
+    return transformers.GPT2LMHeadModel(config).eval()
+
+
+def prompt(rows: int, length: int) -> torch.Tensor:
+    return torch.randint(3, 99, (rows, length))
+
+
+def layer(weight: torch.Tensor, kind: str):
+    rows, columns = weight.shape
+    linear = nn.Linear(columns, rows, bias=False)
+    linear.weight.data = weight
+    return quantize.quantized(nn.Sequential(linear), kind)[0]
+
+
+def error(weight: torch.Tensor, kind: str) -> float:
+    found = layer(weight, kind).dequantized()
+    return ((found - weight).norm() / weight.norm()).item()
+
+
+@pytest.mark.parametrize("make", [llama, gpt2], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("kind", ["int8", "int4"])
+def test_tokens_equal_those_of_the_quantised_model(make, kind, tmp_path):
+    model = make()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    compiled = llm.compile(
+        model, quantize=kind, max_batch=2, max_length=40, dump=str(tmp_path)
+    )
+    eager = quantize.quantized(model, kind)
+    for rows, length in ((1, 18), (2, 9)):
+        tokens = prompt(rows, length)
+        arguments = PLAIN | {"max_new_tokens": 12}
+        expected = eager.generate(tokens, **arguments)
+        assert torch.equal(compiled.generate(tokens, **arguments), expected)
+    texts = [path.read_text() for path in tmp_path.rglob("*fuse.mlir")]
+    assert any("anabranch.quantized_weight" in text for text in texts)
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, before[name])
+
+
+def test_weights_on_a_grid_stay_as_they_are():
+    whole = torch.randint(0, 16, (6, 64)).float()
+    whole[:, ::32], whole[:, 1::32] = 0, 15
+    assert error(whole * 0.25 - 3, "int4") < 1e-7
+    signed = torch.randint(-127, 128, (6, 64)).float()
+    signed[:, 0] = 127
+    assert error(signed * 0.5, "int8") < 1e-7
+
+
+def test_scales_fit_by_least_squares():
+    weight = torch.randn(64, 256)
+    groups = weight.view(64, -1, 32)
+    low, high = groups.amin(-1, keepdim=True), groups.amax(-1, keepdim=True)
+    plain = ((groups - low) / (high - low) * 15).round() / 15 * (high - low) + low
+    nearest = ((plain - groups).norm() / groups.norm()).item()
+    assert error(weight, "int4") < 0.98 * nearest
+    assert error(weight, "int8") < 0.01
+
+
+@pytest.mark.parametrize("kind", ["int8", "int4"])
+def test_rows_and_groups_of_one_number(kind):
+    weight = torch.zeros(3, 64)
+    assert torch.equal(layer(weight, kind).dequantized(), weight)
+    weight[1] = 2.5
+    torch.testing.assert_close(layer(weight, kind).dequantized(), weight)
+
+
+def test_columns_without_groups_have_eight_bits():
+    assert layer(torch.randn(4, 48), "int4").weight.dtype == torch.int8
+    assert layer(torch.randn(4, 64), "int4").weight.dtype == torch.uint8
+
+
+def test_the_logits_have_eight_bits():
+    model = quantize.quantized(llama(), "int4")
+    assert model.lm_head.weight.dtype == torch.int8
+    assert model.model.layers[0].mlp.up_proj.weight.dtype == torch.uint8

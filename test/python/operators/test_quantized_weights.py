@@ -1,0 +1,177 @@
+"""Linear layers that dequantise a frozen weight equal float64, and keep it packed."""
+
+from __future__ import annotations
+
+import hypothesis
+import pytest
+import torch
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from quantized_weights import (
+    Case,
+    Quantized,
+    exact,
+    reads_few_bits,
+    relative_error,
+)
+
+import anabranch
+
+TARGETS = ["avx2", "avxvnni", "avx512", "avx512vnni", "amx"]
+HALVES = [torch.bfloat16, torch.float16]
+
+
+def run(case: Case, rows: int, **options):
+    module, x = Quantized(case).eval(), torch.randn(rows, case.k).to(case.dtype)
+    config = anabranch.Config(freeze=True, **options)
+    with torch.no_grad():
+        found = anabranch.compile(module, config=config, dynamic=False)(x)
+        return found, module(x), exact(module, x)
+
+
+def check(case: Case, rows: int, **options) -> None:
+    found, eager, expected = run(case, rows, **options)
+    assert found.dtype == eager.dtype and found.shape == eager.shape
+    least = {torch.float32: 4e-7, torch.bfloat16: 2e-3, torch.float16: 3e-4}
+    allowed = max(2 * relative_error(eager, expected), least[case.dtype])
+    assert relative_error(found, expected) <= allowed, (case, rows)
+
+
+@pytest.mark.parametrize("zeros", ["center", "float", "int", "added", "none"])
+@pytest.mark.parametrize("group", [32, 64, 128, 256, 0])
+@pytest.mark.parametrize("bits", [4, 8])
+def test_groups_and_zero_points(bits, group, zeros, tmp_path) -> None:
+    check(Case(65, 512, group, bits, zeros), rows=2, dump=str(tmp_path))
+    assert reads_few_bits(tmp_path)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, *HALVES])
+@pytest.mark.parametrize("bits", [4, 8])
+def test_dtypes(dtype, bits, tmp_path) -> None:
+    case = Case(97, 256, 64, bits, "float", dtype=dtype)
+    check(case, rows=5, dump=str(tmp_path))
+    assert reads_few_bits(tmp_path)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 5, 7, 8, 9, 12, 16, 17, 31, 32, 33, 70])
+@pytest.mark.parametrize("bits", [4, 8])
+def test_rows(bits: int, rows: int) -> None:
+    check(Case(70, 128, 32, bits, "int"), rows)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case(1, 32, 32),
+        Case(3, 50, 0),
+        Case(130, 274, 0, bits=8),
+        Case(65, 1030, 0, bits=8, zeros="int", transposed=True),
+        Case(64, 96, 96, packed="halves"),
+        Case(64, 192, 48, packed="halves", zeros="added"),
+        Case(33, 2, 0),
+        Case(200, 4112, 16, bits=8, zeros="int"),
+    ],
+)
+def test_sizes(case: Case) -> None:
+    check(case, rows=3)
+
+
+@pytest.mark.parametrize("group", [8, 24])
+def test_other_groups_are_computed_from_floats(group: int, tmp_path) -> None:
+    check(Case(40, 96, group), rows=2, dump=str(tmp_path))
+    assert not reads_few_bits(tmp_path)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_targets(target, bits, dtype, tmp_path) -> None:
+    case = Case(131, 288, 32, bits, "int", dtype=dtype)
+    module, path = Quantized(case).eval(), tmp_path / "package"
+    for rows in (1, 6):
+        x = torch.randn(rows, case.k).to(dtype)
+        anabranch.export(module, path, (x,), targets=[target], overwrite=True)
+        try:
+            package = anabranch.load(path, target=target)
+        except (RuntimeError, ValueError) as error:
+            pytest.skip(f"this CPU lacks {target}: {error}")
+        with torch.no_grad():
+            found, eager, expected = package(x), module(x), exact(module, x)
+        allowed = max(2 * relative_error(eager, expected), 4e-7)
+        assert relative_error(found, expected) <= allowed
+
+
+@pytest.mark.parametrize("bad", [float("inf"), float("-inf"), float("nan")])
+def test_a_row_with_no_number(bad: float) -> None:
+    module = Quantized(Case(40, 128)).eval()
+    x = torch.randn(3, 128)
+    x[1, 77] = bad
+    with torch.no_grad():
+        found = anabranch.compile(module, freeze=True)(x)
+    assert not found[1].isfinite().any()
+    keep = [0, 2]
+    assert relative_error(found[keep], exact(module, x)[keep]) < 4e-7
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-38, 1e-30, 1e30])
+def test_sizes_of_activations(size: float) -> None:
+    module = Quantized(Case(40, 128)).eval()
+    x = torch.randn(3, 128) * size
+    with torch.no_grad():
+        found = anabranch.compile(module, freeze=True)(x)
+    error = (found.double() - exact(module, x)).abs().max().item()
+    assert error <= 1e-6 * 128 * size + 1e-34
+
+
+def test_a_changed_weight_is_packed_again() -> None:
+    module = Quantized(Case(40, 128, zeros="int")).eval()
+    compiled, x = anabranch.compile(module, freeze=True), torch.randn(2, 128)
+    with torch.no_grad():
+        for _ in range(2):
+            assert relative_error(compiled(x), exact(module, x)) < 4e-7
+            module.weight.copy_(torch.randint(0, 256, (40, 64), dtype=torch.uint8))
+            module.scale.mul_(3)
+        assert relative_error(compiled(x), exact(module, x)) < 4e-7
+
+
+def test_prologue_and_epilogue() -> None:
+    class Block(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.up, self.down = Quantized(Case(96, 64)), Quantized(Case(64, 96))
+            self.bias = torch.nn.Parameter(torch.randn(96))
+
+        def forward(self, x):
+            gate = torch.nn.functional.silu(self.up(x * 0.5) + self.bias)
+            return x + self.down(gate)
+
+    block, x = Block().eval(), torch.randn(4, 64)
+    with torch.no_grad():
+        found = anabranch.compile(block, freeze=True)(x)
+        torch.testing.assert_close(found, block(x), rtol=1e-5, atol=1e-5)
+
+
+cases = st.builds(
+    lambda n, groups, group, *rest: Case(n, groups * group, group, *rest),
+    st.integers(1, 150),
+    st.integers(1, 9),
+    st.sampled_from([16, 32, 64, 128, 256]),
+    st.sampled_from([4, 8]),
+    st.sampled_from(["center", "float", "int", "added", "none"]),
+    st.sampled_from(["pairs", "halves"]),
+    st.sampled_from([torch.float32, *HALVES]),
+)
+
+
+@settings(
+    max_examples=25,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+@hypothesis.given(cases, st.integers(1, 34), st.integers(0, 1 << 30))
+def test_random_cases(case: Case, rows: int, seed: int) -> None:
+    torch._dynamo.reset()
+    torch.manual_seed(seed)
+    check(case, rows)

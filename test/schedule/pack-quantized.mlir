@@ -1,0 +1,129 @@
+// Frozen weights of few bits stay packed in the layout of ir/QuantizedWeight.h.
+// RUN: anabranch-opt %s --until=fuse --cpu=avx2 | FileCheck %s
+
+#x = affine_map<(m, n, k) -> (m, k)>
+#w = affine_map<(m, n, k) -> (n, k)>
+#wt = affine_map<(m, n, k) -> (k, n)>
+#out = affine_map<(m, n, k) -> (m, n)>
+#id = affine_map<(i, j) -> (i, j)>
+#column = affine_map<(i, j) -> (i)>
+#id3 = affine_map<(i, g, j) -> (i, g, j)>
+#group = affine_map<(i, g, j) -> (i, g)>
+
+// Low nibbles, then high ones, with 8 for zero and a scale for each 32 depths.
+// CHECK-LABEL: func.func @nibbles
+// CHECK: anabranch.yield {{.*}} : tensor<2x8x64x4xi8>
+// CHECK: {initialize
+// CHECK: anabranch.yield {{.*}} : tensor<2x128xf32>
+// CHECK: {initialize
+// CHECK: anabranch.quantized_weight = array<i64: 4, 32, 8>
+// CHECK: kind = "contraction"
+func.func @nibbles(%x: tensor<2x64xf32>, %q: tensor<70x32xi8> {anabranch.constant = "q"}, %s: tensor<70x2xf32> {anabranch.constant = "s"}) -> tensor<2x70xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<70x32xi8>
+  %low = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%q : tensor<70x32xi8>) outs(%e : tensor<70x32xi8>) {
+  ^bb0(%a: i8, %o: i8):
+    %c = arith.constant 15 : i8
+    %r = arith.andi %a, %c : i8
+    linalg.yield %r : i8
+  } -> tensor<70x32xi8>
+  %high = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%q : tensor<70x32xi8>) outs(%e : tensor<70x32xi8>) {
+  ^bb0(%a: i8, %o: i8):
+    %c = arith.constant 4 : i8
+    %r = arith.shrui %a, %c : i8
+    linalg.yield %r : i8
+  } -> tensor<70x32xi8>
+  %both = tensor.empty() : tensor<70x64xi8>
+  %one = tensor.insert_slice %low into %both[0, 0] [70, 32] [1, 1] : tensor<70x32xi8> into tensor<70x64xi8>
+  %two = tensor.insert_slice %high into %one[0, 32] [70, 32] [1, 1] : tensor<70x32xi8> into tensor<70x64xi8>
+  %split = tensor.expand_shape %two [[0], [1, 2]] output_shape [70, 2, 32] : tensor<70x64xi8> into tensor<70x2x32xi8>
+  %e3 = tensor.empty() : tensor<70x2x32xf32>
+  %f = linalg.generic {indexing_maps = [#id3, #group, #id3], iterator_types = ["parallel", "parallel", "parallel"]} ins(%split, %s : tensor<70x2x32xi8>, tensor<70x2xf32>) outs(%e3 : tensor<70x2x32xf32>) {
+  ^bb0(%a: i8, %b: f32, %o: f32):
+    %c = arith.constant 8.0 : f32
+    %r = arith.uitofp %a : i8 to f32
+    %d = arith.subf %r, %c : f32
+    %t = arith.mulf %d, %b : f32
+    linalg.yield %t : f32
+  } -> tensor<70x2x32xf32>
+  %wide = tensor.collapse_shape %f [[0], [1, 2]] : tensor<70x2x32xf32> into tensor<70x64xf32>
+  %eo = tensor.empty() : tensor<2x70xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%eo : tensor<2x70xf32>) -> tensor<2x70xf32>
+  %p = linalg.generic {indexing_maps = [#x, #w, #out], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %wide : tensor<2x64xf32>, tensor<70x64xf32>) outs(%z : tensor<2x70xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.mulf %a, %b : f32
+    %r = arith.addf %o, %m : f32
+    linalg.yield %r : f32
+  } -> tensor<2x70xf32>
+  return %p : tensor<2x70xf32>
+}
+
+// Eight signed bits, transposed: 128 is added to the integers and to the zero.
+// CHECK-LABEL: func.func @bytes
+// CHECK: anabranch.yield {{.*}} : tensor<1x4x64x4xi8>
+// CHECK: {initialize
+// CHECK: anabranch.quantized_weight = array<i64: 8, 10, 128>
+func.func @bytes(%x: tensor<2x10xf32>, %q: tensor<10x20xi8> {anabranch.constant = "q"}) -> tensor<2x20xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<10x20xf32>
+  %f = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%q : tensor<10x20xi8>) outs(%e : tensor<10x20xf32>) {
+  ^bb0(%a: i8, %o: f32):
+    %r = arith.sitofp %a : i8 to f32
+    linalg.yield %r : f32
+  } -> tensor<10x20xf32>
+  %eo = tensor.empty() : tensor<2x20xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%eo : tensor<2x20xf32>) -> tensor<2x20xf32>
+  %p = linalg.generic {indexing_maps = [#x, #wt, #out], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %f : tensor<2x10xf32>, tensor<10x20xf32>) outs(%z : tensor<2x20xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.mulf %a, %b : f32
+    %r = arith.addf %o, %m : f32
+    linalg.yield %r : f32
+  } -> tensor<2x20xf32>
+  return %p : tensor<2x20xf32>
+}
+
+// The square of an integer is not linear in it.
+// CHECK-LABEL: func.func @squares
+// CHECK-NOT: anabranch.quantized_weight
+func.func @squares(%x: tensor<2x10xf32>, %q: tensor<20x10xi8> {anabranch.constant = "q"}) -> tensor<2x20xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<20x10xf32>
+  %f = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%q : tensor<20x10xi8>) outs(%e : tensor<20x10xf32>) {
+  ^bb0(%a: i8, %o: f32):
+    %r = arith.sitofp %a : i8 to f32
+    %t = arith.mulf %r, %r : f32
+    linalg.yield %t : f32
+  } -> tensor<20x10xf32>
+  %eo = tensor.empty() : tensor<2x20xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%eo : tensor<2x20xf32>) -> tensor<2x20xf32>
+  %p = linalg.generic {indexing_maps = [#x, #w, #out], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %f : tensor<2x10xf32>, tensor<20x10xf32>) outs(%z : tensor<2x20xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.mulf %a, %b : f32
+    %r = arith.addf %o, %m : f32
+    linalg.yield %r : f32
+  } -> tensor<2x20xf32>
+  return %p : tensor<2x20xf32>
+}
+
+// A caller may change scales that are no constants.
+// CHECK-LABEL: func.func @live
+// CHECK-NOT: anabranch.quantized_weight
+func.func @live(%x: tensor<2x10xf32>, %q: tensor<20x10xi8> {anabranch.constant = "q"}, %s: tensor<20xf32>) -> tensor<2x20xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<20x10xf32>
+  %f = linalg.generic {indexing_maps = [#id, #column, #id], iterator_types = ["parallel", "parallel"]} ins(%q, %s : tensor<20x10xi8>, tensor<20xf32>) outs(%e : tensor<20x10xf32>) {
+  ^bb0(%a: i8, %b: f32, %o: f32):
+    %r = arith.sitofp %a : i8 to f32
+    %t = arith.mulf %r, %b : f32
+    linalg.yield %t : f32
+  } -> tensor<20x10xf32>
+  %eo = tensor.empty() : tensor<2x20xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%eo : tensor<2x20xf32>) -> tensor<2x20xf32>
+  %p = linalg.generic {indexing_maps = [#x, #w, #out], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %f : tensor<2x10xf32>, tensor<20x10xf32>) outs(%z : tensor<2x20xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.mulf %a, %b : f32
+    %r = arith.addf %o, %m : f32
+    linalg.yield %r : f32
+  } -> tensor<2x20xf32>
+  return %p : tensor<2x20xf32>
+}
