@@ -18,7 +18,7 @@
 #ifndef ANABRANCH_CODEGEN_QUANTIZED_LEFTDIGITS_H
 #define ANABRANCH_CODEGEN_QUANTIZED_LEFTDIGITS_H
 
-#include "codegen/gemm/OperandReader.h"
+#include "codegen/operands/OperandReader.h"
 #include "codegen/quantized/QuantizedContext.h"
 
 namespace anabranch {

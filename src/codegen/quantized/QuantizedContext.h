@@ -8,7 +8,7 @@
 #ifndef ANABRANCH_CODEGEN_QUANTIZED_QUANTIZEDCONTEXT_H
 #define ANABRANCH_CODEGEN_QUANTIZED_QUANTIZEDCONTEXT_H
 
-#include "codegen/gemm/GemmContext.h"
+#include "codegen/operands/GemmContext.h"
 #include "codegen/quantized/QuantizedBlocking.h"
 
 namespace anabranch {
