@@ -26,8 +26,8 @@ static constexpr int64_t unrolledAccumulators = 4;
 FusedEmitter::FusedEmitter(LoopContext &context, NestStorage &storage,
                            const FusedNests &nests)
     : context(context), storage(storage), nests(nests),
-      evaluator(context.evaluator), lanes(context.lanes), sums(context, nests) {
-}
+      evaluator(context.evaluator), lanes(context.lanes), sums(context, nests),
+      nextRow(context, nests) {}
 
 void FusedEmitter::emit() {
   for (LoopNest *member : nests.members)
@@ -278,6 +278,7 @@ Values FusedEmitter::step(ValueRange carried) {
   Values next;
   SmallVector<std::tuple<LoopNest *, Point, Lanes>> writes;
   for (auto [nest, point] : llvm::zip(nests.members, points)) {
+    nextRow.emit(*nest, point);
     fillTemporaries(*nest, point);
     if (nest->kind == LoopNest::Kind::Reduce ||
         nest->kind == LoopNest::Kind::Scan) {

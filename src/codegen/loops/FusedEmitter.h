@@ -10,6 +10,7 @@
 
 #include "codegen/loops/NestStorage.h"
 #include "codegen/loops/PartialSums.h"
+#include "codegen/loops/RowPrefetch.h"
 
 namespace anabranch {
 namespace codegen {
@@ -31,6 +32,7 @@ private:
   Evaluator &evaluator;
   LaneBuilder &lanes;
   PartialSums sums;
+  RowPrefetch nextRow;
   llvm::SmallVector<Point> points; ///< by member
 
   void setLoop(const FusedLoop &loop, Lanes index);
