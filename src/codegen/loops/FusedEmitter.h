@@ -46,6 +46,8 @@ private:
   Values step(mlir::ValueRange carried);
   Values stepReduce(LoopNest &nest, llvm::ArrayRef<Lanes> point,
                     mlir::ValueRange carried);
+  mlir::Value stepScan(LoopNest &nest, llvm::ArrayRef<Lanes> point,
+                       mlir::Value carried);
   void finish(mlir::ValueRange carried);
   void fillTemporaries(LoopNest &nest, llvm::ArrayRef<Lanes> point);
 };

@@ -66,6 +66,8 @@ static bool canVectorize(const LoopNest &nest, unsigned loop) {
     return false;
   if (nest.loops[loop].parallel)
     return true;
+  if (auto scan = dyn_cast_or_null<ir::ScanOp>(nest.op))
+    return findCombiner(scan) != nullptr;
   auto generic = nest.generic();
   return nest.kind == LoopNest::Kind::Reduce && generic &&
          hasCombiners(generic);
