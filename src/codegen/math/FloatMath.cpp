@@ -186,16 +186,20 @@ Value buildTanh(const MathBuilder &m, Value x) {
   return m.copySign(m.select(m.less(a, m.number(0.5625)), small, large), x);
 }
 
-/// A polynomial around each multiple of 1/4, of which that around zero is odd.
+/// A polynomial around each multiple of 1/4, of which that around zero is odd;
+/// above 3.875 the result is one.
 Value erfByTable(const MathBuilder &m, Value x) {
-  Value a = m.atMost(m.abs(x), m.number(0x1.effffep+1));
+  Value magnitude = m.abs(x), last = m.number(0x1.effffep+1);
+  Value a = m.atMost(magnitude, last);
   MathBuilder::Rounded n = m.roundToBits(a, 4);
   Value t = m.fma(n.number, m.number(-0.25), a);
   Value result = m.polynomial(t, coefficients::erfTable, n.low);
   // The slope at zero comes in two parts.
   Value small = m.fma(t, m.number(erfSlope), result);
   Value isSmall = m.equal(n.number, m.number(0));
-  return m.copySign(m.select(isSmall, small, result), x);
+  result = m.select(isSmall, small, result);
+  result = m.select(m.less(last, magnitude), m.number(1), result);
+  return m.copySign(result, x);
 }
 
 // erf |x| = 1 - exp(|x| q(|x|)) with a polynomial q: relative errors stay small
