@@ -39,6 +39,15 @@ def rms_norm(width: int, dtype: torch.dtype) -> Callable:
     return lambda x: functional.rms_norm(x, (width,), weight)
 
 
+def gelu(width: int, dtype: torch.dtype) -> Callable:
+    return functional.gelu
+
+
+def rms_norm_silu(width: int, dtype: torch.dtype) -> Callable:
+    norm = rms_norm(width, dtype)
+    return lambda x: functional.silu(norm(x))
+
+
 @case("softmax")
 def softmax_f32() -> list[Row]:
     """softmax of 4096 x 1024, f32"""
@@ -73,3 +82,27 @@ def rms_norm_f32() -> list[Row]:
 def rms_norm_bf16() -> list[Row]:
     """RMS norm of 4096 x 1024, bf16"""
     return rows_of(1024, rms_norm, torch.bfloat16)
+
+
+@case("layer-norm-gelu-bf16", extra=True)
+def layer_norm_gelu_bf16() -> list[Row]:
+    """layer norm and gelu of 4096 x 768, bf16"""
+    return rows_of(768, layer_norm_gelu, torch.bfloat16)
+
+
+@case("rms-norm-silu", extra=True)
+def rms_norm_silu_f32() -> list[Row]:
+    """RMS norm and silu of 4096 x 1024, f32"""
+    return rows_of(1024, rms_norm_silu, torch.float32)
+
+
+@case("gelu", extra=True)
+def gelu_f32() -> list[Row]:
+    """gelu of 4096 x 1024, f32"""
+    return rows_of(1024, gelu, torch.float32)
+
+
+@case("gelu-bf16", extra=True)
+def gelu_bf16() -> list[Row]:
+    """gelu of 4096 x 1024, bf16"""
+    return rows_of(1024, gelu, torch.bfloat16)

@@ -68,6 +68,12 @@ def pointwise() -> None:
         fusion(f"chain of six {label}", chain, data, data)
     for name in ("erf", "sin", "tanh", "sigmoid", "rsqrt", "log", "expm1"):
         op(f"{name} f32", getattr(torch, name), positive(1024, 1024))
+    for label, dtype in (("f32", F32), ("bf16", BF16), ("f16", F16)):
+        large = rand(4096, 1024, dtype=dtype)
+        op(f"add large {label}", torch.add, large, large)
+        op(f"exp large {label}", torch.exp, large)
+        op(f"gelu large {label}", F.gelu, large)
+        op(f"tanh large {label}", torch.tanh, large)
     op("gelu tanh f32", lambda x: F.gelu(x, approximate="tanh"), rand(1024, 1024))
     op("pow 2.5 f32", lambda x: x**2.5, positive(1024, 1024))
     op("pow tensor f32", torch.pow, positive(1024, 1024), rand(1024, 1024))
@@ -121,6 +127,12 @@ def reductions() -> None:
     op("max with index", lambda x: x.max(1), rand(2048, 1024))
     op("cumsum inner f32", lambda x: x.cumsum(1), rand(1024, 1024))
     op("cumsum outer f32", lambda x: x.cumsum(0), rand(1024, 1024))
+    for label, dtype in (("bf16", BF16), ("f16", F16)):
+        op(
+            f"cumsum inner {label}",
+            lambda x: x.cumsum(1),
+            rand(1024, 1024, dtype=dtype),
+        )
     op("cumsum i64 mask", lambda x: x.cumsum(1), ints(0, 2, 1024, 512))
     op("var inner f32", lambda x: x.var(1), rand(2048, 1024))
     op("std all f32", lambda x: x.std(), rand(2048, 1024))
@@ -145,6 +157,11 @@ def norms() -> None:
         op(f"layer_norm {label}", layer, rows, weight, weight)
         rms = lambda x, w: F.rms_norm(x, (1024,), w)
         op(f"rms_norm {label}", rms, rows, weight)
+        large = rand(4096, 1024, dtype=dtype)
+        op(f"softmax inner large {label}", lambda x: x.softmax(-1), large)
+        op(f"softmax outer large {label}", lambda x: x.softmax(0), large)
+        wide = lambda x, w, b: F.gelu(F.layer_norm(x, (1024,), w, b))
+        fusion(f"layer_norm gelu large {label}", wide, large, weight, weight)
     op("softmax middle f32", lambda x: x.softmax(1), rand(16, 128, 512))
     op("softmax long rows", lambda x: x.softmax(-1), rand(16, 50257))
     group = lambda x, w, b: F.group_norm(x, 8, w, b)
@@ -172,6 +189,9 @@ def movement() -> None:
     half = rand(512, 1024)
     op("cat inner", lambda x, y: torch.cat((x, y), 1), half, half)
     op("cat outer", lambda x, y: torch.cat((x, y), 0), half, half)
+    brief = rand(512, 1024, dtype=BF16)
+    op("cat inner bf16", lambda x, y: torch.cat((x, y), 1), brief, brief)
+    op("cat outer bf16", lambda x, y: torch.cat((x, y), 0), brief, brief)
     op("stack last", lambda x, y: torch.stack((x, y), -1), half, half)
     fusion("split add", lambda x: sum(x.split(256, 1)), rand(1024, 1024))
     op("pad", lambda x: F.pad(x, (1, 1, 1, 1)), rand(4, 64, 56, 56))
@@ -222,6 +242,9 @@ def indexing() -> None:
     op("index_put rows", put, rand(4096, 512), unique(1024, 4096), rand(1024, 512))
     add = lambda x, i, v: x.index_add(0, i, v)
     op("index_add rows", add, rand(1024, 512), ints(0, 1024, 2048), rand(2048, 512))
+    halves = rand(2048, 512, dtype=BF16)
+    ids = ints(0, 1024, 2048)
+    op("index_add rows bf16", add, rand(1024, 512, dtype=BF16), ids, halves)
     op("one_hot", lambda i: F.one_hot(i, 512), ints(0, 512, 1024))
 
 

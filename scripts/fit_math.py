@@ -146,6 +146,67 @@ def print_fit(fit: Fit) -> None:
     print(f"constexpr {kind} {fit.name}[] = {{{numbers}}};")
 
 
+@dataclass(frozen=True)
+class Piece:
+    """Where one polynomial of a table is used, and the origin of its variable."""
+
+    low: float
+    high: float
+    center: float
+
+
+@dataclass(frozen=True)
+class TableFit:
+    """`function` by a polynomial of x - center in each piece.
+
+    The piece with the center zero is odd, so that its relative error stays
+    small, and lacks `lead` times x. Row k of the table has the coefficients of
+    power k, one per piece.
+    """
+
+    name: str
+    about: str
+    function: Function
+    pieces: Sequence[Piece]
+    terms: int
+    lead: float = 0
+
+
+def fit_piece(table: TableFit, piece: Piece) -> tuple[list[float], mp.mpf]:
+    if piece.center == 0:
+        slope = mp.diff(table.function, 0)
+        odd = ratio(
+            lambda z: table.function(mp.sqrt(z)) / mp.sqrt(z) - table.lead,
+            slope - table.lead,
+        )
+        weight = ratio(lambda z: mp.sqrt(z) / table.function(mp.sqrt(z)), 1 / slope)
+        fit = Fit("", "", odd, weight, 0, piece.high**2, table.terms // 2)
+        values, error = rounded(fit)
+        return [c for value in values for c in (0.0, value)], error
+
+    def moved(t: mp.mpf) -> mp.mpf:
+        return table.function(t + piece.center)
+
+    low, high = piece.low - piece.center, piece.high - piece.center
+    fit = Fit("", "", moved, lambda t: 1 / moved(t), low, high, table.terms)
+    # Powers of a small variable: no later coefficient could make up for the
+    # rounding of the first, so each is rounded alone.
+    free, error = remez(fit, [])
+    return [float(np.float32(float(c))) for c in free], error
+
+
+def print_table(table: TableFit) -> None:
+    fits = [fit_piece(table, piece) for piece in table.pieces]
+    error = max(worst for _, worst in fits)
+    print(f"\n/// {table.about}; error {mp.nstr(error, 3)}.")
+    size = f"[{table.terms}][{len(fits)}]"
+    rows = (
+        ", ".join(shown(row[k]) + "f" for row, _ in fits) for k in range(table.terms)
+    )
+    body = ", ".join("{" + row + "}" for row in rows)
+    print(f"constexpr float {table.name}{size} = {{{body}}};")
+
+
 def ratio(function: Function, at_zero: float | mp.mpf) -> Function:
     """`function`, whose limit at zero is given."""
     return lambda x: mp.mpf(at_zero) if x == 0 else function(x)
@@ -306,10 +367,60 @@ FITS = [
 ]
 
 
+def tanh_pieces() -> list[Piece]:
+    """A quarter of an octave each, in the order of the five bits above bit 20.
+
+    Bits of 2^-4 are the first; those just below it stand for all below.
+    """
+    pieces: list[Piece] = [Piece(0, 0, 0)] * 32
+    for position in range(32):
+        bits = (0x3D800000 >> 21) - 1 + position
+        low, high = np.array([bits << 21, (bits + 1) << 21], np.int32).view(np.float32)
+        top = min(float(high), 9.1)
+        if position == 0:
+            pieces[bits % 32] = Piece(0, float(high), 0)
+        elif low < 9.1:
+            pieces[bits % 32] = Piece(float(low), top, (float(low) + top) / 2)
+        else:  # nothing is as large
+            pieces[bits % 32] = Piece(8, 9, 8.5)
+    centers = [float(np.float32(piece.center)) for piece in pieces]
+    print("\n/// Centers of the pieces of tanhTable.")
+    print(
+        f"constexpr float tanhCenters[32] = {{{', '.join(shown(c) + 'f' for c in centers)}}};"
+    )
+    return [Piece(p.low, p.high, c) for p, c in zip(pieces, centers, strict=True)]
+
+
+def erf_pieces() -> list[Piece]:
+    return [
+        Piece(max(0, k / 4 - 0.125), min(k / 4 + 0.125, 3.875), k / 4)
+        for k in range(16)
+    ]
+
+
 def main() -> None:
     print(HEADER, end="")
     for fit in FITS:
         print_fit(fit)
+    print_table(
+        TableFit(
+            "erfTable",
+            "erf(x) around the multiples of 1/4, around 0 less x times its float slope",
+            mp.erf,
+            erf_pieces(),
+            6,
+            -float(ERF_LEADING),
+        )
+    )
+    print_table(
+        TableFit(
+            "tanhTable",
+            "tanh(x) by quarters of an octave, as the low bits of bits(x) >> 21 say",
+            mp.tanh,
+            tanh_pieces(),
+            6,
+        )
+    )
     print(FOOTER, end="")
 
 

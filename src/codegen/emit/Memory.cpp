@@ -60,23 +60,41 @@ Value extendBF16(LaneBuilder &lanes, Value value) {
   return lanes.make<arith::BitcastOp>(sameShape(i32, b.getF32Type()), high);
 }
 
+/// The upper halves of 32-bit integers.
+static Value upperHalves(LaneBuilder &lanes, Value value) {
+  Type i16 = lanes.builder.getI16Type();
+  auto type = dyn_cast<VectorType>(value.getType());
+  if (!type) {
+    Value high =
+        lanes.make<arith::ShRUIOp>(value, splat(lanes, value.getType(), 16));
+    return lanes.make<arith::TruncIOp>(i16, high);
+  }
+  // One permutation, where a shift and a truncation are three instructions.
+  int64_t width = type.getNumElements();
+  Value halves =
+      lanes.make<vector::BitCastOp>(VectorType::get({2 * width}, i16), value);
+  SmallVector<int64_t> odd;
+  for (int64_t lane = 0; lane < width; ++lane)
+    odd.push_back(2 * lane + 1);
+  return lanes.make<vector::ShuffleOp>(halves, halves, odd);
+}
+
 Value truncateToBF16(LaneBuilder &lanes, Value value) {
   Builder &b = lanes.builder;
-  Type i16 = sameShape(value.getType(), b.getI16Type());
   Type i32 = sameShape(value.getType(), b.getI32Type());
   Value bits = lanes.make<arith::BitcastOp>(i32, value);
-  Value half = splat(lanes, i32, 16);
   Value odd = lanes.make<arith::AndIOp>(
-      Value(lanes.make<arith::ShRUIOp>(bits, half)), splat(lanes, i32, 1));
+      Value(lanes.make<arith::ShRUIOp>(bits, splat(lanes, i32, 16))),
+      splat(lanes, i32, 1));
   Value bias = lanes.make<arith::AddIOp>(odd, splat(lanes, i32, 0x7fff));
   Value rounded = lanes.make<arith::AddIOp>(bits, bias);
-  Value high = lanes.make<arith::ShRUIOp>(rounded, half);
   Value isNan =
       lanes.make<arith::CmpFOp>(arith::CmpFPredicate::UNO, value, value);
-  Value safe =
-      lanes.make<arith::SelectOp>(isNan, splat(lanes, i32, 0x7fc0), high);
-  Value narrow = lanes.make<arith::TruncIOp>(i16, safe);
-  return lanes.make<arith::BitcastOp>(sameShape(i16, b.getBF16Type()), narrow);
+  Value safe = lanes.make<arith::SelectOp>(isNan, splat(lanes, i32, 0x7fc00000),
+                                           rounded);
+  Value narrow = upperHalves(lanes, safe);
+  return lanes.make<arith::BitcastOp>(
+      sameShape(narrow.getType(), b.getBF16Type()), narrow);
 }
 
 Value extendF16(LaneBuilder &lanes, Value value) {
@@ -223,6 +241,12 @@ Lanes load(LaneBuilder &lanes, const Buffer &buffer, ArrayRef<Lanes> index) {
         ValueRange{zeros(lanes, element)}, b.getI32IntegerAttr(alignment));
   }
   return Lanes::varying(fromMemory(lanes, loaded, buffer.element));
+}
+
+void prefetch(LaneBuilder &lanes, const Buffer &buffer, ArrayRef<Lanes> index) {
+  Value pointer = address(lanes, buffer, offsetOf(lanes, buffer, index).value);
+  lanes.builder.create<LLVM::Prefetch>(lanes.loc, pointer, /*rw=*/0, /*hint=*/3,
+                                       /*cache=*/1);
 }
 
 void store(LaneBuilder &lanes, const Buffer &buffer, ArrayRef<Lanes> index,

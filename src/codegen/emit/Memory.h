@@ -47,6 +47,10 @@ mlir::Value extendF16(LaneBuilder &lanes, mlir::Value value);
 Lanes load(LaneBuilder &lanes, const Buffer &buffer,
            mlir::ArrayRef<Lanes> index);
 
+/// Asks for the cache line of the first lane. The address may be anywhere.
+void prefetch(LaneBuilder &lanes, const Buffer &buffer,
+              mlir::ArrayRef<Lanes> index);
+
 /// Writes the active lanes. If every lane has the same address, the last wins.
 void store(LaneBuilder &lanes, const Buffer &buffer,
            mlir::ArrayRef<Lanes> index, Lanes value);

@@ -11,6 +11,7 @@
 #include "codegen/nests/Combiner.h"
 #include "ir/Anabranch.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;
@@ -26,8 +27,8 @@ static constexpr int64_t unrolledAccumulators = 4;
 FusedEmitter::FusedEmitter(LoopContext &context, NestStorage &storage,
                            const FusedNests &nests)
     : context(context), storage(storage), nests(nests),
-      evaluator(context.evaluator), lanes(context.lanes), sums(context, nests) {
-}
+      evaluator(context.evaluator), lanes(context.lanes), sums(context, nests),
+      nextRow(context, nests) {}
 
 void FusedEmitter::emit() {
   for (LoopNest *member : nests.members)
@@ -249,6 +250,26 @@ void FusedEmitter::fillTemporaries(LoopNest &nest, ArrayRef<Lanes> point) {
   }
 }
 
+/// Runs a scan over the lanes of one vector; the scalar that the next one
+/// starts from. Between vectors only one operation waits for another.
+Value FusedEmitter::stepScan(LoopNest &nest, ArrayRef<Lanes> point,
+                             Value carried) {
+  auto scan = cast<ir::ScanOp>(nest.op);
+  Operation *combiner = findCombiner(scan);
+  Value vector = lanes.vector(evaluator.evaluate(scan.getInput(), point));
+  if (lanes.mask) {
+    Value neutral = lanes.constant(neutralElement(combiner));
+    vector = lanes.make<arith::SelectOp>(lanes.mask, vector,
+                                         lanes.vector(Lanes::uniform(neutral)));
+  }
+  vector = combineBefore(lanes, combiner, vector);
+  Value last = lanes.make<vector::ExtractOp>(vector, lanes.width - 1);
+  Value before = lanes.vector(Lanes::uniform(carried));
+  storage.deliver(nest, nest.value, point,
+                  lanes.wrap(combine(lanes, combiner, before, vector)));
+  return combine(lanes, combiner, carried, last);
+}
+
 Values FusedEmitter::stepReduce(LoopNest &nest, ArrayRef<Lanes> point,
                                 ValueRange carried) {
   SmallVector<Lanes> accumulators;
@@ -278,9 +299,15 @@ Values FusedEmitter::step(ValueRange carried) {
   Values next;
   SmallVector<std::tuple<LoopNest *, Point, Lanes>> writes;
   for (auto [nest, point] : llvm::zip(nests.members, points)) {
+    nextRow.emit(*nest, point);
     fillTemporaries(*nest, point);
     if (nest->kind == LoopNest::Kind::Reduce ||
         nest->kind == LoopNest::Kind::Scan) {
+      if (nest->kind == LoopNest::Kind::Scan && lanes.width > 1 &&
+          nests.inner.back().hasLanes) {
+        next.push_back(stepScan(*nest, point, carried[next.size()]));
+        continue;
+      }
       size_t count = nest->op->getNumResults();
       next.append(stepReduce(*nest, point, carried.slice(next.size(), count)));
       continue;

@@ -10,6 +10,7 @@
 
 #include "codegen/loops/NestStorage.h"
 #include "codegen/loops/PartialSums.h"
+#include "codegen/loops/RowPrefetch.h"
 
 namespace anabranch {
 namespace codegen {
@@ -31,6 +32,7 @@ private:
   Evaluator &evaluator;
   LaneBuilder &lanes;
   PartialSums sums;
+  RowPrefetch nextRow;
   llvm::SmallVector<Point> points; ///< by member
 
   void setLoop(const FusedLoop &loop, Lanes index);
@@ -44,6 +46,8 @@ private:
   Values step(mlir::ValueRange carried);
   Values stepReduce(LoopNest &nest, llvm::ArrayRef<Lanes> point,
                     mlir::ValueRange carried);
+  mlir::Value stepScan(LoopNest &nest, llvm::ArrayRef<Lanes> point,
+                       mlir::Value carried);
   void finish(mlir::ValueRange carried);
   void fillTemporaries(LoopNest &nest, llvm::ArrayRef<Lanes> point);
 };

@@ -60,36 +60,72 @@ void ScatterEmitter::copyInit(const Buffer &buffer) {
   walk(0);
 }
 
+static bool dependsOn(Value value, Value argument) {
+  if (value == argument)
+    return true;
+  Operation *op = value.getDefiningOp();
+  return op && llvm::any_of(op->getOperands(), [&](Value operand) {
+           return dependsOn(operand, argument);
+         });
+}
+
+/// Whether the updates along the last dimension go to neighbours in a row of
+/// the target, each to its own, so that lanes may run along it.
+static bool scattersRows(ir::ScatterOp scatter) {
+  Block &body = scatter.getBody().front();
+  int64_t rank =
+      cast<RankedTensorType>(scatter.getUpdates().getType()).getRank();
+  ValueRange position =
+      ValueRange(body.getTerminator()->getOperands()).drop_back();
+  if (rank == 0 || position.empty())
+    return false;
+  Value last = body.getArgument(rank - 1);
+  return position.back() == last &&
+         llvm::none_of(position.drop_back(),
+                       [&](Value index) { return dependsOn(index, last); });
+}
+
 void ScatterEmitter::scatterInto(const Buffer &buffer) {
   auto scatter = cast<ir::ScatterOp>(nest.op);
   copyInit(buffer);
-  Block &body = scatter.getBody().front();
-  Value updates = scatter.getUpdates();
-  SmallVector<Value> shape = context.frame.shape(updates);
-  Type element = buffer.element;
+  SmallVector<Value> shape = context.frame.shape(scatter.getUpdates());
+  bool byRows = scattersRows(scatter);
   Point point(shape.size(), lanes.indexLanes(0));
   std::function<void(size_t)> walk = [&](size_t depth) {
-    if (depth < shape.size()) {
+    if (depth == shape.size()) {
+      update(buffer, point);
+    } else if (byRows && depth + 1 == shape.size()) {
+      VectorLoop vectors{lanes.index(0), shape[depth], context.group.width};
+      vectors.emit(lanes, {}, [&](Lanes index, ValueRange) {
+        point[depth] = index;
+        update(buffer, point);
+        return Values();
+      });
+    } else {
       lanes.loop(lanes.index(0), shape[depth], 1, [&](Value iv) {
         point[depth] = Lanes::uniform(iv);
         walk(depth + 1);
       });
-      return;
     }
-    // The position does not depend on the current element, so a first round
-    // with any element finds it.
-    SmallVector<Lanes> arguments = point;
-    arguments.push_back(evaluator.zero(element));
-    arguments.push_back(evaluator.evaluate(updates, point));
-    SmallVector<Lanes> yielded = evaluator.evaluateRegion(body, arguments);
-    SmallVector<Lanes> position(yielded.begin(), yielded.end() - 1);
-    if (!body.getArgument(shape.size()).use_empty()) {
-      arguments[shape.size()] = load(lanes, buffer, position);
-      yielded = evaluator.evaluateRegion(body, arguments);
-    }
-    store(lanes, buffer, position, yielded.back());
   };
   walk(0);
+}
+
+void ScatterEmitter::update(const Buffer &buffer, ArrayRef<Lanes> point) {
+  auto scatter = cast<ir::ScatterOp>(nest.op);
+  Block &body = scatter.getBody().front();
+  // The position does not depend on the current element, so a first round with
+  // any element finds it.
+  SmallVector<Lanes> arguments(point);
+  arguments.push_back(evaluator.zero(buffer.element));
+  arguments.push_back(evaluator.evaluate(scatter.getUpdates(), point));
+  SmallVector<Lanes> yielded = evaluator.evaluateRegion(body, arguments);
+  SmallVector<Lanes> position(yielded.begin(), yielded.end() - 1);
+  if (!body.getArgument(point.size()).use_empty()) {
+    arguments[point.size()] = load(lanes, buffer, position);
+    yielded = evaluator.evaluateRegion(body, arguments);
+  }
+  store(lanes, buffer, position, yielded.back());
 }
 
 } // namespace codegen

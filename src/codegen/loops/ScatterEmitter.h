@@ -13,7 +13,8 @@
 namespace anabranch {
 namespace codegen {
 
-/// Writes a scatter: a copy of what it updates, then the updates one by one.
+/// Writes a scatter: a copy of what it updates, then the updates one by
+/// one, or row by row.
 class ScatterEmitter {
 public:
   ScatterEmitter(LoopContext &context, NestStorage &storage, LoopNest &nest)
@@ -32,6 +33,8 @@ private:
 
   void copyInit(const Buffer &buffer);
   void scatterInto(const Buffer &buffer);
+  /// One update, or, with lanes along a row, several neighbours.
+  void update(const Buffer &buffer, llvm::ArrayRef<Lanes> point);
 };
 
 } // namespace codegen

@@ -21,6 +21,9 @@ constexpr double ln2High = 0x1.62e4p-1, ln2Low = 0x1.7f7d1cp-20;
 constexpr double halfPiHigh = 0x1.921fb6p+0, halfPiLow = -0x1.777a5cp-25;
 constexpr double halfPiLowest = -0x1.ee59dap-50;
 
+/// 2 / sqrt(pi) as a float.
+constexpr double erfSlope = 0x1.20dd76p+0;
+
 /// value * 2^n for |n| < 254, gradual underflow included.
 Value scale(const MathBuilder &m, Value value, const MathBuilder::Rounded &n) {
   if (m.hasScale())
@@ -142,8 +145,12 @@ Value atLeastZeroPower(const MathBuilder &m, Value x, double smallest) {
 
 Value buildExp(const MathBuilder &m, Value x) {
   Value clamped = m.atMost(atLeastZeroPower(m, x, -105), m.number(89));
-  auto [n, p] = splitExponential(m, clamped);
-  return scale(m, m.add(p, m.number(1)), n);
+  MathBuilder::Rounded n = m.roundToBits(clamped, log2E);
+  Value r = m.fma(n.number, m.number(-ln2High), clamped);
+  r = m.fma(n.number, m.number(-ln2Low), r);
+  // Nothing cancels in e^r, so no term needs to stand apart.
+  Value slope = m.fma(m.polynomial(r, coefficients::expm1Tail), r, m.number(1));
+  return scale(m, m.fma(slope, r, m.number(1)), n);
 }
 
 Value buildExp2(const MathBuilder &m, Value x) {
@@ -164,8 +171,19 @@ Value buildExpm1(const MathBuilder &m, Value x) {
   return m.select(m.equal(x, m.number(0)), x, result);
 }
 
+/// A polynomial for each quarter of an octave from 2^-4 to 9, above which the
+/// result is one, and an odd one below.
+Value tanhByTable(const MathBuilder &m, Value x) {
+  Value a = m.atMost(m.abs(x), m.number(9.01));
+  Value index = m.shiftRight(m.bits(m.atLeast(a, m.number(0x1.ep-5))), 21);
+  Value t = m.sub(a, m.lookup(coefficients::tanhCenters, index));
+  return m.copySign(m.polynomial(t, coefficients::tanhTable, index), x);
+}
+
 // tanh |x| = 1 - 2 / (exp(2 |x|) + 1), where that cancels nothing.
 Value buildTanh(const MathBuilder &m, Value x) {
+  if (m.hasLookup())
+    return tanhByTable(m, x);
   Value a = m.abs(x), z = m.mul(x, x);
   Value small = m.fma(m.mul(a, z), m.polynomial(z, coefficients::tanhTail), a);
   auto [n, p] = splitExponential(m, m.atMost(m.add(a, a), m.number(20)));
@@ -175,13 +193,31 @@ Value buildTanh(const MathBuilder &m, Value x) {
   return m.copySign(m.select(m.less(a, m.number(0.5625)), small, large), x);
 }
 
+/// A polynomial around each multiple of 1/4, of which that around zero is odd;
+/// above 3.875 the result is one.
+Value erfByTable(const MathBuilder &m, Value x) {
+  Value magnitude = m.abs(x), last = m.number(0x1.effffep+1);
+  Value a = m.atMost(magnitude, last);
+  MathBuilder::Rounded n = m.roundToBits(a, 4);
+  Value t = m.fma(n.number, m.number(-0.25), a);
+  Value result = m.polynomial(t, coefficients::erfTable, n.low);
+  // The slope at zero comes in two parts.
+  Value small = m.fma(t, m.number(erfSlope), result);
+  Value isSmall = m.equal(n.number, m.number(0));
+  result = m.select(isSmall, small, result);
+  result = m.select(m.less(last, magnitude), m.number(1), result);
+  return m.copySign(result, x);
+}
+
 // erf |x| = 1 - exp(|x| q(|x|)) with a polynomial q: relative errors stay small
 // near zero, and errors of q vanish with the tail. The first coefficient of q
 // comes in two parts.
 Value buildErf(const MathBuilder &m, Value x) {
+  if (m.hasLookup())
+    return erfByTable(m, x);
   Value a = m.atMost(m.abs(x), m.number(3.95));
   Value rest = m.mul(a, m.polynomial(a, coefficients::erfExponent));
-  Value z = m.fma(a, m.number(-0x1.20dd76p+0), rest);
+  Value z = m.fma(a, m.number(-erfSlope), rest);
   return m.copySign(expMinus1(m, z), x);
 }
 

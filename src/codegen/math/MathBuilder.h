@@ -18,6 +18,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -165,28 +166,54 @@ public:
     Value moved = add(a, magic);
     return {sub(moved, magic), bits(moved)};
   }
+  /// The same of a product, in one operation less.
+  Rounded roundToBits(Value a, double factor) const {
+    Value magic = number(isDouble() ? 0x1.8p52 : 0x1.8p23);
+    Value moved = fma(a, number(factor), magic);
+    return {sub(moved, magic), bits(moved)};
+  }
   /// 2^n for an integer in the low bits; both must be normal numbers.
   Value powerOfTwo(Value low) const {
     return fromBits(addBits(shiftLeft(low, mantissaBits()),
                             integer(exponentBias() << mantissaBits())));
   }
 
-  /// Whether the processor has scale() for this type.
-  bool hasScale() const {
-    auto vector = mlir::dyn_cast<mlir::VectorType>(type);
-    return target.avx512 && vector && vector.getElementType().isF32() &&
-           vector.getNumElements() == 16;
-  }
+  /// Whether the processor has scale() and lookup() for this type.
+  bool hasScale() const { return hasNativeVectors(); }
+  bool hasLookup() const { return hasNativeVectors(); }
+
   /// a * 2^n for integral n, rounded once.
   Value scale(Value a, Value n) const {
     Value all = constant(builder.getI16IntegerAttr(-1));
     Value currentRounding = constant(builder.getI32IntegerAttr(4));
-    return builder
-        .create<mlir::LLVM::CallIntrinsicOp>(
-            loc, type,
-            builder.getStringAttr("llvm.x86.avx512.mask.scalef.ps.512"),
-            mlir::ValueRange{a, n, a, all, currentRounding})
-        .getResult(0);
+    return byNativeVectors({a, n}, [&](mlir::ValueRange parts) {
+      return intrinsic("llvm.x86.avx512.mask.scalef.ps.512", parts[0].getType(),
+                       {parts[0], parts[1], parts[0], all, currentRounding});
+    });
+  }
+  /// table[low bits of `index`], a lane each.
+  Value lookup(const float (&table)[16], Value index) const {
+    Value entries = nativeVector(table);
+    return byNativeVectors({index}, [&](mlir::ValueRange parts) {
+      return intrinsic("llvm.x86.avx512.permvar.sf.512", entries.getType(),
+                       {entries, parts[0]});
+    });
+  }
+  Value lookup(const float (&table)[32], Value index) const {
+    Value low = nativeVector(table), high = nativeVector(table + 16);
+    return byNativeVectors({index}, [&](mlir::ValueRange parts) {
+      return intrinsic("llvm.x86.avx512.vpermi2var.ps.512", low.getType(),
+                       {low, parts[0], high});
+    });
+  }
+  /// The polynomial of each lane has the coefficients that its index says:
+  /// c[0] + x (c[1] + x (c[2] + ...)).
+  template <size_t N, size_t M>
+  Value polynomial(Value x, const float (&c)[N][M], Value index) const {
+    Value sum = lookup(c[N - 1], index);
+    for (size_t i = N - 1; i-- > 0;)
+      sum = fma(sum, x, lookup(c[i], index));
+    return sum;
   }
 
   mlir::Type withElement(mlir::Type element) const {
@@ -196,6 +223,44 @@ public:
   }
 
 private:
+  static constexpr int64_t nativeLanes = 16; ///< of AVX-512
+
+  /// Whether the type is made of one or several vectors of AVX-512.
+  bool hasNativeVectors() const {
+    auto vector = mlir::dyn_cast<mlir::VectorType>(type);
+    return target.avx512 && vector && vector.getElementType().isF32() &&
+           vector.getNumElements() % nativeLanes == 0;
+  }
+  Value nativeVector(const float *values) const {
+    auto shape = mlir::VectorType::get({nativeLanes}, builder.getF32Type());
+    return constant(mlir::DenseElementsAttr::get(
+        shape, llvm::ArrayRef<float>(values, nativeLanes)));
+  }
+  Value intrinsic(llvm::StringRef name, mlir::Type result,
+                  mlir::ValueRange operands) const {
+    return builder
+        .create<mlir::LLVM::CallIntrinsicOp>(
+            loc, result, builder.getStringAttr(name), operands)
+        .getResult(0);
+  }
+  /// `body` of each native vector that the operands are made of.
+  Value
+  byNativeVectors(mlir::ValueRange operands,
+                  llvm::function_ref<Value(mlir::ValueRange)> body) const {
+    auto whole = mlir::cast<mlir::VectorType>(type);
+    if (whole.getNumElements() == nativeLanes)
+      return body(operands);
+    Value result = number(0);
+    for (int64_t at = 0; at < whole.getNumElements(); at += nativeLanes) {
+      llvm::SmallVector<Value> parts;
+      for (Value operand : operands)
+        parts.push_back(builder.create<mlir::vector::ExtractStridedSliceOp>(
+            loc, operand, at, nativeLanes, 1));
+      result = builder.create<mlir::vector::InsertStridedSliceOp>(
+          loc, body(parts), result, at, 1);
+    }
+    return result;
+  }
   Value constant(mlir::TypedAttr attr) const {
     return builder.create<mlir::arith::ConstantOp>(loc, attr);
   }

@@ -15,12 +15,10 @@ using namespace mlir;
 namespace anabranch {
 namespace codegen {
 
-Operation *findCombiner(linalg::GenericOp op, unsigned output) {
-  Block &body = op.getRegion().front();
-  BlockArgument accumulator = body.getArgument(op.getNumDpsInputs() + output);
-  Operation *combiner =
-      body.getTerminator()->getOperand(output).getDefiningOp();
-  // The accumulator goes nowhere but into the combiner, and once.
+/// What makes `yielded`, if it is one associative operation and the accumulator
+/// goes nowhere but into it, and once.
+static Operation *asCombiner(Value yielded, BlockArgument accumulator) {
+  Operation *combiner = yielded.getDefiningOp();
   if (!combiner || !accumulator.hasOneUse() ||
       *accumulator.user_begin() != combiner ||
       combiner->getNumOperands() != 2 || !neutralElement(combiner))
@@ -31,6 +29,21 @@ Operation *findCombiner(linalg::GenericOp op, unsigned output) {
           arith::MinNumFOp, arith::MaxSIOp, arith::MaxUIOp, arith::MinSIOp,
           arith::MinUIOp, arith::AndIOp, arith::OrIOp, arith::XOrIOp>(combiner);
   return associative ? combiner : nullptr;
+}
+
+Operation *findCombiner(linalg::GenericOp op, unsigned output) {
+  Block &body = op.getRegion().front();
+  return asCombiner(body.getTerminator()->getOperand(output),
+                    body.getArgument(op.getNumDpsInputs() + output));
+}
+
+Operation *findCombiner(ir::ScanOp op) {
+  Block &body = op.getBody().front();
+  Operation *combiner =
+      asCombiner(body.getTerminator()->getOperand(0), body.getArgument(0));
+  bool isAlone = combiner && llvm::is_contained(combiner->getOperands(),
+                                                Value(body.getArgument(1)));
+  return isAlone ? combiner : nullptr;
 }
 
 bool hasCombiners(linalg::GenericOp op) {
@@ -63,6 +76,21 @@ Value combine(LaneBuilder &lanes, Operation *combiner, Value a, Value b) {
   OperationState state(combiner->getLoc(), combiner->getName(), {a, b},
                        a.getType(), combiner->getAttrs());
   return lanes.share(lanes.builder.create(state)->getResult(0));
+}
+
+Value combineBefore(LaneBuilder &lanes, Operation *combiner, Value vector) {
+  auto type = cast<VectorType>(vector.getType());
+  int64_t width = type.getNumElements();
+  Value neutral = lanes.constant(
+      DenseElementsAttr::get(type, Attribute(neutralElement(combiner))));
+  for (int64_t distance = 1; distance < width; distance *= 2) {
+    SmallVector<int64_t> order;
+    for (int64_t lane = 0; lane < width; ++lane)
+      order.push_back(lane < distance ? width + lane : lane - distance);
+    Value before = lanes.make<vector::ShuffleOp>(vector, neutral, order);
+    vector = combine(lanes, combiner, before, vector);
+  }
+  return vector;
 }
 
 Value combineAcross(LaneBuilder &lanes, Operation *combiner, Value vector) {

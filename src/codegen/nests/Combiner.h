@@ -15,6 +15,7 @@
 #define ANABRANCH_CODEGEN_NESTS_COMBINER_H
 
 #include "codegen/emit/Lanes.h"
+#include "ir/Anabranch.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 
 namespace anabranch {
@@ -23,6 +24,9 @@ namespace codegen {
 /// The operation that combines the accumulator of output `output` with a new
 /// value, or null if the body is not of that kind.
 mlir::Operation *findCombiner(mlir::linalg::GenericOp op, unsigned output);
+
+/// The same of a scan whose body is the combiner alone.
+mlir::Operation *findCombiner(ir::ScanOp op);
 
 /// True if every output has a combiner.
 bool hasCombiners(mlir::linalg::GenericOp op);
@@ -33,6 +37,10 @@ mlir::TypedAttr neutralElement(mlir::Operation *combiner);
 /// combiner(a, b) on scalars or vectors.
 mlir::Value combine(LaneBuilder &lanes, mlir::Operation *combiner,
                     mlir::Value a, mlir::Value b);
+
+/// Each lane of a vector combined with all lanes before it.
+mlir::Value combineBefore(LaneBuilder &lanes, mlir::Operation *combiner,
+                          mlir::Value vector);
 
 /// All lanes of a vector combined, as a scalar.
 mlir::Value combineAcross(LaneBuilder &lanes, mlir::Operation *combiner,

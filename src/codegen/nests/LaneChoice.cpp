@@ -66,6 +66,8 @@ static bool canVectorize(const LoopNest &nest, unsigned loop) {
     return false;
   if (nest.loops[loop].parallel)
     return true;
+  if (auto scan = dyn_cast_or_null<ir::ScanOp>(nest.op))
+    return findCombiner(scan) != nullptr;
   auto generic = nest.generic();
   return nest.kind == LoopNest::Kind::Reduce && generic &&
          hasCombiners(generic);
@@ -135,24 +137,59 @@ static unsigned widestElement(const NestGroup &group) {
   return std::min(integer, 64u);
 }
 
+/// Bits of an element, if the group does nothing but copy elements of one size.
+static std::optional<unsigned> copiedElement(const NestGroup &group) {
+  std::optional<unsigned> bits;
+  auto isAlike = [&](Type type) {
+    unsigned own = 8 * elementBytes(getElementTypeOrSelf(type));
+    return own == bits.value_or(own) && (bits = own);
+  };
+  for (LoopNest *nest : group.nests) {
+    if (nest->kind != LoopNest::Kind::Write || nest->reads.operations != 0 ||
+        !isAlike(nest->value.getType()))
+      return std::nullopt;
+    for (const analysis::Read &read : nest->reads.reads)
+      if (!isAlike(read.tensor.getType()))
+        return std::nullopt;
+  }
+  return bits;
+}
+
+/// Makes the vector as wide as a native one holds elements where they are only
+/// copied, not computed with in more bits.
+static void widenCopies(const KernelModel &model, NestGroup &group,
+                        const TargetInfo &target) {
+  auto bits = copiedElement(group);
+  if (!bits || group.laneLoop < 0 || group.strided)
+    return;
+  auto size = model.knownSize(group, group.sharedLoops[group.laneLoop]);
+  int64_t width = target.lanes(*bits);
+  if (!size || *size >= width)
+    group.width = std::max(group.width, width);
+}
+
 /// Native vectors next to each other that walk down the rows of a reduction
 /// together: a cache line alone per row defeats the prefetcher, and one
 /// accumulator waits for itself.
 static constexpr int64_t vectorsAbreast = 4;
 /// More operations than this would spill that many registers.
 static constexpr int64_t fewOperations = 4;
+/// The same with the 32 registers of AVX-512.
+static constexpr int64_t fewOperationsOf32 = 24;
 
 /// Makes the vector several native ones wide where the lanes are columns of a
 /// small reduction.
-static void widenLanes(const KernelModel &model, NestGroup &group) {
+static void widenLanes(const KernelModel &model, NestGroup &group,
+                       const TargetInfo &target) {
   if (group.laneLoop < 0)
     return;
   auto size = model.knownSize(group, group.sharedLoops[group.laneLoop]);
   if (size && *size < vectorsAbreast * group.width)
     return;
+  int64_t most = target.avx512 ? fewOperationsOf32 : fewOperations;
   bool reduces = false;
   for (LoopNest *nest : group.nests) {
-    if (nest->reads.operations > fewOperations || nest->reads.reads.size() > 2)
+    if (nest->reads.operations > most || nest->reads.reads.size() > 2)
       return;
     reduces |= llvm::any_of(nest->innerLoops(), [&](unsigned loop) {
       return !nest->loops[loop].parallel;
@@ -176,7 +213,7 @@ void chooseLanes(const KernelModel &model, NestGroup &group,
       group.laneLoop = loop;
     }
   }
-  widenLanes(model, group);
+  widenLanes(model, group, target);
   for (LoopNest *nest : group.nests) {
     if (group.laneLoop < 0)
       continue;
@@ -188,6 +225,7 @@ void chooseLanes(const KernelModel &model, NestGroup &group,
       group.strided |=
           strideClassOf(model, *nest, destination, loop) == StrideClass::Far;
   }
+  widenCopies(model, group, target);
 }
 
 std::optional<unsigned> innerLaneLoop(const KernelModel &model,

@@ -9,6 +9,7 @@ import pytest
 import torch
 from checking import check
 
+from anabranch.backend import anabranch
 from anabranch.packages import package
 
 SIZES = {"even": (48, 128), "odd": (37, 131), "narrow": (67, 9), "one": (1, 77)}
@@ -158,3 +159,93 @@ def test_depthwise_convolutions(cpu, dtype):
         values(dtype, 6, 1, 4),
         tolerance={"rtol": 2e-2, "atol": 0.1} if dtype == torch.bfloat16 else None,
     )
+
+
+FLOATS = [torch.float32, torch.bfloat16, torch.float16, torch.float64]
+
+
+def loose(dtype: torch.dtype) -> dict[str, float] | None:
+    return {"rtol": 1e-2, "atol": 0.1} if dtype.itemsize == 2 else None
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("dtype", [*FLOATS, torch.int64])
+def test_scans(cpu, size, dtype):
+    check(
+        lambda x: (x.cumsum(1), x.cumsum(0), (x * 2).cumsum(1) + 1, x.cumprod(0)),
+        values(dtype, *SIZES[size]).clamp(-1, 1),
+        tolerance=loose(dtype),
+    )
+
+
+def test_scans_keep_what_is_no_number(cpu):
+    x = torch.randn(4, 50)
+    x[0, 20], x[1, 7], x[2, 49] = float("nan"), float("inf"), -float("inf")
+    check(lambda x: (x.cumsum(1), x.cummax(1).values, x.logcumsumexp(1)), x)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("dtype", [*FLOATS, torch.int64])
+def test_scattered_rows(cpu, size, dtype):
+    rows, columns = SIZES[size]
+    index = torch.randint(0, rows, (2 * rows,))
+    check(
+        lambda x, i, v: (x.index_add(0, i, v), x.index_copy(0, i[:1], v[:1])),
+        values(dtype, rows, columns),
+        index,
+        values(dtype, 2 * rows, columns),
+        tolerance=loose(dtype),
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_extremes_are_nan_where_an_element_is(cpu, dtype):
+    x = values(dtype, 40, 100)
+    x[3, 99], x[7, 0], x[39, 50] = float("nan"), float("nan"), -float("nan")
+    check(lambda x: (x.amax(1), x.amin(0), x.relu(), x.clamp(-1, 1), x.max()), x)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_concatenations(cpu, dtype):
+    check(
+        lambda x, y: (torch.cat((x, y), 0), torch.cat((x, y, x), 1)),
+        values(dtype, 37, 131),
+        values(dtype, 37, 131),
+    )
+
+
+@pytest.mark.parametrize("shape", [(300, 1024), (3, 1100, 133), (2, 2, 150, 512)])
+def test_rows_of_large_tensors(cpu, shape):
+    """Each row prefetches the next, also where there is none."""
+    weight = torch.randn(shape[-1])
+    check(
+        lambda x: (
+            x.softmax(-1),
+            torch.nn.functional.layer_norm(x, shape[-1:], weight),
+            x.transpose(0, 1).log_softmax(-1),
+        ),
+        torch.randn(shape),
+    )
+
+
+ERRING = {
+    "softmax": lambda x: x.softmax(-1),
+    "softmax of columns": lambda x: x.softmax(0),
+    "layer norm": lambda x: torch.nn.functional.layer_norm(x, x.shape[-1:]),
+    "gelu": torch.nn.functional.gelu,
+    "tanh": torch.tanh,
+    "erf": torch.erf,
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", ERRING)
+def test_errors_are_at_most_twice_eagers(cpu, name, dtype):
+    function, x = ERRING[name], 3 * values(dtype, 64, 1000) + 1
+    exact = function(x.double())
+
+    def error(result: torch.Tensor) -> torch.Tensor:
+        return (result.double() - exact).square().mean().sqrt()
+
+    ours = torch.compile(function, backend=anabranch)(x)
+    assert error(ours) <= 2 * error(function(x))
