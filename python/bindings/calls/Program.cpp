@@ -19,6 +19,7 @@
 #include "support/Items.h"
 #include "support/SmallArray.h"
 #include "support/Stable.h"
+#include "tensors/Overlap.h"
 #include "tensors/TensorState.h"
 #include "tensors/Torch.h"
 
@@ -264,6 +265,21 @@ bool Program::tellWatcher(PyObject **items, bool leavesOut) const {
   return result;
 }
 
+void Program::refuse(const Status &status, const InputValue *inputs) const {
+  std::vector<TensorView> tensors;
+  tensors.reserve(plans.size());
+  for (size_t i = 0; i < plans.size(); ++i)
+    tensors.push_back(inputs[i].tensor);
+  PyObject *type = nullptr;
+  if (status.code() == StatusCode::InvalidArgument &&
+      shareMemory(tensors, written))
+    type = sharedMemoryError();
+  if (type)
+    PyErr_SetString(type, status.message().c_str());
+  else
+    setError(status);
+}
+
 PyObject *Program::call(PyObject *arguments) {
   if (!mayRun() || !followWeights())
     return nullptr;
@@ -303,7 +319,7 @@ PyObject *Program::call(PyObject *arguments) {
   allocator.takeGilBack();
   if (!status.ok()) {
     allocator.drop();
-    setError(status);
+    refuse(status, inputs.data());
     return nullptr;
   }
 
