@@ -252,7 +252,9 @@ def test_export_refuses_a_write_to_a_tensor_that_overlaps_itself(
 ) -> None:
     windows = torch.arange(8.0).as_strided((4, 4), (1, 1))
     with pytest.raises(CompileError, match="a write to a, which overlaps itself"):
-        anabranch.export(Method().eval(), str(tmp_path / "p"), (windows, torch.ones(4, 4)))
+        anabranch.export(
+            Method().eval(), str(tmp_path / "p"), (windows, torch.ones(4, 4))
+        )
 
 
 def test_share_memory_refuses_wrong_arguments() -> None:
