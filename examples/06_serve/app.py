@@ -23,6 +23,7 @@ from engines import open_engine
 from ray import serve
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+HOST = "127.0.0.1"
 REPLICAS = 2
 
 
@@ -90,8 +91,8 @@ def cluster(port: int) -> Iterator[str]:
         runtime_env={"env_vars": {"PYTHONPATH": paths, "HF_HUB_OFFLINE": "1"}},
     )
     try:
-        serve.start(http_options={"host": "127.0.0.1", "port": port})
-        yield f"http://127.0.0.1:{port}"
+        serve.start(http_options={"host": HOST, "port": port})
+        yield f"http://{HOST}:{port}"
     finally:
         serve.shutdown()
         ray.shutdown()

@@ -17,6 +17,7 @@ import numpy
 import pytest
 
 HERE = Path(__file__).resolve().parents[3] / "examples" / "06_serve"
+HOST = "127.0.0.1"
 
 
 def needs(*names: str) -> pytest.MarkDecorator:
@@ -107,7 +108,7 @@ def test_wrong_numbers_are_named() -> None:
 def plain(package: str) -> Iterator[str]:
     """The address of the plain application."""
     with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
+        free.bind((HOST, 0))
         port = free.getsockname()[1]
     server = subprocess.Popen(
         [sys.executable, "-m", "uvicorn", "plain:app", "--port", str(port)],
@@ -116,7 +117,7 @@ def plain(package: str) -> Iterator[str]:
         stderr=subprocess.DEVNULL,
     )
     try:
-        yield f"http://127.0.0.1:{port}"
+        yield f"http://{HOST}:{port}"
     finally:
         server.terminate()
         server.wait(30)
