@@ -90,16 +90,6 @@ PyObject *resultObject(const OutputValue &output, PyObject *made,
   return nullptr;
 }
 
-bool isContiguous(const dlpack::Tensor &tensor) {
-  int64_t expected = 1;
-  for (int32_t d = tensor.rank; d-- > 0;) {
-    if (tensor.shape[d] != 1 && tensor.strides[d] != expected)
-      return false;
-    expected *= tensor.shape[d];
-  }
-  return true;
-}
-
 /// Puts a view of result `view.output` in its place.
 bool applyView(PyObject *results, const OutputView &view) {
   PyObject *shape = PyTuple_New(Py_ssize_t(view.argument.size()));
