@@ -208,7 +208,7 @@ PyObject *Torch::borrow(const TensorView &tensor) const {
   managed.tensor.strides = borrowed->strides.data();
   PyObject *object = toObject(&managed);
   if (object)
-    borrowed.release();
+    (void)borrowed.release();
   return object;
 }
 
