@@ -1,7 +1,8 @@
-"""One layer as one launch: a super kernel, marked and found.
+"""Experts as one launch: a super kernel, marked and found.
 
-Prints the super kernels of the compiled program, whether the results have the
-same bits, and the time with and without.
+Launches come one after the other; in a super kernel a worker takes the next tile
+whose inputs are there, of any expert. Prints the super kernels of the compiled
+program, whether the results have the same bits, and the time with and without.
 """
 
 from __future__ import annotations
@@ -14,32 +15,34 @@ from torch import nn
 
 import anabranch
 
+EXPERTS, WIDTH, ROWS = 8, 128, 8
 
-class Layer(nn.Module):
-    """Norm, gate and projections over a few rows: ten short kernels."""
 
-    def __init__(self, width: int = 256) -> None:
+class Expert(nn.Module):
+    """Two layers over a few rows: kernels too small for two workers."""
+
+    def __init__(self) -> None:
         super().__init__()
-        self.norm = nn.RMSNorm(width)
-        self.gate = nn.Linear(width, 2 * width, bias=False)
-        self.up = nn.Linear(width, 2 * width, bias=False)
-        self.down = nn.Linear(2 * width, width, bias=False)
+        layers = [
+            nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.LayerNorm(WIDTH), nn.GELU())
+            for _ in range(2)
+        ]
+        self.layers = nn.Sequential(*layers)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        h = self.norm(x)
-        return x + self.down(nn.functional.silu(self.gate(h)) * self.up(h))
+        return self.layers(x)
 
 
 class Model(nn.Module):
+    """The mean of experts, none of which waits for another."""
+
     def __init__(self) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(Layer() for _ in range(4))
+        self.experts = nn.ModuleList(Expert() for _ in range(EXPERTS))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        with anabranch.super_kernel("stack"):
-            for layer in self.layers:
-                x = layer(x)
-        return x
+        with anabranch.super_kernel("experts"):
+            return torch.stack([expert(x) for expert in self.experts]).mean(0)
 
 
 def microseconds(first: nn.Module, second: nn.Module, x: torch.Tensor) -> list[float]:
@@ -55,7 +58,7 @@ def microseconds(first: nn.Module, second: nn.Module, x: torch.Tensor) -> list[f
 
 def main() -> None:
     torch.manual_seed(0)
-    model, x = Model().eval(), torch.randn(8, 256)
+    model, x = Model().eval(), torch.randn(ROWS, WIDTH)
     compiled = {}
     with torch.no_grad():
         for choice in ("off", "marked"):

@@ -81,6 +81,18 @@ install_chat() {
   touch "$stamp"
 }
 
+# Ray Serve, for examples/06_serve and its tests, which say that it is missing.
+install_serve() {
+  local stamp
+  stamp=.venv/serve-$(cat requirements/*.txt | sha256sum | cut -c1-16)
+  [ -e "$stamp" ] && return 0
+  say "installing Ray Serve"
+  .venv/bin/pip install -q -c requirements/constraints.txt \
+    -r requirements/serve.txt || fail "Ray Serve can't be installed"
+  rm -f .venv/serve-*
+  touch "$stamp"
+}
+
 # The sources are what the venv imports: an edit needs no installation.
 link_sources() {
   local stamp
@@ -119,3 +131,4 @@ scripts/vendor.sh || say "going on; \`anabranch report\` will ask for scripts/ve
 configure
 [ "${1:-}" != peers ] || install_peers
 [ "${1:-}" != chat ] || install_chat
+[ "${1:-}" != serve ] || install_serve

@@ -89,6 +89,14 @@ TASKS = (
         },
     ),
     Task(
+        "shared memory",
+        pytest("test/python/capture/test_sharing.py"),
+        lambda turn: {
+            "ANABRANCH_SHARING": "40",
+            "ANABRANCH_SHARING_SEED": str(1000 * (turn + 1)),
+        },
+    ),
+    Task(
         "streams",
         pytest("test/python/streams/test_stream_order.py"),
         lambda turn: {

@@ -50,7 +50,7 @@ struct Options {
 };
 
 int fail(const std::string &message) {
-  std::fprintf(stderr, "anabranch-run: %s\n", message.c_str());
+  warn("anabranch-run", message);
   return 1;
 }
 
@@ -391,7 +391,8 @@ Status mainWith(const Options &o) {
 int main(int argc, char **argv) {
   Options options;
   if (std::string wrong = parse(argc, argv, options); !wrong.empty()) {
-    std::fprintf(stderr, "anabranch-run: %s\n%s", wrong.c_str(), usage);
+    warn("anabranch-run", wrong);
+    std::fputs(usage, stderr);
     return 2;
   }
   Status s = mainWith(options);

@@ -19,16 +19,18 @@ extern "C" {
 #endif
 
 /* Raised whenever a struct or the meaning of a function here changes. */
-#define ANABRANCH_COMPILER_API_VERSION 2
+#define ANABRANCH_COMPILER_API_VERSION 3
 
 /* The value of a frozen input (graph inputs with a "constant" name). The bytes
- * are row-major contiguous and are only read while anabranch_compile runs. */
+ * are only read while anabranch_compile runs. */
 typedef struct anabranch_constant {
   const char *name;
   const char *dtype; /* as in the graph description: "f32", "i64", ... */
   int64_t rank;
   const int64_t *shape;
   const void *data; /* may be null when the tensor has no elements */
+  /* In elements, none negative; null: row-major contiguous. */
+  const int64_t *strides;
 } anabranch_constant;
 
 /* Told how far the compilation is: `done` of `total` steps of `phase`. Called

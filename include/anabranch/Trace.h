@@ -25,6 +25,10 @@ ANABRANCH_API Status startTrace(const std::string &path);
 /// Writes the file. Slices of calls still in flight are missing.
 ANABRANCH_API Status stopTrace();
 
+/// Writes a warning on stderr: `program`, a colon and `text` or, where
+/// ANABRANCH_LOG is "json", a line of JSON. Any thread.
+ANABRANCH_API void warn(const std::string &program, const std::string &text);
+
 /// What this machine can do, as a JSON object: "gflops", "gflops_all" (f32, one
 /// CPU, all CPUs), "cache_gbs", "memory_gbs", "memory_gbs_all", "wake_us".
 /// Measured once (half a second) and kept in the cache folder. Any thread.

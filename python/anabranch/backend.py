@@ -10,11 +10,12 @@ import torch
 import torch.fx
 
 from . import _C
-from .capture import observer
+from .capture import observer, sharing
 from .capture.aot import aot
 from .capture.handmade import complete
 from .capture.partition import Parts
 from .config import Config, resolve
+from .describe import purity
 from .describe.graph import Description, GraphReader, InputSource
 from .describe.symbols import Unsupported
 from .describe.views import restore
@@ -56,7 +57,13 @@ def anabranch(
         gears.combine(found, settings.gears_merge)
         gears.guard(module, example_inputs, found, settings.gears_pad)
     compile_one = functools.partial(compile_graph, config=settings, geared=found)
-    return aot(module, example_inputs, compile_one, settings.freeze, decompositions)
+
+    def compile_all() -> Callable[..., Any]:
+        return aot(module, example_inputs, compile_one, settings.freeze, decompositions)
+
+    if purity.may_write(module, example_inputs):
+        return sharing.watch(module, example_inputs, compile_all, settings.explain)
+    return compile_all()
 
 
 def compile(

@@ -3,28 +3,57 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import _C
 from .packages.cache import FUNCTIONS, OBJECTS, TUNINGS, Entry
 
 PACKAGE = ("manifest.json", "program.bin", "kernels.so", "constants.safetensors")
+TRUST = "ANABRANCH_TRUST"
 Row = dict[str, Any]
+
+
+def add_trust(parser: argparse.ArgumentParser) -> None:
+    """The option of commands that read packages or entries."""
+    parser.add_argument(
+        "--trust",
+        choices=("user", "group", "anyone"),
+        help="whose files are read; else what ANABRANCH_TRUST says, else the user's",
+    )
+
+
+@contextlib.contextmanager
+def trusting(whom: str | None) -> Iterator[None]:
+    """Everything inside reads files of `whom`; None: as the environment says."""
+    before = os.environ.get(TRUST)
+    if whom is not None:
+        os.environ[TRUST] = whom
+    try:
+        yield
+    finally:
+        if before is not None:
+            os.environ[TRUST] = before
+        elif whom is not None:
+            del os.environ[TRUST]
 
 
 def add_parser(commands: Any) -> None:
     parser = commands.add_parser("cache", help="the cache of compiled packages")
+    add_trust(parser)
     parser.add_argument("--root", help="its folder; else the one that is used")
     actions = parser.add_subparsers(dest="action", required=True)
     ls = actions.add_parser("ls", help="entries, those used last at the end")
     ls.add_argument("--json", action="store_true")
-    show = actions.add_parser("show", help="a cached function as text")
+    show = actions.add_parser(
+        "show", help="a cached function, or the listing of a package, as text"
+    )
     show.add_argument("key", help="the beginning of its key")
     verify = actions.add_parser("verify", help="hashes every file; 1 if one is broken")
     verify.add_argument("--remove", action="store_true", help="what is broken")
@@ -84,9 +113,17 @@ def _name(row: Row) -> str:
 
 
 def _show(root: str, given: argparse.Namespace) -> int:
-    from .method_cache.entry_text import readable_cache
+    row = _find(root, given.key)
+    if row["kind"] == FUNCTIONS:
+        from .method_cache.entry_text import readable_cache
 
-    readable_cache(_find(root, given.key)["folder"])
+        readable_cache(row["folder"])
+    elif row["kind"] == OBJECTS:
+        raise ValueError("a single kernel has nothing to show")
+    elif row["kind"] == TUNINGS:
+        raise ValueError("a tuning has nothing to show")
+    else:
+        print(_C.inspect(row["folder"]))
     return 0
 
 

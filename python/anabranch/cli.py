@@ -16,6 +16,7 @@ from . import (
     chat_command,
     tune_command,
 )
+from .cache_command import add_trust, trusting
 from .packages import kernel_library
 from .trace.page import write_report
 
@@ -30,6 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ops.add_argument("--json", action="store_true", help="the table as JSON")
     inspect = commands.add_parser("inspect", help="what a package holds")
     inspect.add_argument("package", help="the package's folder")
+    add_trust(inspect)
     report = commands.add_parser(
         "report",
         help="a page of a trace: tracks, critical path, kernels",
@@ -48,6 +50,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chat_command.add_parser(commands)
     tune_command.add_parser(commands)
     given = parser.parse_args(arguments)
+    with trusting(getattr(given, "trust", None)):
+        return _run(given)
+
+
+def _run(given: argparse.Namespace) -> int:
     try:
         if given.command == "ops":
             _print_operators(given.json)
@@ -77,6 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _add_kernels(commands: Any) -> None:
     library = commands.add_parser("kernels", help="kernels made for exact shapes")
+    add_trust(library)
     what = library.add_subparsers(dest="action", required=True)
     what.add_parser("ls", help="a line for each entry of the library")
     show = what.add_parser("show", help="the operators and shapes of one")

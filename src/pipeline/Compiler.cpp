@@ -56,6 +56,11 @@ static std::string readConstants(const anabranch_compile_request &request,
       return "constant '" + constant.name + "' has no shape";
     constant.shape.assign(given.shape, given.shape + given.rank);
     constant.data = given.data;
+    if (given.strides)
+      constant.strides.assign(given.strides, given.strides + given.rank);
+    for (int64_t stride : constant.strides)
+      if (stride < 0)
+        return "constant '" + constant.name + "' has a negative stride";
     constants.push_back(std::move(constant));
   }
   return "";

@@ -87,7 +87,7 @@ void Recorder::startFromEnvironment() {
     if (!path || !*path)
       return;
     if (Status failed = get().begin(path); !failed.ok()) {
-      std::fprintf(stderr, "anabranch: %s\n", failed.message().c_str());
+      warn("anabranch", failed.message());
       return;
     }
     static const pid_t owner = ::getpid();
@@ -96,7 +96,7 @@ void Recorder::startFromEnvironment() {
       if (::getpid() != owner || !get().isRecording())
         return;
       if (Status failed = stopTrace(); !failed.ok())
-        std::fprintf(stderr, "anabranch: %s\n", failed.message().c_str());
+        warn("anabranch", failed.message());
     });
   });
 }

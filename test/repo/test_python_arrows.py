@@ -34,7 +34,7 @@ ARROWS: dict[str, set[str]] = {
     "packages": {"marks", "describe", "trace", "shapes"},
     "capture": {"marks", "describe"},
     "backend": {"marks", "describe", "shapes", "packages", "capture"},
-    "deploy": {"marks", "describe", "packages", "capture"},
+    "deploy": {"marks", "describe", "packages", "capture", "shapes"},
     "method_cache": {
         *("marks", "describe", "trace", "shapes", "packages", "capture"),
         "backend",

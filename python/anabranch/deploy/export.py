@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import tempfile
@@ -12,6 +13,7 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 from torch.fx.traceback import preserve_node_meta
+from torch.utils._pytree import tree_leaves
 
 from .. import _C
 from ..config import Config, resolve
@@ -19,9 +21,11 @@ from ..describe.graph import Description, GraphReader
 from ..describe.symbols import Unsupported
 from ..errors import CompileError
 from ..marks import scope
+from ..marks.gear_sizes import gears_of
 from ..marks.mark_order import Order
 from ..packages import package, tuning
 from ..report import record
+from ..shapes.gears import MOST_COMBINATIONS, Binding
 from .exported_program import Lifted, lift
 
 _C.use_torch()
@@ -42,7 +46,9 @@ def export(
 
     inputs          what `forward` is called with, as an example: a tuple of
                     positional arguments, or a dict of named ones.
-    dynamic_shapes  as torch.export takes them; every other size is fixed.
+    dynamic_shapes  as torch.export takes them; every other size is fixed. A
+                    dimension of an input that `set_gears` gave sizes has a
+                    program for each of them, and no other size then.
     targets         processors: "native" (this machine), "x86-64-v3" (AVX2),
                     "x86-64-v4" (AVX-512), or some CPUs by LLVM's names, such as
                     "znver4"; all in one package. None: "native".
@@ -74,10 +80,11 @@ def export(
     for symbol in described.graph["symbols"]:
         symbol |= lifted.ranges.get(symbol["name"], {})
     tuning.settle(described, settings)
+    bindings = _gear_bindings(described, inputs)
     folder = os.path.dirname(place)
     with tempfile.TemporaryDirectory(prefix=".anabranch-", dir=folder) as scratch:
         made = [(target, os.path.join(scratch, target)) for target in wanted]
-        for report in _write_all(described, settings, made):
+        for report in _write_all(described, settings, bindings, made):
             record(report, graphs=1)
             if not allow_libtorch:
                 _refuse_fallbacks(report)
@@ -91,18 +98,54 @@ def export(
 
 
 def _write_all(
-    described: Description, config: Config, made: Sequence[tuple[str, str]]
+    described: Description,
+    config: Config,
+    bindings: Sequence[Binding],
+    made: Sequence[tuple[str, str]],
 ) -> list[dict[str, Any]]:
     """Compiles for each target into its folder; beside each other, unless
     somebody watches."""
 
     def write(row: tuple[str, str]) -> dict[str, Any]:
-        return package.write(described, config, row[1], cpu=row[0])
+        return package.write(described, config, row[1], bindings, cpu=row[0])
 
     if len(made) == 1 or config.progress or config.dump is not None:
         return list(map(write, made))
     with ThreadPoolExecutor(len(made)) as pool:
         return list(pool.map(write, made))
+
+
+def _gear_bindings(described: Description, inputs: Any) -> list[Binding]:
+    """Each combination of the sizes that `set_gears` gave dimensions of `inputs`, as
+    values of symbols. CompileError: a dimension is not dynamic, or has two lists."""
+    tensors = [x for x in tree_leaves(inputs) if isinstance(x, torch.Tensor)]
+    if not any(map(gears_of, tensors)):
+        return []
+    entries = [e for e in described.graph["inputs"] if e["kind"] == "input"]
+    if len(entries) != len(tensors):
+        raise CompileError("gears need a model that takes all of its inputs as tensors")
+    sizes: dict[str, tuple[int, ...]] = {}
+    for entry, tensor in zip(entries, tensors):
+        for dim, gears in gears_of(tensor).items():
+            symbol = entry["shape"][dim]
+            if not isinstance(symbol, str):
+                raise CompileError(
+                    f"dimension {dim} of {entry['label']} has gears and is not dynamic:"
+                    " name it in dynamic_shapes"
+                )
+            if sizes.setdefault(symbol, tuple(gears)) != tuple(gears):
+                raise CompileError(
+                    f"dimension {dim} of {entry['label']} has gears {list(gears)} and"
+                    f" {list(sizes[symbol])}"
+                )
+    combinations = itertools.product(*sizes.values())
+    found = [dict(zip(sizes, chosen)) for chosen in combinations]
+    if len(found) > MOST_COMBINATIONS:
+        raise CompileError(
+            f"there are {len(found)} combinations of gears, of at most"
+            f" {MOST_COMBINATIONS}"
+        )
+    return found
 
 
 def _targets(targets: Sequence[str] | None) -> list[str]:

@@ -257,6 +257,8 @@ class GraphReader:
         position = self.inputs.index(entry)
         if "constant" in entry or self._is_copied(position):
             raise Unsupported(f"a write to {entry['label']}, which is passed as a copy")
+        if _overlaps_itself(old):
+            raise Unsupported(f"a write to {entry['label']}, which overlaps itself")
         entry["mutated"] = True
         self.aliases.own_mutation(old, new)
         self.mutations[target.name] = self._name_of(value)
@@ -557,6 +559,13 @@ class GraphReader:
         if missing := used - defined:
             raise Unsupported(f"no input has the size {', '.join(sorted(missing))}")
         return [_symbol(name, self.shape_env) for name in sorted(used)]
+
+
+def _overlaps_itself(value: torch.Tensor) -> bool:
+    """Of symbolic sizes, not known."""
+    lies = (*value.shape, *value.stride())
+    known = all(isinstance(number, int) for number in lies) and value.numel()
+    return bool(known) and overlaps(value.shape, value.stride())
 
 
 def _inputs_of(node: torch.fx.Node) -> list[torch.fx.Node]:

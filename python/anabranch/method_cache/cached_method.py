@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from .. import scratch
+from .. import _C, scratch
 from ..config import Config, resolve
 from ..marks.gear_sizes import gears_of
 from ..packages import cache, donors
@@ -141,7 +141,7 @@ class CachedMethod:
                     return run(module, *args, **kwargs)
                 finally:
                     enable(True)
-            except Changed as reason:
+            except (Changed, _C.SharedMemoryError) as reason:
                 return self._compile_here(str(reason), args, kwargs)
             except Stale as reason:
                 return self._outgrown(str(reason), args, kwargs)

@@ -7,13 +7,12 @@ import dis
 import io
 import json
 import os
-import types
 from collections.abc import Mapping
 from typing import Any
 
 from .. import _C
 from ..config import environment
-from .recording import code_in
+from .recording import Kept, code_in
 
 
 def readable_cache(
@@ -24,8 +23,8 @@ def readable_cache(
     comment, with the graph's source behind it."""
     path = os.fspath(cache_bin)
     saved = read_saved(path)
-    code = code_in(split(path)[0])
-    text = describe(path, saved, code)
+    kept = code_in(split(path)[0])
+    text = describe(path, saved, kept)
     if print_output:
         print(text)
     if file is not None:
@@ -68,16 +67,17 @@ def check_private(path: str) -> None:
         raise PermissionError(f"{path} must be the user's own, of mode 0600")
 
 
-def describe(path: str, saved: Mapping[str, Any], code: types.CodeType) -> str:
+def describe(path: str, saved: Mapping[str, Any], kept: Kept) -> str:
     meta = saved["meta"]
     lines = [f"# Compiled function of {path}", ""]
     lines += [f"{key}: {meta[key]}" for key in ("name", "date", "torch", "python")]
     frame = io.StringIO()
     with contextlib.redirect_stdout(frame):
-        dis.dis(code)
+        dis.dis(kept.code)
     sections = {
         "graph module": meta["graph"].strip(),
         "inputs": "\n".join(input_lines(saved["calling"]["inputs"])),
+        "compared at a call": "\n".join(compared_lines(saved, kept)),
         "compile options": "\n".join(
             f"{key} = {value}" for key, value in meta["options"].items()
         ),
@@ -102,6 +102,25 @@ def input_lines(inputs: list[dict[str, Any]]) -> list[str]:
             found.append(f"{place}:{entry['name']} UserInput({given})")
             given += 1
     return found
+
+
+def compared_lines(saved: Mapping[str, Any], kept: Kept) -> list[str]:
+    """What must be as it was in the trace, or the entry is not used: a line each."""
+    calling = saved["calling"]
+    labels = {e["argument"]: e.get("label", e["name"]) for e in calling["inputs"]}
+    lines = [f"{text} == {value!r}" for text, value in kept.constants]
+    lines += [f"{text} is the same object at every call" for text in kept.identities]
+    lines += [f"{text}, of sizes" for text, _, _ in calling["guards"]]
+    lines += [
+        f"{labels.get(number, number)} is frozen: its values have the hash {known[:16]}"
+        for number, known in calling["constants"]
+    ]
+    lines += [f"{name} has the hash {known[:16]}" for name, known in _files(saved)]
+    return lines or ["nothing but dtypes and sizes"]
+
+
+def _files(saved: Mapping[str, Any]) -> list[tuple[str, str]]:
+    return sorted(saved["sources"].items())
 
 
 def write_private(path: str, text: str, source: str) -> None:

@@ -114,9 +114,23 @@ class Recording:
         )
 
 
-def code_in(folder: str) -> types.CodeType:
-    """The code of the recording in `folder`, its constants as they are spelled."""
-    return _read_code(folder)["code"]
+@dataclasses.dataclass(frozen=True)
+class Kept:
+    """`code.bin` for readers: values as they are spelled."""
+
+    code: types.CodeType
+    constants: list[tuple[str, Any]]  # expressions that calls compare, their values
+    identities: list[str]  # expressions whose object must stay
+
+
+def code_in(folder: str) -> Kept:
+    """What the recording in `folder` runs and compares."""
+    rest = _read_code(folder)
+    return Kept(
+        rest["code"],
+        [(source[0], value) for source, value in rest["constants"]],
+        [source[0] for source in rest["identities"]],
+    )
 
 
 def _read_code(folder: str) -> Mapping[str, Any]:

@@ -238,6 +238,7 @@ def keep_small(root: str) -> None:
 
 def constants_key(constants: list[tuple[str, str, Any]]) -> list[Any]:
     return [
-        (name, dtype, list(value.shape), _C.hash_tensor(value))
+        # One copy at a time of those that are not contiguous.
+        (name, dtype, list(value.shape), _C.hash_tensor(value.contiguous()))
         for name, dtype, value in constants
     ]

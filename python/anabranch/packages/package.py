@@ -132,7 +132,7 @@ def cache_key(
 
 def _constants(described: Description) -> list[tuple[str, str, Any]]:
     return [
-        (name, dtype_name(value.dtype), value.detach().contiguous())
+        (name, dtype_name(value.dtype), value.detach())
         for name, value in described.constants.items()
     ]
 

@@ -19,6 +19,7 @@
 #include "support/Items.h"
 #include "support/SmallArray.h"
 #include "support/Stable.h"
+#include "tensors/Overlap.h"
 #include "tensors/TensorState.h"
 #include "tensors/Torch.h"
 
@@ -87,16 +88,6 @@ PyObject *resultObject(const OutputValue &output, PyObject *made,
         static_cast<dlpack::ManagedTensor *>(output.handle));
   }
   return nullptr;
-}
-
-bool isContiguous(const dlpack::Tensor &tensor) {
-  int64_t expected = 1;
-  for (int32_t d = tensor.rank; d-- > 0;) {
-    if (tensor.shape[d] != 1 && tensor.strides[d] != expected)
-      return false;
-    expected *= tensor.shape[d];
-  }
-  return true;
 }
 
 /// Puts a view of result `view.output` in its place.
@@ -264,6 +255,21 @@ bool Program::tellWatcher(PyObject **items, bool leavesOut) const {
   return result;
 }
 
+void Program::refuse(const Status &status, const InputValue *inputs) const {
+  std::vector<TensorView> tensors;
+  tensors.reserve(plans.size());
+  for (size_t i = 0; i < plans.size(); ++i)
+    tensors.push_back(inputs[i].tensor);
+  PyObject *type = nullptr;
+  if (status.code() == StatusCode::InvalidArgument &&
+      shareMemory(tensors, written))
+    type = sharedMemoryError();
+  if (type)
+    PyErr_SetString(type, status.message().c_str());
+  else
+    setError(status);
+}
+
 PyObject *Program::call(PyObject *arguments) {
   if (!mayRun() || !followWeights())
     return nullptr;
@@ -303,7 +309,7 @@ PyObject *Program::call(PyObject *arguments) {
   allocator.takeGilBack();
   if (!status.ok()) {
     allocator.drop();
-    setError(status);
+    refuse(status, inputs.data());
     return nullptr;
   }
 

@@ -91,6 +91,8 @@ private:
   /// The weights are those of the user's tensors; else an error is set.
   bool followWeights();
   bool tellWatcher(PyObject **items, bool leavesOut) const;
+  /// Sets the Python error of a run that failed.
+  void refuse(const Status &status, const InputValue *inputs) const;
   bool typeError(size_t input, const char *wanted, PyObject *got) const;
 
   std::shared_ptr<const Executable> executable;

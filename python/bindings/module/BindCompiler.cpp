@@ -107,7 +107,8 @@ std::vector<anabranch_constant> describe(const std::vector<Constant> &constants,
     if (!Torch::get().view(tensor.ptr(), view))
       throw nb::python_error();
     described.push_back({name.c_str(), dtype.c_str(), view.rank, view.shape,
-                         static_cast<char *>(view.data) + view.byteOffset});
+                         static_cast<char *>(view.data) + view.byteOffset,
+                         isContiguous(view) ? nullptr : view.strides});
   }
   return described;
 }

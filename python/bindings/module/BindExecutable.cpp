@@ -16,6 +16,8 @@
 #include "support/Errors.h"
 #include "support/Gil.h"
 #include "support/Items.h"
+#include "tensors/Overlap.h"
+#include "tensors/Torch.h"
 
 #include <limits>
 #include <nanobind/stl/optional.h>
@@ -43,6 +45,32 @@ std::string inspect(const std::string &path) {
   Expected<std::string> text = inspectPackage(path);
   check(text.status());
   return *text;
+}
+
+/// Ints, and tensors without plain memory on the CPU, share no memory.
+bool shareArguments(nb::object values, const std::vector<size_t> &written) {
+  if (!PyList_Check(values.ptr()) && !PyTuple_Check(values.ptr()))
+    throw nb::type_error("expected a list or a tuple of values");
+  SequenceItems items(values.ptr());
+  auto count = static_cast<size_t>(sequenceSize(values.ptr()));
+  const Torch &torch = Torch::get();
+  std::vector<TensorView> tensors(count);
+  for (size_t i = 0; i < count; ++i) {
+    dlpack::Tensor tensor;
+    if (!torch.isTensor(items.data()[i]))
+      continue;
+    if (!torch.view(items.data()[i], tensor)) {
+      PyErr_Clear();
+      continue;
+    }
+    std::optional<DType> dtype = fromDLPack(tensor.dtype);
+    if (dtype && tensor.device.type == dlpack::cpuDevice)
+      tensors[i] = viewOf(tensor, *dtype);
+  }
+  for (size_t number : written)
+    if (number >= count)
+      throw nb::value_error("no argument of this number");
+  return shareMemory(tensors, written);
 }
 
 /// Arguments that are missing map inputs to arguments one to one.
@@ -264,6 +292,11 @@ void python::bindExecutable(nb::module_ &module) {
     if (!mayRun())
       throw nb::python_error();
   });
+  module.def("share_memory", &shareArguments, nb::arg("values"),
+             nb::arg("written"),
+             "Whether one of the tensors with the numbers `written` may share "
+             "memory with another of these values, a list or tuple.");
+  module.attr("SharedMemoryError") = nb::borrow(sharedMemoryError());
   module.def("inspect", &inspect, nb::arg("package"),
              "The manifest and the program of a package as text.");
   module.def("start_trace",

@@ -60,6 +60,14 @@ void python::setError(const Status &status) {
   PyErr_SetString(exceptionFor(status.code()), status.message().c_str());
 }
 
+PyObject *python::sharedMemoryError() {
+  static PyObject *type = nullptr;
+  if (!type)
+    type = PyErr_NewException("anabranch._C.SharedMemoryError",
+                              PyExc_ValueError, nullptr);
+  return type;
+}
+
 void python::setError(anabranch_compile_status status, const char *message) {
   if (status == ANABRANCH_COMPILE_CANCELLED) {
     if (!PyErr_Occurred())

@@ -18,6 +18,11 @@ namespace anabranch::python {
 /// Sets the Python error for a failed status; needs the GIL.
 void setError(const Status &status);
 
+/// The exception of calls whose arguments share memory that the program writes,
+/// a ValueError: nothing has run. A borrowed reference, null with a Python
+/// error set; needs the GIL.
+PyObject *sharedMemoryError();
+
 /// Sets the Python error for a failed compilation. A cancelled one leaves the
 /// exception that cancelled it; needs the GIL.
 void setError(anabranch_compile_status status, const char *message);

@@ -1,4 +1,4 @@
-//===- Overlap.cpp - whether a result is a view of an argument ------------===//
+//===- Overlap.cpp - tensors that share memory ----------------------------===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
@@ -19,5 +19,15 @@ bool python::overlaps(const TensorView &result, const HostArgument *arguments,
         mayOverlap(result, arguments[i].tensor))
       return true;
   }
+  return false;
+}
+
+bool python::shareMemory(const std::vector<TensorView> &tensors,
+                         const std::vector<size_t> &written) {
+  for (size_t one : written)
+    for (size_t other = 0; other < tensors.size(); ++other)
+      if (other != one && tensors[one].data && tensors[other].data &&
+          mayOverlap(tensors[one], tensors[other]))
+        return true;
   return false;
 }

@@ -1,4 +1,4 @@
-//===- Overlap.h - whether a result is a view of an argument ----*- C++ -*-===//
+//===- Overlap.h - tensors that share memory --------------------*- C++ -*-===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
@@ -10,11 +10,18 @@
 
 #include "anabranch/HostCalls.h"
 
+#include <vector>
+
 namespace anabranch::python {
 
 /// Whether the bytes of `result` and of a tensor among the arguments meet.
 bool overlaps(const TensorView &result, const HostArgument *arguments,
               size_t count);
+
+/// Whether one of the tensors with the numbers `written` may share memory with
+/// another tensor. A tensor without a data pointer shares none.
+bool shareMemory(const std::vector<TensorView> &tensors,
+                 const std::vector<size_t> &written);
 
 } // namespace anabranch::python
 

@@ -62,7 +62,7 @@ int64_t span(const TensorView &tensor) {
   return last + 1;
 }
 
-bool isContiguous(const TensorView &tensor) {
+bool isDense(const TensorView &tensor) {
   if (!tensor.strides)
     return true;
   int64_t expected = 1;
@@ -142,7 +142,7 @@ PyObject *Torch::allocateByDLPack(TensorView &tensor) const {
   prototype.rank = tensor.rank;
   prototype.shape = const_cast<int64_t *>(tensor.shape);
   prototype.strides = const_cast<int64_t *>(tensor.strides);
-  bool contiguous = isContiguous(tensor);
+  bool contiguous = isDense(tensor);
   int64_t elements = 0, one = 1;
   if (!contiguous) {
     // Flat memory that reaches as far as the strides, seen through them.
@@ -208,6 +208,11 @@ PyObject *Torch::borrow(const TensorView &tensor) const {
   managed.tensor.strides = borrowed->strides.data();
   PyObject *object = toObject(&managed);
   if (object)
-    borrowed.release();
+    (void)borrowed.release();
   return object;
+}
+
+bool python::isContiguous(const dlpack::Tensor &tensor) {
+  return isDense(
+      {tensor.data, tensor.shape, tensor.strides, tensor.rank, DType::F32});
 }

@@ -65,6 +65,9 @@ private:
 /// The view of a managed tensor's memory, as the runtime takes it.
 TensorView viewOf(const dlpack::Tensor &tensor, DType dtype);
 
+/// Row-major, without gaps.
+bool isContiguous(const dlpack::Tensor &tensor);
+
 } // namespace anabranch::python
 
 #endif // ANABRANCH_BINDINGS_TORCH_H

@@ -25,13 +25,14 @@
 
 namespace anabranch::package {
 
-/// A tensor for constants.safetensors: row-major contiguous bytes that the
-/// writer of the file borrows.
+/// A tensor for constants.safetensors: bytes that the writer of the file
+/// borrows, and writes row-major contiguous.
 struct Constant {
   std::string name;
   anabranch::DType dtype = anabranch::DType::F32;
   std::vector<int64_t> shape;
   const void *data = nullptr;
+  std::vector<int64_t> strides = {}; ///< in elements; empty: contiguous
 };
 
 struct StoredTensor {

@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstring>
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <sys/stat.h>
@@ -104,6 +105,49 @@ Status writeText(const Descriptor &folder, const std::string &name,
   return file.finish(row.bytes, row.hash);
 }
 
+namespace {
+
+/// Elements in row-major order, through a buffer: weights may be larger than
+/// the memory that is left.
+class Gatherer {
+public:
+  Gatherer(FileWriter &file, size_t item) : file(file), item(item) {}
+
+  void add(const Constant &constant, size_t dim, const char *data) {
+    if (dim == constant.shape.size())
+      return put(data);
+    int64_t step = constant.strides[dim] * static_cast<int64_t>(item);
+    for (int64_t i = 0; i < constant.shape[dim]; ++i)
+      add(constant, dim + 1, data + i * step);
+  }
+  void flush() {
+    file.write(buffer.data(), used);
+    used = 0;
+  }
+
+private:
+  void put(const char *element) {
+    if (used + item > buffer.size())
+      flush();
+    std::memcpy(&buffer[used], element, item);
+    used += item;
+  }
+
+  FileWriter &file;
+  size_t item, used = 0;
+  std::vector<char> buffer = std::vector<char>(size_t(1) << 20);
+};
+
+void writeElements(FileWriter &file, const Constant &constant, uint64_t bytes) {
+  if (constant.strides.empty() || bytes == 0)
+    return file.write(constant.data, bytes);
+  Gatherer gatherer(file, itemSize(constant.dtype));
+  gatherer.add(constant, 0, static_cast<const char *>(constant.data));
+  gatherer.flush();
+}
+
+} // namespace
+
 Status writeConstants(const Descriptor &folder,
                       const std::vector<Constant> &constants, bool hash,
                       ManifestFile &row) {
@@ -120,7 +164,7 @@ Status writeConstants(const Descriptor &folder,
     uint64_t bytes = itemSize(constants[i].dtype);
     for (int64_t size : constants[i].shape)
       bytes *= static_cast<uint64_t>(size);
-    file.write(constants[i].data, bytes);
+    writeElements(file, constants[i], bytes);
     at = offsets[i] + bytes;
   }
   return file.finish(row.bytes, row.hash);

@@ -700,7 +700,13 @@ def test_cli_lists_and_shows(filled, capsys) -> None:
     }
     key = functions(filled)[0]["key"]
     assert cli.main(["cache", "show", key[:10]]) == 0
-    assert "## caller frame" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "## caller frame" in said
+    compared = said.partition("## compared at a call")[2]
+    assert "L['self']" in compared and f"{__file__} has the hash " in compared
+    kinds = {row["kind"]: row["key"] for row in _C.cache_entries(str(filled))}
+    assert cli.main(["cache", "show", kinds["packages"]]) == 0
+    assert cli.main(["cache", "show", kinds["objects"]]) == 1
     assert cli.main(["cache", "show", "nothing"]) == 1
     assert "no entries" in capsys.readouterr().err
 

@@ -211,3 +211,26 @@ def test_shapes_that_come_are_noticed_without_the_frozen_weights():
         assert tiers.worker().finish(60)
         check(compiled(x), module(x))
     assert anabranch.counters.specialised > before
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        lambda w: w.t().contiguous().t(),
+        lambda w: torch.cat([w, w], 1)[:, : w.shape[1]],
+        lambda w: torch.stack([w, w], -1)[..., 1],
+        lambda w: w[:1].expand_as(w),
+        lambda w: torch.cat([w, w])[3 : 3 + w.shape[0]],
+    ],
+    ids=["transposed", "rows apart", "elements apart", "repeated", "offset"],
+)
+def test_weights_of_any_layout(layout) -> None:
+    model, x = torch.nn.Linear(24, 40).eval(), torch.randn(5, 24)
+    weight = layout(model.weight.detach())
+    model.weight = torch.nn.Parameter(weight, requires_grad=False)
+    assert model.weight.stride() == weight.stride()
+    compiled = torch.compile(
+        model, backend="anabranch", options={"freeze": True}, dynamic=False
+    )
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(x), model(x), rtol=1e-5, atol=1e-5)

@@ -94,6 +94,22 @@ def test_weights_are_packed_one_by_one(tmp_path: Path) -> None:
         assert frozen - eager <= 8 * 32 + 32 + 200
 
 
+TRANSPOSED = """
+for layer in layers.layers:  # as a product with the weight reads it
+    weight = layer.weight.detach().t().contiguous().t()
+    layer.weight = torch.nn.Parameter(weight, requires_grad=False)
+"""
+
+
+def test_weights_that_are_not_contiguous_are_copied_one_by_one(tmp_path: Path) -> None:
+    home = {"ANABRANCH_CACHE_HOME": str(tmp_path)}
+    program = PEAK.replace("with torch", TRANSPOSED + "with torch", 1)
+    eager = int(output_of(program, "eager", **home))
+    for _ in range(2):  # compiled, then from the cache
+        frozen = int(output_of(program, "frozen", **home))
+        assert frozen - eager <= 8 * 32 + 32 + 200
+
+
 @contextlib.contextmanager
 def memory_group(mib: int):
     """A file that takes the processes of a new control group with this limit."""

@@ -449,3 +449,64 @@ def test_functions_hidden_from_dynamo(tmp_path):
     assert any(before)
     assert notes() == before
     torch.testing.assert_close(anabranch.load(tmp_path / "p")(x), model(x))
+
+
+def test_gears_are_programs_over_one_copy_of_the_weights(tmp_path):
+    model = nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 8)).eval()
+    x = torch.randn(2, 64)
+    sizes = ({0: Dim("rows", min=1, max=9)},)
+    anabranch.export(model, tmp_path / "plain", (x,), dynamic_shapes=sizes)
+    anabranch.set_gears(x, {0: [1, 2, 9]})
+    anabranch.export(model, tmp_path / "geared", (x,), dynamic_shapes=sizes)
+    loaded = anabranch.load(tmp_path / "geared")
+    for rows in (1, 2, 9, 2):
+        x = torch.randn(rows, 64)
+        with torch.no_grad():
+            torch.testing.assert_close(loaded(x), model(x), atol=1e-5, rtol=1e-5)
+    with pytest.raises(RuntimeError, match="no program was compiled for the sizes"):
+        loaded(torch.randn(3, 64))
+    plain, geared = (
+        sum(f.stat().st_size for f in (tmp_path / name).rglob("*.safetensors"))
+        for name in ("plain", "geared")
+    )
+    assert geared <= 2 * plain  # weights of few and of many rows lie in two orders
+
+
+def test_gears_of_several_inputs_are_combined(tmp_path):
+    x, y = torch.randn(2, 4), torch.randn(3, 4)
+    anabranch.set_gears(x, {0: [2, 5]})
+    anabranch.set_gears(y, {0: [3, 6]})
+    sizes = ({0: Dim("m")}, {0: Dim("n")})
+    anabranch.export(Product().eval(), tmp_path / "p", (x, y), dynamic_shapes=sizes)
+    loaded = anabranch.load(tmp_path / "p")
+    for m in (2, 5):
+        for n in (3, 6):
+            x, y = torch.randn(m, 4), torch.randn(n, 4)
+            torch.testing.assert_close(loaded(x, y), x @ y.t())
+
+
+class Product(nn.Module):
+    def forward(self, x, y):
+        return x @ y.t()
+
+
+@pytest.mark.parametrize(
+    ("gears", "sizes", "wrong"),
+    [
+        (({0: [2, 4]}, {}), "fixed", "has gears and is not dynamic"),
+        (({0: [2, 4]}, {0: [2, 6]}), "same", r"has gears \[2, 6\] and \[2, 4\]"),
+        (({0: range(2, 104)}, {}), "same", "102 combinations of gears"),
+    ],
+)
+def test_gears_that_can_not_be_are_refused(tmp_path, gears, sizes, wrong):
+    tensors = torch.randn(2, 4), torch.randn(2, 4)
+    for tensor, own in zip(tensors, gears):
+        anabranch.set_gears(tensor, {d: [*g] for d, g in own.items()})
+    rows = Dim("rows", max=200)
+    shapes = ({0: rows}, {0: rows})
+    model = Product().eval()
+    if sizes == "fixed":
+        plain = tuple(map(torch.clone, tensors))
+        model, shapes = torch.export.export(model, plain), None
+    with pytest.raises(anabranch.CompileError, match=wrong):
+        anabranch.export(model, tmp_path / "p", tensors, dynamic_shapes=shapes)

@@ -142,6 +142,14 @@ def tool(name: str) -> list[str]:
     return [str(path)]
 
 
+def test_the_runtime_alone_writes_lines_of_json():
+    done = run(*tool("anabranch-run"), "/no/package", ANABRANCH_LOG="json")
+    assert done.returncode == 1
+    event = json.loads(done.stderr)
+    assert (event["level"], event["kind"]) == ("warning", "anabranch-run")
+    assert "/no/package" in event["text"]
+
+
 @pytest.mark.parametrize("name", ["anabranch", "anabranch-run", "anabranch-opt"])
 def test_every_tool_says_its_version_and_names_bad_options(name):
     done = run(*tool(name), "--version")

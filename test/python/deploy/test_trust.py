@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import anabranch
+from anabranch import cli
 
 TEAM = 54321
 
@@ -103,6 +104,17 @@ def test_a_volume_of_a_group(package):
     give(package, 10002, TEAM, 0o640, 0o750)
     assert "belongs to another user" in run_as(10001, LOAD, package)
     assert run_as(10001, LOAD, package, "group").startswith("ran")
+
+
+def test_inspect_takes_whom_to_trust(package, capsys):
+    package.chmod(0o770)
+    assert cli.main(["inspect", str(package)]) == 1
+    assert 'trust="group"' in capsys.readouterr().err
+    assert cli.main(["inspect", "--trust", "group", str(package)]) == 0
+    assert "ANABRANCH_TRUST" not in os.environ
+    with pytest.raises(SystemExit):
+        cli.main(["kernels", "--trust", "nobody", "ls"])
+    assert "invalid choice: 'nobody'" in capsys.readouterr().err
 
 
 @as_root

@@ -1,0 +1,177 @@
+"""Arguments that share memory with one that the graph writes.
+
+A trace holds for the memory that its arguments shared: AOTAutograd orders writes and
+reads by it, and cuts views out of a common base at the offsets of that call. Neither
+its guards nor Dynamo's compare this, so each call of a graph that writes in place is
+looked at here. PyTorch runs a call whose arguments share memory in another way, and
+every call that writes to a tensor whose own elements share memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.fx
+from torch._guards import TracingContext
+
+from .. import _C
+from ..describe.views import overlaps
+from ..errors import CompileError
+from ..report import record_eager
+
+Call = Callable[..., Any]
+
+
+def watch(
+    module: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    compile_: Callable[[], Call],
+    explain: bool,
+) -> Call:
+    """What `compile_` makes of a Dynamo graph that writes in place, for calls whose
+    arguments share the memory that they shared in the trace. Errors of AOTAutograd are
+    the caller's unless the arguments share memory; then PyTorch runs the graph."""
+
+    def eager(reason: str) -> Call:
+        record_eager("graph", reason, explain)
+        return module.forward
+
+    try:
+        compiled = compile_()
+    except (AssertionError, RuntimeError) as error:
+        if isinstance(error, CompileError) or not _suspicious(example_inputs):
+            raise
+        return eager(f"arguments that it writes share memory: {error}")
+    state = [*module.parameters(), *module.buffers()]
+    values = [*state, *example_inputs]
+    written = _written(len(values))
+    maybe_written = range(len(values)) if written is None else written
+    if any(_overlaps_itself(values[number]) for number in maybe_written):
+        return eager("it writes to a tensor whose elements share memory")
+    if written is None:
+        return _SameSharing(module, compiled, example_inputs, explain)
+    if not written or sum(isinstance(v, torch.Tensor) for v in values) < 2:
+        return compiled
+    return _Apart(module, compiled, state, written, explain)
+
+
+class _Watched:
+    """A compiled graph, and the graph for calls that it was not traced for."""
+
+    def __init__(
+        self, module: torch.fx.GraphModule, compiled: Call, explain: bool
+    ) -> None:
+        self.module = module
+        self.compiled = compiled
+        self.explain = explain
+        self.told = False
+
+    def run_eagerly(self, arguments: Sequence[Any]) -> Any:
+        if not self.told:
+            self.told = True
+            reason = "arguments share memory in another way than in the trace"
+            record_eager("graph", f"{reason}, for such calls", self.explain)
+        return self.module.forward(*arguments)
+
+
+class _Apart(_Watched):
+    """Traced for arguments that share no memory with those that are written."""
+
+    def __init__(
+        self,
+        module: torch.fx.GraphModule,
+        compiled: Call,
+        state: list[torch.Tensor],
+        written: list[int],
+        explain: bool,
+    ) -> None:
+        super().__init__(module, compiled, explain)
+        self.state = state
+        self.written = written
+
+    def __call__(self, *arguments: Any) -> Any:
+        values = (*self.state, *arguments) if self.state else arguments
+        if _C.share_memory(values, self.written):
+            return self.run_eagerly(arguments)
+        return self.compiled(*arguments)
+
+
+class _SameSharing(_Watched):
+    """Traced for arguments that share memory, of which AOTAutograd made views of a
+    common base."""
+
+    def __init__(
+        self,
+        module: torch.fx.GraphModule,
+        compiled: Call,
+        example_inputs: Sequence[Any],
+        explain: bool,
+    ) -> None:
+        super().__init__(module, compiled, explain)
+        # The arguments of the trace have no memory: the first call tells the rest.
+        self.traced = _offsets(example_inputs)
+        self.bases: list[Any] | None = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        found = _bases(arguments)
+        if _offsets(arguments) != self.traced or self.bases not in (None, found):
+            return self.run_eagerly(arguments)
+        self.bases = found
+        return self.compiled(*arguments)
+
+
+def _written(count: int) -> list[int] | None:
+    """The numbers of the arguments that the graph writes to, of `count`. None:
+    AOTAutograd put a base in the place of arguments that share memory, or does not
+    say."""
+    context = TracingContext.try_get()
+    about = context.fw_metadata if context else None
+    if about is None or len(about.input_info) != count:
+        return None
+    return [i for i, info in enumerate(about.input_info) if info.mutates_data]
+
+
+def _offsets(values: Sequence[Any]) -> list[tuple[int, int, int]]:
+    """The number of each tensor that shares its storage, the number of the first one
+    there, and where it begins in it."""
+    rows: dict[int, list[tuple[int, int]]] = {}
+    for number, value in enumerate(values):
+        if isinstance(value, torch.Tensor) and value.layout == torch.strided:
+            row = (number, _hint(value.storage_offset()))
+            rows.setdefault(value.untyped_storage()._cdata, []).append(row)
+    return [
+        (number, group[0][0], offset)
+        for group in rows.values()
+        for number, offset in group
+        if len(group) > 1
+    ]
+
+
+def _bases(values: Sequence[Any]) -> list[Any]:
+    """What the common base of tensors that share their storage is made of."""
+    found = []
+    for number, _, _ in _offsets(values):
+        value = values[number]
+        base = value._base
+        lies = None
+        if base is not None:
+            lies = (base.shape, base.stride(), base.storage_offset())
+        found.append((value.untyped_storage().nbytes(), lies))
+    return found
+
+
+def _suspicious(values: Sequence[Any]) -> bool:
+    return bool(_offsets(values)) or any(map(_overlaps_itself, values))
+
+
+def _overlaps_itself(value: Any) -> bool:
+    if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
+        return False
+    shape = [_hint(size) for size in value.shape]
+    return 0 not in shape and overlaps(shape, [_hint(s) for s in value.stride()])
+
+
+def _hint(number: Any) -> int:
+    return int(number.node.hint) if isinstance(number, torch.SymInt) else int(number)
