@@ -22,6 +22,7 @@ from ..options.engine import warn_of_mode
 from ..options.flat import AnyConfig, tree_of
 from ..options.flat import CompilerConfig as FlatConfig
 from . import gears
+from .fusions import MATCHED
 from .graph_compiler import compile_graph, freezes
 
 __all__ = [
@@ -132,6 +133,7 @@ def npu(
             compile_one,
             freeze=freezes(config),
             decompositions=custom_decompositions,
+            whole=MATCHED,
         )
 
 

@@ -31,6 +31,7 @@ from ..options.config import CompilerConfig, raw
 from ..options.table import TUNE
 from . import gears
 from .captures import Captures
+from .fusion_files import report
 from .passes import edit
 from .run_log import reporting
 
@@ -61,7 +62,7 @@ def compile_graph(
     check_pool(config)
     if debug:
         debug.graph(module)
-    edit(module, example_inputs, config, debug.graph if debug else _unseen)
+    fused = edit(module, example_inputs, config, debug.graph if debug else _unseen)
     captures = config.mode.value != TUNE
     single = bool(raw(config, "ge_config.enable_single_stream"))
     fuses = geared is not None or not _is_dynamic(module)
@@ -70,6 +71,7 @@ def compile_graph(
         debug.graph(module, "resolve_marks")
         debug.compiled(module, config)
     number = next(_numbers)
+    report(config, number, fused)
     dumps = Dumps(config, number)
     dumps.write_original(module)
     if not _is_compiled(module, config):

@@ -275,11 +275,12 @@ ROWS = (
         "before or after custom passes and patterns, in the capture modes",
         flat="data_dump_stage",
     ),
-    none(
+    works(
         "fusion_config.fusion_switch_file",
         File(parse=True),
         None,
-        "a vendor's fusion passes",
+        "B",
+        "switches the built-in fusions on and off, by name or ALL; warns of names that this host does not have",
         odd={REDUCE: "any"},
     ),
     # experimental_config
@@ -380,7 +381,7 @@ ROWS = (
         BOOL,
         True,
         "B",
-        "patterns of `register_replacement` are replaced; fusion beyond them is the compiler's own",
+        "built-in fusions are applied, patterns of `register_replacement` replaced; the compiler fuses beyond them",
         flat="pattern_fusion_pass",
     ),
     Row(
@@ -478,11 +479,12 @@ ROWS = (
         "decided by the compiler",
         odd={REDUCE: "any"},
     ),
-    missing(
+    works(
         "ge_config.export_compile_stat",
         Choice(("0", "1", "2")),
         "2",
-        "counts of fusions",
+        "B",
+        "when `fusion_result.json` is written with counts of the built-in fusions: never, at exit, after each graph; not without any, nor in the capture modes",
         odd={REDUCE: ("1", "0")},
     ),
     none("ge_config.aicore_num", ANY, None, "cores of an NPU", odd={REDUCE: "any"}),
