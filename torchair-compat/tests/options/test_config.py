@@ -377,13 +377,13 @@ def test_rows_are_whole() -> None:
 
 def test_what_is_so_anyway_says_so_once() -> None:
     config = torchair.CompilerConfig()
-    text = "remove_noop_ops=False changes nothing on this host: always removed"
+    text = "enable_ref_data=True changes nothing on this host: inputs are"
     with pytest.warns(UserWarning, match=text):
-        config.experimental_config.remove_noop_ops = False
+        config.experimental_config.enable_ref_data = True
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        config.experimental_config.remove_noop_ops = False
-        config.experimental_config.remove_noop_ops = True
+        config.experimental_config.enable_ref_data = True
+        config.experimental_config.enable_ref_data = False
 
 
 def test_frozen_parameters_are_a_promise() -> None:

@@ -31,6 +31,7 @@ from ..options.config import CompilerConfig, raw
 from ..options.table import TUNE
 from . import gears
 from .captures import Captures
+from .cat_buffers import with_buffers
 from .fusion_files import report
 from .passes import edit
 from .run_log import reporting
@@ -103,8 +104,18 @@ def compile_graph(
         executable = static.wrap(executable)
     if captures:
         executable = Captures(module, sources, config, number).wrap(executable)
-    dumps.write_optimized(module)
+    dumps.write_optimized(_shown(module, config, captures))
     return reporting(executable, time.perf_counter() - start)
+
+
+def _shown(
+    module: torch.fx.GraphModule, config: CompilerConfig, captures: bool
+) -> torch.fx.GraphModule:
+    """The graph as dumps and logs show it after optimisation."""
+    is_seen = raw(config, "debug.graph_dump.type") or logger.isEnabledFor(logging.DEBUG)
+    if captures and is_seen and raw(config, "debug.aclgraph.remove_cat_ops"):
+        return with_buffers(module)
+    return module
 
 
 def _unseen(module: torch.fx.GraphModule, after: str) -> None:

@@ -18,6 +18,8 @@ from ..options.config import CompilerConfig, raw
 from ..options.table import TUNE
 from .fusion_files import switches
 from .fusions import Count, apply_fusions, lower_operators
+from .noops import remove_noops
+from .pass_log import PassLog
 from .patterns import replace_patterns
 
 __all__ = ["edit"]
@@ -36,21 +38,28 @@ def edit(
     unify(module.graph)
     if is_original(config):
         return counts
+    ran = PassLog(module, seen)
     if raw(config, "experimental_config.npu_fx_pass"):
         _joint_passes(module)
-        seen(module, "npu_fx_pass")
+        ran("npu_fx_pass")
     if _custom_pass("post_grad_custom_pre_pass", module, example_inputs, config):
-        seen(module, "post_grad_custom_pre_pass")
+        ran("post_grad_custom_pre_pass")
+    if raw(config, "experimental_config.remove_noop_ops"):
+        remove_noops(module)
+        ran("optimize_noop_ops")
+    captures = config.mode.value != TUNE
     if raw(config, "experimental_config.pattern_fusion_pass"):
         replace_patterns(module)
-        counts = apply_fusions(module, config.mode.value != TUNE, switches(config))
-        seen(module, "apply_pattern_passes")
+        counts = apply_fusions(module, captures, switches(config))
+        ran("apply_pattern_passes")
     if _custom_pass("post_grad_custom_post_pass", module, example_inputs, config):
-        seen(module, "post_grad_custom_post_pass")
+        ran("post_grad_custom_post_pass")
     if run_converters(module):
-        seen(module, "run_converters")
+        ran("run_converters")
     if lower_operators(module):
-        seen(module, "lower_operators")
+        ran("lower_operators")
+    if captures:
+        ran.finish("all npugraph_ex pass")
     return counts
 
 

@@ -193,11 +193,12 @@ ROWS = (
         flat="clone_input",
         odd={TUNE: (False,)},
     ),
-    same(
+    works(
         "debug.aclgraph.remove_cat_ops",
         BOOL,
         True,
-        "joins are written where they are read, if they can be",
+        "B",
+        "dumps of the capture modes show joins as buffers that the parts are written to; the compiler does so with either value, where it can",
         flat="remove_cat_ops",
     ),
     # aoe_config
@@ -362,11 +363,12 @@ ROWS = (
         " compiled code has no transposes with either value",
         odd={REDUCE: "any"},
     ),
-    same(
+    works(
         "experimental_config.remove_noop_ops",
         BOOL,
         True,
-        "always removed",
+        "B",
+        "operators that give back what they read leave the graph; with False they stay in dumps, and the compiler removes them later",
         flat="remove_noop_ops",
     ),
     none(
