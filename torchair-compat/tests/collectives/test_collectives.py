@@ -208,8 +208,9 @@ assert dist.distributed_c10d._world.pg_names == before
 
 @pytest.mark.checklist("T143")
 def test_groups_that_go_by_another_name(tmp_path) -> None:
-    """Names are numbers in the order of creation: the third process's group has another,
-    and must not use what the first two kept."""
-    for others, kept in ((0, False), (0, True), (1, False)):
+    """Names are numbers in the order of creation, so that a graph with collectives is
+    compiled anew in each process: the second one's group has another name."""
+    for others in (0, 1):
         printed = run_ranks(tmp_path, CACHED.replace("OTHERS", str(others)), 2)
-        assert all(("Loading cache from" in text) == kept for text in printed), printed
+        text = "its collectives belong to groups of this process"
+        assert all(text in one for one in printed), printed

@@ -10,8 +10,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
 from anabranch import extension
 from anabranch.extension import CachedMethod, Ranks, code_digest
 
@@ -112,17 +110,6 @@ def _check_owner(folder: str) -> None:
         raise ValueError(f"Cache dir {folder} must be owned by the current user ")
 
 
-def _process_groups() -> str:
-    """The ranks of each process group, by the name that collectives of a graph go by:
-    the order of creation gives the names, so that other groups mean other graphs."""
-    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
-        return ""
-    names = torch.distributed.distributed_c10d._world.pg_names
-    ranks = torch.distributed.get_process_group_ranks
-    mine = [g for g in names if isinstance(g, torch.distributed.ProcessGroup)]
-    return str(sorted((names[group], ranks(group)) for group in mine))
-
-
 class Cached(CachedMethod):
     index = INDEX
     strict = True
@@ -138,7 +125,6 @@ class Cached(CachedMethod):
         known["converters"] = converters_digest()
         policy = "inference_config.dynamic_gears_merge_policy"
         known[policy] = str(raw(self.config, policy))
-        known["process groups"] = _process_groups()
         return {key: str(value) for key, value in known.items()}
 
     def takes_part(self) -> bool:

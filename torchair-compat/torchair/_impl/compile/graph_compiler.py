@@ -74,7 +74,7 @@ def compile_graph(
     number = next(_numbers)
     report(config, number, fused)
     dumps = Dumps(config, number)
-    dumps.write_original(module)
+    dumps.write_original(module, sources)
     if not _is_compiled(module, config):
         dumps.write_optimized(module)
         return values_of(module, config, number) or _run_eagerly(

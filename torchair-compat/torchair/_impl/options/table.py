@@ -143,7 +143,13 @@ ROWS = (
         "PyTorch runs the graph that would be compiled",
         flat="force_eager",
     ),
-    missing("debug.deadlock_check", BOOL, False, "analysis of core use"),
+    works(
+        "debug.deadlock_check",
+        BOOL,
+        False,
+        "B",
+        "looks for pairs of collectives on different streams that need more cores together than there are, and writes three traces; for static shapes in `max-autotune`",
+    ),
     same(
         "debug.aclgraph.disable_reinplace_inplaceable_ops_pass",
         BOOL,
@@ -185,11 +191,12 @@ ROWS = (
         " program goes on, with results in memory of their own",
         flat="capture_limit",
     ),
-    same(
+    works(
         "debug.aclgraph.clone_input",
         BOOL,
         True,
-        "inputs are read where they are",
+        "B",
+        "inputs are read where they are; with False a capture reads those of its first call, which the inputs of later calls are copied to, in the capture modes",
         flat="clone_input",
         odd={TUNE: (False,)},
     ),
@@ -347,11 +354,12 @@ ROWS = (
         "the program's order is kept",
         odd={REDUCE: ("BFS", "RDFS", "StableRDFS")},
     ),
-    same(
+    works(
         "experimental_config.enable_ref_data",
         BOOL,
         False,
-        "inputs are always written in place",
+        "B",
+        "dumps and logs show inputs that a graph writes to as RefData; they are written in place with either value",
         odd={REDUCE: "any"},
     ),
     works(
