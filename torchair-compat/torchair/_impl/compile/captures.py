@@ -182,6 +182,8 @@ def _lend(capture: _Capture, lent: Sequence[int], arguments: list[Any]) -> None:
         given = arguments[place]
         if not isinstance(given, torch.Tensor):
             continue
+        if given.is_inference() and not torch.is_inference_mode_enabled():
+            continue  # PyTorch lets nobody write to it
         kept = capture.inputs.setdefault(place, given)
         if kept is not given and kept.data_ptr() != given.data_ptr():
             with torch.no_grad():

@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Sequence
 
+import torch
 import torch.fx
 
 from anabranch.extension import InputSource
@@ -18,6 +19,7 @@ from ..options.table import TUNE
 from .inputs import name_written_inputs, pack_symbols
 from .picture import Graph, convert
 from .picture_passes import optimized
+from .picture_trace import check_deadlocks
 from .process import rank
 from .writers import WRITERS, fx_program
 
@@ -34,6 +36,7 @@ class Dumps:
         self._folds = bool(raw(config, "experimental_config.enable_view_optimize"))
         self._captures = config.mode.value != TUNE
         self._refers = bool(raw(config, "experimental_config.enable_ref_data"))
+        self._checks = bool(raw(config, "debug.deadlock_check"))
         self._graph: Graph | None = None
         if self._captures and self._kind not in (None, "py"):
             raise UnsupportedOption(
@@ -47,7 +50,7 @@ class Dumps:
         attribute. `sources` say which tensors graphs share."""
         if self._captures:
             self._write("original", lambda: [fx_program(module)])
-        elif self._kind or logger.isEnabledFor(logging.DEBUG):
+        elif self._kind or self._checks or logger.isEnabledFor(logging.DEBUG):
             graph = convert(module, f"graph_{self._number}")
             if self._refers:
                 inputs = module.graph.find_nodes(op="placeholder")
@@ -63,6 +66,8 @@ class Dumps:
             graph = optimized(self._graph, self._folds)
             graph = Graph(graph.name, pack_symbols(graph.nodes))
             self._write("optimized", lambda: WRITERS[self._kind](graph))
+            if self._checks and _is_static(module):
+                check_deadlocks(graph, self._number)
 
     def _write(self, stage: str, lines: Callable[[], Iterable[str]]) -> None:
         """Prints a failure to write; raises nothing."""
@@ -78,6 +83,11 @@ class Dumps:
             print(f"dump {self._kind} failed {error}", flush=True)
         else:
             logger.debug("dumped %s graph %d to %s", stage, self._number, path)
+
+
+def _is_static(module: torch.fx.GraphModule) -> bool:
+    values = (node.meta.get("val") for node in module.graph.nodes)
+    return not any(isinstance(value, torch.SymInt) for value in values)
 
 
 def _file_name(stage: str, number: int, kind: str) -> str:

@@ -338,14 +338,19 @@ ROWS = (
         "B",
         "Inductor's joint passes go over the graph first",
     ),
-    missing(
+    works(
         "experimental_config.aot_config_enable_joint_graph",
         BOOL,
         False,
-        "forward and backward as one graph",
+        "B",
+        "forward and backward are one graph, which runs with the forward pass",
     ),
-    missing(
-        "experimental_config.aot_config_output_loss_index", ANY, 0, "of a joint graph"
+    works(
+        "experimental_config.aot_config_output_loss_index",
+        ANY,
+        0,
+        "B",
+        "which output is the loss of a joint graph; the others give no gradients",
     ),
     same(
         "experimental_config.topology_sorting_strategy",
