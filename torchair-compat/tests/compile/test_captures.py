@@ -33,6 +33,7 @@ def counts():
     return sums
 
 
+@pytest.mark.checklist("T109", "T110")
 def test_a_capture_for_each_size(config, debug, capsys) -> None:
     run = compiled(lambda x: x * 2 + 1, config, dynamic=True)
     for rows in (4, 5, 4, 6, 5):
@@ -46,6 +47,7 @@ def test_a_capture_for_each_size(config, debug, capsys) -> None:
     assert "the count of captures is 3" in text
 
 
+@pytest.mark.checklist("T114")
 def test_results_are_overwritten_by_the_next_run(config) -> None:
     run = compiled(lambda x: (x + 1, x[1:]), config)
     x, y = torch.zeros(3), torch.ones(3)
@@ -59,6 +61,7 @@ def test_results_are_overwritten_by_the_next_run(config) -> None:
     assert view.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
 
 
+@pytest.mark.checklist("T114")
 def test_cloned_results_stay(config) -> None:
     config.debug.aclgraph.enable_output_clone = True
     run = compiled(lambda x: x + 1, config)
@@ -83,6 +86,7 @@ def test_results_of_other_forms(config) -> None:
                 torch.testing.assert_close(value, wanted)
 
 
+@pytest.mark.checklist("T111")
 def test_mutated_inputs_at_other_addresses(config) -> None:
     run = compiled(lambda cache, x: cache.add_(x), config)
     one, other, x = torch.zeros(3), torch.zeros(3), torch.ones(3)
@@ -93,6 +97,7 @@ def test_mutated_inputs_at_other_addresses(config) -> None:
     assert counts() == [1, 1, 0]
 
 
+@pytest.mark.checklist("T112")
 @pytest.mark.parametrize("frozen", [False, True])
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_replaced_parameters(config, frozen) -> None:
@@ -109,6 +114,7 @@ def test_replaced_parameters(config, frozen) -> None:
     assert counts() == [1 if frozen else 2, 0, 0]
 
 
+@pytest.mark.checklist("T125")
 def test_limits_of_cores(config) -> None:
     run = compiled(lambda x: x + 1, config)
     stream = torch_npu.npu.current_stream()
@@ -122,6 +128,7 @@ def test_limits_of_cores(config) -> None:
     assert counts() == [1, 0, 1]
 
 
+@pytest.mark.checklist("T113")
 def test_too_many_captures(config) -> None:
     config.debug.aclgraph.static_capture_size_limit = 3
     run = compiled(lambda x: x * 2, config, dynamic=True)

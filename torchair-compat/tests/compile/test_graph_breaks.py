@@ -8,6 +8,7 @@ from programs import run_script
 
 SCRIPT = """
 import torch
+import torch._dynamo.testing
 import torchair
 
 linear = torch.nn.Linear(4, 4)
