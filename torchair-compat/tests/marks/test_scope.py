@@ -520,3 +520,30 @@ def test_streams_in_capture_modes(config, mode) -> None:
 
     x = torch.randn(4)
     torch.testing.assert_close(compiled(function, config)(x), x.exp() + 1)
+
+
+def reads_on_another_stream(x):
+    with torchair.scope.npu_stream_switch("1"):
+        y = x[1:].cumsum(0)
+    x.mul_(0.5)
+    return y
+
+
+def writes_on_another_stream(x):
+    with torchair.scope.npu_stream_switch("1"):
+        y = (x + 1).cumsum(0)
+    with torchair.scope.npu_stream_switch("2"):
+        x.mul_(0.5)
+    return y, x + 1
+
+
+@pytest.mark.parametrize("mode", ["max-autotune", "npugraph_ex"])
+@pytest.mark.parametrize(
+    "function", [reads_on_another_stream, writes_on_another_stream]
+)
+def test_a_write_waits_for_readers_on_other_streams(config, mode, function) -> None:
+    config.mode = mode
+    x = torch.randn(64, 64)
+    copy = x.clone()
+    torch.testing.assert_close(compiled(function, config)(x), function(copy))
+    assert torch.equal(x, copy)

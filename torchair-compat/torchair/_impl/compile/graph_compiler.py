@@ -172,12 +172,18 @@ def _is_dynamic(module: torch.fx.GraphModule) -> bool:
 
 def _settings(config: CompilerConfig, module: torch.fx.GraphModule) -> Config:
     """The compiler's Config. In a graph of symbolic sizes, the environment decides
-    whether the compiler spreads unmarked operators over streams."""
+    whether the compiler spreads unmarked operators over streams. A write in place waits
+    for readers on other streams, without a mark of the user's."""
     dynamic = _is_dynamic(module)
     spread = os.environ.get("ENABLE_DYNAMIC_SHAPE_MULTI_STREAM") == "1"
     streams = "auto" if dynamic and spread else "marked"
     merge = raw(config, "inference_config.dynamic_gears_merge_policy")
-    options = {"freeze": freezes(config), "streams": streams, "gears_merge": merge}
+    options = {
+        "freeze": freezes(config),
+        "streams": streams,
+        "gears_merge": merge,
+        "hazards": "wait",
+    }
     fuses = raw(config, "experimental_config.aclgraph._super_kernel_optimize")
     if fuses and config.mode.value != TUNE:
         options["super_kernels"] = "auto"
