@@ -8,14 +8,12 @@ from collections import defaultdict
 import pytest
 import torch
 
-import checklist
-
 import anabranch
+import checklist
 import torch_npu  # noqa: F401 - makes `npu` known
 import torchair
 from torchair._impl import errors
 from torchair._impl.compile import graph_compiler
-
 
 _outcomes: dict[str, list[str]] = defaultdict(list)
 

@@ -523,16 +523,16 @@ def test_streams_in_capture_modes(config, mode) -> None:
 
 
 def reads_on_another_stream(x):
-    with torchair.scope.npu_stream_switch("1"):
+    with tng.scope.npu_stream_switch("1"):
         y = x[1:].cumsum(0)
     x.mul_(0.5)
     return y
 
 
 def writes_on_another_stream(x):
-    with torchair.scope.npu_stream_switch("1"):
+    with tng.scope.npu_stream_switch("1"):
         y = (x + 1).cumsum(0)
-    with torchair.scope.npu_stream_switch("2"):
+    with tng.scope.npu_stream_switch("2"):
         x.mul_(0.5)
     return y, x + 1
 

@@ -46,7 +46,9 @@ def test_gates_of_groups(groups, norm, mode) -> None:
         ranked = scores[row] + bias
         size = 16 // count
         parts = [ranked[g * size : (g + 1) * size] for g in range(count)]
-        rank = [sum(sorted(p.tolist())[-2:]) if mode else max(p.tolist()) for p in parts]
+        rank = [
+            sum(sorted(p.tolist())[-2:]) if mode else max(p.tolist()) for p in parts
+        ]
         best = sorted(range(count), key=lambda g: -rank[g])[:kept]
         allowed = [e for e in range(16) if e // size in best]
         wanted = sorted(allowed, key=lambda e: -float(ranked[e]))[:3]
@@ -258,7 +260,11 @@ def test_older_attentions() -> None:
         scores = scores.masked_fill(torch.ones(5, 5).triu(1).bool(), -torch.inf)
         wanted = (torch.softmax(scores, -1) @ rows).transpose(0, 1).reshape(5, 8)
         torch.testing.assert_close(prompt[b], wanted)
-    x, cos, sin = torch.randn(2, 3, 2, 8), torch.rand(2, 3, 1, 8), torch.rand(2, 3, 1, 8)
+    x, cos, sin = (
+        torch.randn(2, 3, 2, 8),
+        torch.rand(2, 3, 1, 8),
+        torch.rand(2, 3, 1, 8),
+    )
     one, other = both(
         lambda x, c, s: torch_npu.npu_apply_rotary_pos_emb(x, x * 2, c, s), x, cos, sin
     )
@@ -275,7 +281,9 @@ WRONG = {
     "drop_pad_mode must be 0, got 1": lambda: torch_npu.npu_moe_init_routing_v2(
         X, E, expert_num=2, drop_pad_mode=1
     ),
-    "there are no experts from 0 to -1": lambda: torch_npu.npu_moe_init_routing_v2(X, E),
+    "there are no experts from 0 to -1": lambda: torch_npu.npu_moe_init_routing_v2(
+        X, E
+    ),
     "padded_mode must be False": lambda: torch_npu.npu_moe_token_permute(
         X, E, padded_mode=True
     ),

@@ -43,7 +43,9 @@ def test_options(config, tmp_path, row) -> None:
     for part in groups:
         group = getattr(group, part)
     value = value_of(row, tmp_path)
-    with pytest.warns(UserWarning, match=f"config.{row.path} has no effect on this host"):
+    with pytest.warns(
+        UserWarning, match=f"config.{row.path} has no effect on this host"
+    ):
         setattr(group, name, value)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -107,12 +109,16 @@ def test_super_kernels_of_a_capture_mode(config) -> None:
         with torchair.scope.super_kernel("s"):
             return x * 2
 
-    with pytest.warns(UserWarning, match="super_kernel has no effect on this host in a"):
+    with pytest.warns(
+        UserWarning, match="super_kernel has no effect on this host in a"
+    ):
         assert torch.equal(compiled(function, config)(X), X * 2)
 
 
 @pytest.mark.checklist("T148")
-@pytest.mark.parametrize("variable", ["ASCEND_LAUNCH_BLOCKING", "HCCL_OP_EXPANSION_MODE"])
+@pytest.mark.parametrize(
+    "variable", ["ASCEND_LAUNCH_BLOCKING", "HCCL_OP_EXPANSION_MODE"]
+)
 def test_variables_of_a_vendor(monkeypatch, variable) -> None:
     monkeypatch.setenv(variable, "1")
     with warnings.catch_warnings():

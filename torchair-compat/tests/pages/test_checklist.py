@@ -20,6 +20,8 @@ def test_no_line_fails() -> None:
 
 
 def test_results_of_a_run_are_merged(monkeypatch) -> None:
-    monkeypatch.setattr(checklist, "results", lambda: {"T001": "fails", "T002": "holds"})
+    monkeypatch.setattr(
+        checklist, "results", lambda: {"T001": "fails", "T002": "holds"}
+    )
     found = checklist.merged({"T001": ["passed", "skipped"], "T003": ["failed"]})
     assert found == {"T001": "holds", "T002": "holds", "T003": "fails"}

@@ -9,7 +9,6 @@ A case follows from its seed alone. Its line says how to run it again.
 from __future__ import annotations
 
 import argparse
-
 import os
 import random
 import sys
@@ -84,8 +83,6 @@ def scopes(rng: random.Random) -> list[Callable[[], Any]]:
         lambda: scope.data_dump(),
     ]
     return rng.sample(known, rng.choice((0, 0, 1, 1, 2)))
-
-
 
 
 class _Marked(torch.nn.Module):

@@ -18,8 +18,6 @@ __all__ = ["install"]
 VARIABLE = "BREAK_GRAPH_OP_LIST"
 
 
-
-
 def _break(what: str) -> None:
     unimplemented(
         gb_type="graph break by BREAK_GRAPH_OP_LIST",

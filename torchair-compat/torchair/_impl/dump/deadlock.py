@@ -87,7 +87,8 @@ def _read(path: str) -> list[_Event]:
         found = json.load(file)
     events = found.get("traceEvents") if isinstance(found, dict) else found
     if not isinstance(events, list):
-        raise ValueError(f"{path} is no trace: it has no list of events")
+        text = f"{path} is no trace: it has no list of events"
+        raise ValueError(text)  # noqa: TRY004 - of the file's content
     return [{**event, "args": event.get("args") or {}} for event in events]
 
 
@@ -225,11 +226,11 @@ def _run(waiting: dict[str, list[_Task]], matches: dict[int, _Task]) -> None:
     """Gives clocks as if the streams ran. A wait whose record can't come is passed."""
     clocks: dict[str, _Clock] = {name: {} for name in waiting}
     places = dict.fromkeys(waiting, 0)
-    while any(places[name] < len(waiting[name]) for name in waiting):
+    while any(places[name] < len(tasks) for name, tasks in waiting.items()):
         moved = False
-        for name in waiting:
-            while places[name] < len(waiting[name]):
-                task = waiting[name][places[name]]
+        for name, tasks in waiting.items():
+            while places[name] < len(tasks):
+                task = tasks[places[name]]
                 record = matches.get(id(task))
                 if record is not None and not record.clock:
                     break
@@ -237,8 +238,8 @@ def _run(waiting: dict[str, list[_Task]], matches: dict[int, _Task]) -> None:
                 places[name] += 1
                 moved = True
         if not moved:
-            stuck = next(n for n in waiting if places[n] < len(waiting[n]))
-            matches.pop(id(waiting[stuck][places[stuck]]))
+            stuck = (t[places[n]] for n, t in waiting.items() if places[n] < len(t))
+            matches.pop(id(next(stuck)))
 
 
 def _tick(task: _Task, clock: _Clock, record: _Task | None) -> None:

@@ -130,7 +130,9 @@ def npu_kv_rmsnorm_rope_cache(
     left out. RuntimeError for other shapes or dtypes; NotImplementedError for quantised
     caches and other modes."""
     name = "npu_kv_rmsnorm_rope_cache"
-    if any(v is not None for v in (k_rope_scale, c_kv_scale, k_rope_offset, c_kv_offset)):
+    if any(
+        v is not None for v in (k_rope_scale, c_kv_scale, k_rope_offset, c_kv_offset)
+    ):
         raise NotImplementedError(f"{name}: quantised caches")
     if cache_mode not in ("Norm", "PA", "PA_BNSD"):
         raise NotImplementedError(f"{name}: cache_mode {cache_mode!r}")

@@ -66,7 +66,9 @@ def npu_incre_flash_attention(
     layout = options.get("input_layout", "BSH")
     tokens = query.shape[2] if layout == "BNSD" else query.shape[1]
     if tokens != 1:
-        raise RuntimeError(f"{name}: query must have one token a sequence, got {tokens}")
+        raise RuntimeError(
+            f"{name}: query must have one token a sequence, got {tokens}"
+        )
     lengths = options.pop("actual_seq_lengths", None)
     options = {"scale_value": 1.0} | options | {"actual_seq_lengths_kv": lengths}
     return _attend(name, query, key, value, options)
