@@ -73,6 +73,17 @@ TASKS = (
         lambda turn: {"ANABRANCH_CACHE": "0"},
     ),
     Task(
+        "torchair options",
+        lambda turn: [
+            *(PYTHON, "torchair-compat/tests/support/random_options.py"),
+            *("--count", "60", "--seed", str(1000 * (turn + 1))),
+        ],
+        lambda turn: {
+            "ANABRANCH_CACHE": "0",
+            "PYTHONPATH": f"{ROOT / 'python'}:{ROOT / 'torchair-compat'}",
+        },
+    ),
+    Task(
         "graphs",
         pytest("test/python/operators/test_property.py"),
         lambda turn: {

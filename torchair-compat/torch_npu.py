@@ -31,6 +31,25 @@ from torchair._impl.npu.formats import (
 )
 from torchair._impl.npu.fusion_attention import npu_fusion_attention
 from torchair._impl.npu.install import install as _install
+from torchair._impl.npu.llm.caches import (
+    npu_group_quant,
+    npu_kv_rmsnorm_rope_cache,
+    npu_quant_scatter,
+    npu_quant_scatter_,
+    npu_scatter_pa_kv_cache,
+)
+from torchair._impl.npu.llm.flash_attention import (
+    npu_apply_rotary_pos_emb,
+    npu_incre_flash_attention,
+    npu_prompt_flash_attention,
+)
+from torchair._impl.npu.llm.routing import (
+    npu_moe_compute_expert_tokens,
+    npu_moe_gating_top_k,
+    npu_moe_init_routing_v2,
+    npu_moe_token_permute,
+    npu_moe_token_unpermute,
+)
 from torchair._impl.npu.norms import (
     npu_add_rms_norm,
     npu_add_rms_norm_cast,
@@ -71,6 +90,7 @@ __all__ = [
     "npu_add_rms_norm_cast",
     "npu_add_rms_norm_dynamic_quant",
     "npu_add_rms_norm_quant",
+    "npu_apply_rotary_pos_emb",
     "npu_convert_weight_to_int4pack",
     "npu_dequant_swiglu_quant",
     "npu_dynamic_quant",
@@ -81,17 +101,29 @@ __all__ = [
     "npu_fused_infer_attention_score_v2",
     "npu_fusion_attention",
     "npu_gelu",
+    "npu_group_quant",
     "npu_grouped_matmul",
+    "npu_incre_flash_attention",
+    "npu_kv_rmsnorm_rope_cache",
+    "npu_moe_compute_expert_tokens",
     "npu_moe_finalize_routing",
+    "npu_moe_gating_top_k",
     "npu_moe_gating_top_k_softmax",
     "npu_moe_init_routing",
+    "npu_moe_init_routing_v2",
+    "npu_moe_token_permute",
+    "npu_moe_token_unpermute",
     "npu_prefetch",
+    "npu_prompt_flash_attention",
     "npu_quant_matmul",
+    "npu_quant_scatter",
+    "npu_quant_scatter_",
     "npu_quantize",
     "npu_rms_norm",
     "npu_rotary_mul",
     "npu_scatter_nd_update",
     "npu_scatter_nd_update_",
+    "npu_scatter_pa_kv_cache",
     "npu_swiglu",
     "npu_trans_quant_param",
     "npu_transpose_batchmatmul",

@@ -97,12 +97,15 @@ def trace(
     *,
     freeze: bool | str = False,
     decompositions: Mapping[Any, Call] | None = None,
+    whole: Sequence[OpOverload] = (),
 ) -> Call:
     """Traces a Dynamo graph to ATen graphs and hands each to `compile_one(module,
     example_inputs, sources)`, which returns what runs it. `sources` say where
     each placeholder's value comes from; with `freeze`, parameters and buffers are
-    constants. `decompositions` win over the compiler's own table."""
-    return aot.aot(module, example_inputs, compile_one, freeze, decompositions)
+    constants. `decompositions` win over the compiler's own table. `whole` are composite
+    operators that come whole to `compile_one` where no gradient is asked for, which has
+    to take them apart."""
+    return aot.aot(module, example_inputs, compile_one, freeze, decompositions, whole)
 
 
 def decompositions() -> Mapping[Any, Call]:
@@ -110,10 +113,13 @@ def decompositions() -> Mapping[Any, Call]:
     return aot.decompositions()
 
 
-def traced_whole() -> contextlib.AbstractContextManager[None]:
-    """Inside, tracing keeps the composite operators whole that `trace` keeps whole. A
-    pattern that is traced inside therefore matches graphs of `trace`."""
-    return aot.whole_composites()
+def traced_whole(
+    whole: Sequence[OpOverload] = (),
+) -> contextlib.AbstractContextManager[None]:
+    """Inside, tracing keeps the composite operators whole that `trace` keeps whole, given
+    the same `whole`. A pattern that is traced inside therefore matches graphs of
+    `trace`."""
+    return aot.whole_composites(whole)
 
 
 def compile_graph(

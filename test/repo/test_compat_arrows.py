@@ -17,6 +17,7 @@ FILES_IN_A_FOLDER = 20
 # stands after those that it uses.
 WINGS = {
     "options": [],
+    "collectives": [],
     "device": [],
     "npu": ["device"],
     "marks": [],

@@ -9,6 +9,7 @@ COLUMNS = 110
 GENERATED_TABLES = (
     "docs/operators.md",
     "benchmark/results/",
+    "torchair-compat/CHECKLIST.md",
     "torchair-compat/README.md",
 )
 

@@ -3,15 +3,38 @@
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 
 import pytest
 import torch
 
 import anabranch
+import checklist
 import torch_npu  # noqa: F401 - makes `npu` known
 import torchair
 from torchair._impl import errors
 from torchair._impl.compile import graph_compiler
+
+_outcomes: dict[str, list[str]] = defaultdict(list)
+
+
+def pytest_addoption(parser) -> None:
+    parser.addoption("--checklist", action="store_true", help="write CHECKLIST.md")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    if report.when == "call" or report.outcome != "passed":
+        for mark in item.iter_markers("checklist"):
+            for number in mark.args:
+                _outcomes[number].append(report.outcome)
+    return report
+
+
+def pytest_sessionfinish(session) -> None:
+    if session.config.getoption("checklist", default=False):
+        checklist.PAGE.write_text(checklist.page(checklist.merged(_outcomes)))
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -11,8 +11,10 @@ from anabranch.extension import hide_frames as _hide_frames
 _hide_frames(_os.path.dirname(__file__))
 
 from . import ge, inference, llm_datadist, ops, scope
+from ._impl.collectives.traced import install as _install_collectives
 from ._impl.compile.backend import get_compiler, get_npu_backend
 from ._impl.compile.exporting import dynamo_export
+from ._impl.compile.graph_breaks import install as _install_breaks
 from ._impl.compile.patterns import register_replacement
 from ._impl.compile.unsupported import patch_for_hcom
 from ._impl.ge.converters import register_fx_node_ge_converter
@@ -41,3 +43,5 @@ __all__ = [
 __version__ = "0.1.0"
 
 _install()
+_install_collectives()
+_install_breaks()

@@ -86,9 +86,11 @@ def aot(
     compile_graph: GraphCompiler,
     freeze: bool | str,
     more_decompositions: Mapping[Any, Callable[..., Any]] | None = None,
+    more_whole: Sequence[Any] = (),
 ) -> Callable[..., Any]:
     """Traces `module` and hands each ATen graph to `compile_graph`.
-    `more_decompositions` win over those of this house."""
+    `more_decompositions` win over those of this house; `more_whole` are composite
+    operators that stay whole beside WHOLE_COMPOSITES."""
     training = _needs_gradients(module, example_inputs)
     with _disable_current_modes():
         sources = input_sources(module, example_inputs, bool(freeze) and not training)
@@ -108,7 +110,7 @@ def aot(
     trace = functools.partial(_trace, module, example_inputs, table)
     if training:
         return trace(forward, backward)
-    with whole_composites():
+    with whole_composites(more_whole):
         if not purity.may_write(module, example_inputs):
             stateless = len(sources) == len(example_inputs)
             traced = _trace_as_it_is(trace, forward, stateless)
@@ -200,7 +202,7 @@ def _needs_gradients(module: torch.nn.Module, inputs: Sequence[Any]) -> bool:
 
 
 @contextlib.contextmanager
-def whole_composites() -> Iterator[None]:
+def whole_composites(more: Sequence[Any] = ()) -> Iterator[None]:
     """Keeps composite operators from being taken apart while tracing. PyTorch
     has the mechanism for torch.export; without it they are taken apart, and
     only speed is lost."""
@@ -209,7 +211,7 @@ def whole_composites() -> Iterator[None]:
     except ImportError:
         yield
         return
-    keep = {op: _stay_whole for op in WHOLE_COMPOSITES}
+    keep = {op: _stay_whole for op in (*WHOLE_COMPOSITES, *more)}
     with _override_composite_implicit_decomp(keep):
         yield
 

@@ -64,6 +64,7 @@ def names(path: Path, root: Path) -> list[str]:
     return list(path.relative_to(root).parts)
 
 
+@pytest.mark.checklist("T078")
 @pytest.mark.parametrize(
     ("mode", "dynamic", "ge_cache", "pattern"),
     [
@@ -84,6 +85,7 @@ def test_folder_names(home, config, mode, dynamic, ge_cache, pattern) -> None:
     assert only(home).stat().st_mode & 0o7777 == 0o600
 
 
+@pytest.mark.checklist("T079")
 def test_ranks(home, monkeypatch) -> None:
     model, function = cached(tp_rank=3, pp_rank=1)
     check(model, function)
@@ -99,6 +101,7 @@ def test_ranks(home, monkeypatch) -> None:
     assert "world2global_rank1" in found
 
 
+@pytest.mark.checklist("T080")
 def test_which_root(home, tmp_path, monkeypatch) -> None:
     model, function = cached(cache_dir=str(tmp_path / "given"))
     check(model, function)
@@ -110,6 +113,7 @@ def test_which_root(home, tmp_path, monkeypatch) -> None:
     assert modules(tmp_path / ".torchair_cache")
 
 
+@pytest.mark.checklist("T081")
 def test_hit_compiles_nothing(home, monkeypatch, capsys) -> None:
     model, function = cached()
     check(model, function)
@@ -126,6 +130,7 @@ def test_hit_compiles_nothing(home, monkeypatch, capsys) -> None:
     assert f"Cache Model.method loaded from {path}" in said
 
 
+@pytest.mark.checklist("T083")
 def test_two_methods(home) -> None:
     model = Model()
     check(*cached(model))
@@ -135,6 +140,7 @@ def test_two_methods(home) -> None:
     assert {first[1], second[1]} == {"method", "other"}
 
 
+@pytest.mark.checklist("T084")
 def test_recompilation_drops_the_cache(home) -> None:
     class Flag(torch.nn.Module):
         def method(self, x, flag):
@@ -151,6 +157,7 @@ def test_recompilation_drops_the_cache(home) -> None:
     torch.testing.assert_close(function(x, True), x + 1)
 
 
+@pytest.mark.checklist("T085")
 def test_bad_arguments(config) -> None:
     class Plain:
         def method(self, x):
@@ -174,6 +181,7 @@ def test_foreign_folder(tmp_path, monkeypatch) -> None:
     cache_compile(Model().method, cache_dir=str(tmp_path / "new"))
 
 
+@pytest.mark.checklist("T086", "T087")
 @pytest.mark.parametrize("damage", ["mode", "bytes", "short", "version", "source"])
 def test_broken_caches_are_cleared(home, damage, capsys, monkeypatch) -> None:
     model, function = cached()
@@ -199,6 +207,7 @@ def test_broken_caches_are_cleared(home, damage, capsys, monkeypatch) -> None:
     assert "loaded from" in capsys.readouterr().out
 
 
+@pytest.mark.checklist("T088")
 def test_random_numbers() -> None:
     class Random(torch.nn.Module):
         def method(self, x):
@@ -209,6 +218,7 @@ def test_random_numbers() -> None:
         cached(Random())[1](torch.ones(3))
 
 
+@pytest.mark.checklist("T089")
 def test_gradients_are_not_asked_for(home) -> None:
     function = cached()[1]
     x = torch.ones(2, 3, requires_grad=True)
@@ -217,6 +227,7 @@ def test_gradients_are_not_asked_for(home) -> None:
     assert only(home)
 
 
+@pytest.mark.checklist("T090")
 def test_sizes_of_the_first_call(home) -> None:
     class Static(torch.nn.Module):
         def method(self, x, y):
@@ -234,6 +245,7 @@ def test_sizes_of_the_first_call(home) -> None:
         function(torch.ones(12), torch.ones(2, 0))
 
 
+@pytest.mark.checklist("T090")
 def test_sizes_of_the_first_call_by_expression(home) -> None:
     model, function = cached()
     check(model, function)
@@ -249,6 +261,7 @@ class Pair:
     number: int
 
 
+@pytest.mark.checklist("T082", "T091")
 def test_arguments_of_every_kind(home, monkeypatch) -> None:
     class Kinds(torch.nn.Module):
         def __init__(self):
@@ -278,6 +291,7 @@ def test_arguments_of_every_kind(home, monkeypatch) -> None:
     torch.testing.assert_close(call(cached(model)[1]), wanted)
 
 
+@pytest.mark.checklist("T092")
 def test_custom_decompositions(home) -> None:
     class Tanh(torch.nn.Module):
         def method(self, x):
@@ -290,6 +304,7 @@ def test_custom_decompositions(home) -> None:
         torch.testing.assert_close(function(x), x + 7)
 
 
+@pytest.mark.checklist("T093")
 def test_ge_cache(home, monkeypatch, capsys, config) -> None:
     model, function = cached(ge_cache=True)
     check(model, function)
@@ -319,6 +334,7 @@ def test_options_that_are_not_kept(home, config, tmp_path) -> None:
     assert not home.exists()
 
 
+@pytest.mark.checklist("T097")
 def test_changed_weights_are_used(home, monkeypatch) -> None:
     check(*cached(Model()))
     monkeypatch.setattr(torch, "compile", None)
@@ -329,6 +345,7 @@ def test_changed_weights_are_used(home, monkeypatch) -> None:
     check(model, function)
 
 
+@pytest.mark.checklist("T094")
 def test_readable(home, capsys, tmp_path) -> None:
     check(*cached())
     path = only(home)
@@ -350,6 +367,7 @@ def test_readable(home, capsys, tmp_path) -> None:
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.checklist("T094")
 def test_readable_refuses(home, tmp_path) -> None:
     check(*cached())
     path = only(home)
@@ -373,6 +391,7 @@ def run_page(folder: Path, before: str = "") -> str:
     return run_python("-c", before + run, cwd=folder).stdout
 
 
+@pytest.mark.checklist("T098")
 @pytest.mark.parametrize(
     ("script", "count"), [(guide.cache_script, 1), (guide.prefill_script, 2)]
 )
@@ -416,6 +435,7 @@ print(anabranch.counters.kernels)
 """
 
 
+@pytest.mark.checklist("T073")
 def test_gears_come_from_the_cache(home, tmp_path) -> None:
     """Both sizes in the second process, which has no compiler."""
     (tmp_path / "script.py").write_text(GEARS, encoding="utf-8")

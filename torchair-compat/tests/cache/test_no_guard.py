@@ -42,6 +42,7 @@ def no_compiler(monkeypatch):
     return refuse
 
 
+@pytest.mark.checklist("T095")
 def test_a_function(tmp_path, no_compiler) -> None:
     path = str(tmp_path / "saved")
     x, y = torch.randn(4, 3), torch.randn(3)
@@ -54,6 +55,7 @@ def test_a_function(tmp_path, no_compiler) -> None:
     assert torch.equal(loaded(z, y, factor=3), z * 3 + y)
 
 
+@pytest.mark.checklist("T095")
 def test_a_method_of_a_module(tmp_path, no_compiler) -> None:
     path, model, x = str(tmp_path / "saved"), Model(), torch.randn(2, 4)
     result = NoGuardCompiledMethod(model.run).for_inputs(x).save_to(path)

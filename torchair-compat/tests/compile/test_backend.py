@@ -34,6 +34,7 @@ def check(function, *inputs, config=None, **settings) -> None:
     torch.testing.assert_close(found, function(*inputs))
 
 
+@pytest.mark.checklist("T002")
 def test_partial_keeps_the_config(config) -> None:
     backend = torchair.get_npu_backend(compiler_config=config)
     assert isinstance(backend, functools.partial)
@@ -51,6 +52,7 @@ def test_arguments_are_checked(config) -> None:
         torchair.get_compiler("max-autotune")
 
 
+@pytest.mark.checklist("T020")
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("mode", ["max-autotune", "reduce-overhead", "npugraph_ex"])
 @pytest.mark.parametrize("dynamic", [False, True, None])
@@ -67,6 +69,7 @@ def test_backend_by_name() -> None:
         torch.testing.assert_close(torch.compile(model, backend="npu")(x), model(x))
 
 
+@pytest.mark.checklist("T020", "T024")
 def test_new_sizes_run_without_recompilation() -> None:
     function = compiled(lambda x: x * 2 + x.shape[0], dynamic=True)
     for rows in (3, 4, 5):
@@ -75,6 +78,7 @@ def test_new_sizes_run_without_recompilation() -> None:
     assert anabranch.counters.graphs == 1
 
 
+@pytest.mark.checklist("T029")
 def test_training() -> None:
     model = Model()
     x = torch.randn(4, 8)
@@ -117,6 +121,7 @@ def test_options_are_written_into_the_config(config) -> None:
         torch.compile(Model(), backend=backend, options={"speed": 1})(torch.randn(2, 8))
 
 
+@pytest.mark.checklist("T129")
 def test_custom_passes_edit_the_graph(config, debug, capsys) -> None:
     order = []
 
@@ -149,6 +154,7 @@ def test_failing_pass_says_so(config) -> None:
     check(lambda t: t + 5, torch.randn(3), config=config)
 
 
+@pytest.mark.checklist("T137")
 def test_run_eagerly(config) -> None:
     config.debug.run_eagerly = True
     with pytest.warns(UserWarning, match="the graph FALLS BACK to EAGER execution"):
@@ -207,6 +213,7 @@ def test_what_a_compiler_raises_has_the_error_line(config) -> None:
         torchair.get_compiler(config)(module, [torch.randn(3)])
 
 
+@pytest.mark.checklist("T051")
 @pytest.mark.parametrize(
     ("flag", "dynamic", "streams"),
     [("1", True, "auto"), ("0", True, "marked"), ("1", False, "marked")],

@@ -33,6 +33,7 @@ def counts():
     return sums
 
 
+@pytest.mark.checklist("T109", "T110")
 def test_a_capture_for_each_size(config, debug, capsys) -> None:
     run = compiled(lambda x: x * 2 + 1, config, dynamic=True)
     for rows in (4, 5, 4, 6, 5):
@@ -46,6 +47,7 @@ def test_a_capture_for_each_size(config, debug, capsys) -> None:
     assert "the count of captures is 3" in text
 
 
+@pytest.mark.checklist("T114")
 def test_results_are_overwritten_by_the_next_run(config) -> None:
     run = compiled(lambda x: (x + 1, x[1:]), config)
     x, y = torch.zeros(3), torch.ones(3)
@@ -59,6 +61,7 @@ def test_results_are_overwritten_by_the_next_run(config) -> None:
     assert view.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
 
 
+@pytest.mark.checklist("T114")
 def test_cloned_results_stay(config) -> None:
     config.debug.aclgraph.enable_output_clone = True
     run = compiled(lambda x: x + 1, config)
@@ -83,6 +86,7 @@ def test_results_of_other_forms(config) -> None:
                 torch.testing.assert_close(value, wanted)
 
 
+@pytest.mark.checklist("T111")
 def test_mutated_inputs_at_other_addresses(config) -> None:
     run = compiled(lambda cache, x: cache.add_(x), config)
     one, other, x = torch.zeros(3), torch.zeros(3), torch.ones(3)
@@ -93,6 +97,7 @@ def test_mutated_inputs_at_other_addresses(config) -> None:
     assert counts() == [1, 1, 0]
 
 
+@pytest.mark.checklist("T112")
 @pytest.mark.parametrize("frozen", [False, True])
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_replaced_parameters(config, frozen) -> None:
@@ -109,6 +114,7 @@ def test_replaced_parameters(config, frozen) -> None:
     assert counts() == [1 if frozen else 2, 0, 0]
 
 
+@pytest.mark.checklist("T125")
 def test_limits_of_cores(config) -> None:
     run = compiled(lambda x: x + 1, config)
     stream = torch_npu.npu.current_stream()
@@ -122,6 +128,7 @@ def test_limits_of_cores(config) -> None:
     assert counts() == [1, 0, 1]
 
 
+@pytest.mark.checklist("T113")
 def test_too_many_captures(config) -> None:
     config.debug.aclgraph.static_capture_size_limit = 3
     run = compiled(lambda x: x * 2, config, dynamic=True)
@@ -156,3 +163,103 @@ def test_the_other_mode_counts_nothing() -> None:
     run(torch.ones(3))
     assert torch.equal(first, torch.ones(3))
     assert not counters["npugraph_ex"]
+
+
+@pytest.mark.checklist("T115")
+def test_inputs_of_the_first_call_are_the_capture_s(config) -> None:
+    """Those of later calls are copied to them."""
+    config.debug.aclgraph.clone_input = False
+    run = compiled(lambda x: x * 2, config)
+    first, second = torch.ones(3), torch.full((3,), 5.0)
+    assert torch.equal(run(first), torch.full((3,), 2.0))
+    assert torch.equal(run(second), torch.full((3,), 10.0))
+    assert torch.equal(first, second)
+    first.fill_(7)
+    assert torch.equal(run(first), torch.full((3,), 14.0))
+
+
+@pytest.mark.checklist("T115")
+def test_inputs_stay_the_caller_s(config) -> None:
+    run = compiled(lambda x: x * 2, config)
+    first, second = torch.ones(3), torch.full((3,), 5.0)
+    run(first)
+    run(second)
+    assert torch.equal(first, torch.ones(3))
+
+
+def test_what_is_not_lent(config) -> None:
+    """Parameters, and what the graph writes to."""
+    config.debug.aclgraph.clone_input = False
+    layer = torch.nn.Linear(3, 3).requires_grad_(False)
+
+    def model(x, state):
+        state.add_(1)
+        return layer(x) + state
+
+    run = compiled(model, config)
+    states = [torch.zeros(3), torch.ones(3)]
+    for state in states:
+        x = torch.randn(2, 3)
+        before = state.clone()
+        torch.testing.assert_close(run(x, state), layer(x) + before + 1)
+        assert torch.equal(state, before + 1)
+    assert torch.equal(states[0], torch.ones(3))
+
+
+def slices(x, y):
+    y[1:].mul_(2)
+    return x + y
+
+
+def same_stream(x, y):
+    with torchair.scope.npu_stream_switch("1"):
+        y.add_(x)
+        y.mul_(2)
+    return y + x
+
+
+def across_streams(x, y):
+    with torchair.scope.npu_stream_switch("1"):
+        z = x * 2
+    with torchair.scope.npu_stream_switch("2"):
+        z.add_(y)
+    y.add_(z)
+    return z - x
+
+
+def several(x, y):
+    x.add_(y)
+    y.mul_(x)
+    x.sub_(1)
+    return x * y
+
+
+@pytest.mark.checklist("T119", "T120")
+@pytest.mark.parametrize("off", [False, True])
+@pytest.mark.parametrize("function", [slices, same_stream, across_streams, several])
+def test_writes_in_place(config, function, off) -> None:
+    """Whatever the options say of where results lie, inputs are written where they are."""
+    config.debug.aclgraph.disable_reinplace_inplaceable_ops_pass = off
+    config.debug.aclgraph.disable_reinplace_input_mutated_ops_pass = off
+    run = compiled(function, config)
+    for _ in range(2):
+        given = [torch.randn(4, 3), torch.randn(4, 3)]
+        copies = [t.clone() for t in given]
+        places = [t.data_ptr() for t in given]
+        found, wanted = run(*given), function(*copies)
+        torch.testing.assert_close(found, wanted)
+        for one, other in zip(given, copies):
+            torch.testing.assert_close(one, other)
+        assert [t.data_ptr() for t in given] == places
+
+
+@pytest.mark.checklist("T120")
+def test_copies_to_itself_and_to_others(config) -> None:
+    def function(x, y):
+        x.copy_(x)
+        torch.Tensor.copy_(y, torch.zeros_like(x))
+        return x + y
+
+    x, y = torch.ones(3), torch.ones(3)
+    assert torch.equal(compiled(function, config)(x, y), torch.ones(3))
+    assert torch.equal(y, torch.zeros(3))

@@ -36,6 +36,7 @@ def twice(library: torch.library.Library) -> Any:
     return define(library, "twice(Tensor x) -> Tensor", torch.empty_like)
 
 
+@pytest.mark.checklist("T130")
 def test_a_converter_is_called_for_an_operator_without_a_kernel(library) -> None:
     operator = twice(library)
     seen = []
@@ -107,6 +108,7 @@ def weighted(library: torch.library.Library) -> Any:
     return operator
 
 
+@pytest.mark.checklist("T048")
 def test_nodes_of_a_converter_are_compiled_in_their_scope(library) -> None:
     operator = weighted(library)
 
@@ -138,6 +140,7 @@ def test_a_package_has_what_a_converter_makes(library, tmp_path) -> None:
     torch.testing.assert_close(found, wanted)
 
 
+@pytest.mark.checklist("T036", "T130")
 def test_a_later_converter_wins_and_dtypes_are_as_promised(library) -> None:
     """T130, T036"""
     operator = twice(library)
@@ -154,6 +157,7 @@ def test_a_later_converter_wins_and_dtypes_are_as_promised(library) -> None:
     assert torch.equal(found, x * 2)
 
 
+@pytest.mark.checklist("T035")
 @pytest.mark.parametrize(
     ("convert", "text"),
     [
@@ -191,6 +195,7 @@ def test_what_a_converter_makes_is_checked(library, convert, text) -> None:
     assert "test_converters.py" in str(error.value)
 
 
+@pytest.mark.checklist("T035")
 def test_wrong_number_of_results(library) -> None:
     operator = define(
         library,
@@ -238,6 +243,7 @@ def test_a_converter_for_an_operator_of_pytorch() -> None:
         converters._converters.pop(target.name())
 
 
+@pytest.mark.checklist("T132")
 @pytest.mark.parametrize(
     ("schema", "text"),
     [
@@ -262,6 +268,7 @@ def test_operators_without_converter_and_kernel(library, schema, text) -> None:
         compiled(lambda x: operator(x, *rest))(torch.randn(3))
 
 
+@pytest.mark.checklist("T132")
 def test_an_operator_has_the_converter_of_its_name(library) -> None:
     """T132"""
     operator = define(
@@ -281,6 +288,7 @@ def test_an_operator_has_the_converter_of_its_name(library) -> None:
         automatic_converter(torch.ops.aten.add.Tensor)
 
 
+@pytest.mark.checklist("T131")
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
@@ -326,6 +334,7 @@ def test_clones_need_tensors() -> None:
         ge.Clone(ge.Tensor(None))
 
 
+@pytest.mark.checklist("T131")
 def test_outputs_of_custom_operators() -> None:
     """T131"""
     x = ge.Const([[1.0, 2.0], [3.0, 4.0]])
@@ -403,6 +412,7 @@ def test_norms() -> None:
     assert ge.custom_op("AddRmsNorm", X, X, gamma)[2].value.equal(X + X)
 
 
+@pytest.mark.checklist("T131")
 def test_attributes() -> None:
     for name in attr.__all__:
         kind = getattr(attr, name)

@@ -19,6 +19,7 @@ class Model(nn.Module):
         return self.inner(x) * scale + y
 
 
+@pytest.mark.checklist("T139")
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("named", [False, True])
@@ -55,6 +56,7 @@ def test_what_is_written(tmp_path, dynamic, named) -> None:
         torch.testing.assert_close(torch.as_tensor(found), wanted)
 
 
+@pytest.mark.checklist("T139")
 def test_links_are_refused(tmp_path, caplog) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")

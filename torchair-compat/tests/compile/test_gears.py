@@ -26,6 +26,7 @@ def apart(a, b):
     return a * 2, b * 3
 
 
+@pytest.mark.checklist("T064")
 @pytest.mark.parametrize(
     ("dims", "text"),
     [
@@ -75,6 +76,7 @@ def test_errors_of_arguments(dims, text) -> None:
     assert str(caught.value) == text
 
 
+@pytest.mark.checklist("T064")
 def test_gears_are_set_once() -> None:
     tensor = torch.ones(2, 2)
     for _ in range(2):
@@ -96,6 +98,7 @@ def test_earlier_keys_are_marked_when_a_later_one_fails() -> None:
     assert not hasattr(tensor, "dim_gears")
 
 
+@pytest.mark.checklist("T066")
 def test_second_size_needs_no_compilation(config) -> None:
     model = compiled(torch.tanh, config)
     x = gears(torch.randn(8, 4), {0: [8, 4]})
@@ -104,6 +107,7 @@ def test_second_size_needs_no_compilation(config) -> None:
     assert anabranch.counters.graphs == 1
 
 
+@pytest.mark.checklist("T065")
 def test_ninety_eight_gears(config) -> None:
     model = compiled(lambda x: x + 1, config)
     x = gears(torch.randn(2, 4), {0: list(range(2, 100))})
@@ -117,6 +121,7 @@ def options(caplog, name):
     return [line.partition(" = ")[2] for line in lines if line.startswith(name + " ")]
 
 
+@pytest.mark.checklist("T067")
 def test_options_of_a_product(config, caplog, debug) -> None:
     model = compiled(lambda x: x + 1, config, "product")
     with caplog.at_level(10, torchair.logger.name):
@@ -131,6 +136,7 @@ def test_options_of_a_product(config, caplog, debug) -> None:
     assert anabranch.counters.graphs == 1
 
 
+@pytest.mark.checklist("T068")
 def test_options_of_a_zip(config, caplog, debug) -> None:
     model = compiled(torch.add, config)
     x1, x2 = (gears(torch.ones(2, 2), {0: [2, 4]}) for _ in range(2))
@@ -141,6 +147,7 @@ def test_options_of_a_zip(config, caplog, debug) -> None:
     assert options(caplog, "ge.dynamicDims") == ["2,2;4,4"]
 
 
+@pytest.mark.checklist("T068", "T069", "T070")
 @pytest.mark.parametrize(
     ("policy", "first", "second", "text"),
     [
@@ -174,6 +181,7 @@ def test_errors_of_combinations(config, policy, first, second, text) -> None:
         compiled(apart, config, policy)(x, y)
 
 
+@pytest.mark.checklist("T069")
 def test_duplicates_are_one(config) -> None:
     x = gears(torch.randn(2, 10), {0: [2, 3, 4, 2, 3, 4], 1: [10, 10, 10, 20, 20, 20]})
     model = compiled(torch.exp, config)
@@ -183,6 +191,7 @@ def test_duplicates_are_one(config) -> None:
     assert anabranch.counters.graphs == 1
 
 
+@pytest.mark.checklist("T071")
 def test_a_size_outside_compiles_again(config) -> None:
     model = compiled(torch.exp, config)
     model(gears(torch.randn(2, 3), {0: [2, 4]}))
@@ -200,6 +209,7 @@ def test_a_pair_that_zip_does_not_list(config) -> None:
         model(torch.randn(2, 2), torch.randn(4, 2))
 
 
+@pytest.mark.checklist("T072")
 def test_a_buffer_of_the_caller_is_the_result(config) -> None:
     def into(x, out):
         torch.add(x, 1, out=out)
@@ -218,6 +228,7 @@ def test_a_buffer_of_the_caller_is_the_result(config) -> None:
     assert anabranch.counters.graphs == 1
 
 
+@pytest.mark.checklist("T074")
 @pytest.mark.parametrize("policy", ["zip", "product"])
 def test_the_page_s_script(policy, tmp_path) -> None:
     """As the page has it, and with a function that mixed pairs can pass."""
@@ -234,6 +245,7 @@ def test_the_page_s_script(policy, tmp_path) -> None:
     assert len(re.findall(r"\[2\., 2\.", done.stdout)) == sum(rows)
 
 
+@pytest.mark.checklist("T096")
 def test_frozen_parameters_in_the_log(config, caplog, debug) -> None:
     config.experimental_config.frozen_parameter = True
     first, second = (torch.nn.Parameter(torch.ones(2).npu()) for _ in range(2))

@@ -1,5 +1,6 @@
 """torch._dynamo.mark_static, also under dynamic=True."""
 
+import pytest
 import torch
 from torch import nn
 
@@ -31,6 +32,7 @@ def compiled(function, config, **settings):
     return torch.compile(function, backend=backend, dynamic=True, **settings)
 
 
+@pytest.mark.checklist("T075")
 def test_all_inputs_marked_make_a_static_graph(config, monkeypatch) -> None:
     found = kept(monkeypatch)
     config.ge_config.enable_single_stream = True
@@ -57,6 +59,7 @@ def test_only_what_is_marked_is_static(config, monkeypatch) -> None:
     assert shapes[1][0] == 3 and isinstance(shapes[1][1], str)
 
 
+@pytest.mark.checklist("T076")
 def test_sizes_that_values_decide(config, monkeypatch) -> None:
     """Dynamo breaks the graph there; what comes before is a static graph."""
     found = kept(monkeypatch)
@@ -114,6 +117,7 @@ def caches(layers):
     }
 
 
+@pytest.mark.checklist("T077")
 @torch.no_grad()
 def test_the_decoder_of_the_page(config) -> None:
     layers = 2

@@ -28,6 +28,7 @@ def test_names() -> None:
         assert hasattr(npugraph_ex, name)
 
 
+@pytest.mark.checklist("T017")
 def test_defaults_and_values() -> None:
     config = npugraph_ex.CompilerConfig()
     assert config.mode.value == "npugraph_ex"
@@ -86,6 +87,7 @@ def test_the_backend_keeps_the_configuration() -> None:
     assert config.capture_limit.value == "3"
 
 
+@pytest.mark.checklist("T017")
 def test_compile_fx() -> None:
     def backend(gm, inputs):
         return aot_module_simplified(
@@ -105,6 +107,7 @@ def test_compile_fx() -> None:
         npugraph_ex.compile_fx(gm, [torch.ones(2)], {"speed": 1})
 
 
+@pytest.mark.checklist("T116")
 def test_custom_pools() -> None:
     errors.reset_warnings()
     good = npugraph_ex.get_npu_backend()

@@ -93,6 +93,7 @@ def test_a_pattern_stays_on_one_stream(patterns, caplog, debug) -> None:
     torchair.logger.removeHandler(caplog.handler)
 
 
+@pytest.mark.checklist("T039")
 def test_inductors_joint_passes(config) -> None:
     """They take away a product with one."""
     config.experimental_config.npu_fx_pass = True
@@ -118,6 +119,7 @@ def rows(folder) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+@pytest.mark.checklist("T135")
 @pytest.mark.parametrize("skips", [True, False])
 def test_counts_of_operators(config, tmp_path, monkeypatch, skips) -> None:
     monkeypatch.chdir(tmp_path)

@@ -33,6 +33,7 @@ def test_one_logger() -> None:
     assert EVENT_LEVEL == 35
 
 
+@pytest.mark.checklist("T018")
 @pytest.mark.parametrize("level", SAID, ids=str)
 def test_level_from_the_environment(level) -> None:
     environment = {k: v for k, v in os.environ.items() if k != "TNG_LOG_LEVEL"}
@@ -49,6 +50,7 @@ def test_level_from_the_environment(level) -> None:
     assert re.findall(r"said (\w+)", output) == SAID[level]
 
 
+@pytest.mark.checklist("T018")
 def test_format(debug, capsys) -> None:
     logger.event("one %d", 2)
     line = capsys.readouterr().out

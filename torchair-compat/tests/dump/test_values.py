@@ -27,6 +27,7 @@ def dumping(config, tmp_path):
     return config
 
 
+@pytest.mark.checklist("T136")
 def test_one_sum_makes_three_files(dumping, tmp_path) -> None:
     x, y = torch.randn(2, 3), torch.randn(2, 3)
     run = compiled(torch.add, dumping)
@@ -51,6 +52,7 @@ def test_one_sum_makes_three_files(dumping, tmp_path) -> None:
     assert {p.split(os.sep)[2] for p in names(tmp_path)} == {"0", "1"}
 
 
+@pytest.mark.checklist("T136")
 def test_lists_numbers_and_bfloat16(dumping, tmp_path) -> None:
     x = torch.randn(2, 3).bfloat16()
     compiled(lambda x: torch.cat([x, x * 2.5]), dumping)(x)
@@ -72,12 +74,14 @@ def test_lists_numbers_and_bfloat16(dumping, tmp_path) -> None:
             assert value.dtype == numpy.float32
 
 
+@pytest.mark.checklist("T136")
 def test_a_filter_leaves_out(dumping, tmp_path) -> None:
     dumping.debug.data_dump.filter = lambda node: node if "mul" in node.name else None
     compiled(lambda x: (x + 1) * 2, dumping)(torch.randn(2))
     assert {p.partition("-")[2][:8] for p in names(tmp_path)} == {"aten.mul"}
 
 
+@pytest.mark.checklist("T136")
 def test_a_path_through_a_file(config, tmp_path) -> None:
     (tmp_path / "file").touch()
     config.debug.data_dump.type = "npy"
@@ -106,6 +110,7 @@ def inputs():
     return torch.randn(2, 2).half(), torch.randn(2, 2).half()
 
 
+@pytest.mark.checklist("T061")
 def test_layers_and_scopes_are_joined(engine, tmp_path) -> None:
     engine.dump_config.dump_layer = "Add"
     x, y = inputs()

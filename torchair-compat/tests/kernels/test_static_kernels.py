@@ -67,6 +67,7 @@ def runs_of(folder, root="aclnn_static_shape_kernel_outputs"):
     return sorted((folder / root).iterdir())
 
 
+@pytest.mark.checklist("T102")
 @pytest.mark.parametrize(
     ("mode", "root"),
     [
@@ -135,6 +136,7 @@ def test_the_library_is_listed_shown_and_pruned(tmp_path, capsys) -> None:
     assert "removed 1" in capsys.readouterr().out and kernel_library.entries() == []
 
 
+@pytest.mark.checklist("T104")
 def test_an_operator_is_compiled_once_in_a_process(tmp_path) -> None:
     model, x = Model().eval(), torch.randn(4, 16)
     for _ in range(2):
@@ -186,6 +188,7 @@ def test_nothing_is_written_but_once(tmp_path) -> None:
     assert model.calls.item() == 1
 
 
+@pytest.mark.checklist("T103")
 def test_bad_build_folders_are_refused(tmp_path, monkeypatch) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
@@ -226,6 +229,7 @@ def test_the_other_mode_compiles_none(tmp_path) -> None:
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.checklist("T108")
 def test_eager_runs_compile_for_the_values_asked_for(tmp_path, caplog, debug) -> None:
     config = configured(tmp_path, sym_value_range=[4, 6], sym_index=0)
     config.debug.run_eagerly = True
@@ -302,6 +306,7 @@ def two_ranks(folder, **environment):
     return said
 
 
+@pytest.mark.checklist("T106")
 def test_two_ranks_compile_once(tmp_path) -> None:
     first, second = two_ranks(tmp_path, LOCAL_WORLD_SIZE="2")
     assert "results agree" in first and "results agree" in second
@@ -313,6 +318,7 @@ def test_two_ranks_compile_once(tmp_path) -> None:
     assert list(folders[0].glob("*_opcompile_gathered/*.json"))
 
 
+@pytest.mark.checklist("T105")
 @pytest.mark.parametrize(
     ("size", "said"),
     [
@@ -358,6 +364,7 @@ with torch.no_grad():
 """
 
 
+@pytest.mark.checklist("T107")
 @pytest.mark.parametrize("sizes", ["static", "dynamic"])
 def test_with_cache_compile_the_second_process_compiles_nothing(
     tmp_path, sizes

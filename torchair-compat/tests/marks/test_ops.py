@@ -21,6 +21,7 @@ def event(monkeypatch):
     return ops.npu_create_tagged_event("loaded")
 
 
+@pytest.mark.checklist("T053")
 def test_a_record_stands_for_what_came_before(graphs) -> None:
     def function(x):
         a = x + 1
@@ -38,6 +39,7 @@ def test_a_record_stands_for_what_came_before(graphs) -> None:
     assert orders(only(graphs[-1], "Sin")) == []
 
 
+@pytest.mark.checklist("T053")
 def test_waits_for_tensors_add_up(graphs) -> None:
     def function(x):
         a, b = x + 1, x * 2
@@ -51,6 +53,7 @@ def test_waits_for_tensors_add_up(graphs) -> None:
     assert orders(only(graphs[-1], "Exp")) == ["Add", "Mul"]
 
 
+@pytest.mark.checklist("T053")
 def test_record_with_nothing_before(graphs) -> None:
     def function(x):
         event = ops.record()
@@ -63,6 +66,7 @@ def test_record_with_nothing_before(graphs) -> None:
     assert orders(only(graphs[0], "Exp")) == [only(graphs[0], "NoOp").name]
 
 
+@pytest.mark.checklist("T054")
 def test_wait_checks_its_arguments() -> None:
     for nothing in (None, []):
         with pytest.raises(ValueError, match="requires at least one tensor input"):
@@ -77,6 +81,7 @@ def test_eager_events_do_nothing() -> None:
     assert ops.wait([event, torch.ones(2)]) is None
 
 
+@pytest.mark.checklist("T055")
 def test_tagged_events_are_known_by_their_tag(event) -> None:
     with pytest.raises(ValueError, match="tagged event tag loaded is already in use"):
         ops.npu_create_tagged_event("loaded")
@@ -104,6 +109,7 @@ def test_tagged_events_in_capture_modes(event, config, graphs) -> None:
     torch.testing.assert_close(compiled(function, config)(x), (x + 1, x.exp()))
 
 
+@pytest.mark.checklist("T055")
 @pytest.mark.parametrize(
     ("use", "name"),
     [

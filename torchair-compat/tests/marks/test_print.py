@@ -61,6 +61,7 @@ VALUES = [
 ]
 
 
+@pytest.mark.checklist("T057")
 @pytest.mark.parametrize(("value", "options", "text"), VALUES)
 def test_values(capfd, value, options, text) -> None:
     def function(x):
@@ -79,6 +80,7 @@ def test_text_may_look_like_a_place_for_a_tensor(capfd) -> None:
     assert found == ["{} {0} 1 2 True 0.5 {1} 4"]
 
 
+@pytest.mark.checklist("T058")
 def test_updates_between_prints_show(capfd) -> None:
     """Also in the memory of an argument, and on streams of their own."""
 
@@ -105,6 +107,7 @@ def test_updates_between_prints_show(capfd) -> None:
     assert anabranch.counters.eager_graphs == 0
 
 
+@pytest.mark.checklist("T058")
 @pytest.mark.parametrize("mode", ["max-autotune", "npugraph_ex"])
 def test_what_nobody_reads_is_printed(capfd, config, mode) -> None:
     config.mode = mode
@@ -121,6 +124,7 @@ def test_what_nobody_reads_is_printed(capfd, config, mode) -> None:
     assert anabranch.counters.eager_graphs == 0
 
 
+@pytest.mark.checklist("T059")
 @pytest.mark.parametrize(
     ("arguments", "options", "kind", "text"),
     [
@@ -164,6 +168,7 @@ def test_wrong_arguments(arguments, options, kind, text) -> None:
         ops.npu_print(*arguments, **options)
 
 
+@pytest.mark.checklist("T060")
 def test_prints_are_one_chain(graphs, capfd) -> None:
     def function(x):
         ops.npu_print("a", x)
@@ -183,6 +188,7 @@ def test_prints_are_one_chain(graphs, capfd) -> None:
         assert texts[0].attributes["msg_format"] == "a {}"
 
 
+@pytest.mark.checklist("T060")
 def test_graphs_without_prints_have_no_chain(graphs) -> None:
     compiled(lambda x: x + 1)(torch.ones(2))
     for graph in graphs:

@@ -40,6 +40,7 @@ def example(in1, in2, in3, in4):
     return add_result, mm_result, mm1, add2
 
 
+@pytest.mark.checklist("T040", "T041", "T042", "T043")
 def test_example_of_the_guide(graphs) -> None:
     inputs = [torch.randn(32, 32) for _ in range(4)]
     add_result, mm_result, mm1, add2 = compiled(example)(*inputs)
@@ -148,6 +149,7 @@ def test_wait_is_only_for_graphs() -> None:
         tng.scope.npu_wait_tensor(x, 3)
 
 
+@pytest.mark.checklist("T056")
 @pytest.mark.filterwarnings("ignore")
 def test_wait_is_not_for_capture_modes(config) -> None:
     config.mode = "reduce-overhead"
@@ -155,6 +157,7 @@ def test_wait_is_not_for_capture_modes(config) -> None:
         compiled(example, config)(*(torch.randn(8, 8) for _ in range(4)))
 
 
+@pytest.mark.checklist("T044")
 def test_equal_work_on_different_streams_is_done_twice(graphs) -> None:
     def function(x):
         with tng.scope.npu_stream_switch("1"):
@@ -169,6 +172,7 @@ def test_equal_work_on_different_streams_is_done_twice(graphs) -> None:
     assert [n.stream for n in all_of(graphs[-1], "Exp")] == ["1", "2", None]
 
 
+@pytest.mark.checklist("T045", "T046")
 def test_scopes_nest(graphs) -> None:
     def function(x):
         with tng.scope.super_kernel("sp", "stream-fusion=1"):
@@ -198,6 +202,7 @@ def test_scopes_nest(graphs) -> None:
     assert not only(graph, "Neg").attributes
 
 
+@pytest.mark.checklist("T046")
 def test_removed_attributes_are_logged(debug, capsys) -> None:
     def function(x):
         with tng.scope.super_kernel("sp"), tng.scope.super_kernel(""):
@@ -208,6 +213,7 @@ def test_removed_attributes_are_logged(debug, capsys) -> None:
     assert "Removed attribute _super_kernel_scope on op: Exp" in log
 
 
+@pytest.mark.checklist("T047")
 def test_limits_of_cores_nest(graphs) -> None:
     def function(x):
         with tng.scope.limit_core_num(4, 5):
@@ -222,6 +228,7 @@ def test_limits_of_cores_nest(graphs) -> None:
     assert only(graphs[0], "Sin").attributes == inner
 
 
+@pytest.mark.checklist("T049")
 def test_no_time_limit(graphs) -> None:
     def function(x):
         with tng.scope.op_never_timeout(False):
@@ -284,6 +291,7 @@ def layer(x, w):
         return a @ b
 
 
+@pytest.mark.checklist("T100")
 def test_super_kernels_are_one_launch(uncached) -> None:
     x, w = torch.randn(16, 16), torch.randn(16, 16)
     found = compiled(layer)(x, w)
@@ -326,6 +334,7 @@ def test_the_page_of_super_kernels_is_one_launch(uncached) -> None:
     assert all(map(torch.equal, alone, one))
 
 
+@pytest.mark.checklist("T118")
 @pytest.mark.parametrize("mode", ["reduce-overhead", "npugraph_ex"])
 def test_capture_modes_have_no_super_kernels(uncached, mode) -> None:
     config = tng.CompilerConfig()
@@ -336,6 +345,7 @@ def test_capture_modes_have_no_super_kernels(uncached, mode) -> None:
     assert not units()
 
 
+@pytest.mark.checklist("T101")
 def test_symbolic_sizes_leave_attributes_alone(uncached, graphs) -> None:
     def function(x):
         with tng.scope.super_kernel("sp"):
@@ -411,6 +421,7 @@ def test_scopes_in_helpers_loops_and_context_managers(graphs) -> None:
     assert [n.stream for n in all_of(graphs[0], "Exp")] == ["0", "1", "2"]
 
 
+@pytest.mark.checklist("T051")
 @pytest.mark.parametrize("flag", ["0", "1"])
 def test_symbolic_sizes(monkeypatch, graphs, flag) -> None:
     monkeypatch.setenv("ENABLE_DYNAMIC_SHAPE_MULTI_STREAM", flag)
@@ -422,6 +433,7 @@ def test_symbolic_sizes(monkeypatch, graphs, flag) -> None:
     assert [n.stream for n in all_of(graphs[0], "MatMul")] == ["1", None]
 
 
+@pytest.mark.checklist("T052")
 def test_single_stream_excludes_streams(config) -> None:
     config.ge_config.enable_single_stream = True
     inputs = [torch.randn(4, 4) for _ in range(4)]
@@ -436,6 +448,7 @@ def test_single_stream_excludes_streams(config) -> None:
     assert torch.equal(plain(inputs[0]), inputs[0] + 1)
 
 
+@pytest.mark.checklist("T050")
 def test_scopes_by_hand_must_pair(config) -> None:
     def opens(module, *_) -> None:
         first = next(n for n in module.graph.nodes if n.op == "call_function")
@@ -495,6 +508,7 @@ def test_scopes_while_training(graphs) -> None:
     torch.testing.assert_close(weight.grad, x.t() @ torch.ones(4, 4))
 
 
+@pytest.mark.checklist("T118")
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("mode", ["reduce-overhead", "npugraph_ex"])
 def test_streams_in_capture_modes(config, mode) -> None:
@@ -506,3 +520,30 @@ def test_streams_in_capture_modes(config, mode) -> None:
 
     x = torch.randn(4)
     torch.testing.assert_close(compiled(function, config)(x), x.exp() + 1)
+
+
+def reads_on_another_stream(x):
+    with tng.scope.npu_stream_switch("1"):
+        y = x[1:].cumsum(0)
+    x.mul_(0.5)
+    return y
+
+
+def writes_on_another_stream(x):
+    with tng.scope.npu_stream_switch("1"):
+        y = (x + 1).cumsum(0)
+    with tng.scope.npu_stream_switch("2"):
+        x.mul_(0.5)
+    return y, x + 1
+
+
+@pytest.mark.parametrize("mode", ["max-autotune", "npugraph_ex"])
+@pytest.mark.parametrize(
+    "function", [reads_on_another_stream, writes_on_another_stream]
+)
+def test_a_write_waits_for_readers_on_other_streams(config, mode, function) -> None:
+    config.mode = mode
+    x = torch.randn(64, 64)
+    copy = x.clone()
+    torch.testing.assert_close(compiled(function, config)(x), function(copy))
+    assert torch.equal(x, copy)

@@ -21,6 +21,7 @@ MISTAKES = [
 ]
 
 
+@pytest.mark.checklist("T101")
 @pytest.mark.parametrize(("text", "message"), MISTAKES)
 def test_a_mistake_is_a_warning_or_an_error(text, message) -> None:
     with pytest.warns(UserWarning, match=f"{message}.*; it is ignored"):
@@ -29,6 +30,7 @@ def test_a_mistake_is_a_warning_or_an_error(text, message) -> None:
         effective_options(f"{text}:strict-scope-check=abort")
 
 
+@pytest.mark.checklist("T101")
 def test_only_options_of_the_compiler_have_an_effect() -> None:
     text = "feed-sync-all=1:dcci-before-kernel-start=MatMul, Add:stream-fusion = 1"
     with warnings.catch_warnings():

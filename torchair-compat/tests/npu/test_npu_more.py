@@ -357,6 +357,7 @@ def test_saved_tensors_count_the_runs(tmp_path) -> None:
 # Formats of weights
 
 
+@pytest.mark.checklist("T144")
 def test_weights_get_their_format() -> None:
     model = torch.nn.Sequential(
         torch.nn.Linear(3, 4),

@@ -26,6 +26,7 @@ def rounded(values: torch.Tensor) -> torch.Tensor:
 # npu_quant_matmul
 
 
+@pytest.mark.checklist("T145")
 @pytest.mark.parametrize(
     ("left", "right"),
     [
@@ -55,6 +56,7 @@ def test_quant_matmul(left, right, kind) -> None:
         torch.testing.assert_close(found.double(), product, rtol=8e-3, atol=1e-6)
 
 
+@pytest.mark.checklist("T145")
 def test_sums_beyond_what_a_float_holds() -> None:
     k = 70_000
     x1 = torch.full((2, k), 127, dtype=torch.int8)
@@ -95,6 +97,7 @@ def pack(values: torch.Tensor) -> torch.Tensor:
     return torch.where(word >= 2**31, word - 2**32, word).int()
 
 
+@pytest.mark.checklist("T145")
 def test_packed_int4() -> None:
     x1 = torch.randint(-8, 8, (3, 16))
     x2 = torch.randint(-8, 8, (16, 24))
@@ -126,6 +129,7 @@ def test_scales_as_codes(mode) -> None:
     assert torch.equal(found, rounded(whole * kept + shift))
 
 
+@pytest.mark.checklist("T145")
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -173,6 +177,7 @@ def near(found: torch.Tensor, expected: torch.Tensor) -> None:
     assert (difference > 0).float().mean() < 0.01
 
 
+@pytest.mark.checklist("T146")
 @pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16, torch.float32])
 @pytest.mark.parametrize("left", [False, True])
 def test_the_page_of_super_kernels(kind, left) -> None:
@@ -185,6 +190,7 @@ def test_the_page_of_super_kernels(kind, left) -> None:
     assert torch.equal(scale, torch.zeros(9))
 
 
+@pytest.mark.checklist("T146")
 def test_dequantised_rows_with_dynamic_scales() -> None:
     x = torch.randint(-1000, 1000, (2, 4, 16), dtype=torch.int32)
     weight, token = torch.rand(16), torch.rand(8, 1)
@@ -199,6 +205,7 @@ def test_dequantised_rows_with_dynamic_scales() -> None:
     near(y, rounded(gated / expected[:, None]))
 
 
+@pytest.mark.checklist("T146")
 def test_groups_of_rows() -> None:
     x = torch.randint(-100, 100, (7, 8), dtype=torch.int32)
     weight, scales = torch.rand(3, 8) * 0.1, torch.tensor([0.5, 1.0, 2.0])
@@ -213,6 +220,7 @@ def test_groups_of_rows() -> None:
         near(y[rows], rounded(swiglu(values, False) / scales[group].double()))
 
 
+@pytest.mark.checklist("T146")
 @pytest.mark.parametrize("mode", [1, 2])
 @pytest.mark.parametrize("left", [False, True])
 def test_clamped_gates(mode, left) -> None:
@@ -313,6 +321,7 @@ def test_rotary() -> None:
         torch_npu.npu_rotary_mul(x, r1, r2, rotary_mode="quarter")
 
 
+@pytest.mark.checklist("T147")
 def test_formats() -> None:
     x = int8(4, 6)
     tagged = torch_npu.npu_format_cast(x, 29)

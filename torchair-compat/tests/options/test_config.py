@@ -36,6 +36,7 @@ def test_every_option_starts_with_its_default(config, path) -> None:
     assert leaf(config, path).optional == row.kind.allowed
 
 
+@pytest.mark.checklist("T011")
 def test_values_are_text(config) -> None:
     assert config.debug.run_eagerly.value == "0"
     config.debug.run_eagerly = True
@@ -51,6 +52,7 @@ def test_values_are_text(config) -> None:
     assert config.post_grad_custom_pre_pass.value is function
 
 
+@pytest.mark.checklist("T003")
 def test_unknown_option(config) -> None:
     with pytest.raises(ValueError, match=r"CompilerConfig has no option speed"):
         config.speed = 1
@@ -137,6 +139,7 @@ WRONG = [
 ]
 
 
+@pytest.mark.checklist("T003", "T004", "T005", "T006", "T007", "T008", "T009", "T010")
 @pytest.mark.parametrize(("path", "value", "kind", "text"), WRONG)
 def test_bad_value(config, path, value, kind, text) -> None:
     with pytest.raises(kind, match=text) as caught:
@@ -152,14 +155,14 @@ def test_file_of_fusion_switches_must_be_json(config, tmp_path) -> None:
     with pytest.raises(ValueError, match="is not valid json"):
         config.fusion_config.fusion_switch_file = str(path)
     path.write_text('{"Switch": {"GraphFusion": {"ALL": "off"}}}')
-    with pytest.warns(UserWarning, match="has no effect on this host"):
-        config.fusion_config.fusion_switch_file = str(path)
+    config.fusion_config.fusion_switch_file = str(path)
 
 
 STEPS = ["0", "12", "02|3|4", "0-1", "0|1|2-5|6", ""]
 NO_STEPS = ["0ad", "0|2&", "--", "1-", "-1", "02||||34", "1--", "1--6"]
 
 
+@pytest.mark.checklist("T009")
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("steps", STEPS)
 def test_steps(config, steps) -> None:
@@ -167,6 +170,7 @@ def test_steps(config, steps) -> None:
     assert config.dump_config.dump_step.value == steps
 
 
+@pytest.mark.checklist("T009")
 @pytest.mark.parametrize("steps", [*NO_STEPS, 3])
 def test_no_steps(config, steps) -> None:
     with pytest.raises(ValueError, match="Please set legal regex value format match"):
@@ -186,6 +190,7 @@ def test_paths_are_real(config, tmp_path, monkeypatch) -> None:
     assert config.debug.graph_dump.path.value == str(tmp_path / "y")
 
 
+@pytest.mark.checklist("T012")
 def test_equality(config) -> None:
     other = torchair.CompilerConfig()
     assert config == other
@@ -225,9 +230,9 @@ def test_options_without_effect_warn_once(config, path, value) -> None:
 def test_options_that_are_missing_warn_if_changed(config) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        config.debug.deadlock_check = False
+        config.export.experimental.auto_atc_config_generated = False
     with pytest.warns(UserWarning, match="is not supported yet"):
-        config.debug.deadlock_check = True
+        config.export.experimental.auto_atc_config_generated = True
 
 
 @pytest.mark.parametrize("row", [r for r in ROWS if r.status == "same"])
@@ -258,6 +263,7 @@ TUNED = {
 }
 
 
+@pytest.mark.checklist("T013")
 def test_names_of_the_engine(config) -> None:
     local, everywhere = config.as_dict()
     assert TUNED.items() <= (local | everywhere).items()
@@ -266,6 +272,7 @@ def test_names_of_the_engine(config) -> None:
     assert not [key for key in local if "static_shape" in key or "custom" in key]
 
 
+@pytest.mark.checklist("T013")
 @pytest.mark.filterwarnings("ignore")
 def test_names_of_the_engine_follow_the_options(config) -> None:
     config.experimental_config.topology_sorting_strategy = "BFS"
@@ -281,6 +288,7 @@ def test_names_of_the_engine_follow_the_options(config) -> None:
     assert config.as_dict()[0]["ge.topoSortingMode"] == "3"
 
 
+@pytest.mark.checklist("T013")
 @pytest.mark.filterwarnings("ignore")
 def test_names_of_captures(config) -> None:
     config.mode = "reduce-overhead"
@@ -311,6 +319,7 @@ def mode_warnings(config) -> list[str]:
     return [str(item.message) for item in caught]
 
 
+@pytest.mark.checklist("T014")
 @pytest.mark.filterwarnings("ignore")
 def test_options_that_do_not_fit_the_mode(config) -> None:
     config.debug.aclgraph.clone_input = False
@@ -328,6 +337,7 @@ def test_options_that_do_not_fit_the_mode(config) -> None:
     assert not mode_warnings(config)
 
 
+@pytest.mark.checklist("T014")
 def test_defaults_fit_every_mode(config) -> None:
     assert not mode_warnings(config)
     config.mode = "reduce-overhead"
@@ -351,6 +361,7 @@ VALUES = {
 }
 
 
+@pytest.mark.checklist("T015")
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("row", [row for row in ROWS if row.flat], ids=lambda r: r.flat)
 def test_flat_names_reach_their_option(config, row) -> None:
@@ -362,6 +373,7 @@ def test_flat_names_reach_their_option(config, row) -> None:
     assert reached != row.default
 
 
+@pytest.mark.checklist("T016")
 def test_bad_flat_names_and_values(config) -> None:
     with pytest.raises(ValueError, match=r"Invalid option 'speed', allowed options"):
         options.apply_flat(config, {"speed": 1})
@@ -378,13 +390,13 @@ def test_rows_are_whole() -> None:
 
 def test_what_is_so_anyway_says_so_once() -> None:
     config = torchair.CompilerConfig()
-    text = "remove_noop_ops=False changes nothing on this host: always removed"
+    text = "topology_sorting_strategy='BFS' changes nothing on this host: the program"
     with pytest.warns(UserWarning, match=text):
-        config.experimental_config.remove_noop_ops = False
+        config.experimental_config.topology_sorting_strategy = "BFS"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        config.experimental_config.remove_noop_ops = False
-        config.experimental_config.remove_noop_ops = True
+        config.experimental_config.topology_sorting_strategy = "BFS"
+        config.experimental_config.topology_sorting_strategy = "DFS"
 
 
 def test_frozen_parameters_are_a_promise() -> None:

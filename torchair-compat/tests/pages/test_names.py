@@ -27,6 +27,10 @@ NAMES = {
     " npu_fused_infer_attention_score npu_fused_infer_attention_score_v2",
     "torchair.ge": "custom_op Const Cast Clone DataType Format Tensor TensorSpec attr",
     "torchair.llm_datadist": "create_npu_tensors",
+    "torchair.tools.gegraph_check": "align_trace deadlock_check filter_operators",
+    "torchair.tools.gegraph_check.align_trace": "align_trace_json",
+    "torchair.tools.gegraph_check.deadlock_check": "deadlock_check",
+    "torchair.tools.gegraph_check.filter_operators": "filter_comm_ops",
     "npugraph_ex": "CompilerConfig compile_fx get_compiler get_npu_backend"
     " register_replacement logger inference scope",
     "npugraph_ex.inference": "cache_compile readable_cache",
@@ -40,6 +44,7 @@ NAMES = {
 }
 
 
+@pytest.mark.checklist("T001", "T019")
 @pytest.mark.parametrize("name", NAMES)
 def test_public_names(name) -> None:
     module = importlib.import_module(name)
@@ -82,6 +87,7 @@ def test_tensors_over_addresses() -> None:
             torchair.llm_datadist.create_npu_tensors(*arguments)
 
 
+@pytest.mark.checklist("T034")
 def test_inputs_that_are_no_tensors() -> None:
     run = torchair.get_compiler()(
         torch.fx.symbolic_trace(lambda x: (x + 1,)), [torch.ones(2)]
@@ -92,6 +98,7 @@ def test_inputs_that_are_no_tensors() -> None:
         run(3)
 
 
+@pytest.mark.checklist("T038")
 def test_hints_of_sizes_are_logged(debug, capsys) -> None:
     def function(x, n):
         return x + n

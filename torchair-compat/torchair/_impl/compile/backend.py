@@ -22,7 +22,9 @@ from ..options.engine import warn_of_mode
 from ..options.flat import AnyConfig, tree_of
 from ..options.flat import CompilerConfig as FlatConfig
 from . import gears
+from .fusions import MATCHED
 from .graph_compiler import compile_graph, freezes
+from .joint import compile_joint, wants_joint
 
 __all__ = [
     "compile_flat",
@@ -126,13 +128,16 @@ def npu(
         compile_one = functools.partial(
             compile_graph, config=config, geared=geared, debug=debug
         )
-        return extension.trace(
-            module,
-            example_inputs,
-            compile_one,
+        trace = functools.partial(
+            extension.trace,
+            compile_one=compile_one,
             freeze=freezes(config),
             decompositions=custom_decompositions,
+            whole=MATCHED,
         )
+        if wants_joint(config, example_inputs):
+            return compile_joint(module, example_inputs, config, trace)
+        return trace(module, example_inputs)
 
 
 @register_backend(name="npugraph_ex")

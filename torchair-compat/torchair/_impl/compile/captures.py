@@ -46,6 +46,7 @@ class _Capture:
         self.addresses = addresses
         self.limit = limit
         self.results: list[torch.Tensor | None] = []
+        self.inputs: dict[int, torch.Tensor] = {}  # those that later calls copy to
 
 
 class Captures:
@@ -77,11 +78,22 @@ class Captures:
         self.most = raw(config, "debug.aclgraph.static_capture_size_limit")
         clones = raw(config, "debug.aclgraph.enable_output_clone")
         self.reuses = not (clones or _trains())
+        # Inputs that the first call lends to a capture.
+        self.lent: list[int] = []
+        if not raw(config, "debug.aclgraph.clone_input"):
+            self.lent = [
+                n
+                for n, source in enumerate(sources)
+                if n not in (*self.symbols, *self.written)
+                and source.kind not in ("parameter", "buffer")
+            ]
         self.made: dict[tuple[int, ...], _Capture] | None = {}
 
     def wrap(self, executable: Callable[..., Any]) -> Callable[..., Any]:
         def call(arguments: list[Any]) -> Any:
             capture = self._find(arguments)
+            if capture is not None and self.lent:
+                _lend(capture, self.lent, arguments)
             if capture is None or not self.reuses:
                 return executable(arguments)
             given = {_memory(a) for a in arguments if isinstance(a, torch.Tensor)}
@@ -127,6 +139,7 @@ class Captures:
         if found:
             which = 1 if found.addresses != addresses else 2
             capture.results = found.results
+            capture.inputs = found.inputs
             text = "The AclGraph{id: %d} of fx_graph %s with key %s needs to be recaptured."
             logger.debug(text, found.id, self.name, key)
         else:
@@ -161,6 +174,21 @@ class Captures:
             " their own.",
             stacklevel=2,
         )
+
+
+def _lend(capture: _Capture, lent: Sequence[int], arguments: list[Any]) -> None:
+    """Puts the inputs of the first call in the place of these, with their values."""
+    for place in lent:
+        given = arguments[place]
+        if not isinstance(given, torch.Tensor):
+            continue
+        if given.is_inference() and not torch.is_inference_mode_enabled():
+            continue  # PyTorch lets nobody write to it
+        kept = capture.inputs.setdefault(place, given)
+        if kept is not given and kept.data_ptr() != given.data_ptr():
+            with torch.no_grad():
+                kept.copy_(given)
+        arguments[place] = kept
 
 
 def _trains() -> bool:

@@ -31,6 +31,8 @@ from ..options.config import CompilerConfig, raw
 from ..options.table import TUNE
 from . import gears
 from .captures import Captures
+from .cat_buffers import with_buffers
+from .fusion_files import report
 from .passes import edit
 from .run_log import reporting
 
@@ -61,7 +63,7 @@ def compile_graph(
     check_pool(config)
     if debug:
         debug.graph(module)
-    edit(module, example_inputs, config, debug.graph if debug else _unseen)
+    fused = edit(module, example_inputs, config, debug.graph if debug else _unseen)
     captures = config.mode.value != TUNE
     single = bool(raw(config, "ge_config.enable_single_stream"))
     fuses = geared is not None or not _is_dynamic(module)
@@ -70,8 +72,9 @@ def compile_graph(
         debug.graph(module, "resolve_marks")
         debug.compiled(module, config)
     number = next(_numbers)
+    report(config, number, fused)
     dumps = Dumps(config, number)
-    dumps.write_original(module)
+    dumps.write_original(module, sources)
     if not _is_compiled(module, config):
         dumps.write_optimized(module)
         return values_of(module, config, number) or _run_eagerly(
@@ -101,8 +104,18 @@ def compile_graph(
         executable = static.wrap(executable)
     if captures:
         executable = Captures(module, sources, config, number).wrap(executable)
-    dumps.write_optimized(module)
+    dumps.write_optimized(_shown(module, config, captures))
     return reporting(executable, time.perf_counter() - start)
+
+
+def _shown(
+    module: torch.fx.GraphModule, config: CompilerConfig, captures: bool
+) -> torch.fx.GraphModule:
+    """The graph as dumps and logs show it after optimisation."""
+    is_seen = raw(config, "debug.graph_dump.type") or logger.isEnabledFor(logging.DEBUG)
+    if captures and is_seen and raw(config, "debug.aclgraph.remove_cat_ops"):
+        return with_buffers(module)
+    return module
 
 
 def _unseen(module: torch.fx.GraphModule, after: str) -> None:
@@ -159,12 +172,18 @@ def _is_dynamic(module: torch.fx.GraphModule) -> bool:
 
 def _settings(config: CompilerConfig, module: torch.fx.GraphModule) -> Config:
     """The compiler's Config. In a graph of symbolic sizes, the environment decides
-    whether the compiler spreads unmarked operators over streams."""
+    whether the compiler spreads unmarked operators over streams. A write in place waits
+    for readers on other streams, without a mark of the user's."""
     dynamic = _is_dynamic(module)
     spread = os.environ.get("ENABLE_DYNAMIC_SHAPE_MULTI_STREAM") == "1"
     streams = "auto" if dynamic and spread else "marked"
     merge = raw(config, "inference_config.dynamic_gears_merge_policy")
-    options = {"freeze": freezes(config), "streams": streams, "gears_merge": merge}
+    options = {
+        "freeze": freezes(config),
+        "streams": streams,
+        "gears_merge": merge,
+        "hazards": "wait",
+    }
     fuses = raw(config, "experimental_config.aclgraph._super_kernel_optimize")
     if fuses and config.mode.value != TUNE:
         options["super_kernels"] = "auto"

@@ -15,6 +15,11 @@ from ..ge.converters import run_converters
 from ..log import logger
 from ..marks.operators import unify
 from ..options.config import CompilerConfig, raw
+from ..options.table import TUNE
+from .fusion_files import switches
+from .fusions import Count, apply_fusions, lower_operators
+from .noops import remove_noops
+from .pass_log import PassLog
 from .patterns import replace_patterns
 
 __all__ = ["edit"]
@@ -25,24 +30,37 @@ def edit(
     example_inputs: Sequence[Any],
     config: CompilerConfig,
     seen: Callable[[torch.fx.GraphModule, str], None],
-) -> None:
+) -> dict[str, Count]:
     """Runs the passes that the configuration asks for, in TorchAir's order. `seen` gets
-    the graph after each pass, with the pass's name."""
+    the graph after each pass, with the pass's name. Returns how often each built-in
+    fusion was met and applied."""
+    counts: dict[str, Count] = {}
     unify(module.graph)
     if is_original(config):
-        return
+        return counts
+    ran = PassLog(module, seen)
     if raw(config, "experimental_config.npu_fx_pass"):
         _joint_passes(module)
-        seen(module, "npu_fx_pass")
+        ran("npu_fx_pass")
     if _custom_pass("post_grad_custom_pre_pass", module, example_inputs, config):
-        seen(module, "post_grad_custom_pre_pass")
+        ran("post_grad_custom_pre_pass")
+    if raw(config, "experimental_config.remove_noop_ops"):
+        remove_noops(module)
+        ran("optimize_noop_ops")
+    captures = config.mode.value != TUNE
     if raw(config, "experimental_config.pattern_fusion_pass"):
         replace_patterns(module)
-        seen(module, "apply_pattern_passes")
+        counts = apply_fusions(module, captures, switches(config))
+        ran("apply_pattern_passes")
     if _custom_pass("post_grad_custom_post_pass", module, example_inputs, config):
-        seen(module, "post_grad_custom_post_pass")
+        ran("post_grad_custom_post_pass")
     if run_converters(module):
-        seen(module, "run_converters")
+        ran("run_converters")
+    if lower_operators(module):
+        ran("lower_operators")
+    if captures:
+        ran.finish("all npugraph_ex pass")
+    return counts
 
 
 def _joint_passes(module: torch.fx.GraphModule) -> None:

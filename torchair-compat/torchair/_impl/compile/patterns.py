@@ -13,11 +13,10 @@ import torch.fx
 from anabranch.extension import decompositions, traced_whole
 
 from ..log import logger
-from ..marks.attributes import STREAM
+from .fusions import MATCHED
+from .stream_scopes import streams
 
 __all__ = ["register_replacement", "replace_patterns"]
-
-air = torch.ops.air
 
 _passes: list[Any] = []  # one PatternMatcherPass, once there are patterns
 
@@ -45,7 +44,7 @@ def register_replacement(
     if not _passes:
         _passes.append(pattern_matcher.PatternMatcherPass("torchair"))
     # As the graphs are traced that the pattern is looked for in.
-    with traced_whole():
+    with traced_whole(MATCHED):
         pattern_matcher.register_replacement(
             search_fn,
             replace_fn,
@@ -73,29 +72,11 @@ def replace_patterns(module: torch.fx.GraphModule) -> None:
 
 def _is_on_one_stream(match: Any) -> bool:
     nodes = set(match.nodes)
-    streams = {s for node, s in _streams(match.graph) if node in nodes}
-    if len(streams) > 1:
+    found = {s for node, s in streams(match.graph) if node in nodes}
+    if len(found) > 1:
         logger.debug(
             "Cross-stream operation detected in pattern match. The streams are %s."
             " Fusion is not supported for cross-stream operations.",
-            sorted(map(str, streams)),
+            sorted(map(str, found)),
         )
-    return len(streams) <= 1
-
-
-def _streams(graph: torch.fx.Graph) -> list[tuple[torch.fx.Node, str | None]]:
-    """The stream of each node, by the scopes that are open at it."""
-    found: list[tuple[torch.fx.Node, str | None]] = []
-    scopes: list[str | None] = [None]
-    for node in graph.nodes:
-        if node.target is air.scope_enter.default:
-            keys, values = node.args[:2]
-            assert isinstance(keys, list | tuple)
-            assert isinstance(values, list | tuple)
-            pairs = dict(zip(map(str, keys), map(str, values)))
-            scopes.append(pairs.get(STREAM, scopes[-1]))
-        elif node.target is air.scope_exit.default and len(scopes) > 1:
-            scopes.pop()
-        else:
-            found.append((node, scopes[-1]))
-    return found
+    return len(found) <= 1

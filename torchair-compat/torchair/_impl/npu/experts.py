@@ -89,11 +89,14 @@ def npu_moe_finalize_routing(
     drop_pad_mode: int | None = 0,
 ) -> Tensor:
     """skip1 + skip2 + the sum over k of scales[i, k] (row + bias of its expert), where
-    row is expanded_permuted_rows[expanded_src_to_dst_row[k * rows + i]]: (rows, h) in the
-    rows' dtype, f32 inside. RuntimeError for other shapes, dtypes or drop_pad_mode."""
+    row is expanded_permuted_rows[expanded_src_to_dst_row[p]], p being k * rows + i, as
+    npu_moe_init_routing numbers them, or i * K + k with `drop_pad_mode` 2, as
+    npu_moe_init_routing_v2 does; a negative place is a row of zeros. (rows, h) in the rows'
+    dtype, f32 inside. RuntimeError for other shapes, dtypes or drop_pad_mode."""
     name = "npu_moe_finalize_routing"
     given = expanded_permuted_rows
-    check(not drop_pad_mode, name, f"drop_pad_mode must be 0, got {drop_pad_mode}")
+    known = drop_pad_mode in (None, 0, 2)
+    check(known, name, f"drop_pad_mode must be 0 or 2, got {drop_pad_mode}")
     check_dtype(given, name, "expanded_permuted_rows")
     check(given.dim() == 2, name, "expanded_permuted_rows must have 2 dimensions")
     check_dtype(expanded_src_to_dst_row, name, "expanded_src_to_dst_row", _INDEX)
@@ -106,8 +109,11 @@ def npu_moe_finalize_routing(
     for label, skip in (("skip1", skip1), ("skip2", skip2)):
         check_shape(skip, name, label, (rows, width))
     check_shape(export_for_source_row, name, "export_for_source_row", (rows, k))
-    places = expanded_src_to_dst_row.to(torch.int64).reshape(k, rows).t()
-    parts = given.to(torch.float32)[places]
+    places = expanded_src_to_dst_row.to(torch.int64)
+    by_row = drop_pad_mode == 2
+    places = places.reshape(rows, k) if by_row else places.reshape(k, rows).t()
+    parts = given.to(torch.float32)[places.clamp(min=0)]
+    parts = torch.where((places >= 0).unsqueeze(-1), parts, 0.0)
     if bias is not None:
         check(
             export_for_source_row is not None, name, "bias needs export_for_source_row"

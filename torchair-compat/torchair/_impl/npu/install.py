@@ -24,6 +24,7 @@ from . import (  # these define operators
     scatter,  # noqa: F401
     weights,  # noqa: F401
 )
+from .llm import caches, flash_attention, routing  # noqa: F401
 
 __all__ = ["install"]
 

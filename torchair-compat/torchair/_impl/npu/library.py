@@ -14,6 +14,9 @@ import torch
 
 LIBRARY = torch.library.Library("npu", "FRAGMENT")
 
+# What each operator is made of, by its overload.
+COMPOSITIONS: dict[torch._ops.OpOverload, Callable[..., Any]] = {}
+
 
 def operator(schema: str) -> Callable[[Callable[..., Any]], Any]:
     """Registers the function under its name in torch.ops.npu. `schema` has what
@@ -25,6 +28,7 @@ def operator(schema: str) -> Callable[[Callable[..., Any]], Any]:
         packet = getattr(torch.ops.npu, name)
         checked = _needing(function, packet.default._schema)
         LIBRARY.impl(name, checked, "CompositeImplicitAutograd")
+        COMPOSITIONS[packet.default] = checked
         packet.__doc__ = function.__doc__
         return packet
 

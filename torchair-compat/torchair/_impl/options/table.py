@@ -143,7 +143,13 @@ ROWS = (
         "PyTorch runs the graph that would be compiled",
         flat="force_eager",
     ),
-    missing("debug.deadlock_check", BOOL, False, "analysis of core use"),
+    works(
+        "debug.deadlock_check",
+        BOOL,
+        False,
+        "B",
+        "looks for pairs of collectives on different streams that need more cores together than there are, and writes three traces; for static shapes in `max-autotune`",
+    ),
     same(
         "debug.aclgraph.disable_reinplace_inplaceable_ops_pass",
         BOOL,
@@ -185,19 +191,21 @@ ROWS = (
         " program goes on, with results in memory of their own",
         flat="capture_limit",
     ),
-    same(
+    works(
         "debug.aclgraph.clone_input",
         BOOL,
         True,
-        "inputs are read where they are",
+        "B",
+        "inputs are read where they are; with False a capture reads those of its first call, which the inputs of later calls are copied to, in the capture modes",
         flat="clone_input",
         odd={TUNE: (False,)},
     ),
-    same(
+    works(
         "debug.aclgraph.remove_cat_ops",
         BOOL,
         True,
-        "joins are written where they are read, if they can be",
+        "B",
+        "dumps of the capture modes show joins as buffers that the parts are written to; the compiler does so with either value, where it can",
         flat="remove_cat_ops",
     ),
     # aoe_config
@@ -275,11 +283,12 @@ ROWS = (
         "before or after custom passes and patterns, in the capture modes",
         flat="data_dump_stage",
     ),
-    none(
+    works(
         "fusion_config.fusion_switch_file",
         File(parse=True),
         None,
-        "a vendor's fusion passes",
+        "B",
+        "switches the built-in fusions on and off, by name or ALL; warns of names that this host does not have",
         odd={REDUCE: "any"},
     ),
     # experimental_config
@@ -329,14 +338,19 @@ ROWS = (
         "B",
         "Inductor's joint passes go over the graph first",
     ),
-    missing(
+    works(
         "experimental_config.aot_config_enable_joint_graph",
         BOOL,
         False,
-        "forward and backward as one graph",
+        "B",
+        "forward and backward are one graph, which runs with the forward pass",
     ),
-    missing(
-        "experimental_config.aot_config_output_loss_index", ANY, 0, "of a joint graph"
+    works(
+        "experimental_config.aot_config_output_loss_index",
+        ANY,
+        0,
+        "B",
+        "which output is the loss of a joint graph; the others give no gradients",
     ),
     same(
         "experimental_config.topology_sorting_strategy",
@@ -345,11 +359,12 @@ ROWS = (
         "the program's order is kept",
         odd={REDUCE: ("BFS", "RDFS", "StableRDFS")},
     ),
-    same(
+    works(
         "experimental_config.enable_ref_data",
         BOOL,
         False,
-        "inputs are always written in place",
+        "B",
+        "dumps and logs show inputs that a graph writes to as RefData; they are written in place with either value",
         odd={REDUCE: "any"},
     ),
     works(
@@ -361,11 +376,12 @@ ROWS = (
         " compiled code has no transposes with either value",
         odd={REDUCE: "any"},
     ),
-    same(
+    works(
         "experimental_config.remove_noop_ops",
         BOOL,
         True,
-        "always removed",
+        "B",
+        "operators that give back what they read leave the graph; with False they stay in dumps, and the compiler removes them later",
         flat="remove_noop_ops",
     ),
     none(
@@ -380,7 +396,7 @@ ROWS = (
         BOOL,
         True,
         "B",
-        "patterns of `register_replacement` are replaced; fusion beyond them is the compiler's own",
+        "built-in fusions are applied, patterns of `register_replacement` replaced; the compiler fuses beyond them",
         flat="pattern_fusion_pass",
     ),
     Row(
@@ -478,11 +494,12 @@ ROWS = (
         "decided by the compiler",
         odd={REDUCE: "any"},
     ),
-    missing(
+    works(
         "ge_config.export_compile_stat",
         Choice(("0", "1", "2")),
         "2",
-        "counts of fusions",
+        "B",
+        "when `fusion_result.json` is written with counts of the built-in fusions: never, at exit, after each graph; not without any, nor in the capture modes",
         odd={REDUCE: ("1", "0")},
     ),
     none("ge_config.aicore_num", ANY, None, "cores of an NPU", odd={REDUCE: "any"}),

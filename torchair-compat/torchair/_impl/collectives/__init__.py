@@ -1,0 +1,1 @@
+"""Collectives of torch.distributed that Dynamo does not trace by itself."""

@@ -1,0 +1,1 @@
+"""Operators of language models: routing to experts, caches of keys, older attentions."""

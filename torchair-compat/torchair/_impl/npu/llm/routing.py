@@ -1,0 +1,243 @@
+"""Which experts a row takes, and rows in the order of experts.
+
+After Ascend's API reference of torch_npu, pages npu_moe_gating_top_k,
+npu_moe_init_routing_v2, npu_moe_compute_expert_tokens, and MindSpore's of
+moe_token_permute and moe_token_unpermute, which name the same operators.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..library import FLOATS, check, check_dtype, check_shape, operator, to_int8
+
+_INTEGERS = (torch.int32, torch.int64)
+
+
+@operator(
+    "(Tensor x, int k, *, Tensor? bias=None, int k_group=1, int group_count=1,"
+    " int group_select_mode=0, int renorm=0, int norm_type=0, bool out_flag=False,"
+    " float routed_scaling_factor=1.0, float eps=1e-20) -> (Tensor, Tensor, Tensor)"
+)
+def npu_moe_gating_top_k(
+    x: Tensor,
+    k: int,
+    *,
+    bias: Tensor | None = None,
+    k_group: int = 1,
+    group_count: int = 1,
+    group_select_mode: int = 0,
+    renorm: int = 0,
+    norm_type: int = 0,
+    out_flag: bool = False,
+    routed_scaling_factor: float = 1.0,
+    eps: float = 1e-20,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The k experts of each row of x (rows, experts), float: of softmax(x) (`norm_type` 0)
+    or sigmoid(x) (1), plus `bias` (experts,), the best in the best `k_group` of
+    `group_count` groups, a group's rank being its largest value (`group_select_mode` 0)
+    or the sum of its two largest (1).
+
+    Returns their values without bias (rows, k) in x's dtype, divided by their sum + eps for
+    sigmoid, times the factor; the experts (rows, k) int32; the norm (rows, experts) f32
+    with `out_flag`, else empty. RuntimeError for other shapes, dtypes or modes."""
+    name = "npu_moe_gating_top_k"
+    check_dtype(x, name, "x")
+    check(x.dim() == 2, name, f"x must have 2 dimensions, got {x.dim()}")
+    count = x.shape[1]
+    check_dtype(bias, name, "bias")
+    check_shape(bias, name, "bias", (count,))
+    check(norm_type in (0, 1), name, f"no such norm_type: {norm_type}")
+    check(renorm == 0, name, f"renorm must be 0, got {renorm}")
+    check(group_select_mode in (0, 1), name, f"no such mode: {group_select_mode}")
+    fits = 0 < k_group <= group_count and count % group_count == 0
+    check(fits, name, f"{k_group} of {group_count} groups of {count} experts")
+    most = count // group_count * k_group
+    check(1 <= k <= most, name, f"k must be from 1 to {most}, got {k}")
+    wide = x.to(torch.float32)
+    norm = torch.sigmoid(wide) if norm_type else torch.softmax(wide, -1)
+    ranked = norm if bias is None else norm + bias.to(torch.float32)
+    if k_group < group_count:
+        ranked = _in_best_groups(ranked, k_group, group_count, group_select_mode)
+    experts = ranked.topk(k, -1).indices
+    values = norm.gather(-1, experts)
+    if norm_type:
+        values = values / (values.sum(-1, keepdim=True) + eps)
+    values = (values * routed_scaling_factor).to(x.dtype)
+    return values, experts.to(torch.int32), norm if out_flag else norm.new_empty(0)
+
+
+def _in_best_groups(ranked: Tensor, k_group: int, groups: int, mode: int) -> Tensor:
+    """Minus infinity in the groups that are not among the best."""
+    parts = ranked.unflatten(-1, (groups, -1))
+    best = parts.topk(min(2, parts.shape[-1]), -1).values if mode else parts
+    rank = best.sum(-1) if mode else best.amax(-1)
+    chosen = torch.zeros_like(rank).scatter(-1, rank.topk(k_group, -1).indices, 1.0)
+    out = chosen.unsqueeze(-1) == 0
+    return parts.masked_fill(out, -torch.inf).flatten(-2)
+
+
+@operator("(Tensor sorted_experts, int num_experts) -> Tensor")
+def npu_moe_compute_expert_tokens(sorted_experts: Tensor, num_experts: int) -> Tensor:
+    """For each expert the place behind its last row in sorted_experts (rows,), int32:
+    (num_experts,) in that dtype. RuntimeError for other shapes or dtypes."""
+    name = "npu_moe_compute_expert_tokens"
+    check_dtype(sorted_experts, name, "sorted_experts", (torch.int32,))
+    check(sorted_experts.dim() == 1, name, "sorted_experts must have 1 dimension")
+    check(num_experts > 0, name, f"num_experts must be positive, got {num_experts}")
+    numbers = torch.arange(num_experts, dtype=torch.int32, device=sorted_experts.device)
+    found = torch.searchsorted(sorted_experts.contiguous(), numbers, right=True)
+    return found.to(torch.int32)
+
+
+@operator(
+    "(Tensor x, Tensor expert_idx, *, Tensor? scale=None, Tensor? offset=None,"
+    " int active_num=-1, int expert_capacity=-1, int expert_num=-1, int drop_pad_mode=0,"
+    " int expert_tokens_num_type=0, bool expert_tokens_num_flag=False,"
+    " int quant_mode=-1, int[2] active_expert_range=[], int row_idx_type=0)"
+    " -> (Tensor, Tensor, Tensor, Tensor)"
+)
+def npu_moe_init_routing_v2(
+    x: Tensor,
+    expert_idx: Tensor,
+    *,
+    scale: Tensor | None = None,
+    offset: Tensor | None = None,
+    active_num: int = -1,
+    expert_capacity: int = -1,
+    expert_num: int = -1,
+    drop_pad_mode: int = 0,
+    expert_tokens_num_type: int = 0,
+    expert_tokens_num_flag: bool = False,
+    quant_mode: int = -1,
+    active_expert_range: list[int] | None = None,
+    row_idx_type: int = 0,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The rows of x (rows, h), one for each choice of expert_idx (rows, k) int32, in the
+    order of experts: (rows * k, h), int8 with `quant_mode` 1 (a scale for each row; `scale`
+    (experts, h) or (1, h) smooths), else in x's dtype. Rows of experts outside of
+    `active_expert_range` [first, end) are zeros, behind the others.
+
+    Also for each choice i * k + j its place there (`row_idx_type` 0), or for each place its
+    choice (1), (rows * k,) int32, -1 outside of the range; with `expert_tokens_num_flag` for
+    each expert of the range the place behind its last row (`expert_tokens_num_type` 0) or
+    its number of rows (1), int64; and the rows' scales (rows * k,) f32. RuntimeError for
+    other shapes, dtypes or modes, and for dropped rows (`drop_pad_mode` 1)."""
+    name = "npu_moe_init_routing_v2"
+    check_dtype(x, name, "x", (*FLOATS, torch.int8))
+    check_dtype(expert_idx, name, "expert_idx", (torch.int32,))
+    fits = x.dim() == 2 and expert_idx.dim() == 2 and x.shape[0] == expert_idx.shape[0]
+    check(fits, name, "x and expert_idx must be matrices of as many rows")
+    check(drop_pad_mode == 0, name, f"drop_pad_mode must be 0, got {drop_pad_mode}")
+    check(quant_mode in (-1, 1), name, f"quant_mode must be -1 or 1, got {quant_mode}")
+    known = expert_tokens_num_type in (0, 1) and row_idx_type in (0, 1)
+    check(known, name, "expert_tokens_num_type and row_idx_type must be 0 or 1")
+    first, end = active_expert_range or (0, expert_num)
+    check(0 <= first < end, name, f"there are no experts from {first} to {end}")
+    total, k = expert_idx.numel(), expert_idx.shape[1]
+    whole = active_num in (-1, total)
+    check(whole, name, f"active_num must be -1 or {total}, got {active_num}")
+    flat = expert_idx.reshape(-1).to(torch.int64)
+    inside = (flat >= first) & (flat < end)
+    experts, order = torch.sort(torch.where(inside, flat, end), stable=True)
+    active = experts < end
+    rows = torch.where(active.unsqueeze(-1), x[order // k], 0)
+    values, scales = _scaled(rows, experts, active, scale, quant_mode, first, end)
+    numbers = torch.arange(total, dtype=torch.int32, device=x.device)
+    places = torch.where(active, order.to(torch.int32) if row_idx_type else numbers, -1)
+    if not row_idx_type:
+        places = torch.zeros_like(places).scatter(0, order, places)
+    return values, places, _sizes(experts, first, end, expert_tokens_num_type), scales
+
+
+def _sizes(experts: Tensor, first: int, end: int, kind: int) -> Tensor:
+    numbers = torch.arange(first, end, device=experts.device)
+    behind = torch.searchsorted(experts, numbers, right=True)
+    if kind == 0:
+        return behind
+    return behind - torch.searchsorted(experts, numbers)
+
+
+def _scaled(
+    rows: Tensor,
+    experts: Tensor,
+    active: Tensor,
+    scale: Tensor | None,
+    quant_mode: int,
+    first: int,
+    end: int,
+) -> tuple[Tensor, Tensor]:
+    """The rows as they come out, and their scales."""
+    name = "npu_moe_init_routing_v2"
+    check_dtype(scale, name, "scale", (torch.float32,))
+    if quant_mode == -1:
+        return rows, torch.zeros_like(active, dtype=torch.float32)
+    width = rows.shape[1]
+    check_shape(scale, name, "scale", (end - first, width), (1, width))
+    wide = rows.to(torch.float32)
+    if scale is not None:
+        table = (experts - first).clamp(max=scale.shape[0] - 1)
+        wide = wide * scale[table]
+    largest = wide.abs().amax(-1) / 127
+    largest = torch.where(largest == 0, torch.ones_like(largest), largest)
+    return to_int8(wide / largest.unsqueeze(-1)), torch.where(active, largest, 0.0)
+
+
+@operator(
+    "(Tensor tokens, Tensor indices, int? num_out_tokens=None, bool padded_mode=False)"
+    " -> (Tensor, Tensor)"
+)
+def npu_moe_token_permute(
+    tokens: Tensor,
+    indices: Tensor,
+    num_out_tokens: int | None = None,
+    padded_mode: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """The rows of tokens (rows, h), one for each choice of indices (rows,) or (rows, k), in
+    the order of experts, the first `num_out_tokens` of them; and for each choice i * k + j
+    its place there, (rows * k,) int32. RuntimeError for other shapes, dtypes or modes."""
+    name = "npu_moe_token_permute"
+    check_dtype(tokens, name, "tokens")
+    check_dtype(indices, name, "indices", _INTEGERS)
+    check(not padded_mode, name, "padded_mode must be False")
+    right = indices.dim() in (1, 2) and indices.shape[0] == tokens.shape[0]
+    check(tokens.dim() == 2 and right, name, "indices must have a row for each token")
+    k = indices.shape[1] if indices.dim() == 2 else 1
+    order = torch.sort(indices.reshape(-1), stable=True).indices
+    places = torch.empty_like(order, dtype=torch.int32)
+    numbers = torch.arange(order.shape[0], dtype=torch.int32, device=tokens.device)
+    places = places.scatter(0, order, numbers)
+    kept = order if num_out_tokens is None else order[:num_out_tokens]
+    return tokens[kept // k], places
+
+
+@operator(
+    "(Tensor permuted_tokens, Tensor sorted_indices, Tensor? probs=None,"
+    " bool padded_mode=False, int[]? restore_shape=None) -> Tensor"
+)
+def npu_moe_token_unpermute(
+    permuted_tokens: Tensor,
+    sorted_indices: Tensor,
+    probs: Tensor | None = None,
+    padded_mode: bool = False,
+    restore_shape: list[int] | None = None,
+) -> Tensor:
+    """The rows that npu_moe_token_permute has ordered, in their old order: (rows, h), the
+    sum over k of probs[i, k] times the row at sorted_indices[i * k + j], f32 inside. Rows
+    that were left out count as zeros. RuntimeError for other shapes, dtypes or modes."""
+    name = "npu_moe_token_unpermute"
+    check_dtype(permuted_tokens, name, "permuted_tokens")
+    check_dtype(sorted_indices, name, "sorted_indices", _INTEGERS)
+    check(not padded_mode, name, "padded_mode must be False")
+    total = sorted_indices.numel()
+    k = 1 if probs is None else probs.shape[-1]
+    check(total % k == 0, name, f"{total} places are not k = {k} for each row")
+    check_shape(probs, name, "probs", (total // k, k))
+    places = sorted_indices.reshape(-1).to(torch.int64)
+    kept = permuted_tokens.shape[0]
+    rows = permuted_tokens.to(torch.float32)[places.clamp(max=max(kept - 1, 0))]
+    rows = torch.where((places < kept).unsqueeze(-1), rows, 0.0).unflatten(0, (-1, k))
+    if probs is not None:
+        rows = rows * probs.to(torch.float32).unsqueeze(-1)
+    return rows.sum(1).to(permuted_tokens.dtype)

@@ -1,0 +1,5 @@
+"""Checks of traces of graphs: alignment, collectives, deadlocks."""
+
+from . import align_trace, deadlock_check, filter_operators
+
+__all__ = ["align_trace", "deadlock_check", "filter_operators"]
