@@ -160,7 +160,7 @@ public:
 /// Workers of a call, the caller included: the last `setDefaultThreads`, else
 /// ANABRANCH_NUM_THREADS, else the framework's number if its user chose it,
 /// else OMP_NUM_THREADS, else the cores that this process may use, and no more
-/// than the CPUs of its container's quota. The machine is looked at again
+/// than the whole CPUs of its container's quota. The machine is looked at again
 /// every two seconds, since a container may be resized.
 ANABRANCH_API int defaultThreads();
 /// Zero returns to the environment's choice.

@@ -33,15 +33,6 @@ int64_t coarseNow() {
   return int64_t(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
 }
 
-/// The whole CPUs of a quota, and one more where they would leave a fifth of it
-/// unused. The kernel then stops the threads for a moment of some periods,
-/// which costs less than a thread that is missing.
-int threadsOfQuota(double quota) {
-  auto whole = static_cast<int64_t>(quota);
-  bool wastes = whole > 0 && quota >= 1.25 * static_cast<double>(whole);
-  return clamp(whole + (wastes ? 1 : 0));
-}
-
 } // namespace
 
 bool isUsersChoice(int framework, const ThreadFacts &facts) {
@@ -59,7 +50,7 @@ ThreadChoice chooseThreads(const ThreadFacts &facts) {
   if (facts.openMp > 0)
     return {clamp(facts.openMp), ThreadRule::OpenMp};
   if (facts.quota > 0 && facts.quota < facts.cores)
-    return {threadsOfQuota(facts.quota), ThreadRule::Quota};
+    return {clamp(static_cast<int64_t>(facts.quota)), ThreadRule::Quota};
   return {clamp(facts.cores), ThreadRule::Cores};
 }
 

@@ -33,7 +33,7 @@ enum class ThreadRule : uint8_t {
   Variable,
   Framework,
   OpenMp,
-  Quota, ///< fewer CPUs than cores
+  Quota, ///< fewer whole CPUs than cores
   Cores,
 };
 

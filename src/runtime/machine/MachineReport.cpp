@@ -65,7 +65,7 @@ const char *reasonOf(ThreadRule rule) {
   case ThreadRule::OpenMp:
     return "by OMP_NUM_THREADS";
   case ThreadRule::Quota:
-    return "the CPUs of the quota, at least one";
+    return "the whole CPUs of the quota, at least one";
   case ThreadRule::Cores:
     return "one for each core";
   }
