@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import weakref
 
 import pytest
 import torch
@@ -32,6 +33,8 @@ def made(tmp_path, monkeypatch) -> list:
     monkeypatch.delenv("ANABRANCH_CACHE")
     monkeypatch.setenv("ANABRANCH_CACHE_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(cache, "_warned", set())
+    # Another test's weights may have lain where this one's lie, with equal bytes.
+    monkeypatch.setattr(donors, "_executables", weakref.WeakValueDictionary())
     executables, add = [], donors.add
 
     def noted(weights, executable):

@@ -512,7 +512,7 @@ def test_the_example_runs(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     gaps = re.findall(r"largest difference (\S+)", done.stdout)
-    assert len(gaps) == 2 and all(float(gap) < 1e-5 for gap in gaps)
+    assert len(gaps) == 3 and all(float(gap) < 1e-5 for gap in gaps)
     assert (tmp_path / "streams.html").stat().st_size > 10_000
 
 
