@@ -55,11 +55,7 @@ for function in (slices, sets, products, convolutions, plain):
     "text, breaks",
     [
         ("", []),
-        pytest.param(
-            "SLICE",
-            ["slices"],
-            marks=pytest.mark.xfail(reason="Dynamo may read a slice another way"),
-        ),
+        ("SLICE", ["slices"]),
         ("SETITEM,NN.CONV3D", ["sets", "convolutions"]),
         ("nn.linear", ["products"]),
     ],

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import functools
+import operator
 import os
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch._dynamo.exc import unimplemented
-from torch._dynamo.variables import SliceVariable, TensorVariable, TupleVariable
+from torch._dynamo.variables import (
+    BuiltinVariable,
+    SliceVariable,
+    TensorVariable,
+    TupleVariable,
+)
 
 from ..errors import warn_once
 
@@ -41,8 +47,21 @@ def _reads_slice(key: Any) -> bool:
 
 
 def _break_slices() -> None:
-    """A tensor's slice, which Dynamo meets as a method of the tensor."""
+    """A tensor's slice, which Dynamo reads by the operator or as a method."""
     _break_method("__getitem__", "SLICE", lambda args: _reads_slice(args[0]))
+    before = BuiltinVariable.call_function
+
+    @functools.wraps(before)
+    def call(self: Any, tx: Any, args: Any, kwargs: Any) -> Any:
+        if (
+            self.fn is operator.getitem
+            and isinstance(args[0], TensorVariable)
+            and _reads_slice(args[1])
+        ):
+            _break("SLICE")
+        return before(self, tx, args, kwargs)
+
+    BuiltinVariable.call_function = call  # type: ignore[method-assign]
 
 
 def _break_setitems() -> None:
