@@ -25,8 +25,9 @@ namespace {
 constexpr const char *usage =
     R"(usage: anabranch-run PACKAGE [options]
        anabranch-run --machine | --version
-  --inputs X...     .npy files and ints, in the order of the program's inputs;
-                    without them inputs of fixed shape get random values
+  --inputs X...     .npy files and ints, in the order of the program's inputs
+                    without its state; without them inputs of fixed shape get
+                    random values. State begins as it was exported
   --repeat N        run N times and print the times (default 1)
   --threads T       workers, the calling thread included
   --device NAME     cpu or null
@@ -251,43 +252,80 @@ public:
   std::vector<Tensor> tensors;
 };
 
+/// The first value of a state.
+Tensor begin(const InputInfo &info) {
+  Tensor t;
+  t.dtype = info.dtype;
+  t.shape = info.shape;
+  t.strides = info.strides;
+  t.allocate();
+  std::memcpy(t.bytes.data(), info.initial, t.bytes.size());
+  return t;
+}
+
+/// What the user gives an input; null: nothing. All inputs are given, or those
+/// that are no state, or none.
+Expected<std::vector<const std::string *>>
+matchInputs(const std::vector<InputInfo> &infos, const Options &o) {
+  std::vector<const std::string *> given(infos.size(), nullptr);
+  size_t states = std::count_if(infos.begin(), infos.end(),
+                                [](const InputInfo &i) { return i.initial; });
+  size_t count = o.inputs.size();
+  bool isAll = count == infos.size();
+  if (o.hasInputs && !isAll && count != infos.size() - states) {
+    std::string state =
+        states ? " besides " + std::to_string(states) + " of state" : "";
+    return Status(StatusCode::InvalidArgument,
+                  "the program has " + std::to_string(infos.size() - states) +
+                      " inputs" + state + ", --inputs gives " +
+                      std::to_string(count));
+  }
+  size_t next = 0;
+  for (size_t i = 0; o.hasInputs && i < infos.size(); ++i)
+    if (isAll || !infos[i].initial)
+      given[i] = &o.inputs[next++];
+  return given;
+}
+
 struct Arguments {
   std::vector<Tensor> tensors;
   std::vector<InputValue> values;
 };
 
+Expected<Tensor> makeTensor(const InputInfo &info, const std::string *given,
+                            size_t number) {
+  if (!given)
+    return info.initial ? Expected<Tensor>(begin(info)) : invent(info, number);
+  Expected<Array> array = tools::readNpy(*given, info.dtype);
+  if (!array)
+    return array.takeStatus();
+  return layOut(*array, info);
+}
+
 Status readArguments(const Executable &executable, const Options &o,
                      Arguments &arguments) {
   const std::vector<InputInfo> &infos = executable.inputs();
-  if (o.hasInputs && o.inputs.size() != infos.size())
-    return Status(StatusCode::InvalidArgument,
-                  "the program has " + std::to_string(infos.size()) +
-                      " inputs, --inputs gives " +
-                      std::to_string(o.inputs.size()));
+  Expected<std::vector<const std::string *>> given = matchInputs(infos, o);
+  if (!given)
+    return given.takeStatus();
   arguments.tensors.resize(infos.size());
   arguments.values.resize(infos.size());
   for (size_t i = 0; i < infos.size(); ++i) {
     InputValue &value = arguments.values[i];
-    if (o.hasInputs && parseNumber(o.inputs[i].c_str(), value.scalar)) {
+    const std::string *text = (*given)[i];
+    if (text && parseNumber(text->c_str(), value.scalar)) {
       value.kind = InputValue::Kind::Scalar;
       continue;
     }
-    if (!o.hasInputs && infos[i].isScalar)
+    if (!text && infos[i].isScalar)
       return Status(StatusCode::InvalidArgument, "input " + std::to_string(i) +
                                                      " is an int: --inputs "
                                                      "must give it");
-    if (o.hasInputs) {
-      Expected<Array> array = tools::readNpy(o.inputs[i], infos[i].dtype);
-      if (!array)
-        return array.takeStatus();
-      arguments.tensors[i] = layOut(*array, infos[i]);
-    } else {
-      Expected<Tensor> tensor = invent(infos[i], i);
-      if (!tensor)
-        return tensor.takeStatus();
-      arguments.tensors[i] = std::move(*tensor);
-    }
+    Expected<Tensor> tensor = makeTensor(infos[i], text, i);
+    if (!tensor)
+      return tensor.takeStatus();
     Tensor &t = arguments.tensors[i];
+    t = std::move(*tensor);
     value.tensor = {t.bytes.data(), t.shape.data(), t.strides.data(),
                     static_cast<int32_t>(t.shape.size()), t.dtype};
   }

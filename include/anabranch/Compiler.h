@@ -69,8 +69,9 @@ typedef struct anabranch_object_store {
  *   "symbolic" also the program in which no symbol has a value      [false]
  *   "super_kernels" "marked": of scopes in the graph; "auto": also of other
  *              launches, where "machine" promises gain           ["marked"]
- *   "symbolic_supers" scopes of super kernels around symbolic sizes are left
- *              as they are; else an error                           [false]
+ *   "panels"   how frozen operands of products are packed: "best" for each
+ *              number of rows, or "alike" for all, so that programs of equal
+ *              weights share them                                 ["best"]
  *   "blockings" object: how kernels of products are cut up, as tuning found,
  *              by their keys in the report                          [none]
  *   "list_blockings" the report names so many ways to cut up each  [0]

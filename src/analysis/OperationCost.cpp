@@ -91,12 +91,19 @@ static bool hasAny(Operation *op, ArrayRef<Class> kinds) {
   return found;
 }
 
+bool readsMany(Operation *op) {
+  constexpr unsigned many = 8;
+  auto generic = dyn_cast<linalg::GenericOp>(op);
+  return generic && generic.getNumDpsInputs() >= many;
+}
+
 bool isCostlyToRepeat(Operation *op) {
-  return hasAny(op, {Class::Gather, Class::Root, Class::Function});
+  return readsMany(op) ||
+         hasAny(op, {Class::Gather, Class::Root, Class::Function});
 }
 
 bool isCostlierThanMemory(Operation *op) {
-  return hasAny(op, {Class::Function});
+  return readsMany(op) || hasAny(op, {Class::Function});
 }
 
 } // namespace analysis

@@ -45,12 +45,16 @@ OperationCost costOf(mlir::Operation *op);
 int64_t operationsOf(mlir::Operation *op);
 int64_t flopsOf(mlir::Region &body);
 
+/// True if a generic has many operands, as a sum over a window does: each of
+/// its points is one.
+bool readsMany(mlir::Operation *op);
+
 /// True if evaluating the operator again for each iteration of one more loop
-/// costs real time: its body gathers, or calls a root or a function.
+/// costs real time: it reads much, gathers, or calls a root or a function.
 bool isCostlyToRepeat(mlir::Operation *op);
 
 /// True if a second evaluation at the same point costs more than storing the
-/// value and loading it again: its body calls a function.
+/// value and loading it again: it reads much or calls a function.
 bool isCostlierThanMemory(mlir::Operation *op);
 
 } // namespace analysis

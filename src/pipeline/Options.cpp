@@ -154,8 +154,14 @@ static Error setOption(StringRef key, const json::Value &value,
     return setMachine(value, options.streams);
   if (key == "super_kernels")
     return setWord(value, key, "marked", "auto", options.streams.supers.find);
-  if (key == "symbolic_supers")
-    return setFlag(value, key, options.streams.supers.leaveDynamic);
+  if (key == "panels") {
+    bool any = false;
+    if (Error error = setWord(value, key, "best", "alike", any))
+      return error;
+    options.panels =
+        any ? codegen::PanelsFor::AnyRows : codegen::PanelsFor::Rows;
+    return Error::success();
+  }
   if (key == "bindings")
     return setBindings(value, options);
   if (key == "pad")
@@ -198,7 +204,6 @@ Expected<Options> parseOptions(StringRef text) {
   // Inside of a super kernel everything overlaps that can.
   if (options.streams.supers.find)
     options.streams.find = false;
-  options.streams.supers.leaveDynamic |= options.symbolic;
   readEnvironment(options);
   if (!options.stop.empty() && !findPhase(options.stop))
     return bad("there is no phase '" + options.stop + "' to stop after");

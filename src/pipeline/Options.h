@@ -32,8 +32,9 @@ struct Options {
   std::vector<Binding> bindings; ///< a program for each
   bool pad = false;              ///< other sizes run in programs of larger ones
   bool symbolic = false;         ///< a program without a binding before those
-  codegen::Blockings blockings;  ///< of kernels that were timed
-  size_t listBlockings = 0;      ///< at most so many of each kernel, reported
+  codegen::PanelsFor panels = codegen::PanelsFor::Rows; ///< of constants
+  codegen::Blockings blockings; ///< of kernels that were timed
+  size_t listBlockings = 0;     ///< at most so many of each kernel, reported
 };
 
 /// Reads the JSON object of the C API; empty text means defaults. For options

@@ -50,12 +50,13 @@ const PhaseInfo &infoOf(Phase phase) {
 
 /// The panels that the contraction kernel wants for a product.
 static std::optional<PanelLayout>
-choosePanels(linalg::GenericOp op, const codegen::TargetInfo &target) {
+choosePanels(linalg::GenericOp op, const codegen::TargetInfo &target,
+             codegen::PanelsFor purpose) {
   std::string why;
   auto contraction = codegen::Contraction::match(op, why);
   if (!contraction)
     return std::nullopt;
-  auto panels = codegen::choosePanels(*contraction, target);
+  auto panels = codegen::choosePanels(*contraction, target, purpose);
   if (!panels)
     return std::nullopt;
   return PanelLayout{
@@ -84,8 +85,8 @@ void addProofPasses(OpPassManager &module) {
 }
 
 void addPasses(OpPassManager &module, Phase phase,
-               const codegen::TargetInfo &target,
-               const StreamOptions &streams) {
+               const codegen::TargetInfo &target, const StreamOptions &streams,
+               codegen::PanelsFor panels) {
   OpPassManager &functions = module.nest<func::FuncOp>();
   switch (phase) {
   case Phase::Lower:
@@ -110,8 +111,10 @@ void addPasses(OpPassManager &module, Phase phase,
     // Loops have their final shape here, and nothing is fused yet.
     functions.addPass(createPackQuantizedPass(
         [&target](linalg::GenericOp op) { return chooseWeight(op, target); }));
-    functions.addPass(createPackConstantsPass(
-        [&target](linalg::GenericOp op) { return choosePanels(op, target); }));
+    functions.addPass(
+        createPackConstantsPass([&target, panels](linalg::GenericOp op) {
+          return choosePanels(op, target, panels);
+        }));
     functions.addPass(createNumberFencesPass());
     functions.addPass(createFormDispatchesPass());
     // Sizes of dispatches are computed once.

@@ -8,6 +8,7 @@
 #ifndef ANABRANCH_PIPELINE_PHASES_H
 #define ANABRANCH_PIPELINE_PHASES_H
 
+#include "codegen/contraction/GemmBlocking.h"
 #include "schedule/Passes.h"
 #include "schedule/cost/MachineModel.h"
 #include "llvm/ADT/ArrayRef.h"
@@ -52,7 +53,8 @@ void addProofPasses(mlir::OpPassManager &module);
 /// target must outlive them.
 void addPasses(mlir::OpPassManager &module, Phase phase,
                const codegen::TargetInfo &target,
-               const StreamOptions &streams = {});
+               const StreamOptions &streams = {},
+               codegen::PanelsFor panels = codegen::PanelsFor::Rows);
 
 } // namespace pipeline
 } // namespace anabranch

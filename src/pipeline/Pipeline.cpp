@@ -195,7 +195,7 @@ Outcome Compilation::runPasses(Phase phase) {
 Outcome Compilation::runPasses(Phase phase, ModuleOp module) {
   PassManager passes(&context, ModuleOp::getOperationName());
   passes.enableVerifier(options.debug);
-  addPasses(passes, phase, target, options.streams);
+  addPasses(passes, phase, target, options.streams, options.panels);
   if (failed(passes.run(module)))
     // A graph may ask for the impossible; a program that was built may not.
     return phase == Phase::Memory ? Outcome::InternalError : Outcome::UserError;

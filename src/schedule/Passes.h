@@ -13,6 +13,7 @@
 #include "schedule/program/Passes.h"
 #include "schedule/streams/Passes.h"
 #include "schedule/superkernel/Passes.h"
+#include "schedule/weights/Passes.h"
 
 namespace anabranch {
 

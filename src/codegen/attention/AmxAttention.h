@@ -15,6 +15,7 @@
 #define ANABRANCH_CODEGEN_ATTENTION_AMXATTENTION_H
 
 #include "codegen/attention/BlockProducts.h"
+#include "codegen/attention/PairPacking.h"
 #include "codegen/microkernel/AmxBlock.h"
 
 #include <optional>
@@ -24,7 +25,8 @@ namespace codegen {
 
 class AmxAttention : public BlockProducts {
 public:
-  using BlockProducts::BlockProducts;
+  explicit AmxAttention(AttentionContext &attention)
+      : BlockProducts(attention), packing(attention) {}
 
   /// The queries as they are: [query][head], with zeros behind the head.
   void begin() override;
@@ -36,14 +38,10 @@ public:
   void end() override;
 
 private:
+  PairPacking packing;
   std::optional<AmxBlock> scores, output;
 
-  AmxBlock makeBlock(int64_t sumStride);
-  mlir::Value halves(mlir::Value tensor, mlir::Value row, int64_t column);
-  mlir::Value words(mlir::Value tensor, mlir::Value row, int64_t column);
-  void packQueries();
-  void packKeys(const AttentionContext::KeyBlock &keys);
-  void packValues(const AttentionContext::KeyBlock &keys);
+  void makeBlocks();
 
   /// Rows of words times panels of `depth` words, for `steps` registers of it.
   struct Product {

@@ -34,12 +34,12 @@ static int64_t chooseGroup(ir::AttentionOp op, int64_t length, int64_t most) {
 
 /// Whether AMX registers multiply what the attention multiplies. Weights become
 /// bf16 by an instruction of AVX512-BF16.
-static bool isForAmx(ir::AttentionOp op, const TargetInfo &target) {
-  auto isBF16 = [](Value value) {
+static bool isBF16(ir::AttentionOp op) {
+  auto isNarrow = [](Value value) {
     return cast<RankedTensorType>(value.getType()).getElementType().isBF16();
   };
-  return target.amxBf16 && target.avx512Bf16 && isBF16(op.getQuery()) &&
-         isBF16(op.getKey()) && isBF16(op.getValue());
+  return isNarrow(op.getQuery()) && isNarrow(op.getKey()) &&
+         isNarrow(op.getValue());
 }
 
 /// Tiles of many queries, as each copies the keys and values to the layout of
@@ -49,6 +49,8 @@ void AttentionBlocking::chooseAmx(ir::AttentionOp op) {
   constexpr int64_t manyQueries = 128, someQueries = 64, enoughTiles = 16,
                     mostKeys = 128, keysOfVectors = 64;
   usesAmx = true;
+  usesDots = false;
+  keyVectors = valueVectors = amxColumns / lanes;
   auto result = cast<RankedTensorType>(op.getResult().getType());
   int64_t length = result.getShape().end()[-2];
   int64_t keyCount =
@@ -103,6 +105,11 @@ AttentionBlocking AttentionBlocking::choose(ir::AttentionOp op,
   int64_t vectors = llvm::divideCeil(valueSize, chosen.lanes);
   chosen.valueVectors = std::max<int64_t>(1, std::min(vectors, most));
   chosen.valueHead = llvm::alignTo(valueSize, chosen.valueColumns());
+  chosen.usesDots =
+      target.avx512Bf16 && isBF16(op) &&
+      target.rate(Multiply::DotBF16) > target.rate(Multiply::FmaF32);
+  if (chosen.usesDots)
+    chosen.head = llvm::alignTo(chosen.head, perWord * chosen.lanes);
   chosen.isStreamed = length > 0 && length <= fewest &&
                       chosen.head <= longest * chosen.lanes &&
                       chosen.valueHead <= longest * chosen.lanes;
@@ -112,7 +119,7 @@ AttentionBlocking AttentionBlocking::choose(ir::AttentionOp op,
     chosen.valueHead = llvm::alignTo(valueSize, chosen.lanes);
     chosen.keys = llvm::alignTo(std::min(scoresAtOnce / chosen.rows, mostKeys),
                                 chosen.keyColumns());
-  } else if (isForAmx(op, target)) {
+  } else if (target.amxBf16 && target.avx512Bf16 && isBF16(op)) {
     chosen.chooseAmx(op);
     return chosen;
   }

@@ -31,10 +31,16 @@ struct AttentionBlocking {
   int64_t scoreRows;
   bool isStreamed = false; ///< keys and values are read where they are
   bool usesAmx = false;    ///< bf16 products in AMX registers
+  bool usesDots = false;   ///< bf16 products of pairs in vector registers
   int64_t group = 1;       ///< heads of a tile, which share their keys
 
   /// Columns of a block of AMX registers, and depths of one step.
   static constexpr int64_t amxColumns = 32;
+
+  /// Elements of a word of queries, keys and values in scratch memory, where
+  /// pairs of bf16 are multiplied.
+  static constexpr int64_t perWord = 2;
+  bool multipliesPairs() const { return usesAmx || usesDots; }
 
   int64_t keyColumns() const { return lanes * keyVectors; }
   int64_t valueColumns() const { return lanes * valueVectors; }

@@ -80,12 +80,13 @@ int64_t AttentionContext::layOut(Value start) {
     return start ? memory.pointerTo(start, lanes.index(at)) : Value();
   };
   const AttentionBlocking &b = blocking;
-  int64_t perWord = b.usesAmx ? 2 : 1;
+  int64_t perWord = b.multipliesPairs() ? b.perWord : 1;
   scratch.queries = place(b.queries * b.head / perWord);
   scratch.keys = place(b.keys * b.head / perWord);
   scratch.values = place(b.keys * b.valueHead / perWord);
   scratch.scores = place(b.scoreRows * b.keys);
-  scratch.weights = place(b.usesAmx ? b.scoreRows * b.keys / perWord : 0);
+  scratch.weights =
+      place(b.multipliesPairs() ? b.scoreRows * b.keys / perWord : 0);
   scratch.output = place(b.queries * b.valueHead);
   scratch.maxima = place(b.queries);
   scratch.sums = place(b.queries);

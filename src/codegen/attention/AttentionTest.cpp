@@ -295,10 +295,11 @@ std::vector<Case> casesOfBF16() {
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    BF16, AttentionTest,
-    testing::Combine(testing::Values("avx2", "sapphirerapids", "host"),
-                     testing::ValuesIn(casesOfBF16())),
-    caseName<Case>);
+INSTANTIATE_TEST_SUITE_P(BF16, AttentionTest,
+                         testing::Combine(testing::Values("avx2",
+                                                          "sapphirerapids",
+                                                          "znver4", "host"),
+                                          testing::ValuesIn(casesOfBF16())),
+                         caseName<Case>);
 
 } // namespace

@@ -1,4 +1,4 @@
-//===- BlockProducts.h - the products of a block of keys ------ -*- C++ -*-===//
+//===- BlockProducts.h - the products of a block of keys --------*- C++ -*-===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.

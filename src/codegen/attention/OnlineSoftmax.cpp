@@ -138,7 +138,7 @@ Value OnlineSoftmax::maximumOf(Value row, Value start,
       keys.count, attention.vector(nothing), [&](Value at, Value before) {
         Value place = lanes.addIndex(start, at);
         Value score = memory.loadVector(scores, place);
-        if (attention.blocking.usesAmx)
+        if (attention.blocking.multipliesPairs())
           score = lanes.make<arith::MulFOp>(score, scale);
         Value masked = maskScores(score, row, lanes.addIndex(keys.first, at));
         memory.store(masked, scores, place);
@@ -150,7 +150,7 @@ Value OnlineSoftmax::maximumOf(Value row, Value start,
 /// processor's own rounding would clear it and the sum miss it.
 void OnlineSoftmax::storeWeight(Value weight, Value place) {
   const AttentionContext::Scratch &scratch = attention.scratch;
-  if (!attention.blocking.usesAmx)
+  if (!attention.blocking.multipliesPairs())
     return memory.store(weight, scratch.scores, place);
   OpBuilder &b = lanes.builder;
   int64_t width = attention.blocking.lanes;

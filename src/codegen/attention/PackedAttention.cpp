@@ -103,33 +103,58 @@ void PackedAttention::multiply(const MicroKernel &kernel, func::FuncOp &block,
   });
 }
 
+void PackedAttention::begin() {
+  if (attention.blocking.usesDots)
+    return packing.packQueries();
+  BlockProducts::begin();
+}
+
 void PackedAttention::prepare(const AttentionContext::KeyBlock &keys) {
+  if (attention.blocking.usesDots) {
+    packing.packKeys(keys, lanes.index(attention.blocking.keys));
+    return packing.packValues(
+        keys, lanes.ceilDivIndex(keys.count, lanes.index(perWord())));
+  }
   packKeys(keys.first);
   packValues(keys);
+}
+
+MicroKernel PackedAttention::microKernel(int64_t vectors,
+                                         int64_t sumStride) const {
+  const AttentionBlocking &blocking = attention.blocking;
+  MicroKernel kernel{blocking.element,
+                     blocking.lanes,
+                     blocking.rows,
+                     vectors,
+                     sumStride,
+                     /*leftStep=*/1,
+                     /*rightStep=*/blocking.lanes * vectors};
+  if (blocking.usesDots)
+    kernel.product.pairs = WordProduct::Pairs::Dot;
+  return kernel;
 }
 
 void PackedAttention::score(const AttentionContext::RowBlock &,
                             const AttentionContext::KeyBlock &) {
   const AttentionBlocking &blocking = attention.blocking;
   const AttentionContext::Scratch &scratch = attention.scratch;
-  MicroKernel kernel{blocking.element,     blocking.lanes, blocking.rows,
-                     blocking.keyVectors,  blocking.keys,  /*leftStep=*/1,
-                     blocking.keyColumns()};
-  multiply(kernel, scoreBlock, "_scores",
-           {scratch.queries, scratch.keys, scratch.scores, blocking.head,
-            blocking.keys, lanes.index(blocking.head), /*continues=*/false});
+  int64_t words = blocking.head / perWord();
+  multiply(microKernel(blocking.keyVectors, blocking.keys), scoreBlock,
+           "_scores",
+           {scratch.queries, scratch.keys, scratch.scores, words, blocking.keys,
+            lanes.index(words), /*continues=*/false});
 }
 
 void PackedAttention::mix(const AttentionContext::RowBlock &,
                           const AttentionContext::KeyBlock &keys) {
   const AttentionBlocking &blocking = attention.blocking;
   const AttentionContext::Scratch &scratch = attention.scratch;
-  MicroKernel kernel{blocking.element,       blocking.lanes,     blocking.rows,
-                     blocking.valueVectors,  blocking.valueHead, /*leftStep=*/1,
-                     blocking.valueColumns()};
-  multiply(kernel, outputBlock, "_output",
-           {scratch.scores, scratch.values, scratch.output, blocking.keys,
-            blocking.valueHead, keys.count, /*continues=*/true});
+  Value weights = blocking.usesDots ? scratch.weights : scratch.scores;
+  Value words = lanes.ceilDivIndex(keys.count, lanes.index(perWord()));
+  multiply(microKernel(blocking.valueVectors, blocking.valueHead), outputBlock,
+           "_output",
+           {weights, scratch.values, scratch.output, blocking.keys / perWord(),
+            blocking.valueHead, words, /*continues=*/true});
 }
 
 } // namespace codegen

@@ -14,6 +14,7 @@
 #define ANABRANCH_CODEGEN_ATTENTION_PACKEDATTENTION_H
 
 #include "codegen/attention/BlockProducts.h"
+#include "codegen/attention/PairPacking.h"
 #include "codegen/microkernel/MicroKernel.h"
 
 namespace anabranch {
@@ -21,8 +22,10 @@ namespace codegen {
 
 class PackedAttention : public BlockProducts {
 public:
-  using BlockProducts::BlockProducts;
+  explicit PackedAttention(AttentionContext &attention)
+      : BlockProducts(attention), packing(attention) {}
 
+  void begin() override;
   void prepare(const AttentionContext::KeyBlock &keys) override;
   void score(const AttentionContext::RowBlock &rows,
              const AttentionContext::KeyBlock &keys) override;
@@ -30,13 +33,19 @@ public:
            const AttentionContext::KeyBlock &keys) override;
 
 private:
+  PairPacking packing;
   /// The micro-kernels' functions, made at their first call.
   mlir::func::FuncOp scoreBlock, outputBlock;
 
+  /// Elements of a word of the depth.
+  int64_t perWord() const {
+    return attention.blocking.usesDots ? PairPacking::perWord : 1;
+  }
+  MicroKernel microKernel(int64_t vectors, int64_t sumStride) const;
   void packKeys(mlir::Value firstKey);
   void packValues(const AttentionContext::KeyBlock &keys);
 
-  /// A product of scratch matrices: the left one has rows of `depth` elements,
+  /// A product of scratch matrices: the left one has rows of `depth` words,
   /// of which the first `words` are used, the right one panels of such a depth.
   struct Product {
     mlir::Value left, right, result;

@@ -19,6 +19,48 @@ namespace codegen {
 /// Keys whose values are added without a loop.
 static constexpr int64_t keysAtOnce = 4;
 
+StreamedAttention::StreamedAttention(AttentionContext &attention)
+    : BlockProducts(attention), packing(attention) {
+  if (attention.blocking.usesDots)
+    product.pairs = WordProduct::Pairs::Dot;
+}
+
+void StreamedAttention::begin() {
+  if (attention.blocking.usesDots)
+    return packing.packQueries();
+  BlockProducts::begin();
+}
+
+/// A vector of words of a key's head from an element on.
+Value StreamedAttention::keyWords(Value number, int64_t at) {
+  Value key = attention.op.getKey();
+  if (attention.blocking.usesDots)
+    return packing.words(key, number, at);
+  int64_t width = attention.blocking.lanes;
+  Value depth = lanes.index(at);
+  LaneBuilder::MaskGuard guard(
+      lanes, width, attention.headMask(AttentionContext::headSize(key), depth));
+  return lanes.vector(attention.element(key, Lanes::uniform(number),
+                                        Lanes::linear(depth, 1, width)));
+}
+
+/// A vector of columns of the values of a word's keys.
+Value StreamedAttention::valueWords(const AttentionContext::KeyBlock &keys,
+                                    Value word, int64_t at, bool whole) {
+  if (attention.blocking.usesDots)
+    return packing.valuePairs(keys, word, at, whole);
+  Value value = attention.op.getValue();
+  int64_t width = attention.blocking.lanes;
+  Value column = lanes.index(at);
+  LaneBuilder::MaskGuard guard(
+      lanes, width,
+      attention.headMask(AttentionContext::headSize(value), column),
+      /*maybeEmpty=*/true);
+  return lanes.vector(
+      attention.element(value, Lanes::uniform(lanes.addIndex(keys.first, word)),
+                        Lanes::linear(column, 1, width)));
+}
+
 void StreamedAttention::score(const AttentionContext::RowBlock &,
                               const AttentionContext::KeyBlock &keys) {
   int64_t width = attention.blocking.lanes;
@@ -47,23 +89,15 @@ void StreamedAttention::score(const AttentionContext::RowBlock &,
 void StreamedAttention::scoreKeys(Value group, ArrayRef<Value> keys) {
   const AttentionBlocking &blocking = attention.blocking;
   const AttentionContext::Scratch &scratch = attention.scratch;
-  Value key = attention.op.getKey();
-  int64_t width = blocking.lanes, size = AttentionContext::headSize(key);
+  int64_t width = blocking.lanes;
   lanes.loop(lanes.index(0), lanes.index(blocking.rows), 1, [&](Value row) {
-    SmallVector<Value> sums(width);
-    Value start = lanes.mulIndex(row, lanes.index(blocking.head));
-    for (int64_t at = 0; at < blocking.head; at += width) {
-      Value depth = lanes.index(at);
-      Value left =
-          memory.loadVector(scratch.queries, lanes.addIndex(start, depth));
-      LaneBuilder::MaskGuard guard(lanes, width,
-                                   attention.headMask(size, depth));
-      for (auto [sum, number] : llvm::zip(sums, keys)) {
-        Value right = lanes.vector(attention.element(
-            key, Lanes::uniform(number), Lanes::linear(depth, 1, width)));
-        sum = sum ? lanes.make<vector::FMAOp>(left, right, sum)
-                  : lanes.make<arith::MulFOp>(left, right);
-      }
+    SmallVector<Value> sums(keys.size(), memory.zeroVector());
+    Value start = lanes.mulIndex(row, lanes.index(blocking.head / perWord()));
+    for (int64_t at = 0; at < blocking.head; at += width * perWord()) {
+      Value left = memory.loadVector(
+          scratch.queries, lanes.addIndex(start, lanes.index(at / perWord())));
+      for (auto [sum, number] : llvm::zip(sums, keys))
+        sum = product.add(lanes, sum, {left}, {keyWords(number, at)});
     }
     Value at =
         lanes.addIndex(lanes.mulIndex(row, lanes.index(blocking.keys)), group);
@@ -71,11 +105,13 @@ void StreamedAttention::scoreKeys(Value group, ArrayRef<Value> keys) {
   });
 }
 
+/// All columns at once, so that values are read in their order, and as many
+/// rows beside each other as registers hold.
 void StreamedAttention::mix(const AttentionContext::RowBlock &,
                             const AttentionContext::KeyBlock &keys) {
   const AttentionBlocking &blocking = attention.blocking;
   // Registers hold so many vectors of sums beside the values.
-  int64_t most = (attention.frame.target.avx512 ? 16 : 8) * blocking.lanes;
+  int64_t most = (attention.frame.target.avx512 ? 24 : 8) * blocking.lanes;
   int64_t columns = std::min(blocking.valueHead, most);
   int64_t rows = most / columns;
   int64_t rest = blocking.rows % rows;
@@ -104,52 +140,46 @@ void StreamedAttention::mixPart(const Part &part,
   }
   for (Value place : places)
     sums.push_back(memory.loadVector(output, place));
-  auto mixKeys = [&](Value number, int64_t count, ValueRange before) {
-    SmallVector<Value> after(before);
-    for (int64_t i = 0; i < count; ++i)
-      after = mixKey(part, keys.first, lanes.addIndex(number, lanes.index(i)),
-                     after);
-    return after;
-  };
-  Value rest = lanes.remIndex(keys.count, lanes.index(keysAtOnce));
-  Value whole = lanes.subIndex(keys.count, rest);
-  sums = lanes.loop(lanes.index(0), whole, keysAtOnce, sums,
-                    [&](Value number, ValueRange before) {
-                      return mixKeys(number, keysAtOnce, before);
+  int64_t wordsAtOnce = keysAtOnce / perWord();
+  Value words = lanes.divIndex(keys.count, lanes.index(perWord()));
+  Value several =
+      lanes.subIndex(words, lanes.remIndex(words, lanes.index(wordsAtOnce)));
+  sums = lanes.loop(lanes.index(0), several, wordsAtOnce, sums,
+                    [&](Value word, ValueRange before) {
+                      SmallVector<Value> after(before);
+                      for (int64_t i = 0; i < wordsAtOnce; ++i)
+                        after = mixWord(part, keys,
+                                        lanes.addIndex(word, lanes.index(i)),
+                                        /*whole=*/true, after);
+                      return after;
                     });
-  sums = lanes.loop(whole, keys.count, 1, sums,
-                    [&](Value number, ValueRange before) {
-                      return mixKeys(number, 1, before);
-                    });
+  Value end = lanes.ceilDivIndex(keys.count, lanes.index(perWord()));
+  sums = lanes.loop(several, end, 1, sums, [&](Value word, ValueRange before) {
+    return mixWord(part, keys, word, /*whole=*/false, before);
+  });
   for (auto [place, sum] : llvm::zip(places, sums))
     memory.store(sum, output, place);
 }
 
-/// The sums of a part after one more key of the block.
-SmallVector<Value> StreamedAttention::mixKey(const Part &part, Value firstKey,
-                                             Value number, ValueRange before) {
+SmallVector<Value>
+StreamedAttention::mixWord(const Part &part,
+                           const AttentionContext::KeyBlock &keys, Value word,
+                           bool whole, ValueRange before) {
   const AttentionBlocking &blocking = attention.blocking;
-  Value value = attention.op.getValue();
-  int64_t width = blocking.lanes, size = AttentionContext::headSize(value);
-  Lanes key = Lanes::uniform(lanes.addIndex(firstKey, number));
+  const AttentionContext::Scratch &scratch = attention.scratch;
   SmallVector<Value> values, after;
-  for (int64_t at = part.firstColumn; at < part.endColumn; at += width) {
-    Value column = lanes.index(at);
-    LaneBuilder::MaskGuard guard(lanes, width, attention.headMask(size, column),
-                                 /*maybeEmpty=*/true);
-    values.push_back(lanes.vector(
-        attention.element(value, key, Lanes::linear(column, 1, width))));
-  }
+  for (int64_t at = part.firstColumn; at < part.endColumn; at += blocking.lanes)
+    values.push_back(valueWords(keys, word, at, whole));
+  Value from = blocking.usesDots ? scratch.weights : scratch.scores;
   for (int64_t i = 0; i < part.rows; ++i) {
     Value row = lanes.addIndex(part.firstRow, lanes.index(i));
-    Value start = lanes.mulIndex(row, lanes.index(blocking.keys));
-    Value weight = memory.loadScalar(attention.scratch.scores,
-                                     lanes.addIndex(start, number));
+    Value start = lanes.mulIndex(row, lanes.index(blocking.keys / perWord()));
+    Value weight = memory.loadScalar(from, lanes.addIndex(start, word));
     Value weights =
         lanes.make<vector::BroadcastOp>(memory.vectorType(), weight);
     for (Value column : values)
       after.push_back(
-          lanes.make<vector::FMAOp>(weights, column, before[after.size()]));
+          product.add(lanes, before[after.size()], {weights}, {column}));
   }
   return after;
 }

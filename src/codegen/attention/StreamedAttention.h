@@ -17,14 +17,17 @@
 #define ANABRANCH_CODEGEN_ATTENTION_STREAMEDATTENTION_H
 
 #include "codegen/attention/BlockProducts.h"
+#include "codegen/attention/PairPacking.h"
+#include "codegen/microkernel/WordProduct.h"
 
 namespace anabranch {
 namespace codegen {
 
 class StreamedAttention : public BlockProducts {
 public:
-  using BlockProducts::BlockProducts;
+  explicit StreamedAttention(AttentionContext &attention);
 
+  void begin() override;
   /// Takes a vector of keys at a time.
   void score(const AttentionContext::RowBlock &rows,
              const AttentionContext::KeyBlock &keys) override;
@@ -40,11 +43,22 @@ private:
     int64_t firstColumn, endColumn;
   };
 
+  PairPacking packing;
+  WordProduct product;
+
+  /// Keys of one multiply-add of the output.
+  int64_t perWord() const {
+    return attention.blocking.usesDots ? PairPacking::perWord : 1;
+  }
+  mlir::Value keyWords(mlir::Value key, int64_t at);
+  mlir::Value valueWords(const AttentionContext::KeyBlock &keys,
+                         mlir::Value word, int64_t at, bool whole);
   void scoreKeys(mlir::Value group, llvm::ArrayRef<mlir::Value> keys);
   void mixPart(const Part &part, const AttentionContext::KeyBlock &keys);
-  mlir::SmallVector<mlir::Value> mixKey(const Part &part, mlir::Value firstKey,
-                                        mlir::Value number,
-                                        mlir::ValueRange before);
+  mlir::SmallVector<mlir::Value> mixWord(const Part &part,
+                                         const AttentionContext::KeyBlock &keys,
+                                         mlir::Value word, bool whole,
+                                         mlir::ValueRange before);
 };
 
 } // namespace codegen

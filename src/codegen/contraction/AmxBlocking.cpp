@@ -311,7 +311,8 @@ int64_t kPackOf(const Contraction &contraction, const TargetInfo &target) {
 std::optional<AmxBlocking> AmxBlocking::choose(const Contraction &contraction,
                                                const TargetInfo &target) {
   int64_t kPack = kPackOf(contraction, target);
-  if (!kPack)
+  // Groups of few rows leave the registers empty.
+  if (!kPack || contraction.isGrouped)
     return std::nullopt;
   Chooser chooser(contraction, target, kPack);
   AmxBlocking found = chooser.choose();

@@ -42,8 +42,8 @@ std::optional<Sizes> sizesOf(const Contraction &contraction) {
        columns = contraction.knownSize(contraction.column),
        depth = contraction.knownSize(contraction.depth),
        batch = contraction.knownSize(contraction.batch);
-  if (!rows || !columns || !depth || !batch || *rows < 1 || *columns < 1 ||
-      *depth < 1 || *batch < 1)
+  if (contraction.isGrouped || !rows || !columns || !depth || !batch ||
+      *rows < 1 || *columns < 1 || *depth < 1 || *batch < 1)
     return std::nullopt;
   return Sizes{double(*batch), double(*rows), double(*columns), double(*depth)};
 }

@@ -8,6 +8,7 @@
 #include "codegen/contraction/Contraction.h"
 
 #include "analysis/AccessMap.h"
+#include "analysis/Gather.h"
 #include "ir/Anabranch.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/LinalgInterfaces.h"
@@ -36,6 +37,17 @@ std::optional<int64_t> Contraction::knownSize(ArrayRef<unsigned> loops) const {
     product *= *size;
   }
   return product;
+}
+
+std::optional<int64_t> Contraction::rowsTogether() const {
+  auto all = knownSize(rows);
+  if (!isGrouped)
+    return all;
+  constexpr int64_t unknown = 4;
+  if (!all || !right.places)
+    return unknown;
+  int64_t places = std::max<int64_t>(*right.places, 1);
+  return std::max<int64_t>((*all + places - 1) / places, 1);
 }
 
 namespace {
@@ -103,6 +115,10 @@ bool swapsOperands(const Contraction &contraction, ArrayRef<unsigned> m,
     return n.empty() || m[0] == last;
   auto columns = contraction.knownSize(last),
        others = contraction.knownSize(m[0]);
+  // The product of a matrix and a vector lies in memory as one of a vector and
+  // a matrix.
+  if (n.size() == 1 && columns == 1 && others && *others > 1)
+    return true;
   return n.size() > 1 && columns && others && *columns < fewColumns &&
          *columns < *others;
 }
@@ -165,8 +181,9 @@ bool isRegular(AffineExpr expr) {
 
 /// Whether these are the places of a column and a depth in panels:
 /// [..., column / width, depth / kPack, column % width, depth % kPack].
+/// Of a gathered operand the places stand before these.
 std::optional<Panels> matchPanels(const Contraction &contraction,
-                                  const analysis::Read &read) {
+                                  const analysis::Read &read, bool isGathered) {
   ArrayRef<analysis::SymbolicIndex> index = read.index;
   ArrayRef<int64_t> shape =
       cast<RankedTensorType>(read.tensor.getType()).getShape();
@@ -175,7 +192,8 @@ std::optional<Panels> matchPanels(const Contraction &contraction,
   AffineExpr depth = getAffineDimExpr(contraction.depth, context);
   for (int64_t kPack : {1, 2, 4}) {
     size_t inner = kPack > 1 ? 4 : 3;
-    if (index.size() != contraction.batch.size() + inner)
+    if (index.size() < inner ||
+        (!isGathered && index.size() != contraction.batch.size() + inner))
       continue;
     ArrayRef<analysis::SymbolicIndex> places = index.take_back(inner);
     int64_t width = shape[shape.size() - inner + 2];
@@ -185,8 +203,10 @@ std::optional<Panels> matchPanels(const Contraction &contraction,
                    places[2].expr == column % width;
     if (kPack > 1)
       matches &= places[3].expr == depth % kPack && shape.back() == kPack;
-    for (size_t i = 0; i < contraction.batch.size(); ++i)
-      matches &= index[i].plainLoop() == contraction.batch[i];
+    for (size_t i = 0; i < index.size() - inner; ++i)
+      matches &= isGathered ? !index[i].loops.test(contraction.column) &&
+                                  !index[i].loops.test(contraction.depth)
+                            : index[i].plainLoop() == contraction.batch[i];
     if (matches)
       return Panels{width, kPack};
   }
@@ -255,8 +275,52 @@ bool isMatrix(const Contraction &contraction, const analysis::Read &read) {
   });
 }
 
+/// The argument that a tensor is, seen through views; else null.
+Value rootOf(Value tensor) {
+  while (Value viewed = analysis::viewedBy(tensor.getDefiningOp()))
+    tensor = viewed;
+  return isa<BlockArgument>(tensor) ? tensor : Value();
+}
+
+/// Whether an index depends on what a tensor holds.
+bool isPlace(const analysis::SymbolicIndex &index) { return !index.expr; }
+
+/// Whether an index is the same at all depths and columns of a panel, or moves
+/// with the depth by a constant.
+bool isRegularIndex(const Contraction &contraction,
+                    const analysis::SymbolicIndex &index) {
+  if (isPlace(index))
+    return !index.loops.test(contraction.depth) &&
+           !index.loops.test(contraction.column);
+  return index.growth(contraction.depth).has_value() && isRegular(index.expr);
+}
+
+/// Finds the loops that the places of a gathered operand depend on.
+void describePlaces(const Contraction &contraction, const analysis::Read &read,
+                    ContractionOperand &operand) {
+  operand.placeLoops.clear();
+  operand.places = 1;
+  ArrayRef<int64_t> shape =
+      cast<RankedTensorType>(read.tensor.getType()).getShape();
+  for (auto [size, index] : llvm::zip(shape, read.index)) {
+    if (!isPlace(index))
+      continue;
+    if (ShapedType::isDynamic(size) || !operand.places)
+      operand.places = std::nullopt;
+    else
+      *operand.places *= size;
+    for (unsigned loop : index.loops.set_bits())
+      if (contraction.knownSize(loop) != 1 &&
+          !llvm::is_contained(operand.placeLoops, loop))
+        operand.placeLoops.push_back(loop);
+  }
+}
+
 /// Finds out how an operand is read.
 void describeOperand(Contraction &contraction, ContractionOperand &operand) {
+  auto gather = analysis::placedGather(contraction.op, operand.number);
+  Value source = gather ? rootOf(gather->source) : Value();
+  operand.isGathered = bool(source);
   auto isLeaf = [](Value) { return false; };
   analysis::ReadCollector collector(contraction.source.getContext(),
                                     contraction.op.getNumLoops(), isLeaf);
@@ -269,7 +333,7 @@ void describeOperand(Contraction &contraction, ContractionOperand &operand) {
   for (const analysis::Read &read : reads.reads) {
     auto argument = dyn_cast<BlockArgument>(read.tensor);
     int64_t rank = read.index.size();
-    if (!argument)
+    if (!argument || (source && argument != source))
       continue;
     ++arguments;
     if (rank <= largest)
@@ -278,14 +342,17 @@ void describeOperand(Contraction &contraction, ContractionOperand &operand) {
     auto strides = argumentStrides(contraction.source, argument.getArgNumber());
     operand.memory =
         cast<RankedTensorType>(argument.getType()).getElementType();
-    operand.panels = strides ? std::nullopt : matchPanels(contraction, read);
+    operand.panels =
+        strides ? std::nullopt : matchPanels(contraction, read, bool(source));
     operand.unitLoop = std::nullopt;
     describeWindow(contraction, read, operand);
     operand.windowPoints =
         operand.isWindow ? windowPointsOf(contraction, read) : 0;
+    if (source)
+      describePlaces(contraction, read, operand);
     operand.isRegular =
         llvm::all_of(read.index, [&](const analysis::SymbolicIndex &i) {
-          return i.growth(contraction.depth).has_value() && isRegular(i.expr);
+          return isRegularIndex(contraction, i);
         });
     operand.rowsAreRegular =
         operand.isRegular && contraction.rows.size() == 1 &&
@@ -297,7 +364,9 @@ void describeOperand(Contraction &contraction, ContractionOperand &operand) {
       int64_t stride = 0;
       bool known = true;
       for (int64_t i = 0; i < rank; ++i) {
-        auto growth = read.index[i].growth(loop);
+        bool isSlow =
+            gather && isPlace(read.index[i]) && gather->slow.test(loop);
+        auto growth = isSlow ? 0 : read.index[i].growth(loop);
         bool inner = i == rank - 1;
         if (!growth || (*growth && !strides && !inner))
           known = false;
@@ -308,11 +377,32 @@ void describeOperand(Contraction &contraction, ContractionOperand &operand) {
         operand.unitLoop = loop;
     }
   }
-  // A pointwise operation computes; only a body that just yields is a view.
-  if (arguments != 1 || reads.operations != 0) {
+  // A pointwise operation computes; only a body that just yields is a view. The
+  // operations of a gather find its place.
+  if (arguments != 1 || (!source && reads.operations != 0)) {
     operand.memory = Type();
     operand.panels = std::nullopt;
   }
+}
+
+/// Batches of one row that differ in the place of the right operand become
+/// rows: those that follow each other may have the same place.
+void groupRows(Contraction &contraction) {
+  const ContractionOperand &right = contraction.right;
+  auto isBatch = [&](unsigned loop) {
+    return llvm::is_contained(contraction.batch, loop);
+  };
+  if (!right.memory || right.placeLoops.empty() ||
+      contraction.knownSize(contraction.rows) != 1 ||
+      !llvm::all_of(right.placeLoops, isBatch))
+    return;
+  contraction.isGrouped = true;
+  for (unsigned loop : right.placeLoops) {
+    contraction.batch.erase(llvm::find(contraction.batch, loop));
+    contraction.rows.push_back(loop);
+  }
+  llvm::sort(contraction.rows);
+  describeOperand(contraction, contraction.right);
 }
 
 } // namespace
@@ -373,8 +463,9 @@ std::optional<Contraction> Contraction::find(func::FuncOp source,
   contraction.startsAtZero =
       fill && (matchPattern(fill.getInputs()[0], m_AnyZeroFloat()) ||
                matchPattern(fill.getInputs()[0], m_Zero()));
-  describeOperand(contraction, contraction.left);
   describeOperand(contraction, contraction.right);
+  groupRows(contraction);
+  describeOperand(contraction, contraction.left);
   contraction.windows = ImageWindows::of(contraction);
   auto epilogues = findEpilogues(source, contraction.op.getResult(0));
   if (!epilogues) {

@@ -56,6 +56,12 @@ struct ContractionOperand {
   int64_t windowPoints = 0;
   /// Set if the argument lies in panels already.
   std::optional<Panels> panels;
+  /// The part of a larger tensor at a place that other tensors hold: the loops
+  /// that the place depends on. Empty if the operand is a whole tensor.
+  llvm::SmallVector<unsigned> placeLoops;
+  bool isGathered = false;
+  /// How many places there are, if that is known.
+  std::optional<int64_t> places;
 };
 
 struct Contraction {
@@ -70,11 +76,17 @@ struct Contraction {
   std::optional<ImageWindows> windows;
   mlir::Type element; ///< of the accumulators: f32, f64, i32 or i64
   bool startsAtZero = true;
+  /// Whether each row has a right operand of its own, the part of a larger
+  /// tensor at the row's place. Rows that follow each other may share one.
+  bool isGrouped = false;
   llvm::SmallVector<Epilogue, 1> epilogues;
 
   /// The size of a loop if it is known now.
   std::optional<int64_t> knownSize(unsigned loop) const;
   std::optional<int64_t> knownSize(mlir::ArrayRef<unsigned> loops) const;
+  /// Rows that multiply one right operand, as far as that can be foreseen: of a
+  /// grouped product the mean.
+  std::optional<int64_t> rowsTogether() const;
 
   /// The type of both operands if both are widened from it, else null.
   mlir::Type narrow() const;

@@ -8,6 +8,7 @@
 #include "codegen/contraction/GemmBlocking.h"
 
 #include "codegen/contraction/AmxBlocking.h"
+#include "codegen/contraction/QuantizedOperand.h"
 #include "codegen/emit/Memory.h"
 #include "codegen/microkernel/AmxBlock.h"
 #include "mlir/IR/BuiltinTypes.h"
@@ -138,6 +139,9 @@ constexpr int64_t enoughLargeTiles = 16;
 constexpr int64_t enoughWindowTiles = 4;
 /// Up to this many rows, reading the right operand takes most of the time.
 constexpr int64_t fewRows = 8;
+/// Up to this many rows of a group, dot products of some rows after the other
+/// cost less than a copy of the right operand, and so many of them at once.
+constexpr int64_t rowsOfGroup = 16, rowsOfGroupDots = 4;
 /// Up to this many rows, packing costs a notable part of the product.
 constexpr int64_t rowsToPack = 96;
 
@@ -221,7 +225,7 @@ bool readsPanels(const Contraction &contraction, const GemmBlocking &blocking) {
 /// blocks of rows, instead of in the registers of each.
 bool splitsPanelsOnce(const Contraction &contraction,
                       const GemmBlocking &blocking) {
-  auto rows = contraction.knownSize(contraction.rows);
+  auto rows = contraction.rowsTogether();
   return blocking.pairs == WordProduct::Pairs::Split && rows &&
          paysToWidenOnce(*rows, wideningOf(contraction, blocking)) &&
          readsPanels(contraction, blocking);
@@ -240,7 +244,7 @@ bool widensInCopy(const Contraction &contraction,
 /// few rows had better read where they are.
 bool readsFewRowsInPlace(const Contraction &contraction,
                          const GemmBlocking &blocking) {
-  auto rows = contraction.knownSize(contraction.rows);
+  auto rows = contraction.rowsTogether();
   return blocking.kPack == 2 && rows && *rows <= fewRows &&
          !contraction.right.panels && !contraction.right.isWindow &&
          contraction.right.unitLoop == contraction.column &&
@@ -251,7 +255,7 @@ bool readsFewRowsInPlace(const Contraction &contraction,
 /// of them, instead of in the registers of each.
 bool widensPanelsOnce(const Contraction &contraction,
                       const GemmBlocking &blocking) {
-  auto rows = contraction.knownSize(contraction.rows);
+  auto rows = contraction.rowsTogether();
   return blocking.kPack == 1 &&
          contraction.right.memory != contraction.element && rows &&
          paysToWidenOnce(*rows, wideningOf(contraction, blocking));
@@ -260,17 +264,18 @@ bool widensPanelsOnce(const Contraction &contraction,
 GemmBlocking::Right chooseRight(const Contraction &contraction,
                                 const GemmBlocking &blocking) {
   using Right = GemmBlocking::Right;
-  auto rows = contraction.knownSize(contraction.rows),
+  auto rows = contraction.rowsTogether(),
        columns = contraction.knownSize(contraction.column);
-  if (blocking.splitsPanels)
+  if (blocking.splitsPanels || QuantizedOperand::find(contraction))
     return Right::Pack;
   if (readsPanels(contraction, blocking))
     return widensPanelsOnce(contraction, blocking) ? Right::Pack
                                                    : Right::Prepacked;
   if (contraction.right.isWindow)
     return Right::Pack;
+  int64_t rowsOfDots = contraction.isGrouped ? rowsOfGroup : fewRows;
   if (contraction.right.unitLoop == contraction.depth)
-    return rows && *rows <= fewRows ? Right::RowDots : Right::PackTransposed;
+    return rows && *rows <= rowsOfDots ? Right::RowDots : Right::PackTransposed;
   bool inPlace = rows && *rows <= 2 * blocking.rows && blocking.kPack == 1 &&
                  isLoadable(contraction.right.memory, contraction.element) &&
                  contraction.right.isRegular &&
@@ -284,7 +289,7 @@ Wanted wantedBlock(const Contraction &contraction, const TargetInfo &target,
   std::optional<int64_t> vectors;
   if (blocking.splitsPanels || readsPanels(contraction, blocking))
     vectors = contraction.right.panels->width / blocking.lanes;
-  Wanted wanted{contraction.knownSize(contraction.rows),
+  Wanted wanted{contraction.rowsTogether(),
                 contraction.knownSize(contraction.column), vectors};
   wanted.widening = wideningOf(contraction, blocking);
   wanted.registers = registersOf(target);
@@ -297,7 +302,7 @@ BlockShape chooseBlock(const Contraction &contraction, const TargetInfo &target,
                        const BlockingParameters &given,
                        GemmBlocking &blocking) {
   ArrayRef<BlockShape> shapes = shapesFor(target, blocking);
-  auto rows = contraction.knownSize(contraction.rows),
+  auto rows = contraction.rowsTogether(),
        columns = contraction.knownSize(contraction.column);
   Wanted wanted = wantedBlock(contraction, target, blocking);
   for (const BlockShape &shape : shapes)
@@ -326,7 +331,7 @@ BlockShape chooseBlock(const Contraction &contraction, const TargetInfo &target,
 /// The depth of a panel: equal parts of the whole depth, if that is known.
 int64_t chooseDepth(const Contraction &contraction,
                     const GemmBlocking &blocking) {
-  auto rows = contraction.knownSize(contraction.rows),
+  auto rows = contraction.rowsTogether(),
        depth = contraction.knownSize(contraction.depth);
   if (!depth)
     return unknownDepth;
@@ -349,7 +354,7 @@ int64_t chooseDepth(const Contraction &contraction,
 /// multiplies several rows, and the operand comes from beyond the second cache
 /// if it is read again.
 bool fetchesAhead(const Contraction &contraction, const TargetInfo &target) {
-  auto rows = contraction.knownSize(contraction.rows),
+  auto rows = contraction.rowsTogether(),
        columns = contraction.knownSize(contraction.column),
        depth = contraction.knownSize(contraction.depth);
   if (!rows || *rows <= 1)
@@ -516,9 +521,10 @@ GemmBlocking GemmBlocking::chooseVectors(const Contraction &contraction,
   blocking.panelWidth = blocking.right == Right::Prepacked
                             ? contraction.right.panels->width
                             : blocking.columns();
-  auto rows = contraction.knownSize(contraction.rows);
+  auto rows = contraction.rowsTogether();
   if (blocking.right == Right::RowDots) {
-    blocking.rows = std::max<int64_t>(*rows, 1);
+    int64_t most = contraction.isGrouped ? rowsOfGroupDots : *rows;
+    blocking.rows = std::clamp<int64_t>(*rows, 1, std::max<int64_t>(most, 1));
     blocking.vectors = target.avx512 ? 4 : 2;
   }
   bool reads =
@@ -538,7 +544,8 @@ GemmBlocking GemmBlocking::chooseVectors(const Contraction &contraction,
 }
 
 std::optional<Panels> choosePanels(const Contraction &contraction,
-                                   const TargetInfo &target) {
+                                   const TargetInfo &target,
+                                   PanelsFor purpose) {
   if (auto panels = AmxBlocking::choosePanels(contraction, target))
     return panels;
   linalg::GenericOp op = contraction.op;
@@ -552,7 +559,9 @@ std::optional<Panels> choosePanels(const Contraction &contraction,
       !isPackable(stored, contraction.element, blocking.kPack))
     return std::nullopt;
   int64_t lanes = target.lanes(contraction.element.getIntOrFloatBitWidth());
-  Wanted wanted{contraction.knownSize(contraction.rows), columns};
+  Wanted wanted{std::nullopt, columns};
+  if (purpose == PanelsFor::Rows)
+    wanted.rows = contraction.knownSize(contraction.rows);
   wanted.widening = wideningOf(contraction, blocking);
   wanted.registers = registersOf(target);
   // AMX may read the panels of few rows for more of them, two vectors at once.

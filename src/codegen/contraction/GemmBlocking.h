@@ -113,10 +113,17 @@ struct BlockShape {
 std::vector<BlockShape> blockShapes(const Contraction &contraction,
                                     const TargetInfo &target);
 
+/// Which panels constants are packed into.
+enum class PanelsFor {
+  Rows,   ///< those that suit the product's number of rows best
+  AnyRows ///< the same for all numbers of rows, unless AMX registers read them
+};
+
 /// The panels that a constant right operand is best packed into, or none if
 /// the operator has no kernel that reads panels.
 std::optional<Panels> choosePanels(const Contraction &contraction,
-                                   const TargetInfo &target);
+                                   const TargetInfo &target,
+                                   PanelsFor purpose = PanelsFor::Rows);
 
 } // namespace codegen
 } // namespace anabranch

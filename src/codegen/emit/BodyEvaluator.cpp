@@ -152,6 +152,15 @@ Lanes BodyEvaluator::elementwise(Operation &op, SmallVector<Lanes> operands) {
 }
 
 void BodyEvaluator::check(Operation &op, Lanes condition) {
+  // What holds for all lanes is checked once, not again in the loops inside.
+  bool isNew = !condition.isUniform() || lanes.maybeEmpty;
+  if (!isNew)
+    elements.remember(condition.value, {}, [&] {
+      isNew = true;
+      return SmallVector<Lanes>{condition};
+    });
+  if (!isNew)
+    return;
   auto failing = cast<ir::CheckOp>(op);
   OpBuilder &b = lanes.builder;
   Value yes = lanes.constant(b.getBoolAttr(true));

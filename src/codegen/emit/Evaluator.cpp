@@ -61,8 +61,12 @@ void Evaluator::bind(Value tensor, Buffer buffer) {
 SmallVector<Lanes>
 Evaluator::remember(Value key, ArrayRef<Lanes> index,
                     llvm::function_ref<SmallVector<Lanes>()> compute) {
+  auto isUniform = [](const Lanes &lane) { return lane.isUniform(); };
   for (const Memory &memory : llvm::reverse(remembered[key]))
-    if (memory.width == lanes.width && ArrayRef<Lanes>(memory.index) == index)
+    if (ArrayRef<Lanes>(memory.index) == index &&
+        (memory.width == lanes.width ||
+         (llvm::all_of(index, isUniform) &&
+          llvm::all_of(memory.results, isUniform))))
       return memory.results;
   SmallVector<Lanes> results = compute();
   remembered[key].push_back({llvm::to_vector(index), lanes.width, results});

@@ -26,7 +26,7 @@ Value BlockMultiplier::continues(const Block &block) {
 
 bool BlockMultiplier::rowsAreWhole() const {
   auto rows = gemm.contraction.knownSize(gemm.contraction.rows);
-  return rows && *rows % gemm.blocking.rows == 0;
+  return rows && !gemm.contraction.isGrouped && *rows % gemm.blocking.rows == 0;
 }
 
 /// Vectors of the last panel that have columns; all of them where that is not
@@ -36,6 +36,12 @@ int64_t BlockMultiplier::lastVectors() const {
   auto columns = gemm.contraction.knownSize(gemm.contraction.column);
   int64_t rest = columns ? *columns % blocking.columns() : 0;
   return rest ? (rest + blocking.lanes - 1) / blocking.lanes : blocking.vectors;
+}
+
+/// Few rows take the whole depth in one call.
+static int64_t wordsOfPartialSum(const GemmContext &gemm) {
+  constexpr int64_t words = 256;
+  return gemm.isOneBlock() ? words : 0;
 }
 
 MicroKernel BlockMultiplier::microKernel(int64_t vectors) const {
@@ -58,6 +64,7 @@ MicroKernel BlockMultiplier::microKernel(int64_t vectors) const {
     kernel.rightStep = blocking.panelWidth;
   if (blocking.right == GemmBlocking::Right::Prepacked)
     kernel.bytesAhead = blocking.bytesAhead;
+  kernel.wordsOfPartialSum = wordsOfPartialSum(gemm);
   return kernel;
 }
 

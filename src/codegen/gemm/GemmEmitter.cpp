@@ -74,6 +74,71 @@ void GemmEmitter::emitTile(Evaluator &evaluator, Value scratch, Value tile) {
   gemm.evaluator = &evaluator;
   gemm.enterTile(tile);
   Scratch memory = layOut(scratch);
+  if (gemm.contraction.isGrouped)
+    return forEachGroup([&] { emitRows(memory); });
+  findPlace();
+  emitRows(memory);
+}
+
+/// Where the right operand of a row begins in the tile.
+Value GemmEmitter::placeOf(Value row) {
+  gemm.tile.placeRow = row;
+  OperandReader right(gemm, gemm.contraction.right);
+  // The load is dead, and LLVM drops it.
+  return right.findAddress(gemm.point(Value(),
+                                      Lanes::uniform(gemm.tile.firstColumn),
+                                      Lanes::uniform(lanes.index(0))));
+}
+
+/// Finds the place of a gathered operand, and checks it, before the loops that
+/// read there.
+void GemmEmitter::findPlace() {
+  if (gemm.contraction.right.isGathered)
+    placeOf(gemm.tile.placeRow);
+}
+
+/// Rows that follow each other and have their right operand at the same address
+/// are a group. Dot products take some rows of it at once.
+void GemmEmitter::forEachGroup(function_ref<void()> body) {
+  GemmContext::Tile whole = gemm.tile;
+  Value one = lanes.index(1);
+  bool takesDots = gemm.blocking.right == GemmBlocking::Right::RowDots;
+  auto compare = [&](arith::CmpIPredicate predicate, Value a, Value b) {
+    return lanes.make<arith::CmpIOp>(predicate, a, b);
+  };
+  auto either = [&](Value a, Value b) {
+    return lanes.make<arith::OrIOp>(a, b);
+  };
+  // An index that a loop carries has no form in LLVM, its i64 has.
+  lanes.loop(whole.firstRow, whole.endRow, 1, lanes.toI64(whole.firstRow),
+             [&](Value row, ValueRange carried) -> SmallVector<Value> {
+               Value first = lanes.make<arith::IndexCastOp>(
+                   lanes.builder.getIndexType(), carried[0]);
+               Value next = lanes.addIndex(row, one);
+               Value last = lanes.subIndex(whole.endRow, one);
+               Value step = byteDistance(lanes, placeOf(row),
+                                         placeOf(lanes.minIndex(next, last)));
+               Value ends = either(
+                   compare(arith::CmpIPredicate::eq, row, last),
+                   compare(arith::CmpIPredicate::ne, step, lanes.i64(0)));
+               if (takesDots)
+                 ends = either(ends, compare(arith::CmpIPredicate::eq,
+                                             lanes.subIndex(next, first),
+                                             lanes.index(gemm.blocking.rows)));
+               lanes.ifThen(ends, [&] {
+                 gemm.tile.firstRow = gemm.tile.placeRow = first;
+                 gemm.tile.endRow = next;
+                 findPlace();
+                 body();
+               });
+               return {lanes.make<arith::SelectOp>(ends, lanes.toI64(next),
+                                                   carried[0])};
+             });
+  gemm.tile = whole;
+}
+
+/// Rows of the tile that have the right operand in common.
+void GemmEmitter::emitRows(const Scratch &memory) {
   LeftOperand left(gemm, memory.left);
   Compensation compensation(gemm, left, memory.compensation);
   left.pack();

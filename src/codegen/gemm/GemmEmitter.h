@@ -15,8 +15,9 @@
 //         multiply: accumulators in registers        (BlockMultiplier)
 //         after the last depth: evaluate the epilogue on the accumulators
 //
-// A product of few rows has no blocks (RowDots), and one in AMX registers has
-// loops of its own (AmxEmitter). An operand that the
+// A grouped product does so for each group of rows that multiply one part of
+// the right operand. A product of few rows has no blocks (RowDots), and one in
+// AMX registers has loops of its own (AmxEmitter). An operand that the
 // micro-kernel can read where it is is not packed. What is packed is kept in
 // words of the accumulators' size (WordProduct.h).
 //
@@ -52,6 +53,10 @@ private:
     mlir::Value leftTail, rightTail; ///< AmxEmitter.h
   };
   Scratch layOut(mlir::Value scratch);
+  void findPlace();
+  mlir::Value placeOf(mlir::Value row);
+  void forEachGroup(llvm::function_ref<void()> body);
+  void emitRows(const Scratch &memory);
   int64_t sumElements() const;
   int64_t compensationElements() const;
   int64_t panelElements() const;

@@ -770,6 +770,22 @@ TEST(GemmBlocking, FetchesAheadOfWhatTheCacheCannotHold) {
   EXPECT_EQ(parsed.blocking(target).bytesAhead, 0);
 }
 
+/// Products of one weight read one copy of it, whatever rows they have.
+TEST(GemmBlocking, PanelsForAnyRowsAreAlike) {
+  for (int64_t rows : {1, 2, 7, 16, 32, 48, 512}) {
+    ParsedCase parsed({"f32", 1, rows, 576, 256, "mk", "nk"});
+    for (const char *target : {"x86-64-v3", "x86-64-v4"}) {
+      ParsedCase first({"f32", 1, 1, 576, 256, "mk", "nk"});
+      auto wanted =
+          choosePanels(*first.found, targetOf(target), PanelsFor::AnyRows);
+      auto panels =
+          choosePanels(*parsed.found, targetOf(target), PanelsFor::AnyRows);
+      ASSERT_TRUE(wanted && panels);
+      EXPECT_EQ(panels->width, wanted->width) << target << rows;
+    }
+  }
+}
+
 /// A register of either operand that is loaded is used for two products.
 TEST(GemmBlocking, PanelsGiveEachAmxRegisterTwoProducts) {
   ParsedCase live({"live", 1, 64, 144, 256, "mk", "nk", "i8"});

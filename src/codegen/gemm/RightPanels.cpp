@@ -8,6 +8,7 @@
 #include "codegen/gemm/RightPanels.h"
 
 #include "codegen/emit/Transpose.h"
+#include "codegen/gemm/UnpackedPanel.h"
 #include "codegen/microkernel/AmxBlock.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -28,7 +29,9 @@ OperandReader::Address RightPanels::prepare(Value first, Value count) {
   endDepth = lanes.addIndex(first, count);
   if (blocking.usesAmx)
     clearBehind();
-  if (blocking.splitsPanels)
+  if (auto weight = QuantizedOperand::find(gemm.contraction))
+    UnpackedPanel(gemm, *weight, packed).fill(first, endDepth);
+  else if (blocking.splitsPanels)
     splitPanel();
   else if (blocking.right == Right::PackTransposed)
     packTransposed();

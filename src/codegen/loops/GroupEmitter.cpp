@@ -8,8 +8,8 @@
 #include "codegen/loops/GroupEmitter.h"
 
 #include "codegen/loops/FusedEmitter.h"
+#include "codegen/loops/PositionBlock.h"
 #include "codegen/loops/ScatterEmitter.h"
-#include "codegen/loops/TransposedBlock.h"
 #include "codegen/loops/VectorLoop.h"
 #include "mlir/IR/Matchers.h"
 
@@ -73,7 +73,7 @@ void GroupEmitter::emitLaneLoop(const TilePart &part) {
     context.setShared(group.sharedLoops[group.laneLoop], index);
     auto position = [&] { emitPosition(); };
     if (group.blockLoop >= 0)
-      TransposedBlock(context, position).emit();
+      PositionBlock(context, position).emit();
     else
       position();
     return Values();

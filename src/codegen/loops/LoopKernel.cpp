@@ -88,10 +88,11 @@ static SmallVector<IndexRange> sharedRanges(KernelFrame &frame,
     range = *next++;
     if (static_cast<int>(number) != group.blockLoop)
       continue;
-    Value size = sizeOf(frame, group, loop), width = lanes.index(group.width);
+    Value size = sizeOf(frame, group, loop);
+    Value block = lanes.index(group.blockSize);
     Value end =
-        lanes.mulIndex(lanes.addIndex(range.high, lanes.index(1)), width);
-    range = ranges.between(lanes.mulIndex(range.low, width),
+        lanes.mulIndex(lanes.addIndex(range.high, lanes.index(1)), block);
+    range = ranges.between(lanes.mulIndex(range.low, block),
                            lanes.minIndex(end, size));
   }
   return shared;

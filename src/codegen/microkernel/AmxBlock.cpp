@@ -45,6 +45,13 @@ AmxBlock::AmxBlock(LaneBuilder &lanes, const AmxShape &shape, Value rows)
   configure();
 }
 
+AmxBlock AmxBlock::withSums(int64_t stride) const {
+  AmxBlock other = *this;
+  other.shape.sumStride = stride;
+  other.sumStride = lanes.i64(stride * wordBytes);
+  return other;
+}
+
 void AmxBlock::call(StringRef name, ValueRange operands) {
   lanes.builder.create<LLVM::CallIntrinsicOp>(
       lanes.loc, Type(), ("llvm.x86." + name).str(), operands);

@@ -45,6 +45,9 @@ public:
 
   /// Sets the sizes of the registers, for blocks of `rows` rows.
   AmxBlock(LaneBuilder &lanes, const AmxShape &shape, mlir::Value rows);
+  /// A block in the same registers, whose rows of sums lie `stride` words
+  /// apart.
+  AmxBlock withSums(int64_t stride) const;
 
   /// Loads the sums of a block, or clears them unless it continues.
   void start(mlir::Value sums, mlir::Value continues);

@@ -168,9 +168,9 @@ SmallVector<Value> MicroKernel::addWord(LaneBuilder &inner,
   return next;
 }
 
-void MicroKernel::fill(OpBuilder &b, func::FuncOp function) const {
-  // A builder of its own: values of other functions can't be used here.
-  LaneBuilder inner(b, function.getLoc());
+SmallVector<Value> MicroKernel::addWords(LaneBuilder &inner,
+                                         func::FuncOp function, Value first,
+                                         Value end, ValueRange sums) const {
   auto argument = [&](Argument which) {
     return function.getArgument(leftPointers() + which);
   };
@@ -178,19 +178,71 @@ void MicroKernel::fill(OpBuilder &b, func::FuncOp function) const {
                              : argument(LeftStep);
   Value rightStepBytes =
       rightStep ? inner.i64(*rightStep * rightBytes()) : argument(RightStep);
-  SmallVector<Value> initial = startSums(inner, function);
-  Value end = inner.make<arith::IndexCastOp>(b.getIndexType(), argument(Words));
-  SmallVector<Value> results = inner.loop(
-      inner.index(0), end, 1, initial, [&](Value k, ValueRange carried) {
-        Value step = inner.toI64(k);
-        Value leftOffset = inner.make<arith::MulIOp>(step, leftBytes);
-        Value panelRow = move(inner, argument(Right),
-                              inner.make<arith::MulIOp>(step, rightStepBytes));
-        return addWord(inner, function, leftOffset, panelRow, carried);
-      });
-  for (auto [i, value] : llvm::enumerate(results))
-    b.create<LLVM::StoreOp>(inner.loc, value, sumPointer(inner, function, i),
-                            elementBytes(element));
+  return inner.loop(first, end, 1, sums, [&](Value k, ValueRange carried) {
+    Value step = inner.toI64(k);
+    Value leftOffset = inner.make<arith::MulIOp>(step, leftBytes);
+    Value panelRow = move(inner, argument(Right),
+                          inner.make<arith::MulIOp>(step, rightStepBytes));
+    return addWord(inner, function, leftOffset, panelRow, carried);
+  });
+}
+
+void MicroKernel::storeSums(LaneBuilder &inner, func::FuncOp function,
+                            ValueRange sums) const {
+  for (auto [i, value] : llvm::enumerate(sums))
+    inner.builder.create<LLVM::StoreOp>(inner.loc, value,
+                                        sumPointer(inner, function, i),
+                                        elementBytes(element));
+}
+
+/// Words that are summed from zero. Only then are they added to the sums before
+/// them, if there are any.
+void MicroKernel::addPart(LaneBuilder &inner, func::FuncOp function,
+                          Value first, Value end) const {
+  OpBuilder &b = inner.builder;
+  auto type = VectorType::get({lanes}, element);
+  Value zero = inner.constant(cast<TypedAttr>(b.getZeroAttr(type)));
+  SmallVector<Value> zeros(rows * vectors, zero);
+  SmallVector<Type> types(rows * vectors, type);
+  SmallVector<Value> part = addWords(inner, function, first, end, zeros);
+  Value isLater = inner.make<arith::CmpIOp>(arith::CmpIPredicate::ne, first,
+                                            inner.index(0));
+  Value adds = inner.make<arith::OrIOp>(
+      isLater, function.getArgument(leftPointers() + Continues));
+  auto added = [&] {
+    SmallVector<Value> total;
+    for (auto [i, value] : llvm::enumerate(part)) {
+      Value before = b.create<LLVM::LoadOp>(inner.loc, type,
+                                            sumPointer(inner, function, i),
+                                            elementBytes(element));
+      total.push_back(inner.make<arith::AddFOp>(before, value));
+    }
+    return total;
+  };
+  storeSums(inner, function,
+            inner.ifElse(adds, types, added, [&] { return part; }));
+}
+
+void MicroKernel::fill(OpBuilder &b, func::FuncOp function) const {
+  // A builder of its own: values of other functions can't be used here.
+  LaneBuilder inner(b, function.getLoc());
+  Value words = function.getArgument(leftPointers() + Words);
+  Value none = inner.index(0);
+  Value end = inner.make<arith::IndexCastOp>(b.getIndexType(), words);
+  if (!isa<FloatType>(element)) {
+    storeSums(inner, function,
+              addWords(inner, function, none, end, startSums(inner, function)));
+  } else if (!wordsOfPartialSum) {
+    addPart(inner, function, none, end);
+  } else {
+    // A depth of zero takes one turn too: the sums are zero then.
+    inner.loop(none, inner.maxIndex(end, inner.index(1)), wordsOfPartialSum,
+               [&](Value first) {
+                 Value stop =
+                     inner.addIndex(first, inner.index(wordsOfPartialSum));
+                 addPart(inner, function, first, inner.minIndex(stop, end));
+               });
+  }
   b.create<func::ReturnOp>(inner.loc);
 }
 

@@ -45,6 +45,10 @@ struct MicroKernel {
   int64_t bytesAhead = 0;
   /// Whether the left elements of a depth are neighbours: [depth][row].
   bool isLeftInterleaved = false;
+  /// Words of the depth whose floats are summed from zero, before they are
+  /// added to the sums of the words before: rounding errors grow with the
+  /// length of a sum. 0: all words of a call.
+  int64_t wordsOfPartialSum = 0;
 
   int64_t columns() const { return lanes * vectors; }
 
@@ -82,6 +86,15 @@ private:
                                          mlir::Value leftOffset,
                                          mlir::Value right,
                                          mlir::ValueRange sums) const;
+  /// The accumulators after the words from `first` up to `end`.
+  llvm::SmallVector<mlir::Value> addWords(LaneBuilder &inner,
+                                          mlir::func::FuncOp function,
+                                          mlir::Value first, mlir::Value end,
+                                          mlir::ValueRange sums) const;
+  void addPart(LaneBuilder &inner, mlir::func::FuncOp function,
+               mlir::Value first, mlir::Value end) const;
+  void storeSums(LaneBuilder &inner, mlir::func::FuncOp function,
+                 mlir::ValueRange sums) const;
   mlir::Value sumPointer(LaneBuilder &inner, mlir::func::FuncOp function,
                          int64_t number) const;
   WordProduct::Factor loadRight(LaneBuilder &inner, mlir::Value pointer) const;

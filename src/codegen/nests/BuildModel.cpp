@@ -7,9 +7,9 @@
 
 #include "codegen/nests/BuildModel.h"
 
+#include "codegen/nests/BlockChoice.h"
 #include "codegen/nests/LaneChoice.h"
 #include "codegen/nests/SharedLoops.h"
-#include "codegen/nests/TransposeChoice.h"
 #include "ir/Anabranch.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
@@ -338,7 +338,7 @@ FailureOr<KernelModel> buildModel(func::FuncOp source,
     formGroups(model);
     for (NestGroup &group : model.groups) {
       chooseLanes(model, group, target);
-      chooseTransposedLoads(model, group);
+      chooseBlock(model, group);
     }
     return model;
   };

@@ -95,9 +95,13 @@ struct NestGroup {
   int64_t width = 1;
   /// Native vectors that `width` is made of.
   int64_t vectors = 1;
-  /// The shared loop that runs in blocks of `width` so that `transposedLoads`
-  /// are loaded as squares of vectors and transposed in registers; -1: none.
+  /// The shared loop of which one vector of lanes runs `blockSize` positions at
+  /// once; -1: none.
   int blockLoop = -1;
+  int64_t blockSize = 1;
+  /// With these, blocks have `width` positions: they are loaded as squares of
+  /// vectors and transposed in registers. Without, the positions share what
+  /// they all read.
   llvm::SmallVector<TransposedLoad> transposedLoads;
   /// True if some access jumps over cache lines from lane to lane.
   bool strided = false;

@@ -103,7 +103,7 @@ TileGrid makeGrid(KernelFrame &frame, const NestGroup &group) {
   for (auto [number, loop] : llvm::enumerate(group.sharedLoops)) {
     Value size = sizeOf(frame, group, loop);
     if (static_cast<int>(number) == group.blockLoop)
-      size = lanes.ceilDivIndex(size, lanes.index(group.width));
+      size = lanes.ceilDivIndex(size, lanes.index(group.blockSize));
     grid.loopSizes.push_back(size);
     if (static_cast<int>(number) == group.laneLoop)
       grid.laneSize = size;
@@ -111,8 +111,7 @@ TileGrid makeGrid(KernelFrame &frame, const NestGroup &group) {
       grid.outerSize = lanes.mulIndex(grid.outerSize, size);
   }
   Value perPosition = costPerPosition(frame, group);
-  if (group.blockLoop >= 0)
-    perPosition = lanes.mulIndex(perPosition, lanes.index(group.width));
+  perPosition = lanes.mulIndex(perPosition, lanes.index(group.blockSize));
   Value target = lanes.index(tileCost);
   grid.laneTiles = one;
   if (grid.laneSize) {

@@ -101,6 +101,8 @@ SmallVector<Lanes> GemmContext::point(Value row, Lanes column, Lanes depth) {
   SmallVector<Lanes> result(op.getNumLoops());
   for (auto [loop, position] : llvm::zip(contraction.batch, tile.batch))
     result[loop] = Lanes::uniform(position);
+  if (!row)
+    row = tile.placeRow;
   if (row)
     for (auto [loop, position] :
          llvm::zip(contraction.rows, delinearize(contraction.rows, row)))

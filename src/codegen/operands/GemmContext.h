@@ -55,6 +55,8 @@ public:
     mlir::SmallVector<mlir::Value> batch;
     mlir::Value firstRow, endRow, firstPanel, endPanel;
     mlir::Value firstColumn; ///< of the panel that is being computed
+    /// Of a grouped product: the row whose right operand is being read.
+    mlir::Value placeRow;
   };
   Tile tile;
 
@@ -62,7 +64,7 @@ public:
   void enterPanel(mlir::Value number);
 
   /// A point of the contraction's iteration space; a null row or lane stays
-  /// undefined.
+  /// undefined. In a grouped product a null row is `tile.placeRow`.
   mlir::SmallVector<Lanes> point(mlir::Value row, Lanes column, Lanes depth);
   /// The lanes of a vector from `column` on that are columns; null if all are.
   /// Columns are counted in units of `unit`.

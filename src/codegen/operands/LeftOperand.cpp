@@ -121,9 +121,13 @@ OperandReader::Address LeftOperand::at(Value row, Value depth) {
 }
 
 Value LeftOperand::words(Value row, Value depth, Value end, bool whole) {
-  if (!gemm.blocking.packLeft)
-    return reader.words(lanes.addIndex(gemm.tile.firstRow, row), Value(), depth,
-                        end, whole);
+  if (!gemm.blocking.packLeft) {
+    Value at = lanes.addIndex(gemm.tile.firstRow, row);
+    // Rows beyond the last of a group repeat it; nobody reads their sums.
+    if (gemm.contraction.isGrouped)
+      at = lanes.minIndex(at, lanes.subIndex(gemm.tile.endRow, lanes.index(1)));
+    return reader.words(at, Value(), depth, end, whole);
+  }
   Value start = lanes.mulIndex(row, packedWords(gemm));
   return gemm.memory.loadVector(packed,
                                 lanes.addIndex(start, gemm.words(depth)));

@@ -102,11 +102,15 @@ QuantizedBlocking QuantizedBlocking::choose(const Contraction &contraction,
   return blocking;
 }
 
+bool hasQuantizedRows(const Contraction &contraction) {
+  auto rows = contraction.knownSize(contraction.rows);
+  return rows && *rows <= mostQuantizedRows;
+}
+
 bool wantsQuantizedWeight(const Contraction &contraction,
                           const TargetInfo &target) {
-  auto rows = contraction.knownSize(contraction.rows);
   return target.avx2 && target.fma && contraction.element.isF32() &&
-         contraction.batch.empty() && rows && *rows <= mostQuantizedRows;
+         contraction.batch.empty();
 }
 
 } // namespace codegen

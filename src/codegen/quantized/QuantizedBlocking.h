@@ -17,7 +17,7 @@
 #define ANABRANCH_CODEGEN_QUANTIZED_QUANTIZEDBLOCKING_H
 
 #include "codegen/contraction/GemmBlocking.h"
-#include "codegen/quantized/QuantizedOperand.h"
+#include "codegen/contraction/QuantizedOperand.h"
 
 namespace anabranch {
 namespace codegen {
@@ -55,7 +55,11 @@ struct QuantizedBlocking {
 /// Products of more rows had better make panels of floats.
 constexpr int64_t mostQuantizedRows = 32;
 
-/// Whether a product would read its right operand in few bits.
+/// Whether a product has so few rows that its digits are multiplied.
+bool hasQuantizedRows(const Contraction &contraction);
+
+/// Whether a product would read its right operand in few bits, by digits or
+/// through panels of floats that each tile makes.
 bool wantsQuantizedWeight(const Contraction &contraction,
                           const TargetInfo &target);
 

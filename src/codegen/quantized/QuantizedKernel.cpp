@@ -127,7 +127,8 @@ struct Match {
     auto weight = QuantizedOperand::find(*contraction, why);
     if (!weight)
       return std::nullopt;
-    if (!wantsQuantizedWeight(*contraction, target)) {
+    if (!wantsQuantizedWeight(*contraction, target) ||
+        !hasQuantizedRows(*contraction)) {
       why = "panels of floats suit so many rows better";
       return std::nullopt;
     }

@@ -36,8 +36,8 @@ namespace importer {
 
 namespace {
 
-/// With fewer filters a product of points leaves most lanes of a vector empty.
-constexpr int64_t kFewestFilters = 8;
+/// Fewer leave most lanes of a vector empty.
+constexpr int64_t kFewestChannels = 8;
 
 /// Whether a tensor is made of constants of the program alone.
 bool isFrozenValue(const Operand &tensor) {
@@ -202,11 +202,11 @@ Value ChannelsLast::run() {
 
 } // namespace
 
-bool prefersChannelsLast(const Convolution &conv) {
+bool prefersChannelsLast(const Convolution &conv, int64_t channels) {
   auto isKnown = [](OpFoldResult size) {
     return getConstantIntValue(size).has_value();
   };
-  return conv.filters() >= kFewestFilters &&
+  return channels >= kFewestChannels &&
          llvm::all_of(ArrayRef(conv.sizes).drop_front(2), isKnown) &&
          isFrozenValue(conv.weight);
 }

@@ -136,7 +136,7 @@ Value anabranch::importer::convolve(LoweringBuilder &b,
                                     const Convolution &conv) {
   if (isDepthwise(conv))
     return depthwise(b, conv);
-  if (prefersChannelsLast(conv))
+  if (prefersChannelsLast(conv, conv.filters()))
     return convolveChannelsLast(b, conv);
   int64_t depth = conv.channels() * conv.taps();
   OpFoldResult points = b.product(ArrayRef(conv.sizes).drop_front(2));

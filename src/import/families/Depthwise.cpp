@@ -11,6 +11,8 @@
 #include "import/lowering/Windows.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
+#include <algorithm>
+
 using namespace mlir;
 
 namespace anabranch {
@@ -31,58 +33,120 @@ bool isDepthwise(const Convolution &conv) {
          conv.taps() <= kMaxTaps;
 }
 
-/// The padded input as it meets the outputs at this point of the window.
-static Operand inputAt(LoweringBuilder &b, const Convolution &conv,
-                       Value padded, ArrayRef<int64_t> point) {
+namespace {
+
+class Depthwise {
+public:
+  Depthwise(LoweringBuilder &b, const Convolution &conv)
+      : b(b), conv(conv), isLast(prefersChannelsLast(conv, conv.groups)) {}
+
+  Value run();
+
+private:
+  LoweringBuilder &b;
+  const Convolution &conv;
+  const bool isLast; ///< the channels are the last dimension, else the second
+
+  int64_t channelDim() const { return isLast ? conv.spatial + 1 : 1; }
+  template <typename T> SmallVector<T> ordered(SmallVector<T> parts) const;
+  Value paddedInput();
+  Operand weightsByTap();
+  Operand inputAt(Value padded, ArrayRef<int64_t> point);
+  Operand weightAt(const Operand &weights, int64_t tap);
+};
+
+/// What stands for [N, C, points...] in the order of the dimensions at work.
+template <typename T>
+SmallVector<T> Depthwise::ordered(SmallVector<T> parts) const {
+  if (isLast)
+    std::rotate(parts.begin() + 1, parts.begin() + 2, parts.end());
+  return parts;
+}
+
+Value Depthwise::paddedInput() {
+  Operand input = conv.input;
+  if (isLast)
+    input =
+        b.tensor(moveChannels(b, input.value, ir::Channels::Last), input.dtype);
+  if (!isLast)
+    return padSpatial(b, input, conv.padding, conv.padding, 0);
+  SmallVector<int64_t> padding = {0};
+  llvm::append_range(padding, conv.padding);
+  padding.push_back(0);
+  return padSpatial(b, input, padding, padding, 0);
+}
+
+/// The input as it meets the outputs at this point of the window.
+Operand Depthwise::inputAt(Value padded, ArrayRef<int64_t> point) {
   Sizes offsets(2, b.indexAttr(0)), strides(2, b.indexAttr(1));
   for (auto [dim, position] : llvm::enumerate(point)) {
     offsets.push_back(b.indexAttr(position * conv.dilation[dim]));
     strides.push_back(b.indexAttr(conv.stride[dim]));
   }
-  Value slice =
-      b.create<tensor::ExtractSliceOp>(padded, offsets, conv.sizes, strides);
+  Value slice = b.create<tensor::ExtractSliceOp>(
+      padded, ordered(offsets), ordered(conv.sizes), ordered(strides));
   return b.tensor(slice, conv.input.dtype);
 }
 
-/// The weight of every channel at this point.
-static Operand weightAt(LoweringBuilder &b, const Convolution &conv,
-                        ArrayRef<int64_t> point) {
-  int64_t rank = conv.weight.rank();
-  Sizes offsets(2, b.indexAttr(0)), sizes(rank, b.indexAttr(1));
-  Sizes strides(rank, b.indexAttr(1));
-  sizes[0] = b.indexAttr(conv.groups);
-  for (int64_t position : point)
-    offsets.push_back(b.indexAttr(position));
-  auto type =
-      RankedTensorType::get({conv.groups}, conv.weight.type().getElementType());
-  Value slice = b.create<tensor::ExtractSliceOp>(type, conv.weight.value,
-                                                 offsets, sizes, strides);
-  return b.tensor(slice, conv.weight.dtype, {1});
+/// [taps, channels], in the dtype of the sums: a vector of channels reads
+/// consecutive weights, and converts none.
+Operand Depthwise::weightsByTap() {
+  SmallVector<int64_t> order;
+  for (int64_t dim = 1; dim < conv.weight.rank(); ++dim)
+    order.push_back(dim);
+  order.push_back(0);
+  DType dtype = accumulatorOf(b.resultDType());
+  Value byTap = transpose(b, b.convert(conv.weight, dtype), order);
+  ir::markStored(byTap.getDefiningOp());
+  Value rows = reshape(b.builder, b.loc, byTap,
+                       {b.indexAttr(conv.taps()), b.indexAttr(conv.groups)});
+  return b.tensor(rows, dtype);
 }
 
-Value depthwise(LoweringBuilder &b, const Convolution &conv) {
-  Value padded = padSpatial(b, conv.input, conv.padding, conv.padding, 0);
+/// The weight of every channel at a tap.
+Operand Depthwise::weightAt(const Operand &weights, int64_t tap) {
+  auto type =
+      RankedTensorType::get({conv.groups}, weights.type().getElementType());
+  Sizes offsets = {b.indexAttr(tap), b.indexAttr(0)};
+  Sizes sizes = {b.indexAttr(1), b.indexAttr(conv.groups)};
+  Sizes strides(2, b.indexAttr(1));
+  Value slice = b.create<tensor::ExtractSliceOp>(type, weights.value, offsets,
+                                                 sizes, strides);
+  return b.tensor(slice, weights.dtype, {channelDim()});
+}
+
+Value Depthwise::run() {
+  Value padded = paddedInput();
+  Operand weights = weightsByTap();
   SmallVector<Operand> operands;
   SmallVector<int64_t> point(conv.spatial, 0);
   for (int64_t tap = 0; tap < conv.taps(); ++tap) {
     int64_t rest = tap;
     for (int64_t dim = conv.spatial; dim-- > 0; rest /= conv.window(dim))
       point[dim] = rest % conv.window(dim);
-    operands.push_back(inputAt(b, conv, padded, point));
-    operands.push_back(weightAt(b, conv, point));
+    operands.push_back(inputAt(padded, point));
+    operands.push_back(weightAt(weights, tap));
   }
   if (conv.bias) {
     operands.push_back(conv.bias);
-    operands.back().positions = {1};
+    operands.back().positions = {channelDim()};
   }
   DType dtype = b.resultDType();
-  return b.elementwise(operands, accumulatorOf(dtype), dtype, conv.sizes,
-                       [&](Body &, ArrayRef<Num> x) {
-                         Num sum = x[0] * x[1];
-                         for (int64_t tap = 1; tap < conv.taps(); ++tap)
-                           sum = sum + x[2 * tap] * x[2 * tap + 1];
-                         return conv.bias ? sum + x.back() : sum;
-                       });
+  Value result =
+      b.elementwise(operands, accumulatorOf(dtype), dtype, ordered(conv.sizes),
+                    [&](Body &, ArrayRef<Num> x) {
+                      Num sum = x[0] * x[1];
+                      for (int64_t tap = 1; tap < conv.taps(); ++tap)
+                        sum = s::multiplyAdd(x[2 * tap], x[2 * tap + 1], sum);
+                      return conv.bias ? sum + x.back() : sum;
+                    });
+  return isLast ? moveChannels(b, result, ir::Channels::Second) : result;
+}
+
+} // namespace
+
+Value depthwise(LoweringBuilder &b, const Convolution &conv) {
+  return Depthwise(b, conv).run();
 }
 
 } // namespace importer

@@ -82,12 +82,32 @@ static Lowered lowerMm(ir::AtenOp op, LoweringBuilder &b) {
   return lowered(rounded(b, multiply(b, left, right), b.resultDType()));
 }
 
-/// Products of int8 in int32.
+/// (x - 128) y + 128 sum(y), modulo 2^32: instructions multiply signed bytes.
+static Value multiplyUnsigned(LoweringBuilder &b, Operand left, Operand right) {
+  DType sums = b.resultDType();
+  Operand half = b.number(int64_t(128));
+  auto minus = [](Body &, ArrayRef<Num> x) { return x[0] - x[1]; };
+  Operand moved = b.tensor(b.elementwise({left, half}, sums, right.dtype,
+                                         b.sizesOf(left.value), minus),
+                           right.dtype);
+  Operand products = b.tensor(multiply(b, moved, right), sums);
+  Value columns =
+      b.reduce({right}, b.sizesOf(right.value), {0}, Combine::Add, sums,
+               [&](Body &, ArrayRef<Num> x) { return s::cast(x[0], sums); });
+  return b.elementwise({products, b.tensor(columns, sums), half}, sums, sums,
+                       b.sizesOf(products.value), [](Body &, ArrayRef<Num> x) {
+                         return x[0] + x[1] * x[2];
+                       });
+}
+
+/// Products of bytes in int32, the right ones signed.
 static Lowered lowerIntMm(ir::AtenOp op, LoweringBuilder &b) {
   Operand left = b.operand("self"), right = b.operand("mat2");
-  if (left.dtype != right.dtype || left.dtype.isUnsigned ||
-      left.dtype.width() != 8)
+  if (left.dtype.width() != 8 || right.dtype.width() != 8 ||
+      right.dtype.isUnsigned)
     return b.refuse("operands that are not int8");
+  if (left.dtype.isUnsigned)
+    return lowered(multiplyUnsigned(b, left, right));
   return lowered(rounded(b, multiply(b, left, right), b.resultDType()));
 }
 
@@ -172,7 +192,7 @@ void anabranch::importer::registerMatmul(OpTable &table) {
   table.family("matmul");
   table.add("mm", lowerMm, "T(5, 7), T(7, 3)", kNumbers);
   table.add("bmm", lowerMm, "T(2, 5, 7), T(2, 7, 3)", kNumbers);
-  table.add("_int_mm", lowerIntMm, "", kI8 | kI32);
+  table.add("_int_mm", lowerIntMm, "", kU8 | kI8 | kI32);
   table.add("addmm", lowerAddmm, "T(3), T(5, 7), T(7, 3)", kNumbers);
   table.add("baddbmm", lowerBaddbmm, "T(2, 5, 3), T(2, 5, 7), T(2, 7, 3)",
             kNumbers);

@@ -42,9 +42,9 @@ bool isDepthwise(const Convolution &conv);
 /// contract, and no copy of the input for each point.
 mlir::Value depthwise(LoweringBuilder &b, const Convolution &conv);
 
-/// Whether the points of the images had better be the rows of a product, which
-/// a frozen weight and known sizes of an image allow.
-bool prefersChannelsLast(const Convolution &conv);
+/// Whether the channels had better be the last dimension, of which a vector has
+/// `channels` at most: a frozen weight and known sizes of an image allow it.
+bool prefersChannelsLast(const Convolution &conv, int64_t channels);
 
 /// The result of such a convolution: a product with the channels last, between
 /// views.

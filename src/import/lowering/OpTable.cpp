@@ -28,6 +28,7 @@ const OpTable &OpTable::get() {
     registerJoins(all);
     registerGather(all);
     registerMatmul(all);
+    registerGroupedMatmul(all);
     registerSoftmax(all);
     registerNormalization(all);
     registerAttention(all);
@@ -36,6 +37,7 @@ const OpTable &OpTable::get() {
     registerConvolution(all);
     registerPooling(all);
     registerTopK(all);
+    registerSort(all);
     return all;
   }();
   return table;

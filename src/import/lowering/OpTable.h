@@ -74,6 +74,7 @@ void registerSlices(OpTable &table);
 void registerJoins(OpTable &table);
 void registerGather(OpTable &table);
 void registerMatmul(OpTable &table);
+void registerGroupedMatmul(OpTable &table);
 void registerSoftmax(OpTable &table);
 void registerNormalization(OpTable &table);
 void registerAttention(OpTable &table);
@@ -82,6 +83,7 @@ void registerIndexPut(OpTable &table);
 void registerConvolution(OpTable &table);
 void registerPooling(OpTable &table);
 void registerTopK(OpTable &table);
+void registerSort(OpTable &table);
 
 } // namespace importer
 } // namespace anabranch

@@ -74,7 +74,42 @@ Value neutral(ir::AtenOp op) {
   return self;
 }
 
+/// Whether PyTorch would hand on the memory of an argument of @main.
+bool isOfArgument(Value value) {
+  while (auto op = value.getDefiningOp<ir::AtenOp>()) {
+    if (op.getCallee() != "alias" && op.getCallee() != "detach")
+      return false;
+    value = op.getOperandArg("self");
+  }
+  return isa_and_nonnull<BlockArgument>(value);
+}
+
+/// Numbers the operands of each call that another call has made and that may
+/// fold to an argument with strides (`x.contiguous()`, `x * 1`). An operator
+/// that PyTorch runs is not given the argument there: some read an expanded or
+/// strided tensor wrongly, so models make it contiguous first.
+void noteMadeOperands(func::FuncOp main) {
+  llvm::SmallDenseSet<Type> strided;
+  for (BlockArgument argument : main.getArguments())
+    if (main.getArgAttr(argument.getArgNumber(), "anabranch.strides"))
+      strided.insert(argument.getType());
+  if (strided.empty())
+    return;
+  main.walk([&](ir::AtenOp op) {
+    if (op->hasAttr("anabranch.made"))
+      return; // the pass runs again, after arguments have folded
+    SmallVector<int64_t> made;
+    for (auto [i, operand] : llvm::enumerate(op.getInputs()))
+      if (strided.contains(operand.getType()) && !isOfArgument(operand))
+        made.push_back(i);
+    if (!made.empty())
+      op->setAttr("anabranch.made",
+                  DenseI64ArrayAttr::get(op.getContext(), made));
+  });
+}
+
 LogicalResult normalizeAten(func::FuncOp main) {
+  noteMadeOperands(main);
   Operation *end = main.getBody().back().getTerminator();
   SmallVector<Value> before(end->getOperands());
   main.walk([](ir::AtenOp op) {

@@ -393,6 +393,12 @@ Num s::copysign(Num a, Num b) {
   return with(a, a.body->create<math::CopySignOp>(a.value, b.value));
 }
 
+Num s::multiplyAdd(Num a, Num b, Num c) {
+  if (!a.dtype.isFloat())
+    return a * b + c;
+  return with(a, a.body->create<math::FmaOp>(a.value, b.value, c.value));
+}
+
 Num s::logAddExp(Num a, Num b) {
   Num sum = maximum(a, b) + log1p(exp(-abs(a - b)));
   Num sameInfinity =

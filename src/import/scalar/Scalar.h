@@ -154,6 +154,8 @@ Num sigmoid(Num x);
 Num atan2(Num a, Num b);
 Num pow(Num a, Num b);
 Num copysign(Num a, Num b);
+/// a * b + c, rounded once for floats.
+Num multiplyAdd(Num a, Num b, Num c);
 /// log(exp(a) + exp(b)) without overflow.
 Num logAddExp(Num a, Num b);
 

@@ -200,16 +200,26 @@ ControlGroups::find(Version version, const std::string &mountInfo,
   }
 }
 
-std::optional<CpuQuota> ControlGroups::cpuQuota() const {
-  std::optional<CpuQuota> least;
-  for (const Hierarchy &hierarchy : cpu)
-    for (const std::string &folder : hierarchy.folders) {
-      bool isTwo = hierarchy.version == Version::Two;
-      double cpus = isTwo ? quotaOfTwo(folder) : quotaOfOne(folder);
-      if (cpus > 0 && (!least || cpus < least->cpus))
-        least = {cpus, folder + (isTwo ? "/cpu.max" : "/cpu.cfs_quota_us")};
-    }
+template <typename Found, typename Number, typename Read>
+std::optional<Found>
+ControlGroups::leastOf(const std::vector<Hierarchy> &groups,
+                       Number Found::*field, Read read) {
+  std::optional<Found> least;
+  for (const Hierarchy &hierarchy : groups)
+    for (const std::string &folder : hierarchy.folders)
+      if (std::optional<Found> found = read(folder, hierarchy.version);
+          found && (!least || (*found).*field < (*least).*field))
+        least = std::move(found);
   return least;
+}
+
+std::optional<CpuQuota> ControlGroups::quotaOf(const std::string &folder,
+                                               Version version) {
+  bool isTwo = version == Version::Two;
+  double cpus = isTwo ? quotaOfTwo(folder) : quotaOfOne(folder);
+  if (!(cpus > 0))
+    return std::nullopt;
+  return CpuQuota{cpus, folder + (isTwo ? "/cpu.max" : "/cpu.cfs_quota_us")};
 }
 
 std::optional<MemoryLimit> ControlGroups::limitOf(const std::string &folder,
@@ -225,36 +235,32 @@ std::optional<MemoryLimit> ControlGroups::limitOf(const std::string &folder,
   return MemoryLimit{*bytes, file};
 }
 
+std::optional<MemoryRoom> ControlGroups::roomOf(const std::string &folder,
+                                                Version version) {
+  bool isTwo = version == Version::Two;
+  auto limit = limitOf(folder, version);
+  auto used =
+      numberIn(folder + (isTwo ? "/memory.current" : "/memory.usage_in_bytes"));
+  if (!limit || !used)
+    return std::nullopt;
+  int64_t files =
+      sumOf(folder + "/memory.stat",
+            isTwo ? std::array{"inactive_file", "active_file"}
+                  : std::array{"total_inactive_file", "total_active_file"});
+  int64_t room = std::max<int64_t>(limit->bytes - (*used - files), 0);
+  return MemoryRoom{std::min(room, limit->bytes), *limit};
+}
+
+std::optional<CpuQuota> ControlGroups::cpuQuota() const {
+  return leastOf(cpu, &CpuQuota::cpus, quotaOf);
+}
+
 std::optional<MemoryLimit> ControlGroups::memoryLimit() const {
-  std::optional<MemoryLimit> least;
-  for (const Hierarchy &hierarchy : memory)
-    for (const std::string &folder : hierarchy.folders)
-      if (auto limit = limitOf(folder, hierarchy.version);
-          limit && (!least || limit->bytes < least->bytes))
-        least = limit;
-  return least;
+  return leastOf(memory, &MemoryLimit::bytes, limitOf);
 }
 
 std::optional<MemoryRoom> ControlGroups::memoryRoom() const {
-  std::optional<MemoryRoom> least;
-  for (const Hierarchy &hierarchy : memory)
-    for (const std::string &folder : hierarchy.folders) {
-      bool isTwo = hierarchy.version == Version::Two;
-      auto limit = limitOf(folder, hierarchy.version);
-      auto used = numberIn(
-          folder + (isTwo ? "/memory.current" : "/memory.usage_in_bytes"));
-      if (!limit || !used)
-        continue;
-      int64_t files =
-          sumOf(folder + "/memory.stat",
-                isTwo ? std::array{"inactive_file", "active_file"}
-                      : std::array{"total_inactive_file", "total_active_file"});
-      int64_t room = std::max<int64_t>(limit->bytes - (*used - files), 0);
-      room = std::min(room, limit->bytes);
-      if (!least || room < least->bytes)
-        least = {room, *limit};
-    }
-  return least;
+  return leastOf(memory, &MemoryRoom::bytes, roomOf);
 }
 
 int64_t ControlGroups::throttledPeriods() const {

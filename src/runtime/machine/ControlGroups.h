@@ -72,8 +72,16 @@ private:
   std::optional<Hierarchy> find(Version version, const std::string &mounts,
                                 const char *controller) const;
   void findAll(const char *controller, std::vector<Hierarchy> &found) const;
+  /// The least by `field` of what `read(folder, version)` finds at any level.
+  template <typename Found, typename Number, typename Read>
+  static std::optional<Found> leastOf(const std::vector<Hierarchy> &groups,
+                                      Number Found::*field, Read read);
+  static std::optional<CpuQuota> quotaOf(const std::string &folder,
+                                         Version version);
   static std::optional<MemoryLimit> limitOf(const std::string &folder,
                                             Version version);
+  static std::optional<MemoryRoom> roomOf(const std::string &folder,
+                                          Version version);
 
   const std::string root;
   std::string membership; ///< what /proc/self/cgroup said

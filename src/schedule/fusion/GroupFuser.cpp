@@ -7,6 +7,7 @@
 
 #include "schedule/fusion/GroupFuser.h"
 
+#include "analysis/Gather.h"
 #include "ir/Explain.h"
 #include "schedule/fusion/MergeGroups.h"
 
@@ -63,6 +64,22 @@ bool GroupFuser::absorb(int producer) {
   return merge(producer, reader, nodes[group.nodes.front()]);
 }
 
+/// A product reads the parts of a larger tensor where they are, before any
+/// other kernel would copy them.
+void GroupFuser::absorbGathers() {
+  for (int i = 0, e = nodes.size(); i < e; ++i) {
+    auto product = dyn_cast<linalg::GenericOp>(nodes[i].op);
+    if (nodes[i].kind != OpKind::Contraction || !product)
+      continue;
+    for (unsigned operand : {0, 1}) {
+      auto gather = analysis::placedGather(product, operand);
+      int made = gather ? grouping.producerOf(gather->op.getResult(0)) : -1;
+      if (made >= 0 && nodes[made].users.size() == 1)
+        absorb(nodes[made].group);
+    }
+  }
+}
+
 void GroupFuser::absorbProducers() {
   // Last to first, so that a chain is absorbed as a whole.
   for (int i = groups.size(); i-- > 0;)
@@ -70,6 +87,7 @@ void GroupFuser::absorbProducers() {
 }
 
 void GroupFuser::run() {
+  absorbGathers();
   for (int i = 0, e = nodes.size(); i < e; ++i)
     if (nodes[i].kind == OpKind::Pointwise ||
         nodes[i].kind == OpKind::Reduction || nodes[i].kind == OpKind::Insert)

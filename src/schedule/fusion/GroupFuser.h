@@ -26,6 +26,7 @@ private:
   /// Tries to make one group of two, explaining a refusal at the node.
   bool merge(int producer, int consumer, const Node &at);
   void mergeWithProducers(int index);
+  void absorbGathers();
   void absorbProducers();
   bool absorb(int producer);
 

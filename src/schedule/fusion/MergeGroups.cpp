@@ -7,6 +7,8 @@
 
 #include "schedule/fusion/MergeGroups.h"
 
+#include "analysis/Gather.h"
+#include "analysis/OperationCost.h"
 #include "ir/Sizes.h"
 #include "llvm/ADT/SmallSet.h"
 
@@ -18,6 +20,8 @@ namespace schedule {
 /// Bounds on one kernel, so that its compile time stays sane.
 static constexpr size_t kMaxNodes = 256;
 static constexpr size_t kMaxBuffers = 48;
+/// Of operators, for one point of the results.
+static constexpr int64_t kMaxEvaluations = 512;
 /// The most operations per element that a matrix product computes on operands
 /// while it packs them. It may pack a panel more than once.
 static constexpr unsigned kMaxPrologueCost = 6;
@@ -67,7 +71,7 @@ bool Merge::checkKinds() {
     return refuse(a.constant ? "the first part runs once, at load"
                              : "the second part runs once, at load");
   if (a.isLoops() && b.isLoops())
-    return true;
+    return checkBlocks();
   if (a.kind == OpKind::Contraction && b.isLoops())
     return b.hasRows ? refuse("a reduction cannot follow a matrix product in "
                               "one kernel")
@@ -80,9 +84,22 @@ bool Merge::checkKinds() {
   return refuse("this kind of kernel takes no further operators");
 }
 
+/// Neighbouring points of a sum over a window share what they read, which a
+/// kernel that runs row by row cannot use.
+bool Merge::checkBlocks() {
+  bool sharesReads = llvm::any_of(a.nodes, [&](int index) {
+    const Node &node = grouping.nodes[index];
+    return node.kind == OpKind::Pointwise && analysis::readsMany(node.op);
+  });
+  return a.hasRows || !b.hasRows || !sharesReads ||
+         refuse("the points of a window share more than a row does");
+}
+
 bool Merge::checkSizes() {
   if (a.nodes.size() + b.nodes.size() > kMaxNodes)
     return refuse("the kernel would be too large");
+  if (evaluations() > kMaxEvaluations)
+    return refuse("values would be evaluated too often");
   llvm::SmallDenseSet<Value, 32> inputs;
   size_t stores = 0;
   forEachNode([&](const Node &node) {
@@ -96,6 +113,32 @@ bool Merge::checkSizes() {
   if (inputs.size() + stores > kMaxBuffers)
     return refuse("the kernel would have too many buffers");
   return true;
+}
+
+/// Readers at their own point share one evaluation; each part that is read
+/// elsewhere, through a slice say, costs one more, and so do all values behind
+/// it. Chains of parts grow without bound: a scan of halves of halves.
+int64_t Merge::evaluations() const {
+  SmallVector<int> order(a.nodes);
+  llvm::append_range(order, b.nodes);
+  llvm::sort(order, std::greater<int>());
+  llvm::SmallDenseMap<int, int64_t> shared, apart;
+  int64_t total = 0;
+  for (int index : order) {
+    int64_t own = std::max<int64_t>(shared.lookup(index), 1);
+    own = std::min(own + apart.lookup(index), kMaxEvaluations + 1);
+    total += own;
+    for (const analysis::DimRead &read : grouping.nodes[index].reads) {
+      int from = grouping.producerOf(read.value);
+      if (from < 0 || !isInside(grouping.nodes[from].group))
+        continue;
+      if (llvm::is_contained(read.dims, int(analysis::partOfDim)))
+        apart[from] += own;
+      else
+        shared[from] = std::max(shared.lookup(from), own);
+    }
+  }
+  return total;
 }
 
 //===----------------------------------------------------------------------===//
@@ -320,6 +363,23 @@ bool Merge::checkEpilogue() {
   return legal || refuse("the result is not at the matrix product's index");
 }
 
+/// Whether the first part is a gather whose places the second part, a product,
+/// finds once for many elements.
+bool Merge::isPlacedGather() const {
+  if (a.nodes.size() != 1)
+    return false;
+  return llvm::any_of(b.nodes, [&](int index) {
+    const Node &reader = grouping.nodes[index];
+    if (reader.kind != OpKind::Contraction)
+      return false;
+    auto product = cast<linalg::GenericOp>(reader.op);
+    return llvm::any_of(ArrayRef<unsigned>{0, 1}, [&](unsigned operand) {
+      auto gather = analysis::placedGather(product, operand);
+      return gather && gather->op == grouping.nodes[a.nodes.front()].op;
+    });
+  });
+}
+
 bool Merge::checkPrologue() {
   if (llvm::any_of(a.nodes,
                    [&](int index) { return isStored(grouping.nodes[index]); }))
@@ -336,7 +396,7 @@ bool Merge::checkPrologue() {
                            grouping.nodes[user].kind == OpKind::Pointwise);
     });
   });
-  if (epilogueOnly && b.kind == OpKind::Contraction)
+  if ((epilogueOnly && b.kind == OpKind::Contraction) || isPlacedGather())
     return true;
   if (a.cost > kMaxPrologueCost || llvm::any_of(a.nodes, [&](int index) {
         return grouping.nodes[index].expensive;

@@ -30,8 +30,11 @@ private:
   bool refuse(const llvm::Twine &reason);
   bool checkOrder();
   bool checkKinds();
+  bool checkBlocks();
   bool checkSizes();
+  int64_t evaluations() const;
   bool checkPrologue();
+  bool isPlacedGather() const;
   bool checkEpilogue();
   bool unifyAxes();
   bool link(int consumerAxis, int producerAxis);

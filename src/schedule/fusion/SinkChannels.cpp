@@ -22,6 +22,7 @@
 #include "ir/Layout.h"
 #include "ir/PassBase.h"
 #include "ir/Scope.h"
+#include "schedule/fusion/Generics.h"
 #include "schedule/fusion/OpKinds.h"
 #include "schedule/fusion/Passes.h"
 
@@ -98,17 +99,8 @@ private:
       second.append(sizes.begin() + 1, sizes.end() - 1);
       sizes = second;
     }
-    Value empty = rewriter.create<tensor::EmptyOp>(
-        loc, sizes, getElementTypeOrSelf(tensor.getType()));
-    SmallVector<AffineMap> maps = {
-        AffineMap::getPermutationMap(read, rewriter.getContext()),
-        rewriter.getMultiDimIdentityMap(rank)};
-    SmallVector<utils::IteratorType> loops(rank, utils::IteratorType::parallel);
-    auto generic = rewriter.create<linalg::GenericOp>(
-        loc, empty.getType(), tensor, empty, maps, loops,
-        [](OpBuilder &inner, Location at, ValueRange values) {
-          inner.create<linalg::YieldOp>(at, values[0]);
-        });
+    linalg::GenericOp generic =
+        schedule::permuted(rewriter, tensor, read, sizes);
     ir::markChannels(generic, channels);
     return generic.getResult(0);
   }

@@ -100,6 +100,15 @@ LogicalResult CommandBuilder::buildLaunch(ir::DispatchOp dispatch) {
 // Calls
 //===----------------------------------------------------------------------===//
 
+/// Whether an operand that another operator made has become an argument with
+/// strides (NormalizeAten.cpp).
+bool CommandBuilder::isFoldedToStrided(ir::AtenOp call, unsigned operand) {
+  auto made = call->getAttrOfType<DenseI64ArrayAttr>("anabranch.made");
+  auto argument = dyn_cast<BlockArgument>(call.getInputs()[operand]);
+  return made && argument && llvm::is_contained(made.asArrayRef(), operand) &&
+         stridesOfArgument(main, argument.getArgNumber());
+}
+
 /// An argument of a call in terms of buffers and slots; null when it is none.
 Attribute CommandBuilder::argumentOf(ir::AtenOp call, Attribute argument) {
   if (auto list = dyn_cast<ArrayAttr>(argument)) {
@@ -127,8 +136,14 @@ Attribute CommandBuilder::argumentOf(ir::AtenOp call, Attribute argument) {
     call.emitOpError("takes an operand that is no tensor and no size");
     return {};
   }
-  reads.push_back(buffers.of(
-      operand, dtypeName(type.getElementType(), call.isUnsigned(operand))));
+  Value buffer = buffers.of(
+      operand, dtypeName(type.getElementType(), call.isUnsigned(operand)));
+  if (isFoldedToStrided(call, ref.getIndex())) {
+    Value kept = buffers.copyOf(buffer, call.getLoc());
+    copy(operand, buffer, kept);
+    buffer = kept;
+  }
+  reads.push_back(buffer);
   return ir::OperandRefAttr::get(b.getContext(), reads.size() - 1);
 }
 

@@ -32,6 +32,7 @@ private:
   void addDims(mlir::Value value);
 
   mlir::LogicalResult buildCall(ir::AtenOp call);
+  bool isFoldedToStrided(ir::AtenOp call, unsigned operand);
   mlir::Attribute argumentOf(ir::AtenOp call, mlir::Attribute argument);
   void keepForOthers(mlir::OpResult result, mlir::Value buffer);
 

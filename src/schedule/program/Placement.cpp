@@ -38,22 +38,29 @@ static ir::DispatchOp runDispatchOf(Value value) {
                                                       : ir::DispatchOp();
 }
 
+/// Whether an output is the tensor that a call made, itself. With strides that
+/// the caller asks for it is a copy: operands of the call are contiguous, where
+/// PyTorch's are often views, and many operators lay out their results alike.
+static bool isHandedOver(func::FuncOp main, unsigned number, Value value) {
+  return value.getDefiningOp<ir::AtenOp>() &&
+         dtypeOfCall(cast<OpResult>(value)) == dtypeOfOutput(main, number) &&
+         llvm::hasSingleElement(
+             llvm::make_filter_range(value.getUses(), [](OpOperand &use) {
+               return use.getOwner()->hasTrait<OpTrait::IsTerminator>();
+             }));
+}
+
 void Placement::placeOutput(unsigned number, Value value) {
   if (auto argument = dyn_cast<BlockArgument>(value))
     if (!constantName(main, argument.getArgNumber()))
       return; // handed back as it is
-  if (value.getDefiningOp<ir::AtenOp>() &&
-      dtypeOfCall(cast<OpResult>(value)) == dtypeOfOutput(main, number) &&
-      llvm::hasSingleElement(
-          llvm::make_filter_range(value.getUses(), [](OpOperand &use) {
-            return use.getOwner()->hasTrait<OpTrait::IsTerminator>();
-          })))
-    return; // the call's own tensor is handed over
   auto strides =
       main.getResultAttrOfType<DenseI64ArrayAttr>(number, "anabranch.strides");
   // With symbolic strides the caller views a contiguous tensor as it likes.
   if (strides && llvm::is_contained(strides.asArrayRef(), ShapedType::kDynamic))
     strides = {};
+  if (!strides && isHandedOver(main, number, value))
+    return;
   Value bytes = bytesBehind(value);
   ir::DispatchOp dispatch = runDispatchOf(bytes);
   bool strided = strides && dispatch && isLoops(dispatch) && bytes == value &&

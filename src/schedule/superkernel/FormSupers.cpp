@@ -105,18 +105,18 @@ private:
     if (!part.breaker)
       return success();
     StringRef name = part.scope.getName(), strict = part.scope.getStrict();
-    auto launch = dyn_cast<ir::LaunchOp>(part.breaker);
-    if (launch && part.isOwn && !options.leaveDynamic)
-      return launch->emitError()
-             << "super_kernel(\"" << name << "\"): " << part.reason
-             << ", and a super kernel is made for known sizes. Compile with "
-                "dynamic=False, or name the sizes that come with set_gears";
-    if (strict == "abort" && part.isOwn)
-      return part.breaker->emitError()
-             << "super_kernel(\"" << name
-             << "\"): the option strict-scope-check=abort asks for one super "
-                "kernel, but "
-             << part.reason;
+    if (strict == "abort" && part.isOwn) {
+      InFlightDiagnostic error = part.breaker->emitError();
+      error << "super_kernel(\"" << name
+            << "\"): the option strict-scope-check=abort asks for one super "
+               "kernel, but "
+            << part.reason;
+      // A launch that is no member has symbolic sizes.
+      if (isa<ir::LaunchOp>(part.breaker))
+        error << ". Compile with dynamic=False, or name the sizes that come "
+                 "with set_gears";
+      return error;
+    }
     bool bypass = strict == "bypass" && part.isOwn;
     if (bypass)
       bypassed.insert(name);
@@ -221,7 +221,6 @@ struct FormSupersPass : ir::PassBase<FormSupersPass, ModuleOp> {
   FormSupersPass(const SuperOptions &options, const MachineModel &model)
       : machine(model) {
     find = options.find;
-    leaveDynamic = options.leaveDynamic;
     if (model.workers > 1)
       workers = model.workers;
   }
@@ -233,15 +232,12 @@ struct FormSupersPass : ir::PassBase<FormSupersPass, ModuleOp> {
   void runOnOperation() override {
     machine.workers = workers;
     for (auto program : getOperation().getOps<ir::ProgramOp>())
-      if (failed(
-              Former(program, SuperOptions{find, leaveDynamic}, machine).run()))
+      if (failed(Former(program, SuperOptions{find}, machine).run()))
         return signalPassFailure();
   }
 
   MachineModel machine;
   Option<bool> find{*this, "find", llvm::cl::desc("also what is not marked")};
-  Option<bool> leaveDynamic{*this, "leave-dynamic",
-                            llvm::cl::desc("symbolic sizes are no error")};
   Option<int> workers{*this, "workers", llvm::cl::desc("threads of a call"),
                       llvm::cl::init(1)};
 };

@@ -15,8 +15,7 @@ namespace anabranch {
 
 /// How super kernels are formed.
 struct SuperOptions {
-  bool find = false;         ///< also of launches that no scope marks
-  bool leaveDynamic = false; ///< launches of symbolic sizes are no error
+  bool find = false; ///< also of launches that no scope marks
 };
 
 /// `anabranch-keep-fences`: each command names the fences that it stands ahead

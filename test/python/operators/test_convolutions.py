@@ -163,6 +163,14 @@ LAYERS = {
     "pointwise": (nn.Conv2d(64, 32, 1, stride=2), (2, 64, 7, 7)),
     "grouped": (nn.Conv2d(64, 64, 3, padding=1, groups=2), (1, 64, 6, 6)),
     "depthwise": (nn.Conv2d(40, 40, 3, padding=1, groups=40), (1, 40, 6, 6)),
+    "depthwise wide": (nn.Conv2d(24, 24, 7, padding=3, groups=24), (2, 24, 5, 11)),
+    "depthwise strided": (
+        nn.Conv2d(32, 32, 5, (1, 2), 2, dilation=(2, 1), groups=32),
+        (1, 32, 9, 18),
+    ),
+    "depthwise few": (nn.Conv2d(9, 9, 3, padding=1, groups=9), (1, 9, 4, 4)),
+    "depthwise line": (nn.Conv1d(33, 33, 9, padding=4, groups=33), (2, 33, 21)),
+    "depthwise volume": (nn.Conv3d(16, 16, 3, padding=1, groups=16), (1, 16, 3, 5, 6)),
     "line": (nn.Conv1d(64, 32, 5, stride=2, padding=4, dilation=2), (2, 64, 30)),
     "volume": (nn.Conv3d(32, 16, 3, padding=1), (1, 32, 4, 5, 6)),
     "transposed": (nn.ConvTranspose2d(32, 16, 4, 2, 1), (1, 32, 5, 6)),
@@ -221,6 +229,8 @@ class InSuperKernel(nn.Module):
             nn.Conv2d(32, 64, 3, padding=1),
             nn.ReLU(),
             nn.Conv2d(64, 64, 3, stride=2, padding=2, dilation=2),
+            nn.ReLU(),
+            nn.Conv2d(64, 64, 5, padding=2, groups=64),
             nn.ReLU(),
             nn.Conv2d(64, 32, 1),
         )

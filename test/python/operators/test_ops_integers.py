@@ -103,3 +103,12 @@ def test_epilogues(kind: torch.dtype, rows: int) -> None:
     arguments += (torch.randn(n).bfloat16(), torch.randint(-99, 99, (n,)).int())
     check(scaled, *arguments, tolerance={"rtol": 0, "atol": 0})
     assert anabranch.counters.kernels == 1
+
+
+@pytest.mark.parametrize("rows", [1, 5, 40])
+def test_unsigned_bytes_times_signed_bytes(rows):
+    """The largest bytes too, whose sums of two products do not fit into 16 bits."""
+    x = torch.randint(0, 256, (rows, 70), dtype=torch.uint8)
+    w = torch.randint(-128, 128, (70, 33), dtype=torch.int8)
+    x[0], w[:, 0], w[:, 1] = 255, -128, 127
+    assert torch.equal(compiled(torch._int_mm)(x, w), x.int() @ w.int())

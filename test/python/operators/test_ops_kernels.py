@@ -178,6 +178,21 @@ def test_scans(cpu, size, dtype):
     )
 
 
+def test_a_scan_of_halves_of_halves(cpu):
+    """Each level reads the next at two places: fused as a whole, the operators
+    would be evaluated thousands of times for one point."""
+
+    def scan(x):
+        if x.shape[0] == 1:
+            return x
+        odd = scan(x[0::2] * 0.5 + x[1::2])
+        even = torch.cat([x[:1], odd[:-1] * 0.5 + x[2::2]])
+        return torch.stack([even, odd], 1).flatten(0, 1)
+
+    x = torch.randn(512, 24)
+    check(scan, x, tolerance={"rtol": 1e-5, "atol": 1e-5})
+
+
 def test_scans_keep_what_is_no_number(cpu):
     x = torch.randn(4, 50)
     x[0, 20], x[1, 7], x[2, 49] = float("nan"), float("inf"), -float("inf")

@@ -265,3 +265,21 @@ def test_windows(dtype, frozen):
         # As many roundings as the sum has terms, at worst, of values near one.
         bound = torch.finfo(dtype).eps * (4 + terms**0.5)
         assert (result - value).abs().max() <= bound
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+@pytest.mark.parametrize("depth", [768, 4096, 14336])
+@pytest.mark.parametrize("rows", [1, 2, 5])
+def test_rounding_errors_of_few_rows(rows, depth, frozen):
+    """Long sums are added up in parts, so that their errors stay near eager's."""
+    ours = eager = 0.0
+    for seed in range(4):
+        torch.manual_seed(seed)
+        layer, x = torch.nn.Linear(depth, 192, bias=False), torch.randn(rows, depth)
+        torch._dynamo.reset()
+        with torch.no_grad():
+            exact = x.double() @ layer.weight.double().t()
+            result = compiled(layer, options={"freeze": frozen})(x)
+            ours += (result - exact).norm().item() ** 2
+            eager += (layer(x) - exact).norm().item() ** 2
+    assert ours <= 4 * eager

@@ -172,24 +172,26 @@ def test_index_out_of_range(function):
     torch.testing.assert_close(run(x, good), function(x, good))
 
 
-def sorted_bytes(x):
-    ordered = torch.sort(x)[0]
+def bytes_of_pytorch(x):
+    made = torch.gcd(x, x)
     return (
-        ordered,
-        ordered.view(torch.int8),
-        ordered + 1,
-        ordered.view(torch.int8) * 2,
-        torch.sort(ordered.view(torch.int8), descending=True)[0],
-        ordered.reshape(-1).view(torch.int8),
+        made,
+        made.view(torch.int8),
+        made + 1,
+        made.view(torch.int8) * 2,
+        torch.gcd(made.view(torch.int8), made.view(torch.int8)),
+        made.reshape(-1).view(torch.int8),
     )
 
 
 @pytest.mark.parametrize(
     "function",
     [
-        sorted_bytes,
-        lambda x: torch.sort(x)[0].view(torch.int8),
-        lambda x: torch.sort(x.view(torch.int8))[0].view(torch.uint8) + 1,
+        bytes_of_pytorch,
+        lambda x: torch.gcd(x, x).view(torch.int8),
+        lambda x: (
+            torch.gcd(x.view(torch.int8), x.view(torch.int8)).view(torch.uint8) + 1
+        ),
     ],
 )
 @pytest.mark.parametrize("dynamic", [False, True])

@@ -11,6 +11,7 @@ from quantized_weights import (
     Case,
     Quantized,
     exact,
+    largest_prepared_float,
     reads_few_bits,
     relative_error,
 )
@@ -53,10 +54,41 @@ def test_dtypes(dtype, bits, tmp_path) -> None:
     assert reads_few_bits(tmp_path)
 
 
-@pytest.mark.parametrize("rows", [1, 2, 3, 5, 7, 8, 9, 12, 16, 17, 31, 32, 33, 70])
+@pytest.mark.parametrize("rows", [1, 2, 3, 5, 7, 8, 9, 12, 16, 17, 31, 32, 33, 70, 300])
 @pytest.mark.parametrize("bits", [4, 8])
-def test_rows(bits: int, rows: int) -> None:
-    check(Case(70, 128, 32, bits, "int"), rows)
+def test_rows(bits: int, rows: int, tmp_path) -> None:
+    check(Case(70, 128, 32, bits, "int"), rows, dump=str(tmp_path))
+    assert reads_few_bits(tmp_path)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, *HALVES])
+@pytest.mark.parametrize("zeros", ["center", "added"])
+@pytest.mark.parametrize("k", [32, 50, 64, 1030])
+@pytest.mark.parametrize("bits", [4, 8])
+def test_many_rows_read_no_floats(bits, k, zeros, dtype, tmp_path) -> None:
+    group = 32 if k % 32 == 0 else 0
+    case = Case(131, k, group, bits, zeros, dtype=dtype)
+    check(case, rows=41, dump=str(tmp_path))
+    assert reads_few_bits(tmp_path)
+    assert largest_prepared_float(tmp_path) < case.n * case.k
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("bits", [4, 8])
+def test_symbolic_rows(bits, dtype, tmp_path) -> None:
+    case = Case(97, 256, 64, bits, "int", dtype=dtype)
+    module = Quantized(case).eval()
+    config = anabranch.Config(freeze=True, dump=str(tmp_path), shapes="dynamic")
+    compiled = anabranch.compile(module, config=config)
+    least = {torch.float32: 4e-7, torch.bfloat16: 2e-3}[dtype]
+    with torch.no_grad():
+        for rows in (5, 2, 40, 301):
+            x = torch.randn(rows, case.k).to(dtype)
+            expected = exact(module, x)
+            allowed = max(2 * relative_error(module(x), expected), least)
+            assert relative_error(compiled(x), expected) <= allowed, rows
+    assert reads_few_bits(tmp_path)
+    assert largest_prepared_float(tmp_path) < case.n * case.k
 
 
 @pytest.mark.parametrize(
@@ -88,7 +120,7 @@ def test_other_groups_are_computed_from_floats(group: int, tmp_path) -> None:
 def test_targets(target, bits, dtype, tmp_path) -> None:
     case = Case(131, 288, 32, bits, "int", dtype=dtype)
     module, path = Quantized(case).eval(), tmp_path / "package"
-    for rows in (1, 6):
+    for rows in (1, 6, 37):
         x = torch.randn(rows, case.k).to(dtype)
         anabranch.export(module, path, (x,), targets=[target], overwrite=True)
         try:
@@ -170,7 +202,7 @@ cases = st.builds(
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
-@hypothesis.given(cases, st.integers(1, 34), st.integers(0, 1 << 30))
+@hypothesis.given(cases, st.integers(1, 50), st.integers(0, 1 << 30))
 def test_random_cases(case: Case, rows: int, seed: int) -> None:
     torch._dynamo.reset()
     torch.manual_seed(seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 
 import torch
@@ -51,8 +52,14 @@ def names(dtype: torch.dtype) -> dict[str, object]:
     }
 
 
+# Where operators of other packages are defined.
+MODULES = {"transformers": "transformers.integrations.moe"}
+
+
 def overload(name: str):
     namespace, _, rest = name.rpartition("::")
     base, _, variant = rest.partition(".")
+    if namespace in MODULES:
+        importlib.import_module(MODULES[namespace])
     packet = getattr(getattr(torch.ops, namespace or "aten"), base)
     return getattr(packet, variant or "default")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -97,6 +99,19 @@ def exact(module: Quantized, x: torch.Tensor) -> torch.Tensor:
 def relative_error(found: torch.Tensor, expected: torch.Tensor) -> float:
     norm = expected.double().norm().item()
     return (found.double() - expected.double()).norm().item() / max(norm, 1e-30)
+
+
+def largest_prepared_float(folder: Path) -> int:
+    """The most elements of a tensor of floats that is made at load."""
+    sizes = [0]
+    for path in folder.rglob("*fuse.mlir"):
+        # A value that is made once ends with its yield and the mark.
+        for shape in re.findall(
+            r"anabranch\.yield [^\n]*tensor<([0-9x]+)x(?:f32|bf16|f16)>\n[^\n]*{initialize",
+            path.read_text(),
+        ):
+            sizes.append(math.prod(int(size) for size in shape.split("x")))
+    return max(sizes)
 
 
 def reads_few_bits(folder: Path) -> bool:

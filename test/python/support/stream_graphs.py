@@ -4,9 +4,10 @@ launches are in order where waits and events say so, and tiles where data does.
 
 Every step is one line of source, so that a trace's commands are known by their
 lines. What is computed comes from one seed and where it runs from another: the
-graphs of one seed differ in nothing but their annotations. Steps are operators that fuse with no other: products, sorts, random
-numbers, writes of a product into an argument, and an operator of a user's
-library that takes its time, so that the other streams get ahead of it.
+graphs of one seed differ in nothing but their annotations. Steps are operators
+that fuse with no other: products, nextafter, random numbers, writes of a
+product into an argument, and an operator of a user's library that takes its
+time, so that the other streams get ahead of it.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Step:
     """A line that computes something."""
 
     line: int
-    kind: str  # "mm", "sort", "rand", "slow", "write"
+    kind: str  # "mm", "next", "rand", "slow", "write"
     tag: str | None
     needs: set[int]  # lines that end before this one begins
     # Lines that end before the argument is overwritten.
@@ -211,7 +212,7 @@ class Graph:
             self.values.append(Value(name, lines, set(after), value.degree))
 
     def _step(self) -> None:
-        kinds = ["mm"] * 6 + ["sort", "rand", "slow"] + ["write"] * (not self.written)
+        kinds = ["mm"] * 6 + ["next", "rand", "slow"] + ["write"] * (not self.written)
         kind = self.random.choice(kinds)
         a, b = self.random.choice(self.values), self.random.choice(self.values)
         if a.degree + b.degree > MOST_FACTORS:
@@ -221,7 +222,7 @@ class Graph:
         limits = f"-{1.7 / self.size**0.5:.2f}, {1.7 / self.size**0.5:.2f}"
         text, read = {
             "mm": (f"{name} = {a.name} @ {b.name}", [a, b]),
-            "sort": (f"{name} = torch.sort({a.name}).values", [a]),
+            "next": (f"{name} = torch.nextafter({a.name}, {a.name} + 1)", [a]),
             "rand": (f"{name} = torch.empty_like({a.name}).uniform_({limits})", []),
             "slow": (f"{name} = slow({a.name})", [a]),
             "write": (f"cache.copy_({a.name} @ {b.name})", [a, b]),

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "codegen/quantized/QuantizedOperand.h"
+#include "codegen/contraction/QuantizedOperand.h"
 
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 

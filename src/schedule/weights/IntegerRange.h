@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef ANABRANCH_SCHEDULE_FUSION_INTEGERRANGE_H
-#define ANABRANCH_SCHEDULE_FUSION_INTEGERRANGE_H
+#ifndef ANABRANCH_SCHEDULE_WEIGHTS_INTEGERRANGE_H
+#define ANABRANCH_SCHEDULE_WEIGHTS_INTEGERRANGE_H
 
 #include "mlir/IR/Value.h"
 
@@ -41,4 +41,4 @@ IntegerRange rangeOfElements(mlir::Value tensor, bool isUnsigned);
 } // namespace schedule
 } // namespace anabranch
 
-#endif // ANABRANCH_SCHEDULE_FUSION_INTEGERRANGE_H
+#endif // ANABRANCH_SCHEDULE_WEIGHTS_INTEGERRANGE_H

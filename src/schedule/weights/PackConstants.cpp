@@ -17,9 +17,10 @@
 
 #include "ir/PassBase.h"
 #include "ir/QuantizedWeight.h"
-#include "schedule/fusion/FrozenValues.h"
+#include "schedule/fusion/Generics.h"
 #include "schedule/fusion/OpKinds.h"
-#include "schedule/fusion/Passes.h"
+#include "schedule/weights/FrozenValues.h"
+#include "schedule/weights/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -177,18 +178,10 @@ private:
     for (size_t i = 0; i < rank; ++i)
       order.push_back(i);
     std::swap(order[first + 1], order[first + 2]);
-    SmallVector<int64_t> turned(shape);
-    std::swap(turned[first + 1], turned[first + 2]);
-    Value empty = b.create<tensor::EmptyOp>(loc, turned, element());
-    SmallVector<AffineMap> maps = {
-        AffineMap::getPermutationMap(order, b.getContext()),
-        b.getMultiDimIdentityMap(rank)};
-    SmallVector<utils::IteratorType> loops(rank, utils::IteratorType::parallel);
-    Value view = b.create<linalg::GenericOp>(
-                      loc, empty.getType(), panels, empty, maps, loops,
-                      [](OpBuilder &inner, Location loc, ValueRange values) {
-                        inner.create<linalg::YieldOp>(loc, values[0]);
-                      })
+    SmallVector<int64_t> swapped(shape);
+    std::swap(swapped[first + 1], swapped[first + 2]);
+    Value view = permuted(b, panels, order,
+                          getAsIndexOpFoldResult(b.getContext(), swapped))
                      .getResult(0);
     SmallVector<ReassociationIndices> groups;
     for (size_t i = 0; i < first; ++i)
@@ -236,10 +229,7 @@ LogicalResult packConstants(func::FuncOp main, const ChoosePanels &choose) {
   if (!choose)
     return success();
   ConstantPacker packer(main, choose);
-  SmallVector<linalg::GenericOp> products;
-  for (auto op : main.getBody().front().getOps<linalg::GenericOp>())
-    products.push_back(op);
-  for (linalg::GenericOp op : products)
+  for (linalg::GenericOp op : genericsOf(main))
     packer.pack(op);
   return success();
 }

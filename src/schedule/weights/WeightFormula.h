@@ -20,11 +20,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef ANABRANCH_SCHEDULE_FUSION_WEIGHTFORMULA_H
-#define ANABRANCH_SCHEDULE_FUSION_WEIGHTFORMULA_H
+#ifndef ANABRANCH_SCHEDULE_WEIGHTS_WEIGHTFORMULA_H
+#define ANABRANCH_SCHEDULE_WEIGHTS_WEIGHTFORMULA_H
 
-#include "schedule/fusion/FrozenValues.h"
-#include "schedule/fusion/IntegerRange.h"
+#include "schedule/weights/FrozenValues.h"
+#include "schedule/weights/IntegerRange.h"
 
 #include "mlir/IR/AffineMap.h"
 #include "mlir/IR/Builders.h"
@@ -62,6 +62,10 @@ struct FormulaNode {
                    mlir::Value depth) const;
 };
 
+/// A number, and an operation of two formulas.
+Formula constantFormula(double number);
+Formula combine(FormulaNode::Kind kind, Formula left, Formula right);
+
 struct WeightFormula {
   TensorElement integer;
   IntegerRange range; ///< of the integers
@@ -81,4 +85,4 @@ struct WeightFormula {
 } // namespace schedule
 } // namespace anabranch
 
-#endif // ANABRANCH_SCHEDULE_FUSION_WEIGHTFORMULA_H
+#endif // ANABRANCH_SCHEDULE_WEIGHTS_WEIGHTFORMULA_H

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "schedule/fusion/WeightFormula.h"
+#include "schedule/weights/WeightFormula.h"
 
 #include "analysis/ReshapeIndex.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -90,6 +90,20 @@ Value FormulaNode::emit(OpBuilder &b, Location loc, Value column,
   }
 }
 
+Formula constantFormula(double number) {
+  FormulaNode node;
+  node.number = number;
+  return std::make_shared<FormulaNode>(std::move(node));
+}
+
+Formula combine(FormulaNode::Kind kind, Formula left, Formula right) {
+  FormulaNode node;
+  node.kind = kind;
+  node.left = std::move(left);
+  node.right = std::move(right);
+  return std::make_shared<FormulaNode>(std::move(node));
+}
+
 namespace {
 
 //===----------------------------------------------------------------------===//
@@ -100,20 +114,6 @@ Formula elementOf(Value tensor, ArrayRef<AffineExpr> index, bool isUnsigned) {
   FormulaNode node;
   node.kind = Kind::Element;
   node.element = {tensor, llvm::to_vector(index), isUnsigned};
-  return std::make_shared<FormulaNode>(std::move(node));
-}
-
-Formula constantOf(double number) {
-  FormulaNode node;
-  node.number = number;
-  return std::make_shared<FormulaNode>(std::move(node));
-}
-
-Formula combine(Kind kind, Formula left, Formula right) {
-  FormulaNode node;
-  node.kind = kind;
-  node.left = std::move(left);
-  node.right = std::move(right);
   return std::make_shared<FormulaNode>(std::move(node));
 }
 
@@ -225,10 +225,10 @@ private:
     if (matchPattern(value, m_ConstantFloat(&real))) {
       bool loses = false;
       real.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &loses);
-      return constantOf(real.convertToDouble());
+      return constantFormula(real.convertToDouble());
     }
     if (matchPattern(value, m_ConstantInt(&integer)))
-      return constantOf(static_cast<double>(
+      return constantFormula(static_cast<double>(
           isUnsigned ? integer.getZExtValue() : integer.getSExtValue()));
     return nullptr;
   }
@@ -307,7 +307,7 @@ public:
       return inner;
     case Kind::Sub:
       if (right)
-        scale(*inner, Kind::Mul, constantOf(-1));
+        scale(*inner, Kind::Mul, constantFormula(-1));
       add(*inner, right ? Kind::Add : Kind::Sub, other);
       return inner;
     default:
@@ -324,7 +324,7 @@ private:
   }
 
   static void scale(WeightFormula &form, Kind kind, const Formula &factor) {
-    Formula one = constantOf(1);
+    Formula one = constantFormula(1);
     if (!form.scale)
       form.scale = kind == Kind::Mul ? factor : combine(kind, one, factor);
     else
@@ -341,7 +341,7 @@ private:
       form.center += kind == Kind::Add ? -term->number : term->number;
       return;
     }
-    Formula before = form.offset ? form.offset : constantOf(0);
+    Formula before = form.offset ? form.offset : constantFormula(0);
     form.offset = combine(kind, before, term);
   }
 };

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef ANABRANCH_CODEGEN_QUANTIZED_QUANTIZEDOPERAND_H
-#define ANABRANCH_CODEGEN_QUANTIZED_QUANTIZEDOPERAND_H
+#ifndef ANABRANCH_CODEGEN_CONTRACTION_QUANTIZEDOPERAND_H
+#define ANABRANCH_CODEGEN_CONTRACTION_QUANTIZEDOPERAND_H
 
 #include "codegen/contraction/Contraction.h"
 #include "ir/QuantizedWeight.h"
@@ -24,9 +24,13 @@ struct QuantizedOperand {
 
   static std::optional<QuantizedOperand> find(const Contraction &contraction,
                                               std::string &why);
+  static std::optional<QuantizedOperand> find(const Contraction &contraction) {
+    std::string why;
+    return find(contraction, why);
+  }
 };
 
 } // namespace codegen
 } // namespace anabranch
 
-#endif // ANABRANCH_CODEGEN_QUANTIZED_QUANTIZEDOPERAND_H
+#endif // ANABRANCH_CODEGEN_CONTRACTION_QUANTIZEDOPERAND_H

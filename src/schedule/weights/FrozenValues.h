@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef ANABRANCH_SCHEDULE_FUSION_FROZENVALUES_H
-#define ANABRANCH_SCHEDULE_FUSION_FROZENVALUES_H
+#ifndef ANABRANCH_SCHEDULE_WEIGHTS_FROZENVALUES_H
+#define ANABRANCH_SCHEDULE_WEIGHTS_FROZENVALUES_H
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseMap.h"
@@ -31,4 +31,4 @@ private:
 } // namespace schedule
 } // namespace anabranch
 
-#endif // ANABRANCH_SCHEDULE_FUSION_FROZENVALUES_H
+#endif // ANABRANCH_SCHEDULE_WEIGHTS_FROZENVALUES_H

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "schedule/fusion/FrozenValues.h"
+#include "schedule/weights/FrozenValues.h"
 
 #include "analysis/IterationSpace.h"
 #include "ir/Anabranch.h"

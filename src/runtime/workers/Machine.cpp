@@ -1,11 +1,11 @@
-//===- Threads.cpp - how many workers a call may use ----------------------===//
+//===- Machine.cpp - threads and memory that calls may use ----------------===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
 //
 //===----------------------------------------------------------------------===//
 
-#include "anabranch/Executable.h"
+#include "anabranch/Machine.h"
 #include "runtime/machine/ControlGroups.h"
 #include "runtime/machine/MachineReport.h"
 #include "runtime/workers/WorkerPool.h"

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "schedule/fusion/IntegerRange.h"
+#include "schedule/weights/IntegerRange.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"

@@ -22,9 +22,10 @@
 #include "ir/Explain.h"
 #include "ir/PassBase.h"
 #include "ir/QuantizedWeight.h"
+#include "schedule/fusion/Generics.h"
 #include "schedule/fusion/OpKinds.h"
-#include "schedule/fusion/Passes.h"
-#include "schedule/fusion/WeightFormula.h"
+#include "schedule/weights/Passes.h"
+#include "schedule/weights/WeightFormula.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -204,21 +205,6 @@ private:
   }
 };
 
-/// A constant or the sum of two formulas, with null for nothing.
-Formula numberFormula(double number) {
-  FormulaNode node;
-  node.number = number;
-  return std::make_shared<FormulaNode>(std::move(node));
-}
-
-Formula combined(FormulaNode::Kind kind, Formula left, Formula right) {
-  FormulaNode node;
-  node.kind = kind;
-  node.left = std::move(left);
-  node.right = std::move(right);
-  return std::make_shared<FormulaNode>(std::move(node));
-}
-
 class QuantizedPacker {
 public:
   QuantizedPacker(func::FuncOp main, const ChooseWeight &choose)
@@ -315,7 +301,7 @@ private:
     layout.bits = count > 16 ? 8 : 4;
     layout.group = formula.group;
     if (!formula.scale)
-      formula.scale = numberFormula(1);
+      formula.scale = constantFormula(1);
     double center = formula.center - static_cast<double>(formula.range.low);
     // With zero points of its own, the middle keeps sums small.
     int64_t middle = int64_t(1) << (layout.bits - 1);
@@ -326,20 +312,17 @@ private:
     }
     layout.center = middle;
     using Kind = FormulaNode::Kind;
-    Formula moved = combined(Kind::Mul, formula.scale,
-                             numberFormula(double(middle) - center));
+    Formula moved = combine(Kind::Mul, formula.scale,
+                            constantFormula(double(middle) - center));
     formula.offset =
-        formula.offset ? combined(Kind::Add, formula.offset, moved) : moved;
+        formula.offset ? combine(Kind::Add, formula.offset, moved) : moved;
     return layout;
   }
 };
 
 LogicalResult packQuantized(func::FuncOp main, const ChooseWeight &choose) {
   QuantizedPacker packer(main, choose);
-  SmallVector<linalg::GenericOp> products;
-  for (auto op : main.getBody().front().getOps<linalg::GenericOp>())
-    products.push_back(op);
-  for (linalg::GenericOp op : products)
+  for (linalg::GenericOp op : genericsOf(main))
     packer.pack(op);
   return success();
 }

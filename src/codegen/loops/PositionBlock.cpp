@@ -1,13 +1,14 @@
-//===- TransposedBlock.cpp - positions with transposed loads --------------===//
+//===- PositionBlock.cpp - positions that run together --------------------===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
 //
 //===----------------------------------------------------------------------===//
 
-#include "codegen/loops/TransposedBlock.h"
+#include "codegen/loops/PositionBlock.h"
 
 #include "codegen/emit/Transpose.h"
+#include "codegen/loops/Interleaver.h"
 #include "codegen/nests/TileGrid.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
@@ -17,27 +18,31 @@ using namespace mlir;
 namespace anabranch {
 namespace codegen {
 
-void TransposedBlock::emit() {
+void PositionBlock::emit() {
   const NestGroup &group = context.group;
   const SharedLoop &loop = group.sharedLoops[group.blockLoop];
   Lanes number = context.sharedIndex[loop.dims.back()];
-  Value width = lanes.index(group.width);
-  Value first = lanes.mulIndex(number.value, width);
+  Value block = lanes.index(group.blockSize);
+  Value first = lanes.mulIndex(number.value, block);
   Value size = sizeOf(context.frame, group, loop);
-  Value end = lanes.addIndex(first, width);
+  Value end = lanes.addIndex(first, block);
+  bool isTransposed = !group.transposedLoads.empty();
   auto singly = [&] {
     emitSingly(loop, first, lanes.minIndex(end, size));
     return Values();
   };
   auto whole = [&] {
-    emitWhole(loop, first);
+    if (isTransposed)
+      emitTransposed(loop, first);
+    else
+      emitInterleaved(loop, first);
     return Values();
   };
   APInt known;
-  if (lanes.mask) {
+  if (lanes.mask && isTransposed) {
     singly();
   } else if (matchPattern(size, m_ConstantInt(&known)) &&
-             known.getSExtValue() % group.width == 0) {
+             known.getSExtValue() % group.blockSize == 0) {
     whole();
   } else {
     Value fits =
@@ -47,8 +52,7 @@ void TransposedBlock::emit() {
   context.setShared(loop, number);
 }
 
-void TransposedBlock::emitSingly(const SharedLoop &loop, Value first,
-                                 Value end) {
+void PositionBlock::emitSingly(const SharedLoop &loop, Value first, Value end) {
   lanes.loop(first, end, 1, [&](Value position) {
     context.setShared(loop, Lanes::uniform(position));
     emitPosition();
@@ -64,7 +68,7 @@ struct Loaded {
 };
 } // namespace
 
-void TransposedBlock::emitWhole(const SharedLoop &loop, Value first) {
+void PositionBlock::emitTransposed(const SharedLoop &loop, Value first) {
   const NestGroup &group = context.group;
   ArrayRef<TransposedLoad> loads = group.transposedLoads;
   context.setShared(loop, Lanes::uniform(first));
@@ -98,6 +102,17 @@ void TransposedBlock::emitWhole(const SharedLoop &loop, Value first) {
     }
     emitPosition();
   }
+}
+
+void PositionBlock::emitInterleaved(const SharedLoop &loop, Value first) {
+  Interleaver interleaver(lanes.builder);
+  for (int64_t i = 0; i < context.group.blockSize; ++i)
+    interleaver.add([&] {
+      Value position = lanes.addIndex(first, lanes.index(i));
+      context.setShared(loop, Lanes::uniform(position));
+      emitPosition();
+    });
+  interleaver.finish();
 }
 
 } // namespace codegen

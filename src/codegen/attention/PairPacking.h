@@ -1,0 +1,60 @@
+//===- PairPacking.h - operands as pairs of bf16 ----------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// Instructions that multiply pairs of bf16 take words of two neighbours along
+// the depth:
+//
+//   queries   [query][head / 2]          pairs of the head
+//   keys      [panel][head / 2][column]  pairs of the head, columns are keys
+//   values    [panel][keys / 2][column]  pairs of keys
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_ATTENTION_PAIRPACKING_H
+#define ANABRANCH_CODEGEN_ATTENTION_PAIRPACKING_H
+
+#include "codegen/attention/AttentionContext.h"
+
+namespace anabranch {
+namespace codegen {
+
+class PairPacking {
+public:
+  static constexpr int64_t perWord = AttentionBlocking::perWord;
+
+  explicit PairPacking(AttentionContext &attention)
+      : attention(attention), lanes(attention.lanes), memory(attention.memory) {
+  }
+
+  /// The tile's queries as they are, with zeros behind the head.
+  void packQueries();
+  /// The panels of the first `count` keys of a block.
+  void packKeys(const AttentionContext::KeyBlock &keys, mlir::Value count);
+  /// The panels of a block's values, with zeros up to `words` pairs of keys.
+  void packValues(const AttentionContext::KeyBlock &keys, mlir::Value words);
+
+  /// A vector of words of a row of query, key or value from a column on.
+  mlir::Value words(mlir::Value tensor, mlir::Value row, int64_t column);
+  /// A vector of pairs of two keys' values from a column on. Keys that are not
+  /// in the block have zeros; none is missing if it is known to be `whole`.
+  mlir::Value valuePairs(const AttentionContext::KeyBlock &keys,
+                         mlir::Value word, int64_t column, bool whole = false);
+
+private:
+  AttentionContext &attention;
+  LaneBuilder &lanes;
+  const TypedMemory &memory;
+
+  int64_t keyColumns() const { return attention.blocking.keyColumns(); }
+  int64_t valueColumns() const { return attention.blocking.valueColumns(); }
+  mlir::Value halves(mlir::Value tensor, mlir::Value row, int64_t column);
+};
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_ATTENTION_PAIRPACKING_H

@@ -1,0 +1,66 @@
+//===- UnpackedPanel.h - a panel of a weight of few bits --------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// Products of many rows read a weight of 4 or 8 bits (ir/QuantizedWeight.h)
+// through a panel of floats in scratch memory. The weight itself keeps its few
+// bits, and products of few rows read the same copy.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_GEMM_UNPACKEDPANEL_H
+#define ANABRANCH_CODEGEN_GEMM_UNPACKEDPANEL_H
+
+#include "codegen/contraction/QuantizedOperand.h"
+#include "codegen/operands/GemmContext.h"
+
+namespace anabranch {
+namespace codegen {
+
+class UnpackedPanel {
+public:
+  /// `panel` is the memory to fill, in words of the accumulators' type.
+  UnpackedPanel(GemmContext &gemm, const QuantizedOperand &weight,
+                mlir::Value panel);
+
+  /// Fills the panel that the context is in with the depths from `first` up to
+  /// `end`; `first` begins a block of the depth.
+  void fill(mlir::Value first, mlir::Value end);
+
+private:
+  GemmContext &gemm;
+  LaneBuilder &lanes;
+  const QuantizedOperand &weight;
+  mlir::Value panel;
+  mlir::Value firstDepth, endDepth;
+  TypedMemory words, floats;
+
+  /// A vector of columns: its first one, and where it lies in the panel.
+  struct Columns {
+    mlir::Value first;
+    int64_t place;
+  };
+  /// Scale and offset of a vector of columns; a null offset is zero.
+  struct Parameters {
+    mlir::Value scale, offset;
+  };
+
+  void fillStep(mlir::Value step, bool whole);
+  void fillVector(mlir::Value step, const Columns &columns, bool whole);
+  void storeWord(mlir::Value depth, const Columns &columns,
+                 llvm::ArrayRef<mlir::Value> numbers, bool whole);
+  mlir::Value load(mlir::Value step, mlir::Value column);
+  Parameters parameters(mlir::Value step, mlir::Value column);
+  mlir::Value number(mlir::Value bytes, int64_t depth,
+                     const Parameters &parameters);
+  mlir::Value splatBits(int64_t bits);
+  mlir::Value splat(double number);
+};
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_GEMM_UNPACKEDPANEL_H

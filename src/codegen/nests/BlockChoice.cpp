@@ -1,0 +1,176 @@
+//===- BlockChoice.cpp - which positions run together ---------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// A transpose has neighbours in memory along one loop where it reads and along
+// another where it writes. With the lanes along the second, a block of the
+// first reads whole vectors too.
+//
+// The sum over a window of each channel reads the same weights at all points of
+// a row, and most of what its neighbour reads. A block of points loads both
+// once, and its sums hide each other's latency.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/nests/BlockChoice.h"
+
+#include "codegen/emit/KernelFrame.h"
+#include "codegen/nests/StrideClass.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace codegen {
+
+/// Whether the nests do nothing but evaluate and write points.
+static bool canRunInBlocks(const KernelModel &model, const NestGroup &group) {
+  if (group.laneLoop < 0 || group.width < 4 || group.vectors > 1)
+    return false;
+  for (LoopNest *nest : group.nests)
+    if (nest->kind != LoopNest::Kind::Write || !nest->innerLoops().empty())
+      return false;
+  auto size = model.knownSize(group, group.sharedLoops[group.laneLoop]);
+  return !size || *size >= group.width;
+}
+
+static int64_t operationsOf(const NestGroup &group) {
+  int64_t operations = 0;
+  for (LoopNest *nest : group.nests)
+    operations += nest->reads.operations;
+  return operations;
+}
+
+//===----------------------------------------------------------------------===//
+// Transposed loads
+//===----------------------------------------------------------------------===//
+
+/// The body is written once for each position of the block, so it must be
+/// short.
+static constexpr int64_t blockOperations = 8;
+
+/// The read, if its lanes lie far apart and its neighbours are along `block`.
+static std::optional<TransposedLoad> transposedLoad(const KernelModel &model,
+                                                    const NestGroup &group,
+                                                    const LoopNest &nest,
+                                                    const analysis::Read &read,
+                                                    const SharedLoop &block) {
+  auto argument = dyn_cast<BlockArgument>(read.tensor);
+  if (!argument)
+    return std::nullopt;
+  unsigned lanes = group.sharedLoops[group.laneLoop].dims.back();
+  unsigned position = block.dims.back();
+  if (strideClassOf(model, read, *nest.loopOfShared(lanes)) !=
+          StrideClass::Far ||
+      strideClassOf(model, read, *nest.loopOfShared(position)) !=
+          StrideClass::Unit)
+    return std::nullopt;
+  TransposedLoad load{argument, {}, 0};
+  unsigned laneDims = 0, blockDims = 0;
+  for (auto [dim, index] : llvm::enumerate(read.index)) {
+    auto loop = index.plainLoop();
+    if (!loop)
+      return std::nullopt;
+    unsigned shared = nest.loops[*loop].shared;
+    load.dims.push_back(shared);
+    laneDims += shared == lanes;
+    if (shared == position) {
+      ++blockDims;
+      load.along = dim;
+    }
+  }
+  if (laneDims != 1 || blockDims != 1)
+    return std::nullopt;
+  return load;
+}
+
+/// Squares are read before any of their positions is written: where a result
+/// overwrites an argument, that is too early for the next square.
+static bool updatesInPlace(const KernelModel &model, const NestGroup &group) {
+  return llvm::any_of(group.nests, [&](LoopNest *nest) {
+    return llvm::any_of(nest->destinations, [&](const Destination &to) {
+      return inPlaceArgument(model.source, to.result).has_value();
+    });
+  });
+}
+
+static void chooseTransposedLoads(const KernelModel &model, NestGroup &group) {
+  if (updatesInPlace(model, group))
+    return;
+  for (auto [number, loop] : llvm::enumerate(group.sharedLoops)) {
+    auto size = model.knownSize(group, loop);
+    if (static_cast<int>(number) == group.laneLoop ||
+        (size && *size < group.width))
+      continue;
+    for (LoopNest *nest : group.nests)
+      for (const analysis::Read &read : nest->reads.reads)
+        if (auto load = transposedLoad(model, group, *nest, read, loop))
+          group.transposedLoads.push_back(*load);
+    if (group.transposedLoads.empty())
+      continue;
+    group.blockLoop = number;
+    group.blockSize = group.width;
+    return;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Shared loads
+//===----------------------------------------------------------------------===//
+
+/// Sums of a block: they hide the latency of a multiplication, and leave
+/// registers for what they share.
+static constexpr int64_t sharingPositions = 4;
+/// With fewer vectors that all positions read, a block gains little.
+static constexpr int64_t fewestShared = 8;
+/// Of the body, which is written once more for each position of a block.
+static constexpr int64_t sharingOperations = 256;
+
+/// Vectors that are the same at all positions of the loop.
+static int64_t sharedVectors(const NestGroup &group, const SharedLoop &block) {
+  unsigned lanes = group.sharedLoops[group.laneLoop].dims.back();
+  int64_t count = 0;
+  for (LoopNest *nest : group.nests) {
+    unsigned lane = *nest->loopOfShared(lanes);
+    unsigned position = *nest->loopOfShared(block.dims.back());
+    count += llvm::count_if(nest->reads.reads, [&](const analysis::Read &read) {
+      auto depends = [&](unsigned loop) {
+        return llvm::any_of(read.index, [&](const auto &index) {
+          return !index.expr || index.loops.test(loop);
+        });
+      };
+      return depends(lane) && !depends(position);
+    });
+  }
+  return count;
+}
+
+static void chooseSharedLoads(const KernelModel &model, NestGroup &group) {
+  for (int number = group.sharedLoops.size(); number-- > 0;) {
+    if (number == group.laneLoop)
+      continue;
+    const SharedLoop &loop = group.sharedLoops[number];
+    auto size = model.knownSize(group, loop);
+    if ((size && *size < sharingPositions) ||
+        sharedVectors(group, loop) < fewestShared)
+      return;
+    group.blockLoop = number;
+    group.blockSize = sharingPositions;
+    return;
+  }
+}
+
+void chooseBlock(const KernelModel &model, NestGroup &group) {
+  if (!canRunInBlocks(model, group))
+    return;
+  int64_t operations = operationsOf(group);
+  if (operations <= blockOperations)
+    chooseTransposedLoads(model, group);
+  else if (operations <= sharingOperations)
+    chooseSharedLoads(model, group);
+}
+
+} // namespace codegen
+} // namespace anabranch
