@@ -10,12 +10,13 @@ import torch
 import torch.fx
 
 from . import _C
-from .capture import observer, sharing
+from .capture import observer, overlap, sharing
 from .capture.aot import aot
 from .capture.handmade import complete
 from .capture.partition import Parts
 from .config import Config, resolve
 from .describe import purity
+from .describe.collectives import wait_first
 from .describe.graph import Description, GraphReader, InputSource
 from .describe.symbols import Unsupported
 from .describe.views import restore
@@ -107,6 +108,7 @@ def compile_graph(
     name = _graph_name()
     torch_streams.translate(module)
     complete(module)
+    overlap.arrange(module, config)
     unit_sizes.notice([])
     watching = observer.current()
     try:
@@ -118,9 +120,9 @@ def compile_graph(
     unit_sizes.notice(described.graph["symbols"])
     bindings = gears.bindings(geared, gears.combine(geared, config.gears_merge))
 
-    def found(folder: str) -> None:
+    def found(folder: str, report: dict[str, Any]) -> None:
         if watching is not None:
-            watching.package(folder)
+            watching.package(folder, report)
         if seen is not None:
             seen(folder)
 
@@ -137,7 +139,18 @@ def compile_graph(
         built(executable, described)
     if watching is not None:
         watching.graph(module, described, sources)
-    return restore(executable, described.aliases) if described.aliases else executable
+    return _callable(executable, described)
+
+
+def _callable(
+    executable: Callable[..., Any], described: Description
+) -> Callable[..., Any]:
+    """The executable with what its caller does for it."""
+    if described.aliases:
+        executable = restore(executable, described.aliases)
+    if described.awaited:
+        executable = wait_first(executable, described.awaited)
+    return executable
 
 
 def _compile_parts(
@@ -171,8 +184,7 @@ def _compile_parts(
             "hint" in symbol for symbol in described.graph["symbols"]
         ):
             tiers.attach(executable, described, config, package.specialise, follower)
-        aliases = described.aliases
-        return restore(executable, aliases) if aliases else executable
+        return _callable(executable, described)
 
     parts = Parts(module, sources, compile_part, reason)
     if parts.whole is None:

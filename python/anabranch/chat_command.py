@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib.util
 import io
 import os
 import subprocess
@@ -11,9 +12,10 @@ import sys
 import time
 from typing import Any
 
-LENGTH = 1024
 QUESTION = "What is an anabranch of a river? Answer in one sentence."
-OTHERS = ("eager", "inductor")
+OTHERS = ("eager", "inductor", "llama.cpp")
+# The module that an engine needs, and the package that brings it.
+NEEDED = {"llama.cpp": ("llama_cpp", "llama-cpp-python")}
 
 
 def add_parser(commands: Any) -> None:
@@ -32,11 +34,17 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--prompt", help="answer this one and end")
     parser.add_argument("--max-new-tokens", type=int, default=256, metavar="N")
     parser.add_argument("--dtype", choices=("f32", "bf16"), default="f32")
+    parser.add_argument(
+        "--quantize",
+        choices=("int8", "int4"),
+        help="round the weights to so many bits; else a .gguf file's stay as they are",
+    )
     parser.add_argument("--threads", type=int, default=0, metavar="N")
     parser.add_argument(
         "--compare",
         action="store_true",
-        help="the same prompt in eager PyTorch and Inductor, each in its own process",
+        help="the same prompt in eager PyTorch, Inductor and llama.cpp, each in its own"
+        " process",
     )
     parser.add_argument(
         "--engine", choices=("anabranch", *OTHERS), default="anabranch", help="who runs"
@@ -50,6 +58,10 @@ def run(given: argparse.Namespace) -> int:
         )
     if given.threads < 0:
         raise ValueError(f"--threads must not be negative, got {given.threads}")
+    if given.quantize and given.engine != "anabranch":
+        raise ValueError(
+            f"--quantize is for anabranch, and --engine {given.engine} runs"
+        )
     if given.compare:
         return _compare(given)
     try:
@@ -63,27 +75,35 @@ def run(given: argparse.Namespace) -> int:
 
 def _answer(given: argparse.Namespace) -> None:
     os.environ.setdefault("HF_HUB_OFFLINE", "1")  # models are files here
-    from .llm import chat, checkpoint
+    from .llm import chat, checkpoint, engines
 
     start = time.perf_counter()
     path = checkpoint.find(given.model)
-    model, tokenizer = checkpoint.load(path, checkpoint.DTYPES[given.dtype])
+    engine = engines.make(
+        given.engine,
+        path,
+        dtype=checkpoint.DTYPES[given.dtype],
+        quantize=given.quantize,
+        threads=given.threads,
+    )
     loaded = time.perf_counter()
-    limit = model.config.get_text_config(decoder=True).max_position_embeddings
-    length = min(LENGTH, limit or LENGTH)
-    generate = chat.engine(given.engine, model, length, given.threads)
-    talk = chat.Chat(generate, tokenizer, length, given.max_new_tokens)
+    talk = chat.Chat(*engine, given.max_new_tokens)
     with contextlib.redirect_stdout(io.StringIO()):
-        chat.Chat(generate, tokenizer, length, 2).answer(given.prompt or QUESTION)
-    seconds = time.perf_counter() - loaded
-    how = "from the cache" if _was_cached() else "compiled"
-    ready = f", {how} in {seconds:.1f} s" if given.engine != "eager" else ""
-    print(f"[{path.name}: loaded in {loaded - start:.1f} s{ready}]", file=sys.stderr)
-    title = f"{given.engine}, {given.dtype}"
+        chat.Chat(*engine, 2).answer(given.prompt or QUESTION)
+    print(f"[{_how_ready(given.engine, path.name, start, loaded)}]", file=sys.stderr)
+    how = "its own types" if given.engine == "llama.cpp" else given.dtype
+    title = f"{given.engine}, {given.quantize or how}"
     if given.prompt is None:
         chat.converse(talk, title)
     else:
         print(talk.answer(given.prompt).line(title), file=sys.stderr)
+
+
+def _how_ready(engine: str, name: str, start: float, loaded: float) -> str:
+    ready = time.perf_counter() - loaded
+    how = {"anabranch": "from the cache" if _was_cached() else "compiled"}
+    word = how.get(engine, "compiled" if engine == "inductor" else "warm")
+    return f"{name}: loaded in {loaded - start:.1f} s, {word} in {ready:.1f} s"
 
 
 def _was_cached() -> bool:
@@ -94,23 +114,37 @@ def _was_cached() -> bool:
 
 def _compare(given: argparse.Namespace) -> int:
     """Each engine in a process of its own, so that its memory is its own."""
-    texts: list[str] = []
+    answers: dict[str, str] = {}
     for name in ("anabranch", *OTHERS):
+        module, package = NEEDED.get(name, ("torch", "torch"))
+        if importlib.util.find_spec(module) is None:
+            print(f"[{name}: missing, `pip install {package}`]", file=sys.stderr)
+            continue
+        few = given.quantize and name == "anabranch"
+        quantize = ["--quantize", given.quantize] if few else []
         command = [
             *(sys.executable, "-m", "anabranch.cli", "chat", given.model),
             *("--prompt", given.prompt or QUESTION, "--dtype", given.dtype),
             *("--max-new-tokens", str(given.max_new_tokens)),
-            *("--threads", str(given.threads), "--engine", name),
+            *("--threads", str(given.threads), "--engine", name, *quantize),
         ]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
         if done.returncode:
             print(f"[{name}: does not run here]", file=sys.stderr)
             continue
-        if not texts:
+        if not answers:
             print(done.stdout, end="", flush=True)
-        texts.append(done.stdout)
-    if not texts:
+        answers[name] = done.stdout
+    if not answers:
         return 1
-    same = "the same text" if len(set(texts)) == 1 else "texts that differ"
-    print(f"[{len(texts)} engines gave {same}]", file=sys.stderr)
+    print(f"[{_agreement(answers)}]", file=sys.stderr)
     return 0
+
+
+def _agreement(answers: dict[str, str]) -> str:
+    """Which engines gave the text of the first one."""
+    text = next(iter(answers.values()))
+    same = [name for name in answers if answers[name] == text]
+    others = [name for name in answers if answers[name] != text]
+    line = f"the same text: {', '.join(same)}"
+    return line + (f"; another one: {', '.join(others)}" if others else "")

@@ -18,6 +18,7 @@ SHAPES = ("auto", "static", "dynamic", "tiered")
 GEARS_MERGE = ("zip", "product")
 TRUST = (None, "user", "group", "anyone")
 FREEZE = (False, True, "strict")
+PANELS = ("best", "alike")
 
 # What torch.compile(mode=...) means here. Every mode gives the same kernels:
 # there is one way to compile, and it is the fast one.
@@ -36,6 +37,9 @@ class Config:
     freeze    parameters and buffers become constants of the package: folded and
               packed once. A call that finds them changed packs them again; with
               "strict" it raises FrozenWeightError instead.
+    panels    how frozen weights are packed: "best" for the rows that a graph
+              multiplies, or "alike" for all numbers of rows, so that graphs of one
+              model share packed weights.
     threads   workers of a call, and threads that compile, 1024 at most; 0: one
               for each core, and no more than the container's CPU quota allows.
     pin       where the workers of the process run: "cores" gives each a core,
@@ -76,6 +80,7 @@ class Config:
     """
 
     freeze: bool | str = False
+    panels: str = "best"
     threads: int = 0
     pin: str | None = None
     streams: str = "marked"
@@ -115,6 +120,7 @@ class Config:
         _expect_seconds("tune_seconds", self.tune_seconds)
         _choose("trust", self.trust, TRUST)
         _choose("freeze", self.freeze, FREEZE)
+        _choose("panels", self.panels, PANELS)
         for name in ("dump", "trace"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, _path(name, getattr(self, name)))

@@ -34,6 +34,7 @@ class Counters:
 counters = Counters()
 _lock = threading.Lock()
 _last: dict[str, Any] | None = None
+_rest = ""  # what is to be added to `_last`, as JSON
 
 
 def last_report() -> dict[str, Any] | None:
@@ -41,13 +42,19 @@ def last_report() -> dict[str, Any] | None:
     with their times, the operators that fell back, and "eager" with the reason
     when the whole graph runs through PyTorch. "cache" is "hit" where an earlier
     compilation was taken from the cache: the report is then of that one."""
-    return _last
-
-
-def record(report: dict[str, Any], **added: int) -> None:
-    global _last
+    global _last, _rest
     with _lock:
-        _last = report
+        if _rest:
+            _last, _rest = json.loads(_rest) | (_last or {}), ""
+        return _last
+
+
+def record(report: dict[str, Any], rest: str = "", **added: int) -> None:
+    """`rest`: more of the report as JSON, which is read if anyone asks for the report:
+    a method that starts from the cache does not wait for that."""
+    global _last, _rest
+    with _lock:
+        _last, _rest = report, rest
     if added.get("graphs"):
         hit = report.get("cache") == "hit"
         added |= {"cache_hits": 1} if hit else {"compiles": 1}

@@ -47,8 +47,7 @@ ARROWS: dict[str, set[str]] = {
     "tools": set(),
     "llm": {
         *("marks", "describe", "trace", "shapes", "packages", "capture"),
-        "backend",
-        "method_cache",
+        *("backend", "deploy", "method_cache"),
     },
     "chat_command": {"llm"},
     "measure": {"describe", "packages", "trace", "backend", "deploy"},

@@ -160,3 +160,77 @@ func.func @unused_operand(%a: tensor<4x8xf32>, %b: tensor<5x8xf32>) -> tensor<4x
   } -> tensor<4x5xf32>
   return %sum : tensor<4x5xf32>
 }
+
+// -----
+
+// A product reads the weights of the chosen experts where they lie: neither the
+// gather nor the arithmetic of the choice has a kernel of its own.
+// CHECK-LABEL: func.func @chosen_weights
+// CHECK: anabranch.dispatch
+// CHECK-NOT: kind = "loops"
+// CHECK: tensor.extract
+// CHECK: kind = "contraction"
+// CHECK-NOT: anabranch.dispatch
+func.func @chosen_weights(%x: tensor<2x1x64xf32>, %w: tensor<8x32x64xf32>, %i: tensor<2xi64>) -> tensor<2x1x32xf32> {
+  %zero = arith.constant 0.0 : f32
+  %one = arith.constant 1 : i64
+  %p = tensor.empty() : tensor<2xi64>
+  %e = tensor.empty() : tensor<2x32x64xf32>
+  %f = tensor.empty() : tensor<2x1x32xf32>
+  %next = linalg.generic {indexing_maps = [affine_map<(s) -> (s)>, affine_map<(s) -> (s)>], iterator_types = ["parallel"]}
+      ins(%i : tensor<2xi64>) outs(%p : tensor<2xi64>) {
+  ^bb0(%a: i64, %o: i64):
+    %r = arith.addi %a, %one : i64
+    linalg.yield %r : i64
+  } -> tensor<2xi64>
+  %g = linalg.generic {indexing_maps = [affine_map<(s, n, k) -> (s)>, affine_map<(s, n, k) -> (s, n, k)>], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%next : tensor<2xi64>) outs(%e : tensor<2x32x64xf32>) {
+  ^bb0(%a: i64, %o: f32):
+    %n = linalg.index 1 : index
+    %k = linalg.index 2 : index
+    %at = arith.index_cast %a : i64 to index
+    %v = tensor.extract %w[%at, %n, %k] : tensor<8x32x64xf32>
+    linalg.yield %v : f32
+  } -> tensor<2x32x64xf32>
+  %init = linalg.fill ins(%zero : f32) outs(%f : tensor<2x1x32xf32>) -> tensor<2x1x32xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(s, m, n, k) -> (s, m, k)>, affine_map<(s, m, n, k) -> (s, n, k)>, affine_map<(s, m, n, k) -> (s, m, n)>],
+      iterator_types = ["parallel", "parallel", "parallel", "reduction"]}
+      ins(%x, %g : tensor<2x1x64xf32>, tensor<2x32x64xf32>) outs(%init : tensor<2x1x32xf32>) {
+  ^bb0(%a: f32, %b: f32, %c: f32):
+    %t = arith.mulf %a, %b : f32
+    %r = arith.addf %c, %t : f32
+    linalg.yield %r : f32
+  } -> tensor<2x1x32xf32>
+  return %y : tensor<2x1x32xf32>
+}
+
+// -----
+
+// Columns that are picked one by one are no neighbours: the gather is copied.
+// CHECK-LABEL: func.func @picked_columns
+// CHECK: tensor.extract
+// CHECK: kind = "loops"
+// CHECK: kind = "contraction"
+func.func @picked_columns(%x: tensor<4x64xf32>, %w: tensor<64x80xf32>, %i: tensor<32xi64>) -> tensor<4x32xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<64x32xf32>
+  %f = tensor.empty() : tensor<4x32xf32>
+  %g = linalg.generic {indexing_maps = [affine_map<(k, n) -> (n)>, affine_map<(k, n) -> (k, n)>], iterator_types = ["parallel", "parallel"]}
+      ins(%i : tensor<32xi64>) outs(%e : tensor<64x32xf32>) {
+  ^bb0(%a: i64, %o: f32):
+    %k = linalg.index 0 : index
+    %at = arith.index_cast %a : i64 to index
+    %v = tensor.extract %w[%k, %at] : tensor<64x80xf32>
+    linalg.yield %v : f32
+  } -> tensor<64x32xf32>
+  %init = linalg.fill ins(%zero : f32) outs(%f : tensor<4x32xf32>) -> tensor<4x32xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>],
+      iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %g : tensor<4x64xf32>, tensor<64x32xf32>) outs(%init : tensor<4x32xf32>) {
+  ^bb0(%a: f32, %b: f32, %c: f32):
+    %t = arith.mulf %a, %b : f32
+    %r = arith.addf %c, %t : f32
+    linalg.yield %r : f32
+  } -> tensor<4x32xf32>
+  return %y : tensor<4x32xf32>
+}

@@ -1,9 +1,7 @@
 // What a scope asks for and can't have.
 // RUN: not anabranch-opt %s --split-input-file --anabranch-form-supers 2>&1 | FileCheck %s
-// RUN: not anabranch-opt %s --split-input-file --pass-pipeline="builtin.module(anabranch-form-supers{leave-dynamic=true})" 2>&1 | FileCheck %s --check-prefix=LEAVE
 
 // CHECK: m.py:4:0: error: super_kernel("p"): the option strict-scope-check=abort asks for one super kernel, but aten::sort runs through PyTorch
-// LEAVE: strict-scope-check=abort
 #p = loc(fused<#anabranch.super<"p", 0, "abort">>["m.py":4:0])
 anabranch.program "abort" slots 0 {
   anabranch.input "in" "f32" [4]
@@ -16,11 +14,27 @@ anabranch.program "abort" slots 0 {
 
 // -----
 
-// CHECK: m.py:5:0: error: super_kernel("p"): its sizes are not known when it is compiled, and a super kernel is made for known sizes. Compile with dynamic=False, or name the sizes that come with set_gears
-// LEAVE: anabranch.program "dynamic"
-// LEAVE-NOT: anabranch.super "
-#p = loc(fused<#anabranch.super<"p", 0, "">>["m.py":5:0])
+// CHECK: m.py:5:0: error: super_kernel("p"): the option strict-scope-check=abort asks for one super kernel, but its sizes are not known when it is compiled. Compile with dynamic=False, or name the sizes that come with set_gears
+#p = loc(fused<#anabranch.super<"p", 0, "abort">>["m.py":5:0])
 anabranch.program "dynamic" slots 1 {
+  anabranch.input "in" "f32" [#anabranch.slot<0>] {defines = array<i64: 0>}
+  %in = anabranch.buffer "input" of 0 memory 0 "f32" [#anabranch.slot<0>] bytes 16 : i64
+  %a = anabranch.buffer "arena" memory 1 "f32" [#anabranch.slot<0>] bytes 16 : i64
+  %b = anabranch.buffer "arena" memory 2 "f32" [#anabranch.slot<0>] bytes 16 : i64
+  anabranch.stream "main" {
+    anabranch.launch @a reads(%in) writes(%a) sizes [#anabranch.slot<0>] loc(#p)
+    anabranch.launch @b reads(%a) writes(%b) sizes [#anabranch.slot<0>] loc(#p)
+  }
+}
+
+// -----
+
+// Without that option, launches of symbolic sizes stay launches.
+// CHECK: anabranch.program "launches"
+// CHECK-NOT: anabranch.super "
+// CHECK: anabranch.launch @b
+#p = loc(fused<#anabranch.super<"p", 0, "">>["m.py":6:0])
+anabranch.program "launches" slots 1 {
   anabranch.input "in" "f32" [#anabranch.slot<0>] {defines = array<i64: 0>}
   %in = anabranch.buffer "input" of 0 memory 0 "f32" [#anabranch.slot<0>] bytes 16 : i64
   %a = anabranch.buffer "arena" memory 1 "f32" [#anabranch.slot<0>] bytes 16 : i64

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import re
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,12 +11,17 @@ import torch
 import torch.fx
 from torch._decomp import core_aten_decompositions
 from torch._functorch.aot_autograd import aot_module_simplified
-from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._python_dispatch import (
+    _disable_current_modes,
+    is_traceable_wrapper_subclass,
+)
+from torch.utils._pytree import tree_leaves
 
 from .. import _C
 from ..describe import purity
 from ..describe.graph import InputSource
 from . import constants, observer, weight_only
+from .input_sources import graph_sources, input_sources
 
 aten = torch.ops.aten
 
@@ -211,115 +214,15 @@ def whole_composites(more: Sequence[Any] = ()) -> Iterator[None]:
     except ImportError:
         yield
         return
-    keep = {op: _stay_whole for op in (*WHOLE_COMPOSITES, *more)}
+    keep = {op: functools.partial(_stay_whole, op) for op in (*WHOLE_COMPOSITES, *more)}
     with _override_composite_implicit_decomp(keep):
         yield
 
 
-def _stay_whole(*args: Any, **kwargs: Any) -> Any:
+def _stay_whole(operator: Any, *args: Any, **kwargs: Any) -> Any:
+    """A tensor subclass such as DTensor asks for the parts of an operator that it
+    does not know as a whole."""
+    if any(map(is_traceable_wrapper_subclass, tree_leaves((args, kwargs)))):
+        parts = torch._C.DispatchKey.CompositeImplicitAutograd
+        return operator._op_dk(parts, *args, **kwargs)
     return NotImplemented
-
-
-# Where inputs come from
-
-
-def input_sources(
-    module: torch.fx.GraphModule, example_inputs: Sequence[Any], freeze: bool
-) -> list[InputSource]:
-    """One source for each argument of the function that AOTAutograd traces."""
-    sources = [
-        _state(name, "parameter", value, freeze)
-        for name, value in module.named_parameters(remove_duplicate=False)
-    ]
-    sources += [
-        _state(name, "buffer", value, freeze)
-        for name, value in module.named_buffers(remove_duplicate=False)
-    ]
-    placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
-    for node, value in zip(placeholders, example_inputs):
-        sources.append(_dynamo_source(node, value, freeze))
-    return sources
-
-
-def _dynamo_source(node: torch.fx.Node, value: Any, freeze: bool) -> InputSource:
-    argument = node.meta.get("grapharg")
-    source = getattr(argument, "source", None)
-    if source is None or not isinstance(value, torch.Tensor):
-        return InputSource(str(node.target) if source is None else _label(source))
-    is_state = source.guard_source.is_unspecialized_nn_module() or isinstance(
-        value, torch.nn.Parameter
-    )
-    if not is_state:
-        return InputSource(_label(source))
-    kind = "parameter" if isinstance(value, torch.nn.Parameter) else "buffer"
-    return _state(_label(source), kind, value, freeze)
-
-
-def _state(label: str, kind: str, value: torch.Tensor, freeze: bool) -> InputSource:
-    if not freeze:
-        return InputSource(label, kind)
-    return InputSource(label, kind, value.detach(), weakref.ref(value))
-
-
-def _label(source: Any) -> str:
-    """`L['self']._modules['fc']._parameters['weight']` is `fc.weight`."""
-    name = source.name if isinstance(source.name, str) else source.name()
-    name = re.sub(
-        r"\b_(modules|parameters|buffers)\[['\"]([^'\"]+)['\"]\]", r"\2", name
-    )
-    name = re.sub(r"^L\[['\"]([^'\"]+)['\"]\]", r"\1", name)
-    # Dynamo calls a module that is compiled by itself "fn".
-    return name.removeprefix("self.").removeprefix("fn.")
-
-
-def graph_sources(
-    graph: torch.fx.GraphModule, sources: Sequence[InputSource]
-) -> list[InputSource]:
-    """The sources of a graph's placeholders. AOTAutograd may add, drop and
-    reorder arguments and says so in descriptors; a placeholder without one is
-    an input like any other. What the graph writes to is never frozen, nor what
-    shares memory with it."""
-    written = {
-        node.args[0]
-        for node in graph.graph.nodes
-        if node.op == "call_function" and node.target is aten.copy_.default
-    }
-    memory: set[int] = set()
-    found = []
-    for node in graph.graph.nodes:
-        if node.op != "placeholder":
-            continue
-        source = _source_of(node.meta.get("desc"), sources) or InputSource(
-            str(node.target)
-        )
-        found.append(source)
-        if node in written and source.constant is not None:
-            memory.add(_memory(source.constant))
-    return [
-        InputSource(source.label, source.kind)
-        if source.constant is not None and _memory(source.constant) in memory
-        else source
-        for source in found
-    ]
-
-
-def _source_of(desc: Any, sources: Sequence[InputSource]) -> InputSource | None:
-    """What AOTAutograd's descriptor of a placeholder names: an argument, or a tensor
-    inside of an argument that is a tensor subclass."""
-    index = getattr(desc, "idx", None)
-    if isinstance(index, int):
-        return sources[index] if index < len(sources) else None
-    name, base = getattr(desc, "attr", None), getattr(desc, "base", None)
-    outer = _source_of(base, sources) if base is not None else None
-    if outer is None or not isinstance(name, str):
-        return None
-    label = f"{outer.label}.{name}"
-    whole = outer.owner() if outer.owner is not None else None
-    inner = getattr(whole, name, None)
-    if outer.constant is None or not isinstance(inner, torch.Tensor):
-        return InputSource(label, outer.kind)
-    return InputSource(label, outer.kind, inner.detach(), weakref.ref(inner))
-
-
-def _memory(value: torch.Tensor) -> int:
-    return value.untyped_storage()._cdata

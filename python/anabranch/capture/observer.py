@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch.fx
 
@@ -24,8 +24,9 @@ class Observer(Protocol):
     def refuse(self, reason: str) -> None:
         """PyTorch runs the graph, or parts of it."""
 
-    def package(self, folder: str) -> None:
-        """The graph's package lies in `folder` during this call."""
+    def package(self, folder: str, report: dict[str, Any]) -> None:
+        """The graph's package lies in `folder` during this call. The report is of its
+        compilation."""
 
     def graph(
         self,

@@ -32,12 +32,18 @@ class State(Mapping[str, Any]):
     may be read and written between calls."""
 
     def __init__(self, executable: Runs, names: Mapping[str, int]) -> None:
-        self._places = {}
+        self._executable, self._numbers = executable, dict(names)
+        self._places: dict[str, tuple[bytearray, str, tuple[int, ...]]] = {}
         infos = executable.inputs
         for name, number in names.items():
             info = infos[number]
-            memory = executable.initial(number)
+            memory = self._initial(name)
             self._places[name] = (memory, info["dtype"], tuple(info["shape"]))
+
+    def _initial(self, name: str) -> bytearray:
+        first = self._executable.initial(self._numbers[name])
+        assert first is not None, f"{name} is a state"
+        return first
 
     def __getitem__(self, name: str) -> Any:
         return arrays.from_memory(*self._places[name])
@@ -47,6 +53,12 @@ class State(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._places)
+
+    def reset(self) -> None:
+        """Makes all values what they were when the package was exported. Arrays that
+        were taken out before see it."""
+        for name, (memory, _, _) in self._places.items():
+            memory[:] = self._initial(name)
 
     def pair(self, name: str) -> tuple[Any, str]:
         memory, dtype, shape = self._places[name]

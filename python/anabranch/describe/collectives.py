@@ -1,42 +1,226 @@
-"""Collectives of torch.distributed in a graph: each waits for its own result.
+"""Collectives of torch.distributed in a graph.
 
 PyTorch's are two operators: one starts the transfer, and a wait for it finds it by
 the tensor's memory. The program gives memory on without the tensor around it, and
-such a wait would find nothing. So each collective gets a namesake in the library
-`anabranch_c10d` that waits before it returns.
+such a wait would find nothing. So the library `anabranch_c10d` has namesakes of each
+collective: `all_reduce` waits before it returns; `begin_all_reduce` returns a ticket,
+which `finish` waits for and exchanges for the results. docs/design/distributed.md.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import torch
+import torch.fx
+from torch import Tensor
 from torch._ops import OpOverload
-from torch.utils._pytree import tree_map_only
+from torch.utils._pytree import tree_leaves, tree_map_only
 
-__all__ = ["NAMESPACE", "is_wait", "waiting"]
+__all__ = [
+    "NAMESPACE",
+    "are_in",
+    "begin",
+    "finish",
+    "is_collective",
+    "is_own",
+    "is_wait",
+    "portable_name",
+    "wait_first",
+    "waiting",
+]
 
 NAMESPACE = "_c10d_functional"
+OWN = "anabranch_c10d"
 
-_library = torch.library.Library("anabranch_c10d", "DEF")
+_library = torch.library.Library(OWN, "DEF")
+_library.define("finish(Tensor ticket) -> Tensor[]")
+
+# What was begun and not finished: the collective, its arguments and its results, by
+# ticket. PyTorch keeps no argument alive during a transfer.
+_begun: dict[int, tuple[OpOverload, tuple[Any, ...], Any]] = {}
+_tickets = itertools.count(1)
 
 
-def is_wait(target: OpOverload) -> bool:
-    return target.namespace == NAMESPACE and "wait_tensor" in target._schema.name
+def is_wait(target: Any) -> bool:
+    return (
+        isinstance(target, OpOverload)
+        and target.namespace == NAMESPACE
+        and "wait_tensor" in target._schema.name
+    )
+
+
+def is_collective(target: Any) -> bool:
+    return (
+        isinstance(target, OpOverload)
+        and target.namespace == NAMESPACE
+        and not is_wait(target)
+    )
+
+
+def is_own(target: OpOverload) -> bool:
+    """Whether it is a namesake of a collective."""
+    return target.namespace == OWN
 
 
 @functools.cache
 def waiting(target: OpOverload) -> OpOverload:
     """The namesake of a collective that gives a new tensor, or several."""
-    schema = str(target._schema).partition("::")[2]
-    signature = schema.partition("(")[0]
 
-    def run(*args: object, **kwargs: object) -> object:
-        wait = torch.ops._c10d_functional.wait_tensor
-        return tree_map_only(torch.Tensor, wait, target(*args, **kwargs))
+    def run(*args: Any) -> Any:
+        with _explained(target, args):
+            wait = torch.ops._c10d_functional.wait_tensor
+            return tree_map_only(Tensor, wait, target(*_with_local_name(args)))
 
+    _, _, schema = str(target._schema).partition("::")
+    return _define(schema, run)
+
+
+@functools.cache
+def begin(target: OpOverload) -> OpOverload:
+    """The namesake that returns a ticket for `finish`: i64[1]."""
+
+    def run(*args: Any) -> Tensor:
+        # The program may use the memory of an argument again once this returns.
+        args = tree_map_only(Tensor, Tensor.clone, args)
+        with _explained(target, args):
+            results = target(*_with_local_name(args))
+        ticket = next(_tickets)
+        _begun[ticket] = target, args, results
+        return torch.tensor([ticket])
+
+    _, _, schema = str(target._schema).partition("::")
+    arguments, _, _ = schema.rpartition("->")
+    return _define(f"begin_{arguments}-> Tensor", run)
+
+
+def finish() -> OpOverload:
+    """(ticket) -> the results of the collective that has this ticket."""
+    return torch.ops.anabranch_c10d.finish.default
+
+
+def _finish(ticket: Tensor) -> list[Tensor]:
+    target, args, results = _begun.pop(int(ticket))
+    with _explained(target, args):
+        return [
+            torch.ops._c10d_functional.wait_tensor(result)
+            for result in tree_leaves(results)
+        ]
+
+
+_library.impl("finish", _finish, "CompositeExplicitAutograd")
+
+
+def _define(schema: str, run: Callable[..., Any]) -> OpOverload:
     _library.define(schema)
+    signature = schema.partition("(")[0]
     _library.impl(signature, run, "CompositeExplicitAutograd")
     name, _, overload = signature.partition(".")
-    packet = getattr(torch.ops.anabranch_c10d, name)
-    return getattr(packet, overload or "default")
+    return getattr(getattr(torch.ops.anabranch_c10d, name), overload or "default")
+
+
+# Names of groups. PyTorch numbers them in the order in which a process makes them; a
+# package is for every process that has such a group.
+
+
+def portable_name(group: Any) -> str:
+    """`ranks 0,1 #0`: the first of the groups of these ranks."""
+    import torch.distributed as dist
+
+    if isinstance(group, str):
+        group = dist.distributed_c10d._resolve_process_group(group)
+    ranks = _ranks_of(group)
+    alike = [other for other in _groups() if _ranks_of(other) == ranks]
+    return f"ranks {ranks} #{alike.index(group)}"
+
+
+def _with_local_name(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments of a collective, of which the last is the group's name."""
+    *values, name = args
+    if not isinstance(name, str) or not name.startswith("ranks "):
+        return args
+    return (*values, _local_name(name))
+
+
+def _local_name(name: str) -> str:
+    """What a group is called in this process."""
+    _, ranks, number = name.split()
+    alike = [group for group in _groups() if _ranks_of(group) == ranks]
+    place = int(number.removeprefix("#"))
+    if place >= len(alike):
+        raise RuntimeError(
+            f"this process has {len(alike)} process groups of the ranks {ranks}, and the"
+            f" graph uses number {place} of them. Make the groups (init_process_group,"
+            " init_device_mesh, new_group) before the call, as when it was compiled"
+        )
+    return alike[place].group_name
+
+
+def _groups() -> list[Any]:
+    import torch.distributed as dist
+
+    return list(dist.distributed_c10d._world.pg_map)
+
+
+def _ranks_of(group: Any) -> str:
+    import torch.distributed as dist
+
+    return ",".join(map(str, dist.get_process_group_ranks(group)))
+
+
+def are_in(graph: dict[str, Any]) -> bool:
+    """Whether a description has collectives."""
+    return any(entry["op"].startswith(f"{OWN}.") for entry in graph["nodes"])
+
+
+@contextlib.contextmanager
+def _explained(target: OpOverload, args: Sequence[Any]) -> Iterator[None]:
+    """Errors of backends say neither which collective nor which group it was."""
+    try:
+        yield
+    except Exception as error:
+        raise RuntimeError(
+            f"the collective {_described(target, args)} failed: {error}\n  A rank that"
+            " ended, that took longer than the group's timeout, or that called another"
+            " collective or other sizes fails the others. TORCH_DISTRIBUTED_DEBUG=DETAIL"
+            " compares what the ranks call."
+        ) from error
+
+
+def _described(target: OpOverload, args: Sequence[Any]) -> str:
+    """all_reduce(f32[4, 64], 'sum') of the group '0' on rank 1 of 2"""
+    import torch.distributed as dist
+
+    name = target._schema.name.partition("::")[2]
+    *said, group = (_spelled(value) for value in args)
+    text = f"{name}({', '.join(said)}) of the process group {group}"
+    if not dist.is_initialized():
+        return f"{text}, but torch.distributed is not initialised,"
+    return f"{text} on rank {dist.get_rank()} of {dist.get_world_size()}"
+
+
+def _spelled(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_spelled, value))}]"
+    return getattr(value, "group_name", None) or repr(value)
+
+
+def wait_first(
+    executable: Callable[[list[Any]], Any], positions: Sequence[int]
+) -> Callable[[list[Any]], Any]:
+    """The executable, called when the arguments at `positions` have arrived, which
+    collectives of other graphs make."""
+
+    def call(arguments: list[Any]) -> Any:
+        for position in positions:
+            torch.ops._c10d_functional.wait_tensor(arguments[position])
+        return executable(arguments)
+
+    call._boxed_call = True  # type: ignore[attr-defined]
+    return call

@@ -79,6 +79,8 @@ class Description:
     )
     # How kernels of products are cut up, as tuning found, by their keys.
     blockings: dict[str, str] = dataclasses.field(default_factory=dict)
+    # Arguments that a collective of another graph may still be writing, by position.
+    awaited: list[int] = dataclasses.field(default_factory=list)
 
 
 class GraphReader:
@@ -112,6 +114,7 @@ class GraphReader:
         self.shape_env: Any = None
         # What a node stands for when it is no node of the description.
         self.stands_for: dict[torch.fx.Node, dict[str, Any]] = {}
+        self.awaited: list[int] = []
 
     def read(self) -> Description:
         placeholders = 0
@@ -149,12 +152,15 @@ class GraphReader:
             self.views,
             self.aliases.found,
             self.owners,
+            awaited=self.awaited,
         )
 
     # Inputs
 
     def _placeholder(self, node: torch.fx.Node, position: int) -> None:
         value = node.meta.get("val")
+        if not node.users and type(value).__name__ == "FakeScriptObject":
+            return  # the mesh of a DTensor, which AOTAutograd's wrapper alone reads
         self.aliases.own_input(position, value)
         source = self.sources[position]
         if source.constant is not None and isinstance(value, torch.Tensor):
@@ -220,17 +226,19 @@ class GraphReader:
             self._order(node, target)
         elif collectives.is_wait(target):
             self._waited(node)
-        elif target.namespace == collectives.NAMESPACE:
+        elif collectives.is_collective(target):
             self._operator(node, collectives.waiting(target), value)
         else:
             self._operator(node, target, value)
 
     def _waited(self, node: torch.fx.Node) -> None:
-        """What the collective has waited for already, if it is one of this graph."""
+        """A collective of this graph has waited already; for one of another graph the
+        caller waits."""
         source = node.args[0]
         assert isinstance(source, torch.fx.Node)
         if source.op == "placeholder":
-            raise Unsupported(f"{node.name} waits for what another graph has begun")
+            placeholders = self.module.graph.find_nodes(op="placeholder")
+            self.awaited.append(placeholders.index(source))
         self.stands_for[node] = self._reference(source)
 
     def _item(self, node: torch.fx.Node) -> None:
@@ -374,6 +382,8 @@ class GraphReader:
                 value = spec.default_value
             else:
                 raise Unsupported(f"{node.name} lacks the argument {spec.name}")
+            if spec.name == "group_name" and collectives.is_own(target):
+                value = collectives.portable_name(value)
             arguments[spec.name] = self._argument(value, spec.real_type)
         return arguments
 
@@ -499,14 +509,15 @@ class GraphReader:
     ) -> dict[str, Any]:
         """Static strides are asked for. Symbolic ones that are those of a
         contiguous tensor with its dimensions in another order are given back in
-        that order. Others are given back contiguous, and a copy has them."""
+        that order. Others are given back contiguous, and a copy has them; so are
+        complex ones, since PyTorch would permute them without moving elements."""
         order = memory_order(shape, strides)
         if order == list(range(len(shape))):
             return reference
         static = all(isinstance(stride, int) for stride in strides)
         if static and not overlaps(shape, strides):
             return reference | {"strides": strides}
-        if order is None:
+        if order is None or (not static and node.meta["val"].is_complex()):
             if not static and all(integer(stride) != 0 for stride in strides):
                 self.aliases.lay_out(len(self.outputs), node.meta["val"])
             return reference

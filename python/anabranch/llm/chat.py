@@ -6,44 +6,14 @@ import contextlib
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
-from transformers import (
-    CompileConfig,
-    StoppingCriteria,
-    StoppingCriteriaList,
-    TextStreamer,
-)
+from transformers import StoppingCriteria, StoppingCriteriaList, TextStreamer
 
 from . import memory
-from .language_model import compile
-
-Generate = Callable[..., torch.Tensor]
-
-
-def engine(name: str, model: Any, length: int, threads: int) -> Generate:
-    """generate() of one engine; compiled ones are for `length` tokens at most."""
-    if threads:
-        torch.set_num_threads(threads)
-    if name == "anabranch":
-        return compile(model, max_length=length, threads=threads).generate
-    if name == "eager":
-        return model.generate
-
-    def inductor(**arguments: Any) -> torch.Tensor:
-        # transformers compiles decoding on a CPU only where this is set.
-        settings = CompileConfig(backend="inductor", mode=None)
-        settings._compile_all_devices = True
-        return model.generate(
-            **arguments,
-            cache_implementation="static",
-            max_cache_len=length,
-            compile_config=settings,
-        )
-
-    return inductor
+from .engines import Generate
 
 
 class Figures(TextStreamer):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import io
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from . import memory
+from . import gguf_model, memory
 from .gguf_reading import parsed_once
 
 SMOLLM2 = "SmolLM2"
@@ -41,32 +43,66 @@ def find(name: str) -> Path:
     )
 
 
-def load(path: Path, dtype: torch.dtype) -> tuple[Any, Any]:
-    """(model, tokenizer), the weights in this dtype. MemoryError: they do not fit."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-    from transformers.utils import logging
+def load(
+    name: str | os.PathLike[str],
+    *,
+    dtype: torch.dtype = torch.float32,
+    packed: bool = True,
+) -> tuple[Any, Any]:
+    """(model, tokenizer) of transformers, from files of this machine.
 
+    name    a model's folder, a .gguf file, or "SmolLM2", which a package carries
+    dtype   of the activations and of all weights that are floats
+    packed  whether linear layers and embeddings of a .gguf file keep its integers;
+            else its weights become floats
+
+    ValueError: there is no such model, or it cannot be read. MemoryError: its weights
+    do not fit."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    path = find(os.fspath(name))
     # Weights in memory take at least what they take on disk, and are packed once.
     memory.require(
         2 * _bytes(path), f"{path.name}", "choose a smaller model, or free memory"
     )
-    logging.disable_progress_bar()
-    folder, more = str(path), {}
-    reading: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
-    if path.suffix == ".gguf":
-        _require_gguf()
-        folder, more = str(path.parent), {"gguf_file": path.name}
-        reading = parsed_once()
-    # The bars of another package go to stderr.
-    with reading, contextlib.redirect_stderr(io.StringIO()):
+    with _reading(path) as (folder, more):
         tokenizer = AutoTokenizer.from_pretrained(folder, **more)
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, **more)
-    if len(tokenizer) > model.get_input_embeddings().weight.shape[0]:
+        if packed and path.suffix == ".gguf" and gguf_model.knows(path):
+            model = gguf_model.load(path, dtype)
+        else:
+            model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, **more)
+    known = model.get_input_embeddings().weight.shape[0]
+    if len(tokenizer) > known:
         raise ValueError(
             f"the tokenizer of {path} knows {len(tokenizer)} tokens and the model"
-            f" {model.get_input_embeddings().weight.shape[0]}: they do not belong together"
+            f" {known}: they do not belong together"
         )
     return model.eval(), tokenizer
+
+
+def load_tokenizer(path: Path) -> Any:
+    """The tokenizer of a path that `find` gave."""
+    from transformers import AutoTokenizer
+
+    with _reading(path) as (folder, more):
+        return AutoTokenizer.from_pretrained(folder, **more)
+
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
+    """What transformers is asked for. Its progress bars, and those of other packages,
+    stay away from the terminal."""
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    with contextlib.ExitStack() as stack:
+        folder, more = str(path), {}
+        if path.suffix == ".gguf":
+            _require_gguf()
+            folder, more = str(path.parent), {"gguf_file": path.name}
+            stack.enter_context(parsed_once())
+        stack.enter_context(contextlib.redirect_stderr(io.StringIO()))
+        yield folder, more
 
 
 def _bytes(path: Path) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from transformers.cache_utils import (
     Cache,
+    CacheLayerMixin,
     StaticCache,
     StaticLayer,
     StaticSlidingWindowLayer,
@@ -27,6 +28,44 @@ class LayerShape:
         return self.heads * (self.key_size + self.value_size) * self.dtype.itemsize
 
 
+class Layer(StaticLayer):
+    """A static layer that forgets its last tokens when generate() asks for it, as
+    assisted decoding does. Later ones overwrite their keys and values, which the mask
+    hides until then."""
+
+    is_croppable = True
+
+    def crop(self, tokens_to_remove: int) -> None:
+        self.cumulative_length.sub_(abs(tokens_to_remove))
+
+
+class PlacedLayer(CacheLayerMixin):
+    """A layer over room that its maker has and of which positions and masks say what
+    is in use. `length` tokens of each row are read."""
+
+    is_compileable = True
+    is_sliding = False
+
+    def __init__(self, keys: torch.Tensor, values: torch.Tensor, length: int) -> None:
+        super().__init__()
+        self.keys, self.values, self.length = keys, values, length
+        self.is_initialized = True
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        return self.length, 0
+
+    def get_seq_length(self) -> int:
+        return 0
+
+    def get_max_length(self) -> int:
+        return self.length
+
+    def lazy_initialization(
+        self, key_states: torch.Tensor, value_states: torch.Tensor
+    ) -> None:
+        """The room is there from the beginning."""
+
+
 class KeyValues:
     """Makes caches for one model, of `capacity` tokens a row."""
 
@@ -37,7 +76,7 @@ class KeyValues:
     def make(self, rows: int) -> Cache:
         """An empty cache. Layers with a sliding window keep all tokens too: the mask
         hides what left the window, and a token's place never moves."""
-        cache = Cache(layers=[StaticLayer(self.capacity) for _ in self.layers])
+        cache = Cache(layers=[Layer(self.capacity) for _ in self.layers])
         for layer, shape in zip(cache.layers, self.layers):
             size = (rows, shape.heads, 0)
             layer.lazy_initialization(
@@ -50,7 +89,7 @@ class KeyValues:
         """Whether `make` could have made it."""
         layers = getattr(cache, "layers", [])
         return len(layers) == len(self.layers) and all(
-            type(layer) is StaticLayer
+            type(layer) is Layer
             and layer.is_initialized
             and layer.max_cache_len == self.capacity
             for layer in layers
@@ -59,13 +98,6 @@ class KeyValues:
     def bytes(self, rows: int) -> int:
         tokens = rows * self.capacity
         return tokens * sum(layer.token_bytes() for layer in self.layers)
-
-
-def rewind(cache: Cache, tokens: int) -> None:
-    """Forgets the last tokens. Later ones overwrite their keys and values, which the
-    mask hides until then."""
-    for layer in cache.layers:
-        layer.cumulative_length.sub_(tokens)
 
 
 @torch.no_grad()

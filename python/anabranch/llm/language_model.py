@@ -10,8 +10,15 @@ from typing import Any
 import torch
 
 from ..config import Config, resolve
-from . import memory
+from ..packages.cache import folder as cache_folder
+from . import memory, quantized_layers
+from .batching.batch_steps import BatchSteps
+from .batching.blocks import BLOCK, blocks_for
+from .batching.paged_cache import Pool
+from .batching.scheduler import Batch, spare_slots
 from .key_values import KeyValues
+from .parameter_file import ParameterFile
+from .programs import Programs
 from .quantize import KINDS, quantized
 from .steps import Steps
 
@@ -24,6 +31,7 @@ def compile(
     quantize: str | None = None,
     max_batch: int = 1,
     max_length: int | None = None,
+    take_over: bool = False,
     cache_dir: str | os.PathLike[str] | None = None,
     config: Config | None = None,
     **options: Any,
@@ -31,40 +39,42 @@ def compile(
     """A causal language model of transformers with compiled steps.
 
     model       on the CPU and in eval mode, in float32 or bfloat16; it stays as it
-                is. Its weights become constants of the compiled steps.
-    quantize    None, "int8" (a scale for each row of a weight) or "int4" (scale and
-                offset for each 32 columns; the logits have "int8"). The weights of
-                linear layers are rounded to nearest, scales by least squares.
+                is. Its weights become constants of the compiled steps. Those of a
+                GGUF file (anabranch.llm.load) keep its integers.
+    quantize    None, "int8" (a scale for each 64 columns of a row) or "int4" (scale
+                and offset for each 32 columns; the logits have "int8"). The weights
+                of linear layers are rounded to nearest, scales by least squares.
     max_batch   rows at once at most: sequences times beams.
     max_length  tokens of a row at most, prompt included: the cache of keys and
                 values has this size. Without it 1024, or what the model can do.
+    take_over   moves the parameters of `model` into a file beside the compile cache,
+                which is mapped: where packed weights are read, the parameters take no
+                memory. `model` has the same values as before.
     cache_dir   where compiled steps are kept; else Anabranch's own cache.
-    config, options  as of anabranch.compile; `freeze` is on unless it is said.
+    config, options  as of anabranch.compile; unless it is said, `freeze` is on and
+                `panels` are "alike".
 
     Nothing is compiled before the first call that needs it. ValueError: an argument
     that is none of these, or a model that is no decoder with a cache of keys and
-    values. MemoryError: there is not enough for weights and cache."""
-    _check_quantize(quantize)
-    _check_model(model)
-    limit = getattr(
-        model.config.get_text_config(decoder=True), "max_position_embeddings", None
-    )
-    if max_length is None:
-        max_length = min(limit or DEFAULT_LENGTH, DEFAULT_LENGTH)
+    values. MemoryError: there is not enough for weights and cache. OSError: the file of
+    `take_over` cannot be written."""
+    checked_model(model, quantize)
+    original = model
     _check_size("max_batch", max_batch)
-    _check_size("max_length", max_length)
-    if limit and max_length > limit:
-        raise ValueError(
-            f"max_length is {max_length}, and {type(model).__name__} has positions for"
-            f" {limit} tokens"
-        )
-    settings = resolve({"freeze": True} | options, config=config)
+    max_length = checked_length(model, max_length)
+    if not isinstance(take_over, bool):
+        raise TypeError(f"take_over must be True or False, got {take_over!r}")
+    settings = resolve({"freeze": True, "panels": "alike"} | options, config=config)
     folder = None if cache_dir is None else os.fspath(cache_dir)
     if quantize is not None:
         if not settings.freeze:
             raise ValueError(f"quantize={quantize!r} needs frozen weights: freeze=True")
+        _check_floats(model, quantize)
         model = quantized(model, quantize)
-    return LanguageModel(model, max_batch, max_length, settings, folder)
+    made = LanguageModel(model, max_batch, max_length, settings, folder)
+    if take_over:
+        made.take_over(original)
+    return made
 
 
 class LanguageModel:
@@ -81,7 +91,13 @@ class LanguageModel:
         self.max_batch, self.max_length = max_batch, max_length
         self._key_values = KeyValues(model, max_length)
         _check_memory(model, self._key_values, max_batch, bool(config.freeze))
-        self._steps = Steps(model, self._key_values, config, folder)
+        self._folder = folder
+        self._files: list[ParameterFile] = []
+        programs = functools.partial(Programs, config, folder, self._drop_pages)
+        self._steps = Steps(model, self._key_values, programs())
+        self._batch_steps = functools.cache(
+            lambda: BatchSteps(model, programs(), max_batch)
+        )
         self.model = _served(model, self._steps)
 
     @property
@@ -98,8 +114,8 @@ class LanguageModel:
         inputs  token ids, int64 [batch, tokens]; also as `input_ids`.
 
         A call that asks for a cache of its own (`cache_implementation`,
-        `past_key_values`, `use_cache=False`) or for assisted decoding gets it, and
-        PyTorch runs the model. ValueError: an empty prompt, or more rows or tokens
+        `past_key_values`, `use_cache=False`) gets it, and PyTorch runs the model. With
+        prompt lookup or an assistant, a compiled step checks several tokens at once. ValueError: an empty prompt, or more rows or tokens
         than the model was compiled for."""
         prompt = inputs if inputs is not None else arguments.get("input_ids")
         if prompt is not None:
@@ -114,6 +130,41 @@ class LanguageModel:
         self._check_length(prompt.shape[1], asked)
         cache = self._key_values.make(rows)
         return self.model.generate(inputs, past_key_values=cache, **arguments)
+
+    def generate_batch(self, prompts: Any, **settings: Any) -> list[torch.Tensor]:
+        """Answers of prompts of different lengths, computed together: continuous
+        batching. Each answer has the tokens that generate() gives its prompt alone.
+
+        prompts   sequences of token ids; any number of them, max_batch at once
+        settings  as of Batch.add, for all of them
+
+        Returns int64 [tokens] of each: the prompt and its answer."""
+        batch = self.batch()
+        requests = [batch.add(prompt, **settings) for prompt in prompts]
+        batch.run()
+        return [torch.tensor(request.tokens) for request in requests]
+
+    def batch(self, cache_tokens: int | None = None) -> Batch:
+        """An empty batch, to which requests are added while it runs.
+
+        cache_tokens  of all its requests together: the pool of keys and values has
+                      this size. Without it max_batch times max_length.
+
+        ValueError: the model's rows cannot be at different positions. MemoryError:
+        there is not enough for the pool."""
+        if cache_tokens is None:
+            cache_tokens = self.max_batch * self.max_length
+        _check_size("cache_tokens", cache_tokens)
+        steps = self._batch_steps()
+        blocks, spare = blocks_for(cache_tokens), spare_slots(self.max_batch)
+        layers = self._key_values.layers
+        memory.require(
+            (blocks * BLOCK + spare) * sum(shape.token_bytes() for shape in layers),
+            f"a pool of {cache_tokens} tokens",
+            "choose a smaller cache_tokens",
+        )
+        pool = Pool(layers, blocks, spare)
+        return Batch(self.model, steps, pool, self.max_batch, self.max_length)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The model's forward."""
@@ -133,6 +184,17 @@ class LanguageModel:
             num_beams=1,
             num_return_sequences=1,
         )
+
+    def take_over(self, model: Any) -> None:
+        """Moves the tensors of this model and of the caller's into mapped files."""
+        folder = self._folder or cache_folder()
+        for one in dict.fromkeys((self._steps.model, model)):
+            self._files.append(ParameterFile(one, folder))
+        self._drop_pages()
+
+    def _drop_pages(self) -> None:
+        for file in self._files:
+            file.drop_pages()
 
     def _asked(self, arguments: dict[str, Any]) -> Any:
         """What a call sets by name: an argument wins over a configuration."""
@@ -188,10 +250,29 @@ def _brings_a_cache(arguments: dict[str, Any], asked: Any) -> bool:
         arguments.get("past_key_values") is not None
         or asked("cache_implementation") is not None
         or asked("use_cache") is False
-        or arguments.get("assistant_model") is not None
-        or asked("prompt_lookup_num_tokens") is not None
         or arguments.get("custom_generate") is not None
     )
+
+
+def checked_length(model: Any, max_length: int | None) -> int:
+    """The tokens of a row. ValueError: the model has fewer positions."""
+    config = model.config.get_text_config(decoder=True)
+    limit = getattr(config, "max_position_embeddings", None)
+    if max_length is None:
+        max_length = min(limit or DEFAULT_LENGTH, DEFAULT_LENGTH)
+    _check_size("max_length", max_length)
+    if limit and max_length > limit:
+        raise ValueError(
+            f"max_length is {max_length}, and {type(model).__name__} has positions for"
+            f" {limit} tokens"
+        )
+    return max_length
+
+
+def checked_model(model: Any, quantize: Any) -> None:
+    """ValueError: no decoder of transformers that can be compiled."""
+    _check_quantize(quantize)
+    _check_model(model)
 
 
 def _check_quantize(quantize: Any) -> None:
@@ -199,6 +280,16 @@ def _check_quantize(quantize: Any) -> None:
         return
     names = ", ".join(repr(name) for name in KINDS)
     raise ValueError(f"quantize must be None or one of {names}, got {quantize!r}")
+
+
+def _check_floats(model: Any, quantize: str) -> None:
+    few = quantized_layers.count(model)
+    if few:
+        raise ValueError(
+            f"quantize={quantize!r} rounds floats, and {few} linear layers of"
+            f" {type(model).__name__} have few bits already: leave it out, or load the"
+            " model with packed=False"
+        )
 
 
 def _check_model(model: Any) -> None:

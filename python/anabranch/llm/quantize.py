@@ -8,48 +8,14 @@ from typing import Any
 import torch
 from torch import nn
 
+from .quantized_layers import QuantizedLinear, QuantizedWeight
+
 KINDS = ("int8", "int4")
 GROUP = 32  # of int4
+GROUP_OF_BYTES = 64  # of int8, where the columns are a multiple of it
 REFITS = 4
-
-
-class QuantizedLinear(nn.Module):
-    """y = x W' + b with W = integer * scale + offset, rounded to the dtype of x.
-
-    weight  int8 [out, in] of "int8"; uint8 [out, in / 2] of "int4", whose low
-            nibbles are the even columns and whose high ones are the odd ones
-    scale   float32 [out, groups], one group for the whole row of "int8"
-    offset  the same for "int4", else None
-    bias    as of the layer that it stands for, or None
-
-    PyTorch computes the weight at each call; Anabranch reads the integers."""
-
-    def __init__(
-        self,
-        weight: torch.Tensor,
-        scale: torch.Tensor,
-        offset: torch.Tensor | None,
-        bias: torch.Tensor | None,
-    ) -> None:
-        super().__init__()
-        self.register_buffer("weight", weight)
-        self.register_buffer("scale", scale)
-        self.register_buffer("offset", offset)
-        self.bias = bias
-
-    def dequantized(self) -> torch.Tensor:
-        """The weight, float32 [out, in]."""
-        whole = self.weight
-        if whole.dtype == torch.uint8:
-            whole = torch.stack([whole & 15, whole >> 4], -1).flatten(1)
-        rows, groups = self.scale.shape
-        values = whole.view(rows, groups, -1).float() * self.scale.unsqueeze(-1)
-        if self.offset is not None:
-            values = values + self.offset.unsqueeze(-1)
-        return values.view(rows, -1)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return nn.functional.linear(x, self.dequantized().to(x.dtype), self.bias)
+# Weights that are fitted at once: the caches hold them, since each pass reads all.
+AT_ONCE = 1 << 17
 
 
 def quantized(model: Any, kind: str) -> Any:
@@ -66,10 +32,8 @@ def _replaced(module: nn.Module, kind: str, head: Any, known: dict[Any, Any]) ->
     weight = _weight_of(module)
     if weight is not None:
         four = kind == "int4" and module is not head and weight.shape[1] % GROUP == 0
-        bits = _four_bits(weight) if four else _eight_bits(weight)
-        whole, scale, offset = bits
-        bias: Any = module.bias
-        found: Any = QuantizedLinear(whole, scale, offset, bias).eval()
+        fitted = _four_bits(weight) if four else _eight_bits(weight)
+        found: Any = QuantizedLinear(fitted, module.bias).eval()
     else:
         found = copy.copy(module)
         found._modules = {
@@ -89,22 +53,30 @@ def _weight_of(module: nn.Module) -> torch.Tensor | None:
     return None
 
 
-def _eight_bits(
-    weight: torch.Tensor,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
-    """Round to nearest, then the scale of each row that fits best."""
-    rows = weight.double()
-    largest = rows.abs().amax(1, keepdim=True)
-    whole = (rows * _inverse(largest / 127)).round().clamp(-127, 127)
-    scale = (rows * whole).sum(1, keepdim=True) * _inverse(
-        whole.square().sum(1, keepdim=True)
+def _eight_bits(weight: torch.Tensor) -> QuantizedWeight:
+    """Round to nearest, then the scale of each group that fits best."""
+    rows, columns = weight.shape
+    group = columns if columns % GROUP_OF_BYTES else GROUP_OF_BYTES
+    groups = weight.double().view(rows, -1, group)
+    largest = groups.abs().amax(-1, keepdim=True)
+    whole = (groups * _inverse(largest / 127)).round().clamp(-127, 127)
+    scale = (groups * whole).sum(-1, keepdim=True) * _inverse(
+        whole.square().sum(-1, keepdim=True)
     )
-    return whole.to(torch.int8), scale.float(), None
+    integers = whole.to(torch.int8).view(rows, columns)
+    return QuantizedWeight(integers, scale.squeeze(-1).float())
 
 
-def _four_bits(
+def _four_bits(weight: torch.Tensor) -> QuantizedWeight:
+    rows = max(1, AT_ONCE // weight.shape[1])
+    parts = [_fitted_line(part) for part in weight.split(rows)]
+    integers, scale, offset = (torch.cat(values) for values in zip(*parts))
+    return QuantizedWeight(integers, scale, offset)
+
+
+def _fitted_line(
     weight: torch.Tensor,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Round to nearest between the smallest and the largest of a group, then the
     line through integers and weights that fits best, and so again while it gains."""
     groups = weight.double().view(weight.shape[0], -1, GROUP)

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import torch
 from torch import nn
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
-from ..config import Config
-from ..method_cache.cached_method import cache_compile
-from .key_values import KeyValues, rewind
+from .chunk_sizes import chunks
+from .key_values import KeyValues
+from .programs import Programs
 
-SMALLEST_CHUNK = 16
-LARGEST_CHUNK = 512
+# Up to so many logits of a call's end are computed alone, as prompt lookup asks for.
+FEW_LOGITS = 16
 # What a call may say besides tokens, mask, positions and cache, and still be a step.
 PLAIN = {
     "use_cache": (True,),
@@ -34,15 +34,11 @@ Masks: TypeAlias = "torch.Tensor | dict[str, torch.Tensor | None] | None"
 class Steps(nn.Module):
     """Stands in the place of `model.forward`."""
 
-    def __init__(
-        self, model: Any, key_values: KeyValues, config: Config, folder: str | None
-    ) -> None:
+    def __init__(self, model: Any, key_values: KeyValues, programs: Programs) -> None:
         super().__init__()
         self.model = model
         self._key_values = key_values
-        self._config = config
-        self._folder = folder
-        self._programs: dict[Any, Callable[..., torch.Tensor]] = {}
+        self._programs = programs
         self._given = list(inspect.signature(model.forward).parameters)
         self._keeps = "logits_to_keep" in self._given
 
@@ -79,12 +75,11 @@ class Steps(nn.Module):
             )
         found = []
         for begin, end, size in chunks(count, capacity - past):
-            if keep == 1 and end < count:
-                rows = torch.tensor([0])  # only the last token's logits are asked for
-            elif keep == 1:
-                rows = torch.tensor([end - begin - 1])
-            else:
-                rows = torch.arange(size)
+            read = end - begin
+            asked = size if not 0 < keep <= FEW_LOGITS else min(size, FEW_LOGITS)
+            asked = 1 if keep == 1 else asked
+            # The last tokens; where the chunk has fewer, its first one stands in.
+            rows = torch.arange(read - asked, read).clamp_(min=0)
             take = functools.partial(_take, begin=begin, end=end, size=size)
             logits = self._step(
                 take(tokens, dim=1),
@@ -93,10 +88,10 @@ class Steps(nn.Module):
                 rows,
                 cache,
             )
+            found.append(logits[:, max(asked - read, 0) :])
             if begin + size > end:
-                rewind(cache, begin + size - end)
-            found.append(logits if keep == 1 else logits[:, : end - begin])
-        return found[-1] if keep == 1 else torch.cat(found, 1)[:, -keep:]
+                cache.crop(begin + size - end)
+        return torch.cat(found, 1)[:, -keep:]
 
     def _step(
         self, tokens: Any, mask: Masks, positions: Any, rows: Any, cache: Any
@@ -108,16 +103,9 @@ class Steps(nn.Module):
             tuple((name, m is not None) for name, m in masks.items()),
             len(rows),
         )
-        program = self._programs.get(key)
-        if program is None:
-            program = cache_compile(
-                self.compute,
-                config=self._config,
-                dynamic=False,
-                cache_dir=self._folder,
-            )
-            self._programs[key] = program
-        return program(tokens, mask, positions, rows, cache)
+        return self._programs.call(
+            key, self.compute, tokens, mask, positions, rows, cache
+        )
 
     def compute(
         self, tokens: Any, mask: Any, positions: Any, rows: Any, cache: Any
@@ -134,24 +122,6 @@ class Steps(nn.Module):
             return_dict=True,
         ).logits
         return found if self._keeps else found[:, rows]
-
-
-def chunks(count: int, room: int) -> Iterator[tuple[int, int, int]]:
-    """(begin, end, size) of each chunk: `end - begin` tokens, filled up to `size`.
-    Sizes are powers of two, so few programs serve all lengths; where the cache has
-    no room for the filling, chunks are taken that need none."""
-    begin = 0
-    while begin < count:
-        rest = count - begin
-        size = 1 << (rest - 1).bit_length()
-        if size > 1:
-            size = min(max(size, SMALLEST_CHUNK), LARGEST_CHUNK)
-        if begin + size > room:
-            size = 1 << (rest.bit_length() - 1)
-        size = min(size, LARGEST_CHUNK)
-        end = min(begin + size, count)
-        yield begin, end, size
-        begin = end
 
 
 def _take(

@@ -56,7 +56,8 @@ def super_kernel(scope: str | None, options: str = "") -> Iterator[None]:
     `options` are `name=value` with colons between them: `stream-fusion=1` makes
     the streams inside run at once, `strict-scope-check=abort` refuses a scope that
     can't be one launch, `strict-scope-check=bypass` leaves it as it is without.
-    The sizes of operators inside must be known when the graph is compiled.
+    Operators whose sizes are not known when the graph is compiled, such as those of a
+    batch beside the gears, run as launches; only strict-scope-check=abort refuses them.
     TypeError, ValueError: a name or options that are none.
     torch._dynamo.exc.Unsupported: the graph breaks inside.
     """

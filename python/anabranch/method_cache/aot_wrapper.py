@@ -10,7 +10,6 @@ import torch
 import torch.fx
 
 from .. import _C
-from ..describe.collectives import NAMESPACE
 from ..describe.graph import Description
 from ..describe.symbols import Unsupported, integer
 from ..describe.views import Alias
@@ -27,10 +26,6 @@ def check_random(module: torch.fx.GraphModule) -> None:
                 "Cache compile does not support operator that depend on RNG,"
                 f" input index: {inputs}. The operator is {node.target}."
             )
-
-
-def is_collective(node: torch.fx.Node) -> bool:
-    return str(node.target).startswith(f"{NAMESPACE}.")
 
 
 def _drops_nothing(node: torch.fx.Node) -> bool:
@@ -69,6 +64,8 @@ def calling(
         raise NotCacheable("AOTAutograd does not say what its wrapper does")
     if metadata.num_mutated_inp_runtime_indices or metadata.tokens:
         raise NotCacheable("it changes its inputs outside of the graph")
+    if described.awaited:
+        raise NotCacheable("it waits for a collective of another graph")
     if metadata.num_intermediate_bases:
         raise NotCacheable("outputs share memory that only autograd knows")
     for meta in (*metadata.subclass_inp_meta, *metadata.subclass_fw_graph_out_meta):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import functools
 import inspect
+import json
 import os
 import sys
 import threading
@@ -27,7 +28,7 @@ from ..report import record
 from . import later_tiers
 from .bytecode import code_digest
 from .calling import Calling, load_executable
-from .recording import CODE, Changed, Recording, Stale
+from .recording import CODE, REPORT, Changed, Recording, Stale
 from .replay import Replay, bind
 
 Call = Callable[..., Any]
@@ -217,6 +218,17 @@ class CachedMethod:
             f"skip {self.name}", f"Skip cache as {self.name} can't be: {reason}"
         )
 
+    def outgrown(self) -> None:
+        """The method is compiled again, for arguments that the entry is not for: says
+        so, and removes the entry."""
+        warnings.warn(
+            f"Skip cache as {self.name} recompiled, set"
+            " torch._logging.set_logs(recompiles=True) for details",
+            stacklevel=2,
+        )
+        if self._entry is not None:
+            self._entry.remove()
+
     # The first call
 
     def _first(self, args: Any, kwargs: Any) -> Any:
@@ -282,6 +294,8 @@ class CachedMethod:
             self._add_kernels(executable, key, calling)
         freeze = getattr(self.config, "freeze", False)
         replay = Replay(self.method, recording, executable, self.strict, freeze)
+        with open(os.path.join(folder, REPORT), encoding="utf-8") as report:
+            replay.report = report.read()
         if later_tiers.FILE in os.listdir(folder):
             with open(os.path.join(folder, later_tiers.FILE), "rb") as file:
                 described = file.read()
@@ -318,6 +332,7 @@ class CachedMethod:
         self._run = replay.function
         record(
             {"name": self.name, "cache": "hit"},
+            rest=replay.report,
             graphs=1,
             kernels=replay.executable.kernels,
             launches=replay.executable.launches,
@@ -387,13 +402,7 @@ class CachedMethod:
 
     def _recompiled(self) -> None:
         self._saved = False
-        warnings.warn(
-            f"Skip cache as {self.name} recompiled, set"
-            " torch._logging.set_logs(recompiles=True) for details",
-            stacklevel=2,
-        )
-        if self._entry is not None:
-            self._entry.remove()
+        self.outgrown()
 
     def _save(
         self,
@@ -414,6 +423,7 @@ class CachedMethod:
         }
         recording = recorder.recording(known, identity, meta)
         index, blobs = recording.index(), {CODE: recording.blob()}
+        blobs[REPORT] = json.dumps(recorder.report).encode()
         self.say(f"Saving cache for {self.name} to {self.path()}")
         blobs |= self.blobs(recorder.folder)
         if getattr(self.config, "shapes", "") == "tiered":

@@ -3,6 +3,7 @@ trace took for constant. _C.GraphCall does it; here it is told where things are.
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import types
 from collections.abc import Callable
@@ -49,6 +50,30 @@ def _step(holder: Any, is_attribute: bool, key: str | int) -> tuple[Within, Any]
     return Within.Class, inspect.getattr_static(type(holder), key, MISSING)
 
 
+@dataclasses.dataclass(slots=True, eq=False)
+class _Spot:
+    """A value on the way from a root, looked at once for all paths through it."""
+
+    parent: _Spot | None
+    name: str | int
+    kind: Within  # how the parent holds it
+    value: Any
+    place: tuple[int, str | int] | None = None
+    children: dict[tuple[bool, str | int], _Spot] = dataclasses.field(
+        default_factory=dict
+    )
+
+    def child(self, is_attribute: bool, name: str | int) -> _Spot:
+        found = self.children.get((is_attribute, name))
+        if found is None:
+            kind, value = _step(self.value, is_attribute, name)
+            if self.value is MISSING:
+                value = MISSING
+            found = _Spot(self, name, kind, value)
+            self.children[is_attribute, name] = found
+        return found
+
+
 class ModuleTable:
     """The containers of one module, of its method and of the globals, as
     _C.GraphCall takes them."""
@@ -59,6 +84,10 @@ class ModuleTable:
         self.values: list[tuple[int, str | int, int]] = []
         self.constants: list[tuple[int, str | int, Compared, tuple[Any, ...], str]] = []
         self._numbers: dict[Any, int] = {}
+        self._spots = {
+            name: _Spot(None, name, Within.Dict, value, (-1, name))
+            for name, value in self.roots.items()
+        }
 
     def fetch(self, argument: int, path: Path) -> None:
         """The argument of this number is there."""
@@ -113,30 +142,32 @@ class ModuleTable:
             self.compare(source, there)
 
     def _walk(self, root: str, path: Path) -> Any:
-        value = self.roots[root]
-        for is_attribute, key in path:
-            value = _step(value, is_attribute, key)[1]
-            if value is MISSING:
-                break
-        return value
+        return self._spot(root, path).value
+
+    def _spot(self, root: str, path: Path) -> _Spot:
+        spot = self._spots[root]
+        for is_attribute, name in path:
+            spot = spot.child(is_attribute, name)
+        return spot
 
     def _place(self, root: str, path: Path) -> tuple[int, str | int]:
         """The number of the container where the path ends, and the key in it."""
-        value, number = self.roots[root], -1
-        key: str | int = root
-        for is_attribute, name in path:
-            kind, inner = _step(value, is_attribute, name)
+        return self._placed(self._spot(root, path))
+
+    def _placed(self, spot: _Spot) -> tuple[int, str | int]:
+        if spot.place is None:
+            assert spot.parent is not None
+            number, key = self._placed(spot.parent)
             # As long as the object has no such attribute of its own.
-            if kind == Within.Class and isinstance(
-                getattr(value, "__dict__", None), dict
+            if spot.kind == Within.Class and isinstance(
+                getattr(spot.parent.value, "__dict__", None), dict
             ):
                 own = self._container(number, key, Within.Attributes)
                 self.constants.append(
-                    (own, name, Compared.Item, (), f"{name} of the class")
+                    (own, spot.name, Compared.Item, (), f"{spot.name} of the class")
                 )
-            number, key = self._container(number, key, kind), name
-            value = inner
-        return number, key
+            spot.place = self._container(number, key, spot.kind), spot.name
+        return spot.place
 
     def _container(self, parent: int, key: str | int, kind: Within) -> int:
         row = (parent, key, kind)

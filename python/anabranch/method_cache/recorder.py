@@ -16,6 +16,7 @@ import torch
 import torch.fx
 
 from ..capture.observer import observing
+from ..describe import collectives
 from ..describe.graph import Description, InputSource
 from . import aot_wrapper, dynamo, parameter_fetch
 from .calling import Calling
@@ -43,6 +44,7 @@ class Recorder:
         self.described: Description | None = None
         self.places: dict[str, int] = {}  # of graph arguments, by their names
         self.readable = ""
+        self.report: dict[str, Any] = {}
         self.kernels: list[str] = []  # keys of static kernels that were added
         self.sources: dict[str, str] = {}
         self.names_before = set(self.function.__globals__)
@@ -65,7 +67,8 @@ class Recorder:
     def refuse(self, reason: str) -> None:
         self.refusal = self.refusal or reason
 
-    def package(self, folder: str) -> None:
+    def package(self, folder: str, report: dict[str, Any]) -> None:
+        self.report = report
         shutil.rmtree(self.folder, ignore_errors=True)
         ignore = shutil.ignore_patterns("entry.json")
         shutil.copytree(folder, self.folder, ignore=ignore)
@@ -82,7 +85,7 @@ class Recorder:
         context = TracingContext.get()
         # Dynamo may start over; what came before is then void.
         self.refusal = ""
-        if any(map(aot_wrapper.is_collective, module.graph.nodes)):
+        if collectives.are_in(described.graph):
             self.refuse("its collectives belong to groups of this process")
         self.sources = _source_hashes(context.traced_code)
         self.readable = module.print_readable(print_output=False)

@@ -24,7 +24,8 @@ from .dynamo import NotCacheable
 from .source import Path, Source, look_up
 
 CODE = "code.bin"
-VERSION = 3
+REPORT = "report.json"  # of the compilation; only those who ask for it parse it
+VERSION = 4
 _INDEX = ("identity", "sources", "kernels", "meta")
 
 

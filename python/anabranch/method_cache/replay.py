@@ -52,6 +52,7 @@ class Replay:
         self.strict = strict
         self.freeze = freeze
         self.function: Call | None = None
+        self.report = ""  # of the compilation, as JSON
         # Told the graph's arguments before its first call.
         self.noticed: Callable[[Sequence[Any]], None] | None = None
         function = method.__func__

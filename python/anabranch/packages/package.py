@@ -26,17 +26,22 @@ def build(
     described: Description,
     config: Config,
     bindings: Sequence[Binding] = (),
-    seen: Callable[[str], None] | None = None,
+    seen: Callable[[str, dict[str, Any]], None] | None = None,
 ) -> _C.Executable | None:
     """Compiles, or takes from the cache, and loads. None when the compiler was
-    told to stop early. `seen` is told of the package's folder while it is there."""
+    told to stop early. `seen` is told of the package's folder while it is there, and
+    of the compilation's report."""
     key = functools.partial(cache_key, described, config, bindings)
     with cache.package_entry(key, config) as entry:
         text = entry.read()
-        if text is not None and (found := _load(entry, text, described, config)):
-            if seen is not None:
-                seen(entry.folder)
-            return found
+        if text is not None:
+            # The entry keeps the report of the compilation.
+            report = json.loads(text) | {"name": described.graph["name"]}
+            report["cache"] = "hit"
+            if found := _load(entry, report, described, config):
+                if seen is not None:
+                    seen(entry.folder, report)
+                return found
         # What is loaded stays mapped when its folder is gone.
         with scratch.folder() as folder:
             path = os.path.join(folder, "package")
@@ -46,15 +51,13 @@ def build(
             if entry.publish(path, {}, json.dumps(report)):
                 cache.keep_small(cache.folder())
             if seen is not None:
-                seen(path)
+                seen(path, report)
             return _finish(path, report, described, config)
 
 
 def _load(
-    entry: cache.Entry, text: str, described: Description, config: Config
+    entry: cache.Entry, report: dict[str, Any], described: Description, config: Config
 ) -> _C.Executable | None:
-    """`text` is the report of the compilation, which the entry keeps."""
-    report = json.loads(text) | {"name": described.graph["name"], "cache": "hit"}
     try:
         return _finish(entry.folder, report, described, config)
     except (OSError, RuntimeError) as error:
@@ -227,9 +230,8 @@ def _compiler_options(
         options["machine"] = _machine(config.threads)
     if config.super_kernels == "auto":
         options["super_kernels"] = "auto"
-    if config.shapes == "tiered" and not bindings:
-        # The programs that the shapes get have super kernels, this one has not.
-        options["symbolic_supers"] = True
+    if config.panels != "best":
+        options["panels"] = config.panels
     # They were timed on this machine.
     if described.blockings and cpu in ("host", "native"):
         options["blockings"] = described.blockings

@@ -561,7 +561,9 @@ def test_what_makes_a_miss(home, monkeypatch, change) -> None:
     assert len(functions(home)) == (1 if change == "none" else 2)
 
 
-@pytest.mark.parametrize("name", ["code.bin", "entry.json", "kernels.so"])
+@pytest.mark.parametrize(
+    "name", ["code.bin", "entry.json", "kernels.so", recording.REPORT]
+)
 def test_broken_entries_are_compiled_anew(home, name) -> None:
     x = torch.ones(2, 4)
     module = Weights()

@@ -194,3 +194,16 @@ def test_functions_in_closures(monkeypatch) -> None:
     for call in (read, anabranch.cache_compile(Decorated().method)):
         with pytest.raises(RuntimeError, match="Dynamo is called"):
             call(x)
+
+
+def test_a_hit_has_the_report_of_the_compilation() -> None:
+    x = torch.ones(2, 4)
+    anabranch.cache_compile(Called().method)(x)
+    made = dict(anabranch.last_report())
+    torch._dynamo.reset()
+    anabranch.cache_compile(Called().method)(x)
+    found = dict(anabranch.last_report())
+    assert (found.pop("name"), found.pop("cache")) == ("Called.method", "hit")
+    assert made.pop("name") != "Called.method"
+    assert {"kernels", "dispatches", "phases"} <= set(found)
+    assert found == made

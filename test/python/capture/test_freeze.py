@@ -234,3 +234,29 @@ def test_weights_of_any_layout(layout) -> None:
     )
     with torch.no_grad():
         torch.testing.assert_close(compiled(x), model(x), rtol=1e-5, atol=1e-5)
+
+
+class Scaled(torch.nn.Module):
+    """Numbers of a module: one of PyTorch's, and one of the user's."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(8)
+        self.factor = 0.5
+
+    def forward(self, x):
+        return self.norm(x) * self.factor
+
+
+@pytest.mark.parametrize("dynamic", [False, True, None])
+def test_numbers_of_a_module_are_not_frozen(dynamic) -> None:
+    """With dynamic=True Dynamo hands them over as tensors that live for one call."""
+    model = Scaled().eval()
+    compiled = torch.compile(
+        model, backend="anabranch", options={"freeze": True}, dynamic=dynamic
+    )
+    with torch.no_grad():
+        for rows, factor in ((3, 0.5), (5, 0.5), (5, 2.0), (3, -1.0)):
+            model.factor = factor
+            x = torch.randn(rows, 8)
+            torch.testing.assert_close(compiled(x), model(x))

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
 
 import pytest
 import torch
 
+from anabranch import chat_command
+
 pytest.importorskip("transformers")
 chat = pytest.importorskip("anabranch.llm.chat")
+engines = pytest.importorskip("anabranch.llm.engines")
 
 
 class Letters:
@@ -68,3 +72,66 @@ def test_interrupt_ends_the_answer():
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is before
+
+
+class Never:
+    def __call__(self, *_):
+        return torch.tensor([False])
+
+
+@pytest.mark.parametrize(("most", "answer"), [(9, "ab"), (1, "a")])
+def test_an_engine_of_tokens_generates(most, answer, capsys):
+    """llama.cpp gives tokens one by one, and none beyond the last is asked for."""
+    asked = []
+
+    def tokens(prompt, **arguments):
+        asked.append((prompt, arguments["top_k"]))
+        for letter in "ab\0never":
+            yield ord(letter)
+
+    generate = engines._Greedy(tokens, end=0)
+    figures = chat.Figures(Letters())
+    prompt = torch.tensor([[5, 6]])
+    generate(
+        input_ids=prompt,
+        attention_mask=torch.ones_like(prompt),
+        streamer=figures,
+        stopping_criteria=Never(),
+        max_new_tokens=most,
+        do_sample=False,
+    )
+    assert asked == [([5, 6], 1)]
+    assert figures.text.strip("\0") == answer
+    assert len(figures.times) == len(answer) + (most > 2)
+
+
+def test_engines_that_are_missing_are_named(monkeypatch, capsys):
+    given = argparse.Namespace(
+        model="SmolLM2",
+        prompt="hello",
+        dtype="f32",
+        quantize="int8",
+        max_new_tokens=3,
+        threads=0,
+    )
+    said = {"anabranch": "one\n", "eager": "one\n", "inductor": "two\n"}
+    commands = []
+
+    def run(command, **_):
+        commands.append(command)
+        name = command[command.index("--engine") + 1]
+        return argparse.Namespace(returncode=0, stdout=said[name])
+
+    monkeypatch.setattr(chat_command.subprocess, "run", run)
+    find = chat_command.importlib.util.find_spec
+    monkeypatch.setattr(
+        chat_command.importlib.util,
+        "find_spec",
+        lambda name: None if name == "llama_cpp" else find(name),
+    )
+    assert chat_command._compare(given) == 0
+    shown = capsys.readouterr()
+    assert shown.out == "one\n"
+    assert "[llama.cpp: missing, `pip install llama-cpp-python`]" in shown.err
+    assert "[the same text: anabranch, eager; another one: inductor]" in shown.err
+    assert ["--quantize" in command for command in commands] == [True, False, False]

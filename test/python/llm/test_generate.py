@@ -4,22 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
-from small_models import SMALL
+import transformers
+from decoders import PLAIN, SPREAD, gpt2, llama, prompt
 
 import anabranch
-
-transformers = pytest.importorskip("transformers")
-llm = pytest.importorskip("anabranch.llm")
-steps = pytest.importorskip("anabranch.llm.steps")
-
-# Large weights: the tokens of a model with small ones hardly depend on its input.
-SPREAD = SMALL | {"initializer_range": 0.5}
-PLAIN = {"do_sample": False, "eos_token_id": None, "pad_token_id": 0}
-
-
-def llama():
-    config = transformers.LlamaConfig(**SPREAD, num_key_value_heads=2)
-    return transformers.LlamaForCausalLM(config).eval()
+from anabranch import llm
+from anabranch.llm import chunk_sizes
 
 
 def qwen2():
@@ -35,30 +25,12 @@ def mistral():
     return transformers.MistralForCausalLM(config).eval()
 
 
-def gpt2():
-    config = transformers.GPT2Config(
-        n_embd=32,
-        n_layer=2,
-        n_head=4,
-        vocab_size=99,
-        n_positions=64,
-        initializer_range=0.5,
-        bos_token_id=1,
-        eos_token_id=2,
-    )
-    return transformers.GPT2LMHeadModel(config).eval()
-
-
 def gemma2():
     """A mask for each kind of layer."""
     config = transformers.Gemma2Config(
         **SPREAD, num_key_value_heads=2, head_dim=8, sliding_window=8
     )
     return transformers.Gemma2ForCausalLM(config).eval()
-
-
-def prompt(rows: int, length: int) -> torch.Tensor:
-    return torch.randint(3, 99, (rows, length))
 
 
 def assert_same(model, compiled, tokens, **arguments):
@@ -105,7 +77,26 @@ def test_ways_to_generate():
         assert torch.equal(*results)
     # Without a static cache the model runs as it is.
     assert_same(model, compiled, tokens, use_cache=False, max_new_tokens=4)
-    assert_same(model, compiled, tokens, prompt_lookup_num_tokens=2, max_new_tokens=6)
+
+
+def test_several_tokens_are_checked_at_once():
+    """Prompt lookup and an assistant: the tokens are those of greedy decoding."""
+    model, assistant = llama(), llama()
+    compiled = llm.compile(model, max_length=64)
+    pattern = prompt(1, 6)
+    tokens = torch.cat([pattern, pattern, pattern[:, :3]], 1)
+    expected = model.generate(tokens, max_new_tokens=16, **PLAIN)
+    for more in (
+        {"prompt_lookup_num_tokens": 3},
+        {"assistant_model": assistant},
+        {"assistant_model": model},
+    ):
+        anabranch.counters.reset()
+        found = compiled.generate(tokens, max_new_tokens=16, **PLAIN, **more)
+        assert torch.equal(found, expected)
+    assert anabranch.counters.eager_graphs == 0
+    # The prompt's chunks, one of sixteen tokens for all checks, and one of one.
+    assert len(compiled._steps._programs) <= 4
 
 
 def test_streamer_and_stopping():
@@ -156,11 +147,20 @@ def test_logits_of_a_padded_chunk():
 def test_chunks_cover_the_prompt(room):
     for count in range(1, room + 1):
         at = 0
-        for begin, end, size in steps.chunks(count, room):
+        for begin, end, size in chunk_sizes.chunks(count, room):
             assert begin == at < end <= begin + size <= room
-            assert size & (size - 1) == 0
             at = end
         assert at == count
+
+
+def test_chunks_waste_little():
+    """Only the last chunk is filled: by less than 16 tokens, or by half of its own."""
+    for count in range(2, 1500):
+        parts = list(chunk_sizes.chunks(count, None))
+        assert all(size in chunk_sizes.SIZES for *_, size in parts[:-1])
+        assert all(end - begin == size for begin, end, size in parts[:-1])
+        begin, end, size = parts[-1]
+        assert size == 1 or size < max(end - begin + 16, 1.5 * (end - begin) + 1)
 
 
 def test_a_later_start_does_not_compile(tmp_path, monkeypatch):

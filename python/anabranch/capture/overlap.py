@@ -1,0 +1,249 @@
+"""Collectives of a graph are begun early and waited for late: what does not need
+their results stands between.
+
+    before                   after
+    y = all_reduce(x)        t = begin_all_reduce(x)   on the stream "communication"
+    y = wait_tensor(y)       fence                     c comes after the begin
+    z = y + 1                c = a @ b
+    c = a @ b                fence                     z is not fused with c
+                             y = finish(t)
+                             z = y + 1
+
+A collective that nothing can overlap with stays one call. Collectives, and whatever
+else has an effect, keep their order: ranks whose graphs differ elsewhere still call
+them alike. docs/design/distributed.md.
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.fx
+from torch._ops import OpOverload
+from torch.fx import Node
+
+from ..config import Config
+from ..describe import collectives, purity
+from ..describe.collectives import is_collective, is_wait
+from ..describe.symbols import is_number
+from ..marks import scope
+
+__all__ = ["arrange"]
+
+STREAM = "communication"
+# Above that of streams without one: a transfer that begins late ends late.
+PRIORITY = 1
+
+# How many collectives may be begun and not waited for. Two let the next one travel
+# behind the first; more would only keep memory.
+IN_FLIGHT = 2
+
+# Operators that are worth computing while a collective travels.
+_HEAVY = re.compile(r"mm\b|_mm_|linear|convolution|attention")
+
+
+def arrange(module: torch.fx.GraphModule, config: Config) -> None:
+    """Rewrites a graph of ATen operators. One with scopes keeps the order that they
+    say, and one whose sizes depend on data the places where it can be cut. Takes
+    time linear in the nodes for each collective."""
+    graph = module.graph
+    if not any(is_collective(node.target) for node in graph.nodes) or any(
+        map(_is_fixed, graph.nodes)
+    ):
+        return
+    order = _sunk(_Sorter(list(graph.nodes)).order)
+    for node in order:
+        graph.output_node().prepend(node)
+    marked = config.streams == "marked" and not config.single_stream
+    for node, (wait, fenced) in _worth_beginning(order).items():
+        _part(node, wait, fenced, marked)
+    module.recompile()
+
+
+def _is_fixed(node: Node) -> bool:
+    marks = map(str, node.meta.get("custom") or ())
+    is_marked = any(mark.startswith("anabranch.") for mark in marks)
+    return is_marked or "unbacked_bindings" in node.meta
+
+
+def _part(node: Node, wait: Node, fenced: bool, marked: bool) -> None:
+    """A collective becomes a begin, and a finish before its first wait."""
+    graph, value = node.graph, node.meta["val"]
+    target = node.target
+    assert isinstance(target, OpOverload)
+
+    def call(target: OpOverload, args: Sequence[Any], **meta: object) -> Node:
+        made = graph.call_function(target, tuple(args))
+        made.meta |= {**node.meta, **meta}
+        return made
+
+    with graph.inserting_before(node):
+        ticket = call(
+            collectives.begin(target), node.args, val=torch.empty(1, dtype=torch.int64)
+        )
+        if marked:
+            ticket.meta["custom"] = {scope.STREAM: STREAM, scope.PRIORITY: PRIORITY}
+        if fenced:
+            call(torch.ops.anabranch.wait.default, (ticket, ticket), val=None)
+    several = isinstance(value, tuple | list)
+    items = list(node.users) if several else []
+    with graph.inserting_before(wait):
+        if fenced:
+            call(torch.ops.anabranch.wait.default, (ticket, ticket), val=None)
+        values = list(value) if several else [value]
+        found = call(collectives.finish(), (ticket,), val=values)
+        if not several:
+            found = graph.call_function(operator.getitem, (found, 0))
+            found.meta |= node.meta
+    node.replace_all_uses_with(found)
+    for item in reversed(items):
+        found.append(item)
+    graph.erase_node(node)
+
+
+def _source_of(wait: Node) -> Node | None:
+    """The collective of this graph that a wait is for."""
+    source = wait.args[0]
+    assert isinstance(source, Node)
+    if source.target is operator.getitem:
+        source = source.all_input_nodes[0]
+    return source if is_collective(source.target) else None
+
+
+class _Sorter:
+    """Takes the nodes in the order of the program. A node that depends on a
+    collective in flight is put off until all others that can be are taken."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self.order: list[Node] = []
+        self._in_flight: list[Node] = []
+        self._late: dict[Node, set[Node]] = {}  # and what each is late for
+        self._before: dict[Node, Node] = {}  # with an effect, and the one before it
+        last = None
+        for node in nodes:
+            if _has_effect(node):
+                if last is not None:
+                    self._before[node] = last
+                last = node
+        for node in nodes:
+            if _is_last(node):
+                self._arrive_all()
+            self._take(node)
+        self._arrive_all()
+
+    def _take(self, node: Node) -> None:
+        if is_collective(node.target) and not self._late_for(node):
+            while len(self._in_flight) >= IN_FLIGHT:
+                self._arrive()
+        late = self._late_for(node)
+        if late:
+            self._late[node] = late
+            return
+        self.order.append(node)
+        if is_collective(node.target):
+            self._in_flight.append(node)
+
+    def _late_for(self, node: Node) -> set[Node]:
+        if is_number(node.meta.get("val")):
+            return set()  # sizes are there without the tensor
+        sources = list(node.all_input_nodes)
+        if node in self._before:
+            sources.append(self._before[node])
+        late = set().union(*(self._late.get(source, ()) for source in sources))
+        if is_wait(node.target) and _source_of(node) in self._in_flight:
+            late.add(_source_of(node))
+        return late
+
+    def _arrive(self) -> None:
+        """The oldest collective arrives; what waited for it alone is taken."""
+        self._in_flight.pop(0)
+        late, self._late = self._late, {}
+        for node in late:
+            self._take(node)
+
+    def _arrive_all(self) -> None:
+        while self._in_flight or self._late:
+            self._arrive()
+
+
+def _is_last(node: Node) -> bool:
+    """Nothing may stand behind it that stood before it."""
+    return node.op == "output" or node.target is torch.ops.aten.copy_.default
+
+
+def _has_effect(node: Node) -> bool:
+    target = node.target
+    if not isinstance(target, OpOverload) or is_wait(target):
+        return False
+    return (
+        target.namespace not in purity.NAMESPACES
+        or target._schema.is_mutable
+        or not target._schema.returns
+        or torch.Tag.nondeterministic_seeded in target.tags
+    )
+
+
+def _sunk(order: Sequence[Node]) -> list[Node]:
+    """What is cheap stands behind the waits that its readers stand behind, where it
+    can be fused with them."""
+    place = {node: number for number, node in enumerate(order)}
+    waits = list(itertools.accumulate(int(is_wait(node.target)) for node in order))
+    at = dict(place)
+    for node in reversed(order):
+        if not node.users or node.op != "call_function" or _stays(node):
+            continue
+        reader = min(at[user] for user in node.users)
+        if waits[reader] > waits[place[node]]:
+            at[node] = reader
+    return sorted(order, key=lambda node: (at[node], place[node]))
+
+
+def _stays(node: Node) -> bool:
+    return _has_effect(node) or is_wait(node.target) or _is_heavy(node)
+
+
+def _worth_beginning(order: Sequence[Node]) -> dict[Node, tuple[Node, bool]]:
+    """The collectives that something is computed or sent behind. Of each, the first
+    wait, and whether it needs a fence, which keeps the operators behind it from being
+    fused with those that wait for it."""
+    found: dict[Node, tuple[Node, bool]] = {}
+    # Of each collective in flight, whether there was a heavy operator since.
+    since: dict[Node, bool] = {}
+    sent: list[Node] = []
+    for node in order:
+        if is_collective(node.target):
+            since[node] = False
+            sent.append(node)
+        elif is_wait(node.target):
+            source = _source_of(node)
+            if source in since:
+                heavy = since.pop(source)
+                if (heavy or source is not sent[-1]) and _is_waited_for(source):
+                    found[source] = node, heavy
+        elif _is_heavy(node):
+            since = dict.fromkeys(since, True)
+    return found
+
+
+def _is_waited_for(node: Node) -> bool:
+    """Whether all that read the results wait for them."""
+    return all(
+        is_wait(user.target)
+        or (
+            user.target is operator.getitem
+            and all(is_wait(u.target) for u in user.users)
+        )
+        for user in node.users
+    )
+
+
+def _is_heavy(node: Node) -> bool:
+    target = node.target
+    return isinstance(target, OpOverload) and bool(
+        _HEAVY.search(target._schema.name.partition("::")[2])
+    )

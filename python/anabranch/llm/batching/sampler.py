@@ -1,0 +1,88 @@
+"""How one request of a batch chooses its next token: as transformers' generate()."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from transformers.generation.configuration_utils import GenerationMode
+
+MODES = (GenerationMode.GREEDY_SEARCH, GenerationMode.SAMPLE)
+
+
+class Sampler:
+    """The logits processors, the draw and the end of one request."""
+
+    def __init__(
+        self, model: Any, prompt: int, seed: int | None, settings: Mapping[str, Any]
+    ) -> None:
+        """`settings` are arguments of generate(). ValueError: it has no such one, or
+        one that needs several rows of a request, such as beams."""
+        more = dict(settings)
+        processors = more.pop("logits_processor", None)
+        criteria = more.pop("stopping_criteria", None)
+        tokenizer = more.pop("tokenizer", None)
+        given = more.pop("generation_config", None)
+        lengths = [
+            all(
+                getattr(one, name, None) is None
+                for one in (given, model.generation_config)
+            )
+            and more.get(name) is None
+            for name in ("max_length", "min_length")
+        ]
+        config, unknown = model._prepare_generation_config(given, **more)
+        if unknown:
+            raise ValueError(
+                f"a request of a batch takes no {', '.join(sorted(unknown))}"
+            )
+        mode = config.get_generation_mode()
+        if mode not in MODES or (config.num_return_sequences or 1) > 1:
+            raise ValueError(
+                "a request of a batch is greedy or sampled and has one answer, and"
+                f" this one asks for {mode.value.replace('_', ' ')} with"
+                f" {config.num_return_sequences or 1}: use generate()"
+            )
+        model._prepare_special_tokens(config, True, device="cpu")
+        ids = torch.zeros((1, prompt), dtype=torch.long)
+        length: dict[str, Any] = {
+            "has_default_max_length": lengths[0],
+            "has_default_min_length": lengths[1],
+            "model_input_name": "input_ids",
+            "inputs_tensor": ids,
+            "input_ids_length": prompt,
+        }
+        config = model._prepare_generated_length(generation_config=config, **length)
+        self.max_length: int = config.max_length
+        self._samples = bool(config.do_sample)
+        self._generator = None
+        if seed is not None:
+            self._generator = torch.Generator().manual_seed(seed)
+        self._processors = model._get_logits_processor(
+            generation_config=config,
+            input_ids_seq_length=prompt,
+            encoder_input_ids=ids,
+            logits_processor=processors or [],
+            device="cpu",
+        )
+        self._criteria = model._get_stopping_criteria(
+            generation_config=config,
+            stopping_criteria=criteria or [],
+            tokenizer=tokenizer,
+        )
+
+    def next(self, tokens: list[int], logits: torch.Tensor) -> tuple[int, bool]:
+        """The next token behind `tokens`, by logits [vocabulary], and whether it is
+        the last one."""
+        scores = logits.to(torch.float32, copy=True).unsqueeze(0)
+        ids = torch.tensor([tokens])
+        scores = self._processors(ids, scores)
+        if self._samples:
+            chances = torch.softmax(scores, -1)
+            drawn = torch.multinomial(chances, 1, generator=self._generator)
+            token = int(drawn)
+        else:
+            token = int(scores.argmax(-1))
+        ids = torch.cat([ids, torch.tensor([[token]])], 1)
+        return token, bool(self._criteria(ids, None).all())

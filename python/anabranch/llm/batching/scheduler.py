@@ -1,0 +1,200 @@
+"""Continuous batching: requests join and leave between two steps."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from ..chunk_sizes import LARGEST_CHUNK, chunks
+from .batch_steps import BatchSteps
+from .blocks import Blocks, blocks_for
+from .paged_cache import Pool
+from .sampler import Sampler
+
+
+class Request:
+    """A prompt and its answer so far.
+
+    tokens  the prompt's and the answer's
+    done    whether the answer is complete, or was cancelled"""
+
+    def __init__(self, prompt: list[int], sampler: Sampler, streamer: Any) -> None:
+        self.prompt = prompt
+        self.tokens = list(prompt)
+        self.done = False
+        self._sampler, self._streamer = sampler, streamer
+        # While it runs: its blocks, their slots, the chunks of its prompt that are
+        # still to come, and of how many tokens the pool has keys and values.
+        self._blocks: list[int] = []
+        self._slots = torch.empty(0, dtype=torch.long)
+        self._chunks = collections.deque(chunks(len(prompt), None))
+        self._cached = 0
+        if streamer is not None:
+            streamer.put(torch.tensor([prompt]))
+
+    @property
+    def answer(self) -> list[int]:
+        return self.tokens[len(self.prompt) :]
+
+    def blocks_at_most(self) -> int:
+        # The last token is never read.
+        return blocks_for(self._sampler.max_length - 1)
+
+    def _append(self, logits: torch.Tensor) -> None:
+        token, ends = self._sampler.next(self.tokens, logits)
+        self.tokens.append(token)
+        if self._streamer is not None:
+            self._streamer.put(torch.tensor([token]))
+        if ends:
+            self._finish()
+
+    def _finish(self) -> None:
+        self.done = True
+        if self._streamer is not None:
+            self._streamer.end()
+
+
+class Batch:
+    """Requests that are computed together, over one pool of keys and values.
+
+    `step` computes one token of each request whose prompt was read, and one chunk of
+    the prompt of another. A request waits until the pool has blocks for its longest
+    answer, so it never has to be thrown out; those that came first are first. Its
+    tokens are those that it gets alone. One thread at a time."""
+
+    def __init__(
+        self,
+        model: Any,
+        steps: BatchSteps,
+        pool: Pool,
+        max_rows: int,
+        max_length: int,
+    ) -> None:
+        self._model, self._steps, self._pool = model, steps, pool
+        self._blocks = Blocks(pool.blocks)
+        self._max_rows, self._max_length = max_rows, max_length
+        self.waiting: collections.deque[Request] = collections.deque()
+        self.running: list[Request] = []
+
+    def add(
+        self,
+        prompt: Sequence[int] | torch.Tensor,
+        *,
+        seed: int | None = None,
+        streamer: Any = None,
+        **settings: Any,
+    ) -> Request:
+        """A request, which begins at a later step.
+
+        prompt    token ids: a sequence, or int64 [tokens] or [1, tokens]
+        seed      of the draws of this request; None: PyTorch's own generator
+        streamer  as of generate(): gets the prompt, then each token
+        settings  arguments of generate(), for one greedy or sampled answer
+
+        ValueError: an empty prompt, an unknown setting, or more tokens than a row or
+        the pool has room for."""
+        tokens = _tokens(prompt)
+        sampler = Sampler(self._model, len(tokens), seed, settings)
+        if sampler.max_length > self._max_length:
+            raise ValueError(
+                f"the request may reach {sampler.max_length} tokens and a row holds"
+                f" {self._max_length}: compile the model with a larger max_length, or"
+                " ask for fewer"
+            )
+        if sampler.max_length <= len(tokens):
+            raise ValueError(
+                f"the prompt has {len(tokens)} tokens and the request ends at"
+                f" {sampler.max_length}: ask for more"
+            )
+        request = Request(tokens, sampler, streamer)
+        if request.blocks_at_most() > self._blocks.count:
+            raise ValueError(
+                f"the request may reach {sampler.max_length} tokens, more than the"
+                " whole pool has: make the batch with a larger cache_tokens"
+            )
+        self.waiting.append(request)
+        return request
+
+    def cancel(self, request: Request) -> None:
+        """Ends a request where it is; its room is free at once."""
+        if request in self.waiting:
+            self.waiting.remove(request)
+        if not request.done:
+            request._finish()
+        self._leave()
+
+    def step(self) -> list[Request]:
+        """Computes once; the requests that became complete. Nothing to do is no
+        error."""
+        self._admit()
+        before = list(self.running)
+        reading = next((r for r in self.running if r._chunks), None)
+        if reading is not None:
+            self._read_chunk(reading)
+        self._decode([r for r in self.running if not r._chunks and not r.done])
+        self._leave()
+        return [request for request in before if request.done]
+
+    def run(self) -> None:
+        """Steps until all requests are complete."""
+        while self.waiting or self.running:
+            self.step()
+
+    def _admit(self) -> None:
+        while self.waiting and len(self.running) < self._max_rows:
+            request = self.waiting[0]
+            blocks = self._blocks.take(request.blocks_at_most())
+            if blocks is None:
+                return
+            request._blocks, request._slots = blocks, self._pool.slots(blocks)
+            self.running.append(self.waiting.popleft())
+
+    def _read_chunk(self, request: Request) -> None:
+        begin, end, size = request._chunks.popleft()
+        logits = self._steps.logits(
+            self._pool, [request.prompt[begin:end]], [begin], [request._slots], size
+        )
+        request._cached = end
+        if not request._chunks:
+            request._append(logits[0])
+
+    def _decode(self, requests: list[Request]) -> None:
+        if not requests:
+            return
+        logits = self._steps.logits(
+            self._pool,
+            [request.tokens[-1:] for request in requests],
+            [request._cached for request in requests],
+            [request._slots for request in requests],
+            1,
+        )
+        for request, own in zip(requests, logits):
+            request._cached += 1
+            request._append(own)
+
+    def _leave(self) -> None:
+        for request in self.running:
+            if request.done:
+                self._blocks.give_back(request._blocks)
+                request._blocks = []
+        self.running = [request for request in self.running if not request.done]
+
+
+def _tokens(prompt: Sequence[int] | torch.Tensor) -> list[int]:
+    given = torch.as_tensor(prompt)
+    if given.dim() == 2 and given.shape[0] == 1:
+        given = given[0]
+    if given.dim() != 1 or given.numel() == 0 or given.is_floating_point():
+        raise ValueError(
+            "a prompt is a sequence of at least one token id, got shape"
+            f" {list(given.shape)} of {given.dtype}"
+        )
+    return given.tolist()
+
+
+def spare_slots(max_rows: int) -> int:
+    """What a step of a batch may write beside its tokens, at most."""
+    return max(max_rows, LARGEST_CHUNK)

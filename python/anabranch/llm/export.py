@@ -1,0 +1,139 @@
+"""anabranch.llm.export: a language model as one package with its state inside."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.export import Dim
+from transformers.cache_utils import Cache
+
+from ..config import Config, resolve
+from ..deploy.export import export as export_module
+from ..marks.gear_sizes import set_gears
+from .batching.masks import Masks
+from .key_values import KeyValues, LayerShape, PlacedLayer
+from .language_model import checked_length, checked_model
+from .quantize import quantized
+
+# Tokens of a call: one to decode, the others to read a prompt.
+SIZES = (1, 16, 64, 256)
+
+
+def export(
+    model: Any,
+    path: str | os.PathLike[str],
+    *,
+    quantize: str | None = None,
+    max_length: int | None = None,
+    sizes: Sequence[int] = SIZES,
+    targets: Sequence[str] | None = None,
+    config: Config | None = None,
+    overwrite: bool = False,
+) -> None:
+    """Writes a package that reads prompts and decodes tokens, without PyTorch or
+    Python (examples/08_generate). It has the weights once, a program for each of
+    `sizes`, and the keys and values of one row as its state.
+
+    model, quantize, max_length  as of anabranch.llm.compile
+    sizes    how many tokens a call may have
+    targets, config, overwrite   as of anabranch.export
+
+    A call takes `tokens` int64 [1, size], `start` int64 [1], the tokens that the state
+    has already, and `last` int64 [1], the column whose logits are asked for: float
+    [1, vocabulary]. Tokens behind `last` fill the call up; the next call overwrites
+    them. ValueError: what anabranch.llm.compile refuses, or sizes that are none."""
+    checked_model(model, quantize)
+    capacity = checked_length(model, max_length)
+    wanted = sorted({size for size in sizes if size <= capacity})
+    if not wanted or wanted[0] != 1 or not all(type(size) is int for size in sizes):
+        raise ValueError(
+            f"sizes must be ints from 1 to {capacity} with 1 among them, got"
+            f" {list(sizes)}"
+        )
+    if quantize is not None:
+        model = quantized(model, quantize)
+    step = _Step(model, KeyValues(model, capacity).layers, capacity).eval()
+    tokens = torch.zeros((1, wanted[-1]), dtype=torch.long)
+    dynamic = None
+    if len(wanted) > 1:
+        set_gears(tokens, {1: wanted})
+        count = Dim("count", min=1, max=wanted[-1])
+        dynamic = {"tokens": {1: count}, "start": None, "last": None}
+    zero = torch.zeros(1, dtype=torch.long)
+    export_module(
+        step,
+        path,
+        {"tokens": tokens, "start": zero, "last": zero.clone()},
+        dynamic_shapes=dynamic,
+        targets=targets,
+        config=resolve({"freeze": True, "panels": "alike"}, config=config),
+        overwrite=overwrite,
+    )
+
+
+class _Step(nn.Module):
+    """One call of the package: buffers keep the keys and values."""
+
+    def __init__(self, model: Any, layers: Sequence[LayerShape], capacity: int) -> None:
+        super().__init__()
+        if "position_ids" not in inspect.signature(model.forward).parameters:
+            raise ValueError(
+                f"{type(model).__name__} takes no position_ids, and a package needs"
+                " them to go on where its state ends"
+            )
+        self.model = model
+        self._masks, self._capacity = Masks(model), capacity
+        self._keeps = "logits_to_keep" in inspect.signature(model.forward).parameters
+        for number, shape in enumerate(layers):
+            size = (1, shape.heads, capacity)
+            keys = torch.zeros((*size, shape.key_size), dtype=shape.dtype)
+            values = torch.zeros((*size, shape.value_size), dtype=shape.dtype)
+            self.register_buffer(f"keys{number}", keys)
+            self.register_buffer(f"values{number}", values)
+        self._layers = len(layers)
+
+    def forward(
+        self, tokens: torch.Tensor, start: torch.Tensor, last: torch.Tensor
+    ) -> torch.Tensor:
+        positions = start + torch.arange(tokens.shape[1])
+        layers = [
+            _StateLayer(
+                getattr(self, f"keys{number}"),
+                getattr(self, f"values{number}"),
+                positions,
+            )
+            for number in range(self._layers)
+        ]
+        found = self.model(
+            input_ids=tokens,
+            attention_mask=self._masks.make(positions.unsqueeze(0), self._capacity),
+            position_ids=positions.unsqueeze(0),
+            past_key_values=Cache(layers=layers),
+            use_cache=True,
+            **({"logits_to_keep": last} if self._keeps else {}),
+            return_dict=True,
+        ).logits
+        return (found if self._keeps else found[:, last])[:, 0].float()
+
+
+class _StateLayer(PlacedLayer):
+    """One layer of the state: [1, heads, capacity, size], written at `positions`."""
+
+    def __init__(
+        self, keys: torch.Tensor, values: torch.Tensor, positions: torch.Tensor
+    ) -> None:
+        super().__init__(keys, values, keys.shape[2])
+        self.positions = positions
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        assert self.keys is not None and self.values is not None
+        self.keys.index_copy_(2, self.positions, key_states)
+        self.values.index_copy_(2, self.positions, value_states)
+        return self.keys, self.values

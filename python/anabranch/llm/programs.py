@@ -1,0 +1,44 @@
+"""Programs of one compiled method, each made when it is first called for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from ..config import Config
+from ..method_cache.cached_method import cache_compile
+
+Program = Callable[..., Any]
+
+
+class Programs:
+    """A program for each key, such as rows and tokens: compiled, or read from the
+    compile cache."""
+
+    def __init__(
+        self, config: Config, folder: str | None, made: Callable[[], object]
+    ) -> None:
+        """`made` is told that a program has read its weights."""
+        self._config, self._folder, self._made = config, folder, made
+        self._programs: dict[Hashable, Program] = {}
+
+    def __len__(self) -> int:
+        return len(self._programs)
+
+    def call(
+        self, key: Hashable, method: Program, *args: Any, first: Any = None
+    ) -> Any:
+        """The method's result for these arguments. `first` makes those of the first
+        call of a new program, which decide about its key in the cache."""
+        program = self._programs.get(key)
+        if program is not None:
+            return program(*args)
+        program = cache_compile(
+            method, config=self._config, dynamic=False, cache_dir=self._folder
+        )
+        if first is not None:
+            program(*first())
+        found = program(*args)
+        self._programs[key] = program
+        self._made()
+        return found

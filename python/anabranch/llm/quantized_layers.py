@@ -1,0 +1,95 @@
+"""Layers of a language model whose weight is kept in 8 or 4 bits."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+
+class QuantizedWeight(NamedTuple):
+    """A weight [rows, columns] of `(integer - center) * scale + offset`.
+
+    integers  int8 [rows, columns], or uint8 [rows, columns / 2], whose low nibbles
+              are the even columns and whose high ones are the odd ones
+    scale     float32 [rows, groups]: each group of columns has its own
+    offset    the same, or None for zero
+    center    the integer that stands for zero before the offset is added"""
+
+    integers: torch.Tensor
+    scale: torch.Tensor
+    offset: torch.Tensor | None = None
+    center: int = 0
+
+    def dequantized(self) -> torch.Tensor:
+        """float32 [rows, columns]."""
+        whole = self.integers
+        if whole.dtype == torch.uint8:
+            whole = torch.stack([whole & 15, whole >> 4], -1).flatten(1)
+        rows, groups = self.scale.shape
+        values = whole.view(rows, groups, -1).float()
+        if self.center:
+            values = values - self.center
+        values = values * self.scale.unsqueeze(-1)
+        if self.offset is not None:
+            values = values + self.offset.unsqueeze(-1)
+        return values.view(rows, -1)
+
+
+class QuantizedLayer(nn.Module):
+    """Holds a QuantizedWeight as the buffers `weight` (the integers), `scale` and
+    `offset`. Layers with tied weights hold the same tensors."""
+
+    def __init__(self, quantized: QuantizedWeight) -> None:
+        super().__init__()
+        self.register_buffer("weight", quantized.integers)
+        self.register_buffer("scale", quantized.scale)
+        self.register_buffer("offset", quantized.offset)
+        self.center = quantized.center
+
+    def quantized(self) -> QuantizedWeight:
+        return QuantizedWeight(self.weight, self.scale, self.offset, self.center)
+
+    def dequantized(self) -> torch.Tensor:
+        """The weight, float32 [rows, columns]."""
+        return self.quantized().dequantized()
+
+
+class QuantizedLinear(QuantizedLayer):
+    """y = x W' + b, with W rounded to the dtype of x. The rows of W are the outputs.
+
+    bias  as of the layer that it stands for, or None
+
+    PyTorch computes the weight at each call; Anabranch reads the integers."""
+
+    def __init__(self, quantized: QuantizedWeight, bias: Any) -> None:
+        super().__init__(quantized)
+        self.bias = bias
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.linear(x, self.dequantized().to(x.dtype), self.bias)
+
+
+class QuantizedEmbedding(QuantizedLayer):
+    """Rows of the table, rounded to `dtype`: only those that are asked for become
+    floats."""
+
+    def __init__(self, quantized: QuantizedWeight, dtype: torch.dtype) -> None:
+        super().__init__(quantized)
+        self.dtype = dtype
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        flat = tokens.reshape(-1)
+        rows = QuantizedWeight(
+            self.weight[flat],
+            self.scale[flat],
+            None if self.offset is None else self.offset[flat],
+            self.center,
+        )
+        return rows.dequantized().to(self.dtype).view(*tokens.shape, -1)
+
+
+def count(model: nn.Module) -> int:
+    """Linear layers of the model that are quantised."""
+    return sum(isinstance(module, QuantizedLinear) for module in model.modules())

@@ -1,0 +1,72 @@
+"""Parameters that moved into a mapped file are the same parameters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from decoders import PLAIN, llama, prompt
+from torch import nn
+
+from anabranch import llm
+from anabranch.llm.parameter_file import ParameterFile
+
+
+def is_in_a_file(tensor: torch.Tensor) -> bool:
+    address = tensor.data_ptr()
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        place, *rest = line.split(None, 5)
+        begin, end = (int(part, 16) for part in place.split("-"))
+        if begin <= address < end:
+            return len(rest) == 5 and rest[4].endswith("(deleted)")
+    raise AssertionError("the tensor is nowhere")
+
+
+def test_tensors_keep_what_they_are(tmp_path):
+    model = nn.Sequential(nn.Linear(32, 32), nn.Linear(32, 32)).to(torch.bfloat16)
+    model[1].weight = model[0].weight
+    model.register_buffer("steps", torch.arange(100.0)[5:50:3])
+    model.register_buffer("odd", torch.arange(7, dtype=torch.int8))
+    model.register_buffer("none", torch.empty(0))
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    strides = {name: value.stride() for name, value in model.state_dict().items()}
+    file = ParameterFile(model, str(tmp_path))
+    for _ in range(2):
+        for name, value in model.state_dict().items():
+            assert torch.equal(value, before[name])
+            assert value.stride() == strides[name]
+            assert not value.numel() or is_in_a_file(value)
+        file.drop_pages()
+    assert model[0].weight.data_ptr() == model[1].weight.data_ptr()
+    assert isinstance(model[0].weight, nn.Parameter)
+    # The file has no name; what is written to a page is not lost with it.
+    assert not list(tmp_path.iterdir())
+    with torch.no_grad():
+        model[0].weight.fill_(3)
+    file.drop_pages()
+    assert bool((model[1].weight == 3).all())
+
+
+def test_a_model_without_tensors(tmp_path):
+    ParameterFile(nn.Identity(), str(tmp_path)).drop_pages()
+
+
+@pytest.mark.parametrize("quantize", [None, "int8"])
+def test_a_model_that_was_taken_over_generates(quantize, tmp_path):
+    model, tokens = llama(), prompt(1, 5)
+    wanted = llm.compile(model, max_length=24, quantize=quantize)
+    expected = wanted.generate(tokens, max_new_tokens=6, **PLAIN)
+    plain = model.generate(tokens, max_new_tokens=6, **PLAIN)
+    compiled = llm.compile(
+        model, max_length=24, quantize=quantize, take_over=True, cache_dir=tmp_path
+    )
+    assert all(is_in_a_file(parameter) for parameter in model.parameters())
+    found = compiled.generate(tokens, max_new_tokens=6, **PLAIN)
+    assert torch.equal(found, expected)
+    assert torch.equal(model.generate(tokens, max_new_tokens=6, **PLAIN), plain)
+
+
+def test_take_over_is_a_bool():
+    with pytest.raises(TypeError, match="take_over must be True or False"):
+        llm.compile(llama(), take_over="yes")

@@ -1,0 +1,83 @@
+"""A script in several processes that are ranks of one gloo group."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+# What every script starts with: `rank` and `ranks` are numbers.
+HEAD = """
+import datetime
+import os
+import sys
+import torch
+import torch.distributed as dist
+import anabranch
+
+rank, ranks, port = map(int, sys.argv[1:])
+torch.set_num_threads(1)
+os.environ |= {
+    "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks),
+    "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
+}
+dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=300))
+
+
+def compiled(function, **more):
+    torch._dynamo.reset()
+    anabranch.counters.reset()
+    return torch.compile(function, backend=anabranch.anabranch, **more)
+
+
+def check_whole(calls):
+    \"\"\"Every graph was compiled; PyTorch runs these many calls of each kind.\"\"\"
+    assert anabranch.counters.eager_graphs == 0
+    assert anabranch.counters.fallback_calls == calls, anabranch.counters
+"""
+# What it ends with.
+TAIL = """
+dist.barrier()
+print("done")
+dist.destroy_process_group()
+"""
+
+
+def start_ranks(folder: Path, script: str, ranks: int) -> list[subprocess.Popen[str]]:
+    path = folder / "ranks.py"
+    path.write_text(HEAD + script, encoding="utf-8")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "OMP_NUM_THREADS": "1",
+        "ANABRANCH_THREADS": "1",
+    }
+    return [
+        subprocess.Popen(
+            [sys.executable, str(path), str(rank), str(ranks), port],
+            cwd=folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank in range(ranks)
+    ]
+
+
+def run_ranks(folder: Path, script: str, ranks: int) -> list[str]:
+    """Runs the script between HEAD and TAIL; gives what each rank printed."""
+    running = start_ranks(folder, script + TAIL, ranks)
+    try:
+        printed = [process.communicate(timeout=500)[0] for process in running]
+    finally:
+        for process in running:
+            process.kill()
+    for process, text in zip(running, printed):
+        assert process.returncode == 0, text
+        assert text.endswith("done\n"), text
+    return printed
