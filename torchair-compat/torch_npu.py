@@ -18,7 +18,6 @@ from torchair._impl.npu.attention import (
 )
 from torchair._impl.npu.effects import npu_prefetch, save_npugraph_tensor
 from torchair._impl.npu.experts import (
-    npu_grouped_matmul,
     npu_moe_finalize_routing,
     npu_moe_gating_top_k_softmax,
     npu_moe_init_routing,
@@ -33,16 +32,21 @@ from torchair._impl.npu.fusion_attention import npu_fusion_attention
 from torchair._impl.npu.install import install as _install
 from torchair._impl.npu.llm.caches import (
     npu_group_quant,
-    npu_kv_rmsnorm_rope_cache,
     npu_quant_scatter,
     npu_quant_scatter_,
     npu_scatter_pa_kv_cache,
+)
+from torchair._impl.npu.llm.dispatch import (
+    npu_moe_distribute_combine,
+    npu_moe_distribute_dispatch,
 )
 from torchair._impl.npu.llm.flash_attention import (
     npu_apply_rotary_pos_emb,
     npu_incre_flash_attention,
     npu_prompt_flash_attention,
 )
+from torchair._impl.npu.llm.grouped_matmul import npu_grouped_matmul
+from torchair._impl.npu.llm.latent import npu_kv_rmsnorm_rope_cache, npu_mla_prolog
 from torchair._impl.npu.llm.routing import (
     npu_moe_compute_expert_tokens,
     npu_moe_gating_top_k,
@@ -105,7 +109,10 @@ __all__ = [
     "npu_grouped_matmul",
     "npu_incre_flash_attention",
     "npu_kv_rmsnorm_rope_cache",
+    "npu_mla_prolog",
     "npu_moe_compute_expert_tokens",
+    "npu_moe_distribute_combine",
+    "npu_moe_distribute_dispatch",
     "npu_moe_finalize_routing",
     "npu_moe_gating_top_k",
     "npu_moe_gating_top_k_softmax",

@@ -294,8 +294,18 @@ def test_lengths_as_tensors_need_one_graph() -> None:
         ),
         (
             {"kv_padding_size": torch.ones(1)},
+            ValueError,
+            "kv_padding_size needs the lengths",
+        ),
+        (
+            {"kv_padding_size": torch.ones(1), "actual_seq_lengths_kv": [7, 7]},
+            ValueError,
+            "7 rows do not stand before kv_padding_size 1 of 7 rows",
+        ),
+        (
+            {"key_rope_antiquant_scale": torch.ones(1)},
             NotImplementedError,
-            "kv_padding_size is for",
+            "key_rope_antiquant_scale is for rotary parts of integers",
         ),
     ],
 )

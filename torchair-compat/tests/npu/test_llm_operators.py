@@ -314,17 +314,8 @@ def test_what_does_not_go_together(text) -> None:
 
 
 def test_what_is_not_there_yet() -> None:
-    kv = torch.ones(1, 1, 1, 12)
-    arguments = (kv, torch.ones(8), kv[..., :4], kv[..., :4], torch.zeros(1, 1).long())
-    caches = torch.zeros(1, 1, 2, 4), torch.zeros(1, 1, 2, 8)
-    with pytest.raises(NotImplementedError, match="cache_mode 'PA_NZ'"):
-        torch_npu.npu_kv_rmsnorm_rope_cache(*arguments, *caches, cache_mode="PA_NZ")
-    with pytest.raises(NotImplementedError, match="quantised caches"):
-        torch_npu.npu_kv_rmsnorm_rope_cache(
-            *arguments, *caches, k_rope_scale=torch.ones(4)
-        )
+    rows, cache = torch.ones(2, 2, 4), torch.ones(3, 4, 2, 4)
     with pytest.raises(NotImplementedError, match="compressed caches"):
-        rows, cache = torch.ones(2, 2, 4), torch.ones(3, 4, 2, 4)
         torch_npu.npu_scatter_pa_kv_cache(
             rows, rows, cache, cache, torch.arange(2), seq_lens=torch.ones(1)
         )

@@ -70,9 +70,8 @@ class _Saved(Cached):
     def broken(self, reason: str) -> None:
         raise ValueError(f"{self.folder} can't be loaded: {reason}")
 
-    def _recompiled(self) -> None:
+    def outgrown(self) -> None:
         """Only warns: the folder is the user's and stays."""
-        self._saved = False
         warn_once(
             f"{self.name} is compiled again: {self.folder} is not for these arguments"
         )

@@ -65,16 +65,22 @@ def _check(target: OpOverload, definition: Definition) -> None:
             f"it takes {len(kinds) - inputs} arguments that are no tensors,"
             f" {definition.op_type} has {len(definition.attrs)} attributes",
         )
-    changed = [a for a in schema.arguments if a.alias_info and a.alias_info.is_write]
-    if changed:
+    told = ((a.name, a.alias_info) for a in schema.arguments)
+    changed = [name for name, alias in told if alias and alias.is_write]
+    written = [definition.writes] if definition.writes else []
+    if len(changed) != len(written):
         _fail(
-            target, f"it writes to '{changed[0].name}', {definition.op_type} does not"
+            target,
+            f"it writes to {changed or 'no input'}, {definition.op_type} to"
+            f" {written or 'none'}",
         )
-    if len(schema.returns) != definition.outputs:
+    # The IR operator returns what it writes as well.
+    made = definition.outputs - len(written)
+    if len(schema.returns) != made:
         _fail(
             target,
             f"it returns {len(schema.returns)} values, {definition.op_type} makes"
-            f" {definition.outputs}",
+            f" {made}",
         )
 
 
@@ -91,7 +97,10 @@ def _converter(target: OpOverload, definition: Definition) -> Callable[..., Any]
         ]
         _check_inputs(definition, tensors)
         attrs = dict(zip(definition.attrs, plain))
-        return by_name(definition.op_type)(*tensors, **attrs)
+        found = by_name(definition.op_type)(*tensors, **attrs)
+        if not definition.writes:
+            return found
+        return found[1:] if isinstance(found, tuple) else ()
 
     return convert
 

@@ -6,23 +6,22 @@ After:  what the converter's IR nodes compute, traced in the place of %y
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch.fx
 from torch._ops import OpOverload, OpOverloadPacket
-from torch.utils._pytree import tree_map_only
 
 from anabranch import CompileError, extension
-from anabranch.extension import code_digest, complete_nodes, user_line
+from anabranch.extension import code_digest, complete_nodes
 
 from ..errors import warn_once
 from ..log import logger
 from .automatic import BUILT_IN, automatic_converter
+from .calls import Call
 from .definitions import UnknownOperator
-from .types import Node, Tensor, TensorSpec
+from .writing_calls import WritingCall, is_writing
 
 __all__ = ["converters_digest", "register_fx_node_ge_converter", "run_converters"]
 
@@ -78,12 +77,19 @@ def run_converters(module: torch.fx.GraphModule) -> bool:
 def _run(module: torch.fx.GraphModule, find: Callable[[Any], Converter | None]) -> bool:
     called = False
     for node in list(module.graph.nodes):
-        if not isinstance(node.target, OpOverload) or not _promised(node):
-            continue
-        converter = find(node.target)
+        operator = _operator(node)
+        converter = None if operator is None else find(operator)
         if converter is not None:
             called = _convert(module, node, converter) or called
     return called
+
+
+def _operator(node: torch.fx.Node) -> OpOverload | None:
+    """What a node calls, if it has results that a converter can make."""
+    if not isinstance(node.meta.get("val"), torch.Tensor | list | tuple):
+        return None
+    found = node.args[0] if is_writing(node) else node.target
+    return found if isinstance(found, OpOverload) else None
 
 
 def _run_exported(module: torch.fx.GraphModule) -> None:
@@ -106,15 +112,10 @@ def _has_kernel(target: OpOverload) -> bool:
     return has(target.name(), "CPU")
 
 
-def _promised(node: torch.fx.Node) -> bool:
-    """Whether the node has results that a converter can make."""
-    return isinstance(node.meta.get("val"), torch.Tensor | list | tuple)
-
-
 def _convert(
     module: torch.fx.GraphModule, node: torch.fx.Node, converter: Converter
 ) -> bool:
-    call = _Call(node, converter)
+    call = (WritingCall if is_writing(node) else Call)(node, converter)
     before = set(module.graph.nodes)
     target, node.target = node.target, call
     promised = node.meta.pop("val")
@@ -138,87 +139,3 @@ def _convert(
 
 def _warn(target: OpOverload, error: Exception) -> None:
     warn_once(f"the converter of {target} is left out for its own kernel: {error}")
-
-
-class _Call:
-    """The function that a node of an operator becomes, for as long as it is traced."""
-
-    def __init__(self, node: torch.fx.Node, converter: Converter) -> None:
-        self.operator: Any = node.target
-        self.__name__ = str(node.target)
-        self.error: Exception | None = None
-        self._converter = converter
-        self._promised = node.meta["val"]
-        self._where = f"{node.name}, a call of {node.target}"
-        line = user_line(node)
-        self._end = f"\n  {line}" if line else ""
-
-    def __str__(self) -> str:
-        return self.__name__
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return self._run(args, kwargs)
-        except UnknownOperator as error:
-            self.error = UnknownOperator(self._text(error))
-            raise
-        except AssertionError as error:
-            self.error = error
-            raise
-        except Exception as error:
-            self.error = CompileError(self._text(error))
-            raise
-
-    def _text(self, error: Exception) -> str:
-        return f"the converter for {self._where}: {error}{self._end}"
-
-    def _run(self, args: Any, kwargs: Any) -> Any:
-        args, kwargs = tree_map_only(torch.Tensor, _handle, (args, kwargs))
-        if "meta_outputs" in inspect.signature(self._converter).parameters:
-            specs = tree_map_only(torch.Tensor, TensorSpec, self._promised)
-            kwargs["meta_outputs"] = specs
-        found = self._converter(*args, **kwargs)
-        if isinstance(self._promised, torch.Tensor):
-            return self._checked(found, self._promised, "its result")
-        return self._checked_all(found, self._promised)
-
-    def _checked_all(self, found: Any, promised: Sequence[Any]) -> Any:
-        given = list(found) if isinstance(found, list | tuple) else [found]
-        if len(given) != len(promised):
-            raise CompileError(
-                f"it makes {len(given)} results, the operator returns {len(promised)}"
-            )
-        pairs = enumerate(zip(given, promised))
-        return [self._checked(g, p, f"result {i}") for i, (g, p) in pairs]
-
-    def _checked(self, found: Any, promised: Any, what: str) -> Any:
-        """The result, in the dtype that the operator promises."""
-        if isinstance(promised, list | tuple):
-            return self._checked_all(found, promised)
-        if promised is None:
-            return None
-        if isinstance(found, list | tuple) and len(found) == 1:
-            (found,) = found
-        if not isinstance(found, Tensor):
-            raise CompileError(f"{what} is a {type(found).__name__} and no ge.Tensor")
-        value = found.value
-        if value.dim() != promised.dim():
-            raise CompileError(
-                f"{what} has rank {value.dim()}, the operator returns rank"
-                f" {promised.dim()}"
-            )
-        if any(_differ(a, b) for a, b in zip(value.shape, promised.shape)):
-            raise CompileError(
-                f"{what} has sizes {list(value.shape)}, the operator returns"
-                f" {list(promised.shape)}"
-            )
-        return value.to(promised.dtype)
-
-
-def _handle(value: torch.Tensor) -> Tensor:
-    return Tensor(Node("Data", [value]))
-
-
-def _differ(size: Any, promised: Any) -> bool:
-    """Sizes with symbols are compared where the graph runs."""
-    return isinstance(size, int) and isinstance(promised, int) and size != promised

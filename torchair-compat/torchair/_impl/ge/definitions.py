@@ -27,7 +27,8 @@ class UnknownOperator(CompileError, NotImplementedError):
 @dataclasses.dataclass(frozen=True)
 class Definition:
     """`inputs` and `attrs` are names in their order, with defaults where there are some.
-    `constants` are inputs whose value must be known while the graph is traced."""
+    `constants` are inputs whose value must be known while the graph is traced. The first
+    result is written to the input `writes`, where there is one."""
 
     op_type: str
     function: Callable[..., Any]
@@ -35,6 +36,7 @@ class Definition:
     attrs: Mapping[str, Any]
     constants: frozenset[str]
     outputs: int
+    writes: str = ""
 
     def call(
         self, inputs: Mapping[str, Any], attrs: Mapping[str, Any]
@@ -88,6 +90,7 @@ def operator(
     names: Sequence[str] = (),
     constants: Sequence[str] = (),
     outputs: int = 1,
+    writes: str = "",
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Registers a function for these IR operators. Its positional parameters are the
     inputs, under `names` if given, those with a default are optional; its keyword
@@ -105,6 +108,7 @@ def operator(
                 {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY},
                 frozenset(constants),
                 outputs,
+                writes,
             )
         return function
 

@@ -158,6 +158,8 @@ def _node(
 ) -> Node:
     try:
         values = definition.call(inputs, attrs)
+        if definition.writes:
+            inputs[definition.writes].write(values[0])
     except (CompileError, AssertionError):
         raise
     except Exception as error:

@@ -340,6 +340,47 @@ def _select(condition: Tensor, then: Tensor, other: Tensor) -> Tensor:
     return torch.where(condition, then, other)
 
 
+# Those that write to an input
+
+
+@operator("Assign", writes="ref")
+def _assign(ref: Tensor, value: Tensor, *, validate_shape: bool = True) -> Tensor:
+    return value.expand(ref.shape)
+
+
+@operator("AssignAdd", writes="ref")
+def _assign_add(ref: Tensor, value: Tensor, *, use_locking: bool = False) -> Tensor:
+    return ref + value
+
+
+@operator("AssignSub", writes="ref")
+def _assign_sub(ref: Tensor, value: Tensor, *, use_locking: bool = False) -> Tensor:
+    return ref - value
+
+
+@operator("ScatterUpdate", writes="var")
+def _scatter_update(
+    var: Tensor, indices: Tensor, updates: Tensor, *, use_locking: bool = False
+) -> Tensor:
+    rows = updates.reshape(-1, *var.shape[1:])
+    return var.index_copy(0, indices.reshape(-1).to(torch.int64), rows)
+
+
+@operator("ScatterAdd", writes="var")
+def _scatter_add(
+    var: Tensor, indices: Tensor, updates: Tensor, *, use_locking: bool = False
+) -> Tensor:
+    rows = updates.reshape(-1, *var.shape[1:])
+    return var.index_add(0, indices.reshape(-1).to(torch.int64), rows)
+
+
+@operator("ScatterNdUpdate", writes="var")
+def _scatter_nd_update(
+    var: Tensor, indices: Tensor, updates: Tensor, *, use_locking: bool = False
+) -> Tensor:
+    return var.index_put(indices.to(torch.int64).unbind(-1), updates)
+
+
 # Reductions
 
 

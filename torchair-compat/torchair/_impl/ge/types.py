@@ -93,6 +93,7 @@ class Tensor:
         self.index = index
         self.dtype = DataType["DT_UNDEFINED"]
         self.rank = -1
+        self._written: torch.Tensor | None = None
         if isinstance(node, Node):
             self.dtype = number_of(self.value.dtype)
             self.rank = self.value.dim()
@@ -102,7 +103,21 @@ class Tensor:
         """TypeError: the handle is of no node."""
         if not isinstance(self.node, Node):
             raise TypeError("this ge.Tensor is no result of a node: it has no value")
-        return self.node.values[self.index]
+        made = self.node.values[self.index]
+        return made if self._written is None else self._written
+
+    @property
+    def written(self) -> torch.Tensor | None:
+        """What a node has written to it last; None: nothing."""
+        return self._written
+
+    def write(self, value: torch.Tensor) -> None:
+        """Later nodes read the value. ValueError: it has other sizes."""
+        if value.dim() != self.rank:
+            raise ValueError(
+                f"a value of rank {value.dim()} can't be written to one of {self.rank}"
+            )
+        self._written = value.to(self.value.dtype).expand(self.value.shape)
 
 
 class TensorSpec:

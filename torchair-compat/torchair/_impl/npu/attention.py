@@ -18,6 +18,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from . import attention_scales
 from .attention_scales import Scales
 from .library import operator
+from .quant_matmul import unpack_int4
 
 __all__ = ["attend"]
 
@@ -51,6 +52,8 @@ class _Options:
     atten_mask: Tensor | None = None
     actual_seq_lengths: Lengths = None
     actual_seq_lengths_kv: Lengths = None
+    query_padding_size: Tensor | None = None
+    kv_padding_size: Tensor | None = None
     block_table: Tensor | None = None
     key_shared_prefix: Tensor | None = None
     value_shared_prefix: Tensor | None = None
@@ -81,15 +84,15 @@ def attend(
         known = _KNOWN | _IGNORED | attention_scales.NAMES
         if argument not in known and given is not None:
             raise NotImplementedError(
-                f"{name}: {argument} is for padded attention and rotary parts of"
-                " integers, which this host has not; pass lengths, and parts that are"
-                " dequantised"
+                f"{name}: {argument} is for rotary parts of integers, which this host"
+                " has not; pass parts that are dequantised"
             )
     scales = Scales(**{k: v for k, v in options.items() if k in attention_scales.NAMES})
-    scales.check(query, key, value, name)
     used = _Options(**{k: v for k, v in options.items() if k in _KNOWN})
     _check(query, used, name)
     dims = _LAYOUTS[used.input_layout]
+    key, value = _unpacked(query, key, value, used, name)
+    scales.check(query, key, value, name)
     heads, kv_heads = used.num_heads, used.num_key_value_heads or used.num_heads
     if used.query_rope is not None and used.key_rope is not None:
         query = _joined(query, used.query_rope, dims, heads)
@@ -103,6 +106,7 @@ def attend(
     group = heads // kv_heads
     if group > 1:
         k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
+    _check_padding(q, k, used, dims, name)
     allowed, live = _allowed(q, k, used, dims)
     result, lse = _core(q, k, v, allowed, used, scales)
     if live is not None:
@@ -141,6 +145,52 @@ def _check(query: Tensor, used: _Options, name: str) -> None:
             f"{name}: a shared prefix needs keys and values, a layout with a batch, and"
             " no block_table"
         )
+
+
+def _unpacked(
+    query: Tensor, key: Tensor, value: Tensor, used: _Options, name: str
+) -> tuple[Tensor, Tensor]:
+    """Eight int4 in each int32, as int8."""
+    if torch.int32 not in (key.dtype, value.dtype):
+        return key, value
+    if key.dtype != value.dtype:
+        raise ValueError(
+            f"{name}: key and value must both be int32 of int4, got {key.dtype} and"
+            f" {value.dtype}"
+        )
+    alone = used.block_table is None and used.kv_padding_size is None
+    if query.dtype not in (torch.float16, torch.bfloat16, torch.float32) or not alone:
+        raise ValueError(
+            f"{name}: keys and values of int4 need a floating query, no block_table and"
+            " no kv_padding_size"
+        )
+    return unpack_int4(key), unpack_int4(value)
+
+
+def _check_padding(q: Tensor, k: Tensor, used: _Options, dims: str, name: str) -> None:
+    """Lengths stand beside paddings, and where values are known they fit together."""
+    for what, padding, lengths, size in (
+        ("query_padding_size", used.query_padding_size, used.actual_seq_lengths, q),
+        ("kv_padding_size", used.kv_padding_size, used.actual_seq_lengths_kv, k),
+    ):
+        if padding is None:
+            continue
+        elsewhere = used.block_table is not None or used.key_shared_prefix is not None
+        if lengths is None or "T" in dims or elsewhere:
+            raise ValueError(
+                f"{name}: {what} needs the lengths of its sequences, a layout with a"
+                " batch, and neither a block_table nor a shared prefix"
+            )
+        known = type(padding) is Tensor and not torch.compiler.is_compiling()
+        if not known or q.shape[2] == 1:
+            continue  # a graph can't look, and one row of no keys is a row of zeros
+        longest = max(int(n) for n in lengths)
+        first = size.shape[2] - max(int(padding), 0) - longest
+        if first < 0:
+            raise ValueError(
+                f"{name}: {longest} rows do not stand before {what} {int(padding)} of"
+                f" {size.shape[2]} rows"
+            )
 
 
 # Layouts
@@ -201,8 +251,10 @@ def _prefix_length(used: _Options, prefix: Tensor | None, dims: str) -> Any:
 
 
 def _paged(blocks: Tensor, table: Tensor, heads: int) -> Tensor:
-    """Blocks (number, size, H) or (number, N, size, D), in the order of each row of
-    the table."""
+    """Blocks (number, size, H) or (number, N, size, D), or in FRACTAL_NZ (number, N, D / n,
+    size, n), in the order of each row of the table."""
+    if blocks.dim() == 5:
+        blocks = blocks.transpose(2, 3).flatten(3)
     picked = blocks[table.to(torch.int64).clamp(min=0)]
     if blocks.dim() == 4:
         return picked.transpose(1, 2).flatten(2, 3)
@@ -228,8 +280,11 @@ def _as_tensor(lengths: Lengths, like: Tensor) -> Tensor | None:
     return torch.stack(parts).to(like.device)
 
 
-def _places(lengths: Lengths, states: Tensor, dims: str) -> _Places:
-    """(batch, rows) each. Rows beyond the sequences have the sequence -1."""
+def _places(
+    lengths: Lengths, states: Tensor, dims: str, padding: Tensor | None = None
+) -> _Places:
+    """(batch, rows) each. Rows beyond the sequences have the sequence -1. With a
+    `padding` that many rows stand behind each sequence, and the rest before it."""
     batch, rows = states.shape[0], states.shape[2]
     numbers = torch.arange(rows, device=states.device).expand(batch, rows)
     known = _as_tensor(lengths, states)
@@ -245,8 +300,12 @@ def _places(lengths: Lengths, states: Tensor, dims: str) -> _Places:
         length = torch.full_like(numbers, rows)
     else:
         length = known.to(torch.int64).reshape(-1, 1).expand(batch, rows)
-    sequence = torch.where(numbers < length, 0, -1)
-    return _Places(sequence, numbers, length)
+    if padding is None:
+        return _Places(torch.where(numbers < length, 0, -1), numbers, length)
+    first = rows - padding.to(torch.int64).reshape(()).clamp(min=0) - length
+    place = numbers - first
+    inside = (place >= 0) & (place < length) & (first >= 0)
+    return _Places(torch.where(inside, 0, -1), place, length)
 
 
 def _allowed(
@@ -254,12 +313,12 @@ def _allowed(
 ) -> tuple[Tensor | None, Tensor | None]:
     """The mask (batch, 1 or heads, rows, columns), and which rows exist; None: all."""
     plain = used.actual_seq_lengths is None and used.actual_seq_lengths_kv is None
-    bands = used.sparse_mode in (2, 3, 4) or (
-        used.sparse_mode == 0 and min(used.pre_tokens, used.next_tokens) < _FAR
-    )
+    padded = used.query_padding_size is not None or used.kv_padding_size is not None
+    band = min(used.pre_tokens, used.next_tokens) < _FAR and not padded
+    bands = used.sparse_mode in (2, 3, 4) or (used.sparse_mode == 0 and band)
     allowed, live = None, None
     if not plain or bands:
-        rows = _places(used.actual_seq_lengths, q, dims)
+        rows = _places(used.actual_seq_lengths, q, dims, _query_padding(q, used))
         columns = _columns(k, used, dims)
         live = rows.sequence >= 0
         allowed = rows.sequence.unsqueeze(-1) == columns.sequence.unsqueeze(-2)
@@ -294,7 +353,13 @@ def _columns(k: Tensor, used: _Options, dims: str) -> _Places:
         more = _as_tensor(lengths, k)
         assert more is not None
         lengths = more + prefix
-    return _places(lengths, k, "BNSD" if used.block_table is not None else dims)
+    dims = "BNSD" if used.block_table is not None else dims
+    return _places(lengths, k, dims, used.kv_padding_size)
+
+
+def _query_padding(q: Tensor, used: _Options) -> Tensor | None:
+    """One row has none."""
+    return used.query_padding_size if q.shape[2] != 1 else None
 
 
 def _band(rows: _Places, columns: _Places, used: _Options) -> Tensor:
@@ -395,8 +460,11 @@ def npu_fused_infer_attention_score(
     query: Tensor, key: Tensor, value: Tensor, **options: Any
 ) -> tuple[Tensor, Tensor]:
     """softmax(scale * Q K^T + pse_shift, where the mask allows) V, and its log-sum-exp
-    with `softmax_lse_flag`; of int8 as attention_scales.py says. Raises ValueError, and
-    NotImplementedError for padding."""
+    with `softmax_lse_flag`; of int8 as attention_scales.py says. Keys and values of int32
+    hold eight int4 each. With `query_padding_size` and `kv_padding_size`, of one element,
+    that many rows stand behind each sequence. A paged cache may be in FRACTAL_NZ, (blocks,
+    heads, D / n, size, n). Raises ValueError, and NotImplementedError for rotary parts of
+    integers."""
     return attend(query, key, value, options, "npu_fused_infer_attention_score")
 
 

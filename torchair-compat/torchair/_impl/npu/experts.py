@@ -1,20 +1,16 @@
-"""Mixtures of experts: which experts a row takes, rows in the order of experts, products
-of groups of rows, and rows put together again.
+"""Mixtures of experts: which experts a row takes, rows in the order of experts, and rows
+put together again.
 
 After Ascend's API reference of torch_npu, pages npu_moe_gating_top_k_softmax,
-npu_moe_init_routing, npu_moe_finalize_routing and npu_grouped_matmul.
+npu_moe_init_routing and npu_moe_finalize_routing.
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from .library import check, check_dtype, check_shape, operator
-
-__all__ = ["npu_grouped_matmul"]
 
 _INDEX = (torch.int32,)
 
@@ -127,124 +123,3 @@ def npu_moe_finalize_routing(
         if skip is not None:
             result = result + skip.to(torch.float32)
     return result.to(given.dtype)
-
-
-def npu_grouped_matmul(
-    x: Sequence[Tensor],
-    weight: Sequence[Tensor],
-    *,
-    bias: Sequence[Tensor] | None = None,
-    group_list: Sequence[int] | Tensor | None = None,
-    split_item: int | None = 0,
-    group_type: int | None = -1,
-    group_list_type: int | None = 0,
-    output_dtype: torch.dtype | None = None,
-    **others: object,
-) -> list[Tensor]:
-    """x[i] @ weight[i] + bias[i] for each group: x a matrix for each group, or one whose
-    rows `group_list` splits (sums of sizes, or sizes with `group_list_type` 1); weight
-    (k, n) for each group, or one (groups, k, n). A list of a result for each group, or of
-    one with the rows of all for `split_item` 2 and 3. Rows of no group are 0.
-
-    RuntimeError for what does not go together. NotImplementedError: quantised operands,
-    activations, and groups of columns (`group_type` 2).
-    """
-    name = "npu_grouped_matmul"
-    _refuse_others(name, x, weight, group_type, others)
-    check(split_item in (0, 1, 2, 3), name, f"no such split_item: {split_item}")
-    weights = (
-        list(weight[0]) if len(weight) == 1 and weight[0].dim() == 3 else [*weight]
-    )
-    biases = _rows_of(bias, len(weights))
-    if len(x) == 1 and group_list is not None:
-        return _of_one(x[0], weights, biases, group_list, split_item, group_list_type)
-    sizes = f"{len(x)} matrices x and {len(weights)} weights need a group_list"
-    check(len(x) == len(weights), name, sizes)
-    made = [_product(a, w, b) for a, w, b in zip(x, weights, biases)]
-    made = [part.to(output_dtype or part.dtype) for part in made]
-    return [torch.cat(made)] if split_item in (2, 3) else made
-
-
-def _refuse_others(
-    name: str,
-    x: Sequence[Tensor],
-    weight: Sequence[Tensor],
-    group_type: int | None,
-    others: dict[str, object],
-) -> None:
-    for tensor in (*x, *weight):
-        if not tensor.dtype.is_floating_point:
-            raise NotImplementedError(f"{name}: operands of {tensor.dtype}")
-    if group_type not in (None, -1, 0):
-        raise NotImplementedError(f"{name}: group_type {group_type}; rows are split")
-    for argument, value in others.items():
-        if value is not None and not (argument == "act_type" and value == 0):
-            raise NotImplementedError(f"{name}: {argument} is not supported")
-
-
-def _rows_of(bias: Sequence[Tensor] | None, groups: int) -> list[Tensor | None]:
-    if not bias:
-        return [None] * groups
-    if len(bias) == 1 and bias[0].dim() == 2:
-        return list(bias[0])
-    check(len(bias) == groups, "npu_grouped_matmul", f"bias must have {groups} parts")
-    return list(bias)
-
-
-def _product(a: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """The bias is added before the result is rounded."""
-    check(
-        a.shape[-1] == weight.shape[0],
-        "npu_grouped_matmul",
-        f"x of {tuple(a.shape)} and weight of {tuple(weight.shape)} don't fit",
-    )
-    if bias is None:
-        return a @ weight
-    wide = a.to(torch.float32) @ weight.to(torch.float32) + bias.to(torch.float32)
-    return wide.to(a.dtype)
-
-
-def _of_one(
-    x: Tensor,
-    weights: Sequence[Tensor],
-    biases: Sequence[Tensor | None],
-    group_list: Sequence[int] | Tensor,
-    split_item: int | None,
-    group_list_type: int | None,
-) -> list[Tensor]:
-    name = "npu_grouped_matmul"
-    if isinstance(group_list, Tensor):
-        check(split_item in (2, 3), name, "a group_list tensor needs split_item 2 or 3")
-        return [_masked(x, weights, biases, group_list, group_list_type)]
-    ends = [int(end) for end in group_list]
-    check(len(ends) == len(weights), name, f"group_list must have {len(weights)} parts")
-    if group_list_type == 1:
-        ends = [sum(ends[: i + 1]) for i in range(len(ends))]
-    starts = [0, *ends[:-1]]
-    sorted_ends = all(a <= b for a, b in zip(starts, ends)) and ends[-1] <= x.shape[0]
-    check(sorted_ends, name, f"group_list {ends} does not split {x.shape[0]} rows")
-    parts = [
-        _product(x[start:end], weight, bias)
-        for start, end, weight, bias in zip(starts, ends, weights, biases)
-    ]
-    if split_item in (0, 1):
-        return parts
-    rest = parts[0].new_zeros(x.shape[0] - ends[-1], parts[0].shape[1])
-    return [torch.cat([*parts, rest])]
-
-
-def _masked(
-    x: Tensor,
-    weights: Sequence[Tensor],
-    biases: Sequence[Tensor | None],
-    group_list: Tensor,
-    group_list_type: int | None,
-) -> Tensor:
-    """The sizes are data, so that each group takes all rows and keeps its own."""
-    ends = group_list.cumsum(0) if group_list_type == 1 else group_list
-    rows = torch.arange(x.shape[0], device=x.device)
-    group = torch.bucketize(rows, ends.to(torch.int64), right=True).unsqueeze(-1)
-    result = x.new_zeros(x.shape[0], weights[0].shape[1])
-    for number, (weight, bias) in enumerate(zip(weights, biases)):
-        result = torch.where(group == number, _product(x, weight, bias), result)
-    return result

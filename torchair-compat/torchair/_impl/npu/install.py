@@ -8,7 +8,7 @@ import functools
 import sys
 from types import ModuleType
 
-from ..device import contrib, names, profiler
+from ..device import contrib, hccl, names, profiler
 from . import (  # these define operators
     activations,  # noqa: F401
     alias,
@@ -24,7 +24,7 @@ from . import (  # these define operators
     scatter,  # noqa: F401
     weights,  # noqa: F401
 )
-from .llm import caches, flash_attention, routing  # noqa: F401
+from .llm import caches, dispatch, flash_attention, latent, routing  # noqa: F401
 
 __all__ = ["install"]
 
@@ -36,6 +36,7 @@ def install() -> tuple[ModuleType, ModuleType]:
     names.install(npu)
     alias.install()
     formats.install()
+    hccl.install()
     record_stream.install()
     sys.modules["torch.npu"] = npu
     sys.modules["torch_npu.npu"] = npu

@@ -20,17 +20,8 @@ from torch._dynamo import assume_constant_result
 
 from anabranch.extension import unbroken_scope
 
-from ..device.memory import (
-    max_memory_allocated,
-    max_memory_reserved,
-    mem_get_info,
-    memory_allocated,
-    memory_reserved,
-    memory_stats,
-    memory_summary,
-    reset_max_memory_allocated,
-    reset_peak_memory_stats,
-)
+from ..device import memory
+from ..device.memory import *
 from ..device.names import host_device
 from ..device.tape import NPUGraph, graph, is_current_stream_capturing
 from ..errors import warn_once
@@ -61,15 +52,6 @@ __all__ = [
     "is_initialized",
     "manual_seed",
     "manual_seed_all",
-    "max_memory_allocated",
-    "max_memory_reserved",
-    "mem_get_info",
-    "memory_allocated",
-    "memory_reserved",
-    "memory_stats",
-    "memory_summary",
-    "reset_max_memory_allocated",
-    "reset_peak_memory_stats",
     "reset_stream_limit",
     "seed",
     "set_compile_mode",
@@ -81,6 +63,7 @@ __all__ = [
     "super_kernel_scope_end",
     "synchronize",
 ]
+__all__ += memory.__all__
 
 
 _numbers = itertools.count(1)
@@ -219,7 +202,7 @@ class device:
 def get_device_properties(device: Any = None) -> types.SimpleNamespace:
     """Name and bytes of memory of the host."""
     return types.SimpleNamespace(
-        name=get_device_name(device), total_memory=mem_get_info()[1]
+        name=get_device_name(device), total_memory=memory.mem_get_info()[1]
     )
 
 

@@ -88,14 +88,23 @@ def npu_quant_matmul(
     if scale.dtype == torch.int64:
         scale, shift = decode_scale(scale)
         offset = shift if offset is None and kind == torch.int8 else offset
+    values = scale_sums(total, scale, pertoken_scale, bias)
+    if offset is not None:
+        values = values + offset.to(torch.float32)
+    return to_int8(values) if kind == torch.int8 else values.to(kind)
+
+
+def scale_sums(
+    total: Tensor, scale: Tensor, pertoken_scale: Tensor | None, bias: Tensor | None
+) -> Tensor:
+    """int32 sums times scale, times the scale of each row, plus a bias that is none of
+    int32: f32, in this order."""
     values = total.to(torch.float32) * scale.to(torch.float32)
     if pertoken_scale is not None:
         values = values * pertoken_scale.unsqueeze(-1)
     if bias is not None and bias.dtype != torch.int32:
         values = values + bias.to(torch.float32)
-    if offset is not None:
-        values = values + offset.to(torch.float32)
-    return to_int8(values) if kind == torch.int8 else values.to(kind)
+    return values
 
 
 def _check_dtypes(

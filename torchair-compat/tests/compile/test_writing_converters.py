@@ -1,0 +1,190 @@
+"""Converters of operators that write to their inputs, or return nothing."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+
+import torchair
+from pictures import compiled
+from torchair import ge
+from torchair._impl.ge.automatic import automatic_converter
+
+
+@pytest.fixture
+def library() -> Iterator[torch.library.Library]:
+    with torch.library._scoped_library("writing", "DEF") as made:
+        yield made
+
+
+def define(library: torch.library.Library, schema: str, fake: Callable) -> Any:
+    """An operator of this test that has a shape function, and no kernel."""
+    library.define(schema)
+    name = schema.partition("(")[0]
+    torch.library.register_fake(f"writing::{name}", fake, lib=library)
+    return getattr(torch.ops.writing, name)
+
+
+def agree(function: Callable, eager: Callable, *arguments: torch.Tensor) -> None:
+    """Results, and what is written to the arguments."""
+    copies = [t.clone() for t in arguments]
+    found = compiled(function)(*arguments)
+    torch.testing.assert_close(found, eager(*copies))
+    torch.testing.assert_close([*arguments], copies)
+
+
+def accumulate(library: torch.library.Library) -> Any:
+    """total += scale * x; gives twice the x."""
+    operator = define(
+        library,
+        "accumulate(Tensor(a!) total, Tensor x, *, float scale=1.0) -> Tensor",
+        lambda total, x, *, scale=1.0: torch.empty_like(x),
+    )
+
+    @torchair.register_fx_node_ge_converter(operator.default)
+    def convert(total, x, *, scale=1.0, meta_outputs=None):
+        assert meta_outputs.size == [3, 4] or meta_outputs.size == [3]
+        ge.custom_op("AssignAdd", total, ge.custom_op("Muls", x, scale))
+        return ge.custom_op("Muls", x, 2.0)
+
+    return operator
+
+
+def test_an_input_and_a_value_are_written_to(library) -> None:
+    operator = accumulate(library)
+
+    def function(total, x):
+        between = x * 3
+        first = operator(between, x, scale=0.5)
+        return first + between + operator(total, x), between * 2
+
+    def eager(total, x):
+        between = x * 3.5
+        total += x
+        return x * 2 + between + x * 2, between * 2
+
+    agree(function, eager, torch.randn(3, 4), torch.randn(3, 4))
+
+
+def test_a_view_is_written_to(library) -> None:
+    operator = accumulate(library)
+
+    def function(total, x):
+        operator(total[1:4], x)
+        operator(total.t()[0, ::2], x[:, 0])
+        return total * 2
+
+    def eager(total, x):
+        total[1:4] += x
+        total[::2, 0] += x[:, 0]
+        return total * 2
+
+    agree(function, eager, torch.randn(6, 4), torch.randn(3, 4))
+
+
+def test_an_operator_that_returns_nothing(library) -> None:
+    operator = define(
+        library,
+        "put(Tensor(a!) cache, Tensor(b!) places, Tensor rows) -> ()",
+        lambda cache, places, rows: None,
+    )
+
+    @torchair.register_fx_node_ge_converter(operator.default)
+    def convert(cache, places, rows):
+        ge.custom_op("ScatterUpdate", cache, places, rows)
+        ge.custom_op("AssignAdd", places, ge.Const(1, ge.DataType.DT_INT64))
+        # Nodes behind read what was written.
+        ge.custom_op(
+            "ScatterNdUpdate", cache, ge.Const([[0]]), ge.custom_op("Neg", rows)
+        )
+
+    def function(cache, places, rows):
+        operator(cache, places, rows)
+        return cache.sum(), places * 1
+
+    def eager(cache, places, rows):
+        cache[places] = rows
+        places += 1
+        cache[0] = -rows[0]
+        return cache.sum(), places * 1
+
+    agree(function, eager, torch.randn(5, 2), torch.tensor([3]), torch.randn(1, 2))
+
+
+@pytest.mark.checklist("T132")
+def test_an_operator_that_writes_has_the_converter_of_its_name(library) -> None:
+    operator = define(
+        library,
+        "assign_sub(Tensor(a!) ref, Tensor value) -> ()",
+        lambda ref, value: None,
+    )
+
+    def function(x, y):
+        operator(x, y)
+        return x + 1
+
+    def eager(x, y):
+        x -= y
+        return x + 1
+
+    agree(function, eager, torch.randn(3), torch.randn(3))
+    other = define(library, "relu(Tensor(a!) x) -> Tensor", torch.empty_like)
+    text = r"it writes to \['x'\], Relu to none"
+    with pytest.raises(RuntimeError, match=text):
+        automatic_converter(other.default)
+
+
+def test_a_converter_that_writes_nothing_is_an_error(library) -> None:
+    operator = define(
+        library,
+        "grow(Tensor(a!) x, Tensor y) -> Tensor",
+        lambda x, y: torch.empty_like(y),
+    )
+    torchair.register_fx_node_ge_converter(operator.default)(lambda x, y: y)
+    text = "writing.grow.default writes to x, and no IR node of its converter does"
+    with pytest.raises(RuntimeError, match=text) as error:
+        compiled(lambda x, y: operator(x, y))(torch.randn(3), torch.randn(3))
+    assert "test_writing_converters.py" in str(error.value)
+
+
+def test_two_views_of_one_tensor_are_an_error(library) -> None:
+    operator = define(
+        library, "swap(Tensor(a!) x, Tensor(b!) y) -> ()", lambda x, y: None
+    )
+
+    @torchair.register_fx_node_ge_converter(operator.default)
+    def convert(x, y):
+        kept = ge.Clone(x)
+        ge.custom_op("Assign", x, y)
+        ge.custom_op("Assign", y, kept)
+
+    def function(x, y):
+        operator(x, y)
+        return x - y
+
+    def eager(x, y):
+        kept = x.clone()
+        x.copy_(y)
+        y.copy_(kept)
+        return x - y
+
+    agree(function, eager, torch.randn(3), torch.randn(3))
+    torch._dynamo.reset()
+    with pytest.raises(RuntimeError, match="x, y are views of one tensor"):
+        compiled(lambda x: operator(x[0], x[1]) or x * 2)(torch.randn(2, 3))
+
+
+def test_what_is_written_has_the_rank_of_the_tensor(library) -> None:
+    operator = define(library, "fill(Tensor(a!) x, Tensor y) -> ()", lambda x, y: None)
+
+    @torchair.register_fx_node_ge_converter(operator.default)
+    def convert(x, y):
+        ge.custom_op("AssignAdd", x, y)
+
+    with pytest.raises(
+        RuntimeError, match="a value of rank 2 can't be written to one of 1"
+    ):
+        compiled(lambda x, y: operator(x, y) or x * 2)(
+            torch.randn(3), torch.randn(2, 3)
+        )

@@ -1,0 +1,262 @@
+"""Tokens to the ranks of their experts, and their results back.
+
+After Ascend's API reference of torch_npu, pages npu_moe_distribute_dispatch and
+npu_moe_distribute_combine.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..library import check, check_dtype, check_shape, operator
+from ..quantise import row_scale
+from .expert_ranks import ExpertRanks
+
+_RANKS = " str group_ep, int ep_world_size, int ep_rank_id, int moe_expert_num, *,"
+_SHARED = (
+    " str group_tp='', int tp_world_size=0, int tp_rank_id=0,"
+    " int expert_shard_type=0, int shared_expert_num=1,"
+    " int shared_expert_rank_num=0,"
+)
+
+
+def _ranks(
+    name: str,
+    expert_ids: Tensor,
+    group: str,
+    world: int,
+    rank: int,
+    experts: int,
+    shared: int,
+    global_bs: int,
+) -> ExpertRanks:
+    check_dtype(expert_ids, name, "expert_ids", (torch.int32,))
+    check(expert_ids.dim() == 2, name, "expert_ids must have 2 dimensions")
+    tokens, choices = expert_ids.shape
+    even = global_bs >= 0 and global_bs % max(world, 1) == 0
+    check(even, name, f"global_bs must be a multiple of {world}, got {global_bs}")
+    most = global_bs // world if global_bs else tokens
+    check(tokens <= most, name, f"global_bs {global_bs} has no place for {tokens} rows")
+    fits = 0 < choices <= experts
+    check(fits, name, f"{choices} choices of {experts} experts")
+    found = ExpertRanks(name, group, world, rank, experts, shared, most, choices)
+    found.check()
+    return found
+
+
+def _check_reserved(name: str, tp_world_size: int, shard: int, shared: int) -> None:
+    for what, value, known in (
+        ("tp_world_size", tp_world_size, (0, 1)),
+        ("expert_shard_type", shard, (0,)),
+        ("shared_expert_num", shared, (1,)),
+    ):
+        right = value in known
+        check(right, name, f"{what} must be one of {known}, got {value}")
+
+
+@operator(
+    f"(Tensor x, Tensor expert_ids,{_RANKS} Tensor? scales=None,"
+    f" Tensor? x_active_mask=None, Tensor? expert_scales=None,{_SHARED}"
+    " int quant_mode=0, int global_bs=0, int expert_token_nums_type=1)"
+    " -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"
+)
+def npu_moe_distribute_dispatch(
+    x: Tensor,
+    expert_ids: Tensor,
+    group_ep: str,
+    ep_world_size: int,
+    ep_rank_id: int,
+    moe_expert_num: int,
+    *,
+    scales: Tensor | None = None,
+    x_active_mask: Tensor | None = None,
+    expert_scales: Tensor | None = None,
+    group_tp: str = "",
+    tp_world_size: int = 0,
+    tp_rank_id: int = 0,
+    expert_shard_type: int = 0,
+    shared_expert_num: int = 1,
+    shared_expert_rank_num: int = 0,
+    quant_mode: int = 0,
+    global_bs: int = 0,
+    expert_token_nums_type: int = 1,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Sends each row of x (bs, h) to the ranks of its experts, expert_ids (bs, k) int32
+    from 0 to moe_expert_num. The first `shared_expert_rank_num` ranks have a shared expert,
+    which takes every row; the others have experts in equal parts. `global_bs`: the most
+    rows of a rank times ep_world_size, 0 where all ranks have the same number.
+
+    Returns what this rank receives, of its first expert first, then zeros: (a, h), a being
+    the most that there may be; with `quant_mode` 2 int8 rows, after times `scales` (experts,
+    h) f32 of their expert, shared ones first, and their scales (a,) f32, else empty; for
+    combine (bs * k,) int32; the rows of each expert here (`expert_token_nums_type` 1), or
+    those behind it (0), int64; for combine (experts here * ep_world_size,) int32; empty;
+    and `expert_scales` (bs, k) f32 of the rows received (a,), else empty. RuntimeError for
+    other shapes, dtypes, modes or ranks."""
+    name = "npu_moe_distribute_dispatch"
+    check(x_active_mask is None, name, "x_active_mask must be None")
+    _check_reserved(name, tp_world_size, expert_shard_type, shared_expert_num)
+    check(quant_mode in (0, 2), name, f"quant_mode must be 0 or 2, got {quant_mode}")
+    known = expert_token_nums_type in (0, 1)
+    check(known, name, f"no such expert_token_nums_type: {expert_token_nums_type}")
+    check_dtype(x, name, "x")
+    check(x.dim() == 2, name, f"x must have 2 dimensions, got {x.dim()}")
+    ranks = _ranks(
+        name,
+        expert_ids,
+        group_ep,
+        ep_world_size,
+        ep_rank_id,
+        moe_expert_num,
+        shared_expert_rank_num,
+        global_bs,
+    )
+    tokens, width = x.shape
+    check_shape(expert_ids, name, "expert_ids", (tokens, ranks.choices))
+    check_shape(expert_scales, name, "expert_scales", (tokens, ranks.choices))
+    check_dtype(expert_scales, name, "expert_scales", (torch.float32,))
+    shared = shared_expert_num if ranks.shared else 0
+    check_shape(scales, name, "scales", (shared + moe_expert_num, width))
+    check_dtype(scales, name, "scales", (torch.float32,))
+    check(scales is None or quant_mode == 2, name, "scales need quant_mode 2")
+
+    owners = ranks.owners(expert_ids)
+    places, numbers = ranks.places(owners.reshape(-1))
+    rows, factor = _copies(x, expert_ids, scales, quant_mode, shared, owners.shape[1])
+    counts = ranks.exchange(ranks.counts(owners.reshape(-1)))
+    here = counts.reshape(ranks.world, ranks.local)[:, : ranks.here].t()
+    ends = here.reshape(-1).cumsum(0)
+    taken, inside = ranks.received(ends)
+
+    def sent(values: Tensor) -> Tensor:
+        """The rows that this rank gets of all ranks' values, of each copy."""
+        blocks = values.new_zeros(ranks.world * ranks.block, values.shape[1])
+        arrived = ranks.exchange(blocks.index_put((places,), values))[taken]
+        return torch.where(inside.unsqueeze(-1), arrived, torch.zeros_like(arrived))
+
+    none = x.new_empty(0, dtype=torch.float32)
+    weights = none
+    if expert_scales is not None:
+        ones = expert_scales.new_ones(tokens, owners.shape[1] - ranks.choices)
+        whole = torch.cat([expert_scales, ones], 1)
+        weights = sent(whole.reshape(-1, 1)).squeeze(-1)
+    sizes = here.sum(1)
+    own = numbers.reshape(tokens, -1)[:, : ranks.choices].reshape(-1)
+    return (
+        sent(rows),
+        none.clone() if factor is None else sent(factor.unsqueeze(-1)).squeeze(-1),
+        own.to(torch.int32),
+        sizes if expert_token_nums_type == 1 else sizes.cumsum(0),
+        ends.to(torch.int32),
+        x.new_empty(0, dtype=torch.int32),
+        weights.clone() if weights is none else weights,
+    )
+
+
+def _copies(
+    x: Tensor,
+    expert_ids: Tensor,
+    scales: Tensor | None,
+    quant_mode: int,
+    shared: int,
+    columns: int,
+) -> tuple[Tensor, Tensor | None]:
+    """A row for each choice, and one for the shared expert; their scales."""
+    rows = x.repeat_interleave(columns, 0)
+    if quant_mode == 0:
+        return rows, None
+    wide = rows.to(torch.float32)
+    if scales is not None:
+        experts = expert_ids.to(torch.int64) + shared
+        if columns > experts.shape[1]:
+            experts = torch.cat([experts, torch.zeros_like(experts[:, :1])], 1)
+        wide = wide * scales[experts.reshape(-1)]
+    return row_scale(wide)
+
+
+@operator(
+    "(Tensor expand_x, Tensor expert_ids, Tensor expand_idx, Tensor ep_send_counts,"
+    f" Tensor expert_scales,{_RANKS} Tensor? tp_send_counts=None,"
+    " Tensor? x_active_mask=None, Tensor? activation_scale=None,"
+    " Tensor? weight_scale=None, Tensor? group_list=None, Tensor? expand_scales=None,"
+    f" Tensor? shared_expert_x=None,{_SHARED} int global_bs=0, int out_dtype=0,"
+    " int comm_quant_mode=0, int group_list_type=0) -> Tensor"
+)
+def npu_moe_distribute_combine(
+    expand_x: Tensor,
+    expert_ids: Tensor,
+    expand_idx: Tensor,
+    ep_send_counts: Tensor,
+    expert_scales: Tensor,
+    group_ep: str,
+    ep_world_size: int,
+    ep_rank_id: int,
+    moe_expert_num: int,
+    *,
+    tp_send_counts: Tensor | None = None,
+    x_active_mask: Tensor | None = None,
+    activation_scale: Tensor | None = None,
+    weight_scale: Tensor | None = None,
+    group_list: Tensor | None = None,
+    expand_scales: Tensor | None = None,
+    shared_expert_x: Tensor | None = None,
+    group_tp: str = "",
+    tp_world_size: int = 0,
+    tp_rank_id: int = 0,
+    expert_shard_type: int = 0,
+    shared_expert_num: int = 1,
+    shared_expert_rank_num: int = 0,
+    global_bs: int = 0,
+    out_dtype: int = 0,
+    comm_quant_mode: int = 0,
+    group_list_type: int = 0,
+) -> Tensor:
+    """The sum over k of expert_scales (bs, k) f32 times the row that the expert made, plus
+    the shared expert's: (bs, h) in the dtype of expand_x (a, h), the rows in the order of
+    npu_moe_distribute_dispatch, whose third and fifth results are expand_idx and
+    ep_send_counts, and whose numbers must be the same. In f32 inside. RuntimeError for
+    other shapes, dtypes or ranks; NotImplementedError for `comm_quant_mode`."""
+    name = "npu_moe_distribute_combine"
+    if comm_quant_mode != 0:
+        raise NotImplementedError(f"{name}: comm_quant_mode {comm_quant_mode}")
+    for what, given in (
+        ("x_active_mask", x_active_mask),
+        ("activation_scale", activation_scale),
+        ("weight_scale", weight_scale),
+        ("group_list", group_list),
+        ("shared_expert_x", shared_expert_x),
+    ):
+        check(given is None, name, f"{what} must be None")
+    _check_reserved(name, tp_world_size, expert_shard_type, shared_expert_num)
+    check_dtype(expand_x, name, "expand_x")
+    ranks = _ranks(
+        name,
+        expert_ids,
+        group_ep,
+        ep_world_size,
+        ep_rank_id,
+        moe_expert_num,
+        shared_expert_rank_num,
+        global_bs,
+    )
+    tokens, choices = expert_ids.shape
+    check_shape(expand_x, name, "expand_x", (ranks.rows, expand_x.shape[-1]))
+    check_shape(expand_idx, name, "expand_idx", (tokens * choices,))
+    check_shape(expert_scales, name, "expert_scales", (tokens, choices))
+    shape = (ranks.here * ranks.world,)
+    check_shape(ep_send_counts, name, "ep_send_counts", shape)
+    taken, inside = ranks.received(ep_send_counts.to(torch.int64))
+    # Rows that nobody sent go behind all blocks, where nobody reads.
+    behind = ranks.world * ranks.block
+    blocks = expand_x.new_zeros(behind + 1, expand_x.shape[1])
+    blocks = blocks.index_put((torch.where(inside, taken, behind),), expand_x)
+    back = ranks.exchange(blocks[:behind])
+    owners = ranks.owners(expert_ids)
+    places, _ = ranks.places(owners.reshape(-1))
+    made = back[places].unflatten(0, (tokens, -1)).to(torch.float32)
+    weights = expert_scales.to(torch.float32).unsqueeze(-1)
+    result = (made[:, :choices] * weights).sum(1)
+    if owners.shape[1] > choices:
+        result = result + made[:, choices]
+    return result.to(expand_x.dtype)
