@@ -18,7 +18,9 @@ add_compile_options(-Wall -Wextra -Wno-unused-parameter)
 
 find_program(CCACHE ccache)
 if(CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+  # ccache asks for this before it keeps files that a precompiled header serves.
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+    ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
   set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE})
 endif()
 find_program(LLD ld.lld HINTS /usr/lib/llvm-19/bin)
@@ -88,6 +90,46 @@ if(NOT ANABRANCH_RUNTIME_ONLY)
   add_custom_target(anabranch_tablegen_all DEPENDS ${tablegen_files})
 endif()
 
+# MLIR's headers take most of the time of a file that includes them, so clang parses
+# those that most files include once. A file names its includes all the same: clang-tidy
+# reads it without. CMake's own precompiled headers hold paths of the checkout, by which
+# ccache would tell checkouts apart; this one holds paths of the system alone.
+set(ANABRANCH_PRECOMPILED_HEADERS
+  mlir/Dialect/Arith/IR/Arith.h
+  mlir/Dialect/Func/IR/FuncOps.h
+  mlir/Dialect/LLVMIR/LLVMDialect.h
+  mlir/Dialect/Linalg/IR/Linalg.h
+  mlir/Dialect/Math/IR/Math.h
+  mlir/Dialect/Tensor/IR/Tensor.h
+  mlir/Dialect/Vector/IR/VectorOps.h)
+
+if(NOT ANABRANCH_RUNTIME_ONLY AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  set(ANABRANCH_PRECOMPILED precompiled.pch)
+  # The flags of every room: clang refuses a header that was parsed with others.
+  string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
+  separate_arguments(flags NATIVE_COMMAND "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${type}} ${LLVM_DEFINITIONS}")
+  get_directory_property(options COMPILE_OPTIONS)
+  list(TRANSFORM ANABRANCH_PRECOMPILED_HEADERS PREPEND -include OUTPUT_VARIABLE headers)
+  add_custom_command(OUTPUT ${ANABRANCH_PRECOMPILED}
+    COMMAND ${CMAKE_CXX_COMPILER} ${flags} ${options} -std=c++17 -fPIC -fvisibility=hidden
+            -fvisibility-inlines-hidden -isystem ${MLIR_INCLUDE_DIRS} ${headers} -xc++-header /dev/null
+            -Xclang -fno-pch-timestamp -MD -MF precompiled.d -MT ${ANABRANCH_PRECOMPILED}
+            -o ${ANABRANCH_PRECOMPILED}
+    DEPFILE ${CMAKE_BINARY_DIR}/precompiled.d
+    COMMENT "Parsing MLIR's headers for all files" VERBATIM)
+  add_custom_target(precompiled DEPENDS ${ANABRANCH_PRECOMPILED})
+endif()
+
+function(anabranch_precompiled target)
+  if(ANABRANCH_PRECOMPILED)
+    add_dependencies(${target} precompiled)
+    # The headers are compiled for a shared library: so is a test that includes them.
+    target_compile_options(${target} PRIVATE -fPIC "SHELL:-include-pch ${ANABRANCH_PRECOMPILED}")
+    get_target_property(sources ${target} SOURCES)
+    set_property(SOURCE ${sources} APPEND PROPERTY OBJECT_DEPENDS ${ANABRANCH_PRECOMPILED})
+  endif()
+endfunction()
+
 # anabranch_room(<name> [LLVM] [USES <room>...]): the folder src/<name>. Every
 # *Test.cpp in it becomes a part of the gtest binary <name>-test.
 function(anabranch_room name)
@@ -110,12 +152,16 @@ function(anabranch_room name)
     target_include_directories(room_${name} SYSTEM PUBLIC ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
     separate_arguments(llvm_definitions NATIVE_COMMAND ${LLVM_DEFINITIONS})
     target_compile_definitions(room_${name} PUBLIC ${llvm_definitions})
+    anabranch_precompiled(room_${name})
   endif()
   if(tests AND ANABRANCH_TESTS)
     # Helpers that only the tests of this room share.
     file(GLOB support CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/test/support/${name}/*.cpp)
     add_executable(${name}-test ${tests} ${support})
     target_include_directories(${name}-test PRIVATE ${CMAKE_SOURCE_DIR}/test)
+    if(ROOM_LLVM)
+      anabranch_precompiled(${name}-test)
+    endif()
     set_property(GLOBAL APPEND PROPERTY ANABRANCH_TESTS ${name}-test)
     anabranch_link_rooms(${name}-test ${name})
     target_link_libraries(${name}-test PRIVATE GTest::gtest_main GTest::gtest)
