@@ -122,8 +122,8 @@ RECIPES = {
     "operator": Recipe(
         before=[
             (
-                "src/import/families/Powers.cpp",
-                '  table.add("hypot"',
+                "src/import/families/Activation.cpp",
+                '  table.add("hardtanh"',
                 OPERATOR_ROW,
             ),
         ]
@@ -216,7 +216,7 @@ RECIPES = {
 
 CALL = """
 func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
-  %0 = anabranch.aten "special_entr"(%a) {self = #anabranch.operand<0>}
+  %0 = anabranch.aten "celu"(%a) {self = #anabranch.operand<0>, alpha = 2.0 : f64}
       : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
@@ -263,15 +263,13 @@ def opt(folder: Path, *arguments: str, text: str = CALL) -> str:
 def test_operator(followed: Path) -> None:
     lowered = opt(followed, "--anabranch-lower-aten")
     assert "anabranch.aten" not in lowered
-    assert "math.log" in lowered
+    assert "math.expm1" in lowered
     advice = run([sys.executable, "scripts/operators.py"], followed)
-    assert "special_entr: PyTorch takes it apart" in advice
+    assert "celu: PyTorch takes it apart" in advice
     assert "it is kept whole" in advice
-    assert (
-        "| `special_entr` | pointwise |" in (followed / "docs/operators.md").read_text()
-    )
+    assert "| `celu` | activation |" in (followed / "docs/operators.md").read_text()
     whole = (followed / "python/anabranch/capture/whole_operators.py").read_text()
-    assert '"special_entr",' in whole
+    assert '"celu",' in whole
 
 
 def test_pass(followed: Path) -> None:
@@ -279,7 +277,7 @@ def test_pass(followed: Path) -> None:
     test = followed / "test" / "import" / "name-calls.mlir"
     test.write_text(PASS_TEST)
     run([str(LIT), str(test)], followed)
-    unknown = CALL.replace("special_entr", "unheard_of")
+    unknown = CALL.replace("celu", "unheard_of")
     assert 'recipe = "unheard_of"' in opt(followed, "--until=lower", text=unknown)
 
 
