@@ -1,4 +1,5 @@
-"""Writes docs/operators.md from the operator table; --check only compares."""
+"""Writes what follows from the operator table: docs/operators.md, and the list of
+operators that capture keeps whole. --check only compares."""
 
 from __future__ import annotations
 
@@ -9,11 +10,12 @@ import sys
 from written import ROOT, keep
 
 PAGE = ROOT / "docs" / "operators.md"
+WHOLE = ROOT / "python" / "anabranch" / "capture" / "whole_operators.py"
 ALL = "bool u8 i8 i16 i32 i64 f16 bf16 f32 f64"
 
 
 def table() -> list[dict]:
-    command = [str(ROOT / ".venv" / "bin" / "anabranch"), "ops", "--json"]
+    command = [str(ROOT / "build" / "bin" / "anabranch-opt"), "--operators"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
 
@@ -36,5 +38,52 @@ def page(rows: list[dict]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def whole(rows: list[dict]) -> str:
+    names = sorted(row["op"] for row in rows if row["whole"])
+    return "\n".join(
+        [
+            '"""Operators that reach the compiler whole: rows of the operator table that',
+            '`addWhole` adds. scripts/operators.py writes this file."""',
+            "",
+            "NAMES = (",
+            *(f'    "{name}",' for name in names),
+            ")",
+            "",
+        ]
+    )
+
+
+def advise(rows: list[dict]) -> None:
+    """Says which rows without a line in the page lower an operator that PyTorch
+    takes apart, so that their lowering is never asked for."""
+    known = PAGE.read_text()
+    new = [row["op"] for row in rows if f"| `{row['op']}` |" not in known]
+    for name in new:
+        if "::" not in name and is_taken_apart(name):
+            kept = any(row["op"] == name and row["whole"] for row in rows)
+            print(
+                f"{name}: PyTorch takes it apart before the compiler sees it; "
+                + ("it is kept whole" if kept else "addWhole would keep it whole")
+            )
+
+
+def is_taken_apart(name: str) -> bool:
+    import torch
+    from torch._decomp import core_aten_decompositions
+
+    packet, _, overload = name.partition(".")
+    operator = getattr(getattr(torch.ops.aten, packet), overload or "default")
+    composite = torch._C._dispatch_has_kernel_for_dispatch_key(
+        operator.name(), "CompositeImplicitAutograd"
+    )
+    return composite or operator in core_aten_decompositions()
+
+
+def write(rows: list[dict]) -> int:
+    if "--check" not in sys.argv:
+        advise(rows)
+    return keep(PAGE, page(rows)) or keep(WHOLE, whole(rows))
+
+
 if __name__ == "__main__":
-    sys.exit(keep(PAGE, page(table())))
+    sys.exit(write(table()))

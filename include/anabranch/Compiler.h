@@ -137,7 +137,8 @@ ANABRANCH_COMPILER_EXPORT void
 anabranch_compile_result_free(anabranch_compile_result *result);
 
 /* The operators with a lowering, as a JSON array that lives for ever:
- *   [{"op": "add.Tensor", "family": "pointwise", "dtypes": ["f32", ...]}] */
+ *   [{"op": "add.Tensor", "family": "pointwise", "dtypes": ["f32", ...],
+ *     "samples": "T(3, 5), T(5)", "whole": false}] */
 ANABRANCH_COMPILER_EXPORT const char *anabranch_operator_table(void);
 
 /* The version of the compiler, "0.1.0". */

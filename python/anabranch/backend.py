@@ -17,7 +17,8 @@ from .capture.partition import Parts
 from .config import Config, resolve
 from .describe import purity
 from .describe.collectives import wait_first
-from .describe.graph import Description, GraphReader, InputSource
+from .describe.description import Description, InputSource
+from .describe.graph import GraphReader
 from .describe.symbols import Unsupported
 from .describe.views import restore
 from .errors import OptionError

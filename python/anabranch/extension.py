@@ -22,7 +22,7 @@ from torch.fx.traceback import annotate
 
 from . import _C, backend, config, location
 from .capture import aot, handmade, observer
-from .describe import graph, symbols
+from .describe import description, graph, symbols
 from .marks import gear_sizes, mark_order, scope, super_kernel, unbroken
 from .method_cache import bytecode, cached_method, entry_text
 from .packages import cache, kernel_library, package
@@ -80,8 +80,8 @@ Call = Callable[..., Any]
 
 # Capture and compilation
 
-InputSource = graph.InputSource
-Description = graph.Description
+InputSource = description.InputSource
+Description = description.Description
 
 
 def configure(options: Mapping[str, Any]) -> config.Config:

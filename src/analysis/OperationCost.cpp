@@ -32,13 +32,10 @@ static Class classOf(Operation *op) {
   if (isa<math::CopySignOp, math::CeilOp, math::FloorOp, math::TruncOp,
           math::RoundEvenOp>(op))
     return Class::Rounding;
-  if (isa<math::ExpOp, math::Exp2Op, math::ExpM1Op, math::LogOp, math::Log2Op,
-          math::Log10Op, math::Log1pOp, math::PowFOp, math::TanhOp, math::ErfOp,
-          math::SinOp, math::CosOp, math::TanOp, math::AtanOp, math::Atan2Op,
-          math::SinhOp, math::CoshOp, math::AsinOp, math::AcosOp, math::AsinhOp,
-          math::AcoshOp, math::AtanhOp, math::CbrtOp>(op))
-    return Class::Function;
-  return Class::Root;
+  if (isa<math::SqrtOp, math::RsqrtOp, math::RoundOp, math::IPowIOp,
+          math::FPowIOp>(op))
+    return Class::Root;
+  return Class::Function;
 }
 
 static int64_t operationsOf(Class kind) {

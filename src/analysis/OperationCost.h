@@ -13,8 +13,8 @@
 //   Simple             1    0/1  arith; math.absf, absi and fma
 //   Gather             1      0  tensor.extract; its load is counted as a read
 //   Rounding          20      1  copysign, ceil, floor, trunc, roundeven
-//   Root              20      1  sqrt, rsqrt, round, powi and other math
-//   Function          20      1  exp, log, sin, tanh, erf, pow and their kin
+//   Root              20      1  sqrt, rsqrt, round and powi
+//   Function          20      1  all other math: exp, log, sin, tanh and so on
 //
 // The flops are those of a roofline: one for each floating-point result, none
 // for selects and casts. The limits of fusion and of the kernels' loops are

@@ -15,10 +15,8 @@ namespace anabranch {
 namespace ir {
 
 static constexpr StringLiteral kScope = "anabranch.scope";
-static constexpr StringLiteral kPoints = "anabranch.points";
-static constexpr StringLiteral kAfter = "anabranch.after";
-static constexpr StringLiteral kAhead = "anabranch.ahead";
-static constexpr StringLiteral kBehind = "anabranch.behind";
+static constexpr StringLiteral orderNames[] = {kScope, pointsMade.name,
+                                               pointsAwaited.name};
 
 ScopeAttr scopeOf(Operation *op) {
   return op->getAttrOfType<ScopeAttr>(kScope);
@@ -52,47 +50,29 @@ void setScope(Operation *op, ScopeAttr scope) {
     op->setAttr(kScope, scope);
 }
 
-static ArrayRef<int64_t> numbersOf(Operation *op, StringRef name) {
+ArrayRef<int64_t> NumberList::of(Operation *op) const {
   auto attr = op->getAttrOfType<DenseI64ArrayAttr>(name);
   return attr ? attr.asArrayRef() : ArrayRef<int64_t>();
 }
 
-static void setNumbers(Operation *op, StringRef name,
-                       ArrayRef<int64_t> numbers) {
+void NumberList::set(Operation *op, ArrayRef<int64_t> numbers) const {
   if (!numbers.empty())
     op->setAttr(name, DenseI64ArrayAttr::get(op->getContext(), numbers));
 }
 
-ArrayRef<int64_t> pointsOf(Operation *op) { return numbersOf(op, kPoints); }
-ArrayRef<int64_t> afterOf(Operation *op) { return numbersOf(op, kAfter); }
-void setPoints(Operation *op, ArrayRef<int64_t> points) {
-  setNumbers(op, kPoints, points);
-}
-void setAfter(Operation *op, ArrayRef<int64_t> points) {
-  setNumbers(op, kAfter, points);
-}
-
-ArrayRef<int64_t> aheadOf(Operation *op) { return numbersOf(op, kAhead); }
-ArrayRef<int64_t> behindOf(Operation *op) { return numbersOf(op, kBehind); }
-void setAhead(Operation *op, ArrayRef<int64_t> fences) {
-  setNumbers(op, kAhead, fences);
-}
-void setBehind(Operation *op, ArrayRef<int64_t> fences) {
-  setNumbers(op, kBehind, fences);
-}
 void dropFences(Operation *op) {
-  op->removeAttr(kAhead);
-  op->removeAttr(kBehind);
+  op->removeAttr(fencesAhead.name);
+  op->removeAttr(fencesBehind.name);
 }
 
 void copyOrder(Operation *from, Operation *to) {
-  for (StringRef name : {kScope, kPoints, kAfter})
+  for (StringRef name : orderNames)
     if (Attribute attr = from->getAttr(name))
       to->setAttr(name, attr);
 }
 
 void dropOrder(Operation *op) {
-  for (StringRef name : {kScope, kPoints, kAfter})
+  for (StringRef name : orderNames)
     op->removeAttr(name);
 }
 

@@ -40,19 +40,24 @@ llvm::SmallVector<StreamOp> streamsOfCalls(mlir::ModuleOp module);
 /// scope.
 void setScope(mlir::Operation *op, ScopeAttr scope);
 
-/// The points in the order that this operator makes when it is done, and those
+/// A list of numbers that operations carry in an attribute of this name.
+struct NumberList {
+  llvm::StringLiteral name;
+
+  llvm::ArrayRef<int64_t> of(mlir::Operation *op) const;
+  /// An empty list sets nothing.
+  void set(mlir::Operation *op, llvm::ArrayRef<int64_t> numbers) const;
+};
+
+/// The points in the order that an operator makes when it is done, and those
 /// that it comes after. The numbers are those of NumberFences.
-llvm::ArrayRef<int64_t> pointsOf(mlir::Operation *op);
-llvm::ArrayRef<int64_t> afterOf(mlir::Operation *op);
-void setPoints(mlir::Operation *op, llvm::ArrayRef<int64_t> points);
-void setAfter(mlir::Operation *op, llvm::ArrayRef<int64_t> points);
+inline constexpr NumberList pointsMade{"anabranch.points"};
+inline constexpr NumberList pointsAwaited{"anabranch.after"};
 
 /// The fences that a command of the program stands ahead of, and those that it
 /// stands behind. The numbers are those of KeepFences.
-llvm::ArrayRef<int64_t> aheadOf(mlir::Operation *op);
-llvm::ArrayRef<int64_t> behindOf(mlir::Operation *op);
-void setAhead(mlir::Operation *op, llvm::ArrayRef<int64_t> fences);
-void setBehind(mlir::Operation *op, llvm::ArrayRef<int64_t> fences);
+inline constexpr NumberList fencesAhead{"anabranch.ahead"};
+inline constexpr NumberList fencesBehind{"anabranch.behind"};
 void dropFences(mlir::Operation *op);
 
 /// Scope and order of an operator go over to what takes its place.

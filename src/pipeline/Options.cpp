@@ -53,7 +53,7 @@ static Error setWord(const json::Value &value, StringRef key, StringRef first,
   return Error::success();
 }
 
-static Error setMachine(const json::Value &value, StreamOptions &streams) {
+static Error setMachine(const json::Value &value, StringRef, Options &options) {
   const json::Object *object = value.getAsObject();
   if (!object)
     return bad("option 'machine' must be an object");
@@ -64,7 +64,7 @@ static Error setMachine(const json::Value &value, StreamOptions &streams) {
     return found && *found > 0;
   };
   double workers = 1;
-  schedule::MachineModel &machine = streams.machine;
+  schedule::MachineModel &machine = options.streams.machine;
   if (!number("workers", workers) || workers > 1024 ||
       !number("gflops", machine.gflops) ||
       !number("gflops_all", machine.gflopsAll) ||
@@ -74,11 +74,12 @@ static Error setMachine(const json::Value &value, StreamOptions &streams) {
     return bad("option 'machine' needs workers, gflops, gflops_all, cache_gbs, "
                "cache_gbs_all and wake_us, all above zero");
   machine.workers = static_cast<int>(workers);
-  streams.find = true;
+  options.streams.find = true;
   return Error::success();
 }
 
-static Error setBindings(const json::Value &value, Options &options) {
+static Error setBindings(const json::Value &value, StringRef,
+                         Options &options) {
   auto wrong = [] {
     return bad("option 'bindings' must be a list of objects of sizes");
   };
@@ -100,7 +101,8 @@ static Error setBindings(const json::Value &value, Options &options) {
   return Error::success();
 }
 
-static Error setBlockings(const json::Value &value, Options &options) {
+static Error setBlockings(const json::Value &value, StringRef,
+                          Options &options) {
   const json::Object *object = value.getAsObject();
   if (!object)
     return bad("option 'blockings' must be an object of texts");
@@ -114,64 +116,79 @@ static Error setBlockings(const json::Value &value, Options &options) {
   return Error::success();
 }
 
-static Error setCount(const json::Value &value, StringRef key, int64_t most,
-                      int64_t &out) {
+template <auto Member>
+static Error setCount(const json::Value &value, StringRef key,
+                      Options &options) {
+  constexpr int64_t most = 1024;
   std::optional<int64_t> number = value.getAsInteger();
   if (!number || *number < 0 || *number > most)
     return bad("option '" + key + "' must be a number from 0 to " +
                Twine(most));
-  out = *number;
+  options.*Member = *number;
   return Error::success();
 }
 
+template <auto Member>
+static Error setMember(const json::Value &value, StringRef key,
+                       Options &options) {
+  if constexpr (std::is_same_v<decltype(Member), bool Options::*>)
+    return setFlag(value, key, options.*Member);
+  else
+    return setString(value, key, options.*Member);
+}
+
+static Error setHazards(const json::Value &value, StringRef key,
+                        Options &options) {
+  return setWord(value, key, "error", "wait", options.streams.repairHazards);
+}
+
+static Error setSuperKernels(const json::Value &value, StringRef key,
+                             Options &options) {
+  return setWord(value, key, "marked", "auto", options.streams.supers.find);
+}
+
+static Error setPanels(const json::Value &value, StringRef key,
+                       Options &options) {
+  bool any = false;
+  if (Error error = setWord(value, key, "best", "alike", any))
+    return error;
+  options.panels = any ? codegen::PanelsFor::AnyRows : codegen::PanelsFor::Rows;
+  return Error::success();
+}
+
+static Error setConfig(const json::Value &value, StringRef, Options &options) {
+  options.config = formatv("{0}", value);
+  return Error::success();
+}
+
+/// The options by their names.
+static constexpr struct {
+  StringLiteral key;
+  Error (*set)(const json::Value &value, StringRef key, Options &options);
+} optionRows[] = {
+    {"threads", setCount<&Options::threads>},
+    {"list_blockings", setCount<&Options::listBlockings>},
+    {"blockings", setBlockings},
+    {"dump", setMember<&Options::dump>},
+    {"stop", setMember<&Options::stop>},
+    {"cpu", setMember<&Options::cpu>},
+    {"explain", setMember<&Options::explain>},
+    {"debug", setMember<&Options::debug>},
+    {"hazards", setHazards},
+    {"machine", setMachine},
+    {"super_kernels", setSuperKernels},
+    {"panels", setPanels},
+    {"bindings", setBindings},
+    {"pad", setMember<&Options::pad>},
+    {"symbolic", setMember<&Options::symbolic>},
+    {"config", setConfig},
+};
+
 static Error setOption(StringRef key, const json::Value &value,
                        Options &options) {
-  if (key == "threads" || key == "list_blockings") {
-    int64_t number = 0;
-    if (Error error = setCount(value, key, 1024, number))
-      return error;
-    if (key == "threads")
-      options.threads = static_cast<unsigned>(number);
-    else
-      options.listBlockings = static_cast<size_t>(number);
-    return Error::success();
-  }
-  if (key == "blockings")
-    return setBlockings(value, options);
-  if (key == "dump")
-    return setString(value, key, options.dump);
-  if (key == "stop")
-    return setString(value, key, options.stop);
-  if (key == "cpu")
-    return setString(value, key, options.cpu);
-  if (key == "explain")
-    return setFlag(value, key, options.explain);
-  if (key == "debug")
-    return setFlag(value, key, options.debug);
-  if (key == "hazards")
-    return setWord(value, key, "error", "wait", options.streams.repairHazards);
-  if (key == "machine")
-    return setMachine(value, options.streams);
-  if (key == "super_kernels")
-    return setWord(value, key, "marked", "auto", options.streams.supers.find);
-  if (key == "panels") {
-    bool any = false;
-    if (Error error = setWord(value, key, "best", "alike", any))
-      return error;
-    options.panels =
-        any ? codegen::PanelsFor::AnyRows : codegen::PanelsFor::Rows;
-    return Error::success();
-  }
-  if (key == "bindings")
-    return setBindings(value, options);
-  if (key == "pad")
-    return setFlag(value, key, options.pad);
-  if (key == "symbolic")
-    return setFlag(value, key, options.symbolic);
-  if (key == "config") {
-    options.config = formatv("{0}", value);
-    return Error::success();
-  }
+  for (const auto &row : optionRows)
+    if (row.key == key)
+      return row.set(value, key, options);
   return bad("there is no option '" + key + "'");
 }
 

@@ -120,32 +120,30 @@ struct alignas(64) TileShapes {
 
 constexpr int64_t tileRounds = 2000;
 
-/// Four chains, as in a block of two registers of either operand. Returns the
-/// operations done: 16 x 16 sums of 16 words of two or four products.
-[[gnu::target("amx-tile,amx-bf16")]] double multiplyTilesBF16() {
-  TileShapes shapes;
-  _tile_loadconfig(&shapes);
-  for (int64_t round = 0; round < tileRounds; ++round) {
-    _tile_dpbf16ps(0, 4, 6);
-    _tile_dpbf16ps(1, 4, 7);
-    _tile_dpbf16ps(2, 5, 6);
-    _tile_dpbf16ps(3, 5, 7);
-  }
-  _tile_release();
-  return 2.0 * 16 * 16 * 16 * 2 * 4 * static_cast<double>(tileRounds);
+/// Adds the product of two registers, words of two bf16 or of four bytes.
+template <bool isInt8, int sums, int left, int right>
+[[gnu::target("amx-tile,amx-bf16,amx-int8")]] void multiplyTile() {
+  if constexpr (isInt8)
+    _tile_dpbssd(sums, left, right);
+  else
+    _tile_dpbf16ps(sums, left, right);
 }
 
-[[gnu::target("amx-tile,amx-int8")]] double multiplyTilesInt8() {
+/// Four chains, as in a block of two registers of either operand. Returns the
+/// operations done: 16 x 16 sums of 16 words of two or four products.
+template <bool isInt8>
+[[gnu::target("amx-tile,amx-bf16,amx-int8")]] double multiplyTiles() {
   TileShapes shapes;
   _tile_loadconfig(&shapes);
   for (int64_t round = 0; round < tileRounds; ++round) {
-    _tile_dpbssd(0, 4, 6);
-    _tile_dpbssd(1, 4, 7);
-    _tile_dpbssd(2, 5, 6);
-    _tile_dpbssd(3, 5, 7);
+    multiplyTile<isInt8, 0, 4, 6>();
+    multiplyTile<isInt8, 1, 4, 7>();
+    multiplyTile<isInt8, 2, 5, 6>();
+    multiplyTile<isInt8, 3, 5, 7>();
   }
   _tile_release();
-  return 2.0 * 16 * 16 * 16 * 4 * 4 * static_cast<double>(tileRounds);
+  constexpr int64_t products = isInt8 ? 4 : 2;
+  return 2.0 * 16 * 16 * 16 * products * 4 * static_cast<double>(tileRounds);
 }
 #endif
 
@@ -301,7 +299,7 @@ double measureGflops(int threads) { return gflopsOf(chooseLoops(), threads); }
 double measureTileGflops(bool int8, int threads) {
 #ifdef __x86_64__
   return bestRate(threads, 1000, [&](int, int) {
-    return int8 ? multiplyTilesInt8() : multiplyTilesBF16();
+    return int8 ? multiplyTiles<true>() : multiplyTiles<false>();
   });
 #else
   return 0;

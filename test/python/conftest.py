@@ -11,6 +11,7 @@ import torch
 import anabranch
 from anabranch import backend
 from anabranch.describe import graph
+from anabranch.describe.description import Description
 from anabranch.describe.symbols import Unsupported
 from anabranch.shapes import tiers
 
@@ -44,7 +45,7 @@ def fresh():
 def describe(monkeypatch):
     """describe(function, *arguments, dynamic=..., options=...) -> the graph
     descriptions of the function; a string says why a graph has none."""
-    found: list[graph.Description | str] = []
+    found: list[Description | str] = []
 
     def keep(module, inputs, sources, **_settings):
         try:

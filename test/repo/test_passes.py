@@ -17,7 +17,7 @@ def test_every_pass_has_a_lit_test() -> None:
         name
         for path in tracked("src/**/*.cpp")
         for name in re.findall(
-            r'(?:StringLiteral argument =|makePass<[^(]*>\()\s*"anabranch-([a-z-]+)"',
+            r'(?:StringLiteral argument =|make\w*Pass(?:<[^(]*>)?\()\s*"anabranch-([a-z-]+)"',
             path.read_text(),
         )
     }

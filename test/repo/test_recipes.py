@@ -4,10 +4,12 @@ Each recipe is a few edits of a copy of the sources; one build, then each new
 thing is seen to work. A recipe that needs more files than it names fails here.
 """
 
-import ast
 import os
+import re
 import shutil
 import subprocess
+import sys
+import textwrap
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from repository import ROOT, tracked
 
 pytestmark = pytest.mark.slow
 
+LIT = Path(sys.executable).parent / "lit"
 HEAD = """//===- {name} - a recipe's test ===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
@@ -25,30 +28,17 @@ HEAD = """//===- {name} - a recipe's test ===//
 //===----------------------------------------------------------------------===//
 """
 
-OPERATOR_ROW = """
-  table.add("special_entr",
-            pointwise({"self"}, [](Elements x) { return -x[0] * s::log(x[0]); }),
-            "P(3, 5)");
-"""
 
-PASS_FILE = """
-#include "import/passes/Passes.h"
-#include "ir/Anabranch.h"
-#include "ir/PassBase.h"
-#include "mlir/IR/BuiltinOps.h"
+def code(recipe: str) -> list[str]:
+    """The blocks of code of one of CONTRIBUTING.md's recipes."""
+    page = (ROOT / "CONTRIBUTING.md").read_text()
+    section = page.partition(f"### {recipe}\n")[2].partition("\n###")[0]
+    blocks = re.findall(r"```(?:cpp|mlir)\n(.*?)```", section, re.DOTALL)
+    return [textwrap.dedent(block) for block in blocks]
 
-static mlir::LogicalResult nameCalls(mlir::ModuleOp module) {
-  module.walk([](anabranch::ir::AtenOp op) {
-    op->setAttr("recipe", op.getCalleeAttr());
-  });
-  return mlir::success();
-}
 
-std::unique_ptr<mlir::Pass> anabranch::createNameCallsPass() {
-  return ir::makePass<mlir::ModuleOp>("anabranch-name-calls",
-                                      "names calls twice", nameCalls);
-}
-"""
+(OPERATOR_ROW,) = code("An operator")
+PASS_FILE, PASS_TEST = code("A pass")
 
 CHOICE_HEADER = """
 #ifndef ANABRANCH_CODEGEN_RECIPE_RECIPEKERNEL_H
@@ -132,14 +122,9 @@ RECIPES = {
     "operator": Recipe(
         before=[
             (
-                "src/import/families/Powers.cpp",
-                '  table.add("hypot"',
+                "src/import/families/Activation.cpp",
+                '  table.add("hardtanh"',
                 OPERATOR_ROW,
-            ),
-            (
-                "python/anabranch/capture/aot.py",
-                "    aten.silu.default,",
-                "    aten.special_entr.default,\n",
             ),
         ]
     ),
@@ -155,6 +140,11 @@ RECIPES = {
                 "src/import/passes/Passes.h",
                 "  mlir::registerPass(createVerifyLinalgPass);",
                 "  mlir::registerPass(createNameCallsPass);\n",
+            ),
+            (
+                "src/pipeline/Phases.cpp",
+                "    functions.addPass(createNormalizeAtenPass());\n    // Equal",
+                "    functions.addPass(createNameCallsPass());\n",
             ),
         ],
     ),
@@ -226,7 +216,7 @@ RECIPES = {
 
 CALL = """
 func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
-  %0 = anabranch.aten "special_entr"(%a) {self = #anabranch.operand<0>}
+  %0 = anabranch.aten "celu"(%a) {self = #anabranch.operand<0>, alpha = 2.0 : f64}
       : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
@@ -266,20 +256,29 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def opt(folder: Path, *arguments: str) -> str:
-    return run(["build/bin/anabranch-opt", "-", *arguments], folder, CALL)
+def opt(folder: Path, *arguments: str, text: str = CALL) -> str:
+    return run(["build/bin/anabranch-opt", "-", *arguments], folder, text)
 
 
 def test_operator(followed: Path) -> None:
     lowered = opt(followed, "--anabranch-lower-aten")
     assert "anabranch.aten" not in lowered
-    assert "math.log" in lowered
-    captured = ast.parse((followed / "python/anabranch/capture/aot.py").read_text())
-    assert "aten.special_entr.default" in ast.unparse(captured)
+    assert "math.expm1" in lowered
+    advice = run([sys.executable, "scripts/operators.py"], followed)
+    assert "celu: PyTorch takes it apart" in advice
+    assert "it is kept whole" in advice
+    assert "| `celu` | activation |" in (followed / "docs/operators.md").read_text()
+    whole = (followed / "python/anabranch/capture/whole_operators.py").read_text()
+    assert '"celu",' in whole
 
 
 def test_pass(followed: Path) -> None:
-    assert 'recipe = "special_entr"' in opt(followed, "--anabranch-name-calls")
+    """It runs by itself, and in the compiler's phases."""
+    test = followed / "test" / "import" / "name-calls.mlir"
+    test.write_text(PASS_TEST)
+    run([str(LIT), str(test)], followed)
+    unknown = CALL.replace("celu", "unheard_of")
+    assert 'recipe = "unheard_of"' in opt(followed, "--until=lower", text=unknown)
 
 
 def test_runtime_step(followed: Path) -> None:

@@ -19,8 +19,8 @@ from torch.utils._pytree import tree_leaves
 
 from .. import _C
 from ..describe import purity
-from ..describe.graph import InputSource
-from . import constants, observer, weight_only
+from ..describe.description import InputSource
+from . import constants, observer, weight_only, whole_operators
 from .input_sources import graph_sources, input_sources
 
 aten = torch.ops.aten
@@ -30,36 +30,20 @@ GraphCompiler = Callable[
     [torch.fx.GraphModule, Sequence[Any], Sequence[InputSource]], Callable[..., Any]
 ]
 
-# Core ATen takes these apart; the compiler has a better lowering of the whole.
-WHOLE = (
-    aten.silu.default,
-    aten._fused_rms_norm.default,
-    aten.select_scatter.default,
-    aten.roll.default,
-    aten.reflection_pad1d.default,
-    aten.reflection_pad2d.default,
-    aten.reflection_pad3d.default,
-    aten.replication_pad1d.default,
-    aten.replication_pad2d.default,
-    aten.replication_pad3d.default,
-    # Its decomposition is for inference: in the place of the logarithms of the
-    # sums, which the backward pass reads, it gives the weights.
-    aten._scaled_dot_product_flash_attention_for_cpu.default,
-)
 
-# Composite operators, which autograd takes apart before any table is asked.
-# They stay whole only where no gradient is asked for.
-WHOLE_COMPOSITES = (
-    aten.linear.default,
-    aten.scaled_dot_product_attention.default,
-    aten.rms_norm.default,
-)
+def _overload(name: str) -> Any:
+    packet, _, overload = name.partition(".")
+    return getattr(getattr(aten, packet), overload or "default")
+
+
+# The compiler has a better lowering of these than of what they are made of.
+WHOLE = tuple(map(_overload, whole_operators.NAMES))
 
 
 @functools.cache
 def decompositions() -> dict[Any, Callable[..., Any]]:
     table = _core_aten()
-    for operator in (*WHOLE, *WHOLE_COMPOSITES):
+    for operator in WHOLE:
         table.pop(operator, None)
     return table | weight_only.decompositions()
 
@@ -68,7 +52,7 @@ def export_decompositions() -> dict[Any, Callable[..., Any]]:
     """The same for `ExportedProgram.run_decompositions`, which takes apart only
     the composite operators that the table names."""
     table = dict(core_aten_decompositions().items())
-    for operator in (*WHOLE, *WHOLE_COMPOSITES):
+    for operator in WHOLE:
         table.pop(operator, None)
     return table | weight_only.decompositions()
 
@@ -93,7 +77,7 @@ def aot(
 ) -> Callable[..., Any]:
     """Traces `module` and hands each ATen graph to `compile_graph`.
     `more_decompositions` win over those of this house; `more_whole` are composite
-    operators that stay whole beside WHOLE_COMPOSITES."""
+    operators that stay whole beside those of WHOLE."""
     training = _needs_gradients(module, example_inputs)
     with _disable_current_modes():
         sources = input_sources(module, example_inputs, bool(freeze) and not training)
@@ -204,6 +188,14 @@ def _needs_gradients(module: torch.nn.Module, inputs: Sequence[Any]) -> bool:
     return any(isinstance(t, torch.Tensor) and t.requires_grad for t in tensors)
 
 
+@functools.cache
+def _composites() -> tuple[Any, ...]:
+    """Those of WHOLE that no table decides about: autograd takes them apart. They
+    stay whole only where no gradient is asked for."""
+    table = _core_aten()
+    return tuple(operator for operator in WHOLE if operator not in table)
+
+
 @contextlib.contextmanager
 def whole_composites(more: Sequence[Any] = ()) -> Iterator[None]:
     """Keeps composite operators from being taken apart while tracing. PyTorch
@@ -214,7 +206,7 @@ def whole_composites(more: Sequence[Any] = ()) -> Iterator[None]:
     except ImportError:
         yield
         return
-    keep = {op: functools.partial(_stay_whole, op) for op in (*WHOLE_COMPOSITES, *more)}
+    keep = {op: functools.partial(_stay_whole, op) for op in (*_composites(), *more)}
     with _override_composite_implicit_decomp(keep):
         yield
 

@@ -21,7 +21,7 @@ from torch._dynamo.source import LocalSource
 from torch._guards import GuardsSet, TracingContext
 
 from .. import _C
-from ..describe.graph import InputSource
+from ..describe.description import InputSource
 
 Frozen = tuple[torch.fx.Node, torch.Tensor]
 

@@ -17,7 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from ..errors import CompileError
-from .aot import WHOLE, WHOLE_COMPOSITES, decompositions
+from .aot import WHOLE, decompositions
 
 _IMPLICIT = "CompositeImplicitAutograd"
 
@@ -183,7 +183,7 @@ def _is_final(node: torch.fx.Node) -> bool:
         return getattr(target, "__name__", "") == "getitem" or not any(
             isinstance(n.meta.get("val"), torch.Tensor) for n in node.all_input_nodes
         )
-    if target in WHOLE or target in WHOLE_COMPOSITES:
+    if target in WHOLE:
         return True
     if target._schema.is_mutable or not target._schema.returns:
         return True

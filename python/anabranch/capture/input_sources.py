@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import torch
 import torch.fx
 
-from ..describe.graph import InputSource
+from ..describe.description import InputSource
 
 aten = torch.ops.aten
 
@@ -19,11 +20,11 @@ def input_sources(
 ) -> list[InputSource]:
     """One source for each argument of the function that AOTAutograd traces."""
     sources = [
-        _state(name, "parameter", value, freeze)
+        _state(InputSource(name), "parameter", value, freeze)
         for name, value in module.named_parameters(remove_duplicate=False)
     ]
     sources += [
-        _state(name, "buffer", value, freeze)
+        _state(InputSource(name), "buffer", value, freeze)
         for name, value in module.named_buffers(remove_duplicate=False)
     ]
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
@@ -35,22 +36,31 @@ def input_sources(
 def _dynamo_source(node: torch.fx.Node, value: Any, freeze: bool) -> InputSource:
     argument = node.meta.get("grapharg")
     source = getattr(argument, "source", None)
-    if source is None or not isinstance(value, torch.Tensor):
-        return InputSource(str(node.target) if source is None else _label(source))
-    is_state = source.guard_source.is_unspecialized_nn_module() or isinstance(
-        value, torch.nn.Parameter
-    )
+    if source is None:
+        return InputSource(str(node.target))
+    found = InputSource(_label(source), expression=_name(source))
     # Dynamo makes a tensor of a number whose value it leaves open, for one call.
-    if not is_state or getattr(argument, "pass_arg_as_tensor", False):
-        return InputSource(_label(source))
-    kind = "parameter" if isinstance(value, torch.nn.Parameter) else "buffer"
-    return _state(_label(source), kind, value, freeze)
+    if not isinstance(value, torch.Tensor) or getattr(
+        argument, "pass_arg_as_tensor", False
+    ):
+        return found
+    if isinstance(value, torch.nn.Parameter):
+        return _state(found, "parameter", value, freeze)
+    if source.guard_source.is_unspecialized_nn_module():
+        return _state(found, "buffer", value, freeze)
+    return found
 
 
-def _state(label: str, kind: str, value: torch.Tensor, freeze: bool) -> InputSource:
+def _state(
+    source: InputSource, kind: str, value: torch.Tensor, freeze: bool
+) -> InputSource:
+    """The same source, of a module's state."""
+    source = dataclasses.replace(source, kind=kind)
     if not freeze:
-        return InputSource(label, kind)
-    return InputSource(label, kind, value.detach(), weakref.ref(value))
+        return source
+    return dataclasses.replace(
+        source, constant=value.detach(), owner=weakref.ref(value)
+    )
 
 
 def _label(source: Any) -> str:
@@ -99,7 +109,7 @@ def graph_sources(
         if node in written and source.constant is not None:
             memory.add(_memory(source.constant))
     return [
-        InputSource(source.label, source.kind)
+        dataclasses.replace(source, constant=None, owner=None)
         if source.constant is not None and _memory(source.constant) in memory
         else source
         for source in found

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import torch.fx
 
-from ..describe.graph import Description, InputSource
+from ..describe.description import Description, InputSource
 
 
 class Observer(Protocol):

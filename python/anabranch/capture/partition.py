@@ -23,7 +23,7 @@ from torch._ops import OpOverload
 from torch.fx import Node
 
 from ..describe import purity
-from ..describe.graph import InputSource
+from ..describe.description import InputSource
 from ..describe.storages import reads_behind_a_view
 from ..describe.tensors import foreign_strides
 from ..marks.mark_order import is_order

@@ -17,7 +17,8 @@ from torch.utils._pytree import tree_leaves
 
 from .. import _C
 from ..config import Config, resolve
-from ..describe.graph import Description, GraphReader
+from ..describe.description import Description
+from ..describe.graph import GraphReader
 from ..describe.symbols import Unsupported
 from ..errors import CompileError
 from ..marks import scope

@@ -23,7 +23,8 @@ from torch.fx.traceback import preserve_node_meta
 from torch.utils import _pytree as pytree
 
 from ..capture.aot import export_decompositions
-from ..describe.graph import InputSource, bounds_of
+from ..describe.description import InputSource
+from ..describe.symbol_table import bounds_of
 from ..describe.symbols import Unsupported
 from .trees import Tree, leaves
 

@@ -10,7 +10,7 @@ import torch
 import torch.fx
 
 from .. import _C
-from ..describe.graph import Description
+from ..describe.description import Description
 from ..describe.symbols import Unsupported, integer
 from ..describe.views import Alias
 from .calling import Calling

@@ -22,7 +22,7 @@ from ..packages import cache
 from .calling import Calling
 
 if TYPE_CHECKING:
-    from ..describe.graph import Description
+    from ..describe.description import Description
 
 FILE = "tiers.bin"
 # Constants of the graph's own, those that are no arguments.
@@ -104,7 +104,7 @@ class LaterTiers:
         thread.start()
 
     def _attach(self) -> None:
-        from ..describe.graph import Description
+        from ..describe.description import Description
         from ..packages import package
         from ..shapes import tiers
 

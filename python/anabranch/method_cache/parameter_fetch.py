@@ -1,190 +1,115 @@
 """Dynamo's code without the walks from a module to its parameters.
 
 A recorded method's code finds each parameter anew at every call, by a handful of
-bytecodes. Here the call of the graph is written anew: it gets the module and what
-is no parameter; the rest is found in C++ (python/bindings/calls/ModuleState.h).
-
-Paths are pairs (attribute?, name): attributes of objects and items of dicts.
+bytecodes. Dynamo's sources say which arguments of the graph these are, so here the
+call loses them and gets the module instead; C++ finds them
+(python/bindings/calls/ModuleState.h).
 """
 
 from __future__ import annotations
 
-import copy
+import dis
 import types
+from collections.abc import Collection, Sequence
 from typing import Any
-
-import torch
-
-from .source import Path, look_up
-
-# What the code computes, as a tree: (kind, ...).
-Tree = tuple[Any, ...]
 
 
 def shorten(
-    code: types.CodeType, graph: str, owner: str, module: Any
-) -> tuple[types.CodeType, list[tuple[int, Path]] | None]:
+    code: types.CodeType, graph: str, owner: str, arguments: int, found: Collection[int]
+) -> types.CodeType | None:
     """The code, with `graph` called on `owner` (the method's first parameter) and
-    the arguments that are not found from it, and the paths of the others by
-    their numbers. Code of another form stays as it is, with None for paths."""
-    from torch._dynamo.bytecode_transformation import transform_code_object
+    those of its arguments whose numbers are not in `found`. None: the code is not
+    what Dynamo is known to write, one call of `graph` on so many arguments."""
+    from torch._dynamo.bytecode_transformation import (
+        create_call_function,
+        create_instruction,
+        transform_code_object,
+    )
 
-    found: list[tuple[int, Path]] = []
+    cells = (*code.co_cellvars, *code.co_freevars)
+    load = "LOAD_DEREF" if owner in cells else "LOAD_FAST"
 
     def rewrite(instructions: list[Any], _options: dict[str, Any]) -> None:
-        call = _Call(instructions, graph)
-        paths = [_path(tree, owner) for tree in call.arguments]
-        found.extend(
-            (number, path)
-            for number, path in enumerate(paths)
-            if path is not None and isinstance(look_up(module, path), torch.Tensor)
-        )
-        cells = (*code.co_cellvars, *code.co_freevars)
-        load = "LOAD_DEREF" if owner in cells else "LOAD_FAST"
-        call.replace(_new(load, owner), {number for number, _ in found})
+        start, pieces, behind = _split(instructions, graph)
+        if len(pieces) != arguments:
+            raise _OtherForm
+        written: list[Any] = []
+        # Dynamo keeps what several arguments need in temporary variables. From the
+        # last argument to the first, it is known which of them are read later.
+        read = _locals(behind, "LOAD_FAST")
+        for number in reversed(range(arguments)):
+            piece = pieces[number]
+            if number in found:
+                if not read & _locals(piece, "STORE_FAST"):
+                    continue
+                piece = [*piece, create_instruction("POP_TOP")]
+            read |= _locals(piece, "LOAD_FAST")
+            written[:0] = piece
+        stored = {name for piece in pieces for name in _locals(piece, "STORE_FAST")}
+        gone = stored - _locals(written, "STORE_FAST")
+        instructions[start:] = [
+            create_instruction(load, argval=owner),
+            *written,
+            *create_call_function(1 + arguments - len(found), False),
+            *(i for i in behind if i.opname != "DELETE_FAST" or i.argval not in gone),
+        ]
 
     try:
-        return transform_code_object(code, rewrite)[0], found
+        return transform_code_object(code, rewrite)[0]
     except (_OtherForm, ImportError):
-        return code, None
+        return None
 
 
 class _OtherForm(Exception):
     """The code is not what Dynamo is known to write."""
 
 
-class _Call:
-    """The one call of a graph: its instructions and what its arguments are."""
-
-    def __init__(self, instructions: list[Any], graph: str) -> None:
-        self.instructions = instructions
-        starts = [
-            place
-            for place, each in enumerate(instructions)
-            if each.opname == "LOAD_GLOBAL" and each.argval == graph
-        ]
-        if len(starts) != 1:
-            raise _OtherForm
-        self.start = starts[0] + 1
-        self.stack: list[Tree] = []
-        self.temporaries: dict[str, Tree] = {}
-        self.end = self._follow()
-        self.arguments = self.stack
-
-    def _follow(self) -> int:
-        """Runs the code up to the call on trees; the place behind it."""
-        for place in range(self.start, len(self.instructions)):
-            each = self.instructions[place]
-            if each.opname == "CALL" and each.arg == len(self.stack):
-                return place + 1
-            step = getattr(self, f"_{each.opname.lower()}", None)
-            if step is None:
-                raise _OtherForm
-            step(each)
+def _split(
+    instructions: Sequence[Any], graph: str
+) -> tuple[int, list[list[Any]], list[Any]]:
+    """The one call of `graph`: where the code of its arguments begins, the code of
+    each, and the code behind the call."""
+    starts = [
+        place
+        for place, each in enumerate(instructions, 1)
+        if each.opname == "LOAD_GLOBAL" and each.argval == graph
+    ]
+    if len(starts) != 1:
         raise _OtherForm
-
-    def _load_fast(self, each: Any) -> None:
-        self.stack.append(self.temporaries.get(each.argval, ("local", each)))
-
-    def _load_deref(self, each: Any) -> None:
-        self.stack.append(("local", each))
-
-    def _load_global(self, each: Any) -> None:
-        plain = copy.copy(each)
-        if plain.arg & 1:
-            self.stack.append(("null",))
-            plain.arg &= ~1
-        self.stack.append(("global", plain))
-
-    def _load_const(self, each: Any) -> None:
-        self.stack.append(("constant", each))
-
-    def _load_attr(self, each: Any) -> None:
-        self.stack.append(("attribute", self.stack.pop(), each))
-
-    def _binary_subscr(self, each: Any) -> None:
-        key = self.stack.pop()
-        self.stack.append(("item", self.stack.pop(), key, each))
-
-    def _push_null(self, each: Any) -> None:
-        self.stack.append(("null",))
-
-    def _copy(self, each: Any) -> None:
-        self.stack.append(self.stack[-each.arg])
-
-    def _store_fast(self, each: Any) -> None:
-        self.temporaries[each.argval] = self.stack.pop()
-
-    def _precall(self, each: Any) -> None:
-        pass
-
-    def _call(self, each: Any) -> None:
-        base = len(self.stack) - each.arg
-        if base < 2 or self.stack[base - 2] != ("null",):
+    depth, end = 0, starts[0]
+    while depth >= 0:  # the call takes the graph itself off the stack
+        if end == len(instructions):
             raise _OtherForm
-        arguments, function = self.stack[base:], self.stack[base - 1]
-        self.stack[base - 2 :] = [("call", function, arguments)]
-
-    def replace(self, load_owner: Any, found: set[int]) -> None:
-        """By a call on the owner and the arguments that are not in `found`."""
-        from torch._dynamo.bytecode_transformation import create_call_function
-
-        behind = self.instructions[self.end :]
-        used = {each.argval for each in behind if each.opname == "LOAD_FAST"}
-        kept = [t for n, t in enumerate(self.arguments) if n not in found]
-        written: list[Any] = []
-        for name in sorted(used & set(self.temporaries)):
-            written += _write(self.temporaries[name]) + [_new("STORE_FAST", name)]
-        written.append(load_owner)
-        for tree in kept:
-            written += _write(tree)
-        written += create_call_function(len(kept) + 1, False)
-        gone = set(self.temporaries) - used
-        self.instructions[self.start :] = written + [
-            each
-            for each in behind
-            if each.opname != "DELETE_FAST" or each.argval not in gone
-        ]
+        depth += _effect(instructions[end])
+        end += 1
+    call = instructions[end - 1]
+    if call.opname != "CALL":
+        raise _OtherForm
+    stop = end - 2 if instructions[end - 2].opname == "PRECALL" else end - 1
+    pieces: list[list[Any]] = []
+    for _ in range(call.arg):
+        # The shortest code up to here that leaves one value.
+        begin, missing = stop, 1
+        while missing > 0:
+            begin -= 1
+            missing -= _effect(instructions[begin])
+        pieces.insert(0, list(instructions[begin:stop]))
+        stop = begin
+    if stop != starts[0]:
+        raise _OtherForm
+    return stop, pieces, list(instructions[end:])
 
 
-def _new(name: str, value: Any) -> Any:
-    from torch._dynamo.bytecode_transformation import create_instruction
-
-    return create_instruction(name, argval=value)
-
-
-def _write(tree: Tree) -> list[Any]:
-    """The code that computes it."""
-    from torch._dynamo.bytecode_transformation import (
-        create_call_function,
-        create_instruction,
+def _effect(instruction: Any) -> int:
+    """By how much it makes the stack higher."""
+    if instruction.opcode in (*dis.hasjrel, *dis.hasjabs):
+        raise _OtherForm
+    has_argument = instruction.opcode >= dis.HAVE_ARGUMENT
+    return dis.stack_effect(
+        instruction.opcode, instruction.arg if has_argument else None
     )
 
-    kind, *parts = tree
-    if kind in ("local", "global", "constant"):
-        return [copy.copy(parts[0])]
-    if kind == "attribute":
-        return [*_write(parts[0]), copy.copy(parts[1])]
-    if kind == "item":
-        return [*_write(parts[0]), *_write(parts[1]), copy.copy(parts[2])]
-    if kind == "call":
-        arguments = [each for part in parts[1] for each in _write(part)]
-        call = create_call_function(len(parts[1]), False)
-        return [create_instruction("PUSH_NULL"), *_write(parts[0]), *arguments, *call]
-    raise _OtherForm
 
-
-def _path(tree: Tree, owner: str) -> Path | None:
-    """How to find it from the owner, if it is so found."""
-    path: list[tuple[bool, str | int]] = []
-    while tree[0] in ("attribute", "item"):
-        if tree[0] == "attribute":
-            path.append((True, tree[2].argval))
-        elif tree[2][0] == "constant" and isinstance(tree[2][1].argval, str):
-            path.append((False, tree[2][1].argval))
-        else:
-            return None
-        tree = tree[1]
-    if tree[0] != "local" or tree[1].argval != owner or not path:
-        return None
-    return path[::-1]
+def _locals(instructions: Sequence[Any], opname: str) -> set[str]:
+    """The variables that instructions of this name load or store."""
+    return {each.argval for each in instructions if each.opname.startswith(opname)}

@@ -17,12 +17,12 @@ import torch.fx
 
 from ..capture.observer import observing
 from ..describe import collectives
-from ..describe.graph import Description, InputSource
+from ..describe.description import Description, InputSource
 from . import aot_wrapper, dynamo, parameter_fetch
 from .calling import Calling
 from .dynamo import NotCacheable
 from .recording import Recording, file_hash
-from .source import Source
+from .source import Path, Source, look_up
 
 _HIDDEN = (
     os.path.dirname(torch.__file__) + os.sep,
@@ -43,6 +43,7 @@ class Recorder:
         self.calling: Calling | None = None
         self.described: Description | None = None
         self.places: dict[str, int] = {}  # of graph arguments, by their names
+        self.expressions: dict[int, str] = {}  # where Dynamo found each of them
         self.readable = ""
         self.report: dict[str, Any] = {}
         self.kernels: list[str] = []  # keys of static kernels that were added
@@ -99,6 +100,9 @@ class Recorder:
                 entry |= {"kind": source.kind, "label": source.label}
             nodes = module.graph.find_nodes(op="placeholder")
             self.places = {n.name: place for n, place in zip(nodes, arguments)}
+            self.expressions = {
+                place: source.expression for place, source in zip(arguments, sources)
+            }
             self.described = described
         except NotCacheable as reason:
             self.refuse(str(reason))
@@ -126,7 +130,10 @@ class Recorder:
         )
         (graph,) = (name for name, recipe in recipes.items() if recipe == dynamo.GRAPH)
         owner = self.function.__code__.co_varnames[0]
-        code, fetched = parameter_fetch.shorten(self.code, graph, owner, self.module)
+        paths = self._parameter_paths()
+        shortened = parameter_fetch.shorten(
+            self.code, graph, owner, self.calling.arguments, paths
+        )
         identities = map(self._source, dict.fromkeys(self._identities))
         return Recording(
             identity=identity,
@@ -134,7 +141,7 @@ class Recorder:
             calling=self.calling,
             kernels=self.kernels,
             meta=meta | {"graph": self.readable},
-            code=code,
+            code=self.code if shortened is None else shortened,
             globals=recipes,
             constants=self._constants(locals_),
             identities=[
@@ -142,8 +149,22 @@ class Recorder:
                 for source in identities
                 if source.place is not None and not dynamo.is_private(source.text)
             ],
-            fetched=fetched,
+            fetched=None if shortened is None else sorted(paths.items()),
         )
+
+    def _parameter_paths(self) -> dict[int, Path]:
+        """Where the module holds arguments of the graph, by their numbers."""
+        found: dict[int, Path] = {}
+        for number, name in self.expressions.items():
+            place = self._source(name).place
+            if (
+                place is not None
+                and (place.root, place.asks) == ("L", "")
+                and all(isinstance(key, str) for _, key in place.path)
+                and isinstance(look_up(self.module, place.path), torch.Tensor)
+            ):
+                found[number] = place.path
+        return found
 
     def _source(self, name: str) -> Source:
         return Source.parse(name, self.function)

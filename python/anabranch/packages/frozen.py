@@ -17,7 +17,7 @@ import torch
 
 from .. import _C
 from ..config import Config
-from ..describe.graph import Description
+from ..describe.description import Description
 from ..describe.ranges import with_ranges
 from ..errors import FrozenWeightError
 from ..report import count, log, say

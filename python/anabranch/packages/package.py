@@ -12,7 +12,7 @@ from typing import Any
 
 from .. import _C, scratch
 from ..config import Config
-from ..describe.graph import Description
+from ..describe.description import Description
 from ..describe.tensors import dtype_name
 from ..errors import MemoryLimitError, OptionError
 from ..marks import super_kernel as supers

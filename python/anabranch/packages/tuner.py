@@ -19,7 +19,7 @@ import torch
 
 from .. import _C, scratch
 from ..config import Config
-from ..describe.graph import Description
+from ..describe.description import Description
 from ..describe.tensors import DTYPES
 from ..shapes.gears import Binding
 from ..trace.profiler import profile

@@ -16,7 +16,7 @@ from typing import Any
 
 from .. import _C, scratch
 from ..config import Config
-from ..describe.graph import Description
+from ..describe.description import Description
 from ..errors import OptionError
 from ..report import Bar
 from ..shapes.gears import Binding

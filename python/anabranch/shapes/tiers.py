@@ -23,7 +23,7 @@ from typing import Any, Protocol
 
 from .. import _C, scratch
 from ..config import Config
-from ..describe.graph import Description
+from ..describe.description import Description
 from ..report import count, say
 from .gears import Binding
 

@@ -224,10 +224,8 @@ TEST_P(AttentionTest, EqualsPlainLoops) {
   TargetInfo target = llvm::cantFail(TargetInfo::get(targetName));
   auto library = compileCase(attentionKernel, kernelText(c), target);
   ASSERT_TRUE(library);
-  std::optional<AmxEmulation> emulation;
-  if (!target.runsHere() && target.amxBf16 && AmxEmulation::suffices())
-    emulation.emplace();
-  else if (!target.runsHere())
+  auto emulation = AmxEmulation::of(target);
+  if (!target.runsHere() && !emulation)
     GTEST_SKIP();
   Data d(c);
   std::vector<float> results(batches * c.length * c.heads * c.valueHead, 7);

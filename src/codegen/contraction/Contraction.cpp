@@ -236,6 +236,16 @@ void describeWindow(const Contraction &contraction, const analysis::Read &read,
   }
 }
 
+/// The symbols that an expression may have: sizes that only a call knows.
+unsigned symbolsIn(AffineExpr expr) {
+  unsigned count = 0;
+  expr.walk([&](AffineExpr part) {
+    if (auto symbol = dyn_cast<AffineSymbolExpr>(part))
+      count = std::max(count, symbol.getPosition() + 1);
+  });
+  return count;
+}
+
 /// The smallest number of depths after which the indices repeat but for a
 /// constant growth, up to the size of windows that are worth unrolling.
 int64_t windowPointsOf(const Contraction &contraction,
@@ -251,7 +261,7 @@ int64_t windowPointsOf(const Contraction &contraction,
         return true;
       AffineExpr scaled =
           simplifyAffineExpr(index.expr.replace(depth, depth * points),
-                             op.getNumLoops(), /*numSymbols=*/0);
+                             op.getNumLoops(), symbolsIn(index.expr));
       bool divides = false;
       scaled.walk([&](AffineExpr part) {
         divides |= isDivision(part) && part.isFunctionOfDim(contraction.depth);

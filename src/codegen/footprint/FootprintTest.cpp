@@ -187,10 +187,8 @@ TEST_P(FootprintTest, HoldsForEveryTile) {
   TargetInfo target = llvm::cantFail(TargetInfo::get(targetName));
   Subject subject(c, target);
   ASSERT_TRUE(subject.library);
-  std::optional<AmxEmulation> emulation;
-  if (!target.runsHere() && target.amxInt8 && AmxEmulation::suffices())
-    emulation.emplace();
-  else if (!target.runsHere())
+  auto emulation = AmxEmulation::of(target);
+  if (!target.runsHere() && !emulation)
     GTEST_SKIP();
   std::vector<Bytes> memory;
   for (auto [i, operand] : llvm::enumerate(subject.operands))

@@ -343,10 +343,8 @@ TEST_P(GemmTest, EqualsPlainLoops) {
   TargetInfo target = llvm::cantFail(TargetInfo::get(targetName));
   auto library = compileCase(gemmKernel, kernelText(c), target);
   ASSERT_TRUE(library);
-  std::optional<AmxEmulation> emulation;
-  if (!target.runsHere() && target.amxInt8 && AmxEmulation::suffices())
-    emulation.emplace();
-  else if (!target.runsHere())
+  auto emulation = AmxEmulation::of(target);
+  if (!target.runsHere() && !emulation)
     GTEST_SKIP() << "this processor lacks " << targetName;
   std::string type = c.type, sum = sumType(c);
   Numbers left(count(c, c.left), type, 1), right(count(c, c.right), type, 2);
@@ -497,10 +495,8 @@ void expectAmxProduct(const std::string &text, const GemmCase &c,
   TargetInfo target = llvm::cantFail(TargetInfo::get("amx"));
   auto library = KernelLibrary::fromText(text, target);
   ASSERT_TRUE(bool(library)) << llvm::toString(library.takeError()) << text;
-  std::optional<AmxEmulation> emulation;
-  if (!target.runsHere() && AmxEmulation::suffices())
-    emulation.emplace();
-  else if (!target.runsHere())
+  auto emulation = AmxEmulation::of(target);
+  if (!target.runsHere() && !emulation)
     GTEST_SKIP();
   Numbers left(c.m * c.k, leftType, 1), right(c.n * c.k, "bf16", 2);
   Numbers bias(c.n, "f32", 3), result(c.m * c.n, "bf16", 4);

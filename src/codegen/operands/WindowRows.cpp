@@ -37,8 +37,9 @@ void WindowRows::mergeLastTaps() {
   AffineExpr last = getAffineDimExpr(map.getNumDims() - 2, map.getContext());
   for (auto [i, expr] : llvm::enumerate(map.getResults())) {
     int64_t wanted = i == map.getNumResults() - 2 ? 1 : 0;
-    AffineExpr growth = simplifyAffineExpr(expr.replace(last, last + 1) - expr,
-                                           map.getNumDims(), 0);
+    AffineExpr growth =
+        simplifyAffineExpr(expr.replace(last, last + 1) - expr,
+                           map.getNumDims(), map.getNumSymbols());
     if (growth != getAffineConstantExpr(wanted, map.getContext()))
       return;
   }

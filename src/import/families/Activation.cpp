@@ -123,10 +123,11 @@ static void registerRectifiers(OpTable &table) {
 
 static void registerSmooth(OpTable &table) {
   table.add("gelu", lowerGelu, "T(3, 5); T(3, 5), approximate='tanh'", kFloats);
-  table.add("silu",
-            pointwise({"self"},
-                      [](Elements x) { return x[0] / (1.0 + s::exp(-x[0])); }),
-            "T(3, 5)", kFloats);
+  table.addWhole(
+      "silu",
+      pointwise({"self"},
+                [](Elements x) { return x[0] / (1.0 + s::exp(-x[0])); }),
+      "T(3, 5)", kFloats);
   table.add(
       "mish",
       pointwise({"self"},

@@ -76,11 +76,13 @@ static Lowered lowerAttention(ir::AtenOp op, LoweringBuilder &b) {
 
 void anabranch::importer::registerAttention(OpTable &table) {
   table.family("attention");
-  table.add("scaled_dot_product_attention", lowerAttention,
-            "T(2, 3, 5, 8), T(2, 3, 7, 8), T(2, 3, 7, 4);"
-            "T(2, 3, 5, 8), T(2, 3, 5, 8), T(2, 3, 5, 8), None, 0.0, True;"
-            "T(2, 3, 5, 8), T(2, 3, 7, 8), T(2, 3, 7, 8), B(5, 7)",
-            kFloats | kBool);
-  table.add("_scaled_dot_product_flash_attention_for_cpu", lowerAttention, "",
-            kFloats | kBool);
+  table.addWhole("scaled_dot_product_attention", lowerAttention,
+                 "T(2, 3, 5, 8), T(2, 3, 7, 8), T(2, 3, 7, 4);"
+                 "T(2, 3, 5, 8), T(2, 3, 5, 8), T(2, 3, 5, 8), None, 0.0, True;"
+                 "T(2, 3, 5, 8), T(2, 3, 7, 8), T(2, 3, 7, 8), B(5, 7)",
+                 kFloats | kBool);
+  // Its decomposition is for inference: in the place of the logarithms of the
+  // sums, which the backward pass reads, it gives the weights.
+  table.addWhole("_scaled_dot_product_flash_attention_for_cpu", lowerAttention,
+                 "", kFloats | kBool);
 }

@@ -190,10 +190,10 @@ void anabranch::importer::registerJoins(OpTable &table) {
   const char *line = "T(2, 3, 5), [2, 1]";
   const char *image = "T(2, 3, 5, 6), [2, 1, 3, 0]";
   const char *volume = "T(2, 3, 4, 5), [2, 1, 3, 0, 1, 2]";
-  table.add("reflection_pad1d", lowerReflectionPad, line);
-  table.add("reflection_pad2d", lowerReflectionPad, image);
-  table.add("reflection_pad3d", lowerReflectionPad, volume);
-  table.add("replication_pad1d", lowerReplicationPad, line);
-  table.add("replication_pad2d", lowerReplicationPad, image);
-  table.add("replication_pad3d", lowerReplicationPad, volume);
+  table.addWhole("reflection_pad1d", lowerReflectionPad, line);
+  table.addWhole("reflection_pad2d", lowerReflectionPad, image);
+  table.addWhole("reflection_pad3d", lowerReflectionPad, volume);
+  table.addWhole("replication_pad1d", lowerReplicationPad, line);
+  table.addWhole("replication_pad2d", lowerReplicationPad, image);
+  table.addWhole("replication_pad3d", lowerReplicationPad, volume);
 }

@@ -200,6 +200,6 @@ void anabranch::importer::registerMatmul(OpTable &table) {
   table.add("addmv", lowerAddmv, "T(5), T(5, 7), T(7)", kNumbers);
   table.add("dot", lowerDot, "T(7), T(7)", kNumbers);
   table.add("vdot", lowerDot, "T(7), T(7)", kNumbers);
-  table.add("linear", lowerLinear,
-            "T(2, 5, 7), T(3, 7), T(3); T(5, 7), T(3, 7)", kFloats);
+  table.addWhole("linear", lowerLinear,
+                 "T(2, 5, 7), T(3, 7), T(3); T(5, 7), T(3, 7)", kFloats);
 }

@@ -305,9 +305,9 @@ void anabranch::importer::registerNormalization(OpTable &table) {
             "1e-5",
             kFloats);
   table.add("layer_norm", lowerLayerNorm, "", kFloats);
-  table.add("rms_norm", lowerRmsNorm, "T(3, 8), [8], T(8)", kFloats);
-  table.add("_fused_rms_norm", lowerRmsNorm, "T(3, 8), [8], T(8), 1e-5",
-            kFloats);
+  table.addWhole("rms_norm", lowerRmsNorm, "T(3, 8), [8], T(8)", kFloats);
+  table.addWhole("_fused_rms_norm", lowerRmsNorm, "T(3, 8), [8], T(8), 1e-5",
+                 kFloats);
   table.add("native_group_norm", lowerGroupNorm,
             "T(2, 6, 5), T(6), T(6), 2, 6, 5, 3, 1e-5", kFloats);
   table.add("_native_batch_norm_legit_no_training", lowerBatchNorm,

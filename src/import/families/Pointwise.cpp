@@ -25,39 +25,11 @@ static LoweringFn function(Num (*apply)(Num)) {
 }
 
 static void registerFunctions(OpTable &table) {
-  struct Row {
-    const char *name;
-    Num (*apply)(Num);
-    const char *samples;
-  };
-  static const Row rows[] = {
-      {"sqrt", s::sqrt, "P(3, 5)"},
-      {"rsqrt", s::rsqrt, "P(3, 5)"},
-      {"exp", s::exp, "T(3, 5)"},
-      {"exp2", s::exp2, "T(3, 5)"},
-      {"expm1", s::expm1, "T(3, 5)"},
-      {"log", s::log, "P(3, 5)"},
-      {"log2", s::log2, "P(3, 5)"},
-      {"log10", s::log10, "P(3, 5)"},
-      {"log1p", s::log1p, "P(3, 5)"},
-      {"sin", s::sin, "T(3, 5)"},
-      {"cos", s::cos, "T(3, 5)"},
-      {"tan", s::tan, "T(3, 5)"},
-      {"asin", s::asin, "T(3, 5)"},
-      {"acos", s::acos, "T(3, 5)"},
-      {"atan", s::atan, "T(3, 5)"},
-      {"sinh", s::sinh, "T(3, 5)"},
-      {"cosh", s::cosh, "T(3, 5)"},
-      {"tanh", s::tanh, "T(3, 5)"},
-      {"asinh", s::asinh, "T(3, 5)"},
-      {"acosh", s::acosh, "P(3, 5)"},
-      {"atanh", s::atanh, "T(3, 5)"},
-      {"erf", s::erf, "T(3, 5)"},
-      {"sigmoid", s::sigmoid, "T(3, 5)"},
-      {"reciprocal", s::reciprocal, "P(3, 5)"},
-  };
-  for (const Row &row : rows)
-    table.add(row.name, function(row.apply), row.samples);
+#define ANABRANCH_MATH_FUNCTION(NAME, OPERATION, SAMPLES)                      \
+  table.add(#NAME, function(s::NAME), SAMPLES);
+#include "import/scalar/MathFunctions.def"
+  table.add("sigmoid", function(s::sigmoid), "T(3, 5)");
+  table.add("reciprocal", function(s::reciprocal), "P(3, 5)");
   table.add(
       "deg2rad",
       pointwise({"self"}, [](Elements x) { return x[0] * (M_PI / 180.0); }),

@@ -102,6 +102,13 @@ DescriptionPieces::strides(const json::Object &object, int64_t rank) {
   return builder.getDenseI64ArrayAttr(values);
 }
 
+FailureOr<StringRef> DescriptionPieces::enter(const json::Object &node) {
+  FailureOr<StringRef> name = text(node, "name");
+  if (succeeded(name))
+    setLocation(node, *name);
+  return name;
+}
+
 void DescriptionPieces::setLocation(const json::Object &node, StringRef name) {
   Location inner = UnknownLoc::get(&context);
   if (const json::Object *place = node.getObject("loc")) {

@@ -30,6 +30,8 @@ public:
   mlir::InFlightDiagnostic error() { return mlir::emitError(loc); }
   /// From here on diagnostics and operations are those of this node.
   void setLocation(const Object &node, mlir::StringRef name);
+  /// The same, with the name that stands in the node.
+  mlir::FailureOr<mlir::StringRef> enter(const Object &node);
 
   const llvm::json::Array *list(const Object &object, mlir::StringRef key,
                                 bool required = true);

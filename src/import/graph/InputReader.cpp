@@ -32,10 +32,9 @@ LogicalResult InputReader::read(const json::Object &graph) {
 }
 
 LogicalResult InputReader::readInput(const json::Object &input) {
-  FailureOr<StringRef> name = in.text(input, "name");
+  FailureOr<StringRef> name = in.enter(input);
   if (failed(name))
     return failure();
-  in.setLocation(input, *name);
   FailureOr<StringRef> kind = in.text(input, "kind");
   if (failed(kind))
     return failure();

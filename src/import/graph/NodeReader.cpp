@@ -207,10 +207,9 @@ LogicalResult NodeReader::readSuper(const json::Object &node) {
 }
 
 LogicalResult NodeReader::read(const json::Object &node) {
-  FailureOr<StringRef> name = in.text(node, "name");
+  FailureOr<StringRef> name = in.enter(node);
   if (failed(name))
     return failure();
-  in.setLocation(node, *name);
   FailureOr<StringRef> op = in.text(node, "op");
   if (failed(op) || failed(readSuper(node)))
     return failure();

@@ -57,6 +57,12 @@ void OpTable::add(llvm::StringRef name, LoweringFn lower,
       {name.str(), current, std::move(lower), dtypes, samples.str()});
 }
 
+void OpTable::addWhole(llvm::StringRef name, LoweringFn lower,
+                       llvm::StringRef samples, DTypeSet dtypes) {
+  add(name, std::move(lower), samples, dtypes);
+  table.back().isKeptWhole = true;
+}
+
 static llvm::json::Array namesOf(DTypeSet dtypes) {
   static constexpr std::pair<DTypeSet, const char *> all[] = {
       {kBool, "bool"}, {kU8, "u8"},   {kI8, "i8"},   {kI16, "i16"},
@@ -76,7 +82,8 @@ std::string describeOpTable() {
     rows.push_back(llvm::json::Object{{"op", row.name},
                                       {"family", row.family},
                                       {"dtypes", namesOf(row.dtypes)},
-                                      {"samples", row.samples}});
+                                      {"samples", row.samples},
+                                      {"whole", row.isKeptWhole}});
   return llvm::formatv("{0}", llvm::json::Value(std::move(rows)));
 }
 

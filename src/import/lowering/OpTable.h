@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// One row per operator and overload. A row lowers the operator, makes its test
-// against eager, and is its line in docs/operators.md. The table is built once,
-// on first use, and then only read: any thread may.
+// One row per operator and overload. A row lowers the operator, has capture
+// keep it whole, makes its test against eager, and is its line in
+// docs/operators.md. The table is built once, on first use, and then only read:
+// any thread may.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,6 +36,9 @@ struct OpRow {
   /// [0, n), `F(3, 4)` float32, `dtype` the dtype under test. Several samples
   /// are separated by ';'. Empty when the operator has no test of its own.
   std::string samples;
+  /// PyTorch has a way to take the operator apart before the compiler sees it,
+  /// by Core ATen's decompositions or in autograd; capture keeps it whole.
+  bool isKeptWhole = false;
 };
 
 class OpTable {
@@ -50,6 +54,9 @@ public:
   void family(llvm::StringRef name) { current = name; }
   void add(llvm::StringRef name, LoweringFn lower, llvm::StringRef samples = "",
            DTypeSet dtypes = kAllDTypes);
+  /// The same, for an operator that stays whole (OpRow::isKeptWhole).
+  void addWhole(llvm::StringRef name, LoweringFn lower,
+                llvm::StringRef samples = "", DTypeSet dtypes = kAllDTypes);
 
 private:
   std::vector<OpRow> table;
@@ -57,8 +64,8 @@ private:
   llvm::StringRef current;
 };
 
-/// The table as a JSON list of objects with `op`, `family`, `dtypes` and
-/// `samples`.
+/// The table as a JSON list of objects with `op`, `family`, `dtypes`, `samples`
+/// and `whole`.
 std::string describeOpTable();
 
 /// The families, each in its own file under families/.

@@ -349,28 +349,9 @@ template <typename OpT> static Num unary(Num x) {
   return with(x, x.body->create<OpT>(x.value));
 }
 
-Num s::sqrt(Num x) { return unary<math::SqrtOp>(x); }
-Num s::rsqrt(Num x) { return unary<math::RsqrtOp>(x); }
-Num s::exp(Num x) { return unary<math::ExpOp>(x); }
-Num s::exp2(Num x) { return unary<math::Exp2Op>(x); }
-Num s::expm1(Num x) { return unary<math::ExpM1Op>(x); }
-Num s::log(Num x) { return unary<math::LogOp>(x); }
-Num s::log2(Num x) { return unary<math::Log2Op>(x); }
-Num s::log10(Num x) { return unary<math::Log10Op>(x); }
-Num s::log1p(Num x) { return unary<math::Log1pOp>(x); }
-Num s::sin(Num x) { return unary<math::SinOp>(x); }
-Num s::cos(Num x) { return unary<math::CosOp>(x); }
-Num s::tan(Num x) { return unary<math::TanOp>(x); }
-Num s::asin(Num x) { return unary<math::AsinOp>(x); }
-Num s::acos(Num x) { return unary<math::AcosOp>(x); }
-Num s::atan(Num x) { return unary<math::AtanOp>(x); }
-Num s::sinh(Num x) { return unary<math::SinhOp>(x); }
-Num s::cosh(Num x) { return unary<math::CoshOp>(x); }
-Num s::tanh(Num x) { return unary<math::TanhOp>(x); }
-Num s::asinh(Num x) { return unary<math::AsinhOp>(x); }
-Num s::acosh(Num x) { return unary<math::AcoshOp>(x); }
-Num s::atanh(Num x) { return unary<math::AtanhOp>(x); }
-Num s::erf(Num x) { return unary<math::ErfOp>(x); }
+#define ANABRANCH_MATH_FUNCTION(NAME, OPERATION, SAMPLES)                      \
+  Num s::NAME(Num x) { return unary<math::OPERATION>(x); }
+#include "import/scalar/MathFunctions.def"
 
 /// Rounding leaves integers alone.
 template <typename OpT> static Num rounding(Num x) {

@@ -124,28 +124,10 @@ Num truncatedQuotient(Num a, Num b);
 Num remainder(Num a, Num b);
 Num truncatedRemainder(Num a, Num b);
 
-Num sqrt(Num x);
-Num rsqrt(Num x);
-Num exp(Num x);
-Num exp2(Num x);
-Num expm1(Num x);
-Num log(Num x);
-Num log2(Num x);
-Num log10(Num x);
-Num log1p(Num x);
-Num sin(Num x);
-Num cos(Num x);
-Num tan(Num x);
-Num asin(Num x);
-Num acos(Num x);
-Num atan(Num x);
-Num sinh(Num x);
-Num cosh(Num x);
-Num tanh(Num x);
-Num asinh(Num x);
-Num acosh(Num x);
-Num atanh(Num x);
-Num erf(Num x);
+// sqrt, exp, sin and the others of the table.
+#define ANABRANCH_MATH_FUNCTION(NAME, OPERATION, SAMPLES) Num NAME(Num x);
+#include "import/scalar/MathFunctions.def"
+
 Num floor(Num x);
 Num ceil(Num x);
 Num trunc(Num x);

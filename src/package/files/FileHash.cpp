@@ -78,11 +78,9 @@ const Key &theKey() {
 }
 
 void imageOf(uint64_t *image, const uint8_t *data, size_t blocks) {
-  static const bool wide = fileHashHasWide();
-  if (wide)
-    fileHashBlocksWide(image, data, blocks);
-  else
-    fileHashBlocksPortable(image, data, blocks);
+  static const auto hash =
+      fileHashHasWide() ? fileHashBlocksWide : fileHashBlocksPortable;
+  hash(image, data, blocks);
 }
 
 void addBlocks(Sha256 &hash, const uint8_t *data, size_t blocks) {

@@ -39,11 +39,9 @@ uint32_t loadBigEndian(const uint8_t *p) {
 }
 
 void hashBlocks(uint32_t *state, const uint8_t *data, size_t blocks) {
-  static const bool native = sha256HasNative();
-  if (native)
-    sha256BlocksNative(state, data, blocks);
-  else
-    sha256BlocksPortable(state, data, blocks);
+  static const auto hash =
+      sha256HasNative() ? sha256BlocksNative : sha256BlocksPortable;
+  hash(state, data, blocks);
 }
 
 } // namespace

@@ -105,10 +105,19 @@ template <typename Info> anabranch_value_info infoOf(const Info &value) {
   return info;
 }
 
-anabranch_status *noSuch(const char *what, size_t index) {
-  return handleOf(
-      Status(StatusCode::InvalidArgument,
-             std::string("there is no ") + what + " " + std::to_string(index)));
+/// Describes the value of this number in a list, and then what it has beside
+/// its type by `more`.
+template <typename Info, typename More>
+anabranch_status *describe(const std::vector<Info> &values, const char *what,
+                           size_t index, anabranch_value_info *info,
+                           More more) {
+  if (index >= values.size())
+    return handleOf(
+        Status(StatusCode::InvalidArgument, std::string("there is no ") + what +
+                                                " " + std::to_string(index)));
+  *info = infoOf(values[index]);
+  more(values[index]);
+  return nullptr;
 }
 
 } // namespace
@@ -154,26 +163,23 @@ const char *anabranch_input_name(const anabranch_executable *executable,
 anabranch_status *
 anabranch_describe_input(const anabranch_executable *executable, size_t index,
                          anabranch_value_info *info) {
-  const auto &inputs = executable->executable->inputs();
-  if (index >= inputs.size())
-    return noSuch("input", index);
-  const InputInfo &input = inputs[index];
-  *info = infoOf(input);
-  info->kind = input.isScalar ? ANABRANCH_INPUT_SCALAR : ANABRANCH_INPUT_TENSOR;
-  info->mutated = input.mutated;
-  info->initial = input.initial;
-  return nullptr;
+  auto more = [info](const InputInfo &input) {
+    info->kind =
+        input.isScalar ? ANABRANCH_INPUT_SCALAR : ANABRANCH_INPUT_TENSOR;
+    info->mutated = input.mutated;
+    info->initial = input.initial;
+  };
+  return describe(executable->executable->inputs(), "input", index, info, more);
 }
 
 anabranch_status *
 anabranch_describe_output(const anabranch_executable *executable, size_t index,
                           anabranch_value_info *info) {
-  const auto &outputs = executable->executable->outputs();
-  if (index >= outputs.size())
-    return noSuch("output", index);
-  *info = infoOf(outputs[index]);
-  info->kind = static_cast<int32_t>(outputs[index].kind);
-  return nullptr;
+  auto more = [info](const OutputInfo &output) {
+    info->kind = static_cast<int32_t>(output.kind);
+  };
+  return describe(executable->executable->outputs(), "output", index, info,
+                  more);
 }
 
 const char *anabranch_target(const anabranch_executable *executable) {

@@ -41,9 +41,7 @@ TEST(ControlGroups, WithoutFilesThereIsNoLimit) {
 }
 
 TEST(ControlGroups, VersionTwo) {
-  FakeMachine machine;
-  machine.isIn("0::/pod/container\n");
-  machine.mount("/", "/sys/fs/cgroup");
+  FakeMachine machine("/pod/container", "/sys/fs/cgroup");
   machine.write("/sys/fs/cgroup/pod/container/cpu.max", "150000 100000\n");
   machine.write("/sys/fs/cgroup/pod/container/memory.max", "1073741824\n");
   machine.write("/sys/fs/cgroup/pod/container/cpu.stat",
@@ -76,9 +74,7 @@ TEST(ControlGroups, VersionOne) {
 
 TEST(ControlGroups, TheSmallestOfAllLevelsCounts) {
   for (int least : {0, 1, 2}) {
-    FakeMachine machine;
-    machine.isIn("0::/a/b/c\n");
-    machine.mount("/", "/groups");
+    FakeMachine machine("/a/b/c", "/groups");
     const char *folders[] = {"/groups/a", "/groups/a/b", "/groups/a/b/c"};
     for (int level = 0; level < 3; ++level) {
       std::string number = level == least ? "200000" : "300000";
@@ -110,9 +106,7 @@ TEST(ControlGroups, Hybrid) {
 /// A container sees its own group as the root of the tree, by a namespace, or
 /// the part of the host's tree that is mounted for it.
 TEST(ControlGroups, InsideAContainer) {
-  FakeMachine inNamespace;
-  inNamespace.isIn("0::/\n");
-  inNamespace.mount("/", "/sys/fs/cgroup");
+  FakeMachine inNamespace("/", "/sys/fs/cgroup");
   inNamespace.write("/sys/fs/cgroup/cpu.max", "400000 100000\n");
   EXPECT_EQ(quotaOf(inNamespace), 4);
 
@@ -152,9 +146,7 @@ TEST(ControlGroups, TheMountThatShowsMostLevelsIsRead) {
 }
 
 TEST(ControlGroups, PathsWithSpaces) {
-  FakeMachine machine;
-  machine.isIn("0::/my pod\n");
-  machine.mount("/", "/c\\040g");
+  FakeMachine machine("/my pod", "/c\\040g");
   machine.write("/c g/my pod/cpu.max", "100000 100000\n");
   EXPECT_EQ(quotaOf(machine), 1);
 }
@@ -191,9 +183,7 @@ TEST(ControlGroups, DamagedTablesAreNoLimit) {
 }
 
 TEST(ControlGroups, FollowsAProcessThatIsMoved) {
-  FakeMachine machine;
-  machine.isIn("0::/a\n");
-  machine.mount("/", "/cg");
+  FakeMachine machine("/a", "/cg");
   machine.write("/cg/a/cpu.max", "100000 100000\n");
   machine.write("/cg/b/cpu.max", "200000 100000\n");
   ControlGroups groups(machine.root());
@@ -260,9 +250,7 @@ TEST(ControlGroups, RealQuota) {
 }
 
 TEST(ControlGroups, RoomIsWhatTheLimitLeaves) {
-  FakeMachine machine;
-  machine.isIn("0::/pod/container\n");
-  machine.mount("/", "/sys/fs/cgroup");
+  FakeMachine machine("/pod/container", "/sys/fs/cgroup");
   const std::string pod = "/sys/fs/cgroup/pod", own = pod + "/container";
   const int64_t mib = 1 << 20;
   auto write = [&](const std::string &file, int64_t count) {

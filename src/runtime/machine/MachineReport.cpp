@@ -54,23 +54,15 @@ std::string frameworkLine(const ThreadFacts &facts) {
   return number + ", its own default";
 }
 
-const char *reasonOf(ThreadRule rule) {
-  switch (rule) {
-  case ThreadRule::Call:
-    return "as the program set it";
-  case ThreadRule::Variable:
-    return "by ANABRANCH_NUM_THREADS";
-  case ThreadRule::Framework:
-    return "by torch.set_num_threads";
-  case ThreadRule::OpenMp:
-    return "by OMP_NUM_THREADS";
-  case ThreadRule::Quota:
-    return "the whole CPUs of the quota, at least one";
-  case ThreadRule::Cores:
-    return "one for each core";
-  }
-  return "";
-}
+/// Why a call has its threads, by ThreadRule.
+constexpr const char *reasons[] = {
+    "as the program set it",
+    "by ANABRANCH_NUM_THREADS",
+    "by torch.set_num_threads",
+    "by OMP_NUM_THREADS",
+    "the whole CPUs of the quota, at least one",
+    "one for each core",
+};
 
 std::string spinLine(int limit, int threads) {
   if (limit == INT_MAX)
@@ -143,8 +135,8 @@ std::string reportMachine(DefaultThreads &threads, const std::string &root) {
   line("torch.get_num_threads()", frameworkLine(facts));
   line("OMP_NUM_THREADS",
        variableLine(std::getenv("OMP_NUM_THREADS"), facts.openMp));
-  line("threads of a call",
-       std::to_string(choice.threads) + ", " + reasonOf(choice.rule));
+  line("threads of a call", std::to_string(choice.threads) + ", " +
+                                reasons[static_cast<size_t>(choice.rule)]);
   line("idle workers", spinLine(threads.spinLimit(), choice.threads));
   return text;
 }

@@ -152,14 +152,14 @@ private:
     llvm::SetVector<int64_t> points, after;
     for (int index : group.nodes) {
       Operation *op = grouping.node(index).op;
-      for (int64_t point : ir::pointsOf(op))
+      for (int64_t point : ir::pointsMade.of(op))
         points.insert(point);
-      for (int64_t point : ir::afterOf(op))
+      for (int64_t point : ir::pointsAwaited.of(op))
         after.insert(point);
     }
     ir::setScope(dispatch, grouping.node(group.nodes.front()).scope);
-    ir::setPoints(dispatch, points.getArrayRef());
-    ir::setAfter(dispatch, after.getArrayRef());
+    ir::pointsMade.set(dispatch, points.getArrayRef());
+    ir::pointsAwaited.set(dispatch, after.getArrayRef());
   }
 
   Location location() {

@@ -18,6 +18,15 @@ SmallVector<linalg::GenericOp> genericsOf(func::FuncOp main) {
   return llvm::to_vector(main.getBody().front().getOps<linalg::GenericOp>());
 }
 
+void replaceOperand(linalg::GenericOp op, unsigned operand, Value value,
+                    ArrayRef<unsigned> loops) {
+  SmallVector<AffineMap> maps = op.getIndexingMapsArray();
+  maps[operand] = AffineMap::getMultiDimMapWithTargets(op.getNumLoops(), loops,
+                                                       op.getContext());
+  op.setIndexingMapsAttr(Builder(op.getContext()).getAffineMapArrayAttr(maps));
+  op->setOperand(operand, value);
+}
+
 linalg::GenericOp permuted(OpBuilder &b, Value tensor, ArrayRef<unsigned> order,
                            ArrayRef<OpFoldResult> sizes) {
   Location loc = tensor.getLoc();

@@ -17,6 +17,10 @@ namespace schedule {
 /// The generics of the body as they are now, for a pass that adds some.
 llvm::SmallVector<mlir::linalg::GenericOp> genericsOf(mlir::func::FuncOp main);
 
+/// Has an operand of `op` be `value`, whose dimensions run along these loops.
+void replaceOperand(mlir::linalg::GenericOp op, unsigned operand,
+                    mlir::Value value, llvm::ArrayRef<unsigned> loops);
+
 /// A copy of `tensor`, of `sizes`, whose dimension order[i] is the tensor's
 /// dimension i.
 mlir::linalg::GenericOp permuted(mlir::OpBuilder &b, mlir::Value tensor,

@@ -96,13 +96,13 @@ void Grouping::orderNodes() {
   llvm::StringMap<Stream> streams;
   DenseMap<int64_t, int> points;
   for (int i = 0, e = nodes.size(); i < e; ++i)
-    for (int64_t point : ir::pointsOf(nodes[i].op))
+    for (int64_t point : ir::pointsMade.of(nodes[i].op))
       points[point] = i;
   for (int i = 0, e = nodes.size(); i < e; ++i) {
     Node &node = nodes[i];
     if (groups[node.group].constant)
       continue;
-    for (int64_t point : ir::afterOf(node.op))
+    for (int64_t point : ir::pointsAwaited.of(node.op))
       if (auto found = points.find(point); found != points.end())
         node.before.push_back(found->second);
     Stream &stream = streams[ir::streamOf(node.op)];

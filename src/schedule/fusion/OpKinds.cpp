@@ -13,6 +13,7 @@
 #include "ir/QuantizedWeight.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 
@@ -97,30 +98,31 @@ bool readsWindows(Operation *op) {
   });
 }
 
-OpKind classify(Operation *op) {
-  if (auto generic = dyn_cast<linalg::GenericOp>(op))
-    return classifyGeneric(generic);
-  if (isReshape(op) || isa<tensor::ExtractSliceOp, tensor::CastOp,
-                           tensor::EmptyOp, linalg::FillOp>(op))
-    return OpKind::Cloned;
-  if (isa<tensor::InsertSliceOp>(op))
-    return OpKind::Insert;
-  if (isa<ir::AttentionOp>(op))
-    return OpKind::Attention;
-  if (isa<ir::ScatterOp>(op))
-    return OpKind::Scatter;
-  if (isa<ir::ScanOp>(op))
-    return OpKind::Scan;
-  if (isa<ir::AtenOp>(op))
-    return OpKind::Fallback;
-  if (isa<ir::FenceOp>(op))
-    return OpKind::Fence;
+/// The kind of all operations of these types.
+template <OpKind kind> static OpKind always(Operation *) { return kind; }
+
+static OpKind classifyOther(Operation *op) {
   if (op->hasTrait<OpTrait::IsTerminator>())
     return OpKind::Return;
   if (op->hasTrait<OpTrait::ConstantLike>() &&
       isa<RankedTensorType>(op->getResult(0).getType()))
     return OpKind::Cloned;
   return OpKind::Scalar;
+}
+
+OpKind classify(Operation *op) {
+  return llvm::TypeSwitch<Operation *, OpKind>(op)
+      .Case(classifyGeneric)
+      .Case<tensor::ExpandShapeOp, tensor::CollapseShapeOp,
+            tensor::ExtractSliceOp, tensor::CastOp, tensor::EmptyOp,
+            linalg::FillOp>(always<OpKind::Cloned>)
+      .Case<tensor::InsertSliceOp>(always<OpKind::Insert>)
+      .Case<ir::AttentionOp>(always<OpKind::Attention>)
+      .Case<ir::ScatterOp>(always<OpKind::Scatter>)
+      .Case<ir::ScanOp>(always<OpKind::Scan>)
+      .Case<ir::AtenOp>(always<OpKind::Fallback>)
+      .Case<ir::FenceOp>(always<OpKind::Fence>)
+      .Default(classifyOther);
 }
 
 } // namespace schedule

@@ -91,7 +91,7 @@ private:
     commands.push_back({&op, stream, position, {}, {}});
     streams[stream].commands.push_back(number);
     auto [needed, hazards] = dependencies.add(&op);
-    for (int64_t point : ir::afterOf(&op))
+    for (int64_t point : ir::pointsAwaited.of(&op))
       if (auto found = points.find(point); found != points.end())
         needed.insert(found->second);
     if (repair)
@@ -99,7 +99,7 @@ private:
     wait(number, needed.takeVector());
     if (!repair && failed(refuseHazards(number, hazards)))
       return failure();
-    for (int64_t point : ir::pointsOf(&op))
+    for (int64_t point : ir::pointsMade.of(&op))
       points[point] = number;
     clocks[stream][stream] = position + 1;
     commands[number].done = clocks[stream];

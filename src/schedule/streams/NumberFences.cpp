@@ -47,9 +47,9 @@ public:
 
   void write() {
     for (auto &[op, point] : points)
-      ir::setPoints(op, {point});
+      ir::pointsMade.set(op, {point});
     for (auto &[op, list] : after)
-      ir::setAfter(op, list.getArrayRef());
+      ir::pointsAwaited.set(op, list.getArrayRef());
   }
 
 private:
@@ -88,7 +88,8 @@ private:
 
 /// The fence without operands; none if it says nothing.
 void replace(ir::FenceOp fence) {
-  bool orders = !ir::afterOf(fence).empty() || !ir::pointsOf(fence).empty();
+  bool orders =
+      !ir::pointsAwaited.of(fence).empty() || !ir::pointsMade.of(fence).empty();
   if (orders || fence.getAwaits() || fence.getRecords()) {
     OpBuilder builder(fence);
     auto bare = builder.create<ir::FenceOp>(

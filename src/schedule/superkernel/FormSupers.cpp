@@ -189,9 +189,9 @@ private:
   ArrayAttr ordersOf(ArrayRef<ir::LaunchOp> members) {
     llvm::MapVector<int64_t, std::array<SmallVector<int64_t>, 2>> fences;
     for (auto [number, member] : llvm::enumerate(members)) {
-      for (int64_t fence : ir::aheadOf(member))
+      for (int64_t fence : ir::fencesAhead.of(member))
         fences[fence][0].push_back(number);
-      for (int64_t fence : ir::behindOf(member))
+      for (int64_t fence : ir::fencesBehind.of(member))
         fences[fence][1].push_back(number);
     }
     SmallVector<Attribute> orders;

@@ -16,8 +16,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "ir/PassBase.h"
 #include "ir/Scope.h"
+#include "ir/StreamPass.h"
 #include "schedule/superkernel/Passes.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -57,7 +57,7 @@ private:
 
   void findStreams() {
     for (Operation &op : list.getBody().front()) {
-      for (int64_t point : ir::pointsOf(&op))
+      for (int64_t point : ir::pointsMade.of(&op))
         points = std::max(points, point + 1);
       ir::SuperAttr super = ir::superOf(op.getLoc());
       if (!super || super.getName().empty() || super.getFusion() == 0)
@@ -105,12 +105,13 @@ private:
   }
 
   void order(Operation *before, Operation *after) {
-    SmallVector<int64_t> made(ir::pointsOf(before)), wanted(ir::afterOf(after));
+    SmallVector<int64_t> made(ir::pointsMade.of(before)),
+        wanted(ir::pointsAwaited.of(after));
     if (made.empty())
       made.push_back(points++);
     wanted.push_back(made.back());
-    ir::setPoints(before, made);
-    ir::setAfter(after, wanted);
+    ir::pointsMade.set(before, made);
+    ir::pointsAwaited.set(after, wanted);
   }
 
   void join(Operation *op, Stream target) {
@@ -133,14 +134,10 @@ private:
 } // namespace schedule
 
 std::unique_ptr<Pass> createJoinStreamsPass() {
-  return ir::makePass<ModuleOp>(
+  return ir::makeStreamPass(
       "anabranch-join-streams",
       "makes one stream of those inside of a super kernel",
-      [](ModuleOp module) {
-        for (ir::StreamOp stream : ir::streamsOfCalls(module))
-          schedule::StreamJoiner(stream).run();
-        return success();
-      });
+      [](ir::StreamOp stream) { schedule::StreamJoiner(stream).run(); });
 }
 
 } // namespace anabranch

@@ -20,8 +20,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "ir/PassBase.h"
 #include "ir/Scope.h"
+#include "ir/StreamPass.h"
 #include "schedule/superkernel/Passes.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -47,13 +47,13 @@ public:
         addFence(fence);
       else
         addCommand(&op);
-      for (int64_t point : ir::pointsOf(&op))
+      for (int64_t point : ir::pointsMade.of(&op))
         makers[point] = &op;
     }
     for (auto &[op, numbers] : ahead)
-      ir::setAhead(op, numbers);
+      ir::fencesAhead.set(op, numbers);
     for (auto &[op, numbers] : behind)
-      ir::setBehind(op, numbers);
+      ir::fencesBehind.set(op, numbers);
   }
 
 private:
@@ -80,7 +80,7 @@ private:
   void addFence(ir::FenceOp fence) {
     Stream &stream = streams[ir::streamOf(fence)];
     Commands awaited;
-    for (int64_t point : ir::afterOf(fence)) {
+    for (int64_t point : ir::pointsAwaited.of(fence)) {
       Operation *maker = makers.lookup(point);
       if (auto other = points.find(maker); other != points.end())
         awaited.insert(other->second.before.begin(),
@@ -91,7 +91,7 @@ private:
     if (!awaited.empty())
       stream.fences.push_back(newFence(awaited));
     stream.given.insert(awaited.begin(), awaited.end());
-    if (!ir::pointsOf(fence).empty())
+    if (!ir::pointsMade.of(fence).empty())
       points[fence] = {ir::streamOf(fence), stream.given};
   }
 
@@ -99,7 +99,7 @@ private:
     Stream &stream = streams[ir::streamOf(op)];
     SmallVector<int64_t> &fences = behind[op];
     fences = stream.fences;
-    for (int64_t number : ir::afterOf(op)) {
+    for (int64_t number : ir::pointsAwaited.of(op)) {
       auto point = points.find(makers.lookup(number));
       // On its own stream the fence holds it up anyway.
       if (point == points.end() || point->second.stream == ir::streamOf(op) ||
@@ -124,14 +124,10 @@ private:
 } // namespace schedule
 
 std::unique_ptr<Pass> createKeepFencesPass() {
-  return ir::makePass<ModuleOp>(
+  return ir::makeStreamPass(
       "anabranch-keep-fences",
       "commands name the fences that they stand ahead of or behind",
-      [](ModuleOp module) {
-        for (ir::StreamOp stream : ir::streamsOfCalls(module))
-          schedule::FenceKeeper(stream).run();
-        return success();
-      });
+      [](ir::StreamOp stream) { schedule::FenceKeeper(stream).run(); });
 }
 
 } // namespace anabranch

@@ -22,7 +22,7 @@ namespace {
 class Uses {
 public:
   void add(Operation *op) {
-    fences.insert(ir::aheadOf(op).begin(), ir::aheadOf(op).end());
+    fences.insert(ir::fencesAhead.of(op).begin(), ir::fencesAhead.of(op).end());
     for (Value buffer : writesOf(op))
       written.insert(memoryOf(buffer));
     for (Value buffer : op->getOperands())
@@ -32,7 +32,7 @@ public:
   /// Whether the command must stay behind these.
   bool orders(Operation *op) const {
     return llvm::any_of(
-               ir::behindOf(op),
+               ir::fencesBehind.of(op),
                [&](int64_t fence) { return fences.contains(fence); }) ||
            llvm::any_of(op->getOperands(),
                         [&](Value buffer) {

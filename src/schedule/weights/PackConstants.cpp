@@ -15,17 +15,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "ir/PassBase.h"
 #include "ir/QuantizedWeight.h"
-#include "schedule/fusion/Generics.h"
-#include "schedule/fusion/OpKinds.h"
 #include "schedule/weights/FrozenValues.h"
+#include "schedule/weights/PackPass.h"
 #include "schedule/weights/Passes.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Dialect/Linalg/IR/Linalg.h"
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 
 using namespace mlir;
@@ -43,16 +37,11 @@ int64_t bytesOf(Value value) {
 
 class ConstantPacker {
 public:
-  ConstantPacker(func::FuncOp main, const ChoosePanels &choose)
-      : choose(choose), b(main.getContext()), frozen(main) {}
+  explicit ConstantPacker(func::FuncOp main)
+      : b(main.getContext()), frozen(main) {}
 
-  void pack(linalg::GenericOp op) {
-    if (classify(op) != OpKind::Contraction)
-      return;
-    std::optional<PanelLayout> found = choose(op);
-    if (!found)
-      return;
-    layout = *found;
+  void pack(linalg::GenericOp op, const PanelLayout &chosen) {
+    layout = chosen;
     operand = &op->getOpOperand(layout.operand);
     AffineMap map = op.getMatchingIndexingMap(operand);
     if (ir::quantizedWeightOf(operand->get().getDefiningOp()) ||
@@ -64,7 +53,9 @@ public:
       measure(map);
       view = unpack(gather(map));
     }
-    replaceOperand(op, view);
+    SmallVector<unsigned> loops(layout.batch);
+    loops.append({layout.column, layout.depth});
+    replaceOperand(op, layout.operand, view, loops);
   }
 
 private:
@@ -203,17 +194,6 @@ private:
         loc, view, zeros, getAsIndexOpFoldResult(b.getContext(), sizes), ones);
   }
 
-  void replaceOperand(linalg::GenericOp op, Value view) {
-    SmallVector<unsigned> dims(layout.batch);
-    dims.append({layout.column, layout.depth});
-    SmallVector<AffineMap> maps = op.getIndexingMapsArray();
-    maps[layout.operand] = AffineMap::getMultiDimMapWithTargets(
-        op.getNumLoops(), dims, b.getContext());
-    op.setIndexingMapsAttr(b.getAffineMapArrayAttr(maps));
-    op->setOperand(layout.operand, view);
-  }
-
-  const ChoosePanels &choose;
   OpBuilder b;
   FrozenValues frozen;
   /// Panels by what they were made of: the first reader says how they lie.
@@ -225,26 +205,13 @@ private:
   SmallVector<int64_t> batch, shape;
 };
 
-LogicalResult packConstants(func::FuncOp main, const ChoosePanels &choose) {
-  if (!choose)
-    return success();
-  ConstantPacker packer(main, choose);
-  for (linalg::GenericOp op : genericsOf(main))
-    packer.pack(op);
-  return success();
-}
-
 } // namespace
 } // namespace schedule
 
 std::unique_ptr<Pass> createPackConstantsPass(ChoosePanels choose) {
-  return ir::makePass<func::FuncOp, arith::ArithDialect, linalg::LinalgDialect,
-                      tensor::TensorDialect>(
+  return schedule::makePackPass<schedule::ConstantPacker>(
       "anabranch-pack-constants",
-      "packs frozen operands of matrix products at load",
-      [choose = std::move(choose)](func::FuncOp main) {
-        return schedule::packConstants(main, choose);
-      });
+      "packs frozen operands of matrix products at load", std::move(choose));
 }
 
 } // namespace anabranch

@@ -20,17 +20,10 @@
 #include "anabranch/KernelABI.h"
 #include "ir/Anabranch.h"
 #include "ir/Explain.h"
-#include "ir/PassBase.h"
 #include "ir/QuantizedWeight.h"
-#include "schedule/fusion/Generics.h"
-#include "schedule/fusion/OpKinds.h"
+#include "schedule/weights/PackPass.h"
 #include "schedule/weights/Passes.h"
 #include "schedule/weights/WeightFormula.h"
-
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Dialect/Linalg/IR/Linalg.h"
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 #include <cmath>
 
@@ -207,33 +200,22 @@ private:
 
 class QuantizedPacker {
 public:
-  QuantizedPacker(func::FuncOp main, const ChooseWeight &choose)
-      : choose(choose), b(main.getContext()), frozen(main) {}
+  explicit QuantizedPacker(func::FuncOp main)
+      : b(main.getContext()), frozen(main) {}
 
-  void pack(linalg::GenericOp op) {
-    if (classify(op) != OpKind::Contraction)
-      return;
-    std::optional<WeightRole> role = choose(op);
-    if (!role)
-      return;
-    OpOperand &operand = op->getOpOperand(role->operand);
+  void pack(linalg::GenericOp op, const WeightRole &role) {
+    OpOperand &operand = op->getOpOperand(role.operand);
     std::string why;
-    Value packed = find(op, operand, *role, why);
+    Value packed = find(op, operand, role, why);
     if (!packed) {
       if (isQuantized)
         ir::explainRefusal(op.getLoc(), "kept in its few bits", why);
       return;
     }
-    SmallVector<AffineMap> maps = op.getIndexingMapsArray();
-    unsigned dims[] = {role->column, role->depth};
-    maps[role->operand] = AffineMap::getMultiDimMapWithTargets(
-        op.getNumLoops(), dims, b.getContext());
-    op.setIndexingMapsAttr(b.getAffineMapArrayAttr(maps));
-    op->setOperand(role->operand, packed);
+    replaceOperand(op, role.operand, packed, {role.column, role.depth});
   }
 
 private:
-  const ChooseWeight &choose;
   OpBuilder b;
   FrozenValues frozen;
   DenseMap<std::pair<Value, AffineMap>, Value> made;
@@ -320,24 +302,13 @@ private:
   }
 };
 
-LogicalResult packQuantized(func::FuncOp main, const ChooseWeight &choose) {
-  QuantizedPacker packer(main, choose);
-  for (linalg::GenericOp op : genericsOf(main))
-    packer.pack(op);
-  return success();
-}
-
 } // namespace
 } // namespace schedule
 
 std::unique_ptr<Pass> createPackQuantizedPass(ChooseWeight choose) {
-  return ir::makePass<func::FuncOp, ir::AnabranchDialect, arith::ArithDialect,
-                      linalg::LinalgDialect, tensor::TensorDialect>(
+  return schedule::makePackPass<schedule::QuantizedPacker>(
       "anabranch-pack-quantized",
-      "packs frozen weights of 4 and 8 bits at load",
-      [choose = std::move(choose)](func::FuncOp main) {
-        return schedule::packQuantized(main, choose);
-      });
+      "packs frozen weights of 4 and 8 bits at load", std::move(choose));
 }
 
 } // namespace anabranch

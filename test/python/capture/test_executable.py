@@ -13,7 +13,7 @@ import torch
 from checking import assert_equal
 
 from anabranch import _C, CompileError, config
-from anabranch.describe.graph import Description
+from anabranch.describe.description import Description
 from anabranch.packages import package
 
 

@@ -251,3 +251,19 @@ def test_super_kernels_keep_the_bits(dtype: torch.dtype) -> None:
         run = anabranch.compile(model, freeze=True, fullgraph=True)
         for _ in range(20):
             assert torch.equal(run(x), wanted)
+
+
+@pytest.mark.parametrize("freeze", [False, True])
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_images_of_any_size(dims: int, freeze: bool) -> None:
+    """The sizes are symbols of the program, and stand in the indices of windows."""
+    torch.manual_seed(dims)
+    choose = random.Random(dims)
+    for _ in range(3):
+        layer = convolution(choose, dims, 6).eval()
+        torch._dynamo.reset()
+        compiled = anabranch.compile(layer, dynamic=True, freeze=freeze)
+        for size in (13, 17):
+            image = torch.randn(2, 6, *[size] * dims)
+            with torch.no_grad():
+                torch.testing.assert_close(compiled(image), layer(image))

@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from anabranch.describe.graph import LAYOUTS, MEMORY_FORMATS, Description
+from anabranch.describe.arguments import LAYOUTS, MEMORY_FORMATS
+from anabranch.describe.description import Description
 from anabranch.describe.tensors import DTYPES
 
 FUNCTIONS = {

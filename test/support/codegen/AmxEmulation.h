@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <ucontext.h>
 #include <vector>
 
@@ -46,6 +47,13 @@ public:
       if (!llvm::cantFail(TargetInfo::get(name)).runsHere())
         return false;
     return true;
+  }
+
+  /// An emulation for code of a target that this processor runs with one; null
+  /// for any other target.
+  static std::unique_ptr<AmxEmulation> of(const TargetInfo &target) {
+    bool helps = !target.runsHere() && target.amxInt8 && suffices();
+    return helps ? std::make_unique<AmxEmulation>() : nullptr;
   }
 
   /// How often products of two registers were added to a third, and how many

@@ -19,6 +19,13 @@ namespace anabranch::testing {
 /// A folder that stands for the root of a system.
 class FakeMachine {
 public:
+  FakeMachine() = default;
+  /// The process is in this group of version 2, whose tree lies at `point`.
+  FakeMachine(const std::string &group, const std::string &point) {
+    isIn("0::" + group + "\n");
+    mount("/", point);
+  }
+
   const std::string &root() const { return folder.path; }
 
   void write(const std::string &path, const std::string &text) {

@@ -1,0 +1,106 @@
+"""The arguments of an operator's call as the graph description spells them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.fx
+from torch._ops import OpOverload
+
+from . import collectives
+from .symbols import Unsupported, is_number, number
+from .tensors import dtype_name
+
+LAYOUTS = {torch.strided: 0}
+MEMORY_FORMATS = {
+    torch.contiguous_format: 0,
+    torch.preserve_format: 1,
+    torch.channels_last: 2,
+    torch.channels_last_3d: 3,
+}
+
+# PyTorch's own numbers of dtypes, as far as defaults in schemas use them.
+_SCALAR_TYPES = {4: torch.int64, 6: torch.float32, 7: torch.float64, 11: torch.bool}
+
+
+class Arguments:
+    """Spells arguments, and knows what each node of the graph is called in them."""
+
+    def __init__(self) -> None:
+        # What a node stands for when it is no node of the description.
+        self._stands_for: dict[torch.fx.Node, dict[str, Any]] = {}
+
+    def stand(self, node: torch.fx.Node, reference: dict[str, Any]) -> None:
+        """From here on the node is this number, input, or part of another node."""
+        self._stands_for[node] = reference
+
+    def reference(self, node: torch.fx.Node) -> dict[str, Any]:
+        """The node's value: {"ref": name} with perhaps "result", or {"expr": ...}."""
+        if node in self._stands_for:
+            return self._stands_for[node]
+        value = node.meta.get("val")
+        if is_number(value):
+            return number(value)
+        if isinstance(value, torch.SymBool | bool):
+            raise Unsupported(f"{node.name} is a symbolic {type(value).__name__}")
+        return {"ref": node.name}
+
+    def of_call(self, node: torch.fx.Node, target: OpOverload) -> dict[str, Any]:
+        """All arguments of a call by the names of the schema, defaults included."""
+        arguments: dict[str, Any] = {}
+        for position, spec in enumerate(target._schema.arguments):
+            if not spec.kwarg_only and position < len(node.args):
+                value: Any = node.args[position]
+            elif spec.name in node.kwargs:
+                value = node.kwargs[spec.name]
+            elif spec.has_default_value():
+                value = spec.default_value
+            else:
+                raise Unsupported(f"{node.name} lacks the argument {spec.name}")
+            if spec.name == "group_name" and collectives.is_own(target):
+                value = collectives.portable_name(value)
+            arguments[spec.name] = self._argument(value, spec.real_type)
+        return arguments
+
+    def _argument(self, value: Any, kind: Any) -> Any:
+        """A schema gives its defaults of dtypes and the like as integers."""
+        while isinstance(kind, torch.OptionalType):
+            kind = kind.getElementType()
+        if isinstance(value, int) and not isinstance(value, bool):
+            name = str(kind)
+            if isinstance(kind, torch.ListType):
+                return [value]
+            if name == "ScalarType":
+                return {"dtype": dtype_name(_SCALAR_TYPES[value])}
+            if name == "MemoryFormat":
+                return {"memory_format": value}
+            if name == "Layout":
+                return {"layout": value}
+            if name == "float":
+                value = float(value)
+        return self.literal(value)
+
+    def literal(self, value: Any) -> Any:
+        """A node, a list of them, or a constant of one of the types of schemas."""
+        if isinstance(value, torch.fx.Node):
+            return self.reference(value)
+        if isinstance(value, list | tuple):
+            return [self.literal(item) for item in value]
+        if value is None or isinstance(value, bool | int):
+            return value
+        if isinstance(value, float | torch.SymInt | torch.SymFloat):
+            return number(value)
+        if isinstance(value, str):
+            return {"str": value}
+        if isinstance(value, torch.dtype):
+            return {"dtype": dtype_name(value)}
+        if isinstance(value, torch.device):
+            if value.type != "cpu":
+                raise Unsupported(f"a tensor on {value}")
+            return {"device": str(value)}
+        if value in LAYOUTS:
+            return {"layout": LAYOUTS[value]}
+        if isinstance(value, torch.memory_format):
+            return {"memory_format": MEMORY_FORMATS[value]}
+        raise Unsupported(f"an argument of the type {type(value).__name__}")

@@ -1,0 +1,86 @@
+"""The inputs of a description: what is passed at a call, and constants."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import torch
+import torch.fx
+
+from .description import InputSource
+from .ranges import small_range
+from .symbols import Unsupported, integer, names
+from .tensors import describe, foreign_strides
+
+
+class Inputs:
+    """Reads placeholders and constants of one graph, in their order."""
+
+    def __init__(self) -> None:
+        self.entries: list[dict[str, Any]] = []
+        self.constants: dict[str, torch.Tensor] = {}
+        self.owners: dict[str, weakref.ref[torch.Tensor]] = {}
+        self.passed: list[int] = []
+        self.copied: list[int] = []
+        self.shape_env: Any = None  # Dynamo's, where a size is symbolic
+
+    def __contains__(self, name: str) -> bool:
+        return any(entry["name"] == name for entry in self.entries)
+
+    def placeholder(
+        self, node: torch.fx.Node, position: int, source: InputSource
+    ) -> None:
+        """The placeholder at this position among the graph's."""
+        value = node.meta.get("val")
+        if source.constant is not None and isinstance(value, torch.Tensor):
+            self.constant(node, source.constant, source)
+            return
+        self.passed.append(position)
+        entry: dict[str, Any] = {"name": node.name, "label": source.label}
+        if isinstance(value, int | torch.SymInt) and not isinstance(value, bool):
+            self._see(value)
+            self.entries.append(entry | {"kind": "scalar", "expr": integer(value)})
+            return
+        if not isinstance(value, torch.Tensor):
+            raise Unsupported(f"the input {source.label} is no tensor and no int")
+        self._see(*value.shape)
+        entry |= {"kind": source.kind} | describe(value)
+        strides = foreign_strides(value)
+        if strides is not None:
+            entry["strides"] = strides
+            if any(names(stride) for stride in strides):
+                self.copied.append(len(self.passed) - 1)
+        self.entries.append(entry)
+
+    def constant(
+        self, node: torch.fx.Node, value: torch.Tensor, source: InputSource
+    ) -> None:
+        """A node whose value is known when the graph is compiled."""
+        described = describe(value)
+        self.constants[node.name] = value.detach()
+        if source.owner is not None:
+            self.owners[node.name] = source.owner
+        self.entries.append(
+            {"name": node.name, "label": source.label, "kind": "constant"}
+            | described
+            | {"constant": node.name}
+            | small_range(value)
+        )
+
+    def mutable(self, name: str) -> dict[str, Any]:
+        """The entry of an input that the graph writes to. Unsupported: a write that
+        the caller's tensor would not see."""
+        entry = next(item for item in self.entries if item["name"] == name)
+        if "constant" in entry or self._is_copied(self.entries.index(entry)):
+            raise Unsupported(f"a write to {entry['label']}, which is passed as a copy")
+        return entry
+
+    def _is_copied(self, position: int) -> bool:
+        before = [item for item in self.entries[:position] if "constant" not in item]
+        return len(before) in self.copied
+
+    def _see(self, *sizes: Any) -> None:
+        for size in sizes:
+            if isinstance(size, torch.SymInt):
+                self.shape_env = size.node.shape_env

@@ -1,0 +1,149 @@
+"""The outputs of a description, and the views that a caller makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.fx
+
+from ..location import location
+from .aliases import Aliases
+from .arguments import Arguments
+from .description import OutputView
+from .inputs import Inputs
+from .symbols import Unsupported, integer
+from .tensors import describe, foreign_strides, memory_order
+from .views import overlaps
+
+
+class Outputs:
+    """Reads the results of one graph. A result that is expanded, or stored in
+    another order, is given back in a simpler form: a node that `nodes` gets makes
+    that form, and the caller makes the view again."""
+
+    def __init__(
+        self,
+        inputs: Inputs,
+        arguments: Arguments,
+        nodes: list[dict[str, Any]],
+        aliases: Aliases,
+        standalone: bool,
+    ) -> None:
+        self.entries: list[dict[str, Any]] = []
+        self.views: list[OutputView] = []
+        self._inputs = inputs
+        self._arguments = arguments
+        self._nodes = nodes
+        self._aliases = aliases
+        self._standalone = standalone
+
+    def read(self, node: torch.fx.Node) -> None:
+        """The graph's output node."""
+        values = node.args[0]
+        assert isinstance(values, Sequence)
+        tensors = [
+            value.meta.get("val") if isinstance(value, torch.fx.Node) else value
+            for value in values
+        ]
+        if any(isinstance(value, float | torch.SymFloat) for value in tensors):
+            raise Unsupported("an output that is a float")
+        self._aliases.own_outputs(tensors)
+        for position, value in enumerate(values):
+            if value is None or self._is_view(position, value):
+                self.entries.append({"none": True})
+            elif isinstance(value, int) and not isinstance(value, bool):
+                self.entries.append({"expr": value})
+            elif isinstance(value, torch.fx.Node):
+                self.entries.append(self._output(value))
+            else:
+                raise Unsupported(f"an output of the type {type(value).__name__}")
+        self.entries += [{"expr": number} for number in self._aliases.numbers]
+
+    def _is_view(self, position: int, value: Any) -> bool:
+        """Whether an output is made by the caller, out of others."""
+        if not isinstance(value, torch.fx.Node) or self._standalone:
+            return False
+        reference = self._arguments.reference(value)
+        if "expr" in reference or reference["ref"] in self._inputs:
+            return False
+        return self._aliases.take(position, value.meta.get("val"))
+
+    def _output(self, node: torch.fx.Node) -> dict[str, Any]:
+        reference = self._arguments.reference(node)
+        value = node.meta.get("val")
+        if "expr" in reference or reference["ref"] in self._inputs:
+            return reference
+        if not isinstance(value, torch.Tensor):
+            raise Unsupported(f"the output {node.name} is no tensor")
+        if foreign_strides(value) is None or self._standalone:
+            return reference
+        shape, strides = list(value.shape), list(value.stride())
+        wide = [d for d, s in enumerate(strides) if integer(s) == 0 and shape[d] != 1]
+        if not all(isinstance(shape[dim], int) for dim in wide):
+            return reference
+        for dim in wide:
+            reference = self._narrowed(node, reference, shape, dim)
+        reference = self._ordered(node, reference, shape, strides)
+        if wide:
+            sizes = [value.shape[d] if d in wide else -1 for d in range(len(shape))]
+            self.views.append((len(self.entries), "expand", sizes))
+        return reference
+
+    def _narrowed(
+        self, node: torch.fx.Node, reference: dict[str, Any], shape: list[Any], dim: int
+    ) -> dict[str, Any]:
+        """A result that was expanded is given back unexpanded, so that every
+        element is written once; the caller expands it."""
+        shape[dim] = 1
+        bounds = {"dim": dim, "start": 0, "end": 1, "step": 1}
+        return self._add_view(node, "aten.slice.Tensor", reference, bounds, shape)
+
+    def _ordered(
+        self,
+        node: torch.fx.Node,
+        reference: dict[str, Any],
+        shape: list[Any],
+        strides: list[Any],
+    ) -> dict[str, Any]:
+        """Static strides are asked for. Symbolic ones that are those of a
+        contiguous tensor with its dimensions in another order are given back in
+        that order. Others are given back contiguous, and a copy has them; so are
+        complex ones, since PyTorch would permute them without moving elements."""
+        order = memory_order(shape, strides)
+        if order == list(range(len(shape))):
+            return reference
+        static = all(isinstance(stride, int) for stride in strides)
+        if static and not overlaps(shape, strides):
+            return reference | {"strides": strides}
+        if order is None or (not static and node.meta["val"].is_complex()):
+            if not static and all(integer(stride) != 0 for stride in strides):
+                self._aliases.lay_out(len(self.entries), node.meta["val"])
+            return reference
+        inverse = [order.index(dim) for dim in range(len(order))]
+        self.views.append((len(self.entries), "permute", inverse))
+        permuted = [shape[dim] for dim in order]
+        dims = {"dims": order}
+        return self._add_view(node, "aten.permute.default", reference, dims, permuted)
+
+    def _add_view(
+        self,
+        node: torch.fx.Node,
+        op: str,
+        reference: dict[str, Any],
+        arguments: dict[str, Any],
+        shape: Sequence[Any],
+    ) -> dict[str, Any]:
+        sizes = [integer(size) for size in shape]
+        name = f"{node.name}_out{len(self.entries)}_{len(self._nodes)}"
+        self._nodes.append(
+            {
+                "name": name,
+                "op": op,
+                "args": {"self": reference} | arguments,
+                "results": [describe(node.meta["val"]) | {"shape": sizes}],
+                "loc": location(node),
+            }
+        )
+        return {"ref": name}

@@ -1,0 +1,33 @@
+//===- StreamPass.h - a pass over the streams of calls ----------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_IR_STREAMPASS_H
+#define ANABRANCH_IR_STREAMPASS_H
+
+#include "ir/PassBase.h"
+#include "ir/Scope.h"
+
+namespace anabranch {
+namespace ir {
+
+/// A pass that calls `function` with each stream that a module's programs run
+/// at each call.
+inline std::unique_ptr<mlir::Pass>
+makeStreamPass(llvm::StringLiteral argument, llvm::StringLiteral description,
+               void (*function)(StreamOp)) {
+  return makePass<mlir::ModuleOp>(
+      argument, description, [function](mlir::ModuleOp module) {
+        for (StreamOp stream : streamsOfCalls(module))
+          function(stream);
+        return mlir::success();
+      });
+}
+
+} // namespace ir
+} // namespace anabranch
+
+#endif // ANABRANCH_IR_STREAMPASS_H
