@@ -42,7 +42,9 @@ def bytes_of(dtype: str) -> int:
 def seeded(module: nn.Module, dtype: str, *shapes: tuple[int, ...]) -> Workload:
     torch.manual_seed(0)
     for parameter in module.parameters():
-        nn.init.normal_(parameter, std=parameter.shape[-1] ** -0.5)
+        # The products that are added up: the tolerances are for sums near one.
+        depth = parameter[0].numel() if parameter.ndim > 3 else parameter.shape[-1]
+        nn.init.normal_(parameter, std=depth**-0.5)
     arguments = tuple(torch.randn(shape).to(DTYPES[dtype]) for shape in shapes)
     return Workload(module.eval().to(DTYPES[dtype]), arguments)
 

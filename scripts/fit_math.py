@@ -159,9 +159,10 @@ class Piece:
 class TableFit:
     """`function` by a polynomial of x - center in each piece.
 
-    The piece with the center zero is odd, so that its relative error stays
-    small, and lacks `lead` times x. Row k of the table has the coefficients of
-    power k, one per piece.
+    If the function is odd, so is the piece with the center zero, whose relative
+    error stays small; it lacks `lead` times x. A piece that begins at `zero` or
+    above has zeros. Row k of the table has the coefficients of power k, one per
+    piece.
     """
 
     name: str
@@ -170,10 +171,14 @@ class TableFit:
     pieces: Sequence[Piece]
     terms: int
     lead: float = 0
+    odd: bool = True
+    zero: float = float("inf")
 
 
 def fit_piece(table: TableFit, piece: Piece) -> tuple[list[float], mp.mpf]:
-    if piece.center == 0:
+    if piece.low >= table.zero:
+        return [0.0] * table.terms, mp.mpf(0)
+    if piece.center == 0 and table.odd:
         slope = mp.diff(table.function, 0)
         odd = ratio(
             lambda z: table.function(mp.sqrt(z)) / mp.sqrt(z) - table.lead,
@@ -398,6 +403,13 @@ def erf_pieces() -> list[Piece]:
     ]
 
 
+def normal_pieces() -> list[Piece]:
+    step = 13 / 32
+    return [
+        Piece(max(0, (k - 0.5) * step), (k + 0.5) * step, k * step) for k in range(16)
+    ]
+
+
 def main() -> None:
     print(HEADER, end="")
     for fit in FITS:
@@ -421,6 +433,18 @@ def main() -> None:
             6,
         )
     )
+    for name, terms in (("normalTable", 6), ("normalTableBrief", 5)):
+        print_table(
+            TableFit(
+                name,
+                "1 - erf(x / sqrt(2)) around the multiples of 13/32",
+                lambda x: mp.erfc(x / mp.sqrt(2)),
+                normal_pieces(),
+                terms,
+                odd=False,
+                zero=5.8,
+            )
+        )
     print(FOOTER, end="")
 
 

@@ -57,11 +57,12 @@ static Error setMachine(const json::Value &value, StringRef, Options &options) {
   const json::Object *object = value.getAsObject();
   if (!object)
     return bad("option 'machine' must be an object");
-  auto number = [&](StringRef key, double &out) {
+  auto number = [&](StringRef key, double &out, bool mayBeZero = false) {
     std::optional<double> found = object->getNumber(key);
-    if (found && *found > 0)
-      out = *found;
-    return found && *found > 0;
+    if (!found || *found < 0 || (*found == 0 && !mayBeZero))
+      return false;
+    out = *found;
+    return true;
   };
   double workers = 1;
   schedule::MachineModel &machine = options.streams.machine;
@@ -70,9 +71,10 @@ static Error setMachine(const json::Value &value, StringRef, Options &options) {
       !number("gflops_all", machine.gflopsAll) ||
       !number("cache_gbs", machine.gigabytes) ||
       !number("cache_gbs_all", machine.gigabytesAll) ||
-      !number("wake_us", machine.wakeMicroseconds))
-    return bad("option 'machine' needs workers, gflops, gflops_all, cache_gbs, "
-               "cache_gbs_all and wake_us, all above zero");
+      // One CPU has no other worker to wake.
+      !number("wake_us", machine.wakeMicroseconds, /*mayBeZero=*/true))
+    return bad("option 'machine' needs workers, gflops, gflops_all, cache_gbs "
+               "and cache_gbs_all above zero, and wake_us");
   machine.workers = static_cast<int>(workers);
   options.streams.find = true;
   return Error::success();

@@ -39,3 +39,27 @@ func.func @live(%x: tensor<2x3xf32>, %w: tensor<4x3xf32> {anabranch.constant = "
   %1:3 = anabranch.aten "_native_batch_norm_legit_no_training"(%0, %mean, %var) {bias, eps = 1.0e-05 : f64, input = #anabranch.operand<0>, momentum = 1.0e-01 : f64, running_mean = #anabranch.operand<1>, running_var = #anabranch.operand<2>, weight} : (tensor<2x4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<2x4xf32>, tensor<0xf32>, tensor<0xf32>)
   return %1#0 : tensor<2x4xf32>
 }
+
+// The channels of a transposed convolution are its weight's second dimension,
+// but for groups, which lie in the first one too.
+// CHECK-LABEL: func.func @transposed(
+// CHECK: linalg.generic {{.*}} ins(%arg1, %{{.*}} : tensor<3x4x1x1xf32>, tensor<4xf32>)
+// CHECK-NOT: "_native_batch_norm_legit_no_training"
+// CHECK-LABEL: func.func @transposed_groups(
+// CHECK: "_native_batch_norm_legit_no_training"
+func.func @transposed(%x: tensor<2x3x5x5xf32>,
+    %w: tensor<3x4x1x1xf32> {anabranch.constant = "w"},
+    %mean: tensor<4xf32> {anabranch.constant = "mean"},
+    %var: tensor<4xf32> {anabranch.constant = "var"}) -> tensor<2x4x5x5xf32> {
+  %0 = anabranch.aten "convolution"(%x, %w) {bias, dilation = [1, 1], groups = 1 : i64, input = #anabranch.operand<0>, output_padding = [0, 0], padding = [0, 0], stride = [1, 1], transposed = true, weight = #anabranch.operand<1>} : (tensor<2x3x5x5xf32>, tensor<3x4x1x1xf32>) -> tensor<2x4x5x5xf32>
+  %1:3 = anabranch.aten "_native_batch_norm_legit_no_training"(%0, %mean, %var) {bias, eps = 1.0e-05 : f64, input = #anabranch.operand<0>, momentum = 1.0e-01 : f64, running_mean = #anabranch.operand<1>, running_var = #anabranch.operand<2>, weight} : (tensor<2x4x5x5xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<2x4x5x5xf32>, tensor<0xf32>, tensor<0xf32>)
+  return %1#0 : tensor<2x4x5x5xf32>
+}
+func.func @transposed_groups(%x: tensor<2x3x5x5xf32>,
+    %w: tensor<3x4x1x1xf32> {anabranch.constant = "w"},
+    %mean: tensor<12xf32> {anabranch.constant = "mean"},
+    %var: tensor<12xf32> {anabranch.constant = "var"}) -> tensor<2x12x5x5xf32> {
+  %0 = anabranch.aten "convolution"(%x, %w) {bias, dilation = [1, 1], groups = 3 : i64, input = #anabranch.operand<0>, output_padding = [0, 0], padding = [0, 0], stride = [1, 1], transposed = true, weight = #anabranch.operand<1>} : (tensor<2x3x5x5xf32>, tensor<3x4x1x1xf32>) -> tensor<2x12x5x5xf32>
+  %1:3 = anabranch.aten "_native_batch_norm_legit_no_training"(%0, %mean, %var) {bias, eps = 1.0e-05 : f64, input = #anabranch.operand<0>, momentum = 1.0e-01 : f64, running_mean = #anabranch.operand<1>, running_var = #anabranch.operand<2>, weight} : (tensor<2x12x5x5xf32>, tensor<12xf32>, tensor<12xf32>) -> (tensor<2x12x5x5xf32>, tensor<0xf32>, tensor<0xf32>)
+  return %1#0 : tensor<2x12x5x5xf32>
+}

@@ -9,6 +9,7 @@
 
 #include "codegen/math/DoubleMath.h"
 #include "codegen/math/FloatMath.h"
+#include "codegen/math/NormalCdf.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -73,6 +74,9 @@ private:
                      }));
     if (isa<math::FPowIOp>(op))
       return expandMixedPower(op);
+    if (auto erf = dyn_cast<math::ErfOp>(op))
+      if (replaceByNormalCdf(erf, builder, target))
+        return success();
     const MathFormula *formula = formulaOf(op);
     if (!formula)
       return success();

@@ -8,6 +8,8 @@
 #include "import/lowering/Formula.h"
 #include "import/lowering/OpTable.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
 #include <cmath>
 
 using namespace mlir;
@@ -22,7 +24,21 @@ namespace importer {
 static constexpr double kTanhScale = M_SQRT2 * M_2_SQRTPI * 0.5;
 static constexpr double kTanhCubic = 0.044715;
 
-static Num geluErf(Num x) { return x * 0.5 * (1.0 + s::erf(x * M_SQRT1_2)); }
+/// Codegen may compute the function to fewer digits than a float has.
+static void mayBeApproximate(Num x) {
+  if (auto math = x.value.getDefiningOp<arith::ArithFastMathInterface>())
+    math->setAttr(math.getFastMathAttrName(),
+                  arith::FastMathFlagsAttr::get(math.getContext(),
+                                                arith::FastMathFlags::afn));
+}
+
+/// `isRounded`: the result becomes bf16.
+static Num geluErf(Num x, bool isRounded) {
+  Num erf = s::erf(x * M_SQRT1_2);
+  if (isRounded)
+    mayBeApproximate(erf);
+  return x * 0.5 * (1.0 + erf);
+}
 
 static Num geluTanh(Num x) {
   Num inner = kTanhScale * (x + kTanhCubic * (x * x * x));
@@ -44,8 +60,9 @@ static Num geluTanhGradient(Num x) {
 
 static Lowered lowerGelu(ir::AtenOp op, LoweringBuilder &b) {
   bool tanh = op.getStringArg("approximate") == StringRef("tanh");
+  bool isRounded = b.resultDType().type.isBF16();
   return pointwise({"self"}, [=](Elements x) {
-    return tanh ? geluTanh(x[0]) : geluErf(x[0]);
+    return tanh ? geluTanh(x[0]) : geluErf(x[0], isRounded);
   })(op, b);
 }
 

@@ -39,15 +39,27 @@ struct Folding {
   Operand weight, bias; ///< of the product; it may have no bias
   Operand scale, shift, mean, variance;
   double eps;
+  unsigned filters; ///< the weight's dimension of the result's channels
+
+  int64_t channels() const { return weight.size(filters); }
 };
 
-/// Whether filters, which are the weight's first dimension, become channels of
-/// the result, its second.
-bool isProduct(ir::AtenOp op) {
-  if (op.getCallee() == "convolution")
-    return op.getBoolArg("transposed") == false;
-  return op.getCallee() == "linear" &&
-         cast<RankedTensorType>(op.getResult(0).getType()).getRank() == 2;
+/// The weight's dimension that becomes the channels of the result, its second
+/// dimension; none if no dimension does so alone.
+std::optional<unsigned> filtersOf(ir::AtenOp op) {
+  if (op.getCallee() == "convolution") {
+    std::optional<bool> isTransposed = op.getBoolArg("transposed");
+    if (isTransposed == false)
+      return 0;
+    // Groups of a transposed one lie in both of its first dimensions.
+    return isTransposed && op.getIntArg("groups") == 1
+               ? std::optional<unsigned>(1)
+               : std::nullopt;
+  }
+  if (op.getCallee() == "linear" &&
+      cast<RankedTensorType>(op.getResult(0).getType()).getRank() == 2)
+    return 0;
+  return std::nullopt;
 }
 
 std::optional<Folding> match(ir::AtenOp norm) {
@@ -57,7 +69,10 @@ std::optional<Folding> match(ir::AtenOp norm) {
   Value input = norm.getOperandArg("input");
   auto product = input ? input.getDefiningOp<ir::AtenOp>() : ir::AtenOp();
   auto eps = norm.getFloatArg("eps");
-  if (!product || !isProduct(product) || !input.hasOneUse() || !eps ||
+  std::optional<unsigned> filters;
+  if (product)
+    filters = filtersOf(product);
+  if (!filters || !input.hasOneUse() || !eps ||
       product.getOperandArg("input") == product.getOperandArg("weight") ||
       input.getType() != norm.getResult(0).getType())
     return std::nullopt;
@@ -71,7 +86,8 @@ std::optional<Folding> match(ir::AtenOp norm) {
             by.operand("bias"),
             by.operand("running_mean"),
             by.operand("running_var"),
-            *eps};
+            *eps,
+            *filters};
   for (const Operand &needed : {f.weight, f.mean, f.variance})
     if (!needed.isFrozen())
       return std::nullopt;
@@ -79,9 +95,8 @@ std::optional<Folding> match(ir::AtenOp norm) {
   if ((!type.isF32() && !type.isF64()) || !f.weight.type().hasStaticShape())
     return std::nullopt;
   for (const Operand &any : {f.bias, f.scale, f.shift, f.mean, f.variance})
-    if (any &&
-        (!any.isFrozen() || any.type().getElementType() != type ||
-         any.type().getShape() != f.weight.type().getShape().take_front()))
+    if (any && (!any.isFrozen() || any.type().getElementType() != type ||
+                any.type().getShape() != ArrayRef(f.channels())))
       return std::nullopt;
   return f;
 }
@@ -102,7 +117,7 @@ void fold(Folding &f) {
   OpBuilder builder(f.product);
   LoweringBuilder b(builder, f.norm.getLoc());
   DType dtype = f.weight.dtype;
-  Sizes shape = b.sizesOf(f.weight.value), filters = {shape.front()};
+  Sizes shape = b.sizesOf(f.weight.value), filters = {shape[f.filters]};
   SmallVector<Operand> terms = {f.variance};
   if (f.scale)
     terms.push_back(f.scale);
@@ -123,7 +138,7 @@ void fold(Folding &f) {
         Num sum = f.bias ? (x[2] - x[0]) * x[1] : -(x[0] * x[1]);
         return f.shift ? sum + x.back() : sum;
       });
-  factor.positions = {0};
+  factor.positions = {f.filters};
   Value weight =
       b.elementwise({f.weight, factor}, dtype, dtype, shape,
                     [](Body &, ArrayRef<Num> x) { return x[0] * x[1]; });

@@ -65,7 +65,7 @@ class Residual(nn.Module):
 
 
 def resnet() -> nn.Module:
-    """With statistics as training leaves them, and a normalised linear layer."""
+    """Its parts, and a normalised linear layer."""
     model = nn.Sequential(
         nn.Conv2d(3, 8, 7, 2, 3, bias=False),
         nn.BatchNorm2d(8),
@@ -78,6 +78,24 @@ def resnet() -> nn.Module:
         nn.Linear(16, 10),
         nn.BatchNorm1d(10, affine=False),
     )
+    return trained(model)
+
+
+def decoder() -> nn.Module:
+    """Transposed convolutions, whose filters are the second dimension."""
+    return trained(
+        nn.Sequential(
+            nn.ConvTranspose2d(6, 8, 2, 2, bias=False),
+            nn.BatchNorm2d(8),
+            nn.ReLU(),
+            nn.ConvTranspose2d(8, 4, 3, padding=1, groups=2),
+            nn.BatchNorm2d(4),
+        )
+    )
+
+
+def trained(model: nn.Module) -> nn.Module:
+    """With statistics as training leaves them."""
     for module in model.modules():
         if isinstance(module, nn.modules.batchnorm._BatchNorm):
             nn.init.normal_(module.running_mean)
@@ -95,6 +113,7 @@ CASES = {
     "twice": (Twice, lambda: torch.randn(48, 48)),
     "resnet": (resnet, lambda: torch.randn(2, 3, 30, 30)),
     "convolutions": (convolutions, lambda: torch.randn(2, 3, 9, 9)),
+    "decoder": (decoder, lambda: torch.randn(2, 6, 9, 9)),
 }
 
 

@@ -4,6 +4,7 @@ sizes that leave a rest, and both widths of vectors."""
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 import torch
@@ -264,3 +265,29 @@ def test_errors_are_at_most_twice_eagers(cpu, name, dtype):
 
     ours = torch.compile(function, backend=anabranch)(x)
     assert error(ours) <= 2 * error(function(x))
+
+
+def gelu_by_hand(x: torch.Tensor) -> torch.Tensor:
+    return x * 0.5 * (1.0 + torch.erf(x / 2**0.5))
+
+
+def worst_by_interval(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """The largest error of gelu in each quarter from -10 to 10."""
+    x, y = x.double(), y.double()
+    errors = (y - x * 0.5 * torch.erfc(-x / 2**0.5)).abs()
+    intervals = ((x + 10) * 4).long().clamp(0, 79)
+    return torch.zeros(80).double().scatter_reduce(0, intervals, errors, "amax")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("function", [torch.nn.functional.gelu, gelu_by_hand])
+def test_gelu_is_as_exact_as_eager_everywhere(cpu, function, dtype):
+    """Negative numbers too, where 1 + erf cancels its digits."""
+    x = torch.linspace(-10, 10, 40_000).to(dtype)
+    compiled = torch.compile(function, backend=anabranch)
+    allowed = 2 * worst_by_interval(x, function(x)) + 1e-9
+    assert (worst_by_interval(x, compiled(x)) <= allowed).all()
+    special = torch.tensor([0.0, -0.0, 6e4, -6e4, -math.inf, math.nan]).to(dtype)
+    torch.testing.assert_close(compiled(special), function(special), equal_nan=True)
+    # Eager's gelu has no number here.
+    assert compiled(torch.tensor([math.inf]).to(dtype)).item() == math.inf

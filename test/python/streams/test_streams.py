@@ -631,6 +631,12 @@ def test_a_chain_stays_on_one_stream(machine, program):
     assert list(streams) == ["main"]
 
 
+def test_one_cpu_wakes_nobody(machine, program):
+    machine |= {"workers": 1, "gflops_all": 50, "cache_gbs_all": 50, "wake_us": 0}
+    streams = program(towers, torch.randn(48, 48), streams="auto", threads=1)
+    assert list(streams) == ["main"]
+
+
 def test_hyperthreads_are_no_gain(machine, program):
     machine |= {"gflops_all": 50, "cache_gbs_all": 50}
     streams = program(towers, torch.randn(48, 48), streams="auto", threads=2)

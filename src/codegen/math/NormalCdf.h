@@ -1,0 +1,29 @@
+//===- NormalCdf.h - the normal distribution in the place of erf *- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_MATH_NORMALCDF_H
+#define ANABRANCH_CODEGEN_MATH_NORMALCDF_H
+
+#include "codegen/target/Target.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/Builders.h"
+
+namespace anabranch {
+namespace codegen {
+
+/// Replaces 1 + erf(x / sqrt(2)), as GELU has it, by twice the normal
+/// distribution at x: tables give it in fewer instructions than erf, and the
+/// sum would cancel the digits of negative x. An erf that may be approximate
+/// (`afn`) gives a sum that is good for bf16. False, and nothing is changed, if
+/// the erf is used otherwise or the processor cannot look up tables.
+bool replaceByNormalCdf(mlir::math::ErfOp erf, mlir::OpBuilder &builder,
+                        const TargetInfo &target);
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_MATH_NORMALCDF_H
