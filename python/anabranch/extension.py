@@ -22,6 +22,7 @@ from torch.fx.traceback import annotate
 
 from . import _C, backend, config, location
 from .capture import aot, handmade, observer
+from .capture.input_sources import input_sources
 from .describe import description, graph, symbols
 from .marks import gear_sizes, mark_order, scope, super_kernel, unbroken
 from .method_cache import bytecode, cached_method, entry_text
@@ -59,7 +60,9 @@ __all__ = [
     "find_user_line",
     "guard_gears",
     "hide_frames",
+    "input_labels",
     "is_order_operator",
+    "is_recording",
     "is_wait_result",
     "list_program",
     "lowered_operators",
@@ -106,6 +109,21 @@ def trace(
     operators that come whole to `compile_one` where no gradient is asked for, which has
     to take them apart."""
     return aot.aot(module, example_inputs, compile_one, freeze, decompositions, whole)
+
+
+def input_labels(
+    module: torch.fx.GraphModule, example_inputs: Sequence[Any]
+) -> list[str]:
+    """The `label` that `trace` gives the InputSource of each of a Dynamo graph's inputs."""
+    return [s.label for s in input_sources(module, example_inputs, False)][
+        -len(example_inputs) or None :
+    ]
+
+
+def is_recording() -> bool:
+    """Whether a CachedMethod records what is compiled now: later processes call the
+    executables without what a front end has put around them."""
+    return observer.current() is not None
 
 
 def decompositions() -> Mapping[Any, Call]:

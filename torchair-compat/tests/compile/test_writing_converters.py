@@ -188,3 +188,74 @@ def test_what_is_written_has_the_rank_of_the_tensor(library) -> None:
         compiled(lambda x, y: operator(x, y) or x * 2)(
             torch.randn(3), torch.randn(2, 3)
         )
+
+
+def test_out_arguments(library) -> None:
+    """Returned or not, of one overload or several; a converter that writes by itself, or
+    leaves that to its result."""
+    library.define("plus(Tensor x, Tensor y) -> Tensor")
+    returns = define_overload(
+        library, "plus.out(Tensor x, Tensor y, *, Tensor(a!) out) -> Tensor(a!)"
+    )
+    nothing = define_overload(library, "minus(Tensor x, *, Tensor(a!) out) -> ()")
+
+    @torchair.register_fx_node_ge_converter(returns)
+    def convert_plus(x, y, *, out=None, meta_outputs=None):
+        return ge.custom_op("Add", x, y)
+
+    @torchair.register_fx_node_ge_converter(nothing)
+    def convert_minus(x, *, out):
+        ge.custom_op("Assign", out, ge.custom_op("Neg", x))
+
+    def function(x, y, out):
+        found = torch.ops.writing.plus.out(x, y, out=out)
+        other = torch.empty_like(x)
+        torch.ops.writing.minus(found, out=other)
+        return found * 2, other
+
+    def eager(x, y, out):
+        out.copy_(x + y)
+        return out * 2, -out
+
+    agree(function, eager, *(torch.randn(3, 4) for _ in range(3)))
+
+
+def test_two_arguments_are_returned(library) -> None:
+    operator = define_overload(
+        library,
+        "split_out(Tensor x, Tensor(a!) low, Tensor(b!) high)"
+        " -> (Tensor(a!), Tensor(b!))",
+    )
+
+    @torchair.register_fx_node_ge_converter(operator)
+    def convert(x, low, high):
+        return ge.custom_op("Neg", x), ge.custom_op("Muls", x, 3.0)
+
+    def function(x, low, high):
+        first, second = torch.ops.writing.split_out(x, low, high)
+        return first + second
+
+    def eager(x, low, high):
+        low.copy_(-x)
+        high.copy_(x * 3)
+        return low + high
+
+    agree(function, eager, *(torch.randn(3, 4) for _ in range(3)))
+
+
+def define_overload(library: torch.library.Library, schema: str) -> Any:
+    """An overload whose shape function gives back what it writes."""
+    library.define(schema)
+    name, _, overload = schema.partition("(")[0].partition(".")
+
+    def fake(*args, **kwargs):
+        made = getattr(getattr(torch.ops.writing, name), overload or "default")
+        given = dict(zip((a.name for a in made._schema.arguments), args)) | kwargs
+        written = [given[a.name] for a in made._schema.arguments if a.alias_info]
+        if not made._schema.returns:
+            return None
+        return written[0] if len(written) == 1 else tuple(written)
+
+    full = f"writing::{name}.{overload}" if overload else f"writing::{name}"
+    torch.library.register_fake(full, fake, lib=library)
+    return getattr(getattr(torch.ops.writing, name), overload or "default")

@@ -7,7 +7,7 @@ import torch
 
 import torch_npu
 import torchair
-from torchair._impl.npu.quant_matmul import unpack_int4
+from torchair._impl.npu.library import unpack_int4
 
 call = torch_npu.npu_grouped_matmul
 SIZES = [3, 0, 4]  # of groups; one of the 8 rows is of none

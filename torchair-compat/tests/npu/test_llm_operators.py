@@ -7,6 +7,7 @@ import torch
 
 import torch_npu
 import torchair
+from pictures import compiled
 
 
 def both(function, *arguments):
@@ -313,9 +314,61 @@ def test_what_does_not_go_together(text) -> None:
         WRONG[text]()
 
 
-def test_what_is_not_there_yet() -> None:
-    rows, cache = torch.ones(2, 2, 4), torch.ones(3, 4, 2, 4)
-    with pytest.raises(NotImplementedError, match="compressed caches"):
+@pytest.mark.parametrize("averages", [False, True])
+def test_compressed_caches(averages) -> None:
+    """Against a loop over heads: the last rows of each, or all with some averaged."""
+    batch, length, heads, size = 2, 7, 3, 4
+    key = torch.randn(batch, length, heads, 8).bfloat16()
+    value = torch.randn(batch, length, heads, 4).bfloat16()
+    first = torch.tensor([[0, 8, 16], [24, 40, 32]])
+    lens = torch.tensor([[2, 0, 5], [1, 3, 4]])
+    offsets = torch.tensor([1, 2, 0, 3, -1, 1])
+    seq_lens = torch.tensor([7, 6])
+    options = {"compress_seq_offsets": offsets} if averages else {}
+
+    def rows_of(x, b, h):
+        cut, end, at = int(lens[b, h]), int(seq_lens[b]), int(offsets[b * heads + h])
+        rows = x[b, :end, h]
+        if not averages:
+            return rows[end - cut :] if cut else rows
+        if cut == 0 or at < 0:
+            return rows
+        mean = rows[at : at + cut].float().mean(0, keepdim=True).bfloat16()
+        return torch.cat([rows[:at], mean, rows[at + cut :]])
+
+    def write(key, value, key_cache, value_cache):
         torch_npu.npu_scatter_pa_kv_cache(
-            rows, rows, cache, cache, torch.arange(2), seq_lens=torch.ones(1)
+            *(key, value, key_cache, value_cache, first),
+            compress_lens=lens if averages else lens.reshape(-1),
+            seq_lens=seq_lens,
+            cache_mode="Norm",
+            **options,
         )
+
+    empty = [torch.full((12, size, 1, x.shape[-1]), 9).bfloat16() for x in (key, value)]
+    wanted = [cache.clone() for cache in empty]
+    for x, cache in zip((key, value), wanted):
+        flat = cache.view(-1, x.shape[-1])
+        for b in range(batch):
+            for h in range(heads):
+                rows = rows_of(x, b, h)
+                flat[first[b, h] : first[b, h] + len(rows)] = rows
+    for run in (write, compiled(write)):
+        found = [cache.clone() for cache in empty]
+        run(key, value, *found)
+        torch.testing.assert_close(found, wanted, atol=0.01, rtol=0.01)
+
+
+def test_wrong_compressed_caches() -> None:
+    rows, cache = torch.ones(2, 3, 2, 4), torch.ones(3, 4, 1, 4)
+    slots, lens = torch.zeros(2, 2).int(), torch.ones(2).int()
+    for options, text in (
+        ({"seq_lens": lens}, "needs compress_lens and seq_lens"),
+        ({"compress_lens": lens, "seq_lens": lens}, "compress_lens must have shape"),
+        ({"compress_lens": slots, "seq_lens": slots}, "seq_lens must have shape"),
+        ({"compress_lens": slots, "seq_lens": lens.float()}, "seq_lens must be int32"),
+    ):
+        with pytest.raises(RuntimeError, match=text):
+            torch_npu.npu_scatter_pa_kv_cache(
+                rows, rows, cache, cache, slots, **options
+            )

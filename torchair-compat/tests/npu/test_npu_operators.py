@@ -6,7 +6,6 @@ import torch
 import anabranch
 import torch_npu
 import torchair
-from torchair._impl.npu.formats import from_blocks, to_blocks
 
 torch.manual_seed(0)
 
@@ -334,45 +333,6 @@ def test_formats() -> None:
     assert torch_npu.get_npu_format(x) == 29
     with pytest.raises(RuntimeError, match="no such format: 5"):
         torch_npu.npu_format_cast(x, 5)
-
-
-@pytest.mark.parametrize(("k", "n"), [(64, 64), (70, 130), (3, 200), (129, 5)])
-def test_blocks_hold_what_the_tensor_holds(k, n) -> None:
-    matrix = int8(k, n)
-    blocks = to_blocks(matrix)
-    assert blocks.shape == (-(-n // 64), -(-k // 4), 64, 4)
-    assert torch.equal(from_blocks(blocks, k, n), matrix)
-    assert blocks.long().sum() == matrix.long().sum()  # the rest is zero
-    assert matrix[2, n - 1] == blocks[(n - 1) // 64, 0, (n - 1) % 64, 2]
-
-
-@pytest.mark.parametrize("rows", [1, 5, 40])
-def test_products_read_blocks_that_are_never_stale(rows) -> None:
-    weight, x = torch_npu.npu_format_cast(int8(70, 130), 29), int8(rows, 70)
-    one = torch.ones(1)
-
-    def product(x, weight):
-        return torch_npu.npu_quant_matmul(x, weight, one, output_dtype=torch.int32)
-
-    run = compiled(product)
-    anabranch.counters.reset()
-    assert torch.equal(run(x, weight).long(), x.long() @ weight.long())
-    assert anabranch.counters.kernels == 1  # nothing packs
-    weight[3:9] = 7
-    assert torch.equal(run(x, weight).long(), x.long() @ weight.long())
-    other = torch_npu.npu_format_cast(int8(70, 130), 29)
-    assert torch.equal(run(x, other).long(), x.long() @ other.long())
-    plain = other.clone()
-    assert torch.equal(run(x, plain).long(), x.long() @ plain.long())
-
-
-def test_blocks_of_what_has_none() -> None:
-    for tensor in (int8(4, 8), int8(2, 4, 8), torch.randn(4, 8)):
-        assert tensor._npu_blocks is None
-    assert torch_npu.npu_format_cast(torch.randn(4, 8), 29)._npu_blocks is None
-    assert torch_npu.npu_format_cast(int8(4, 8), 2)._npu_blocks is None
-    with torch.inference_mode():
-        assert torch_npu.npu_format_cast(int8(4, 8), 29)._npu_blocks is None
 
 
 def test_all_in_kernels() -> None:

@@ -17,6 +17,7 @@ from anabranch.extension import InputSource
 
 from ..dump.debug_folder import DebugFolder
 from ..errors import wrapping
+from ..ge.returned_writes import return_nothing
 from ..options.config import CompilerConfig, apply_flat
 from ..options.engine import warn_of_mode
 from ..options.flat import AnyConfig, tree_of
@@ -25,6 +26,7 @@ from . import gears
 from .fusions import MATCHED
 from .graph_compiler import compile_graph, freezes
 from .joint import compile_joint, wants_joint
+from .weight_blocks import labels
 
 __all__ = [
     "compile_flat",
@@ -123,10 +125,15 @@ def npu(
     with wrapping():
         if options:
             apply_flat(config, options)
+        return_nothing(module)
         geared = gears.find(module, example_inputs, config)
         debug = DebugFolder.of_model(module)
         compile_one = functools.partial(
-            compile_graph, config=config, geared=geared, debug=debug
+            compile_graph,
+            config=config,
+            geared=geared,
+            debug=debug,
+            in_blocks=labels(module, example_inputs),
         )
         trace = functools.partial(
             extension.trace,

@@ -35,6 +35,7 @@ from .cat_buffers import with_buffers
 from .fusion_files import report
 from .passes import edit
 from .run_log import reporting
+from .weight_blocks import BlockedWeights
 
 __all__ = ["compile_graph", "freezes"]
 
@@ -55,10 +56,11 @@ def compile_graph(
     config: CompilerConfig,
     geared: gears.Geared | None = None,
     debug: DebugFolder | None = None,
+    in_blocks: frozenset[str] = frozenset(),
 ) -> Compiled:
     """Compiles one ATen graph, or lets PyTorch run it where an option asks for that.
-    `geared` are the gears of the Dynamo graph; `debug` keeps each stage of the graph.
-    """
+    `geared` are the gears of the Dynamo graph; `debug` keeps each stage of the graph;
+    `in_blocks` are the labels of inputs in FRACTAL_NZ."""
     start = time.perf_counter()
     check_pool(config)
     if debug:
@@ -92,14 +94,19 @@ def compile_graph(
         hooks["on_executable"] = static.exact.on_executable
     if logger.isEnabledFor(logging.DEBUG):
         hooks["on_package"] = functools.partial(log_program, graph=f"graph_{number}")
+    blocked = None
+    if in_blocks and not static and not extension.is_recording():
+        blocked = BlockedWeights.find(module, sources, in_blocks)
     executable = extension.compile_graph(
-        module,
+        blocked.module if blocked else module,
         example_inputs,
-        sources,
+        blocked.sources if blocked else sources,
         config=settings,
         gears=geared.dims if geared else (),
         **hooks,
     )
+    if blocked:
+        executable = blocked.wrap(executable)
     if static:
         executable = static.wrap(executable)
     if captures:

@@ -23,7 +23,12 @@ from .calls import Call
 from .definitions import UnknownOperator
 from .writing_calls import WritingCall, is_writing
 
-__all__ = ["converters_digest", "register_fx_node_ge_converter", "run_converters"]
+__all__ = [
+    "converters_digest",
+    "register_fx_node_ge_converter",
+    "registered",
+    "run_converters",
+]
 
 Converter = Callable[..., Any]
 
@@ -55,7 +60,8 @@ def _names(operator: Any) -> list[str]:
     return [operator.name() if isinstance(operator, OpOverload) else str(operator)]
 
 
-def _registered(target: OpOverload) -> Converter | None:
+def registered(target: OpOverload) -> Converter | None:
+    """The converter that was registered for an operator last."""
     return _converters.get(target.name())
 
 
@@ -94,14 +100,14 @@ def _operator(node: torch.fx.Node) -> OpOverload | None:
 
 def _run_exported(module: torch.fx.GraphModule) -> None:
     """An operator without a kernel may have one where the package runs."""
-    _run(module, _registered)
+    _run(module, registered)
 
 
 extension.add_mark_resolver(_run_exported)
 
 
 def _converter_or_automatic(target: OpOverload) -> Converter | None:
-    found = _registered(target)
+    found = registered(target)
     if found is not None or target.namespace in BUILT_IN or _has_kernel(target):
         return found
     return automatic_converter(target)

@@ -17,8 +17,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from . import attention_scales
 from .attention_scales import Scales
-from .library import operator
-from .quant_matmul import unpack_int4
+from .library import operator, unpack_int4
 
 __all__ = ["attend"]
 

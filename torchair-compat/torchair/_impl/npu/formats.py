@@ -9,11 +9,13 @@ was written to.
 from __future__ import annotations
 
 import enum
+from collections.abc import MutableMapping
 
 import torch
 from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
 
-from .library import check, operator
+from .library import check, operator, unpack_int4
 
 
 class Format(enum.IntEnum):
@@ -103,22 +105,32 @@ def _tag(tensor: Tensor, number: int) -> Tensor:
     return tensor
 
 
-# Columns of a block, and rows whose bytes are neighbours: what the compiler's
-# product of bytes reads where it lies.
+# Columns of a block.
 _COLUMNS = 64
-_ROWS = 4
+# Rows whose elements are neighbours, the words that the compiler's products of each
+# dtype are made of.
+_ROWS = {torch.int8: 4, torch.bfloat16: 2, torch.float16: 1}
+# Of a tensor, by whether it is transposed: the version that they were made of, and the
+# blocks. No attributes of the tensor: copies of it count their writes anew.
+_blocks: MutableMapping[Tensor, dict[bool, tuple[int, Tensor]]]
+_blocks = WeakTensorKeyDictionary()
 
 
 def to_blocks(matrix: Tensor) -> Tensor:
-    """(k, n) as (n / 64, k / 4, 64, 4), zero where there is no element."""
+    """(k, n) as (n / 64, k / r, 64, r), zero where there is no element: r is 4 of int8, 2
+    of bf16; f16 has (n / 64, k, 64)."""
     rows, columns = matrix.shape
-    padded = torch.nn.functional.pad(matrix, (0, -columns % _COLUMNS, 0, -rows % _ROWS))
-    split = padded.unflatten(1, (-1, _COLUMNS)).unflatten(0, (-1, _ROWS))
-    return split.permute(2, 0, 3, 1).contiguous()
+    word = _ROWS[matrix.dtype]
+    padded = torch.nn.functional.pad(matrix, (0, -columns % _COLUMNS, 0, -rows % word))
+    split = padded.unflatten(1, (-1, _COLUMNS)).unflatten(0, (-1, word))
+    blocks = split.permute(2, 0, 3, 1)
+    return (blocks if word > 1 else blocks.squeeze(-1)).contiguous()
 
 
 def from_blocks(blocks: Tensor, rows: int, columns: int) -> Tensor:
     """What to_blocks was given."""
+    if blocks.dim() == 3:
+        blocks = blocks.unsqueeze(-1)
     columns_first = blocks.permute(0, 2, 1, 3)
     whole = columns_first.reshape(
         blocks.shape[0] * blocks.shape[2], blocks.shape[1] * blocks.shape[3]
@@ -126,22 +138,43 @@ def from_blocks(blocks: Tensor, rows: int, columns: int) -> Tensor:
     return whole[:columns, :rows].t()
 
 
-@torch.compiler.disable  # called by what Dynamo makes, not to be traced itself
-def _blocks_of(tensor: Tensor) -> Tensor | None:
-    """The blocks of a matrix of int8 in FRACTAL_NZ; None of other tensors, and of
-    those of inference mode, whose writes PyTorch does not count."""
+def has_blocks(tensor: Tensor) -> bool:
+    """Whether a tensor is a matrix in FRACTAL_NZ that has blocks. Those of int32 are
+    eight int4 each. PyTorch counts no writes to tensors of inference mode, so that they
+    have none."""
     if getattr(tensor, "_npu_format", None) != Format.FRACTAL_NZ:
+        return False
+    known = tensor.dtype in _ROWS or tensor.dtype == torch.int32
+    return known and tensor.dim() == 2 and not tensor.is_inference()
+
+
+def blocks_of(tensor: Tensor, turned: bool) -> Tensor:
+    """The blocks of a matrix, or of its transpose: made at the first call, and after
+    writes; at each call where the matrix has none of its own."""
+    if not has_blocks(tensor):
+        return _made(tensor, turned)
+    known = _blocks.setdefault(tensor, {})
+    if turned not in known or known[turned][0] != tensor._version:
+        known[turned] = tensor._version, _made(tensor, turned)
+    return known[turned][1]
+
+
+def _made(tensor: Tensor, turned: bool) -> Tensor:
+    values = tensor.detach()
+    if values.dtype == torch.int32:
+        values = unpack_int4(values)
+    return to_blocks(values.t() if turned else values)
+
+
+@torch.compiler.disable  # called by what Dynamo makes, not to be traced itself
+def _integer_blocks(tensor: Tensor) -> Tensor | None:
+    """Blocks of int8 that a product of integers reads; None of a tensor without."""
+    if tensor.dtype not in (torch.int8, torch.int32) or not has_blocks(tensor):
         return None
-    if tensor.dtype != torch.int8 or tensor.dim() != 2 or tensor.is_inference():
-        return None
-    known = getattr(tensor, "_npu_blocks_made", None)
-    if known is None or known[0] != tensor._version:
-        known = tensor._version, to_blocks(tensor)
-        tensor._npu_blocks_made = known  # type: ignore[attr-defined]
-    return known[1]
+    return blocks_of(tensor, turned=False)
 
 
 def install() -> None:
     """A property, so that compiled code, which looks it up in every call, never
     gets blocks of older values."""
-    torch.Tensor._npu_blocks = property(_blocks_of)  # type: ignore[attr-defined]
+    torch.Tensor._npu_blocks = property(_integer_blocks)  # type: ignore[attr-defined]

@@ -94,3 +94,10 @@ def check_shape(
 def to_int8(values: torch.Tensor) -> torch.Tensor:
     """Rounded half to even and clamped to -128..127."""
     return values.round().clamp(-128, 127).to(torch.int8)
+
+
+def unpack_int4(packed: Tensor) -> Tensor:
+    """int32 (..., n) -> int8 (..., 8 n): nibbles, the least significant first."""
+    shifts = torch.arange(0, 32, 4, dtype=torch.int32, device=packed.device)
+    nibbles = (packed.unsqueeze(-1) >> shifts) & 15
+    return ((nibbles ^ 8) - 8).to(torch.int8).flatten(-2)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from .formats import from_blocks
-from .library import check, check_dtype, check_shape, operator, to_int8
+from .library import check, check_dtype, check_shape, operator, to_int8, unpack_int4
 
 _NAME = "npu_quant_matmul"
 _FLOATS = {torch.bfloat16, torch.float16, torch.float32}
@@ -65,7 +65,8 @@ def npu_quant_matmul(
     `output_dtype`, int8 without. The order of roundings is: the product and an int32
     bias in int32, then in f32 times scale, times pertoken_scale, plus bias or offset,
     and once more at the end. With int32 results nothing is scaled. `blocks` are those
-    of x2 where it is in FRACTAL_NZ; a compiled product reads them.
+    of x2 (k, n) where it is in FRACTAL_NZ, int8 also of int4; a compiled product reads
+    them.
 
     Raises RuntimeError for shapes and dtypes that don't go together.
     """
@@ -78,6 +79,8 @@ def npu_quant_matmul(
     kind = output_dtype or torch.int8
     packed = _check_dtypes(x1, x2, kind, scale, offset, bias, pertoken_scale)
     if packed:
+        if _is_packed_along_k(x1, x2):
+            blocks = None
         x1, x2 = _unpack_operands(x1, x2)
     _check_shapes(x1, x2, scale, offset, bias, pertoken_scale, group_sizes)
     total = integer_product(x1, x2, blocks)
@@ -209,17 +212,15 @@ def _is_turned(matrix: Tensor) -> bool:
 
 def _unpack_operands(x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:
     """x2 is packed along n, or along k where its rows are an eighth of x1's."""
-    x1 = unpack_int4(x1)
-    if x2.shape[-2] * 8 == x1.shape[-1]:
-        return x1, unpack_int4(x2.transpose(-1, -2)).transpose(-1, -2)
-    return x1, unpack_int4(x2)
+    if _is_packed_along_k(x1, x2):
+        x2 = unpack_int4(x2.transpose(-1, -2)).transpose(-1, -2)
+    else:
+        x2 = unpack_int4(x2)
+    return unpack_int4(x1), x2
 
 
-def unpack_int4(packed: Tensor) -> Tensor:
-    """int32 (..., n) -> int8 (..., 8 n): nibbles, the least significant first."""
-    shifts = torch.arange(0, 32, 4, dtype=torch.int32, device=packed.device)
-    nibbles = (packed.unsqueeze(-1) >> shifts) & 15
-    return ((nibbles ^ 8) - 8).to(torch.int8).flatten(-2)
+def _is_packed_along_k(x1: Tensor, x2: Tensor) -> bool:
+    return x2.shape[-2] == x1.shape[-1]
 
 
 @operator("(Tensor scale, Tensor? offset=None, int? round_mode=0) -> Tensor")

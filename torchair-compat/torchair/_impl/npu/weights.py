@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .library import check, check_shape, operator, to_int8
-from .quant_matmul import unpack_int4
+from .library import check, check_shape, operator, to_int8, unpack_int4
 
 _NIBBLES = 8
 

@@ -7,6 +7,8 @@ ReshapeAndCache, for the layout FRACTAL_NZ.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -40,29 +42,82 @@ def npu_scatter_pa_kv_cache(
     slot_mapping (tokens,) numbers the slots of all blocks. A cache is (blocks, block_size,
     heads, dim), or in FRACTAL_NZ (blocks, heads * dim / n, block_size, n), n being 16, or 32
     for bytes; with `cache_mode` "Norm" or None, only the former. A negative slot is left out.
-    RuntimeError for other shapes, dtypes or modes; NotImplementedError for compressed
-    caches."""
+
+    Compressed caches: key and value (batch, length, heads, dim), caches (blocks, block_size,
+    1, dim), seq_lens (batch,), and the first slot of each head in slot_mapping (batch,
+    heads). Of each head's seq_lens rows, those go to slots that follow each other: the last
+    compress_lens (batch, heads); or with `compress_seq_offsets` (batch * heads,) all, but
+    compress_lens rows from the offset on are one, their mean in f32. A length of 0 and a
+    negative offset leave all rows. RuntimeError for other shapes, dtypes or modes."""
     name = "npu_scatter_pa_kv_cache"
-    for what, given in (
-        ("compress_lens", compress_lens),
-        ("compress_seq_offsets", compress_seq_offsets),
-        ("seq_lens", seq_lens),
-    ):
-        if given is not None:
-            raise NotImplementedError(f"{name}: {what}: compressed caches")
     known = cache_mode in (None, "Norm", "PA_NZ")
     check(known, name, f"cache_mode must be Norm or PA_NZ, got {cache_mode!r}")
     check_dtype(slot_mapping, name, "slot_mapping", _INTEGERS)
+    told = compress_lens, compress_seq_offsets, seq_lens
+    is_compressed = any(tensor is not None for tensor in told)
     for what, rows, cache in (
         ("key", key, key_cache),
         ("value", value, value_cache),
     ):
         check_dtype(rows, name, what, _CACHED)
         check_dtype(cache, name, f"{what}_cache", (rows.dtype,))
-        check(rows.dim() == 3, name, f"{what} must have 3 dimensions, got {rows.dim()}")
-        check_shape(slot_mapping, name, "slot_mapping", (rows.shape[0],))
-        blocks = cache_mode == "PA_NZ"
-        _write_slots(name, what, rows, cache, slot_mapping.to(torch.int64), blocks)
+        if is_compressed:
+            rows, slots = _compressed(name, what, rows, slot_mapping, *told)
+        else:
+            right = rows.dim() == 3
+            check(right, name, f"{what} must have 3 dimensions, got {rows.dim()}")
+            check_shape(slot_mapping, name, "slot_mapping", (rows.shape[0],))
+            slots = slot_mapping.to(torch.int64)
+        blocks = cache_mode == "PA_NZ" and not is_compressed
+        _write_slots(name, what, rows, cache, slots, blocks)
+
+
+def _compressed(
+    name: str,
+    what: str,
+    values: Tensor,
+    first: Tensor,
+    lens: Tensor | None,
+    offsets: Tensor | None,
+    seq_lens: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    """Rows (number, 1, dim) for a compressed cache, and the slot of each, negative ones of
+    those that are left out."""
+    check(values.dim() == 4, name, f"{what} must have 4 dimensions, got {values.dim()}")
+    batch, length, heads, dim = values.shape
+    shapes: tuple[tuple[str, Tensor | None, tuple[Any, ...]], ...] = (
+        ("slot_mapping", first, ((batch, heads),)),
+        ("compress_lens", lens, ((batch, heads), (batch * heads,))),
+        ("seq_lens", seq_lens, ((batch,),)),
+        ("compress_seq_offsets", offsets, ((batch * heads,),)),
+    )
+    for argument, tensor, allowed in shapes:
+        check_dtype(tensor, name, argument, _INTEGERS)
+        check_shape(tensor, name, argument, *allowed)
+    both = lens is not None and seq_lens is not None
+    check(both, name, "a compressed cache needs compress_lens and seq_lens")
+    assert lens is not None and seq_lens is not None
+    cut = lens.to(torch.int64).reshape(batch, 1, heads)
+    ends = seq_lens.to(torch.int64).reshape(batch, 1, 1)
+    slot = first.to(torch.int64).unsqueeze(1)
+    numbers = torch.arange(length, device=values.device).reshape(1, -1, 1)
+    if offsets is None:
+        begins = ends - torch.where(cut > 0, cut, ends)
+        kept = (numbers >= begins) & (numbers < ends)
+        slots = torch.where(kept, slot + numbers - begins, -1)
+        return values.reshape(-1, 1, dim), slots.reshape(-1)
+    at = offsets.to(torch.int64).reshape(batch, 1, heads)
+    cut = torch.where(at < 0, 0, cut)
+    inside = (numbers >= at) & (numbers < at + cut)
+    total = (values.to(torch.float32) * inside.unsqueeze(-1)).sum(1)
+    mean = (total / cut.squeeze(1).clamp(min=1).unsqueeze(-1)).to(values.dtype)
+    behind = (numbers >= at + cut) & (cut > 0)
+    moved = torch.where(behind, numbers - cut + 1, numbers)
+    kept = (numbers < ends) & ~inside
+    slots = torch.where(kept, slot + moved, -1).reshape(-1)
+    of_means = torch.where(cut > 0, slot + at, -1).reshape(-1)
+    rows = torch.cat([values.reshape(-1, dim), mean.reshape(-1, dim)]).unsqueeze(1)
+    return rows, torch.cat([slots, of_means])
 
 
 def _write_slots(

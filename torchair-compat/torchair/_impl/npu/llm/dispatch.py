@@ -215,11 +215,12 @@ def npu_moe_distribute_combine(
     """The sum over k of expert_scales (bs, k) f32 times the row that the expert made, plus
     the shared expert's: (bs, h) in the dtype of expand_x (a, h), the rows in the order of
     npu_moe_distribute_dispatch, whose third and fifth results are expand_idx and
-    ep_send_counts, and whose numbers must be the same. In f32 inside. RuntimeError for
-    other shapes, dtypes or ranks; NotImplementedError for `comm_quant_mode`."""
+    ep_send_counts, and whose numbers must be the same. In f32 inside. With
+    `comm_quant_mode` 2 rows travel as int8, each with a scale of its own in f32.
+    RuntimeError for other shapes, dtypes, modes or ranks."""
     name = "npu_moe_distribute_combine"
-    if comm_quant_mode != 0:
-        raise NotImplementedError(f"{name}: comm_quant_mode {comm_quant_mode}")
+    known = comm_quant_mode in (0, 2)
+    check(known, name, f"comm_quant_mode must be 0 or 2, got {comm_quant_mode}")
     for what, given in (
         ("x_active_mask", x_active_mask),
         ("activation_scale", activation_scale),
@@ -249,12 +250,22 @@ def npu_moe_distribute_combine(
     taken, inside = ranks.received(ep_send_counts.to(torch.int64))
     # Rows that nobody sent go behind all blocks, where nobody reads.
     behind = ranks.world * ranks.block
-    blocks = expand_x.new_zeros(behind + 1, expand_x.shape[1])
-    blocks = blocks.index_put((torch.where(inside, taken, behind),), expand_x)
-    back = ranks.exchange(blocks[:behind])
+    lines = torch.where(inside, taken, behind)
     owners = ranks.owners(expert_ids)
     places, _ = ranks.places(owners.reshape(-1))
-    made = back[places].unflatten(0, (tokens, -1)).to(torch.float32)
+
+    def returned(values: Tensor) -> Tensor:
+        """What the experts made of each copy of this rank's rows, in f32."""
+        blocks = values.new_zeros(behind + 1, values.shape[1])
+        blocks = blocks.index_put((lines,), values)
+        return ranks.exchange(blocks[:behind])[places].to(torch.float32)
+
+    if comm_quant_mode == 0:
+        made = returned(expand_x)
+    else:
+        rows, factor = row_scale(expand_x.to(torch.float32))
+        made = returned(rows) * returned(factor.unsqueeze(-1))
+    made = made.unflatten(0, (tokens, -1))
     weights = expert_scales.to(torch.float32).unsqueeze(-1)
     result = (made[:, :choices] * weights).sum(1)
     if owners.shape[1] > choices:
