@@ -16,6 +16,7 @@ PACKAGE = ROOT / "python" / "anabranch"
 # What every wing may import: modules that import nothing but each other.
 BASE = {
     "_C",
+    "collector",
     "config",
     "errors",
     "location",

@@ -20,7 +20,7 @@ from torch.utils._pytree import tree_leaves
 from .. import _C
 from ..describe import purity
 from ..describe.description import InputSource
-from . import constants, observer, weight_only, whole_operators
+from . import constants, kept_whole, observer, weight_only, whole_operators
 from .input_sources import graph_sources, input_sources
 
 aten = torch.ops.aten
@@ -45,7 +45,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     table = _core_aten()
     for operator in WHOLE:
         table.pop(operator, None)
-    return table | weight_only.decompositions()
+    return table | weight_only.decompositions() | kept_whole.PARTS
 
 
 def export_decompositions() -> dict[Any, Callable[..., Any]]:
@@ -54,7 +54,7 @@ def export_decompositions() -> dict[Any, Callable[..., Any]]:
     table = dict(core_aten_decompositions().items())
     for operator in WHOLE:
         table.pop(operator, None)
-    return table | weight_only.decompositions()
+    return table | weight_only.decompositions() | kept_whole.PARTS
 
 
 def _core_aten() -> dict[Any, Callable[..., Any]]:
@@ -94,6 +94,8 @@ def aot(
             return compile_graph(graph, inputs, graph_sources(graph, []))
 
     table = decompositions() | dict(more_decompositions or {})
+    for operator in kept_whole.PARTS:
+        table.pop(operator, None)
     trace = functools.partial(_trace, module, example_inputs, table)
     if training:
         return trace(forward, backward)

@@ -1,4 +1,5 @@
-"""Nodes that a pass has put into a graph by hand -> nodes as the tracer makes them.
+"""Nodes that a pass has put into a graph by hand, and operators that the trace has
+kept whole -> nodes as the tracer makes them.
 
 Before: %r = call_function[target=torch.relu](%x)      no meta["val"]
 After:  %r = call_function[target=aten.relu.default](%x)   with meta["val"]
@@ -17,6 +18,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from ..errors import CompileError
+from . import kept_whole
 from .aot import WHOLE, decompositions
 
 _IMPLICIT = "CompositeImplicitAutograd"
@@ -27,13 +29,21 @@ def complete(module: torch.fx.GraphModule) -> None:
     node, if that now has another dtype or shape. A node that is none of a traced
     graph (a function, a method, a module, an operator that is taken apart) becomes
     the operators that it is made of. CompileError: a node can't be run."""
-    if all("val" in node.meta or _has_none(node) for node in module.graph.nodes):
+    if all(map(_is_complete, module.graph.nodes)):
         return
     work = _Completion(module)
     for node in list(module.graph.nodes):
         work.visit(node)
     module.graph.lint()
     module.recompile()
+
+
+def _is_complete(node: torch.fx.Node) -> bool:
+    return _has_none(node) or ("val" in node.meta and not _is_kept(node))
+
+
+def _is_kept(node: torch.fx.Node) -> bool:
+    return node.target in kept_whole.PARTS
 
 
 def _has_none(node: torch.fx.Node) -> bool:
@@ -48,11 +58,15 @@ class _Completion:
         # Nodes that have another value than when the graph was traced.
         self.changed: set[torch.fx.Node] = set()
         self.erased: set[torch.fx.Node] = set()
+        # Traces of operators that were kept whole.
+        self.parts: dict[Any, torch.fx.GraphModule] = {}
 
     def visit(self, node: torch.fx.Node) -> None:
         if _has_none(node) or node in self.erased:
             return
-        if "val" in node.meta:
+        if _is_kept(node):
+            self._inline(node)
+        elif "val" in node.meta:
             if not self.changed.isdisjoint(node.all_input_nodes):
                 self._renew(node)
         elif node.op == "get_attr":
@@ -110,7 +124,14 @@ class _Completion:
             )
             return self._function(node)(*args, **kwargs)
 
-        part = self._trace(node, call, [n.meta["val"] for n in inputs])
+        values = [n.meta["val"] for n in inputs]
+        if _is_kept(node):
+            key = _shape_of(node)
+            if key not in self.parts:
+                self.parts[key] = self._trace(node, call, values)
+            part = self.parts[key]
+        else:
+            part = self._trace(node, call, values)
         copied: dict[torch.fx.Node, torch.fx.Node] = {}
         placeholders = part.graph.find_nodes(op="placeholder")
         copied.update(zip(placeholders, inputs))
@@ -123,6 +144,10 @@ class _Completion:
                     copied[inner].meta.pop("stack_trace", None)
                     self.changed.add(copied[inner])
         result = part.graph.output_node().args[0]
+        if isinstance(result, torch.fx.Node) and (
+            _look(result.meta["val"]) == _look(node.meta.get("val"))
+        ):
+            self.changed.discard(copied[result])
         self._give_back(node, torch.fx.node.map_arg(result, copied.get))
 
     def _trace(
@@ -197,6 +222,17 @@ def _is_traced(value: Any) -> bool:
 
 def _value_of(node: torch.fx.Node) -> Any:
     return node.meta.get("val")
+
+
+def _shape_of(node: torch.fx.Node) -> Any:
+    """What the trace of an operator depends on."""
+    arguments = torch.fx.node.map_arg((node.args, node.kwargs), _layout)
+    return node.target, str(arguments)
+
+
+def _layout(node: torch.fx.Node) -> Any:
+    value = node.meta["val"]
+    return str(_look(value)), str(value.stride())
 
 
 def _look(value: Any) -> Any:

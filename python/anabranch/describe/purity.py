@@ -13,6 +13,8 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 # Namespaces whose schemas tell all that an operator does.
 NAMESPACES = ("aten", "prims")
+# Of another namespace, for which the same holds.
+PURE = {"anabranch::dequantized"}
 
 # Of the functions of `operator`; operator.and_ does not write, as its name looks.
 _IN_PLACE = {
@@ -79,6 +81,6 @@ def is_pure(graph: torch.fx.GraphModule) -> bool:
 def _is_pure(target: OpOverload | HigherOrderOperator) -> bool:
     return (
         isinstance(target, OpOverload)
-        and target.namespace in NAMESPACES
+        and (target.namespace in NAMESPACES or target._schema.name in PURE)
         and not target._schema.is_mutable
     )

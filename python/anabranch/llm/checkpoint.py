@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from .. import collector
 from . import gguf_model, memory
 from .gguf_reading import parsed_once
 
@@ -58,14 +59,14 @@ def load(
 
     ValueError: there is no such model, or it cannot be read. MemoryError: its weights
     do not fit."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
     path = find(os.fspath(name))
     # Weights in memory take at least what they take on disk, and are packed once.
     memory.require(
         2 * _bytes(path), f"{path.name}", "choose a smaller model, or free memory"
     )
-    with _reading(path) as (folder, more):
+    with collector.at_rest(), _reading(path) as (folder, more):
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
         tokenizer = AutoTokenizer.from_pretrained(folder, **more)
         if packed and path.suffix == ".gguf" and gguf_model.knows(path):
             model = gguf_model.load(path, dtype)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import struct
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -50,11 +51,32 @@ def _fields_once(load: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _fast_reader(reader: type[Any]) -> type[Any]:
-    """The reader over the plain array of its mapped file: hundreds of thousands of
-    slices are taken of it, and each slice of a numpy.memmap looks for its file."""
+    """The reader over the plain array of its mapped file, since each slice of a
+    numpy.memmap looks for its file. An array of a vocabulary's strings and scores is
+    cut up at once, into views of memory."""
     import numpy as np
+    from gguf import GGUFValueType
 
     class Reader(reader):
+        def _get_field_parts(self, begin: int, raw_type: int) -> Any:
+            if GGUFValueType(raw_type) != GGUFValueType.ARRAY or self.byte_order != "I":
+                return super()._get_field_parts(begin, raw_type)
+            kind = GGUFValueType(int(self._get(begin, np.uint32)[0]))
+            head = [self._get(begin, np.uint32), self._get(begin + 4, np.uint64)]
+            count, items = int(head[1][0]), begin + 12
+            types = [GGUFValueType.ARRAY] + [kind] * (count > 0)
+            if kind == GGUFValueType.STRING:
+                end, parts = _strings(memoryview(self.data), items, count)
+                texts = range(len(head) + 1, len(head) + len(parts), 2)
+                return end - begin, head + parts, list(texts), types
+            scalar = self.gguf_scalar_to_np.get(kind)
+            if scalar is None:
+                return super()._get_field_parts(begin, raw_type)
+            values = self._get(items, scalar, count)
+            places = range(len(head), len(head) + count)
+            size = items - begin + values.nbytes
+            return size, head + list(values.reshape(-1, 1)), list(places), types
+
         @property
         def data(self) -> Any:
             return self._plain
@@ -64,3 +86,17 @@ def _fast_reader(reader: type[Any]) -> type[Any]:
             self._plain = np.asarray(mapped)
 
     return Reader
+
+
+def _strings(data: memoryview, at: int, count: int) -> tuple[int, list[memoryview]]:
+    """Where strings that begin at `at` end, and of each its length and its bytes."""
+    read, parts = struct.Struct("<Q").unpack_from, []
+    for _ in range(count):
+        begin = at + 8
+        end = begin + read(data, at)[0]
+        if end > len(data):
+            raise ValueError("the file ends inside of a string")
+        parts.append(data[at:begin])
+        parts.append(data[begin:end])
+        at = end
+    return at, parts

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
+from ..capture.kept_whole import dequantized
+
 
 class QuantizedWeight(NamedTuple):
     """A weight [rows, columns] of `(integer - center) * scale + offset`.
@@ -22,19 +24,9 @@ class QuantizedWeight(NamedTuple):
     offset: torch.Tensor | None = None
     center: int = 0
 
-    def dequantized(self) -> torch.Tensor:
-        """float32 [rows, columns]."""
-        whole = self.integers
-        if whole.dtype == torch.uint8:
-            whole = torch.stack([whole & 15, whole >> 4], -1).flatten(1)
-        rows, groups = self.scale.shape
-        values = whole.view(rows, groups, -1).float()
-        if self.center:
-            values = values - self.center
-        values = values * self.scale.unsqueeze(-1)
-        if self.offset is not None:
-            values = values + self.offset.unsqueeze(-1)
-        return values.view(rows, -1)
+    def dequantized(self, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+        """[rows, columns], computed in float32 and rounded to `dtype`."""
+        return dequantized(self.integers, self.scale, self.offset, self.center, dtype)
 
 
 class QuantizedLayer(nn.Module):
@@ -51,9 +43,9 @@ class QuantizedLayer(nn.Module):
     def quantized(self) -> QuantizedWeight:
         return QuantizedWeight(self.weight, self.scale, self.offset, self.center)
 
-    def dequantized(self) -> torch.Tensor:
-        """The weight, float32 [rows, columns]."""
-        return self.quantized().dequantized()
+    def dequantized(self, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+        """The weight [rows, columns], rounded to `dtype`."""
+        return dequantized(self.weight, self.scale, self.offset, self.center, dtype)
 
 
 class QuantizedLinear(QuantizedLayer):
@@ -68,7 +60,7 @@ class QuantizedLinear(QuantizedLayer):
         self.bias = bias
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return nn.functional.linear(x, self.dequantized().to(x.dtype), self.bias)
+        return nn.functional.linear(x, self.dequantized(x.dtype), self.bias)
 
 
 class QuantizedEmbedding(QuantizedLayer):
@@ -87,7 +79,7 @@ class QuantizedEmbedding(QuantizedLayer):
             None if self.offset is None else self.offset[flat],
             self.center,
         )
-        return rows.dequantized().to(self.dtype).view(*tokens.shape, -1)
+        return rows.dequantized(self.dtype).view(*tokens.shape, -1)
 
 
 def count(model: nn.Module) -> int:

@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from .. import _C, scratch
+from .. import _C, collector, scratch
 from ..config import Config, resolve
 from ..marks.gear_sizes import gears_of
 from ..packages import cache, donors
@@ -350,7 +350,7 @@ class CachedMethod:
         from .recorder import Recorder
 
         module = self.method.__self__
-        with scratch.folder() as folder:
+        with collector.at_rest(), scratch.folder() as folder:
             recorder = Recorder(self.method, folder)
             compiled = self._torch_compile()
             known = bind(self.method.__func__, module, args, kwargs)

@@ -1,0 +1,56 @@
+"""Operators that a trace keeps whole and `handmade.complete` takes apart, once for
+each shape: a model has hundreds of quantised weights of few shapes, and tracing each
+of their operators in each layer takes longer than compiling them.
+
+`anabranch::dequantized(integers, scale, offset, center, dtype)` is the weight
+`(integers - center) * scale + offset` of `llm/quantized_layers.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+_library = torch.library.Library("anabranch", "FRAGMENT")
+_library.define(
+    "dequantized(Tensor integers, Tensor scale, Tensor? offset, int center,"
+    " ScalarType dtype) -> Tensor"
+)
+
+
+def _dequantized(
+    integers: torch.Tensor,
+    scale: torch.Tensor,
+    offset: torch.Tensor | None,
+    center: int,
+    dtype: torch.dtype,
+) -> torch.Tensor:
+    whole = integers
+    if whole.dtype == torch.uint8:
+        whole = torch.stack([whole & 15, whole >> 4], -1).flatten(1)
+    rows, groups = scale.shape
+    values = whole.view(rows, groups, -1).float()
+    if center:
+        values = values - center
+    values = values * scale.unsqueeze(-1)
+    if offset is not None:
+        values = values + offset.unsqueeze(-1)
+    return values.view(rows, -1).to(dtype)
+
+
+def _like(
+    integers: torch.Tensor, scale: torch.Tensor, offset: Any, center: Any, dtype: Any
+) -> torch.Tensor:
+    per_byte = 2 if integers.dtype == torch.uint8 else 1
+    rows, columns = integers.shape
+    return integers.new_empty((rows, columns * per_byte), dtype=dtype)
+
+
+torch.library.impl(_library, "dequantized", "CompositeExplicitAutograd")(_dequantized)
+torch.library.register_fake("anabranch::dequantized", _like, lib=_library)
+
+dequantized = torch.ops.anabranch.dequantized.default
+
+# What each of them computes.
+PARTS: dict[Any, Callable[..., Any]] = {dequantized: _dequantized}
