@@ -2,11 +2,13 @@
 many operators ran in our own kernels.
 
     run_opinfo.py [--dtypes f32,i64] [--chunk 1/10] [--samples 16] [--dynamic]
-                  [--match REGEX] [--json FILE] [--again]
+                  [--grad | --in-place | --out] [--match REGEX] [--json FILE] [--again]
 
-Every operator is tried in a forked process, so that a crash is a failure of that
-operator and nothing else. FILE is written after every operator, and what it has
-already is not tried again; failures are with --again.
+`--grad` compares the gradients of the samples, too; `--in-place` calls the methods
+that write into their tensor, `--out` writes into tensors that are given. Every
+operator is tried in a forked process, so that a crash is a failure of that operator
+and nothing else. FILE is written after every operator, and what it has already is
+not tried again; failures are with --again.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ import torch
 SECONDS = 180  # after which an operator counts as hanging
 
 
-def attempt(operator: Any, name: str, limit: int, dynamic: bool) -> dict[str, Any]:
+def attempt(operator: Any, name: str, options: argparse.Namespace) -> dict[str, Any]:
     """The outcome as JSON, through a pipe from a forked process."""
     reader, writer = os.pipe()
     child = os.fork()
@@ -40,7 +42,10 @@ def attempt(operator: Any, name: str, limit: int, dynamic: bool) -> dict[str, An
         os.close(reader)
         signal.alarm(SECONDS)
         try:
-            found = opinfo.check(operator, opinfo.DTYPES[name], limit, dynamic)
+            dtype, form = opinfo.DTYPES[name], options.form
+            found = opinfo.check(
+                operator, dtype, options.samples, options.dynamic, form
+            )
             outcome = {
                 "samples": found.samples,
                 "failures": found.failures,
@@ -85,22 +90,29 @@ def selected(options: argparse.Namespace, dtype: str) -> Iterator[Any]:
             continue
         if not re.search(options.match, opinfo.title(operator)):
             continue
-        if operator.supports_dtype(opinfo.DTYPES[dtype], "cpu"):
+        if opinfo.supports(operator, dtype, options.form):
             yield operator
 
 
+def row_of(dtype: str, options: argparse.Namespace) -> str:
+    """Whose row of the table: "f32 dynamic gradients"."""
+    words = [dtype, "dynamic" * options.dynamic, options.form]
+    return " ".join(word for word in words if word not in ("", "function"))
+
+
 def run(options: argparse.Namespace) -> dict[str, Any]:
-    """Outcomes by "operator-dtype"."""
+    """Outcomes by "operator: row"."""
     kept: dict[str, Any] = {}
     if options.json and options.json.exists():
         kept = json.loads(options.json.read_text())
     outcomes: dict[str, Any] = {}
     for dtype in options.dtypes.split(","):
+        row = row_of(dtype, options)
         for operator in selected(options, dtype):
-            key = f"{opinfo.title(operator)}-{dtype}"
+            key = f"{opinfo.title(operator)}: {row}"
             outcome = kept.get(key)
             if outcome is None or (options.again and outcome["failures"]):
-                outcome = attempt(operator, dtype, options.samples, options.dynamic)
+                outcome = attempt(operator, dtype, options)
             outcomes[key] = kept[key] = outcome
             if options.json:
                 options.json.write_text(json.dumps(kept, indent=1))
@@ -111,24 +123,24 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def table(outcomes: dict[str, Any]) -> str:
-    """Operators and samples by dtype and by where they were computed."""
+    """Operators and samples by row and by where they were computed."""
     columns = [*opinfo.PLACES.values(), "wrongly traced by PyTorch", "wrong"]
     counts: dict[str, Any] = collections.defaultdict(collections.Counter)
     samples: dict[str, Any] = collections.defaultdict(collections.Counter)
     for key, outcome in outcomes.items():
         if not outcome["samples"]:
             continue
-        dtype = key.rpartition("-")[2]
+        named = key.rpartition(": ")[2]
         place = opinfo.PLACES[outcome["where"]]
         if outcome["failures"]:
             place = columns[4]
         elif outcome["known"]:
             place = columns[3]
-        for row in (dtype, "all"):
+        for row in (named, "all"):
             counts[row][place] += 1
             samples[row][place] += outcome["samples"]
     lines = [f"| dtype | {' | '.join(columns)} |", "|---" * 6 + "|"]
-    for row in (*(name for name in opinfo.DTYPES if name in counts), "all"):
+    for row in sorted(counts, key=lambda row: row == "all"):
         cells = [f"{counts[row][c]} ({samples[row][c]})" for c in columns]
         lines.append(f"| {row} | {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -142,10 +154,21 @@ def main() -> int:
     parser.add_argument("--chunk", default="1/1")
     parser.add_argument("--samples", type=int, default=16)
     parser.add_argument("--dynamic", action="store_true")
+    forms = parser.add_mutually_exclusive_group()
+    for name, form in (("grad", "gradients"), ("in-place", "in-place"), ("out", "out")):
+        forms.add_argument(
+            f"--{name}",
+            dest="form",
+            action="store_const",
+            const=form,
+            default="function",
+        )
     parser.add_argument("--match", default="")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--again", action="store_true")
     options = parser.parse_args()
+    if unknown := set(options.dtypes.split(",")) - set(opinfo.DTYPES):
+        parser.error(f"no dtype {', '.join(sorted(unknown))}")
     warm_up()
     outcomes = run(options)
     print("Operators (samples):", table(outcomes), sep="\n", flush=True)

@@ -24,8 +24,11 @@ ROOT = Path(__file__).resolve().parent.parent
 PYTHON = str(ROOT / ".venv" / "bin" / "python")
 SUPPORT = "test/python/support"
 # Operators of PyTorch's database, in so many parts; one part a turn.
-PARTS = 40
-DTYPES = ("f32", "f64", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "bool")
+PARTS = 41
+FLOATS = ("f32", "f64", "f16", "bf16")
+DTYPES = (*FLOATS, "i64", "i32", "i16", "i8", "u8", "bool", "c64", "c128")
+# How they are called, in turns.
+WAYS = ([], ["--dynamic"], ["--grad"], ["--in-place"], ["--dynamic"], ["--out"])
 
 
 @dataclass(frozen=True)
@@ -49,11 +52,16 @@ def gtest(binary: str, tests: str) -> Callable[[int], list[str]]:
 
 
 def operators(turn: int) -> list[str]:
-    """A part of PyTorch's samples in one dtype; every second round is dynamic."""
-    rounds, part = divmod(turn, PARTS)
-    command = [PYTHON, "scripts/run_opinfo.py", "--chunk", f"{part + 1}/{PARTS}"]
-    command += ["--dtypes", DTYPES[turn % len(DTYPES)]]
-    return command + (["--dynamic"] if (rounds + part) % 2 else [])
+    """A part of PyTorch's samples in one dtype and one way. PARTS is prime, so that
+    each part meets each dtype and each way."""
+    command = [
+        PYTHON,
+        "scripts/run_opinfo.py",
+        "--chunk",
+        f"{turn % PARTS + 1}/{PARTS}",
+    ]
+    command += ["--dtypes", DTYPES[turn // len(WAYS) % len(DTYPES)]]
+    return command + WAYS[turn % len(WAYS)]
 
 
 TASKS = (

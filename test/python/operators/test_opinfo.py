@@ -1,14 +1,18 @@
 """Compiled equals eager for PyTorch's OpInfo database.
 
-`make test` takes a part: one sample of every operator, each in one dtype.
-ANABRANCH_OPINFO=full takes up to 16 samples in every dtype, static and dynamic;
+`make test` takes a part: two samples of every operator, each in one dtype and form.
+ANABRANCH_OPINFO=full takes up to 16 samples in every dtype and form, static and
+dynamic;
 ANABRANCH_OPINFO_CHUNK=3/10 takes the third tenth of the operators.
 scripts/run_opinfo.py does the same in processes and prints a table.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import sys
+from pathlib import Path
 
 import opinfo
 import pytest
@@ -22,26 +26,38 @@ def selected():
     for number, operator in enumerate(operators):
         if number % int(CHUNKS) != int(CHUNK) - 1:
             continue
-        dtypes = [
-            name
-            for name, dtype in opinfo.DTYPES.items()
-            if operator.supports_dtype(dtype, "cpu")
+        cases = [
+            (name, form)
+            for form in opinfo.FORMS
+            for name in opinfo.DTYPES
+            if opinfo.supports(operator, name, form)
         ]
-        if not FULL and dtypes:
+        if not FULL and cases:
             # Most in f32, the others spread evenly.
-            dtypes = [dtypes[number // 3 % len(dtypes)] if number % 3 == 0 else "f32"]
-        for name in dtypes:
-            yield pytest.param(operator, name, id=f"{opinfo.title(operator)}-{name}")
+            other = cases[number // 3 % len(cases)]
+            cases = [other if number % 3 == 0 else ("f32", "function")]
+        for name, form in cases:
+            title = f"{opinfo.title(operator)}-{name}-{form}"
+            yield pytest.param(operator, name, form, id=title)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("operator", "dtype"), selected())
+@pytest.mark.parametrize(("operator", "dtype", "form"), selected())
 @pytest.mark.parametrize("dynamic", [False, True] if FULL else [False])
-def test_equals_eager(operator, dtype, dynamic):
-    if not operator.supports_dtype(opinfo.DTYPES[dtype], "cpu"):
+def test_equals_eager(operator, dtype, form, dynamic):
+    if not opinfo.supports(operator, dtype, form):
         pytest.skip("no such kernel in PyTorch")
     limit = 16 if FULL else 2
-    outcome = opinfo.check(operator, opinfo.DTYPES[dtype], limit, dynamic)
+    outcome = opinfo.check(operator, opinfo.DTYPES[dtype], limit, dynamic, form)
     assert not outcome.failures, "\n".join(outcome.failures)
     if outcome.known:
         pytest.xfail("PyTorch's own trace: " + outcome.known[0])
+
+
+def test_the_soak_names_dtypes_of_the_database(monkeypatch):
+    path = Path(__file__).parents[3] / "scripts" / "soak.py"
+    spec = importlib.util.spec_from_file_location("soak", path)
+    soak = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "soak", soak)
+    spec.loader.exec_module(soak)
+    assert set(soak.DTYPES) <= set(opinfo.DTYPES)

@@ -1,7 +1,7 @@
 """PyTorch's OpInfo database against the compiler: what test_opinfo.py and
 scripts/run_opinfo.py share.
 
-One operator and dtype is one compilation: its samples are computed by one
+One operator, dtype and form is one compilation: its samples are computed by one
 function. Where that fails, each sample is compiled alone to find the one.
 """
 
@@ -9,32 +9,59 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_flatten, tree_unflatten
+from opinfo_compare import compare
+from opinfo_samples import Call, Sample, Tensors, as_sample, copied, finished
+from torch.utils._pytree import tree_leaves
 
 import anabranch
 from anabranch import backend
 from anabranch.capture import aot
+from anabranch.describe.views import overlaps
+
+__all__ = [
+    "Call",
+    "Outcome",
+    "Sample",
+    "as_sample",
+    "check",
+    "compare",
+    "database",
+    "eager",
+    "run_together",
+    "supports",
+    "title",
+]
 
 DTYPES = {
     "f32": torch.float32,
     "f16": torch.float16,
     "bf16": torch.bfloat16,
+    "f64": torch.float64,
     "i64": torch.int64,
+    "i32": torch.int32,
+    "i16": torch.int16,
+    "i8": torch.int8,
+    "u8": torch.uint8,
     "bool": torch.bool,
+    "c64": torch.complex64,
+    "c128": torch.complex128,
+    "c32": torch.complex32,
+    "u16": torch.uint16,
+    "u32": torch.uint32,
+    "u64": torch.uint64,
+    "f8e4m3fn": torch.float8_e4m3fn,
+    "f8e5m2": torch.float8_e5m2,
 }
 
-# Relative and absolute tolerance; of the accurate result's magnitude.
-TOLERANCES = {
-    torch.float64: (1e-6, 1e-7),
-    torch.float32: (1e-4, 2e-5),
-    torch.float16: (4e-3, 2e-3),
-    torch.bfloat16: (2e-2, 1e-2),
-}
+# How an operator is called: by its function, as the method that writes into its
+# tensor, with `out`, or under autograd.
+FORMS = ("function", "in-place", "out", "gradients")
 
 # The result is undefined, or an address.
 UNDEFINED = {
@@ -69,53 +96,61 @@ def title(op: Any) -> str:
     return op.name + (f".{op.variant_test_name}" if op.variant_test_name else "")
 
 
-@dataclasses.dataclass
-class Sample:
-    """A call of an operator as a function of its tensors."""
+def supports(op: Any, name: str, form: str = "function") -> bool:
+    """Whether PyTorch has this operator in this dtype and form on a CPU."""
+    dtype = DTYPES[name]
+    if form == "gradients":
+        return op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
+    if form == "in-place" and op.get_inplace() is None:
+        return False
+    if form == "out" and not op.supports_out:
+        return False
+    return op.supports_dtype(dtype, "cpu")
 
-    function: Callable[..., list[torch.Tensor]]
-    tensors: list[torch.Tensor]
 
-    def __call__(self) -> list[torch.Tensor]:
-        torch.manual_seed(0)
-        return self.function(*[tensor.clone() for tensor in self.tensors])
-
-
-def samples(op: Any, dtype: torch.dtype, limit: int) -> list[Sample]:
-    """At most `limit` samples, spread over all; those that PyTorch refuses are
-    left out."""
+def samples(
+    op: Any, dtype: torch.dtype, limit: int, form: str = "function"
+) -> list[Sample]:
+    """At most `limit` samples, spread over all."""
     torch.manual_seed(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        inputs = list(op.sample_inputs("cpu", dtype, requires_grad=False))
+        wants = form == "gradients"
+        inputs = list(op.sample_inputs("cpu", dtype, requires_grad=wants))
     step = max(1.0, len(inputs) / limit)
     chosen = [inputs[int(i * step)] for i in range(min(limit, len(inputs)))]
-    return [as_sample(op.op, item) for item in chosen]
+    made = (_in_form(op, item, form) for item in chosen)
+    return [sample for sample in made if sample is not None]
 
 
-@dataclasses.dataclass
-class Call:
-    """A sample's arguments, as OpInfo's SampleInput has them."""
+def _in_form(op: Any, item: Any, form: str) -> Sample | None:
+    """The sample, called in this form; None where it has none."""
+    if form == "in-place":
+        return None if item.broadcasts_input else as_sample(op.get_inplace(), item)
+    if form == "out":
+        return _with_out(op, item)
+    if form == "function":
+        return as_sample(op.op, item)
 
-    input: Any
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
+    def processed(first: Any, *args: Any, **kwargs: Any) -> Any:
+        """What of the results is unique, and has a gradient."""
+        return item.output_process_fn_grad(op.op(first, *args, **kwargs))
+
+    return as_sample(processed, item, differentiated=True)
 
 
-def as_sample(call: Callable[..., Any], item: Any) -> Sample:
-    """`item` is a SampleInput or a Call."""
-    flat, spec = tree_flatten((item.input, item.args, item.kwargs))
-    places = [i for i, value in enumerate(flat) if isinstance(value, torch.Tensor)]
-
-    def function(*tensors: torch.Tensor) -> list[torch.Tensor]:
-        values = list(flat)
-        for place, tensor in zip(places, tensors):
-            values[place] = tensor
-        first, args, kwargs = tree_unflatten(values, spec)
-        result = call(first, *args, **kwargs)
-        return [leaf for leaf in tree_flatten(result)[0] if torch.is_tensor(leaf)]
-
-    return Sample(function, [flat[place] for place in places])
+def _with_out(op: Any, item: Any) -> Sample | None:
+    try:
+        with torch.no_grad():
+            result = op.op(item.input, *item.args, **item.kwargs)
+    except Exception:  # noqa: BLE001 - whatever eager refuses needs no answer
+        return None
+    if not all(map(torch.is_tensor, tree_leaves(result))):
+        return None
+    is_one = torch.is_tensor(result)
+    made = [torch.ones_like(t) for t in ([result] if is_one else tree_leaves(result))]
+    out = {"out": made[0] if is_one else tuple(made)}
+    return as_sample(op.op, Call(item.input, item.args, {**item.kwargs, **out}))
 
 
 @dataclasses.dataclass
@@ -138,10 +173,16 @@ class Outcome:
         return "partly" if self.kernels else "fallback"
 
 
-def check(op: Any, dtype: torch.dtype, limit: int, dynamic: bool = False) -> Outcome:
+def check(
+    op: Any,
+    dtype: torch.dtype,
+    limit: int,
+    dynamic: bool = False,
+    form: str = "function",
+) -> Outcome:
     """Compiles the samples and compares them with eager."""
     outcome = Outcome()
-    expected = list(eager(samples(op, dtype, limit)))
+    expected = list(eager(samples(op, dtype, limit, form)))
     outcome.samples = len(expected)
     if not expected:
         return outcome
@@ -164,14 +205,41 @@ def check(op: Any, dtype: torch.dtype, limit: int, dynamic: bool = False) -> Out
 
 def _traced(module: Any, inputs: Any) -> Callable[..., Any]:
     """A backend: the very graph that the compiler would get, run by PyTorch."""
-    return aot.aot(
-        module, inputs, lambda graph, _, __: backend.run_eagerly(graph), freeze=False
-    )
+    return aot.aot(module, inputs, lambda graph, _, __: _run_as_traced(graph), False)
 
 
-def _is_traced_wrongly(
-    sample: Sample, wanted: list[torch.Tensor], dynamic: bool
-) -> bool:
+def _run_as_traced(graph: torch.fx.GraphModule) -> Callable[[list[Any]], Any]:
+    """With results of their own laid out as the trace says."""
+    run = backend.run_eagerly(graph)
+    [end] = [node for node in graph.graph.nodes if node.op == "output"]
+    traced = [getattr(node, "meta", {}).get("val") for node in end.args[0]]
+
+    def call(arguments: list[Any]) -> Any:
+        inputs = {t.data_ptr() for t in tree_leaves(arguments) if torch.is_tensor(t)}
+        return [
+            result
+            if not torch.is_tensor(result)
+            or result.layout is not torch.strided
+            or result.untyped_storage().data_ptr() in inputs
+            else _laid_out(result, [_known(s) for s in value.stride()])
+            for result, value in zip(run(arguments), traced)
+        ]
+
+    call._boxed_call = True  # type: ignore[attr-defined]
+    return call
+
+
+def _laid_out(tensor: torch.Tensor, strides: list[int]) -> torch.Tensor:
+    if list(tensor.stride()) == strides or overlaps(tensor.shape, strides):
+        return tensor
+    return tensor.new_empty_strided(tensor.shape, strides).copy_(tensor)
+
+
+def _known(size: Any) -> int:
+    return int(size.node.hint) if isinstance(size, torch.SymInt) else size
+
+
+def _is_traced_wrongly(sample: Sample, wanted: Tensors, dynamic: bool) -> bool:
     try:
         [actual] = run_together([sample], dynamic, _traced)
         compare(sample, actual, wanted)
@@ -180,20 +248,19 @@ def _is_traced_wrongly(
     return False
 
 
-def eager(found: list[Sample]) -> Iterator[tuple[Sample, list[torch.Tensor]]]:
-    """Samples with their results; random ones only keep shape and dtype."""
+def eager(found: list[Sample]) -> Iterator[tuple[Sample, Tensors]]:
+    """Samples with their results, where eager does not refuse them."""
     for sample in found:
         try:
-            with torch.no_grad():
-                result = sample()
+            result = sample()
         except Exception:  # noqa: BLE001, S112 - whatever eager refuses needs no answer
             continue
-        if result:
+        if len(result) > len(sample.tensors):
             yield sample, result
 
 
 def _compare_together(
-    expected: list[tuple[Sample, list[torch.Tensor]]], dynamic: bool, outcome: Outcome
+    expected: list[tuple[Sample, Tensors]], dynamic: bool, outcome: Outcome
 ) -> None:
     anabranch.counters.reset()
     got = run_together([sample for sample, _ in expected], dynamic)
@@ -204,25 +271,25 @@ def _compare_together(
 
 def run_together(
     found: list[Sample], dynamic: bool, by: Callable[..., Any] = anabranch.anabranch
-) -> list[list[torch.Tensor]]:
+) -> list[Tensors]:
     """The results of all samples by one function, compiled by this backend."""
     torch._dynamo.reset()
     functions = [sample.function for sample in found]
-    counts = [len(sample.tensors) for sample in found]
+    starts = [0, *itertools.accumulate(len(sample.tensors) for sample in found)]
 
-    def together(*tensors: torch.Tensor) -> list[list[torch.Tensor]]:
-        results, start = [], 0
-        for function, count in zip(functions, counts):
-            results.append(function(*tensors[start : start + count]))
-            start += count
-        return results
+    def together(*tensors: torch.Tensor) -> list[Tensors]:
+        return [
+            function(*tensors[start:end])
+            for function, start, end in zip(functions, starts, starts[1:])
+        ]
 
     compiled = torch.compile(together, backend=by, dynamic=dynamic)
-    tensors = [tensor.clone() for sample in found for tensor in sample.tensors]
+    given = [copied(tensor) for sample in found for tensor in sample.tensors]
+    differentiated = any(sample.differentiated for sample in found)
     torch.manual_seed(0)
-    with torch.no_grad(), warnings.catch_warnings():
+    with torch.set_grad_enabled(differentiated), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return compiled(*tensors)
+        return finished(found, compiled(*given), given)
 
 
 def _count(outcome: Outcome) -> None:
@@ -233,74 +300,3 @@ def _count(outcome: Outcome) -> None:
         outcome.fallbacks.add("in an earlier graph")
     outcome.eager |= counters.graphs == 0 or counters.eager_graphs > 0
     outcome.kernels += counters.kernels
-
-
-def compare(
-    sample: Sample, actual: list[torch.Tensor], wanted: list[torch.Tensor]
-) -> None:
-    """Raises AssertionError unless the results are equal within the dtype's
-    tolerance, or as near to the result in double precision as eager is."""
-    assert len(actual) == len(wanted), f"{len(actual)} results, not {len(wanted)}"
-    accurate: list[torch.Tensor] | None = None
-    for position, (ours, eager) in enumerate(zip(actual, wanted)):
-        assert ours.dtype == eager.dtype, f"{ours.dtype}, not {eager.dtype}"
-        assert ours.shape == eager.shape, f"{ours.shape}, not {eager.shape}"
-        if _is_close(ours, eager):
-            continue
-        if not _is_repeatable(sample, wanted):
-            continue
-        accurate = _accurately(sample) if accurate is None else accurate
-        if len(accurate) > position and _is_nearer(ours, eager, accurate[position]):
-            continue
-        torch.testing.assert_close(ours, eager, equal_nan=True)
-        raise AssertionError("outside the tolerance")
-
-
-def _comparable(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor in a layout and dtype that PyTorch itself can compare."""
-    dense = tensor if tensor.layout is torch.strided else tensor.to_dense()
-    return dense.to(torch.complex64) if dense.dtype is torch.complex32 else dense
-
-
-def _is_close(ours: torch.Tensor, eager: torch.Tensor) -> bool:
-    ours, eager = _comparable(ours), _comparable(eager)
-    if ours.dtype not in TOLERANCES:
-        return torch.equal(ours, eager) or (
-            ours.is_complex() and torch.allclose(ours, eager, 1e-4, 1e-5, True)
-        )
-    relative, absolute = TOLERANCES[ours.dtype]
-    return torch.allclose(ours, eager, relative, absolute, equal_nan=True)
-
-
-def _is_repeatable(sample: Sample, wanted: list[torch.Tensor]) -> bool:
-    """Whether another seed gives the same: false for random numbers."""
-    torch.manual_seed(1)
-    again = sample.function(*[tensor.clone() for tensor in sample.tensors])
-    return all(
-        torch.allclose(a, b, equal_nan=True) if a.dtype == b.dtype else False
-        for a, b in zip(again, wanted)
-    )
-
-
-def _accurately(sample: Sample) -> list[torch.Tensor]:
-    """The results in double precision; none where PyTorch has no such kernel."""
-    tensors = [t.double() if t.is_floating_point() else t for t in sample.tensors]
-    try:
-        return sample.function(*tensors)
-    except Exception:  # noqa: BLE001 - the sample names its dtype, or there is no kernel
-        return []
-
-
-def _is_nearer(ours: torch.Tensor, eager: torch.Tensor, exact: torch.Tensor) -> bool:
-    """Twice eager's largest error is allowed."""
-    if not ours.is_floating_point() or exact.shape != ours.shape:
-        return False
-    relative, absolute = TOLERANCES[ours.dtype]
-    finite = torch.isfinite(exact) & torch.isfinite(eager) & torch.isfinite(ours)
-    if not torch.equal(torch.isnan(ours), torch.isnan(eager)):
-        return False
-    scale = exact[finite].abs()
-    ours_error = (ours.double() - exact)[finite].abs()
-    eager_error = (eager.double() - exact)[finite].abs()
-    allowed = 2 * eager_error.max() if eager_error.numel() else 0.0
-    return bool((ours_error <= allowed + absolute + relative * scale).all())

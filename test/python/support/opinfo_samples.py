@@ -1,0 +1,116 @@
+"""Calls of operators as functions of tensors, and what they give.
+
+A sample's results are what the operator returns, then (where it is
+differentiated) the gradients of its tensors, then the tensors themselves as the
+call has left them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+Tensors = list[torch.Tensor]
+
+
+@dataclasses.dataclass
+class Call:
+    """A sample's arguments, as OpInfo's SampleInput has them."""
+
+    input: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+@dataclasses.dataclass
+class Sample:
+    """A call of an operator as a function of its tensors."""
+
+    function: Callable[..., Tensors]
+    tensors: Tensors
+    differentiated: bool = False
+
+    def __call__(
+        self,
+        seed: int = 0,
+        convert: Callable[[torch.Tensor], torch.Tensor] = lambda tensor: tensor,
+    ) -> Tensors:
+        """Eager's results; `convert` changes the tensors beforehand."""
+        torch.manual_seed(seed)
+        given = [copied(tensor, convert) for tensor in self.tensors]
+        with torch.set_grad_enabled(self.differentiated):
+            return finished([self], [self.function(*given)], given)[0]
+
+
+def as_sample(
+    call: Callable[..., Any], item: Any, differentiated: bool = False
+) -> Sample:
+    """`item` is a SampleInput or a Call."""
+    flat, spec = tree_flatten((item.input, item.args, item.kwargs))
+    places = [i for i, value in enumerate(flat) if isinstance(value, torch.Tensor)]
+
+    def function(*tensors: torch.Tensor) -> Tensors:
+        values = list(flat)
+        for place, tensor in zip(places, tensors):
+            values[place] = tensor
+        first, args, kwargs = tree_unflatten(values, spec)
+        result = call(first, *args, **kwargs)
+        return [leaf for leaf in tree_flatten(result)[0] if torch.is_tensor(leaf)]
+
+    return Sample(function, [flat[place] for place in places], differentiated)
+
+
+def copied(
+    tensor: torch.Tensor,
+    convert: Callable[[torch.Tensor], torch.Tensor] = lambda tensor: tensor,
+) -> torch.Tensor:
+    """A leaf with memory of its own, in which its elements lie alike."""
+    source = tensor.detach()
+    plain = type(source) is torch.Tensor and source.layout is torch.strided
+    if not plain or source.is_conj() or source.is_neg() or source.is_quantized:
+        return convert(source.clone()).requires_grad_(tensor.requires_grad)
+    count = source.untyped_storage().nbytes() // max(source.element_size(), 1)
+    memory = convert(source.as_strided([count], [1], 0).clone())
+    lies = (source.storage_offset(), source.shape, source.stride())
+    made = memory.new_empty(0).set_(memory.untyped_storage(), *lies)
+    return made.requires_grad_(tensor.requires_grad)
+
+
+def finished(
+    samples: Sequence[Sample], returned: Sequence[Tensors], given: Tensors
+) -> list[Tensors]:
+    """The results of each sample; `given` has the tensors of all of them."""
+    gradients = _gradients(samples, returned, given)
+    results, start = [], 0
+    for sample, outputs in zip(samples, returned):
+        own = slice(start, start + len(sample.tensors))
+        start = own.stop
+        wanted = [g for g, t in zip(gradients[own], given[own]) if t.requires_grad]
+        results.append([t.detach() for t in (*outputs, *wanted, *given[own])])
+    return results
+
+
+def _gradients(
+    samples: Sequence[Sample], returned: Sequence[Tensors], given: Tensors
+) -> list[torch.Tensor]:
+    """Of the products of all outputs with random numbers, one per tensor."""
+    if not any(sample.differentiated for sample in samples):
+        return given
+    outputs = [t for results in returned for t in results if t.requires_grad]
+    leaves = [tensor for tensor in given if tensor.requires_grad]
+    if not outputs or not leaves:
+        raise ValueError("nothing depends on what asks for a gradient")
+    factors = [_factors(output) for output in outputs]
+    found = torch.autograd.grad(outputs, leaves, factors, materialize_grads=True)
+    named = iter(found)
+    return [next(named) if tensor.requires_grad else tensor for tensor in given]
+
+
+def _factors(output: torch.Tensor) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(0)
+    wide = torch.complex64 if output.is_complex() else torch.float32
+    return torch.randn(output.shape, dtype=wide, generator=generator).to(output.dtype)
