@@ -35,8 +35,32 @@ class Layer(StaticLayer):
 
     is_croppable = True
 
+    def lazy_initialization(
+        self, key_states: torch.Tensor, value_states: torch.Tensor
+    ) -> None:
+        """Room for one token more, so that what a step reads never lies as the whole
+        does, and one program serves all lengths."""
+        self.max_cache_len += 1
+        super().lazy_initialization(key_states, value_states)
+        self.max_cache_len -= 1
+
     def crop(self, tokens_to_remove: int) -> None:
         self.cumulative_length.sub_(abs(tokens_to_remove))
+
+
+class Beginning(Layer):
+    """A layer of which a step reads the first `length` tokens, its own among them."""
+
+    def __init__(self, whole: Layer, length: int) -> None:
+        # No tensor of its own: it writes to those of `whole`.
+        self.__dict__.update(whole.__dict__)
+        self.whole, self.length = whole, length
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        keys, values = self.whole.update(key_states, value_states)
+        return keys[:, :, : self.length], values[:, :, : self.length]
 
 
 class PlacedLayer(CacheLayerMixin):
@@ -96,7 +120,7 @@ class KeyValues:
         )
 
     def bytes(self, rows: int) -> int:
-        tokens = rows * self.capacity
+        tokens = rows * (self.capacity + 1)
         return tokens * sum(layer.token_bytes() for layer in self.layers)
 
 

@@ -1,7 +1,8 @@
 """The compiled steps of a language model: prefill by chunks of few sizes, and decode.
 
 Each pair of rows and tokens has a program of its own, compiled when it is first
-called for or read from the compile cache.
+called for or read from the compile cache. How much of the cache of keys and values a
+step reads is a symbol of its program, so that a short sequence reads little.
 """
 
 from __future__ import annotations
@@ -13,14 +14,17 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import nn
+from transformers.cache_utils import Cache
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from .chunk_sizes import chunks
-from .key_values import KeyValues
+from .key_values import Beginning, KeyValues
 from .programs import Programs
 
 # Up to so many logits of a call's end are computed alone, as prompt lookup asks for.
 FEW_LOGITS = 16
+# A step reads the tokens of the cache up to a multiple of it.
+BLOCK = 128
 # What a call may say besides tokens, mask, positions and cache, and still be a step.
 PLAIN = {
     "use_cache": (True,),
@@ -80,10 +84,12 @@ class Steps(nn.Module):
             asked = 1 if keep == 1 else asked
             # The last tokens; where the chunk has fewer, its first one stands in.
             rows = torch.arange(read - asked, read).clamp_(min=0)
+            length = self._length(past + begin + size)
             take = functools.partial(_take, begin=begin, end=end, size=size)
+            shorten = functools.partial(_shorten, take=take, length=length)
             logits = self._step(
                 take(tokens, dim=1),
-                _map(functools.partial(take, dim=2), mask),
+                _map(shorten, mask),
                 None if positions is None else take(positions, dim=positions.dim() - 1),
                 rows,
                 cache,
@@ -97,6 +103,7 @@ class Steps(nn.Module):
         self, tokens: Any, mask: Masks, positions: Any, rows: Any, cache: Any
     ) -> torch.Tensor:
         masks = mask if isinstance(mask, dict) else {"": mask}
+        first = functools.partial(self._first, tokens, mask, positions, rows)
         key = (
             tuple(tokens.shape),
             None if positions is None else positions.dim(),
@@ -104,14 +111,37 @@ class Steps(nn.Module):
             len(rows),
         )
         return self._programs.call(
-            key, self.compute, tokens, mask, positions, rows, cache
+            key, self.compute, tokens, mask, positions, rows, cache, first=first
         )
+
+    def _first(
+        self, tokens: Any, mask: Masks, positions: Any, rows: Any
+    ) -> tuple[Any, ...]:
+        """Arguments of the same length in all processes, and that length a symbol."""
+        capacity = self._key_values.capacity
+
+        def shorten(given: torch.Tensor) -> torch.Tensor:
+            shape = (*given.shape[:3], self._length(1))
+            made = torch.zeros(shape, dtype=given.dtype)
+            if capacity > BLOCK:
+                torch._dynamo.mark_dynamic(made, 3, min=2, max=capacity)
+            return made
+
+        made = self._key_values.make(tokens.shape[0])
+        return tokens, _map(shorten, mask), positions, rows, made
+
+    def _length(self, tokens: int) -> int:
+        """How many tokens of the cache a step reads that needs so many."""
+        return min(-(-tokens // BLOCK) * BLOCK, self._key_values.capacity)
 
     def compute(
         self, tokens: Any, mask: Any, positions: Any, rows: Any, cache: Any
     ) -> torch.Tensor:
         """The logits of these rows of tokens, and their keys and values in `cache`.
         Some models always compute all logits."""
+        masks = _each(mask)
+        length = masks[0].shape[3] if masks else self._key_values.capacity
+        cache = Cache([Beginning(layer, length) for layer in cache.layers])
         found = self.model(
             input_ids=tokens,
             attention_mask=mask,
@@ -128,11 +158,21 @@ def _take(
     tensor: torch.Tensor, *, begin: int, end: int, size: int, dim: int
 ) -> torch.Tensor:
     """A chunk; its last element repeats up to `size`. A repeated token sees what the
-    last one sees, so it is finite, and no earlier token sees it."""
+    last one sees, so it is finite, and no earlier token sees it. Strides are those
+    that sizes say: a program compares them, and a caller's column has others."""
     if begin == 0 and end == size == tensor.shape[dim]:
-        return tensor
+        return tensor.clone(memory_format=torch.contiguous_format)
     index = torch.arange(begin, begin + size).clamp_(max=end - 1)
     return tensor.index_select(dim, index)
+
+
+def _shorten(
+    mask: torch.Tensor, *, take: Callable[..., torch.Tensor], length: int
+) -> torch.Tensor:
+    """Of a mask, the rows of a chunk and the tokens that it reads; its strides too are
+    those that sizes say."""
+    part = take(mask, dim=2)[..., :length]
+    return part.clone(memory_format=torch.contiguous_format)
 
 
 def _each(mask: Masks) -> list[torch.Tensor]:

@@ -1,0 +1,96 @@
+"""A step reads as much of the cache as its sequence needs, in one program."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import transformers
+from decoders import PLAIN, SPREAD, gpt2, llama, prompt
+
+import anabranch
+from anabranch import llm
+from anabranch.llm import steps
+
+CAPACITY = 40
+
+
+@pytest.fixture(autouse=True)
+def short_blocks(monkeypatch):
+    monkeypatch.setattr(steps, "BLOCK", 16)
+
+
+def gemma2():
+    """A mask for each kind of layer."""
+    config = transformers.Gemma2Config(
+        **SPREAD, num_key_value_heads=2, head_dim=8, sliding_window=8
+    )
+    return transformers.Gemma2ForCausalLM(config).eval()
+
+
+def mixtral():
+    config = transformers.MixtralConfig(
+        **SPREAD, num_key_value_heads=2, num_local_experts=4, num_experts_per_tok=2
+    )
+    return transformers.MixtralForCausalLM(config).eval()
+
+
+def qwen2_moe():
+    config = transformers.Qwen2MoeConfig(
+        **SPREAD,
+        num_key_value_heads=2,
+        num_experts=4,
+        num_experts_per_tok=2,
+        moe_intermediate_size=16,
+        shared_expert_intermediate_size=16,
+    )
+    return transformers.Qwen2MoeForCausalLM(config).eval()
+
+
+@pytest.mark.parametrize(
+    "make", [llama, gpt2, gemma2, mixtral, qwen2_moe], ids=lambda make: make.__name__
+)
+def test_one_program_decodes_at_all_lengths(make):
+    model = make()
+    compiled = llm.compile(model, max_length=CAPACITY)
+    for length, new in ((5, 8), (9, 31)):  # over both ends of a block, to the last
+        arguments, tokens = PLAIN | {"max_new_tokens": new}, prompt(1, length)
+        expected = model.generate(tokens, **arguments)
+        found = compiled.generate(tokens, **arguments)
+        assert torch.equal(found, expected)
+    assert anabranch.counters.graphs == 2
+    assert anabranch.counters.eager_graphs == 0
+
+
+def test_what_lies_behind_is_not_read():
+    model, tokens = llama(), prompt(1, 3)
+    compiled = llm.compile(model, max_length=CAPACITY)
+    compiled.prepare(3)
+    cache = compiled._key_values.make(1)
+    mask = torch.ones(1, 1, 3, CAPACITY, dtype=torch.bool).tril()
+    for column in range(3):
+        for layer in cache.layers:
+            layer.keys[:, :, 16:], layer.values[:, :, 16:] = torch.nan, torch.nan
+        found = compiled.model(
+            input_ids=tokens[:, column : column + 1],
+            attention_mask=mask[:, :, column : column + 1],
+            position_ids=torch.tensor([[column]]),
+            past_key_values=cache,
+        )
+    with torch.no_grad():
+        expected = model(tokens).logits[:, -1:]
+    torch.testing.assert_close(found.logits, expected)
+    assert anabranch.counters.graphs == 2  # whatever the strides of a column
+
+
+def test_a_later_start_reads_all_lengths(tmp_path, monkeypatch):
+    monkeypatch.delenv("ANABRANCH_CACHE", raising=False)
+    model, results, tokens = llama(), [], prompt(1, 5)
+    for new in (2, 30):
+        torch._dynamo.reset()
+        compiled = llm.compile(model, max_length=CAPACITY, cache_dir=tmp_path)
+        arguments = PLAIN | {"max_new_tokens": new}
+        results.append(compiled.generate(tokens, **arguments))
+    assert anabranch.last_report()["cache"] == "hit"
+    expected = model.generate(tokens, **PLAIN, max_new_tokens=30)
+    assert torch.equal(results[1], expected)
+    assert torch.equal(results[0], expected[:, :7])
