@@ -20,6 +20,8 @@ from torch.utils._pytree import tree_leaves
 from .. import _C
 from ..describe import purity
 from ..describe.description import InputSource
+from ..describe.written import Misplaced, check_views
+from ..report import record_eager
 from . import constants, kept_whole, observer, weight_only, whole_operators
 from .input_sources import graph_sources, input_sources
 
@@ -85,6 +87,7 @@ def aot(
         constants.guard(module, sources)
 
     def forward(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
+        check_views(graph.graph.nodes)
         # Real tensors (constants) are handled here, so no mode may intervene.
         with _disable_current_modes():
             return compile_graph(graph, inputs, graph_sources(graph, sources))
@@ -97,17 +100,24 @@ def aot(
     for operator in kept_whole.PARTS:
         table.pop(operator, None)
     trace = functools.partial(_trace, module, example_inputs, table)
-    if training:
-        return trace(forward, backward)
-    with whole_composites(more_whole):
-        if not purity.may_write(module, example_inputs):
-            stateless = len(sources) == len(example_inputs)
-            traced = _trace_as_it_is(trace, forward, stateless)
-            if traced is not None:
-                if observer.current() is None:
-                    constants.leave(module, sources, traced)
-                return traced
-        return trace(forward, backward)
+    try:
+        if training:
+            return trace(forward, backward)
+        with whole_composites(more_whole):
+            if not purity.may_write(module, example_inputs):
+                traced = _trace_as_it_is(
+                    trace, forward, len(sources) == len(example_inputs)
+                )
+                if traced is not None:
+                    if observer.current() is None:
+                        constants.leave(module, sources, traced)
+                    return traced
+            return trace(forward, backward)
+    except Misplaced as reason:
+        if (watching := observer.current()) is not None:
+            watching.refuse(f"PyTorch runs it: {reason}")
+        record_eager("graph", str(reason), explain=False)
+        return module.forward
 
 
 def _trace_as_it_is(

@@ -22,9 +22,10 @@ import torch.fx
 from torch._ops import OpOverload
 from torch.fx import Node
 
-from ..describe import purity
+from ..describe import purity, written
 from ..describe.description import InputSource
 from ..describe.storages import reads_behind_a_view
+from ..describe.symbols import integer
 from ..describe.tensors import foreign_strides
 from ..marks.mark_order import is_order
 from ..marks.super_kernel import check_parts
@@ -60,6 +61,11 @@ class Parts:
         self._symbols: dict[str, _Symbol] = {}
         self._ours: set[Node] = set()  # nodes that parts compute
         self._laid_out: dict[Node, Node] = {}
+        self._written = {
+            written.storage(update.value.meta["val"]): update
+            for update in written.viewed(module.graph.nodes)
+        }
+        self._lost_offset = False  # of a view of what is written to an input
         # The part that grows, and what waits until it is called.
         self._open: dict[Node, None] = {}
         self._late: dict[Node, None] = {}
@@ -72,7 +78,7 @@ class Parts:
     def _split(self) -> None:
         for node in self.module.graph.nodes:
             self._take(node)
-        if not self.outside or not self._pending:
+        if not self.outside or not self._pending or self._lost_offset:
             return
         check_parts(
             [part.graph.nodes for _, part, _ in self._pending], self.left, self.reason
@@ -174,7 +180,7 @@ class Parts:
         call = self._driver.call_function(_unmade, tuple(arguments))
         for place, node in enumerate(results):
             item = self._driver.call_function(operator.getitem, (call, place))
-            self._values[node] = item
+            self._values[node] = self._placed(node, item)
             self._ours.add(node)
             self._know_symbols(node, item)
         module = torch.fx.GraphModule(self.module, part)
@@ -190,6 +196,26 @@ class Parts:
         if node not in self._laid_out:
             self._laid_out[node] = self._driver.call_method("contiguous", (made,))
         return self._laid_out[node]
+
+    def _placed(self, node: Node, made: Node) -> Node:
+        """What a part computes for an input begins where the input does, if views of
+        it are returned; see written.py."""
+        value = node.meta.get("val")
+        if not written.is_dense(value):
+            return made
+        update = self._written.get(written.storage(value))
+        if update is None:
+            return made
+        target, source = update.target, update.value.meta["val"]
+        distance = integer(value.storage_offset() - source.storage_offset())
+        if not isinstance(distance, int):
+            self._lost_offset = True
+            return made
+        read = torch.ops.aten.sym_storage_offset.default
+        start = self._driver.call_function(read, (self._values[target],))
+        if distance:
+            start = self._driver.call_function(operator.add, (start, distance))
+        return self._driver.call_function(_behind, (made, start))
 
     # Symbols
 
@@ -244,6 +270,16 @@ def _function(compiled: Callable[[list[Any]], Any], number: int) -> Any:
 
     call.__name__ = f"part{number}"
     return call
+
+
+def _behind(tensor: torch.Tensor, offset: int) -> torch.Tensor:
+    """The tensor, so many elements behind the first of its memory."""
+    if tensor.storage_offset() == offset or not tensor.numel():
+        return tensor
+    reach = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride()))
+    memory = tensor.new_empty(offset + reach + 1)
+    placed = memory.as_strided(tensor.shape, tensor.stride(), offset)
+    return placed.copy_(tensor)
 
 
 def _unmade(*_: Any) -> Any:

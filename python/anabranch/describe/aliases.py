@@ -18,6 +18,7 @@ import torch.fx
 from .symbols import Expr, integer, same
 from .tensors import foreign_strides
 from .views import Alias
+from .written import is_dense, lie_alike, storage
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,31 +40,31 @@ class Aliases:
 
     def own_input(self, position: int, value: Any) -> None:
         """A placeholder; where several share memory, the first."""
-        if _is_dense(value):
-            self._owners.setdefault(_storage(value), _Owner(position, False, value))
+        if is_dense(value):
+            self._owners.setdefault(storage(value), _Owner(position, False, value))
 
     def own_mutation(self, target: Any, value: Any) -> None:
         """What is written into an input is that input, if it lies alike."""
-        owner = self._owners.get(_storage(target)) if _is_dense(target) else None
-        if owner and _is_dense(value) and _lie_alike(target, value):
+        owner = self._owners.get(storage(target)) if is_dense(target) else None
+        if owner and is_dense(value) and lie_alike(target, value):
             base = dataclasses.replace(owner, value=value)
             if owner.value is target:
-                self._owners.setdefault(_storage(value), base)
+                self._owners.setdefault(storage(value), base)
 
     def own_outputs(self, values: Sequence[Any]) -> None:
         """Outputs that are all there is in their memory."""
         for position, value in enumerate(values):
-            if not _is_dense(value) or foreign_strides(value) is not None:
+            if not is_dense(value) or foreign_strides(value) is not None:
                 continue
             size = value.numel() * value.element_size()
             whole = same(value.untyped_storage().nbytes(), size)
             if whole and same(value.storage_offset(), 0):
                 owner = _Owner(position, True, value)
-                self._owners.setdefault(_storage(value), owner)
+                self._owners.setdefault(storage(value), owner)
 
     def take(self, position: int, value: Any) -> bool:
         """Whether this output is left to be made as a view."""
-        owner = self._owners.get(_storage(value)) if _is_dense(value) else None
+        owner = self._owners.get(storage(value)) if is_dense(value) else None
         if owner is None or owner.value.dtype != value.dtype:
             return False
         if owner.of_output and owner.base == position:
@@ -86,18 +87,3 @@ class Aliases:
             if geometry[-1] is None:
                 self.numbers.append(known)
         return tuple(geometry)
-
-
-def _is_dense(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.layout is torch.strided
-
-
-def _storage(value: torch.Tensor) -> int:
-    return value.untyped_storage()._cdata
-
-
-def _lie_alike(left: torch.Tensor, right: torch.Tensor) -> bool:
-    return left.dtype == right.dtype and all(
-        same(a, b)
-        for a, b in zip((*left.shape, *left.stride()), (*right.shape, *right.stride()))
-    )
