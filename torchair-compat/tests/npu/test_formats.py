@@ -145,19 +145,21 @@ def test_products_of_halves_pack_nothing(dtype, rows) -> None:
         near(run(x, plain), x.double() @ plain.double() + added)
 
 
-def test_the_right_input_is_the_weight() -> None:
-    """A graph gets blocks for the weight alone, behind its other inputs."""
+def test_a_weight_as_it_is_and_transposed() -> None:
+    """Each has blocks of its own; a left operand has none."""
     weight = in_blocks(matrix(64, 64, torch.bfloat16))
 
-    def function(x):
-        return weight @ x, y @ weight.t(), weight.t() + 1
+    def function(x, weight, y, other):
+        return weight @ x, y @ weight.t(), weight.t() + 1, other @ weight
 
     x, y = matrix(64, 5, torch.bfloat16), matrix(3, 64, torch.bfloat16)
-    found = compiled(function)(x)
+    other = matrix(3, 64, torch.bfloat16)
+    found = compiled(function)(x, weight, y, other)
     wide = weight.double()
     near(found[0], wide @ x.double())
     near(found[1], y.double() @ wide.t())
-    assert list(formats._blocks[weight]) == [True]
+    near(found[3], other.double() @ wide)
+    assert set(formats._blocks[weight]) == {True, False}
     assert torch.equal(found[2], weight.t() + 1)
 
 

@@ -100,7 +100,7 @@ class BlockedWeights:
         graph = self.module.graph
         last = graph.find_nodes(op="placeholder")[-1]
         with graph.inserting_after(last):
-            made = graph.placeholder(f"{weight.name}_blocks")
+            made = graph.placeholder(f"{weight.name}_{'turned_' * turned}blocks")
         made.meta["val"] = blocks_of(weight.meta["val"], turned)
         self.places.append((place, turned))
         self.sources = [*self.sources, InputSource(made.name)]

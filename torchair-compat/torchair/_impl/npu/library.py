@@ -96,7 +96,7 @@ def to_int8(values: torch.Tensor) -> torch.Tensor:
     return values.round().clamp(-128, 127).to(torch.int8)
 
 
-def unpack_int4(packed: Tensor) -> Tensor:
+def unpack_int4(packed: torch.Tensor) -> torch.Tensor:
     """int32 (..., n) -> int8 (..., 8 n): nibbles, the least significant first."""
     shifts = torch.arange(0, 32, 4, dtype=torch.int32, device=packed.device)
     nibbles = (packed.unsqueeze(-1) >> shifts) & 15
