@@ -105,9 +105,12 @@ def aot(
         with _disable_current_modes():
             return compile_graph(graph, inputs, graph_sources(graph, sources))
 
-    def backward(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
+    def compile_backward(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
         with _disable_current_modes():
             return compile_graph(graph, inputs, graph_sources(graph, []))
+
+    def backward(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
+        return _untraced(_untraced(compile_backward)(graph, inputs))
 
     table = decompositions() | dict(more_decompositions or {})
     trace = functools.partial(_trace, module, example_inputs, table)
@@ -122,6 +125,18 @@ def aot(
                     constants.leave(module, sources, traced)
                 return traced
         return trace(forward, backward)
+
+
+def _untraced(call: Callable[..., Any]) -> Callable[..., Any]:
+    """`call`, out of Dynamo's sight. Where a compiled function calls backward(), the
+    first backward pass is compiled, and each one runs, inside of a frame whose calls
+    Dynamo traces: it would trace this compiler."""
+    if isinstance(call, _C.Executable):
+        return call  # has no Python in it
+    hidden: Any = torch._dynamo.disable(call, reason="it belongs to a backward pass")
+    if getattr(call, "_boxed_call", False):
+        hidden._boxed_call = True
+    return hidden
 
 
 def _trace_as_it_is(
