@@ -92,9 +92,12 @@ def aot(
         with _disable_current_modes():
             return compile_graph(graph, inputs, graph_sources(graph, sources))
 
-    def backward(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
+    def compile_backward(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
         with _disable_current_modes():
             return compile_graph(graph, inputs, graph_sources(graph, []))
+
+    def backward(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
+        return _untraced(_untraced(compile_backward)(graph, inputs))
 
     table = decompositions() | dict(more_decompositions or {})
     for operator in kept_whole.PARTS:
@@ -118,6 +121,18 @@ def aot(
             watching.refuse(f"PyTorch runs it: {reason}")
         record_eager("graph", str(reason), explain=False)
         return module.forward
+
+
+def _untraced(call: Callable[..., Any]) -> Callable[..., Any]:
+    """`call`, out of Dynamo's sight. Where a compiled function calls backward(), the
+    first backward pass is compiled, and each one runs, inside of a frame whose calls
+    Dynamo traces: it would trace this compiler."""
+    if isinstance(call, _C.Executable):
+        return call  # has no Python in it
+    hidden: Any = torch._dynamo.disable(call, reason="it belongs to a backward pass")
+    if getattr(call, "_boxed_call", False):
+        hidden._boxed_call = True
+    return hidden
 
 
 def _trace_as_it_is(

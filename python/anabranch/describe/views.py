@@ -46,7 +46,10 @@ def restore(
                 results[alias.output] = _laid_out(base, sizes, strides)
                 continue
             start = base.storage_offset() + full[-1]
-            results[alias.output] = base.as_strided(sizes, strides, start)
+            view = base.as_strided(sizes, strides, start)
+            # A view that an autograd function returns refuses to be updated. This
+            # one may be what AOTAutograd makes the caller's views of.
+            results[alias.output] = view.detach() if alias.of_output else view
         return results
 
     call._boxed_call = True  # type: ignore[attr-defined]

@@ -1,0 +1,64 @@
+"""Training as eager does it: backward() inside of the compiled function, and results
+that share memory and are updated afterwards."""
+
+import pytest
+import torch
+
+from anabranch.backend import anabranch as backend
+
+
+def two_losses(a, b):
+    product = a @ torch.ones(2, 2)
+    first = product.abs().mean()
+    first.backward()
+    second = (b @ product.detach()).mean()
+    second.backward()
+    return first, second
+
+
+def complex_loss(a, b):
+    loss = torch.view_as_real(torch.fft.fft(a) * b).square().sum()
+    loss.backward()
+    return loss
+
+
+@pytest.mark.parametrize("function", [two_losses, complex_loss])
+def test_backward_inside_of_the_compiled_function(function):
+    leaves = [torch.randn(2, 2, requires_grad=True) for _ in range(2)]
+    copies = [leaf.detach().clone().requires_grad_() for leaf in leaves]
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend=backend)
+    for _ in range(2):  # the second call finds the backward pass compiled
+        torch.testing.assert_close(compiled(*copies), function(*leaves))
+    for copy, leaf in zip(copies, leaves):
+        torch.testing.assert_close(copy.grad, leaf.grad)
+
+
+VIEWS = {
+    "flat": lambda t: t.view(-1),
+    "unsqueeze": lambda t: t.unsqueeze(0),
+    "transposed": lambda t: t.t(),
+    "row": lambda t: t[1],
+    "itself": lambda t: t,
+}
+
+
+@pytest.mark.parametrize("first", VIEWS)
+@pytest.mark.parametrize("second", ["unsqueeze", "itself"])
+def test_results_that_share_memory_can_be_updated(first, second):
+    def function(x):
+        shared = x.mul(2)
+        return VIEWS[first](shared), VIEWS[second](shared)
+
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend=backend)
+    for updated in (0, 1):
+        x = torch.randn(2, 2, requires_grad=True)
+        y = x.detach().clone().requires_grad_()
+        expected, actual = function(x), compiled(y)
+        for results in (expected, actual):
+            results[updated].mul_(3)
+        torch.testing.assert_close(actual, expected)
+        sum(t.square().sum() for t in expected).backward()
+        sum(t.square().sum() for t in actual).backward()
+        torch.testing.assert_close(y.grad, x.grad)
