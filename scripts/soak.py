@@ -28,7 +28,14 @@ PARTS = 41
 FLOATS = ("f32", "f64", "f16", "bf16")
 DTYPES = (*FLOATS, "i64", "i32", "i16", "i8", "u8", "bool", "c64", "c128")
 # How they are called, in turns.
-WAYS = ([], ["--dynamic"], ["--grad"], ["--in-place"], ["--dynamic"], ["--out"])
+WAYS: tuple[list[str], ...] = (
+    [],
+    ["--dynamic"],
+    ["--grad"],
+    ["--in-place"],
+    ["--dynamic"],
+    ["--out"],
+)
 
 
 @dataclass(frozen=True)
