@@ -244,6 +244,27 @@ def test_profiles_of_everything(tmp_path) -> None:
     assert anabranch.counters.kernels > 0
 
 
+@pytest.mark.parametrize(
+    ("calls", "windows"),
+    [
+        ("start stop step", 1),
+        ("start step stop step stop", 1),
+        ("step stop start step step stop", 1),
+        ("stop step", 0),
+        ("start stop start stop step", 2),
+    ],
+)
+def test_steps_outside_of_a_profile_do_nothing(tmp_path, calls, windows) -> None:
+    prof = torch_npu.profiler
+    profile = prof.profile(
+        schedule=prof.schedule(wait=0, warmup=0, active=1, repeat=1, skip_first=0),
+        on_trace_ready=prof.tensorboard_trace_handler(str(tmp_path)),
+    )
+    for call in calls.split():
+        getattr(profile, call)()
+    assert len(list(tmp_path.iterdir())) == windows
+
+
 def test_code_for_cuda_runs_here(tmp_path) -> None:
     code = """
 import torch, torch_npu

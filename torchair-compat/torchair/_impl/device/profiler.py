@@ -97,6 +97,7 @@ class profile:
         self._ready = on_trace_ready
         self._open: contextlib.AbstractContextManager[Any] | None = None
         self.trace: Any = None
+        self._runs = False
         self._inner = torch.profiler.profile(
             activities=[torch.profiler.ProfilerActivity.CPU],
             schedule=schedule,
@@ -109,15 +110,26 @@ class profile:
         )
 
     def start(self) -> None:
+        self._runs = True
         self._inner.start()
         self._follow()
 
     def step(self) -> None:
-        """The next step of the schedule begins."""
+        """The next step of the schedule begins. Before `start` and after `stop` there
+        is none: PyTorch ends the process when it exports such a step."""
+        if not self._runs:
+            warn_once(
+                "torch_npu.profiler: step() outside of start and stop does nothing"
+            )
+            return
         self._inner.step()
         self._follow()
 
     def stop(self) -> None:
+        """Ends the last window. Without `start` before it, it does nothing."""
+        if not self._runs:
+            return
+        self._runs = False
         self._close()
         self._inner.stop()
 
