@@ -185,18 +185,43 @@ class Writer:
         self.lines.append(f"{name} = {expression}")
         self.names.append(name)
 
-    def update(self, statement: str) -> None:
-        before = {name: self.tensor(name).clone() for name in self.names}
+    def update(self, statement: str, name: str, other: str) -> None:
+        """Adds the statement, which writes `name` and reads `other`."""
+        before = self.values()
         try:
             exec(statement, self.scope)  # noqa: S102
         except (RuntimeError, IndexError, TypeError, ValueError, NotImplementedError):
             return
-        if not all(small(self.tensor(name)) for name in self.names):
-            for name, value in before.items():
-                if not torch.equal(self.tensor(name), value):
-                    self.tensor(name).copy_(value)
-            return
-        self.lines.append(statement)
+        after = self.values()
+        if all(map(small, after.values())) and not (
+            name != other and self._hangs_on_order(statement, other, before, after)
+        ):
+            self.lines.append(statement)
+        else:
+            self.restore(before)
+
+    def values(self) -> dict[str, torch.Tensor]:
+        return {name: self.tensor(name).clone() for name in self.names}
+
+    def restore(self, values: dict[str, torch.Tensor]) -> None:
+        for name, value in values.items():
+            if not torch.equal(self.tensor(name), value):
+                self.tensor(name).copy_(value)
+
+    def _hangs_on_order(
+        self,
+        statement: str,
+        other: str,
+        before: dict[str, torch.Tensor],
+        after: dict[str, torch.Tensor],
+    ) -> bool:
+        """Whether an element is read after it was written. PyTorch refuses operands that
+        overlap in part where it can tell, and leaves the order undefined elsewhere."""
+        self.restore(before)
+        exec(statement, {**self.scope, other: before[other]})  # noqa: S102
+        same = all(torch.equal(self.tensor(name), after[name]) for name in after)
+        self.restore(after)
+        return not same
 
 
 def small(value: torch.Tensor) -> bool:
@@ -312,7 +337,8 @@ def write_program(seed: int) -> Program:
         elif kind < 0.5:
             writer.define(compute_text(rng, name, other))
         else:
-            writer.update(update_text(rng, name, writer.tensor(name), other))
+            text = update_text(rng, name, writer.tensor(name), other)
+            writer.update(text, name, other)
     chosen = rng.sample(writer.names, min(len(writer.names), rng.randint(1, 3)))
     return Program(
         tuple(arguments),
