@@ -16,12 +16,15 @@ import re
 import subprocess
 import sys
 import tempfile
+import textwrap
 from pathlib import Path
 
 # Where the folder is named to the tests.
 VARIABLE = "TORCHAIR_DOCUMENTATION"
 SHORTEST = 15  # lines: what is shorter shows an option and computes nothing
 SECONDS = 900
+WIDTH = 110  # of the page
+_FOLDER = re.compile(r"(?<![\w.])/[\w./-]+")
 _BLOCK = re.compile(
     r"^([ \t]*)```python[ \t]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL
 )
@@ -95,17 +98,24 @@ def run(script: Script) -> str:
 
 
 def table(results: list[tuple[str, str]]) -> str:
-    """The page, of names and reasons."""
+    """The page, of names and reasons, which lose the folders they name."""
     ran = sum(not reason for _, reason in results)
-    text = [
-        HEAD,
-        f"{ran} of {len(results)} scripts run.\n\n| script | runs | reason |\n",
+    rows = [f"| `{name}` | {'no' if why else 'yes'} |" for name, why in results]
+    reasons = [
+        textwrap.fill(
+            f"- `{name}`: {_FOLDER.sub('FOLDER', why)}",
+            WIDTH,
+            subsequent_indent="  ",
+            break_long_words=False,
+        )
+        for name, why in results
+        if why
     ]
-    text.append("|---|---|---|\n")
-    for name, reason in results:
-        shown = reason.replace("|", "\\|")
-        text.append(f"| `{name}` | {'no' if reason else 'yes'} | {shown} |\n")
-    return "".join(text)
+    count = f"{ran} of {len(results)} scripts run."
+    lines = [HEAD, count, "", "| script | runs |", "|---|---|", *rows]
+    if reasons:
+        lines += ["", "## Why the others do not", "", *reasons]
+    return "\n".join(lines) + "\n"
 
 
 def main() -> int:
