@@ -94,39 +94,40 @@ endif()
 # those that most files include once. A file names its includes all the same: clang-tidy
 # reads it without. CMake's own precompiled headers hold paths of the checkout, by which
 # ccache would tell checkouts apart; this one holds paths of the system alone.
-set(ANABRANCH_PRECOMPILED_HEADERS
-  mlir/Dialect/Arith/IR/Arith.h
-  mlir/Dialect/Func/IR/FuncOps.h
-  mlir/Dialect/LLVMIR/LLVMDialect.h
-  mlir/Dialect/Linalg/IR/Linalg.h
-  mlir/Dialect/Math/IR/Math.h
-  mlir/Dialect/Tensor/IR/Tensor.h
-  mlir/Dialect/Vector/IR/VectorOps.h)
-
-if(NOT ANABRANCH_RUNTIME_ONLY AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-  set(ANABRANCH_PRECOMPILED precompiled.pch)
+function(anabranch_parse_headers)
+  set(headers ${ARGN})
+  list(TRANSFORM headers PREPEND -include)
   # The flags of every room: clang refuses a header that was parsed with others.
   string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
   separate_arguments(flags NATIVE_COMMAND "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${type}} ${LLVM_DEFINITIONS}")
   get_directory_property(options COMPILE_OPTIONS)
-  list(TRANSFORM ANABRANCH_PRECOMPILED_HEADERS PREPEND -include OUTPUT_VARIABLE headers)
-  add_custom_command(OUTPUT ${ANABRANCH_PRECOMPILED}
+  add_custom_command(OUTPUT precompiled.pch
     COMMAND ${CMAKE_CXX_COMPILER} ${flags} ${options} -std=c++17 -fPIC -fvisibility=hidden
             -fvisibility-inlines-hidden -isystem ${MLIR_INCLUDE_DIRS} ${headers} -xc++-header /dev/null
-            -Xclang -fno-pch-timestamp -MD -MF precompiled.d -MT ${ANABRANCH_PRECOMPILED}
-            -o ${ANABRANCH_PRECOMPILED}
+            -Xclang -fno-pch-timestamp -MD -MF precompiled.d -MT precompiled.pch -o precompiled.pch
     DEPFILE ${CMAKE_BINARY_DIR}/precompiled.d
     COMMENT "Parsing MLIR's headers for all files" VERBATIM)
-  add_custom_target(precompiled DEPENDS ${ANABRANCH_PRECOMPILED})
+  add_custom_target(precompiled DEPENDS precompiled.pch)
+endfunction()
+
+if(NOT ANABRANCH_RUNTIME_ONLY AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  anabranch_parse_headers(
+    mlir/Dialect/Arith/IR/Arith.h
+    mlir/Dialect/Func/IR/FuncOps.h
+    mlir/Dialect/LLVMIR/LLVMDialect.h
+    mlir/Dialect/Linalg/IR/Linalg.h
+    mlir/Dialect/Math/IR/Math.h
+    mlir/Dialect/Tensor/IR/Tensor.h
+    mlir/Dialect/Vector/IR/VectorOps.h)
 endif()
 
 function(anabranch_precompiled target)
-  if(ANABRANCH_PRECOMPILED)
+  if(TARGET precompiled)
     add_dependencies(${target} precompiled)
     # The headers are compiled for a shared library: so is a test that includes them.
-    target_compile_options(${target} PRIVATE -fPIC "SHELL:-include-pch ${ANABRANCH_PRECOMPILED}")
+    target_compile_options(${target} PRIVATE -fPIC "SHELL:-include-pch precompiled.pch")
     get_target_property(sources ${target} SOURCES)
-    set_property(SOURCE ${sources} APPEND PROPERTY OBJECT_DEPENDS ${ANABRANCH_PRECOMPILED})
+    set_property(SOURCE ${sources} APPEND PROPERTY OBJECT_DEPENDS precompiled.pch)
   endif()
 endfunction()
 

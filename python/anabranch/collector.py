@@ -20,17 +20,13 @@ def at_rest() -> Iterator[None]:
     and overlap; a collector that was off before stays off."""
     global _resting
     with _lock:
-        if not _resting and not gc.isenabled():
-            mine = False
-        else:
-            mine = True
-            _resting += 1
-            gc.disable()
+        was_on = _resting > 0 or gc.isenabled()
+        _resting += was_on
+        gc.disable()
     try:
         yield
     finally:
-        if mine:
-            with _lock:
-                _resting -= 1
-                if not _resting:
-                    gc.enable()
+        with _lock:
+            _resting -= was_on
+            if was_on and not _resting:
+                gc.enable()

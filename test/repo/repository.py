@@ -1,7 +1,10 @@
 """The files of the repository, for the tests about it."""
 
+import importlib.util
 import subprocess
+import sys
 from pathlib import Path
+from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -24,3 +27,13 @@ def text(path: Path) -> str:
         return path.read_text()
     except UnicodeDecodeError:
         return ""
+
+
+def script(name: str) -> ModuleType:
+    """A file of scripts/, imported."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / f"scripts/{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look for it
+    spec.loader.exec_module(module)
+    return module

@@ -1,23 +1,19 @@
 """What `make soak` runs exists, and says what it does not know."""
 
-import importlib.util
 import subprocess
 import sys
 
+import opinfo
 import pytest
 
-from repository import ROOT
+from repository import ROOT, script
 
 PATH = ROOT / "scripts" / "soak.py"
 
 
 @pytest.fixture(scope="module")
 def soak():
-    spec = importlib.util.spec_from_file_location("soak", PATH)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["soak"] = module
-    spec.loader.exec_module(module)
-    return module
+    return script("soak")
 
 
 def test_every_task_names_files_that_exist(soak):
@@ -26,6 +22,10 @@ def test_every_task_names_files_that_exist(soak):
         for word in (w for w in command if w.endswith(".py")):
             assert (ROOT / word).exists(), f"{task.name}: {word}"
         assert task.command(3) != command or task.environment(3) != task.environment(0)
+
+
+def test_its_dtypes_are_those_of_the_database(soak):
+    assert set(soak.DTYPES) <= set(opinfo.DTYPES)
 
 
 def test_a_task_that_fails_is_counted_and_says_how_to_run_it_again(soak, capsys):

@@ -1,6 +1,5 @@
 """scripts/run_suite.py tells apart how a test ended, and keeps what it has found."""
 
-import importlib.util
 import json
 import os
 import signal
@@ -10,7 +9,7 @@ import time
 
 import pytest
 
-from repository import ROOT
+from repository import ROOT, script
 
 PATH = ROOT / "scripts" / "run_suite.py"
 
@@ -42,11 +41,7 @@ class Suite(unittest.TestCase):
 
 @pytest.fixture(scope="module")
 def runner():
-    spec = importlib.util.spec_from_file_location("run_suite", PATH)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["run_suite"] = module
-    spec.loader.exec_module(module)
-    return module
+    return script("run_suite")
 
 
 def act(key):

@@ -47,7 +47,13 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     table = _core_aten()
     for operator in WHOLE:
         table.pop(operator, None)
-    return table | weight_only.decompositions() | kept_whole.PARTS
+    return table | weight_only.decompositions()
+
+
+@functools.cache
+def all_decompositions() -> dict[Any, Callable[..., Any]]:
+    """The same, and of operators that stay whole until a graph is traced."""
+    return decompositions() | kept_whole.PARTS
 
 
 def export_decompositions() -> dict[Any, Callable[..., Any]]:
@@ -100,22 +106,24 @@ def aot(
         return _untraced(_untraced(compile_backward)(graph, inputs))
 
     table = decompositions() | dict(more_decompositions or {})
-    for operator in kept_whole.PARTS:
-        table.pop(operator, None)
     trace = functools.partial(_trace, module, example_inputs, table)
+
+    def inference() -> Callable[..., Any]:
+        traced = None
+        if not purity.may_write(module, example_inputs):
+            stateless = len(sources) == len(example_inputs)
+            traced = _trace_as_it_is(trace, forward, stateless)
+        if traced is None:
+            return trace(forward, backward)
+        if observer.current() is None:
+            constants.leave(module, sources, traced)
+        return traced
+
     try:
         if training:
             return trace(forward, backward)
         with whole_composites(more_whole):
-            if not purity.may_write(module, example_inputs):
-                traced = _trace_as_it_is(
-                    trace, forward, len(sources) == len(example_inputs)
-                )
-                if traced is not None:
-                    if observer.current() is None:
-                        constants.leave(module, sources, traced)
-                    return traced
-            return trace(forward, backward)
+            return inference()
     except Misplaced as reason:
         if (watching := observer.current()) is not None:
             watching.refuse(f"PyTorch runs it: {reason}")

@@ -19,7 +19,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from ..errors import CompileError
 from . import kept_whole
-from .aot import WHOLE, decompositions
+from .aot import WHOLE, all_decompositions
 
 _IMPLICIT = "CompositeImplicitAutograd"
 
@@ -157,7 +157,7 @@ class _Completion:
         self.mode.allow_non_fake_inputs = True  # a module's parameters
         try:
             with self.mode, torch.no_grad():
-                return make_fx(call, decompositions())(*values)
+                return make_fx(call, all_decompositions())(*values)
         except Exception as error:
             raise CompileError(
                 f"{node.name}, a call of {node.target} that a pass has put into the"
@@ -213,7 +213,7 @@ def _is_final(node: torch.fx.Node) -> bool:
     if target._schema.is_mutable or not target._schema.returns:
         return True
     implicit = torch._C._dispatch_has_kernel_for_dispatch_key(target.name(), _IMPLICIT)
-    return target not in decompositions() and not implicit
+    return target not in all_decompositions() and not implicit
 
 
 def _is_traced(value: Any) -> bool:

@@ -9,10 +9,7 @@ scripts/run_opinfo.py does the same in processes and prints a table.
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import sys
-from pathlib import Path
 
 import opinfo
 import pytest
@@ -52,12 +49,3 @@ def test_equals_eager(operator, dtype, form, dynamic):
     assert not outcome.failures, "\n".join(outcome.failures)
     if outcome.known:
         pytest.xfail("PyTorch's own trace: " + outcome.known[0])
-
-
-def test_the_soak_names_dtypes_of_the_database(monkeypatch):
-    path = Path(__file__).parents[3] / "scripts" / "soak.py"
-    spec = importlib.util.spec_from_file_location("soak", path)
-    soak = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "soak", soak)
-    spec.loader.exec_module(soak)
-    assert set(soak.DTYPES) <= set(opinfo.DTYPES)

@@ -2,7 +2,7 @@
 
 import importlib
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,6 +10,7 @@ import torch
 
 import anabranch
 import torchair
+from own_operators import define
 from pictures import compiled
 from torchair import ge
 from torchair._impl.ge import converters
@@ -22,14 +23,6 @@ from torchair.ge_concrete_graph import ge_apis
 def library() -> Iterator[torch.library.Library]:
     with torch.library._scoped_library("converted", "DEF") as made:
         yield made
-
-
-def define(library: torch.library.Library, schema: str, fake: Callable) -> Any:
-    """An operator of this test that has a shape function, and no kernel."""
-    library.define(schema)
-    name = schema.partition("(")[0]
-    torch.library.register_fake(f"converted::{name}", fake, lib=library)
-    return getattr(torch.ops.converted, name)
 
 
 def twice(library: torch.library.Library) -> Any:

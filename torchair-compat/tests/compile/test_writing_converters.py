@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import torchair
+from own_operators import define
 from pictures import compiled
 from torchair import ge
 from torchair._impl.ge.automatic import automatic_converter
@@ -16,14 +17,6 @@ from torchair._impl.ge.automatic import automatic_converter
 def library() -> Iterator[torch.library.Library]:
     with torch.library._scoped_library("writing", "DEF") as made:
         yield made
-
-
-def define(library: torch.library.Library, schema: str, fake: Callable) -> Any:
-    """An operator of this test that has a shape function, and no kernel."""
-    library.define(schema)
-    name = schema.partition("(")[0]
-    torch.library.register_fake(f"writing::{name}", fake, lib=library)
-    return getattr(torch.ops.writing, name)
 
 
 def agree(function: Callable, eager: Callable, *arguments: torch.Tensor) -> None:

@@ -6,16 +6,7 @@ import pytest
 import torch
 
 import torch_npu
-import torchair
-
-
-def both(function, *arguments):
-    """Eager results, which compiled ones equal."""
-    found = function(*arguments)
-    torch._dynamo.reset()
-    run = torch.compile(function, backend=torchair.get_npu_backend(), fullgraph=True)
-    torch.testing.assert_close(run(*arguments), found)
-    return found
+from agreement import both
 
 
 @pytest.mark.parametrize("shape", [(7, 5), (2, 3, 8)])

@@ -6,21 +6,12 @@ import pytest
 import torch
 
 import torch_npu
-import torchair
+from agreement import both
 from torchair._impl.npu.library import unpack_int4
 
 call = torch_npu.npu_grouped_matmul
 SIZES = [3, 0, 4]  # of groups; one of the 8 rows is of none
 ENDS = [3, 3, 7]
-
-
-def both(function, *arguments):
-    """Eager results, which compiled ones equal."""
-    found = function(*arguments)
-    torch._dynamo.reset()
-    run = torch.compile(function, backend=torchair.get_npu_backend(), fullgraph=True)
-    torch.testing.assert_close(run(*arguments), found)
-    return found
 
 
 @pytest.mark.parametrize("split", [0, 1, 2, 3])

@@ -6,19 +6,8 @@ import pytest
 import torch
 
 import torch_npu
-import torchair
+from agreement import both
 from pictures import compiled
-
-
-def both(function, *arguments):
-    """Eager results, which compiled ones equal."""
-    copies = [t.clone() if isinstance(t, torch.Tensor) else t for t in arguments]
-    found = function(*arguments)
-    torch._dynamo.reset()
-    run = torch.compile(function, backend=torchair.get_npu_backend(), fullgraph=True)
-    torch.testing.assert_close(run(*copies), found)
-    torch.testing.assert_close(copies, [*arguments])
-    return found
 
 
 @pytest.mark.parametrize("mode", [0, 1])

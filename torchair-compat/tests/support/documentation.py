@@ -36,7 +36,6 @@ HEAD = """# The scripts of TorchAir's documentation
 Which scripts of TorchAir's public documentation run unchanged on a host? A script is a block of Python of
 15 lines or more that imports PyTorch and compiles something.
 `torchair-compat/tests/support/documentation.py` writes this page, given a checkout of TorchAir's repository.
-
 """
 
 
@@ -114,7 +113,7 @@ def table(results: list[tuple[str, str]]) -> str:
     count = f"{ran} of {len(results)} scripts run."
     lines = [HEAD, count, "", "| script | runs |", "|---|---|", *rows]
     if reasons:
-        lines += ["", "## Why the others do not", "", *reasons]
+        lines += ["", "## Why the others do not run", "", *reasons]
     return "\n".join(lines) + "\n"
 
 
