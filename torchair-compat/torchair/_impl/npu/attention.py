@@ -13,10 +13,10 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from . import attention_scales
-from .attention_masks import visible
-from .attention_options import FAR, Options, prefix_length
 from .attention_scales import Scales
 from .library import operator, unpack_int4
+from .llm.attention_masks import visible
+from .llm.attention_options import FAR, Options, prefix_length
 
 __all__ = ["attend"]
 
