@@ -9,7 +9,6 @@ import torch as _torch
 
 from ._impl.marks import operators as _air  # noqa: F401 - _air defines torch.ops.air
 from ._impl.marks import printing as _printing
-from ._impl.npu.attention import RENAMED as _RENAMED
 
 __all__ = [
     "npu_create_tagged_event",
@@ -108,11 +107,7 @@ def npu_fused_infer_attention_score(
 ) -> tuple[_torch.Tensor, _torch.Tensor]:
     """torch_npu's, lengths being tensors, so that other lengths need no other graph.
     NotImplementedError outside of graphs."""
-    if not _torch.compiler.is_compiling():
-        raise NotImplementedError(
-            "torchair.ops.npu_fused_infer_attention_score is for graphs; eagerly use"
-            " torch_npu.npu_fused_infer_attention_score"
-        )
+    _for_graphs("npu_fused_infer_attention_score")
     operator = _torch.ops.npu._fused_infer_attention_of_tensors
     return operator(query, key, value, **options)
 
@@ -120,6 +115,14 @@ def npu_fused_infer_attention_score(
 def npu_fused_infer_attention_score_v2(
     query: _torch.Tensor, key: _torch.Tensor, value: _torch.Tensor, **options: _Any
 ) -> tuple[_torch.Tensor, _torch.Tensor]:
-    """npu_fused_infer_attention_score under the names of version two."""
-    renamed = {_RENAMED.get(name, name): value for name, value in options.items()}
-    return npu_fused_infer_attention_score(query, key, value, **renamed)
+    """The same of version two."""
+    _for_graphs("npu_fused_infer_attention_score_v2")
+    operator = _torch.ops.npu._fused_infer_attention_v2_of_tensors
+    return operator(query, key, value, **options)
+
+
+def _for_graphs(name: str) -> None:
+    if not _torch.compiler.is_compiling():
+        raise NotImplementedError(
+            f"torchair.ops.{name} is for graphs; eagerly use torch_npu.{name}"
+        )

@@ -73,7 +73,9 @@ LaneBuilder::MaskGuard::MaskGuard(LaneBuilder &lanes, int64_t newWidth,
       maybeEmpty(lanes.maybeEmpty), scope(lanes) {
   lanes.width = newWidth;
   lanes.mask = newMask;
-  lanes.maybeEmpty = newMaybeEmpty;
+  // Callers derive a mask from a size and get none where the size fits: then
+  // every lane is active.
+  lanes.maybeEmpty = newMaybeEmpty && newMask;
 }
 
 LaneBuilder::MaskGuard::~MaskGuard() {

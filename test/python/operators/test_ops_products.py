@@ -17,6 +17,14 @@ MASK[2] = False
 
 
 CASES = {
+    "attention of integers with factors": (
+        lambda q, k, v, a: sdpa(q, k.float() * a, v.float() * a),
+        (
+            rand(2, 4, 1, 8),
+            *(ints(9, 2, 4, 8, 8).to(torch.int8) for _ in range(2)),
+            rand(2, 1, 8, 1),
+        ),
+    ),
     "mm": (
         lambda x, y, b: (
             x @ y,
@@ -169,6 +177,7 @@ LOOSE = {
 
 # With a symbolic head size, channels or scale they have no lowering.
 NEEDS_STATIC = {
+    "attention of integers with factors",
     "transposed_conv",
     "attention",
     "causal",

@@ -119,7 +119,15 @@ def test_layouts_of_sequences_behind_one_another(layout, mode) -> None:
 MODES = [
     ({"sparse_mode": 2}, lambda i, j: j <= i),
     ({"sparse_mode": 3}, lambda i, j: j <= i + 2),
-    ({"pre_tokens": 1, "next_tokens": 2}, lambda i, j: i - 1 <= j <= i + 2),
+    (
+        {
+            "pre_tokens": 1,
+            "next_tokens": 2,
+            "atten_mask": torch.zeros(5, 7, dtype=torch.bool),
+        },
+        lambda i, j: i - 1 <= j <= i + 2,
+    ),
+    ({"pre_tokens": 1, "next_tokens": 2}, lambda i, j: True),
     (
         {"sparse_mode": 4, "pre_tokens": 1, "next_tokens": 0},
         lambda i, j: i + 1 <= j <= i + 2,
@@ -155,7 +163,7 @@ def test_masks_and_log_sums(dims, flag) -> None:
         assert (lse.dtype, lse.shape) == (torch.float32, (2, 4, 5, 1))
         check(lse, torch.stack([sums for _, sums in rows]))
     else:
-        assert lse.shape == (0,)
+        assert torch.equal(lse, torch.zeros(1))
 
 
 def test_lengths_leave_rows_and_columns_out() -> None:
@@ -286,7 +294,37 @@ def test_lengths_as_tensors_need_one_graph() -> None:
         ({"input_layout": "SBH"}, ValueError, "no such input_layout: 'SBH'"),
         ({"input_layout": "BSH"}, ValueError, "query must have 3 dimensions"),
         ({"num_key_value_heads": 3}, ValueError, "must divide num_heads, got 3"),
-        ({"sparse_mode": 9}, ValueError, "no such sparse_mode: 9"),
+        ({"sparse_mode": 5}, ValueError, "no such sparse_mode: 5"),
+        ({"sparse_mode": 1}, ValueError, "sparse_mode 1 needs an atten_mask"),
+        (
+            {"atten_mask": torch.zeros(3, 7, dtype=torch.bool)},
+            ValueError,
+            r"atten_mask of \(3, 7\) does not cover 5 rows and 7 columns of 2",
+        ),
+        (
+            {"actual_seq_lengths": []},
+            ValueError,
+            "actual_seq_lengths must have 1 or at least 2 elements, got 0",
+        ),
+        (
+            {"block_table": torch.zeros(2, 1, dtype=torch.int32)},
+            ValueError,
+            "a block_table needs the lengths of keys and values",
+        ),
+        (
+            {
+                "block_table": torch.zeros(2, 1, dtype=torch.int32),
+                "actual_seq_lengths_kv": [7, 7],
+                "block_size": 128,
+            },
+            ValueError,
+            "block_size is 128, but blocks of key have 7 rows",
+        ),
+        (
+            {"query_rope": torch.zeros(2, 4, 5, 2)},
+            ValueError,
+            "query_rope and key_rope must both be given, or none",
+        ),
         (
             {"quant_scale1": torch.ones(1)},
             ValueError,
@@ -305,7 +343,7 @@ def test_lengths_as_tensors_need_one_graph() -> None:
         (
             {"key_rope_antiquant_scale": torch.ones(1)},
             NotImplementedError,
-            "key_rope_antiquant_scale is for rotary parts of integers",
+            r"key_rope_antiquant_scale must be None, got \(1,\)",
         ),
     ],
 )

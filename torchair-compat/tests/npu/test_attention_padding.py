@@ -128,7 +128,12 @@ def test_int4_stands_alone() -> None:
         op(q, packed, q, **options)
     pages = torch.zeros(B, 1, dtype=torch.int32)
     with pytest.raises(ValueError, match="need a floating query, no block_table"):
-        op(q, packed, packed, **options, block_table=pages)
+        op(
+            *(q, packed, packed),
+            **options,
+            block_table=pages,
+            actual_seq_lengths_kv=[1] * B,
+        )
 
 
 def test_pages_in_fractal_nz() -> None:

@@ -12,13 +12,17 @@ B, N, GROUPS, S, T, D = 2, 4, 2, 5, 7, 8
 ORDERS = {"BNSD": (0, 1, 2, 3), "BSND": (0, 2, 1, 3)}
 
 
-def reference(q, k, v, scale, hidden=None, pse=None):
+def reference(q, k, v, scale, hidden=None, pse=None, sink=None):
     """(B, N, S, D) of query, (B, N2, T, D) of key: result, maxima and sums."""
     k, v = (t.double().repeat_interleave(q.shape[1] // t.shape[1], 1) for t in (k, v))
     scores = q.double() @ k.transpose(-1, -2)
     scores = (scores + (0 if pse is None else pse.double())) * scale
     if hidden is not None:
         scores = scores.masked_fill(hidden, -torch.inf)
+    if sink is not None:
+        more = sink.double().reshape(1, -1, 1, 1).expand(*scores.shape[:3], 1)
+        scores = torch.cat([scores, more], -1)
+        v = torch.cat([v, torch.zeros_like(v[:, :, :1])], 2)
     top = scores.amax(-1)
     weights = torch.softmax(scores, -1).nan_to_num()
     sums = (scores - top.unsqueeze(-1)).exp().sum(-1)
@@ -67,7 +71,7 @@ def test_masks(mode) -> None:
     mask[..., 0] = False
     row, column = torch.arange(S).unsqueeze(-1), torch.arange(T)
     hidden = {
-        0: mask,
+        0: mask | (column > row + 1) | (column < row - 2),
         1: mask,
         2: column > row,
         3: column > row + T - S,
@@ -100,6 +104,20 @@ def test_positions_and_rows_that_read_nothing() -> None:
     assert torch.equal(found[0][:, :, 2], torch.zeros(B, N, D))
 
 
+@pytest.mark.parametrize("mode", [0, 3])
+def test_sinks(mode) -> None:
+    parts, sink = heads(), torch.randn(N)
+    row, column = torch.arange(S).unsqueeze(-1), torch.arange(T)
+    found = torch_npu.npu_fusion_attention(
+        *parts, N, "BNSD", scale=0.5, sparse_mode=mode, sink=sink
+    )
+    hidden = column > row + T - S if mode == 3 else None
+    wanted = reference(*parts, 0.5, hidden, sink=sink)
+    numbers = found[0], found[1][..., 0], found[2][..., 0]
+    for number, right in zip(numbers, wanted):
+        torch.testing.assert_close(number.double(), right, atol=1e-5, rtol=1e-5)
+
+
 def test_sequences_of_different_lengths() -> None:
     queries, keys = [3, 3, 8], [4, 9, 15]
     q, k, v = torch.randn(8, N, D), torch.randn(15, N, D), torch.randn(15, N, D)
@@ -127,6 +145,13 @@ def test_sequences_of_different_lengths() -> None:
     [
         ({"keep_prob": 0.9}, NotImplementedError, "keep_prob=0.9"),
         ({"sparse_mode": 6}, NotImplementedError, "sparse_mode=6"),
+        (
+            {"dropout_mask": torch.zeros(4, dtype=torch.uint8)},
+            NotImplementedError,
+            r"dropout_mask must be None, got \(4,\)",
+        ),
+        ({"softmax_layout": "NTD"}, RuntimeError, "TND or empty, got 'NTD'"),
+        ({"sink": torch.ones(9)}, RuntimeError, "sink must have shape"),
         ({"prefix": [1]}, NotImplementedError, "prefix is not supported"),
         ({"input_layout": "NBSD"}, RuntimeError, "no such input_layout: 'NBSD'"),
         ({"input_layout": "BSH"}, RuntimeError, "BSH needs 3 dimensions"),

@@ -238,15 +238,20 @@ def test_older_attentions() -> None:
         weights = torch.softmax(query @ key.transpose(1, 2) * 0.5, -1)
         wanted = (weights @ key).transpose(0, 1).reshape(1, 8)
         torch.testing.assert_close(found[b], wanted)
-    prompt = both(
-        lambda k: torch_npu.npu_prompt_flash_attention(
-            k, k, k, num_heads=2, scale_value=0.5
-        ),
-        k,
+    prompt, whole = (
+        both(
+            lambda k, mask=mask: torch_npu.npu_prompt_flash_attention(
+                k, k, k, num_heads=2, scale_value=0.5, atten_mask=mask
+            ),
+            k,
+        )
+        for mask in (torch.zeros(5, 5, dtype=torch.bool), None)
     )
     for b in range(2):
         rows = k[b].reshape(5, 2, 4).transpose(0, 1)
         scores = rows @ rows.transpose(1, 2) * 0.5
+        wanted = (torch.softmax(scores, -1) @ rows).transpose(0, 1).reshape(5, 8)
+        torch.testing.assert_close(whole[b], wanted)
         scores = scores.masked_fill(torch.ones(5, 5).triu(1).bool(), -torch.inf)
         wanted = (torch.softmax(scores, -1) @ rows).transpose(0, 1).reshape(5, 8)
         torch.testing.assert_close(prompt[b], wanted)

@@ -1,15 +1,12 @@
 """npu_fused_infer_attention_score: attention in many layouts, over PyTorch's.
 
-Every layout becomes (batch, heads, rows, elements); what may see what is one mask,
-made of the place and the lengths of each row's and each column's sequence. In the
-layouts without a batch all sequences stand behind one another.
+Every layout becomes (batch, heads, rows, elements).
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,59 +15,12 @@ from torch.nn.functional import scaled_dot_product_attention
 from . import attention_scales
 from .attention_scales import Scales
 from .library import operator, unpack_int4
+from .llm.attention_masks import visible
+from .llm.attention_options import FAR, Options, prefix_length
 
 __all__ = ["attend"]
 
-# The dimensions of a layout; "H" holds heads and elements.
-_LAYOUTS = {
-    "BSH": "BSH",
-    "BSND": "BSND",
-    "BNSD": "BNSD",
-    "TND": "TND",
-    "NTD": "NTD",
-    "NSD": "NSD",
-    "BNSD_BSND": "BNSD",
-    "BSH_BNSD": "BSH",
-    "BSND_BNSD": "BSND",
-    "NTD_TND": "NTD",
-    "BSH_NBSD": "BSH",
-    "BSND_NBSD": "BSND",
-    "BNSD_NBSD": "BNSD",
-    "TND_NTD": "TND",
-}
-_FAR = 2147483647  # tokens: there is no band
-
-Lengths: TypeAlias = Sequence[int] | Tensor | None
-
-
-@dataclasses.dataclass
-class _Options:
-    """What the operator's long list of arguments says, by names of version one."""
-
-    pse_shift: Tensor | None = None
-    atten_mask: Tensor | None = None
-    actual_seq_lengths: Lengths = None
-    actual_seq_lengths_kv: Lengths = None
-    query_padding_size: Tensor | None = None
-    kv_padding_size: Tensor | None = None
-    block_table: Tensor | None = None
-    key_shared_prefix: Tensor | None = None
-    value_shared_prefix: Tensor | None = None
-    actual_shared_prefix_len: Lengths = None
-    query_rope: Tensor | None = None
-    key_rope: Tensor | None = None
-    num_heads: int = 1
-    scale: float = 1.0
-    pre_tokens: int = _FAR
-    next_tokens: int = _FAR
-    input_layout: str = "BSH"
-    num_key_value_heads: int = 0
-    sparse_mode: int = 0
-    block_size: int = 0
-    softmax_lse_flag: bool = False
-
-
-_KNOWN = {field.name for field in dataclasses.fields(_Options)}
+_KNOWN = {field.name for field in dataclasses.fields(Options)}
 # Without effect on the result.
 _IGNORED = {"inner_precise"}
 
@@ -82,72 +32,77 @@ def attend(
     for argument, given in options.items():
         known = _KNOWN | _IGNORED | attention_scales.NAMES
         if argument not in known and given is not None:
+            shown = tuple(given.shape) if isinstance(given, Tensor) else given
             raise NotImplementedError(
-                f"{name}: {argument} is for rotary parts of integers, which this host"
-                " has not; pass parts that are dequantised"
+                f"{name}: {argument} must be None, got {shown}: it is reserved, or for"
+                " other processors"
             )
     scales = Scales(**{k: v for k, v in options.items() if k in attention_scales.NAMES})
-    used = _Options(**{k: v for k, v in options.items() if k in _KNOWN})
-    _check(query, used, name)
-    dims = _LAYOUTS[used.input_layout]
+    used = Options(**{k: v for k, v in options.items() if k in _KNOWN})
+    used.check(query, key, name)
     key, value = _unpacked(query, key, value, used, name)
     scales.check(query, key, value, name)
-    heads, kv_heads = used.num_heads, used.num_key_value_heads or used.num_heads
-    if used.query_rope is not None and used.key_rope is not None:
-        query = _joined(query, used.query_rope, dims, heads)
-        key = _joined(key, used.key_rope, dims, kv_heads)
-    q = _to_bnsd(query, dims, heads)
-    k = _keys(key, used.key_shared_prefix, used, dims, kv_heads)
-    v = _keys(value, used.value_shared_prefix, used, dims, kv_heads)
-    k, v = scales.dequantised(k, "key", name), scales.dequantised(v, "value", name)
-    if k.dtype != q.dtype:
-        q = q.to(torch.float32)
-    group = heads // kv_heads
-    if group > 1:
-        k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
-    _check_padding(q, k, used, dims, name)
-    allowed, live = _allowed(q, k, used, dims)
-    result, lse = _core(q, k, v, allowed, used, scales)
+    q, k, v = _operands(query, key, value, used, scales, name)
+    _check_padding(q, k, used, name)
+    seen, live = visible(q, k, used, name)
+    result, lse = _core(q, k, v, seen, used, scales)
     if live is not None:
         result = torch.where(live[:, None, :, None], result, 0.0)
+    dims = used.dims
     out = used.input_layout.partition("_")[2] or dims
-    stored = scales.stored(result, query, name)
+    like = query if used.query_rope is None else used.query_rope
+    stored = scales.stored(result, like, name)
     return _from_bnsd(stored, out), _lse(lse, dims, query)
 
 
-def _check(query: Tensor, used: _Options, name: str) -> None:
-    if used.num_heads <= 0:
-        raise ValueError(f"{name}: num_heads must be positive, got {used.num_heads}")
-    kv = used.num_key_value_heads
-    if kv < 0 or (kv and used.num_heads % kv):
-        raise ValueError(f"{name}: num_key_value_heads must divide num_heads, got {kv}")
-    if used.input_layout not in _LAYOUTS:
+def _operands(
+    query: Tensor, key: Tensor, value: Tensor, used: Options, scales: Scales, name: str
+) -> tuple[Tensor, Tensor, Tensor]:
+    """(batch, heads, rows, elements): dequantised, with rotary parts behind the others,
+    and a key and a value for each head of the query."""
+    dims, heads = used.dims, used.num_heads
+    kv_heads = used.num_key_value_heads or heads
+    q = _to_bnsd(query, dims, heads)
+    if scales.dequant_scale_query is not None:
+        q = q.to(torch.float32) * _of_rows(scales.dequant_scale_query, query, q, used)
+    k = _keys(key, used.key_shared_prefix, used, kv_heads)
+    v = _keys(value, used.value_shared_prefix, used, kv_heads)
+    paged = scales.unpaged(used.block_table, "T" in dims)
+    k, v = paged.dequantised(k, "key", name), paged.dequantised(v, "value", name)
+    if used.query_rope is not None and used.key_rope is not None:
+        q = torch.cat((q, _to_bnsd(used.query_rope, dims, heads)), -1)
+        k = torch.cat((k, _keys(used.key_rope, None, used, kv_heads)), -1)
+    if q.shape[-1] != k.shape[-1]:
         raise ValueError(
-            f"{name}: no such input_layout: {used.input_layout!r}; known:"
-            f" {', '.join(_LAYOUTS)}"
+            f"{name}: heads of query have {q.shape[-1]} elements, those of key"
+            f" {k.shape[-1]}"
         )
-    dims = _LAYOUTS[used.input_layout]
-    if query.dim() != len(dims):
+    if k.dtype != q.dtype or v.dtype != q.dtype:
+        q, k, v = (t.to(torch.float32) for t in (q, k, v))
+    group = heads // kv_heads
+    if group > 1:
+        k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
+    return q, k, v
+
+
+def _of_rows(scale: Tensor, query: Tensor, q: Tensor, used: Options) -> Tensor:
+    """A factor for each row and head of the query: its shape without the elements of a
+    head."""
+    shape = query.shape[:-1]
+    if used.dims == "BSH":
+        shape = (*shape, used.num_heads)
+    if scale.numel() != q.shape[0] * q.shape[1] * q.shape[2]:
         raise ValueError(
-            f"{name}: query must have {len(dims)} dimensions in the layout {dims}, got"
-            f" {query.dim()}"
+            f"the query's dequantisation must have shape {tuple(shape)}, got"
+            f" {tuple(scale.shape)}"
         )
-    if used.sparse_mode not in range(5):
-        raise ValueError(f"{name}: no such sparse_mode: {used.sparse_mode}")
-    if "T" in dims and used.actual_seq_lengths is None:
-        raise ValueError(f"{name}: the layout {dims} needs the lengths of sequences")
-    prefixes = used.key_shared_prefix, used.value_shared_prefix
-    if prefixes == (None, None):
-        return
-    if None in prefixes or "T" in dims or used.block_table is not None:
-        raise ValueError(
-            f"{name}: a shared prefix needs keys and values, a layout with a batch, and"
-            " no block_table"
-        )
+    dims = "BSND" if used.dims == "BSH" else used.dims
+    table = scale.to(torch.float32).reshape(shape).unsqueeze(-1)
+    return _to_bnsd(table, dims, used.num_heads)
 
 
 def _unpacked(
-    query: Tensor, key: Tensor, value: Tensor, used: _Options, name: str
+    query: Tensor, key: Tensor, value: Tensor, used: Options, name: str
 ) -> tuple[Tensor, Tensor]:
     """Eight int4 in each int32, as int8."""
     if torch.int32 not in (key.dtype, value.dtype):
@@ -166,7 +121,7 @@ def _unpacked(
     return unpack_int4(key), unpack_int4(value)
 
 
-def _check_padding(q: Tensor, k: Tensor, used: _Options, dims: str, name: str) -> None:
+def _check_padding(q: Tensor, k: Tensor, used: Options, name: str) -> None:
     """Lengths stand beside paddings, and where values are known they fit together."""
     for what, padding, lengths, size in (
         ("query_padding_size", used.query_padding_size, used.actual_seq_lengths, q),
@@ -175,7 +130,7 @@ def _check_padding(q: Tensor, k: Tensor, used: _Options, dims: str, name: str) -
         if padding is None:
             continue
         elsewhere = used.block_table is not None or used.key_shared_prefix is not None
-        if lengths is None or "T" in dims or elsewhere:
+        if lengths is None or "T" in used.dims or elsewhere:
             raise ValueError(
                 f"{name}: {what} needs the lengths of its sequences, a layout with a"
                 " batch, and neither a block_table nor a shared prefix"
@@ -218,17 +173,8 @@ def _from_bnsd(tensor: Tensor, dims: str) -> Tensor:
     return tensor.squeeze(0) if dims in ("NTD", "NSD") else tensor
 
 
-def _joined(tensor: Tensor, rope: Tensor, dims: str, heads: int) -> Tensor:
-    """Each head's elements, then those of its rotary part."""
-    if dims != "BSH":
-        return torch.cat((tensor, rope), -1)
-    parts = [t.unflatten(-1, (heads, t.shape[-1] // heads)) for t in (tensor, rope)]
-    return torch.cat(parts, -1).flatten(2)
-
-
-def _keys(
-    tensor: Tensor, prefix: Tensor | None, used: _Options, dims: str, heads: int
-) -> Tensor:
+def _keys(tensor: Tensor, prefix: Tensor | None, used: Options, heads: int) -> Tensor:
+    dims = used.dims
     if used.block_table is not None:
         found = _paged(tensor, used.block_table, heads)
         # Without a batch all sequences stand behind one another.
@@ -238,15 +184,8 @@ def _keys(
     found = _to_bnsd(tensor, dims, heads)
     if prefix is None:
         return found
-    before = _to_bnsd(prefix, dims, heads)[:, :, : _prefix_length(used, prefix, dims)]
+    before = _to_bnsd(prefix, dims, heads)[:, :, : prefix_length(used, prefix)]
     return torch.cat((before.expand(found.shape[0], -1, -1, -1), found), 2)
-
-
-def _prefix_length(used: _Options, prefix: Tensor | None, dims: str) -> Any:
-    if prefix is None:
-        return 0
-    given = used.actual_shared_prefix_len
-    return prefix.shape[dims.index("S")] if given is None else given[0]
 
 
 def _paged(blocks: Tensor, table: Tensor, heads: int) -> Tensor:
@@ -260,120 +199,6 @@ def _paged(blocks: Tensor, table: Tensor, heads: int) -> Tensor:
     return _to_bnsd(picked.flatten(1, 2), "BSH", heads)
 
 
-# What sees what
-
-
-@dataclasses.dataclass
-class _Places:
-    """Of each row (or column): its sequence, its place in it, that one's length."""
-
-    sequence: Tensor
-    place: Tensor
-    length: Tensor
-
-
-def _as_tensor(lengths: Lengths, like: Tensor) -> Tensor | None:
-    if lengths is None or isinstance(lengths, Tensor):
-        return lengths
-    parts = [torch.scalar_tensor(n, dtype=torch.int64) for n in lengths]
-    return torch.stack(parts).to(like.device)
-
-
-def _places(
-    lengths: Lengths, states: Tensor, dims: str, padding: Tensor | None = None
-) -> _Places:
-    """(batch, rows) each. Rows beyond the sequences have the sequence -1. With a
-    `padding` that many rows stand behind each sequence, and the rest before it."""
-    batch, rows = states.shape[0], states.shape[2]
-    numbers = torch.arange(rows, device=states.device).expand(batch, rows)
-    known = _as_tensor(lengths, states)
-    if "T" in dims:
-        assert known is not None
-        ends = known.to(torch.int64)
-        starts = torch.cat((ends.new_zeros(1), ends[:-1]))
-        sequence = (numbers.unsqueeze(-1) >= ends).sum(-1)
-        inside = sequence.clamp(max=ends.shape[0] - 1)
-        place, length = numbers - starts[inside], (ends - starts)[inside]
-        return _Places(torch.where(numbers < ends[-1], sequence, -1), place, length)
-    if known is None:
-        length = torch.full_like(numbers, rows)
-    else:
-        length = known.to(torch.int64).reshape(-1, 1).expand(batch, rows)
-    if padding is None:
-        return _Places(torch.where(numbers < length, 0, -1), numbers, length)
-    first = rows - padding.to(torch.int64).reshape(()).clamp(min=0) - length
-    place = numbers - first
-    inside = (place >= 0) & (place < length) & (first >= 0)
-    return _Places(torch.where(inside, 0, -1), place, length)
-
-
-def _allowed(
-    q: Tensor, k: Tensor, used: _Options, dims: str
-) -> tuple[Tensor | None, Tensor | None]:
-    """The mask (batch, 1 or heads, rows, columns), and which rows exist; None: all."""
-    plain = used.actual_seq_lengths is None and used.actual_seq_lengths_kv is None
-    padded = used.query_padding_size is not None or used.kv_padding_size is not None
-    band = min(used.pre_tokens, used.next_tokens) < _FAR and not padded
-    bands = used.sparse_mode in (2, 3, 4) or (used.sparse_mode == 0 and band)
-    allowed, live = None, None
-    if not plain or bands:
-        rows = _places(used.actual_seq_lengths, q, dims, _query_padding(q, used))
-        columns = _columns(k, used, dims)
-        live = rows.sequence >= 0
-        allowed = rows.sequence.unsqueeze(-1) == columns.sequence.unsqueeze(-2)
-        allowed = allowed & live.unsqueeze(-1)
-        if bands:
-            allowed = allowed & _band(rows, columns, used)
-        allowed = allowed.unsqueeze(1)
-    if used.atten_mask is not None and used.sparse_mode in (0, 1):
-        open_ = ~used.atten_mask.to(torch.bool)
-        while open_.dim() < 4:
-            open_ = open_.unsqueeze(0 if open_.dim() == 2 else 1)
-        open_ = open_[..., : q.shape[2], : k.shape[2]]
-        allowed = open_ if allowed is None else allowed & open_
-    return allowed, live
-
-
-def _columns(k: Tensor, used: _Options, dims: str) -> _Places:
-    lengths = used.actual_seq_lengths_kv
-    if "T" in dims and used.block_table is not None:
-        if lengths is None:
-            raise ValueError("a block_table needs the lengths of keys and values")
-        count = used.block_table.shape[0]
-        size = k.shape[2] // count
-        numbers = torch.arange(k.shape[2], device=k.device).unsqueeze(0)
-        sequence, place = numbers // size, numbers % size
-        length = _as_tensor(lengths, k).to(torch.int64)[sequence]  # type: ignore[union-attr]
-        return _Places(torch.where(place < length, sequence, -1), place, length)
-    if "T" in dims and lengths is None:
-        lengths = used.actual_seq_lengths
-    prefix = _prefix_length(used, used.key_shared_prefix, dims)
-    if lengths is not None and used.key_shared_prefix is not None:
-        more = _as_tensor(lengths, k)
-        assert more is not None
-        lengths = more + prefix
-    dims = "BNSD" if used.block_table is not None else dims
-    return _places(lengths, k, dims, used.kv_padding_size)
-
-
-def _query_padding(q: Tensor, used: _Options) -> Tensor | None:
-    """One row has none."""
-    return used.query_padding_size if q.shape[2] != 1 else None
-
-
-def _band(rows: _Places, columns: _Places, used: _Options) -> Tensor:
-    """Columns from `before` to `behind` of each row's own, which is counted from the
-    first of both sequences or, in the modes 3 and 4, from the last."""
-    before, behind = used.pre_tokens, used.next_tokens
-    if used.sparse_mode in (2, 3):
-        before, behind = _FAR, 0
-    own = rows.place.unsqueeze(-1)
-    if used.sparse_mode in (3, 4):
-        own = own + columns.length.unsqueeze(-2) - rows.length.unsqueeze(-1)
-    distance = columns.place.unsqueeze(-2) - own
-    return (distance <= behind) & (distance >= -before)
-
-
 # The arithmetic
 
 
@@ -382,7 +207,7 @@ def _core(
     k: Tensor,
     v: Tensor,
     allowed: Tensor | None,
-    used: _Options,
+    used: Options,
     scales: Scales,
 ) -> tuple[Tensor, Tensor | None]:
     def weigh(scores: Tensor) -> tuple[Tensor, Tensor]:
@@ -390,7 +215,14 @@ def _core(
 
     if q.dtype == torch.int8:
         result, lse = scales.attend(q, k, v, weigh)
-    elif used.pse_shift is None and not used.softmax_lse_flag:
+    elif k.shape[2] == 0:
+        result = q.new_zeros(*q.shape[:3], v.shape[3])
+        lse = torch.full_like(result[..., :1], -torch.inf, dtype=torch.float32)
+    elif (
+        used.pse_shift is None
+        and used.learnable_sink is None
+        and not used.softmax_lse_flag
+    ):
         result = scaled_dot_product_attention(q, k, v, allowed, scale=used.scale)
         if allowed is not None:
             result = torch.where(allowed.any(-1, keepdim=True), result, 0.0)
@@ -403,7 +235,7 @@ def _core(
 
 
 def _weights(
-    scores: Tensor, allowed: Tensor | None, used: _Options
+    scores: Tensor, allowed: Tensor | None, used: Options
 ) -> tuple[Tensor, Tensor]:
     """And the log of their sums."""
     if used.pse_shift is not None:
@@ -412,6 +244,9 @@ def _weights(
     if allowed is not None:
         scores = scores.masked_fill(~allowed, float("-inf"))
     lse = torch.logsumexp(scores, -1, keepdim=True)
+    if used.learnable_sink is not None:
+        sink = used.learnable_sink.to(torch.float32).reshape(1, -1, 1, 1)
+        lse = torch.logaddexp(lse, sink)
     weights = torch.exp(scores - lse)
     if allowed is not None:
         weights = torch.where(allowed, weights, 0.0)
@@ -420,7 +255,7 @@ def _weights(
 
 def _lse(lse: Tensor | None, dims: str, like: Tensor) -> Tensor:
     if lse is None:
-        return torch.empty(0, dtype=torch.float32, device=like.device)
+        return torch.zeros(1, dtype=torch.float32, device=like.device)
     if "T" in dims:
         return lse.squeeze(0).transpose(0, 1).contiguous()
     return lse
@@ -441,7 +276,7 @@ _TENSORS = (
     " Tensor? key_rope=None, Tensor? key_rope_antiquant_scale=None,"
 )
 _NUMBERS = (
-    f" int pre_tokens={_FAR}, int next_tokens={_FAR}, str input_layout='BSH',"
+    f" int pre_tokens={FAR}, int next_tokens={FAR}, str input_layout='BSH',"
     " int num_key_value_heads=0, int sparse_mode=0, int inner_precise=0,"
     " int block_size=0, int antiquant_mode=0,"
 )
@@ -482,18 +317,59 @@ RENAMED = {
     "actual_seq_qlen": "actual_seq_lengths",
     "actual_seq_kvlen": "actual_seq_lengths_kv",
     "return_softmax_lse": "softmax_lse_flag",
+    "dequant_scale_key": "key_antiquant_scale",
+    "dequant_offset_key": "key_antiquant_offset",
+    "dequant_scale_value": "value_antiquant_scale",
+    "dequant_offset_value": "value_antiquant_offset",
+    "key_quant_mode": "key_antiquant_mode",
+    "value_quant_mode": "value_antiquant_mode",
+    "quant_scale_out": "quant_scale2",
+    "quant_offset_out": "quant_offset2",
 }
-
-
-@operator(
-    "(Tensor query, Tensor key, Tensor value, *, Tensor? pse_shift=None,"
-    " Tensor? atten_mask=None, SymInt[]? actual_seq_qlen=None,"
-    f" SymInt[]? actual_seq_kvlen=None, {_TENSORS} int num_query_heads=1,"
-    f" float softmax_scale=1.0,{_NUMBERS} bool return_softmax_lse=False,{_MODES}"
+_SECOND_SCHEMA = (
+    "(Tensor query, Tensor key, Tensor value, *, Tensor? query_rope=None,"
+    " Tensor? key_rope=None, Tensor? pse_shift=None, Tensor? atten_mask=None,"
+    " SymInt[]? actual_seq_qlen=None, SymInt[]? actual_seq_kvlen=None,"
+    " Tensor? block_table=None, Tensor? dequant_scale_query=None,"
+    " Tensor? dequant_scale_key=None, Tensor? dequant_offset_key=None,"
+    " Tensor? dequant_scale_value=None, Tensor? dequant_offset_value=None,"
+    " Tensor? dequant_scale_key_rope=None, Tensor? quant_scale_out=None,"
+    " Tensor? quant_offset_out=None, Tensor? quant_scale_p=None,"
+    " Tensor? learnable_sink=None, int num_query_heads=1, int num_key_value_heads=0,"
+    f" float softmax_scale=1.0, int pre_tokens={FAR}, int next_tokens={FAR},"
+    " str input_layout='BSH', int sparse_mode=0, int block_size=0,"
+    " int query_quant_mode=0, int key_quant_mode=0, int value_quant_mode=0,"
+    " int inner_precise=0, bool return_softmax_lse=False, int? query_dtype=None,"
+    " int? key_dtype=None, int? value_dtype=None, int? query_rope_dtype=None,"
+    " int? key_rope_dtype=None, int? key_shared_prefix_dtype=None,"
+    " int? value_shared_prefix_dtype=None, int? dequant_scale_query_dtype=None,"
+    " int? dequant_scale_key_dtype=None, int? dequant_scale_value_dtype=None,"
+    " int? dequant_scale_key_rope_dtype=None, int? out_dtype=None) -> (Tensor, Tensor)"
 )
+
+
+def _attend_second(
+    query: Tensor, key: Tensor, value: Tensor, options: dict[str, Any]
+) -> tuple[Tensor, Tensor]:
+    renamed = {RENAMED.get(name, name): value for name, value in options.items()}
+    return attend(query, key, value, renamed, "npu_fused_infer_attention_score_v2")
+
+
+@operator(_SECOND_SCHEMA)
 def npu_fused_infer_attention_score_v2(
     query: Tensor, key: Tensor, value: Tensor, **options: Any
 ) -> tuple[Tensor, Tensor]:
-    """npu_fused_infer_attention_score under other names."""
-    options = {RENAMED.get(name, name): value for name, value in options.items()}
-    return attend(query, key, value, options, "npu_fused_infer_attention_score_v2")
+    """npu_fused_infer_attention_score under other names, with `learnable_sink` (heads,),
+    logits that take part in the softmax of each row, sparse mode 9, a mask of the newest
+    keys, and `dequant_scale_query`, a factor for each row and head of a query of int8.
+    After Ascend's API reference of torch_npu, page of its name. Raises ValueError, and
+    NotImplementedError for arguments that are reserved."""
+    return _attend_second(query, key, value, options)
+
+
+@operator(_SECOND_SCHEMA.replace("SymInt[]?", "Tensor?"))
+def _fused_infer_attention_v2_of_tensors(
+    query: Tensor, key: Tensor, value: Tensor, **options: Any
+) -> tuple[Tensor, Tensor]:
+    """The same, lengths being tensors of int64."""
+    return _attend_second(query, key, value, options)

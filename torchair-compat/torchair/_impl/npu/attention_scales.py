@@ -41,6 +41,8 @@ class Scales:
     value_antiquant_scale: Tensor | None = None
     value_antiquant_offset: Tensor | None = None
     value_antiquant_mode: int = 0
+    dequant_scale_query: Tensor | None = None
+    query_quant_mode: int = 0
 
     def check(self, query: Tensor, key: Tensor, value: Tensor, name: str) -> None:
         """ValueError: a scale that is missing, or of what has none."""
@@ -50,17 +52,26 @@ class Scales:
                 f"{name}: key and value must both have the dtype of query or be int8,"
                 f" got {key.dtype} and {value.dtype}"
             )
-        whole = ("dequant_scale1", "quant_scale1", "dequant_scale2")
-        for what in whole:
+        by_row = self.dequant_scale_query is not None
+        if self.query_quant_mode not in ((3,) if by_row else (0, 3)):
+            raise ValueError(
+                f"{name}: query_quant_mode must be 3, got {self.query_quant_mode}"
+            )
+        if by_row and {query.dtype, *kinds} != {_INT8}:
+            raise ValueError(
+                f"{name}: dequant_scale_query is for a query, key and value of int8,"
+                f" got {query.dtype} and {key.dtype}"
+            )
+        for what in ("dequant_scale1", "quant_scale1", "dequant_scale2"):
             given = getattr(self, what) is not None
-            if given != (query.dtype == _INT8):
+            if given != (query.dtype == _INT8 and not by_row):
                 wants = "needs" if not given else "is for a query of int8, not"
                 raise ValueError(f"{name}: query of {query.dtype} {wants} {what}")
         if self.quant_offset2 is not None and self.quant_scale2 is None:
             raise ValueError(f"{name}: quant_offset2 needs quant_scale2")
         for what, tensor in (("key", key), ("value", value)):
             scale, offset, _ = self._of(what)
-            wanted = tensor.dtype == _INT8 and query.dtype != _INT8
+            wanted = tensor.dtype == _INT8 and (query.dtype != _INT8 or by_row)
             if wanted and scale is None:
                 raise ValueError(
                     f"{name}: {what} of int8 needs {what}_antiquant_scale or"
@@ -84,6 +95,23 @@ class Scales:
         shared = self.antiquant_scale, self.antiquant_offset
         halves = [None if table is None else table[place] for table in shared]
         return halves[0], halves[1], self.antiquant_mode
+
+    def unpaged(self, table: Tensor | None, joined: bool) -> Scales:
+        """Modes 4 and 5 keep scales and offsets in pages, (blocks, size) and (blocks,
+        heads, size): as the modes 1 and 3, of all sequences behind one another if
+        `joined`."""
+        changed: dict[str, Any] = {}
+        for what in ("key", "value"):
+            mode = getattr(self, f"{what}_antiquant_mode")
+            if table is None or mode not in (4, 5):
+                continue
+            changed[f"{what}_antiquant_mode"] = mode - 3 if mode == 4 else 3
+            for part in ("scale", "offset"):
+                pages = getattr(self, f"{what}_antiquant_{part}")
+                if pages is not None:
+                    rows = _rows_of_pages(pages, table, joined)
+                    changed[f"{what}_antiquant_{part}"] = rows
+        return dataclasses.replace(self, **changed)
 
     def dequantised(self, tensor: Tensor, what: str, name: str) -> Tensor:
         scale, offset, mode = self._of(what)
@@ -119,6 +147,15 @@ class Scales:
 NAMES = {field.name for field in dataclasses.fields(Scales)}
 
 
+def _rows_of_pages(pages: Tensor, table: Tensor, joined: bool) -> Tensor:
+    """(batch, rows) or (batch, heads, rows); with `joined` the batch stands in rows."""
+    picked = pages[table.to(torch.int64).clamp(min=0)]
+    if pages.dim() == 2:
+        return picked.flatten(1)
+    each = picked.transpose(1, 2).flatten(2)
+    return each.transpose(0, 1).flatten(1) if joined else each
+
+
 def _factor(scale: Tensor | None) -> Tensor:
     assert scale is not None
     if scale.dtype in (torch.int64, torch.uint64):
@@ -132,7 +169,8 @@ def _product(left: Tensor, right: Tensor) -> Tensor:
 
 def _spread(table: Tensor, like: Tensor, mode: int, what: str, name: str) -> Tensor:
     """So that it broadcasts to `like`: mode 0 has one element, or one for each head and
-    element; 1 for each row; 2 for each head; 3 for each head and row."""
+    element; 1 for each row; 2 for each head; 3 for each head and row. Rows beyond those
+    of `like` are left out."""
     batch, heads, rows, size = like.shape
     shapes = {
         0: (1, heads, 1, size),
@@ -145,9 +183,11 @@ def _spread(table: Tensor, like: Tensor, mode: int, what: str, name: str) -> Ten
     values = table.to(torch.float32)
     if mode == 0 and table.numel() == 1:
         return values.reshape(())
+    if mode in (1, 3) and table.shape[-1] > rows:
+        values = values[..., :rows]
     shape = shapes[mode]
     count = shape[0] * shape[1] * shape[2] * shape[3]
-    if table.numel() != count:
+    if values.numel() != count:
         raise ValueError(
             f"{name}: the {what} of mode {mode} must have {count} elements, got"
             f" {tuple(table.shape)}"

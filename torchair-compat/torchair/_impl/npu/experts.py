@@ -72,7 +72,8 @@ def npu_moe_init_routing(
 @operator(
     "(Tensor expanded_permuted_rows, Tensor? skip1, Tensor? skip2, Tensor? bias,"
     " Tensor? scales, Tensor expanded_src_to_dst_row, Tensor? export_for_source_row,"
-    " int? drop_pad_mode=0) -> Tensor"
+    " int? drop_pad_mode=0, int? k=1) -> Tensor",
+    reserved=("k",),
 )
 def npu_moe_finalize_routing(
     expanded_permuted_rows: Tensor,
@@ -86,15 +87,20 @@ def npu_moe_finalize_routing(
 ) -> Tensor:
     """skip1 + skip2 + the sum over k of scales[i, k] (row + bias of its expert), where
     row is expanded_permuted_rows[expanded_src_to_dst_row[p]], p being k * rows + i, as
-    npu_moe_init_routing numbers them, or i * K + k with `drop_pad_mode` 2, as
-    npu_moe_init_routing_v2 does; a negative place is a row of zeros. (rows, h) in the rows'
-    dtype, f32 inside. RuntimeError for other shapes, dtypes or drop_pad_mode."""
+    npu_moe_init_routing numbers them, or i * K + k with `drop_pad_mode` 2 and 3, as
+    npu_moe_init_routing_v2 does; a negative place is a row of zeros. With 1 and 3 the
+    permuted rows are (experts, capacity, h). (rows, h) in the rows' dtype, f32 inside.
+    RuntimeError for other shapes, dtypes or drop_pad_mode."""
     name = "npu_moe_finalize_routing"
     given = expanded_permuted_rows
-    known = drop_pad_mode in (None, 0, 2)
-    check(known, name, f"drop_pad_mode must be 0 or 2, got {drop_pad_mode}")
+    known = drop_pad_mode in (None, 0, 1, 2, 3)
+    check(known, name, f"drop_pad_mode must be 0 to 3, got {drop_pad_mode}")
     check_dtype(given, name, "expanded_permuted_rows")
-    check(given.dim() == 2, name, "expanded_permuted_rows must have 2 dimensions")
+    dims = 3 if drop_pad_mode in (1, 3) else 2
+    check(
+        given.dim() == dims, name, f"expanded_permuted_rows must have {dims} dimensions"
+    )
+    given = given.flatten(0, -2)
     check_dtype(expanded_src_to_dst_row, name, "expanded_src_to_dst_row", _INDEX)
     width, total = given.shape[1], expanded_src_to_dst_row.shape[0]
     k = 1 if scales is None else scales.shape[-1]
@@ -106,7 +112,7 @@ def npu_moe_finalize_routing(
         check_shape(skip, name, label, (rows, width))
     check_shape(export_for_source_row, name, "export_for_source_row", (rows, k))
     places = expanded_src_to_dst_row.to(torch.int64)
-    by_row = drop_pad_mode == 2
+    by_row = drop_pad_mode in (2, 3)
     places = places.reshape(rows, k) if by_row else places.reshape(k, rows).t()
     parts = given.to(torch.float32)[places.clamp(min=0)]
     parts = torch.where((places >= 0).unsqueeze(-1), parts, 0.0)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from .library import FLOATS, check, check_dtype
+from .library import FLOATS, check, check_dtype, check_shape
 
 __all__ = ["npu_fusion_attention"]
 
@@ -43,6 +43,11 @@ def npu_fusion_attention(
     sparse_mode: int = 0,
     gen_mask_parallel: bool = True,
     sync: bool = False,
+    softmax_layout: str = "",
+    sink: Tensor | None = None,
+    dropout_mask: Tensor | None = None,
+    seed: int = 0,
+    offset: int = 0,
 ) -> Result:
     """softmax(mask(scale (query key^T + pse))) value, in f32 inside: the result in the
     layout and dtype of query, maxima and sums of the softmax (batch, heads, length, 8)
@@ -50,14 +55,23 @@ def npu_fusion_attention(
 
     Layouts BSH, SBH, BSND, BNSD, and TND with sums of lengths in `actual_seq_qlen` and
     `actual_seq_kvlen`. Where `atten_mask`, bool or uint8, is true nothing is read.
-    `sparse_mode` 0 and 1 take that mask, 2 and 3 are causal from the upper left and the
-    lower right, 4 is a band of `pre_tockens` and `next_tockens` around the latter. A row
-    that reads nothing is 0.
+    `sparse_mode` 0 and 1 take that mask, 0 between `pre_tockens` and `next_tockens`; 2 and
+    3 are causal from the upper left and the lower right, 4 is a band of `pre_tockens` and
+    `next_tockens` around the latter. A row that reads nothing is 0. `sink` (heads,) are
+    logits that take part in the softmax of each row. `seed` and `offset` change nothing.
 
     RuntimeError for shapes and dtypes that don't go together; NotImplementedError:
     dropout, padding_mask, prefix and other modes.
     """
     _refuse(keep_prob, padding_mask, prefix, sparse_mode)
+    if dropout_mask is not None:
+        raise NotImplementedError(
+            f"{_NAME}: dropout_mask must be None, got {tuple(dropout_mask.shape)}"
+        )
+    known = softmax_layout in ("", "TND")
+    check(known, _NAME, f"softmax_layout must be TND or empty, got {softmax_layout!r}")
+    check_dtype(sink, _NAME, "sink", (torch.float32,))
+    check_shape(sink, _NAME, "sink", (head_num,))
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         check_dtype(tensor, _NAME, name, (query.dtype,) if name != "query" else FLOATS)
     band = (sparse_mode, pre_tockens, next_tockens)
@@ -66,10 +80,10 @@ def npu_fusion_attention(
             (query, key, value),
             _lengths("actual_seq_qlen", actual_seq_qlen, query),
             _lengths("actual_seq_kvlen", actual_seq_kvlen, key),
-            *(pse, atten_mask, scale, band),
+            *(pse, atten_mask, scale, band, sink),
         )
     parts = [_heads(t, head_num, query, input_layout) for t in (query, key, value)]
-    out, top, total = _attend(parts, pse, atten_mask, scale, band)
+    out, top, total = _attend(parts, pse, atten_mask, scale, band, sink)
     out = _back(out, input_layout).to(query.dtype)
     return out, *_eight(top, total), query.new_empty(0), 0, 0, 0
 
@@ -115,6 +129,7 @@ def _attend(
     mask: Tensor | None,
     scale: float,
     band: tuple[int, int, int],
+    sink: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """(batch, heads, length, width), and maxima and sums with a width of 1."""
     query, key, value = (part.to(torch.float32) for part in parts)
@@ -129,9 +144,14 @@ def _attend(
     if hidden is not None:
         scores = scores.masked_fill(hidden, -torch.inf)
     top = scores.amax(-1, keepdim=True)
+    if sink is not None:
+        sink = sink.reshape(1, -1, 1, 1)
+        top = torch.maximum(top, sink)
     top = torch.where(top == -torch.inf, 0.0, top)
     chances = (scores - top).exp()
     total = chances.sum(-1, keepdim=True)
+    if sink is not None:
+        total = total + (sink - top).exp()
     shares = chances / torch.where(total == 0, 1.0, total)
     return shares @ value, top, total
 
@@ -140,15 +160,21 @@ def _hidden(
     mask: Tensor | None, scores: Tensor, mode: int, before: int, after: int
 ) -> Tensor | None:
     """What is not read, over scores (..., rows, columns)."""
-    if mode in (0, 1):
-        return None if mask is None else mask.to(torch.bool)
+    if mode in (0, 1) and mask is None:
+        return None
+    narrow = min(before, after) < _FOREVER
+    if mode == 1 or (mode == 0 and not narrow):
+        return mask.to(torch.bool) if mask is not None else None
     rows, columns = scores.shape[-2:]
-    shift = 0 if mode == 2 else columns - rows
+    shift = 0 if mode in (0, 2) else columns - rows
     row = torch.arange(rows, device=scores.device).unsqueeze(-1) + shift
     column = torch.arange(columns, device=scores.device)
     if mode in (2, 3):
         return column > row
-    return (column > row + after) | (column < row - before)
+    outside = (column > row + after) | (column < row - before)
+    if mode == 0 and mask is not None:
+        return outside | mask.to(torch.bool)
+    return outside
 
 
 def _eight(*numbers: Tensor) -> list[Tensor]:
@@ -173,6 +199,7 @@ def _of_sequences(
     mask: Tensor | None,
     scale: float,
     band: tuple[int, int, int],
+    sink: Tensor | None,
 ) -> Result:
     check(len(queries) == len(keys), _NAME, "as many lengths of query as of key")
     check(pse is None, _NAME, "TND with pse is not supported")
@@ -184,7 +211,7 @@ def _of_sequences(
         own = mask
         if mask is not None and band[0] in (0, 1):
             own = mask[..., : parts[0].shape[0], : parts[1].shape[0]]
-        made.append(_attend(inner, None, own, scale, band))
+        made.append(_attend(inner, None, own, scale, band, sink))
     out, top, total = (
         torch.cat([part.squeeze(0).transpose(0, 1) for part in parts])
         for parts in zip(*made)

@@ -18,21 +18,51 @@ LIBRARY = torch.library.Library("npu", "FRAGMENT")
 COMPOSITIONS: dict[torch._ops.OpOverload, Callable[..., Any]] = {}
 
 
-def operator(schema: str) -> Callable[[Callable[..., Any]], Any]:
+def operator(
+    schema: str, reserved: Collection[str] = ()
+) -> Callable[[Callable[..., Any]], Any]:
     """Registers the function under its name in torch.ops.npu. `schema` has what
-    comes after the name."""
+    comes after the name. The function does not get the arguments `reserved`, which are for
+    other processors: their defaults are all that a caller may give."""
 
     def register(function: Callable[..., Any]) -> Any:
         name = function.__name__
         LIBRARY.define(f"{name}{schema}")
         packet = getattr(torch.ops.npu, name)
-        checked = _needing(function, packet.default._schema)
+        schema_ = packet.default._schema
+        checked = _needing(_leaving_out(reserved, function, schema_), schema_)
         LIBRARY.impl(name, checked, "CompositeImplicitAutograd")
         COMPOSITIONS[packet.default] = checked
         packet.__doc__ = function.__doc__
         return packet
 
     return register
+
+
+def _leaving_out(
+    reserved: Collection[str], function: Callable[..., Any], schema: Any
+) -> Callable[..., Any]:
+    """The function, without the arguments `reserved`, the last of their kind.
+    NotImplementedError for a value that is not the default."""
+    if not reserved:
+        return function
+    defaults = {a.name: a.default_value for a in schema.arguments if a.name in reserved}
+    names = [a.name for a in schema.arguments if not a.kwarg_only]
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        given = dict(zip(names, args)) | kwargs
+        for name, default in defaults.items():
+            value = given.get(name, default)
+            if value != default:
+                raise NotImplementedError(
+                    f"{function.__name__}: {name} must be {default!r}, got {value!r}: it"
+                    " is for other processors"
+                )
+        kept = [arg for name, arg in zip(names, args) if name not in defaults]
+        return function(*kept, **{k: v for k, v in kwargs.items() if k not in defaults})
+
+    return call
 
 
 def _needing(function: Callable[..., Any], schema: Any) -> Callable[..., Any]:

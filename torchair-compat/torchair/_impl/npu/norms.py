@@ -86,8 +86,9 @@ def npu_add_rms_norm_cast(
 @operator(
     "(Tensor x1, Tensor x2, Tensor gamma, Tensor scales1, Tensor? zero_points1,"
     " Tensor? beta=None, Tensor? scales2=None, Tensor? zero_points2=None, *,"
-    " int axis=-1, float epsilon=1e-06, bool div_mode=True)"
-    " -> (Tensor, Tensor, Tensor)"
+    " int axis=-1, float epsilon=1e-06, bool div_mode=True, int? dst_type=None)"
+    " -> (Tensor, Tensor, Tensor)",
+    reserved=("dst_type",),
 )
 def npu_add_rms_norm_quant(
     x1: Tensor,
@@ -130,7 +131,9 @@ def npu_add_rms_norm_quant(
 @operator(
     "(Tensor x1, Tensor x2, Tensor gamma, *, Tensor? smooth_scale1=None,"
     " Tensor? smooth_scale2=None, Tensor? beta=None, float epsilon=1e-06,"
-    " bool[2]? output_mask=None) -> (Tensor, Tensor, Tensor, Tensor, Tensor)"
+    " bool[2]? output_mask=None, int? y_dtype=None)"
+    " -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+    reserved=("y_dtype",),
 )
 def npu_add_rms_norm_dynamic_quant(
     x1: Tensor,
@@ -171,7 +174,11 @@ def _plus(y: Tensor, beta: Tensor | None, name: str) -> Tensor:
     return y if beta is None else y + beta.to(torch.float32)
 
 
-@operator("(Tensor self, Tensor r1, Tensor r2, str rotary_mode='half') -> Tensor")
+@operator(
+    "(Tensor self, Tensor r1, Tensor r2, str rotary_mode='half', Tensor? rotate=None)"
+    " -> Tensor",
+    reserved=("rotate",),
+)
 def npu_rotary_mul(
     self: Tensor, r1: Tensor, r2: Tensor, rotary_mode: str = "half"
 ) -> Tensor:

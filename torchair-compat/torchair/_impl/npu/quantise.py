@@ -220,7 +220,9 @@ def npu_swiglu(input: Tensor, dim: int = -1) -> Tensor:
 
 @operator(
     "(Tensor input, *, Tensor? smooth_scales=None, Tensor? group_index=None,"
-    " ScalarType? dst_type=None) -> (Tensor, Tensor)"
+    " ScalarType? dst_type=None, str quant_mode='pertoken', float dst_type_max=0.0)"
+    " -> (Tensor, Tensor)",
+    reserved=("quant_mode", "dst_type_max"),
 )
 def npu_dynamic_quant(
     input: Tensor,

@@ -189,9 +189,10 @@ def npu_group_quant(
 
 _QUANT_SCATTER = (
     " Tensor indices, Tensor updates, Tensor quant_scales,"
-    " Tensor? quant_zero_points=None, *, int axis=0, int quant_axis=1,"
-    " str reduce='update')"
+    " Tensor? quant_zero_points=None, int axis=0, int quant_axis=1,"
+    " str reduce='update', int? dst_type=None, str? round_mode='rint')"
 )
+_RESERVED = "dst_type", "round_mode"
 
 
 def _quantised(
@@ -207,14 +208,13 @@ def _quantised(
     return npu_quantize(updates, scales, points, torch.qint8, axis, True)
 
 
-@operator(f"(Tensor self,{_QUANT_SCATTER} -> Tensor")
+@operator(f"(Tensor self,{_QUANT_SCATTER} -> Tensor", _RESERVED)
 def npu_quant_scatter(
     self: Tensor,
     indices: Tensor,
     updates: Tensor,
     quant_scales: Tensor,
     quant_zero_points: Tensor | None = None,
-    *,
     axis: int = 0,
     quant_axis: int = 1,
     reduce: str = "update",
@@ -226,14 +226,13 @@ def npu_quant_scatter(
     return scatter_update(self, indices, rows, axis)
 
 
-@operator(f"(Tensor(a!) self,{_QUANT_SCATTER} -> Tensor(a!)")
+@operator(f"(Tensor(a!) self,{_QUANT_SCATTER} -> Tensor(a!)", _RESERVED)
 def npu_quant_scatter_(
     self: Tensor,
     indices: Tensor,
     updates: Tensor,
     quant_scales: Tensor,
     quant_zero_points: Tensor | None = None,
-    *,
     axis: int = 0,
     quant_axis: int = 1,
     reduce: str = "update",

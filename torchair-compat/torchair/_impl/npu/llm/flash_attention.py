@@ -30,7 +30,7 @@ def _attend(
     " Tensor? atten_mask=None, Tensor? pse_shift=None, SymInt[]? actual_seq_lengths=None,"
     " Tensor? deq_scale1=None, Tensor? quant_scale1=None, Tensor? deq_scale2=None,"
     " Tensor? quant_scale2=None, Tensor? quant_offset2=None, int num_heads=1,"
-    " float scale_value=1.0, int pre_tokens=2147473647, int next_tokens=0,"
+    " float scale_value=1.0, int pre_tokens=2147483647, int next_tokens=0,"
     ' str input_layout="BSH", int num_key_value_heads=0,'
     " SymInt[]? actual_seq_lengths_kv=None, int sparse_mode=0) -> Tensor"
 )
@@ -38,11 +38,12 @@ def npu_prompt_flash_attention(
     query: Tensor, key: Tensor, value: Tensor, **options: Any
 ) -> Tensor:
     """npu_fused_infer_attention_score's first result, for whole prompts: `scale_value` is
-    its scale, `deq_scale1` and `deq_scale2` its dequant_scale1 and dequant_scale2. Raises as
-    it does, and NotImplementedError for a padding mask."""
+    its scale, `deq_scale1` and `deq_scale2` its dequant_scale1 and dequant_scale2. With a
+    mask of mode 0, `next_tokens` 0 makes it causal. Raises as it does, and
+    NotImplementedError for a padding mask."""
     for number in ("1", "2"):
         options[f"dequant_scale{number}"] = options.pop(f"deq_scale{number}", None)
-    options = {"scale_value": 1.0, "pre_tokens": 2147473647, "next_tokens": 0} | options
+    options = {"scale_value": 1.0, "pre_tokens": 2147483647, "next_tokens": 0} | options
     return _attend("npu_prompt_flash_attention", query, key, value, options)
 
 

@@ -39,6 +39,10 @@ def npu_grouped_matmul(
     act_type: int | None = 0,
     output_dtype: torch.dtype | None = None,
     tuning_config: Sequence[int] | None = None,
+    x_dtype: int | None = None,
+    weight_dtype: int | None = None,
+    scale_dtype: int | None = None,
+    per_token_scale_dtype: int | None = None,
 ) -> list[Tensor]:
     """x[i] @ weight[i] for each group, weight (k, n) for each, or one (groups, k, n).
 
@@ -65,6 +69,14 @@ def npu_grouped_matmul(
         ("activation_quant_offset", activation_quant_offset),
     ):
         check(not given, NAME, f"{what} must be None")
+    for what, number in (
+        ("x_dtype", x_dtype),
+        ("weight_dtype", weight_dtype),
+        ("scale_dtype", scale_dtype),
+        ("per_token_scale_dtype", per_token_scale_dtype),
+    ):
+        text = f"{what} must be None, got {number}: it is for other processors"
+        check(number is None, NAME, text)
     _check_numbers(split_item, group_type, group_list_type)
     for what, tensors in (("x", x), ("weight", weight)):
         right = 0 < len(tensors) <= _MOST

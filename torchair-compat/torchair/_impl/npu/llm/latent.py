@@ -22,8 +22,9 @@ _MODES = ("Norm", "PA", "PA_BNSD", "PA_NZ", "PA_BLK_BNSD", "PA_BLK_NZ")
     "(Tensor kv, Tensor gamma, Tensor cos, Tensor sin, Tensor index,"
     " Tensor(a!) k_cache, Tensor(b!) ckv_cache, *, Tensor? k_rope_scale=None,"
     " Tensor? c_kv_scale=None, Tensor? k_rope_offset=None, Tensor? c_kv_offset=None,"
-    " float epsilon=1e-05, str cache_mode='Norm', bool is_output_kv=False)"
-    " -> (Tensor, Tensor, Tensor, Tensor)"
+    " Tensor? v=None, float epsilon=1e-05, str cache_mode='Norm',"
+    " bool is_output_kv=False) -> (Tensor, Tensor, Tensor, Tensor)",
+    reserved=("v",),
 )
 def npu_kv_rmsnorm_rope_cache(
     kv: Tensor,

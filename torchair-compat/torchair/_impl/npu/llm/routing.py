@@ -18,7 +18,9 @@ _INTEGERS = (torch.int32, torch.int64)
 @operator(
     "(Tensor x, int k, *, Tensor? bias=None, int k_group=1, int group_count=1,"
     " int group_select_mode=0, int renorm=0, int norm_type=0, bool out_flag=False,"
-    " float routed_scaling_factor=1.0, float eps=1e-20) -> (Tensor, Tensor, Tensor)"
+    " float routed_scaling_factor=1.0, float eps=1e-20, Tensor? input_ids=None, Tensor? tid2eid=None)"
+    " -> (Tensor, Tensor, Tensor)",
+    reserved=("input_ids", "tid2eid"),
 )
 def npu_moe_gating_top_k(
     x: Tensor,
@@ -78,16 +80,31 @@ def _in_best_groups(ranked: Tensor, k_group: int, groups: int, mode: int) -> Ten
     return parts.masked_fill(out, -torch.inf).flatten(-2)
 
 
-@operator("(Tensor sorted_experts, int num_experts) -> Tensor")
-def npu_moe_compute_expert_tokens(sorted_experts: Tensor, num_experts: int) -> Tensor:
-    """For each expert the place behind its last row in sorted_experts (rows,), int32:
-    (num_experts,) in that dtype. RuntimeError for other shapes or dtypes."""
+@operator("(Tensor sorted_expert_for_source_row, int num_expert) -> Tensor")
+def npu_moe_compute_expert_tokens(
+    sorted_expert_for_source_row: Tensor, num_expert: int
+) -> Tensor:
+    """For each expert the place behind its last row in sorted_expert_for_source_row (rows,), int32:
+    (num_expert,) in that dtype. RuntimeError for other shapes or dtypes."""
     name = "npu_moe_compute_expert_tokens"
-    check_dtype(sorted_experts, name, "sorted_experts", (torch.int32,))
-    check(sorted_experts.dim() == 1, name, "sorted_experts must have 1 dimension")
-    check(num_experts > 0, name, f"num_experts must be positive, got {num_experts}")
-    numbers = torch.arange(num_experts, dtype=torch.int32, device=sorted_experts.device)
-    found = torch.searchsorted(sorted_experts.contiguous(), numbers, right=True)
+    check_dtype(
+        sorted_expert_for_source_row,
+        name,
+        "sorted_expert_for_source_row",
+        (torch.int32,),
+    )
+    check(
+        sorted_expert_for_source_row.dim() == 1,
+        name,
+        "sorted_expert_for_source_row must have 1 dimension",
+    )
+    check(num_expert > 0, name, f"num_expert must be positive, got {num_expert}")
+    numbers = torch.arange(
+        num_expert, dtype=torch.int32, device=sorted_expert_for_source_row.device
+    )
+    found = torch.searchsorted(
+        sorted_expert_for_source_row.contiguous(), numbers, right=True
+    )
     return found.to(torch.int32)
 
 

@@ -1,0 +1,72 @@
+"""Arguments of other processors, which scripts give by their defaults, and arguments that
+may be given by place."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import torch_npu
+
+X = torch.ones(2, 4)
+RESERVED = {
+    "npu_dynamic_quant: quant_mode must be 'pertoken', got 'perchannel'": (
+        lambda value: torch_npu.npu_dynamic_quant(X, quant_mode=value),
+        ("pertoken", "perchannel"),
+    ),
+    "npu_add_rms_norm_quant: dst_type must be None, got 23": (
+        lambda value: torch_npu.npu_add_rms_norm_quant(
+            *(X, X, X[0], X[0], None), dst_type=value
+        ),
+        (None, 23),
+    ),
+    "npu_add_rms_norm_dynamic_quant: y_dtype must be None, got 23": (
+        lambda value: torch_npu.npu_add_rms_norm_dynamic_quant(
+            X, X, X[0], y_dtype=value
+        ),
+        (None, 23),
+    ),
+    "npu_quant_scatter: round_mode must be 'rint', got 'round'": (
+        lambda value: torch_npu.npu_quant_scatter(
+            torch.zeros(1, 4, 4, dtype=torch.int8),
+            torch.zeros(1, dtype=torch.int32),
+            torch.ones(1, 2, 4),
+            *(torch.ones(4), None, -2, -1, "update", None, value),
+        ),
+        ("rint", "round"),
+    ),
+}
+
+
+@pytest.mark.parametrize("text", RESERVED)
+def test_only_the_default_is_taken(text) -> None:
+    function, (default, other) = RESERVED[text]
+    function(default)
+    with pytest.raises(NotImplementedError, match=text):
+        function(other)
+
+
+def test_groups_take_no_types_of_other_processors() -> None:
+    with pytest.raises(RuntimeError, match="scale_dtype must be None, got 5"):
+        torch_npu.npu_grouped_matmul([X], [X.t()], scale_dtype=5)
+
+
+@pytest.mark.parametrize("mode", [1, 3])
+def test_rows_of_experts_with_a_capacity(mode) -> None:
+    """The permuted rows are (experts, capacity, width); a place of -1 was dropped."""
+    rows, k, experts, capacity, width = 3, 2, 4, 2, 5
+    made = torch.randn(experts, capacity, width)
+    places = torch.tensor([0, 3, -1, 6, 2, 7], dtype=torch.int32)
+    scales = torch.rand(rows, k)
+    owners = torch.zeros(rows, k, dtype=torch.int32)
+    found = torch_npu.npu_moe_finalize_routing(
+        made, None, None, None, scales, places, owners, drop_pad_mode=mode
+    )
+    flat = made.double().flatten(0, 1)
+    for row in range(rows):
+        wanted = torch.zeros(width, dtype=torch.float64)
+        for j in range(k):
+            place = int(places[row * k + j] if mode == 3 else places[j * rows + row])
+            if place >= 0:
+                wanted += scales[row, j].double() * flat[place]
+        torch.testing.assert_close(found[row].double(), wanted, atol=1e-6, rtol=1e-5)

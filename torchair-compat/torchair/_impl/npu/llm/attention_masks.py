@@ -1,0 +1,194 @@
+"""What each query of npu_fused_infer_attention_score sees.
+
+Queries and keys are (batch, heads, rows, elements) here. What may see what is one mask,
+made of the place and the length of each row's and each column's sequence. In the layouts
+without a batch all sequences stand behind one another.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import torch
+from torch import Tensor
+
+from .attention_options import FAR, Lengths, Options, as_tensor, prefix_length
+
+__all__ = ["visible"]
+
+
+@dataclasses.dataclass
+class _Places:
+    """Of each row (or column): its sequence, its place in it, that one's length."""
+
+    sequence: Tensor
+    place: Tensor
+    length: Tensor
+
+
+def visible(
+    q: Tensor, k: Tensor, used: Options, name: str
+) -> tuple[Tensor | None, Tensor | None]:
+    """The mask (batch, 1 or heads, rows, columns), and which rows exist; None: all."""
+    single = _single(q, used)
+    bands = _has_band(used) and not single
+    tree = used.sparse_mode == 9
+    plain = used.actual_seq_lengths_kv is None and (
+        single or used.actual_seq_lengths is None
+    )
+    seen, live = None, None
+    if not plain or bands or tree:
+        rows, columns = _rows(q, used, single, name), _columns(k, used, name)
+        live = rows.sequence >= 0
+        seen = rows.sequence.unsqueeze(-1) == columns.sequence.unsqueeze(-2)
+        seen = seen & live.unsqueeze(-1)
+        if bands:
+            seen = seen & _band(rows, columns, used)
+        if tree:
+            seen = seen & _tree(rows, columns, used, name)
+        seen = seen.unsqueeze(1)
+    if used.atten_mask is not None and used.sparse_mode in (0, 1):
+        open_ = ~_over_scores(used.atten_mask, q, k, name)
+        seen = open_ if seen is None else seen & open_
+    return seen, live
+
+
+def _single(q: Tensor, used: Options) -> bool:
+    """One new token a sequence: sparse modes, bands and lengths of queries are for
+    several, but for rotary parts."""
+    return "T" not in used.dims and q.shape[2] == 1 and used.query_rope is None
+
+
+def _has_band(used: Options) -> bool:
+    if used.sparse_mode in (2, 3, 4):
+        return True
+    padded = used.query_padding_size is not None or used.kv_padding_size is not None
+    narrow = min(used.pre_tokens, used.next_tokens) < FAR
+    # Without a mask mode 0 reads everything.
+    masked = used.atten_mask is not None
+    return used.sparse_mode == 0 and narrow and masked and not padded
+
+
+def _over_scores(mask: Tensor, q: Tensor, k: Tensor, name: str) -> Tensor:
+    """The caller's mask as (batch or 1, 1, rows, columns)."""
+    closed = mask.to(torch.bool)
+    batch, rows, columns = q.shape[0], q.shape[2], k.shape[2]
+    if closed.dim() == 2:
+        each = rows == 1 and closed.shape[0] == batch
+        closed = closed.unsqueeze(1) if each else closed.unsqueeze(0)
+    if closed.dim() == 3:
+        closed = closed.unsqueeze(1)
+    wide = closed.shape[-2] >= rows and closed.shape[-1] >= columns
+    if closed.dim() != 4 or not wide or closed.shape[0] not in (1, batch):
+        raise ValueError(
+            f"{name}: atten_mask of {tuple(mask.shape)} does not cover {rows} rows and"
+            f" {columns} columns of {batch} sequences"
+        )
+    return closed[..., :rows, :columns]
+
+
+def _places(
+    lengths: Lengths, states: Tensor, dims: str, padding: Tensor | None = None
+) -> _Places:
+    """(batch, rows) each. Rows beyond the sequences have the sequence -1. With a
+    `padding` that many rows stand behind each sequence, and the rest before it."""
+    batch, rows = states.shape[0], states.shape[2]
+    numbers = torch.arange(rows, device=states.device).expand(batch, rows)
+    known = as_tensor(lengths, states)
+    if "T" in dims:
+        assert known is not None
+        ends = known.to(torch.int64)
+        starts = torch.cat((ends.new_zeros(1), ends[:-1]))
+        sequence = (numbers.unsqueeze(-1) >= ends).sum(-1)
+        inside = sequence.clamp(max=ends.shape[0] - 1)
+        place, length = numbers - starts[inside], (ends - starts)[inside]
+        return _Places(torch.where(numbers < ends[-1], sequence, -1), place, length)
+    if known is None:
+        length = torch.full_like(numbers, rows)
+    else:
+        length = known.to(torch.int64).reshape(-1, 1).expand(batch, rows)
+    if padding is None:
+        return _Places(torch.where(numbers < length, 0, -1), numbers, length)
+    first = rows - padding.to(torch.int64).reshape(()).clamp(min=0) - length
+    place = numbers - first
+    inside = (place >= 0) & (place < length) & (first >= 0)
+    return _Places(torch.where(inside, 0, -1), place, length)
+
+
+def _rows(q: Tensor, used: Options, single: bool, name: str) -> _Places:
+    if single:
+        return _places(None, q, used.dims)
+    lengths = used.lengths("actual_seq_lengths", q.shape[0], name)
+    padding = used.query_padding_size if q.shape[2] != 1 else None
+    return _places(lengths, q, used.dims, padding)
+
+
+def _columns(k: Tensor, used: Options, name: str) -> _Places:
+    dims = used.dims
+    lengths = used.lengths("actual_seq_lengths_kv", k.shape[0], name)
+    if "T" in dims and used.block_table is not None:
+        known = as_tensor(lengths, k)
+        assert known is not None
+        size = k.shape[2] // used.block_table.shape[0]
+        numbers = torch.arange(k.shape[2], device=k.device).unsqueeze(0)
+        sequence, place = numbers // size, numbers % size
+        length = known.to(torch.int64)[sequence]
+        return _Places(torch.where(place < length, sequence, -1), place, length)
+    if "T" in dims and lengths is None:
+        lengths = used.actual_seq_lengths
+    if lengths is not None and used.key_shared_prefix is not None:
+        more = as_tensor(lengths, k)
+        assert more is not None
+        lengths = more + prefix_length(used, used.key_shared_prefix)
+    dims = "BNSD" if used.block_table is not None else dims
+    return _places(lengths, k, dims, used.kv_padding_size)
+
+
+def _own(rows: _Places, columns: _Places) -> Tensor:
+    """The column of each row's own token, the last of both sequences being one."""
+    behind = columns.length.unsqueeze(-2) - rows.length.unsqueeze(-1)
+    return rows.place.unsqueeze(-1) + behind
+
+
+def _band(rows: _Places, columns: _Places, used: Options) -> Tensor:
+    """Columns from `before` to `behind` of each row's own, which is counted from the
+    first of both sequences or, in the modes 3 and 4, from the last."""
+    before, behind = used.pre_tokens, used.next_tokens
+    if used.sparse_mode in (2, 3):
+        before, behind = FAR, 0
+    own = rows.place.unsqueeze(-1)
+    if used.sparse_mode in (3, 4):
+        own = _own(rows, columns)
+    distance = columns.place.unsqueeze(-2) - own
+    return (distance <= behind) & (distance >= -before)
+
+
+def _tree(rows: _Places, columns: _Places, used: Options, name: str) -> Tensor:
+    """Sparse mode 9: the mask says which of the last columns, as many as a sequence has
+    rows, each row sees; the columns before them are open. The mask is (batch, rows,
+    rows), or of sequences behind one another a vector of their squares."""
+    assert used.atten_mask is not None
+    mask = used.atten_mask.to(torch.bool)
+    batch, count = rows.place.shape
+    if "T" in used.dims:
+        ends = as_tensor(used.actual_seq_lengths, mask)
+        assert ends is not None
+        sizes = torch.diff(ends.to(torch.int64), prepend=ends.new_zeros(1))
+        firsts = sizes.square().cumsum(0) - sizes.square()
+        first = firsts[rows.sequence.clamp(min=0)].unsqueeze(-1)
+        stride, right = rows.length.unsqueeze(-1), mask.dim() == 1
+    else:
+        numbers = torch.arange(batch, device=mask.device).reshape(-1, 1, 1)
+        first, stride = numbers * count * count, count
+        right = tuple(mask.shape) == (batch, count, count)
+    if not right:
+        raise ValueError(
+            f"{name}: atten_mask of sparse_mode 9 must be (batch, rows, rows), or a"
+            f" vector in layouts without a batch, got {tuple(mask.shape)}"
+        )
+    newest = columns.length.unsqueeze(-2) - rows.length.unsqueeze(-1)
+    column = columns.place.unsqueeze(-2) - newest
+    place = first + rows.place.unsqueeze(-1) * stride + column.clamp(min=0)
+    flat = mask.reshape(-1)
+    closed = flat[place.clamp(0, flat.shape[0] - 1)]
+    return (column < 0) | ~closed
