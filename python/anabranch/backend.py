@@ -10,7 +10,7 @@ import torch
 import torch.fx
 
 from . import _C
-from .capture import observer, overlap, sharing
+from .capture import observer, open_numbers, overlap, sharing
 from .capture.aot import aot
 from .capture.handmade import complete
 from .capture.partition import Parts
@@ -64,8 +64,10 @@ def anabranch(
         return aot(module, example_inputs, compile_one, settings.freeze, decompositions)
 
     if purity.may_write(module, example_inputs):
-        return sharing.watch(module, example_inputs, compile_all, settings.explain)
-    return compile_all()
+        call = sharing.watch(module, example_inputs, compile_all, settings.explain)
+    else:
+        call = compile_all()
+    return open_numbers.as_traced(call, module, example_inputs)
 
 
 def compile(

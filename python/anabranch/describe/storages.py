@@ -13,7 +13,12 @@ from .tensors import foreign_strides
 aten = torch.ops.aten
 
 _STRIDED = (aten.as_strided.default, aten.as_strided_copy.default)
-_READS_STORAGE = {*_STRIDED, aten.as_strided_scatter.default}
+_READS_STORAGE = {
+    *_STRIDED,
+    aten.as_strided_scatter.default,
+    aten.resize.default,  # keeps the first elements in the order of the memory
+    aten.resize_as.default,
+}
 
 
 def reads_behind_a_view(node: torch.fx.Node) -> bool:

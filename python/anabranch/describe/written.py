@@ -4,14 +4,21 @@ AOTAutograd makes such a view again when the graph has been called: for symbolic
 by `as_strided` of the input, at the strides and the offset of the graph's result. In
 the graph that result is a view of the new value of the input. So the new value must
 lie as the input does.
+
+An inference graph writes new values by `copy_`. A training graph may return them, and
+AOTAutograd's wrapper writes them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import torch
+from torch._functorch._aot_autograd.descriptors import (
+    InputMutationAOTOutput,
+    PlainAOTOutput,
+)
 from torch.fx import Node
 
 from .symbols import same
@@ -41,28 +48,57 @@ def viewed(nodes: Iterable[Node]) -> list[Written]:
     nodes = list(nodes)
     if not any(isinstance(node.meta.get("val"), torch.SymInt) for node in nodes):
         return []
+    results = [pair for node in nodes if node.op == "output" for pair in _results(node)]
     returned = {
         storage(result.meta["val"])
-        for node in nodes
-        if node.op == "output"
-        for result in node.all_input_nodes
+        for result, kind in results
         if result.op != "placeholder" and is_dense(result.meta.get("val"))
+        if kind is None or isinstance(kind, PlainAOTOutput)
     }
+    updates = (*_copies(nodes), *_returned_updates(nodes, results))
     return [
-        written
-        for written in map(_written, nodes)
-        if written and storage(written.value.meta["val"]) in returned
+        Written(target, value)
+        for target, value in updates
+        if is_dense(target.meta.get("val")) and is_dense(value.meta.get("val"))
+        if storage(value.meta["val"]) in returned
     ]
 
 
-def _written(node: Node) -> Written | None:
-    if node.target is not torch.ops.aten.copy_.default:
-        return None
-    target, value = node.args[:2]
-    if not (isinstance(target, Node) and isinstance(value, Node)):
-        return None
-    dense = is_dense(target.meta.get("val")) and is_dense(value.meta.get("val"))
-    return Written(target, value) if dense and target.op == "placeholder" else None
+def _results(output: Node) -> list[tuple[Node, Any]]:
+    """The nodes that a graph returns, each with AOTAutograd's descriptor of it, if it
+    has one."""
+    values = output.args[0]
+    assert isinstance(values, (tuple, list))
+    kinds = output.meta.get("desc") or [None] * len(values)
+    return [
+        (value, kind) for value, kind in zip(values, kinds) if isinstance(value, Node)
+    ]
+
+
+def _copies(nodes: Iterable[Node]) -> Iterator[tuple[Node, Node]]:
+    """Inputs that the graph writes, and their new values."""
+    for node in nodes:
+        if node.target is not torch.ops.aten.copy_.default:
+            continue
+        target, value = node.args[:2]
+        if not (isinstance(target, Node) and isinstance(value, Node)):
+            continue
+        if target.op == "placeholder":
+            yield target, value
+
+
+def _returned_updates(
+    nodes: Iterable[Node], results: Iterable[tuple[Node, Any]]
+) -> Iterator[tuple[Node, Node]]:
+    """Inputs whose new values the graph returns, and these values."""
+    inputs = {
+        node.meta["desc"]: node
+        for node in nodes
+        if node.op == "placeholder" and "desc" in node.meta
+    }
+    for value, kind in results:
+        if isinstance(kind, InputMutationAOTOutput) and kind.mutated_input in inputs:
+            yield inputs[kind.mutated_input], value
 
 
 def is_dense(value: Any) -> bool:

@@ -38,8 +38,10 @@ private:
 std::optional<int64_t> apply(StringRef name, int64_t a, int64_t b) {
   std::optional<int64_t> result;
   int64_t value = 0;
-  // Sizes are divided by positive numbers only, as in GraphExpr.
-  int64_t divisor = std::max<int64_t>(b, 1);
+  // Zero divides as one does, as in GraphExpr.
+  int64_t divisor = b == 0 ? 1 : b;
+  if (divisor == -1 && a == INT64_MIN)
+    return std::nullopt;
   if (name == "add" && !AddOverflow(a, b, value))
     result = value;
   else if (name == "sub" && !SubOverflow(a, b, value))

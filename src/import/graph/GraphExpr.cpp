@@ -72,16 +72,29 @@ struct Arithmetic {
   Value constant(int64_t value) {
     return builder.create<arith::ConstantIndexOp>(loc, value);
   }
-  /// Sizes are divided by positive numbers only; this keeps a zero from
-  /// trapping in the function that computes them.
-  Value divisor(Value value) {
-    return make<arith::MaxSIOp>(value, constant(1));
+  Value isEqual(Value value, int64_t number) {
+    return builder.createOrFold<arith::CmpIOp>(loc, arith::CmpIPredicate::eq,
+                                               value, constant(number));
+  }
+  Value select(Value condition, Value yes, Value no) {
+    return builder.createOrFold<arith::SelectOp>(loc, condition, yes, no);
+  }
+  /// No division may trap in the function that computes sizes: zero divides as
+  /// one does, and minus one negates.
+  template <typename OpT> Value divide(Value a, Value b) {
+    if (isa_and_nonnull<tensor::DimOp>(b.getDefiningOp()))
+      return make<OpT>(a, make<arith::MaxSIOp>(b, constant(1)));
+    std::optional<int64_t> known = getConstantIntValue(b);
+    if (known && *known > 0)
+      return make<OpT>(a, b);
+    Value negates = isEqual(b, -1);
+    Value traps = make<arith::OrIOp>(negates, isEqual(b, 0));
+    Value quotient = make<OpT>(a, select(traps, constant(1), b));
+    return select(negates, make<arith::SubIOp>(constant(0), a), quotient);
   }
   /// Rounds down, as Python does.
   Value mod(Value a, Value b) {
-    b = divisor(b);
-    Value floor = make<arith::FloorDivSIOp>(a, b);
-    return make<arith::SubIOp>(a, make<arith::MulIOp>(floor, b));
+    return make<arith::SubIOp>(a, make<arith::MulIOp>(floorDiv(a, b), b));
   }
   /// Null unless the exponent is a small constant.
   Value pow(Value base, Value exponent) {
@@ -93,12 +106,8 @@ struct Arithmetic {
       result = make<arith::MulIOp>(result, base);
     return result;
   }
-  Value floorDiv(Value a, Value b) {
-    return make<arith::FloorDivSIOp>(a, divisor(b));
-  }
-  Value ceilDiv(Value a, Value b) {
-    return make<arith::CeilDivSIOp>(a, divisor(b));
-  }
+  Value floorDiv(Value a, Value b) { return divide<arith::FloorDivSIOp>(a, b); }
+  Value ceilDiv(Value a, Value b) { return divide<arith::CeilDivSIOp>(a, b); }
 
   /// What an operator does to sizes and to floats; null where it does not take
   /// them.

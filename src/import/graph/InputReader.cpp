@@ -197,10 +197,11 @@ LogicalResult InputReader::expectSizes(const json::Object &graph,
       [&](const json::Object &symbol) -> LogicalResult {
         Value value = values.sizes.lookup(*symbol.getString("name"));
         auto min = symbol.getInteger("min"), max = symbol.getInteger("max");
+        // A symbol without "min" may be a number below zero.
         if (value && (min.value_or(0) > 0 || max))
           in.builder.create<ir::ExpectOp>(
               value.getLoc(), value, Value(),
-              in.builder.getI64IntegerAttr(min.value_or(0)),
+              in.builder.getI64IntegerAttr(min.value_or(INT64_MIN)),
               max ? in.builder.getI64IntegerAttr(*max) : IntegerAttr());
         return success();
       },

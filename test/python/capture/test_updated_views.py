@@ -42,3 +42,26 @@ def test_views_of_an_updated_argument_are_those_of_eager(update, lie, offset):
         assert result.stride() == eager.stride()
         assert result.storage_offset() == eager.storage_offset()
         assert result.untyped_storage().data_ptr() == ours.untyped_storage().data_ptr()
+
+
+@pytest.mark.parametrize("offset", [0, 5])
+@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("update", UPDATES)
+def test_views_of_an_argument_that_a_training_graph_updates(update, lie, offset):
+    torch._dynamo.reset()
+
+    def function(x):
+        UPDATES[update](x)
+        return x.narrow(2, 1, 3), x.select(1, 2)
+
+    def run(call):
+        leaf = argument(LIES[lie], offset).requires_grad_()
+        memory = leaf.new_zeros(500) + leaf.sum()
+        x = memory.as_strided(SHAPE, LIES[lie], offset)
+        first, second = call(x)
+        (first.square().sum() + second.sum()).backward()
+        return x, first, second, leaf.grad
+
+    got = run(torch.compile(function, backend=anabranch.anabranch, dynamic=True))
+    for ours, eager in zip(got, run(function), strict=True):
+        torch.testing.assert_close(ours, eager)

@@ -95,3 +95,18 @@ def test_training_of_attention_whose_result_is_kept(masked):
         rtol=1e-4,
         atol=1e-4,
     )
+
+
+@pytest.mark.parametrize("compute", [lambda x: x, lambda x: x + 1, torch.clone])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(
+    "resize",
+    [
+        lambda x: torch.ops.aten.resize(x, [2, 5]),
+        lambda x: torch.ops.aten.resize_as(x, torch.zeros(3, 4)),
+        lambda x: torch.ops.aten.resize(x, [2, 5]) * 2,
+    ],
+)
+def test_a_resize_keeps_elements_in_the_order_of_the_memory(resize, layout, compute):
+    torch._dynamo.reset()
+    check(lambda x: resize(compute(x)), layout(), dynamic=False)
