@@ -375,7 +375,7 @@ void describeOperand(Contraction &contraction, ContractionOperand &operand) {
       bool known = true;
       for (int64_t i = 0; i < rank; ++i) {
         bool isSlow =
-            gather && isPlace(read.index[i]) && gather->slow.test(loop);
+            gather && isPlace(read.index[i]) && gather->steady.test(loop);
         auto growth = isSlow ? 0 : read.index[i].growth(loop);
         bool inner = i == rank - 1;
         if (!growth || (*growth && !strides && !inner))
