@@ -144,7 +144,7 @@ void AtenOp::getEffects(
   }
 }
 
-/// Every operand reference, at any depth, must name an operand.
+/// Fails unless every operand reference, at any depth, names an operand.
 static LogicalResult verifyReferences(AtenOp op, Attribute arg) {
   if (auto list = dyn_cast<ArrayAttr>(arg)) {
     for (Attribute element : list)

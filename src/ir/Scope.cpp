@@ -36,7 +36,7 @@ SmallVector<StreamOp> streamsOfCalls(ModuleOp module) {
   return streams;
 }
 
-/// Constants and sizes belong to no stream: they are shared by all.
+/// Constants and sizes belong to no stream: all streams share them.
 static bool doesWork(Operation *op) {
   if (isa<AtenOp, FenceOp, LaunchOp, CallOp, CopyOp>(op))
     return true;
