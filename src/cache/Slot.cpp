@@ -34,7 +34,7 @@ Status refuse(const std::string &why) {
   return Status(StatusCode::BadPackage, why);
 }
 
-/// The file's owner is this user, and nobody else may look at it.
+/// Fails unless the file belongs to this user and nobody else may access it.
 Status checkPrivate(const Descriptor &file, const std::string &name) {
   struct stat info;
   if (::fstat(file.get(), &info) != 0)
@@ -109,7 +109,8 @@ Status writeEntry(const std::string &path, const std::string &index,
   return writeFile(folder, {index, "", writeIndex(written)}, trust, self);
 }
 
-/// A new folder, whatever the process's mask is. False with errno set.
+/// Makes a folder with the mode of `trust`, whatever the umask is. On failure
+/// returns false with errno set.
 bool makeFolder(const std::string &path, Trust trust) {
   mode_t mode = package::folderMode(trust);
   return ::mkdir(path.c_str(), mode) == 0 &&
@@ -181,7 +182,8 @@ Expected<std::optional<std::string>> Slot::read() const {
   for (const IndexFile &row : parsed->files)
     if (Status s = checkFile(*folder, row, trust); !s.ok())
       return s;
-  // A folder that takes no writes keeps its old time, and nobody prunes it.
+  // This call fails in a folder that cannot be written. The entry then keeps
+  // its old time; nobody can prune it there.
   (void)::futimens(file->get(), nullptr);
   return std::optional<std::string>(std::move(parsed->text));
 }
@@ -211,7 +213,7 @@ Status Slot::publish(const Lock &lock, const std::vector<CacheFile> &files,
                                path.c_str(), RENAME_EXCHANGE) != 0)
       status = ioError("cannot publish " + path);
   }
-  // After an exchange this is the old entry; after a rename there is nothing.
+  // After an exchange, `fresh` is the old entry. After a rename it is gone.
   package::removeFolder(fresh);
   return status;
 }
