@@ -17,15 +17,15 @@ using namespace mlir;
 namespace anabranch {
 namespace schedule {
 
-/// Bounds on one kernel, so that its compile time stays sane.
+/// The most operators in a kernel, which bounds its compile time.
 static constexpr size_t kMaxNodes = 256;
 static constexpr size_t kMaxBuffers = 48;
-/// Of operators, for one point of the results.
+/// The most evaluations of operators for one point of the results.
 static constexpr int64_t kMaxEvaluations = 512;
-/// The most operations per element that a matrix product computes on operands
-/// while it packs them. It may pack a panel more than once.
+/// The most operations per element that a matrix product computes on an operand
+/// while packing it. A kernel may pack a panel more than once.
 static constexpr unsigned kMaxPrologueCost = 6;
-/// With fewer rows than this, a large row-wise kernel leaves workers idle.
+/// A large row-wise kernel with fewer rows than this leaves workers idle.
 static constexpr int64_t kMinRows = 8;
 static constexpr int64_t kLargeElements = 64 * 1024;
 
@@ -56,7 +56,7 @@ bool Merge::check() {
 // Kinds and bounds
 //===----------------------------------------------------------------------===//
 
-/// A kernel is on one stream, between two fences.
+/// All operators of a kernel are on one stream, between the same two fences.
 bool Merge::checkOrder() {
   const Node &first = grouping.nodes[a.nodes.front()];
   const Node &second = grouping.nodes[b.nodes.front()];
@@ -84,8 +84,8 @@ bool Merge::checkKinds() {
   return refuse("this kind of kernel takes no further operators");
 }
 
-/// Neighbouring points of a sum over a window share what they read, which a
-/// kernel that runs row by row cannot use.
+/// Neighbouring points of a sum over a window share what they read. A kernel
+/// that runs row by row cannot use that.
 bool Merge::checkBlocks() {
   bool sharesReads = llvm::any_of(a.nodes, [&](int index) {
     const Node &node = grouping.nodes[index];
@@ -115,9 +115,10 @@ bool Merge::checkSizes() {
   return true;
 }
 
-/// Readers at their own point share one evaluation; each part that is read
-/// elsewhere, through a slice say, costs one more, and so do all values behind
-/// it. Chains of parts grow without bound: a scan of halves of halves.
+/// Counts evaluations for one point of the results. Readers at a value's own
+/// point share one evaluation. Each part that is read elsewhere, as through a
+/// slice, costs another, and so does every value before it. Chains of parts,
+/// such as a scan of halves of halves, grow without bound.
 int64_t Merge::evaluations() const {
   SmallVector<int> order(a.nodes);
   llvm::append_range(order, b.nodes);
@@ -236,7 +237,7 @@ bool Merge::mergeRows() {
   return true;
 }
 
-/// A value that exists per row may only be read in its own row.
+/// A value that exists once per row may only be read in its own row.
 bool Merge::checkRowReads() {
   if (rows.empty() && a.kind != OpKind::Contraction)
     return true;
@@ -260,7 +261,8 @@ bool Merge::checkRowReads() {
   return legal || refuse("a value is read outside of its own row");
 }
 
-/// Stored values span all rows; without reductions, all span the same axes.
+/// Stored values contain all row axes. Without reductions, all stored values
+/// have the same axes.
 bool Merge::checkStores() {
   const Node *first = nullptr;
   bool legal = true, same = true, insertOnly = true;
@@ -289,8 +291,8 @@ bool Merge::checkStores() {
 // Does it pay
 //===----------------------------------------------------------------------===//
 
-/// Costly values are not evaluated again and again along a loop that they do
-/// not depend on. A kernel evaluates a value of a whole row once per row.
+/// Costly values must not be evaluated again for each step of a loop that they
+/// do not depend on. A kernel evaluates a value of a whole row once per row.
 bool Merge::checkRecomputation() {
   for (int index : b.nodes) {
     const Node &reader = grouping.nodes[index];
@@ -340,7 +342,7 @@ bool Merge::checkParallelism() {
 // Around a matrix product
 //===----------------------------------------------------------------------===//
 
-/// Everything stored has the matrix product's own index.
+/// All stored values must have the matrix product's own index.
 bool Merge::checkEpilogue() {
   const Node &product = grouping.nodes[a.nodes.front()];
   const Node *contraction = &product;
@@ -363,8 +365,8 @@ bool Merge::checkEpilogue() {
   return legal || refuse("the result is not at the matrix product's index");
 }
 
-/// Whether the first part is a gather whose places the second part, a product,
-/// finds once for many elements.
+/// Whether the producer is a gather and the consumer a product that computes
+/// each position once for many elements.
 bool Merge::isPlacedGather() const {
   if (a.nodes.size() != 1)
     return false;

@@ -60,8 +60,8 @@ public:
 private:
   IRRewriter rewriter;
 
-  /// What a view that moved the channels to the second place reads; null of
-  /// other values.
+  /// The operand of a view that moved the channels to the second place, which
+  /// has them last. Null for other values.
   static Value turned(Value value) {
     Operation *op = value.getDefiningOp();
     if (!op || ir::channelsOf(op) != ir::Channels::Second)
@@ -87,7 +87,7 @@ private:
         tensor::getMixedSizes(rewriter, loc, tensor);
     unsigned rank = sizes.size();
     SmallVector<unsigned> identity = llvm::to_vector(llvm::seq(0u, rank));
-    // The loops are the dimensions of the result.
+    // The generic's loops are the dimensions of its result.
     SmallVector<unsigned> read = identity;
     if (channels == ir::Channels::Last) {
       sizes = channelsLast<OpFoldResult>(sizes);
@@ -105,8 +105,8 @@ private:
     return generic.getResult(0);
   }
 
-  /// The tensor with its channels last: what stands behind a view that moved
-  /// them, or a stored view.
+  /// The tensor with its channels last: the operand of a view that moved them,
+  /// or else a new view that is stored.
   Value asLast(Value tensor) {
     if (Value source = turned(tensor))
       return source;
@@ -115,7 +115,8 @@ private:
     return moved;
   }
 
-  /// A view ahead of a convolution.
+  /// Handles a view ahead of a convolution: it vanishes after a view that moved
+  /// the channels, else it is stored.
   void meet(linalg::GenericOp op) {
     if (Value source = turned(op->getOperand(0)))
       rewriter.replaceOp(op, source);
@@ -123,7 +124,7 @@ private:
       ir::markStored(op);
   }
 
-  /// Whether all results are of one shape, of which each loop is a dimension.
+  /// Whether all results have one shape, and each loop is a dimension of it.
   static bool isPointwise(linalg::GenericOp op) {
     return op.getNumReductionLoops() == 0 &&
            llvm::all_of(op.getDpsInitsMutable(), [&](OpOperand &init) {
@@ -177,7 +178,8 @@ private:
     finish(op, fresh->getResults());
   }
 
-  /// The results take the place of an operator's, with their channels second.
+  /// Replaces an operator by `results`, seen through views with the channels
+  /// second.
   void finish(Operation *op, ValueRange results) {
     rewriter.setInsertionPointAfterValue(results.front());
     SmallVector<Value> views;
@@ -197,8 +199,8 @@ private:
     finish(op, slice);
   }
 
-  /// A frame of one value or an empty tensor in the other order; null of other
-  /// tensors.
+  /// The tensor that an insertion writes into, with its channels last: the
+  /// operand of a view, a fill or an empty tensor. Null for other tensors.
   Value framed(Value dest) {
     if (Value source = turned(dest))
       return source;
