@@ -17,12 +17,12 @@ using namespace mlir;
 namespace anabranch {
 namespace schedule {
 
-/// Beginning and ending a command, in microseconds.
+/// Microseconds to begin and end a command.
 static constexpr double kCommand = 0.2;
-/// A call of PyTorch: its dispatcher and its operator, of which nothing is
-/// known.
+/// Microseconds for a call of PyTorch: its dispatcher and its operator, whose
+/// work is not known.
 static constexpr double kCall = 10;
-/// A kernel is cut into tiles of about so many microseconds.
+/// A kernel is cut into tiles of about so many microseconds each.
 static constexpr double kTile = 5;
 
 static double valueOf(Attribute size) {
@@ -61,7 +61,8 @@ Cost costOf(Operation *command, ModuleOp module, const MachineModel &machine) {
       bytes = evaluate(work->bytes, launch.getSizes());
     }
   }
-  // A thousand FLOP at one GFLOP/s take a microsecond, as bytes do.
+  // Work of a thousand FLOP at one GFLOP/s takes a microsecond, and so do a
+  // thousand bytes at one GB/s.
   auto time = [&](double gflops, double gigabytes) {
     return kCommand + std::max(flops / gflops, bytes / gigabytes) / 1000;
   };
