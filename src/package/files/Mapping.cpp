@@ -46,7 +46,7 @@ Expected<Mapping> Mapping::map(int descriptor, const std::string &name) {
 
 void Mapping::releasePages() const {
   if (base)
-    ::madvise(base, bytes, MADV_DONTNEED); // no more than advice: may fail
+    ::madvise(base, bytes, MADV_DONTNEED); // a hint, which may fail
 }
 
 } // namespace anabranch::package

@@ -29,7 +29,7 @@ bool isOurGroup(gid_t group) {
                                 group) != groups.begin() + count;
 }
 
-/// Why a level refuses the file; empty: it accepts it.
+/// Why a level refuses the file. Null if it accepts it.
 const char *whyNot(const struct stat &info, Trust trust) {
   if (trust == Trust::Anyone)
     return "";
