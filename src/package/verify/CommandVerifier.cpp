@@ -65,7 +65,7 @@ void CommandVerifier::checkLaunch(const LaunchT &launch,
       checkWrite(launch.buffers[i], where);
 }
 
-/// The terms of the kernel's work are looked up among the launch's sizes.
+/// Checks the kernel's work: its terms refer to the launch's sizes.
 void CommandVerifier::checkWork(const LaunchT &launch,
                                 const std::string &where) {
   const WorkT *work = program.kernels[launch.kernel]->work.get();
@@ -78,7 +78,8 @@ void CommandVerifier::checkWork(const LaunchT &launch,
                 "has a kernel whose work depends on a size that is not there");
 }
 
-/// The dependencies of tiles are found at load, in bytes.
+/// Members of super kernels need static sizes, since the dependences of tiles
+/// are found at load.
 void CommandVerifier::checkFixed(int number, const std::string &where) {
   const BufferT &buffer = *program.buffers[number];
   require(staticExtent(buffer) &&
@@ -114,7 +115,8 @@ void CommandVerifier::checkSuper(const SuperT &super,
     checkMembers(*order, super.launches.size(), where);
 }
 
-/// The order of the launches is one of those that are asked for.
+/// Checks that an order's launches exist, and that each of `before` comes
+/// earlier than each of `after`.
 void CommandVerifier::checkMembers(const OrderT &order, size_t launches,
                                    const std::string &where) {
   auto [first, last] =

@@ -16,7 +16,8 @@ namespace anabranch::testing {
 
 namespace {
 
-/// x -> increment -> arena -> increment -> output, a call and an event beside.
+/// x -> increment -> arena -> increment -> output, with a call and an event
+/// beside.
 ProgramMaker sound() {
   ProgramMaker m;
   m.p.slots = 1;
@@ -224,7 +225,7 @@ const Case cases[] = {
      }},
 };
 
-/// The launches of `sound` that have known sizes, as a super kernel.
+/// The launches of `sound` with static sizes, as a super kernel.
 ProgramMaker soundSuper() {
   ProgramMaker m = sound();
   ProgramT &p = m.p;
@@ -314,7 +315,7 @@ TEST(VerifyProgram, SaysWhatIsWrong) {
     EXPECT_FALSE(s.ok()) << c.reason;
     EXPECT_NE(s.message().find(c.reason), std::string::npos)
         << "expected: " << c.reason << "\ngot: " << s.message();
-    // The same through the bytes of a file.
+    // The same check on the bytes of a file.
     std::string bytes = serializeProgram(m.p);
     EXPECT_FALSE(parseProgram(bytes.data(), bytes.size()).ok()) << c.reason;
   }
