@@ -38,7 +38,7 @@ Status refuse(const std::string &why) {
 Status checkPrivate(const Descriptor &file, const std::string &name) {
   struct stat info;
   if (::fstat(file.get(), &info) != 0)
-    return ioError("cannot look at " + name);
+    return ioError("cannot read owner and mode of " + name);
   if (info.st_uid != ::geteuid())
     return refuse(name + " does not belong to this user");
   if ((info.st_mode & 07777) != 0600)
@@ -156,7 +156,7 @@ Expected<std::optional<std::string>> Slot::read() const {
   if (look(path.c_str(), &info) != 0) {
     if (errno == ENOENT || errno == ENOTDIR)
       return std::optional<std::string>();
-    return ioError("cannot look at " + path);
+    return ioError("cannot read owner and mode of " + path);
   }
   if (!S_ISDIR(info.st_mode))
     return refuse(path + " is not a folder");
@@ -198,7 +198,8 @@ std::string Slot::freshPath() const {
 Status Slot::publish(const Lock &lock, const std::vector<CacheFile> &files,
                      const std::string &text) const {
   if (!lock.exclusive())
-    return Status(StatusCode::Internal, "an entry is published under its lock");
+    return Status(StatusCode::Internal,
+                  "publishing an entry needs its exclusive lock");
   if (Expected<Descriptor> trusted = package::openFolder(parent, trust);
       !trusted)
     return trusted.takeStatus();
@@ -220,7 +221,8 @@ Status Slot::publish(const Lock &lock, const std::vector<CacheFile> &files,
 
 Status Slot::remove(const Lock &lock) const {
   if (!lock.exclusive())
-    return Status(StatusCode::Internal, "an entry is removed under its lock");
+    return Status(StatusCode::Internal,
+                  "removing an entry needs its exclusive lock");
   std::string doomed = freshPath();
   if (::rename(path.c_str(), doomed.c_str()) != 0)
     return errno == ENOENT ? Status() : ioError("cannot remove " + path);

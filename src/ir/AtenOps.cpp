@@ -177,7 +177,7 @@ LogicalResult ExpectOp::verify() {
   if (!isa<BlockArgument>(source) || (dim && !dim.getConstantIndex()))
     return emitOpError("takes a size of an argument");
   if (!getSame() == !getMin())
-    return emitOpError("names either another size or limits");
+    return emitOpError("must name either another size or limits");
   return success();
 }
 

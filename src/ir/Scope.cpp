@@ -95,7 +95,7 @@ Location inSuper(Location location, SuperAttr super) {
 
 LogicalResult FenceOp::verify() {
   if (getPasses().getTypes() != getResultTypes())
-    return emitOpError("hands on other types than it gets");
+    return emitOpError("passes on values of other types than it takes");
   return success();
 }
 

@@ -448,7 +448,7 @@ std::optional<Contraction> Contraction::find(func::FuncOp source,
   linalg::GenericOp product;
   for (Operation &op : source.front()) {
     if (isa<ir::ScatterOp, ir::ScanOp, ir::AttentionOp>(op)) {
-      why = "it has an operator of its own kind";
+      why = "it has a scatter, a scan or an attention";
       return std::nullopt;
     }
     auto generic = dyn_cast<linalg::GenericOp>(op);

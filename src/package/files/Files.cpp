@@ -73,7 +73,7 @@ Expected<Descriptor> openFile(const Descriptor &folder, const std::string &name,
 Expected<uint64_t> sizeOf(const Descriptor &file) {
   struct stat info;
   if (::fstat(file.get(), &info) != 0)
-    return ioError("cannot look at a file of the package");
+    return ioError("cannot read the size of a file of the package");
   return static_cast<uint64_t>(info.st_size);
 }
 

@@ -31,7 +31,8 @@ Mapping::~Mapping() {
 Expected<Mapping> Mapping::map(int descriptor, const std::string &name) {
   struct stat info;
   if (::fstat(descriptor, &info) != 0)
-    return Status(StatusCode::BadPackage, name + " cannot be looked at");
+    return Status(StatusCode::BadPackage,
+                  name + " has no size that can be read");
   Mapping result;
   result.bytes = static_cast<uint64_t>(info.st_size);
   if (result.bytes == 0)

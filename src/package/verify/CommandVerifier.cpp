@@ -125,14 +125,15 @@ void CommandVerifier::checkMembers(const OrderT &order, size_t launches,
   auto most = std::max_element(order.after.begin(), order.after.end());
   require(!order.before.empty() && !order.after.empty() && *first >= 0 &&
               *last < *least && static_cast<size_t>(*most) < launches,
-          where, "orders launches that are not there, or not so");
+          where,
+          "orders launches that do not exist, or that run in another order");
 }
 
 void CommandVerifier::checkArgument(const ArgumentT &argument, int depth,
                                     const std::string &where) {
   require(argument.kind >= ArgKind::MIN && argument.kind <= ArgKind::MAX, where,
           "has an argument of unknown kind");
-  require(depth < nestingLimit, where, "has lists in lists in lists");
+  require(depth < nestingLimit, where, "nests its lists too deeply");
   if (failed())
     return;
   switch (argument.kind) {
@@ -181,7 +182,7 @@ void CommandVerifier::checkCall(const CallT &call, const std::string &where) {
       return;
     require(program.buffers[result]->kind == BufferKind::External &&
                 !produced[result],
-            where, "has a result that is not its own");
+            where, "has a result whose memory is not its own");
     produced[result] = true;
   }
 }

@@ -94,7 +94,7 @@ void ProgramVerifier::checkSlots() {
     }
   for (const SlotLimit &limit : p.slot_limits)
     require(within(limit.slot(), known) && known[limit.slot()], "slot_limits",
-            "limits what no input defines");
+            "limits a size that no input defines");
   if (p.sizes_function.empty())
     for (bool slot : known)
       require(slot, "slots", "has an entry that nothing fills");
@@ -120,7 +120,7 @@ void ProgramVerifier::checkOutput(size_t number) {
     if (output.kind == OutputKind::Tensor)
       require(buffer.kind == BufferKind::Output &&
                   buffer.index == static_cast<int>(number),
-              where, "has a buffer that is not its own");
+              where, "has a buffer whose memory is not its own");
     else
       require(buffer.kind == BufferKind::External, where,
               "has a buffer that no call makes");

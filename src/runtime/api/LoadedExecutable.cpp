@@ -78,7 +78,8 @@ Status
 LoadedExecutable::add(const std::shared_ptr<const Executable> &other) const {
   const auto *loaded = dynamic_cast<const LoadedExecutable *>(other.get());
   if (!loaded)
-    return Status(StatusCode::Internal, "programs of another runtime");
+    return Status(StatusCode::Internal,
+                  "the executable to add is not one of this runtime");
   try {
     std::lock_guard<std::mutex> guard(changing);
     Programs programs = currentTable()->programs();

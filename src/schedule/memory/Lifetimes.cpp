@@ -45,7 +45,8 @@ public:
     }
     for (Stream &stream : streams)
       if (stream.next != stream.op.getBody().front().end())
-        return stream.next->emitOpError("waits for what nobody records");
+        return stream.next->emitOpError(
+            "waits for an event that no command records");
     return success();
   }
 

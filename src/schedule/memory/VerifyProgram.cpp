@@ -38,7 +38,7 @@ LogicalResult verifyOverwritten(ir::LaunchOp launch, func::FuncOp kernel) {
 LogicalResult verifyLaunch(ir::LaunchOp launch, SymbolTable &symbols) {
   auto kernel = symbols.lookup<func::FuncOp>(launch.getKernel());
   if (!kernel || !kernel->hasAttr("anabranch.kernel"))
-    return launch.emitOpError("launches what is no kernel");
+    return launch.emitOpError("launches a symbol that is no kernel");
   size_t tensors = 0, words = 0;
   auto count = [&](Type type) {
     auto tensor = dyn_cast<RankedTensorType>(type);

@@ -188,7 +188,7 @@ LogicalResult CommandBuilder::buildCall(ir::AtenOp call) {
   SmallVector<int64_t> wanted;
   for (OpResult result : call.getResults()) {
     if (!isa<RankedTensorType>(result.getType()))
-      return call.emitOpError("returns what is no tensor");
+      return call.emitOpError("returns a value that is no tensor");
     // PyTorch may leave a result undefined that nobody reads, such as a
     // gradient.
     if (result.use_empty()) {
