@@ -24,7 +24,7 @@ namespace importer {
 static constexpr double kTanhScale = M_SQRT2 * M_2_SQRTPI * 0.5;
 static constexpr double kTanhCubic = 0.044715;
 
-/// Codegen may compute the function to fewer digits than a float has.
+/// Marks the function: codegen may compute it to fewer digits than a float has.
 static void mayBeApproximate(Num x) {
   if (auto math = x.value.getDefiningOp<arith::ArithFastMathInterface>())
     math->setAttr(math.getFastMathAttrName(),
@@ -32,7 +32,7 @@ static void mayBeApproximate(Num x) {
                                                 arith::FastMathFlags::afn));
 }
 
-/// `isRounded`: the result becomes bf16.
+/// If `isRounded`, the result becomes bf16.
 static Num geluErf(Num x, bool isRounded) {
   Num erf = s::erf(x * M_SQRT1_2);
   if (isRounded)

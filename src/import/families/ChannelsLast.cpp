@@ -36,15 +36,15 @@ namespace importer {
 
 namespace {
 
-/// Fewer leave most lanes of a vector empty.
+/// With fewer channels most lanes of a vector stay empty.
 constexpr int64_t kFewestChannels = 8;
 
-/// Whether a tensor is made of constants of the program alone.
+/// Whether a tensor is computed from the program's constants alone.
 bool isFrozenValue(const Operand &tensor) {
   Operation *op = tensor.value.getDefiningOp();
   if (!op)
     return tensor.isFrozen();
-  // A gather reads tensors that are no operands.
+  // A gather's body reads tensors that are no operands, so these count too.
   llvm::SetVector<Value> inputs(op->operand_begin(), op->operand_end());
   getUsedValuesDefinedAbove(op->getRegions(), inputs);
   return !isa<ir::AtenOp>(op) && llvm::all_of(inputs, [&](Value input) {
@@ -68,7 +68,7 @@ private:
   AffineMap windowMap() const;
   bool readsEachPointOnce() const;
   Sizes points() const { return Sizes(ArrayRef(conv.sizes).drop_front(2)); }
-  /// [N, points..., (G,)] and these.
+  /// The sizes [N, points..., (G,)], followed by `last`.
   Sizes rowsAnd(ArrayRef<OpFoldResult> last) const;
 
   LoweringBuilder &b;
@@ -94,7 +94,7 @@ Sizes ChannelsLast::rowsAnd(ArrayRef<OpFoldResult> last) const {
   return sizes;
 }
 
-/// The framed input, channels last.
+/// The padded input, channels last.
 Value ChannelsLast::input() {
   Value turned = moveChannels(b, conv.input.value, ir::Channels::Last);
   SmallVector<int64_t> padding = {0};
@@ -103,14 +103,14 @@ Value ChannelsLast::input() {
   return padSpatial(b, b.tensor(turned, conv.input.dtype), padding, padding, 0);
 }
 
-/// Whether the window is one point wide.
+/// Whether no input point is in several windows: the window is one point wide.
 bool ChannelsLast::readsEachPointOnce() const {
   return llvm::all_of(llvm::seq<int64_t>(0, conv.spatial),
                       [&](int64_t dim) { return conv.window(dim) == 1; });
 }
 
-/// Where an output point finds the channels of a tap:
-/// (n, points..., (g,) taps..., c) -> (n, points and taps..., g and c).
+/// Where an output point reads the channels of a tap: (n, points..., (g,)
+/// taps..., c) -> (n, points and taps..., g and c).
 AffineMap ChannelsLast::windowMap() const {
   auto d = [&](unsigned loop) { return b.builder.getAffineDimExpr(loop); };
   bool hasTaps = !readsEachPointOnce();
@@ -149,7 +149,7 @@ Value ChannelsLast::columns() {
                  rowsAnd({b.indexAttr(conv.channels() * conv.taps())}));
 }
 
-/// [(G,) F, K], the depth in the order of the columns.
+/// [(G,) F, K], the depth in the same order as in the columns.
 Value ChannelsLast::weight() {
   Value turned =
       transpose(b, conv.weight.value, channelsLastOrder(conv.weight.rank()));

@@ -72,12 +72,12 @@ struct Arithmetic {
   Value constant(int64_t value) {
     return builder.create<arith::ConstantIndexOp>(loc, value);
   }
-  /// Sizes are divided by positive numbers only; this keeps a zero from
-  /// trapping in the function that computes them.
+  /// Sizes are divided by positive numbers only. The maximum with one keeps a
+  /// zero from trapping in the sizes function.
   Value divisor(Value value) {
     return make<arith::MaxSIOp>(value, constant(1));
   }
-  /// Rounds down, as Python does.
+  /// The remainder for a quotient that is rounded down, as in Python.
   Value mod(Value a, Value b) {
     b = divisor(b);
     Value floor = make<arith::FloorDivSIOp>(a, b);
@@ -100,8 +100,7 @@ struct Arithmetic {
     return make<arith::CeilDivSIOp>(a, divisor(b));
   }
 
-  /// What an operator does to sizes and to floats; null where it does not take
-  /// them.
+  /// An operator on sizes and on floats; null where it has no meaning.
   struct Operator {
     Value (Arithmetic::*ofSizes)(Value, Value);
     Value (Arithmetic::*ofReals)(Value, Value);
@@ -121,8 +120,8 @@ struct Arithmetic {
         .Case("pow", {&A::pow, nullptr})
         .Default({nullptr, nullptr});
   }
-  /// One float makes floats of both, as in Python. Null if the operator does
-  /// not take such operands.
+  /// If one operand is a float, both become floats, as in Python. Null if the
+  /// operator does not take such operands.
   Value apply(StringRef name, Value a, Value b) {
     Operator op = find(name);
     if (name == "truediv" || a.getType().isF64() || b.getType().isF64())
@@ -136,8 +135,8 @@ struct Arithmetic {
     value = builder.createOrFold<arith::IndexCastOp>(loc, word, value);
     return builder.createOrFold<arith::SIToFPOp>(loc, f64, value);
   }
-  /// Towards zero, and then to the other side where that is asked for: a
-  /// conversion and a comparison run on every processor.
+  /// Rounds towards zero, and then away from it if necessary. Every processor
+  /// has the conversion and the comparison for that.
   Value rounded(llvm::StringRef name, Value value) {
     Type word = builder.getI64Type();
     Value whole = builder.createOrFold<arith::FPToSIOp>(loc, word, value);

@@ -17,7 +17,7 @@ namespace json = llvm::json;
 namespace anabranch {
 namespace importer {
 
-/// `aten.add.Tensor` is `add.Tensor` in `anabranch.aten`, `aten.mm.default` is
+/// `aten.add.Tensor` is `add.Tensor` in `anabranch.aten`. `aten.mm.default` is
 /// `mm`, and `mylib.op.default` is `mylib::op`.
 static std::string calleeOf(StringRef name) {
   name.consume_back(".default");
@@ -29,7 +29,8 @@ static std::string calleeOf(StringRef name) {
   return (space + "::" + rest).str();
 }
 
-/// A tensor or symbolic size that the call takes; each value once.
+/// The reference to a tensor or symbolic size that the call takes. Each value
+/// becomes an operand once.
 Attribute NodeReader::operandFor(Value value) {
   auto *found = llvm::find(operands, value);
   int64_t index = found - operands.begin();
@@ -116,7 +117,8 @@ LogicalResult NodeReader::readArguments(const json::Object &node,
   if (!args)
     return in.error() << "'args' must be an object";
   NamedAttrList attrs;
-  // By name, since the JSON object is hashed and operands are numbered here.
+  // Arguments are read in the order of their names, since a JSON object has
+  // none and operands are numbered here.
   SmallVector<StringRef> names;
   for (const auto &entry : *args)
     names.push_back(entry.first);
@@ -169,7 +171,8 @@ NodeReader::readResults(const json::Object &node, OperationState &state,
   return success();
 }
 
-/// The stream of a node and its cores; other annotations are the user's own.
+/// Reads the stream and the core limit of a node. Other annotations are the
+/// user's own.
 LogicalResult NodeReader::readScope(const json::Object &node, Operation *op) {
   const json::Object *annotations = node.getObject("annotations");
   if (!annotations)
@@ -186,7 +189,7 @@ LogicalResult NodeReader::readScope(const json::Object &node, Operation *op) {
   return success();
 }
 
-/// The super kernel of a node becomes part of its location.
+/// Puts the super kernel of a node into its location.
 LogicalResult NodeReader::readSuper(const json::Object &node) {
   const json::Object *annotations = node.getObject("annotations");
   auto name =
