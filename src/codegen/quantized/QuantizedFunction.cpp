@@ -40,7 +40,8 @@ func::FuncOp QuantizedFunction::create(OpBuilder &builder, Operation *where,
   function.setArgAttr(Result, "llvm.noalias", builder.getUnitAttr());
   builder.setInsertionPointToStart(function.addEntryBlock());
   {
-    // A builder of its own: values of other functions can't be used here.
+    // The function needs a builder of its own, since it cannot use values of
+    // other functions.
     LaneBuilder lanes(builder, function.getLoc());
     fill(lanes);
   }

@@ -23,7 +23,7 @@ using ir::QuantizedWeight;
 
 constexpr int64_t panelBytes = QuantizedWeight::panelColumns * 4;
 
-/// A tile is all rows times some panels of columns.
+/// Emits a tile: all rows times some panels of columns.
 class TileEmitter {
 public:
   TileEmitter(QuantizedContext &context, Value scratch)
@@ -56,8 +56,8 @@ private:
   GemmEpilogue epilogue;
   func::FuncOp first, others;
 
-  /// A block of rows. The last one begins earlier if there are too few rows,
-  /// and only its own are stored.
+  /// Multiplies a block of rows. If too few rows are left, the last block
+  /// begins earlier, and stores only its own rows.
   void multiplyRows(Value panel, Value row) {
     const QuantizedBlocking &blocking = context.blocking;
     Value start =
@@ -114,7 +114,8 @@ private:
   }
 };
 
-/// The product and its weight, or none and why.
+/// The product and its weight. None, and why, if the kernel has no such
+/// product.
 struct Match {
   Contraction contraction;
   QuantizedOperand weight;

@@ -20,7 +20,8 @@ constexpr int64_t rowBytes = 64, registerBytes = 1024, columnRegisters = 4;
 // The registers: sums of four times 16 columns, the digits, and the weight
 // twice, so that one is loaded while the other is multiplied.
 constexpr int64_t firstSum = 0, left = 4, firstRight = 5, rights = 2;
-// Of the 64 bytes that say how large each register is.
+// Offsets in the 64 bytes of configuration: bytes in a row of each register,
+// and its rows.
 constexpr int64_t bytesAt = 16, rowsAt = 48;
 
 void call(LaneBuilder &lanes, StringRef name, ValueRange operands) {
@@ -28,7 +29,7 @@ void call(LaneBuilder &lanes, StringRef name, ValueRange operands) {
       lanes.loc, Type(), ("llvm.x86." + name).str(), operands);
 }
 
-/// The number of a register, which is part of an instruction.
+/// The number of a register, as a constant: it is a part of the instruction.
 Value number(LaneBuilder &lanes, int64_t value) {
   return lanes.constant(lanes.builder.getI8IntegerAttr(value));
 }
@@ -94,7 +95,7 @@ void QuantizedTileKernel::fill(LaneBuilder &lanes) {
 }
 
 /// The low nibbles of each step are a row of the register, the high ones the
-/// next.
+/// next row.
 void QuantizedTileKernel::spreadNibbles(LaneBuilder &lanes, Value line,
                                         int64_t column) {
   auto type = VectorType::get({blocking.lanes}, lanes.builder.getI32Type());
@@ -114,7 +115,7 @@ void QuantizedTileKernel::spreadNibbles(LaneBuilder &lanes, Value line,
   }
 }
 
-/// As many steps as a register has depths.
+/// Adds as many steps as a register has depths.
 void QuantizedTileKernel::addSteps(LaneBuilder &lanes, Value step) {
   const ir::QuantizedWeight &layout = context.weight.layout;
   Value line = lanes.mulIndex(step, lanes.index(panelBytes));
@@ -136,13 +137,13 @@ void QuantizedTileKernel::addSteps(LaneBuilder &lanes, Value step) {
     Value right = number(lanes, firstRight + i % rights);
     call(lanes, "tileloadd64",
          {right, from, lanes.i64(isSpread ? rowBytes : panelBytes)});
-    // Signed digits by unsigned integers.
+    // Multiplies signed digits by unsigned integers.
     call(lanes, "tdpbsud",
          {number(lanes, firstSum + i), number(lanes, left), right});
   }
 }
 
-/// Adds a block's sums to the results.
+/// Scales a block's sums and adds them to the results.
 void QuantizedTileKernel::scaleSums(LaneBuilder &lanes, Value block) {
   OpBuilder &b = lanes.builder;
   auto integers = VectorType::get({blocking.lanes}, b.getI32Type());

@@ -13,15 +13,15 @@
 namespace anabranch {
 namespace codegen {
 
-/// Accumulates in AMX registers. The rows of the left one are the digits of all
-/// rows; four registers of sums have the columns of a panel. Bytes of the
-/// weight lie as the right register wants them; nibbles are spread to memory.
+/// Accumulates in AMX registers. The left register has the digits of all rows.
+/// Four registers of sums have the columns of a panel. Bytes of the weight have
+/// the layout of the right register; nibbles are spread in memory first.
 class QuantizedTileKernel final : public QuantizedFunction {
 public:
   using QuantizedFunction::QuantizedFunction;
 
 private:
-  /// Memory of the function: sums and spread nibbles, a register each.
+  /// Memory of the function: sums and spread nibbles, one register each.
   mlir::Value sums, spread;
 
   void fill(LaneBuilder &lanes) override;
