@@ -97,8 +97,8 @@ TEST(Target, HasRatesForItsOwnInstructions) {
   };
   EXPECT_EQ(rate("sapphirerapids", Multiply::FmaF32), 32);
   EXPECT_EQ(rate("sapphirerapids", Multiply::DotBF16), 16);
-  EXPECT_EQ(rate("sapphirerapids", Multiply::TileBF16), 512);
-  EXPECT_EQ(rate("avx512fp16", Multiply::TileBF16), 0);
+  EXPECT_EQ(rate("sapphirerapids", Multiply::AmxBF16), 512);
+  EXPECT_EQ(rate("avx512fp16", Multiply::AmxBF16), 0);
   EXPECT_EQ(rate("znver4", Multiply::DotBF16), 32);
   EXPECT_EQ(rate("znver4", Multiply::FmaF16), 0);
   EXPECT_EQ(rate("alderlake", Multiply::DotInt8), 64);

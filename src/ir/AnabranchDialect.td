@@ -1,4 +1,4 @@
-//===- AnabranchDialect.td - the dialect and its attributes -----*- tablegen -*-===//
+//===- AnabranchDialect.td - the dialect, its attributes ---*- tablegen -*-===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- AtenOps.td - operators between capture and linalg --------*- tablegen -*-===//
+//===- AtenOps.td - operators between capture and linalg ---*- tablegen -*-===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- ScheduleOps.td - dispatches, kernels, the program --------*- tablegen -*-===//
+//===- ScheduleOps.td - dispatches, kernels, the program ---*- tablegen -*-===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.

@@ -14,12 +14,12 @@ using namespace mlir;
 namespace anabranch {
 namespace ir {
 
-static constexpr StringLiteral kScope = "anabranch.scope";
-static constexpr StringLiteral orderNames[] = {kScope, pointsMade.name,
+static constexpr StringLiteral scopeName = "anabranch.scope";
+static constexpr StringLiteral orderNames[] = {scopeName, pointsMade.name,
                                                pointsAwaited.name};
 
 ScopeAttr scopeOf(Operation *op) {
-  return op->getAttrOfType<ScopeAttr>(kScope);
+  return op->getAttrOfType<ScopeAttr>(scopeName);
 }
 
 StringRef streamOf(Operation *op) {
@@ -47,7 +47,7 @@ static bool doesWork(Operation *op) {
 
 void setScope(Operation *op, ScopeAttr scope) {
   if (scope && doesWork(op))
-    op->setAttr(kScope, scope);
+    op->setAttr(scopeName, scope);
 }
 
 ArrayRef<int64_t> NumberList::of(Operation *op) const {

@@ -24,7 +24,7 @@ namespace anabranch {
 namespace ir {
 
 /// Bounds on what a scope may say.
-constexpr int64_t kMaxPriority = 100, kMaxCores = 1 << 16;
+constexpr int64_t maxPriority = 100, maxCores = 1 << 16;
 
 /// The scope of an operator; null on the default stream without a limit.
 ScopeAttr scopeOf(mlir::Operation *op);

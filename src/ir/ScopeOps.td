@@ -1,4 +1,4 @@
-//===- ScopeOps.td - streams in the graph -----------------------*- tablegen -*-===//
+//===- ScopeOps.td - streams in the graph ------------------*- tablegen -*-===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.

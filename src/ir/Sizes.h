@@ -15,7 +15,7 @@ namespace anabranch {
 namespace ir {
 
 /// Estimates of work take this number for a size that is not known.
-constexpr int64_t kTypicalSize = 64;
+constexpr int64_t typicalSize = 64;
 
 /// The size of a tensor's dimension. The function looks through the producers,
 /// so that sizes are arithmetic on the sizes of inputs and no `tensor.dim` of

@@ -114,7 +114,7 @@ readAll16(const float *data, int64_t count) {
 
 /// The shapes of eight AMX registers, each of 16 rows of 64 bytes, as ldtilecfg
 /// reads them.
-struct alignas(64) TileShapes {
+struct alignas(64) AmxShapes {
   uint8_t palette = 1, startRow = 0, reserved[14] = {};
   uint16_t columnBytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
   uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
@@ -125,7 +125,7 @@ constexpr int64_t tileRounds = 2000;
 /// Adds the product of two AMX registers, whose words are two bf16 or four
 /// bytes.
 template <bool isInt8, int sums, int left, int right>
-[[gnu::target("amx-tile,amx-bf16,amx-int8")]] void multiplyTile() {
+[[gnu::target("amx-tile,amx-bf16,amx-int8")]] void multiplyAmx() {
   if constexpr (isInt8)
     _tile_dpbssd(sums, left, right);
   else
@@ -135,14 +135,14 @@ template <bool isInt8, int sums, int left, int right>
 /// Four chains, as in a block of two registers of each operand. Returns the
 /// number of operations: 16 x 16 sums of 16 words of two or four products.
 template <bool isInt8>
-[[gnu::target("amx-tile,amx-bf16,amx-int8")]] double multiplyTiles() {
-  TileShapes shapes;
+[[gnu::target("amx-tile,amx-bf16,amx-int8")]] double multiplyRegisters() {
+  AmxShapes shapes;
   _tile_loadconfig(&shapes);
   for (int64_t round = 0; round < tileRounds; ++round) {
-    multiplyTile<isInt8, 0, 4, 6>();
-    multiplyTile<isInt8, 1, 4, 7>();
-    multiplyTile<isInt8, 2, 5, 6>();
-    multiplyTile<isInt8, 3, 5, 7>();
+    multiplyAmx<isInt8, 0, 4, 6>();
+    multiplyAmx<isInt8, 1, 4, 7>();
+    multiplyAmx<isInt8, 2, 5, 6>();
+    multiplyAmx<isInt8, 3, 5, 7>();
   }
   _tile_release();
   constexpr int64_t products = isInt8 ? 4 : 2;
@@ -301,10 +301,10 @@ double wakeMicroseconds() {
 
 double measureGflops(int threads) { return gflopsOf(chooseLoops(), threads); }
 
-double measureTileGflops(bool int8, int threads) {
+double measureAmxGflops(bool int8, int threads) {
 #ifdef __x86_64__
   return bestRate(threads, 1000, [&](int, int) {
-    return int8 ? multiplyTiles<true>() : multiplyTiles<false>();
+    return int8 ? multiplyRegisters<true>() : multiplyRegisters<false>();
   });
 #else
   return 0;

@@ -32,7 +32,7 @@ MachineLimits measureMachineLimits();
 /// process may not use them. Reading `bytes` again and again, of which each
 /// thread has an equal part, in GB/s; zero if the memory cannot be had.
 double measureGflops(int threads);
-double measureTileGflops(bool int8, int threads);
+double measureAmxGflops(bool int8, int threads);
 double measureReadGBs(int threads, int64_t bytes);
 
 } // namespace anabranch::trace

@@ -48,8 +48,8 @@ std::string kernelText(const Case &c) {
   std::string key = shape(c.keyHeads, keys, c.head, c.keyBatches);
   std::string value = shape(c.keyHeads, keys, c.valueHead, c.keyBatches);
   std::string result = shape(c.heads, length, c.valueHead);
-  std::string turned = "tensor<2x" + length + "x" + number(c.heads) + "x" +
-                       number(c.valueHead) + (c.bf16 ? "xbf16>" : "xf32>");
+  std::string resultType = "tensor<2x" + length + "x" + number(c.heads) + "x" +
+                           number(c.valueHead) + (c.bf16 ? "xbf16>" : "xf32>");
   std::string mask = "tensor<2x1x" + length + "x" + keys + "x" +
                      (c.mask == Mask::Bool ? "i1>" : "f32>");
   std::string text =
@@ -58,7 +58,7 @@ std::string kernelText(const Case &c) {
     text += ", %m: " + mask;
   if (c.dynamic)
     text += ", %l: index";
-  text += ") -> " + turned + " attributes {anabranch.kernel} {\n";
+  text += ") -> " + resultType + " attributes {anabranch.kernel} {\n";
   text += "%r = anabranch.attention %q, %k, %v";
   if (c.mask != Mask::None)
     text += " mask %m";
@@ -73,14 +73,14 @@ std::string kernelText(const Case &c) {
   if (c.dynamic)
     text += ", index";
   text += ") -> " + result + "\n%e = tensor.empty(" + (c.dynamic ? "%l" : "") +
-          ") : " + turned;
+          ") : " + resultType;
   text += R"mlir(
   %t = linalg.generic {
       indexing_maps = [affine_map<(b, l, h, e) -> (b, h, l, e)>,
                        affine_map<(b, l, h, e) -> (b, l, h, e)>],
       iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
       ins(%r : )mlir" +
-          result + ") outs(%e : " + turned + R"mlir() {
+          result + ") outs(%e : " + resultType + R"mlir() {
 )mlir";
   text += c.bf16 ? R"mlir(  ^bb0(%n: bf16, %o: bf16):
     %x = arith.extf %n : bf16 to f32
@@ -94,7 +94,7 @@ std::string kernelText(const Case &c) {
     %y = arith.mulf %x, %two : f32
     linalg.yield %y : f32
   } -> )mlir";
-  text += turned + "\nreturn %t : " + turned + "\n}\n";
+  text += resultType + "\nreturn %t : " + resultType + "\n}\n";
   return text;
 }
 

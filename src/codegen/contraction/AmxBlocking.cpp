@@ -264,7 +264,7 @@ AmxBlocking Chooser::choose() {
 /// Cycles of all tiles on one core. Waits for caches behind the second level
 /// are left out: they are the same for all instructions.
 double Chooser::cyclesOfAmx() const {
-  auto multiply = isInt8() ? Multiply::TileInt8 : Multiply::TileBF16;
+  auto multiply = isInt8() ? Multiply::AmxInt8 : Multiply::AmxBF16;
   double elements = double(*columns) * *depth;
   double products = elements * *rows / target.rate(multiply);
   double reading = elements * elementBytes() / target.model.l2Load;

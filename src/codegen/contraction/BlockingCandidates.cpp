@@ -58,7 +58,7 @@ double rateOf(const Contraction &contraction, const TargetInfo &target,
               const GemmBlocking &blocking) {
   bool isInt8 = contraction.multipliesInt8();
   if (blocking.usesAmx)
-    return target.rate(isInt8 ? Multiply::TileInt8 : Multiply::TileBF16);
+    return target.rate(isInt8 ? Multiply::AmxInt8 : Multiply::AmxBF16);
   double fma = target.rate(Multiply::FmaF32);
   if (isInt8)
     return std::max(target.rate(Multiply::DotInt8), fma);

@@ -433,10 +433,10 @@ static GemmBlocking blockingOf(const AmxBlocking &amx,
   blocking.patch = amx.patch;
   blocking.linesAhead = amx.linesAhead;
   blocking.bytesAhead = amx.bytesAhead;
-  bool turned = contraction.right.unitLoop == contraction.depth &&
-                !contraction.right.isWindow;
+  bool isTransposed = contraction.right.unitLoop == contraction.depth &&
+                      !contraction.right.isWindow;
   blocking.right = amx.readsPanels ? Right::Prepacked
-                   : turned        ? Right::PackTransposed
+                   : isTransposed  ? Right::PackTransposed
                                    : Right::Pack;
   blocking.panelWidth =
       amx.readsPanels ? contraction.right.panels->width : blocking.columns();

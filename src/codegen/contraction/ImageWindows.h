@@ -37,7 +37,7 @@ struct ImageWindows {
 
     /// How many points of the image, in units of the stride, a window has after
     /// its first.
-    int64_t reach() const { return (taps - 1) * dilation / stride; }
+    int64_t extent() const { return (taps - 1) * dilation / stride; }
     /// The number of remainders of the taps' positions by the stride.
     int64_t phases() const { return taps > 1 ? stride : 1; }
   };

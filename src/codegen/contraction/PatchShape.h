@@ -40,8 +40,8 @@ struct PatchShape {
     const auto &[down, right] = *windows.plane;
     return {windowRows,
             right.points,
-            windowRows + down.reach(),
-            right.points + right.reach(),
+            windowRows + down.extent(),
+            right.points + right.extent(),
             down.phases(),
             right.phases(),
             windows.run};

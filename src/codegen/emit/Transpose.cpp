@@ -1,4 +1,4 @@
-//===- Transpose.cpp - a square of vectors turned in registers ------------===//
+//===- Transpose.cpp - squares transposed in registers --------------------===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- Transpose.h - a square of vectors turned in registers ----*- C++ -*-===//
+//===- Transpose.h - squares transposed in registers ------------*- C++ -*-===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.

@@ -227,7 +227,7 @@ const GemmCase int8Cases[] = {
 
 /// Products of bf16 that end within an AMX register in all ways, or need
 /// several blocks along some loop.
-const GemmCase tileCases[] = {
+const GemmCase amxCases[] = {
     {"row", 1, 1, 64, 64, "mk", "nk", "bf16", false, 32, 2},
     {"row_stream", 1, 1, 70, 1031, "mk", "nk", "bf16", false, 32, 2},
     {"two_rows", 1, 2, 33, 100, "mk", "nk", "bf16", false, 32, 2},
@@ -253,7 +253,7 @@ const GemmCase tileCases[] = {
 };
 
 /// Products of random sizes of types that AMX multiplies.
-std::vector<GemmCase> randomTileCases() {
+std::vector<GemmCase> randomAmxCases() {
   static std::deque<std::string> names;
   std::mt19937 random(7);
   auto below = [&](int64_t end) { return int64_t(random() % end); };
@@ -446,13 +446,13 @@ GemmBlocking blockingOn(const GemmCase &c, const char *target) {
   return ParsedCase(c).blocking(llvm::cantFail(TargetInfo::get(target)));
 }
 
-INSTANTIATE_TEST_SUITE_P(Tiles, GemmTest,
+INSTANTIATE_TEST_SUITE_P(Amx, GemmTest,
                          testing::Combine(testing::Values("amx"),
-                                          testing::ValuesIn(tileCases)),
+                                          testing::ValuesIn(amxCases)),
                          caseName<GemmCase>);
-INSTANTIATE_TEST_SUITE_P(RandomTiles, GemmTest,
+INSTANTIATE_TEST_SUITE_P(RandomAmx, GemmTest,
                          testing::Combine(testing::Values("amx"),
-                                          testing::ValuesIn(randomTileCases())),
+                                          testing::ValuesIn(randomAmxCases())),
                          caseName<GemmCase>);
 INSTANTIATE_TEST_SUITE_P(Given, GemmTest,
                          testing::Combine(testing::Values("avx2", "avx512",

@@ -84,9 +84,9 @@ void AmxBlock::configure() {
     Value number = lanes.make<arith::IndexCastOp>(type, value);
     b.create<LLVM::StoreOp>(lanes.loc, number, move(sizes, at), 1);
   };
-  auto setSize = [&](int64_t tile, Value rows) {
-    set(bytesAt + 2 * tile, b.getI16Type(), lanes.index(rowBytes));
-    set(rowsAt + tile, b.getI8Type(), rows);
+  auto setSize = [&](int64_t reg, Value rows) {
+    set(bytesAt + 2 * reg, b.getI16Type(), lanes.index(rowBytes));
+    set(rowsAt + reg, b.getI8Type(), rows);
   };
   set(0, b.getI8Type(), lanes.index(1));
   for (int64_t i = 0; i < (shape.isTall ? 2 : 1); ++i) {
@@ -99,8 +99,8 @@ void AmxBlock::configure() {
   call("ldtilecfg", {sizes});
 }
 
-void AmxBlock::forSums(
-    Value sums, llvm::function_ref<void(int64_t tile, Value at)> action) {
+void AmxBlock::forSums(Value sums,
+                       llvm::function_ref<void(int64_t reg, Value at)> action) {
   for (int64_t i = 0; i < (shape.isTall ? 2 : 1); ++i) {
     Value row =
         i ? move(sums, lanes.make<arith::MulIOp>(lowerFirst, sumStride)) : sums;
@@ -113,14 +113,14 @@ void AmxBlock::start(Value sums, Value continues) {
   lanes.ifElse(
       continues, {},
       [&] {
-        forSums(sums, [&](int64_t tile, Value at) {
-          call("tileloadd64", {number(tile), at, sumStride});
+        forSums(sums, [&](int64_t reg, Value at) {
+          call("tileloadd64", {number(reg), at, sumStride});
         });
         return SmallVector<Value>();
       },
       [&] {
         forSums(sums,
-                [&](int64_t tile, Value) { call("tilezero", {number(tile)}); });
+                [&](int64_t reg, Value) { call("tilezero", {number(reg)}); });
         return SmallVector<Value>();
       });
 }
@@ -152,8 +152,8 @@ void AmxBlock::addWords(Value left, Value leftStride, Value right) {
 }
 
 void AmxBlock::store(Value sums) {
-  forSums(sums, [&](int64_t tile, Value at) {
-    call("tilestored64", {number(tile), at, sumStride});
+  forSums(sums, [&](int64_t reg, Value at) {
+    call("tilestored64", {number(reg), at, sumStride});
   });
 }
 

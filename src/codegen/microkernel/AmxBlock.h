@@ -68,7 +68,7 @@ private:
 
   void configure();
   void forSums(mlir::Value sums,
-               llvm::function_ref<void(int64_t tile, mlir::Value at)> action);
+               llvm::function_ref<void(int64_t reg, mlir::Value at)> action);
   void call(llvm::StringRef name, mlir::ValueRange operands);
   mlir::Value number(int64_t value);
   mlir::Value move(mlir::Value pointer, mlir::Value bytes);

@@ -23,15 +23,15 @@ static int64_t wholeLines(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 namespace {
 /// The offsets of the parts of the scratch memory.
 struct Layout {
-  int64_t digits, scales, sums, starts, buffer, end;
+  int64_t digits, scales, sums, compensation, buffer, end;
 
   explicit Layout(const QuantizedContext &context) {
     int64_t numbers = context.rows() * context.blocks() * 4;
     digits = 0;
     scales = digits + wholeLines(context.rows() * context.rowBytes());
     sums = scales + wholeLines(numbers);
-    starts = sums + wholeLines(numbers);
-    buffer = starts + wholeLines(numbers * context.blocking.digits.count);
+    compensation = sums + wholeLines(numbers);
+    buffer = compensation + wholeLines(numbers * context.blocking.digits.count);
     end = buffer + wholeLines(context.paddedDepths() * 4);
   }
 };
@@ -52,7 +52,7 @@ LeftDigits::LeftDigits(QuantizedContext &context, Value scratch)
   digits = at(layout.digits);
   scales = at(layout.scales);
   sums = at(layout.sums);
-  starts = at(layout.starts);
+  compensation = at(layout.compensation);
   buffer = at(layout.buffer);
 }
 
@@ -203,7 +203,7 @@ void LeftDigits::makeBlock(Value row, Value block) {
         lanes.constant(b.getIntegerAttr(i32, -context.weight.layout.center));
     Value at = lanes.mulIndex(row, lanes.index(format.count));
     at = lanes.mulIndex(lanes.addIndex(at, lanes.index(i)), blocks);
-    integers.store(lanes.make<arith::MulIOp>(total, center), starts,
+    integers.store(lanes.make<arith::MulIOp>(total, center), compensation,
                    lanes.addIndex(at, block));
   }
   Value at = lanes.addIndex(lanes.mulIndex(row, blocks), block);

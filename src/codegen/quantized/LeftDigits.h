@@ -37,7 +37,7 @@ public:
   /// For each row: its digits; the f32 scales of its blocks; the f32 sums of
   /// its blocks; its zero-point compensation, the i32 sums [digit][block] times
   /// -center.
-  mlir::Value digits, scales, sums, starts;
+  mlir::Value digits, scales, sums, compensation;
 
 private:
   QuantizedContext &context;

@@ -1,11 +1,11 @@
-//===- QuantizedTileKernel.cpp - quantised products by AMX ----------------===//
+//===- QuantizedAmxKernel.cpp - quantised products by AMX -----------------===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
 //
 //===----------------------------------------------------------------------===//
 
-#include "codegen/quantized/QuantizedTileKernel.h"
+#include "codegen/quantized/QuantizedAmxKernel.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -43,19 +43,19 @@ Value allocate(LaneBuilder &lanes, int64_t bytes) {
 
 } // namespace
 
-int64_t QuantizedTileKernel::stepsAtOnce() const {
-  return blocking.tileDepths() / context.weight.layout.stepDepths();
+int64_t QuantizedAmxKernel::stepsAtOnce() const {
+  return blocking.amxDepths() / context.weight.layout.stepDepths();
 }
 
-void QuantizedTileKernel::configure(LaneBuilder &lanes) {
+void QuantizedAmxKernel::configure(LaneBuilder &lanes) {
   OpBuilder &b = lanes.builder;
   SmallVector<int8_t> values(rowBytes, 0);
   values[0] = 1;
-  auto set = [&](int64_t tile, int64_t width, int64_t rows) {
-    values[bytesAt + 2 * tile] = static_cast<int8_t>(width);
-    values[rowsAt + tile] = static_cast<int8_t>(rows);
+  auto set = [&](int64_t reg, int64_t width, int64_t rows) {
+    values[bytesAt + 2 * reg] = static_cast<int8_t>(width);
+    values[rowsAt + reg] = static_cast<int8_t>(rows);
   };
-  int64_t depths = blocking.tileDepths();
+  int64_t depths = blocking.amxDepths();
   int64_t rows = blocking.rows * blocking.digits.count;
   for (int64_t i = 0; i < columnRegisters; ++i)
     set(firstSum + i, rowBytes, rows);
@@ -71,7 +71,7 @@ void QuantizedTileKernel::configure(LaneBuilder &lanes) {
   call(lanes, "ldtilecfg", {sizes});
 }
 
-void QuantizedTileKernel::fill(LaneBuilder &lanes) {
+void QuantizedAmxKernel::fill(LaneBuilder &lanes) {
   OpBuilder &b = lanes.builder;
   sums = allocate(lanes, columnRegisters * registerBytes);
   spread = allocate(lanes, columnRegisters * registerBytes);
@@ -96,8 +96,8 @@ void QuantizedTileKernel::fill(LaneBuilder &lanes) {
 
 /// The low nibbles of each step are a row of the register, the high ones the
 /// next row.
-void QuantizedTileKernel::spreadNibbles(LaneBuilder &lanes, Value line,
-                                        int64_t column) {
+void QuantizedAmxKernel::spreadNibbles(LaneBuilder &lanes, Value line,
+                                       int64_t column) {
   auto type = VectorType::get({blocking.lanes}, lanes.builder.getI32Type());
   Value low = splat(lanes, type, 0x0f0f0f0f), four = splat(lanes, type, 4);
   for (int64_t i = 0; i < stepsAtOnce(); ++i) {
@@ -116,7 +116,7 @@ void QuantizedTileKernel::spreadNibbles(LaneBuilder &lanes, Value line,
 }
 
 /// Adds as many steps as a register has depths.
-void QuantizedTileKernel::addSteps(LaneBuilder &lanes, Value step) {
+void QuantizedAmxKernel::addSteps(LaneBuilder &lanes, Value step) {
   const ir::QuantizedWeight &layout = context.weight.layout;
   Value line = lanes.mulIndex(step, lanes.index(panelBytes));
   for (int64_t i = 0; fetches && i < stepsAtOnce(); ++i)
@@ -144,7 +144,7 @@ void QuantizedTileKernel::addSteps(LaneBuilder &lanes, Value step) {
 }
 
 /// Scales a block's sums and adds them to the results.
-void QuantizedTileKernel::scaleSums(LaneBuilder &lanes, Value block) {
+void QuantizedAmxKernel::scaleSums(LaneBuilder &lanes, Value block) {
   OpBuilder &b = lanes.builder;
   auto integers = VectorType::get({blocking.lanes}, b.getI32Type());
   auto floats = VectorType::get({blocking.lanes}, b.getF32Type());
@@ -163,8 +163,8 @@ void QuantizedTileKernel::scaleSums(LaneBuilder &lanes, Value block) {
         Value sum = b.create<LLVM::LoadOp>(
             lanes.loc, integers, bytesBehind(lanes, sums, lanes.index(at)),
             rowBytes);
-        digits.push_back(
-            lanes.make<arith::AddIOp>(sum, start(lanes, block, row, digit)));
+        digits.push_back(lanes.make<arith::AddIOp>(
+            sum, compensationOf(lanes, block, row, digit)));
       }
       Value at = bytesBehind(lanes, function.getArgument(Result),
                              lanes.index(row * panelBytes + i * rowBytes));

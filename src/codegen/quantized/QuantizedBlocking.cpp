@@ -54,13 +54,13 @@ void chooseBlock(QuantizedBlocking &blocking, int64_t rows,
 
 /// AMX multiplies the digits of several rows at once, if each block has equally
 /// many depths for a register.
-void chooseTiles(QuantizedBlocking &blocking, const QuantizedOperand &weight,
-                 int64_t rows, const TargetInfo &target) {
+void chooseAmx(QuantizedBlocking &blocking, const QuantizedOperand &weight,
+               int64_t rows, const TargetInfo &target) {
   constexpr int64_t rowsToGain = 3, registerRows = 16;
-  blocking.tiles =
+  blocking.usesAmx =
       target.amxInt8 && blocking.dots && rows >= rowsToGain &&
-      QuantizedWeight::paddedDepths(weight.depths) % blocking.tileDepths() == 0;
-  if (!blocking.tiles)
+      QuantizedWeight::paddedDepths(weight.depths) % blocking.amxDepths() == 0;
+  if (!blocking.usesAmx)
     return;
   int64_t most = registerRows / blocking.digits.count;
   blocking.rows = ceilDiv(rows, ceilDiv(rows, most));
@@ -86,7 +86,7 @@ QuantizedBlocking QuantizedBlocking::choose(const Contraction &contraction,
   blocking.digits = chooseDigits(contraction, blocking.dots);
   blocking.depth = chooseDepth(weight);
   chooseBlock(blocking, std::max<int64_t>(rows, 1), target);
-  chooseTiles(blocking, weight, rows, target);
+  chooseAmx(blocking, weight, rows, target);
   GemmBlocking &gemm = blocking.gemm;
   gemm.lanes = blocking.lanes;
   gemm.rows = blocking.rows;

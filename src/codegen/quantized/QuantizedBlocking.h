@@ -41,12 +41,12 @@ struct QuantizedBlocking {
   /// vpdpbusd multiplies the digits; otherwise vpmaddwd does.
   bool dots;
   /// AMX registers hold the sums of all columns of a panel.
-  bool tiles = false;
+  bool usesAmx = false;
   /// The blocking for the parts that other products share.
   GemmBlocking gemm;
 
   /// Depths of one product of two AMX registers.
-  int64_t tileDepths() const { return depth < 64 ? depth : 64; }
+  int64_t amxDepths() const { return depth < 64 ? depth : 64; }
 
   static QuantizedBlocking choose(const Contraction &contraction,
                                   const QuantizedOperand &weight,

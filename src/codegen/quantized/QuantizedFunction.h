@@ -44,7 +44,7 @@ protected:
     Digits,
     Scales,
     Sums,
-    Starts,
+    Compensation,
     Packed,
     Scale,
     Offset,
@@ -65,8 +65,8 @@ protected:
                    mlir::Type type);
   /// The zero-point compensation of a row and a digit, in all lanes: the start
   /// value of their sums.
-  mlir::Value start(LaneBuilder &lanes, mlir::Value block, int64_t row,
-                    int64_t digit);
+  mlir::Value compensationOf(LaneBuilder &lanes, mlir::Value block, int64_t row,
+                             int64_t digit);
 
   /// Scale and offset of a vector of columns. A null offset means zero.
   struct Parameters {

@@ -10,8 +10,8 @@
 #include "codegen/gemm/GemmEpilogue.h"
 #include "codegen/gemm/GemmFootprint.h"
 #include "codegen/quantized/LeftDigits.h"
+#include "codegen/quantized/QuantizedAmxKernel.h"
 #include "codegen/quantized/QuantizedMicroKernel.h"
-#include "codegen/quantized/QuantizedTileKernel.h"
 
 using namespace mlir;
 
@@ -88,7 +88,7 @@ private:
         ofRow(left.digits, context.rowBytes()),
         ofRow(left.scales, blocks * 4),
         ofRow(left.sums, blocks * 4),
-        ofRow(left.starts, digits * blocks * 4),
+        ofRow(left.compensation, digits * blocks * 4),
         ofPanel(weight.packed, steps * panelBytes),
         ofPanel(weight.scale, panelBytes),
         ofPanel(weight.offset.value_or(weight.scale), panelBytes),
@@ -106,9 +106,9 @@ private:
     std::string name =
         (source.getName() + (isFirst ? "_block" : "_rest")).str();
     OpBuilder &b = lanes.builder;
-    if (context.blocking.tiles)
+    if (context.blocking.usesAmx)
       return made =
-                 QuantizedTileKernel(context).create(b, source, name, isFirst);
+                 QuantizedAmxKernel(context).create(b, source, name, isFirst);
     return made =
                QuantizedMicroKernel(context).create(b, source, name, isFirst);
   }

@@ -64,7 +64,7 @@ SmallVector<Value> QuantizedMicroKernel::startSums(LaneBuilder &lanes,
   SmallVector<Value> sums;
   for (int64_t row = 0; row < blocking.rows; ++row)
     for (int64_t digit = 0; digit < blocking.digits.count; ++digit)
-      sums.append(blocking.vectors, start(lanes, block, row, digit));
+      sums.append(blocking.vectors, compensationOf(lanes, block, row, digit));
   return sums;
 }
 

@@ -134,9 +134,9 @@ double usualRate(Multiply multiply) {
     return 2;
   case Multiply::DotInt8:
     return 4;
-  case Multiply::TileBF16:
+  case Multiply::AmxBF16:
     return 16;
-  case Multiply::TileInt8:
+  case Multiply::AmxInt8:
     return 32;
   }
   return 0;
@@ -177,9 +177,9 @@ bool TargetInfo::has(Multiply multiply) const {
     return avx512Bf16;
   case Multiply::DotInt8:
     return avx512Vnni || avxVnni;
-  case Multiply::TileBF16:
+  case Multiply::AmxBF16:
     return amxBf16;
-  case Multiply::TileInt8:
+  case Multiply::AmxInt8:
     return amxInt8;
   }
   return false;

@@ -37,7 +37,7 @@ namespace importer {
 namespace {
 
 /// With fewer channels most lanes of a vector stay empty.
-constexpr int64_t kFewestChannels = 8;
+constexpr int64_t fewestChannels = 8;
 
 /// Whether a tensor is computed from the program's constants alone.
 bool isFrozenValue(const Operand &tensor) {
@@ -96,11 +96,12 @@ Sizes ChannelsLast::rowsAnd(ArrayRef<OpFoldResult> last) const {
 
 /// The padded input, channels last.
 Value ChannelsLast::input() {
-  Value turned = moveChannels(b, conv.input.value, ir::Channels::Last);
+  Value channelsLast = moveChannels(b, conv.input.value, ir::Channels::Last);
   SmallVector<int64_t> padding = {0};
   llvm::append_range(padding, conv.padding);
   padding.push_back(0);
-  return padSpatial(b, b.tensor(turned, conv.input.dtype), padding, padding, 0);
+  return padSpatial(b, b.tensor(channelsLast, conv.input.dtype), padding,
+                    padding, 0);
 }
 
 /// Whether no input point is in several windows: the window is one point wide.
@@ -151,13 +152,13 @@ Value ChannelsLast::columns() {
 
 /// [(G,) F, K], the depth in the same order as in the columns.
 Value ChannelsLast::weight() {
-  Value turned =
+  Value channelsLast =
       transpose(b, conv.weight.value, channelsLastOrder(conv.weight.rank()));
   Sizes sizes = {b.indexAttr(conv.filters()),
                  b.indexAttr(conv.channels() * conv.taps())};
   if (isGrouped)
     sizes.insert(sizes.begin(), b.indexAttr(conv.groups));
-  return reshape(b.builder, b.loc, turned, sizes);
+  return reshape(b.builder, b.loc, channelsLast, sizes);
 }
 
 Value ChannelsLast::run() {
@@ -206,7 +207,7 @@ bool prefersChannelsLast(const Convolution &conv, int64_t channels) {
   auto isKnown = [](OpFoldResult size) {
     return getConstantIntValue(size).has_value();
   };
-  return channels >= kFewestChannels &&
+  return channels >= fewestChannels &&
          llvm::all_of(ArrayRef(conv.sizes).drop_front(2), isKnown) &&
          isFrozenValue(conv.weight);
 }

@@ -19,7 +19,7 @@ namespace anabranch {
 namespace importer {
 
 /// Larger windows would make a long kernel that spills.
-static constexpr int64_t kMaxTaps = 49;
+static constexpr int64_t maxTaps = 49;
 
 int64_t Convolution::taps() const {
   int64_t product = 1;
@@ -30,7 +30,7 @@ int64_t Convolution::taps() const {
 
 bool isDepthwise(const Convolution &conv) {
   return conv.groups > 1 && conv.channels() == 1 && conv.filters() == 1 &&
-         conv.taps() <= kMaxTaps;
+         conv.taps() <= maxTaps;
 }
 
 namespace {

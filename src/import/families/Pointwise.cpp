@@ -60,7 +60,7 @@ static Lowered roundDecimals(ir::AtenOp op, LoweringBuilder &b) {
                                }));
 }
 
-static void registerShape(OpTable &table) {
+static void registerSignAndRounding(OpTable &table) {
   table.add("neg", pointwise({"self"}, [](Elements x) { return -x[0]; }),
             "T(3, 5)", kNumbers);
   table.add("abs", function(s::abs), "T(3, 5)", kNumbers);
@@ -240,7 +240,7 @@ static void registerLimits(OpTable &table) {
 void registerPointwise(OpTable &table) {
   table.family("pointwise");
   registerFunctions(table);
-  registerShape(table);
+  registerSignAndRounding(table);
   registerArithmetic(table);
   registerDivision(table);
   registerLimits(table);

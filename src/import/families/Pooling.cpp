@@ -23,7 +23,7 @@ using namespace anabranch::importer;
 
 /// PyTorch runs pools with larger windows: unrolled, they would make a long
 /// kernel of little use.
-static constexpr int64_t kMaxPoints = 128;
+static constexpr int64_t maxPoints = 128;
 
 namespace {
 /// The arguments of a pool of the last two dimensions.
@@ -75,7 +75,7 @@ static FailureOr<Pool> poolOf(ir::AtenOp op, LoweringBuilder &b) {
   }
   pool.ceilMode = op.getBoolArg("ceil_mode").value_or(false);
   pool.sizes = op.getResultSizes();
-  if (pool.input.rank() < 3 || pool.window[0] * pool.window[1] > kMaxPoints)
+  if (pool.input.rank() < 3 || pool.window[0] * pool.window[1] > maxPoints)
     return b.refuse("no image, or a window too large to unroll");
   return pool;
 }

@@ -23,7 +23,7 @@ namespace anabranch {
 namespace importer {
 
 /// With more comparisons than this, PyTorch's sort is faster.
-static constexpr int64_t kMostComparisons = 512 * 512;
+static constexpr int64_t mostComparisons = 512 * 512;
 
 namespace {
 
@@ -89,7 +89,7 @@ static Lowered lowerSort(ir::AtenOp op, LoweringBuilder &b) {
   Sorted sorted{self, dimArg(op, "dim", self.rank(), -1),
                 op.getBoolArg("descending").value_or(false)};
   int64_t size = self.size(sorted.dim);
-  if (self.type().getNumElements() > kMostComparisons / size)
+  if (self.type().getNumElements() > mostComparisons / size)
     return b.refuse("rows that are too long or too many");
   Value places = sorted.places(b);
   DType wide = DType::integer(b.context(), 64);

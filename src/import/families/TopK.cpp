@@ -28,7 +28,7 @@ namespace anabranch {
 namespace importer {
 
 /// Rows longer than this are not placed: other methods are faster.
-static constexpr int64_t kLongestRow = 128;
+static constexpr int64_t longestRow = 128;
 /// Whether one pass over the row for each choice is faster than PyTorch, which
 /// keeps a heap.
 static bool choosesFew(int64_t count, int64_t size) {
@@ -233,7 +233,7 @@ static Lowered lowerTopK(ir::AtenOp op, LoweringBuilder &b) {
             op.getBoolArg("largest").value_or(true)};
   if (ShapedType::isDynamic(rows.size) || rows.size < 1)
     return b.refuse("rows that are empty or of symbolic length");
-  bool isShort = rows.size <= kLongestRow;
+  bool isShort = rows.size <= longestRow;
   if (self.dtype.math().width() == 32 && choosesFew(*k, rows.size) &&
       (!isShort || 4 * *k <= rows.size))
     return chooseFew(b, rows);

@@ -32,11 +32,11 @@ namespace importer {
 namespace {
 
 /// Each phase is a kernel of its own.
-constexpr int64_t kMostPhases = 16;
+constexpr int64_t mostPhases = 16;
 
 /// With fewer input points, ordering a live weight's taps costs more than a
 /// fifth of the products.
-constexpr int64_t kFewPoints = 1024, kFewElements = 8192;
+constexpr int64_t fewPoints = 1024, fewElements = 8192;
 
 /// One dimension of a phase.
 struct PhaseDim {
@@ -215,12 +215,12 @@ Lowered Transposed::run() {
   int64_t points = 1;
   for (int64_t dim = 0; dim < conv.spatial; ++dim)
     points *= conv.input.size(2 + dim);
-  if (!conv.weight.isFrozen() && points < kFewPoints &&
-      conv.weight.type().getNumElements() > kFewElements)
+  if (!conv.weight.isFrozen() && points < fewPoints &&
+      conv.weight.type().getNumElements() > fewElements)
     return b.refuse("a transposed convolution of few points, whose weight is "
                     "not frozen");
   SmallVector<Phase> all = phases();
-  if (all.size() > kMostPhases)
+  if (all.size() > mostPhases)
     return b.refuse("a transposed convolution of very large strides");
   if (all.size() == 1)
     return lowered(resultOf(all.front()));

@@ -180,9 +180,9 @@ LogicalResult NodeReader::readScope(const json::Object &node, Operation *op) {
   StringRef tag = annotations->getString("anabranch.stream").value_or("");
   int64_t priority = annotations->getInteger("anabranch.priority").value_or(0);
   int64_t cores = annotations->getInteger("anabranch.cores").value_or(0);
-  if (std::abs(priority) > ir::kMaxPriority)
+  if (std::abs(priority) > ir::maxPriority)
     return in.error() << "no such priority of a stream: " << priority;
-  if (cores < 0 || cores > ir::kMaxCores)
+  if (cores < 0 || cores > ir::maxCores)
     return in.error() << "no such number of cores: " << cores;
   if (annotations->getString("anabranch.stream") || cores > 0)
     ir::setScope(op, ir::ScopeAttr::get(&in.context, tag, priority, cores));

@@ -1,4 +1,4 @@
-//===- Contract.h - sums of products --------------------------*- C++ -*-===//
+//===- Contract.h - sums of products ----------------------------*- C++ -*-===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.

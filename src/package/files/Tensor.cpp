@@ -1,4 +1,4 @@
-//===- Tensor.cpp - element types, and do tensors overlap? ------------===//
+//===- Tensor.cpp - element types, and do tensors overlap? ----------------===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.

@@ -116,7 +116,7 @@ uint64_t savedState() {
 
 /// Asks Linux for the AMX registers, which it gives only to processes that ask.
 /// It kills a process that uses them without having asked.
-bool mayUseTiles() {
+bool mayUseAmx() {
   constexpr long requestPermission = 0x1023, tileData = 18;
   static const bool granted =
       ::syscall(SYS_arch_prctl, requestPermission, tileData) == 0;
@@ -146,7 +146,7 @@ bool cpuHas(std::string_view feature) {
   static const uint64_t saved = savedState();
   return (regs[row->reg] >> row->bit & 1) &&
          (saved & row->state) == row->state &&
-         (row->state != Tmm || mayUseTiles());
+         (row->state != Tmm || mayUseAmx());
 }
 
 #else

@@ -22,12 +22,12 @@ namespace anabranch::package {
 
 /// Instructions that multiply and add, on the widest registers.
 enum class Multiply {
-  FmaF32,   ///< vfmadd231ps
-  FmaF16,   ///< vfmadd231ph, of AVX512-FP16
-  DotBF16,  ///< vdpbf16ps, sums of two products
-  DotInt8,  ///< vpdpbusd, sums of four products
-  TileBF16, ///< tdpbf16ps
-  TileInt8  ///< tdpbssd
+  FmaF32,  ///< vfmadd231ps
+  FmaF16,  ///< vfmadd231ph, of AVX512-FP16
+  DotBF16, ///< vdpbf16ps, sums of two products
+  DotInt8, ///< vpdpbusd, sums of four products
+  AmxBF16, ///< tdpbf16ps
+  AmxInt8  ///< tdpbssd
 };
 constexpr int multiplyCount = 6;
 using Multiplies = std::bitset<multiplyCount>;

@@ -64,7 +64,7 @@ TEST(CpuModel, ANumberCountsOnlyForWhatItsModelHas) {
   };
   EXPECT_EQ(name(0xa7, {Multiply::FmaF32, Multiply::DotInt8}),
             "icelake-client");
-  EXPECT_EQ(name(0xa7, {Multiply::FmaF32, Multiply::TileBF16}),
+  EXPECT_EQ(name(0xa7, {Multiply::FmaF32, Multiply::AmxBF16}),
             "sapphirerapids");
   EXPECT_EQ(name(0x55, {Multiply::FmaF32, Multiply::DotInt8}), "cascadelake");
   EXPECT_EQ(name(0x55, {Multiply::FmaF32, Multiply::DotBF16}), "cooperlake");

@@ -1,4 +1,4 @@
-//===- SerialOrder.cpp - how one worker runs all streams ---===//
+//===- SerialOrder.cpp - how one worker runs all streams ------------------===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.

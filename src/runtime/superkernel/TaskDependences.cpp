@@ -1,4 +1,4 @@
-//===- TaskDependences.cpp - what a task waits for ---===//
+//===- TaskDependences.cpp - what a task waits for ------------------------===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.

@@ -24,7 +24,7 @@ struct Cost {
   double ending;
 };
 
-/// The cost of a command. A size that is not known counts as ir::kTypicalSize.
+/// The cost of a command. A size that is not known counts as ir::typicalSize.
 Cost costOf(mlir::Operation *command, mlir::ModuleOp module,
             const MachineModel &machine);
 

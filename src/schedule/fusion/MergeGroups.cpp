@@ -18,16 +18,16 @@ namespace anabranch {
 namespace schedule {
 
 /// The most operators in a kernel, which bounds its compile time.
-static constexpr size_t kMaxNodes = 256;
-static constexpr size_t kMaxBuffers = 48;
+static constexpr size_t maxNodes = 256;
+static constexpr size_t maxBuffers = 48;
 /// The most evaluations of operators for one point of the results.
-static constexpr int64_t kMaxEvaluations = 512;
+static constexpr int64_t maxEvaluations = 512;
 /// The most operations per element that a matrix product computes on an operand
 /// while packing it. A kernel may pack a panel more than once.
-static constexpr unsigned kMaxPrologueCost = 6;
+static constexpr unsigned maxPrologueCost = 6;
 /// A large row-wise kernel with fewer rows than this leaves workers idle.
-static constexpr int64_t kMinRows = 8;
-static constexpr int64_t kLargeElements = 64 * 1024;
+static constexpr int64_t minRows = 8;
+static constexpr int64_t largeElements = 64 * 1024;
 
 bool Merge::refuse(const Twine &reason) {
   why = reason.str();
@@ -96,9 +96,9 @@ bool Merge::checkBlocks() {
 }
 
 bool Merge::checkSizes() {
-  if (a.nodes.size() + b.nodes.size() > kMaxNodes)
+  if (a.nodes.size() + b.nodes.size() > maxNodes)
     return refuse("the kernel would be too large");
-  if (evaluations() > kMaxEvaluations)
+  if (evaluations() > maxEvaluations)
     return refuse("values would be evaluated too often");
   llvm::SmallDenseSet<Value, 32> inputs;
   size_t stores = 0;
@@ -110,7 +110,7 @@ bool Merge::checkSizes() {
     }
     stores += isStored(node);
   });
-  if (inputs.size() + stores > kMaxBuffers)
+  if (inputs.size() + stores > maxBuffers)
     return refuse("the kernel would have too many buffers");
   return true;
 }
@@ -127,7 +127,7 @@ int64_t Merge::evaluations() const {
   int64_t total = 0;
   for (int index : order) {
     int64_t own = std::max<int64_t>(shared.lookup(index), 1);
-    own = std::min(own + apart.lookup(index), kMaxEvaluations + 1);
+    own = std::min(own + apart.lookup(index), maxEvaluations + 1);
     total += own;
     for (const analysis::DimRead &read : grouping.nodes[index].reads) {
       int from = grouping.producerOf(read.value);
@@ -317,7 +317,7 @@ bool Merge::checkRecomputation() {
 static int64_t elements(ArrayRef<int64_t> sizes) {
   int64_t product = 1;
   for (int64_t size : sizes)
-    product *= ShapedType::isDynamic(size) ? ir::kTypicalSize : size;
+    product *= ShapedType::isDynamic(size) ? ir::typicalSize : size;
   return product;
 }
 
@@ -327,14 +327,14 @@ bool Merge::checkParallelism() {
   SmallVector<int64_t> rowSizes;
   for (int axis : rows)
     rowSizes.push_back(sizeOf(axis));
-  if (elements(rowSizes) >= kMinRows)
+  if (elements(rowSizes) >= minRows)
     return true;
   int64_t largest = 0;
   forEachNode([&](const Node &node) {
     if (isStored(node) && node.kind != OpKind::Reduction)
       largest = std::max(largest, elements(node.loops.sizes));
   });
-  return largest <= kLargeElements ||
+  return largest <= largeElements ||
          refuse("too few rows to share among workers");
 }
 
@@ -400,7 +400,7 @@ bool Merge::checkPrologue() {
   });
   if ((epilogueOnly && b.kind == OpKind::Contraction) || isPlacedGather())
     return true;
-  if (a.cost > kMaxPrologueCost || llvm::any_of(a.nodes, [&](int index) {
+  if (a.cost > maxPrologueCost || llvm::any_of(a.nodes, [&](int index) {
         return grouping.nodes[index].expensive;
       }))
     return refuse("too costly to repeat for every panel of the operand");

@@ -81,12 +81,12 @@ static OpKind classifyGeneric(linalg::GenericOp op) {
 /// A padded image is stored if it has fewer channels than this. The product
 /// then reads across the points of a row, which makes longer runs than the
 /// channels do.
-static constexpr int64_t kFewestChannels = 16;
+static constexpr int64_t fewestChannels = 16;
 
 bool isPaddingOfWindows(Operation *op) {
   auto insert = dyn_cast<tensor::InsertSliceOp>(op);
   return insert && insert.getDest().getDefiningOp<linalg::FillOp>() &&
-         insert.getResultType().getShape().back() >= kFewestChannels &&
+         insert.getResultType().getShape().back() >= fewestChannels &&
          !op->use_empty() && llvm::all_of(op->getUsers(), [](Operation *user) {
            return ir::isMarkedWindows(user);
          });

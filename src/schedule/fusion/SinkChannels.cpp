@@ -62,7 +62,7 @@ private:
 
   /// The operand of a view that moved the channels to the second place, which
   /// has them last. Null for other values.
-  static Value turned(Value value) {
+  static Value channelsLastBehind(Value value) {
     Operation *op = value.getDefiningOp();
     if (!op || ir::channelsOf(op) != ir::Channels::Second)
       return Value();
@@ -108,7 +108,7 @@ private:
   /// The tensor with its channels last: the operand of a view that moved them,
   /// or else a new view that is stored.
   Value asLast(Value tensor) {
-    if (Value source = turned(tensor))
+    if (Value source = channelsLastBehind(tensor))
       return source;
     Value moved = view(tensor, ir::Channels::Last);
     ir::markStored(moved.getDefiningOp());
@@ -118,7 +118,7 @@ private:
   /// Handles a view ahead of a convolution: it vanishes after a view that moved
   /// the channels, else it is stored.
   void meet(linalg::GenericOp op) {
-    if (Value source = turned(op->getOperand(0)))
+    if (Value source = channelsLastBehind(op->getOperand(0)))
       rewriter.replaceOp(op, source);
     else
       ir::markStored(op);
@@ -136,7 +136,7 @@ private:
   void sinkThroughGeneric(linalg::GenericOp op) {
     unsigned rank = op.getNumLoops();
     auto reads = [&](OpOperand *input) {
-      return turned(input->get()) &&
+      return channelsLastBehind(input->get()) &&
              op.getMatchingIndexingMap(input).isIdentity();
     };
     if (rank < 3 || !isPointwise(op) ||
@@ -189,7 +189,7 @@ private:
   }
 
   void sinkThroughSlice(tensor::ExtractSliceOp op) {
-    Value source = turned(op.getSource());
+    Value source = channelsLastBehind(op.getSource());
     if (!source || rankOf(op.getResult()) != rankOf(source))
       return;
     Value slice = rewriter.create<tensor::ExtractSliceOp>(
@@ -202,7 +202,7 @@ private:
   /// The tensor that an insertion writes into, with its channels last: the
   /// operand of a view, a fill or an empty tensor. Null for other tensors.
   Value framed(Value dest) {
-    if (Value source = turned(dest))
+    if (Value source = channelsLastBehind(dest))
       return source;
     Operation *op = dest.getDefiningOp();
     auto fill = dyn_cast_or_null<linalg::FillOp>(op);
@@ -223,7 +223,8 @@ private:
   void sinkThroughInsert(tensor::InsertSliceOp op) {
     if (rankOf(op.getSource()) != rankOf(op.getDest()) ||
         rankOf(op.getDest()) < 3 ||
-        (!turned(op.getSource()) && !turned(op.getDest())))
+        (!channelsLastBehind(op.getSource()) &&
+         !channelsLastBehind(op.getDest())))
       return;
     Value dest = framed(op.getDest());
     if (!dest)

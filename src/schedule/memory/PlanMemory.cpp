@@ -35,7 +35,7 @@ namespace {
 
 /// Buffers of super kernels lie apart as long as they take no more bytes than
 /// this.
-static constexpr int64_t kRoomy = 2 << 20;
+static constexpr int64_t roomyBytes = 2 << 20;
 
 /// Bytes that one or several buffers share.
 struct Bytes {
@@ -111,7 +111,7 @@ private:
       return least;
     for (int spread : {INT_MAX, 16, 4}) {
       FailureOr<int64_t> end = placeStatic(spread);
-      if (failed(end) || *end <= std::max(kRoomy, 2 * *least))
+      if (failed(end) || *end <= std::max(roomyBytes, 2 * *least))
         return end;
     }
     return placeStatic(0);

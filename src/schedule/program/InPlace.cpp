@@ -93,7 +93,7 @@ bool mayOverwrite(ir::DispatchOp dispatch, unsigned input, unsigned result) {
 
 /// The search for readers stops after this many commands, so that long programs
 /// compile in linear time.
-static constexpr size_t kMaxSteps = 256;
+static constexpr size_t maxSteps = 256;
 
 /// True if the data of each of `readers` flows into `writer`.
 static bool allFeed(ArrayRef<Operation *> readers, Operation *writer) {
@@ -107,7 +107,7 @@ static bool allFeed(ArrayRef<Operation *> readers, Operation *writer) {
       Operation *producer = operand.getDefiningOp();
       if (!producer || !seen.insert(producer).second)
         continue;
-      if (seen.size() > kMaxSteps)
+      if (seen.size() > maxSteps)
         return false;
       missing.erase(producer);
       work.push_back(producer);

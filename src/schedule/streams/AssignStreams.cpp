@@ -34,10 +34,10 @@ namespace {
 
 /// Streams must take at most this part of one stream's time, since the model
 /// may err.
-constexpr double kWorthwhile = 0.75;
+constexpr double worthwhile = 0.75;
 /// Microseconds from an event on one worker to the command that waits on
 /// another.
-constexpr double kHandOver = 1;
+constexpr double handOverMicroseconds = 1;
 
 class Scheduler {
 public:
@@ -50,7 +50,7 @@ public:
     for (const Command &command : commands)
       serial += std::min(command.cost.alone, command.cost.split);
     double beside = schedule();
-    bool pays = beside < kWorthwhile * serial;
+    bool pays = beside < worthwhile * serial;
     if (pays)
       mark();
     if (ir::isExplaining(list.getContext()))
@@ -139,8 +139,9 @@ private:
     double time = 0;
     for (int earlier : command.before) {
       const Command &other = commands[earlier];
-      time =
-          std::max(time, other.end + (other.worker == worker ? 0 : kHandOver));
+      time = std::max(time,
+                      other.end +
+                          (other.worker == worker ? 0 : handOverMicroseconds));
     }
     return time;
   }

@@ -43,11 +43,11 @@ namespace {
 /// Launches without a scope become a super kernel if that saves at least this
 /// part of their time. A smaller gain is less than the effect of another order
 /// and other caches.
-constexpr double kWorthwhile = 0.01;
+constexpr double worthwhile = 0.01;
 
 /// Microseconds that two super kernels cost more than one: an idle tail and
 /// another start.
-constexpr double kParting = 5;
+constexpr double partingMicroseconds = 5;
 
 class Former {
 public:
@@ -100,7 +100,7 @@ private:
       return true;
     return times.recorded(wait.getEvent()) -
                times.begin(part.members.front()) <=
-           kParting;
+           partingMicroseconds;
   }
 
   /// Reports the command that interrupts a scope, or stands in it and is no
@@ -148,7 +148,7 @@ private:
       sum += cost.split;
       saved += cost.ending;
     }
-    if (saved >= kWorthwhile * sum)
+    if (saved >= worthwhile * sum)
       return true;
     ir::explainRefusal(
         part.members.front()->getLoc(), "super kernel",
