@@ -151,8 +151,8 @@ public:
   virtual size_t cachedBytes() const = 0;
   /// The target whose code runs; empty for a package that has only one.
   virtual const std::string &target() const = 0;
-  /// The memory that `initialize` filled with packed and folded weights; null
-  /// if the package has none.
+  /// The memory that loading filled with packed and folded weights; null if
+  /// there is none.
   virtual const void *preparedWeights() const = 0;
   /// Returns the memory of idle arenas to the system. Calls in flight keep
   /// their arenas.
