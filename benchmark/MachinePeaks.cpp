@@ -23,11 +23,11 @@
 
 using namespace anabranch;
 
-static double tiles(package::Multiply multiply, int threads) {
+static double amxGflops(package::Multiply multiply, int threads) {
   if (!package::cpuHas(multiply))
     return 0;
-  bool int8 = multiply == package::Multiply::TileInt8;
-  return trace::measureTileGflops(int8, threads);
+  bool int8 = multiply == package::Multiply::AmxInt8;
+  return trace::measureAmxGflops(int8, threads);
 }
 
 /// Of an instruction that takes turns with f32 multiply-adds at the same ports:
@@ -51,8 +51,8 @@ int main(int count, char **arguments) {
   found["fma_f32"] = fma;
   found["dot_bf16"] = vectors(package::Multiply::DotBF16, fma);
   found["dot_int8"] = vectors(package::Multiply::DotInt8, fma);
-  found["tile_bf16"] = tiles(package::Multiply::TileBF16, threads);
-  found["tile_int8"] = tiles(package::Multiply::TileInt8, threads);
+  found["tile_bf16"] = amxGflops(package::Multiply::AmxBF16, threads);
+  found["tile_int8"] = amxGflops(package::Multiply::AmxInt8, threads);
   for (int i = 2; i < count; ++i)
     reads[arguments[i]] = trace::measureReadGBs(
         threads, std::max(std::atoll(arguments[i]), 4096LL));

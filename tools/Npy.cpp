@@ -32,8 +32,8 @@ Status malformed(const std::string &path, const std::string &why) {
   return Status(StatusCode::InvalidArgument, path + ": " + why);
 }
 
-/// Walks over the header, a Python literal such as
-/// {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }
+/// Parses the header, a Python literal such as {'descr': '<f4',
+/// 'fortran_order': False, 'shape': (3, 4), }.
 class HeaderParser {
 public:
   explicit HeaderParser(const std::string &text) : text(text) {}

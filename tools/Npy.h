@@ -24,9 +24,9 @@ struct Array {
   int64_t count() const;
 };
 
-/// Reads version 1 to 3 of the format, C order, little-endian. NumPy has no
-/// bf16 and f8: such files hold raw bytes ("<V2", "|V1"), and `expected` says
-/// what they mean.
+/// Reads version 1 to 3 of the format, in C order, little-endian. NumPy has no
+/// bf16 and f8: such files hold raw bytes ("<V2", "|V1"), which `expected`
+/// gives a dtype.
 Expected<Array> readNpy(const std::string &path, DType expected);
 
 Status writeNpy(const std::string &path, const Array &array);

@@ -84,7 +84,8 @@ static LogicalResult runPhases(llvm::MemoryBuffer &input, raw_ostream &output,
   return success();
 }
 
-/// The input of the passes: the file, or the module made of it as text.
+/// The input of the passes: the file, or the module that the phases made of it,
+/// as text.
 static std::unique_ptr<llvm::MemoryBuffer>
 openInput(StringRef name, const DialectRegistry &registry) {
   std::string error;

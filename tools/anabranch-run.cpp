@@ -61,7 +61,7 @@ bool parseNumber(const char *text, int64_t &value) {
   return end != text && *end == '\0';
 }
 
-/// Takes an option that stands alone; false: it is none.
+/// Parses an option without a value. False if the word is none.
 bool parseFlag(const std::string &word, Options &o) {
   if (word == "--machine")
     o.machine = true;
@@ -76,7 +76,8 @@ bool parseFlag(const std::string &word, Options &o) {
   return true;
 }
 
-/// Takes an option with a value. What is wrong with it; empty: nothing.
+/// Parses an option with a value. Returns what is wrong with it; empty:
+/// nothing.
 std::string parseOption(const std::string &word, const char *value,
                         Options &o) {
   int64_t number = 0;
@@ -106,7 +107,7 @@ std::string parseOption(const std::string &word, const char *value,
   return "";
 }
 
-/// What is wrong with the command line; empty: nothing.
+/// Parses the command line. Returns what is wrong with it; empty: nothing.
 std::string parse(int argc, char **argv, Options &o) {
   for (int i = 1; i < argc; ++i) {
     std::string word = argv[i];
@@ -130,7 +131,7 @@ std::string parse(int argc, char **argv, Options &o) {
   return isEnough ? "" : "no package is named";
 }
 
-/// A tensor with memory of any layout.
+/// A tensor that owns memory of any layout.
 struct Tensor {
   DType dtype = DType::F32;
   std::vector<int64_t> shape, strides;
@@ -179,7 +180,7 @@ std::vector<int64_t> denseStrides(const std::vector<int64_t> &shape) {
   return strides;
 }
 
-/// The array in the layout that the program asks for.
+/// A copy of the array in the layout that the program asks for.
 Tensor layOut(const Array &array, const InputInfo &info) {
   Tensor t;
   t.dtype = array.dtype;
@@ -210,7 +211,8 @@ Array gathered(const Tensor &t) {
   return array;
 }
 
-/// Values between -1 and 1 for floats, zeros for all else: indices stay valid.
+/// A tensor of values between -1 and 1 for floats, else of zeros, which are
+/// valid indices.
 Expected<Tensor> invent(const InputInfo &info, size_t number) {
   Tensor t;
   t.dtype = info.dtype;
@@ -252,7 +254,7 @@ public:
   std::vector<Tensor> tensors;
 };
 
-/// The first value of a state.
+/// The first value of a state, as a tensor.
 Tensor begin(const InputInfo &info) {
   Tensor t;
   t.dtype = info.dtype;
@@ -263,8 +265,8 @@ Tensor begin(const InputInfo &info) {
   return t;
 }
 
-/// What the user gives an input; null: nothing. All inputs are given, or those
-/// that are no state, or none.
+/// The file that the user gives for each input; null: none. The user gives all
+/// inputs, those that are no state, or none.
 Expected<std::vector<const std::string *>>
 matchInputs(const std::vector<InputInfo> &infos, const Options &o) {
   std::vector<const std::string *> given(infos.size(), nullptr);

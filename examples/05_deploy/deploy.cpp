@@ -1,4 +1,4 @@
-//===- deploy.cpp - a C++ program that runs a package --------------------===//
+//===- deploy.cpp - a C++ program that runs a package ---------------------===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.

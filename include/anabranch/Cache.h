@@ -23,8 +23,8 @@
 
 namespace anabranch {
 
-/// A file of an entry that is published: a copy of the file `source`, or
-/// `bytes` where there is no source.
+/// One file of an entry to publish: a copy of the file `source`, or `bytes` if
+/// `source` is empty.
 struct CacheFile {
   std::string name, source, bytes;
 };
@@ -36,31 +36,34 @@ struct CacheEntryInfo {
 };
 
 struct CachePruned {
-  uint64_t entries = 0, bytes = 0; ///< that were removed
-  uint64_t litter = 0;             ///< folders and locks of dead writers
-  uint64_t kept = 0;               ///< bytes that are left
+  uint64_t entries = 0, bytes = 0; ///< removed
+  uint64_t litter = 0; ///< removed folders and locks of dead writers
+  uint64_t kept = 0;   ///< left in the cache
 };
 
 /// One entry and the lock on it. One thread uses it at a time; other slots and
 /// other processes that use the same entry wait for the lock.
 class ANABRANCH_API CacheEntry {
 public:
-  /// `index` names the file that lists the others. `trust` says whose entries
-  /// are read, as in OpenOptions, and so who may read those that are written.
+  /// `index` names the file that lists the others. `trust` is a level, as in
+  /// OpenOptions. It says whose entries are read, and who may read the entries
+  /// that this process writes.
   CacheEntry(const std::string &folder, const std::string &index,
              const std::string &trust = "");
   ~CacheEntry();
   CacheEntry(const CacheEntry &) = delete;
   CacheEntry &operator=(const CacheEntry &) = delete;
 
-  /// Gives up its lock, then waits for another, at most `seconds`. Returns
-  /// whether it has one. Readers need none where nothing can be written.
+  /// Releases the lock that this object holds, then waits for a new one, at
+  /// most `seconds`. Returns whether it holds one. A reader holds none where
+  /// the cache cannot be written.
   Expected<bool> lock(bool exclusive, double seconds);
   void unlock();
 
-  /// The text that was published, after every file was hashed and compared;
-  /// nothing where there is no entry. BadPackage says that the entry is not
-  /// what was published, or that others may have touched it.
+  /// Hashes every file of the entry, compares the hashes with the index, and
+  /// returns the text that was published; nothing where there is no entry.
+  /// BadPackage: the entry differs from the published one, or other users may
+  /// write to it.
   Expected<std::optional<std::string>> read() const;
 
   /// Both need the exclusive lock.
@@ -72,27 +75,29 @@ private:
   std::unique_ptr<State> state;
 };
 
-/// ANABRANCH_CACHE_HOME, or `anabranch` in XDG_CACHE_HOME or ~/.cache; empty
-/// without a home.
+/// The folder ANABRANCH_CACHE_HOME, else `anabranch` in XDG_CACHE_HOME or in
+/// ~/.cache. Empty without a home.
 ANABRANCH_API std::string cacheFolder();
 
-/// ANABRANCH_CACHE_BYTES, else 10 GiB; an error where it is no number.
+/// The limit in bytes: ANABRANCH_CACHE_BYTES, else 10 GiB. InvalidArgument if
+/// the variable is no number.
 ANABRANCH_API Expected<uint64_t> cacheLimit();
 
 /// The entries `<root>/<kind>/<hh>/<key>/`, least recently used first.
 ANABRANCH_API std::vector<CacheEntryInfo> listCache(const std::string &root);
 
-/// Removes entries, least recently used first, until at most `limit` bytes are
-/// left, and the litter of dead writers. An entry that is locked stays.
+/// Removes what dead writers left, and entries, least recently used first,
+/// until at most `limit` bytes are left. An entry that is locked stays.
 ANABRANCH_API CachePruned pruneCache(const std::string &root, uint64_t limit);
 
-/// What compiled code depends on beside its source: this CPU, and the build of
-/// the compiler library beside this one, which is not loaded for it.
+/// The two functions name what compiled code depends on besides its source:
+/// this CPU, and the build of the compiler library that lies beside this
+/// library. They do not load the compiler.
 ANABRANCH_API std::string cpuIdentity();
 ANABRANCH_API std::string compilerIdentity();
 
-/// The hash of files in packages and in the cache, in hex. It guards against
-/// damage, not against an author who searches for two texts of one hash.
+/// The hash, in hex, that packages and the cache keep of each file. It detects
+/// damage. It does not stop an author who constructs two texts of one hash.
 ANABRANCH_API std::string hashBytes(const void *data, size_t size);
 
 } // namespace anabranch

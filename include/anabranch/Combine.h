@@ -22,7 +22,8 @@ struct TargetPackage {
   std::string path;
 };
 
-/// The first value of an input that is written in place: row-major contiguous.
+/// The first value of an input that calls update in place. Row-major
+/// contiguous.
 struct StateValue {
   std::string input;
   DType dtype = DType::F32;
@@ -31,16 +32,17 @@ struct StateValue {
 };
 
 struct CombineOptions {
-  /// {"inputs": [{"name", "state"}], "outputs": [name], ...}; empty: none.
+  /// JSON: {"inputs": [{"name", "state"}], "outputs": [name], ...}. Empty:
+  /// none.
   std::string signature;
   std::vector<StateValue> state;
-  bool replace = false; ///< a package that exists at the place
+  bool replace = false; ///< replace a package that exists at the path
 };
 
-/// Writes the package `path`, which holds all of `targets`: compiled from one
-/// graph and the same weights, each for a processor of its own. Where this
-/// machine can run a target, its prepared weights are stored too. The packages
-/// stay as they are. Any thread.
+/// Writes the package `path`, which holds copies of all of `targets`. Each of
+/// them was compiled from the same graph and weights, for another processor.
+/// Where this machine can run a target, the package also gets the target's
+/// prepared weights. Any thread.
 ANABRANCH_API Status combinePackages(const std::string &path,
                                      const std::vector<TargetPackage> &targets,
                                      const CombineOptions &options = {});

@@ -4,7 +4,7 @@
  * See LICENSE for license information.
  *
  * Every function may be called from several threads at once. No function
- * throws, aborts or prints; what went wrong is in the result.
+ * throws, aborts or prints; errors are in the result.
  */
 #ifndef ANABRANCH_COMPILER_H
 #define ANABRANCH_COMPILER_H
@@ -18,11 +18,11 @@
 extern "C" {
 #endif
 
-/* Raised whenever a struct or the meaning of a function here changes. */
+/* Raise it whenever a struct or the meaning of a function here changes. */
 #define ANABRANCH_COMPILER_API_VERSION 3
 
-/* The value of a frozen input (graph inputs with a "constant" name). The bytes
- * are only read while anabranch_compile runs. */
+/* The value of a frozen input: a graph input with a "constant" name. Only
+ * anabranch_compile reads the bytes, while it runs. */
 typedef struct anabranch_constant {
   const char *name;
   const char *dtype; /* as in the graph description: "f32", "i64", ... */
@@ -33,19 +33,21 @@ typedef struct anabranch_constant {
   const int64_t *strides;
 } anabranch_constant;
 
-/* Told how far the compilation is: `done` of `total` steps of `phase`. Called
- * on the thread that called anabranch_compile, and often enough (a few times a
- * second) to poll for signals. Anything but zero cancels. */
+/* Reports that `done` of `total` steps of `phase` are done. anabranch_compile
+ * calls it on its own thread, a few times a second, so that the caller can poll
+ * for signals. Any result but zero cancels. */
 typedef int (*anabranch_progress_fn)(const char *phase, int64_t done,
                                      int64_t total, void *user_data);
 
-/* Machine code of kernels that was made before, for this graph or for another,
- * by a key of 64 hexadecimal digits. Both functions are called from any thread,
- * several at once, and fail silently: a kernel that is not found is made. */
+/* A store of compiled kernels, of this graph or of others, under keys of 64
+ * hexadecimal digits. The compiler calls both functions from any thread,
+ * several at once. A function that fails does nothing: the compiler compiles a
+ * kernel that it does not find. */
 typedef struct anabranch_object_store {
-  /* The compiler's own build, which it does not see: code depends on it. */
+  /* Identifies the compiler's build. Machine code depends on it, and the
+   * compiler cannot find it out itself. */
   const char *identity;
-  /* Hands the bytes that were kept under the key to `take`, or does nothing. */
+  /* Calls `take` with the bytes under the key, or does nothing. */
   void (*find)(const char *key,
                void (*take)(const void *bytes, size_t size, void *taker),
                void *taker, void *user_data);
@@ -84,8 +86,8 @@ typedef struct anabranch_compile_request {
   size_t constant_count;
   const char *options; /* JSON object, NUL-terminated, or null */
   const char
-      *output; /* folder of the package; must not exist yet. It is
-                  written beside and renamed: there whole or not at all */
+      *output; /* folder of the package; must not exist yet. The compiler
+                  writes it beside and renames it: it exists whole or not */
   anabranch_progress_fn progress; /* or null */
   void *user_data;
   const anabranch_object_store *objects; /* or null */
@@ -93,7 +95,7 @@ typedef struct anabranch_compile_request {
 
 typedef enum anabranch_compile_status {
   ANABRANCH_COMPILE_OK = 0,
-  /* The graph asks for something impossible, or an option is wrong. */
+  /* The graph asks for what cannot be compiled, or an option is wrong. */
   ANABRANCH_COMPILE_USER_ERROR = 1,
   /* A fault of the compiler or of the machine (no space on the disk). */
   ANABRANCH_COMPILE_INTERNAL_ERROR = 2,
@@ -102,9 +104,10 @@ typedef enum anabranch_compile_status {
 
 typedef struct anabranch_compile_result anabranch_compile_result;
 
-/* Compiles. Always makes a result (unless memory is out: then null and
- * ANABRANCH_COMPILE_INTERNAL_ERROR), to be released by
- * anabranch_compile_result_free. Returns the result's status. */
+/* Compiles a graph and returns the result's status. It always makes a result,
+ * which the caller releases with anabranch_compile_result_free. Only if there
+ * is no memory, the result is null, and the status is
+ * ANABRANCH_COMPILE_INTERNAL_ERROR. */
 ANABRANCH_COMPILER_EXPORT anabranch_compile_status
 anabranch_compile(const anabranch_compile_request *request,
                   anabranch_compile_result **result);
@@ -112,13 +115,12 @@ anabranch_compile(const anabranch_compile_request *request,
 ANABRANCH_COMPILER_EXPORT anabranch_compile_status
 anabranch_compile_result_status(const anabranch_compile_result *result);
 
-/* Every diagnostic as one text: what was wrong, the user's line, what to do.
- * Empty when nothing went wrong and there is no remark. Lives as long as
- * the result. */
+/* All diagnostics as one text: what was wrong, the user's line, what to do.
+ * Empty if there are none. Valid as long as the result. */
 ANABRANCH_COMPILER_EXPORT const char *
 anabranch_compile_result_message(const anabranch_compile_result *result);
 
-/* A JSON object; lives as long as the result:
+/* The report, a JSON object, valid as long as the result:
  *   {"phases":    [{"name": "import", "ms": 1.5}],
  *    "kernels":   [{"name": "..", "choice": "contraction", "ms": 12.0,
  *                   "launches": 6, "location": "m.py:12", "found": false}],
@@ -129,14 +131,14 @@ anabranch_compile_result_message(const anabranch_compile_result *result);
  *    "super_breaks": [{"scope": "layer", "reason": "..",
  *                      "location": "m.py:40", "bypassed": false}],
  *    "dispatches": 57, "arena_bytes": 123456, "explain": ["..."]}
- * A failed compilation has what is known up to the failure. */
+ * A failed compilation reports what was known before the failure. */
 ANABRANCH_COMPILER_EXPORT const char *
 anabranch_compile_result_report(const anabranch_compile_result *result);
 
 ANABRANCH_COMPILER_EXPORT void
 anabranch_compile_result_free(anabranch_compile_result *result);
 
-/* The operators with a lowering, as a JSON array that lives for ever:
+/* The operators with a lowering, as a JSON array that is never released:
  *   [{"op": "add.Tensor", "family": "pointwise", "dtypes": ["f32", ...],
  *     "samples": "T(3, 5), T(5)", "whole": false}] */
 ANABRANCH_COMPILER_EXPORT const char *anabranch_operator_table(void);

@@ -26,25 +26,25 @@ struct OpenOptions {
   std::string device = "cpu"; ///< or "null": everything but arithmetic
   int threads = 0;            ///< 0: `defaultThreads()`, asked at every call
   /// Compares the files with the hashes in the manifest. A compiler that has
-  /// just written the package may leave it out.
+  /// just written the package may turn this off.
   bool checkHashes = true;
-  /// The target to run, of a package that has several; empty: what
-  /// ANABRANCH_TARGET says, else the best that this CPU can run.
+  /// The target to run, if the package has several. Empty: the value of
+  /// ANABRANCH_TARGET, else the best target that this CPU can run.
   std::string target;
-  /// Whose packages are opened: "user" (those of this user or root that nobody
-  /// else may write), "group" (also those that a group of this process owns or
-  /// may write, and links) or "anyone"; empty: what ANABRANCH_TRUST says, else
-  /// "user".
+  /// Whose packages may be opened. "user": packages of this user or root that
+  /// nobody else may write. "group": also packages that a group of this process
+  /// owns or may write, and links. "anyone": all. Empty: the value of
+  /// ANABRANCH_TRUST, else "user".
   std::string trust;
-  /// Runs the operators that have no kernel. Without a host a package with
-  /// such operators is refused. Must outlive the executable.
+  /// Runs the operators that have no kernel. Must outlive the executable. Null:
+  /// a package with such operators is refused.
   HostCalls *hostCalls = nullptr;
   /// The donor: an executable of the same graph for other sizes, whose arenas
   /// and equal weights this one uses. Null: none.
   std::shared_ptr<const Executable> like;
 };
 
-/// What `run` takes for one input: a tensor or, where the program asks for a
+/// The value of one input of `run`: a tensor or, where the program takes a
 /// Python int, a scalar.
 struct InputValue {
   enum class Kind : int8_t { Tensor, Scalar };
@@ -53,14 +53,14 @@ struct InputValue {
   int64_t scalar = 0;
 };
 
-/// What `run` hands back for one output.
+/// The value of one output of `run`.
 struct OutputValue {
   enum class Kind : int8_t {
     Tensor,  ///< in memory that the OutputAllocator gave
     Alias,   ///< input number `input`, as it is
     Scalar,  ///< the int `scalar`
     None,    ///< Python None
-    External ///< made by the host: `handle` is handed over to the caller
+    External ///< the host made it; the caller owns `handle`
   };
   Kind kind = Kind::None;
   int32_t input = -1;
@@ -77,14 +77,14 @@ class ANABRANCH_API OutputAllocator {
 public:
   virtual ~OutputAllocator();
 
-  /// Sets `tensor.data` of every output whose kind is Tensor. Called once in a
-  /// run, on the calling thread, after all arguments were checked and before
-  /// anything is written, also when no output is a tensor. Memory must have the
+  /// Sets `tensor.data` of every output whose kind is Tensor. Each run calls it
+  /// once on the calling thread, even if no output is a tensor: after it has
+  /// checked all arguments, and before it writes anything. Memory must have the
   /// element type's natural alignment. `outputs` is the array given to `run`.
   virtual Status allocate(OutputValue *outputs, size_t count) = 0;
 };
 
-/// What the program says about an input; dynamic dimensions are -1.
+/// The program's declaration of an input. A dynamic dimension is -1.
 struct InputInfo {
   std::string name;
   bool isScalar = false;
@@ -92,12 +92,13 @@ struct InputInfo {
   DType dtype = DType::F32;
   std::vector<int64_t> shape;
   std::vector<int64_t> strides; ///< -1: dynamic
-  /// The first value of state that the caller keeps from call to call:
-  /// row-major contiguous, valid as long as the executable. Null: no state.
+  /// The first value of a state that the caller keeps from call to call:
+  /// row-major contiguous, valid as long as the executable. Null: the input is
+  /// no state.
   const void *initial = nullptr;
 };
 
-/// What the program says about an output; dynamic dimensions are -1.
+/// The program's declaration of an output. A dynamic dimension is -1.
 struct OutputInfo {
   std::string name; ///< empty where the package has no signature
   OutputValue::Kind kind = OutputValue::Kind::None;
@@ -112,8 +113,8 @@ class ANABRANCH_API Executable {
 public:
   virtual ~Executable();
 
-  /// Reads, checks and loads the folder `path`, and runs its `initialize`
-  /// commands.
+  /// Reads, checks and loads the folder `path`, and runs the program's
+  /// `initialize` commands.
   static Expected<std::shared_ptr<const Executable>>
   open(const std::string &path, const OpenOptions &options = {});
 
@@ -128,32 +129,33 @@ public:
                      OutputValue *outputs, size_t outputCount,
                      OutputAllocator &allocator) const = 0;
 
-  /// Lets calls run the programs of `other`, a package of the same graph for
-  /// certain sizes, where these are the sizes of the call. Calls in flight are
-  /// not disturbed. Any thread.
+  /// Adds the programs of `other`, a package of the same graph for certain
+  /// sizes. A call of these sizes then runs the program of `other`. Calls in
+  /// flight are not disturbed. Any thread.
   virtual Status add(const std::shared_ptr<const Executable> &other) const = 0;
-  /// Takes them out again; calls in flight end with what they run.
+  /// Removes the programs of `other`. Calls in flight still finish in them.
   virtual void remove(const Executable &other) const = 0;
-  /// Whether a call with these sizes runs a program that was made for them.
+  /// Whether a call of these sizes runs a program that was made for them.
   virtual bool hasProgramFor(const InputValue *inputs, size_t count) const = 0;
-  /// When a program of this package was last chosen among several, on a clock
-  /// that counts such choices; zero: never.
+  /// When a call last chose a program of this package among several, on a clock
+  /// that counts such choices. Zero: never.
   virtual uint64_t lastUse() const = 0;
-  /// Programs that calls choose among.
+  /// The number of programs that calls choose among.
   virtual size_t programCount() const = 0;
 
   /// Number of kernels, of kernel launches and of operators that the host runs.
   virtual size_t kernelCount() const = 0;
   virtual size_t launchCount() const = 0;
   virtual size_t hostCallCount() const = 0;
-  /// Bytes of the arenas that wait for the next call, and of prepared weights.
+  /// Bytes of idle arenas and of prepared weights.
   virtual size_t cachedBytes() const = 0;
   /// The target whose code runs; empty for a package that has only one.
   virtual const std::string &target() const = 0;
-  /// The memory that loading filled with packed and folded weights; null when
+  /// The memory that loading filled with packed and folded weights; null if
   /// there is none.
   virtual const void *preparedWeights() const = 0;
-  /// Gives cached arenas back to the system; calls in flight keep theirs.
+  /// Returns the memory of idle arenas to the system. Calls in flight keep
+  /// their arenas.
   virtual void trim() const = 0;
 };
 

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// An operator without a lowering is a Call command, and a host that has PyTorch
-// (the Python binding) runs it through this interface.
+// An operator without a lowering is a Call command. A host that has PyTorch,
+// such as the Python binding, runs it through this interface.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,9 +17,9 @@
 
 namespace anabranch {
 
-/// One argument of an operator, known by its name in the schema; the order says
-/// nothing. `kind` says which member holds the value; `integer` also serves
-/// Layout and MemoryFormat, `string` Device.
+/// One argument of an operator, found by its name in the schema; the order of
+/// arguments has no meaning. `kind` says which member holds the value.
+/// `integer` also holds Layout and MemoryFormat, and `string` holds Device.
 struct HostArgument {
   enum class Kind : int8_t {
     None,
@@ -52,42 +52,45 @@ struct HostResult {
   TensorView tensor;
 };
 
-/// One call of one operator; all pointers live until `HostCalls::call` returns.
+/// One call of one operator. All pointers are valid until `HostCalls::call`
+/// returns.
 struct HostCall {
   const char *op;       ///< "aten::topk"
   const char *overload; ///< "" or "values"
-  void *prepared;       ///< what `prepare` made of the two
+  void *prepared;       ///< what `prepare` returned for `op` and `overload`
   const HostArgument *arguments;
   size_t argumentCount;
   size_t resultCount;
-  const bool *wanted;   ///< per result: whether anybody reads it
+  const bool *wanted;   ///< for each result, whether the program reads it
   const char *location; ///< the user's line, for messages
 };
 
-/// What a host implements. `prepare` is called while a package is opened, once
-/// per Call command. `call` is called on the thread that called
-/// `Executable::run`; several threads may run one executable at once. The
-/// object must outlive the executable.
+/// The interface of a host. Opening a package calls `prepare` once for each
+/// Call command. Runs call `call`, on the thread that called `Executable::run`;
+/// several threads may run one executable at once. The object must outlive the
+/// executable.
 class ANABRANCH_API HostCalls {
 public:
   virtual ~HostCalls();
 
-  /// Looks an operator up; an error refuses the package. The result is handed
-  /// back in HostCall::prepared and is never freed by the runtime.
+  /// Looks an operator up. An error refuses the package. Each call of the
+  /// operator gets the returned pointer as HostCall::prepared; the runtime
+  /// never frees it.
   virtual Expected<void *> prepare(const char *op, const char *overload) = 0;
 
-  /// Runs the operator and fills `results[0..resultCount)`; an unwanted one may
-  /// stay empty (null handle). A result must not alias an argument: the host
-  /// copies where the operator returned a view. Strides may be anything; the
-  /// runtime copies when kernels expect other ones. On an error no result is
-  /// handed over.
+  /// Runs the operator and fills `results[0..resultCount)`. A result that is
+  /// not wanted may stay empty (null handle). No result may alias an argument:
+  /// where the operator returns a view, the host copies. Strides may be
+  /// anything; the runtime copies if a kernel expects others. On an error the
+  /// host hands over no result.
   virtual Status call(const HostCall &call, HostResult *results) = 0;
 
-  /// Gives a result back. Any thread.
+  /// Releases a result. Any thread.
   virtual void release(void *handle) = 0;
 
-  /// A second handle of the same tensor, for a program that returns it twice.
-  /// Null, as from this default: the host cannot, and such a call fails.
+  /// Returns a second handle of the same tensor, for a program that returns it
+  /// twice. Null means that the host cannot, and the call fails; this default
+  /// returns null.
   virtual void *retain(void *handle);
 };
 

@@ -25,8 +25,8 @@
 extern "C" {
 #endif
 
-/* Raised whenever the meaning of anything in this header changes. A package
- * states the version that it was built for and another one is refused. */
+/* Raise it whenever the meaning of anything in this header changes. A package
+ * states the version that it was built for. The runtime refuses another one. */
 #define ANABRANCH_KERNEL_ABI_VERSION 2
 
 /* Every buffer that the runtime allocates, and the scratch memory, starts at a
@@ -34,7 +34,7 @@ extern "C" {
  * alignment. */
 #define ANABRANCH_BUFFER_ALIGNMENT 64
 
-/* What a kernel returns. Anything but zero fails the call; the other tiles of
+/* The result of a kernel. Any value but zero fails the call; the other tiles of
  * the launch may or may not have run. */
 enum anabranch_kernel_status {
   ANABRANCH_KERNEL_OK = 0,
@@ -62,10 +62,11 @@ typedef int32_t (*anabranch_kernel_fn)(void *const *buffers,
 
 typedef struct anabranch_kernel_plan {
   int64_t tiles;         /* number of tiles; zero when there is nothing to do */
-  int64_t scratch_bytes; /* per worker */
+  int64_t scratch_bytes; /* for each worker */
 } anabranch_kernel_plan;
 
-/* Says how large the grid is for these sizes. Pure: depends on sizes only. */
+/* Computes the grid and the scratch memory for these sizes. A pure function: it
+ * depends on `sizes` only. */
 typedef void (*anabranch_kernel_plan_fn)(const int64_t *sizes,
                                          anabranch_kernel_plan *plan);
 
@@ -75,9 +76,10 @@ typedef struct anabranch_strided_region {
   int64_t offset, width, pitch, count;
 } anabranch_strided_region;
 
-/* Says for every buffer of a launch, in the order of `buffers`, which bytes the
- * tile reads (of an input) or writes (of an output), or more than these. Pure.
- * A kernel without this function may touch all of every buffer in any tile. */
+/* Computes, for every buffer of a launch in the order of `buffers`, a region
+ * with all bytes that the tile reads (of an input) or writes (of an output). A
+ * pure function. A kernel without it may touch all of every buffer in any
+ * tile. */
 typedef void (*anabranch_kernel_footprint_fn)(
     const int64_t *sizes, int64_t tile, anabranch_strided_region *regions);
 

@@ -29,7 +29,7 @@
 
 namespace anabranch {
 
-/// Who is at fault, which decides the exception that a binding raises.
+/// Says who is at fault. A binding chooses its exception by this code.
 enum class StatusCode : int {
   Ok = 0,
   InvalidArgument = 1, ///< an argument's rank, size, stride or number
@@ -37,11 +37,11 @@ enum class StatusCode : int {
   IndexError = 3,      ///< a data-dependent index out of its range
   ZeroDivision = 4,    ///< an integer division by zero
   OutOfMemory = 5,
-  BadPackage = 6,  ///< truncated, changed, foreign or unsafe: refused
-  Unsupported = 7, ///< a sound package that this host cannot run
+  BadPackage = 6,  ///< the package is truncated, changed, foreign or unsafe
+  Unsupported = 7, ///< a sound package that this machine or host cannot run
   HostError = 8,   ///< a call into the host failed; the host knows why
   IoError = 9,     ///< the operating system refused a file
-  Internal = 10    ///< our bug
+  Internal = 10    ///< a bug of this project
 };
 
 class [[nodiscard]] Status {
@@ -54,7 +54,7 @@ public:
       *this = outOfMemory();
   }
 
-  /// Needs no memory itself.
+  /// Allocates no memory.
   static Status outOfMemory() {
     static Payload shared{StatusCode::OutOfMemory, "out of memory", false};
     Status status;

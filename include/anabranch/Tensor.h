@@ -15,7 +15,7 @@
 
 namespace anabranch {
 
-/// Numbered as in src/package/program.fbs and anabranch.h.
+/// The numbers are those of src/package/program.fbs and anabranch.h.
 enum class DType : int8_t {
   Bool = 0,
   U8,
@@ -42,10 +42,10 @@ inline constexpr int dtypeCount = 20;
 
 /// Bytes of one element.
 ANABRANCH_API size_t itemSize(DType dtype);
-/// "f32": the short name, as graphs and messages spell it.
+/// The short name that graphs and messages use, such as "f32".
 ANABRANCH_API const char *name(DType dtype);
 
-/// A strided tensor: nothing is owned, and the two arrays must outlive the
+/// A strided tensor. It owns nothing: data, shape and strides must outlive the
 /// call that takes the view. `data` points at the element with index zero.
 struct TensorView {
   void *data = nullptr;
@@ -55,7 +55,7 @@ struct TensorView {
   DType dtype = DType::F32;
 };
 
-/// Whether the two may share a byte: false only where they share none. It tells
+/// Whether the two may share a byte. False only if they share none. It tells
 /// apart blocks of rows, blocks of columns, and every n-th element of one
 /// tensor.
 ANABRANCH_API bool mayOverlap(const TensorView &left, const TensorView &right);

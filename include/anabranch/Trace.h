@@ -14,38 +14,39 @@
 
 namespace anabranch {
 
-/// Records every launch, copy and host call of every executable from now on.
-/// `stopTrace` writes the file, as JSON that chrome://tracing and Perfetto open
-/// and `anabranch report` makes a page of. The environment variable
-/// ANABRANCH_TRACE=<file> does both, from the first `Executable::open` to the
-/// end of the process. A forked child is not traced. Any thread; an error when
-/// a trace is already running.
+/// From now on, records every launch, copy and host call of every executable.
+/// `stopTrace` writes the records to `path`, as JSON that chrome://tracing and
+/// Perfetto open and that `anabranch report` makes a page of. The environment
+/// variable ANABRANCH_TRACE=<file> traces from the first `Executable::open` to
+/// the end of the process. A forked child is not traced. An error if a trace is
+/// already running. Any thread.
 ANABRANCH_API Status startTrace(const std::string &path);
 
-/// Writes the file. Slices of calls still in flight are missing.
+/// Ends the trace and writes the file. It leaves out slices of calls in flight.
 ANABRANCH_API Status stopTrace();
 
 /// Writes a warning on stderr: `program`, a colon and `text` or, where
 /// ANABRANCH_LOG is "json", a line of JSON. Any thread.
 ANABRANCH_API void warn(const std::string &program, const std::string &text);
 
-/// What this machine can do, as a JSON object: "gflops", "gflops_all" (f32, one
-/// CPU, all CPUs), "cache_gbs", "memory_gbs", "memory_gbs_all", "wake_us".
-/// Measured once (half a second) and kept in the cache folder. Any thread.
+/// Measures this machine and returns a JSON object. "gflops" and "gflops_all":
+/// f32 GFLOP/s of one CPU and of all. "cache_gbs", "memory_gbs" and
+/// "memory_gbs_all": GB/s. "wake_us": microseconds. The measurement takes half
+/// a second once, and is kept in the cache folder. Any thread.
 ANABRANCH_API std::string describeMachine();
 
-/// Hears of each call of an executable and of each slice in it, on the thread
-/// that runs it, so that another profiler can show them among its own.
+/// A listener hears of each call of an executable and of each slice in it, on
+/// the thread that runs it. Another profiler can then show them among its own.
 class ANABRANCH_API SliceListener {
 public:
   virtual ~SliceListener();
-  /// "linear, gelu (m.py:12)". The result is handed to `end`.
+  /// `name` is such as "linear, gelu (m.py:12)". `end` gets the result.
   virtual void *begin(const char *name) = 0;
   virtual void end(void *begun) = 0;
 };
 
-/// One listener at a time, null for none. It must live as long as any call that
-/// began while it was set. Any thread.
+/// Sets the listener of this process; null: none. The listener must outlive
+/// every call that began while it was set. Any thread.
 ANABRANCH_API void setSliceListener(SliceListener *listener);
 
 } // namespace anabranch

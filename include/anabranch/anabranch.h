@@ -4,8 +4,8 @@
  * See LICENSE for license information.
  *
  * Every function may be called from any thread. A function that can fail
- * returns a status: null means success, else anabranch_status_free it. Nothing
- * here throws or ends the process.
+ * returns a status. Null means success; the caller releases any other status
+ * with anabranch_status_free. No function throws or ends the process.
  */
 #ifndef ANABRANCH_ANABRANCH_H
 #define ANABRANCH_ANABRANCH_H
@@ -26,7 +26,7 @@ extern "C" {
 typedef struct anabranch_status anabranch_status;
 typedef struct anabranch_executable anabranch_executable;
 
-/* Numbered as anabranch::StatusCode. */
+/* The numbers are those of anabranch::StatusCode. */
 enum anabranch_status_code {
   ANABRANCH_OK = 0,
   ANABRANCH_INVALID_ARGUMENT = 1,
@@ -41,7 +41,7 @@ enum anabranch_status_code {
   ANABRANCH_INTERNAL = 10
 };
 
-/* Numbered as anabranch::DType. */
+/* The numbers are those of anabranch::DType. */
 enum anabranch_dtype {
   ANABRANCH_BOOL = 0,
   ANABRANCH_U8,
@@ -99,8 +99,9 @@ typedef struct anabranch_output {
   anabranch_tensor tensor;
 } anabranch_output;
 
-/* Gives memory for the tensor output number `index`; its shape and strides live
- * until this returns. Null means out of memory. */
+/* Returns memory for the tensor that is output number `index`. The tensor's
+ * shape and strides are valid until the function returns. Null means out of
+ * memory. */
 typedef void *(*anabranch_allocate_fn)(void *context, size_t index,
                                        const anabranch_tensor *tensor);
 
@@ -109,8 +110,8 @@ typedef struct anabranch_open_options {
   int32_t threads;    /* 0: the default */
   int32_t skip_hashes;
   const char *target; /* null: the best that this CPU can run */
-  /* Whose packages are opened: "user", "group" or "anyone"; null: what
-   * ANABRANCH_TRUST says, else "user". */
+  /* Whose packages may be opened: "user", "group" or "anyone" (OpenOptions).
+   * Null: the value of ANABRANCH_TRUST, else "user". */
   const char *trust;
 } anabranch_open_options;
 
@@ -124,11 +125,11 @@ ANABRANCH_C_API size_t
 anabranch_input_count(const anabranch_executable *executable);
 ANABRANCH_C_API size_t
 anabranch_output_count(const anabranch_executable *executable);
-/* The name of an input, or null when there is none of this number. */
+/* The name of an input; null if there is no input of this number. */
 ANABRANCH_C_API const char *
 anabranch_input_name(const anabranch_executable *executable, size_t index);
 
-/* What the package says about an input or an output. */
+/* The package's declaration of an input or an output. */
 typedef struct anabranch_value_info {
   const char *name; /* "" when it has none */
   int32_t kind;     /* anabranch_input_kind or anabranch_output_kind */
@@ -137,44 +138,44 @@ typedef struct anabranch_value_info {
   int32_t mutated;        /* an input that is written in place */
   const int64_t *shape;   /* -1: any size */
   const int64_t *strides; /* -1: depends on sizes */
-  /* The first value of state that the caller keeps from call to call; null for
-   * all other inputs. */
+  /* The first value of a state that the caller keeps from call to call; null
+   * for other inputs. */
   const void *initial;
 } anabranch_value_info;
 
-/* Pointers in `info` live as long as the executable. */
+/* Pointers in `info` are valid as long as the executable. */
 ANABRANCH_C_API anabranch_status *
 anabranch_describe_input(const anabranch_executable *executable, size_t index,
                          anabranch_value_info *info);
 ANABRANCH_C_API anabranch_status *
 anabranch_describe_output(const anabranch_executable *executable, size_t index,
                           anabranch_value_info *info);
-/* The target whose code runs, "" where the package has only one; lives as long
- * as the executable. */
+/* The target whose code runs; "" if the package has only one. Valid as long as
+ * the executable. */
 ANABRANCH_C_API const char *
 anabranch_target(const anabranch_executable *executable);
-/* "f32": the short name of a dtype; null for a number that is none. */
+/* The short name of a dtype, such as "f32"; null for a number that is none. */
 ANABRANCH_C_API const char *anabranch_dtype_name(int32_t dtype);
 /* Bytes of one element; 0 for a number that is no dtype. */
 ANABRANCH_C_API size_t anabranch_item_size(int32_t dtype);
 
-/* Runs the program. `outputs` is filled; `shape` and `strides` of its tensors
- * are null after the call, for only `allocate` sees them. */
+/* Runs the program and fills `outputs`. Only `allocate` sees `shape` and
+ * `strides` of their tensors, which are null after the call. */
 ANABRANCH_C_API anabranch_status *
 anabranch_run(const anabranch_executable *executable,
               const anabranch_input *inputs, size_t input_count,
               anabranch_output *outputs, size_t output_count,
               anabranch_allocate_fn allocate, void *context);
 
-/* ANABRANCH_OK for null. */
+/* The code of a status; ANABRANCH_OK for null. */
 ANABRANCH_C_API int anabranch_status_code_of(const anabranch_status *status);
-/* "" for null; lives as long as the status. */
+/* The message of a status; "" for null. Valid as long as the status. */
 ANABRANCH_C_API const char *
 anabranch_status_message(const anabranch_status *status);
 ANABRANCH_C_API void anabranch_status_free(anabranch_status *status);
 
 ANABRANCH_C_API void anabranch_set_default_threads(int32_t threads);
-/* "off", "cores" or a list of CPUs such as "0,2-3": where workers run. */
+/* Binds workers to CPUs: "off", "cores" or a list of CPUs such as "0,2-3". */
 ANABRANCH_C_API anabranch_status *anabranch_pin_workers(const char *where);
 ANABRANCH_C_API const char *anabranch_version(void);
 

@@ -130,7 +130,8 @@ SymbolicIndex ReadCollector::combine(AffineExprKind kind, SymbolicIndex a,
   SymbolicIndex result = depend({a, b});
   if (!a.expr || !b.expr)
     return result;
-  // Only sums may have the loops on both sides.
+  // A sum stays affine if both sides depend on loops; a product or a quotient
+  // does not.
   bool affine = kind == AffineExprKind::Add || b.expr.isSymbolicOrConstant() ||
                 (kind == AffineExprKind::Mul && a.expr.isSymbolicOrConstant());
   bool divides =
@@ -157,7 +158,8 @@ SmallVector<SymbolicIndex> ReadCollector::apply(AffineMap map,
       known &= bool(point[i].expr);
     }
     if (known) {
-      // A null expression may stand for the loops that don't matter here.
+      // An index without an expression may belong to a dimension that `expr`
+      // does not use. Zero stands in for it.
       SmallVector<AffineExpr> safe;
       for (AffineExpr replacement : exprs)
         safe.push_back(replacement ? replacement
@@ -304,7 +306,8 @@ void ReadCollector::visitView(Operation *op, ArrayRef<SymbolicIndex> index) {
     llvm::SmallBitVector dropped = insert.getDroppedDims();
     SmallVector<SymbolicIndex> source;
     for (auto [i, offset] : llvm::enumerate(insert.getMixedOffsets())) {
-      // Whether the piece covers an element is decided by its position.
+      // A piece that covers a part of the tensor is chosen by the element's
+      // position, so the loops' numbers are used.
       if (getConstantIntValue(insert.getMixedSizes()[i]) !=
           std::optional<int64_t>(insert.getDestType().getDimSize(i)))
         reads.numbered |= index[i].loops;

@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Follows the evaluator's way through the producers without emitting anything:
-// at which index, as a function of the loops, is each argument and each value
-// with loops of its own read? From that come the shared dimensions, the choice
-// of the vector dimension and the size of a tile.
+// At which index, as a function of the loops, does a kernel read each argument
+// and each value that has loops of its own? ReadCollector walks through the
+// producers as the evaluator will, but emits nothing. The shared dimensions,
+// the vector dimension and the size of a tile follow from the reads it finds.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,40 +25,41 @@ namespace analysis {
 /// An index as a function of the loops.
 struct SymbolicIndex {
   mlir::AffineExpr expr;      ///< null if it depends on data
-  llvm::SmallBitVector loops; ///< that it depends on
+  llvm::SmallBitVector loops; ///< that the index depends on
 
-  /// The loop that this index is, if it is simply one.
+  /// The loop that this index equals, if it equals one.
   std::optional<unsigned> plainLoop() const;
-  /// By how much it grows with this loop: 0, a constant, or none if it depends
-  /// on the loop in another way. A remainder counts as its dividend and a
-  /// quotient as constant: both are right for all but a few lanes.
+  /// By how much the index grows with each step of this loop: 0, a constant, or
+  /// none if it depends on the loop in another way. A remainder grows as its
+  /// dividend does and a quotient stays constant: both hold for all but a few
+  /// lanes.
   std::optional<int64_t> growth(unsigned loop) const;
 };
 
 struct Read {
   mlir::Value tensor; ///< an argument, or a value that `isLeaf` accepts
   llvm::SmallVector<SymbolicIndex> index;
-  /// True if it happens only where the index lies inside the tensor.
+  /// True if the kernel reads the tensor only where the index lies inside it.
   bool isGuarded = false;
 };
 
 struct Reads {
   llvm::SmallVector<Read> reads;
-  /// Loops whose number itself is used, other than as an index.
+  /// Loops whose number is used as a value, not only as an index.
   llvm::SmallBitVector numbered;
-  /// Operations per point (OperationCost.h); one that costs nothing counts as
-  /// one too, since it makes the code longer.
+  /// Operations per point, as OperationCost.h counts them. An operation that
+  /// costs nothing counts as one here, since it makes the code longer.
   int64_t operations = 0;
-  /// Generics with such functions, by their first result, and where they are
-  /// read.
+  /// Generics that are costly to repeat, by their first result, and where they
+  /// are read.
   llvm::SmallVector<Read> expensive;
-  /// The scalars of the kernel that the symbols of the indices stand for.
+  /// The kernel's scalars that stand behind the symbols of the indices.
   llvm::SmallVector<mlir::Value> symbols;
 };
 
 class ReadCollector {
 public:
-  /// `isLeaf` says which results are not followed further.
+  /// The collector does not look behind values for which `isLeaf` is true.
   ReadCollector(mlir::MLIRContext *context, unsigned loops,
                 llvm::function_ref<bool(mlir::Value)> isLeaf)
       : context(context), loops(loops), isLeaf(isLeaf) {

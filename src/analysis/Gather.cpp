@@ -46,9 +46,9 @@ std::optional<Gather> gatherBehind(Value operand) {
   return Gather{generic, extract.getTensor()};
 }
 
-/// Whether the positions are functions of elements alone: a loop's own number
-/// in them would move them with each step.
-static bool holdsPositions(const Gather &gather) {
+/// Whether the positions come from elements of other tensors alone. A position
+/// that is computed from a loop's number changes with each step of that loop.
+static bool areLoadedPositions(const Gather &gather) {
   auto yield = gather.op->getRegion(0).front().getTerminator();
   SmallVector<Operation *> work;
   auto follow = [&](Operation *op) {
@@ -71,17 +71,18 @@ static bool holdsPositions(const Gather &gather) {
   return true;
 }
 
-/// The loops along which no other tensor than the source is read at neighbours.
-static llvm::SmallBitVector slowLoops(const Gather &gather, const Reads &reads,
-                                      unsigned loops) {
-  llvm::SmallBitVector slow(loops, holdsPositions(gather));
+/// The loops along which the positions stay the same for many steps. Along such
+/// a loop no index of another tensor than the source changes from step to step.
+static llvm::SmallBitVector steadyLoops(const Gather &gather,
+                                        const Reads &reads, unsigned loops) {
+  llvm::SmallBitVector steady(loops, areLoadedPositions(gather));
   for (const Read &read : reads.reads)
     for (const SymbolicIndex &index : read.index)
       for (unsigned loop = 0; read.tensor != gather.source && loop < loops;
            ++loop)
         if (index.growth(loop) != 0)
-          slow.reset(loop);
-  return slow;
+          steady.reset(loop);
+  return steady;
 }
 
 std::optional<Gather> placedGather(linalg::GenericOp product,
@@ -95,7 +96,7 @@ std::optional<Gather> placedGather(linalg::GenericOp product,
                           [&](Value leaf) { return leaf == gather->source; });
   collector.visit(value, collector.apply(maps[operand], collector.identity()));
   Reads reads = collector.take();
-  gather->slow = slowLoops(*gather, reads, product.getNumLoops());
+  gather->steady = steadyLoops(*gather, reads, product.getNumLoops());
   SmallVector<int64_t> sizes = product.getStaticLoopRanges();
   AffineMap other = maps[1 - operand];
   auto isPlaced = [&](const SymbolicIndex &index) {
@@ -104,7 +105,7 @@ std::optional<Gather> placedGather(linalg::GenericOp product,
     return llvm::all_of(index.loops.set_bits(), [&](unsigned loop) {
       bool isBatch =
           maps[2].isFunctionOfDim(loop) && other.isFunctionOfDim(loop);
-      return isBatch || sizes[loop] == 1 || gather->slow.test(loop);
+      return isBatch || sizes[loop] == 1 || gather->steady.test(loop);
     });
   };
   for (const Read &read : reads.reads)

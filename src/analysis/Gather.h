@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The weights of the experts that a token chose: w[chosen] as an operand of a
-// product. A kernel need not copy them: it reads w itself, and finds out where
-// once for many elements.
+// A gather is an operand such as w[chosen]: the weights of the experts that a
+// token chose. A kernel need not copy them. It reads `w` in place, and computes
+// each position once for many elements.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,22 +24,21 @@ namespace analysis {
 struct Gather {
   mlir::linalg::GenericOp op;
   mlir::Value source;
-  /// Loops of the reader of which the positions depend on a quotient at most:
-  /// they stay for many steps.
-  llvm::SmallBitVector slow = {};
+  /// Loops of the reader along which the positions stay the same for many
+  /// steps: they depend on such a loop through a quotient, or not at all.
+  llvm::SmallBitVector steady = {};
 };
 
-/// The tensor that a view shows, or null.
+/// The tensor that a view reads, or null if `op` is no view.
 mlir::Value viewedBy(mlir::Operation *op);
 
-/// The gather that an operand is, seen through views; none if anything is
-/// computed of the elements.
+/// The gather behind an operand, found through views. None if the program
+/// computes anything with the gathered elements.
 std::optional<Gather> gatherBehind(mlir::Value operand);
 
-/// The gather behind an operand of a product if neighbours along the depth, and
-/// along the loops that this operand has alone, are read at one place: the
-/// positions belong to the loops that both operands have, or stay for many
-/// steps of another one.
+/// The gather behind an operand of a product, if a kernel can compute each
+/// position once for many elements. Every loop that a position depends on must
+/// be a loop of both operands, have one step, or be one of `steady`.
 std::optional<Gather> placedGather(mlir::linalg::GenericOp product,
                                    unsigned operand);
 

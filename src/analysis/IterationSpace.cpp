@@ -115,8 +115,8 @@ static SmallVector<int> throughSlice(tensor::ExtractSliceOp slice,
   return result;
 }
 
-/// Each group of the larger shape holds at most one dimension that is not one,
-/// or the reshape mixes dimensions.
+/// The only dimension of the group that is larger than one, or -1 if there are
+/// several: the reshape then mixes dimensions.
 static int onlyLargeDim(ArrayRef<int64_t> group, RankedTensorType type) {
   int found = unitDim;
   for (int64_t dim : group) {
@@ -153,7 +153,8 @@ static SmallVector<int> throughCollapse(tensor::CollapseShapeOp collapse,
 }
 
 namespace {
-/// Follows reads up to the values that somebody stores.
+/// Follows the reads of an operator through cloned producers to values that are
+/// stored.
 struct ReadTracer {
   llvm::function_ref<bool(Operation *)> isCloned;
   SmallVector<DimRead> reads;
@@ -182,7 +183,7 @@ struct ReadTracer {
     traceCaptured(op);
   }
 
-  /// Both tensors, where the result is read at `dims`.
+  /// Records the reads of both tensors, where the result is read at `dims`.
   void traceInsert(tensor::InsertSliceOp op, ArrayRef<int> dims) {
     RankedTensorType result = op.getResultType();
     llvm::SmallBitVector dropped = op.getDroppedDims();
@@ -198,7 +199,7 @@ struct ReadTracer {
     trace(op.getDest(), SmallVector<int>(dims));
   }
 
-  /// Reads at positions that nothing is known of.
+  /// Records that the value is read at positions which are not known.
   void traceAnywhere(Value value) {
     if (auto type = dyn_cast<RankedTensorType>(value.getType()))
       trace(value, SmallVector<int>(type.getRank(), partOfDim));
@@ -238,10 +239,12 @@ dimReadsOf(Operation *op, llvm::function_ref<bool(Operation *)> isCloned) {
     traceInsert(insert, tracer);
   } else if (isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp,
                  tensor::ExtractSliceOp, tensor::CastOp>(op)) {
-    // A view that is stored: the same tracing, from the result's dimensions.
+    // A stored view reads what its own result reads, with the result's
+    // dimensions as loops.
     SmallVector<int> loops =
         countTo(cast<RankedTensorType>(op->getResult(0).getType()).getRank());
-    // Named, since a function_ref does not keep what it refers to alive.
+    // `opened` has a name because ReadTracer keeps a function_ref, which does
+    // not keep a temporary alive.
     auto opened = [&](Operation *inner) {
       return inner == op || isCloned(inner);
     };

@@ -26,7 +26,7 @@ namespace analysis {
 llvm::SmallVector<mlir::Value> allOperands(mlir::Operation *op);
 
 /// Where an operator reads a tensor: for each dimension the loop that runs
-/// along all of it, or one of these.
+/// along all of it, or one of these values.
 enum : int { partOfDim = -1, unitDim = -2 };
 struct DimRead {
   mlir::Value value;
@@ -43,8 +43,8 @@ struct IterationSpace {
 };
 IterationSpace spaceOf(mlir::Operation *op);
 
-/// The tensors that an operator reads, seen through what `isCloned` says is
-/// recomputed by its readers.
+/// The tensors that an operator reads. The function looks through the operators
+/// for which `isCloned` is true, since readers recompute them.
 llvm::SmallVector<DimRead>
 dimReadsOf(mlir::Operation *op,
            llvm::function_ref<bool(mlir::Operation *)> isCloned);

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The one table of costs. A cost is counted in simple vector instructions for a
-// vector of results; what a body reads and writes is counted elsewhere.
+// The one table of costs. A cost counts simple vector instructions for a vector
+// of results. Reads and writes of a body are counted elsewhere.
 //
 //   class     operations  flops  members
 //   Free               0      0  constants, linalg.index, terminators
@@ -18,7 +18,7 @@
 //
 // The flops are those of a roofline: one for each floating-point result, none
 // for selects and casts. The limits of fusion and of the kernels' loops are
-// tuned to the operations of this table, so a new figure changes decisions.
+// tuned to the operations of this table, so another figure changes decisions.
 //
 //===----------------------------------------------------------------------===//
 
@@ -40,13 +40,13 @@ struct OperationCost {
 /// The cost of one operation on scalars.
 OperationCost costOf(mlir::Operation *op);
 
-/// The operations and flops of one point of an operator: those of all that its
-/// regions hold.
+/// The operations and flops of one point of an operator, summed over its
+/// regions.
 int64_t operationsOf(mlir::Operation *op);
 int64_t flopsOf(mlir::Region &body);
 
-/// True if a generic has many operands, as a sum over a window does: each of
-/// its points is one.
+/// True if a generic has many operands, one for each point of a window, as a
+/// sum over a window does.
 bool readsMany(mlir::Operation *op);
 
 /// True if evaluating the operator again for each iteration of one more loop

@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // A reshape joins a group of dimensions to one, or cuts one into a group. The
-// index of the one is ((i * size(1) + j) * size(2) + k) of those of the group.
-// Whoever follows indices through reshapes has an arithmetic of its own: values
-// of a kernel, ranges of them, expressions.
+// joined index is (i * size(1) + j) * size(2) + k for indices i, j, k of the
+// group. The functions are templates, because callers compute with values of a
+// kernel, with ranges of them, or with affine expressions.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,8 +29,8 @@ Index joinIndex(mlir::ArrayRef<int64_t> group, Index zero, StepFn step) {
   return position;
 }
 
-/// The indices in the parts of a dimension, into their places in `parts`.
-/// `divide(position, part)` is the pair of quotient and remainder of the
+/// Writes the index of each part of a dimension to its place in `parts`.
+/// `divide(position, part)` returns the quotient and the remainder of the
 /// position by size(part).
 template <typename Index, typename DivideFn>
 void splitIndex(mlir::ArrayRef<int64_t> group, Index position,

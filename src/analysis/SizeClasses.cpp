@@ -18,7 +18,8 @@ namespace anabranch {
 namespace analysis {
 
 SizeClasses::SizeClasses(func::FuncOp source) {
-  // All operands of a structured operation agree on its loops.
+  // All operands of a structured operation that share a loop have one size
+  // along it.
   source.walk([&](linalg::LinalgOp op) {
     SmallVector<std::optional<unsigned>> loops(op.getNumLoops());
     for (OpOperand &operand : op->getOpOperands()) {

@@ -24,11 +24,12 @@ struct DimOf {
   int64_t dimension;
 };
 
-/// Which dimensions of two tensors are the same size, whatever that is.
+/// Answers which dimensions have the same size, also where the size is not
+/// known.
 class SizeClasses {
 public:
   explicit SizeClasses(mlir::func::FuncOp source);
-  /// Equal numbers: equal sizes.
+  /// Two dimensions have the same size if their numbers are equal.
   unsigned classOf(DimOf dim);
   std::optional<int64_t> known(DimOf dim) const;
   bool equal(DimOf a, DimOf b) { return classOf(a) == classOf(b); }

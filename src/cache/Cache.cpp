@@ -66,7 +66,8 @@ CachePruned pruneCache(const std::string &root, uint64_t limit) {
 std::string cpuIdentity() { return cache::cpuIdentity(); }
 
 std::string compilerIdentity() {
-  // Both libraries lie in one folder, in the wheel as in the build.
+  // The compiler library lies in the folder of this one, in the wheel and in
+  // the build.
   Dl_info self;
   auto *here = reinterpret_cast<void *>(&cacheFolder);
   if (!::dladdr(here, &self) || !self.dli_fname)

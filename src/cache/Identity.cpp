@@ -32,19 +32,19 @@ void append(std::string &line, unsigned long long number) {
 }
 
 #if defined(__x86_64__)
-/// Which registers of a leaf are the same on every core of a machine.
+/// A CPUID leaf, and which of its registers are the same on every core.
 struct Leaf {
   unsigned leaf, subleaf;
   bool eax, ebx, ecx, edx;
 };
 
 constexpr Leaf leaves[] = {
-    {0, 0, false, true, true, true},  // the maker
-    {1, 0, true, false, true, true},  // the model; EBX numbers the core
+    {0, 0, false, true, true, true},  // vendor
+    {1, 0, true, false, true, true},  // model; EBX holds the number of the core
     {7, 0, false, true, true, true},  // features
-    {7, 1, true, false, false, true}, // more of them
+    {7, 1, true, false, false, true}, // more features
     {0x80000001, 0, false, false, true, true},
-    {0x80000002, 0, true, true, true, true}, // the name
+    {0x80000002, 0, true, true, true, true}, // name
     {0x80000003, 0, true, true, true, true},
     {0x80000004, 0, true, true, true, true},
 };
@@ -74,7 +74,7 @@ bool readAt(int fd, uint64_t at, void *into, size_t size) {
   return ::pread(fd, into, size, off_t(at)) == ssize_t(size);
 }
 
-/// The build id among the notes, or nothing.
+/// The build id among an ELF file's notes; empty if there is none.
 std::string findBuildId(const std::vector<char> &notes) {
   for (size_t at = 0; at + sizeof(Elf64_Nhdr) <= notes.size();) {
     Elf64_Nhdr note;

@@ -12,7 +12,8 @@
 
 namespace anabranch::cache {
 
-/// The CPU's name, features and caches, as one line: equal lines, equal code.
+/// The CPU's name, features and caches, as one line. Code that was compiled
+/// under one line runs on every machine with the same line.
 std::string cpuIdentity();
 
 /// The build id of an ELF file in hex, without loading it; of a file that has

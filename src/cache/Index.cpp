@@ -25,7 +25,7 @@ Status refuse(const std::string &why) {
   return Status(StatusCode::BadPackage, "the index is refused: " + why);
 }
 
-/// Names are of plain files in the entry itself.
+/// A name is plain if it names a file in the entry's own folder.
 bool isPlain(const std::string &name) {
   return !name.empty() && name[0] != '.' && name.find('/') == std::string::npos;
 }

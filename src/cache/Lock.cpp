@@ -22,13 +22,14 @@ namespace {
 using package::Descriptor;
 using Clock = std::chrono::steady_clock;
 
-/// A folder that takes no new file may hold a lock that is there already.
+/// Opens or creates the lock's file. In a folder that takes no new file, a
+/// reader opens a lock that exists.
 Expected<Descriptor> openLock(const std::string &path, Lock::Kind kind,
                               package::Trust readers) {
   int flags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
   Descriptor file(::open(path.c_str(), flags | O_RDWR | O_CREAT, 0600));
   if (file.valid() && readers != package::Trust::User)
-    // Fails for the lock of another user, who has done the same.
+    // This call fails on a lock of another user, who has already set its mode.
     (void)::fchmod(file.get(), package::fileMode(readers));
   if (!file.valid() && kind == Lock::Kind::Shared &&
       (errno == EROFS || errno == EACCES))
@@ -38,7 +39,8 @@ Expected<Descriptor> openLock(const std::string &path, Lock::Kind kind,
   return file;
 }
 
-/// Another may have removed the file before it was locked.
+/// Whether `path` still names the locked file: another process may have removed
+/// it before this one got the lock.
 bool isStillThere(const Descriptor &file, const std::string &path) {
   struct stat mine, current;
   return ::fstat(file.get(), &mine) == 0 &&

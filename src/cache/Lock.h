@@ -15,19 +15,19 @@
 
 namespace anabranch::cache {
 
-/// A lock between processes, and between two Locks of one process, that ends
-/// with the object or with its process. Any thread.
+/// A lock between processes, and between two Locks of one process. It ends with
+/// this object or with the process. Any thread.
 class Lock {
 public:
   enum class Kind { Shared, Exclusive };
 
-  /// Nothing is held.
+  /// Holds nothing.
   Lock() = default;
 
-  /// Waits for at most `seconds`; what comes back then holds nothing. The file
-  /// is made where it is missing and may be removed by who holds it
-  /// exclusively; a new one is for `readers`. An error where the folder takes
-  /// no file, or no locks.
+  /// Waits at most `seconds`; a Lock that did not get it holds nothing. The
+  /// function creates a missing file for `readers`. The holder of an exclusive
+  /// lock may remove the file. An error if the folder takes no file, or no
+  /// locks.
   static Expected<Lock> take(const std::string &path, Kind kind, double seconds,
                              package::Trust readers = package::Trust::User);
 

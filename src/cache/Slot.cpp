@@ -34,11 +34,11 @@ Status refuse(const std::string &why) {
   return Status(StatusCode::BadPackage, why);
 }
 
-/// The file's owner is this user, and nobody else may look at it.
+/// Fails unless the file belongs to this user and nobody else may access it.
 Status checkPrivate(const Descriptor &file, const std::string &name) {
   struct stat info;
   if (::fstat(file.get(), &info) != 0)
-    return ioError("cannot look at " + name);
+    return ioError("cannot read owner and mode of " + name);
   if (info.st_uid != ::geteuid())
     return refuse(name + " does not belong to this user");
   if ((info.st_mode & 07777) != 0600)
@@ -109,7 +109,8 @@ Status writeEntry(const std::string &path, const std::string &index,
   return writeFile(folder, {index, "", writeIndex(written)}, trust, self);
 }
 
-/// A new folder, whatever the process's mask is. False with errno set.
+/// Makes a folder with the mode of `trust`, whatever the umask is. On failure
+/// returns false with errno set.
 bool makeFolder(const std::string &path, Trust trust) {
   mode_t mode = package::folderMode(trust);
   return ::mkdir(path.c_str(), mode) == 0 &&
@@ -155,7 +156,7 @@ Expected<std::optional<std::string>> Slot::read() const {
   if (look(path.c_str(), &info) != 0) {
     if (errno == ENOENT || errno == ENOTDIR)
       return std::optional<std::string>();
-    return ioError("cannot look at " + path);
+    return ioError("cannot read owner and mode of " + path);
   }
   if (!S_ISDIR(info.st_mode))
     return refuse(path + " is not a folder");
@@ -181,7 +182,8 @@ Expected<std::optional<std::string>> Slot::read() const {
   for (const IndexFile &row : parsed->files)
     if (Status s = checkFile(*folder, row, trust); !s.ok())
       return s;
-  // A folder that takes no writes keeps its old time, and nobody prunes it.
+  // This call fails in a folder that cannot be written. The entry then keeps
+  // its old time; nobody can prune it there.
   (void)::futimens(file->get(), nullptr);
   return std::optional<std::string>(std::move(parsed->text));
 }
@@ -196,7 +198,8 @@ std::string Slot::freshPath() const {
 Status Slot::publish(const Lock &lock, const std::vector<CacheFile> &files,
                      const std::string &text) const {
   if (!lock.exclusive())
-    return Status(StatusCode::Internal, "an entry is published under its lock");
+    return Status(StatusCode::Internal,
+                  "publishing an entry needs its exclusive lock");
   if (Expected<Descriptor> trusted = package::openFolder(parent, trust);
       !trusted)
     return trusted.takeStatus();
@@ -211,14 +214,15 @@ Status Slot::publish(const Lock &lock, const std::vector<CacheFile> &files,
                                path.c_str(), RENAME_EXCHANGE) != 0)
       status = ioError("cannot publish " + path);
   }
-  // After an exchange this is the old entry; after a rename there is nothing.
+  // After an exchange, `fresh` is the old entry. After a rename it is gone.
   package::removeFolder(fresh);
   return status;
 }
 
 Status Slot::remove(const Lock &lock) const {
   if (!lock.exclusive())
-    return Status(StatusCode::Internal, "an entry is removed under its lock");
+    return Status(StatusCode::Internal,
+                  "removing an entry needs its exclusive lock");
   std::string doomed = freshPath();
   if (::rename(path.c_str(), doomed.c_str()) != 0)
     return errno == ENOENT ? Status() : ioError("cannot remove " + path);

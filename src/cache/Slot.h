@@ -7,7 +7,8 @@
 //
 // An entry is a folder of plain files. Its index lists the other files with
 // their sizes and hashes, carries a text of the caller's, and ends with a line
-// that hashes the lines before it. Entries come and go by rename.
+// that hashes the lines before it. Writers add and remove entries by renaming
+// folders.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,34 +25,36 @@
 
 namespace anabranch::cache {
 
-/// Where an entry is or will be. Any thread; several processes at once when
-/// each holds the lock that a function asks for.
+/// The place of an entry, whether it exists or not. Any thread. Several
+/// processes may use it at once if each holds the lock that a function asks
+/// for.
 class Slot {
 public:
-  /// `trust` names a level (package/files/Trust.h); a wrong name is an error of
-  /// what is done with the slot.
+  /// `trust` names a level (package/files/Trust.h). If the name is unknown,
+  /// each function of the slot returns that error.
   Slot(std::string folder, std::string index, const std::string &trust = "");
 
   const std::string &folder() const { return path; }
 
-  /// Where nothing can be written, readers go without: what comes back then
-  /// holds nothing, as after `seconds` have passed.
+  /// Returns a Lock that holds nothing if `seconds` have passed, or if a reader
+  /// asks for it where nothing can be written.
   Expected<Lock> lock(Lock::Kind kind, double seconds) const;
 
-  /// The text of the entry, after all that it lists was hashed and compared;
-  /// nullopt when there is no entry. BadPackage says that the entry is not what
-  /// was published, or not safe. Marks the entry as used now.
+  /// Hashes the entry's files, compares the hashes with the index, and returns
+  /// the entry's text; nullopt if there is no entry. BadPackage: the entry
+  /// differs from the published one, or is not safe. Marks the entry as used
+  /// now.
   Expected<std::optional<std::string>> read() const;
 
-  /// Puts a new entry in place of the one that is there, if any. The lock must
+  /// Publishes an entry, in place of the one that exists, if any. The lock must
   /// be exclusive.
   Status publish(const Lock &lock, const std::vector<CacheFile> &files,
                  const std::string &text) const;
 
-  /// What is not there is no error. The lock must be exclusive.
+  /// Removes the entry; no error if there is none. The lock must be exclusive.
   Status remove(const Lock &lock) const;
 
-  /// Removes what writers that died left beside this slot.
+  /// Removes what dead writers left beside this slot.
   void removeLitter(const Lock &lock) const;
 
 private:
@@ -60,11 +63,11 @@ private:
   std::string freshPath() const;
 
   std::string path, parent, name, index;
-  std::string wrongTrust; ///< why there is no such level; empty: there is
+  std::string wrongTrust; ///< the error of an unknown level; else empty
   package::Trust trust = package::Trust::User;
 };
 
-/// The folder and those above it; what is new is for those of this level.
+/// Makes the folder and those above it. New ones get the mode of this level.
 Status makeFolders(const std::string &path, package::Trust trust);
 
 } // namespace anabranch::cache

@@ -59,7 +59,8 @@ CacheEntryInfo describe(const std::string &kind, const std::string &key,
   return entry;
 }
 
-/// ".tmp-KEY-PID-..." and ".KEY.lock" to KEY; empty for any other name.
+/// Takes KEY out of ".tmp-KEY-PID-..." or ".KEY.lock"; empty for any other
+/// name.
 std::string keyOfLitter(const std::string &name) {
   std::string_view rest = name;
   if (rest.rfind(".tmp-", 0) == 0) {

@@ -25,11 +25,11 @@ public:
   /// `key` is a hash in hex.
   Slot slot(const std::string &kind, const std::string &key) const;
 
-  /// Least recently used first. What can't be read is left out.
+  /// Least recently used first. Leaves out entries that cannot be read.
   std::vector<CacheEntryInfo> list() const;
 
-  /// Removes entries, least recently used first, until at most `limit` bytes
-  /// are left, and what dead writers left. What someone holds stays.
+  /// Removes what dead writers left, and entries, least recently used first,
+  /// until at most `limit` bytes are left. A locked entry stays.
   CachePruned prune(uint64_t limit) const;
 
   /// The name of every entry's index.
@@ -39,7 +39,8 @@ private:
   std::string root;
 };
 
-/// ANABRANCH_CACHE_BYTES, else 10 GiB; an error where it is no number.
+/// The limit in bytes: ANABRANCH_CACHE_BYTES, else 10 GiB. An error if the
+/// variable is no number.
 Expected<uint64_t> defaultLimit();
 
 } // namespace anabranch::cache

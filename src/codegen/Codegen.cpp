@@ -56,13 +56,13 @@ private:
   std::chrono::steady_clock::time_point last = std::chrono::steady_clock::now();
 };
 
-/// One object file in the making.
+/// One object file that is being made.
 struct Job {
   std::string name;
   OwningOpRef<ModuleOp> module;
   Location location;
   KernelObject object;
-  std::string key; ///< of the object store; empty: it is not kept
+  std::string key; ///< in the object store; empty: not stored
 };
 
 /// What all jobs share.
@@ -78,7 +78,7 @@ struct Shared {
   std::atomic<bool> cancelled = false;
   std::mutex mutex;
 
-  /// Tells the caller about a finished kernel.
+  /// Reports a finished kernel to the caller.
   void report(const KernelObject &object) {
     std::lock_guard<std::mutex> lock(mutex);
     ++done;
@@ -87,7 +87,7 @@ struct Shared {
   }
 };
 
-/// LLVM's own errors go to the job's message instead of the terminal.
+/// Appends LLVM's own errors to the job's message instead of printing them.
 void collectDiagnostic(const llvm::DiagnosticInfo *info, void *message) {
   if (info->getSeverity() != llvm::DS_Error)
     return;
@@ -97,7 +97,7 @@ void collectDiagnostic(const llvm::DiagnosticInfo *info, void *message) {
 }
 
 /// Writes `text` to a file NAME.extension of the dump directory, if there is
-/// one. A dump that can't be written is a warning.
+/// one. If that fails, it warns.
 void dump(const Shared &shared, const Job &job, llvm::StringRef extension,
           llvm::function_ref<void(llvm::raw_ostream &)> print) {
   if (shared.options.dumpDirectory.empty())
@@ -113,7 +113,7 @@ void dump(const Shared &shared, const Job &job, llvm::StringRef extension,
     print(stream);
 }
 
-/// Kernel function to the LLVM dialect.
+/// Lowers the kernel function to the LLVM dialect.
 LogicalResult lowerJob(Job &job, Shared &shared) {
   Stopwatch watch;
   SmallVector<func::FuncOp> kernels;
@@ -132,7 +132,8 @@ LogicalResult lowerJob(Job &job, Shared &shared) {
   return lowered;
 }
 
-/// LLVM dialect to object code. `context` outlives everything made in it.
+/// Translates the LLVM dialect to object code. `context` must outlive
+/// everything made in it.
 llvm::Error translateJob(Job &job, Shared &shared, llvm::LLVMContext &context) {
   Stopwatch watch;
   auto machine = shared.options.target.createTargetMachine();
@@ -141,7 +142,8 @@ llvm::Error translateJob(Job &job, Shared &shared, llvm::LLVMContext &context) {
   std::string message;
   context.setDiagnosticHandlerCallBack(collectDiagnostic, &message,
                                        /*RespectFilters=*/true);
-  // Leaked if LLVM gives up inside: it can't be torn down in any state.
+  // If LLVM gives up inside, this module is leaked: it may be in a state that
+  // cannot be destroyed.
   llvm::Module *module =
       translateModuleToLLVMIR(*job.module, context, job.name).release();
   if (!module)
@@ -174,7 +176,7 @@ llvm::Error translateJob(Job &job, Shared &shared, llvm::LLVMContext &context) {
   return llvm::Error::success();
 }
 
-/// Whether the kernel was made before, for whichever graph.
+/// Whether an earlier compilation made the kernel, for any graph.
 bool findObject(Job &job, Shared &shared) {
   const ObjectStore *store = shared.options.objects;
   if (!store)
@@ -204,7 +206,8 @@ LogicalResult translate(Job &job, Shared &shared) {
       guardLLVM([&] { return translateJob(job, shared, *context); });
   job.module = nullptr;
   if (error) {
-    // What LLVM left half done is not safe to destroy.
+    // After a fatal error LLVM's objects are half done, and destroying them is
+    // not safe.
     [[maybe_unused]] llvm::LLVMContext *left = context.release();
     return emitError(job.location) << "no machine code for kernel '" << job.name
                                    << "': " << llvm::toString(std::move(error));
@@ -215,8 +218,8 @@ LogicalResult translate(Job &job, Shared &shared) {
   return success();
 }
 
-/// One module for each kernel. NAME_plan and NAME_footprint join NAME,
-/// declarations join all.
+/// Makes one module for each kernel. NAME_plan and NAME_footprint go with NAME;
+/// every module gets the declarations.
 SmallVector<Job> splitJobs(ModuleOp module) {
   SmallVector<Operation *> declarations;
   for (auto function : module.getOps<FunctionOpInterface>())
@@ -247,7 +250,8 @@ SmallVector<Job> splitJobs(ModuleOp module) {
   return jobs;
 }
 
-/// Dialects and interfaces can't be loaded once threads work in the context.
+/// Loads dialects and interfaces, which is not allowed once threads work in the
+/// context.
 void prepareContext(MLIRContext &context) {
   DialectRegistry registry;
   registerCodegenInterfaces(registry);
@@ -266,8 +270,8 @@ compileKernels(ModuleOp module, const CodegenOptions &options,
   prepareContext(*context);
   SmallVector<Job> jobs = splitJobs(module);
   Shared shared(options, progress, jobs.size());
-  // One after the other for all kernels: the code of MLIR that the first step
-  // runs need not stay in memory beside LLVM's.
+  // All kernels are lowered before the first one is translated: MLIR's code
+  // then need not stay in memory beside LLVM's.
   LogicalResult result = failableParallelForEach(
       context, jobs, [&](Job &job) { return lower(job, shared); });
   if (succeeded(result) && options.lowered)

@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The door of this room: kernel functions in, object files out. Call it
-// from one thread at a time per MLIRContext; it uses the context's thread pool.
+// The door of this room: kernel functions go in, object files come out. At most
+// one thread at a time may call it for an MLIRContext; it uses the context's
+// thread pool.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,8 +28,8 @@
 namespace anabranch {
 namespace codegen {
 
-/// Machine code that was made before, by keys of what it was made from. Any
-/// thread.
+/// Compiled kernels of earlier compilations, under keys of what they were made
+/// from. Any thread.
 struct ObjectStore {
   std::string identity; ///< of this compiler
   std::function<bool(const std::string &key,
@@ -40,26 +41,30 @@ struct ObjectStore {
 struct CodegenOptions {
   TargetInfo target;
   const ObjectStore *objects = nullptr;
-  /// Where to leave NAME.loops.mlir, NAME.ll and NAME.s of every kernel; empty:
-  /// nowhere.
+  /// The folder for NAME.loops.mlir, NAME.ll and NAME.s of every kernel; empty:
+  /// none.
   std::string dumpDirectory;
-  /// Called when every kernel is in LLVM's dialect and LLVM begins.
+  /// Called when every kernel is in LLVM's dialect, before LLVM begins.
   std::function<void()> lowered;
 };
 
-/// Told after every kernel, one call at a time but from any thread, the kernel
-/// and how many of all are done. False cancels the compilation.
+/// Called after each kernel with the kernel and the number of kernels done: one
+/// call at a time, on any thread. Returning false cancels the compilation.
 using ProgressFn =
     std::function<bool(const KernelObject &kernel, size_t done, size_t total)>;
 
-/// Compiles every function with a body in `module`, which stays as it is:
-/// - `anabranch.kernel` functions on tensors (level "kernel"), by the kernel
-///   choices, to NAME and NAME_plan, and NAME_footprint of those with
-///   `anabranch.footprint`;
-/// - any other function (level "loops": scf, arith, math, vector, cf and LLVM
-///   dialect on scalars, vectors and !llvm.ptr), as it stands. A function
+/// Compiles every function with a body in `module`, and does not change
+/// `module`:
+///
+/// - `anabranch.kernel` functions on tensors (level "kernel"): the kernel
+/// choices
+///   make NAME and NAME_plan, and NAME_footprint if the function has the
+///   attribute `anabranch.footprint`;
+/// - all other functions (level "loops": scf, arith, math, vector, cf and LLVM
+///   dialect on scalars, vectors and !llvm.ptr), without changes. A function
 ///   NAME_plan or NAME_footprint goes into the object of NAME.
-/// Failures are diagnostics at the function's location; none ends the process.
+///
+/// A failure is a diagnostic at the function's location; none ends the process.
 mlir::FailureOr<std::vector<KernelObject>>
 compileKernels(mlir::ModuleOp module, const CodegenOptions &options,
                const ProgressFn &progress = {});

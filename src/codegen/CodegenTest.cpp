@@ -17,7 +17,7 @@ using namespace anabranch::codegen;
 
 namespace {
 
-/// The function that plans a kernel: one tile, no scratch memory.
+/// The plan function of a kernel: one tile, no scratch memory.
 std::string planOf(const std::string &kernel) {
   return "func.func @" + kernel +
          R"mlir(_plan(%sizes: !llvm.ptr, %plan: !llvm.ptr) {
@@ -90,22 +90,22 @@ TEST_P(CodegenTest, CompilesLinksAndRuns) {
 INSTANTIATE_TEST_SUITE_P(Targets, CodegenTest,
                          testing::Values("host", "avx2", "avx512"));
 
-/// Rates belong to instructions that the target has.
+/// A target has rates for the instructions that it has, and for no others.
 TEST(Target, HasRatesForItsOwnInstructions) {
   auto rate = [](const char *name, Multiply multiply) {
     return llvm::cantFail(TargetInfo::get(name)).rate(multiply);
   };
   EXPECT_EQ(rate("sapphirerapids", Multiply::FmaF32), 32);
   EXPECT_EQ(rate("sapphirerapids", Multiply::DotBF16), 16);
-  EXPECT_EQ(rate("sapphirerapids", Multiply::TileBF16), 512);
-  EXPECT_EQ(rate("avx512fp16", Multiply::TileBF16), 0);
+  EXPECT_EQ(rate("sapphirerapids", Multiply::AmxBF16), 512);
+  EXPECT_EQ(rate("avx512fp16", Multiply::AmxBF16), 0);
   EXPECT_EQ(rate("znver4", Multiply::DotBF16), 32);
   EXPECT_EQ(rate("znver4", Multiply::FmaF16), 0);
   EXPECT_EQ(rate("alderlake", Multiply::DotInt8), 64);
   EXPECT_EQ(rate("haswell", Multiply::DotInt8), 0);
 }
 
-/// A CPU whose model the table knows without an instruction that it has.
+/// A CPU has an instruction that its model in the table lacks.
 TEST(Target, HasAUsualRateWhereTheTableHasNone) {
   TargetInfo target = llvm::cantFail(TargetInfo::get("avx512vnni"));
   target.model.rates[int(Multiply::DotInt8)] = 0;

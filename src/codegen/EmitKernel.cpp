@@ -34,7 +34,7 @@ LogicalResult generalizeKernel(func::FuncOp kernel) {
   return success();
 }
 
-/// After emission nothing of the levels above may be left.
+/// Fails if anything of the levels above is left after emission.
 static LogicalResult verifyLoops(func::FuncOp function) {
   WalkResult result = function.walk([&](Operation *op) {
     bool above =

@@ -16,20 +16,20 @@
 namespace anabranch {
 namespace codegen {
 
-/// Replaces the kernel function (level "kernel", on tensors) by NAME and
-/// NAME_plan (level "loops") in the same module. The first kernel choice that
-/// accepts makes the kernel; if none does, a diagnostic tells each refusal's
-/// reason. Touches nothing outside its module, so that many kernels of one
-/// context can be emitted at once.
-/// Named structured operations become generics, so that there is one form.
+/// Turns named structured operations into generics, so that kernel choices see
+/// one form only.
 mlir::LogicalResult generalizeKernel(mlir::func::FuncOp kernel);
 
-/// The choice that makes a kernel of generics, or null and why each refuses.
+/// The choice that makes a kernel of generics: the first that does not refuse.
+/// Null if all refuse; `reasons` then has the reason of each.
 const KernelChoice *chooseKernel(mlir::func::FuncOp kernel,
                                  const TargetInfo &target,
                                  std::string &reasons);
 
-/// Writes the loops of a kernel beside it and erases it.
+/// Replaces the kernel function (level "kernel", on tensors) by NAME, NAME_plan
+/// and perhaps NAME_footprint (level "loops") in the same module. If every
+/// choice refuses, a diagnostic has their reasons. Touches nothing outside of
+/// the module, so that kernels of one context can be emitted at once.
 mlir::LogicalResult emitKernel(mlir::func::FuncOp kernel,
                                const TargetInfo &target);
 

@@ -84,7 +84,7 @@ func.func @kv(%c: tensor<4x10x8xf32>, %v: tensor<4x1x8xf32>, %at: index) -> (ten
 }
 )mlir";
 
-/// Halves doubled, as integers, and the numbers that their bits are as bf16.
+/// Doubles the halves of a tensor, as integers, and reads their bits as bf16.
 constexpr const char *halves = R"mlir(
 #same = affine_map<(i, j) -> (i, j)>
 func.func @halves(%x: tensor<?x?xf16>) -> (tensor<?x?xf16>, tensor<?x?xi64>, tensor<?x?xf32>, tensor<?x?xbf16>) attributes {anabranch.kernel} {
@@ -113,7 +113,7 @@ func.func @halves(%x: tensor<?x?xf16>) -> (tensor<?x?xf16>, tensor<?x?xi64>, ten
 
 class EmitKernelTest : public testing::TestWithParam<const char *> {
 protected:
-  /// The compiled kernels, or nothing if this machine can't run them.
+  /// The compiled kernels, or nothing if this machine cannot run them.
   std::optional<KernelLibrary> compile(const char *text) {
     TargetInfo target = llvm::cantFail(TargetInfo::get(GetParam()));
     auto library = KernelLibrary::fromText(text, target);

@@ -18,7 +18,7 @@ namespace anabranch {
 namespace codegen {
 
 ArrayRef<KernelChoice> kernelChoices() {
-  // The reference, which refuses nothing, comes last.
+  // Loops come last: they refuse nothing.
   static const KernelChoice choices[] = {quantizedKernel, gemmKernel,
                                          attentionKernel, loopKernel};
   return choices;

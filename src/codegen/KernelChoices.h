@@ -13,7 +13,7 @@
 namespace anabranch {
 namespace codegen {
 
-/// All choices; the first that does not refuse makes the kernel.
+/// All choices, in order. The first one that does not refuse makes the kernel.
 llvm::ArrayRef<KernelChoice> kernelChoices();
 
 } // namespace codegen

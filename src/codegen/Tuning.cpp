@@ -20,8 +20,8 @@ namespace codegen {
 
 namespace {
 
-/// The text of the function without its name, its locations, and what does not
-/// change the loops of a tile.
+/// The text of the function, without its name, its locations, and attributes
+/// that do not change the loops of a tile.
 std::string keyOf(func::FuncOp kernel) {
   OwningOpRef<func::FuncOp> copy = kernel.clone();
   copy->setSymName("kernel");
@@ -33,8 +33,8 @@ std::string keyOf(func::FuncOp kernel) {
   return package::Sha256::of(text.data(), text.size()).substr(0, 32);
 }
 
-/// The product of a kernel, which is the last user of `copy`; none if another
-/// choice makes the kernel.
+/// The product of a kernel, in terms of `copy`; none if another choice makes
+/// the kernel. `copy` is changed.
 std::optional<Contraction> productOf(func::FuncOp copy,
                                      const TargetInfo &target) {
   std::string why;

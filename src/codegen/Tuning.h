@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Whoever compiles may time the blockings of a kernel and have one of them
-// used. A kernel is known by what it computes: its key is the same in every
+// A caller of the compiler may time the blockings of a kernel and choose one. A
+// kernel is identified by what it computes, so its key is the same in every
 // graph.
 //
 //===----------------------------------------------------------------------===//
@@ -24,7 +24,7 @@
 namespace anabranch {
 namespace codegen {
 
-/// Texts of BlockingParameters by keys of kernels.
+/// Blockings, as texts of BlockingParameters, by key of the kernel.
 using Blockings = llvm::StringMap<std::string>;
 
 /// A kernel whose blocking can be set.
@@ -33,13 +33,13 @@ struct TunableKernel {
   std::vector<BlockingCandidate> candidates; ///< the first is the default
 };
 
-/// The kernels of products in `module` that have more than one of at most
-/// `most` candidates.
+/// The kernels of products in `module` that have several candidates. Lists at
+/// most `most` candidates of each.
 std::vector<TunableKernel> listTunableKernels(mlir::ModuleOp module,
                                               const TargetInfo &target,
                                               size_t most);
 
-/// Marks the kernels that `blockings` names, for compileKernels.
+/// Marks the kernels that `blockings` names. compileKernels reads the marks.
 void setBlockings(mlir::ModuleOp module, const Blockings &blockings);
 
 } // namespace codegen

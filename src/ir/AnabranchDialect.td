@@ -1,4 +1,4 @@
-//===- AnabranchDialect.td - the dialect and its attributes -----*- tablegen -*-===//
+//===- AnabranchDialect.td - the dialect, its attributes ---*- tablegen -*-===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
@@ -14,7 +14,7 @@ include "mlir/IR/AttrTypeBase.td"
 def AnabranchDialect : Dialect {
   let name = "anabranch";
   let cppNamespace = "::anabranch::ir";
-  let summary = "What linalg, tensor, arith and scf do not say about a model";
+  let summary = "Operations on models that linalg, tensor, arith and scf lack";
   let description = [{
     The dialect has two halves. `AtenOps.td` stands between capture and linalg:
     an operator of ATen as a call on tensors, and the few tensor operators that

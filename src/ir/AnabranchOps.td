@@ -1,4 +1,4 @@
-//===- AnabranchOps.td - everything, for tablegen ---------------*- tablegen -*-===//
+//===- AnabranchOps.td - everything, for tablegen ----------*- tablegen -*-===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.

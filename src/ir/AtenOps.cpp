@@ -144,7 +144,7 @@ void AtenOp::getEffects(
   }
 }
 
-/// Every operand reference, at any depth, must name an operand.
+/// Fails unless every operand reference, at any depth, names an operand.
 static LogicalResult verifyReferences(AtenOp op, Attribute arg) {
   if (auto list = dyn_cast<ArrayAttr>(arg)) {
     for (Attribute element : list)
@@ -177,7 +177,7 @@ LogicalResult ExpectOp::verify() {
   if (!isa<BlockArgument>(source) || (dim && !dim.getConstantIndex()))
     return emitOpError("takes a size of an argument");
   if (!getSame() == !getMin())
-    return emitOpError("names either another size or limits");
+    return emitOpError("must name either another size or limits");
   return success();
 }
 

@@ -1,4 +1,4 @@
-//===- AtenOps.td - operators between capture and linalg --------*- tablegen -*-===//
+//===- AtenOps.td - operators between capture and linalg ---*- tablegen -*-===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
@@ -26,8 +26,8 @@ def Anabranch_AtenOp : Anabranch_Op<"aten", [AttrSizedOperandSegments,
 
     `args` holds every argument of the schema by its name, defaults included:
     an operand is `#anabranch.operand<i>` (tensors, `index` values for symbolic
-    sizes and `f64` values for floats that are computed of them), and a literal is an i64, f64, bool, string, unit (None),
-    type (a dtype) or an array of these.
+    sizes, and `f64` values for floats computed from them). A literal is an i64,
+    f64, bool, string, unit (None), type (a dtype) or an array of these.
 
     `resultDims` gives every dynamic dimension of every result, in order, as
     `index` values, so that no lowering computes shapes.
@@ -82,20 +82,19 @@ def Anabranch_AtenOp : Anabranch_Op<"aten", [AttrSizedOperandSegments,
 def Anabranch_CheckOp : Anabranch_Op<"check", [MemoryEffects<[MemWrite]>]> {
   let summary = "fails the kernel with a status unless the condition holds";
   let description = [{
-    Stands in the body of a linalg.generic. The values that depend on a failed
-    check are not used, so the body must stay memory-safe by itself (clamp the
-    index). `status` is an anabranch_kernel_status (KernelABI.h).
+    Stands in the body of a linalg.generic. Nobody uses values that depend on a
+    failed check, but the body must stay memory-safe (clamp the index). `status` is an anabranch_kernel_status (KernelABI.h).
   }];
   let arguments = (ins I1:$condition, I32Attr:$status);
   let assemblyFormat = "$condition `,` $status attr-dict";
 }
 
 def Anabranch_ExpectOp : Anabranch_Op<"expect"> {
-  let summary = "what the graph promises of a size of an input";
+  let summary = "a promise of the graph about a size of an input";
   let description = [{
     `size` is a scalar argument of the function or a dimension of a tensor
     argument. It is the value `same` (inputs share a symbol), or lies from `min`
-    to `max`. The runtime checks it before a call, so that everything else may
+    to `max`. The runtime checks it before a call, so lowerings and kernels may
     rely on it.
 
     ```mlir
@@ -153,8 +152,8 @@ def Anabranch_AttentionOp : Anabranch_Op<"attention", [Pure, AttrSizedOperandSeg
     query [B..., L, E], key [B..., S, E], value [B..., S, Ev], and an optional
     additive or boolean `mask` that broadcasts to [B..., L, S]. `causal` lets row
     i see columns 0..i. Key and value may have fewer heads (dimension -3) than
-    the query when `grouped` is set. A row with nothing to see gives zero,
-    whether the mask is boolean or additive, as PyTorch's kernels do.
+    the query when `grouped` is set. A row that sees no key gives zero, whether
+    the mask is boolean or additive, as in PyTorch's kernels.
     Scores and sums are f32 (f64 for f64).
   }];
   let arguments = (ins AnyRankedTensor:$query, AnyRankedTensor:$key,

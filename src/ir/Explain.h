@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Every refusal to optimise carries a reason and the user's line. Refusals are
-// MLIR remarks, so that whoever handles diagnostics decides whether anybody
-// reads them; when nobody does, nothing is formatted.
+// MLIR remarks, so the diagnostic handler decides whether anybody reads them.
+// If nobody does, nothing is formatted.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,18 +23,20 @@
 namespace anabranch {
 namespace ir {
 
-/// Says whether refusals are wanted in this context. Set before passes run.
+/// Says whether the compiler reports refusals in this context. Set it before
+/// passes run.
 void setExplaining(mlir::MLIRContext *context, bool wanted);
 bool isExplaining(mlir::MLIRContext *context);
 
-/// Reports that `what` was refused, and why: "not fused: <reason>".
+/// Reports that the compiler refused `what`, and why: "not fused: <reason>".
 void explainRefusal(mlir::Location location, llvm::StringRef what,
                     const llvm::Twine &reason);
 
-/// "file:line" of the first file location inside, else the name, else "".
+/// "file:line" of the first file location inside `location`, else its name,
+/// else "".
 std::string describeLocation(mlir::Location location);
 
-/// The first file location inside, if there is one.
+/// The first file location inside `location`, if there is one.
 mlir::FileLineColLoc fileLocationOf(mlir::Location location);
 
 } // namespace ir

@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A convolution computes with its channels last and stands between two views
-// that turn its input and its result. The marks on these views are discardable
-// attributes: one that got lost costs a transposition, never a wrong result.
+// A convolution computes with its channels last. It stands between two views
+// that permute the dimensions of its input and of its result. The marks on
+// these views are discardable attributes: a lost mark costs a transposition,
+// never a wrong result.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,22 +20,22 @@
 namespace anabranch {
 namespace ir {
 
-/// What the result of a view that moves the channels has: channels last, as
-/// convolutions read, or second, as PyTorch has them.
+/// Where the result of a view has its channels: last, as convolutions read
+/// them, or second, as PyTorch has them.
 enum class Channels { Last, Second };
 
 /// Marks a permutation, a `linalg.generic` that yields its only input.
 void markChannels(mlir::Operation *view, Channels channels);
-/// What a marked view makes; none of others and of null.
+/// The mark of a view; none if `view` is null or has no mark.
 std::optional<Channels> channelsOf(mlir::Operation *view);
 
-/// Marks a view that is stored once instead of being read through by all of its
-/// readers.
+/// Marks a view that is stored once. Readers read the stored copy, not through
+/// the view.
 void markStored(mlir::Operation *view);
 bool isMarkedStored(mlir::Operation *view);
 
-/// Marks the view of the windows of an image. Its loops stay as they are, unit
-/// dimensions included, so that the product that reads it knows them.
+/// Marks the view of the windows of an image. The view's loops stay as they
+/// are, unit dimensions included, because the product that reads it needs them.
 void markWindows(mlir::Operation *view);
 bool isMarkedWindows(mlir::Operation *view);
 

@@ -28,8 +28,8 @@ namespace ir {
 template <typename Derived, typename Root, typename... Dialects>
 class PassBase : public mlir::PassWrapper<Derived, mlir::OperationPass<Root>> {
 public:
-  /// By its address, a type of an anonymous namespace has an identity that no
-  /// other file's type of the same name shares.
+  /// The type's identity is the address of this function's variable. So two
+  /// types of the same name, in anonymous namespaces of two files, differ.
   static mlir::TypeID resolveTypeID() {
     static mlir::SelfOwningTypeID id;
     return id;

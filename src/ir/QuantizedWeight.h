@@ -41,7 +41,7 @@ struct QuantizedWeight {
   static constexpr int64_t panelColumns = 64;
   static constexpr int64_t depthMultiple = 16;
 
-  /// Depths of a column in the four bytes of one step, and the steps of K.
+  /// The depths of a column that the four bytes of one step hold.
   int64_t stepDepths() const { return bits == 4 ? 8 : 4; }
   static int64_t paddedDepths(int64_t depths);
   int64_t steps(int64_t depths) const {
@@ -51,11 +51,11 @@ struct QuantizedWeight {
   int64_t groups(int64_t depths) const { return (depths + group - 1) / group; }
 };
 
-/// Marks the generic that makes the weight, element by element, of what its
-/// body extracts from: the integers, the scales and perhaps the offsets.
+/// Marks the generic that computes the weight, element by element. Its body
+/// extracts from the integers, the scales and, if there are any, the offsets.
 void setQuantizedWeight(mlir::Operation *op, const QuantizedWeight &weight);
 
-/// What an operation is marked with; none if it is null or has no mark.
+/// The mark of an operation; none if it is null or has no mark.
 std::optional<QuantizedWeight> quantizedWeightOf(mlir::Operation *op);
 
 } // namespace ir

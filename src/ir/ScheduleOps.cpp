@@ -49,7 +49,8 @@ LogicalResult BufferOp::verify() {
   if (!llvm::is_contained(kinds, getKind()))
     return emitOpError("has the unknown kind '") << getKind() << "'";
   if ((getKind() == "input" || getKind() == "output") != !!getIndex())
-    return emitOpError("of an input or output, and only that, has an index");
+    return emitOpError("must have an index if it is an input or an output, and "
+                       "none otherwise");
   if (getStrides() && getStrides()->size() != getShape().size())
     return emitOpError("must have as many strides as dimensions");
   return success();
@@ -75,7 +76,8 @@ LogicalResult SuperOp::verify() {
                                 *llvm::max_element(order.getBefore()) >= after;
                        }) ||
           *llvm::min_element(order.getBefore()) < 0)
-        return emitOpError("orders members that are not there, or not so");
+        return emitOpError(
+            "orders members that do not exist, or that run in another order");
   return success();
 }
 

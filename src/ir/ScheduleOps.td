@@ -1,4 +1,4 @@
-//===- ScheduleOps.td - dispatches, kernels, the program --------*- tablegen -*-===//
+//===- ScheduleOps.td - dispatches, kernels, the program ---*- tablegen -*-===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
@@ -75,12 +75,13 @@ class Anabranch_ProgramChild<string mnemonic, list<Trait> traits = []>
 
 def Anabranch_ProgramOp : Anabranch_Op<"program",
     [IsolatedFromAbove, SingleBlock, NoTerminator]> {
-  let summary = "what the runtime executes: buffers and command lists";
+  let summary = "the buffers and command lists that the runtime executes";
   let description = [{
-    Holds `anabranch.input`s, `anabranch.limit`s, `anabranch.buffer`s, `anabranch.stream`s and
-    `anabranch.output`s, in this order. `slots` is the length of the size table;
-    `sizesFunction` computes the slots that no input defines. A call begins once
-    the events `awaits` of other programs are there, and ends with `records`.
+    Holds `anabranch.input`s, `anabranch.limit`s, `anabranch.buffer`s,
+    `anabranch.stream`s and `anabranch.output`s, in this order. `slots` is the
+    length of the size table; `sizesFunction` computes the slots that no input
+    defines. A call begins when the events `awaits` of other programs are
+    recorded. At its end it records the events `records`.
   }];
   let arguments = (ins StrAttr:$name, I64Attr:$slots,
                        OptionalAttr<FlatSymbolRefAttr>:$sizesFunction,
@@ -131,9 +132,9 @@ def Anabranch_BufferOp : Anabranch_ProgramChild<"buffer", [HasParent<"ProgramOp"
     `kind` is one of package::BufferKind: "input", "output", "arena",
     "persistent", "constant", "external". `index` numbers the inputs or outputs;
     `name` names a constant. `memory` numbers the bytes; buffers with one number
-    share them (a reshape). `firstUse` and `lastUse` are commands as they are listed;
-    memory planning gives arena buffers their `offset`; those of symbolic size
-    overlap only if they have the same one.
+    share them (a reshape). `firstUse` and `lastUse` number commands in their
+    order. Memory planning gives arena buffers their `offset`. Buffers of symbolic
+    size overlap only if they have the same offset.
   }];
   let arguments = (ins StrAttr:$kind, I64Attr:$memory, StrAttr:$dtype,
                        Anabranch_SizesAttr:$shape,
@@ -196,9 +197,10 @@ def Anabranch_SuperOp : Anabranch_ProgramChild<"super",
     [HasParent<"StreamOp">, SingleBlock, NoTerminator]> {
   let summary = "launches that are one command";
   let description = [{
-    A tile of a member starts when the tiles before it that touch the same bytes,
-    one of them writing, are done, and those that `orders` names. To other commands
-    it is one command. `streams` says how many streams its members are from.
+    A tile of a member starts when earlier tiles are done that touch the same
+    bytes, if one of the two writes them, and the tiles that `orders` names. To
+    other commands the super kernel is one command. `streams` says how many
+    streams its members are from.
 
     ```mlir
     anabranch.super "layer_0" streams 1 {
@@ -254,7 +256,7 @@ def Anabranch_WaitOp : Anabranch_ProgramChild<"wait"> {
 }
 
 def Anabranch_OutputOp : Anabranch_ProgramChild<"output", [HasParent<"ProgramOp">]> {
-  let summary = "one value that the program hands back";
+  let summary = "one value that the program returns";
   let description = [{
     `kind` is one of package::OutputKind: "tensor" and "external" with a buffer,
     "alias" with the number of an input, "scalar" with a size, "none".

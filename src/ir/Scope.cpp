@@ -14,12 +14,12 @@ using namespace mlir;
 namespace anabranch {
 namespace ir {
 
-static constexpr StringLiteral kScope = "anabranch.scope";
-static constexpr StringLiteral orderNames[] = {kScope, pointsMade.name,
+static constexpr StringLiteral scopeName = "anabranch.scope";
+static constexpr StringLiteral orderNames[] = {scopeName, pointsMade.name,
                                                pointsAwaited.name};
 
 ScopeAttr scopeOf(Operation *op) {
-  return op->getAttrOfType<ScopeAttr>(kScope);
+  return op->getAttrOfType<ScopeAttr>(scopeName);
 }
 
 StringRef streamOf(Operation *op) {
@@ -36,7 +36,7 @@ SmallVector<StreamOp> streamsOfCalls(ModuleOp module) {
   return streams;
 }
 
-/// Constants and sizes belong to no stream: they are shared by all.
+/// Constants and sizes belong to no stream: all streams share them.
 static bool doesWork(Operation *op) {
   if (isa<AtenOp, FenceOp, LaunchOp, CallOp, CopyOp>(op))
     return true;
@@ -47,7 +47,7 @@ static bool doesWork(Operation *op) {
 
 void setScope(Operation *op, ScopeAttr scope) {
   if (scope && doesWork(op))
-    op->setAttr(kScope, scope);
+    op->setAttr(scopeName, scope);
 }
 
 ArrayRef<int64_t> NumberList::of(Operation *op) const {
@@ -95,7 +95,7 @@ Location inSuper(Location location, SuperAttr super) {
 
 LogicalResult FenceOp::verify() {
   if (getPasses().getTypes() != getResultTypes())
-    return emitOpError("hands on other types than it gets");
+    return emitOpError("passes on values of other types than it takes");
   return success();
 }
 

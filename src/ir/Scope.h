@@ -6,9 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // The scope is a discardable attribute, so that common subexpressions of two
-// streams differ. Whatever makes operators out of an operator listens with a
-// ScopeKeeper. A scope that got lost would cost overlap, never the order of
-// dependent work.
+// streams differ. A rewriter that replaces operators listens with a
+// ScopeKeeper. A lost scope costs overlap, never the order of dependent work.
 //
 // The super kernel of an operator stands in its location instead.
 //
@@ -25,7 +24,7 @@ namespace anabranch {
 namespace ir {
 
 /// Bounds on what a scope may say.
-constexpr int64_t kMaxPriority = 100, kMaxCores = 1 << 16;
+constexpr int64_t maxPriority = 100, maxCores = 1 << 16;
 
 /// The scope of an operator; null on the default stream without a limit.
 ScopeAttr scopeOf(mlir::Operation *op);
@@ -33,14 +32,14 @@ ScopeAttr scopeOf(mlir::Operation *op);
 /// The tag of its stream; empty for the default stream.
 llvm::StringRef streamOf(mlir::Operation *op);
 
-/// The streams of a module's programs that run at each call.
+/// The streams that run at each call: all but `initialize`.
 llvm::SmallVector<StreamOp> streamsOfCalls(mlir::ModuleOp module);
 
 /// Sets the scope of an operator that makes tensors; ignores others and a null
 /// scope.
 void setScope(mlir::Operation *op, ScopeAttr scope);
 
-/// A list of numbers that operations carry in an attribute of this name.
+/// A list of numbers in an attribute of this name, on any operation.
 struct NumberList {
   llvm::StringLiteral name;
 
@@ -49,30 +48,31 @@ struct NumberList {
   void set(mlir::Operation *op, llvm::ArrayRef<int64_t> numbers) const;
 };
 
-/// The points in the order that an operator makes when it is done, and those
-/// that it comes after. The numbers are those of NumberFences.
+/// The points in the order that an operator makes when it is done, and the
+/// points that it waits for. NumberFences gives the numbers.
 inline constexpr NumberList pointsMade{"anabranch.points"};
 inline constexpr NumberList pointsAwaited{"anabranch.after"};
 
-/// The fences that a command of the program stands ahead of, and those that it
-/// stands behind. The numbers are those of KeepFences.
+/// The fences that come after a command of the program, and the fences that
+/// come before it. KeepFences gives the numbers.
 inline constexpr NumberList fencesAhead{"anabranch.ahead"};
 inline constexpr NumberList fencesBehind{"anabranch.behind"};
 void dropFences(mlir::Operation *op);
 
-/// Scope and order of an operator go over to what takes its place.
+/// Copies scope and order of an operator to its replacement.
 void copyOrder(mlir::Operation *from, mlir::Operation *to);
-/// Takes scope and order away.
+/// Removes scope and order.
 void dropOrder(mlir::Operation *op);
 
-/// The super kernel that a location asks for; null: none is asked for. Of a
-/// kernel made of several operators, one that is taken out takes it out (the
-/// name is empty), else the first that is marked decides.
+/// The super kernel that a location asks for; null: none. A kernel may consist
+/// of several operators. If one of them is excluded from super kernels (an
+/// empty name), the kernel is too. Else the first marked operator decides.
 SuperAttr superOf(mlir::Location location);
 /// The location, inside of a super kernel's scope.
 mlir::Location inSuper(mlir::Location location, SuperAttr super);
 
-/// Gives every new operator the scope of the one that it is made from.
+/// Gives every new operator the scope of the operator that the rewriter
+/// replaces.
 class ScopeKeeper : public mlir::RewriterBase::Listener {
 public:
   ScopeKeeper() = default;

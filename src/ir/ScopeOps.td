@@ -1,4 +1,4 @@
-//===- ScopeOps.td - streams in the graph -----------------------*- tablegen -*-===//
+//===- ScopeOps.td - streams in the graph ------------------*- tablegen -*-===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
@@ -24,9 +24,9 @@ def Anabranch_ScopeAttr : Anabranch_Attr<"Scope", "scope"> {
 def Anabranch_SuperAttr : Anabranch_Attr<"Super", "super"> {
   let summary = "the super kernel of an operator";
   let description = [{
-    Stands in the location of an operator, where nothing that compares operators
-    sees it: a super kernel is made of the kernels of the graph without it. An
-    empty `name` takes the operator out of all super kernels. With `fusion`
+    Stands in the location of an operator, where passes that compare operators do
+    not see it. So a super kernel has the same kernels as the graph without it. An
+    empty `name` excludes the operator from all super kernels. With `fusion`
     other than 0 streams stay apart inside; `strict` is empty, "bypass" or "abort".
 
     ```mlir
@@ -41,11 +41,11 @@ def Anabranch_SuperAttr : Anabranch_Attr<"Super", "super"> {
 def Anabranch_FenceOp : Anabranch_Op<"fence", [AttrSizedOperandSegments]> {
   let summary = "a point in the order of a stream";
   let description = [{
-    Work of the same stream that stands before comes before, work that stands
-    later begins after the point. The point is reached once the tensors `after`
-    have been computed and the event `awaits` has been recorded; then the event
-    `records` is. The results are `passes`; their readers on other streams
-    begin after the point too.
+    Earlier work of the same stream comes before the point, and later work begins
+    after it. The point is reached when the tensors `after` have been computed and
+    the event `awaits` has been recorded; then the fence records the event
+    `records`. The results are `passes`; their readers on other streams begin
+    after the point too.
   }];
   let arguments = (ins Variadic<AnyRankedTensor>:$passes,
                        Variadic<AnyRankedTensor>:$after,

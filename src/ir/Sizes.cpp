@@ -40,7 +40,8 @@ OpFoldResult productOf(OpBuilder &builder, Location loc,
       loc, unknown, builder.create<arith::ConstantIndexOp>(loc, known));
 }
 
-/// The dynamic dimensions of the results stand among `dims`, in order.
+/// The size behind a dynamic dimension of `tensor`. `dims` holds one value for
+/// each dynamic dimension of the results, in order.
 static Value dynamicDim(ValueRange results, ValueRange dims, Value tensor,
                         int64_t dim) {
   unsigned next = 0;
@@ -84,7 +85,7 @@ static OpFoldResult sizeFromProducer(OpBuilder &builder, Location loc,
                           expand.getOutputShape(), builder)[dim];
   if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(producer)) {
     SmallVector<OpFoldResult> sizes;
-    // A copy: the list of groups lives no longer than the expression.
+    // `group` is a copy, because the list of groups is a temporary.
     ReassociationIndices group = collapse.getReassociationIndices()[dim];
     for (int64_t source : group)
       sizes.push_back(sizeOf(builder, loc, collapse.getSrc(), source));

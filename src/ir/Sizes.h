@@ -14,16 +14,16 @@
 namespace anabranch {
 namespace ir {
 
-/// Stands for a size that is not known, where work is estimated.
-constexpr int64_t kTypicalSize = 64;
+/// Estimates of work take this number for a size that is not known.
+constexpr int64_t typicalSize = 64;
 
-/// The size of a tensor's dimension, found by looking through the producers, so
-/// that sizes are arithmetic on the sizes of inputs and no `tensor.dim` of an
-/// intermediate tensor is left.
+/// The size of a tensor's dimension. The function looks through the producers,
+/// so that sizes are arithmetic on the sizes of inputs and no `tensor.dim` of
+/// an intermediate tensor is left.
 mlir::OpFoldResult sizeOf(mlir::OpBuilder &builder, mlir::Location loc,
                           mlir::Value tensor, int64_t dim);
 
-/// The product, folded where static.
+/// The product, folded where the factors are static.
 mlir::OpFoldResult productOf(mlir::OpBuilder &builder, mlir::Location loc,
                              llvm::ArrayRef<mlir::OpFoldResult> sizes);
 

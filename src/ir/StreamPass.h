@@ -14,8 +14,7 @@
 namespace anabranch {
 namespace ir {
 
-/// A pass that calls `function` with each stream that a module's programs run
-/// at each call.
+/// A pass that calls `function` with each stream that runs at each call.
 inline std::unique_ptr<mlir::Pass>
 makeStreamPass(llvm::StringLiteral argument, llvm::StringLiteral description,
                void (*function)(StreamOp)) {

@@ -43,7 +43,7 @@ static bool findDType(llvm::StringRef wanted, DType &dtype) {
   return false;
 }
 
-/// Empty on success, else what is wrong with the request.
+/// Returns an empty text, or what is wrong with the request's constants.
 static std::string readConstants(const anabranch_compile_request &request,
                                  std::vector<package::Constant> &constants) {
   for (size_t i = 0; i < request.constant_count; ++i) {
@@ -126,7 +126,7 @@ anabranch_compile(const anabranch_compile_request *request,
   *result = nullptr;
   try {
     auto made = std::make_unique<anabranch_compile_result>();
-    // The loader reads more of the libraries than compiling does.
+    // Loading LLVM's libraries touches more of their code than compiling does.
     pipeline::releaseCode();
     try {
       compile(*request, *made);
@@ -134,7 +134,7 @@ anabranch_compile(const anabranch_compile_request *request,
       made->status = ANABRANCH_COMPILE_INTERNAL_ERROR;
       made->message = error.what();
     }
-    // The weights come into memory when the result runs: not on top of LLVM.
+    // The result needs memory for its weights. LLVM's code leaves before that.
     pipeline::releaseCode();
     *result = made.release();
     return (*result)->status;

@@ -40,7 +40,7 @@ static Error setFlag(const json::Value &value, StringRef key, bool &out) {
   return Error::success();
 }
 
-/// An option that is one of two words; `out` says whether it is the second.
+/// Reads an option that is one of two words. `out` becomes true for the second.
 static Error setWord(const json::Value &value, StringRef key, StringRef first,
                      StringRef second, bool &out) {
   std::string word;
@@ -71,7 +71,7 @@ static Error setMachine(const json::Value &value, StringRef, Options &options) {
       !number("gflops_all", machine.gflopsAll) ||
       !number("cache_gbs", machine.gigabytes) ||
       !number("cache_gbs_all", machine.gigabytesAll) ||
-      // One CPU has no other worker to wake.
+      // With one CPU there is no other worker to wake.
       !number("wake_us", machine.wakeMicroseconds, /*mayBeZero=*/true))
     return bad("option 'machine' needs workers, gflops, gflops_all, cache_gbs "
                "and cache_gbs_all above zero, and wake_us");
@@ -163,7 +163,7 @@ static Error setConfig(const json::Value &value, StringRef, Options &options) {
   return Error::success();
 }
 
-/// The options by their names.
+/// The reader of each option, by name.
 static constexpr struct {
   StringLiteral key;
   Error (*set)(const json::Value &value, StringRef key, Options &options);
@@ -220,7 +220,7 @@ Expected<Options> parseOptions(StringRef text) {
       if (Error error = setOption(key, option, options))
         return std::move(error);
   }
-  // Inside of a super kernel everything overlaps that can.
+  // Inside of a super kernel all members overlap that their data lets overlap.
   if (options.streams.supers.find)
     options.streams.find = false;
   readEnvironment(options);

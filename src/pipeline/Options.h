@@ -19,7 +19,8 @@
 namespace anabranch {
 namespace pipeline {
 
-/// The options of include/anabranch/Compiler.h. A value: made once, then read.
+/// The options of include/anabranch/Compiler.h. parseOptions makes the value;
+/// then it is read only.
 struct Options {
   unsigned threads = 0; ///< that compile kernels; 0: one per CPU
   std::string dump;     ///< folder for the IR after each phase; empty: none
@@ -30,16 +31,17 @@ struct Options {
   StreamOptions streams;
   std::string config = "{}";     ///< JSON text, kept in the manifest
   std::vector<Binding> bindings; ///< a program for each
-  bool pad = false;              ///< other sizes run in programs of larger ones
-  bool symbolic = false;         ///< a program without a binding before those
+  bool pad = false;              ///< run other sizes in programs of larger ones
+  bool symbolic = false;         ///< also a program without a binding
   codegen::PanelsFor panels = codegen::PanelsFor::Rows; ///< of constants
-  codegen::Blockings blockings; ///< of kernels that were timed
-  size_t listBlockings = 0;     ///< at most so many of each kernel, reported
+  codegen::Blockings blockings; ///< of kernels whose blockings were timed
+  size_t listBlockings = 0;     ///< how many to report of each kernel
 };
 
-/// Reads the JSON object of the C API; empty text means defaults. For options
-/// that it does not set, ANABRANCH_DUMP, ANABRANCH_STOP and ANABRANCH_EXPLAIN
-/// count: the only place that reads them.
+/// Reads the JSON object of the C API; empty text means defaults. An option
+/// that it leaves out is read from ANABRANCH_DUMP, ANABRANCH_STOP or
+/// ANABRANCH_EXPLAIN. In the compiler library, only this function reads these
+/// variables.
 llvm::Expected<Options> parseOptions(llvm::StringRef json);
 
 } // namespace pipeline

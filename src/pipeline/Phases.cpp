@@ -48,7 +48,7 @@ const PhaseInfo &infoOf(Phase phase) {
   return phases[static_cast<size_t>(phase)];
 }
 
-/// The panels that the contraction kernel wants for a product.
+/// The panels that the contraction kernel reads for a product, if any.
 static std::optional<PanelLayout>
 choosePanels(linalg::GenericOp op, const codegen::TargetInfo &target,
              codegen::PanelsFor purpose) {
@@ -64,7 +64,8 @@ choosePanels(linalg::GenericOp op, const codegen::TargetInfo &target,
       contraction->depth,        panels->width,      panels->kPack};
 }
 
-/// The weight that the kernel of quantised products would read in few bits.
+/// The weight of a product that the kernel for quantised weights reads in few
+/// bits, if any.
 static std::optional<WeightRole>
 chooseWeight(linalg::GenericOp op, const codegen::TargetInfo &target) {
   std::string why;
@@ -92,23 +93,25 @@ void addPasses(OpPassManager &module, Phase phase,
   case Phase::Lower:
     functions.addPass(createLowerFencesPass());
     functions.addPass(createNormalizeAtenPass());
-    // Equal calls are found here, where each is a single operation.
+    // Each call is still one operation, so CSE finds equal calls.
     functions.addPass(createCSEPass());
     functions.addPass(createFoldBatchNormPass());
     functions.addPass(createLowerAtenPass());
-    // Attention without a kernel becomes contractions and a softmax.
+    // Attention that the attention kernel refuses becomes contractions and a
+    // softmax.
     functions.addPass(createDecomposeAttentionPass(
         [](ir::AttentionOp op) { return !codegen::refuseAttention(op); }));
     functions.addPass(createCSEPass());
     functions.addPass(createVerifyLinalgPass());
     return;
   case Phase::Fuse:
-    // While the views that convolutions stand between are what they were.
+    // SinkChannels knows the views around convolutions by their marks. It runs
+    // first, since other passes rewrite these views.
     functions.addPass(createSinkChannelsPass());
     functions.addPass(createCSEPass());
     functions.addPass(createCollapseReshapesPass());
     functions.addPass(createCSEPass());
-    // Loops have their final shape here, and nothing is fused yet.
+    // The loops of products have their final shape, and nothing is fused yet.
     functions.addPass(createPackQuantizedPass(
         [&target](linalg::GenericOp op) { return chooseWeight(op, target); }));
     functions.addPass(
@@ -117,18 +120,19 @@ void addPasses(OpPassManager &module, Phase phase,
         }));
     functions.addPass(createNumberFencesPass());
     functions.addPass(createFormDispatchesPass());
-    // Sizes of dispatches are computed once.
+    // CSE merges equal computations of the dispatches' sizes.
     functions.addPass(createCSEPass());
     functions.addPass(createVerifyDispatchesPass());
     return;
   case Phase::Schedule:
     module.addPass(createBuildProgramPass());
-    // While every command is on the stream that the user gave it.
+    // Every command is still on the stream that the user gave it.
     module.addPass(createKeepFencesPass());
     module.addPass(createJoinStreamsPass());
     if (streams.find)
       module.addPass(createAssignStreamsPass(streams.machine));
-    // The order of what the compiler moved is the compiler's to keep.
+    // If the compiler moved commands to other streams, it keeps their order
+    // itself: no unordered write is the user's error.
     module.addPass(
         createInsertEventsPass(streams.repairHazards || streams.find));
     module.addPass(createFormSupersPass(streams.supers, streams.machine));

@@ -38,15 +38,16 @@ llvm::ArrayRef<PhaseInfo> allPhases();
 std::optional<Phase> findPhase(llvm::StringRef name);
 const PhaseInfo &infoOf(Phase phase);
 
-/// What becomes of the streams of a graph.
+/// What Schedule does with the streams of a graph.
 struct StreamOptions {
-  bool repairHazards = false; ///< in-place writes wait for readers
-  bool find = false;          ///< where `machine` promises gain
+  bool repairHazards = false; ///< order in-place writes after readers
+  bool find = false; ///< also make streams where `machine` promises a gain
   schedule::MachineModel machine;
   SuperOptions supers;
 };
 
-/// Adds the passes up to linalg with attention whole, which proofs are made on.
+/// Adds the passes that lower to linalg but leave attention whole. Padding is
+/// proved on their result.
 void addProofPasses(mlir::OpPassManager &module);
 
 /// Adds the passes of a phase that is made of passes (Lower to Memory). The

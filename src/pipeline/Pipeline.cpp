@@ -61,7 +61,7 @@ Compilation::Compilation(Options given, Progress progress,
 }
 
 Compilation::~Compilation() {
-  // A file that cannot be removed is left behind in the temporary folder.
+  // If a file cannot be removed, it stays in the temporary folder.
   std::error_code ignored;
   if (!kernels.empty())
     ignored = llvm::sys::fs::remove(kernels);
@@ -160,7 +160,7 @@ Outcome Compilation::import() {
   return options.pad ? prove() : Outcome::Ok;
 }
 
-/// Shows on the symbolic graph that padding does no harm.
+/// Proves on the symbolic graph that padding changes no result.
 Outcome Compilation::prove() {
   OwningOpRef<ModuleOp> symbolic = importGraph(graph, context);
   if (!symbolic)
@@ -197,9 +197,10 @@ Outcome Compilation::runPasses(Phase phase, ModuleOp module) {
   passes.enableVerifier(options.debug);
   addPasses(passes, phase, target, options.streams, options.panels);
   if (failed(passes.run(module)))
-    // A graph may ask for the impossible; a program that was built may not.
+    // After Memory an error is a bug of this project: a graph may ask for what
+    // cannot be done, but a program that was built cannot.
     return phase == Phase::Memory ? Outcome::InternalError : Outcome::UserError;
-  // A description may name another type than its operator makes.
+  // A description may name another type than its operator produces.
   if (phase == Phase::Lower && failed(verify(module)))
     return Outcome::UserError;
   if (phase == Phase::Lower && module == *modules.front())
@@ -241,13 +242,14 @@ void Compilation::dump(Phase phase) {
 /// Kernels are compiled on other threads, so that this one, the caller's, can
 /// report progress and poll for signals.
 Outcome Compilation::codegen() {
-  // The earlier phases' code leaves memory for the lowering of kernels, and the
-  // lowering's code leaves memory for LLVM.
+  // Lowering kernels needs no code of the earlier phases, and LLVM needs no
+  // code of the lowering. Both give their pages back.
   releaseCode();
   codegen::CodegenOptions settings;
   settings.target = target;
   settings.lowered = releaseCode;
-  // A caller that asks to see kernels compiled gets none from the cache.
+  // A caller that asks for dumps or reasons gets every kernel compiled, none
+  // from the cache.
   if (objects.find && !options.debug && !options.explain)
     settings.objects = &objects;
   if (options.debug)
@@ -294,8 +296,8 @@ std::vector<std::string> featuresOf(const codegen::TargetInfo &target) {
   SmallVector<StringRef> parts;
   StringRef(target.features).split(parts, ',');
   for (StringRef part : parts)
-    // LLVM may use any of them; those that the runtime can't ask for are no
-    // instructions that a kernel could have.
+    // LLVM may use any feature. The package lists those that the runtime can
+    // detect; the others add no instructions that a kernel has.
     if (part.consume_front("+") && package::isFeature(part.str()))
       features.push_back(part.str());
   return features;

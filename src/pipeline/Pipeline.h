@@ -25,24 +25,24 @@ namespace pipeline {
 
 enum class Outcome { Ok, UserError, InternalError, Cancelled };
 
-/// Told `done` of `total` steps of a phase; false cancels.
+/// Called with `done` of `total` steps of a phase. Returning false cancels.
 using Progress =
     std::function<bool(llvm::StringRef phase, int64_t done, int64_t total)>;
 
-/// One compilation, with a context of its own. Made, run once and thrown away
-/// on one thread; kernels are compiled by others meanwhile.
+/// One compilation, with a context of its own. One thread makes it and calls
+/// `run` once; other threads compile kernels meanwhile.
 class Compilation {
 public:
   Compilation(Options options, Progress progress,
               codegen::ObjectStore objects = {});
   ~Compilation();
 
-  /// All phases up to the one to stop after.
+  /// Runs all phases up to the one to stop after.
   Outcome run(llvm::StringRef graph,
               llvm::ArrayRef<package::Constant> constants,
               const std::string &output);
 
-  /// Every error, with the user's line.
+  /// All errors, each with the user's line.
   const std::string &message() const { return messages; }
   const Report &report() const { return summary; }
 
@@ -60,11 +60,11 @@ private:
 
   Options options;
   Progress progress;
-  codegen::ObjectStore objects; ///< without functions: there is none
-  /// Compile kernels; null: as many as there are CPUs, or none.
+  codegen::ObjectStore objects; ///< no functions in it: there is no store
+  /// Threads that compile kernels; null: as many as there are CPUs, or none.
   std::unique_ptr<llvm::ThreadPoolInterface> workers;
   mlir::MLIRContext context;
-  /// One for each binding; one for all from codegen on.
+  /// A module for each binding; from Codegen on one module for all.
   std::vector<mlir::OwningOpRef<mlir::ModuleOp>> modules;
   std::vector<PaddedDim> padded;
   llvm::StringRef graph;
@@ -76,8 +76,7 @@ private:
   Report summary;
 };
 
-/// The features of a processor that compiled kernels may use, as
-/// package/targets/CpuFeatures.h spells them.
+/// The target's features as package/targets/CpuFeatures.h spells them.
 std::vector<std::string> featuresOf(const codegen::TargetInfo &target);
 
 } // namespace pipeline

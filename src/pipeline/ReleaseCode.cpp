@@ -25,8 +25,8 @@ static bool contains(const dl_phdr_info &object, const ElfW(Phdr) & segment,
          address < begin + segment.p_memsz;
 }
 
-/// Whether the object is one of the libraries the compiler is made of: three
-/// in a development build, one in the wheel.
+/// Whether the object is one of the libraries of the compiler: three in a
+/// development build, one in the wheel.
 static bool isCompiler(const dl_phdr_info &object) {
   uintptr_t markers[] = {
       reinterpret_cast<uintptr_t>(&releaseCode),
@@ -39,8 +39,9 @@ static bool isCompiler(const dl_phdr_info &object) {
   return false;
 }
 
-/// Only segments that were never writable: relocated data lies in writable
-/// ones, even where it is protected later, and can't be read again.
+/// Releases only segments that were never writable. Relocated data lies in
+/// writable segments, even where the loader protects it later, and cannot be
+/// read from the file again.
 static int release(dl_phdr_info *object, size_t, void *) {
   if (!isCompiler(*object))
     return 0;
@@ -50,10 +51,10 @@ static int release(dl_phdr_info *object, size_t, void *) {
     if (segment.p_type != PT_LOAD || (segment.p_flags & PF_W))
       continue;
     uintptr_t begin = object->dlpi_addr + segment.p_vaddr;
-    // Whole pages only: a neighbour may share the last one.
+    // A neighbour may share the last page, so only whole pages are released.
     uintptr_t first = (begin + page - 1) / page * page;
     uintptr_t last = (begin + segment.p_filesz) / page * page;
-    // It is advice: where the system refuses, the pages stay.
+    // madvise is a hint. If the system refuses, the pages stay.
     if (first < last)
       // NOLINTNEXTLINE(performance-no-int-to-ptr): the loader gives integers.
       (void)madvise(reinterpret_cast<void *>(first), last - first,

@@ -11,9 +11,9 @@
 namespace anabranch {
 namespace pipeline {
 
-/// Gives back the pages of this library's, MLIR's and LLVM's code and constant
-/// data. They stay in the system's page cache, and come back one by one when
-/// touched, so any thread may call this at any time, others compiling or not.
+/// Gives back the pages of the code and constant data of this library, MLIR and
+/// LLVM. They stay in the system's page cache, and return one by one when
+/// touched. So any thread may call this at any time, while others compile.
 void releaseCode();
 
 } // namespace pipeline

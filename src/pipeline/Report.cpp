@@ -20,7 +20,7 @@ namespace json = llvm::json;
 namespace anabranch {
 namespace pipeline {
 
-/// Microseconds are enough, and keep the text readable.
+/// Rounds to microseconds: enough, and it keeps the text readable.
 static double rounded(double milliseconds) {
   return static_cast<double>(static_cast<int64_t>(milliseconds * 1000)) / 1000;
 }
@@ -63,7 +63,7 @@ void Report::addProgram(ModuleOp module) {
   }
 }
 
-/// Each super kernel, and why a scope is not one.
+/// Adds each super kernel, and the reasons why a scope is not one.
 void Report::addSupers(ir::ProgramOp program) {
   program.walk([&](ir::SuperOp super) {
     Block &members = super.getBody().front();

@@ -25,13 +25,14 @@ public:
   void addExplanation(std::string line) {
     explanations.push_back(std::move(line));
   }
-  /// After the phase "lower": what stays a call of PyTorch, and why.
+  /// After the phase "lower": adds the operators that PyTorch will run, and
+  /// why.
   void addFallbacks(mlir::ModuleOp module);
   /// After the phase "memory".
   void addProgram(mlir::ModuleOp module);
   void addKernels(mlir::ModuleOp module,
                   llvm::ArrayRef<codegen::KernelObject> objects);
-  /// Blockings that may be timed, by kernels.
+  /// Adds the blockings that the tuner may time, by kernel.
   void addBlockings(llvm::ArrayRef<codegen::TunableKernel> found);
 
   std::string json() const;

@@ -22,10 +22,11 @@ using nlohmann::json;
 
 namespace {
 
-/// Streams are shown as threads of processes that cannot be: above the largest
-/// number that Linux gives to one.
+/// The trace shows each stream as a thread of a process. These process numbers
+/// are above the largest one that Linux gives.
 constexpr int64_t firstStreamProcess = int64_t(1) << 22;
-/// Room for the streams of one call; calls that overlap come after each other.
+/// The number of threads that the streams of one call may take. Calls that
+/// overlap take one such range after another.
 constexpr int64_t streamsPerTrack = 256;
 
 class Writer {
@@ -131,7 +132,7 @@ private:
     return args;
   }
 
-  /// The worker's share, where several took tiles of one launch.
+  /// Adds the worker's share, if several workers took tiles of one launch.
   static void takeShare(json &args, const Slice &piece, int64_t tiles) {
     if (piece.tiles == tiles)
       return;
@@ -153,7 +154,8 @@ private:
     for (const Execution &execution : call.executions) {
       const Label &label = program.labels[static_cast<size_t>(execution.label)];
       json args = argsOf(call, execution);
-      // Launches of a super kernel overlap: its own slice stands for them.
+      // Launches of a super kernel overlap, so the super kernel's own slice
+      // stands for them.
       if (label.super < 0)
         event(slice("stream", streamProcess(number), streamTrack(call, label),
                     execution.begin, execution.end, label.name, args));
@@ -168,7 +170,8 @@ private:
     writeEvents(call);
   }
 
-  /// An arrow from the command before a record to the command after a wait.
+  /// Draws an arrow from the command before a record to the command after a
+  /// wait.
   void writeEvents(const TimelineCall &call) {
     const ProgramInfo &program = *call.record.program;
     std::map<int, const Execution *> byLabel;
@@ -179,7 +182,7 @@ private:
       if (from == byLabel.end() || to == byLabel.end())
         continue;
       ++arrows;
-      // An arrow belongs to the slice that its end lies in.
+      // The viewer attaches an arrow to the slice in which its end lies.
       arrow("s", call, *from->second,
             (from->second->begin + from->second->end) / 2);
       arrow("f", call, *to->second, to->second->begin);
@@ -231,7 +234,7 @@ private:
     return entry->second;
   }
 
-  /// What the page needs beside the slices.
+  /// The data beside the slices that the page needs.
   json about() const {
     const MachineLimits &limits = machineLimits();
     json list = json::array();

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Reading the processor's counter takes a third of the time that the system's
-// clock takes. What its ticks are in nanoseconds follows from reading both
-// clocks when a trace begins and when it ends.
+// clock takes. A trace reads both clocks when it begins and when it ends, which
+// gives the length of a tick in nanoseconds.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,10 +25,10 @@ namespace anabranch::trace {
 /// Nanoseconds of the steady clock.
 int64_t now();
 
-/// Whether the processor's counter goes at one speed, in idle states too.
+/// Whether the processor's counter runs at one speed, also in idle states.
 extern const bool countsEvenly;
 
-/// The processor's counter; nanoseconds where it is no clock.
+/// The processor's counter; nanoseconds if it is no clock.
 inline int64_t ticks() {
 #ifdef __x86_64__
   if (countsEvenly)
@@ -37,14 +37,14 @@ inline int64_t ticks() {
   return now();
 }
 
-/// Both clocks at once.
+/// Readings of both clocks at one moment.
 struct Moment {
   int64_t ticks, nanoseconds;
 
   static Moment read();
 };
 
-/// From ticks between two moments, or near them, to nanoseconds.
+/// Converts ticks between two moments, or near them, to nanoseconds.
 class TickScale {
 public:
   TickScale(Moment first, Moment last);

@@ -29,8 +29,8 @@ TEST(Clock, TicksBecomeTheSystemsTime) {
     std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
   TickScale scale(first, Moment::read());
-  // Whatever comes between two readings of the clocks shifts them; an
-  // interrupted sample is no worse than its own width.
+  // An interruption between two readings of the clocks shifts them. The
+  // interval of an interrupted sample bounds its error.
   int64_t slack = 20000;
   for (const Sample &sample : samples) {
     int64_t at = scale.nanoseconds(sample.ticks);

@@ -20,7 +20,7 @@ namespace anabranch {
 
 namespace {
 
-/// UTC to the millisecond, as Python's isoformat has it.
+/// UTC to the millisecond, in the format of Python's isoformat.
 std::string timeNow() {
   using namespace std::chrono;
   auto sinceEpoch = system_clock::now().time_since_epoch();

@@ -12,9 +12,9 @@
 
 namespace anabranch::trace {
 
-/// The line, without its end, that says `text` in the name of `program`: words
-/// after the name or, where `asJson`, an object of docs/containers.md. Text
-/// that is no UTF-8 gets replacement characters.
+/// The line, without its end, with which `program` says `text`: words after the
+/// name or, if `asJson`, an object of docs/containers.md. Replacement
+/// characters stand for bytes that are no UTF-8.
 std::string warningLine(const std::string &program, const std::string &text,
                         bool asJson);
 

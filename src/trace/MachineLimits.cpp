@@ -24,7 +24,8 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-/// Raised when what is measured changes: older files are then not read.
+/// Raise it when the figures measured change: files of another version are
+/// measured again.
 constexpr int version = 2;
 
 std::string cpuName() {
@@ -71,9 +72,9 @@ bool fromJson(const json &file, MachineLimits &limits) {
   return good;
 }
 
-/// Written beside and renamed, since several processes may do it at once. A
-/// folder that cannot be written to costs a measurement in the next process,
-/// and nothing else.
+/// Writes a file beside the final one and renames it, since several processes
+/// may write at once. If the folder cannot be written, the next process
+/// measures again.
 void store(const fs::path &path, const MachineLimits &limits) {
   std::error_code error;
   fs::create_directories(path.parent_path(), error);

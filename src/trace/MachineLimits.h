@@ -12,13 +12,14 @@
 
 namespace anabranch::trace {
 
-/// Where what is kept between processes lies: ANABRANCH_CACHE_HOME, or
-/// `anabranch` in XDG_CACHE_HOME or ~/.cache; empty without a home.
+/// The folder for everything that is kept between processes:
+/// ANABRANCH_CACHE_HOME, else `anabranch` in XDG_CACHE_HOME or in ~/.cache.
+/// Empty without a home.
 std::string cacheFolder();
 
-/// Reads this machine's from the cache folder, or measures (half a second) and
-/// stores them there; without a folder to write to they are measured once per
-/// process. Any thread.
+/// Reads the limits of this machine from the cache folder, or measures them
+/// (half a second) and stores them there. If the folder cannot be written, each
+/// process measures them once. Any thread.
 const MachineLimits &machineLimits();
 
 } // namespace anabranch::trace

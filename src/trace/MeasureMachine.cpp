@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Each figure is the best of many short pieces of work, since other processes
-// can only slow a piece down, and on a busy machine most are.
+// Each figure is the best of many short pieces of work. Other processes can
+// only slow a piece down, and on a busy machine they slow most pieces.
 //
 //===----------------------------------------------------------------------===//
 
@@ -43,13 +43,14 @@ void use(float value) { asm volatile("" : : "x"(value) : "memory"); }
 
 constexpr int64_t multiplyAddRounds = 20000;
 
-/// Unknown to the compiler.
+/// The compiler does not know these values, so it cannot fold the loop.
 volatile float factor = 0.999f, summand = 0.001f;
 
 #pragma clang fp contract(fast)
 
-/// Two chains for each of the two units of four to five cycles, and some more:
-/// as many as there are registers for. Returns the operations done.
+/// Independent chains of multiply-adds. A core has two units with a latency of
+/// four to five cycles, so eight to ten chains keep it busy; `chains` is as
+/// many as there are registers for. Returns the number of operations.
 template <typename Vector, int chains>
 [[gnu::always_inline]] inline double multiplyAdd() {
   Vector sums[chains], x, y;
@@ -111,8 +112,9 @@ readAll16(const float *data, int64_t count) {
   readAll<Float16>(data, count);
 }
 
-/// Eight registers of 16 rows of 64 bytes, as ldtilecfg reads them.
-struct alignas(64) TileShapes {
+/// The shapes of eight AMX registers, each of 16 rows of 64 bytes, as ldtilecfg
+/// reads them.
+struct alignas(64) AmxShapes {
   uint8_t palette = 1, startRow = 0, reserved[14] = {};
   uint16_t columnBytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
   uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
@@ -120,26 +122,27 @@ struct alignas(64) TileShapes {
 
 constexpr int64_t tileRounds = 2000;
 
-/// Adds the product of two registers, words of two bf16 or of four bytes.
+/// Adds the product of two AMX registers, whose words are two bf16 or four
+/// bytes.
 template <bool isInt8, int sums, int left, int right>
-[[gnu::target("amx-tile,amx-bf16,amx-int8")]] void multiplyTile() {
+[[gnu::target("amx-tile,amx-bf16,amx-int8")]] void multiplyAmx() {
   if constexpr (isInt8)
     _tile_dpbssd(sums, left, right);
   else
     _tile_dpbf16ps(sums, left, right);
 }
 
-/// Four chains, as in a block of two registers of either operand. Returns the
-/// operations done: 16 x 16 sums of 16 words of two or four products.
+/// Four chains, as in a block of two registers of each operand. Returns the
+/// number of operations: 16 x 16 sums of 16 words of two or four products.
 template <bool isInt8>
-[[gnu::target("amx-tile,amx-bf16,amx-int8")]] double multiplyTiles() {
-  TileShapes shapes;
+[[gnu::target("amx-tile,amx-bf16,amx-int8")]] double multiplyRegisters() {
+  AmxShapes shapes;
   _tile_loadconfig(&shapes);
   for (int64_t round = 0; round < tileRounds; ++round) {
-    multiplyTile<isInt8, 0, 4, 6>();
-    multiplyTile<isInt8, 1, 4, 7>();
-    multiplyTile<isInt8, 2, 5, 6>();
-    multiplyTile<isInt8, 3, 5, 7>();
+    multiplyAmx<isInt8, 0, 4, 6>();
+    multiplyAmx<isInt8, 1, 4, 7>();
+    multiplyAmx<isInt8, 2, 5, 6>();
+    multiplyAmx<isInt8, 3, 5, 7>();
   }
   _tile_release();
   constexpr int64_t products = isInt8 ? 4 : 2;
@@ -163,8 +166,8 @@ Loops chooseLoops() {
 // Trials
 //===----------------------------------------------------------------------===//
 
-/// Calls `work(thread)` on `threads` threads at once; nanoseconds until the
-/// last is done. Threads that cannot be had are left out.
+/// Calls `work(thread)` on `threads` threads at once. Returns nanoseconds until
+/// the last is done. If the system refuses a thread, fewer run.
 template <typename Work> int64_t timeTogether(int threads, Work work) {
   std::atomic<bool> go{false};
   std::vector<std::thread> others;
@@ -187,8 +190,8 @@ struct Piece {
   double amount;
 };
 
-/// What a thread did between two moments; of a piece that reaches beyond them,
-/// its share.
+/// The amount of work of a thread between two moments. A piece that reaches
+/// beyond them counts with its share.
 double amountBetween(const std::vector<Piece> &pieces, int64_t begin,
                      int64_t end) {
   auto piece = std::lower_bound(
@@ -204,7 +207,7 @@ double amountBetween(const std::vector<Piece> &pieces, int64_t begin,
 }
 
 /// The best rate of all threads together, in units per nanosecond.
-/// `work(thread, i)` does piece `i` and says how much that was.
+/// `work(thread, i)` does piece `i` and returns how many units it was.
 double bestRate(int threads, int count,
                 const std::function<double(int, int)> &work) {
   std::vector<std::vector<Piece>> pieces(static_cast<size_t>(threads));
@@ -219,7 +222,8 @@ double bestRate(int threads, int count,
       begin = end;
     }
   });
-  // So long that what another thread did just before and after hardly matters.
+  // A window of this many pieces is so long that work of another thread at its
+  // ends hardly matters.
   constexpr size_t window = 8;
   double best = 0;
   for (size_t i = 0; i + window <= pieces[0].size(); ++i) {
@@ -233,7 +237,8 @@ double bestRate(int threads, int count,
   return best;
 }
 
-/// So often that all threads have CPUs at some moment, even on a busy machine.
+/// The number of trials is so large that at some moment all threads have CPUs,
+/// even on a busy machine.
 double gflopsOf(const Loops &loops, int threads) {
   return bestRate(threads, 1000, [&](int, int) { return loops.multiplyAdd(); });
 }
@@ -252,7 +257,7 @@ Memory allocate(int64_t bytes) {
   return memory;
 }
 
-/// Each thread reads `bytes` of its own again and again, a piece at a time.
+/// Each thread reads `bytes` of its own again and again, one piece at a time.
 double readGBs(const Loops &loops, int threads, int64_t bytes, int64_t piece,
                int count) {
   std::vector<Memory> memory;
@@ -270,7 +275,7 @@ double readGBs(const Loops &loops, int threads, int64_t bytes, int64_t piece,
   });
 }
 
-/// Two threads that wake each other in turns, each asleep until then.
+/// Two threads wake each other in turns; each sleeps until the other wakes it.
 double wakeMicroseconds() {
   constexpr int turns = 200;
   std::atomic<uint32_t> turn{0};
@@ -296,10 +301,10 @@ double wakeMicroseconds() {
 
 double measureGflops(int threads) { return gflopsOf(chooseLoops(), threads); }
 
-double measureTileGflops(bool int8, int threads) {
+double measureAmxGflops(bool int8, int threads) {
 #ifdef __x86_64__
   return bestRate(threads, 1000, [&](int, int) {
-    return int8 ? multiplyTiles<true>() : multiplyTiles<false>();
+    return int8 ? multiplyRegisters<true>() : multiplyRegisters<false>();
   });
 #else
   return 0;
@@ -309,7 +314,8 @@ double measureTileGflops(bool int8, int threads) {
 double measureReadGBs(int threads, int64_t bytes) {
   constexpr int64_t largest = int64_t(1) << 20, atOnce = int64_t(2) << 30;
   int64_t part = bytes / threads, piece = std::min(part, largest);
-  // Four times all of it, and so often that all threads have CPUs at some time.
+  // Each thread reads four times its bytes, so often that at some moment all
+  // threads have CPUs.
   int64_t most = atOnce / piece;
   auto count = static_cast<int>(
       std::clamp<int64_t>(4 * (part / piece), 200, std::max<int64_t>(most, 8)));
@@ -331,12 +337,12 @@ MachineLimits measureMachineLimits() {
   limits.memoryGBs = readGBs(loops, 1, inMemory, piece, 4 * pieces);
   if (threads > 1) {
     limits.gflopsAll = gflopsOf(loops, threads);
-    // Half a GiB is beyond the caches of many CPUs too.
+    // Half a GiB does not fit the caches of many CPUs together either.
     limits.memoryGBsAll = readGBs(
         loops, threads, inMemory / std::max(1, threads / 8), piece, 4 * pieces);
     limits.wakeMicroseconds = wakeMicroseconds();
   }
-  // Siblings of one core may be slower together.
+  // Two hardware threads of one core may be slower together than one alone.
   limits.gflopsAll = std::max(limits.gflopsAll, limits.gflops);
   limits.memoryGBsAll = std::max(limits.memoryGBsAll, limits.memoryGBs);
   return limits;

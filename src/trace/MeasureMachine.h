@@ -13,26 +13,26 @@
 
 namespace anabranch::trace {
 
-/// The best that the machine reached in a few short loops: f32
-/// multiply-add, and reading memory. All CPUs of the process together where it
-/// says so.
+/// The best rates that the machine reached in a few short loops: f32
+/// multiply-adds, and reading memory. "All" means all CPUs of the process
+/// together.
 struct MachineLimits {
   std::string cpu; ///< "AMD EPYC 9R14, 2 CPUs"
   double gflops = 0, gflopsAll = 0;
   double cacheGBs = 0; ///< from the second-level cache, one CPU
   double memoryGBs = 0, memoryGBsAll = 0;
-  double wakeMicroseconds = 0; ///< from a wake-up call to the other's answer
+  double wakeMicroseconds = 0; ///< from waking a thread to its answer
 };
 
-/// Half a second of short loops. Any thread.
+/// Measures for half a second, in short loops. Any thread.
 MachineLimits measureMachineLimits();
 
-/// The best rates of `threads` together, measured now: f32 multiply-adds in
-/// GFLOP/s; products of AMX registers of int8 or bf16 in GFLOP/s, where the
-/// process may use them; and reading `bytes` again and again, of which each
-/// thread has an equal part, in GB/s (zero: no memory).
+/// The best rates of `threads` together, measured now. f32 multiply-adds in
+/// GFLOP/s. Products of AMX registers of int8 or bf16 in GFLOP/s; zero if the
+/// process may not use them. Reading `bytes` again and again, of which each
+/// thread has an equal part, in GB/s; zero if the memory cannot be had.
 double measureGflops(int threads);
-double measureTileGflops(bool int8, int threads);
+double measureAmxGflops(bool int8, int threads);
 double measureReadGBs(int threads, int64_t bytes);
 
 } // namespace anabranch::trace

@@ -15,8 +15,8 @@
 
 namespace anabranch::trace {
 
-/// A number known when the program was made (slot < 0), or one of a call's size
-/// table.
+/// A number known when the program was made (slot < 0), or a slot of a call's
+/// size table.
 struct Extent {
   int64_t value = 0;
   int slot = -1;
@@ -38,12 +38,13 @@ struct Term {
   std::vector<Extent> sizes;
 };
 
-/// What a command computes and moves: sums of terms.
+/// The work of a command: floating-point operations and bytes, as sums of
+/// terms.
 struct Work {
   std::vector<Term> flops, bytes;
 };
 
-/// What the slices of a command show. They find it by its place in
+/// What a trace shows of a command. A slice names it by its index in
 /// ProgramInfo::labels.
 struct Label {
   std::string name;      ///< kernel or operator
@@ -56,7 +57,7 @@ struct Label {
   int super = -1; ///< label of the super kernel that this launch is part of
   std::vector<Operand> operands;
   std::optional<Work> work; ///< nothing: unknown
-  std::string shown;        ///< to a SliceListener
+  std::string shown;        ///< name for a SliceListener
 };
 
 struct StreamInfo {
@@ -69,10 +70,10 @@ struct EventEdge {
   int from, to; ///< labels
 };
 
-/// What does not change from call to call.
+/// The part of a trace that is the same for every call of a program.
 struct ProgramInfo {
   std::string name;
-  std::string shown; ///< to a SliceListener
+  std::string shown; ///< name for a SliceListener
   std::vector<StreamInfo> streams;
   std::vector<Label> labels;
   std::vector<EventEdge> events;

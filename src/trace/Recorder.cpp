@@ -23,15 +23,14 @@ SliceListener::~SliceListener() = default;
 namespace trace {
 
 namespace {
-/// A thread finds its track again without a lock.
+/// Each thread finds its own track again without a lock.
 thread_local Track *myTrack = nullptr;
 
-/// Slices stand in pieces of this many: a vector that grew would copy them all
-/// in the middle of somebody's measurement.
+/// A track stores slices in pieces of this many. A vector would copy all slices
+/// when it grows, in the middle of a measurement.
 constexpr size_t pieceSize = 4096;
 
-/// Beyond this many pieces a track drops slices rather than eat the machine's
-/// memory.
+/// A track of this many pieces drops further slices, to bound its memory.
 constexpr size_t pieceLimit = 1024;
 
 std::mutex startStopMutex;
@@ -46,8 +45,8 @@ Recorder &Recorder::get() {
 
 Recorder::Recorder() { ::pthread_atfork(nullptr, nullptr, forgetInChild); }
 
-/// The file is the parent's, and a thread that the child lacks may hold a lock.
-/// The old tracks are left behind.
+/// In a forked child the file is the parent's, and a thread that the child
+/// lacks may hold a lock. So the child abandons the old tracks.
 void Recorder::forgetInChild() {
   Recorder &recorder = get();
   new (&startStopMutex) std::mutex;
@@ -68,11 +67,12 @@ Status Recorder::begin(const std::string &file) {
   if (isRecording())
     return Status(StatusCode::InvalidArgument,
                   "a trace is already running, into " + path);
-  // Better now than after hours of recording.
+  // A file that cannot be written is an error at once, not after hours of
+  // recording.
   std::FILE *opened = std::fopen(file.c_str(), "ae");
   if (!opened || std::fclose(opened) != 0)
     return Status(StatusCode::IoError, "cannot write the trace " + file);
-  take(); // what calls in flight added after the last trace's end
+  take(); // drops slices that calls in flight added after the last trace ended
   path = file;
   begun = Moment::read();
   recording.store(true);
@@ -92,7 +92,7 @@ void Recorder::startFromEnvironment() {
     }
     static const pid_t owner = ::getpid();
     std::atexit([] {
-      // A program may have stopped the trace itself.
+      // The program may have stopped the trace itself.
       if (::getpid() != owner || !get().isRecording())
         return;
       if (Status failed = stopTrace(); !failed.ok())
@@ -201,7 +201,8 @@ void Scope::finish() {
 using trace::Recorder;
 
 Status startTrace(const std::string &path) {
-  // Else the environment's trace would begin, and fail, in the middle of this.
+  // Otherwise the trace of the environment would begin, and fail, during this
+  // one.
   Recorder::startFromEnvironment();
   return Recorder::get().begin(path);
 }

@@ -21,22 +21,24 @@
 
 namespace anabranch::trace {
 
-/// Only its thread adds to a track; the lock is for the writer.
+/// The slices of one thread. Only that thread adds to it; the lock is for the
+/// writer.
 struct Track {
   std::mutex mutex;
   ThreadRecord record;
 };
 
-/// Collects slices while a trace runs, and tells a listener of them. There is
-/// one for the whole process, never destroyed, since a call in flight may hold
-/// it when a trace ends. Any thread.
+/// Collects slices while a trace runs, and tells a listener of them. The
+/// process has one recorder. It is never destroyed, since a call in flight may
+/// hold it when a trace ends. Any thread.
 class Recorder {
 public:
-  /// Null unless a trace runs or somebody listens: the one branch that tracing
-  /// costs when off.
+  /// Null unless a trace runs or a listener is set. This branch is all that
+  /// tracing costs when it is off.
   static Recorder *active() { return current.load(std::memory_order_acquire); }
 
-  /// Starts a trace if ANABRANCH_TRACE asks for one; the first call decides.
+  /// Starts a trace if ANABRANCH_TRACE asks for one. Only the first call has an
+  /// effect.
   static void startFromEnvironment();
 
   bool isRecording() const { return recording.load(std::memory_order_relaxed); }
@@ -48,7 +50,7 @@ public:
   void add(const Slice &slice);
   void add(CallRecord call);
 
-  /// Takes everything recorded so far out, for the writer.
+  /// Moves all slices recorded so far to the writer.
   std::vector<ThreadRecord> take();
 
 private:
@@ -60,7 +62,7 @@ private:
   Recorder();
   Status begin(const std::string &file);
   Track &trackOfThisThread();
-  /// Makes `active` say what `recording` and `listener` ask for.
+  /// Sets `active` according to `recording` and `listener`.
   void publish();
   static void forgetInChild();
 
@@ -75,7 +77,7 @@ private:
   Moment begun{};
 };
 
-/// One run of a program, from construction to destruction. The recorder may be
+/// One run of a program, from construction to destruction. `recorder` may be
 /// null.
 class Call {
 public:
@@ -92,7 +94,7 @@ public:
   Call(const Call &) = delete;
   Call &operator=(const Call &) = delete;
 
-  /// What the slices ask for: null when nothing is recorded.
+  /// What a Scope takes: null if nothing is recorded.
   const Call *orNull() const { return recorder ? this : nullptr; }
 
 private:
@@ -109,7 +111,7 @@ private:
   CallRecord record{};
 };
 
-/// A slice, from construction to destruction, when `call` is not null.
+/// A slice, from construction to destruction, if `call` is not null.
 class Scope {
 public:
   Scope(const Call *call, int label, int64_t tiles = 0)

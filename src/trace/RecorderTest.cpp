@@ -40,7 +40,7 @@ std::shared_ptr<const ProgramInfo> twoStreams() {
   first.operators = "linear, gelu";
   first.file = "m.py";
   first.line = 12;
-  // s0 x 8 floats in and out, and 3 operations for each.
+  // s0 x 8 floats in and out, and 3 operations for each float.
   Extent rows{0, 0}, columns{8, -1};
   first.operands = {{"f32", {rows, columns}, false},
                     {"f32", {rows, columns}, true}};
@@ -107,8 +107,8 @@ TEST_F(RecorderFile, HasWorkersStreamsAndEvents) {
   }
 }
 
-/// The launches are seen on the workers that ran them, the super kernel on the
-/// stream, for as long as any of them.
+/// The trace shows launches on the workers that ran them. It shows the super
+/// kernel on its stream, from the first launch's begin to the last one's end.
 TEST_F(RecorderFile, ShowsSuperKernelsAndTheirLaunches) {
   auto info = std::make_shared<ProgramInfo>(*twoStreams());
   Label super;

@@ -17,8 +17,8 @@
 
 namespace anabranch::trace {
 
-/// Some work of one command on one thread. Shapes and work are looked up when
-/// the trace is written, so that a slice is a few words.
+/// A piece of a command's work on one thread. The writer looks shapes and work
+/// up, so that a slice is a few words.
 struct Slice {
   int64_t begin, end; ///< nanoseconds; in a track, ticks
   int64_t call;       ///< CallRecord::id

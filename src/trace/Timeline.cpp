@@ -24,7 +24,7 @@ static void addPiece(TimelineCall &call, const Piece &piece) {
   execution.pieces.push_back(piece);
 }
 
-/// Super kernels run as long as their launches, whose labels follow theirs.
+/// A super kernel runs as long as its launches, whose labels follow its own.
 static void addSupers(TimelineCall &call) {
   const std::vector<Label> &labels = call.record.program->labels;
   std::vector<Execution> all;
@@ -47,7 +47,8 @@ static void addSupers(TimelineCall &call) {
   call.executions = std::move(all);
 }
 
-/// The first track of its program that is free when a call begins.
+/// Gives each call the first track of its program that is free when the call
+/// begins.
 static void chooseTracks(std::vector<TimelineCall> &calls) {
   std::map<const ProgramInfo *, std::vector<int64_t>> busyUntil;
   for (TimelineCall &call : calls) {

@@ -18,18 +18,18 @@ struct Piece {
   int thread; ///< in Timeline::threads
 };
 
-/// One command of one call, whichever threads ran it.
+/// One command of one call, on all threads that ran it.
 struct Execution {
   int label;
   int64_t begin, end;        ///< of its first and last piece
   int64_t tiles;             ///< of all pieces
-  std::vector<Piece> pieces; ///< of a super kernel none: its launches' are
+  std::vector<Piece> pieces; ///< none of a super kernel: its launches have them
 };
 
 struct TimelineCall {
   CallRecord record;
   int thread = 0; ///< of the caller
-  int track = 0;  ///< calls of one program that overlap have different ones
+  int track = 0;  ///< calls of one program that overlap have different tracks
   std::vector<Execution> executions; ///< by label; launches in supers, too
 };
 

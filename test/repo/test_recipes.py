@@ -39,6 +39,7 @@ def code(recipe: str) -> list[str]:
 
 (OPERATOR_ROW,) = code("An operator")
 PASS_FILE, PASS_TEST = code("A pass")
+(CHOICE_FILE,) = code("A kernel choice")
 
 CHOICE_HEADER = """
 #ifndef ANABRANCH_CODEGEN_RECIPE_RECIPEKERNEL_H
@@ -56,30 +57,6 @@ extern const KernelChoice recipeKernel;
 
 #endif // ANABRANCH_CODEGEN_RECIPE_RECIPEKERNEL_H
 """
-
-CHOICE_FILE = """
-#include "codegen/recipe/RecipeKernel.h"
-
-namespace anabranch {
-namespace codegen {
-
-static std::optional<std::string> refusal(mlir::func::FuncOp,
-                                          const TargetInfo &) {
-  return std::string("the recipe refuses everything");
-}
-static mlir::LogicalResult emit(KernelShell &shell) {
-  return shell.emit([](auto &tile) {}, [](auto &frame) -> KernelShell::Plan {
-                      return {};
-                    },
-                    [](auto &touched) {});
-}
-
-const KernelChoice recipeKernel{"recipe", refusal, emit};
-
-} // namespace codegen
-} // namespace anabranch
-"""
-
 
 STEP_CASE = """
 TEST_P(Conformance, RecipeClears) {
@@ -210,6 +187,11 @@ RECIPES = {
                 '#include "codegen/recipe/RecipeKernel.h"\n',
             ),
             ("src/codegen/KernelChoices.cpp", "loopKernel}", "recipeKernel, "),
+            (
+                "CMakeLists.txt",
+                "  anabranch_wing(codegen/attention",
+                "  anabranch_wing(codegen/recipe USES emit footprint)\n",
+            ),
         ],
     ),
 }
@@ -287,6 +269,6 @@ def test_runtime_step(followed: Path) -> None:
 
 
 def test_kernel_choice(followed: Path) -> None:
-    """Its refusal leaves the kernel to the next choice."""
+    """It compiles, and the compiler has it among its choices."""
     symbols = run(["nm", "-C", "build/bin/anabranch-opt"], followed)
     assert "recipeKernel" in symbols

@@ -49,7 +49,7 @@ anabranch.program "unordered" slots 0 arena 64 : i64 {
 module {
 anabranch.program "stuck" slots 0 {
   anabranch.stream "a" {
-    // expected-error @below {{waits for what nobody records}}
+    // expected-error @below {{waits for an event that no command records}}
     anabranch.wait 0
   }
 } {events = 1 : i64}
@@ -91,7 +91,7 @@ anabranch.program "elsewhere" slots 0 arena 128 : i64 {
 module {
 anabranch.program "unknown" slots 0 {
   anabranch.stream "main" {
-    // expected-error @below {{launches what is no kernel}}
+    // expected-error @below {{launches a symbol that is no kernel}}
     anabranch.launch @missing sizes []
   }
 }

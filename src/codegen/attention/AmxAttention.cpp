@@ -16,10 +16,10 @@ namespace codegen {
 
 static constexpr int64_t perWord = PairPacking::perWord;
 static constexpr int64_t columns = AttentionBlocking::amxColumns;
-/// Elements of the depth that a register holds.
+/// Elements of the depth in one register.
 static constexpr int64_t stepDepths = AmxBlock::words * perWord;
 
-/// One setting of the registers serves both products.
+/// Both products use the same configuration of the registers.
 void AmxAttention::makeBlocks() {
   int64_t rows = attention.blocking.scoreRows;
   AmxShape shape{AmxShape::Product::BF16,

@@ -6,8 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // Keys and values of a block are copied once for all queries of the tile, to
-// panels as AMX registers read them (AmxBlock.h): words of two neighbours along
-// the depth, which is the head for the scores and the keys for the output.
+// panels in the layout of AMX registers (AmxBlock.h). A word holds two
+// neighbours along the depth, which is the head for the scores and the keys for
+// the output.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,7 +29,7 @@ public:
   explicit AmxAttention(AttentionContext &attention)
       : BlockProducts(attention), packing(attention) {}
 
-  /// The queries as they are: [query][head], with zeros behind the head.
+  /// Copies the queries unscaled, as [query][head] with zeros behind the head.
   void begin() override;
   void prepare(const AttentionContext::KeyBlock &keys) override;
   void score(const AttentionContext::RowBlock &rows,
@@ -43,7 +44,8 @@ private:
 
   void makeBlocks();
 
-  /// Rows of words times panels of `depth` words, for `steps` registers of it.
+  /// Rows of words times panels of `depth` words. Takes `steps` registers of
+  /// the depth.
   struct Product {
     mlir::Value left; ///< the first row
     int64_t leftWords;

@@ -15,8 +15,8 @@ using namespace mlir;
 namespace anabranch {
 namespace codegen {
 
-/// The heads of a tile of few queries: as many as share their keys, so that
-/// these are read once, and make no more than `most` rows.
+/// The number of heads in a tile of few queries. All of them share their keys,
+/// so that these are read once, and they have at most `most` rows.
 static int64_t chooseGroup(ir::AttentionOp op, int64_t length, int64_t most) {
   ArrayRef<int64_t> result =
       cast<RankedTensorType>(op.getResult().getType()).getShape();
@@ -32,8 +32,8 @@ static int64_t chooseGroup(ir::AttentionOp op, int64_t length, int64_t most) {
   return group;
 }
 
-/// Whether AMX registers multiply what the attention multiplies. Weights become
-/// bf16 by an instruction of AVX512-BF16.
+/// Whether AMX registers can multiply the operands. An instruction of
+/// AVX512-BF16 turns weights into bf16.
 static bool isBF16(ir::AttentionOp op) {
   auto isNarrow = [](Value value) {
     return cast<RankedTensorType>(value.getType()).getElementType().isBF16();
@@ -42,9 +42,9 @@ static bool isBF16(ir::AttentionOp op) {
          isNarrow(op.getValue());
 }
 
-/// Tiles of many queries, as each copies the keys and values to the layout of
-/// AMX registers. Their weights and a block's scores stay in the first two
-/// caches.
+/// Tiles have many queries, since each tile copies keys and values to the
+/// layout of AMX registers. Their weights and a block's scores stay in the
+/// first two levels of cache.
 void AttentionBlocking::chooseAmx(ir::AttentionOp op) {
   constexpr int64_t manyQueries = 128, someQueries = 64, enoughTiles = 16,
                     mostKeys = 128, keysOfVectors = 64;
@@ -75,8 +75,9 @@ void AttentionBlocking::chooseAmx(ir::AttentionOp op) {
 AttentionBlocking AttentionBlocking::choose(ir::AttentionOp op,
                                             const TargetInfo &target) {
   constexpr int64_t fewQueries = 60;
-  // Rows for which no copy of keys and values pays; vectors of a head that are
-  // multiplied without a loop; scores and keys of a block.
+  // `fewest`: up to so many rows, no copy of keys and values pays. `longest`:
+  // so many vectors of a head are multiplied without a loop. The others: scores
+  // and keys of a block.
   constexpr int64_t fewest = 8, longest = 16, scoresAtOnce = 2048,
                     mostKeys = 512;
   auto query = cast<RankedTensorType>(op.getQuery().getType());

@@ -14,8 +14,8 @@
 namespace anabranch {
 namespace codegen {
 
-/// How an attention is cut up for a processor: a tile is a block of queries of
-/// one head, or all queries of some heads, and goes over blocks of keys.
+/// How an attention is cut up for a processor. A tile is a block of queries of
+/// one head, or all queries of some heads. It goes over blocks of keys.
 struct AttentionBlocking {
   mlir::Type element; ///< of scores and sums: f32 or f64
   int64_t lanes;
@@ -29,22 +29,22 @@ struct AttentionBlocking {
   /// Rows whose scores are held at once: all of a tile, or a block of AMX
   /// registers.
   int64_t scoreRows;
-  bool isStreamed = false; ///< keys and values are read where they are
+  bool isStreamed = false; ///< keys and values are read in place
   bool usesAmx = false;    ///< bf16 products in AMX registers
-  bool usesDots = false;   ///< bf16 products of pairs in vector registers
-  int64_t group = 1;       ///< heads of a tile, which share their keys
+  bool usesDots = false;   ///< bf16 products by vdpbf16ps
+  int64_t group = 1;       ///< heads of a tile, which share keys
 
   /// Columns of a block of AMX registers, and depths of one step.
   static constexpr int64_t amxColumns = 32;
 
-  /// Elements of a word of queries, keys and values in scratch memory, where
-  /// pairs of bf16 are multiplied.
+  /// Elements of a word of queries, keys and values in scratch memory, if words
+  /// hold pairs of bf16.
   static constexpr int64_t perWord = 2;
   bool multipliesPairs() const { return usesAmx || usesDots; }
 
   int64_t keyColumns() const { return lanes * keyVectors; }
   int64_t valueColumns() const { return lanes * valueVectors; }
-  /// Keys whose scores become weights without a loop.
+  /// The number of keys whose scores become weights without a loop.
   int64_t keysOfStep() const { return std::min(keys, 4 * lanes); }
 
   static AttentionBlocking choose(ir::AttentionOp op, const TargetInfo &target);

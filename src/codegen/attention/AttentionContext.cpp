@@ -31,7 +31,7 @@ AttentionContext::AttentionContext(ir::AttentionOp op,
           : lanes.ceilDivIndex(queryCount, lanes.index(blocking.queries));
 }
 
-/// Positions of tiles along a dimension of the batch.
+/// The number of positions of tiles along a dimension of the batch.
 Value AttentionContext::tilesAlong(int64_t dimension) {
   Value size = frame.dim(op.getResult(), dimension);
   return dimension == rank - 3
@@ -70,8 +70,8 @@ int64_t AttentionContext::scratchElements() { return layOut(Value()); }
 
 void AttentionContext::placeScratch(Value memory) { layOut(memory); }
 
-/// Places the parts of the scratch memory, if there is one yet, and returns its
-/// elements.
+/// Lays out the parts of the scratch memory, and sets their pointers unless
+/// `start` is null. Returns the number of elements.
 int64_t AttentionContext::layOut(Value start) {
   int64_t used = 0;
   auto place = [&](int64_t elements) -> Value {

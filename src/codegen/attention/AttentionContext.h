@@ -5,9 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// One function of a kernel is being written: here are the sizes of the
-// attention as values in that function, the tile that is being computed, and
-// its scratch memory.
+// The state of a function of the kernel while its body is being written: the
+// sizes of the attention as values, the current tile, and its scratch memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,9 +29,9 @@ public:
   const AttentionBlocking &blocking;
   KernelFrame &frame;
   LaneBuilder &lanes;
-  /// Scratch memory, whose elements are those of the sums.
+  /// Scratch memory, with elements of the type of the sums.
   const TypedMemory memory;
-  /// Set while a tile function is written.
+  /// Set only in a tile function.
   Evaluator *evaluator = nullptr;
 
   //===-- The whole attention --------------------------------------------===//
@@ -46,34 +45,35 @@ public:
   //===-- The tile -------------------------------------------------------===//
 
   struct Tile {
-    /// The position of the tile's head, or of its keys' head if it has several.
+    /// The position of the tile's head, or of its keys' head if it has several
+    /// heads.
     mlir::SmallVector<mlir::Value> batch;
-    /// The queries, those of one head after the other's.
+    /// The queries of the tile. Those of one head follow those of another.
     mlir::Value firstQuery, queryEnd;
-    /// The end of the keys that a query of the tile sees.
+    /// The end of the keys that some query of the tile sees.
     mlir::Value keyEnd;
   };
   Tile tile;
   void enterTile(mlir::Value number);
 
-  /// Keys that are worked on at once.
+  /// The keys that are processed at once.
   struct KeyBlock {
     mlir::Value first, count;
   };
 
-  /// Queries whose scores are held at once.
+  /// The queries whose scores are held at once.
   struct RowBlock {
     mlir::Value first, end;
   };
 
-  /// The scratch memory of a tile, as pointers to the first element.
+  /// The scratch memory of a tile, as pointers to first elements.
   struct Scratch {
     mlir::Value queries, keys, values;
     mlir::Value scores;       ///< [query][key of the block], then the weights
-    mlir::Value weights;      ///< the same in bf16, where AMX multiplies them
+    mlir::Value weights;      ///< the same in bf16, for AMX
     mlir::Value output;       ///< [query][value]
     mlir::Value maxima, sums; ///< [query]
-    /// [query]: the maximum before a block, then what scales sum and output.
+    /// [query]: the maximum before a block, then the factor for sum and output.
     mlir::Value factors;
   };
   Scratch scratch;
@@ -83,23 +83,24 @@ public:
   //===-- Elements -------------------------------------------------------===//
 
   /// The index of an element of query, key, value, result or mask. A batch
-  /// dimension of size one is repeated, and so is every such one of the mask,
+  /// dimension of size one repeats. So does each such dimension of the mask,
   /// whose dimensions are aligned at the end.
   mlir::SmallVector<Lanes> position(mlir::Value tensor, Lanes row,
                                     Lanes column);
-  /// An element in the type of the sums.
+  /// An element, converted to the type of the sums.
   Lanes element(mlir::Value tensor, Lanes row, Lanes column);
-  /// The query of a row, within its head.
+  /// The query of a row, counted within its head.
   mlir::Value queryOf(mlir::Value row);
-  /// Whether each query sees all keys, and these fill whole steps of scores.
+  /// Whether each query sees all keys, and the keys fill whole steps of scores.
   bool seesAllKeys();
-  /// A vector of keys; those beyond the last repeat it, and their scores are
-  /// masked.
+  /// A vector of keys. Behind the last key it repeats that key, whose scores
+  /// are masked.
   mlir::SmallVector<mlir::Value> keysFrom(mlir::Value first);
 
   /// The size of the last dimension of query, key, value or result.
   static int64_t headSize(mlir::Value tensor);
-  /// The lanes from `at` that lie inside `size`; null if all do everywhere.
+  /// The mask of the lanes from `at` on that are inside `size`; null if all
+  /// lanes always are.
   mlir::Value headMask(int64_t size, mlir::Value at);
 
   mlir::Value scalar(double value);

@@ -29,7 +29,8 @@ void AttentionEmitter::emitRows(BlockProducts &products, OnlineSoftmax &softmax,
   products.mix(rows, keys);
 }
 
-/// The blocks of rows of a tile; those that see none of the keys are left out.
+/// Emits the blocks of rows of a tile. Leaves out those that see none of the
+/// keys.
 void AttentionEmitter::emitRowBlocks(BlockProducts &products,
                                      OnlineSoftmax &softmax,
                                      const AttentionContext::KeyBlock &keys) {
@@ -76,7 +77,7 @@ std::unique_ptr<BlockProducts> AttentionEmitter::chooseProducts() {
   return std::make_unique<PackedAttention>(attention);
 }
 
-/// A vector of the output in the type of the result.
+/// Converts a vector of the output to the type of the result.
 Value AttentionEmitter::toResult(Value vector) {
   Type type = cast<RankedTensorType>(attention.op.getResult().getType())
                   .getElementType();

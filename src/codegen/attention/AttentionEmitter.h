@@ -47,7 +47,7 @@ private:
   const TypedMemory &memory;
 
   std::unique_ptr<BlockProducts> chooseProducts();
-  /// Goes over the keys.
+  /// Emits the loop over blocks of keys.
   void emitBlocks(BlockProducts &products);
   void emitRowBlocks(BlockProducts &products, OnlineSoftmax &softmax,
                      const AttentionContext::KeyBlock &keys);

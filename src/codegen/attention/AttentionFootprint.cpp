@@ -12,7 +12,7 @@ using namespace mlir;
 namespace anabranch {
 namespace codegen {
 
-/// The elements of query, key, value, mask or result that lie in these rows and
+/// The box of elements of query, key, value, mask or result in these rows and
 /// columns, at the tile's position.
 static SmallVector<IndexRange> boxOf(AttentionContext &attention,
                                      RangeBuilder &ranges, Value tensor,
@@ -35,7 +35,7 @@ static SmallVector<IndexRange> boxOf(AttentionContext &attention,
                        : dimension == rank - 3 && !isShared
                            ? headsFrom(at.value)
                            : ranges.point(at.value);
-    // A mask of one row or column is repeated.
+    // A mask with one row or column repeats it.
     bool isUnit = type.getDimSize(i) == 1;
     index.push_back(isUnit ? ranges.point(lanes.index(0)) : range);
   }
@@ -54,7 +54,8 @@ void addAttentionFootprint(AttentionContext &attention,
       blocking.isStreamed
           ? ranges.whole(attention.queryCount)
           : ranges.between(attention.tile.firstQuery, attention.tile.queryEnd);
-  // Whole blocks of keys are packed, also where only some are seen.
+  // Whole blocks of keys are packed, even if a query sees only some of their
+  // keys.
   Value block = lanes.index(blocking.keys);
   Value keyRows =
       lanes.mulIndex(lanes.ceilDivIndex(attention.tile.keyEnd, block), block);

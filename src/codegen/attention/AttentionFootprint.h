@@ -14,7 +14,7 @@
 namespace anabranch {
 namespace codegen {
 
-/// Adds what a tile of the attention reads and writes.
+/// Adds the reads and writes of a tile of the attention.
 void addAttentionFootprint(AttentionContext &attention,
                            TileFootprint &footprint,
                            llvm::ArrayRef<Epilogue> epilogues,

@@ -35,7 +35,7 @@ std::optional<std::string> refuseAttention(ir::AttentionOp op) {
   return std::nullopt;
 }
 
-/// The only attention of a kernel, or null.
+/// The kernel's attention. Null, and why, if it has none or several.
 static ir::AttentionOp findAttention(func::FuncOp kernel, std::string &why) {
   ir::AttentionOp found;
   for (Operation &op : kernel.front()) {

@@ -14,13 +14,13 @@
 namespace anabranch {
 namespace codegen {
 
-/// Makes anabranch.attention without ever holding all scores: for a block of
-/// queries it goes over the keys block by block, keeping each row's maximum,
+/// Computes anabranch.attention without holding all scores. For a block of
+/// queries it goes over the keys block by block, and keeps each row's maximum,
 /// sum and weighted values.
 extern const KernelChoice attentionKernel;
 
-/// Why the kernel can't make this attention, so that it must be decomposed; or
-/// nothing.
+/// Why the kernel cannot compute this attention, which then must be decomposed;
+/// nothing if it can.
 std::optional<std::string> refuseAttention(ir::AttentionOp op);
 
 } // namespace codegen

@@ -20,8 +20,8 @@ namespace {
 
 enum class Mask { None, Additive, Bool };
 
-/// Query [2, heads, length, head], mask [2, 1, length, keys]; the result is
-/// written as [2, length, heads, valueHead].
+/// Query [2, heads, length, head], mask [2, 1, length, keys]. The result is
+/// stored as [2, length, heads, valueHead].
 struct Case {
   const char *name;
   int64_t heads, keyHeads, length, keys, head, valueHead;
@@ -48,8 +48,8 @@ std::string kernelText(const Case &c) {
   std::string key = shape(c.keyHeads, keys, c.head, c.keyBatches);
   std::string value = shape(c.keyHeads, keys, c.valueHead, c.keyBatches);
   std::string result = shape(c.heads, length, c.valueHead);
-  std::string turned = "tensor<2x" + length + "x" + number(c.heads) + "x" +
-                       number(c.valueHead) + (c.bf16 ? "xbf16>" : "xf32>");
+  std::string resultType = "tensor<2x" + length + "x" + number(c.heads) + "x" +
+                           number(c.valueHead) + (c.bf16 ? "xbf16>" : "xf32>");
   std::string mask = "tensor<2x1x" + length + "x" + keys + "x" +
                      (c.mask == Mask::Bool ? "i1>" : "f32>");
   std::string text =
@@ -58,7 +58,7 @@ std::string kernelText(const Case &c) {
     text += ", %m: " + mask;
   if (c.dynamic)
     text += ", %l: index";
-  text += ") -> " + turned + " attributes {anabranch.kernel} {\n";
+  text += ") -> " + resultType + " attributes {anabranch.kernel} {\n";
   text += "%r = anabranch.attention %q, %k, %v";
   if (c.mask != Mask::None)
     text += " mask %m";
@@ -73,14 +73,14 @@ std::string kernelText(const Case &c) {
   if (c.dynamic)
     text += ", index";
   text += ") -> " + result + "\n%e = tensor.empty(" + (c.dynamic ? "%l" : "") +
-          ") : " + turned;
+          ") : " + resultType;
   text += R"mlir(
   %t = linalg.generic {
       indexing_maps = [affine_map<(b, l, h, e) -> (b, h, l, e)>,
                        affine_map<(b, l, h, e) -> (b, l, h, e)>],
       iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
       ins(%r : )mlir" +
-          result + ") outs(%e : " + turned + R"mlir() {
+          result + ") outs(%e : " + resultType + R"mlir() {
 )mlir";
   text += c.bf16 ? R"mlir(  ^bb0(%n: bf16, %o: bf16):
     %x = arith.extf %n : bf16 to f32
@@ -94,11 +94,11 @@ std::string kernelText(const Case &c) {
     %y = arith.mulf %x, %two : f32
     linalg.yield %y : f32
   } -> )mlir";
-  text += turned + "\nreturn %t : " + turned + "\n}\n";
+  text += resultType + "\nreturn %t : " + resultType + "\n}\n";
   return text;
 }
 
-/// bf16, rounded towards zero, which suffices for data.
+/// Converts to bf16 by rounding towards zero, which is enough for test data.
 uint16_t narrow(float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, sizeof bits);
@@ -112,7 +112,7 @@ float widen(uint16_t half) {
   return value;
 }
 
-/// What a kernel gets: the numbers themselves, or as bf16.
+/// An operand of a kernel: the numbers as f32, or as bf16.
 class Operand {
 public:
   Operand(std::vector<float> &values, bool bf16) : values(values) {
@@ -157,7 +157,7 @@ struct Data {
       if (random() % 4 == 0)
         additive[i] = -std::numeric_limits<float>::infinity();
     }
-    // One row that sees nothing.
+    // One row sees no key.
     for (int64_t i = 0; i < c.keys; ++i)
       additive[i] = -std::numeric_limits<float>::infinity();
   }
@@ -279,7 +279,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, AttentionTest,
                                           testing::ValuesIn(cases)),
                          caseName<Case>);
 
-/// The same in bf16, with AMX registers for more than a few queries.
+/// The same cases in bf16. Those of more than a few queries use AMX registers.
 std::vector<Case> casesOfBF16() {
   std::vector<Case> all(std::begin(cases), std::end(cases));
   all.push_back({"sixteen_queries", 2, 2, 16, 40, 64, 64});

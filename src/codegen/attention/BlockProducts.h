@@ -21,10 +21,10 @@ public:
   }
   virtual ~BlockProducts() = default;
 
-  /// Before the first block: packs the tile's queries, scaled, as
+  /// Called before the first block. Packs the tile's queries, scaled, as
   /// [query][head] with zeros behind the head.
   virtual void begin();
-  /// Before the products of a block of keys.
+  /// Called before the products of a block of keys.
   virtual void prepare(const AttentionContext::KeyBlock &) {}
   /// scores = queries * keys^T.
   virtual void score(const AttentionContext::RowBlock &rows,
@@ -32,7 +32,7 @@ public:
   /// output += weights * values.
   virtual void mix(const AttentionContext::RowBlock &rows,
                    const AttentionContext::KeyBlock &keys) = 0;
-  /// After the last block.
+  /// Called after the last block.
   virtual void end() {}
 
 protected:

@@ -38,8 +38,8 @@ void OnlineSoftmax::begin() {
              });
 }
 
-/// Scores of a query with the user's mask: added, or minus infinity where a
-/// boolean one is false.
+/// Applies the user's mask to scores of a query: adds it, or sets scores to
+/// minus infinity where a boolean mask is false.
 Value OnlineSoftmax::addMask(Value scores, Value row, Value key) {
   Value mask = attention.op.getMask();
   Value end = lanes.subIndex(attention.keyCount, key);
@@ -58,8 +58,8 @@ Value OnlineSoftmax::addMask(Value scores, Value row, Value key) {
                                      attention.vector(nothing));
 }
 
-/// Scores of a query with the mask, minus infinity where the query sees
-/// nothing.
+/// Applies all masks to scores of a query: minus infinity where the query does
+/// not see the key.
 Value OnlineSoftmax::maskScores(Value scores, Value row, Value key) {
   if (attention.seesAllKeys())
     return scores;
@@ -90,8 +90,8 @@ void OnlineSoftmax::rescale(Value local, Value factor) {
              });
 }
 
-/// Calls `body` for each vector of a row's scores, a few at a time; what it
-/// makes of a carried value goes to the next.
+/// Calls `body` for each vector of a row's scores, several in each step. The
+/// value that a call returns is carried to the next one.
 Value OnlineSoftmax::forEachVector(
     Value count, Value initial,
     function_ref<Value(Value at, Value carried)> body) {
@@ -115,7 +115,7 @@ Value OnlineSoftmax::larger(Value a, Value b) {
   return lanes.make<arith::SelectOp>(greater, a, b);
 }
 
-/// In halves: LLVM's own reduction goes from lane to lane.
+/// Reduces by halves: LLVM's own reduction goes lane by lane.
 Value OnlineSoftmax::largestLane(Value vector) {
   for (int64_t count = attention.blocking.lanes / 2; count > 0; count /= 2) {
     SmallVector<int64_t> low(count), high(count);
@@ -128,8 +128,8 @@ Value OnlineSoftmax::largestLane(Value vector) {
 }
 
 /// Masks a row's scores of a block, which begin at `start`, and returns a
-/// vector with their maximum. Queries for AMX registers are as they were, so
-/// their scores are scaled here.
+/// vector with their maximum. AMX registers get unscaled queries, so scores are
+/// scaled here.
 Value OnlineSoftmax::maximumOf(Value row, Value start,
                                const AttentionContext::KeyBlock &keys) {
   Value scores = attention.scratch.scores;
@@ -147,7 +147,7 @@ Value OnlineSoftmax::maximumOf(Value row, Value start,
 }
 
 /// AMX registers multiply weights as bf16. No weight is so small that the
-/// processor's own rounding would clear it and the sum miss it.
+/// conversion flushes it to zero while the sum still contains it.
 void OnlineSoftmax::storeWeight(Value weight, Value place) {
   const AttentionContext::Scratch &scratch = attention.scratch;
   if (!attention.blocking.multipliesPairs())
@@ -163,8 +163,8 @@ void OnlineSoftmax::storeWeight(Value weight, Value place) {
       .store(narrow, scratch.weights, place);
 }
 
-/// What a row's scores are relative to. While nothing is seen, any finite
-/// number keeps the weights zero.
+/// The number that a row's scores are relative to. Before the row sees a key it
+/// is any finite number, which keeps the weights zero.
 Value OnlineSoftmax::baseOf(Value highest, Value zero, Value none) {
   Value isNone =
       lanes.make<arith::CmpFOp>(arith::CmpFPredicate::OEQ, highest, none);
@@ -181,7 +181,8 @@ void OnlineSoftmax::raiseMaximum(Value row, Value start,
   memory.store(larger(largestLane(best), before), scratch.maxima, local);
 }
 
-/// The factors and the sums of several rows, from the maxima before and after.
+/// Computes the factors and the sums of several rows from the maxima before and
+/// after the block.
 void OnlineSoftmax::rescaleSums(const AttentionContext::RowBlock &rows) {
   const AttentionContext::Scratch &scratch = attention.scratch;
   Value firstQuery = attention.tile.firstQuery;
@@ -248,7 +249,8 @@ Value OnlineSoftmax::divisor(Value local) {
       mask &&
       !cast<RankedTensorType>(mask.getType()).getElementType().isInteger(1);
   Value sum = memory.loadScalar(attention.scratch.sums, local);
-  // A row that sees nothing has sum zero: NaN under an additive mask.
+  // A row that sees no key has sum zero: its result is NaN under an additive
+  // mask.
   if (isAdditive)
     return sum;
   Value isNone = lanes.make<arith::CmpFOp>(arith::CmpFPredicate::OEQ, sum,

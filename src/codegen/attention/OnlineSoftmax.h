@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // The keys come block by block, so a row's maximum is known only at the end.
-// Each block makes weights relative to the maximum so far. When the maximum
-// rises, the sum and the output of the earlier blocks are rescaled to it.
+// The weights of each block are relative to the maximum so far. When the
+// maximum rises, the sum and the output of the earlier blocks are rescaled.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,13 +25,14 @@ public:
       : attention(attention), lanes(attention.lanes), memory(attention.memory) {
   }
 
-  /// Clears maximum, sum and output of each row, before the first block.
+  /// Clears maximum, sum and output of each row. Call it before the first
+  /// block.
   void begin();
   /// Turns the rows' scores of a block into weights.
   void update(const AttentionContext::RowBlock &rows,
               const AttentionContext::KeyBlock &keys);
-  /// After the last block: what a row's output has to be divided by. Rows are
-  /// counted from the tile's first here.
+  /// The divisor of a row's output after the last block. `local` counts rows
+  /// from the tile's first.
   mlir::Value divisor(mlir::Value local);
 
 private:

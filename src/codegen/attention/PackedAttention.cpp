@@ -14,7 +14,8 @@ using namespace mlir;
 namespace anabranch {
 namespace codegen {
 
-/// [panel][head][key]: squares of the keys are transposed in registers.
+/// Packs keys as [panel][head][key]: squares of keys are transposed in
+/// registers.
 void PackedAttention::packKeys(Value firstKey) {
   const AttentionBlocking &blocking = attention.blocking;
   Value key = attention.op.getKey();
@@ -45,7 +46,7 @@ void PackedAttention::packKeys(Value firstKey) {
       });
 }
 
-/// [panel][key][head], with zeros behind the head.
+/// Packs values as [panel][key][head], with zeros behind the head.
 void PackedAttention::packValues(const AttentionContext::KeyBlock &keys) {
   const AttentionBlocking &blocking = attention.blocking;
   Value value = attention.op.getValue();
@@ -82,7 +83,7 @@ void PackedAttention::multiply(const MicroKernel &kernel, func::FuncOp &block,
   arguments.words = product.words;
   arguments.continues =
       lanes.constant(lanes.builder.getBoolAttr(product.continues));
-  // Rows behind the last query hold anything and are read by nobody.
+  // Rows behind the last query have undefined sums, which nobody reads.
   lanes.loop(lanes.index(0), rowCount, rows, [&](Value row) {
     Value left = lanes.mulIndex(row, lanes.index(product.depth));
     arguments.left.clear();

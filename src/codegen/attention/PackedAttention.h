@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Each key and value of a block is used for all queries of the tile: it is
-// copied to panels once, and the micro-kernel multiplies them.
+// All queries of the tile use each key and value of a block. So these are
+// copied to panels once, and the micro-kernel multiplies the panels.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,10 +34,10 @@ public:
 
 private:
   PairPacking packing;
-  /// The micro-kernels' functions, made at their first call.
+  /// The micro-kernels' functions. The first call makes each.
   mlir::func::FuncOp scoreBlock, outputBlock;
 
-  /// Elements of a word of the depth.
+  /// Elements of a word along the depth.
   int64_t perWord() const {
     return attention.blocking.usesDots ? PairPacking::perWord : 1;
   }
@@ -45,8 +45,8 @@ private:
   void packKeys(mlir::Value firstKey);
   void packValues(const AttentionContext::KeyBlock &keys);
 
-  /// A product of scratch matrices: the left one has rows of `depth` words,
-  /// of which the first `words` are used, the right one panels of such a depth.
+  /// A product of scratch matrices. The left one has rows of `depth` words, of
+  /// which the first `words` are used. The right one has panels of that depth.
   struct Product {
     mlir::Value left, right, result;
     int64_t depth, columns;

@@ -19,14 +19,14 @@ using namespace mlir;
 namespace anabranch {
 namespace codegen {
 
-/// The lanes of two vectors of half a word each in an order, as words.
+/// Shuffles the lanes of two vectors of half words into words.
 static Value toWords(LaneBuilder &lanes, Type wordVector, Value a, Value b,
                      ArrayRef<int64_t> order) {
   Value both = lanes.make<vector::ShuffleOp>(a, b, order);
   return lanes.make<LLVM::BitcastOp>(wordVector, both);
 }
 
-/// A vector of elements as 16 bits each, zero behind the head.
+/// A vector of elements of 16 bits each, with zeros behind the head.
 Value PairPacking::halves(Value tensor, Value row, int64_t column) {
   int64_t width = attention.blocking.lanes;
   int64_t size = AttentionContext::headSize(tensor);
@@ -90,7 +90,8 @@ void PairPacking::packQueries() {
   });
 }
 
-/// Rows of words become columns, as many at a time as a vector has lanes.
+/// Transposes rows of words to columns, as many at a time as a vector has
+/// lanes.
 void PairPacking::packKeys(const AttentionContext::KeyBlock &keys,
                            Value count) {
   const AttentionBlocking &blocking = attention.blocking;

@@ -30,17 +30,17 @@ public:
       : attention(attention), lanes(attention.lanes), memory(attention.memory) {
   }
 
-  /// The tile's queries as they are, with zeros behind the head.
+  /// Packs the tile's queries unscaled, with zeros behind the head.
   void packQueries();
-  /// The panels of the first `count` keys of a block.
+  /// Packs the first `count` keys of a block.
   void packKeys(const AttentionContext::KeyBlock &keys, mlir::Value count);
-  /// The panels of a block's values, with zeros up to `words` pairs of keys.
+  /// Packs a block's values, with zeros up to `words` pairs of keys.
   void packValues(const AttentionContext::KeyBlock &keys, mlir::Value words);
 
-  /// A vector of words of a row of query, key or value from a column on.
+  /// A vector of words, from a column on, of a row of query, key or value.
   mlir::Value words(mlir::Value tensor, mlir::Value row, int64_t column);
-  /// A vector of pairs of two keys' values from a column on. Keys that are not
-  /// in the block have zeros; none is missing if it is known to be `whole`.
+  /// A vector of pairs, from a column on, of two keys' values. Keys behind the
+  /// block have zeros. `whole` says that there are none.
   mlir::Value valuePairs(const AttentionContext::KeyBlock &keys,
                          mlir::Value word, int64_t column, bool whole = false);
 

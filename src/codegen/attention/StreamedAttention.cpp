@@ -16,7 +16,7 @@ using namespace mlir;
 namespace anabranch {
 namespace codegen {
 
-/// Keys whose values are added without a loop.
+/// The values of so many keys are added without a loop.
 static constexpr int64_t keysAtOnce = 4;
 
 StreamedAttention::StreamedAttention(AttentionContext &attention)
@@ -31,7 +31,7 @@ void StreamedAttention::begin() {
   BlockProducts::begin();
 }
 
-/// A vector of words of a key's head from an element on.
+/// A vector of words of a key's head, from an element on.
 Value StreamedAttention::keyWords(Value number, int64_t at) {
   Value key = attention.op.getKey();
   if (attention.blocking.usesDots)
@@ -44,7 +44,7 @@ Value StreamedAttention::keyWords(Value number, int64_t at) {
                                         Lanes::linear(depth, 1, width)));
 }
 
-/// A vector of columns of the values of a word's keys.
+/// A vector of columns of the values that belong to a word's keys.
 Value StreamedAttention::valueWords(const AttentionContext::KeyBlock &keys,
                                     Value word, int64_t at, bool whole) {
   if (attention.blocking.usesDots)
@@ -85,7 +85,8 @@ void StreamedAttention::score(const AttentionContext::RowBlock &,
   });
 }
 
-/// The scores of a vector of keys, the first of which is `group` in its block.
+/// The scores of a vector of keys. `group` is the first key's number in its
+/// block.
 void StreamedAttention::scoreKeys(Value group, ArrayRef<Value> keys) {
   const AttentionBlocking &blocking = attention.blocking;
   const AttentionContext::Scratch &scratch = attention.scratch;
@@ -105,12 +106,12 @@ void StreamedAttention::scoreKeys(Value group, ArrayRef<Value> keys) {
   });
 }
 
-/// All columns at once, so that values are read in their order, and as many
-/// rows beside each other as registers hold.
+/// Computes all columns at once, so that values are read in order, with as many
+/// rows side by side as registers hold.
 void StreamedAttention::mix(const AttentionContext::RowBlock &,
                             const AttentionContext::KeyBlock &keys) {
   const AttentionBlocking &blocking = attention.blocking;
-  // Registers hold so many vectors of sums beside the values.
+  // Registers hold so many vectors of sums, beside the values.
   int64_t most = (attention.frame.target.avx512 ? 24 : 8) * blocking.lanes;
   int64_t columns = std::min(blocking.valueHead, most);
   int64_t rows = most / columns;

@@ -5,11 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Where a token is decoded, each key and value of a cache is used for a query
-// or a few. Keys and values are read where they lie, since a copy would cost
-// more than the products; reading them once takes nearly all the time.
-// Processors fetch ahead what is read in a row, so the blocks of keys are
-// large: each change from keys to values stops the fetching.
+// When a token is decoded, a query or a few use each key and value of a cache.
+// Keys and values are read in place, since a copy would cost more than the
+// products. Reading them once takes nearly all the time. Processors prefetch
+// consecutive reads, and each change from keys to values interrupts that. So
+// the blocks of keys are large.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,15 +28,15 @@ public:
   explicit StreamedAttention(AttentionContext &attention);
 
   void begin() override;
-  /// Takes a vector of keys at a time.
+  /// Computes the scores of one vector of keys at a time.
   void score(const AttentionContext::RowBlock &rows,
              const AttentionContext::KeyBlock &keys) override;
-  /// Keeps the output in registers.
+  /// Adds the weighted values, with the output in registers.
   void mix(const AttentionContext::RowBlock &rows,
            const AttentionContext::KeyBlock &keys) override;
 
 private:
-  /// Rows and columns of the output that are in registers.
+  /// The rows and columns of the output that are in registers.
   struct Part {
     mlir::Value firstRow;
     int64_t rows;

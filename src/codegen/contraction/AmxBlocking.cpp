@@ -23,33 +23,34 @@ namespace {
 constexpr int64_t lanes = 16; ///< columns of a register
 constexpr int64_t wordBytes = 4;
 constexpr int64_t unknownRows = 256;
-/// Tiles for the workers to share, and the bytes of panels that all blocks of a
-/// tile read at least.
+/// Enough tiles for the workers to share, and the least bytes of panels that
+/// all blocks of a tile read together.
 constexpr int64_t enoughTiles = 16, enoughPanelTiles = 32,
                   enoughFewRowTiles = 64;
 /// Each group of panels copies the windows of its rows again.
 constexpr int64_t enoughWindowTiles = 4;
 constexpr int64_t leastTileBytes = 32 * 1024;
-/// Rows of a tile that are too few to share a panel that is copied for them.
+/// With fewer rows than this, a tile shares a panel among too few; the second
+/// number is for a panel that is copied.
 constexpr int64_t leastRows = 64, leastRowsOfCopy = 128;
 /// Rows of a strip that multiply a panel in the time in which the next one
-/// comes from the third cache. Bytes are multiplied faster, so that groups of
-/// panels, where they are large, beat strips of fewer rows.
+/// comes from the third-level cache. Bytes are multiplied faster. So, if groups
+/// of panels are large, they are better than strips of fewer rows.
 constexpr int64_t rowsOfStrip = 128, rowsOfByteStrip = 160, manyPanels = 8;
-/// Panels of a tile whose left operand exceeds the second cache: each block of
-/// it is read once for all of them.
+/// Panels of a tile whose left operand exceeds the second-level cache. Each
+/// block of that operand is read once for all of these panels.
 constexpr int64_t panelsOfGroup = 16, copiesOfGroup = 8;
-/// The part of the second cache that a copy of windows takes.
+/// A copy of windows takes one part of so many of the second-level cache.
 constexpr int64_t patchOfCache = 3;
-/// How far ahead a panel that one block of rows reads is fetched.
+/// How far ahead, in bytes, a panel is fetched that only one block of rows
+/// reads.
 constexpr int64_t bytesOfStream = 8192;
 
-/// Cycles of a tile that are no products: registers get their sizes and are
-/// released.
+/// Cycles of a tile beside its products: registers are configured and released.
 constexpr double tileCycles = 220;
-/// Cycles in which a word of the right operand is copied to a panel.
+/// Cycles to copy a word of the right operand to a panel.
 constexpr double copyCycles = 0.27;
-/// Rows up to which dot products read a right operand where it is.
+/// Up to so many rows, dot products read a right operand in place.
 constexpr int64_t rowsOfDots = 8;
 
 /// Chooses the parts of a blocking one after the other.
@@ -106,7 +107,7 @@ bool Chooser::readsPanels() const {
          contraction.right.memory == contraction.narrow();
 }
 
-/// A register takes rows at one distance, whose words are neighbours.
+/// A register takes rows at equal distances, each of consecutive words.
 bool Chooser::readsLeft() const {
   const ContractionOperand &left = contraction.left;
   return left.isRegular && left.rowsAreRegular &&
@@ -114,7 +115,7 @@ bool Chooser::readsLeft() const {
          left.unitLoop == contraction.depth;
 }
 
-/// A panel of a block of the depth takes half of the first cache; the
+/// Half of the first-level cache holds a panel of a block of the depth. The
 /// left operand streams through the rest.
 void Chooser::chooseDepth() {
   int64_t step = stepDepths();
@@ -138,10 +139,10 @@ void Chooser::splitRows(int64_t count) {
   amx.rowsPerTile = int64_t(alignTo(part, AmxBlock::rows));
 }
 
-/// As many rows as half of the second cache keeps of the left operand: each
-/// panel is read or copied once for them. Where those are too few, or a copy
-/// takes a few bytes from each of many pages, as many as fit there block by
-/// block, with the sums of a group of panels.
+/// As many rows as half of the second-level cache holds of the left operand:
+/// each panel is read or copied once for them. If those are too few, or a copy
+/// takes a few bytes from each of many pages, as many rows as fit there block
+/// by block, with the sums of a group of panels.
 int64_t Chooser::chooseMostRows() {
   if (!depth)
     return unknownRows;
@@ -185,8 +186,8 @@ bool Chooser::readsPatch() const {
          contraction.left.memory == contraction.narrow() && amx.readsPanels;
 }
 
-/// As many rows of windows of one image as leave enough tiles, and as the
-/// second cache keeps the points of beside a panel. Equal parts, so that no
+/// As many rows of windows of one image as leave enough tiles, and whose points
+/// the second-level cache holds beside a panel. Parts are equal, so that no
 /// tile reaches into a second image.
 void Chooser::choosePatch() {
   int64_t points = (*contraction.windows->plane)[0].points;
@@ -210,7 +211,8 @@ void Chooser::choosePanelsPerTile() {
   amx.panelsPerTile = 1;
   if (!columns)
     return;
-  // More rows than those that are known make more tiles.
+  // An unknown number of rows counts as one strip: more rows only make more
+  // tiles.
   int64_t others =
       std::max<int64_t>((rows ? strips() : 1) * batch.value_or(1), 1);
   bool isOneBlock = blocksOfTile() == 1;
@@ -228,8 +230,8 @@ void Chooser::choosePanelsPerTile() {
                                           std::max<int64_t>(panels(), 1));
 }
 
-/// The blocks of a tile share a panel, so they share the work of fetching the
-/// next one.
+/// The blocks of a tile use the same panel, so they share the work of fetching
+/// the next one.
 void Chooser::chooseFetches() {
   if (!amx.readsPanels)
     return;
@@ -246,7 +248,7 @@ AmxBlocking Chooser::choose() {
   amx.readsPanels = readsPanels();
   amx.packLeft = !readsLeft();
   bool isNarrow = columns && *columns <= lanes;
-  // A block is as wide as a panel, or as half of it.
+  // A block is as wide as a panel, or half as wide.
   bool isOdd = amx.readsPanels && contraction.right.panels->width / lanes % 2;
   amx.vectors = isNarrow || isOdd ? 1 : 2;
   chooseDepth();
@@ -259,10 +261,10 @@ AmxBlocking Chooser::choose() {
   return amx;
 }
 
-/// Cycles of all tiles on one core. What waits for a cache is not seen here
-/// beyond the second: it is the same for all instructions.
+/// Cycles of all tiles on one core. Waits for caches behind the second level
+/// are left out: they are the same for all instructions.
 double Chooser::cyclesOfAmx() const {
-  auto multiply = isInt8() ? Multiply::TileInt8 : Multiply::TileBF16;
+  auto multiply = isInt8() ? Multiply::AmxInt8 : Multiply::AmxBF16;
   double elements = double(*columns) * *depth;
   double products = elements * *rows / target.rate(multiply);
   double reading = elements * elementBytes() / target.model.l2Load;
@@ -288,14 +290,15 @@ double Chooser::cyclesOfVectors() const {
 bool Chooser::pays() const {
   if (!rows || !columns || !depth || !batch)
     return true;
-  // From one row on, as splitting or dotting pairs keeps vectors from reading
-  // at the cache's rate.
+  // AMX pays from the first row on: splitting or multiplying pairs keeps vector
+  // code from reading as fast as the cache delivers.
   if (amx.readsPanels && !isInt8())
     return true;
   return cyclesOfAmx() < cyclesOfVectors();
 }
 
-/// The K-pack factor of what AMX registers multiply; zero for other operands.
+/// The K-pack factor of operands that AMX registers multiply; zero for other
+/// operands.
 int64_t kPackOf(const Contraction &contraction, const TargetInfo &target) {
   Type narrow = contraction.narrow();
   if (!target.avx512)
@@ -311,7 +314,7 @@ int64_t kPackOf(const Contraction &contraction, const TargetInfo &target) {
 std::optional<AmxBlocking> AmxBlocking::choose(const Contraction &contraction,
                                                const TargetInfo &target) {
   int64_t kPack = kPackOf(contraction, target);
-  // Groups of few rows leave the registers empty.
+  // Groups of few rows would leave the registers mostly empty.
   if (!kPack || contraction.isGrouped)
     return std::nullopt;
   Chooser chooser(contraction, target, kPack);
@@ -327,8 +330,8 @@ std::optional<Panels> AmxBlocking::choosePanels(const Contraction &contraction,
   auto columns = contraction.knownSize(contraction.column);
   if (!kPack || !columns)
     return std::nullopt;
-  // Two registers of either operand make four products of two loads each; with
-  // one vector there are three loads for two products.
+  // Two registers of each operand make four products from four loads. With one
+  // vector there are three loads for two products.
   Contraction packed = contraction;
   packed.right.panels = Panels{*columns > lanes ? 2 * lanes : lanes, kPack};
   packed.right.memory = contraction.narrow();

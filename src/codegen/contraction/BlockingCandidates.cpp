@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The choice of a blocking (GemmBlocking.cpp) is the first candidate. The
-// others change its parts, one or several at once; the estimate orders them.
+// The first candidate is the choice of GemmBlocking.cpp. The others change one
+// or several of its parts, and are ordered by their estimate.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,9 +27,10 @@ namespace codegen {
 
 namespace {
 
-/// As in AmxBlocking.cpp: the start of a tile, and a word copied to a panel.
+/// As in AmxBlocking.cpp: cycles to start a tile, and to copy a word to a
+/// panel.
 constexpr double tileCycles = 220, copyCycles = 0.27;
-/// Block shapes in vector registers that are combined with other parts.
+/// So many block shapes in vector registers are combined with other parts.
 constexpr size_t shapesToTry = 4;
 constexpr int64_t distancesAhead[] = {0, 2048, 4096, 8192};
 
@@ -52,12 +53,12 @@ double roundUp(double value, int64_t step) {
   return double(divideCeil(int64_t(value), step) * step);
 }
 
-/// Multiply-adds of a core in a cycle.
+/// Multiply-adds of one core in a cycle.
 double rateOf(const Contraction &contraction, const TargetInfo &target,
               const GemmBlocking &blocking) {
   bool isInt8 = contraction.multipliesInt8();
   if (blocking.usesAmx)
-    return target.rate(isInt8 ? Multiply::TileInt8 : Multiply::TileBF16);
+    return target.rate(isInt8 ? Multiply::AmxInt8 : Multiply::AmxBF16);
   double fma = target.rate(Multiply::FmaF32);
   if (isInt8)
     return std::max(target.rate(Multiply::DotInt8), fma);
@@ -66,7 +67,7 @@ double rateOf(const Contraction &contraction, const TargetInfo &target,
   return contraction.element.getIntOrFloatBitWidth() == 64 ? fma / 2 : fma;
 }
 
-/// Multiply-adds with those that blocks compute for nothing, in units of the
+/// Multiply-adds, those that blocks compute in vain included, in units of the
 /// best block's.
 double multiplyAdds(const Contraction &contraction, const TargetInfo &target,
                     const GemmBlocking &blocking, const Sizes &sizes) {
@@ -78,7 +79,7 @@ double multiplyAdds(const Contraction &contraction, const TargetInfo &target,
          roundUp(sizes.columns, blocking.columns()) * sizes.depth;
 }
 
-/// Bytes of an element of the right operand as blocks read it.
+/// Bytes of an element of the right operand in the form that blocks read.
 double rightBytes(const Contraction &contraction,
                   const GemmBlocking &blocking) {
   if (blocking.kPack > 1)
@@ -87,19 +88,19 @@ double rightBytes(const Contraction &contraction,
                                                    : contraction.element));
 }
 
-/// What identifies a blocking among the candidates of one product.
+/// A key that two candidates of a product share if they are equal.
 auto identityOf(const GemmBlocking &blocking) {
   return std::tuple(blocking.usesAmx, blocking.rows, blocking.vectors,
                     blocking.depth, blocking.rowsPerTile,
                     blocking.panelsPerTile, blocking.bytesAhead);
 }
 
-/// Values to try in the place of `chosen`: none set, its half and its double.
+/// The values to try instead of `chosen`: not set, half and double.
 SmallVector<std::optional<int64_t>> around(int64_t chosen) {
   return {std::nullopt, std::max<int64_t>(chosen / 2, 1), chosen * 2};
 }
 
-/// Every combination of parts around what is chosen for this block.
+/// Adds all combinations of parts around those that are chosen for this block.
 void combine(const GemmBlocking &chosen, const BlockingParameters &block,
              std::vector<BlockingParameters> &all) {
   SmallVector<std::optional<int64_t>> ahead{std::nullopt};
@@ -152,15 +153,16 @@ double estimateCycles(const Contraction &contraction, const TargetInfo &target,
 
   double products = multiplyAdds(contraction, target, blocking, sizes) /
                     rateOf(contraction, target, blocking);
-  // Blocks of rows read a panel again, from the cache that holds it.
+  // Each block of rows reads a panel again, from the cache that holds it.
   double panelBytes = blocking.depth * blocking.columns() * bytes;
   double panelLoad =
       panelBytes <= cpu.l1Bytes * 2.0 / 3 ? cpu.l1Load : cpu.l2Load;
   double reading = rowBlocks * columns * depth * bytes / panelLoad;
-  // Each strip reads all panels for the first time.
+  // Each strip reads all panels once from beyond.
   double far = columns * depth * bytes > cpu.l2Bytes ? cpu.l3Load : cpu.l2Load;
   double fetching = strips * columns * depth * bytes / far;
-  // The left operand comes once for each panel, or group of packed ones.
+  // The left operand is read once for each panel, or for each group of packed
+  // ones.
   double leftBytes = rows * depth * bytes;
   bool leftStays = blocking.rowsPerTile * depth * bytes <= cpu.l2Bytes / 2.0;
   double leftLoad = leftStays ? cpu.l2Load : cpu.l3Load;
@@ -173,7 +175,7 @@ double estimateCycles(const Contraction &contraction, const TargetInfo &target,
                       : 0;
   double sums = (depths - 1) * rows * columns * 8 / cpu.l2Load;
   double tiles = strips * groups * tileCycles;
-  // Fetching and the left operand overlap with products in part.
+  // Fetching and reading the left operand overlap with products in part.
   return batch * (std::max(products, reading) + fetching / 2 + left / 4 +
                   packing + copies + sums + tiles);
 }
@@ -188,7 +190,7 @@ std::vector<BlockingCandidate> listBlockings(const Contraction &contraction,
   std::set<decltype(identityOf(chosen))> seen{identityOf(chosen)};
   std::vector<BlockingCandidate> others;
   std::vector<BlockingParameters> all = combinations(contraction, target);
-  // Of equal blockings the one of fewest parameters stays.
+  // Of equal blockings the one with the fewest parameters stays.
   llvm::sort(all, [](const auto &a, const auto &b) {
     return std::pair(a.count(), a.text()) < std::pair(b.count(), b.text());
   });

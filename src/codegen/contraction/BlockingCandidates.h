@@ -16,20 +16,20 @@ namespace anabranch {
 namespace codegen {
 
 struct BlockingCandidate {
-  BlockingParameters parameters; ///< none set: what is chosen without them
-  double cycles;                 ///< of one core, estimated
+  BlockingParameters parameters; ///< none set: the default choice
+  double cycles;                 ///< estimate for one core
 };
 
-/// At most `most` blockings that differ: first the one that is chosen anyway,
-/// then those that the cost model estimates to be fastest. That one alone where
-/// a size of the product is not known.
+/// At most `most` different blockings: first the default, then those that the
+/// cost model estimates to be fastest. If a size of the product is not known,
+/// only the default.
 std::vector<BlockingCandidate> listBlockings(const Contraction &contraction,
                                              const TargetInfo &target,
                                              size_t most);
 
-/// Cycles of one core for all tiles of a product of known sizes: products,
-/// reading, copies to panels, sums that wait for the next block of the depth,
-/// and the start of each tile.
+/// Estimated cycles of one core for all tiles of a product of static sizes:
+/// products, reading, copies to panels, sums that wait for the next block of
+/// the depth, and the start of each tile.
 double estimateCycles(const Contraction &contraction, const TargetInfo &target,
                       const GemmBlocking &blocking);
 

@@ -17,25 +17,25 @@
 namespace anabranch {
 namespace codegen {
 
-/// Parts of a GemmBlocking that are given and not chosen; those without a value
-/// are chosen as ever. Any values are safe: one that does not fit the product
-/// is rounded to one that does, or left out.
+/// Parts of a GemmBlocking that are given. Parts without a value are chosen as
+/// by default. Any value is safe: one that does not fit the product is rounded
+/// to one that does, or ignored.
 struct BlockingParameters {
   std::optional<int64_t> amx; ///< 0: no AMX registers
-  /// Of a block of accumulators in vector registers; both or neither.
+  /// Of a block of accumulators in vector registers. Both or neither are set.
   std::optional<int64_t> rows, vectors;
   std::optional<int64_t> depth;
   std::optional<int64_t> rowsPerTile, panelsPerTile;
   std::optional<int64_t> bytesAhead;
 
-  /// How many have a value.
+  /// The number of parameters with a value.
   int64_t count() const;
   /// "rows=8,vectors=3,depth=384"; empty if none has a value.
   std::string text() const;
-  /// The parameters that such a text names, or none if it is no such text.
+  /// The parameters in such a text; none if it is no such text.
   static std::optional<BlockingParameters> parse(llvm::StringRef text);
 
-  /// The attribute of a kernel function that holds the text.
+  /// The attribute of a kernel function with the text.
   static constexpr llvm::StringLiteral attribute = "anabranch.blocking";
 };
 

@@ -98,11 +98,11 @@ bool matchBody(Contraction &contraction) {
          contraction.element.isInteger(32) || contraction.element.isInteger(64);
 }
 
-/// Fewer columns than lanes of most vectors.
+/// A product of fewer columns leaves most vectors partly empty.
 constexpr int64_t fewColumns = 16;
 
-/// Whether the operands should change sides. The columns should be the loop
-/// that is contiguous in the product, unless that loop is short.
+/// Whether to swap the operands. The columns should be the loop that is
+/// contiguous in the product, unless that loop is short.
 bool swapsOperands(const Contraction &contraction, ArrayRef<unsigned> m,
                    ArrayRef<unsigned> n) {
   AffineMap output =
@@ -115,7 +115,7 @@ bool swapsOperands(const Contraction &contraction, ArrayRef<unsigned> m,
     return n.empty() || m[0] == last;
   auto columns = contraction.knownSize(last),
        others = contraction.knownSize(m[0]);
-  // The product of a matrix and a vector lies in memory as one of a vector and
+  // In memory, the product of a matrix and a vector equals that of a vector and
   // a matrix.
   if (n.size() == 1 && columns == 1 && others && *others > 1)
     return true;
@@ -124,7 +124,7 @@ bool swapsOperands(const Contraction &contraction, ArrayRef<unsigned> m,
 }
 
 /// Finds the role of each loop. Further loops of the right operand, such as the
-/// images of a convolution, are batches, in which the left one is the same.
+/// images of a convolution, become batches that share the left operand.
 bool assignLoops(Contraction &contraction, std::string &why) {
   auto dims = linalg::inferContractionDims(contraction.op);
   if (failed(dims)) {
@@ -171,7 +171,8 @@ bool isDivision(AffineExpr expr) {
          expr.getKind() == AffineExprKind::CeilDiv;
 }
 
-/// No quotients or remainders, so that the growth holds at every point.
+/// Whether the expression has no quotients or remainders, so that its growth is
+/// the same at every point.
 bool isRegular(AffineExpr expr) {
   bool regular = true;
   if (expr)
@@ -179,9 +180,9 @@ bool isRegular(AffineExpr expr) {
   return regular;
 }
 
-/// Whether these are the places of a column and a depth in panels:
-/// [..., column / width, depth / kPack, column % width, depth % kPack].
-/// Of a gathered operand the places stand before these.
+/// The panels whose index for a column and a depth is `index`: [..., column /
+/// width, depth / kPack, column % width, depth % kPack]. In a gathered operand
+/// the index begins with its places. None if the index has another form.
 std::optional<Panels> matchPanels(const Contraction &contraction,
                                   const analysis::Read &read, bool isGathered) {
   ArrayRef<analysis::SymbolicIndex> index = read.index;
@@ -213,8 +214,8 @@ std::optional<Panels> matchPanels(const Contraction &contraction,
   return std::nullopt;
 }
 
-/// Finds out whether columns and depths meet in one index, as the points of an
-/// image and of a window do.
+/// Finds out whether one index depends on columns and depths, as the points of
+/// an image and of its window do.
 void describeWindow(const Contraction &contraction, const analysis::Read &read,
                     ContractionOperand &operand) {
   AffineExpr column =
@@ -236,7 +237,7 @@ void describeWindow(const Contraction &contraction, const analysis::Read &read,
   }
 }
 
-/// The symbols that an expression may have: sizes that only a call knows.
+/// The number of symbols in an expression: sizes that only a call knows.
 unsigned symbolsIn(AffineExpr expr) {
   unsigned count = 0;
   expr.walk([&](AffineExpr part) {
@@ -246,8 +247,8 @@ unsigned symbolsIn(AffineExpr expr) {
   return count;
 }
 
-/// The smallest number of depths after which the indices repeat but for a
-/// constant growth, up to the size of windows that are worth unrolling.
+/// The smallest number of depths after which the indices repeat up to a
+/// constant growth, at most the largest window that is worth unrolling.
 int64_t windowPointsOf(const Contraction &contraction,
                        const analysis::Read &read) {
   linalg::GenericOp op = contraction.op;
@@ -274,7 +275,7 @@ int64_t windowPointsOf(const Contraction &contraction,
   return 0;
 }
 
-/// Whether these are all rows and all depths of a tensor, in its order.
+/// Whether the read covers all rows and all depths of a tensor, in its order.
 bool isMatrix(const Contraction &contraction, const analysis::Read &read) {
   SmallVector<unsigned> loops(contraction.rows);
   loops.push_back(contraction.depth);
@@ -285,18 +286,18 @@ bool isMatrix(const Contraction &contraction, const analysis::Read &read) {
   });
 }
 
-/// The argument that a tensor is, seen through views; else null.
+/// The argument behind a tensor, seen through views; null if there is none.
 Value rootOf(Value tensor) {
   while (Value viewed = analysis::viewedBy(tensor.getDefiningOp()))
     tensor = viewed;
   return isa<BlockArgument>(tensor) ? tensor : Value();
 }
 
-/// Whether an index depends on what a tensor holds.
+/// Whether the index is a place: it depends on the elements of a tensor.
 bool isPlace(const analysis::SymbolicIndex &index) { return !index.expr; }
 
-/// Whether an index is the same at all depths and columns of a panel, or moves
-/// with the depth by a constant.
+/// Whether an index is the same at all depths and columns of a panel, or grows
+/// by a constant with the depth.
 bool isRegularIndex(const Contraction &contraction,
                     const analysis::SymbolicIndex &index) {
   if (isPlace(index))
@@ -305,7 +306,7 @@ bool isRegularIndex(const Contraction &contraction,
   return index.growth(contraction.depth).has_value() && isRegular(index.expr);
 }
 
-/// Finds the loops that the places of a gathered operand depend on.
+/// Finds the loops on which the places of a gathered operand depend.
 void describePlaces(const Contraction &contraction, const analysis::Read &read,
                     ContractionOperand &operand) {
   operand.placeLoops.clear();
@@ -375,7 +376,7 @@ void describeOperand(Contraction &contraction, ContractionOperand &operand) {
       bool known = true;
       for (int64_t i = 0; i < rank; ++i) {
         bool isSlow =
-            gather && isPlace(read.index[i]) && gather->slow.test(loop);
+            gather && isPlace(read.index[i]) && gather->steady.test(loop);
         auto growth = isSlow ? 0 : read.index[i].growth(loop);
         bool inner = i == rank - 1;
         if (!growth || (*growth && !strides && !inner))
@@ -387,16 +388,16 @@ void describeOperand(Contraction &contraction, ContractionOperand &operand) {
         operand.unitLoop = loop;
     }
   }
-  // A pointwise operation computes; only a body that just yields is a view. The
-  // operations of a gather find its place.
+  // Pointwise operations compute; a view's body only yields. The operations of
+  // a gather compute its place.
   if (arguments != 1 || (!source && reads.operations != 0)) {
     operand.memory = Type();
     operand.panels = std::nullopt;
   }
 }
 
-/// Batches of one row that differ in the place of the right operand become
-/// rows: those that follow each other may have the same place.
+/// Batches of one row, each with another place of the right operand, become
+/// rows. Neighbouring rows may have the same place.
 void groupRows(Contraction &contraction) {
   const ContractionOperand &right = contraction.right;
   auto isBatch = [&](unsigned loop) {
@@ -448,7 +449,7 @@ std::optional<Contraction> Contraction::find(func::FuncOp source,
   linalg::GenericOp product;
   for (Operation &op : source.front()) {
     if (isa<ir::ScatterOp, ir::ScanOp, ir::AttentionOp>(op)) {
-      why = "it has an operator of its own kind";
+      why = "it has a scatter, a scan or an attention";
       return std::nullopt;
     }
     auto generic = dyn_cast<linalg::GenericOp>(op);

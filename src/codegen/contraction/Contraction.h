@@ -7,9 +7,9 @@
 //
 // A matrix product in the general sense: result[batch, row, column] is the sum
 // over depth of left[batch, row, depth] * right[batch, depth, column]. Both
-// operands may have producers (prologue) and the results of the kernel are
-// pointwise functions of the product (epilogue). Nothing is emitted here, so
-// that the tile function and the plan function agree.
+// operands may have producers (prologue), and the results of the kernel are
+// pointwise functions of the product (epilogue). Nothing is emitted here: the
+// tile function and the plan function read the same Contraction, and so agree.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,10 +25,10 @@
 namespace anabranch {
 namespace codegen {
 
-/// The layout that constants are packed into when a package is loaded:
-/// [batch..., ceil(columns / width), ceil(depths / kPack), width, kPack],
-/// without the last dimension if `kPack` is one, and zero where there is no
-/// element.
+/// The layout of constants that loading a package packs: [batch...,
+/// ceil(columns / width), ceil(depths / kPack), width, kPack]. The last
+/// dimension is left out if `kPack` is one. Places without an element hold
+/// zero.
 struct Panels {
   int64_t width;
   int64_t kPack; ///< the K-pack (VNNI) factor
@@ -38,29 +38,30 @@ struct Panels {
 struct ContractionOperand {
   unsigned number;                 ///< operand of the generic
   mlir::Operation *cast = nullptr; ///< widening in the body, or null
-  /// The element type in memory if it is one argument seen through views, so
-  /// that reading an element again costs no more than a load; else null.
+  /// The element type in memory, if the operand is one argument seen through
+  /// views: reading an element again then costs only a load. Else null.
   mlir::Type memory;
   /// True if each step along the depth moves by the same number of bytes.
   bool isRegular = false;
-  /// True if each step from row to row does so too.
+  /// True if each step from row to row moves by the same number of bytes.
   bool rowsAreRegular = false;
-  /// The loop whose neighbours are neighbours in memory, if any.
+  /// The loop along which neighbours are neighbours in memory, if any.
   std::optional<unsigned> unitLoop;
-  /// True if an index is a sum of column and depth: a window that moves.
+  /// True if an index is a sum of column and depth, as for a moving window.
   bool isWindow = false;
-  /// Windows of this many columns are neighbours; 0: those of all columns are.
+  /// Windows of this many columns are neighbours. 0: the windows of all columns
+  /// are.
   int64_t windowRow = 0;
   /// The points of a window: over this many depths the index of each dimension
   /// grows by a constant, wherever they begin. 0: there is no such number.
   int64_t windowPoints = 0;
-  /// Set if the argument lies in panels already.
+  /// The layout of an argument that is in panels; none for others.
   std::optional<Panels> panels;
-  /// The part of a larger tensor at a place that other tensors hold: the loops
-  /// that the place depends on. Empty if the operand is a whole tensor.
+  /// The loops on which the place of a gathered operand depends. Empty if the
+  /// operand is a whole tensor.
   llvm::SmallVector<unsigned> placeLoops;
   bool isGathered = false;
-  /// How many places there are, if that is known.
+  /// The number of places, if it is known.
   std::optional<int64_t> places;
 };
 
@@ -72,32 +73,34 @@ struct Contraction {
   unsigned column = 0;
   unsigned depth = 0;
   ContractionOperand left, right;
-  /// Set if the left operand is windows of an image.
+  /// The windows, if the left operand is windows of an image.
   std::optional<ImageWindows> windows;
   mlir::Type element; ///< of the accumulators: f32, f64, i32 or i64
   bool startsAtZero = true;
-  /// Whether each row has a right operand of its own, the part of a larger
-  /// tensor at the row's place. Rows that follow each other may share one.
+  /// Whether each row has a right operand of its own: the part of a larger
+  /// tensor at the row's place. Neighbouring rows may share one.
   bool isGrouped = false;
   llvm::SmallVector<Epilogue, 1> epilogues;
 
-  /// The size of a loop if it is known now.
+  /// The size of a loop, if it is static.
   std::optional<int64_t> knownSize(unsigned loop) const;
   std::optional<int64_t> knownSize(mlir::ArrayRef<unsigned> loops) const;
-  /// Rows that multiply one right operand, as far as that can be foreseen: of a
-  /// grouped product the mean.
+  /// The expected number of rows that multiply one right operand, if it is
+  /// known. For a grouped product it is the mean.
   std::optional<int64_t> rowsTogether() const;
 
-  /// The type of both operands if both are widened from it, else null.
+  /// The type from which both operands are widened; null if they are not, or
+  /// differ.
   mlir::Type narrow() const;
-  /// True if signed bytes are multiplied and summed in i32.
+  /// True if the product multiplies signed bytes and sums them in i32.
   bool multipliesInt8() const;
 
-  /// The loops and operands of a generic, without how the operands are read, or
-  /// none and why it is no contraction.
+  /// The loops and operands of a generic, without how the operands are read.
+  /// None, and why, if it is no contraction.
   static std::optional<Contraction> match(mlir::linalg::GenericOp op,
                                           std::string &why);
-  /// The contraction of a kernel function, or none and why there is none.
+  /// The contraction of a kernel function. None, and why, if it has none that a
+  /// kernel can compute.
   static std::optional<Contraction> find(mlir::func::FuncOp source,
                                          std::string &why);
 };

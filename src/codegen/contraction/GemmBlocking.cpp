@@ -32,7 +32,7 @@ constexpr BlockShape narrowShapes[] = {{6, 2, 1.0},  {4, 3, 1.0}, {5, 2, 1.03},
                                        {1, 2, 2.5},  {1, 4, 2.2}, {2, 4, 1.5},
                                        {10, 1, 1.2}, {6, 1, 1.5}};
 
-// Bytes that are widened to halves take two registers for each operand.
+// Bytes that are widened to 16 bits take two registers for each operand.
 constexpr BlockShape wideWidened[] = {{10, 2, 1.0}, {8, 2, 1.0},  {6, 2, 1.05},
                                       {4, 2, 1.2},  {2, 2, 1.6},  {1, 4, 2.2},
                                       {1, 2, 2.5},  {12, 1, 1.2}, {4, 1, 1.6}};
@@ -41,8 +41,8 @@ constexpr BlockShape narrowWidened[] = {{4, 2, 1.0}, {3, 2, 1.1}, {2, 2, 1.4},
 
 int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// What widening the right operand in registers costs a block: instructions for
-/// each vector and depth, and the registers that a vector takes.
+/// The cost of widening the right operand in registers: instructions for each
+/// vector and depth, and the registers that a vector takes.
 struct Widening {
   double instructions = 0;
   int64_t registers = 1;
@@ -76,7 +76,7 @@ Widening wideningOf(const Contraction &contraction,
   Type narrow = contraction.narrow();
   if (blocking.kPack > 1 || !narrow || !isa<FloatType>(narrow))
     return {};
-  // One to bring the elements to their lanes and one to widen them.
+  // One instruction brings the elements to their lanes, and one widens them.
   return {2, 1};
 }
 
@@ -88,7 +88,7 @@ bool paysToWidenOnce(int64_t rows, const Widening &widening) {
          widening.instructions + storing;
 }
 
-/// What a multiply-add of the product costs in blocks of this shape; none if
+/// The cost of a multiply-add of the product in blocks of this shape; none if
 /// the shape does not fit.
 std::optional<double> costOf(const BlockShape &shape, int64_t lanes,
                              const Wanted &wanted) {
@@ -99,7 +99,7 @@ std::optional<double> costOf(const BlockShape &shape, int64_t lanes,
   if (panels > 1 &&
       (shape.vectors < 2 || ceilDiv(*columns, shape.vectors * lanes) < panels))
     return std::nullopt;
-  // Besides, a left element is in all lanes of one.
+  // One more register has a left element in all its lanes.
   int64_t needed = shape.vectors * (shape.rows + widening.registers) + 1;
   if (widening.instructions && needed > registers)
     return std::nullopt;
@@ -113,7 +113,7 @@ std::optional<double> costOf(const BlockShape &shape, int64_t lanes,
   return cost;
 }
 
-/// The block shape that wastes least.
+/// The block shape that computes least in vain.
 std::optional<BlockShape> chooseShape(ArrayRef<BlockShape> shapes,
                                       int64_t lanes, const Wanted &wanted) {
   std::optional<BlockShape> best;
@@ -139,8 +139,8 @@ constexpr int64_t enoughLargeTiles = 16;
 constexpr int64_t enoughWindowTiles = 4;
 /// Up to this many rows, reading the right operand takes most of the time.
 constexpr int64_t fewRows = 8;
-/// Up to this many rows of a group, dot products of some rows after the other
-/// cost less than a copy of the right operand, and so many of them at once.
+/// Up to this many rows of a group, dot products of some rows at a time cost
+/// less than a copy of the right operand; and how many rows at a time.
 constexpr int64_t rowsOfGroup = 16, rowsOfGroupDots = 4;
 /// Up to this many rows, packing costs a notable part of the product.
 constexpr int64_t rowsToPack = 96;
@@ -179,7 +179,7 @@ int64_t choosePanelsPerTile(const Contraction &contraction,
   return std::max<int64_t>(1, ceilDiv(panels, groups));
 }
 
-/// How pairs of bf16 are multiplied: as the processor does it faster.
+/// The faster of the ways in which the processor can multiply pairs of bf16.
 WordProduct::Pairs choosePairs(const Contraction &contraction,
                                const TargetInfo &target) {
   Type narrow = contraction.narrow();
@@ -190,7 +190,7 @@ WordProduct::Pairs choosePairs(const Contraction &contraction,
   return dots ? WordProduct::Pairs::Dot : WordProduct::Pairs::Split;
 }
 
-/// Sets what a word is and how words are multiplied.
+/// Sets what a word holds and how words are multiplied.
 void chooseWord(const Contraction &contraction, const TargetInfo &target,
                 GemmBlocking &blocking) {
   blocking.int8 = Int8Dot::of(target);
@@ -208,7 +208,7 @@ bool isLoadable(Type type, Type element) {
                   (element.isF32() && (type.isBF16() || type.isF16())));
 }
 
-/// Whether panels of this type can be read where they are.
+/// Whether panels of this type can be read in place.
 bool isPackable(Type type, Type element, int64_t kPack) {
   return kPack == 4 ? type && type.isInteger(8) : isLoadable(type, element);
 }
@@ -221,8 +221,8 @@ bool readsPanels(const Contraction &contraction, const GemmBlocking &blocking) {
                     blocking.kPack);
 }
 
-/// Whether so many rows read panels of pairs that these are split once for all
-/// blocks of rows, instead of in the registers of each.
+/// Whether so many rows read panels of pairs that splitting them once, for all
+/// blocks of rows, costs less than splitting them in registers.
 bool splitsPanelsOnce(const Contraction &contraction,
                       const GemmBlocking &blocking) {
   auto rows = contraction.rowsTogether();
@@ -231,8 +231,8 @@ bool splitsPanelsOnce(const Contraction &contraction,
          readsPanels(contraction, blocking);
 }
 
-/// Whether the right operand is copied without a transposition, so that
-/// widening it on the way costs less than making pairs, to be split again.
+/// Whether the right operand is copied without a transposition. Widening it in
+/// the copy then costs less than making pairs that are split later.
 bool widensInCopy(const Contraction &contraction,
                   const GemmBlocking &blocking) {
   return blocking.pairs == WordProduct::Pairs::Split &&
@@ -241,7 +241,7 @@ bool widensInCopy(const Contraction &contraction,
 }
 
 /// Whether pairs of a live operand would be made of columns that a product of
-/// few rows had better read where they are.
+/// few rows can read in place at less cost.
 bool readsFewRowsInPlace(const Contraction &contraction,
                          const GemmBlocking &blocking) {
   auto rows = contraction.rowsTogether();
@@ -251,8 +251,8 @@ bool readsFewRowsInPlace(const Contraction &contraction,
          isLoadable(contraction.right.memory, contraction.element);
 }
 
-/// Whether so many blocks of rows read a panel that it is widened once for all
-/// of them, instead of in the registers of each.
+/// Whether so many blocks of rows read a panel that widening it once, for all
+/// of them, costs less than widening it in registers.
 bool widensPanelsOnce(const Contraction &contraction,
                       const GemmBlocking &blocking) {
   auto rows = contraction.rowsTogether();
@@ -296,8 +296,8 @@ Wanted wantedBlock(const Contraction &contraction, const TargetInfo &target,
   return wanted;
 }
 
-/// The block of accumulators, unless AMX registers hold it. Finds out on the
-/// way whether the panels alone are tiles enough.
+/// Chooses the block of accumulators in vector registers. Also finds out
+/// whether the panels alone make enough tiles.
 BlockShape chooseBlock(const Contraction &contraction, const TargetInfo &target,
                        const BlockingParameters &given,
                        GemmBlocking &blocking) {
@@ -310,8 +310,8 @@ BlockShape chooseBlock(const Contraction &contraction, const TargetInfo &target,
         costOf(shape, blocking.lanes, wanted))
       return shape;
   std::optional<BlockShape> shape;
-  // Each strip of rows packs a panel again, and with few rows that is dear.
-  // More panels make tiles too.
+  // Each strip of rows packs a panel again, which is expensive for few rows.
+  // More panels make more tiles too.
   bool packsDear = contraction.right.isWindow ||
                    (contraction.right.unitLoop == contraction.column &&
                     !contraction.right.panels && rows && *rows > fewRows &&
@@ -335,7 +335,7 @@ int64_t chooseDepth(const Contraction &contraction,
        depth = contraction.knownSize(contraction.depth);
   if (!depth)
     return unknownDepth;
-  // Four bytes are as large as one float.
+  // A word of four bytes is as large as one float.
   int64_t most =
       largestDepth * (blocking.multipliesInt8() ? blocking.kPack : 1);
   int64_t blocks = std::max<int64_t>(1, ceilDiv(*depth, most));
@@ -343,16 +343,16 @@ int64_t chooseDepth(const Contraction &contraction,
   if (!blocking.copiesRight() && rows && *rows <= blocking.rows)
     blocks = 1;
   int64_t step = blocking.lanes * blocking.kPack;
-  // Whole windows are packed without finding a point's place by division.
+  // If whole windows are packed, a point's place needs no division.
   if (int64_t points = contraction.right.windowPoints; points && blocks > 1)
     if (int64_t whole = std::lcm(step, points); whole <= largestDepth)
       step = whole;
   return ceilDiv(ceilDiv(*depth, blocks), step) * step;
 }
 
-/// Whether a thread does not run ahead to the loads of the right operand: it
-/// multiplies several rows, and the operand comes from beyond the second cache
-/// if it is read again.
+/// Whether a core does not reach the loads of the right operand early by
+/// itself: it multiplies several rows, and the operand comes from beyond the
+/// second-level cache each time.
 bool fetchesAhead(const Contraction &contraction, const TargetInfo &target) {
   auto rows = contraction.rowsTogether(),
        columns = contraction.knownSize(contraction.column),
@@ -365,10 +365,10 @@ bool fetchesAhead(const Contraction &contraction, const TargetInfo &target) {
          target.model.l2Bytes;
 }
 
-/// Fewer rows are read as they lie, one pointer each.
+/// Fewer rows are read in place, by one pointer each.
 constexpr int64_t rowsToInterleave = 4;
 
-/// Whether a packed left operand has the rows of a block next to each other, in
+/// Whether a packed left operand can have the rows of a block side by side, in
 /// the type of the accumulators.
 bool canInterleave(const Contraction &contraction,
                    const GemmBlocking &blocking) {
@@ -378,7 +378,7 @@ bool canInterleave(const Contraction &contraction,
          blocking.rows >= rowsToInterleave && blocking.rows <= blocking.lanes;
 }
 
-/// Whether the micro-kernel can read the left operand where it is.
+/// Whether the micro-kernel can read the left operand in place.
 bool readsLeftInPlace(const Contraction &contraction,
                       const GemmBlocking &blocking) {
   const ContractionOperand &left = contraction.left;
@@ -433,10 +433,10 @@ static GemmBlocking blockingOf(const AmxBlocking &amx,
   blocking.patch = amx.patch;
   blocking.linesAhead = amx.linesAhead;
   blocking.bytesAhead = amx.bytesAhead;
-  bool turned = contraction.right.unitLoop == contraction.depth &&
-                !contraction.right.isWindow;
+  bool isTransposed = contraction.right.unitLoop == contraction.depth &&
+                      !contraction.right.isWindow;
   blocking.right = amx.readsPanels ? Right::Prepacked
-                   : turned        ? Right::PackTransposed
+                   : isTransposed  ? Right::PackTransposed
                                    : Right::Pack;
   blocking.panelWidth =
       amx.readsPanels ? contraction.right.panels->width : blocking.columns();
@@ -444,7 +444,7 @@ static GemmBlocking blockingOf(const AmxBlocking &amx,
   return blocking;
 }
 
-/// A blocking in vector registers of which nothing but the words is chosen.
+/// A blocking in vector registers in which only the words are chosen.
 static GemmBlocking vectorWords(const Contraction &contraction,
                                 const TargetInfo &target) {
   GemmBlocking blocking;
@@ -486,7 +486,7 @@ GemmBlocking GemmBlocking::choose(const Contraction &contraction,
   return blocking;
 }
 
-/// Rounds what is given to what fits.
+/// Rounds given parameters to what fits.
 void GemmBlocking::setTile(const Contraction &contraction,
                            const BlockingParameters &given) {
   auto rowCount = contraction.knownSize(contraction.rows),
@@ -564,7 +564,8 @@ std::optional<Panels> choosePanels(const Contraction &contraction,
     wanted.rows = contraction.knownSize(contraction.rows);
   wanted.widening = wideningOf(contraction, blocking);
   wanted.registers = registersOf(target);
-  // AMX may read the panels of few rows for more of them, two vectors at once.
+  // AMX may read the panels of a product of few rows for one of more rows, two
+  // vectors at a time. So the number of vectors must be even.
   wanted.isEven =
       target.amxInt8 && blocking.multipliesInt8() && *columns > lanes;
   std::optional<BlockShape> shape =

@@ -19,7 +19,7 @@
 namespace anabranch {
 namespace codegen {
 
-/// How a contraction is cut up for a processor, and how its operands reach the
+/// How a contraction is cut up for a processor, and how its operands get to the
 /// micro-kernel.
 struct GemmBlocking {
   enum class Right {
@@ -36,50 +36,50 @@ struct GemmBlocking {
   int64_t depth;       ///< of a panel
   int64_t rowsPerTile; ///< a multiple of `rows`
   bool packLeft;
-  /// The copy that AMX registers read windows from: a tile is rows of windows
-  /// of one image.
+  /// If AMX registers read windows: the copy that they read. A tile is then
+  /// rows of windows of one image.
   std::optional<PatchShape> patch;
-  /// Whether a packed left operand has the rows of a block next to each other.
+  /// Whether a packed left operand has the rows of a block side by side.
   bool interleavesLeft = false;
-  /// Panels of a tile: several where the left operand is packed, so that all of
-  /// them read one copy.
+  /// Panels of a tile. There are several if the left operand is packed, so that
+  /// all of them read one copy.
   int64_t panelsPerTile = 1;
   Right right;
-  /// Whether the copy of the right operand is made of panels of pairs.
+  /// Whether the copy of the right operand is made from panels of pairs.
   bool splitsPanels = false;
-  /// Whether the panels alone are tiles enough, so that each is packed once.
+  /// Whether the panels alone make enough tiles, so that each is packed once.
   bool packsOnce = false;
-  /// The K-pack (VNNI) factor, the depths of a word (WordProduct.h): four of
-  /// signed bytes, two of bf16, else one.
+  /// The K-pack (VNNI) factor: the depths of a word (WordProduct.h). Four for
+  /// signed bytes, two for bf16, else one.
   int64_t kPack = 1;
-  /// How pairs of bf16 are multiplied, if words are that.
+  /// How pairs of bf16 are multiplied, if words are pairs.
   WordProduct::Pairs pairs = WordProduct::Pairs::None;
-  /// How bytes are multiplied.
+  /// How signed bytes are multiplied, if words are four of them.
   Int8Dot int8;
-  /// Whether blocks are made of AMX registers, whose tiles may have the blocks
-  /// of the depth as their outermost loop (AmxBlocking.h).
+  /// Whether blocks are made of AMX registers. The blocks of the depth may then
+  /// be the outermost loop of a tile (AmxBlocking.h).
   bool usesAmx = false;
   bool depthOutside = false;
-  /// Columns from one word of the right operand to the next, where it lies in
-  /// panels: a block may be narrower.
+  /// If the right operand is in panels: columns from one word to the next. A
+  /// block may be narrower.
   int64_t panelWidth = 0;
-  /// How many bytes ahead of its use the right operand is fetched, where
-  /// products of several rows keep a thread from running ahead to the loads.
+  /// How many bytes ahead of its use the right operand is fetched. It is set if
+  /// products of several rows keep a core from reaching the loads early.
   int64_t bytesAhead = 0;
-  /// Lines that each step of a block of AMX registers fetches; where no bytes
-  /// ahead are given, of the next panel.
+  /// Lines that each step of a block of AMX registers fetches. If `bytesAhead`
+  /// is zero, they are lines of the next panel.
   int64_t linesAhead = 0;
-  /// What the micro-kernel reads from the right operand.
+  /// The type that the micro-kernel reads from the right operand.
   mlir::Type rightElement;
 
   int64_t columns() const { return lanes * vectors; }
-  /// Rows of the tile's blocks in AMX registers, a multiple of a block's.
+  /// Rows of the tile's blocks in AMX registers, a multiple of a block's rows.
   int64_t blockedRows() const {
     return patch ? int64_t(llvm::alignTo(patch->numbers(), rows)) : rowsPerTile;
   }
   bool multipliesInt8() const { return kPack == 4; }
   WordProduct wordProduct() const;
-  /// Whether sums start at their row's zero-point compensation.
+  /// Whether the sums of a row start at its zero-point compensation.
   bool needsCompensation() const {
     return multipliesInt8() && !usesAmx && int8.needsCompensation();
   }
@@ -89,7 +89,7 @@ struct GemmBlocking {
   /// Columns whose dot products are computed at once.
   int64_t dotColumns() const;
 
-  /// What is `given` is not chosen.
+  /// Chooses a blocking. Parameters in `given` are taken, not chosen.
   static GemmBlocking choose(const Contraction &contraction,
                              const TargetInfo &target,
                              const BlockingParameters &given = {});
@@ -101,26 +101,26 @@ private:
   void setTile(const Contraction &contraction, const BlockingParameters &given);
 };
 
-/// A shape of a block of accumulators in vector registers, and what a
-/// multiply-add costs in it, measured, relative to the best.
+/// The shape of a block of accumulators in vector registers, and the measured
+/// cost of a multiply-add in it, relative to the best shape.
 struct BlockShape {
   int64_t rows, vectors;
   double cost;
 };
 
 /// The shapes that fit a product without AMX, the best first. Their costs
-/// include the rows and columns that blocks compute for nothing.
+/// include the rows and columns that blocks compute in vain.
 std::vector<BlockShape> blockShapes(const Contraction &contraction,
                                     const TargetInfo &target);
 
-/// Which panels constants are packed into.
+/// For which products constants are packed into panels.
 enum class PanelsFor {
-  Rows,   ///< those that suit the product's number of rows best
-  AnyRows ///< the same for all numbers of rows, unless AMX registers read them
+  Rows,   ///< the best for the product's own number of rows
+  AnyRows ///< one for all numbers of rows, unless AMX reads them
 };
 
-/// The panels that a constant right operand is best packed into, or none if
-/// the operator has no kernel that reads panels.
+/// The best panels to pack a constant right operand into. None if the operator
+/// has no kernel that reads panels.
 std::optional<Panels> choosePanels(const Contraction &contraction,
                                    const TargetInfo &target,
                                    PanelsFor purpose = PanelsFor::Rows);

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The left operand of a convolution whose channels lie last: a row is the
-// window of one output point, and its depths are runs of neighbours in memory,
-// one for each tap.
+// The left operand of a convolution whose channels are last. A row is the
+// window of one output point. Its depths are runs of neighbours in memory, one
+// for each tap.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,29 +24,30 @@ struct Contraction;
 
 struct ImageWindows {
   mlir::AffineMap map;             ///< of the view: (rows, taps, c) -> image
-  mlir::SmallVector<int64_t> taps; ///< per dimension; none: a point each
+  mlir::SmallVector<int64_t> taps; ///< per dimension; empty: one point
   int64_t run = 0;                 ///< elements of a tap
   mlir::tensor::InsertSliceOp padding; ///< null: none
   mlir::BlockArgument image;           ///< without its padding
   bool isContiguous = true;            ///< whether the image is row-major
 
-  /// A dimension of an image and its windows, of known sizes.
+  /// A dimension of an image and of its windows, of static sizes.
   struct Axis {
     int64_t points = 1, taps = 1, stride = 1, dilation = 1;
-    int64_t padding = 0, size = 1; ///< ahead of the image; of the image
+    int64_t padding = 0, size = 1; ///< before the image; and the image's size
 
-    /// The points of the image that a window reaches beyond its first, in
-    /// units of the stride.
-    int64_t reach() const { return (taps - 1) * dilation / stride; }
-    /// Remainders of the positions of taps by the stride.
+    /// How many points of the image, in units of the stride, a window has after
+    /// its first.
+    int64_t extent() const { return (taps - 1) * dilation / stride; }
+    /// The number of remainders of the taps' positions by the stride.
     int64_t phases() const { return taps > 1 ? stride : 1; }
   };
-  /// Rows and columns of a two-dimensional image all of whose channels a window
-  /// reads, of a one-dimensional one as a single row; else none.
+  /// Rows and columns of a two-dimensional image of which a window reads all
+  /// channels. A one-dimensional image counts as a single row. None for other
+  /// images.
   std::optional<std::array<Axis, 2>> plane;
 
-  /// None if the left operand is no view of windows of an argument whose last
-  /// dimension is contiguous.
+  /// None unless the left operand is a view of windows of an argument whose
+  /// last dimension is contiguous.
   static std::optional<ImageWindows> of(const Contraction &contraction);
 };
 

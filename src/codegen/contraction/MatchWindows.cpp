@@ -41,7 +41,7 @@ private:
   std::optional<int64_t> growth(unsigned result, unsigned loop) const;
 };
 
-/// The view of windows, of whose taps and channels the depths are made.
+/// Finds the view of windows, whose taps and channels form the depths.
 Value Matcher::matchTaps(Value value) {
   auto collapse = value.getDefiningOp<tensor::CollapseShapeOp>();
   if (!collapse)
@@ -77,7 +77,7 @@ bool Matcher::match() {
   return true;
 }
 
-/// By how much an index grows with a loop, if by a constant.
+/// By how much an index grows with a loop; none if not by a constant.
 std::optional<int64_t> Matcher::growth(unsigned result, unsigned loop) const {
   AffineExpr dim = getAffineDimExpr(loop, found.map.getContext());
   AffineExpr index = found.map.getResult(result);
@@ -88,7 +88,7 @@ std::optional<int64_t> Matcher::growth(unsigned result, unsigned loop) const {
   return std::nullopt;
 }
 
-/// Whether the last loop walks along the last dimension alone.
+/// Whether the last loop moves along the last dimension alone.
 bool Matcher::isRun() {
   unsigned last = found.map.getNumResults() - 1;
   unsigned loop = found.map.getNumDims() - 1;
@@ -98,7 +98,7 @@ bool Matcher::isRun() {
   return true;
 }
 
-/// An argument, or one that is framed by zeros.
+/// Matches an argument, or one padded with zeros.
 bool Matcher::matchImage(Value value) {
   if (auto insert = value.getDefiningOp<tensor::InsertSliceOp>()) {
     auto fill = insert.getDest().getDefiningOp<linalg::FillOp>();
@@ -119,7 +119,8 @@ bool Matcher::matchImage(Value value) {
   return !strides || strides.asArrayRef().back() == 1;
 }
 
-/// The view's loops are n, the points, the taps, c.
+/// Describes the image as a plane. The view's loops are n, the points, the
+/// taps, c.
 void Matcher::describePlane() {
   unsigned rank = found.map.getNumResults(), dims = rank - 2;
   bool hasTaps = !found.taps.empty();
@@ -156,7 +157,7 @@ std::optional<ImageWindows::Axis> Matcher::axisOf(unsigned dim, unsigned dims) {
   axis.stride = growth(result, point).value_or(0);
   if (!found.taps.empty()) {
     axis.taps = found.taps[dim];
-    // A tap that is alone has no distance.
+    // A single tap has no distance to another.
     axis.dilation = std::max<int64_t>(growth(result, tap).value_or(0), 1);
     expected = expected + getAffineDimExpr(tap, op.getContext()) *
                               growth(result, tap).value_or(0);

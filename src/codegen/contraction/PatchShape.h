@@ -5,17 +5,18 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The points of an image, padding included, that a tile of a convolution reads:
-// a copy of each point instead of a copy of each window. It lies as
+// A copy of the points of an image, padding included, that a tile of a
+// convolution reads. It has each point once, not once for each window. Its
+// layout is
 //
 //   [row phase][column phase][row][column][channel]
 //
-// where the phases are the remainders of a point's place by the stride. So each
-// tap reads the points of neighbouring windows at one distance, whatever the
-// stride is, and the next row of windows follows after as many points as a row
-// of the copy has. Windows are therefore numbered through: those between the
-// last window of a row and the first of the next one exist in the numbers only,
-// and nobody reads their sums.
+// where the phases are the remainders of a point's position by the stride. So
+// the points that a tap reads in neighbouring windows are at equal distances,
+// whatever the stride is. The next row of windows comes after as many points as
+// a row of the copy has. So windows are numbered through. Numbers between the
+// last window of a row and the first of the next one belong to no window, and
+// nobody reads their sums.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,19 +35,20 @@ struct PatchShape {
   int64_t rowPhases, columnPhases;
   int64_t run; ///< channels
 
-  /// For this many rows of windows of one image.
+  /// The shape for this many rows of windows of one image.
   static PatchShape of(const ImageWindows &windows, int64_t windowRows) {
     const auto &[down, right] = *windows.plane;
     return {windowRows,
             right.points,
-            windowRows + down.reach(),
-            right.points + right.reach(),
+            windowRows + down.extent(),
+            right.points + right.extent(),
             down.phases(),
             right.phases(),
             windows.run};
   }
 
-  /// Windows, with those between two rows.
+  /// The number of windows, including the numbers between two rows that belong
+  /// to no window.
   int64_t numbers() const { return (windowRows - 1) * columns + windowColumns; }
   int64_t phaseElements() const { return rows * columns * run; }
   int64_t elements() const {

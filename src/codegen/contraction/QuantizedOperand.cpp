@@ -34,7 +34,7 @@ QuantizedOperand::find(const Contraction &contraction, std::string &why) {
   if (map != AffineMap::getMultiDimMapWithTargets(product.getNumLoops(), dims,
                                                   map.getContext()) ||
       arguments.size() < 2 || arguments.size() > 3) {
-    why = "the weight is not read as it lies";
+    why = "the weight is read in another order than [column, depth]";
     return std::nullopt;
   }
   auto shape = cast<RankedTensorType>(made.getResult(0).getType()).getShape();

@@ -17,7 +17,7 @@ namespace codegen {
 /// The right operand of a product in the layout of ir/QuantizedWeight.h.
 struct QuantizedOperand {
   ir::QuantizedWeight layout;
-  /// Arguments of the kernel.
+  /// Numbers of arguments of the kernel.
   unsigned packed, scale;
   std::optional<unsigned> offset;
   int64_t columns, depths;

@@ -79,7 +79,7 @@ void BodyEvaluator::evaluate(Operation &op) {
     values[op.getResult(0)] = elementwise(op, std::move(operands));
 }
 
-/// Keeps an index linear through the arithmetic that keeps it linear.
+/// Computes with linear indices where the result is linear again.
 std::optional<Lanes> BodyEvaluator::indexArithmetic(Operation &op,
                                                     ArrayRef<Lanes> operands) {
   bool anyLinear = llvm::any_of(
@@ -117,7 +117,7 @@ Lanes BodyEvaluator::elementwise(Operation &op, SmallVector<Lanes> operands) {
   bool divides =
       isa<arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp,
           arith::FloorDivSIOp, arith::CeilDivSIOp, arith::CeilDivUIOp>(op);
-  // An inactive lane holds zeros, and a division by zero would trap.
+  // An inactive lane holds zeros, and an integer division by zero traps.
   if (divides && lanes.mask && !operands[1].isUniform()) {
     Value one = lanes.constant(
         cast<TypedAttr>(lanes.builder.getIntegerAttr(element, 1)));
@@ -152,7 +152,8 @@ Lanes BodyEvaluator::elementwise(Operation &op, SmallVector<Lanes> operands) {
 }
 
 void BodyEvaluator::check(Operation &op, Lanes condition) {
-  // What holds for all lanes is checked once, not again in the loops inside.
+  // A condition that is equal in all lanes is checked once, outside of the
+  // loops that share its value.
   bool isNew = !condition.isUniform() || lanes.maybeEmpty;
   if (!isNew)
     elements.remember(condition.value, {}, [&] {

@@ -15,16 +15,16 @@
 namespace anabranch {
 namespace codegen {
 
-/// Evaluates a single-block region once, operation by operation: each scalar
-/// operation of the body becomes the same operation on lanes.
+/// Evaluates a single-block region once. Each scalar operation of the body
+/// becomes the same operation on lanes.
 class BodyEvaluator {
 public:
-  /// `point` gives the values of linalg.index. `status` points at the i32 that
-  /// failed checks are written to.
+  /// `point` gives the values of linalg.index. A failed check writes to the i32
+  /// at `status`.
   BodyEvaluator(ElementSource &elements, mlir::ArrayRef<Lanes> point,
                 mlir::Value status);
 
-  /// What the block yields for these arguments.
+  /// The values that the block yields for these arguments.
   mlir::SmallVector<Lanes> run(mlir::Block &block,
                                mlir::ArrayRef<Lanes> arguments);
 

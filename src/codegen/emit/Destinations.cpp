@@ -39,7 +39,7 @@ std::optional<SmallVector<int64_t>> permutationOf(Operation *op) {
 // Finding what is written
 //===----------------------------------------------------------------------===//
 
-/// Statically known to touch no common element.
+/// Whether the two insertions are known to touch no common element.
 static bool isDisjoint(tensor::InsertSliceOp a, tensor::InsertSliceOp b) {
   for (size_t i = 0; i < a.getMixedOffsets().size(); ++i) {
     auto offsetA = getConstantIntValue(a.getMixedOffsets()[i]);
@@ -59,8 +59,10 @@ static bool isDisjoint(tensor::InsertSliceOp a, tensor::InsertSliceOp b) {
   return false;
 }
 
-/// The chain of insertions that ends in `value`, innermost last, if they can be
-/// written one by one: into nothing and side by side, or over the very buffer.
+/// The chain of insertions that ends in `value`, innermost last. Returns
+/// whether each piece can be written to its place at once: the pieces fill an
+/// empty tensor side by side, or the chain updates the very buffer that it
+/// writes to.
 static bool isWritableChain(func::FuncOp source, unsigned result, Value value,
                             SmallVectorImpl<tensor::InsertSliceOp> &chain) {
   while (auto insert = value.getDefiningOp<tensor::InsertSliceOp>()) {
@@ -179,8 +181,8 @@ bool isContiguousAcross(func::FuncOp source, const Destination &destination,
                         Value value, int64_t inner) {
   if (resultStrides(source, destination.result))
     return false;
-  // Reshapes of contiguous memory keep it so; an insertion that spans the inner
-  // dimensions too. What lies beyond a permutation is not followed.
+  // Reshapes of contiguous memory keep it contiguous, and so do insertions that
+  // span the inner dimensions. The walk stops at a permutation.
   for (Operation *op : destination.path) {
     if (isa<tensor::CollapseShapeOp, tensor::ExpandShapeOp>(op))
       continue;
@@ -198,7 +200,7 @@ bool isContiguousAcross(func::FuncOp source, const Destination &destination,
   return true;
 }
 
-/// Splits each dimension of the memory into the dimensions that `groups` say.
+/// Splits the strides of dimensions, in the way of `groups`.
 static SmallVector<Value> splitStrides(KernelFrame &frame,
                                        ArrayRef<Value> strides,
                                        tensor::CollapseShapeOp op) {
@@ -212,7 +214,7 @@ static SmallVector<Value> splitStrides(KernelFrame &frame,
       current = frame.lanes.mulIndex(current, frame.dim(op.getSrc(), part));
     }
   }
-  // A collapse to rank zero has units only.
+  // A collapse to rank zero joins dimensions of one element only.
   for (Value &stride : split)
     if (!stride)
       stride = frame.lanes.index(1);

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A returned value is often a view of what was computed: reshaped, permuted, or
-// several values side by side. Seen backwards, the result's memory is a view
-// too, and each value is written straight into its part of it.
+// A result of a kernel is often a view of what it computes: reshaped, permuted,
+// or several values side by side. Seen backwards, the result's memory is a view
+// too. So the kernel writes each value straight into its part of that memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,8 +19,9 @@
 namespace anabranch {
 namespace codegen {
 
-/// Where a value is written: result `result` of the kernel, seen through the
-/// views `path` that lead from the returned value back to the written one.
+/// The memory that a value is written to: result `result` of the kernel, seen
+/// through the views `path`. The path leads from the returned value back to the
+/// written one.
 struct Destination {
   unsigned result;
   llvm::SmallVector<mlir::Operation *> path;
@@ -31,22 +32,22 @@ struct Written {
   Destination destination;
 };
 
-/// The values that fill result `result`. Nothing if the result is already
-/// there (an argument written in place by nobody).
+/// The values that fill result `result`. Empty if the result needs no writing:
+/// it is an argument that no operation updates.
 llvm::SmallVector<Written> findWritten(mlir::func::FuncOp source,
                                        unsigned result);
 
-/// The permutation of a generic that only reorders dimensions: dimension i of
-/// the result is dimension `[i]` of the input.
+/// The permutation of a generic that only reorders dimensions; none for other
+/// operations. Dimension i of the result is dimension `[i]` of the input.
 std::optional<llvm::SmallVector<int64_t>> permutationOf(mlir::Operation *op);
 
-/// The dimension of the written value whose neighbours are neighbours in
+/// The dimension of the written value along which neighbours are neighbours in
 /// memory, if there is one.
 std::optional<int64_t> unitDimension(mlir::func::FuncOp source,
                                      const Destination &destination);
 
-/// True if stepping past the end of dimension `inner` leads to the next element
-/// of dimension `inner - 1` in memory.
+/// True if, in memory, the element after the end of dimension `inner` is the
+/// next one of dimension `inner - 1`.
 bool isContiguousAcross(mlir::func::FuncOp source,
                         const Destination &destination, mlir::Value value,
                         int64_t inner);

@@ -13,8 +13,8 @@
 namespace anabranch {
 namespace codegen {
 
-/// What the reader of a view and the evaluator of a body ask for, so that they
-/// need not know the evaluator that asked them.
+/// The interface through which ViewReader and BodyEvaluator read elements. They
+/// then need not know the Evaluator.
 class ElementSource {
 public:
   explicit ElementSource(KernelFrame &frame)
@@ -28,7 +28,8 @@ public:
   /// A scalar or constant of the kernel function's top level.
   virtual Lanes scalar(mlir::Value value) = 0;
   virtual Lanes zero(mlir::Type element) = 0;
-  /// What was computed for `key` at this index before, or what `compute` makes.
+  /// The values computed for `key` at this index before, else those that
+  /// `compute` returns.
   virtual mlir::SmallVector<Lanes>
   remember(mlir::Value key, mlir::ArrayRef<Lanes> index,
            llvm::function_ref<mlir::SmallVector<Lanes>()> compute) = 0;

@@ -64,8 +64,8 @@ void Epilogue::emit(Evaluator &evaluator, ArrayRef<Lanes> product) const {
 
 namespace {
 
-/// The way from the product to `value`, through operations that have one
-/// element for each of the product's.
+/// The path from the product to `value`, through operations that have one
+/// element for each element of the product.
 bool findPath(Value product, Value value, SmallVectorImpl<OpOperand *> &path) {
   if (value == product) {
     std::reverse(path.begin(), path.end());
@@ -93,8 +93,8 @@ bool findPath(Value product, Value value, SmallVectorImpl<OpOperand *> &path) {
   return false;
 }
 
-/// True if the value reads the product at one index only: the one that belongs
-/// to the element.
+/// True if the value reads the product only at the index that belongs to its
+/// own element.
 bool readsProductOnce(Value product, Value value) {
   int64_t rank = cast<RankedTensorType>(value.getType()).getRank();
   auto isProduct = [&](Value leaf) { return leaf == product; };

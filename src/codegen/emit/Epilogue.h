@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // The results of a contraction or attention kernel are pointwise functions and
-// views of one value, the product. They are evaluated while an element of the
-// product is at hand, so the way from the product to a result is walked forward
-// to find out which element of the result that is.
+// views of one value, the product. The kernel computes them while it holds an
+// element of the product. So the path from the product to a result is followed
+// forwards, to find the index of the result's element.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,8 +23,8 @@
 namespace anabranch {
 namespace codegen {
 
-/// A value that the kernel writes, and the operations that lead to it from the
-/// product, nearest to the product first.
+/// A value that the kernel writes, and the operations from the product to it,
+/// in that order.
 struct Epilogue {
   Written written;
   llvm::SmallVector<mlir::OpOperand *> path;
@@ -32,12 +32,12 @@ struct Epilogue {
   /// The index of the written value that belongs to an index of the product.
   llvm::SmallVector<Lanes> indexOf(Evaluator &evaluator,
                                    llvm::ArrayRef<Lanes> product) const;
-  /// Evaluates and stores the element. The product is bound.
+  /// Evaluates and stores the element. The product must be bound.
   void emit(Evaluator &evaluator, llvm::ArrayRef<Lanes> product) const;
 };
 
-/// What a kernel does with its product; none if a result needs more than one
-/// element of the product.
+/// The epilogues of a kernel with this product. None if a result needs more
+/// than one element of the product.
 std::optional<llvm::SmallVector<Epilogue, 1>>
 findEpilogues(mlir::func::FuncOp source, mlir::Value product);
 

@@ -17,7 +17,7 @@ namespace anabranch {
 namespace codegen {
 
 namespace {
-/// The evaluator as those see it that it asks for views and bodies.
+/// The Evaluator as ViewReader and BodyEvaluator see it.
 class EvaluatedElements final : public ElementSource {
 public:
   explicit EvaluatedElements(Evaluator &evaluator)
@@ -77,7 +77,8 @@ Evaluator::remember(Value key, ArrayRef<Lanes> index,
 Lanes Evaluator::evaluate(Value tensor, ArrayRef<Lanes> index) {
   auto found = bound.find(tensor);
   if (found != bound.end()) {
-    // Copied, since evaluating may bind more and move the map's entries.
+    // A copy: the accessor may bind more tensors, which moves the map's
+    // entries.
     Accessor accessor = found->second.back();
     return remember(tensor, index,
                     [&] { return SmallVector<Lanes>{accessor(index)}; })[0];

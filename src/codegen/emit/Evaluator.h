@@ -5,10 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The one mechanism behind fusion, views, gathers, prologues and epilogues: to
-// get a tensor's element, evaluate its producer at that index, down to loads
-// from arguments and to values that the kernel has bound (accumulators, row
-// buffers). Nothing is evaluated twice at the same index in the same scope.
+// The one mechanism behind fusion, views, gathers, prologues and epilogues. To
+// get an element of a tensor, the evaluator evaluates the tensor's producer at
+// that index. It ends at loads from arguments, and at values that the kernel
+// has bound (accumulators, row buffers). It evaluates nothing twice at the same
+// index in the same scope.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,27 +25,28 @@ namespace codegen {
 
 class Evaluator {
 public:
-  /// `status` points at the i32 that failed checks are written to.
+  /// A failed check writes to the i32 at `status`.
   Evaluator(KernelFrame &frame, mlir::Value status);
 
   KernelFrame &frame;
   LaneBuilder &lanes;
 
-  /// The elements of `tensor` at `index`, one entry per dimension.
+  /// The elements of `tensor` at `index`, which has one entry for each
+  /// dimension.
   Lanes evaluate(mlir::Value tensor, mlir::ArrayRef<Lanes> index);
 
-  /// All results of a generic's body at a point of its iteration space. The
-  /// block arguments of the outputs are `accumulators`; without them an output
-  /// that the body reads is evaluated.
+  /// All results of a generic's body at a point of its iteration space.
+  /// `accumulators` are the block arguments of the outputs; without them, an
+  /// output that the body reads is evaluated.
   mlir::SmallVector<Lanes>
   evaluateBody(mlir::linalg::GenericOp op, mlir::ArrayRef<Lanes> point,
                mlir::ArrayRef<Lanes> accumulators = {});
 
-  /// What a single-block region yields for these arguments.
+  /// The values that a single-block region yields for these arguments.
   mlir::SmallVector<Lanes> evaluateRegion(mlir::Block &block,
                                           mlir::ArrayRef<Lanes> arguments);
 
-  /// Until the innermost scope ends, `tensor` is what the accessor returns.
+  /// Binds `tensor` to the accessor until the innermost scope ends.
   using Accessor = std::function<Lanes(mlir::ArrayRef<Lanes> index)>;
   void bind(mlir::Value tensor, Accessor accessor);
   void bind(mlir::Value tensor, Buffer buffer);
@@ -58,8 +60,9 @@ public:
   mlir::SmallVector<Lanes> apply(mlir::AffineMap map,
                                  mlir::ArrayRef<Lanes> point);
 
-  /// What was computed for `key` at this index before in an open scope, or what
-  /// `compute` makes, which is then kept until the innermost scope ends.
+  /// The values computed for `key` at this index before, in an open scope. Else
+  /// those that `compute` returns, which are then remembered until the
+  /// innermost scope ends.
   mlir::SmallVector<Lanes>
   remember(mlir::Value key, mlir::ArrayRef<Lanes> index,
            llvm::function_ref<mlir::SmallVector<Lanes>()> compute);
@@ -73,7 +76,8 @@ private:
 
   mlir::Value status;
   llvm::DenseMap<mlir::Value, std::vector<Accessor>> bound;
-  /// By the first result of what was evaluated; the innermost scope last.
+  /// By the first result of the evaluated operation. The innermost scope comes
+  /// last.
   llvm::DenseMap<mlir::Value, std::vector<Memory>> remembered;
 
   Lanes evaluateProducer(mlir::OpResult result, mlir::ArrayRef<Lanes> index);

@@ -16,13 +16,13 @@
 namespace anabranch {
 namespace codegen {
 
-/// One way to make a kernel: a file in a wing of its own with these two
-/// functions, and a line in the list of KernelChoices.cpp. AttentionKernel.cpp
-/// is an example. Choices may round differently; one kernel gives the same bits
-/// in every call and with every number of workers.
+/// One way to make a kernel. A wing of its own has a file with these two
+/// functions; KernelChoices.cpp lists all choices; AttentionKernel.cpp is an
+/// example. Choices may round differently, but a kernel gives the same bits in
+/// every call and with every number of workers.
 struct KernelChoice {
   llvm::StringLiteral name;
-  /// Why this choice can't make the kernel, or nothing if it can.
+  /// Why this choice cannot make the kernel; nothing if it can.
   std::optional<std::string> (*refusal)(mlir::func::FuncOp kernel,
                                         const TargetInfo &target);
   /// Writes the bodies of the functions.

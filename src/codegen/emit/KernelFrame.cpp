@@ -53,7 +53,8 @@ KernelFrame::KernelFrame(func::FuncOp source, const TargetInfo &target,
   cloneScalars();
 }
 
-/// Dynamic dims of the arguments, of the results, then the index arguments.
+/// Loads the dynamic dimensions of the arguments, then those of the results,
+/// then the index arguments.
 void KernelFrame::loadSizes(Value sizes) {
   OpBuilder &b = lanes.builder;
   Type pointer = LLVM::LLVMPointerType::get(b.getContext());

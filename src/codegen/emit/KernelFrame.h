@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // A kernel function on tensors becomes a tile function, a plan function and
-// perhaps a footprint function (KernelABI.h). A frame is one of them while it
-// is being written: where the buffers are, and the value of each size and
-// scalar.
+// perhaps a footprint function (KernelABI.h). A KernelFrame is one of these
+// functions while its body is being written: it knows the buffers, and the
+// value of each size and scalar.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,8 +26,9 @@ namespace codegen {
 
 class KernelFrame {
 public:
-  /// `sizes` points at the sizes of the ABI. Loads every size and clones every
-  /// scalar computation of the kernel function to the insertion point.
+  /// `sizes` points to the sizes of the ABI. The constructor loads every size,
+  /// and clones every scalar computation of the kernel function to the
+  /// insertion point.
   KernelFrame(mlir::func::FuncOp source, const TargetInfo &target,
               LaneBuilder &lanes, mlir::Value sizes);
 
@@ -37,14 +38,15 @@ public:
 
   /// The size of a tensor's dimension, as `index`.
   mlir::Value dim(mlir::Value tensor, int64_t dimension);
-  /// The value here of a scalar that the kernel function computes at its top
-  /// level, or null if it has none.
+  /// The value, in the function being written, of a scalar that the kernel
+  /// function computes at its top level. Null if it has none.
   mlir::Value scalar(mlir::Value value) { return scalars.lookupOrNull(value); }
-  /// A size given as attribute or as a scalar of the kernel function.
+  /// The value of a size that is an attribute or a scalar of the kernel
+  /// function.
   mlir::Value size(mlir::OpFoldResult size);
 
-  /// The memory of an argument and of a result. The tile function sets the
-  /// pointers once, null for arguments that are no tensors.
+  /// The memory of arguments and results. The tile function sets the pointers
+  /// once; they are null for arguments that are no tensors.
   void setPointers(mlir::ArrayRef<mlir::Value> arguments,
                    mlir::ArrayRef<mlir::Value> results);
   const Buffer &argument(unsigned number) { return argumentBuffers[number]; }
@@ -54,8 +56,8 @@ public:
   mlir::SmallVector<mlir::Value> rowMajor(mlir::ArrayRef<mlir::Value> shape);
   mlir::SmallVector<mlir::Value> shape(mlir::Value tensor);
 
-  /// Reports, at this operation of the kernel function, something that can't be
-  /// emitted. What is made afterwards is thrown away, so emission may go on.
+  /// Reports an operation of the kernel function that cannot be emitted.
+  /// Emission may go on: its result is discarded.
   void fail(mlir::Location where, const llvm::Twine &message);
   bool failed() const { return hasFailed; }
 
@@ -74,12 +76,13 @@ private:
                 mlir::DenseI64ArrayAttr strides);
 };
 
-/// The result number of a kernel function that this value is returned as.
+/// The number of the result as which the kernel function returns this value;
+/// none if it does not.
 std::optional<unsigned> returnedAs(mlir::func::FuncOp source,
                                    mlir::Value value);
 /// The operands of the kernel function's return.
 mlir::OperandRange returnedValues(mlir::func::FuncOp source);
-/// `anabranch.in_place` of a result.
+/// The argument of `anabranch.in_place` that a result overwrites.
 std::optional<unsigned> inPlaceArgument(mlir::func::FuncOp source,
                                         unsigned result);
 /// `anabranch.strides` of an argument or result, or null.

@@ -18,7 +18,7 @@ namespace codegen {
 
 namespace {
 
-/// Which of the tile function's pointers each argument and result has.
+/// The pointers of the tile function that belong to the arguments and results.
 struct Pointers {
   SmallVector<unsigned> arguments, results;
   SmallVector<unsigned> slots; ///< position in `buffers` of each pointer
@@ -187,7 +187,8 @@ KernelShell::emit(llvm::function_ref<void(TileBody &)> tile,
   emitter.entry();
   if (failed(emitter.plan(plan)))
     return failure();
-  // Costs a tenth of the kernel's compile time, and few kernels need it.
+  // The footprint function costs a tenth of a kernel's compile time, and few
+  // kernels need it.
   return source->hasAttr("anabranch.footprint") ? emitter.footprint(footprint)
                                                 : success();
 }

@@ -13,8 +13,8 @@
 // The last one is made only if the kernel has the attribute
 // `anabranch.footprint`.
 //
-// The pointers are arguments of a function so that LLVM may know that no two of
-// them overlap; but a result in place of an argument is that argument's
+// The pointers are arguments of a function, so that LLVM may assume that no two
+// of them overlap. A result in place of an argument shares that argument's
 // pointer.
 //
 //===----------------------------------------------------------------------===//
@@ -31,28 +31,29 @@ struct KernelShell {
   mlir::func::FuncOp source;
   const TargetInfo &target;
 
-  /// What the body of the tile function is written with.
+  /// Everything that the body of the tile function is written with.
   struct TileBody {
     KernelFrame &frame;
     Evaluator &evaluator;
     mlir::Value scratch; ///< !llvm.ptr
     mlir::Value tile;    ///< index
   };
-  /// What the plan function hands out, as index values.
+  /// The values that the plan function returns, as index values.
   struct Plan {
     mlir::Value tiles;
     mlir::Value scratchBytes;
   };
 
-  /// What the body of the footprint function is written with. Buffers start at
-  /// address zero.
+  /// Everything that the body of the footprint function is written with.
+  /// Buffers start at address zero.
   struct FootprintBody {
     KernelFrame &frame;
     mlir::Value tile;       ///< index
     mlir::Value footprints; ///< !llvm.ptr
   };
 
-  /// Creates the functions before `source` and fills them in.
+  /// Creates the functions before `source`, and calls the three callbacks to
+  /// write their bodies.
   mlir::LogicalResult emit(llvm::function_ref<void(TileBody &)> tile,
                            llvm::function_ref<Plan(KernelFrame &)> plan,
                            llvm::function_ref<void(FootprintBody &)> footprint);

@@ -102,7 +102,7 @@ bool LaneBuilder::PureInfo::isEqual(const Operation *a, const Operation *b) {
       OperationEquivalence::IgnoreLocations);
 }
 
-/// The operation before the insertion point; null at the begin of a block.
+/// The operation before the insertion point; null at the beginning of a block.
 Operation *LaneBuilder::lastMade() const {
   Block *block = builder.getInsertionBlock();
   Block::iterator at = builder.getInsertionPoint();
@@ -111,7 +111,8 @@ Operation *LaneBuilder::lastMade() const {
 
 Value LaneBuilder::share(Value fresh, bool isNew) {
   Operation *op = fresh.getDefiningOp();
-  // A first fold may only have moved a constant to the right.
+  // `make` folds once. That fold may only have moved a constant to the right,
+  // so it folds again.
   if (op && isNew && op->hasTrait<OpTrait::IsCommutative>() &&
       op->use_empty() && matchPattern(op->getOperand(1), m_Constant())) {
     SmallVector<Value, 1> folded;
@@ -124,9 +125,9 @@ Value LaneBuilder::share(Value fresh, bool isNew) {
   if (!op || op->getNumRegions() != 0 || !isMemoryEffectFree(op))
     return fresh;
   unsigned number = cast<OpResult>(fresh).getResultNumber();
-  for (auto &frame : llvm::reverse(scopes)) {
-    auto found = frame->made.find(op);
-    if (found == frame->made.end())
+  for (auto &scope : llvm::reverse(scopes)) {
+    auto found = scope->made.find(op);
+    if (found == scope->made.end())
       continue;
     if (isNew && found->first != op && op->use_empty())
       op->erase();
@@ -228,14 +229,14 @@ Value LaneBuilder::maxIndex(Value a, Value b) {
 // Index lanes
 //===----------------------------------------------------------------------===//
 
-/// The largest power of two that divides the value, as far as it is known.
+/// The largest power of two that is known to divide the value.
 static int64_t knownMultiple(Value value) {
   if (auto number = constantOf(value))
     return *number == 0 ? (int64_t(1) << 40) : (*number & -*number);
   return 1;
 }
 
-/// The sum, or the difference, of two indices; `step` is that of the result.
+/// The sum or the difference of two indices. `step` is the step of the result.
 template <typename OpT>
 static Lanes combine(LaneBuilder &lanes, Lanes a, Lanes b, int64_t step) {
   if (a.isVarying() || b.isVarying())
@@ -274,8 +275,8 @@ Lanes LaneBuilder::mul(Lanes a, Lanes b) {
   return Lanes::varying(make<arith::MulIOp>(vector(a), vector(b)));
 }
 
-/// Quotient and remainder of lane 0 of a linear index. Where lane 0 may be
-/// inactive its index may be negative, and the active lanes count on from the
+/// Quotient and remainder of lane 0 of a linear index. If lane 0 may be
+/// inactive, its index may be negative; the active lanes then count on from the
 /// floor of its quotient.
 std::pair<Value, Value> LaneBuilder::divRemFirst(Value first, Value size) {
   if (!maybeEmpty)
@@ -292,8 +293,8 @@ std::pair<Value, Value> LaneBuilder::divRemFirst(Value first, Value size) {
 }
 
 Lanes LaneBuilder::divRemFallback(Lanes a, Value size, bool quotient) {
-  // Indices are below 2^53, so one division in f64 is exact after truncation,
-  // and no machine has a vector division of 64-bit integers.
+  // Indices are below 2^53, so a division in f64 with truncation is exact. No
+  // processor divides vectors of 64-bit integers.
   Type i64Vector = vectorType(builder.getI64Type());
   Type f64Vector = vectorType(builder.getF64Type());
   auto toFloat = [&](Value value) -> Value {
@@ -314,8 +315,8 @@ Lanes LaneBuilder::divRemFallback(Lanes a, Value size, bool quotient) {
 
 std::pair<Lanes, Lanes> LaneBuilder::divRem(Lanes a, Value size) {
   auto known = constantOf(size);
-  // Nothing is read where a row has no elements, but code may still be made
-  // and, around a masked read, run.
+  // A row without elements is never read. But its code exists, and runs around
+  // a masked read.
   if (known && *known <= 1)
     return {a, indexLanes(0)};
   if (!known)
@@ -337,7 +338,8 @@ std::pair<Lanes, Lanes> LaneBuilder::divRem(Lanes a, Value size) {
     return {Lanes::uniform(quotient),
             Lanes::linear(remainder, a.step, std::gcd(a.multiple, *known))};
 
-  // The vector crosses into the next row. Count from the start of its row.
+  // The vector crosses into the next row, so lanes count from the start of
+  // their row.
   Lanes offset = Lanes::linear(remainder, a.step);
   if (known && a.step == 1 && *known >= width) {
     Value lane = vector(offset);
@@ -397,7 +399,7 @@ Lanes LaneBuilder::wrap(Value value) const {
 }
 
 Value LaneBuilder::prefixMask(Value count) {
-  // 32 bits are enough for a lane number and make the cheaper compare.
+  // 32 bits hold every lane number, and their compare is cheaper.
   Type i32 = builder.getI32Type();
   Value bounded = minIndex(count, index(width));
   Value limit = make<arith::IndexCastOp>(i32, bounded);
@@ -421,7 +423,7 @@ static bool isOrdered(Value value) {
 }
 
 Value LaneBuilder::extremum(bool largest, Value a, Value b) {
-  // One vmaxps, which gives its second operand if one is NaN, and one blend;
+  // One vmaxps, which returns its second operand if one is NaN, and one blend.
   // LLVM's own form also orders the zeros and is three times as long.
   auto predicate =
       largest ? arith::CmpFPredicate::OGT : arith::CmpFPredicate::OLT;
@@ -432,8 +434,8 @@ Value LaneBuilder::extremum(bool largest, Value a, Value b) {
   if (isOrdered(a))
     return ordered;
   Value isNan = make<arith::CmpFOp>(arith::CmpFPredicate::UNO, a, a);
-  // With `a` itself in the place of a constant, LLVM would join both conditions
-  // and lose the vmaxps.
+  // A constant in the place of `a` would let LLVM join both conditions, without
+  // vmaxps.
   auto element = cast<FloatType>(getElementTypeOrSelf(a.getType()));
   TypedAttr nan = builder.getFloatAttr(
       element, APFloat::getQNaN(element.getFloatSemantics()));
@@ -453,7 +455,7 @@ Lanes LaneBuilder::select(Lanes condition, Lanes a, Lanes b) {
   Type element = laneType(left);
   if (!element.isBF16())
     return Lanes::varying(make<arith::SelectOp>(bits, left, right));
-  // A machine without the type would compute with it by calls.
+  // A processor without the type would call a function for each operation.
   left = castBits(*this, left, builder.getI16Type());
   right = castBits(*this, right, builder.getI16Type());
   Value chosen = make<arith::SelectOp>(bits, left, right);

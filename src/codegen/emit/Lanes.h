@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Kernels are written once, per element, and run `width` elements at a time.
-// A value that is the same in all lanes stays scalar; an index that grows by a
-// constant per lane stays scalar too (its value in lane 0); only what truly
-// differs becomes a vector. With width 1 everything is scalar.
+// Kernels are written once, per element, and run `width` elements at a time. A
+// value that is equal in all lanes stays scalar. An index that grows by a
+// constant from lane to lane stays scalar too (its value in lane 0). Other
+// values become vectors. With width 1 everything is scalar.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,9 +28,9 @@ struct Lanes {
   enum class Kind { Uniform, Linear, Varying };
 
   Kind kind = Kind::Uniform;
-  /// The scalar, the scalar of lane 0, or the vector.
+  /// Uniform: the scalar. Linear: the scalar of lane 0. Varying: the vector.
   mlir::Value value;
-  /// Linear: lane i is `value + step * i`; never zero.
+  /// Linear: lane i is `value + step * i`. Never zero.
   int64_t step = 0;
   /// Linear: `value` is known to be a multiple of this.
   int64_t multiple = 1;
@@ -56,19 +56,19 @@ struct Lanes {
   }
 };
 
-/// The type of one lane: of a scalar itself, of a vector its element.
+/// The type of one lane: of a vector its element type, else the type.
 mlir::Type laneType(mlir::Value value);
 
 class LaneBuilder;
 
-/// The bits of a scalar or a vector as another type of the same width. What
-/// they were made of by other casts of bits is cast at once, so that no value
-/// passes through a type that the processor may lack.
+/// The bits of a scalar or a vector as another type of the same width. A chain
+/// of such casts becomes one cast, so that no value passes through a type that
+/// the processor may lack.
 mlir::Value castBits(LaneBuilder &lanes, mlir::Value value, mlir::Type element);
 
 /// Creates operations on lanes at one insertion point. Pure operations are
-/// shared: making one that dominates already gives that one. Values made inside
-/// a Scope end with it, so open one wherever a region is entered.
+/// shared: if an equal one dominates, `make` returns that one. Values made
+/// inside a Scope end with it, so open a Scope for every region.
 class LaneBuilder {
 public:
   LaneBuilder(mlir::OpBuilder &builder, mlir::Location loc);
@@ -80,9 +80,9 @@ public:
   /// or null when all are. Always null for width 1.
   int64_t width = 1;
   mlir::Value mask;
-  /// Whether `mask` may leave lane 0 inactive, or all lanes. Then not even an
-  /// address that all lanes share may be read without a look at the mask. In a
-  /// loop's tail lane 0 is active.
+  /// Whether `mask` may leave lane 0 or all lanes inactive. Then even an
+  /// address that all lanes share must be read under the mask. In a loop's tail
+  /// lane 0 is active.
   bool maybeEmpty = false;
 
   //===-- Scopes ---------------------------------------------------------===//
@@ -112,14 +112,15 @@ public:
     Scope scope;
   };
 
-  /// How many scopes are open; things remembered at a depth end with it.
+  /// The number of open scopes. Values remembered at a depth end with it.
   size_t depth() const { return scopes.size(); }
-  /// Runs when the innermost scope ends.
+  /// Calls `action` when the innermost scope ends.
   void atScopeEnd(std::function<void()> action);
 
   //===-- Scalars --------------------------------------------------------===//
 
-  /// Creates an operation, or finds it if it is pure and was made before.
+  /// Creates an operation, or returns an equal one if it is pure and was made
+  /// before.
   template <typename OpTy, typename... Args> mlir::Value make(Args &&...args) {
     mlir::SmallVector<mlir::Value, 1> results;
     mlir::Operation *last = lastMade();
@@ -127,8 +128,9 @@ public:
     bool isNew = lastMade() != last && results[0].getDefiningOp() == lastMade();
     return share(results[0], isNew);
   }
-  /// The shared form of an operation's result. One that is new may be erased;
-  /// what a fold found may be in use by code that has yet to be made.
+  /// The shared form of an operation's result. An operation that is new may be
+  /// erased. One that a fold returned may not: code that is yet to be made may
+  /// use it.
   mlir::Value share(mlir::Value value, bool isNew = true);
 
   mlir::Value index(int64_t value);
@@ -157,18 +159,19 @@ public:
 
   //===-- Any lanes ------------------------------------------------------===//
 
-  /// The type that a varying value of this element type has.
+  /// The type of a varying value with these elements.
   mlir::Type vectorType(mlir::Type element) const;
-  /// As a vector of `width` lanes; with width 1 the scalar.
+  /// The vector of `width` lanes; with width 1 the scalar.
   mlir::Value vector(Lanes lanes);
   /// 0, 1, 2, ... as a vector of `element` (index or an integer type).
   mlir::Value iota(mlir::Type element);
   Lanes wrap(mlir::Value scalarOrVector) const;
-  /// The active lanes below `count` of a vector starting at lane 0.
+  /// The mask of the lanes below `count`.
   mlir::Value prefixMask(mlir::Value count);
-  /// `mask` and the condition; null stands for all lanes.
+  /// `mask` and the condition. Null means all lanes.
   mlir::Value andMask(Lanes condition);
-  /// arith.maximumf or minimumf: NaN if one is, but of two zeros either.
+  /// arith.maximumf or minimumf: NaN if one operand is. Of two zeros it returns
+  /// either.
   mlir::Value extremum(bool largest, mlir::Value a, mlir::Value b);
   /// condition ? a : b per lane.
   Lanes select(Lanes condition, Lanes a, Lanes b);
@@ -183,7 +186,7 @@ public:
                                       LoopBody body);
   void loop(mlir::Value low, mlir::Value high, int64_t step,
             llvm::function_ref<void(mlir::Value iv)> body);
-  /// if (condition) ..., with a value per result type from both sides.
+  /// if (condition) ..., with one value for each result type from both sides.
   using Side = llvm::function_ref<mlir::SmallVector<mlir::Value>()>;
   mlir::SmallVector<mlir::Value>
   ifElse(mlir::Value condition, mlir::TypeRange types, Side yes, Side no);

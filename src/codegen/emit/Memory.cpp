@@ -23,8 +23,8 @@ int64_t elementBytes(Type element) {
   return std::max<int64_t>(1, element.getIntOrFloatBitWidth() / 8);
 }
 
-/// What LLVM loads: bytes for bool, integers for bf16 (so that no instruction
-/// on the type itself is ever selected).
+/// The type that LLVM loads: bytes for bool, integers for bf16. So LLVM never
+/// selects an instruction on bf16 itself.
 static Type memoryType(Type element) {
   MLIRContext *context = element.getContext();
   if (element.isInteger(1))
@@ -69,7 +69,7 @@ static Value upperHalves(LaneBuilder &lanes, Value value) {
         lanes.make<arith::ShRUIOp>(value, splat(lanes, value.getType(), 16));
     return lanes.make<arith::TruncIOp>(i16, high);
   }
-  // One permutation, where a shift and a truncation are three instructions.
+  // One permutation, instead of a shift and a truncation of three instructions.
   int64_t width = type.getNumElements();
   Value halves =
       lanes.make<vector::BitCastOp>(VectorType::get({2 * width}, i16), value);
@@ -166,7 +166,7 @@ static Value zeros(LaneBuilder &lanes, Type element) {
   return lanes.constant(cast<TypedAttr>(lanes.builder.getZeroAttr(type)));
 }
 
-/// A load of consecutive elements, from lane 0's address.
+/// Loads consecutive elements, from lane 0's address on.
 static Value loadVector(LaneBuilder &lanes, Value pointer, Type element) {
   OpBuilder &b = lanes.builder;
   auto type = VectorType::get({lanes.width}, element);
@@ -178,9 +178,9 @@ static Value loadVector(LaneBuilder &lanes, Value pointer, Type element) {
                                       b.getI32IntegerAttr(alignment));
 }
 
-/// A load of elements at equal distances, rising or falling: whole vectors of
-/// which each gives the lanes that it has. The last vector ends where the last
-/// lane is, so that nothing beyond it is read.
+/// Loads elements at equal distances, rising or falling. It loads whole vectors
+/// and takes from each the lanes that it has. The last vector ends at the last
+/// lane, so that nothing behind it is read.
 static Value loadStrided(LaneBuilder &lanes, const Buffer &buffer,
                          Lanes offset) {
   int64_t width = lanes.width, step = std::abs(offset.step);
@@ -219,7 +219,7 @@ Lanes load(LaneBuilder &lanes, const Buffer &buffer, ArrayRef<Lanes> index) {
   unsigned alignment = elementBytes(element);
   Value loaded;
   if (offset.isUniform() || lanes.width == 1) {
-    // If no lane is active, the address may lie outside.
+    // If no lane is active, the address may lie outside of the buffer.
     if (!lanes.maybeEmpty || lanes.width == 1) {
       loaded = b.create<LLVM::LoadOp>(
           lanes.loc, element, address(lanes, buffer, offset.value), alignment);

@@ -20,38 +20,39 @@ struct Buffer {
   mlir::SmallVector<mlir::Value> strides; ///< `index`, in elements
 };
 
-/// Elements this far apart, or nearer, are loaded as whole vectors.
+/// Elements at this distance or less are loaded as whole vectors.
 constexpr int64_t widestStep = 4;
 
 /// Bytes of one element in memory.
 int64_t elementBytes(mlir::Type element);
 
-/// A vector of bf16 as f32 and back (round to nearest even), by integer
-/// arithmetic: no machine below AVX512-BF16 has it, and that one flushes
-/// denormals.
+/// A vector of bf16 as f32, and back (round to nearest even), by integer
+/// arithmetic. Processors before AVX512-BF16 have no such instruction, and that
+/// one flushes denormals.
 mlir::Value extendBF16(LaneBuilder &lanes, mlir::Value value);
 mlir::Value truncateToBF16(LaneBuilder &lanes, mlir::Value value);
 
-/// The consecutive elements from `index` on, as they lie in memory, and the
-/// element that such a vector or scalar stands for.
+/// `loadRaw` loads the consecutive elements from `index` on, as they lie in
+/// memory. `fromMemory` makes elements of such a vector or scalar.
 mlir::Value loadRaw(LaneBuilder &lanes, const Buffer &buffer,
                     mlir::ArrayRef<Lanes> index);
 mlir::Value fromMemory(LaneBuilder &lanes, mlir::Value loaded,
                        mlir::Type element);
 
-/// f16 as f32, which has to stay so: LLVM would compare and select in f16, lane
-/// by lane where the machine has no such arithmetic.
+/// f16 as f32, in a form that LLVM keeps. Otherwise LLVM would compare and
+/// select in f16, lane by lane on processors without f16 arithmetic.
 mlir::Value extendF16(LaneBuilder &lanes, mlir::Value value);
 
 /// The elements at `index`. Inactive lanes read nothing and are zero.
 Lanes load(LaneBuilder &lanes, const Buffer &buffer,
            mlir::ArrayRef<Lanes> index);
 
-/// Asks for the cache line of the first lane. The address may be anywhere.
+/// Prefetches the cache line of the first lane. The address may be anywhere.
 void prefetch(LaneBuilder &lanes, const Buffer &buffer,
               mlir::ArrayRef<Lanes> index);
 
-/// Writes the active lanes. If every lane has the same address, the last wins.
+/// Writes the active lanes. If every lane has the same address, the last lane's
+/// value stays.
 void store(LaneBuilder &lanes, const Buffer &buffer,
            mlir::ArrayRef<Lanes> index, Lanes value);
 

@@ -1,4 +1,4 @@
-//===- Transpose.cpp - a square of vectors turned in registers ------------===//
+//===- Transpose.cpp - squares transposed in registers --------------------===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // Rows and columns are numbered in binary, and each step swaps one bit of the
-// row with one of the column. The steps are those that x86 has instructions
-// for: interleaving the halves of 128-bit parts (vpunpckl/h), and putting the
-// even or the odd parts of two vectors together (vperm2f128, vshuff64x2).
+// row with one of the column. x86 has instructions for these steps:
+// interleaving the halves of 128-bit parts (vpunpckl/h), and putting the even
+// or the odd parts of two vectors together (vperm2f128, vshuff64x2).
 //
 //===----------------------------------------------------------------------===//
 
@@ -48,9 +48,9 @@ static Value everySecond(LaneBuilder &lanes, Value a, Value b, int64_t part,
   return lanes.make<vector::ShuffleOp>(a, b, order);
 }
 
-/// The steps of a transpose: in each, vectors whose numbers differ in `bit`
-/// meet twice.
-static void turnInSteps(
+/// Calls `step` for each step of a transpose. A step combines vectors whose
+/// numbers differ in `bit`, twice each pair.
+static void transposeInSteps(
     LaneBuilder &lanes, ArrayRef<Value> rows,
     function_ref<void(int64_t bit,
                       function_ref<Value(Value a, Value b, bool second)>)>
@@ -71,7 +71,7 @@ static void turnInSteps(
 
 SmallVector<Value> transpose(LaneBuilder &lanes, ArrayRef<Value> rows) {
   SmallVector<Value> current(rows);
-  turnInSteps(lanes, rows, [&](int64_t bit, auto meet) {
+  transposeInSteps(lanes, rows, [&](int64_t bit, auto meet) {
     for (size_t i = 0; i < current.size(); ++i) {
       if (i & bit)
         continue;
@@ -84,10 +84,10 @@ SmallVector<Value> transpose(LaneBuilder &lanes, ArrayRef<Value> rows) {
 }
 
 Value addTransposed(LaneBuilder &lanes, ArrayRef<Value> rows) {
-  // What a step makes of two vectors is turned alike by all later steps, so it
-  // can be added at once: half as many vectors are left each time.
+  // Later steps treat both results of a step alike, so these can be added at
+  // once. Each step halves the number of vectors.
   SmallVector<Value> current(rows);
-  turnInSteps(lanes, rows, [&](int64_t bit, auto meet) {
+  transposeInSteps(lanes, rows, [&](int64_t bit, auto meet) {
     for (size_t i = 0; i < current.size(); ++i) {
       if (i & bit || !current[i])
         continue;

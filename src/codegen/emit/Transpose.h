@@ -1,4 +1,4 @@
-//===- Transpose.h - a square of vectors turned in registers ----*- C++ -*-===//
+//===- Transpose.h - squares transposed in registers ------------*- C++ -*-===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
@@ -13,18 +13,19 @@
 namespace anabranch {
 namespace codegen {
 
-/// As many vectors as each has lanes, a power of two: lane j of result i is
-/// lane i of `rows[j]`.
+/// Transposes as many vectors as each has lanes, a power of two: lane j of
+/// result i is lane i of `rows[j]`.
 mlir::SmallVector<mlir::Value> transpose(LaneBuilder &lanes,
                                          mlir::ArrayRef<mlir::Value> rows);
 
-/// As many vectors: lane j is the sum of the lanes of `rows[j]`.
+/// For as many vectors as each has lanes: lane j of the result is the sum of
+/// the lanes of `rows[j]`.
 mlir::Value addTransposed(LaneBuilder &lanes, mlir::ArrayRef<mlir::Value> rows);
 
-/// What `load` gives at `index` and at the positions after it in dimension
-/// `along`, as many as there are lanes. `index` is linear in another dimension;
-/// `along` is the one whose neighbours are neighbours in memory, so that whole
-/// vectors are loaded and turned. All lanes must be active.
+/// The elements at `index`, and at the following positions in dimension
+/// `along`, as many as there are lanes. `index` is linear in another dimension.
+/// Neighbours along `along` are neighbours in memory, so whole vectors are
+/// loaded and transposed. All lanes must be active.
 mlir::SmallVector<Lanes> loadTransposed(LaneBuilder &lanes,
                                         const Buffer &buffer,
                                         mlir::ArrayRef<Lanes> index,

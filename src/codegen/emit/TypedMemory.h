@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 //
 // A kernel's scratch memory holds elements of one type, that of its sums.
-// Memory is a pointer to the first of some elements; an offset counts elements.
+// `memory` points to the first of some elements; an offset counts elements.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,7 +20,7 @@ namespace codegen {
 
 class TypedMemory {
 public:
-  /// Vectors have `width` lanes, whatever the width of `lanes` is.
+  /// Vectors have `width` lanes, whatever the width of `lanes`.
   TypedMemory(LaneBuilder &lanes, mlir::Type element, int64_t width)
       : lanes(lanes), element(element), width(width) {}
 
@@ -39,7 +39,8 @@ public:
   mlir::Value zeroVector() const;
   mlir::Value zeroScalar() const;
 
-  /// A float or a vector of floats of a narrower type as elements.
+  /// Extends a float, or a vector of floats, of a narrower type to the element
+  /// type.
   Lanes extendFloat(Lanes value) const;
 
 private:

@@ -35,7 +35,7 @@ std::optional<Lanes> ViewReader::read(OpResult result, ArrayRef<Lanes> index) {
     return elements.evaluate(view.getSource(), index);
   if (auto fill = dyn_cast<linalg::FillOp>(op))
     return elements.scalar(fill.getInputs()[0]);
-  // The elements of tensor.empty are anything; zero is as good.
+  // The elements of tensor.empty are undefined, so zero will do.
   if (isa<tensor::EmptyOp>(op))
     return elements.zero(getElementTypeOrSelf(result.getType()));
   DenseElementsAttr values;
@@ -86,10 +86,10 @@ Lanes ViewReader::collapse(tensor::CollapseShapeOp op, ArrayRef<Lanes> index) {
 }
 
 namespace {
-/// Where in an insert_slice an index lies.
+/// The position of an index in an insert_slice.
 struct Inside {
   SmallVector<Lanes> source;     ///< index into the inserted tensor
-  SmallVector<Lanes> conditions; ///< all hold inside
+  SmallVector<Lanes> conditions; ///< all hold if the index is inside
 };
 } // namespace
 
@@ -131,7 +131,8 @@ static Inside locate(ElementSource &elements, tensor::InsertSliceOp op,
       require(arith::CmpIPredicate::slt, position,
               lanes.mulIndex(size, stride));
       if (getConstantIntValue(op.getMixedStrides()[i]) != 1) {
-        // Division is unsigned, and what lies before the region negative.
+        // Division is unsigned, but an index before the region is negative
+        // here.
         Lanes nonnegative =
             lanes.add(position, Lanes::uniform(lanes.mulIndex(offset, stride)));
         auto [quotient, rest] = lanes.divRem(nonnegative, stride);
@@ -179,8 +180,8 @@ Lanes ViewReader::insert(tensor::InsertSliceOp op, ArrayRef<Lanes> index) {
   if (uniform.value == yes)
     return mixed();
   Type type = lanes.vectorType(op.getDestType().getElementType());
-  // No value of bf16 passes between blocks: a machine without the type would
-  // turn it into f32 and back by calls.
+  // bf16 passes between blocks as integers: a processor without the type would
+  // convert it to f32 and back by calls.
   bool asBits = getElementTypeOrSelf(type).isBF16();
   Type passed = asBits ? lanes.vectorType(lanes.builder.getI16Type()) : type;
   auto side = [&](llvm::function_ref<Lanes()> compute) {
@@ -197,14 +198,14 @@ Lanes ViewReader::insert(tensor::InsertSliceOp op, ArrayRef<Lanes> index) {
   return lanes.wrap(merged);
 }
 
-/// A dense constant becomes read-only data of the object file.
+/// Stores a dense constant as read-only data of the object file.
 static Value constantData(ElementSource &elements, Operation *op,
                           DenseElementsAttr values) {
   LaneBuilder &lanes = elements.lanes;
   OpBuilder &b = lanes.builder;
   auto module = elements.frame.source->getParentOfType<ModuleOp>();
   Type element = values.getElementType();
-  // One byte per bool and eight per index, as in every buffer.
+  // One byte for a bool and eight for an index, as in every buffer.
   Type stored = element;
   if (element.isIndex())
     stored = b.getI64Type();

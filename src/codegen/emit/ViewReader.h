@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A view computes nothing: an element of it is an element of its source, at an
-// index that follows from the view's own. Fills and constants have no source.
+// A view computes nothing. Its element is an element of its source, at an index
+// that follows from the view's own. Fills and constants have no source.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,14 +20,14 @@
 namespace anabranch {
 namespace codegen {
 
-/// Reads an element of what a view, a fill or a constant makes. The source
-/// gives the elements of what is viewed.
+/// Reads elements of views, fills and constants. An ElementSource gives the
+/// elements of what is viewed.
 class ViewReader {
 public:
   explicit ViewReader(ElementSource &elements);
 
-  /// The element of `result` at `index`, or nothing if another kind of
-  /// operation makes it.
+  /// The element of `result` at `index`. Nothing if `result` is no view, fill
+  /// or constant.
   std::optional<Lanes> read(mlir::OpResult result, mlir::ArrayRef<Lanes> index);
 
 private:

@@ -64,7 +64,7 @@ public:
   std::vector<anabranch_strided_region> footprint(int64_t tile) const {
     return library->footprint("kernel", sizes, tile, operands.size());
   }
-  /// One tile, or all of them if `tile` is negative.
+  /// Runs one tile, or all tiles if `tile` is negative.
   int32_t run(std::vector<Bytes> &memory, int64_t tile) const {
     std::vector<void *> buffers;
     for (size_t i = 0; i < operands.size(); ++i)
@@ -149,8 +149,8 @@ int64_t bytesOf(const anabranch_strided_region &region) {
 
 constexpr char poison = char(0xFF); // NaN, and no index
 
-/// Runs a tile on inputs that are poisoned beyond its footprint, in
-/// `memory`, and expects that nothing beyond its footprint is written.
+/// Runs a tile on inputs that are poisoned outside of its footprint, in
+/// `memory`, and expects that it writes nothing outside of its footprint.
 void runAlone(const Subject &subject, int64_t tile,
               std::vector<Bytes> &memory) {
   std::vector<anabranch_strided_region> regions = subject.footprint(tile);
@@ -289,7 +289,7 @@ protected:
     return subject->library.has_value();
   }
 
-  /// All tiles' bytes of one buffer, by tile.
+  /// The sum of all tiles' bytes in one buffer.
   int64_t total(size_t buffer) {
     int64_t bytes = 0;
     for (int64_t tile = 0; tile < subject->tiles; ++tile)

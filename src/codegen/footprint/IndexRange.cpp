@@ -71,7 +71,8 @@ IndexRange RangeBuilder::mul(IndexRange a, IndexRange b) {
   return result;
 }
 
-/// Code for an empty tensor may run; only its result is not used.
+/// Code for an empty tensor may run, but its result is not used. So a divisor
+/// of zero may become one.
 Value RangeBuilder::divisorOf(Value size) {
   return known(size) ? size : lanes.maxIndex(size, lanes.index(1));
 }
@@ -88,7 +89,8 @@ IndexRange RangeBuilder::floorDiv(IndexRange a, Value divisor) {
           a.maybeEmpty, a.isNatural};
 }
 
-/// Exact within one multiple of the divisor, else all remainders.
+/// Exact if the range lies within one multiple of the divisor. Else the result
+/// is all remainders.
 IndexRange RangeBuilder::mod(IndexRange a, Value divisor) {
   divisor = divisorOf(divisor);
   Value first = quotient(a, a.low, divisor);

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Arithmetic on ranges of indices, as code: what an affine map makes of the
-// ranges of its loops. A result holds every index that any point gives, and
-// sometimes more.
+// Emits arithmetic on ranges of indices: the range of an affine map's results,
+// from the ranges of its loops. A result contains every index that any point
+// gives, and sometimes more.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,9 +23,9 @@ namespace codegen {
 /// The indices from `low` to `high`, both included.
 struct IndexRange {
   mlir::Value low, high;
-  /// Whether there may be none, with `high` below `low`.
+  /// Whether the range may be empty, with `high` below `low`.
   bool maybeEmpty = false;
-  /// Whether no index is below zero, unless there is none.
+  /// Whether no index of the range is below zero.
   bool isNatural = true;
 };
 
@@ -34,8 +34,8 @@ public:
   explicit RangeBuilder(KernelFrame &frame)
       : frame(frame), lanes(frame.lanes) {}
 
-  /// One index, and those from `first` up to but without `end`, of which there
-  /// are some.
+  /// `point` is one index. The other range goes from `first` to before `end`,
+  /// and is not empty.
   IndexRange point(mlir::Value index) const;
   IndexRange between(mlir::Value first, mlir::Value end);
   /// All indices of a dimension of this size.
@@ -43,19 +43,19 @@ public:
 
   IndexRange add(IndexRange a, IndexRange b);
   IndexRange mul(IndexRange a, IndexRange b);
-  /// By a positive number.
+  /// Divides by a positive number.
   IndexRange floorDiv(IndexRange a, mlir::Value divisor);
   IndexRange mod(IndexRange a, mlir::Value divisor);
-  /// Those that a dimension of this size has.
+  /// The part of the range that lies in a dimension of this size.
   IndexRange clamp(IndexRange a, mlir::Value size);
   IndexRange hull(IndexRange a, IndexRange b);
 
   /// The indices of each of several dimensions, the last of which runs fastest,
-  /// at these positions in all of them.
+  /// at these positions in all of them together.
   llvm::SmallVector<IndexRange> split(IndexRange positions,
                                       llvm::ArrayRef<mlir::Value> sizes);
 
-  /// What an expression gives, or nothing if its value is not known here.
+  /// The range of an expression; nothing if its value is not known here.
   std::optional<IndexRange> evaluate(mlir::AffineExpr expr,
                                      llvm::ArrayRef<IndexRange> dims,
                                      llvm::ArrayRef<mlir::Value> symbols);

@@ -36,7 +36,7 @@ StridedRegion RegionBuilder::nothing() {
   return {zero, zero, zero, zero};
 }
 
-/// Only what is needed is made if the condition is known.
+/// If the condition is known, only its side is emitted.
 StridedRegion RegionBuilder::choose(Value condition, Make yes, Make no) {
   if (auto decided = known(condition))
     return *decided ? yes() : no();
@@ -47,7 +47,7 @@ StridedRegion RegionBuilder::choose(Value condition, Make yes, Make no) {
           ranges.select(condition, a.count, b.count)};
 }
 
-/// The bytes from the first to the last.
+/// The number of bytes from the first to the last.
 Value RegionBuilder::span(const StridedRegion &region) {
   Value last = lanes.subIndex(region.count, lanes.index(1));
   return lanes.addIndex(lanes.mulIndex(last, region.pitch), region.width);
@@ -57,14 +57,14 @@ Value RegionBuilder::span(const StridedRegion &region) {
 // The elements of a box
 //===----------------------------------------------------------------------===//
 
-/// `count` runs as long as all of `region`.
+/// One run in place of all runs of `region`, `count` times.
 StridedRegion RegionBuilder::merged(const StridedRegion &region, Value count,
                                     Value stride) {
   return {region.offset, span(region), stride, count};
 }
 
-/// `count` steps of `stride` in one more dimension, whose stride is no smaller
-/// than those before it.
+/// Adds a dimension of `count` steps of `stride`. Its stride is no smaller than
+/// those of the dimensions before.
 void RegionBuilder::addDimension(StridedRegion &region, Value count,
                                  Value stride) {
   if (known(count) == 1)
@@ -106,7 +106,7 @@ StridedRegion RegionBuilder::of(ArrayRef<IndexRange> dims, Value isEmpty,
   StridedRegion region{lanes.index(0), one, one, one};
   auto order = llvm::to_vector(
       llvm::reverse(llvm::seq<size_t>(0, buffer.strides.size())));
-  // Symbolic strides mostly belong to contiguous memory; in another order the
+  // Symbolic strides mostly belong to contiguous memory. For another order the
   // bound is only wider.
   if (llvm::all_of(buffer.strides,
                    [](Value stride) { return known(stride).has_value(); }))
@@ -136,14 +136,14 @@ StridedRegion RegionBuilder::of(ArrayRef<IndexRange> dims, Value isEmpty,
 // Both of two
 //===----------------------------------------------------------------------===//
 
-/// One run over all.
+/// One run over both.
 StridedRegion RegionBuilder::one(Value a, Value endA, Value b, Value endB) {
   Value low = lanes.minIndex(a, b);
   Value width = lanes.subIndex(lanes.maxIndex(endA, endB), low);
   return {low, width, width, lanes.index(1)};
 }
 
-/// Pieces of the same rows.
+/// The two regions hold different columns of the same rows.
 StridedRegion RegionBuilder::beside(const StridedRegion &a,
                                     const StridedRegion &b, Value &fits) {
   StridedRegion region = one(a.offset, lanes.addIndex(a.offset, a.width),
@@ -156,7 +156,8 @@ StridedRegion RegionBuilder::beside(const StridedRegion &a,
   return {region.offset, region.width, a.pitch, a.count};
 }
 
-/// One run more after those of `a`, or a second one at a distance of its own.
+/// `b` is one run that follows the runs of `a`, or a second run at any distance
+/// from a single one.
 StridedRegion RegionBuilder::longer(const StridedRegion &a,
                                     const StridedRegion &b, Value &fits) {
   Value one = lanes.index(1);

@@ -14,25 +14,26 @@
 namespace anabranch {
 namespace codegen {
 
-/// `count` runs of `width` bytes, `pitch` bytes from one to the next: the
-/// fields of an anabranch_strided_region, as `index` values.
+/// `count` runs of `width` bytes. A run begins `pitch` bytes after the one
+/// before. The fields are those of an anabranch_strided_region, as `index`
+/// values.
 struct StridedRegion {
   mlir::Value offset, width, pitch, count;
 };
 
-/// Writes the arithmetic on strided regions. Each result may hold more bytes
-/// than it must, never fewer.
+/// Emits arithmetic on strided regions. A result may contain more bytes than it
+/// must, never fewer.
 class RegionBuilder {
 public:
   explicit RegionBuilder(KernelFrame &frame)
       : lanes(frame.lanes), ranges(frame) {}
 
   StridedRegion nothing();
-  /// The elements with an index in the range of each dimension, or more; none
-  /// if `isEmpty`. The buffer's pointer is its distance from address zero.
+  /// The elements whose index is in the range of each dimension; none if
+  /// `isEmpty`. The buffer's pointer is its distance from address zero.
   StridedRegion of(llvm::ArrayRef<IndexRange> dims, mlir::Value isEmpty,
                    const Buffer &buffer);
-  /// What is in either, or more.
+  /// The union of the two.
   StridedRegion unite(const StridedRegion &a, const StridedRegion &b);
 
 private:

@@ -46,9 +46,9 @@ void TileFootprint::reads(Value tensor, ArrayRef<IndexRange> index,
   reads(collector.take(), index);
 }
 
-/// Whether the index is a loop that may run as one with another, so that it
-/// addresses further than its own size. Where that matters it is an index of
-/// the tensor without more.
+/// Whether the index is one loop, whose number is not used in other ways. Such
+/// a loop may run as one with another loop, and then goes beyond its own
+/// dimension's size.
 static bool isPosition(const analysis::SymbolicIndex &index,
                        const analysis::Reads &all) {
   auto loop = index.plainLoop();
@@ -103,7 +103,8 @@ void TileFootprint::writes(const Destination &destination,
   before = before ? regions.unite(*before, written) : written;
 }
 
-/// The indices of the written value that belong to indices of the product.
+/// The indices of the written value that belong to these indices of the
+/// product.
 static SmallVector<IndexRange> follow(RangeBuilder &ranges, KernelFrame &frame,
                                       const Epilogue &epilogue,
                                       ArrayRef<IndexRange> product) {
@@ -127,7 +128,7 @@ static SmallVector<IndexRange> follow(RangeBuilder &ranges, KernelFrame &frame,
           sizes.push_back(frame.dim(expand.getResult(), part));
         next.append(ranges.split(range, sizes));
       }
-      // An expansion of rank zero has units only.
+      // An expansion from rank zero adds dimensions of one element only.
       next.resize(expand.getResultType().getRank(),
                   ranges.point(frame.lanes.index(0)));
     } else if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op)) {

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Collects what a tile reads and writes, for the ranges of its loops, and hands
-// out one bound for each buffer (`anabranch_strided_region` of KernelABI.h).
+// Collects what a tile reads and writes, for the ranges of its loops. Stores
+// one bound for each buffer (`anabranch_strided_region` of KernelABI.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,23 +26,23 @@ public:
 
   RangeBuilder ranges;
 
-  /// The tile reads this for all points of the loops.
+  /// Adds these reads, for all points of the loops.
   void reads(const analysis::Reads &reads, llvm::ArrayRef<IndexRange> loops);
-  /// The tile reads these elements of a tensor or of what it is made from.
-  /// `isLeaf` says what is not followed further.
+  /// Adds reads of these elements of a tensor, or of the tensors that it is
+  /// computed from. Values for which `isLeaf` is true are not followed further.
   void reads(mlir::Value tensor, llvm::ArrayRef<IndexRange> index,
              llvm::function_ref<bool(mlir::Value)> isLeaf);
-  /// The tile writes these elements of the value that goes there.
+  /// Adds writes of these elements of the value that `destination` belongs to.
   void writes(const Destination &destination, llvm::ArrayRef<IndexRange> index);
-  /// The tile does this with these elements of the product.
+  /// Adds the reads and writes of an epilogue at these elements of the product.
   void epilogue(const Epilogue &epilogue, mlir::Value product,
                 llvm::ArrayRef<IndexRange> index);
 
-  /// Writes an entry for every buffer to the array that `footprints` points at.
+  /// Writes one entry for every buffer to the array at `footprints`.
   void store(mlir::Value footprints);
 
 private:
-  /// Elements of a tensor: those with an index in the range of each dimension.
+  /// The elements of a tensor with an index in the range of each dimension.
   struct Box {
     llvm::SmallVector<IndexRange> dims;
     mlir::Value empty; ///< i1
@@ -50,7 +50,7 @@ private:
   RegionBuilder regions;
   KernelFrame &frame;
   LaneBuilder &lanes;
-  /// By argument; what a tile reads of one is one box.
+  /// By argument. All reads of one argument together are one box.
   llvm::SmallVector<std::optional<Box>> boxes;
   llvm::SmallVector<std::optional<StridedRegion>> results;
 

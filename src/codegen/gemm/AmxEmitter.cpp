@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t wordBytes = 4;
 
-/// Depths of a step, the elements of a row of a register.
+/// Depths of a step: the elements in a row of a register.
 int64_t stepDepths(const GemmContext &gemm) {
   return AmxBlock::words * gemm.blocking.kPack;
 }
@@ -72,7 +72,7 @@ int64_t AmxEmitter::rightTailElements(const GemmContext &gemm) {
   return needed ? AmxBlock::words * gemm.blocking.panelWidth : 0;
 }
 
-/// The last words of an operand that is read where it is.
+/// Copies the last words of a left operand that is read in place.
 void AmxEmitter::copyLeftTail() {
   if (!leftTailElements(gemm))
     return;
@@ -97,8 +97,8 @@ void AmxEmitter::clearRightTail() {
              [&](Value at) { gemm.memory.store(zero, memory.rightTail, at); });
 }
 
-/// The last words of a panel that is read where it is. Words behind the end of
-/// the depth stay zero.
+/// Copies the last words of a panel that is read in place. Words behind the end
+/// of the depth stay zero.
 void AmxEmitter::copyRightTail(const Depths &depths) {
   if (!rightTailElements(gemm))
     return;
@@ -139,8 +139,8 @@ AmxShape AmxEmitter::shape() const {
           blocking.panelWidth};
 }
 
-/// Whether an epilogue waits for the steps of the next block. There must be a
-/// step. After bytes it gains nothing.
+/// Whether an epilogue runs among the steps of the next block. There must be a
+/// step. For int8 it gains nothing.
 bool AmxEmitter::interleaves() const {
   auto depth = gemm.contraction.knownSize(gemm.contraction.depth);
   return !gemm.blocking.multipliesInt8() && depth && *depth > 0;
@@ -215,7 +215,7 @@ AmxEmitter::forDepths(ValueRange carried,
   if (gemm.isOneBlock())
     return body(lanes.index(0), depthCount, carried);
   int64_t depth = gemm.blocking.depth;
-  // A depth of zero takes one turn too: the sums are zero then.
+  // A depth of zero runs the loop once too, since the sums must become zero.
   Value end = lanes.maxIndex(depthCount, lanes.index(1));
   return lanes.loop(
       lanes.index(0), end, depth, carried, [&](Value first, ValueRange rows) {
@@ -226,7 +226,8 @@ AmxEmitter::forDepths(ValueRange carried,
       });
 }
 
-/// A panel for some of the depth, one block of rows after the other.
+/// Multiplies a panel for a part of the depth, one block of rows after the
+/// other.
 AmxEmitter::Carried AmxEmitter::multiplyPanel(Value panel, Value first,
                                               Value count, ValueRange carried) {
   const GemmBlocking &blocking = gemm.blocking;
@@ -238,7 +239,7 @@ AmxEmitter::Carried AmxEmitter::multiplyPanel(Value panel, Value first,
   if (blocking.linesAhead && shape().reusesRight) {
     Value column = gemm.tile.firstColumn;
     Value next = lanes.addIndex(panel, lanes.index(1));
-    // The next tile of a worker mostly begins where this one ends.
+    // A worker's next tile mostly begins where this one ends.
     Value last = lanes.subIndex(gemm.panelCount, lanes.index(1));
     gemm.enterPanel(lanes.minIndex(next, last));
     depths.ahead = right.prepare(first, count).pointer;
@@ -256,7 +257,7 @@ AmxEmitter::Carried AmxEmitter::multiplyBlock(const Depths &depths,
                                               Value number,
                                               ValueRange carried) {
   Value columns = lanes.index(gemm.blocking.columns());
-  // Rows of the tile: the first, and how many the block before has as well.
+  // The first row of the block, and how many rows the block before has as well.
   Value wanted = lanes.mulIndex(number, blockRows);
   Value start = lanes.minIndex(wanted, lanes.subIndex(rowCount, blockRows));
   Value done = lanes.subIndex(wanted, start);
@@ -290,7 +291,7 @@ AmxEmitter::Carried AmxEmitter::multiplyBlock(const Depths &depths,
           lanes.toI64(rows.sums)};
 }
 
-/// The steps of the depth, among which the rows that wait are evaluated.
+/// Emits the steps of the depth, and among them the epilogue of pending rows.
 void AmxEmitter::multiplySteps(const Depths &depths, Value row, Value number,
                                ValueRange carried) {
   Value words = lanes.index(AmxBlock::words);
@@ -339,8 +340,8 @@ void AmxEmitter::multiplySteps(const Depths &depths, Value row, Value number,
   });
 }
 
-/// Fetches a block's share of the words that the next panel has for this step,
-/// or what follows in the same panel, into the second cache.
+/// Fetches into the second-level cache: a block's share of the next panel's
+/// words for this step, or words further on in the same panel.
 void AmxEmitter::fetchAhead(const Depths &depths, Value step, Value number) {
   const GemmBlocking &blocking = gemm.blocking;
   if (!depths.ahead)

@@ -13,9 +13,9 @@
 //         for each step of the depth
 //           multiply, and evaluate some rows of the block before
 //
-// Registers and epilogue work side by side that way: the units that multiply
-// registers are others than those of vectors. All blocks of a tile have equally
-// many rows; the last one repeats rows of the one before where that takes it.
+// AMX products and the epilogue overlap in this way, since AMX units and vector
+// units are different. All blocks of a tile have the same number of rows. If
+// necessary, the last block repeats rows of the one before.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,9 +35,9 @@ public:
   AmxEmitter(GemmContext &gemm, LeftOperand &left, RightPanels &right,
              GemmEpilogue &epilogue);
 
-  /// The parts of the scratch memory, and how many elements they have: sums as
-  /// [panel][block][row][column], and the last words of either operand, padded
-  /// with zeros: [row][word] and [word][column].
+  /// The parts of the scratch memory, and their numbers of elements. Sums are
+  /// [panel][block][row][column]. The last words of each operand, padded with
+  /// zeros, are [row][word] and [word][column].
   struct Scratch {
     mlir::Value sums, leftTail, rightTail;
   };
@@ -45,7 +45,7 @@ public:
   static int64_t leftTailElements(const GemmContext &gemm);
   static int64_t rightTailElements(const GemmContext &gemm);
 
-  /// The tile that the context is in. The left operand is packed.
+  /// Emits the context's tile. The left operand must be packed.
   void emit(const Scratch &memory);
 
 private:
@@ -56,22 +56,22 @@ private:
   GemmEpilogue &epilogue;
   Scratch memory;
   std::optional<AmxBlock> block;
-  /// Of the tile: its rows, how many blocks they make, of how many rows each.
+  /// The tile's rows, its blocks, and the rows of each block.
   mlir::Value rowCount, blockCount, blockRows;
   mlir::Value leftStride;
 
-  /// A panel for a block of the depth.
+  /// A panel for one block of the depth.
   struct Depths {
     mlir::Value first, count;
-    mlir::Value slot;  ///< of the panel in the sums
+    mlir::Value slot;  ///< index of the panel in the sums
     mlir::Value right; ///< its words
-    mlir::Value ahead; ///< words that are fetched meanwhile; may be null
+    mlir::Value ahead; ///< words to fetch meanwhile; may be null
   };
-  /// Rows whose sums are complete, but not yet evaluated.
+  /// Rows whose sums are complete, but not evaluated.
   struct Pending {
     mlir::Value count, row, column, sums;
   };
-  /// The values of Pending as i64, or none where nothing ever waits.
+  /// The values of Pending as i64, or none if no rows ever wait.
   using Carried = mlir::SmallVector<mlir::Value>;
   Pending pendingOf(mlir::ValueRange carried);
 

@@ -18,7 +18,7 @@ std::string BlockMultiplier::functionName() const {
   return (func::FuncOp(gemm.frame.source).getName() + "_block").str();
 }
 
-/// Whether the block adds to sums that are there already.
+/// Whether the block adds to existing sums.
 Value BlockMultiplier::continues(const Block &block) {
   return lanes.make<arith::CmpIOp>(arith::CmpIPredicate::ne, block.first,
                                    lanes.index(0));
@@ -29,7 +29,7 @@ bool BlockMultiplier::rowsAreWhole() const {
   return rows && !gemm.contraction.isGrouped && *rows % gemm.blocking.rows == 0;
 }
 
-/// Vectors of the last panel that have columns; all of them where that is not
+/// Vectors of the last panel that have columns; all vectors if that is not
 /// known.
 int64_t BlockMultiplier::lastVectors() const {
   const GemmBlocking &blocking = gemm.blocking;
@@ -79,7 +79,7 @@ void BlockMultiplier::call(func::FuncOp &function, int64_t vectors,
 }
 
 void BlockMultiplier::multiply(const Block &block) {
-  // Rows beyond the last repeat it; nobody reads their sums.
+  // Rows behind the last one repeat it. Nobody reads their sums.
   Value lastRow = lanes.subIndex(gemm.tile.endRow, lanes.index(1));
   MicroKernel::Arguments arguments;
   int64_t pointers = gemm.blocking.interleavesLeft ? 1 : gemm.blocking.rows;

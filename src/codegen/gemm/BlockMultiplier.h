@@ -25,14 +25,14 @@ public:
                   Compensation &compensation)
       : gemm(gemm), lanes(gemm.lanes), left(left), compensation(compensation) {}
 
-  /// A block of rows, from `row` on, for `count` depths from `first` on.
+  /// The rows from `row` on, for `count` depths from `first` on.
   struct Block {
     mlir::Value row;
     mlir::Value sums;
     OperandReader::Address right; ///< a panel of the right operand
     mlir::Value first, count;
   };
-  /// Adds the products to the sums, which start anew where `first` is zero.
+  /// Adds the products to the sums. If `first` is zero, the sums start at zero.
   void multiply(const Block &block);
 
 private:
@@ -40,7 +40,8 @@ private:
   LaneBuilder &lanes;
   LeftOperand &left;
   Compensation &compensation;
-  /// Made at their first call; the last panel may have fewer vectors.
+  /// The micro-kernels' functions, made at their first call. The last panel may
+  /// have fewer vectors.
   mlir::func::FuncOp wholePanel, lastPanel;
 
   void call(mlir::func::FuncOp &function, int64_t vectors,

@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Where an instruction multiplies unsigned bytes by signed ones, 128 is added
-// to the right operand (Int8Dot.h). The sums of a row start at its zero-point
-// compensation, -128 times the sum of its left elements, computed once for a
-// tile.
+// If an instruction multiplies unsigned bytes by signed ones, 128 is added to
+// the right operand (Int8Dot.h). The sums of a row then start at its zero-point
+// compensation, -128 times the sum of its left elements. It is computed once
+// for a tile.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,17 +22,17 @@ namespace codegen {
 
 class Compensation {
 public:
-  /// `memory` holds a number for each row of the tile.
+  /// `memory` holds one number for each row of the tile.
   Compensation(GemmContext &gemm, LeftOperand &left, mlir::Value memory)
       : gemm(gemm), lanes(gemm.lanes), left(left), memory(memory) {}
 
-  /// Whether the product's sums need it.
+  /// Whether the product's sums need compensation.
   bool isNeeded() const { return gemm.blocking.needsCompensation(); }
 
-  /// Computes the numbers of the tile's rows, if they are needed.
+  /// Computes the compensation of the tile's rows, if they need it.
   void compute();
-  /// The address of a row's number, and the number; rows are counted from the
-  /// tile's first.
+  /// The address of a row's compensation, and the number there. Rows are
+  /// counted from the tile's first.
   mlir::Value pointerTo(mlir::Value row);
   mlir::Value load(mlir::Value row);
 

@@ -80,25 +80,25 @@ void GemmEmitter::emitTile(Evaluator &evaluator, Value scratch, Value tile) {
   emitRows(memory);
 }
 
-/// Where the right operand of a row begins in the tile.
+/// The address at which the right operand of a row begins in the tile.
 Value GemmEmitter::placeOf(Value row) {
   gemm.tile.placeRow = row;
   OperandReader right(gemm, gemm.contraction.right);
-  // The load is dead, and LLVM drops it.
+  // The load is dead code, which LLVM removes.
   return right.findAddress(gemm.point(Value(),
                                       Lanes::uniform(gemm.tile.firstColumn),
                                       Lanes::uniform(lanes.index(0))));
 }
 
-/// Finds the place of a gathered operand, and checks it, before the loops that
+/// Computes and checks the place of a gathered operand before the loops that
 /// read there.
 void GemmEmitter::findPlace() {
   if (gemm.contraction.right.isGathered)
     placeOf(gemm.tile.placeRow);
 }
 
-/// Rows that follow each other and have their right operand at the same address
-/// are a group. Dot products take some rows of it at once.
+/// Neighbouring rows whose right operand has the same address form a group. Dot
+/// products take some rows of it at a time.
 void GemmEmitter::forEachGroup(function_ref<void()> body) {
   GemmContext::Tile whole = gemm.tile;
   Value one = lanes.index(1);
@@ -109,7 +109,7 @@ void GemmEmitter::forEachGroup(function_ref<void()> body) {
   auto either = [&](Value a, Value b) {
     return lanes.make<arith::OrIOp>(a, b);
   };
-  // An index that a loop carries has no form in LLVM, its i64 has.
+  // LLVM has no loop-carried index, so the loop carries it as i64.
   lanes.loop(whole.firstRow, whole.endRow, 1, lanes.toI64(whole.firstRow),
              [&](Value row, ValueRange carried) -> SmallVector<Value> {
                Value first = lanes.make<arith::IndexCastOp>(
@@ -137,7 +137,7 @@ void GemmEmitter::forEachGroup(function_ref<void()> body) {
   gemm.tile = whole;
 }
 
-/// Rows of the tile that have the right operand in common.
+/// Emits rows of the tile that share a right operand.
 void GemmEmitter::emitRows(const Scratch &memory) {
   LeftOperand left(gemm, memory.left);
   Compensation compensation(gemm, left, memory.compensation);
@@ -168,14 +168,14 @@ Value GemmEmitter::endOfBlock(Value row) {
                         gemm.tile.endRow);
 }
 
-/// A panel of a tile, one block of the depth after the other.
+/// Multiplies a panel of a tile, one block of the depth after the other.
 void GemmEmitter::multiplyPanel(BlockMultiplier &multiplier, RightPanels &right,
                                 Value sums) {
   Value depthCount = gemm.depthCount;
   if (gemm.isOneBlock())
     return multiplyDepths(multiplier, right, sums, lanes.index(0), depthCount);
   int64_t depth = gemm.blocking.depth;
-  // A depth of zero takes one turn too: the sums are zero then.
+  // A depth of zero runs the loop once too, since the sums must become zero.
   Value end = lanes.maxIndex(depthCount, lanes.index(1));
   lanes.loop(lanes.index(0), end, depth, [&](Value first) {
     multiplyDepths(
@@ -184,7 +184,8 @@ void GemmEmitter::multiplyPanel(BlockMultiplier &multiplier, RightPanels &right,
   });
 }
 
-/// A panel of a tile for some of the depth, one block of rows after the other.
+/// Multiplies a panel of a tile for a part of the depth, one block of rows
+/// after the other.
 void GemmEmitter::multiplyDepths(BlockMultiplier &multiplier,
                                  RightPanels &right, Value sums, Value first,
                                  Value count) {
@@ -196,7 +197,7 @@ void GemmEmitter::multiplyDepths(BlockMultiplier &multiplier,
       multiplier.multiply({row, sums, panel, first, count});
       return epilogue.emit(row, endOfBlock(row), sums);
     }
-    // Sums of all rows wait for the next block of the depth.
+    // The sums of all rows wait for the next block of the depth.
     Value offset = lanes.mulIndex(lanes.subIndex(row, tile.firstRow),
                                   lanes.index(blocking.columns()));
     Value rowSums = gemm.memory.pointerTo(sums, offset);

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A tile is a strip of rows times one panel of columns, or several:
+// A tile is a strip of rows times one or several panels of columns:
 //
 //   pack the left operand's rows                     (LeftOperand)
 //   for each panel
@@ -15,10 +15,10 @@
 //         multiply: accumulators in registers        (BlockMultiplier)
 //         after the last depth: evaluate the epilogue on the accumulators
 //
-// A grouped product does so for each group of rows that multiply one part of
-// the right operand. A product of few rows has no blocks (RowDots), and one in
-// AMX registers has loops of its own (AmxEmitter). An operand that the
-// micro-kernel can read where it is is not packed. What is packed is kept in
+// A grouped product runs these loops for each group of rows that multiply one
+// part of the right operand. A product of few rows has no blocks (RowDots). One
+// in AMX registers has loops of its own (AmxEmitter). An operand that the
+// micro-kernel can read in place is not packed. Packed operands consist of
 // words of the accumulators' size (WordProduct.h).
 //
 //===----------------------------------------------------------------------===//

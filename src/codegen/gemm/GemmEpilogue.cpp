@@ -14,7 +14,7 @@ using namespace mlir;
 namespace anabranch {
 namespace codegen {
 
-/// The sum plus what the product is added to.
+/// Adds the initial value of the product to a sum.
 Value GemmEpilogue::addInitial(Value sum, ArrayRef<Lanes> index) {
   const Contraction &contraction = gemm.contraction;
   if (contraction.startsAtZero)
@@ -26,7 +26,7 @@ Value GemmEpilogue::addInitial(Value sum, ArrayRef<Lanes> index) {
   return lanes.make<arith::AddIOp>(sum, lanes.vector(initial));
 }
 
-/// A vector of a row, whose sums lie at an offset.
+/// Evaluates a vector of a row. `sums` is the address of the row's sums.
 void GemmEpilogue::emitVector(Value row, Value column, Value sums,
                               Value offset) {
   int64_t width = gemm.blocking.lanes;
@@ -44,7 +44,8 @@ void GemmEpilogue::emitVector(Value row, Value column, Value sums,
     epilogue.emit(evaluator, index);
 }
 
-/// The rows of the product, and the number under which the blocks have each.
+/// Calls `body` for the rows of the product, with the number that the blocks
+/// use for each.
 void GemmEpilogue::forEachRow(
     Value first, Value end, function_ref<void(Value row, Value number)> body) {
   const auto &patch = gemm.blocking.patch;

@@ -17,9 +17,8 @@ class GemmEpilogue {
 public:
   explicit GemmEpilogue(GemmContext &gemm) : gemm(gemm), lanes(gemm.lanes) {}
 
-  /// Evaluates and stores what the kernel returns for the rows from `row` up to
-  /// `endRow` and the panel that the context is in. Their sums lie in memory:
-  /// [row][column].
+  /// Evaluates and stores the kernel's results for the rows from `row` to
+  /// before `endRow` and the context's panel. `sums` has [row][column].
   void emit(mlir::Value row, mlir::Value endRow, mlir::Value sums);
 
 private:

@@ -12,7 +12,7 @@ using namespace mlir;
 namespace anabranch {
 namespace codegen {
 
-/// The ranges of the contraction's loops in the tile that the context is in.
+/// The ranges of the contraction's loops in the context's tile.
 static SmallVector<IndexRange> loopsOfTile(GemmContext &gemm,
                                            RangeBuilder &ranges) {
   LaneBuilder &lanes = gemm.lanes;

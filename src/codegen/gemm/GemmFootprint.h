@@ -14,7 +14,7 @@
 namespace anabranch {
 namespace codegen {
 
-/// Adds what a tile of the product reads and writes.
+/// Adds the reads and writes of a tile of the product.
 void addGemmFootprint(GemmContext &gemm, TileFootprint &footprint,
                       mlir::Value tile);
 

@@ -13,8 +13,8 @@
 namespace anabranch {
 namespace codegen {
 
-/// Makes matrix products with their prologue and epilogue: blocks of
-/// accumulators in registers, panels of the right operand in the cache.
+/// Computes matrix products with prologue and epilogue: blocks of accumulators
+/// in registers, panels of the right operand in the cache.
 extern const KernelChoice gemmKernel;
 
 } // namespace codegen

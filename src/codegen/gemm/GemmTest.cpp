@@ -22,7 +22,7 @@ using namespace anabranch::codegen;
 
 namespace {
 
-/// Numbers of a dtype as bytes, and what they are exactly.
+/// Numbers as bytes of a dtype, and their exact values.
 struct Numbers {
   std::vector<char> bytes;
   std::vector<double> values;
@@ -34,7 +34,8 @@ struct Numbers {
                                              type == "u8" ? 255 : 127);
     bool isInteger = type[0] == 'i' || type[0] == 'u';
     for (size_t i = 0; i < count; ++i) {
-      // Exact in every dtype, with the largest bytes among the first.
+      // The numbers are exact in every dtype. The largest bytes are among the
+      // first.
       double value = eighths(random) / 8.0;
       if (isInteger)
         value = i < 4 ? bytes.min() : bytes(random);
@@ -66,7 +67,7 @@ struct Numbers {
   }
 };
 
-/// A copy whose end is followed by a page that nobody may touch.
+/// A copy of bytes that is followed by a page which nobody may access.
 struct Guarded : GuardedMemory {
   explicit Guarded(const std::vector<char> &bytes)
       : GuardedMemory(bytes.size(), Side::End) {
@@ -111,7 +112,7 @@ size_t count(const GemmCase &c, const std::string &letters) {
   return product;
 }
 
-/// The right operand as it lies in memory.
+/// The right operand in its layout in memory.
 std::vector<char> rightBytes(const GemmCase &c, const Numbers &right) {
   if (c.width == 0)
     return right.bytes;
@@ -131,7 +132,7 @@ std::vector<char> rightBytes(const GemmCase &c, const Numbers &right) {
   return packed;
 }
 
-/// Shapes that products of any type are tested with.
+/// Shapes that every type of product is tested with.
 const GemmCase shapes[] = {
     {"whole", 1, 24, 128, 64, "mk", "nk"},
     {"tails", 1, 37, 100, 70, "mk", "nk"},
@@ -150,7 +151,7 @@ const GemmCase shapes[] = {
     {"dynamic_empty_rows", 1, 0, 5, 4, "bmk", "bnk", "f32", true},
 };
 
-/// The cases, and the shapes with elements of this type.
+/// These cases, and `shapes` with elements of this type.
 std::vector<GemmCase> withShapes(const char *type,
                                  llvm::ArrayRef<GemmCase> cases) {
   std::vector<GemmCase> all(cases);
@@ -171,11 +172,11 @@ const GemmCase floatCases[] = {
     {"plain_half_panel", 1, 33, 40, 192, "mk", "kn"},
     {"bf16", 1, 21, 70, 50, "mk", "nk", "bf16"},
     {"f16", 1, 21, 70, 50, "mk", "kn", "f16"},
-    // Several panels in a tile.
+    // A tile has several panels.
     {"f16_wide", 1, 70, 1000, 41, "mk", "kn", "f16"},
     {"f16_wide_batched", 2, 50, 700, 600, "bmk", "bnk", "f16"},
     {"bf16_wide", 1, 70, 1000, 41, "mk", "kn", "bf16"},
-    // Blocks of more rows than a row of the packed left operand has depths.
+    // A block has more rows than a row of the packed left operand has depths.
     {"bf16_many_rows", 1, 100, 70, 3, "mk", "nk", "bf16"},
     {"bf16_left_transposed", 1, 50, 70, 67, "km", "nk", "bf16"},
     {"bf16_dynamic", 2, 37, 100, 71, "bmk", "bnk", "bf16", true},
@@ -190,7 +191,7 @@ const GemmCase floatCases[] = {
     {"panels_one_row", 1, 1, 100, 1030, "mk", "nk", "f32", false, 64},
     {"panels_batched", 3, 17, 33, 21, "bmk", "bnk", "f32", false, 32},
     {"panels_left_transposed", 1, 19, 50, 40, "km", "nk", "f32", false, 32},
-    // No multiple of a vector of 16.
+    // The width is no multiple of a vector of 16.
     {"panels_narrow", 1, 13, 29, 31, "mk", "nk", "f32", false, 24},
     {"panels_f64", 1, 13, 29, 31, "mk", "nk", "f64", false, 16},
     {"panels_f16", 1, 21, 70, 51, "mk", "nk", "f16", false, 48},
@@ -206,8 +207,7 @@ const GemmCase floatCases[] = {
     {"pairs_deep", 1, 20, 70, 1201, "mk", "nk", "bf16", false, 32, 2},
 };
 
-/// Products of bytes, which have code of their own for each set of
-/// instructions.
+/// Products of bytes. Each set of instructions has code of its own.
 const GemmCase int8Cases[] = {
     {"plain_whole", 1, 64, 64, 128, "mk", "kn", "i8"},
     {"deep", 1, 20, 70, 4500, "mk", "nk", "i8"},
@@ -225,9 +225,9 @@ const GemmCase int8Cases[] = {
     {"panels_narrow", 1, 23, 29, 36, "mk", "nk", "i8", false, 24, 4},
 };
 
-/// Products of bf16 that end within a register of AMX, in all ways, or need
-/// several blocks of something.
-const GemmCase tileCases[] = {
+/// Products of bf16 that end within an AMX register in all ways, or need
+/// several blocks along some loop.
+const GemmCase amxCases[] = {
     {"row", 1, 1, 64, 64, "mk", "nk", "bf16", false, 32, 2},
     {"row_stream", 1, 1, 70, 1031, "mk", "nk", "bf16", false, 32, 2},
     {"two_rows", 1, 2, 33, 100, "mk", "nk", "bf16", false, 32, 2},
@@ -252,8 +252,8 @@ const GemmCase tileCases[] = {
     {"dynamic_empty_rows", 1, 0, 5, 4, "bmk", "bnk", "bf16", true},
 };
 
-/// Products of random sizes of what AMX multiplies.
-std::vector<GemmCase> randomTileCases() {
+/// Products of random sizes of types that AMX multiplies.
+std::vector<GemmCase> randomAmxCases() {
   static std::deque<std::string> names;
   std::mt19937 random(7);
   auto below = [&](int64_t end) { return int64_t(random() % end); };
@@ -278,7 +278,7 @@ std::vector<GemmCase> randomTileCases() {
   return found;
 }
 
-/// Products of random sizes whose blocking is given at random, fitting or not.
+/// Products of random sizes with random blockings, which need not fit.
 std::vector<GemmCase> givenCases() {
   static std::deque<std::string> texts;
   std::mt19937 random(11);
@@ -316,7 +316,7 @@ std::vector<GemmCase> givenCases() {
   return found;
 }
 
-/// Other integers.
+/// Products of other integers.
 const GemmCase integerCases[] = {
     {"u8", 1, 21, 70, 51, "mk", "nk", "u8"},
     {"u8_plain", 1, 3, 70, 51, "mk", "kn", "u8"},
@@ -327,7 +327,7 @@ const GemmCase integerCases[] = {
     {"i64", 2, 21, 70, 51, "bmk", "bkn", "i64"},
 };
 
-/// Cases of a dtype of two bytes, whose code depends on what the processor has.
+/// Cases of a 16-bit dtype. Their code depends on the processor's features.
 std::vector<GemmCase> casesOf(const std::string &type) {
   std::vector<GemmCase> found;
   for (const GemmCase &c : floatCases)
@@ -446,13 +446,13 @@ GemmBlocking blockingOn(const GemmCase &c, const char *target) {
   return ParsedCase(c).blocking(llvm::cantFail(TargetInfo::get(target)));
 }
 
-INSTANTIATE_TEST_SUITE_P(Tiles, GemmTest,
+INSTANTIATE_TEST_SUITE_P(Amx, GemmTest,
                          testing::Combine(testing::Values("amx"),
-                                          testing::ValuesIn(tileCases)),
+                                          testing::ValuesIn(amxCases)),
                          caseName<GemmCase>);
-INSTANTIATE_TEST_SUITE_P(RandomTiles, GemmTest,
+INSTANTIATE_TEST_SUITE_P(RandomAmx, GemmTest,
                          testing::Combine(testing::Values("amx"),
-                                          testing::ValuesIn(randomTileCases())),
+                                          testing::ValuesIn(randomAmxCases())),
                          caseName<GemmCase>);
 INSTANTIATE_TEST_SUITE_P(Given, GemmTest,
                          testing::Combine(testing::Values("avx2", "avx512",
@@ -460,12 +460,12 @@ INSTANTIATE_TEST_SUITE_P(Given, GemmTest,
                                           testing::ValuesIn(givenCases())),
                          caseName<GemmCase>);
 
-/// The operands of one matrix and what the result lies in.
+/// The operands of one matrix product, and memory for the result.
 struct MatrixNumbers {
   const Numbers &left, &right, &bias, &result;
 };
 
-/// Runs a kernel whose result is bf16 and compares it with plain loops.
+/// Runs a kernel whose result is bf16, and compares it with plain loops.
 void expectProduct(const KernelLibrary &library, const GemmCase &c,
                    const MatrixNumbers &numbers,
                    const std::vector<int64_t> &sizes) {
@@ -488,7 +488,7 @@ void expectProduct(const KernelLibrary &library, const GemmCase &c,
     }
 }
 
-/// The same for code with AMX, which is emulated on a processor without; the
+/// Does the same for code with AMX, emulated on a processor without it. The
 /// left operand has elements of `leftType`.
 void expectAmxProduct(const std::string &text, const GemmCase &c,
                       const char *leftType, const std::vector<int64_t> &sizes) {
@@ -505,7 +505,7 @@ void expectAmxProduct(const std::string &text, const GemmCase &c,
     EXPECT_GT(AmxEmulation::pairs(), 0);
 }
 
-/// A left operand that is cast to bf16 within the kernel.
+/// The kernel casts its left operand to bf16.
 TEST(AmxProduct, CastsItsLeftOperand) {
   GemmCase c{"", 1, 45, 70, 75, "mk", "nk", "bf16", false, 32, 2};
   std::string text = kernelText(c);
@@ -526,7 +526,7 @@ TEST(AmxProduct, CastsItsLeftOperand) {
   expectAmxProduct(text, c, "f32", {});
 }
 
-/// Rows of a symbolic number of sequences lie in the order of their loops.
+/// Rows of a symbolic number of sequences are in the order of their loops.
 TEST(AmxProduct, ReadsRowsOfSeveralLoopsInPlace) {
   TargetInfo target = llvm::cantFail(TargetInfo::get("amx"));
   GemmCase c{"", 1, 45, 70, 75, "mk", "nk", "bf16"};
@@ -551,8 +551,8 @@ TEST(AmxProduct, ReadsRowsOfSeveralLoopsInPlace) {
   expectAmxProduct(text, c, "bf16", {3, 3, 3});
 }
 
-/// The emulated instruction against its definition: sums of even and of odd
-/// elements by themselves, denormals as zeros.
+/// Compares the emulated instruction with its definition: separate sums of even
+/// and of odd elements, denormals as zeros.
 TEST(AmxEmulation, MultipliesPairsInTheProcessorsOrder) {
   float large = 0x1p100F, small = 0x1p-100F;
   EXPECT_EQ(AmxEmulation::dotOfPairs({large, 1, -large, 1}, {1, 1, 1, 1}, 0),
@@ -566,7 +566,7 @@ TEST(AmxEmulation, MultipliesPairsInTheProcessorsOrder) {
             1 + 0x1p-23F);
 }
 
-/// Whether AMX serves a product is a matter of its types and its cost.
+/// Types and cost decide whether AMX computes a product.
 TEST(GemmBlocking, ChoosesAmxWhereItExistsAndPays) {
   struct Choice {
     GemmCase product;
@@ -578,12 +578,12 @@ TEST(GemmBlocking, ChoosesAmxWhereItExistsAndPays) {
       {{"live", 1, 512, 3072, 768, "mk", "nk", "bf16"}, true},
       {{"bytes", 1, 512, 3072, 768, "mk", "nk", "i8", false, 32, 4}, true},
       {{"symbolic", 2, 37, 100, 70, "bmk", "bnk", "bf16", true}, true},
-      // Dot products read the weight where it is.
+      // Dot products read the weight in place.
       {{"live_row", 1, 1, 3072, 768, "mk", "nk", "bf16"}, false},
       {{"live_row_bytes", 1, 1, 3072, 768, "mk", "nk", "i8"}, false},
-      // Setting up the registers would take longer than the product.
+      // Configuring the registers would take longer than the product.
       {{"tiny", 1, 1, 16, 16, "mk", "kn", "bf16"}, false},
-      // AMX has no products of these.
+      // AMX does not multiply f16.
       {{"f16", 1, 512, 3072, 768, "mk", "nk", "f16"}, false},
       {{"f32", 1, 512, 3072, 768, "mk", "nk"}, false},
       {{"u8", 1, 512, 3072, 768, "mk", "nk", "u8"}, false},
@@ -612,8 +612,8 @@ TEST(BlockingParameters, AreTextAndBack) {
     EXPECT_FALSE(BlockingParameters::parse(wrong)) << wrong;
 }
 
-/// Each is another blocking, the first is the one that is chosen anyway, and
-/// the others come by their estimates.
+/// The candidates differ, the first is the default, and the others are ordered
+/// by their estimates.
 TEST(BlockingCandidates, DifferAndAreOrdered) {
   for (const char *name : {"avx2", "avx512", "amx"})
     for (const char *type : {"f32", "bf16"})
@@ -639,8 +639,8 @@ TEST(BlockingCandidates, NeedKnownSizes) {
   EXPECT_EQ(listBlockings(*c.found, targetOf("avx512"), 12).size(), 1U);
 }
 
-/// A panel of a block of the depth is kept in the first cache, and the left
-/// operand, or a block of it with its sums, in the second.
+/// The first-level cache holds a panel of a block of the depth. The
+/// second-level cache holds the left operand, or a block of it with its sums.
 TEST(GemmBlocking, AmxBlocksFitTheCaches) {
   TargetInfo target = llvm::cantFail(TargetInfo::get("sapphirerapids"));
   for (int64_t rows : {1, 40, 128, 512, 4096})
@@ -669,7 +669,7 @@ TEST(GemmBlocking, AmxBlocksFitTheCaches) {
       }
 }
 
-/// Which way a right operand takes to the micro-kernel.
+/// How a right operand gets to the micro-kernel.
 TEST(GemmBlocking, ReadsPanelsInPlace) {
   for (const char *name : {"avx2", "avx512", "avx512bf16"})
     for (const GemmCase &c : floatCases) {
@@ -681,7 +681,7 @@ TEST(GemmBlocking, ReadsPanelsInPlace) {
       int64_t lanes =
           target.vectorBytes / (std::string(c.type) == "f64" ? 8 : 4);
       bool isDot = blocking.pairs == WordProduct::Pairs::Dot;
-      // With many rows, panels are widened once for all of them.
+      // For many rows, panels are widened once.
       bool once = c.m > 96 && std::string(c.type) != "f32" && !isDot;
       bool fits = c.width % lanes == 0 &&
                   (isDot ? c.kPack == 2 : c.kPack <= (isBf16 ? 2 : 1)) && !once;
@@ -692,7 +692,7 @@ TEST(GemmBlocking, ReadsPanelsInPlace) {
 
 const GemmCase linear{"linear", 1, 128, 3072, 768, "mk", "nk", "bf16"};
 
-/// An instruction is taken where it is faster, not where it exists.
+/// An instruction is chosen where it is faster, not just where it exists.
 TEST(GemmBlocking, PairsAreMultipliedAsTheCpuDoesItFaster) {
   using Pairs = WordProduct::Pairs;
   ParsedCase parsed(linear);
@@ -719,8 +719,8 @@ TEST(GemmBlocking, TheChoiceFollowsTheRates) {
   }
 }
 
-/// Widening the right operand costs least in blocks of many rows, which read
-/// a left operand that was widened before.
+/// Widening the right operand costs least in blocks of many rows, which read a
+/// left operand that was widened before.
 TEST(GemmBlocking, PairsThatAreSplitMeetManyRows) {
   GemmCase rows = linear;
   rows.m = 512;
@@ -728,7 +728,8 @@ TEST(GemmBlocking, PairsThatAreSplitMeetManyRows) {
   EXPECT_EQ(wide.rows, 12);
   EXPECT_EQ(wide.vectors, 2);
   EXPECT_TRUE(wide.packLeft && wide.interleavesLeft);
-  // Accumulators, a vector in two parts and a left element fit the registers.
+  // The registers hold the accumulators, a vector in two parts and a left
+  // element.
   GemmBlocking narrow = ParsedCase(rows).blocking(targetOf("haswell"));
   EXPECT_LE(narrow.vectors * (narrow.rows + 2) + 1, 16);
   EXPECT_TRUE(narrow.interleavesLeft);
@@ -743,7 +744,7 @@ TEST(GemmBlocking, FewRowsReadLiveColumnsWhereTheyAre) {
   }
 }
 
-/// Pairs are made where squares are transposed, or panels have them.
+/// A copy makes pairs only of transposed squares and of panels.
 TEST(GemmBlocking, ACopyOfColumnsIsWidenedOnItsWay) {
   GemmCase columns{"columns", 1, 64, 3072, 768, "mk", "kn", "bf16"};
   GemmCase depths{"depths", 1, 64, 3072, 768, "mk", "nk", "bf16"};
@@ -754,8 +755,8 @@ TEST(GemmBlocking, ACopyOfColumnsIsWidenedOnItsWay) {
   EXPECT_EQ(ParsedCase(columns).blocking(targetOf("znver4")).kPack, 2);
 }
 
-/// A thread that multiplies many rows fetches ahead what the second cache can't
-/// hold, however large that is.
+/// A core that multiplies many rows prefetches an operand that its second-level
+/// cache cannot hold, whatever the size of that cache.
 TEST(GemmBlocking, FetchesAheadOfWhatTheCacheCannotHold) {
   ParsedCase parsed({"f32", 1, 128, 3072, 768, "mk", "nk"});
   TargetInfo target = targetOf("x86-64-v4");
@@ -766,7 +767,8 @@ TEST(GemmBlocking, FetchesAheadOfWhatTheCacheCannotHold) {
   EXPECT_EQ(parsed.blocking(target).bytesAhead, 0);
 }
 
-/// Products of one weight read one copy of it, whatever rows they have.
+/// All products of one weight read one copy of it, whatever their number of
+/// rows.
 TEST(GemmBlocking, PanelsForAnyRowsAreAlike) {
   for (int64_t rows : {1, 2, 7, 16, 32, 48, 512}) {
     ParsedCase parsed({"f32", 1, rows, 576, 256, "mk", "nk"});
@@ -782,7 +784,7 @@ TEST(GemmBlocking, PanelsForAnyRowsAreAlike) {
   }
 }
 
-/// A register of either operand that is loaded is used for two products.
+/// A loaded register of either operand is used for two products.
 TEST(GemmBlocking, PanelsGiveEachAmxRegisterTwoProducts) {
   ParsedCase live({"live", 1, 64, 144, 256, "mk", "nk", "i8"});
   auto widthFor = [&](const char *target) {

@@ -17,7 +17,7 @@ using namespace anabranch::codegen;
 
 namespace {
 
-/// Each row multiplies the weight at its place.
+/// A product in which each row multiplies the weight at its place.
 struct Case {
   const char *name;
   std::vector<int64_t> places; ///< of each row, among five weights
@@ -98,7 +98,7 @@ func.func @experts(%x: tensor<{0}x1x{1}x{2}>, %w: tensor<{3}x{4}x{5}x{2}>, %i: t
       .str();
 }
 
-/// Small integers, exact in bf16, whose products are summed exactly.
+/// Small integers. They are exact in bf16, and so are their sums of products.
 float number(size_t i) { return float(int(i * 37 % 17) - 8); }
 
 struct Numbers {

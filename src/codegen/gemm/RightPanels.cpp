@@ -42,20 +42,20 @@ OperandReader::Address RightPanels::prepare(Value first, Value count) {
   return {packed, Value()};
 }
 
-/// Where the panel's first column lies in the operand itself.
+/// The address of the panel's first column in the operand itself.
 OperandReader::Address RightPanels::sourceAt(Value depth, bool withStep) {
   return reader.addressAlongDepth(depth, withStep, [&](Lanes at) {
     return gemm.point(Value(), Lanes::uniform(gemm.tile.firstColumn), at);
   });
 }
 
-/// Where the words of a depth begin in the copy.
+/// The offset at which the words of a depth begin in the copy.
 Value RightPanels::offsetOf(Value depth) {
   Value row = gemm.words(lanes.subIndex(depth, firstDepth));
   return lanes.mulIndex(row, lanes.index(gemm.blocking.columns()));
 }
 
-/// A vector of words along the columns, whose first depth is `depth`.
+/// A vector of words along the columns, of which `depth` is the first depth.
 Value RightPanels::wordsAt(Lanes column, Value depth, Value mask) {
   LaneBuilder::MaskGuard guard(lanes, gemm.blocking.lanes, mask,
                                /*maybeEmpty=*/bool(mask));
@@ -65,10 +65,10 @@ Value RightPanels::wordsAt(Lanes column, Value depth, Value mask) {
       reader.element(gemm.point(Value(), column, Lanes::uniform(depth))));
 }
 
-/// Vectors with the elements of several side by side: a0, b0, ..., a1, b1, ...
+/// The elements of several vectors side by side: a0, b0, ..., a1, b1, ...
 static Value interleave(LaneBuilder &lanes, ArrayRef<Value> vectors) {
   SmallVector<Value> parts(vectors);
-  // Two at a time, first those that end up farthest apart.
+  // Interleaves two at a time, beginning with those that end up farthest apart.
   while (parts.size() > 1) {
     size_t half = parts.size() / 2;
     SmallVector<Value> next;
@@ -85,7 +85,7 @@ static Value interleave(LaneBuilder &lanes, ArrayRef<Value> vectors) {
   return parts[0];
 }
 
-/// Words of several depths each, zero from the end of the block on.
+/// Words of several depths each, with zeros behind the end of the block.
 Value RightPanels::packedWordsAt(Lanes column, Value depth) {
   int64_t kPack = gemm.blocking.kPack;
   bool whole = gemm.depthIsMultipleOf(kPack);
@@ -108,7 +108,7 @@ Value RightPanels::packedWordsAt(Lanes column, Value depth) {
                                      interleave(lanes, rows));
 }
 
-/// From an operand whose columns are neighbours.
+/// Packs an operand whose columns are neighbours.
 void RightPanels::packColumns() {
   int64_t vectors = gemm.blocking.vectors, width = gemm.blocking.lanes;
   auto pack = [&](bool whole) {
@@ -116,7 +116,7 @@ void RightPanels::packColumns() {
     for (int64_t j = 0; j < vectors; ++j) {
       columns.push_back(
           lanes.addIndex(gemm.tile.firstColumn, lanes.index(j * width)));
-      // It may have whole vectors beyond the last column.
+      // The panel may have whole vectors behind the last column.
       masks.push_back(
           whole ? Value()
                 : gemm.columnMask(columns.back(), gemm.blocking.columns()));
@@ -134,15 +134,16 @@ void RightPanels::packColumns() {
   gemm.wholeOrLast(pack);
 }
 
-/// From windows, whose columns are neighbours within a row only: the part of
-/// each row that the panel has, in pieces of a vector.
+/// Packs windows, whose columns are neighbours within a row only: copies the
+/// panel's part of each row, one vector at a time.
 void RightPanels::packWindows() {
   Value row = lanes.index(gemm.contraction.right.windowRow);
   Value width = lanes.index(gemm.blocking.columns());
   Value firstColumn = gemm.tile.firstColumn;
   Value stop =
       lanes.minIndex(lanes.addIndex(firstColumn, width), gemm.columnCount);
-  // Whatever lies in the memory might slow down the products that nobody reads.
+  // Undefined words, which belong to products that nobody reads, might be slow
+  // numbers such as denormals. So they are cleared.
   auto known = gemm.contraction.knownSize(gemm.contraction.column);
   if (!known || *known % gemm.blocking.columns() != 0) {
     Value isLast = lanes.make<arith::CmpIOp>(
@@ -166,7 +167,7 @@ void RightPanels::clear() {
              [&](Value offset) { gemm.memory.store(zero, packed, offset); });
 }
 
-/// The words behind the last, up to whole AMX registers.
+/// Clears the words behind the last, up to whole AMX registers.
 void RightPanels::clearBehind() {
   int64_t step = AmxBlock::words;
   if (gemm.depthIsMultipleOf(step * gemm.blocking.kPack))
@@ -181,8 +182,8 @@ void RightPanels::clearBehind() {
              [&](Value offset) { gemm.memory.store(zero, packed, offset); });
 }
 
-/// Goes over the depths of the block word by word, and over those of windows
-/// window by window, so that where a point lies within its window is known.
+/// Goes over the depths of the block word by word. For windows it goes window
+/// by window, so that a point's place in its window is known.
 void RightPanels::forEachWord(function_ref<void(Value depth)> body) {
   const GemmBlocking &blocking = gemm.blocking;
   int64_t points = gemm.contraction.right.windowPoints;
@@ -198,7 +199,7 @@ void RightPanels::forEachWord(function_ref<void(Value depth)> body) {
              });
 }
 
-/// The columns of one row of windows from `column` to `stop`.
+/// Packs the columns of one row of windows, from `column` to `stop`.
 void RightPanels::packWindowRow(Value column, Value stop) {
   Value width = lanes.index(gemm.blocking.lanes);
   Value count = lanes.divIndex(lanes.subIndex(stop, column), width);
@@ -217,7 +218,7 @@ void RightPanels::packWindowRow(Value column, Value stop) {
   });
 }
 
-/// A vector of columns of one row of windows.
+/// Packs a vector of columns of one row of windows.
 void RightPanels::packPiece(Value column, Value mask) {
   Value start = lanes.subIndex(column, gemm.tile.firstColumn);
   Lanes columns = Lanes::linear(column, 1, 1, gemm.contraction.right.windowRow);
@@ -231,7 +232,7 @@ void RightPanels::packPiece(Value column, Value mask) {
   });
 }
 
-/// From a panel of pairs, each word of which makes elements of two depths.
+/// Unpacks a panel of pairs: each word makes elements of two depths.
 void RightPanels::splitPanel() {
   const GemmBlocking &blocking = gemm.blocking;
   int64_t kPack = gemm.contraction.right.panels->kPack;
@@ -256,7 +257,7 @@ void RightPanels::splitPanel() {
   });
 }
 
-/// From an operand whose depths are neighbours: squares are transposed in
+/// Packs an operand whose depths are neighbours: squares are transposed in
 /// registers.
 void RightPanels::packTransposed() {
   int64_t vector = gemm.blocking.lanes, width = vector * gemm.blocking.kPack;
@@ -271,7 +272,7 @@ void RightPanels::packTransposed() {
     for (int64_t i = 0; i < vector; ++i) {
       Value column = lanes.addIndex(
           lanes.addIndex(gemm.tile.firstColumn, group), lanes.index(i));
-      // Columns beyond the last repeat it; nobody reads their sums.
+      // Columns behind the last one repeat it. Nobody reads their sums.
       sources.push_back(wholeColumns ? column
                                      : lanes.minIndex(column, lastColumn));
     }

@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // The micro-kernel reads a panel of the right operand: [word][column], with the
-// columns of a panel neighbours in memory. A panel that lies in memory like
-// this is read where it is; any other is copied for each block of the depth,
-// the elements of a word side by side.
+// columns of a panel side by side in memory. A panel with this layout in memory
+// is read in place. Any other is copied for each block of the depth, with the
+// elements of a word side by side.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,14 +22,13 @@ namespace codegen {
 
 class RightPanels {
 public:
-  /// `packed` is the memory of a copy.
+  /// `packed` is memory for a copy.
   RightPanels(GemmContext &gemm, mlir::Value packed)
       : gemm(gemm), lanes(gemm.lanes), packed(packed),
         reader(gemm, gemm.contraction.right) {}
 
-  /// The panel that the context is in, for `count` depths from `first` on. It
-  /// is copied if the blocking wants a copy. The step is null if the
-  /// micro-kernel knows it.
+  /// The context's panel, for `count` depths from `first` on. It is copied if
+  /// the blocking says so. The step is null if the micro-kernel knows it.
   OperandReader::Address prepare(mlir::Value first, mlir::Value count);
 
 private:

@@ -15,20 +15,21 @@ using namespace mlir;
 namespace anabranch {
 namespace codegen {
 
-/// Fetches the line of a column of the right operand, if there is one.
+/// Prefetches a line of a column of the right operand, if the operand has an
+/// address.
 void RowDots::fetch(Value column, Value depth) {
   Value last = lanes.subIndex(gemm.columnCount, lanes.index(1));
   LaneBuilder::MaskGuard guard(lanes, 1, Value());
   Lanes at = Lanes::uniform(lanes.minIndex(column, last));
-  // The load is dead, and LLVM drops it.
+  // The load is dead code, which LLVM removes.
   if (Value address =
           right.findAddress(gemm.point(Value(), at, Lanes::uniform(depth))))
     lanes.builder.create<LLVM::Prefetch>(lanes.loc, address, /*rw=*/0,
                                          /*hint=*/3, /*cache=*/1);
 }
 
-/// The partial sums of all rows and some columns after one more vector of
-/// words.
+/// Adds one more vector of words to the partial sums of all rows and some
+/// columns.
 SmallVector<Value> RowDots::addDepths(Value column, Value depth, bool whole,
                                       ValueRange sums) {
   const GemmBlocking &blocking = gemm.blocking;
@@ -39,7 +40,7 @@ SmallVector<Value> RowDots::addDepths(Value column, Value depth, bool whole,
   SmallVector<Value> next;
   Value last = lanes.subIndex(gemm.columnCount, lanes.index(1));
   for (int64_t j = 0; j < columns; ++j) {
-    // Columns beyond the last repeat it; nobody reads their sums.
+    // Columns behind the last one repeat it. Nobody reads their sums.
     Value at = lanes.minIndex(lanes.addIndex(column, lanes.index(j)), last);
     if (blocking.bytesAhead && whole && gemm.contraction.right.memory)
       fetch(lanes.addIndex(column, lanes.index(2 * columns + j)), depth);
@@ -82,7 +83,7 @@ void RowDots::multiply(Value sums) {
   int64_t columns = gemm.blocking.dotColumns();
   int64_t panelColumns = gemm.blocking.columns();
   lanes.loop(lanes.index(0), lanes.index(panelColumns), columns, [&](Value at) {
-    // The last group overlaps the one before it.
+    // The last group of columns overlaps the one before it.
     Value group = lanes.minIndex(at, lanes.index(panelColumns - columns));
     Value column = lanes.addIndex(gemm.tile.firstColumn, group);
     for (auto [i, sum] : llvm::enumerate(dots(column))) {

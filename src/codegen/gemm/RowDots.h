@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // With few rows, reading the right operand once takes nearly all the time, so
-// it is not copied. Where its depths are neighbours, each element of the result
-// is a dot product along the depth: vectors of partial sums, added up at the
-// end.
+// it is not copied. If its depths are neighbours, each element of the result is
+// a dot product along the depth: vectors of partial sums, which are added up at
+// the end.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,8 +26,8 @@ public:
       : gemm(gemm), lanes(gemm.lanes), left(left), compensation(compensation),
         right(gemm, gemm.contraction.right) {}
 
-  /// Writes the sums of the tile's rows and of the panel that the context is
-  /// in: [row][column].
+  /// Computes the sums of the tile's rows and of the context's panel:
+  /// [row][column].
   void multiply(mlir::Value sums);
 
 private:

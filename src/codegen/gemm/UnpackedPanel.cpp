@@ -42,14 +42,14 @@ void UnpackedPanel::fill(Value first, Value end) {
   lanes.ifThen(hasRest, [&] { fillStep(endStep, /*whole=*/false); });
 }
 
-/// The depths whose integers are in the same four bytes of a column.
+/// Fills the depths whose integers share four bytes of a column.
 void UnpackedPanel::fillStep(Value step, bool whole) {
   int64_t width = gemm.blocking.lanes;
   int64_t padded =
       QuantizedWeight::panels(weight.columns) * QuantizedWeight::panelColumns;
   for (int64_t place = 0; place < gemm.blocking.columns(); place += width) {
     Value column = lanes.addIndex(gemm.tile.firstColumn, lanes.index(place));
-    // Vectors behind the last column hold anything; nobody reads their sums.
+    // Vectors behind the last column are undefined. Nobody reads their sums.
     if (padded % gemm.blocking.columns() != 0)
       column = lanes.minIndex(column, lanes.index(padded - width));
     fillVector(step, {column, place}, whole);
@@ -70,7 +70,7 @@ void UnpackedPanel::fillVector(Value step, const Columns &columns, bool whole) {
   }
 }
 
-/// The words of a vector of columns: what is asked for far ahead, and now.
+/// The words of a vector of columns. Also prefetches words far ahead.
 Value UnpackedPanel::load(Value step, Value column) {
   int64_t width = QuantizedWeight::panelColumns;
   Value packed = gemm.frame.argument(weight.packed).pointer;
@@ -110,8 +110,8 @@ Value UnpackedPanel::splat(double number) {
       cast<ShapedType>(floats.vectorType()), static_cast<float>(number)));
 }
 
-/// The numbers of one depth. An integer below 2^23 that is put into the
-/// fraction of 2^23 makes the float of their sum.
+/// The numbers of one depth. An integer below 2^23, put into the fraction of
+/// the float 2^23, makes the float of their sum.
 Value UnpackedPanel::number(Value bytes, int64_t depth,
                             const Parameters &parameters) {
   constexpr int64_t magicBits = 0x4b000000;
@@ -131,7 +131,7 @@ Value UnpackedPanel::number(Value bytes, int64_t depth,
                                              parameters.offset);
 }
 
-/// Numbers of two depths as pairs of bf16.
+/// Packs numbers of two depths as pairs of bf16.
 static Value makePairs(LaneBuilder &lanes, bool hasInstruction,
                        ArrayRef<Value> numbers, Type type) {
   OpBuilder &b = lanes.builder;

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Products of many rows read a weight of 4 or 8 bits (ir/QuantizedWeight.h)
-// through a panel of floats in scratch memory. The weight itself keeps its few
-// bits, and products of few rows read the same copy.
+// through a panel of floats in scratch memory. The weight itself stays packed,
+// and products of few rows read the same copy.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,12 +22,12 @@ namespace codegen {
 
 class UnpackedPanel {
 public:
-  /// `panel` is the memory to fill, in words of the accumulators' type.
+  /// `panel` is the memory to fill, as words of the accumulators' type.
   UnpackedPanel(GemmContext &gemm, const QuantizedOperand &weight,
                 mlir::Value panel);
 
-  /// Fills the panel that the context is in with the depths from `first` up to
-  /// `end`; `first` begins a block of the depth.
+  /// Fills the context's panel with the depths from `first` to before `end`.
+  /// `first` must begin a block of the depth.
   void fill(mlir::Value first, mlir::Value end);
 
 private:
@@ -38,12 +38,12 @@ private:
   mlir::Value firstDepth, endDepth;
   TypedMemory words, floats;
 
-  /// A vector of columns: its first one, and where it lies in the panel.
+  /// A vector of columns: its first column, and its address in the panel.
   struct Columns {
     mlir::Value first;
     int64_t place;
   };
-  /// Scale and offset of a vector of columns; a null offset is zero.
+  /// Scale and offset of a vector of columns. A null offset means zero.
   struct Parameters {
     mlir::Value scale, offset;
   };

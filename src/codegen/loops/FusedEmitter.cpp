@@ -19,9 +19,10 @@ using namespace mlir;
 namespace anabranch {
 namespace codegen {
 
-/// Bodies of more operations are too long to be unrolled.
+/// A body of more operations is not unrolled.
 static constexpr int64_t shortBody = 8;
-/// Independent accumulators that hide the latency of the combining operation.
+/// This many independent accumulators hide the latency of the combining
+/// operation.
 static constexpr int64_t unrolledAccumulators = 4;
 
 FusedEmitter::FusedEmitter(LoopContext &context, NestStorage &storage,
@@ -90,7 +91,7 @@ static SmallVector<Lanes> resultPoint(const LoopNest &nest,
   return index;
 }
 
-/// The values that the accumulators of a nest start from.
+/// The start values of a nest's accumulators.
 static SmallVector<Lanes>
 startValues(Evaluator &evaluator, const LoopNest &nest, ArrayRef<Lanes> point) {
   SmallVector<Lanes> values;
@@ -172,7 +173,8 @@ Values FusedEmitter::emitUnrolled(const FusedLoop &loop, Value high,
   int64_t width = context.group.width, wide = width * unrolledAccumulators;
   Value blocks = lanes.divIndex(high, lanes.index(wide));
   Value middle = lanes.mulIndex(blocks, lanes.index(wide));
-  // Loops around this one may have filled the first set already.
+  // Loops around this one may already have filled the first set of
+  // accumulators.
   size_t count = carried.size();
   Values many(carried.begin(), carried.end());
   for (int64_t i = 1; i < unrolledAccumulators; ++i)
@@ -234,7 +236,7 @@ void FusedEmitter::finish(ValueRange carried) {
 // One point
 //===----------------------------------------------------------------------===//
 
-/// Evaluates and stores the temporaries that this nest is the first to need.
+/// Evaluates and stores the temporaries that this nest needs first.
 void FusedEmitter::fillTemporaries(LoopNest &nest, ArrayRef<Lanes> point) {
   for (LoopNest *temporary : nest.fills) {
     for (analysis::Read &read : nest.reads.reads) {
@@ -250,8 +252,8 @@ void FusedEmitter::fillTemporaries(LoopNest &nest, ArrayRef<Lanes> point) {
   }
 }
 
-/// Runs a scan over the lanes of one vector; the scalar that the next one
-/// starts from. Between vectors only one operation waits for another.
+/// Runs a scan over the lanes of one vector. Returns the scalar with which the
+/// next vector starts: only one operation then waits from vector to vector.
 Value FusedEmitter::stepScan(LoopNest &nest, ArrayRef<Lanes> point,
                              Value carried) {
   auto scan = cast<ir::ScanOp>(nest.op);
@@ -287,7 +289,7 @@ Values FusedEmitter::stepReduce(LoopNest &nest, ArrayRef<Lanes> point,
   Values next;
   for (auto [old, result] : llvm::zip(carried, results)) {
     Value value = lanes.vector(result);
-    // Lanes beyond the end must leave their partial result alone.
+    // Lanes beyond the end must not change their partial result.
     if (nests.splitsLanes && lanes.mask)
       value = lanes.make<arith::SelectOp>(lanes.mask, value, old);
     next.push_back(value);
@@ -314,7 +316,7 @@ Values FusedEmitter::step(ValueRange carried) {
     }
     writes.push_back({nest, point, evaluator.evaluate(nest->value, point)});
   }
-  // Everything is read before anything is overwritten in place.
+  // All nests read before any of them overwrites a value in place.
   for (auto &[nest, point, value] : writes)
     storage.deliver(*nest, nest->value, point, value);
   return next;

@@ -15,14 +15,14 @@
 namespace anabranch {
 namespace codegen {
 
-/// Writes the loops and bodies of fused nests for one position of the group's
+/// Emits the loops and bodies of fused nests for one position of the group's
 /// shared loops: reductions, scans, writes and temporaries.
 class FusedEmitter {
 public:
   FusedEmitter(LoopContext &context, NestStorage &storage,
                const FusedNests &nests);
 
-  /// Afterwards the nests' values are bound for those that read them.
+  /// Emits the nests, and binds their values for their readers.
   void emit();
 
 private:

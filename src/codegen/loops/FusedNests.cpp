@@ -42,7 +42,8 @@ static bool canFuse(const KernelModel &model, const NestGroup &group,
   for (auto [i, j] : llvm::zip(left, right))
     if (!model.sizes->equal(a.loops[i].size, b.loops[j].size))
       return false;
-  // Lanes that run along a reduction need every reduction to be splittable.
+  // If lanes run along a reduction, every reduction must allow partial
+  // accumulators.
   auto lanesA = innerLaneLoop(model, group, a),
        lanesB = innerLaneLoop(model, group, b);
   if (lanesA.has_value() != lanesB.has_value())
@@ -51,8 +52,8 @@ static bool canFuse(const KernelModel &model, const NestGroup &group,
                         llvm::find(right, *lanesB) - right.begin();
 }
 
-/// The inner loops of the members, outermost first; loops that can run as one
-/// do.
+/// The inner loops of the members, outermost first. Loops that can run as one
+/// are joined.
 static SmallVector<FusedLoop> innerLoops(const KernelModel &model,
                                          const NestGroup &group,
                                          ArrayRef<LoopNest *> members) {

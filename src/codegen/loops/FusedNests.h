@@ -13,8 +13,8 @@
 namespace anabranch {
 namespace codegen {
 
-/// A loop of fused nests: loops of each member that run as one, the last
-/// counting; by member.
+/// One loop of fused nests. For each member it has the loops that run as one;
+/// the last of them counts.
 struct FusedLoop {
   llvm::SmallVector<llvm::SmallVector<unsigned>> loops;
   bool parallel;
@@ -25,14 +25,15 @@ struct FusedLoop {
 struct FusedNests {
   llvm::SmallVector<LoopNest *> members;
   llvm::SmallVector<FusedLoop> outer; ///< around the accumulators
-  llvm::SmallVector<FusedLoop> inner; ///< that they run over
+  llvm::SmallVector<FusedLoop> inner; ///< that the accumulators run over
   bool splitsLanes = false;           ///< lanes are partial accumulators
 
-  /// Scalar operations of one point, of the temporaries filled there too.
+  /// The scalar operations of one point, those of the temporaries filled there
+  /// included.
   int64_t operations() const;
 };
 
-/// Fuses nests of one level whose inner loops are the same.
+/// Fuses nests of one level that have the same inner loops.
 std::vector<FusedNests> fuseNests(const KernelModel &model,
                                   const NestGroup &group,
                                   llvm::ArrayRef<LoopNest *> nests);

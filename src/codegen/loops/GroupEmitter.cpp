@@ -46,7 +46,7 @@ void GroupEmitter::emitOuterLoops(const TilePart &part) {
   });
 }
 
-/// Takes a position in the product of the outer loops apart.
+/// Splits a position in the product of the outer loops into their indices.
 void GroupEmitter::setOuterLoops(Value number) {
   Lanes rest = Lanes::uniform(number);
   int outermost = group.laneLoop == 0 ? 1 : 0;
@@ -87,7 +87,7 @@ int64_t GroupEmitter::operations() const {
   return total;
 }
 
-/// The nests of one position, level by level.
+/// Emits the nests of one position, level by level.
 void GroupEmitter::emitPosition() {
   for (size_t i = 0; i < group.nests.size();) {
     unsigned level = group.nests[i]->level;

@@ -13,7 +13,7 @@
 namespace anabranch {
 namespace codegen {
 
-/// Writes one tile of a group: the shared loops of its part of the grid, and in
+/// Emits one tile of a group: the shared loops of its part of the grid, and in
 /// them the nests, level by level.
 class GroupEmitter {
 public:

@@ -45,7 +45,8 @@ void Interleaver::finish() {
   Block *block = builder.getInsertionBlock();
   Block::iterator end = builder.getInsertionPoint();
   std::vector<size_t> next(runs.size(), 0);
-  // The first run waits for none, so that each round moves something.
+  // The first run waits for no other, so each round moves at least one
+  // operation.
   while (!waiting.empty())
     for (auto [run, place] : llvm::zip(runs, next)) {
       if (place == run.size() || !isReady(run[place]))

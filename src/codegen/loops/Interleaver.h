@@ -15,17 +15,17 @@
 namespace anabranch {
 namespace codegen {
 
-/// Mixes runs of operations that were written one after the other into one
-/// block: operations that do the same for each run come to stand side by side.
-/// A run may read what an earlier one made. No run may read memory that another
-/// one writes.
+/// Mixes sequences of operations that were emitted one after the other into one
+/// block, so that operations which do the same in each sequence become
+/// neighbours. A sequence may read values of an earlier one. No sequence may
+/// read memory that another one writes.
 class Interleaver {
 public:
   explicit Interleaver(mlir::OpBuilder &builder) : builder(builder) {}
 
-  /// `emit` writes a run at the insertion point, and leaves it in its block.
+  /// `emit` emits a sequence at the insertion point, within one block.
   void add(llvm::function_ref<void()> emit);
-  /// Puts the runs in order; the insertion point is behind them.
+  /// Interleaves the sequences. The insertion point is behind them.
   void finish();
 
 private:

@@ -18,8 +18,8 @@ LoopContext::LoopContext(const KernelModel &model, const NestGroup &group,
       lanes(evaluator.lanes) {}
 
 void LoopContext::setShared(const SharedLoop &loop, Lanes index) {
-  // Of dimensions that run as one, the last addresses further than its own
-  // size.
+  // Of dimensions that run as one, the last one has the index, which then
+  // exceeds its own size.
   for (unsigned dim : loop.dims)
     sharedIndex[dim] = lanes.indexLanes(0);
   sharedIndex[loop.dims.back()] = index;

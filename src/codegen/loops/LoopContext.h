@@ -18,7 +18,7 @@ namespace codegen {
 using Values = llvm::SmallVector<mlir::Value>;
 using Point = llvm::SmallVector<Lanes>;
 
-/// A group whose tile function is being written, and the position of its shared
+/// A group whose tile function is being emitted, and the position of its shared
 /// loops at the insertion point.
 struct LoopContext {
   LoopContext(const KernelModel &model, const NestGroup &group,

@@ -22,8 +22,8 @@ static std::optional<std::string> refusal(func::FuncOp, const TargetInfo &) {
   return std::nullopt;
 }
 
-/// Each group owns the next so many tiles: emits what is to be done for the
-/// group of this one, and its number there.
+/// Each group owns consecutive tiles. Calls `body` for each group, with the
+/// tile's number in it, under the condition that the tile is the group's.
 static void forTile(const KernelModel &model, KernelFrame &frame, Value tile,
                     llvm::function_ref<void(const NestGroup &, Value)> body) {
   LaneBuilder &lanes = frame.lanes;
@@ -62,7 +62,7 @@ static KernelShell::Plan planGroups(const KernelModel &model,
   return plan;
 }
 
-/// The positions that a tile has in each shared dimension of its group.
+/// The positions of a tile in each shared dimension of its group.
 static SmallVector<IndexRange> sharedRanges(KernelFrame &frame,
                                             const NestGroup &group,
                                             RangeBuilder &ranges, Value tile) {
@@ -79,7 +79,7 @@ static SmallVector<IndexRange> sharedRanges(KernelFrame &frame,
                                  ranges.point(lanes.index(0)));
   const IndexRange *next = outer.begin();
   for (auto [number, loop] : llvm::enumerate(group.sharedLoops)) {
-    // Of dimensions that run as one, the last has the position.
+    // Of dimensions that run as one, the last one has the position.
     IndexRange &range = shared[loop.dims.back()];
     if (static_cast<int>(number) == group.laneLoop) {
       range = ranges.between(part.firstLane, part.lastLane);
@@ -113,7 +113,7 @@ static void footprintOfGroup(const NestGroup &group,
       loops.push_back(loop.shared < 0 ? whole(loop.size) : shared[loop.shared]);
     footprint.reads(nest->reads, loops);
     int64_t rank = cast<RankedTensorType>(nest->value.getType()).getRank();
-    // What data decides may be anywhere.
+    // An index that data decides may be anywhere.
     for (int64_t i = 0; i < rank; ++i)
       index.push_back(nest->kind == LoopNest::Kind::Scatter
                           ? whole({nest->value, i})

@@ -13,8 +13,8 @@
 namespace anabranch {
 namespace codegen {
 
-/// Makes any kernel: shared loops where the operations have them, else one
-/// operation after the other in a single tile.
+/// The choice that can make any kernel. It runs shared loops where the
+/// operations have them, else one operation after the other in a single tile.
 extern const KernelChoice loopKernel;
 
 } // namespace codegen

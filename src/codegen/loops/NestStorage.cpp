@@ -33,8 +33,9 @@ void NestStorage::addScratch(const ScratchPart &part, Value scratchPointer) {
   buffer.pointer = lanes.make<LLVM::GEPOp>(
       pointer, lanes.builder.getI8Type(), scratchPointer,
       ArrayRef<LLVM::GEPArg>{lanes.toI64(part.offset)});
-  // Shared dimensions have no stride, since one position is there at a time;
-  // the lanes of a shared loop are neighbours, in a dimension of their own.
+  // A shared dimension has stride zero, since only one position exists at a
+  // time. The lanes of a shared loop are neighbours, in a dimension of their
+  // own.
   int64_t rank = cast<RankedTensorType>(nest.value.getType()).getRank();
   buffer.strides.assign(rank + 1, lanes.index(0));
   buffer.strides[rank] = lanes.index(1);
@@ -51,7 +52,7 @@ ArrayRef<Buffer> NestStorage::targetsOf(const LoopNest &nest) const {
   return found == targets.end() ? ArrayRef<Buffer>() : found->second;
 }
 
-/// The index of an element in the scratch memory of the nest.
+/// The index of an element in the nest's scratch memory.
 Point NestStorage::scratchIndex(const LoopNest &nest, ArrayRef<Lanes> index) {
   Point point = llvm::to_vector(index);
   for (auto [dim, loop] : llvm::enumerate(nest.resultLoops))

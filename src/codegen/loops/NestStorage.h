@@ -20,13 +20,13 @@ class NestStorage {
 public:
   NestStorage(LoopContext &context, mlir::Value scratchPointer);
 
-  /// Writes one of the nest's values to where it goes.
+  /// Writes one of the nest's values to all its destinations.
   void deliver(LoopNest &nest, mlir::Value result, llvm::ArrayRef<Lanes> index,
                Lanes value);
-  /// From here on the nests that read this one load its values.
+  /// From now on, nests that read this one load its values.
   void bindResult(LoopNest &nest);
 
-  /// The results' memory that the nest writes.
+  /// The parts of the results' memory that the nest writes.
   llvm::ArrayRef<Buffer> targetsOf(const LoopNest &nest) const;
   /// The scratch memory of a value.
   Buffer scratchOf(mlir::Value value) const { return scratch.lookup(value); }

@@ -16,9 +16,9 @@ using namespace mlir;
 namespace anabranch {
 namespace codegen {
 
-/// Steps of a piece.
+/// Steps of one piece of a sum.
 static constexpr int64_t pieceSteps = 256;
-/// Sums of no more steps are made in one go.
+/// A sum of at most this many steps is not cut into pieces.
 static constexpr int64_t longSumSteps = 4 * pieceSteps;
 
 Values PartialSums::neutral() {

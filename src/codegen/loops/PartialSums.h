@@ -5,11 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The error of a sum of n floats, one after the other, grows with n: the mean
-// of a million positive numbers loses three of seven digits. So a long sum
-// begins anew every so many steps, and only the sums of these pieces are added
-// to each other: its error grows with the length of a piece and the number of
-// pieces.
+// The error of a sum of n floats, added one after the other, grows with n: the
+// mean of a million positive numbers loses three of seven digits. So a long sum
+// starts again after some steps, and the sums of these pieces are added. Its
+// error grows with the length of a piece and with the number of pieces.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,21 +20,21 @@
 namespace anabranch {
 namespace codegen {
 
-/// The accumulators of fused reductions, of which there may be several sets.
+/// The accumulators of fused reductions. There may be several sets of them.
 class PartialSums {
 public:
   PartialSums(LoopContext &context, const FusedNests &nests)
       : context(context), lanes(context.lanes), nests(nests) {}
 
-  /// Accumulators that hold nothing yet; of the group's width if lanes are
-  /// partial accumulators.
+  /// Accumulators with their neutral elements, of the group's width if lanes
+  /// are partial accumulators.
   Values neutral();
-  /// Both sets of accumulators as one.
+  /// Combines two sets of accumulators to one.
   Values combineAll(mlir::ValueRange left, mlir::ValueRange right);
-  /// Whether the nests add floats up in so many steps, or in an unknown number
-  /// of them, that the sum is made in pieces; each must be able to begin anew.
+  /// Whether the nests add so many floats, or an unknown number of them, that
+  /// the sum is made in pieces. Every nest must allow that.
   bool isLong();
-  /// `body(low, high, carried)`, or the same for pieces of a long sum.
+  /// Runs `body(low, high, carried)`, for a long sum once for each piece.
   using PieceFn = llvm::function_ref<Values(mlir::Value low, mlir::Value high,
                                             mlir::ValueRange carried)>;
   Values inPieces(mlir::Value low, mlir::Value high, int64_t step,

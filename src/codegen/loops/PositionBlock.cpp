@@ -60,7 +60,7 @@ void PositionBlock::emitSingly(const SharedLoop &loop, Value first, Value end) {
 }
 
 namespace {
-/// What a transposed load gives at one position.
+/// The elements of a transposed load at one position.
 struct Loaded {
   Value tensor;
   SmallVector<Lanes> index;

@@ -13,17 +13,17 @@
 namespace anabranch {
 namespace codegen {
 
-/// Runs a block of positions of the group's block loop for one vector of lanes;
-/// `emitPosition` writes the nests for one position. Transposed loads are
-/// loaded as whole vectors along the block and transposed in registers; without
-/// them the positions are interleaved, so that each value that several read is
-/// loaded once and soon forgotten.
+/// Runs a block of positions of the group's block loop for one vector of lanes.
+/// `emitPosition` emits the nests for one position. Transposed loads load whole
+/// vectors along the block and transpose them in registers. Without transposed
+/// loads, the positions are interleaved, so that a value that several positions
+/// read is loaded once and needs its register only for a short time.
 class PositionBlock {
 public:
   PositionBlock(LoopContext &context, llvm::function_ref<void()> emitPosition)
       : context(context), lanes(context.lanes), emitPosition(emitPosition) {}
 
-  /// The shared index of the block loop is the number of the block.
+  /// Emits the block. The shared index of the block loop is the block's number.
   void emit();
 
 private:

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A region that is updated in place begins anywhere and ends anywhere, also in
-// the middle of a vector. Every shape here runs between guard pages, so that an
-// address of an inactive lane that is touched after all ends the test.
+// A region that is updated in place may begin and end anywhere, also in the
+// middle of a vector. Every shape runs between guard pages, so that an access
+// through an inactive lane's address ends the test.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,8 +22,7 @@ namespace {
 
 using Dims = std::vector<int64_t>;
 
-/// x[begin : begin + length : step] along the last dimension becomes twice of
-/// what it was.
+/// Doubles x[begin : begin + length : step] along the last dimension.
 struct Region {
   Dims shape;
   int64_t begin, length, step;
@@ -36,7 +35,7 @@ std::string joined(llvm::ArrayRef<int64_t> numbers, const char *separator) {
   return text;
 }
 
-/// The shape with another size of the last dimension.
+/// The shape with another size of its last dimension.
 Dims withLast(Dims dims, int64_t last) {
   dims.back() = last;
   return dims;

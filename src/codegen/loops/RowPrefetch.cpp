@@ -15,8 +15,8 @@ using namespace mlir;
 namespace anabranch {
 namespace codegen {
 
-/// Smaller tensors may well be in the second cache, from where the processor
-/// fetches early enough by itself.
+/// Smaller tensors may lie in the second-level cache, from which the processor
+/// itself prefetches early enough.
 static constexpr int64_t largeBytes = 512 * 1024;
 
 static bool isLarge(Value tensor) {
@@ -46,7 +46,8 @@ void RowPrefetch::collect(const LoopNest &member, const LoopNest &reader) {
       rows.push_back(*row);
 }
 
-/// The member's loop that a loop of the temporary is which it fills.
+/// The member's loop that belongs to a loop of the temporary which the member
+/// fills.
 static std::optional<unsigned>
 loopOfMember(const LoopNest &member, const LoopNest &reader, unsigned loop) {
   if (&member == &reader)

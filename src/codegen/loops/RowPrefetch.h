@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A processor prefetches along a page, so each row that begins one is a miss.
-// The last nest that reads a row prefetches the same elements of the next.
+// A processor prefetches within a page, so each row that begins a page is a
+// cache miss. The last nest that reads a row prefetches the same elements of
+// the next row.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,22 +19,21 @@
 namespace anabranch {
 namespace codegen {
 
-/// Prefetches what fused nests will read one position of the shared loops
-/// later.
+/// Prefetches what fused nests read at the next position of the shared loops.
 class RowPrefetch {
 public:
   RowPrefetch(LoopContext &context, const FusedNests &nests);
 
-  /// Prefetches the next row at this point of a member's loops, for the reads
-  /// of that member that are the last of their rows.
+  /// Prefetches the next row at this point of a member's loops, for those reads
+  /// of the member that are the last of their rows.
   void emit(const LoopNest &member, llvm::ArrayRef<Lanes> point) const;
 
 private:
-  /// A read of an argument along a row.
+  /// A member's read of an argument along a row.
   struct RowRead {
     const LoopNest *member;
     mlir::BlockArgument tensor;
-    llvm::SmallVector<unsigned> loops; ///< of the member, by dimension
+    llvm::SmallVector<unsigned> loops; ///< the member's loops, by dimension
     unsigned rowDim; ///< the dimension that the next position moves along
   };
 

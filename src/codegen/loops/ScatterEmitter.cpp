@@ -19,7 +19,8 @@ void ScatterEmitter::emit() {
   for (const Buffer &target : storage.targetsOf(nest))
     scatterInto(target);
   if (storage.targetsOf(nest).empty()) {
-    // The last dimension is that of lanes, which a scatter has not.
+    // The last dimension of scratch memory is that of the lanes, which a
+    // scatter does not have.
     Buffer buffer = storage.scratchOf(nest.value);
     buffer.strides.pop_back();
     scatterInto(buffer);
@@ -27,8 +28,8 @@ void ScatterEmitter::emit() {
   storage.bindResult(nest);
 }
 
-/// The elements that no update touches; they are there already when the
-/// argument itself is updated.
+/// Copies the elements that no update writes. If the argument itself is
+/// updated, it has them already.
 void ScatterEmitter::copyInit(const Buffer &buffer) {
   auto scatter = cast<ir::ScatterOp>(nest.op);
   Value init = scatter.getInit();
@@ -69,8 +70,8 @@ static bool dependsOn(Value value, Value argument) {
          });
 }
 
-/// Whether the updates along the last dimension go to neighbours in a row of
-/// the target, each to its own, so that lanes may run along it.
+/// Whether the updates along the last dimension write neighbours in a row of
+/// the target, each another one. Lanes may then run along it.
 static bool scattersRows(ir::ScatterOp scatter) {
   Block &body = scatter.getBody().front();
   int64_t rank =
@@ -114,8 +115,8 @@ void ScatterEmitter::scatterInto(const Buffer &buffer) {
 void ScatterEmitter::update(const Buffer &buffer, ArrayRef<Lanes> point) {
   auto scatter = cast<ir::ScatterOp>(nest.op);
   Block &body = scatter.getBody().front();
-  // The position does not depend on the current element, so a first round with
-  // any element finds it.
+  // The position does not depend on the current element, so a first evaluation
+  // with any element finds it.
   SmallVector<Lanes> arguments(point);
   arguments.push_back(evaluator.zero(buffer.element));
   arguments.push_back(evaluator.evaluate(scatter.getUpdates(), point));

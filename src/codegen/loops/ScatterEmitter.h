@@ -13,15 +13,15 @@
 namespace anabranch {
 namespace codegen {
 
-/// Writes a scatter: a copy of what it updates, then the updates one by
-/// one, or row by row.
+/// Emits a scatter: a copy of the tensor that it updates, then the updates one
+/// by one, or row by row.
 class ScatterEmitter {
 public:
   ScatterEmitter(LoopContext &context, NestStorage &storage, LoopNest &nest)
       : context(context), storage(storage), nest(nest),
         evaluator(context.evaluator), lanes(context.lanes) {}
 
-  /// Afterwards the result is bound for those that read it.
+  /// Emits the scatter, and binds its result for its readers.
   void emit();
 
 private:
@@ -33,7 +33,7 @@ private:
 
   void copyInit(const Buffer &buffer);
   void scatterInto(const Buffer &buffer);
-  /// One update, or, with lanes along a row, several neighbours.
+  /// Emits one update or, with lanes along a row, several neighbouring ones.
   void update(const Buffer &buffer, llvm::ArrayRef<Lanes> point);
 };
 

@@ -35,8 +35,8 @@ SmallVector<Value> VectorLoop::emit(LaneBuilder &lanes, ValueRange carried,
   };
   if (isExact || width == 1)
     return lanes.loop(low, high, width, carried, full);
-  // A second copy of a long body costs more compile time than a masked loop
-  // costs run time.
+  // A second copy of a long body would cost more compile time than a masked
+  // loop costs run time.
   if (isLong)
     return lanes.loop(low, high, width, carried, masked);
   Value whole = lanes.mulIndex(

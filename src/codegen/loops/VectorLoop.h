@@ -13,7 +13,7 @@
 namespace anabranch {
 namespace codegen {
 
-/// Bodies of more operations are too long to be copied for the last vector.
+/// A body of more operations is not copied for the last vector.
 constexpr int64_t longBody = 40;
 
 /// How a loop over [low, high) is cut into vectors.
@@ -21,10 +21,10 @@ struct VectorLoop {
   mlir::Value low, high;
   int64_t width;
   bool isExact = false; ///< the trip count is a multiple of the width
-  bool isLong = false;  ///< the body is; one masked loop then runs all vectors
+  bool isLong = false;  ///< the body is long: one masked loop runs all vectors
 
-  /// Runs `body` for each vector, the last one masked; the values that the loop
-  /// carries at its end.
+  /// Runs `body` for each vector, the last one masked. Returns the values that
+  /// the loop carries at its end.
   using Body = llvm::function_ref<mlir::SmallVector<mlir::Value>(
       Lanes index, mlir::ValueRange carried)>;
   mlir::SmallVector<mlir::Value>

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The functions that lose too much in f32, or need several cases there. They
-// cost twice the vectors, and are rounded to f32 once, at the end.
+// Functions that lose too much in f32, or would need several cases there. They
+// use twice as many vectors, and round to f32 once, at the end.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,7 +23,7 @@ namespace {
 constexpr double log2E = 0x1.71547652b82fep+0;
 constexpr double ln2 = 0x1.62e42fefa39efp-1;
 
-/// The f64 form of an f32 builder, and the ways in and out.
+/// An f64 builder beside an f32 one, and the conversions between them.
 class Doubles : public MathBuilder {
 public:
   explicit Doubles(const MathBuilder &floats)
@@ -43,7 +43,7 @@ private:
   Type floatType;
 };
 
-/// 2^z for |z| <= 200, split as 2^n and 2^r - 1; z beyond is clamped.
+/// 2^z for |z| <= 200, split as 2^n and 2^r - 1. A larger |z| is clamped.
 std::pair<Value, Value> splitPower(const Doubles &d, Value z) {
   z = d.atMost(d.atLeast(z, d.number(-200)), d.number(200));
   auto [n, low] = d.roundToBits(z);
@@ -62,12 +62,12 @@ Value expMinus1(const Doubles &d, Value x) {
   return d.fma(power, p, d.sub(power, d.number(1)));
 }
 
-/// Defined for all x that are no f64 subnormals.
+/// log2 of any x that is no f64 subnormal.
 Value log2(const Doubles &d, Value x) {
   Value root = d.integer(0x3fe6a09e667f3bcd); // bits of sqrt(1/2)
   Value one = d.integer(0x3ff0000000000000);
   Value moved = d.addBits(d.subBits(d.bits(x), root), one);
-  // The biased exponent in the low bits of 2^52 is a number without a
+  // The biased exponent in the low bits of 2^52 is a number that needs no
   // conversion.
   Value exponent =
       d.xorBits(d.shiftRight(moved, 52), d.integer(0x4330000000000000));
@@ -85,7 +85,7 @@ Value log2(const Doubles &d, Value x) {
 
 Value log1Plus(const Doubles &d, Value t) {
   Value logarithm = d.mul(log2(d, d.add(t, d.number(1))), d.number(ln2));
-  // Rounding 1 + t would cost a small t its digits.
+  // Rounding 1 + t would lose digits of a small t.
   Value series = d.fma(d.mul(t, t), d.number(-0.5), t);
   return d.select(d.less(d.abs(t), d.number(0x1p-18)), series, logarithm);
 }
@@ -158,8 +158,8 @@ Value buildCbrt(const MathBuilder &m, Value x) {
   return m.copySign(result, x);
 }
 
-// The cases are C's: pow(x, 0) and pow(1, y) are 1 even for NaN; a negative x
-// needs an integral y, whose parity gives the sign.
+// The special cases are those of C: pow(x, 0) and pow(1, y) are 1 even for NaN.
+// A negative x needs an integral y, whose parity gives the sign.
 Value buildPow(const MathBuilder &m, Value x, Value y) {
   Doubles d(m);
   Value a = m.abs(x), one = m.number(1), zero = m.number(0);

@@ -14,8 +14,8 @@
 namespace anabranch {
 namespace codegen {
 
-/// The formulas that are computed in f64 and rounded to f32 once; their builder
-/// has the f32 type.
+/// The formulas that compute in f64 and round to f32 once. They take a builder
+/// of the f32 type.
 llvm::ArrayRef<MathFormula> doubleFormulas();
 
 } // namespace codegen

@@ -31,7 +31,7 @@ const MathFormula *formulaOf(Operation *op) {
   return nullptr;
 }
 
-/// A name for a function on this type: "exp_v16f32".
+/// The name of a function on this type, such as "exp_v16f32".
 std::string functionName(StringRef name, Type type) {
   std::string text;
   llvm::raw_string_ostream stream(text);
@@ -142,8 +142,8 @@ private:
                    }));
   }
 
-  /// A float to an integer power: as a power of floats, exact for the integers
-  /// that a float holds.
+  /// A float to an integer power becomes a power of floats, which is exact for
+  /// integers that a float holds.
   LogicalResult expandMixedPower(Operation *op) {
     builder.setInsertionPoint(op);
     Value exponent = builder.create<arith::SIToFPOp>(
@@ -154,8 +154,8 @@ private:
     return expand(power);
   }
 
-  /// Calls a private function of the module that computes `op`, which `body`
-  /// writes when the first caller needs it.
+  /// Calls a private function of the module that computes `op`. `body` writes
+  /// the function when its first caller needs it.
   Value callOutlined(Operation *op,
                      llvm::function_ref<Value(Value, Value)> body) {
     StringRef opName = op->getName().stripDialect();
@@ -166,7 +166,7 @@ private:
       function = builder.create<func::FuncOp>(
           module.getLoc(), name,
           builder.getFunctionType(op->getOperandTypes(), op->getResultTypes()));
-      // Every object has its own: the linker must not see them.
+      // Every object has its own copy, so the linker must not see the function.
       function.setPrivate();
       function->setAttr("llvm.linkage",
                         LLVM::LinkageAttr::get(builder.getContext(),
@@ -226,7 +226,8 @@ private:
     return function;
   }
 
-  /// `result`, or libm's if some finite argument is beyond the limit.
+  /// `result`; if some finite argument is beyond the limit, libm's result
+  /// instead.
   Value guardLarge(const MathBuilder &m, Value x, Value result,
                    const MathFormula &formula) {
     Value a = m.abs(x);
@@ -251,8 +252,8 @@ private:
     return branch.getResult(0);
   }
 
-  /// Binary powering that wraps around; a negative exponent gives 0 but for
-  /// the bases 1 and -1.
+  /// Repeated squaring, which wraps around. A negative exponent gives 0, except
+  /// for the bases 1 and -1.
   Value integerPower(Location loc, Value base, Value exponent);
 };
 

@@ -15,7 +15,8 @@ namespace anabranch {
 namespace codegen {
 namespace {
 
-// Constants in parts, high to low: the sum has twice the precision of a float.
+// Constants in two parts, high and low. Their sum has twice the precision of a
+// float.
 constexpr double log2E = 0x1.715476p+0;
 constexpr double ln2High = 0x1.62e4p-1, ln2Low = 0x1.7f7d1cp-20;
 constexpr double halfPiHigh = 0x1.921fb6p+0, halfPiLow = -0x1.777a5cp-25;
@@ -35,7 +36,7 @@ Value scale(const MathBuilder &m, Value value, const MathBuilder::Rounded &n) {
   return m.mul(first, m.powerOfTwo(m.subBits(integer, half)));
 }
 
-/// n and e^r - 1 with x = n log(2) + r, for |x| below 2^22.
+/// x as n log(2) + r, as n and e^r - 1, for |x| below 2^22.
 struct SplitExponential {
   MathBuilder::Rounded n;
   Value p;
@@ -68,7 +69,7 @@ std::pair<Value, Value> splitExponent(const MathBuilder &m, Value x) {
   return {e, m.sub(mantissa, m.number(1))};
 }
 
-/// Puts in what a logarithm is outside (0, inf).
+/// Replaces the result of a logarithm for arguments outside of (0, inf).
 Value logSpecial(const MathBuilder &m, Value x, Value result) {
   result = m.select(m.equal(x, m.infinity()), x, result);
   result = m.select(m.equal(x, m.number(0)), m.neg(m.infinity()), result);
@@ -76,7 +77,7 @@ Value logSpecial(const MathBuilder &m, Value x, Value result) {
   return m.select(undefined, m.nan(), result);
 }
 
-/// log(x) * scale, where scale and the multiple of log(2) come in two parts.
+/// log(x) * scale. `scale` and its product with log(2) come in two parts.
 Value logOfBase(const MathBuilder &m, Value x, double scaleHigh,
                 double scaleLow, double twoHigh, double twoLow) {
   auto [e, f] = splitExponent(m, x);
@@ -91,13 +92,13 @@ Value logOfBase(const MathBuilder &m, Value x, double scaleHigh,
   return logSpecial(m, x, m.fma(e, m.number(twoHigh), sum));
 }
 
-/// asin on [0, 1/2] of s, given z = s^2.
+/// asin of s on [0, 1/2], with z = s^2.
 Value asinCore(const MathBuilder &m, Value s, Value z) {
   return m.fma(m.mul(s, z), m.polynomial(z, coefficients::asinTail), s);
 }
 
-/// Of an `a` from 0 to 1: asin(a), or, if `a` is above 1/2, the angle whose
-/// double is missing from pi/2.
+/// For an `a` from 0 to 1: asin(a) or, if `a` is above 1/2, half of pi/2 -
+/// asin(a).
 struct ArcSine {
   Value isLarge, core;
 };
@@ -136,9 +137,9 @@ Value sinShifted(const MathBuilder &m, Value x, int64_t quarters) {
   return m.fromBits(m.xorBits(m.bits(result), sign));
 }
 
-/// `x`, but no less than where a power is zero. Processors scale slowly to
-/// results that are hardly or not quite too small, but not to zeros far below,
-/// which minus infinity gives.
+/// `x`, but at least the number below which a power is zero. Processors scale
+/// slowly to results that are nearly or hardly subnormal. They scale fast to a
+/// zero far below, which minus infinity gives.
 Value atLeastZeroPower(const MathBuilder &m, Value x, double smallest) {
   return m.atLeast(x, m.number(m.hasScale() ? 16 * smallest : smallest));
 }
@@ -148,7 +149,7 @@ Value buildExp(const MathBuilder &m, Value x) {
   MathBuilder::Rounded n = m.roundToBits(clamped, log2E);
   Value r = m.fma(n.number, m.number(-ln2High), clamped);
   r = m.fma(n.number, m.number(-ln2Low), r);
-  // Nothing cancels in e^r, so no term needs to stand apart.
+  // Nothing cancels in e^r, so no term is kept apart.
   Value slope = m.fma(m.polynomial(r, coefficients::expm1Tail), r, m.number(1));
   return scale(m, m.fma(slope, r, m.number(1)), n);
 }
@@ -164,15 +165,15 @@ Value buildExp2(const MathBuilder &m, Value x) {
 Value buildExpm1(const MathBuilder &m, Value x) {
   Value clamped = m.atMost(m.atLeast(x, m.number(-18)), m.number(89));
   auto [n, p] = splitExponential(m, clamped);
-  // 2^128 is no float: half of the result, twice.
+  // 2^128 is no float, so the result is doubled at the end.
   Value half = m.powerOfTwo(m.subBits(n.low, m.integer(1)));
   Value result = m.fma(half, p, m.sub(half, m.number(0.5)));
   result = m.add(result, result);
   return m.select(m.equal(x, m.number(0)), x, result);
 }
 
-/// A polynomial for each quarter of an octave from 2^-4 to 9, above which the
-/// result is one, and an odd one below.
+/// A polynomial for each quarter of an octave from 2^-4 to 9. Above 9 the
+/// result is one; below 2^-4 it is an odd polynomial.
 Value tanhByTable(const MathBuilder &m, Value x) {
   Value a = m.atMost(m.abs(x), m.number(9.01));
   Value index = m.shiftRight(m.bits(m.atLeast(a, m.number(0x1.ep-5))), 21);
@@ -180,7 +181,7 @@ Value tanhByTable(const MathBuilder &m, Value x) {
   return m.copySign(m.polynomial(t, coefficients::tanhTable, index), x);
 }
 
-// tanh |x| = 1 - 2 / (exp(2 |x|) + 1), where that cancels nothing.
+// tanh |x| = 1 - 2 / (exp(2 |x|) + 1) where this cancels nothing.
 Value buildTanh(const MathBuilder &m, Value x) {
   if (m.hasLookup())
     return tanhByTable(m, x);
@@ -193,8 +194,8 @@ Value buildTanh(const MathBuilder &m, Value x) {
   return m.copySign(m.select(m.less(a, m.number(0.5625)), small, large), x);
 }
 
-/// A polynomial around each multiple of 1/4, of which that around zero is odd;
-/// above 3.875 the result is one.
+/// A polynomial around each multiple of 1/4; the one around zero is odd. Above
+/// 3.875 the result is one.
 Value erfByTable(const MathBuilder &m, Value x) {
   Value magnitude = m.abs(x), last = m.number(0x1.effffep+1);
   Value a = m.atMost(magnitude, last);

@@ -14,9 +14,9 @@
 namespace anabranch {
 namespace codegen {
 
-/// The formulas that are computed in f32, on scalars and vectors. They are
-/// right for zeros, subnormals, infinities and NaN; MathTest prints the largest
-/// error of each.
+/// The formulas that compute in f32, on scalars and vectors. They are right for
+/// zeros, subnormals, infinities and NaN. MathTest prints the largest error of
+/// each.
 llvm::ArrayRef<MathFormula> floatFormulas();
 
 } // namespace codegen

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Shorthand to write an approximation down as a formula. All values have one
-// type, a float scalar or a vector of floats, or are the integers of the same
-// width and shape that hold its bits.
+// Shorthand to write an approximation as a formula. All values have one type, a
+// float scalar or a vector of floats, or are integers of the same width and
+// shape that hold its bits.
 //
 //===----------------------------------------------------------------------===//
 
@@ -154,31 +154,33 @@ public:
   int64_t mantissaBits() const { return isDouble() ? 52 : 23; }
   int64_t exponentBias() const { return isDouble() ? 1023 : 127; }
 
-  /// `a` rounded to the nearest integer, and that integer in the low bits.
+  /// `a` rounded to the nearest integer, and that integer in the low bits of
+  /// `low`.
   struct Rounded {
     Value number;
     Value low;
   };
-  /// For |a| below 2^22 (floats) or 2^51 (doubles): adding 1.5 * 2^23 moves the
-  /// integer to the low end of the mantissa.
+  /// For |a| below 2^22 (floats) or 2^51 (doubles). Adding 1.5 * 2^23 (floats)
+  /// moves the integer to the low end of the mantissa.
   Rounded roundToBits(Value a) const {
     Value magic = number(isDouble() ? 0x1.8p52 : 0x1.8p23);
     Value moved = add(a, magic);
     return {sub(moved, magic), bits(moved)};
   }
-  /// The same of a product, in one operation less.
+  /// Rounds the product, with one operation less.
   Rounded roundToBits(Value a, double factor) const {
     Value magic = number(isDouble() ? 0x1.8p52 : 0x1.8p23);
     Value moved = fma(a, number(factor), magic);
     return {sub(moved, magic), bits(moved)};
   }
-  /// 2^n for an integer in the low bits; both must be normal numbers.
+  /// 2^n, for an integer n in the low bits. 2^n must be a normal number.
   Value powerOfTwo(Value low) const {
     return fromBits(addBits(shiftLeft(low, mantissaBits()),
                             integer(exponentBias() << mantissaBits())));
   }
 
-  /// Whether the processor has scale() and lookup() for this type.
+  /// Whether the processor has instructions for scale() and lookup() on this
+  /// type.
   bool hasScale() const { return hasNativeVectors(); }
   bool hasLookup() const { return hasNativeVectors(); }
 
@@ -191,7 +193,7 @@ public:
                        {parts[0], parts[1], parts[0], all, currentRounding});
     });
   }
-  /// table[low bits of `index`], a lane each.
+  /// table[low bits of `index`], for each lane.
   Value lookup(const float (&table)[16], Value index) const {
     Value entries = nativeVector(table);
     return byNativeVectors({index}, [&](mlir::ValueRange parts) {
@@ -206,8 +208,8 @@ public:
                        {low, parts[0], high});
     });
   }
-  /// The polynomial of each lane has the coefficients that its index says:
-  /// c[0] + x (c[1] + x (c[2] + ...)).
+  /// c[0] + x (c[1] + x (c[2] + ...)), where the index of each lane chooses its
+  /// coefficients.
   template <size_t N, size_t M>
   Value polynomial(Value x, const float (&c)[N][M], Value index) const {
     Value sum = lookup(c[N - 1], index);
@@ -225,7 +227,7 @@ public:
 private:
   static constexpr int64_t nativeLanes = 16; ///< of AVX-512
 
-  /// Whether the type is made of one or several vectors of AVX-512.
+  /// Whether vectors of this type fill one or several AVX-512 registers.
   bool hasNativeVectors() const {
     auto vector = mlir::dyn_cast<mlir::VectorType>(type);
     return target.avx512 && vector && vector.getElementType().isF32() &&
@@ -243,7 +245,8 @@ private:
             loc, result, builder.getStringAttr(name), operands)
         .getResult(0);
   }
-  /// `body` of each native vector that the operands are made of.
+  /// Calls `body` for each native vector of the operands, and joins the
+  /// results.
   Value
   byNativeVectors(mlir::ValueRange operands,
                   llvm::function_ref<Value(mlir::ValueRange)> body) const {

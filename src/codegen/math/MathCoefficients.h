@@ -5,7 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Made by scripts/fit_math.py; the lowest power comes first.
+// scripts/fit_math.py writes this file. The coefficient of the lowest power
+// comes first.
 //
 //===----------------------------------------------------------------------===//
 

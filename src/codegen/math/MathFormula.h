@@ -13,7 +13,7 @@
 namespace anabranch {
 namespace codegen {
 
-/// The sine, cosine and tangent are good up to this magnitude; above, the
+/// Sine, cosine and tangent are accurate up to this magnitude. Above, the
 /// reduction of the argument loses precision.
 constexpr double trigonometricLimit = 65536;
 
@@ -21,18 +21,18 @@ struct MathFormula {
   using Unary = mlir::Value (*)(const MathBuilder &, mlir::Value);
   using Binary = mlir::Value (*)(const MathBuilder &, mlir::Value, mlir::Value);
   enum Way {
-    Inline,   ///< the formula stands where the operation stood
-    Outlined, ///< it stands in a function
-    Limited,  ///< so, and libm computes magnitudes above trigonometricLimit
+    Inline,   ///< the formula takes the place of the operation
+    Outlined, ///< a private function contains the formula
+    Limited,  ///< outlined; libm computes magnitudes above trigonometricLimit
   };
 
   const char *operation; ///< of the dialect `math`, without its name
-  /// The function of libm for f64; with an "f" behind it, that for f32. Null if
-  /// the formula computes f64, too.
+  /// The function of libm for f64; with an "f" appended, that for f32. Null if
+  /// the formula computes f64 too.
   const char *libm;
   Way way;
   Unary unary;
-  Binary binary = nullptr; ///< for two operands, in the place of `unary`
+  Binary binary = nullptr; ///< for two operands, instead of `unary`
 };
 
 } // namespace codegen

@@ -81,14 +81,14 @@ std::string kernelText(const std::string &name, const std::string &body,
   return text;
 }
 
-/// Numbers of every exponent and both signs, and the special ones.
+/// Numbers of every exponent and both signs, and special values.
 std::vector<float> samples(size_t perExponent) {
   std::vector<float> values = {
       0.0f,  -0.0f, inf,   -inf,     nan_,     1.0f,   -1.0f,   0.5f,
       -0.5f, 2.5f,  -2.5f, 88.7228f, -103.97f, 1e-45f, -1e-45f, 3.4028235e38f};
   std::mt19937 random(7);
   for (uint32_t exponent = 0; exponent < 255; ++exponent) {
-    // Most functions live between 2^-13 and 2^8.
+    // Most functions vary between 2^-13 and 2^8.
     size_t count =
         exponent > 113 && exponent < 136 ? perExponent * 20 : perExponent;
     for (size_t i = 0; i < count; ++i) {
@@ -103,7 +103,7 @@ std::vector<float> samples(size_t perExponent) {
   return values;
 }
 
-/// The distance from the exact value in units of its last place.
+/// The distance from the exact value, in units of its last place.
 double ulpError(float value, double exact) {
   float rounded = static_cast<float>(exact);
   if (std::isnan(exact) || std::isnan(value))

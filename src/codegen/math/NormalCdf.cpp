@@ -29,7 +29,7 @@ bool isNumber(Value value, double number) {
          attr.getValue().convertToFloat() == float(number);
 }
 
-/// The only user of `erf`, if it adds one.
+/// The only user of `erf`, if it adds one; else null.
 arith::AddFOp onePlus(math::ErfOp erf) {
   if (!erf->hasOneUse())
     return {};
@@ -40,7 +40,7 @@ arith::AddFOp onePlus(math::ErfOp erf) {
   return isNumber(other, 1) ? sum : arith::AddFOp();
 }
 
-/// x of x / sqrt(2).
+/// The x of x / sqrt(2), for z = x / sqrt(2).
 Value undivided(const MathBuilder &m, Value z) {
   if (auto product = z.getDefiningOp<arith::MulFOp>())
     for (unsigned i : {0, 1})
@@ -52,9 +52,9 @@ Value undivided(const MathBuilder &m, Value z) {
   return m.mul(z, m.number(root2));
 }
 
-/// 1 + erf(x / sqrt(2)): polynomials around the multiples of 13/32 give what is
-/// missing from two at |x|, and that is the result of -|x|. The last of them is
-/// zero, as the sum in floats is from there on.
+/// 1 + erf(x / sqrt(2)). Polynomials around the multiples of 13/32 give 2 minus
+/// the result at |x|, which is the result at -|x|. The last polynomial is zero,
+/// as the result in floats is from there on.
 template <size_t N>
 Value twiceNormalCdf(const MathBuilder &m, Value x,
                      const float (&table)[N][16]) {

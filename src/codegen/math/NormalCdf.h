@@ -15,11 +15,11 @@
 namespace anabranch {
 namespace codegen {
 
-/// Replaces 1 + erf(x / sqrt(2)), as GELU has it, by twice the normal
-/// distribution at x: tables give it in fewer instructions than erf, and the
-/// sum would cancel the digits of negative x. An erf that may be approximate
-/// (`afn`) gives a sum that is good for bf16. False, and nothing is changed, if
-/// the erf is used otherwise or the processor cannot look up tables.
+/// Replaces 1 + erf(x / sqrt(2)), a part of GELU, by twice the normal
+/// distribution at x. Tables need fewer instructions than erf, and the sum
+/// would cancel the digits of negative x. For an erf that may be approximate
+/// (`afn`) the sum is accurate enough for bf16. Returns false, and changes
+/// nothing, if the erf has other users or the processor cannot look up tables.
 bool replaceByNormalCdf(mlir::math::ErfOp erf, mlir::OpBuilder &builder,
                         const TargetInfo &target);
 

@@ -20,12 +20,12 @@ namespace {
 constexpr int64_t rowBytes = AmxBlock::stepBytes; ///< of a register
 constexpr int64_t wordBytes = 4;
 
-// The registers: sums of the upper and lower rows, two vectors each; two of the
-// left operand, two of the right.
+// The registers: sums of the upper and the lower rows, two vectors each; two
+// for the left operand, two for the right.
 constexpr int64_t firstSum = 0, firstLeft = 4, firstRight = 6;
 
-// The 64 bytes that say how large each register is: the palette, then the bytes
-// of a row of each, then the rows of each.
+// The 64 bytes of configuration: the palette, then the bytes in a row of each
+// register, then its rows.
 constexpr int64_t bytesAt = 16, rowsAt = 48;
 
 } // namespace
@@ -33,8 +33,8 @@ constexpr int64_t bytesAt = 16, rowsAt = 48;
 AmxBlock::AmxBlock(LaneBuilder &lanes, const AmxShape &shape, Value rows)
     : lanes(lanes), shape(shape), upper(rows) {
   if (shape.isTall) {
-    // A register of no rows does not exist: the lower ones of a single row
-    // repeat it.
+    // A register must have at least one row. So, for a single row, the lower
+    // registers repeat it.
     upper = lanes.ceilDivIndex(rows, lanes.index(2));
     lower =
         lanes.maxIndex(lanes.divIndex(rows, lanes.index(2)), lanes.index(1));
@@ -57,7 +57,7 @@ void AmxBlock::call(StringRef name, ValueRange operands) {
       lanes.loc, Type(), ("llvm.x86." + name).str(), operands);
 }
 
-/// The number of a register, which is part of an instruction.
+/// The number of a register, as a constant: it is a part of the instruction.
 Value AmxBlock::number(int64_t value) {
   return lanes.constant(lanes.builder.getI8IntegerAttr(value));
 }
@@ -84,9 +84,9 @@ void AmxBlock::configure() {
     Value number = lanes.make<arith::IndexCastOp>(type, value);
     b.create<LLVM::StoreOp>(lanes.loc, number, move(sizes, at), 1);
   };
-  auto setSize = [&](int64_t tile, Value rows) {
-    set(bytesAt + 2 * tile, b.getI16Type(), lanes.index(rowBytes));
-    set(rowsAt + tile, b.getI8Type(), rows);
+  auto setSize = [&](int64_t reg, Value rows) {
+    set(bytesAt + 2 * reg, b.getI16Type(), lanes.index(rowBytes));
+    set(rowsAt + reg, b.getI8Type(), rows);
   };
   set(0, b.getI8Type(), lanes.index(1));
   for (int64_t i = 0; i < (shape.isTall ? 2 : 1); ++i) {
@@ -99,8 +99,8 @@ void AmxBlock::configure() {
   call("ldtilecfg", {sizes});
 }
 
-void AmxBlock::forSums(
-    Value sums, llvm::function_ref<void(int64_t tile, Value at)> action) {
+void AmxBlock::forSums(Value sums,
+                       llvm::function_ref<void(int64_t reg, Value at)> action) {
   for (int64_t i = 0; i < (shape.isTall ? 2 : 1); ++i) {
     Value row =
         i ? move(sums, lanes.make<arith::MulIOp>(lowerFirst, sumStride)) : sums;
@@ -113,14 +113,14 @@ void AmxBlock::start(Value sums, Value continues) {
   lanes.ifElse(
       continues, {},
       [&] {
-        forSums(sums, [&](int64_t tile, Value at) {
-          call("tileloadd64", {number(tile), at, sumStride});
+        forSums(sums, [&](int64_t reg, Value at) {
+          call("tileloadd64", {number(reg), at, sumStride});
         });
         return SmallVector<Value>();
       },
       [&] {
         forSums(sums,
-                [&](int64_t tile, Value) { call("tilezero", {number(tile)}); });
+                [&](int64_t reg, Value) { call("tilezero", {number(reg)}); });
         return SmallVector<Value>();
       });
 }
@@ -132,9 +132,9 @@ void AmxBlock::multiply(int64_t left, int64_t right) {
               number(firstRight + right)});
 }
 
-/// A right operand that the next block reads again stays in the first cache;
-/// what streams through it is marked so. Each product follows the load that it
-/// waits for.
+/// If the next block reads the right operand again, that stays in the
+/// first-level cache; otherwise it is marked as streaming. Each product follows
+/// the load that it waits for.
 void AmxBlock::addWords(Value left, Value leftStride, Value right) {
   StringRef loadRight = shape.reusesRight ? "tileloadd64" : "tileloaddt164";
   call("tileloaddt164", {number(firstLeft), left, leftStride});
@@ -152,8 +152,8 @@ void AmxBlock::addWords(Value left, Value leftStride, Value right) {
 }
 
 void AmxBlock::store(Value sums) {
-  forSums(sums, [&](int64_t tile, Value at) {
-    call("tilestored64", {number(tile), at, sumStride});
+  forSums(sums, [&](int64_t reg, Value at) {
+    call("tilestored64", {number(reg), at, sumStride});
   });
 }
 

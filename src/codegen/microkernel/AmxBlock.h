@@ -5,14 +5,15 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// An AMX register has up to 16 rows of 64 bytes. Up to four hold the sums of up
-// to 32 rows, in one or two vectors of columns; two hold words of the left
-// operand, two words of the right one, whose panels have just the layout that
-// the instructions want: a row for each word of the depth. int8 and bf16 differ
-// in the instruction alone: a row of the left operand is 64 bytes of the depth.
+// An AMX register has up to 16 rows of 64 bytes. Up to four registers hold the
+// sums of up to 32 rows, in one or two vectors of columns. Two hold words of
+// the left operand. Two hold words of the right one, whose panels have the
+// layout that the instructions need: a row for each word of the depth. int8 and
+// bf16 differ only in the instruction: a row of the left operand is 64 bytes of
+// the depth.
 //
-// The sizes of the registers are set once for blocks of equally many rows. A
-// depth that ends within a register is padded with zeros by the caller.
+// The registers are configured once for blocks of equally many rows. If the
+// depth ends within a register, the caller pads it with zeros.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,7 +25,7 @@
 namespace anabranch {
 namespace codegen {
 
-/// What all blocks of a product have in common.
+/// The properties that all blocks of a product share.
 struct AmxShape {
   enum class Product { Int8, BF16 };
 
@@ -36,23 +37,23 @@ struct AmxShape {
   int64_t rightStep; ///< words from one depth of the right operand to the next
 };
 
-/// Emits blocks of one shape into the function that is being written.
+/// Emits blocks of one shape into a function.
 class AmxBlock {
 public:
   static constexpr int64_t rows = 32;  ///< of a block, at most
   static constexpr int64_t words = 16; ///< along the depth, at once
   static constexpr int64_t stepBytes = 64;
 
-  /// Sets the sizes of the registers, for blocks of `rows` rows.
+  /// Configures the registers for blocks of `rows` rows.
   AmxBlock(LaneBuilder &lanes, const AmxShape &shape, mlir::Value rows);
-  /// A block in the same registers, whose rows of sums lie `stride` words
+  /// A block in the same registers, whose rows of sums are `stride` words
   /// apart.
   AmxBlock withSums(int64_t stride) const;
 
-  /// Loads the sums of a block, or clears them unless it continues.
+  /// Loads the sums of a block, or clears them if `continues` is false.
   void start(mlir::Value sums, mlir::Value continues);
-  /// Adds the products of 16 words of the depth. `leftStride` is the number of
-  /// bytes from row to row, as i64.
+  /// Adds the products of 16 words of the depth. `leftStride` is the distance
+  /// of two rows in bytes, as i64.
   void addWords(mlir::Value left, mlir::Value leftStride, mlir::Value right);
   void store(mlir::Value sums);
   /// Releases the registers after the last block.
@@ -61,13 +62,13 @@ public:
 private:
   LaneBuilder &lanes;
   AmxShape shape;
-  /// Rows of the upper and the lower registers, and the first of the latter.
+  /// Rows of the upper and of the lower registers, and the first of the latter.
   mlir::Value upper, lower, lowerFirst;
   mlir::Value sumStride, rightStride;
 
   void configure();
   void forSums(mlir::Value sums,
-               llvm::function_ref<void(int64_t tile, mlir::Value at)> action);
+               llvm::function_ref<void(int64_t reg, mlir::Value at)> action);
   void call(llvm::StringRef name, mlir::ValueRange operands);
   mlir::Value number(int64_t value);
   mlir::Value move(mlir::Value pointer, mlir::Value bytes);

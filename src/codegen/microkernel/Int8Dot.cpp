@@ -16,7 +16,7 @@ using namespace mlir;
 namespace anabranch {
 namespace codegen {
 
-/// 128 in each byte.
+/// The value 128 in each byte.
 constexpr int32_t signBits = static_cast<int32_t>(0x80808080U);
 
 Int8Dot Int8Dot::of(const TargetInfo &target) {
@@ -43,7 +43,7 @@ Value Int8Dot::splat(LaneBuilder &builder, int32_t word) const {
   return builder.constant(DenseElementsAttr::get(type, word));
 }
 
-/// The even bytes and the odd ones as signed numbers of 16 bits.
+/// The even bytes and the odd ones, as signed numbers of 16 bits.
 Int8Dot::Factor Int8Dot::widen(LaneBuilder &builder, Value words) const {
   auto type = VectorType::get({2 * lanes}, builder.builder.getI16Type());
   Value both = builder.make<LLVM::BitcastOp>(type, words);

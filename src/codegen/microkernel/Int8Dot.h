@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A word is four signed bytes, neighbours along the depth. Adding the four
-// products of two words to a sum of 32 bits is exact in each of these ways: no
-// instruction that saturates is used.
+// A word is four signed bytes, neighbours along the depth. Each kind adds the
+// four products of two words to a 32-bit sum exactly: none uses an instruction
+// that saturates.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,8 +25,8 @@ struct Int8Dot {
     /// vpmaddwd of the even bytes and of the odd ones, widened to 16 bits.
     Widened,
     /// vpdpbusd, whose first factor is unsigned: the right bytes plus 128. The
-    /// zero-point compensation of a row, -128 times the sum of its left bytes,
-    /// is where the row's sums start.
+    /// sums of a row start at its zero-point compensation, -128 times the sum
+    /// of its left bytes.
     Unsigned,
     Signed, ///< vpdpbssd
   };
@@ -39,7 +39,8 @@ struct Int8Dot {
   /// Whether sums start at a zero-point compensation instead of zero.
   bool needsCompensation() const { return kind == Kind::Unsigned; }
 
-  /// Vectors of words as `add` takes them, made once for all their uses.
+  /// Vectors of words in the form that `add` takes, made once for all their
+  /// uses.
   using Factor = llvm::SmallVector<mlir::Value, 2>;
   Factor left(LaneBuilder &builder, mlir::Value words) const;
   Factor right(LaneBuilder &builder, mlir::Value words) const;
@@ -47,8 +48,8 @@ struct Int8Dot {
   mlir::Value add(LaneBuilder &builder, mlir::Value sum, const Factor &left,
                   const Factor &right) const;
 
-  /// The sum, plus 128 times the four bytes of each word on the left: the
-  /// excess that a row's compensation takes away.
+  /// The sum, plus 128 times the four left bytes of each word: the excess that
+  /// a row's compensation cancels.
   mlir::Value addExcess(LaneBuilder &builder, mlir::Value sum,
                         mlir::Value words) const;
 

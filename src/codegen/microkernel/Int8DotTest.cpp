@@ -18,7 +18,7 @@ using namespace anabranch::codegen;
 
 namespace {
 
-/// The assembly of a product that is made for a target.
+/// The assembly of a product for a target.
 std::string assemblyOf(const GemmCase &c, llvm::StringRef target) {
   llvm::SmallString<128> folder;
   EXPECT_FALSE(llvm::sys::fs::createUniqueDirectory("int8-dot", folder));
@@ -61,18 +61,18 @@ TEST_P(Int8DotTest, UsesTheInstructionOfTheTarget) {
     llvm::SmallVector<llvm::StringRef> lines;
     llvm::StringRef(text).split(lines, '\n');
     for (llvm::StringRef line : lines) {
-      // "{vex}" may stand before the name.
+      // "{vex}" may precede the instruction's name.
       found |= line.contains(std::string(GetParam().instruction) + "\t") &&
                line.contains(GetParam().registers);
-      // These saturate.
+      // These instructions saturate.
       EXPECT_FALSE(line.contains("vpmaddubsw") || line.contains("vpdpbusds"));
     }
     EXPECT_TRUE(found) << c.name;
   }
 }
 
-/// Reading the right operand takes all the time of one row, whatever
-/// multiplies.
+/// Reading the right operand takes all the time of a single row, whatever
+/// multiplies it.
 TEST(Int8Dot, AmxIsForSeveralRows) {
   GemmCase one{"one", 1, 1, 960, 256, "mk", "nk", "i8", false, 32, 4};
   EXPECT_EQ(assemblyOf(one, "amx").find("tdpbssd"), std::string::npos);

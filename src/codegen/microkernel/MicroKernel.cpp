@@ -21,7 +21,7 @@ namespace {
 
 constexpr int64_t lineBytes = 64;
 
-/// The arguments of the function behind the pointers of its rows.
+/// The arguments of the function, after the pointers of its rows.
 enum Argument : unsigned {
   LeftStep,
   Right,
@@ -56,7 +56,7 @@ func::FuncOp MicroKernel::create(OpBuilder &builder, Operation *where,
   function->setAttr(
       "llvm.linkage",
       LLVM::LinkageAttr::get(builder.getContext(), LLVM::Linkage::Internal));
-  // The sums overlap nothing that is read.
+  // The sums overlap no memory that the function reads.
   function.setArgAttr(leftPointers() + Sums, "llvm.noalias",
                       builder.getUnitAttr());
   builder.setInsertionPointToStart(function.addEntryBlock());
@@ -87,7 +87,7 @@ WordProduct::Factor MicroKernel::loadRight(LaneBuilder &inner,
   return product.right(inner, vector);
 }
 
-/// The left word of a row in all lanes, `offset` bytes behind the first.
+/// The left word of a row in all lanes, `offset` bytes behind the first word.
 WordProduct::Factor MicroKernel::loadLeft(LaneBuilder &inner,
                                           func::FuncOp function, int64_t row,
                                           Value offset) const {
@@ -195,8 +195,8 @@ void MicroKernel::storeSums(LaneBuilder &inner, func::FuncOp function,
                                         elementBytes(element));
 }
 
-/// Words that are summed from zero. Only then are they added to the sums before
-/// them, if there are any.
+/// Adds words to partial sums that start at zero. Then adds these to the sums
+/// before, if there are any.
 void MicroKernel::addPart(LaneBuilder &inner, func::FuncOp function,
                           Value first, Value end) const {
   OpBuilder &b = inner.builder;
@@ -224,7 +224,8 @@ void MicroKernel::addPart(LaneBuilder &inner, func::FuncOp function,
 }
 
 void MicroKernel::fill(OpBuilder &b, func::FuncOp function) const {
-  // A builder of its own: values of other functions can't be used here.
+  // The function needs a builder of its own, since it cannot use values of
+  // other functions.
   LaneBuilder inner(b, function.getLoc());
   Value words = function.getArgument(leftPointers() + Words);
   Value none = inner.index(0);
@@ -235,7 +236,7 @@ void MicroKernel::fill(OpBuilder &b, func::FuncOp function) const {
   } else if (!wordsOfPartialSum) {
     addPart(inner, function, none, end);
   } else {
-    // A depth of zero takes one turn too: the sums are zero then.
+    // A depth of zero runs the loop once too, since the sums must become zero.
     inner.loop(none, inner.maxIndex(end, inner.index(1)), wordsOfPartialSum,
                [&](Value first) {
                  Value stop =

@@ -5,18 +5,19 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A function of its own, since its accumulators need every vector register:
+// The micro-kernel is a function of its own, since its accumulators need every
+// vector register:
 //
 //   NAME(left pointer of each row, left step, right pointer, right step, sums,
 //        words, continues, compensation)
 //
-// adds, for each row and column, left[row][k] * right[k][column] over the words
-// of the depth (WordProduct.h) to the sums. A left operand whose rows are
-// neighbours at each depth has one pointer, and its words are split already. If
-// `continues` is not set, the sums of a row start at compensation[row], or at
-// zero where products need none. Steps are bytes from one word to the next. A
-// right operand of one element a word may be narrower than the sums and is
-// widened.
+// It adds, for each row and column, left[row][k] * right[k][column] over the
+// words of the depth (WordProduct.h) to the sums. An interleaved left operand,
+// whose rows are neighbours at each depth, has one pointer, and its words are
+// already split. If `continues` is not set, the sums of a row start at
+// compensation[row], or at zero if products need none. Steps are bytes from one
+// word to the next. A right operand with one element in a word may be narrower
+// than the sums, and is widened.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,17 +38,17 @@ struct MicroKernel {
   int64_t rows;
   int64_t vectors;   ///< side by side in a row
   int64_t sumStride; ///< elements from one row of the sums to the next
-  /// Steps in elements where they are the same in every call.
+  /// The steps in elements, if they are the same in every call.
   std::optional<int64_t> leftStep, rightStep;
   mlir::Type right = {}; ///< bf16 or f16; null: as `element`
   WordProduct product = {};
-  /// How many bytes ahead of its use the right operand is fetched; 0: not.
+  /// How many bytes ahead of its use the right operand is prefetched; 0: never.
   int64_t bytesAhead = 0;
   /// Whether the left elements of a depth are neighbours: [depth][row].
   bool isLeftInterleaved = false;
-  /// Words of the depth whose floats are summed from zero, before they are
-  /// added to the sums of the words before: rounding errors grow with the
-  /// length of a sum. 0: all words of a call.
+  /// So many words of floats are summed from zero, and then added to the sums
+  /// of the words before, since rounding errors grow with the length of a sum.
+  /// 0: all words of a call.
   int64_t wordsOfPartialSum = 0;
 
   int64_t columns() const { return lanes * vectors; }
@@ -76,17 +77,17 @@ private:
   int64_t rightBytes() const;
   int64_t leftPointers() const { return isLeftInterleaved ? 1 : rows; }
   void fill(mlir::OpBuilder &builder, mlir::func::FuncOp function) const;
-  /// What the accumulators start at, a vector each.
+  /// The start values of the accumulators, one vector each.
   llvm::SmallVector<mlir::Value> startSums(LaneBuilder &inner,
                                            mlir::func::FuncOp function) const;
-  /// The accumulators after one more word of the depth, whose left elements lie
-  /// `leftOffset` bytes behind the first and whose right ones at `right`.
+  /// The accumulators after one more word of the depth. Its left elements are
+  /// `leftOffset` bytes behind the first, its right ones at `right`.
   llvm::SmallVector<mlir::Value> addWord(LaneBuilder &inner,
                                          mlir::func::FuncOp function,
                                          mlir::Value leftOffset,
                                          mlir::Value right,
                                          mlir::ValueRange sums) const;
-  /// The accumulators after the words from `first` up to `end`.
+  /// The accumulators after the words from `first` to before `end`.
   llvm::SmallVector<mlir::Value> addWords(LaneBuilder &inner,
                                           mlir::func::FuncOp function,
                                           mlir::Value first, mlir::Value end,

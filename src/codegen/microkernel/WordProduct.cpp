@@ -31,7 +31,7 @@ static Value addPairs(LaneBuilder &lanes, Value sum, Value a, Value b) {
       .getResult(0);
 }
 
-/// The even bf16 of each word and the odd ones, as f32.
+/// The even and the odd bf16 of each word, as f32.
 static WordProduct::Factor splitPairs(LaneBuilder &lanes, Value words) {
   auto floats = cast<VectorType>(words.getType());
   auto bits = cast<VectorType>(floats.clone(lanes.builder.getI32Type()));

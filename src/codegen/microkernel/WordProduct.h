@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A word is as large as an accumulator. It holds one element, or as many
-// narrower ones, neighbours along the depth, as the K-pack (VNNI) factor says:
-// two bf16 or four signed bytes. Multiplying two words adds the products of all
-// their elements to one sum.
+// A word is as large as an accumulator. It holds one element, or several
+// narrower ones that are neighbours along the depth. Their number is the K-pack
+// (VNNI) factor: two bf16 or four signed bytes. Multiplying two words adds the
+// products of all their elements to one sum.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,7 +25,7 @@ namespace codegen {
 struct WordProduct {
   /// Set if a word is four signed bytes.
   std::optional<Int8Dot> int8 = std::nullopt;
-  /// How words of two bf16 are multiplied, if a word is that.
+  /// How words of two bf16 are multiplied, if words are pairs.
   enum class Pairs {
     None,
     Dot,  ///< vdpbf16ps
@@ -33,20 +33,22 @@ struct WordProduct {
   };
   Pairs pairs = Pairs::None;
 
-  /// Elements of the accumulators' type that a word is split into.
+  /// The number of elements of the accumulators' type into which a word is
+  /// split.
   int64_t parts() const { return pairs == Pairs::Split ? 2 : 1; }
 
-  /// Vectors of words as `add` takes them, made once for all their uses.
+  /// Vectors of words in the form that `add` takes, made once for all their
+  /// uses.
   using Factor = Int8Dot::Factor;
   Factor left(LaneBuilder &lanes, mlir::Value words) const;
   Factor right(LaneBuilder &lanes, mlir::Value words) const;
 
-  /// Of floats, sum + left * right in one rounding.
+  /// sum + left * right. For floats it rounds once.
   mlir::Value add(LaneBuilder &lanes, mlir::Value sum, const Factor &left,
                   const Factor &right) const;
 };
 
-/// The sum of all lanes, of floats in any order.
+/// The sum of all lanes. Floats are added in any order.
 mlir::Value sumLanes(LaneBuilder &lanes, mlir::Value vector);
 
 } // namespace codegen

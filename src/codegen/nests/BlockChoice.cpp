@@ -5,13 +5,13 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A transpose has neighbours in memory along one loop where it reads and along
-// another where it writes. With the lanes along the second, a block of the
-// first reads whole vectors too.
+// A transpose reads neighbours in memory along one loop and writes them along
+// another. With the lanes along the second, a block of the first lets it read
+// whole vectors too.
 //
 // The sum over a window of each channel reads the same weights at all points of
-// a row, and most of what its neighbour reads. A block of points loads both
-// once, and its sums hide each other's latency.
+// a row, and shares most elements with its neighbour. A block of points loads
+// both once, and its sums hide each other's latency.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,7 +25,7 @@ using namespace mlir;
 namespace anabranch {
 namespace codegen {
 
-/// Whether the nests do nothing but evaluate and write points.
+/// Whether the nests only evaluate and write points.
 static bool canRunInBlocks(const KernelModel &model, const NestGroup &group) {
   if (group.laneLoop < 0 || group.width < 4 || group.vectors > 1)
     return false;
@@ -47,11 +47,12 @@ static int64_t operationsOf(const NestGroup &group) {
 // Transposed loads
 //===----------------------------------------------------------------------===//
 
-/// The body is written once for each position of the block, so it must be
-/// short.
+/// The body is emitted once for each position of the block, so it may have at
+/// most this many operations.
 static constexpr int64_t blockOperations = 8;
 
-/// The read, if its lanes lie far apart and its neighbours are along `block`.
+/// The transposed load of a read whose lanes lie far apart while neighbours in
+/// memory lie along `block`; none for another read.
 static std::optional<TransposedLoad> transposedLoad(const KernelModel &model,
                                                     const NestGroup &group,
                                                     const LoopNest &nest,
@@ -86,8 +87,8 @@ static std::optional<TransposedLoad> transposedLoad(const KernelModel &model,
   return load;
 }
 
-/// Squares are read before any of their positions is written: where a result
-/// overwrites an argument, that is too early for the next square.
+/// A square is read before any of its positions is written. If a result
+/// overwrites an argument, that may be too early for the next square.
 static bool updatesInPlace(const KernelModel &model, const NestGroup &group) {
   return llvm::any_of(group.nests, [&](LoopNest *nest) {
     return llvm::any_of(nest->destinations, [&](const Destination &to) {
@@ -120,15 +121,17 @@ static void chooseTransposedLoads(const KernelModel &model, NestGroup &group) {
 // Shared loads
 //===----------------------------------------------------------------------===//
 
-/// Sums of a block: they hide the latency of a multiplication, and leave
-/// registers for what they share.
+/// Positions of a block that share loads. They hide the latency of a
+/// multiplication, and leave registers for the values that they share.
 static constexpr int64_t sharingPositions = 4;
-/// With fewer vectors that all positions read, a block gains little.
+/// A block gains little if fewer vectors than this are the same at all
+/// positions.
 static constexpr int64_t fewestShared = 8;
-/// Of the body, which is written once more for each position of a block.
+/// A body of more operations is not run in blocks: it is emitted again for each
+/// position.
 static constexpr int64_t sharingOperations = 256;
 
-/// Vectors that are the same at all positions of the loop.
+/// The number of vectors that are the same at all positions of the loop.
 static int64_t sharedVectors(const NestGroup &group, const SharedLoop &block) {
   unsigned lanes = group.sharedLoops[group.laneLoop].dims.back();
   int64_t count = 0;

@@ -13,9 +13,9 @@
 namespace anabranch {
 namespace codegen {
 
-/// Finds the shared loop of which a vector of lanes runs several positions at
-/// once: one whose positions are the neighbours of elements that the lanes read
-/// far apart, or one whose positions read much in common. `chooseLanes` came
+/// Finds the block loop: the shared loop of which one vector of lanes runs
+/// several positions at once. Along it, either elements are neighbours that the
+/// lanes read far apart, or the positions read much in common. Call chooseLanes
 /// before.
 void chooseBlock(const KernelModel &model, NestGroup &group);
 

@@ -93,7 +93,7 @@ LogicalResult ModelBuilder::addReduction(linalg::GenericOp op) {
   return success();
 }
 
-/// Operations of the function that something returned depends on.
+/// The operations of the function that a result depends on.
 static SmallVector<Operation *> liveOperations(func::FuncOp source) {
   llvm::DenseSet<Operation *> live;
   SmallVector<Operation *> order;
@@ -135,8 +135,9 @@ void ModelBuilder::addWrites() {
     for (Written &written : findWritten(model.source, result)) {
       LoopNest *maker = model.nestOf(written.value);
       bool inPlace = inPlaceArgument(model.source, result).has_value();
-      // Written while an argument is still read by others, a reduction would
-      // spoil it; a nest of its own comes after all of them.
+      // A reduction that overwrites an argument would destroy it while other
+      // nests still read it. A nest of its own writes the result after all of
+      // them.
       bool several = maker && maker->op->getNumResults() > 1;
       if (maker && !several &&
           (!inPlace || maker->kind == LoopNest::Kind::Scatter)) {
@@ -216,7 +217,7 @@ void ModelBuilder::collectReads() {
 // Temporaries
 //===----------------------------------------------------------------------===//
 
-/// Every dimension of the value is another loop of its reader.
+/// Whether every dimension of the value is another loop of its reader.
 static bool isReadPlainly(const analysis::Read &read) {
   llvm::SmallDenseSet<unsigned> seen;
   return llvm::all_of(read.index, [&](const analysis::SymbolicIndex &index) {
@@ -225,7 +226,8 @@ static bool isReadPlainly(const analysis::Read &read) {
   });
 }
 
-/// Makes a temporary of one expensive value that several nests read.
+/// Makes a temporary of one expensive value that several nests read. False if
+/// there is none.
 bool ModelBuilder::addTemporary() {
   for (auto &nest : model.nests) {
     for (analysis::Read &read : nest->reads.expensive) {
@@ -261,7 +263,8 @@ void ModelBuilder::addTemporaries() {
 //===----------------------------------------------------------------------===//
 
 unsigned ModelBuilder::ready(LoopNest *nest) {
-  // Chains of reductions reach a nest on very many paths: each is asked once.
+  // Many paths lead through chains of reductions to a nest, so each result is
+  // remembered.
   auto [known, isNew] = readyLevels.try_emplace(nest, 0);
   if (!isNew)
     return known->second;
@@ -307,7 +310,7 @@ LogicalResult ModelBuilder::assignLevels() {
   unsigned last = 0;
   for (auto &nest : model.nests)
     last = std::max(last, nest->level = level(nest.get()));
-  // What overwrites an argument comes after everything that may read it.
+  // A nest that overwrites an argument comes after all nests that may read it.
   for (auto &nest : model.nests)
     for (Destination &destination : nest->destinations)
       if (nest->kind == LoopNest::Kind::Write &&
@@ -345,7 +348,7 @@ FailureOr<KernelModel> buildModel(func::FuncOp source,
   FailureOr<KernelModel> model = attempt(true);
   if (failed(model))
     return failure();
-  // Without shared dimensions a temporary would be a whole tensor.
+  // Without shared dimensions, a temporary would be a whole tensor.
   for (NestGroup &group : model->groups)
     if (group.sharedLoops.empty() &&
         llvm::any_of(group.nests, [](LoopNest *nest) {

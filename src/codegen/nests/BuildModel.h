@@ -14,8 +14,8 @@
 namespace anabranch {
 namespace codegen {
 
-/// Finds the loop nests of a kernel function, their groups, and how each group
-/// runs on the target: its shared loops, lanes and transposed loads.
+/// Finds the loop nests of a kernel function and their groups. Decides how each
+/// group runs on the target: its shared loops, lanes and transposed loads.
 mlir::FailureOr<KernelModel> buildModel(mlir::func::FuncOp source,
                                         const TargetInfo &target);
 

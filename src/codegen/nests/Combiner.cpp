@@ -15,8 +15,8 @@ using namespace mlir;
 namespace anabranch {
 namespace codegen {
 
-/// What makes `yielded`, if it is one associative operation and the accumulator
-/// goes nowhere but into it, and once.
+/// The operation that makes `yielded`, if it is one associative operation and
+/// the only user of the accumulator; else null.
 static Operation *asCombiner(Value yielded, BlockArgument accumulator) {
   Operation *combiner = yielded.getDefiningOp();
   if (!combiner || !accumulator.hasOneUse() ||
@@ -55,7 +55,8 @@ bool hasCombiners(linalg::GenericOp op) {
 
 TypedAttr neutralElement(Operation *combiner) {
   Type type = combiner->getResult(0).getType();
-  // Infinity is neutral for floating point extremes, NaN or not.
+  // For floating-point extremes infinity is neutral, also where they propagate
+  // NaN.
   if (auto floating = dyn_cast<FloatType>(type)) {
     bool largest = isa<arith::MaximumFOp, arith::MaxNumFOp>(combiner);
     if (largest || isa<arith::MinimumFOp, arith::MinNumFOp>(combiner))
@@ -97,8 +98,8 @@ Value combineAcross(LaneBuilder &lanes, Operation *combiner, Value vector) {
   auto type = dyn_cast<VectorType>(vector.getType());
   if (!type)
     return vector;
-  // Halving keeps the order of a tree, where one reduction operation of
-  // floating point would have to go lane by lane.
+  // Halving keeps the order of a tree. A single reduction operation on floats
+  // would go lane by lane.
   for (int64_t width = type.getNumElements(); width > 1; width /= 2) {
     auto half = [&](int64_t first) -> Value {
       SmallVector<int64_t> order;

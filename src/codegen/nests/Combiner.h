@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A reduction's body may do anything to its accumulator; run in order it is
-// always right. Only if it is one associative operation with a neutral element
-// may several partial accumulators run side by side.
+// A reduction's body may do anything with its accumulator. Run in order it is
+// always right. Several partial accumulators may run side by side only if the
+// body is one associative operation with a neutral element.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,16 +22,16 @@ namespace anabranch {
 namespace codegen {
 
 /// The operation that combines the accumulator of output `output` with a new
-/// value, or null if the body is not of that kind.
+/// value. Null if the body is more than that.
 mlir::Operation *findCombiner(mlir::linalg::GenericOp op, unsigned output);
 
-/// The same of a scan whose body is the combiner alone.
+/// The combiner of a scan whose body is nothing else; else null.
 mlir::Operation *findCombiner(ir::ScanOp op);
 
 /// True if every output has a combiner.
 bool hasCombiners(mlir::linalg::GenericOp op);
 
-/// What does not change a value combined with it.
+/// The element that does not change a value combined with it.
 mlir::TypedAttr neutralElement(mlir::Operation *combiner);
 
 /// combiner(a, b) on scalars or vectors.

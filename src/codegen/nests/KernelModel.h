@@ -5,17 +5,17 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What a kernel function on tensors needs loops for, and how the loops hang
-// together. Nothing is emitted here, so that the tile function and the plan
-// function agree on the grid.
+// The loops that a kernel function on tensors needs, and how they belong
+// together. Nothing is emitted here: the tile function and the plan function
+// read the same model, and so agree on the grid.
 //
 // A *loop nest* is an operation with loops of its own: a reduction, a scan, a
 // scatter, the writing of a result, or the filling of a temporary. Nests that
 // read each other form a *group*. The *shared dimensions* of a group are
 // parallel loops that all its nests have one-to-one: one pass over a position
 // runs every nest there, so a value that passes between nests has no shared
-// dimension. A group without them runs each nest as a whole, in one tile: the
-// reference for everything.
+// dimension. A group without shared dimensions runs each nest as a whole, in
+// one tile.
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,27 +38,27 @@ struct LoopNest {
   Kind kind;
   /// Reduce, Scan, Scatter: the operation. Write and Temporary: null.
   mlir::Operation *op = nullptr;
-  /// Write, Temporary: the value; else the first result.
+  /// Write, Temporary: the value. Others: the operation's first result.
   mlir::Value value;
 
   struct Loop {
     analysis::DimOf size;
     bool parallel;
-    int shared = -1; ///< number of the group's shared dimension that it is
+    int shared = -1; ///< the group's shared dimension; -1: none
   };
   llvm::SmallVector<Loop> loops;
   /// Reduce, Scan: the loop of each dimension of the result.
   llvm::SmallVector<unsigned> resultLoops;
   analysis::Reads reads;
-  /// Where this value goes besides the nests that read it.
+  /// Where this value is written, besides the nests that read it.
   llvm::SmallVector<Destination> destinations;
-  /// Temporary: the nest in whose loops it is filled.
+  /// Temporary: the nest whose loops fill it.
   LoopNest *filledBy = nullptr;
   /// Temporaries that this nest fills.
   llvm::SmallVector<LoopNest *> fills;
   /// Nests of a group run level by level.
   unsigned level = 0;
-  /// Read by another nest, so its value must be kept.
+  /// Another nest reads the value, so it must be stored.
   bool isRead = false;
 
   mlir::linalg::GenericOp generic() const {
@@ -69,19 +69,19 @@ struct LoopNest {
   std::optional<unsigned> loopOfShared(unsigned dim) const;
 };
 
-/// Shared dimensions next to each other that run as one loop; the last one has
-/// the position, and the others stay at zero.
+/// Neighbouring shared dimensions that run as one loop. The last one has the
+/// position; the others stay at zero.
 struct SharedLoop {
   llvm::SmallVector<unsigned> dims;
 };
 
-/// A read whose lanes lie far apart while its neighbours in memory are the
-/// positions of another shared dimension.
+/// A read whose lanes lie far apart, while neighbours in memory lie along
+/// another shared dimension.
 struct TransposedLoad {
   mlir::BlockArgument tensor;
   /// The shared dimension of each index.
   llvm::SmallVector<unsigned> dims;
-  unsigned along; ///< the index whose neighbours are neighbours in memory
+  unsigned along; ///< the index along which neighbours are neighbours in memory
 };
 
 struct NestGroup {
@@ -89,21 +89,21 @@ struct NestGroup {
   unsigned sharedCount = 0;            ///< of shared dimensions
   llvm::SmallVector<analysis::DimOf> sharedSizes;
   llvm::SmallVector<SharedLoop> sharedLoops; ///< outermost first
-  /// The shared loop whose neighbours are the lanes; -1: each nest vectorises a
-  /// loop of its own.
+  /// The shared loop along which the lanes are neighbours; -1: each nest
+  /// vectorises a loop of its own.
   int laneLoop = -1;
   int64_t width = 1;
-  /// Native vectors that `width` is made of.
+  /// The number of native vectors in `width` lanes.
   int64_t vectors = 1;
   /// The shared loop of which one vector of lanes runs `blockSize` positions at
   /// once; -1: none.
   int blockLoop = -1;
   int64_t blockSize = 1;
-  /// With these, blocks have `width` positions: they are loaded as squares of
-  /// vectors and transposed in registers. Without, the positions share what
-  /// they all read.
+  /// If there are any, blocks have `width` positions: they are loaded as
+  /// squares of vectors and transposed in registers. Otherwise the positions
+  /// share the values that they all read.
   llvm::SmallVector<TransposedLoad> transposedLoads;
-  /// True if some access jumps over cache lines from lane to lane.
+  /// True if an access goes to another cache line in each lane.
   bool strided = false;
 };
 

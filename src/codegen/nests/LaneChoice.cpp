@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A rough count of cycles for each candidate. What matters is the order of
+// Estimates the cycles of each candidate roughly. What counts is the order of
 // magnitude between neighbouring, shared and scattered addresses.
 //
 //===----------------------------------------------------------------------===//
@@ -32,8 +32,8 @@ static double cost(StrideClass stride, int64_t width) {
   return width;
 }
 
-/// Cycles for `width` points of the nest with lanes along this loop; none:
-/// one lane.
+/// Cycles for `width` points of the nest with lanes along this loop. Without a
+/// loop: for one lane at a time.
 static double costPerVector(const KernelModel &model, const LoopNest &nest,
                             std::optional<unsigned> loop, int64_t width,
                             std::optional<int64_t> size) {
@@ -44,7 +44,7 @@ static double costPerVector(const KernelModel &model, const LoopNest &nest,
     total += cost(strideClassOf(model, read, *loop), width);
   for (const Destination &destination : nest.destinations)
     total += 2 * cost(strideClassOf(model, nest, destination, *loop), width);
-  // Lanes beyond a short loop's end do nothing.
+  // Lanes beyond the end of a short loop are idle.
   if (size) {
     int64_t rounded = llvm::alignTo(std::max<int64_t>(*size, 1), width);
     total *= double(rounded) / std::max<int64_t>(*size, 1);
@@ -52,7 +52,7 @@ static double costPerVector(const KernelModel &model, const LoopNest &nest,
   return total;
 }
 
-/// How often the nest's body runs per position of the shared loops.
+/// How often the nest's body runs for each position of the shared loops.
 static double pointsPerPosition(const KernelModel &model,
                                 const LoopNest &nest) {
   double points = 1;
@@ -82,7 +82,7 @@ bestInnerLoop(const KernelModel &model, const LoopNest &nest, int64_t width) {
       continue;
     double candidate = costPerVector(model, nest, loop, width,
                                      model.sizes->known(nest.loops[loop].size));
-    // Of equals the last, which is the innermost.
+    // Of equal candidates the innermost wins, which comes last.
     if (candidate <= lowest) {
       lowest = candidate;
       best = loop;
@@ -116,7 +116,7 @@ static double costOfGroup(const KernelModel &model, const NestGroup &group,
 // Choice
 //===----------------------------------------------------------------------===//
 
-/// Bits of the widest element that the group computes with.
+/// Bits of the widest element with which the group computes.
 static unsigned widestElement(const NestGroup &group) {
   unsigned floating = 0, integer = 16;
   auto look = [&](Type type) {
@@ -131,13 +131,13 @@ static unsigned widestElement(const NestGroup &group) {
     for (const analysis::Read &read : nest->reads.reads)
       look(read.tensor.getType());
   }
-  // Sixteen-bit floats are computed in 32 bits.
+  // Floats of 16 bits are computed in 32 bits.
   if (floating)
     return std::max(floating, 32u);
   return std::min(integer, 64u);
 }
 
-/// Bits of an element, if the group does nothing but copy elements of one size.
+/// Bits of an element, if the group only copies elements of one size.
 static std::optional<unsigned> copiedElement(const NestGroup &group) {
   std::optional<unsigned> bits;
   auto isAlike = [&](Type type) {
@@ -155,8 +155,8 @@ static std::optional<unsigned> copiedElement(const NestGroup &group) {
   return bits;
 }
 
-/// Makes the vector as wide as a native one holds elements where they are only
-/// copied, not computed with in more bits.
+/// Where elements are only copied, not computed with in more bits, widens the
+/// vector to as many elements as a native one holds.
 static void widenCopies(const KernelModel &model, NestGroup &group,
                         const TargetInfo &target) {
   auto bits = copiedElement(group);
@@ -168,17 +168,17 @@ static void widenCopies(const KernelModel &model, NestGroup &group,
     group.width = std::max(group.width, width);
 }
 
-/// Native vectors next to each other that walk down the rows of a reduction
-/// together: a cache line alone per row defeats the prefetcher, and one
-/// accumulator waits for itself.
+/// So many neighbouring native vectors go down the rows of a reduction
+/// together. A single cache line in each row would defeat the prefetcher, and a
+/// single accumulator would wait for itself.
 static constexpr int64_t vectorsAbreast = 4;
-/// More operations than this would spill that many registers.
+/// With more operations than this, so many vectors would spill.
 static constexpr int64_t fewOperations = 4;
-/// The same with the 32 registers of AVX-512.
+/// The same for the 32 registers of AVX-512.
 static constexpr int64_t fewOperationsOf32 = 24;
 
-/// Makes the vector several native ones wide where the lanes are columns of a
-/// small reduction.
+/// Widens the vector to several native ones if the lanes are columns of a small
+/// reduction.
 static void widenLanes(const KernelModel &model, NestGroup &group,
                        const TargetInfo &target) {
   if (group.laneLoop < 0)

@@ -14,12 +14,12 @@
 namespace anabranch {
 namespace codegen {
 
-/// Decides which loop the lanes of a vector run along, and how many they are.
+/// Decides along which loop the lanes of a vector run, and how many they are.
 void chooseLanes(const KernelModel &model, NestGroup &group,
                  const TargetInfo &target);
 
-/// Which of the nest's own loops has the lanes when no shared loop of the group
-/// has them; none: the nest runs element by element.
+/// The nest's own loop that has the lanes, if no shared loop of the group has
+/// them. None: the nest runs element by element.
 std::optional<unsigned> innerLaneLoop(const KernelModel &model,
                                       const NestGroup &group,
                                       const LoopNest &nest);

@@ -18,7 +18,7 @@ namespace codegen {
 
 namespace {
 
-/// Sets of loops of different nests that would be one shared dimension.
+/// Sets of loops of different nests. Each set may become one shared dimension.
 class LoopSets {
 public:
   explicit LoopSets(KernelModel &model) : model(model) {
@@ -48,8 +48,8 @@ public:
     parent[a] = b;
   }
 
-  /// The members of the set if it has exactly one loop of each nest, and all
-  /// are the same size.
+  /// The members of the set, if it has exactly one loop of each nest and all
+  /// have the same size.
   std::optional<SmallVector<std::pair<LoopNest *, unsigned>>>
   sharedBy(unsigned set, ArrayRef<LoopNest *> nests) {
     SmallVector<std::pair<LoopNest *, unsigned>> members;
@@ -96,7 +96,7 @@ private:
 
 } // namespace
 
-/// Nests that read each other, in order of level.
+/// Groups of nests that read each other, each in order of level.
 static std::vector<SmallVector<LoopNest *>> connected(KernelModel &model) {
   llvm::EquivalenceClasses<LoopNest *> sets;
   for (auto &nest : model.nests) {
@@ -125,7 +125,8 @@ static bool sameLoops(KernelModel &model, const LoopNest &a,
   return true;
 }
 
-/// A pair of nests of two groups with the same loops, by which they join.
+/// A pair of nests, one of each group, with the same loops. The groups can join
+/// through it; none if there is no such pair.
 static std::optional<std::pair<LoopNest *, LoopNest *>>
 meeting(KernelModel &model, ArrayRef<LoopNest *> a, ArrayRef<LoopNest *> b) {
   for (LoopNest *left : a)
@@ -143,7 +144,7 @@ static bool hasShared(LoopSets &sets, ArrayRef<LoopNest *> nests) {
   return false;
 }
 
-/// Joins groups that loop alike, so that what they read is read once.
+/// Joins groups with the same loops, so that common operands are read once.
 static void joinGroups(KernelModel &model, LoopSets &sets,
                        std::vector<SmallVector<LoopNest *>> &groups) {
   for (size_t i = 0; i < groups.size(); ++i)
@@ -170,8 +171,8 @@ static bool overwrites(KernelModel &model, LoopNest *nest, Value tensor) {
          });
 }
 
-/// Tiles of different groups run in any order, so what overwrites an argument
-/// is in the group of those that read it.
+/// Tiles of different groups run in any order. So a nest that overwrites an
+/// argument joins the groups that read it.
 static void joinOverwritten(KernelModel &model,
                             std::vector<SmallVector<LoopNest *>> &groups) {
   auto clash = [&](ArrayRef<LoopNest *> readers, ArrayRef<LoopNest *> writers) {
@@ -193,12 +194,12 @@ static void joinOverwritten(KernelModel &model,
       llvm::sort(groups[i],
                  [](LoopNest *a, LoopNest *b) { return a->level < b->level; });
       groups.erase(groups.begin() + j);
-      j = i + 1; // the larger group may clash with those passed before
+      j = i + 1; // the larger group may clash with earlier ones
     }
 }
 
 static void findShared(KernelModel &model, LoopSets &sets, NestGroup &group) {
-  // The nest with most loops gives the order; of these, one that writes.
+  // The nest with the most loops gives the order; of several, one that writes.
   LoopNest *main = group.nests.front();
   for (LoopNest *nest : group.nests)
     if (nest->loops.size() > main->loops.size() ||
@@ -212,7 +213,7 @@ static void findShared(KernelModel &model, LoopSets &sets, NestGroup &group) {
     for (auto [nest, loop] : *members)
       nest->loops[loop].shared = group.sharedCount;
     group.sharedSizes.push_back(main->loops[i].size);
-    // A dimension of one is an index of zero, not a loop.
+    // A dimension of one element is an index of zero, not a loop.
     if (model.sizes->known(main->loops[i].size) != 1)
       group.sharedLoops.push_back({{group.sharedCount}});
     ++group.sharedCount;
@@ -255,8 +256,8 @@ void formGroups(KernelModel &model) {
 // Joining loops
 //===----------------------------------------------------------------------===//
 
-/// Dimension `inner` of the tensor follows `inner - 1` without a gap, and the
-/// loop runs over all of it.
+/// Whether dimension `inner` of the tensor follows `inner - 1` without a gap,
+/// and the loop runs over all of it.
 static bool isDense(const KernelModel &model, Value tensor, int64_t inner,
                     analysis::DimOf loop) {
   if (!model.sizes->equal({tensor, inner}, loop))
@@ -303,7 +304,7 @@ bool canJoin(const KernelModel &model, const LoopNest &nest, unsigned outer,
       return false;
   if (!nest.loops[outer].parallel)
     return true;
-  // The loops of what is written are the dimensions of the value.
+  // The loops of a written value are its dimensions.
   const unsigned *first = llvm::find(nest.resultLoops, outer);
   bool adjacent = first != nest.resultLoops.end() &&
                   first + 1 != nest.resultLoops.end() && *(first + 1) == inner;

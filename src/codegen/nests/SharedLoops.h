@@ -13,12 +13,12 @@
 namespace anabranch {
 namespace codegen {
 
-/// Divides the nests into groups and finds their shared dimensions, which run
-/// as one loop where memory is contiguous across them.
+/// Divides the nests into groups and finds their shared dimensions. Dimensions
+/// along which memory is contiguous run as one loop.
 void formGroups(KernelModel &model);
 
 /// True if the loops `outer` and `inner` of a nest can run as one: every access
-/// that moves with one moves with both, as over one longer dimension.
+/// that moves along one moves along both, as over one longer dimension.
 bool canJoin(const KernelModel &model, const LoopNest &nest, unsigned outer,
              unsigned inner);
 

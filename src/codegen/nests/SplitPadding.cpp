@@ -16,7 +16,7 @@ using namespace mlir;
 namespace anabranch {
 namespace codegen {
 
-/// A returned value's padding, if reshapes alone stand between them.
+/// The padding of a returned value, if only reshapes stand between them.
 static tensor::InsertSliceOp paddingOf(Value returned) {
   Value value = returned;
   while (value.hasOneUse()) {
@@ -58,8 +58,8 @@ static void split(tensor::InsertSliceOp insert, linalg::FillOp fill) {
   Value result =
       b.create<tensor::EmptyOp>(loc, type.getShape(), type.getElementType());
   result = insertAt(b, loc, insert.getSource(), result, offsets, sizes);
-  // A slab before and one after the source in each dimension: across the whole
-  // of later dimensions, beside the source in earlier ones.
+  // One slab before and one after the source in each dimension. It spans the
+  // whole of later dimensions, and only the source's part of earlier ones.
   SmallVector<int64_t> slabOffsets(type.getRank(), 0);
   SmallVector<int64_t> slabSizes(type.getShape());
   auto addSlab = [&](int64_t dim, int64_t offset, int64_t size) {

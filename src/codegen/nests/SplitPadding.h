@@ -5,11 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Before: %p = tensor.insert_slice %x into (linalg.fill %c), returned
-// After:  %x and the slabs of %c around it, inserted into tensor.empty
+//   Before: %p = tensor.insert_slice %x into (linalg.fill %c), returned
+//   After:  %x and the slabs of %c around it, inserted into tensor.empty
 //
-// Element by element, a padded tensor asks for each one whether it lies inside;
-// side by side, the pieces are plain copies and plain fills.
+// A padded tensor would ask for each element whether it lies inside. The pieces
+// side by side are plain copies and plain fills.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,7 +21,7 @@
 namespace anabranch {
 namespace codegen {
 
-/// Rewrites the padded tensors that the kernel returns and does not read, where
+/// Rewrites the padded tensors that the kernel returns and does not read, if
 /// all sizes are static.
 void splitPadding(mlir::func::FuncOp source);
 

@@ -21,7 +21,7 @@ StrideClass strideClassOf(const KernelModel &model, const analysis::Read &read,
   DenseI64ArrayAttr strides;
   if (argument)
     strides = argumentStrides(model.source, argument.getArgNumber());
-  // The last dimension that is longer than one has neighbours.
+  // The last dimension of more than one element has neighbours.
   int64_t unit = type.getRank() - 1;
   while (unit > 0 && type.getDimSize(unit) == 1)
     --unit;

@@ -14,7 +14,7 @@ namespace anabranch {
 namespace codegen {
 
 /// How an access moves from one iteration of a loop to the next: not at all, to
-/// a neighbour in memory (or one a few elements away), or further.
+/// a neighbour in memory (or an element a few places away), or further.
 enum class StrideClass { Zero, Unit, Far };
 
 StrideClass strideClassOf(const KernelModel &model, const analysis::Read &read,

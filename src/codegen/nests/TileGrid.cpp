@@ -15,12 +15,14 @@ using namespace mlir;
 namespace anabranch {
 namespace codegen {
 
-/// What a tile should cost, in scalar operations: some microseconds, so that
-/// claiming it costs little. A byte moved costs as much as eight of them.
+/// A tile should cost this many scalar operations, some microseconds, so that
+/// claiming it costs little in comparison. Moving a byte counts as eight
+/// operations.
 static constexpr int64_t tileCost = 1024 * 1024;
 static constexpr int64_t byteCost = 8;
-/// Lanes of a tile that jumps over cache lines: few enough that the lines stay
-/// in the first cache until the next position needs their other elements.
+/// Lanes of a tile whose accesses go to another cache line in each lane. So few
+/// lines stay in the first-level cache until the next position needs their
+/// other elements.
 static constexpr int64_t stridedLanes = 128;
 
 SmallVector<unsigned> innerDims(const LoopNest &nest) {
@@ -51,7 +53,7 @@ bool needsScratch(const LoopNest &nest) {
   return nest.isRead && nest.destinations.empty() && !innerDims(nest).empty();
 }
 
-/// Cost of one position of the outer loops, at least one.
+/// The cost of one position of the outer loops, at least one.
 static Value costPerPosition(KernelFrame &frame, const NestGroup &group) {
   LaneBuilder &lanes = frame.lanes;
   Value total = lanes.index(0);
@@ -72,7 +74,8 @@ static Value costPerPosition(KernelFrame &frame, const NestGroup &group) {
   return lanes.maxIndex(total, lanes.index(1));
 }
 
-/// The size of the last of several outer loops; null if there is one at most.
+/// The size of the innermost of several outer loops; null if there is at most
+/// one.
 static Value innermostOuter(const NestGroup &group, const TileGrid &grid) {
   Value innermost;
   unsigned count = 0;
@@ -132,8 +135,8 @@ TileGrid makeGrid(KernelFrame &frame, const NestGroup &group) {
     perPosition = lanes.mulIndex(perPosition, covered);
   }
   grid.outerPerTile = lanes.maxIndex(lanes.divIndex(target, perPosition), one);
-  // Whole positions of the loops further out where the tile has several: what
-  // it touches is then a box.
+  // If a tile has several positions of the loops further out, it gets whole
+  // ones, so that its accesses form a box.
   if (Value inner = innermostOuter(group, grid)) {
     inner = lanes.maxIndex(inner, one);
     Value whole =

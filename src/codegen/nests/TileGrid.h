@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Written into both functions of a kernel, which must agree.
+// The grid is emitted into both functions of a kernel, which must agree on it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,10 +19,11 @@ namespace anabranch {
 namespace codegen {
 
 struct TileGrid {
-  /// Of NestGroup::sharedLoops; of the one in blocks the number of blocks.
+  /// The sizes of NestGroup::sharedLoops. For the block loop, the number of
+  /// blocks.
   mlir::SmallVector<mlir::Value> loopSizes;
-  mlir::Value outerSize;    ///< product of all loops but the lanes'
-  mlir::Value laneSize;     ///< of the lanes' loop; null without
+  mlir::Value outerSize;    ///< the product of all loops but the lanes'
+  mlir::Value laneSize;     ///< the lanes' loop; null if there is none
   mlir::Value outerPerTile; ///< of the outer loops
   mlir::Value lanesPerTile;
   mlir::Value laneTiles; ///< next to each other along the lanes
@@ -31,15 +32,16 @@ struct TileGrid {
 
 TileGrid makeGrid(KernelFrame &frame, const NestGroup &group);
 
-/// The positions that a tile has in the product of the outer loops and in the
-/// lanes' loop, each from the first up to but without the last.
+/// The part of a tile: positions in the product of the outer loops, and in the
+/// lanes' loop. Each goes from the first to before the last.
 struct TilePart {
   mlir::Value firstOuter, lastOuter;
   mlir::Value firstLane, lastLane; ///< null without a loop of lanes
 };
 TilePart partOf(LaneBuilder &lanes, const TileGrid &grid, mlir::Value tile);
 
-/// Scratch memory of the nests that keep more than one value per position.
+/// The scratch memory of a value of a nest that keeps more than one element for
+/// each position.
 struct ScratchPart {
   LoopNest *nest;
   mlir::Value value;  ///< of the nest's results
@@ -55,8 +57,9 @@ Scratch planScratch(KernelFrame &frame, const NestGroup &group);
 mlir::Value sizeOf(KernelFrame &frame, const NestGroup &group,
                    const SharedLoop &loop);
 
-/// Whether the nest's value needs scratch memory: it is read, is not a scalar
-/// per position, and is not written where it could be read again.
+/// Whether the nest's value needs scratch memory: another nest reads it, it is
+/// more than a scalar for each position, and it is not written to a place from
+/// which it can be read again.
 bool needsScratch(const LoopNest &nest);
 /// The values that a nest makes.
 mlir::SmallVector<mlir::Value> valuesOf(const LoopNest &nest);

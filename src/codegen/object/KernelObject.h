@@ -19,11 +19,11 @@ namespace codegen {
 /// The object file of one kernel and what it cost, in milliseconds.
 struct KernelObject {
   std::string name;
-  /// What its symbols are called in `bytes`, less the endings of `suffixes`;
-  /// the linker gives them the kernel's name too.
+  /// The name that its symbols have in `bytes`, without the endings in
+  /// `suffixes`. The linker adds the kernel's name as another name.
   std::string symbol;
   std::vector<std::string> suffixes;
-  bool found = false; ///< among those that were made before
+  bool found = false; ///< found in the object store
   llvm::SmallVector<char, 0> bytes;
   double emitMs = 0;     ///< kernel function to loops
   double lowerMs = 0;    ///< loops to LLVM IR

@@ -30,8 +30,8 @@ namespace {
 std::mutex linkerMutex;
 bool linkerUsable = true;
 
-/// Files for lld, which only reads real ones, beside the output; gone at the
-/// end in every case.
+/// Temporary files beside the output, for lld, which reads only real files. The
+/// destructor removes them.
 class TemporaryFiles {
 public:
   explicit TemporaryFiles(StringRef prefix) : prefix(prefix.str()) {}
@@ -58,7 +58,7 @@ public:
     return path;
   }
 
-  /// The path of a file that somebody else will write.
+  /// The path of a file that lld will write.
   Expected<std::string> reserve(StringRef name) {
     SmallString<128> path;
     int descriptor = -1;
@@ -77,8 +77,9 @@ private:
   std::vector<std::string> paths;
 };
 
-/// Calls `function` in a thread of its own. lld keeps some of what it allocates
-/// until the thread ends, so that each link on ours would cost memory for good.
+/// Calls `function` in a thread of its own. lld keeps some of its memory until
+/// the thread ends, so each link on the caller's thread would cost memory for
+/// good.
 void callApart(function_ref<void()> function) {
   auto main = [](void *argument) -> void * {
     (*static_cast<function_ref<void()> *>(argument))();
@@ -115,9 +116,9 @@ Error runLinker(ArrayRef<std::string> arguments) {
   return Error::success();
 }
 
-/// The bytes of an empty library that carries libm's name: it makes lld note
-/// the dependency, whether or not the machine has libm's development files. It
-/// is made once, of an empty linker script, since lld wants an input.
+/// The bytes of an empty library with libm's name. It makes lld record the
+/// dependency, whether or not the machine has libm's development files. It is
+/// made once, from an empty linker script, since lld needs an input.
 Expected<StringRef> emptyLibm(TemporaryFiles &files) {
   static std::mutex mutex;
   static std::string bytes;
@@ -157,7 +158,7 @@ Error linkKernels(ArrayRef<KernelObject> objects, StringRef path) {
 
   std::vector<std::string> arguments = {"-m", "elf_x86_64", "-o", path.str(),
                                         *libm};
-  StringSet<> linked; // equal kernels are one object
+  StringSet<> linked; // equal kernels share one object
   for (const KernelObject &object : objects) {
     for (const std::string &suffix : object.suffixes)
       arguments.push_back("--defsym=" + object.name + suffix + "=" +

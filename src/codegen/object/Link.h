@@ -16,8 +16,8 @@
 namespace anabranch {
 namespace codegen {
 
-/// Links objects in-process into the shared object `path`, which needs libm and
-/// libc only. Symbols of the objects are exported.
+/// Links objects in-process into the shared object `path`, which depends on
+/// libm and libc only. It exports the symbols of the objects.
 llvm::Error linkKernels(llvm::ArrayRef<KernelObject> objects,
                         llvm::StringRef path);
 

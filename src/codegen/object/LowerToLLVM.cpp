@@ -39,7 +39,7 @@ namespace anabranch {
 namespace codegen {
 namespace {
 
-/// Vector operations that have no direct form in LLVM become ones that do.
+/// Rewrites vector operations that have no direct form in LLVM.
 LogicalResult simplifyVectors(ModuleOp module) {
   RewritePatternSet patterns(module.getContext());
   vector::populateVectorBroadcastLoweringPatterns(patterns);

@@ -16,11 +16,12 @@
 namespace anabranch {
 namespace codegen {
 
-/// Registers what lowering and translation need beyond the dialects.
+/// Registers the interfaces that lowering and translation need, beyond the
+/// dialects.
 void registerCodegenInterfaces(mlir::DialectRegistry &registry);
 
-/// Turns a module at level "loops" into the LLVM dialect. Runs no pass manager,
-/// so that modules of one context can be lowered from several threads.
+/// Turns a module at level "loops" into the LLVM dialect. It runs no pass
+/// manager, so that several threads can lower modules of one context.
 mlir::LogicalResult lowerToLLVM(mlir::ModuleOp module,
                                 const TargetInfo &target);
 

@@ -37,7 +37,7 @@ struct FatalLLVMError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// True while this thread is inside guardLLVM: only then is a fatal error ours.
+/// True while this thread is inside guardLLVM. Only then a fatal error is ours.
 thread_local bool guarded = false;
 
 void handleFatalError(void *, const char *reason, bool) {
@@ -45,7 +45,7 @@ void handleFatalError(void *, const char *reason, bool) {
     throw FatalLLVMError(reason);
 }
 
-/// LLVM has one handler per process, and it stays: threads that are outside
+/// LLVM has one handler for each process, and it stays. Threads outside of
 /// guardLLVM keep LLVM's own behaviour.
 void installHandlers() {
   static std::once_flag once;

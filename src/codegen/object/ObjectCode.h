@@ -20,15 +20,16 @@ class Module;
 namespace anabranch {
 namespace codegen {
 
-/// Runs `body`. LLVM's fatal errors, which would end the process, come back as
-/// an error instead; what `body` held of LLVM at that time must then be leaked.
+/// Runs `body`. A fatal error of LLVM, which would end the process, becomes an
+/// error instead. LLVM's objects that `body` held at that time must then be
+/// leaked.
 llvm::Error guardLLVM(llvm::function_ref<llvm::Error()> body);
 
-/// The short function pipeline: kernels come vectorised and unrolled, so that
-/// only cleaning up is left.
+/// A short function pipeline. Kernels are already vectorised and unrolled, so
+/// it only cleans up.
 void optimizeModule(llvm::Module &module, llvm::TargetMachine &machine);
 
-/// Appends the object file (or, for people, the assembly) of `module`.
+/// Appends the object file of `module`, or its assembly, for people to read.
 llvm::Error emitObject(llvm::Module &module, llvm::TargetMachine &machine,
                        llvm::SmallVectorImpl<char> &bytes,
                        bool assembly = false);

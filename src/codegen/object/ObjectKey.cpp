@@ -19,7 +19,8 @@ namespace anabranch {
 namespace codegen {
 namespace {
 
-/// The functions of the one kernel in `module`; none where there is more.
+/// The functions of the one kernel in `module`; none if the module has anything
+/// else, or calls functions.
 SmallVector<func::FuncOp> functionsOf(ModuleOp module, StringRef name) {
   SmallVector<func::FuncOp> functions;
   bool isKernel = false;
@@ -71,7 +72,7 @@ std::string nameByContents(ModuleOp module, StringRef identity,
   std::string text;
   llvm::raw_string_ostream stream(text);
   module->print(stream, OpPrintingFlags().enableDebugInfo(false));
-  // Blobs are printed by their names.
+  // The text shows blobs by name only, not their contents.
   if (StringRef(text).contains("dense_resource<")) {
     rename(functions, object.name, suffixes);
     return "";

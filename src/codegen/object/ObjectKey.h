@@ -15,11 +15,11 @@
 namespace anabranch {
 namespace codegen {
 
-/// The hash of all that the machine code of this module's one kernel depends
-/// on, its name and locations excepted. The kernel's functions get names made
-/// of it, so that equal kernels of different graphs are equal bytes; `object`
-/// notes them. Empty, and nothing renamed, where the text does not say
-/// everything.
+/// The hash of everything that the machine code of this module's kernel depends
+/// on, except its name and locations. The kernel's functions get names made of
+/// the hash, so that equal kernels of different graphs have equal bytes;
+/// `object` records these names. If the module's text does not show everything,
+/// the hash is empty and nothing is renamed.
 std::string nameByContents(mlir::ModuleOp module, llvm::StringRef identity,
                            const TargetInfo &target, KernelObject &object);
 

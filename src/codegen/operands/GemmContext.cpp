@@ -80,7 +80,7 @@ void GemmContext::enterPanel(Value number) {
   tile.firstColumn = lanes.mulIndex(number, lanes.index(blocking.columns()));
 }
 
-/// Splits a position over several loops, the last of which runs fastest.
+/// Splits a position over several loops, of which the last runs fastest.
 SmallVector<Value> GemmContext::delinearize(ArrayRef<unsigned> loops,
                                             Value position) {
   SmallVector<Value> parts(loops.size());

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// One function of a kernel is being written: here are the sizes of the product
-// as values in that function, and which tile of it is being computed.
+// The state of a function of the kernel while its body is being written: the
+// sizes of the product as values, and the current tile.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,22 +29,23 @@ public:
   const GemmBlocking &blocking;
   KernelFrame &frame;
   LaneBuilder &lanes;
-  /// Scratch memory, whose elements are those of the accumulators.
+  /// Scratch memory, with elements of the accumulators' type.
   const TypedMemory memory;
-  /// Set while a tile function is written.
+  /// Set only in a tile function.
   Evaluator *evaluator = nullptr;
 
   //===-- The whole product ----------------------------------------------===//
 
   mlir::Value rowCount, batchCount, columnCount, depthCount;
-  /// Panels of columns, groups of as many panels as a tile has, strips of rows.
+  /// Numbers of panels of columns, of groups of a tile's panels, and of strips
+  /// of rows.
   mlir::Value panelCount, groupCount, stripCount;
 
   mlir::Value tileCount();
   mlir::Value loopSize(unsigned loop);
-  /// Depths in words.
+  /// A number of depths, in words.
   mlir::Value words(mlir::Value depth);
-  /// True if one block of the depth is all of it.
+  /// True if one block of the depth is the whole depth.
   bool isOneBlock() const;
   /// True if the depth is known to be a multiple of this number.
   bool depthIsMultipleOf(int64_t number) const;
@@ -54,8 +55,8 @@ public:
   struct Tile {
     mlir::SmallVector<mlir::Value> batch;
     mlir::Value firstRow, endRow, firstPanel, endPanel;
-    mlir::Value firstColumn; ///< of the panel that is being computed
-    /// Of a grouped product: the row whose right operand is being read.
+    mlir::Value firstColumn; ///< of the current panel
+    /// In a grouped product: the row whose right operand is being read.
     mlir::Value placeRow;
   };
   Tile tile;
@@ -63,14 +64,14 @@ public:
   void enterTile(mlir::Value number);
   void enterPanel(mlir::Value number);
 
-  /// A point of the contraction's iteration space; a null row or lane stays
-  /// undefined. In a grouped product a null row is `tile.placeRow`.
+  /// A point of the contraction's iteration space. For a null row or lane the
+  /// index is undefined; in a grouped product a null row means `tile.placeRow`.
   mlir::SmallVector<Lanes> point(mlir::Value row, Lanes column, Lanes depth);
-  /// The lanes of a vector from `column` on that are columns; null if all are.
-  /// Columns are counted in units of `unit`.
+  /// The mask of the lanes, from `column` on, that are columns; null if all
+  /// are. Columns are counted in units of `unit`.
   mlir::Value columnMask(mlir::Value column, int64_t unit);
-  /// Emits for a panel whose columns all exist, and for a last one that has
-  /// fewer; for both where that is not known before the call.
+  /// Calls `emit` for a panel whose columns all exist, and for a last one with
+  /// fewer. If only a call knows which it is, emits both.
   void wholeOrLast(llvm::function_ref<void(bool whole)> emit);
 
 private:

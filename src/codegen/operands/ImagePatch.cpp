@@ -34,7 +34,7 @@ Value ImagePatch::moved(Value pointer, Value elements) const {
 // Windows of the copy
 //===----------------------------------------------------------------------===//
 
-/// How many points of its phase a tap lies behind the window's first.
+/// How many points of its phase a tap is behind the window's first.
 Value ImagePatch::shift(const ImageWindows::Axis &axis, Value tap,
                         Value &phase) {
   Value distance = lanes.mulIndex(tap, lanes.index(axis.dilation));
@@ -63,7 +63,7 @@ Value ImagePatch::at(Value patch, Value number, Value depth) {
 // The copy
 //===----------------------------------------------------------------------===//
 
-/// The place in the image of a point of a phase.
+/// The position in the image of a point of a phase.
 Value ImagePatch::placeOf(const ImageWindows::Axis &axis, Value first,
                           int64_t phase) {
   Value place = lanes.mulIndex(first, lanes.index(axis.stride));
@@ -71,7 +71,7 @@ Value ImagePatch::placeOf(const ImageWindows::Axis &axis, Value first,
                         lanes.index(axis.padding));
 }
 
-/// One unsigned comparison says both.
+/// One unsigned comparison checks both ends.
 Value ImagePatch::isInside(const ImageWindows::Axis &axis, Value place) {
   return lanes.make<arith::CmpIOp>(arith::CmpIPredicate::ult, place,
                                    lanes.index(axis.size));
@@ -122,7 +122,7 @@ void ImagePatch::packRow(Value from, Value to, int64_t phase) {
     packPoints(from, to, phase);
 }
 
-/// All points of the row follow each other, framed by padding.
+/// Copies a row whose points are consecutive, with padding before and after.
 void ImagePatch::packNeighbours(Value from, Value to) {
   int64_t low = std::min(right.padding, shape.columns);
   int64_t inner = std::min(right.size, shape.columns - low);
@@ -153,7 +153,7 @@ void ImagePatch::packPoints(Value from, Value to, int64_t phase) {
   });
 }
 
-/// Runs are whole vectors.
+/// Copies whole vectors: runs consist of them.
 void ImagePatch::copy(Value from, Value to, int64_t elements) {
   int64_t words = elements / gemm.blocking.kPack;
   lanes.loop(lanes.index(0), lanes.index(words), gemm.blocking.lanes,

@@ -14,7 +14,7 @@ namespace anabranch {
 namespace codegen {
 
 /// Copies the points of an image that the windows of a tile read, and finds
-/// windows in the copy (PatchShape.h). The blocking has a patch.
+/// windows in the copy (PatchShape.h). Only for blockings with a patch.
 class ImagePatch {
 public:
   explicit ImagePatch(GemmContext &gemm)
@@ -22,10 +22,10 @@ public:
         shape(*gemm.blocking.patch), down((*windows.plane)[0]),
         right((*windows.plane)[1]) {}
 
-  /// Scratch elements, those of accumulators.
+  /// The scratch elements of the copy, in the accumulators' type.
   int64_t scratchElements() const;
   void pack(mlir::Value patch);
-  /// Where the depth of a window of the tile lies in the copy.
+  /// The address, in the copy, of a depth of a window of the tile.
   mlir::Value at(mlir::Value patch, mlir::Value number, mlir::Value depth);
 
 private:

@@ -31,7 +31,7 @@ Value LeftOperand::scratchElements(GemmContext &gemm) {
     return lanes.index(0);
   Value elements =
       lanes.mulIndex(lanes.index(gemm.blocking.rowsPerTile), packedWords(gemm));
-  // The last vector of interleaved rows ends beyond its block.
+  // The last vector of interleaved rows ends behind its block.
   if (gemm.blocking.patch)
     return lanes.index(ImagePatch(gemm).scratchElements());
   int64_t behind = gemm.blocking.interleavesLeft ? gemm.blocking.lanes : 0;
@@ -46,7 +46,7 @@ void LeftOperand::pack() {
   if (gemm.blocking.patch)
     return ImagePatch(gemm).pack(packed);
   if (auto windows = WindowRows::of(gemm)) {
-    // The zeros lie ahead of the copy.
+    // The zeros are before the copy.
     Value zeros = packed;
     packed =
         gemm.memory.pointerTo(packed, lanes.index(windows->zeroElements()));
@@ -56,8 +56,8 @@ void LeftOperand::pack() {
   }
 }
 
-/// Squares are transposed in registers. Their vectors are longer than a block
-/// has rows; what is written beyond it is written again by the next depth.
+/// Transposes squares in registers. Their vectors are longer than a block has
+/// rows; the next depth overwrites the excess.
 void LeftOperand::packBlocks() {
   int64_t rows = gemm.blocking.rows, width = gemm.blocking.lanes;
   Value stride = packedWords(gemm);
@@ -123,7 +123,7 @@ OperandReader::Address LeftOperand::at(Value row, Value depth) {
 Value LeftOperand::words(Value row, Value depth, Value end, bool whole) {
   if (!gemm.blocking.packLeft) {
     Value at = lanes.addIndex(gemm.tile.firstRow, row);
-    // Rows beyond the last of a group repeat it; nobody reads their sums.
+    // Rows behind the last one of a group repeat it. Nobody reads their sums.
     if (gemm.contraction.isGrouped)
       at = lanes.minIndex(at, lanes.subIndex(gemm.tile.endRow, lanes.index(1)));
     return reader.words(at, Value(), depth, end, whole);

@@ -6,10 +6,10 @@
 //===----------------------------------------------------------------------===//
 //
 // The micro-kernel reads a row of the left operand word by word. An operand
-// whose words lie in memory at one distance is read where it is; any other is
+// whose words are at equal distances in memory is read in place. Any other is
 // copied once for the tile: [row][word], with the words of a row padded to
-// whole vectors. Where many rows are multiplied, the copy has the rows of a
-// block next to each other instead, widened: [block][depth][row of the block].
+// whole vectors. For many rows, the copy is interleaved and widened instead:
+// [block][depth][row of the block].
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,27 +23,28 @@ namespace codegen {
 
 class LeftOperand {
 public:
-  /// `packed` is the memory of the tile's copy.
+  /// `packed` is memory for the tile's copy.
   LeftOperand(GemmContext &gemm, mlir::Value packed)
       : gemm(gemm), lanes(gemm.lanes), packed(packed),
         reader(gemm, gemm.contraction.left) {}
 
-  /// The scratch elements of the copy, zero if there is none.
+  /// The scratch elements of the copy; zero if there is none.
   static mlir::Value scratchElements(GemmContext &gemm);
 
-  /// Words of a row of the copy; widened elements where rows are interleaved.
+  /// Words of a row of the copy. If rows are interleaved, widened elements.
   static mlir::Value packedWords(GemmContext &gemm);
 
-  /// Copies the rows of the tile, if the blocking wants a copy.
+  /// Copies the rows of the tile, if the blocking says so.
   void pack();
 
-  /// Whether the words of a row follow each other.
+  /// Whether the words of a row are consecutive.
   static bool stepIsUnit(const GemmContext &gemm);
-  /// Where a row of the product lies at a depth; in a patch rows are numbered
-  /// as PatchShape says, from the tile's first on. The step is null if it is
-  /// one word.
+  /// The address of a row of the product at a depth. In a patch, rows are
+  /// numbered as in PatchShape, from the tile's first on. The step is null if
+  /// it is one word.
   OperandReader::Address at(mlir::Value row, mlir::Value depth);
-  /// A vector of words from `depth` on, of a row counted from the tile's first.
+  /// A vector of words, from `depth` on, of a row that is counted from the
+  /// tile's first.
   mlir::Value words(mlir::Value row, mlir::Value depth, mlir::Value end,
                     bool whole);
 

@@ -56,7 +56,7 @@ Value OperandReader::elements(Value row, Value column, Value depth, Value end,
   return alongDepth(row, column, depth, end, whole, /*kPack=*/1);
 }
 
-/// As many elements as a vector of words of `kPack` each has.
+/// Reads as many elements as a vector of words, of `kPack` each, has.
 Value OperandReader::alongDepth(Value row, Value column, Value depth, Value end,
                                 bool whole, int64_t kPack) {
   int64_t width = gemm.blocking.lanes * kPack;
@@ -71,7 +71,8 @@ Value OperandReader::alongDepth(Value row, Value column, Value depth, Value end,
                  Lanes::linear(depth, 1, width));
   Value vector = kPack > 1 ? bits(at) : lanes.vector(element(at));
   if (mask) {
-    // A producer may make anything of lanes that were not read.
+    // A producer may turn lanes that were not read into anything, so they are
+    // cleared.
     Value zero = lanes.constant(
         cast<TypedAttr>(lanes.builder.getZeroAttr(vector.getType())));
     vector = lanes.make<arith::SelectOp>(mask, vector, zero);

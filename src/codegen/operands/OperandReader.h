@@ -23,33 +23,36 @@ public:
   OperandReader(GemmContext &gemm, const ContractionOperand &operand)
       : gemm(gemm), lanes(gemm.lanes), operand(operand) {}
 
-  /// An element as the operand has it, and in the type of the accumulators.
+  /// `stored` reads an element in the operand's type, `element` in the
+  /// accumulators' type.
   Lanes stored(mlir::ArrayRef<Lanes> point);
   Lanes element(mlir::ArrayRef<Lanes> point);
-  /// A vector of elements as the operand has them, of bf16 their bits: a
-  /// processor without the type would move it lane by lane.
+  /// A vector of elements in the operand's type; of bf16 it has the bits. A
+  /// processor without bf16 would move such values lane by lane.
   mlir::Value bits(mlir::ArrayRef<Lanes> point);
 
-  /// A vector of elements in the type of the accumulators along the depth, from
-  /// `depth` on. Unless it is known to be `whole`, there is zero from `end` on.
+  /// A vector of elements along the depth, from `depth` on, in the
+  /// accumulators' type. Unless it is known to be `whole`, it has zeros from
+  /// `end` on.
   mlir::Value elements(mlir::Value row, mlir::Value column, mlir::Value depth,
                        mlir::Value end, bool whole);
   /// A vector of words along the depth, from `depth` on. Unless it is known to
-  /// be `whole`, there is zero from `end` on.
+  /// be `whole`, it has zeros from `end` on.
   mlir::Value words(mlir::Value row, mlir::Value column, mlir::Value depth,
                     mlir::Value end, bool whole);
 
-  /// Where an element lies that is a plain load; another one fails the kernel.
+  /// The address of an element that is a plain load. For another element the
+  /// kernel fails to compile.
   mlir::Value addressOf(mlir::ArrayRef<Lanes> point);
-  /// Where it lies, or null if it is no plain load.
+  /// The address of an element; null if it is no plain load.
   mlir::Value findAddress(mlir::ArrayRef<Lanes> point);
 
-  /// A place in memory, and the bytes from there to the next depth.
+  /// An address, and the bytes from there to the next depth.
   struct Address {
     mlir::Value pointer;
     mlir::Value step; ///< i64; null if the micro-kernel knows it
   };
-  /// The address at `depth` of what `pointAt` gives for a depth.
+  /// The address of the point `pointAt(depth)`, and its step along the depth.
   Address addressAlongDepth(
       mlir::Value depth, bool withStep,
       llvm::function_ref<mlir::SmallVector<Lanes>(Lanes depth)> pointAt);

@@ -16,7 +16,7 @@ using namespace mlir;
 namespace anabranch {
 namespace codegen {
 
-/// Taps that are written out, so that where they lie needs no division.
+/// Up to so many taps are unrolled, so that their places need no division.
 static constexpr int64_t mostWrittenTaps = 16;
 
 std::optional<WindowRows> WindowRows::of(GemmContext &gemm) {
@@ -25,8 +25,8 @@ std::optional<WindowRows> WindowRows::of(GemmContext &gemm) {
   return WindowRows(gemm);
 }
 
-/// The taps of the last dimension follow each other where the next point is
-/// the next run.
+/// Joins the taps of the last dimension to one run, if the next point is the
+/// next run in memory.
 void WindowRows::mergeLastTaps() {
   const AffineMap &map = windows.map;
   auto type = cast<RankedTensorType>(windows.image.getType());
@@ -48,7 +48,8 @@ void WindowRows::mergeLastTaps() {
 }
 
 int64_t WindowRows::zeroElements() const {
-  // Of the type of the image, which is no wider than an accumulator.
+  // The zeros have the type of the image, which is no wider than an
+  // accumulator.
   return windows.padding ? llvm::alignTo(run, gemm.blocking.lanes) : 0;
 }
 
@@ -67,7 +68,7 @@ Value WindowRows::moved(Value pointer, Value elements, Type type) const {
       ArrayRef<LLVM::GEPArg>{lanes.toI64(elements)});
 }
 
-/// Where a row is in the loops of the view, without the taps.
+/// The indices of a row in the loops of the view, without those of the taps.
 WindowRows::Point WindowRows::pointOf(Value row) {
   linalg::GenericOp op = gemm.contraction.op;
   AffineMap rows = op.getIndexingMapsArray()[gemm.contraction.left.number];
@@ -77,7 +78,7 @@ WindowRows::Point WindowRows::pointOf(Value row) {
   return point;
 }
 
-/// Where the run of a tap begins.
+/// The address of a tap's run.
 Value WindowRows::runAt(const Point &row, Value tap, Value zeros) {
   Point loops = row;
   SmallVector<Lanes> parts(taps.size());
@@ -101,7 +102,7 @@ Value WindowRows::runAt(const Point &row, Value tap, Value zeros) {
       bool spans = known == 0 && padding.getSourceType().getDimSize(i) ==
                                      padding.getResultType().getDimSize(i);
       if (!spans) {
-        // One unsigned comparison says both.
+        // One unsigned comparison checks both ends.
         Value fits = lanes.make<arith::CmpIOp>(
             arith::CmpIPredicate::ult, at,
             gemm.frame.size(padding.getMixedSizes()[i]));
@@ -114,7 +115,7 @@ Value WindowRows::runAt(const Point &row, Value tap, Value zeros) {
   return inside ? lanes.make<arith::SelectOp>(inside, pointer, zeros) : pointer;
 }
 
-/// A vector of a run, zero behind its end.
+/// A vector of a run, with zeros behind the run's end.
 Value WindowRows::loadRun(Value pointer, Value first, int64_t width,
                           bool whole) {
   Type element =
@@ -147,9 +148,9 @@ void WindowRows::forRun(int64_t width, bool mayReadBehind,
     body(lanes.index(whole), /*whole=*/mayReadBehind);
 }
 
-/// Whether a vector that begins in a tap but the last stays within the image:
-/// the next tap lies a row further on, and what the vector has too much is
-/// overwritten with that tap.
+/// Whether a vector that begins in any tap but the last stays within the image.
+/// The next tap is a row further on; it overwrites what the vector has in
+/// excess.
 bool WindowRows::nextTapLiesBehind(int64_t width) const {
   auto type = cast<RankedTensorType>(windows.image.getType());
   bool isMerged = run != windows.run;
@@ -162,7 +163,7 @@ void WindowRows::forTaps(function_ref<void(Value tap, bool isLast)> body) {
   int64_t count = 1;
   for (int64_t size : taps)
     count *= size;
-  // Interleaving is long already.
+  // The code for interleaving is long already.
   if (count > mostWrittenTaps || gemm.blocking.interleavesLeft)
     return lanes.loop(lanes.index(0), lanes.index(count), 1,
                       [&](Value tap) { body(tap, /*isLast=*/true); });
@@ -202,7 +203,8 @@ void WindowRows::pack(Value packed, Value stride, Value zeros) {
   });
 }
 
-/// Each vector may write zeros behind its run, which the next one overwrites.
+/// Copies a row. Each vector may write zeros behind its run, which the next one
+/// overwrites.
 void WindowRows::packRow(const Point &row, Value packed, Value end,
                          Value zeros) {
   const GemmBlocking &blocking = gemm.blocking;
@@ -225,7 +227,7 @@ void WindowRows::packRow(const Point &row, Value packed, Value end,
   });
 }
 
-/// Squares are transposed in registers, as LeftOperand does.
+/// Transposes squares in registers, as LeftOperand does.
 void WindowRows::packBlock(ArrayRef<Point> rows, Value packed, Value zeros) {
   int64_t width = gemm.blocking.lanes;
   Value count = lanes.index(rows.size());

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Copies the windows of an image (ImageWindows.h). The run of a tap is found
-// with a few operations and copied by plain vectors. A tap that lies in the
-// padding is read from zeros, so that the padding is never stored.
+// Copies the windows of an image (ImageWindows.h). A few operations find the
+// run of a tap, and plain vectors copy it. A tap in the padding is read from
+// zeros, so that the padding is never stored.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,17 +21,17 @@ namespace codegen {
 
 class WindowRows {
 public:
-  /// None if the left operand is no windows.
+  /// None if the left operand is not windows of an image.
   static std::optional<WindowRows> of(GemmContext &gemm);
 
-  /// Scratch elements of zeros that `pack` needs, and that it may write behind
+  /// Scratch elements of zeros that `pack` needs; as many may be written behind
   /// the copy.
   int64_t zeroElements() const;
   int64_t elementsBehind() const;
 
   /// Copies the rows of the tile: [row][word], or blocks of interleaved rows,
-  /// as the blocking says (LeftOperand.h). A row or, of blocks, a depth is
-  /// `stride` elements long.
+  /// as the blocking says (LeftOperand.h). A row is `stride` elements long; in
+  /// blocks, a depth is.
   void pack(mlir::Value packed, mlir::Value stride, mlir::Value zeros);
 
 private:
@@ -64,7 +64,7 @@ private:
   LaneBuilder &lanes;
   const ImageWindows &windows;
   mlir::SmallVector<int64_t> taps;
-  int64_t run; ///< with the last taps merged into it
+  int64_t run; ///< the last taps merged into it
 };
 
 } // namespace codegen

@@ -21,17 +21,17 @@ namespace codegen {
 static int64_t wholeLines(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 namespace {
-/// Where the parts of the scratch memory begin.
+/// The offsets of the parts of the scratch memory.
 struct Layout {
-  int64_t digits, scales, sums, starts, buffer, end;
+  int64_t digits, scales, sums, compensation, buffer, end;
 
   explicit Layout(const QuantizedContext &context) {
     int64_t numbers = context.rows() * context.blocks() * 4;
     digits = 0;
     scales = digits + wholeLines(context.rows() * context.rowBytes());
     sums = scales + wholeLines(numbers);
-    starts = sums + wholeLines(numbers);
-    buffer = starts + wholeLines(numbers * context.blocking.digits.count);
+    compensation = sums + wholeLines(numbers);
+    buffer = compensation + wholeLines(numbers * context.blocking.digits.count);
     end = buffer + wholeLines(context.paddedDepths() * 4);
   }
 };
@@ -52,7 +52,7 @@ LeftDigits::LeftDigits(QuantizedContext &context, Value scratch)
   digits = at(layout.digits);
   scales = at(layout.scales);
   sums = at(layout.sums);
-  starts = at(layout.starts);
+  compensation = at(layout.compensation);
   buffer = at(layout.buffer);
 }
 
@@ -77,7 +77,7 @@ void LeftDigits::make() {
   });
 }
 
-/// The row as f32, with zeros up to the padded depth.
+/// Reads the row as f32, with zeros up to the padded depth.
 void LeftDigits::readRow(Value row) {
   OperandReader reader(gemm, gemm.contraction.left);
   int64_t width = context.blocking.lanes;
@@ -90,7 +90,7 @@ void LeftDigits::readRow(Value row) {
       });
 }
 
-/// The bits of the largest absolute value: a NaN is above infinity.
+/// The bits of the largest absolute value. Those of a NaN are above infinity's.
 Value LeftDigits::largest(Value first, Value end) {
   auto type = cast<VectorType>(integers.vectorType());
   Value zero = integers.zeroVector();
@@ -124,8 +124,9 @@ SmallVector<Value> LeftDigits::split(Value numbers) {
   return found;
 }
 
-/// Digits of two bytes are in the order of depths 0, 2, 1, 3: vpmaddwd
-/// multiplies the even bytes of a word of the weight, then the odd ones.
+/// Stores a digit. Digits of two bytes are in the order of depths 0, 2, 1, 3:
+/// vpmaddwd multiplies the even bytes of a word of the weight, then the odd
+/// ones.
 void LeftDigits::storeDigits(Value row, int64_t digit, Value depth,
                              Value values) {
   int64_t width = context.blocking.lanes, bytes = context.blocking.digits.bytes;
@@ -161,7 +162,7 @@ void LeftDigits::makeBlock(Value row, Value block) {
   Value isFinite =
       lanes.make<arith::CmpIOp>(arith::CmpIPredicate::slt, bits,
                                 lanes.constant(b.getI32IntegerAttr(infinity)));
-  // Below this the quotients would overflow.
+  // For a smaller maximum the quotients would overflow.
   constexpr float smallest = 0x1p-100F;
   Value most = lanes.make<arith::MaxNumFOp>(
       lanes.make<LLVM::BitcastOp>(f32, bits), real(smallest));
@@ -202,7 +203,7 @@ void LeftDigits::makeBlock(Value row, Value block) {
         lanes.constant(b.getIntegerAttr(i32, -context.weight.layout.center));
     Value at = lanes.mulIndex(row, lanes.index(format.count));
     at = lanes.mulIndex(lanes.addIndex(at, lanes.index(i)), blocks);
-    integers.store(lanes.make<arith::MulIOp>(total, center), starts,
+    integers.store(lanes.make<arith::MulIOp>(total, center), compensation,
                    lanes.addIndex(at, block));
   }
   Value at = lanes.addIndex(lanes.mulIndex(row, blocks), block);

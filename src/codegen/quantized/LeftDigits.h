@@ -10,8 +10,8 @@
 //   scale = x / largest     number[k] = round(element[k] / scale)
 //   number = sum of digit[i] * 2^(bits * i), each digit with a sign
 //
-// A block that has an infinity or a NaN has NaN as its scale, so that all that
-// it takes part in becomes NaN.
+// A block with an infinity or a NaN has NaN as its scale, so that every result
+// it is part of becomes NaN.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,17 +26,18 @@ namespace codegen {
 
 class LeftDigits {
 public:
-  /// `scratch` has room for `scratchBytes`.
+  /// `scratch` must have `scratchBytes`.
   LeftDigits(QuantizedContext &context, mlir::Value scratch);
 
   static int64_t scratchBytes(const QuantizedContext &context);
 
-  /// Makes the digits of all rows.
+  /// Computes the digits of all rows.
   void make();
 
-  /// Of a row: its digits; f32 scales of its blocks; f32 sums of its blocks;
-  /// i32 sums [digit][block] times -center.
-  mlir::Value digits, scales, sums, starts;
+  /// For each row: its digits; the f32 scales of its blocks; the f32 sums of
+  /// its blocks; its zero-point compensation, the i32 sums [digit][block] times
+  /// -center.
+  mlir::Value digits, scales, sums, compensation;
 
 private:
   QuantizedContext &context;

@@ -19,7 +19,7 @@ using ir::QuantizedWeight;
 
 int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// As many digits as the left operand's type is exact to.
+/// As many digits as the left operand's type has precision.
 DigitFormat chooseDigits(const Contraction &contraction, bool dots) {
   bool isNarrow = contraction.left.cast != nullptr;
   if (dots)
@@ -29,8 +29,8 @@ DigitFormat chooseDigits(const Contraction &contraction, bool dots) {
                   : DigitFormat{2, 12, 2, 8386000};
 }
 
-/// Depths that share a scale: few enough that sums of 32 bits hold the products
-/// of two bytes by two, and all of one group.
+/// Depths that share a scale: few enough that 32-bit sums hold the products of
+/// two bytes by two, and all in one group of the weight.
 int64_t chooseDepth(const QuantizedOperand &weight) {
   int64_t depth = 256;
   if (weight.layout.group == weight.depths)
@@ -40,7 +40,7 @@ int64_t chooseDepth(const QuantizedOperand &weight) {
   return depth;
 }
 
-/// Equal blocks of rows, side by side as many vectors as registers hold.
+/// Equal blocks of rows, with as many vectors side by side as registers hold.
 void chooseBlock(QuantizedBlocking &blocking, int64_t rows,
                  const TargetInfo &target) {
   int64_t most = (target.avx512 ? 24 : 10) / blocking.digits.count;
@@ -52,23 +52,23 @@ void chooseBlock(QuantizedBlocking &blocking, int64_t rows,
     blocking.vectors /= 2;
 }
 
-/// AMX multiplies the digits of several rows at once, where a register has
-/// equally many depths each time.
-void chooseTiles(QuantizedBlocking &blocking, const QuantizedOperand &weight,
-                 int64_t rows, const TargetInfo &target) {
+/// AMX multiplies the digits of several rows at once, if each block has equally
+/// many depths for a register.
+void chooseAmx(QuantizedBlocking &blocking, const QuantizedOperand &weight,
+               int64_t rows, const TargetInfo &target) {
   constexpr int64_t rowsToGain = 3, registerRows = 16;
-  blocking.tiles =
+  blocking.usesAmx =
       target.amxInt8 && blocking.dots && rows >= rowsToGain &&
-      QuantizedWeight::paddedDepths(weight.depths) % blocking.tileDepths() == 0;
-  if (!blocking.tiles)
+      QuantizedWeight::paddedDepths(weight.depths) % blocking.amxDepths() == 0;
+  if (!blocking.usesAmx)
     return;
   int64_t most = registerRows / blocking.digits.count;
   blocking.rows = ceilDiv(rows, ceilDiv(rows, most));
   blocking.vectors = QuantizedWeight::panelColumns / blocking.lanes;
 }
 
-/// Each tile makes the digits of all rows again: its columns are enough that
-/// this costs little, unless workers would be idle.
+/// Each tile computes the digits of all rows again. So it has enough columns
+/// that this costs little, unless workers would be idle.
 int64_t choosePanelsPerTile(int64_t panels) {
   constexpr int64_t enoughTiles = 16, mostPanels = 16;
   return std::clamp<int64_t>(panels / enoughTiles, 1, mostPanels);
@@ -86,7 +86,7 @@ QuantizedBlocking QuantizedBlocking::choose(const Contraction &contraction,
   blocking.digits = chooseDigits(contraction, blocking.dots);
   blocking.depth = chooseDepth(weight);
   chooseBlock(blocking, std::max<int64_t>(rows, 1), target);
-  chooseTiles(blocking, weight, rows, target);
+  chooseAmx(blocking, weight, rows, target);
   GemmBlocking &gemm = blocking.gemm;
   gemm.lanes = blocking.lanes;
   gemm.rows = blocking.rows;

@@ -5,11 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The rows of the left operand are written as fixed-point numbers, one scale
-// for each block of depths, in so many digits that they are as exact as the
-// operand's type. The digits are small integers, so that instructions multiply
-// them by the weight's integers exactly, four to one sum of 32 bits. Each block
-// ends with the sums as f32, times both scales.
+// The rows of the left operand become fixed-point numbers, with one scale for
+// each block of depths, and with so many digits that they are as exact as the
+// operand's type. The digits are small integers. So instructions multiply them
+// by the weight's integers exactly, four products to one 32-bit sum. At the end
+// of each block the sums become f32 and are multiplied by both scales.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,12 +22,13 @@
 namespace anabranch {
 namespace codegen {
 
-/// Numbers as digits to the base 2^bits, the last of which has the sign.
+/// The format of numbers as digits to the base 2^bits. The last digit has the
+/// sign.
 struct DigitFormat {
   int64_t count; ///< digits of a number
   int64_t bits;  ///< of the base
   int64_t bytes; ///< of a digit in memory
-  /// The largest number, less the rounding of the division by it.
+  /// The largest number, minus the rounding of the division by it.
   int64_t largest;
 };
 
@@ -37,29 +38,29 @@ struct QuantizedBlocking {
   int64_t vectors; ///< of a block, side by side
   int64_t depth;   ///< depths that share a scale of the left operand
   DigitFormat digits;
-  /// vpdpbusd multiplies the digits; else vpmaddwd does.
+  /// vpdpbusd multiplies the digits; otherwise vpmaddwd does.
   bool dots;
-  /// AMX registers hold the sums, of all columns of a panel.
-  bool tiles = false;
-  /// What the parts shared with other products need.
+  /// AMX registers hold the sums of all columns of a panel.
+  bool usesAmx = false;
+  /// The blocking for the parts that other products share.
   GemmBlocking gemm;
 
-  /// Depths of a product of two AMX registers.
-  int64_t tileDepths() const { return depth < 64 ? depth : 64; }
+  /// Depths of one product of two AMX registers.
+  int64_t amxDepths() const { return depth < 64 ? depth : 64; }
 
   static QuantizedBlocking choose(const Contraction &contraction,
                                   const QuantizedOperand &weight,
                                   const TargetInfo &target);
 };
 
-/// Products of more rows had better make panels of floats.
+/// Products of more rows do better with panels of floats.
 constexpr int64_t mostQuantizedRows = 32;
 
-/// Whether a product has so few rows that its digits are multiplied.
+/// Whether the product has so few rows that its digits are multiplied.
 bool hasQuantizedRows(const Contraction &contraction);
 
-/// Whether a product would read its right operand in few bits, by digits or
-/// through panels of floats that each tile makes.
+/// Whether a kernel would read the product's right operand in few bits: by
+/// digits, or through panels of floats that each tile makes.
 bool wantsQuantizedWeight(const Contraction &contraction,
                           const TargetInfo &target);
 

@@ -14,7 +14,7 @@
 namespace anabranch {
 namespace codegen {
 
-/// The numbers of a product that both the digits and the micro-kernel know.
+/// The numbers of a product that both LeftDigits and the micro-kernel need.
 struct QuantizedContext {
   GemmContext &gemm;
   const QuantizedOperand &weight;
@@ -27,12 +27,12 @@ struct QuantizedContext {
   int64_t blocks() const {
     return (paddedDepths() + blocking.depth - 1) / blocking.depth;
   }
-  /// Bytes of one digit of all depths of a row.
+  /// Bytes of one digit for all depths of a row.
   int64_t digitBytes() const { return paddedDepths() * blocking.digits.bytes; }
   int64_t rowBytes() const { return digitBytes() * blocking.digits.count; }
 };
 
-/// The address some bytes behind another one.
+/// The address `bytes` bytes behind another one.
 mlir::Value bytesBehind(LaneBuilder &lanes, mlir::Value pointer,
                         mlir::Value bytes);
 

@@ -40,7 +40,8 @@ func::FuncOp QuantizedFunction::create(OpBuilder &builder, Operation *where,
   function.setArgAttr(Result, "llvm.noalias", builder.getUnitAttr());
   builder.setInsertionPointToStart(function.addEntryBlock());
   {
-    // A builder of its own: values of other functions can't be used here.
+    // The function needs a builder of its own, since it cannot use values of
+    // other functions.
     LaneBuilder lanes(builder, function.getLoc());
     fill(lanes);
   }
@@ -75,8 +76,8 @@ Value QuantizedFunction::load(LaneBuilder &lanes, Argument from, Value bytes,
       /*alignment=*/1);
 }
 
-Value QuantizedFunction::start(LaneBuilder &lanes, Value block, int64_t row,
-                               int64_t digit) {
+Value QuantizedFunction::compensationOf(LaneBuilder &lanes, Value block,
+                                        int64_t row, int64_t digit) {
   Type i32 = lanes.builder.getI32Type();
   auto type = VectorType::get({blocking.lanes}, i32);
   if (!context.weight.layout.center)
@@ -85,7 +86,7 @@ Value QuantizedFunction::start(LaneBuilder &lanes, Value block, int64_t row,
       lanes.index((row * blocking.digits.count + digit) * context.blocks()),
       block);
   return lanes.make<vector::BroadcastOp>(
-      type, load(lanes, Starts, lanes.mulIndex(at, lanes.index(4)), i32));
+      type, load(lanes, Compensation, lanes.mulIndex(at, lanes.index(4)), i32));
 }
 
 QuantizedFunction::Parameters

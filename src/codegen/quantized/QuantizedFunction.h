@@ -5,12 +5,13 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A function of its own, since its accumulators need every register:
+// The micro-kernel is a function of its own, since its accumulators need every
+// register:
 //
-//   NAME(digits, scales, sums, starts, packed, scale, offset, result)
+//   NAME(digits, scales, sums, compensation, packed, scale, offset, result)
 //
-// computes, for the rows from which the first four pointers are on, and the
-// columns from which the next three are on, the product of all depths.
+// It computes the product over all depths. The first four pointers say where
+// its rows begin, the next three where its columns begin.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,8 +29,8 @@ public:
       : context(context), blocking(context.blocking) {}
   virtual ~QuantizedFunction() = default;
 
-  /// Writes the function before `where`. One that `fetches` asks for the whole
-  /// panel ahead of its use.
+  /// Writes the function before `where`. If it `fetches`, it prefetches the
+  /// whole panel ahead of its use.
   mlir::func::FuncOp create(mlir::OpBuilder &builder, mlir::Operation *where,
                             llvm::StringRef name, bool fetches);
 
@@ -43,7 +44,7 @@ protected:
     Digits,
     Scales,
     Sums,
-    Starts,
+    Compensation,
     Packed,
     Scale,
     Offset,
@@ -54,23 +55,26 @@ protected:
 
   virtual void fill(LaneBuilder &lanes) = 0;
 
-  /// The steps of a block of depths: the first, and the one behind the last.
+  /// The steps of a block of depths: the first one, and the one behind the
+  /// last.
   std::pair<mlir::Value, mlir::Value> stepsOf(LaneBuilder &lanes,
                                               mlir::Value block);
-  /// Fetches a step of the panel that comes much later.
+  /// Prefetches a step of the panel that is used much later.
   void fetch(LaneBuilder &lanes, mlir::Value line);
   mlir::Value load(LaneBuilder &lanes, Argument from, mlir::Value bytes,
                    mlir::Type type);
-  /// Where the sums of a row and a digit start, in all lanes.
-  mlir::Value start(LaneBuilder &lanes, mlir::Value block, int64_t row,
-                    int64_t digit);
+  /// The zero-point compensation of a row and a digit, in all lanes: the start
+  /// value of their sums.
+  mlir::Value compensationOf(LaneBuilder &lanes, mlir::Value block, int64_t row,
+                             int64_t digit);
 
-  /// Scale and offset of a vector of columns; a null offset is zero.
+  /// Scale and offset of a vector of columns. A null offset means zero.
   struct Parameters {
     mlir::Value scale, offset;
   };
   Parameters parameters(LaneBuilder &lanes, mlir::Value block, int64_t vector);
-  /// A vector of a row's result after a block, whose sums are of each digit.
+  /// A vector of a row's result after a block. `sums` has one vector for each
+  /// digit.
   mlir::Value addScaled(LaneBuilder &lanes, mlir::Value block, int64_t row,
                         llvm::ArrayRef<mlir::Value> digits,
                         const Parameters &parameters, mlir::Value result);

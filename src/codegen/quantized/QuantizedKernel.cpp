@@ -10,8 +10,8 @@
 #include "codegen/gemm/GemmEpilogue.h"
 #include "codegen/gemm/GemmFootprint.h"
 #include "codegen/quantized/LeftDigits.h"
+#include "codegen/quantized/QuantizedAmxKernel.h"
 #include "codegen/quantized/QuantizedMicroKernel.h"
-#include "codegen/quantized/QuantizedTileKernel.h"
 
 using namespace mlir;
 
@@ -23,7 +23,7 @@ using ir::QuantizedWeight;
 
 constexpr int64_t panelBytes = QuantizedWeight::panelColumns * 4;
 
-/// A tile is all rows times some panels of columns.
+/// Emits a tile: all rows times some panels of columns.
 class TileEmitter {
 public:
   TileEmitter(QuantizedContext &context, Value scratch)
@@ -56,8 +56,8 @@ private:
   GemmEpilogue epilogue;
   func::FuncOp first, others;
 
-  /// A block of rows. The last one begins earlier if there are too few rows,
-  /// and only its own are stored.
+  /// Multiplies a block of rows. If too few rows are left, the last block
+  /// begins earlier, and stores only its own rows.
   void multiplyRows(Value panel, Value row) {
     const QuantizedBlocking &blocking = context.blocking;
     Value start =
@@ -88,7 +88,7 @@ private:
         ofRow(left.digits, context.rowBytes()),
         ofRow(left.scales, blocks * 4),
         ofRow(left.sums, blocks * 4),
-        ofRow(left.starts, digits * blocks * 4),
+        ofRow(left.compensation, digits * blocks * 4),
         ofPanel(weight.packed, steps * panelBytes),
         ofPanel(weight.scale, panelBytes),
         ofPanel(weight.offset.value_or(weight.scale), panelBytes),
@@ -106,15 +106,16 @@ private:
     std::string name =
         (source.getName() + (isFirst ? "_block" : "_rest")).str();
     OpBuilder &b = lanes.builder;
-    if (context.blocking.tiles)
+    if (context.blocking.usesAmx)
       return made =
-                 QuantizedTileKernel(context).create(b, source, name, isFirst);
+                 QuantizedAmxKernel(context).create(b, source, name, isFirst);
     return made =
                QuantizedMicroKernel(context).create(b, source, name, isFirst);
   }
 };
 
-/// The product and its weight, or none and why.
+/// The product and its weight. None, and why, if the kernel has no such
+/// product.
 struct Match {
   Contraction contraction;
   QuantizedOperand weight;

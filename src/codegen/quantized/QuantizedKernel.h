@@ -13,8 +13,8 @@
 namespace anabranch {
 namespace codegen {
 
-/// Makes products of few rows by a weight of 4 or 8 bits, which is read as it
-/// is (ir/QuantizedWeight.h).
+/// Computes products of few rows by a weight of 4 or 8 bits, which it reads
+/// packed (ir/QuantizedWeight.h).
 extern const KernelChoice quantizedKernel;
 
 } // namespace codegen

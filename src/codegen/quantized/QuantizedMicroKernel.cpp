@@ -45,7 +45,7 @@ void QuantizedMicroKernel::fill(LaneBuilder &lanes) {
   }
 }
 
-/// A block of depths: the steps as integers, then both scales.
+/// Adds a block of depths: its steps as integers, then both scales.
 SmallVector<Value> QuantizedMicroKernel::addBlock(LaneBuilder &lanes,
                                                   Value block,
                                                   ValueRange results) {
@@ -57,18 +57,19 @@ SmallVector<Value> QuantizedMicroKernel::addBlock(LaneBuilder &lanes,
   return scaleSums(lanes, block, sums, results);
 }
 
-/// Sums of a row start where they would be if all integers were the center.
+/// The sums of a row start at its zero-point compensation: the result is zero
+/// if all integers equal the center.
 SmallVector<Value> QuantizedMicroKernel::startSums(LaneBuilder &lanes,
                                                    Value block) {
   SmallVector<Value> sums;
   for (int64_t row = 0; row < blocking.rows; ++row)
     for (int64_t digit = 0; digit < blocking.digits.count; ++digit)
-      sums.append(blocking.vectors, start(lanes, block, row, digit));
+      sums.append(blocking.vectors, compensationOf(lanes, block, row, digit));
   return sums;
 }
 
-/// The bytes of words as an instruction takes them: as they are, or the even
-/// ones and the odd ones of 16 bits.
+/// The bytes of words in the form that an instruction takes: unchanged, or the
+/// even and the odd ones as 16 bits.
 QuantizedMicroKernel::Factor QuantizedMicroKernel::widen(LaneBuilder &lanes,
                                                          Value bytes) {
   if (blocking.dots)
@@ -112,7 +113,7 @@ SmallVector<Value> QuantizedMicroKernel::addStep(LaneBuilder &lanes, Value step,
   Value line = lanes.mulIndex(step, lanes.index(panelBytes));
   if (fetches)
     fetch(lanes, line);
-  // Words of four depths: one of a byte, two of its nibbles.
+  // Words of four depths: one from a byte each, two from nibbles.
   int64_t words = layout.stepDepths() / 4;
   SmallVector<SmallVector<Factor>> factors(words);
   for (int64_t j = 0; j < blocking.vectors; ++j) {
@@ -133,7 +134,7 @@ SmallVector<Value> QuantizedMicroKernel::addStep(LaneBuilder &lanes, Value step,
   Value depth = lanes.mulIndex(step, lanes.index(words * wordBytes));
   for (int64_t word = 0; word < words; ++word)
     for (int64_t i = 0; i < blocking.rows * blocking.digits.count; ++i) {
-      // Rows and their digits follow each other.
+      // The digits of a row are consecutive, and so are the rows.
       Value at = lanes.addIndex(
           depth, lanes.index(i * context.digitBytes() + word * wordBytes));
       for (int64_t j = 0; j < blocking.vectors; ++j) {
@@ -144,7 +145,7 @@ SmallVector<Value> QuantizedMicroKernel::addStep(LaneBuilder &lanes, Value step,
   return next;
 }
 
-/// The results after a block's sums.
+/// Scales the sums of a block and adds them to the results.
 SmallVector<Value> QuantizedMicroKernel::scaleSums(LaneBuilder &lanes,
                                                    Value block, ValueRange sums,
                                                    ValueRange results) {

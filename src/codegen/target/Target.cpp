@@ -35,8 +35,8 @@ constexpr const char *avx512Features =
     "+avx,+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt,+popcnt,+movbe,"
     "+avx512f,+avx512bw,+avx512dq,+avx512vl,+avx512cd,-prefer-256-bit";
 
-/// The targets that compile the same code everywhere. What one has beyond its
-/// level is appended to the level's features.
+/// Targets that compile the same code on every machine. Their extra features
+/// follow those of their level.
 struct FixedTarget {
   const char *name, *cpu, *level, *more, *model;
 };
@@ -60,7 +60,7 @@ constexpr FixedTarget fixedTargets[] = {
     {"avx512bf16", "x86-64-v4", avx512Features, ",+avx512bf16", "cooperlake"},
     {"avx512fp16", "x86-64-v4", avx512Features, halfFeatures, "sapphirerapids"},
     {"amx", "x86-64-v4", avx512Features, tileFeatures, "sapphirerapids"},
-    // CPUs, by LLVM's names.
+    // Processors, by LLVM's names.
     {"haswell", "x86-64-v3", avx2Features, "", "haswell"},
     {"znver3", "x86-64-v3", avx2Features, "", "znver3"},
     {"alderlake", "x86-64-v3", avx2Features, ",+avxvnni", "alderlake"},
@@ -98,18 +98,18 @@ void deriveFlags(TargetInfo &target) {
   target.vectorBytes = target.avx512 ? 64 : target.avx2 ? 32 : 16;
 }
 
-/// Features of this machine, in a fixed order so that equal machines give equal
-/// cache keys.
+/// The features of this machine, in a fixed order, so that equal machines have
+/// equal cache keys.
 std::string hostFeatures() {
   std::vector<std::string> parts;
   for (const auto &feature : sys::getHostCPUFeatures()) {
     StringRef name = feature.first();
-    // Tiles are there if the system lends them to this process.
+    // AMX registers count only if the system gives them to this process.
     bool has =
         feature.second && (!name.starts_with("amx-") || package::cpuHas(name));
     parts.push_back((has ? "+" : "-") + name.str());
   }
-  // The kernels are written for full-width registers wherever they exist.
+  // Kernels use full-width registers wherever they exist.
   parts.push_back("-prefer-256-bit");
   std::sort(parts.begin(), parts.end());
   return llvm::join(parts, ",");
@@ -123,7 +123,8 @@ std::string targetNames() {
   return names;
 }
 
-/// A rate for what the table of models lacks, as a multiple of FmaF32's.
+/// The rate of a multiply that the model of the table lacks, as a multiple of
+/// FmaF32's.
 double usualRate(Multiply multiply) {
   switch (multiply) {
   case Multiply::FmaF32:
@@ -133,9 +134,9 @@ double usualRate(Multiply multiply) {
     return 2;
   case Multiply::DotInt8:
     return 4;
-  case Multiply::TileBF16:
+  case Multiply::AmxBF16:
     return 16;
-  case Multiply::TileInt8:
+  case Multiply::AmxInt8:
     return 32;
   }
   return 0;
@@ -176,9 +177,9 @@ bool TargetInfo::has(Multiply multiply) const {
     return avx512Bf16;
   case Multiply::DotInt8:
     return avx512Vnni || avxVnni;
-  case Multiply::TileBF16:
+  case Multiply::AmxBF16:
     return amxBf16;
-  case Multiply::TileInt8:
+  case Multiply::AmxInt8:
     return amxInt8;
   }
   return false;
@@ -195,8 +196,8 @@ bool TargetInfo::runsHere() const {
   StringMap<bool> host = sys::getHostCPUFeatures();
   SmallVector<StringRef> parts;
   StringRef(features).split(parts, ',');
-  // LLVM sees that the processor has tiles; only asking for them lends them to
-  // this process.
+  // LLVM only sees that the processor has AMX. The question asks the system to
+  // give this process the registers.
   return llvm::all_of(parts, [&](StringRef part) {
     return !part.consume_front("+") ||
            (host.lookup(part) &&

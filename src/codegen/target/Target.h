@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A value type: made once per compilation, read from any thread.
+// A value type: made once for each compilation, read from any thread.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,14 +29,14 @@ namespace codegen {
 
 using package::Multiply;
 
-/// What the kernel choices and LLVM need to know about a processor.
+/// Everything that the kernel choices and LLVM need to know about a processor.
 struct TargetInfo {
   std::string name;     ///< "host", "avx2", "avx512", ...
   std::string triple;   ///< LLVM's
   std::string cpu;      ///< LLVM's name of the processor
   std::string features; ///< LLVM's "+avx2,+fma,..."
 
-  /// Width of the native vector registers.
+  /// Bytes of a native vector register.
   unsigned vectorBytes = 16;
   bool avx2 = false;
   bool fma = false;
@@ -50,25 +50,27 @@ struct TargetInfo {
   bool amxInt8 = false;
   bool amxBf16 = false;
 
-  /// Rates and caches of a core, by which kernels choose between instructions.
+  /// Rates and caches of a core, by which the compiler chooses between
+  /// instructions.
   package::CpuModel model;
 
-  /// Lanes of a native vector of elements of `bits` bits.
+  /// Lanes of a native vector with elements of `bits` bits.
   unsigned lanes(unsigned bits) const { return vectorBytes * 8 / bits; }
 
-  /// Whether the instruction exists, and the multiply-adds of a core in a cycle
-  /// if it does, else 0.
+  /// Whether the target has the instruction; and how many multiply-adds of it a
+  /// core does in a cycle, or 0 if it lacks it.
   bool has(Multiply multiply) const;
   double rate(Multiply multiply) const;
 
-  /// The target of this name: "host" is this machine with all it has; the
-  /// others are fixed, so that they compile the same code everywhere.
+  /// The target of this name. "host" is this machine with all its features. The
+  /// others are fixed: they compile the same code on every machine.
   static llvm::Expected<TargetInfo> get(llvm::StringRef name = "host");
 
   /// True if this machine can execute code made for the target.
   bool runsHere() const;
 
-  /// A new machine of LLVM's: position-independent code. One per thread.
+  /// A new TargetMachine of LLVM, for position-independent code. Each thread
+  /// needs its own.
   llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
   createTargetMachine() const;
 };

@@ -21,10 +21,10 @@ namespace importer {
 // GELU
 //===----------------------------------------------------------------------===//
 
-static constexpr double kTanhScale = M_SQRT2 * M_2_SQRTPI * 0.5;
-static constexpr double kTanhCubic = 0.044715;
+static constexpr double tanhScale = M_SQRT2 * M_2_SQRTPI * 0.5;
+static constexpr double tanhCubic = 0.044715;
 
-/// Codegen may compute the function to fewer digits than a float has.
+/// Marks the function: codegen may compute it to fewer digits than a float has.
 static void mayBeApproximate(Num x) {
   if (auto math = x.value.getDefiningOp<arith::ArithFastMathInterface>())
     math->setAttr(math.getFastMathAttrName(),
@@ -32,7 +32,7 @@ static void mayBeApproximate(Num x) {
                                                 arith::FastMathFlags::afn));
 }
 
-/// `isRounded`: the result becomes bf16.
+/// If `isRounded`, the result becomes bf16.
 static Num geluErf(Num x, bool isRounded) {
   Num erf = s::erf(x * M_SQRT1_2);
   if (isRounded)
@@ -41,7 +41,7 @@ static Num geluErf(Num x, bool isRounded) {
 }
 
 static Num geluTanh(Num x) {
-  Num inner = kTanhScale * (x + kTanhCubic * (x * x * x));
+  Num inner = tanhScale * (x + tanhCubic * (x * x * x));
   return 0.5 * x * (1.0 + s::tanh(inner));
 }
 
@@ -52,9 +52,9 @@ static Num geluErfGradient(Num x) {
 }
 
 static Num geluTanhGradient(Num x) {
-  Num inner = kTanhScale * (x + kTanhCubic * (x * x * x));
+  Num inner = tanhScale * (x + tanhCubic * (x * x * x));
   Num tanh = s::tanh(inner);
-  Num slope = kTanhScale * (1.0 + 3.0 * kTanhCubic * (x * x));
+  Num slope = tanhScale * (1.0 + 3.0 * tanhCubic * (x * x));
   return 0.5 * (1.0 + tanh) + 0.5 * x * (1.0 - tanh * tanh) * slope;
 }
 

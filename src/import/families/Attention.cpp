@@ -14,7 +14,7 @@ using namespace mlir;
 using namespace anabranch;
 using namespace anabranch::importer;
 
-/// Why these operands are not for anabranch.attention; empty if they are.
+/// Why anabranch.attention does not take these operands; empty if it does.
 static StringRef refusalOf(LoweringBuilder &b, Operand query, Operand key,
                            Operand value, Operand mask, bool grouped) {
   if (query.dtype != key.dtype || query.dtype != value.dtype)
@@ -81,8 +81,9 @@ void anabranch::importer::registerAttention(OpTable &table) {
                  "T(2, 3, 5, 8), T(2, 3, 5, 8), T(2, 3, 5, 8), None, 0.0, True;"
                  "T(2, 3, 5, 8), T(2, 3, 7, 8), T(2, 3, 7, 8), B(5, 7)",
                  kFloats | kBool);
-  // Its decomposition is for inference: in the place of the logarithms of the
-  // sums, which the backward pass reads, it gives the weights.
+  // PyTorch's decomposition is for inference: it returns the weights in place
+  // of the logarithms of the sums, which the backward pass reads. So the
+  // operator stays whole.
   table.addWhole("_scaled_dot_product_flash_attention_for_cpu", lowerAttention,
                  "", kFloats | kBool);
 }

@@ -36,15 +36,15 @@ namespace importer {
 
 namespace {
 
-/// Fewer leave most lanes of a vector empty.
-constexpr int64_t kFewestChannels = 8;
+/// With fewer channels most lanes of a vector stay empty.
+constexpr int64_t fewestChannels = 8;
 
-/// Whether a tensor is made of constants of the program alone.
+/// Whether a tensor is computed from the program's constants alone.
 bool isFrozenValue(const Operand &tensor) {
   Operation *op = tensor.value.getDefiningOp();
   if (!op)
     return tensor.isFrozen();
-  // A gather reads tensors that are no operands.
+  // A gather's body reads tensors that are no operands, so these count too.
   llvm::SetVector<Value> inputs(op->operand_begin(), op->operand_end());
   getUsedValuesDefinedAbove(op->getRegions(), inputs);
   return !isa<ir::AtenOp>(op) && llvm::all_of(inputs, [&](Value input) {
@@ -68,7 +68,7 @@ private:
   AffineMap windowMap() const;
   bool readsEachPointOnce() const;
   Sizes points() const { return Sizes(ArrayRef(conv.sizes).drop_front(2)); }
-  /// [N, points..., (G,)] and these.
+  /// The sizes [N, points..., (G,)], followed by `last`.
   Sizes rowsAnd(ArrayRef<OpFoldResult> last) const;
 
   LoweringBuilder &b;
@@ -94,23 +94,24 @@ Sizes ChannelsLast::rowsAnd(ArrayRef<OpFoldResult> last) const {
   return sizes;
 }
 
-/// The framed input, channels last.
+/// The padded input, channels last.
 Value ChannelsLast::input() {
-  Value turned = moveChannels(b, conv.input.value, ir::Channels::Last);
+  Value channelsLast = moveChannels(b, conv.input.value, ir::Channels::Last);
   SmallVector<int64_t> padding = {0};
   llvm::append_range(padding, conv.padding);
   padding.push_back(0);
-  return padSpatial(b, b.tensor(turned, conv.input.dtype), padding, padding, 0);
+  return padSpatial(b, b.tensor(channelsLast, conv.input.dtype), padding,
+                    padding, 0);
 }
 
-/// Whether the window is one point wide.
+/// Whether no input point is in several windows: the window is one point wide.
 bool ChannelsLast::readsEachPointOnce() const {
   return llvm::all_of(llvm::seq<int64_t>(0, conv.spatial),
                       [&](int64_t dim) { return conv.window(dim) == 1; });
 }
 
-/// Where an output point finds the channels of a tap:
-/// (n, points..., (g,) taps..., c) -> (n, points and taps..., g and c).
+/// Where an output point reads the channels of a tap: (n, points..., (g,)
+/// taps..., c) -> (n, points and taps..., g and c).
 AffineMap ChannelsLast::windowMap() const {
   auto d = [&](unsigned loop) { return b.builder.getAffineDimExpr(loop); };
   bool hasTaps = !readsEachPointOnce();
@@ -149,15 +150,15 @@ Value ChannelsLast::columns() {
                  rowsAnd({b.indexAttr(conv.channels() * conv.taps())}));
 }
 
-/// [(G,) F, K], the depth in the order of the columns.
+/// [(G,) F, K], the depth in the same order as in the columns.
 Value ChannelsLast::weight() {
-  Value turned =
+  Value channelsLast =
       transpose(b, conv.weight.value, channelsLastOrder(conv.weight.rank()));
   Sizes sizes = {b.indexAttr(conv.filters()),
                  b.indexAttr(conv.channels() * conv.taps())};
   if (isGrouped)
     sizes.insert(sizes.begin(), b.indexAttr(conv.groups));
-  return reshape(b.builder, b.loc, turned, sizes);
+  return reshape(b.builder, b.loc, channelsLast, sizes);
 }
 
 Value ChannelsLast::run() {
@@ -206,7 +207,7 @@ bool prefersChannelsLast(const Convolution &conv, int64_t channels) {
   auto isKnown = [](OpFoldResult size) {
     return getConstantIntValue(size).has_value();
   };
-  return channels >= kFewestChannels &&
+  return channels >= fewestChannels &&
          llvm::all_of(ArrayRef(conv.sizes).drop_front(2), isKnown) &&
          isFrozenValue(conv.weight);
 }

@@ -39,7 +39,7 @@ static Num signBit(Num x) {
   return s::copysign(x.constant(1), x) < 0.0;
 }
 
-/// A test that is false for whatever is no float.
+/// A test that is false for every value of a dtype other than floats.
 static LoweringFn floatTest(Num (*test)(Num), bool otherwise = false) {
   return predicate({"self"}, [=](Elements x) {
     if (x[0].dtype.isFloat())
@@ -81,7 +81,7 @@ static Num truth(Num x) {
   return s::cast(x, DType::boolean(x.value.getContext()));
 }
 
-/// Each operand by its own truth.
+/// Combines the truth of each operand.
 static LoweringFn logical(Num (*combine)(Num, Num)) {
   return [=](ir::AtenOp, LoweringBuilder &b) -> Lowered {
     Operand self = b.operand("self"), other = b.operand("other");
@@ -91,7 +91,7 @@ static LoweringFn logical(Num (*combine)(Num, Num)) {
   };
 }
 
-/// Bits that are shifted out are gone: PyTorch defines shifts by any count.
+/// A shift by any count is defined in PyTorch: the bits shifted out are zero.
 static Num shiftLeft(Num x, Num count) {
   Body &body = *x.body;
   Num zero = x.constant(0);
@@ -163,7 +163,7 @@ static void registerLogic(OpTable &table) {
 // Selection
 //===----------------------------------------------------------------------===//
 
-/// Between two values of the result's dtype, by a bool.
+/// Chooses, by a bool, between two values of the result's dtype.
 static LoweringFn choose(ArgumentNames names, unsigned ifTrue, unsigned ifFalse,
                          unsigned condition) {
   return [=](ir::AtenOp op, LoweringBuilder &b) -> Lowered {

@@ -29,7 +29,7 @@ using namespace mlir;
 using namespace anabranch;
 using namespace anabranch::importer;
 
-/// A list argument with one number for all dimensions, or one each.
+/// A list argument with one number for all dimensions, or with one for each.
 static std::optional<SmallVector<int64_t>> perDim(ir::AtenOp op, StringRef name,
                                                   int64_t count) {
   auto values = op.getIntListArg(name);
@@ -83,7 +83,7 @@ static bool isPointwise(const Convolution &conv) {
          llvm::all_of(conv.padding, [](int64_t pad) { return pad == 0; });
 }
 
-/// Where an output point finds a point of its window.
+/// Where an output point reads a point of its window.
 static AffineMap windowMap(LoweringBuilder &b, const Convolution &conv) {
   auto d = [&](unsigned loop) { return b.builder.getAffineDimExpr(loop); };
   SmallVector<AffineExpr> source = {d(0), d(1) * conv.channels() + d(2)};
@@ -93,8 +93,8 @@ static AffineMap windowMap(LoweringBuilder &b, const Convolution &conv) {
   return AffineMap::get(3 + 2 * conv.spatial, 0, source, b.context());
 }
 
-/// [N, G, C, window..., out...]: what each output point reads. Of a known
-/// shape it is a view, which the product reads through.
+/// [N, G, C, window..., out...]: the elements that each output point reads. For
+/// a static shape it is a view, and the product reads through it.
 static Value unroll(LoweringBuilder &b, const Convolution &conv,
                     ArrayRef<OpFoldResult> sizes) {
   Value padded = padSpatial(b, conv.input, conv.padding, conv.padding, 0);

@@ -22,8 +22,8 @@ static LoweringFn constant(int64_t number) {
   };
 }
 
-/// The argument's elements in the result's dtype and shape: of a number or 0-d
-/// tensor, that in every place.
+/// The argument's elements, in the result's dtype and shape. A number or a 0-d
+/// tensor fills the result.
 static LoweringFn valuesOf(StringRef argument, const char *refusal) {
   std::string name = argument.str();
   return [=](ir::AtenOp, LoweringBuilder &b) -> Lowered {
@@ -56,7 +56,7 @@ static void registerConstants(OpTable &table) {
   table.add("ones", constant(1), "[3, 5], dtype=dtype");
   table.add("ones_like", constant(1), "T(3, 5)");
   table.add("new_ones", constant(1), "T(3), [3, 5]");
-  // PyTorch leaves these undefined; here they are zero.
+  // PyTorch leaves these tensors undefined. Here they are zero.
   for (const char *name :
        {"empty.memory_format", "empty_like", "new_empty", "empty_strided",
         "new_empty_strided", "empty_permuted"})
@@ -96,7 +96,8 @@ static Lowered lowerEye(ir::AtenOp, LoweringBuilder &b) {
       }));
 }
 
-/// Zero above, or below, a diagonal of the last two dimensions.
+/// Sets the elements above, or below, a diagonal of the last two dimensions to
+/// zero.
 static LoweringFn triangle(bool lower) {
   return [=](ir::AtenOp op, LoweringBuilder &b) -> Lowered {
     Operand self = b.operand("self"), diagonal = b.operand("diagonal");
@@ -132,7 +133,7 @@ static LoweringFn copied(StringRef argument) {
   return valuesOf(argument, "the source is no tensor");
 }
 
-/// The very same value.
+/// Returns the argument itself.
 static Lowered lowerSame(ir::AtenOp op, LoweringBuilder &b) {
   return lowered(op.getOperandArg("self"));
 }

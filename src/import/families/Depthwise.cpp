@@ -19,7 +19,7 @@ namespace anabranch {
 namespace importer {
 
 /// Larger windows would make a long kernel that spills.
-static constexpr int64_t kMaxTaps = 49;
+static constexpr int64_t maxTaps = 49;
 
 int64_t Convolution::taps() const {
   int64_t product = 1;
@@ -30,7 +30,7 @@ int64_t Convolution::taps() const {
 
 bool isDepthwise(const Convolution &conv) {
   return conv.groups > 1 && conv.channels() == 1 && conv.filters() == 1 &&
-         conv.taps() <= kMaxTaps;
+         conv.taps() <= maxTaps;
 }
 
 namespace {
@@ -45,7 +45,7 @@ public:
 private:
   LoweringBuilder &b;
   const Convolution &conv;
-  const bool isLast; ///< the channels are the last dimension, else the second
+  const bool isLast; ///< channels are the last dimension, else the second
 
   int64_t channelDim() const { return isLast ? conv.spatial + 1 : 1; }
   template <typename T> SmallVector<T> ordered(SmallVector<T> parts) const;
@@ -55,7 +55,8 @@ private:
   Operand weightAt(const Operand &weights, int64_t tap);
 };
 
-/// What stands for [N, C, points...] in the order of the dimensions at work.
+/// The values for [N, C, points...], in the order of the dimensions of this
+/// object.
 template <typename T>
 SmallVector<T> Depthwise::ordered(SmallVector<T> parts) const {
   if (isLast)
@@ -76,7 +77,7 @@ Value Depthwise::paddedInput() {
   return padSpatial(b, input, padding, padding, 0);
 }
 
-/// The input as it meets the outputs at this point of the window.
+/// The input, shifted so that each output meets this point of its window.
 Operand Depthwise::inputAt(Value padded, ArrayRef<int64_t> point) {
   Sizes offsets(2, b.indexAttr(0)), strides(2, b.indexAttr(1));
   for (auto [dim, position] : llvm::enumerate(point)) {
@@ -88,8 +89,8 @@ Operand Depthwise::inputAt(Value padded, ArrayRef<int64_t> point) {
   return b.tensor(slice, conv.input.dtype);
 }
 
-/// [taps, channels], in the dtype of the sums: a vector of channels reads
-/// consecutive weights, and converts none.
+/// [taps, channels], in the dtype of the sums. A vector of channels then reads
+/// consecutive weights and converts none.
 Operand Depthwise::weightsByTap() {
   SmallVector<int64_t> order;
   for (int64_t dim = 1; dim < conv.weight.rank(); ++dim)

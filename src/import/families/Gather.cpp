@@ -16,8 +16,8 @@ using namespace mlir;
 using namespace anabranch;
 using namespace anabranch::importer;
 
-/// Whether reading index zero of the dimension is never allowed, so that not
-/// even a clamped index is safe.
+/// Whether the dimension has no elements. Then not even a clamped index may be
+/// read.
 static bool isEmptyDim(Operand tensor, int64_t dim) {
   return tensor.rank() > 0 && tensor.size(dim) == 0;
 }
@@ -46,8 +46,8 @@ static Lowered lowerGather(ir::AtenOp op, LoweringBuilder &b) {
   return lowered(reshape(b.builder, b.loc, gathered, op.getResultSizes()));
 }
 
-/// Elements of `table` where dimension `dim` is given by the index tensor,
-/// whose dimensions take its place.
+/// The elements of `table` whose index in dimension `dim` is given by the index
+/// tensor. The index tensor's dimensions take the place of `dim`.
 static Value takeAlong(LoweringBuilder &b, Operand table, Operand index,
                        int64_t dim, ArrayRef<OpFoldResult> sizes) {
   Value size = asIndex(b.builder, b.loc, b.sizeOf(table.value, dim));
@@ -89,7 +89,7 @@ static Lowered lowerEmbedding(ir::AtenOp op, LoweringBuilder &b) {
   return lowered(takeAlong(b, weight, indices, 0, op.getResultSizes()));
 }
 
-/// index.Tensor: several index tensors, broadcast together.
+/// index.Tensor: several index tensors, which broadcast together.
 static Lowered lowerIndex(ir::AtenOp op, LoweringBuilder &b) {
   Operand self = b.operand("self");
   FailureOr<IndexList> list = IndexList::of(b, self, "indices");
@@ -124,8 +124,8 @@ static bool staysInside(ArrayRef<OpFoldResult> sizes,
   return *last < *all;
 }
 
-/// as_strided of a tensor that is all of its storage, in row-major order:
-/// capture sees to that.
+/// as_strided of a tensor that is all of its storage, in row-major order.
+/// Capture makes sure of that.
 static Lowered lowerAsStrided(ir::AtenOp op, LoweringBuilder &b) {
   Value self = op.getOperandArg("self");
   Sizes sizes = op.getResultSizes(), strides = op.getSizeListArg("stride");

@@ -35,7 +35,7 @@ static Value multiplyAll(LoweringBuilder &b, Operand left, Operand right) {
                   left.dtype);
 }
 
-/// For each row the number of groups that end before it or at it.
+/// For each row, the number of groups that end at it or before it.
 static Operand groupsOfRows(LoweringBuilder &b, Operand ends,
                             OpFoldResult rows) {
   DType wide = DType::integer(b.context(), 64);
@@ -114,7 +114,8 @@ static Lowered lowerGroupedMm(ir::AtenOp op, LoweringBuilder &b) {
   return grouped(b, b.operand("self"), b.operand("mat2"), b.operand("offs"));
 }
 
-/// What transformers calls where torch._grouped_mm does not take the dtype.
+/// transformers calls this operator for dtypes that torch._grouped_mm does not
+/// take.
 static Lowered lowerFallback(ir::AtenOp op, LoweringBuilder &b) {
   return grouped(b, b.operand("input"), b.operand("weight"), b.operand("offs"));
 }

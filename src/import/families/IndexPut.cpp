@@ -34,7 +34,7 @@ static Value putMasked(ir::AtenOp op, LoweringBuilder &b, Operand self,
       [](Body &, ArrayRef<Num> x) { return s::select(x[1], x[2], x[0]); });
 }
 
-/// As far as sizes are known.
+/// Whether the values broadcast to the sizes, as far as these are known.
 static bool canBroadcast(Operand values, ArrayRef<OpFoldResult> sizes) {
   int64_t offset = static_cast<int64_t>(sizes.size()) - values.rank();
   if (offset < 0)
@@ -88,7 +88,7 @@ static Lowered lowerIndexPut(ir::AtenOp op, LoweringBuilder &b) {
 }
 
 namespace {
-/// index_add, index_copy and index_fill: a vector of positions along `dim`.
+/// index_add, index_copy and index_fill: one vector of positions along `dim`.
 struct Lines {
   Operand self, index;
   int64_t dim;
@@ -156,7 +156,7 @@ static Lowered lowerIndexCopy(ir::AtenOp op, LoweringBuilder &b) {
       }));
 }
 
-/// index_fill: a number, or a 0-d tensor, on every chosen line.
+/// index_fill: writes a number, or a 0-d tensor, to every chosen position.
 static Lowered lowerIndexFill(ir::AtenOp op, LoweringBuilder &b) {
   FailureOr<Lines> lines = Lines::of(op, b);
   if (failed(lines))
@@ -175,7 +175,8 @@ static Lowered lowerIndexFill(ir::AtenOp op, LoweringBuilder &b) {
       }));
 }
 
-/// The gradient of a lookup: each row added to the row it was read from.
+/// The gradient of a lookup: each row is added to the row that it was read
+/// from.
 static Lowered lowerEmbeddingBackward(ir::AtenOp op, LoweringBuilder &b) {
   Operand grad = b.operand("grad_output"), indices = b.operand("indices");
   auto padding = op.getIntArg("padding_idx");
@@ -183,7 +184,8 @@ static Lowered lowerEmbeddingBackward(ir::AtenOp op, LoweringBuilder &b) {
     return b.refuse("gradients scaled by frequency");
   Sizes sizes = op.getResultSizes();
   DType dtype = b.resultDType();
-  // Many rows may meet in one: summed in full precision, rounded once.
+  // Many rows may be added to one, so the sum has full precision and is rounded
+  // once.
   DType sum = dtype.math();
   Operand zeros = b.tensor(b.fill(sizes, sum, 0), sum);
   Value size = asIndex(b.builder, b.loc, sizes[0]);

@@ -17,8 +17,8 @@ using namespace mlir;
 using namespace anabranch;
 using namespace anabranch::importer;
 
-/// The operands that have a place in the result, in its dtype. PyTorch lets a
-/// 1-d tensor without elements join anything.
+/// The operands that contribute to the result, in its dtype. PyTorch lets a 1-d
+/// tensor without elements join any others.
 static SmallVector<Value> joined(LoweringBuilder &b, int64_t rank) {
   SmallVector<Value> tensors;
   for (const Operand &tensor : b.operandList("tensors"))
@@ -67,7 +67,7 @@ static Lowered lowerStack(ir::AtenOp op, LoweringBuilder &b) {
 }
 
 namespace {
-/// Padding of each dimension, first dimension first; negative cuts off.
+/// The padding of each dimension, in their order. A negative one cuts off.
 struct Padding {
   SmallVector<int64_t> low, high;
 };
@@ -87,7 +87,7 @@ static std::optional<Padding> paddingOf(ir::AtenOp op, StringRef name,
   return padding;
 }
 
-/// constant_pad_nd: what is kept of the input, inserted into the constant.
+/// constant_pad_nd: inserts the kept part of the input into the constant.
 static Lowered lowerConstantPad(ir::AtenOp op, LoweringBuilder &b) {
   Operand self = b.operand("self");
   auto padding = paddingOf(op, "pad", self.rank());
@@ -127,8 +127,8 @@ static Value constantIndex(Body &body, int64_t value) {
 /// Index `i` of a padded dimension in the tensor of size `last + 1`.
 using BorderFn = llvm::function_ref<Value(Body &, Value i, Value last)>;
 
-/// The border, the input and the border of the last dimension; nothing if its
-/// size is not known or something is cut off.
+/// The stretches of the last dimension: border, input, border. Empty if its
+/// size is not known, or if padding cuts off.
 static SmallVector<Stretch> borders(Operand self, const Padding &padding) {
   int64_t low = padding.low.back(), high = padding.high.back();
   int64_t size = self.type().getShape().back();
@@ -137,7 +137,7 @@ static SmallVector<Stretch> borders(Operand self, const Padding &padding) {
   return {{low, std::nullopt}, {size, 0}, {high, std::nullopt}};
 }
 
-/// Reads each element from where `border` maps it to.
+/// Reads each element of the padded tensor where `border` says.
 static Lowered padBy(ir::AtenOp op, LoweringBuilder &b, BorderFn border) {
   Operand self = b.operand("self");
   auto padding = paddingOf(op, "padding", self.rank());

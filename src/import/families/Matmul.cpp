@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Each is one contraction, then at most one elementwise generic that scales,
-// adds and rounds once.
+// Each operator is one contraction, then at most one elementwise generic that
+// scales, adds and rounds once.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,13 +18,13 @@ using namespace mlir;
 using namespace anabranch;
 using namespace anabranch::importer;
 
-/// A map of `loops` dimensions to these ones.
+/// A map from `loops` dimensions to those in `dims`.
 static AffineMap pick(LoweringBuilder &b, unsigned loops,
                       ArrayRef<unsigned> dims) {
   return AffineMap::getMultiDimMapWithTargets(loops, dims, b.context());
 }
 
-/// [M, K] x [K, N], with a common batch dimension before if the rank is 3.
+/// [M, K] x [K, N]. If the rank is 3, both have a batch dimension before.
 static Value multiply(LoweringBuilder &b, Operand left, Operand right) {
   bool batched = left.rank() == 3;
   unsigned loops = batched ? 4 : 3, m = loops - 3, n = m + 1, k = m + 2;
@@ -45,7 +45,7 @@ static Value rounded(LoweringBuilder &b, Value sum, DType dtype) {
   return b.convert(b.tensor(sum, accumulatorOf(dtype)), dtype);
 }
 
-/// alpha * sum + beta * self; a zero beta ignores what self holds.
+/// alpha * sum + beta * self. If beta is zero, NaN in `self` is ignored.
 static Value scaledSum(ir::AtenOp op, LoweringBuilder &b, Operand self,
                        Value sum) {
   DType dtype = b.resultDType();
@@ -82,7 +82,8 @@ static Lowered lowerMm(ir::AtenOp op, LoweringBuilder &b) {
   return lowered(rounded(b, multiply(b, left, right), b.resultDType()));
 }
 
-/// (x - 128) y + 128 sum(y), modulo 2^32: instructions multiply signed bytes.
+/// x y for unsigned x: (x - 128) y + 128 sum(y), modulo 2^32. Processors
+/// multiply signed bytes.
 static Value multiplyUnsigned(LoweringBuilder &b, Operand left, Operand right) {
   DType sums = b.resultDType();
   Operand half = b.number(int64_t(128));
@@ -100,7 +101,7 @@ static Value multiplyUnsigned(LoweringBuilder &b, Operand left, Operand right) {
                        });
 }
 
-/// Products of bytes in int32, the right ones signed.
+/// Products of bytes in int32. The right operand is signed.
 static Lowered lowerIntMm(ir::AtenOp op, LoweringBuilder &b) {
   Operand left = b.operand("self"), right = b.operand("mat2");
   if (left.dtype.width() != 8 || right.dtype.width() != 8 ||
@@ -162,7 +163,8 @@ static Lowered lowerDot(ir::AtenOp op, LoweringBuilder &b) {
   return lowered(rounded(b, sum, b.resultDType()));
 }
 
-/// linear: rows of the input by rows of the weight, which stays as it is.
+/// linear: multiplies rows of the input by rows of the weight, without a
+/// transposed copy of the weight.
 static Lowered lowerLinear(ir::AtenOp op, LoweringBuilder &b) {
   Operand input = b.operand("input"), weight = b.operand("weight");
   Operand bias = b.operand("bias");

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Statistics are reductions of rows, the result is elementwise on the same
-// rows: one kernel each. The variance is taken around the mean, in a second
-// reduction, which loses no digits to cancellation.
+// Statistics are reductions of rows, and the result is elementwise on the same
+// rows: one kernel. The variance is taken around the mean, in a second
+// reduction, so that no digits cancel.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,8 +20,8 @@ using namespace anabranch;
 using namespace anabranch::importer;
 
 namespace {
-/// A tensor, the dimensions that are normalised together, and what is computed
-/// in.
+/// A tensor, the dimensions that are normalised together, and the dtype of the
+/// arithmetic.
 struct Norm {
   Operand input;
   Sizes sizes;
@@ -29,7 +29,7 @@ struct Norm {
   DType math;
 };
 
-/// With the normalised dimensions kept as ones.
+/// Statistics whose normalised dimensions are kept, with size one.
 struct Statistics {
   Operand mean, rstd;
   /// Squared distances from the mean, summed.
@@ -56,7 +56,7 @@ static Operand sumRows(LoweringBuilder &b, const Norm &norm,
   return b.tensor(b.unsqueeze(sum, norm.dims), norm.math);
 }
 
-/// A generic on one number per row.
+/// A generic on one number for each row.
 static Operand perRow(LoweringBuilder &b, const Norm &norm,
                       ArrayRef<Operand> operands,
                       LoweringBuilder::BodyFn body) {
@@ -89,7 +89,7 @@ static Statistics statisticsOf(LoweringBuilder &b, const Norm &norm,
   return {mean, inverseRoot(b, norm, squares, count, eps), squares};
 }
 
-/// (x - mean) * rstd * weight + bias; what is absent is left out.
+/// (x - mean) * rstd * weight + bias. Absent parts are left out.
 static Value normalize(LoweringBuilder &b, const Norm &norm, Operand mean,
                        Operand rstd, Operand weight, Operand bias,
                        DType result) {
@@ -110,7 +110,7 @@ static Value normalize(LoweringBuilder &b, const Norm &norm, Operand mean,
                        });
 }
 
-/// A statistic as result `i` of the operator, if somebody reads it.
+/// A statistic as result `i` of the operator; null if nobody reads it.
 static Value statisticResult(ir::AtenOp op, LoweringBuilder &b, unsigned i,
                              Operand statistic) {
   if (op.getResult(i).use_empty())
@@ -150,7 +150,7 @@ static Lowered lowerLayerNorm(ir::AtenOp op, LoweringBuilder &b) {
 /// rms_norm, and _fused_rms_norm with the statistic as a second result.
 static Lowered lowerRmsNorm(ir::AtenOp op, LoweringBuilder &b) {
   Norm norm = lastDims(op, b);
-  // PyTorch's default: the smallest step of what is computed in.
+  // PyTorch's default is the machine epsilon of the dtype of the arithmetic.
   double eps = norm.math.width() == 64 ? 0x1p-52 : 0x1p-23;
   if (auto given = op.getFloatArg("eps"))
     eps = *given;
@@ -178,8 +178,8 @@ static Operand perChannel(LoweringBuilder &b, Operand channels,
                   channels.dtype);
 }
 
-/// native_group_norm: channels split into groups, each normalised with all that
-/// is behind it.
+/// native_group_norm: splits channels into groups, and normalises each group
+/// together with all following dimensions.
 static Lowered lowerGroupNorm(ir::AtenOp op, LoweringBuilder &b) {
   Operand input = b.operand("input");
   auto groups = op.getIntArg("group");
@@ -208,7 +208,7 @@ static Lowered lowerGroupNorm(ir::AtenOp op, LoweringBuilder &b) {
                             statisticResult(op, b, 2, statistics.rstd)};
 }
 
-/// Everything but the channels, which are dimension 1, is normalised together.
+/// Normalises all dimensions but the channels, dimension 1, together.
 static Norm batchOf(LoweringBuilder &b) {
   Norm norm;
   norm.input = b.operand("input");
@@ -220,7 +220,8 @@ static Norm batchOf(LoweringBuilder &b) {
   return norm;
 }
 
-/// The batch by its mean and 1 / deviation, per channel, as the result's dtype.
+/// Normalises the batch by its mean and 1 / deviation, for each channel, in the
+/// result's dtype.
 static Value normalizeBatch(LoweringBuilder &b, const Norm &norm, Operand mean,
                             Operand rstd) {
   int64_t inner = norm.input.rank() - 2;
@@ -232,8 +233,8 @@ static Value normalizeBatch(LoweringBuilder &b, const Norm &norm, Operand mean,
                    b.resultDType());
 }
 
-/// Batch norm in inference: elementwise, by the running statistics. The saved
-/// statistics are empty then, and the running ones stay.
+/// Batch norm in inference: elementwise, by the running statistics, which do
+/// not change. The saved statistics are empty.
 static Lowered lowerBatchNorm(ir::AtenOp op, LoweringBuilder &b) {
   auto eps = op.getFloatArg("eps");
   if (!eps)
@@ -255,7 +256,7 @@ static Lowered lowerBatchNorm(ir::AtenOp op, LoweringBuilder &b) {
   return results;
 }
 
-/// The running statistic, `momentum` of the way towards the batch's own, as
+/// The running statistic, moved by `momentum` towards the batch's own, as
 /// result `i`.
 static Value movedStatistic(ir::AtenOp op, LoweringBuilder &b, const Norm &norm,
                             unsigned i, StringRef running, Operand own) {
@@ -269,8 +270,8 @@ static Value movedStatistic(ir::AtenOp op, LoweringBuilder &b, const Norm &norm,
 }
 
 /// Batch norm in training, by the batch's own statistics. The running ones, if
-/// there are any, are the last results; before them PyTorch reserves memory
-/// that the CPU does not need.
+/// there are any, are the last results. The result before them is PyTorch's
+/// reserved memory, which is empty on CPUs.
 static Lowered lowerBatchNormTraining(ir::AtenOp op, LoweringBuilder &b) {
   if (!op.getBoolArg("training").value_or(true))
     return lowerBatchNorm(op, b);
@@ -316,8 +317,9 @@ void anabranch::importer::registerNormalization(OpTable &table) {
             "T(2, 3, 4), T(3), None, True, 0.1, 1e-5; T(4, 3), None, None, "
             "True, 0.1, 1e-5",
             kFloats);
-  // Capture makes these of the operators that write into running statistics;
-  // what they trace is not what they return in f16, so they have no samples.
+  // Capture makes these calls from operators that write into running
+  // statistics. In f16 their trace has other dtypes than they return, so they
+  // have no samples.
   table.add("_native_batch_norm_legit_functional", lowerBatchNormTraining, "",
             kFloats);
   table.add("_batch_norm_with_update_functional", lowerBatchNormTraining, "",

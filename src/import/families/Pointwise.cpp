@@ -19,7 +19,7 @@ namespace importer {
 // Functions of one number
 //===----------------------------------------------------------------------===//
 
-/// A function that floats have; integers are converted to the result's float.
+/// A function on floats. Integers are converted to the result's float dtype.
 static LoweringFn function(Num (*apply)(Num)) {
   return pointwise({"self"}, [=](Elements x) { return apply(x[0]); });
 }
@@ -40,7 +40,7 @@ static void registerFunctions(OpTable &table) {
       "T(3, 5)");
 }
 
-/// 10 to a small power, exactly as the C library gives it.
+/// 10 to a small power, with the bits that the C library returns.
 static double powerOfTen(int64_t exponent) {
   return std::pow(10.0, static_cast<double>(exponent));
 }
@@ -60,7 +60,7 @@ static Lowered roundDecimals(ir::AtenOp op, LoweringBuilder &b) {
                                }));
 }
 
-static void registerShape(OpTable &table) {
+static void registerSignAndRounding(OpTable &table) {
   table.add("neg", pointwise({"self"}, [](Elements x) { return -x[0]; }),
             "T(3, 5)", kNumbers);
   table.add("abs", function(s::abs), "T(3, 5)", kNumbers);
@@ -142,8 +142,8 @@ static void registerArithmetic(OpTable &table) {
 // Division
 //===----------------------------------------------------------------------===//
 
-/// With bools alone PyTorch has no kernel; with a number beside them the result
-/// is of integers.
+/// For bools alone PyTorch has no kernel. With a number beside them the result
+/// is an integer.
 static LoweringFn unlessBool(LoweringFn lower) {
   return [=](ir::AtenOp op, LoweringBuilder &b) -> Lowered {
     if (b.resultDType().isBool())
@@ -240,7 +240,7 @@ static void registerLimits(OpTable &table) {
 void registerPointwise(OpTable &table) {
   table.family("pointwise");
   registerFunctions(table);
-  registerShape(table);
+  registerSignAndRounding(table);
   registerArithmetic(table);
   registerDivision(table);
   registerLimits(table);

@@ -6,7 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // A window of static size is unrolled: one elementwise generic reads each of
-// its points through a strided slice. So a pool fuses with what is around it.
+// its points through a strided slice. So a pool fuses with the operators around
+// it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,12 +21,12 @@ using namespace mlir;
 using namespace anabranch;
 using namespace anabranch::importer;
 
-/// Windows larger than this are left to PyTorch: unrolled, they would make a
-/// long kernel of little use.
-static constexpr int64_t kMaxPoints = 128;
+/// PyTorch runs pools with larger windows: unrolled, they would make a long
+/// kernel of little use.
+static constexpr int64_t maxPoints = 128;
 
 namespace {
-/// A pool of the last two dimensions.
+/// The arguments of a pool of the last two dimensions.
 struct Pool {
   Operand input;
   SmallVector<int64_t> window, stride, padding, dilation = {1, 1};
@@ -33,7 +34,8 @@ struct Pool {
   Sizes sizes;
 };
 
-/// A point of the window, and the input as it meets the outputs there.
+/// A point of the window, and the input shifted so that each output meets this
+/// point.
 struct Tap {
   int64_t row, column;
   Operand values;
@@ -73,13 +75,13 @@ static FailureOr<Pool> poolOf(ir::AtenOp op, LoweringBuilder &b) {
   }
   pool.ceilMode = op.getBoolArg("ceil_mode").value_or(false);
   pool.sizes = op.getResultSizes();
-  if (pool.input.rank() < 3 || pool.window[0] * pool.window[1] > kMaxPoints)
+  if (pool.input.rank() < 3 || pool.window[0] * pool.window[1] > maxPoints)
     return b.refuse("no image, or a window too large to unroll");
   return pool;
 }
 
-/// The input framed by `value` so that every window lies inside. Only a static
-/// size says how far windows reach beyond the end in ceil mode.
+/// The input padded with `value` so that every window lies inside. In ceil mode
+/// the size must be static, which says how far windows reach beyond the end.
 static FailureOr<Value> framed(LoweringBuilder &b, const Pool &pool,
                                double value) {
   SmallVector<int64_t> high = pool.padding;
@@ -126,8 +128,8 @@ static SmallVector<Operand> operandsOf(ArrayRef<Tap> taps) {
   return operands;
 }
 
-/// The taps of each window as one number: `combine` from the first tap on, then
-/// `finish`.
+/// Reduces the taps of each window to one number: `combine` from the first tap
+/// on, then `finish`.
 static Value foldTaps(LoweringBuilder &b, const Pool &pool, ArrayRef<Tap> taps,
                       llvm::function_ref<Num(Num, Num)> combine,
                       llvm::function_ref<Num(Num)> finish) {
@@ -141,7 +143,7 @@ static Value foldTaps(LoweringBuilder &b, const Pool &pool, ArrayRef<Tap> taps,
                        });
 }
 
-/// The first maximum's place in the unpadded image, row by row.
+/// The position of the first maximum in the unpadded image, in row-major order.
 static Value argMax(LoweringBuilder &b, const Pool &pool, ArrayRef<Tap> taps,
                     Value width) {
   int64_t first = pool.sizes.size() - 2;
@@ -162,9 +164,9 @@ static Value argMax(LoweringBuilder &b, const Pool &pool, ArrayRef<Tap> taps,
   };
   return b.elementwiseMixed(operandsOf(taps), integer, pool.sizes,
                             [&](Body &body, ArrayRef<Num> x) {
-                              // Padding counts less than everything: a point of
-                              // the padding only stays while no point of the
-                              // image was met.
+                              // A point of the padding loses against every
+                              // point of the image. It only stays until the
+                              // first point of the image.
                               Num best = x[0], at = flat(body, taps[0]);
                               Num found = isInside(body, taps[0]);
                               for (size_t i = 1; i < x.size(); ++i) {
@@ -203,8 +205,8 @@ static Lowered lowerMaxPool(ir::AtenOp op, LoweringBuilder &b) {
   return results;
 }
 
-/// The sum of the window over its number of points. Where padding does not
-/// count, the number depends on the place.
+/// The sum of the window over its number of points. If padding does not count,
+/// that number depends on the position.
 static Lowered lowerAvgPool(ir::AtenOp op, LoweringBuilder &b) {
   FailureOr<Pool> pool = poolOf(op, b);
   if (failed(pool))
@@ -225,7 +227,8 @@ static Lowered lowerAvgPool(ir::AtenOp op, LoweringBuilder &b) {
       [&](Num sum) { return sum / count; }));
 }
 
-/// Windows that divide the image evenly: a mean over split dimensions.
+/// Windows that divide the image evenly: a mean over dimensions that are split
+/// off.
 static Lowered lowerAdaptiveAvgPool(ir::AtenOp op, LoweringBuilder &b) {
   Operand input = b.operand("self");
   Sizes outputs = op.getResultSizes(), sizes = b.sizesOf(input.value);

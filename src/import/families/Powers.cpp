@@ -24,8 +24,8 @@ static Num constantPower(Num base, int64_t exponent) {
   return result;
 }
 
-/// `x ** n` by squaring, a step for each bit of n. For integers and a negative
-/// n the result is zero, but for x = 1 and -1.
+/// `x ** n` by squaring, one step for each bit of n. For a negative n of an
+/// integer power the result is zero, except for x = 1 and -1.
 static Num integerPower(Num base, Num exponent) {
   Num zero = base.constant(0), one = base.constant(1);
   bool isSigned = !base.dtype.isUnsigned;
@@ -54,7 +54,7 @@ static Num powerOfIntegers(Num base, Num exponent) {
   return s::select(exponent < zero, inverse, result);
 }
 
-/// The exponents that PyTorch treats apart, with the same roundings.
+/// Exponents for which PyTorch has code of its own, with the same roundings.
 static Num powerOfConstant(Num x, double exponent) {
   if (exponent == 0.5)
     return s::sqrt(x);
@@ -96,8 +96,8 @@ static Lowered lowerPow(ir::AtenOp op, LoweringBuilder &b) {
       b.elementwise({self, exponent}, dtype, dtype, b.resultSizes(), formula));
 }
 
-/// sqrt(a*a + b*b) in a type where the squares cannot overflow; infinite if one
-/// is, even beside NaN.
+/// sqrt(a*a + b*b), in a type in which the squares cannot overflow. Infinite if
+/// one is infinite, even beside NaN.
 static Num hypotenuse(Elements x) {
   DType dtype = x[0].dtype;
   Num infinity = x[0].constant(INFINITY);
@@ -116,7 +116,7 @@ static Num hypotenuse(Elements x) {
   return s::select(isInfinite, infinity, length);
 }
 
-/// x * f(y), zero where x is zero unless y is NaN.
+/// x * f(y): zero if x is zero, unless y is NaN.
 static LoweringFn timesLog(Num (*log)(Num)) {
   return pointwise({"self", "other"}, [=](Elements x) {
     Num product = s::select(x[0] == 0.0, x[0].constant(0), x[0] * log(x[1]));

@@ -27,12 +27,12 @@ struct Reduction {
   SmallVector<int64_t> kept; // the others
   bool keepdim = false;
 
-  /// Combines `map` of every element, without the reduced dimensions.
+  /// Combines `map` of every element over the reduced dimensions.
   Value reduce(Combine combine, DType accumulate,
                LoweringBuilder::BodyFn map) const {
     return b.reduce(self, sizes, dims, combine, accumulate, map);
   }
-  /// The same, where each element comes with its row's value.
+  /// Does the same with the value of each element's row beside the element.
   Value reduceWith(Value row, DType rowDType, Combine combine, DType accumulate,
                    LoweringBuilder::BodyFn map) const {
     return b.reduce({self, b.tensor(row, rowDType, kept)}, sizes, dims, combine,
@@ -44,17 +44,18 @@ struct Reduction {
       result.push_back(sizes[dim]);
     return result;
   }
-  /// One value per row from others.
+  /// Computes one value for each row from other such values.
   Value rows(ArrayRef<Operand> operands, DType dtype,
              LoweringBuilder::BodyFn map) const {
     return b.elementwiseMixed(operands, dtype, keptSizes(), map);
   }
-  /// The result: converted, and with the reduced dimensions if they are kept.
+  /// The result: converts the value, and restores the reduced dimensions if
+  /// they are kept.
   Value finish(Value value, DType from, DType to) const {
     Value converted = b.convert(b.tensor(value, from), to);
     return keepdim ? b.unsqueeze(converted, dims) : converted;
   }
-  /// The number of elements of a row, inside a body.
+  /// The number of elements of a row, as a value in a body.
   Num count(Body &body, DType dtype, OpFoldResult size) const {
     if (auto constant = getConstantIntValue(size))
       return s::constant(body, dtype, *constant);
@@ -70,7 +71,7 @@ struct Reduction {
 
 } // namespace
 
-/// The reduction of these dimensions; all if there are none.
+/// The reduction over these dimensions; over all if the list is empty.
 static Reduction reductionOf(ir::AtenOp op, LoweringBuilder &b,
                              ArrayRef<int64_t> dims) {
   Reduction r{b, b.operand("self"), {}, {}, {}};
@@ -135,7 +136,8 @@ static LoweringFn truthOf(Combine combine) {
   return [=](ir::AtenOp op, LoweringBuilder &b) -> Lowered {
     Attribute dim = op.getArg("dim");
     DType boolean = DType::boolean(b.context());
-    // Unlike other reductions, these take no dimensions as none.
+    // For these operators an empty list means no dimensions, unlike for other
+    // reductions.
     if (auto list = dyn_cast_or_null<ArrayAttr>(dim); list && list.empty())
       return lowered(b.elementwiseMixed(
           b.operand("self"), b.resultDType(), b.resultSizes(),
@@ -182,13 +184,14 @@ static void registerSums(OpTable &table) {
 // Extremes
 //===----------------------------------------------------------------------===//
 
-/// NaN if there is one, else the extreme, in the elements' own dtype.
+/// The extreme, in the elements' own dtype; NaN if there is one.
 static Value extremeOf(const Reduction &r, Combine combine) {
   return r.reduce(combine, r.self.dtype.math(),
                   [](Body &, ArrayRef<Num> x) { return x[0]; });
 }
 
-/// The position in the row, in row-major order of the reduced dimensions.
+/// The position of an element in its row, in row-major order of the reduced
+/// dimensions.
 static Num positionInRow(const Reduction &r, Body &body, DType dtype) {
   Num position = s::constant(body, dtype, int64_t(0));
   for (int64_t dim : r.dims) {
@@ -198,7 +201,7 @@ static Num positionInRow(const Reduction &r, Body &body, DType dtype) {
   return position;
 }
 
-/// Where the extreme first is; the first NaN if there is one.
+/// The position of the first extreme; of the first NaN if there is one.
 static Value firstPositionOf(const Reduction &r, Value extreme) {
   auto size = getConstantIntValue(r.rowSize());
   bool narrow = size && *size < std::numeric_limits<int32_t>::max();
@@ -218,7 +221,7 @@ static Value firstPositionOf(const Reduction &r, Value extreme) {
                      DType::integer(r.b.context(), 64));
 }
 
-/// PyTorch raises its own error for these.
+/// PyTorch itself raises an error for these.
 static bool isOfNoElements(const Reduction &r) {
   return getConstantIntValue(r.rowSize()) == 0;
 }
@@ -290,7 +293,7 @@ struct Moments {
 };
 } // namespace
 
-/// Two passes: the mean, then the squares of the differences from it.
+/// The mean, then the sum of the squared differences from it, in a second pass.
 static Moments momentsOf(const Reduction &r, ir::AtenOp op, DType dtype) {
   LoweringBuilder &b = r.b;
   double correction = op.getFloatArg("correction").value_or(1.0);
@@ -340,7 +343,7 @@ static void registerMoments(OpTable &table) {
 // Norms
 //===----------------------------------------------------------------------===//
 
-/// The number that a norm combines for |x|.
+/// The number that a norm adds up, or compares, for |x|.
 static Num normTerm(Num x, double order) {
   if (order == 0)
     return s::cast(x != x.constant(0), x.dtype);
@@ -366,7 +369,7 @@ static Value normOf(const Reduction &r, DType math, double order) {
   });
 }
 
-/// A norm; the order's argument is `ord` or `p`, 2 where it is None.
+/// A norm. The argument `ord` or `p` gives the order; None means 2.
 static LoweringFn norm(StringRef orderName) {
   std::string name = orderName.str();
   return [=](ir::AtenOp op, LoweringBuilder &b) -> Lowered {
@@ -375,19 +378,19 @@ static LoweringFn norm(StringRef orderName) {
     Reduction r = reductionOf(op, b);
     DType result = b.resultDType(), math = result.math();
     double order = op.getFloatArg(name).value_or(2.0);
-    // An infinite norm of an empty row has no value; an error of PyTorch's.
+    // The infinite norm of an empty row has no value; PyTorch raises an error.
     return lowered(r.finish(normOf(r, math, order), math, result));
   };
 }
 
-/// log(sum(exp(x))) with the largest element taken out.
+/// log(sum(exp(x))), computed relative to the largest element.
 static Lowered lowerLogSumExp(ir::AtenOp op, LoweringBuilder &b) {
   Reduction r = reductionOf(op, b);
   DType result = b.resultDType(), math = result.math();
   if (!r.self.dtype.isFloat())
     return b.refuse("integers");
   Value largest = extremeOf(r, Combine::Max);
-  // An infinite maximum would give inf - inf.
+  // An infinite maximum would give inf - inf, so zero takes its place.
   largest = r.rows(b.tensor(largest, math), math, [](Body &, ArrayRef<Num> x) {
     Num infinite = s::abs(x[0]) == x[0].constant(INFINITY);
     return s::select(infinite, x[0].constant(0), x[0]);

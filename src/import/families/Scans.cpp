@@ -15,10 +15,10 @@ using namespace mlir;
 namespace anabranch {
 namespace importer {
 
-/// From the carried value and the next element, the next carried value.
+/// Computes the next carried value from the carried value and the next element.
 using StepFn = Num (*)(Num carried, Num element);
 
-/// The running combination along `dim`; the first element is combined with
+/// The running combination along `dim`. The first element is combined with
 /// `start`, a value of the input's dtype.
 static Value scanned(LoweringBuilder &b, Operand input, int64_t dim,
                      llvm::function_ref<Num(Body &)> start, StepFn step) {
@@ -46,7 +46,7 @@ static LoweringFn scan(double start, StepFn step) {
     DType result = b.resultDType(), math = result.math();
     if (result.isBool())
       return b.refuse("a result of bools");
-    // Elements are of the result's dtype before they are combined.
+    // Elements are converted to the result's dtype before they are combined.
     Operand input = b.tensor(b.convert(self, result), result);
     if (self.rank() == 0)
       return lowered(b.elementwiseMixed(
@@ -63,7 +63,8 @@ static LoweringFn scan(double start, StepFn step) {
 // Running extremes with their positions
 //===----------------------------------------------------------------------===//
 
-/// NaN from the first NaN on, else the largest; of equal ones the last.
+/// The running maximum: NaN from the first NaN on. Of equal elements the last
+/// one counts.
 static Num runningMax(Num carried, Num element) {
   Num wins = (element >= carried) & !s::isNan(carried);
   return s::select(wins | s::isNan(element), element, carried);
@@ -73,7 +74,7 @@ static Num runningMin(Num carried, Num element) {
   return s::select(wins | s::isNan(element), element, carried);
 }
 
-/// The number that every element wins against.
+/// A number that loses against every element.
 static Num weakest(Body &body, DType dtype, bool largest) {
   double infinity = std::numeric_limits<double>::infinity();
   if (dtype.isFloat())
@@ -84,7 +85,8 @@ static Num weakest(Body &body, DType dtype, bool largest) {
   return s::constant(body, dtype, (largest ? low : ~low).getSExtValue());
 }
 
-/// The last position, up to each, whose element is the extreme so far.
+/// For each element, the last position up to it at which the element is the
+/// extreme so far.
 static Value positionsOf(LoweringBuilder &b, Operand input, Operand extremes,
                          int64_t dim) {
   DType wide = DType::integer(b.context(), 64);

@@ -15,8 +15,8 @@ using namespace anabranch;
 using namespace anabranch::importer;
 
 namespace {
-/// self, dim and index of the scatter family: the index tensor gives the
-/// position along `dim`, and its shape is the iteration space.
+/// The arguments self, dim and index of the scatter family. The index tensor
+/// gives the position along `dim`; its shape is the iteration space.
 struct Along {
   Operand self, index;
   int64_t dim;
@@ -47,7 +47,7 @@ struct Along {
 };
 } // namespace
 
-/// The part of `src` that the index tensor covers.
+/// The part of `src` that is as large as the index tensor.
 static Operand covered(LoweringBuilder &b, const Along &along, Operand src) {
   src = atLeast1d(b, src);
   Sizes sizes = b.sizesOf(along.index.value);
@@ -60,7 +60,7 @@ static Operand covered(LoweringBuilder &b, const Along &along, Operand src) {
       src.dtype);
 }
 
-/// As the operator's result: a 0-d tensor was scattered into as a 1-d one.
+/// The operator's result. A 0-d tensor was handled as a 1-d one.
 static Lowered finished(LoweringBuilder &b, Value value) {
   return lowered(reshape(b.builder, b.loc, value, b.resultSizes()));
 }
@@ -77,8 +77,8 @@ static Lowered lowerScatterSrc(ir::AtenOp op, LoweringBuilder &b) {
                           }));
 }
 
-/// A number for every element of the index tensor, which stands for the
-/// updates: only its shape and its values as positions count.
+/// Scatters one number. The index tensor stands in for the updates: only its
+/// shape and positions count.
 static Lowered lowerScatterValue(ir::AtenOp op, LoweringBuilder &b) {
   FailureOr<Along> along = Along::of(op, b);
   if (failed(along))

@@ -21,14 +21,14 @@ namespace {
 struct Window {
   Sizes offsets, sizes, strides;
 
-  /// The whole of a tensor of these sizes.
+  /// The window that is all of a tensor of these sizes.
   Window(LoweringBuilder &b, ArrayRef<OpFoldResult> whole)
       : offsets(whole.size(), b.builder.getIndexAttr(0)), sizes(whole),
         strides(whole.size(), b.builder.getIndexAttr(1)) {}
 };
 } // namespace
 
-/// The window as a tensor of `resultSizes`, where a dimension of size one may
+/// The window as a tensor of `resultSizes`, in which dimensions of size one may
 /// be missing.
 static Value extractWindow(LoweringBuilder &b, Value source,
                            const Window &window,
@@ -39,8 +39,8 @@ static Value extractWindow(LoweringBuilder &b, Value source,
                                           window.strides);
 }
 
-/// The start and the step of a slice along dimension `dim`. Its size is still
-/// the whole.
+/// The window with start and step of a slice along `dim`. Its size is not set
+/// yet.
 static FailureOr<Window> sliceOf(ir::AtenOp op, LoweringBuilder &b,
                                  const Sizes &whole, int64_t dim) {
   auto step = op.getIntArg("step");
@@ -97,14 +97,14 @@ static Lowered lowerSplit(ir::AtenOp op, LoweringBuilder &b) {
   return results;
 }
 
-/// The tensor with the window replaced.
+/// The tensor `dest` with the window replaced by `source`.
 static Value insertWindow(LoweringBuilder &b, Value source, Value dest,
                           const Window &window) {
   return b.create<tensor::InsertSliceOp>(source, dest, window.offsets,
                                          window.sizes, window.strides);
 }
 
-/// `self` with `src` in the window that `windowOf(whole, dim)` gives.
+/// `self` with `src` in the window that `windowOf(whole, dim)` returns.
 static Lowered scatterInto(
     ir::AtenOp op, LoweringBuilder &b,
     llvm::function_ref<FailureOr<Window>(const Sizes &whole, int64_t dim)>
@@ -138,7 +138,7 @@ static Lowered lowerSelectScatter(ir::AtenOp op, LoweringBuilder &b) {
   });
 }
 
-/// Which two dimensions a diagonal runs along, and where it starts in each.
+/// The two dimensions along which a diagonal runs, and where it starts in each.
 namespace {
 struct Diagonal {
   int64_t dim1, dim2, start1, start2;
@@ -223,8 +223,8 @@ static Lowered lowerFlip(ir::AtenOp op, LoweringBuilder &b) {
       }));
 }
 
-/// A tensor rolled by `shifts`, one for each dimension: at the end of each come
-/// the first elements.
+/// A tensor rolled by `shifts`, one for each dimension: elements that leave at
+/// the end come in at the beginning.
 static Value rollDims(LoweringBuilder &b, Value tensor,
                       ArrayRef<int64_t> shifts) {
   Sizes sizes = sizesOf(b.builder, b.loc, tensor);

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A softmax is four generics (maximum, exponential, sum, quotient) that have
-// their rows in common, so that dispatch formation makes one kernel of them.
+// A softmax is four generics (maximum, exponential, sum, quotient) over the
+// same rows, so dispatch formation makes one kernel of them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,7 +18,7 @@ using namespace anabranch;
 using namespace anabranch::importer;
 
 namespace {
-/// The tensor that a softmax runs over, its rows along `dim`.
+/// The tensor of a softmax, with its rows along `dim`.
 struct Rows {
   Operand tensor;
   Sizes sizes;
@@ -28,7 +28,7 @@ struct Rows {
 };
 } // namespace
 
-/// A 0-d tensor is one row of one element.
+/// A 0-d tensor counts as one row of one element.
 static Operand atLeast1d(LoweringBuilder &b, Operand tensor) {
   if (tensor.rank() == 0)
     tensor.value = reshape(b.builder, b.loc, tensor.value, {b.indexAttr(1)});
@@ -43,7 +43,7 @@ static Rows rowsOf(ir::AtenOp op, LoweringBuilder &b, StringRef name) {
                                       rows.tensor.rank());
   DType math = rows.tensor.dtype.math();
   DType result = b.resultDType().math();
-  // softmax.int may convert: PyTorch converts the input first.
+  // softmax.int may convert. PyTorch then converts the input first.
   rows.math = math.isFloat() && math.width() >= result.width() ? math : result;
   return rows;
 }
@@ -77,7 +77,7 @@ static Lowered lowerSoftmax(ir::AtenOp op, LoweringBuilder &b) {
                rows.math);
   Operand sum = reduceRows(b, rows, {exponential}, Combine::Add,
                            [](Body &, ArrayRef<Num> x) { return x[0]; });
-  // A vector of quotients takes a processor ten times as long as one of
+  // A vector of quotients takes a processor ten times as long as a vector of
   // products.
   Sizes rowSizes = rows.sizes;
   rowSizes[rows.dim] = b.indexAttr(1);
@@ -107,7 +107,7 @@ static Lowered lowerLogSoftmax(ir::AtenOp op, LoweringBuilder &b) {
                               }));
 }
 
-/// The operands of the gradient, of equal rows: grad_output and output.
+/// The operands grad_output and output of the gradient, along the same rows.
 static Lowered lowerBackward(ir::AtenOp op, LoweringBuilder &b,
                              bool isLogarithm) {
   Rows rows = rowsOf(op, b, "grad_output");

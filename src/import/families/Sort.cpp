@@ -7,7 +7,7 @@
 //
 // An element's place is the number of elements of its row that come before it:
 // smaller ones, and equal ones that stand earlier. Each element is then written
-// to its place. Counting is quadratic in the row's length.
+// to its place. The number of comparisons is quadratic in the row's length.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,8 +22,8 @@ using namespace mlir;
 namespace anabranch {
 namespace importer {
 
-/// Comparisons that cost less than PyTorch's sort.
-static constexpr int64_t kMostComparisons = 512 * 512;
+/// With more comparisons than this, PyTorch's sort is faster.
+static constexpr int64_t mostComparisons = 512 * 512;
 
 namespace {
 
@@ -33,7 +33,7 @@ struct Sorted {
   bool descending;
 
   Value places(LoweringBuilder &b) const;
-  /// `values` of self's shape, each at the place of its element.
+  /// `values`, of self's shape, each moved to the place of its element.
   Value moved(LoweringBuilder &b, Operand values, Value places) const;
 };
 
@@ -50,7 +50,7 @@ static Num comesBefore(Num a, Num b, bool descending) {
 Value Sorted::places(LoweringBuilder &b) const {
   int64_t rank = self.rank();
   DType wide = DType::integer(b.context(), 64);
-  // One more dimension, the last, runs over the row that `dim` stands in.
+  // The last of these dimensions is added: it runs over the row along `dim`.
   SmallVector<int64_t> own = llvm::to_vector(llvm::seq<int64_t>(0, rank));
   SmallVector<int64_t> other = own;
   other[dim] = rank;
@@ -89,7 +89,7 @@ static Lowered lowerSort(ir::AtenOp op, LoweringBuilder &b) {
   Sorted sorted{self, dimArg(op, "dim", self.rank(), -1),
                 op.getBoolArg("descending").value_or(false)};
   int64_t size = self.size(sorted.dim);
-  if (self.type().getNumElements() > kMostComparisons / size)
+  if (self.type().getNumElements() > mostComparisons / size)
     return b.refuse("rows that are too long or too many");
   Value places = sorted.places(b);
   DType wide = DType::integer(b.context(), 64);
@@ -100,7 +100,7 @@ static Lowered lowerSort(ir::AtenOp op, LoweringBuilder &b) {
                             sorted.moved(b, b.tensor(numbers, wide), places)};
 }
 
-/// histc between given bounds: for each bin, how many elements fall into it.
+/// histc between given bounds: the number of elements in each bin.
 static Lowered lowerHistc(ir::AtenOp op, LoweringBuilder &b) {
   Operand self = b.operand("self");
   auto bins = op.getIntArg("bins");
@@ -119,7 +119,7 @@ static Lowered lowerHistc(ir::AtenOp op, LoweringBuilder &b) {
   Value counts = b.reduce(
       {self}, {b.indexAttr(*bins), count}, {1}, Combine::Add, wide,
       [&](Body &body, ArrayRef<Num> x) {
-        // In this order, as PyTorch rounds it.
+        // The operations have PyTorch's order, and so its roundings.
         Num scaled = (x[0] - x[0].constant(*low)) *
                      x[0].constant(double(*bins)) /
                      (x[0].constant(*high) - x[0].constant(*low));

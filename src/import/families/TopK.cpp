@@ -5,14 +5,14 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A few elements are chosen one after the other: each is the largest of those
-// that come after the one before. An element and its position are one integer
-// for this, so that a choice is one reduction over the row.
+// Few elements are chosen one after the other: each is the largest of those
+// that come after the one before. An element and its position form one integer,
+// so that a choice is one reduction over the row.
 //
-// Many elements of a short row: an element's place is the number of elements of
-// its row that come before it, larger ones and equal ones that stand earlier;
-// the result at a place is the element that has it. These reductions are
-// quadratic in the row's length.
+// Many elements of a short row are placed instead. An element's place is the
+// number of elements of its row that come before it: larger ones, and equal
+// ones that stand earlier. The result at a place is the element that has it.
+// These reductions are quadratic in the row's length.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,9 +27,9 @@ using namespace mlir;
 namespace anabranch {
 namespace importer {
 
-/// Longer rows are sorted faster by other means.
-static constexpr int64_t kLongestRow = 128;
-/// Whether reading the row once for each choice is faster than PyTorch, which
+/// Rows longer than this are not placed: other methods are faster.
+static constexpr int64_t longestRow = 128;
+/// Whether one pass over the row for each choice is faster than PyTorch, which
 /// keeps a heap.
 static bool choosesFew(int64_t count, int64_t size) {
   return count > 0 && (size <= 512 ? count <= 16 : count <= 8 && size <= 8192);
@@ -37,11 +37,11 @@ static bool choosesFew(int64_t count, int64_t size) {
 
 namespace {
 
-/// The question that a call asks of the rows along a dimension.
+/// The rows along a dimension, and what a call wants of them.
 struct Rows {
   Operand self;
   int64_t dim, size;
-  int64_t count; ///< of elements of the result
+  int64_t count; ///< elements to choose
   bool largest;
 
   int64_t rank() const { return self.rank(); }
@@ -55,9 +55,10 @@ struct Rows {
   }
 };
 
-/// Elements of up to 32 bits and their positions as integers: larger ones are
-/// chosen first. The upper half orders as the elements do, the lower one counts
-/// positions from behind. NaN is the largest element, as PyTorch has it.
+/// Elements of up to 32 bits with their positions, as integers of which larger
+/// ones are chosen first. The upper half orders as the elements do; the lower
+/// half counts positions from the end. NaN is the largest element, as in
+/// PyTorch.
 struct Ranking {
   DType half, whole;
   bool isNarrow; ///< bf16: both halves are one i32
@@ -78,8 +79,8 @@ private:
   static constexpr int64_t upper = 0xffff0000, lower = 0xffff;
   static constexpr int64_t lowerWhole = 0xffffffff;
 
-  /// Bits of a float as an integer of the same order, and back.
-  static Num turn(Num bits) {
+  /// The bits of a float as an integer of the same order; its own inverse.
+  static Num reorder(Num bits) {
     Num sign = shift<arith::ShRSIOp>(bits, 31);
     return bits ^ (sign & bits.constant(std::numeric_limits<int32_t>::max()));
   }
@@ -97,7 +98,7 @@ Num Ranking::rank(Body &body, Num x, int64_t dim) const {
   Num bits{&body, body.create<arith::BitcastOp>(half.type, x.value), half};
   Num key =
       s::select(s::isNan(x), bits.constant(std::numeric_limits<int32_t>::max()),
-                turn(bits));
+                reorder(bits));
   if (!largest)
     key = key ^ key.constant(-1);
   Num position = s::cast(s::index(body, dim), whole);
@@ -111,7 +112,7 @@ Num Ranking::element(Num rank, DType math) const {
   Num key = isNarrow ? rank : s::cast(shift<arith::ShRSIOp>(rank, 32), half);
   if (!largest)
     key = key ^ key.constant(-1);
-  Num bits = turn(isNarrow ? key & constant(key, upper) : key);
+  Num bits = reorder(isNarrow ? key & constant(key, upper) : key);
   if (isNarrow)
     bits = bits & constant(bits, upper);
   Body &body = *rank.body;
@@ -125,7 +126,7 @@ Num Ranking::position(Num rank, DType wide) const {
 
 } // namespace
 
-/// One choice after the other.
+/// Chooses one element after the other.
 static SmallVector<Value> chooseFew(LoweringBuilder &b, const Rows &rows) {
   Ranking ranking(b, rows);
   Operand self = b.tensor(rows.self.value, rows.self.dtype, rows.dims());
@@ -174,7 +175,8 @@ static Num comesBefore(Num a, Num b, bool largest) {
   return largest ? (a > b) | (aNan & !bNan) : (b > a) | (bNan & !aNan);
 }
 
-/// Every element's place, and the elements of the first places.
+/// Computes every element's place, and returns the elements of the first
+/// places.
 static SmallVector<Value> placeAll(LoweringBuilder &b, const Rows &rows) {
   const Operand &self = rows.self;
   int64_t rank = rows.rank(), dim = rows.dim;
@@ -182,7 +184,7 @@ static SmallVector<Value> placeAll(LoweringBuilder &b, const Rows &rows) {
   DType math = self.dtype.math();
   DType wide = DType::integer(b.context(), 64);
 
-  // One more dimension, the last, runs over the row that `dim` stands in.
+  // The last of these dimensions is added: it runs over the row along `dim`.
   SmallVector<int64_t> own = rows.dims();
   SmallVector<int64_t> other = own;
   other[dim] = rank;
@@ -222,8 +224,8 @@ static Lowered lowerTopK(ir::AtenOp op, LoweringBuilder &b) {
   auto k = op.getIntArg("k");
   if (self.rank() == 0 || !k)
     return b.refuse("a number, or a symbolic number of elements");
-  // Of equal elements PyTorch takes any: where there are many, as in integers,
-  // results would differ.
+  // Of equal elements PyTorch returns any. Integers have many equal ones, so
+  // results would differ from PyTorch's.
   if (!self.dtype.isFloat())
     return b.refuse("integers");
   int64_t dim = b.wrapDim(op.getIntArg("dim").value_or(-1), self.rank());
@@ -231,7 +233,7 @@ static Lowered lowerTopK(ir::AtenOp op, LoweringBuilder &b) {
             op.getBoolArg("largest").value_or(true)};
   if (ShapedType::isDynamic(rows.size) || rows.size < 1)
     return b.refuse("rows that are empty or of symbolic length");
-  bool isShort = rows.size <= kLongestRow;
+  bool isShort = rows.size <= longestRow;
   if (self.dtype.math().width() == 32 && choosesFew(*k, rows.size) &&
       (!isShort || 4 * *k <= rows.size))
     return chooseFew(b, rows);

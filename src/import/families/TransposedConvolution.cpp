@@ -31,20 +31,20 @@ namespace importer {
 
 namespace {
 
-/// Each is a kernel of its own.
-constexpr int64_t kMostPhases = 16;
+/// Each phase is a kernel of its own.
+constexpr int64_t mostPhases = 16;
 
-/// With fewer points of the input, putting a live weight's taps in order costs
-/// more than a fifth of the products.
-constexpr int64_t kFewPoints = 1024, kFewElements = 8192;
+/// With fewer input points, ordering a live weight's taps costs more than a
+/// fifth of the products.
+constexpr int64_t fewPoints = 1024, fewElements = 8192;
 
 /// One dimension of a phase.
 struct PhaseDim {
   int64_t first = 0, count = 0; ///< points of the result, `stride` apart
-  /// Taps of the weight; none: the points are zero.
+  /// The taps of the weight. If there are none, the points are zero.
   int64_t firstTap = 0, tapStep = 1, taps = 0;
   int64_t dilation = 1;
-  int64_t low = 0, high = 0; ///< around the input; negative: cut off
+  int64_t low = 0, high = 0; ///< padding of the input; negative: cut off
 };
 
 using Phase = SmallVector<PhaseDim>;
@@ -68,7 +68,7 @@ private:
 
   LoweringBuilder &b;
   const Convolution &conv;
-  const int64_t channels, filters; ///< of a group
+  const int64_t channels, filters; ///< of one group
 };
 
 } // namespace
@@ -81,7 +81,7 @@ SmallVector<PhaseDim> Transposed::phasesOf(int64_t dim) const {
   SmallVector<PhaseDim> all;
   for (int64_t rest = 0; rest < stride; ++rest) {
     PhaseDim phase;
-    // A point o = quotient * stride + rest - padding, from the first one on.
+    // The first point is quotient * stride + rest - padding.
     int64_t quotient = llvm::divideCeilSigned(padding - rest, stride);
     phase.first = quotient * stride + rest - padding;
     if (phase.first >= output)
@@ -93,7 +93,7 @@ SmallVector<PhaseDim> Transposed::phasesOf(int64_t dim) const {
         taps.push_back(tap);
         back.push_back((tap * dilation - rest) / stride);
       }
-    // The outermost points may see no input at all.
+    // The outermost points may see no input.
     if (!taps.empty() && quotient - back.back() < input &&
         quotient + phase.count > back.front()) {
       phase.firstTap = taps.front();
@@ -110,7 +110,7 @@ SmallVector<PhaseDim> Transposed::phasesOf(int64_t dim) const {
   return all;
 }
 
-/// Every combination of phases of the dimensions.
+/// All combinations of the dimensions' phases.
 SmallVector<Phase> Transposed::phases() const {
   SmallVector<Phase> all = {{}};
   for (int64_t dim = 0; dim < conv.spatial; ++dim) {
@@ -155,7 +155,7 @@ Operand Transposed::inputOf(const Phase &phase) {
   return input;
 }
 
-/// [groups * filters, channels, taps...], the taps in reverse.
+/// [groups * filters, channels, taps...], with the taps in reverse order.
 Operand Transposed::weightOf(const Phase &phase) {
   Sizes split = {b.indexAttr(conv.groups), b.indexAttr(filters),
                  b.indexAttr(channels)};
@@ -181,7 +181,7 @@ Operand Transposed::weightOf(const Phase &phase) {
   return b.tensor(reshape(b.builder, b.loc, taps, whole), conv.weight.dtype);
 }
 
-/// The bias alone, or zero.
+/// The result of a phase without taps: the bias, or zero.
 Value Transposed::withoutTaps(const Phase &phase) {
   Sizes sizes = sizesOf(phase);
   if (!conv.bias)
@@ -215,12 +215,12 @@ Lowered Transposed::run() {
   int64_t points = 1;
   for (int64_t dim = 0; dim < conv.spatial; ++dim)
     points *= conv.input.size(2 + dim);
-  if (!conv.weight.isFrozen() && points < kFewPoints &&
-      conv.weight.type().getNumElements() > kFewElements)
+  if (!conv.weight.isFrozen() && points < fewPoints &&
+      conv.weight.type().getNumElements() > fewElements)
     return b.refuse("a transposed convolution of few points, whose weight is "
                     "not frozen");
   SmallVector<Phase> all = phases();
-  if (all.size() > kMostPhases)
+  if (all.size() > mostPhases)
     return b.refuse("a transposed convolution of very large strides");
   if (all.size() == 1)
     return lowered(resultOf(all.front()));

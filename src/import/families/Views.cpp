@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// At this level a view is a value like any other: what PyTorch says about
-// strides and aliases was settled by capture. A reshape is therefore always of
-// the row-major order of the elements.
+// At this level a view is a value like any other: capture has resolved
+// PyTorch's strides and aliases. So a reshape always follows the row-major
+// order of the elements.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,7 +21,8 @@ using namespace mlir;
 using namespace anabranch;
 using namespace anabranch::importer;
 
-/// view, squeeze, unsqueeze and all else that keeps the row-major order.
+/// view, squeeze, unsqueeze and all other operators that keep the row-major
+/// order.
 static Lowered lowerReshape(ir::AtenOp op, LoweringBuilder &b) {
   return lowered(
       reshape(b.builder, b.loc, op.getOperandArg("self"), op.getResultSizes()));
@@ -61,7 +62,7 @@ static Lowered lowerExpand(ir::AtenOp op, LoweringBuilder &b) {
   return lowered(broadcastTo(b, op.getOperandArg("self"), op.getResultSizes()));
 }
 
-/// repeat: a new dimension beside each repeated one, broadcast, then merged.
+/// repeat: adds a dimension beside each repeated one, broadcasts, and merges.
 static Lowered lowerRepeat(ir::AtenOp op, LoweringBuilder &b) {
   Value self = op.getOperandArg("self");
   Sizes repeats = op.getSizeListArg("repeats");
@@ -82,7 +83,7 @@ static Lowered lowerRepeat(ir::AtenOp op, LoweringBuilder &b) {
   return lowered(reshape(b.builder, b.loc, broadcast, op.getResultSizes()));
 }
 
-/// view.dtype, for types of the same width: the bits under another name.
+/// view.dtype, for types of the same width: the same bits as another type.
 static Lowered lowerBitcast(ir::AtenOp op, LoweringBuilder &b) {
   Value self = op.getOperandArg("self");
   DType from = b.operand("self").dtype, to = b.resultDType();

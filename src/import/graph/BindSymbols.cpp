@@ -74,7 +74,7 @@ Error Binder::bindExpr(json::Value &expr, int depth) {
     return Error::success();
   }
   json::Array *parts = expr.getAsArray();
-  // GraphExpr reports a value that is no expression.
+  // GraphExpr reports values that are no expressions.
   if (!parts || parts->size() < 2 || parts->size() > 3 ||
       !(*parts)[0].getAsString() || depth > 200)
     return Error::success();
@@ -82,7 +82,7 @@ Error Binder::bindExpr(json::Value &expr, int depth) {
     if (Error error = bindExpr((*parts)[i], depth + 1))
       return error;
   std::string name = (*parts)[0].getAsString()->str();
-  // Floats are computed by the reader.
+  // GraphExpr computes floats.
   if (parts->size() == 2 || name == "truediv")
     return Error::success();
   auto a = (*parts)[1].getAsInteger(), b = (*parts)[2].getAsInteger();
@@ -104,7 +104,7 @@ Error Binder::bindSizes(json::Object &object, StringRef key) {
   return Error::success();
 }
 
-/// Shapes, strides and {"expr"} anywhere below.
+/// Binds shapes, strides and {"expr"} at any depth below.
 Error Binder::bindObject(json::Object &object) {
   for (StringRef key : {"shape", "strides"})
     if (Error error = bindSizes(object, key))
@@ -135,8 +135,8 @@ Error Binder::bindValue(json::Value &value) {
   return Error::success();
 }
 
-/// The host hands in a contiguous copy where strides are symbolic, whatever
-/// program the call goes to.
+/// For symbolic strides the host passes a contiguous copy, whichever program
+/// the call goes to.
 Error Binder::bindInput(json::Object &input) {
   if (json::Array *strides = input.getArray("strides"))
     if (llvm::any_of(*strides, [](const json::Value &stride) {
@@ -146,7 +146,7 @@ Error Binder::bindInput(json::Object &input) {
   return bindObject(input);
 }
 
-/// Bound symbols are none any more.
+/// Removes bound symbols from the list of symbols.
 Error Binder::takeSymbols(json::Object &graph) {
   StringMap<bool> seen;
   json::Array kept;

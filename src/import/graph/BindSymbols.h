@@ -17,9 +17,9 @@ namespace anabranch {
 /// Values of symbols of a graph description.
 using Binding = llvm::StringMap<int64_t>;
 
-/// Puts numbers where `graph` has these symbols. Symbols without a value stay.
-/// An error when the binding names a symbol that is not there, when a value is
-/// outside of its symbol's limits, or when arithmetic overflows.
+/// Replaces symbols of `graph` by their numbers. Symbols without a value stay.
+/// An error if the binding names an unknown symbol, if a value is outside of
+/// its symbol's limits, or if arithmetic overflows.
 llvm::Error bindSymbols(llvm::json::Object &graph, const Binding &binding);
 
 } // namespace anabranch

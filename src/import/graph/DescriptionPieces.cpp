@@ -77,7 +77,7 @@ DescriptionPieces::tensorType(const json::Object &object) {
     std::optional<int64_t> integer = size.getAsInteger();
     if (integer && *integer < 0)
       return error() << "a size is negative: " << *integer;
-    // Byte counts must stay far from overflow.
+    // Counts of bytes must stay far from overflow.
     if (integer && *integer > 0 && (elements > (int64_t(1) << 56) / *integer))
       return error() << "a tensor is too large";
     if (integer && *integer > 0)

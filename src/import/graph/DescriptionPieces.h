@@ -18,9 +18,9 @@
 namespace anabranch {
 namespace importer {
 
-/// Reads the small parts of a graph description. A part that is missing or
-/// wrong is a diagnostic at `loc`, which names the node that is being read. All
-/// readers of one description share one.
+/// Reads the small parts of a graph description. A missing or wrong part is a
+/// diagnostic at `loc`, which names the node being read. All readers of a
+/// description share one object.
 class DescriptionPieces {
 public:
   using Object = llvm::json::Object;
@@ -28,9 +28,9 @@ public:
   explicit DescriptionPieces(mlir::MLIRContext &context);
 
   mlir::InFlightDiagnostic error() { return mlir::emitError(loc); }
-  /// From here on diagnostics and operations are those of this node.
+  /// Later diagnostics and operations get the location of this node.
   void setLocation(const Object &node, mlir::StringRef name);
-  /// The same, with the name that stands in the node.
+  /// Does the same with the name that the node contains, and returns the name.
   mlir::FailureOr<mlir::StringRef> enter(const Object &node);
 
   const llvm::json::Array *list(const Object &object, mlir::StringRef key,
@@ -43,9 +43,9 @@ public:
   mlir::FailureOr<mlir::StringRef> text(const Object &object,
                                         mlir::StringRef key);
   mlir::FailureOr<DType> dtype(const Object &object);
-  /// Symbolic sizes are dynamic dimensions.
+  /// The type of a tensor. Symbolic sizes become dynamic dimensions.
   mlir::FailureOr<mlir::RankedTensorType> tensorType(const Object &object);
-  /// Null when the strides are those of a row-major tensor.
+  /// The strides of a tensor; null if they are those of a row-major tensor.
   mlir::FailureOr<mlir::DenseI64ArrayAttr> strides(const Object &object,
                                                    int64_t rank);
 

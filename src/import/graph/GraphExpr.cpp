@@ -92,7 +92,7 @@ struct Arithmetic {
     Value quotient = make<OpT>(a, select(traps, constant(1), b));
     return select(negates, make<arith::SubIOp>(constant(0), a), quotient);
   }
-  /// Rounds down, as Python does.
+  /// The remainder for a quotient that is rounded down, as in Python.
   Value mod(Value a, Value b) {
     return make<arith::SubIOp>(a, make<arith::MulIOp>(floorDiv(a, b), b));
   }
@@ -109,8 +109,7 @@ struct Arithmetic {
   Value floorDiv(Value a, Value b) { return divide<arith::FloorDivSIOp>(a, b); }
   Value ceilDiv(Value a, Value b) { return divide<arith::CeilDivSIOp>(a, b); }
 
-  /// What an operator does to sizes and to floats; null where it does not take
-  /// them.
+  /// An operator on sizes and on floats; null where it has no meaning.
   struct Operator {
     Value (Arithmetic::*ofSizes)(Value, Value);
     Value (Arithmetic::*ofReals)(Value, Value);
@@ -130,8 +129,8 @@ struct Arithmetic {
         .Case("pow", {&A::pow, nullptr})
         .Default({nullptr, nullptr});
   }
-  /// One float makes floats of both, as in Python. Null if the operator does
-  /// not take such operands.
+  /// If one operand is a float, both become floats, as in Python. Null if the
+  /// operator does not take such operands.
   Value apply(StringRef name, Value a, Value b) {
     Operator op = find(name);
     if (name == "truediv" || a.getType().isF64() || b.getType().isF64())
@@ -145,8 +144,8 @@ struct Arithmetic {
     value = builder.createOrFold<arith::IndexCastOp>(loc, word, value);
     return builder.createOrFold<arith::SIToFPOp>(loc, f64, value);
   }
-  /// Towards zero, and then to the other side where that is asked for: a
-  /// conversion and a comparison run on every processor.
+  /// Rounds towards zero, and then away from it if necessary. Every processor
+  /// has the conversion and the comparison for that.
   Value rounded(llvm::StringRef name, Value value) {
     Type word = builder.getI64Type();
     Value whole = builder.createOrFold<arith::FPToSIOp>(loc, word, value);

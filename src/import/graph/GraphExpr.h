@@ -16,16 +16,17 @@
 namespace anabranch {
 namespace importer {
 
-/// Integers, symbols and arithmetic on them, and floats on the way:
+/// Expressions of integers and symbols, with floats as intermediate values:
+///
 ///   integer | "s0" | ["add", EXPR, EXPR] | ["floor", EXPR] | {"float": 1.5}
 class GraphExpr {
 public:
-  /// Makes a symbol known by name, before it has a value.
+  /// Declares a symbol before it has a value.
   void declare(llvm::StringRef symbol) { symbols.try_emplace(symbol); }
   bool isDeclared(llvm::StringRef symbol) const {
     return symbols.contains(symbol);
   }
-  /// Gives a symbol its value; the first one stays.
+  /// Gives a symbol its value. If it has one, that stays.
   void define(llvm::StringRef symbol, mlir::Value value);
   bool isDefined(llvm::StringRef symbol) const { return bool(lookup(symbol)); }
   /// The value of a symbol, or null.
@@ -33,13 +34,13 @@ public:
     return symbols.lookup(symbol);
   }
 
-  /// The value of the expression: an attribute where it is a constant, else an
-  /// `index` or `f64` value made at the builder's place. Null, with a
-  /// diagnostic, for what is no expression.
+  /// The value of the expression: an attribute if it is constant, else an
+  /// `index` or `f64` value, built at the builder's insertion point. Null, with
+  /// a diagnostic, if `expr` is no expression.
   mlir::OpFoldResult buildNumber(const llvm::json::Value &expr,
                                  mlir::OpBuilder &builder,
                                  mlir::Location loc) const;
-  /// The same for a size: an integer.
+  /// Does the same for a size, which is an integer.
   mlir::OpFoldResult build(const llvm::json::Value &expr,
                            mlir::OpBuilder &builder, mlir::Location loc) const;
 

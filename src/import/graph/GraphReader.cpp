@@ -60,7 +60,7 @@ static OwningOpRef<ModuleOp> readGraph(const json::Object &graph,
   return module;
 }
 
-/// The JSON parser recurses: text that nests deeper than any graph does would
+/// The JSON parser recurses. Text that nests deeper than any graph would
 /// overflow its stack.
 static bool nestsTooDeep(llvm::StringRef text) {
   int depth = 0;

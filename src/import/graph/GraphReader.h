@@ -15,10 +15,10 @@
 namespace anabranch {
 
 /// Makes the module of level "aten" from a graph description
-/// (docs/design/foundation.md, sections 1 and 2). Any text may be given: a
+/// (docs/design/foundation.md, sections 1 and 2). The text may be anything: a
 /// defect is a diagnostic that names the node, and the result is null. The
 /// context must have the dialects of ir::registerAllDialects; one thread at a
-/// time may use it. Symbols of `binding` are numbers in the module.
+/// time may use it. Symbols of `binding` become numbers in the module.
 mlir::OwningOpRef<mlir::ModuleOp> importGraph(llvm::StringRef json,
                                               mlir::MLIRContext &context,
                                               const Binding &binding = {});

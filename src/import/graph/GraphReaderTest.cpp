@@ -34,7 +34,7 @@ std::string import(llvm::StringRef graph) {
   return text;
 }
 
-/// A graph of one input `x`, these nodes and this output.
+/// A graph with one input `x`, these nodes and this output.
 std::string graph(llvm::StringRef nodes, llvm::StringRef output) {
   return (R"({"version": 1, "name": "g", "symbols": [{"name": "s0"}],
     "inputs": [{"name": "x", "kind": "input", "dtype": "f32",

@@ -18,14 +18,14 @@
 namespace anabranch {
 namespace importer {
 
-/// The values that inputs and nodes of a description have made so far, by name,
-/// and what a tensor's type does not say of them. The readers of inputs, nodes
-/// and outputs share one.
+/// The values of the inputs and nodes read so far, by name, and their
+/// properties that a tensor's type lacks. The readers of inputs, nodes and
+/// outputs share one object.
 class GraphValues {
 public:
   explicit GraphValues(DescriptionPieces &in) : in(in) {}
 
-  /// False if the name is taken.
+  /// Adds values under a name. False if the name is taken.
   bool add(llvm::StringRef name, llvm::ArrayRef<mlir::Value> made);
   void setDType(mlir::Value value, llvm::StringRef dtype);
 
@@ -34,7 +34,7 @@ public:
   reference(const llvm::json::Object &object) const;
   /// The only value of an input.
   mlir::Value input(llvm::StringRef name) const;
-  /// As the description names it; empty for a size.
+  /// The dtype's name in the description; empty for a size.
   llvm::StringRef dtypeOf(mlir::Value value) const;
   bool isUnsigned(mlir::Value value) const;
 

@@ -75,7 +75,8 @@ LogicalResult InputReader::readInput(const json::Object &input) {
   return success();
 }
 
-/// The smallest and the largest integer of a frozen value, where that is known.
+/// Reads the smallest and the largest integer of a frozen value, if the
+/// description has them.
 LogicalResult InputReader::readRange(const json::Object &input,
                                      NamedAttrList &own) {
   const json::Value *given = input.get("range");
@@ -110,8 +111,8 @@ LogicalResult InputReader::nameArguments(const json::Array &inputs,
   return success();
 }
 
-/// A symbol is the scalar input that is exactly it, else the first dimension of
-/// an input that is.
+/// Defines each symbol: by the scalar input that equals it, else by the first
+/// dimension of an input that equals it.
 LogicalResult InputReader::defineSymbols(const json::Array &inputs) {
   for (auto [input, name] : llvm::zip(inputs, names))
     if (auto symbol = input.getAsObject()->getString("expr"))
@@ -143,10 +144,10 @@ bool InputReader::isDefined(const json::Value &expr) const {
                       [&](const json::Value &part) { return isDefined(part); });
 }
 
-/// A size that follows from other inputs is checked at run time, since no guard
-/// of PyTorch stands before a package that was loaded.
+/// Has the program check a size that follows from other inputs. A package that
+/// was loaded has no guards of PyTorch.
 LogicalResult InputReader::expectSize(Value size, const json::Value &expr) {
-  // Nothing can depend on a symbol that no input defines.
+  // No value can depend on a symbol that no input defines.
   if (!isDefined(expr))
     return success();
   OpFoldResult same = values.sizes.build(expr, in.builder, in.loc);

@@ -13,9 +13,9 @@
 namespace anabranch {
 namespace importer {
 
-/// Reads `symbols` and `inputs`: first what @main's arguments are, then, once
-/// they exist, what they say of the symbols. Its lists have one entry per
-/// input.
+/// Reads `symbols` and `inputs`. `read` finds the arguments of @main. `define`,
+/// once they exist, finds the values of the symbols. The lists have one entry
+/// for each input.
 class InputReader {
 public:
   InputReader(DescriptionPieces &in, GraphValues &values)
@@ -25,7 +25,7 @@ public:
   mlir::LogicalResult read(const llvm::json::Object &graph);
   /// Names the arguments of @main, gives symbols their values, and has the
   /// program check each size that follows from others. Builds at the builder's
-  /// place.
+  /// insertion point.
   mlir::LogicalResult define(const llvm::json::Object &graph,
                              mlir::ValueRange arguments);
 

@@ -17,7 +17,7 @@ namespace json = llvm::json;
 namespace anabranch {
 namespace importer {
 
-/// `aten.add.Tensor` is `add.Tensor` in `anabranch.aten`, `aten.mm.default` is
+/// `aten.add.Tensor` is `add.Tensor` in `anabranch.aten`. `aten.mm.default` is
 /// `mm`, and `mylib.op.default` is `mylib::op`.
 static std::string calleeOf(StringRef name) {
   name.consume_back(".default");
@@ -29,7 +29,8 @@ static std::string calleeOf(StringRef name) {
   return (space + "::" + rest).str();
 }
 
-/// A tensor or symbolic size that the call takes; each value once.
+/// The reference to a tensor or symbolic size that the call takes. Each value
+/// becomes an operand once.
 Attribute NodeReader::operandFor(Value value) {
   auto *found = llvm::find(operands, value);
   int64_t index = found - operands.begin();
@@ -116,7 +117,8 @@ LogicalResult NodeReader::readArguments(const json::Object &node,
   if (!args)
     return in.error() << "'args' must be an object";
   NamedAttrList attrs;
-  // By name, since the JSON object is hashed and operands are numbered here.
+  // Arguments are read in the order of their names, since a JSON object has
+  // none and operands are numbered here.
   SmallVector<StringRef> names;
   for (const auto &entry : *args)
     names.push_back(entry.first);
@@ -169,7 +171,8 @@ NodeReader::readResults(const json::Object &node, OperationState &state,
   return success();
 }
 
-/// The stream of a node and its cores; other annotations are the user's own.
+/// Reads the stream and the core limit of a node. Other annotations are the
+/// user's own.
 LogicalResult NodeReader::readScope(const json::Object &node, Operation *op) {
   const json::Object *annotations = node.getObject("annotations");
   if (!annotations)
@@ -177,16 +180,16 @@ LogicalResult NodeReader::readScope(const json::Object &node, Operation *op) {
   StringRef tag = annotations->getString("anabranch.stream").value_or("");
   int64_t priority = annotations->getInteger("anabranch.priority").value_or(0);
   int64_t cores = annotations->getInteger("anabranch.cores").value_or(0);
-  if (std::abs(priority) > ir::kMaxPriority)
+  if (std::abs(priority) > ir::maxPriority)
     return in.error() << "no such priority of a stream: " << priority;
-  if (cores < 0 || cores > ir::kMaxCores)
+  if (cores < 0 || cores > ir::maxCores)
     return in.error() << "no such number of cores: " << cores;
   if (annotations->getString("anabranch.stream") || cores > 0)
     ir::setScope(op, ir::ScopeAttr::get(&in.context, tag, priority, cores));
   return success();
 }
 
-/// The super kernel of a node becomes part of its location.
+/// Puts the super kernel of a node into its location.
 LogicalResult NodeReader::readSuper(const json::Object &node) {
   const json::Object *annotations = node.getObject("annotations");
   auto name =

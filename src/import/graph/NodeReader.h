@@ -15,7 +15,7 @@
 namespace anabranch {
 namespace importer {
 
-/// Makes one `anabranch.aten` per node, at the builder's place.
+/// Makes one `anabranch.aten` for each node, at the builder's insertion point.
 class NodeReader {
 public:
   NodeReader(DescriptionPieces &in, GraphValues &values)

@@ -42,7 +42,7 @@ LogicalResult OutputReader::readOutput(const json::Object &output) {
     return success();
   }
   if (output.get("none")) {
-    // None has no value: an index that is never read keeps the numbering.
+    // None has no value. An index that nobody reads keeps the numbering.
     addResult(
         getValueOrCreateConstantIndexOp(in.builder, in.loc,
                                         in.builder.getIndexAttr(0)),

@@ -13,8 +13,8 @@
 namespace anabranch {
 namespace importer {
 
-/// Reads `outputs` and `mutations`, whose values @main returns. Its lists have
-/// one entry per result.
+/// Reads `outputs` and `mutations`, whose values @main returns. The lists have
+/// one entry for each result.
 class OutputReader {
 public:
   OutputReader(DescriptionPieces &in, const GraphValues &values,

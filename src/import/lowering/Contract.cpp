@@ -25,7 +25,7 @@ DType accumulatorOf(DType dtype) {
 
 namespace {
 
-/// An operand of a product, as it is read.
+/// An operand of a product, and where it is read.
 struct Factor {
   Read read;
   DType dtype;
@@ -33,7 +33,8 @@ struct Factor {
 
 } // namespace
 
-/// The dtype that a body widens its only argument from, if that is all it does.
+/// The dtype from which a body widens its only argument, if it does nothing
+/// else.
 static std::optional<DType> widenedFrom(Block &body) {
   Operation *op = body.getTerminator()->getOperand(0).getDefiningOp();
   if (!isa_and_nonnull<arith::ExtSIOp, arith::ExtUIOp>(op) ||
@@ -42,8 +43,8 @@ static std::optional<DType> widenedFrom(Block &body) {
   return DType{op->getOperand(0).getType(), isa<arith::ExtUIOp>(op)};
 }
 
-/// Reads the operand of a transpose instead of its result, and that of a
-/// widening, whose product is the same.
+/// Looks behind transposes and widenings: the product reads their operands and
+/// stays the same.
 static Factor withoutCopies(Factor factor) {
   Read &read = factor.read;
   while (auto generic = read.tensor.getDefiningOp<linalg::GenericOp>()) {
@@ -62,7 +63,7 @@ static Factor withoutCopies(Factor factor) {
   return factor;
 }
 
-/// Loops that the result has are parallel, the others sum.
+/// Loops that the result has are parallel; the others sum.
 static SmallVector<utils::IteratorType> iteratorsOf(AffineMap result) {
   SmallVector<utils::IteratorType> iterators(result.getNumDims(),
                                              utils::IteratorType::reduction);

@@ -1,4 +1,4 @@
-//===- Contract.h - sums of products --------------------------*- C++ -*-===//
+//===- Contract.h - sums of products ----------------------------*- C++ -*-===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
@@ -13,15 +13,15 @@
 namespace anabranch {
 namespace importer {
 
-/// What products of this dtype are summed in: f32 for f16 and bf16, i32 for
-/// narrower integers, which wrap as they would in their own dtype when they are
-/// rounded to it; otherwise the dtype itself.
+/// The dtype in which products of this dtype are summed: f32 for f16 and bf16,
+/// i32 for narrower integers, else the dtype itself. Sums in i32 wrap as they
+/// would in the narrower dtype, once they are rounded to it.
 DType accumulatorOf(DType dtype);
 
-/// result[...] = sum of left * right over the loops that `result` lacks. The
-/// operands say where they are read per loop; transposes that made them are
-/// folded into these maps, so that no transposed copy exists. The tensor that
-/// comes back has the accumulator's dtype.
+/// result[...] = sum of left * right over the loops that `result` lacks. Each
+/// operand says where it is read, as a function of the loops. Transposes before
+/// it are folded into these maps, so no transposed copy exists. The result has
+/// the accumulator's dtype.
 mlir::Value contract(mlir::OpBuilder &builder, mlir::Location loc, Read left,
                      Read right, mlir::AffineMap result,
                      llvm::ArrayRef<mlir::OpFoldResult> sizes, DType dtype);

@@ -23,30 +23,32 @@ struct Convolution {
   int64_t channels() const { return weight.size(1); }
   int64_t filters() const { return weight.size(0) / groups; }
   int64_t window(int64_t dim) const { return weight.size(2 + dim); }
-  /// Points of the window.
+  /// The number of points of the window.
   int64_t taps() const;
 };
 
-/// One that is not transposed, with its bias.
+/// The result, with bias, of a convolution that is not transposed.
 mlir::Value convolve(LoweringBuilder &b, const Convolution &conv);
 
-/// One that is, as convolutions for parts of the result.
+/// The result of a transposed convolution, made of plain convolutions for parts
+/// of it.
 Lowered convolveTransposed(LoweringBuilder &b, const Convolution &conv);
 
 /// Whether each channel has one filter of its own, with a window small enough
-/// to write out.
+/// to unroll.
 bool isDepthwise(const Convolution &conv);
 
-/// The result of such a convolution: one elementwise operation that reads every
-/// point of the window through a slice, as a pool does. There is nothing to
-/// contract, and no copy of the input for each point.
+/// The result of a depthwise convolution: one elementwise operation that reads
+/// every point of the window through a slice, as a pool does. It contracts
+/// nothing, and copies the input for no point.
 mlir::Value depthwise(LoweringBuilder &b, const Convolution &conv);
 
-/// Whether the channels had better be the last dimension, of which a vector has
-/// `channels` at most: a frozen weight and known sizes of an image allow it.
+/// Whether the convolution should run with its channels last, where a vector
+/// covers `channels` of them. It needs a frozen weight and an image of static
+/// size.
 bool prefersChannelsLast(const Convolution &conv, int64_t channels);
 
-/// The result of such a convolution: a product with the channels last, between
+/// The result of a convolution with its channels last: a product between two
 /// views.
 mlir::Value convolveChannelsLast(LoweringBuilder &b, const Convolution &conv);
 

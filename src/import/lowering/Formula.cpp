@@ -14,7 +14,7 @@ namespace importer {
 
 namespace {
 
-/// The operands of a formula; absent optional ones are left out of `given`.
+/// The operands of a formula. `given` leaves out optional ones that are absent.
 struct FormulaOperands {
   SmallVector<Operand> given;
   SmallVector<bool> isGiven;
@@ -37,7 +37,7 @@ static FailureOr<FormulaOperands> operandsOf(LoweringBuilder &b,
   return operands;
 }
 
-/// Calls the formula with empty elements where an argument is absent.
+/// Calls the formula. An absent argument is an empty element.
 static Num evaluate(const Formula &formula, const FormulaOperands &operands,
                     ArrayRef<Num> elements) {
   SmallVector<Num> all;
@@ -48,7 +48,7 @@ static Num evaluate(const Formula &formula, const FormulaOperands &operands,
   return formula(all);
 }
 
-/// One elementwise operation that evaluates the formula; `build` chooses the
+/// One elementwise operation that evaluates the formula. `build` chooses the
 /// dtypes.
 static LoweringFn
 evaluated(const ArgumentNames &names, const Formula &formula,

@@ -13,13 +13,13 @@
 namespace anabranch {
 namespace importer {
 
-/// The elements of the named arguments, in order; an absent optional one has no
-/// value.
+/// The elements of the named arguments, in order. An optional one that is
+/// absent has no value.
 using Elements = llvm::ArrayRef<Num>;
 using Formula = std::function<Num(Elements)>;
 
-/// The schema names of the arguments that a formula takes, tensors and numbers
-/// alike. A leading '?' marks one that may be None.
+/// The schema names of the arguments of a formula, tensors and numbers alike. A
+/// leading '?' marks one that may be None.
 using ArgumentNames = std::vector<std::string>;
 
 /// Evaluates the formula in the result's dtype (f32 for f16 and bf16).
@@ -28,8 +28,8 @@ LoweringFn pointwise(ArgumentNames names, Formula formula);
 /// Evaluates the formula in the promoted dtype of the arguments.
 LoweringFn predicate(ArgumentNames names, Formula formula);
 
-/// Each element arrives in its own dtype (f32 for f16 and bf16); numbers arrive
-/// in the result's.
+/// Evaluates the formula with each element in its own dtype (f32 for f16 and
+/// bf16), and numbers in the result's.
 LoweringFn selection(ArgumentNames names, Formula formula);
 
 } // namespace importer

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// `x[a, :, b]`: the index tensors broadcast together. Where they stand side by
-// side their common dimensions take their place in the result; else they come
-// first. All other dimensions follow in order.
+// `x[a, :, b]`: the index tensors broadcast together. If they stand side by
+// side, their common dimensions take their place in the result; else the common
+// dimensions come first. The other dimensions follow in order.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,18 +21,18 @@ namespace importer {
 
 class IndexList {
 public:
-  /// The list argument `name`, for a tensor `self`. Refuses masks.
+  /// Reads the list argument `name` that indexes `self`. Refuses masks.
   static mlir::FailureOr<IndexList> of(LoweringBuilder &b, Operand self,
                                        llvm::StringRef name);
 
   /// The sizes of the indexed result.
   Sizes resultSizes(LoweringBuilder &b, mlir::Value self) const;
-  /// The index tensors, as a generic over the result reads them.
+  /// The reads of the index tensors, in a generic over the result.
   llvm::SmallVector<Read> reads(llvm::ArrayRef<mlir::OpFoldResult> sizes) const;
   /// The size of each indexed dimension of `self`.
   Indices extents(LoweringBuilder &b, mlir::Value self) const;
-  /// The position in `self` of a point of the result, from the elements of the
-  /// index tensors there.
+  /// The position in `self` for a point of the result, given the elements of
+  /// the index tensors there.
   Indices target(Body &body, llvm::ArrayRef<mlir::Value> position,
                  llvm::ArrayRef<mlir::Value> elements,
                  llvm::ArrayRef<mlir::Value> extents) const;
@@ -40,12 +40,12 @@ public:
   llvm::ArrayRef<mlir::Value> tensors() const { return indices; }
 
 private:
-  /// The dimension of the result where the common dimensions begin.
+  /// The dimension of the result at which the common dimensions begin.
   int64_t start = 0;
-  /// Their number.
+  /// The number of common dimensions.
   int64_t width = 0;
   int64_t rank = 0;
-  /// The dimensions of `self` that are indexed, and by what.
+  /// The dimensions of `self` that are indexed, and their index tensors.
   llvm::SmallVector<int64_t> dims;
   llvm::SmallVector<mlir::Value> indices;
 };

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A lowering turns one `anabranch.aten` call into the operations of level
-// "linalg" (docs/design/foundation.md, section 3). It may refuse at any point:
-// what it made until then is taken away and the operator stays a fallback call.
+// A lowering turns one `anabranch.aten` call into operations of level "linalg"
+// (docs/design/foundation.md, section 3). It may refuse at any point: its
+// operations so far are erased, and the call stays a call of PyTorch.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,12 +20,12 @@
 namespace anabranch {
 namespace importer {
 
-/// One value per result of the call, of exactly its types; null for a result
-/// that nobody uses and that was not made.
+/// One value for each result of the call, of exactly its type. Null for a
+/// result that nobody uses and that was not made.
 using Lowered = mlir::FailureOr<llvm::SmallVector<mlir::Value>>;
 using LoweringFn = std::function<Lowered(ir::AtenOp, LoweringBuilder &)>;
 
-/// The usual end of a lowering with one result.
+/// What a lowering with one result returns.
 inline Lowered lowered(mlir::Value value) {
   return llvm::SmallVector<mlir::Value>{value};
 }

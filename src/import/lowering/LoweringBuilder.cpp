@@ -63,7 +63,7 @@ Operand LoweringBuilder::tensor(Value value, bool isUnsigned) {
   if (value.getType().isIndex())
     return {value, {}, DType::integer(context(), 64)};
   if (value.getType().isF64()) {
-    // Kernels take words: the float's bits, as an index.
+    // Kernels take words, so the float's bits are passed as an index.
     Value word = builder.createOrFold<arith::BitcastOp>(
         loc, builder.getI64Type(), value);
     Value bits = builder.createOrFold<arith::IndexCastOp>(
@@ -166,8 +166,8 @@ Value LoweringBuilder::fill(ArrayRef<OpFoldResult> sizes, DType dtype,
   return create<linalg::FillOp>(value, empty(sizes, dtype)).getResult(0);
 }
 
-/// Aligns the operand's dimensions with the last of the iteration space; a size
-/// of one that is repeated reads index zero.
+/// Aligns the operand's dimensions with the last ones of the iteration space. A
+/// size of one that repeats reads index zero.
 AffineMap LoweringBuilder::broadcastMap(const Operand &operand,
                                         ArrayRef<OpFoldResult> sizes) {
   MLIRContext *context = operand.value.getContext();
@@ -189,9 +189,8 @@ AffineMap LoweringBuilder::broadcastMap(const Operand &operand,
   return AffineMap::get(sizes.size(), 0, exprs, context);
 }
 
-/// Takes away the tensors that the body does not read, so that the result does
-/// not seem to depend on them. The output map still gives every loop its
-/// extent.
+/// Removes tensors that the body does not read, so that the result does not
+/// seem to depend on them. The output map still gives every loop its extent.
 static void dropUnread(linalg::GenericOp generic) {
   Block *body = generic.getBody();
   SmallVector<AffineMap> maps = generic.getIndexingMapsArray();
@@ -310,8 +309,8 @@ Value LoweringBuilder::reduce(ArrayRef<Operand> operands,
 // Dimensions of size one
 //===----------------------------------------------------------------------===//
 
-/// Groups the dimensions of the larger shape so that each group holds exactly
-/// one dimension that is not in `ones`; empty if all are.
+/// Groups the dimensions of the larger shape so that each group has exactly one
+/// dimension that is not in `ones`. Empty if all are in `ones`.
 static SmallVector<ReassociationIndices> groupOnes(int64_t rank,
                                                    ArrayRef<int64_t> ones) {
   SmallVector<ReassociationIndices> groups;

@@ -28,14 +28,14 @@ using ir::sizeOf;
 /// Reads the arguments of one call and builds the operations that compute it.
 class LoweringBuilder {
 public:
-  /// The body of an elementwise operation: from one element of each operand to
-  /// one element of the result.
+  /// The body of an elementwise operation: computes one element of the result
+  /// from one element of each operand.
   using BodyFn = llvm::function_ref<Num(Body &, llvm::ArrayRef<Num>)>;
 
   LoweringBuilder(mlir::OpBuilder &builder, ir::AtenOp op)
       : builder(builder), loc(op.getLoc()), op(op) {}
-  /// For tensors alone: there is no call whose arguments and results could be
-  /// asked for.
+  /// A builder for tensors alone. It has no call, so arguments and results
+  /// cannot be asked for.
   LoweringBuilder(mlir::OpBuilder &builder, mlir::Location loc)
       : builder(builder), loc(loc) {}
 
@@ -47,20 +47,21 @@ public:
   }
   mlir::MLIRContext *context() const { return builder.getContext(); }
 
-  /// Keeps the operator a fallback call, for this reason.
+  /// Refuses the lowering for this reason: the operator stays a call of
+  /// PyTorch.
   mlir::LogicalResult refuse(const llvm::Twine &reason);
   llvm::StringRef refusal() const { return reason; }
-  /// Whether the call is one that PyTorch never makes: what was built of it
-  /// means nothing.
+  /// Whether PyTorch never makes such a call, so that what was built has no
+  /// meaning.
   bool isImpossible() const { return impossible; }
-  /// Whether the lowering took every float that is computed of sizes: most ask
-  /// for literals only and would go on with a default.
+  /// Whether the lowering read every float that is computed from sizes. Most
+  /// lowerings ask for literals only, and would go on with a default.
   bool readsAllReals();
 
   //===--- arguments ------------------------------------------------------===//
 
-  /// The argument of this name; false when absent or None, or when it is no
-  /// number or tensor.
+  /// The argument of this name. False if it is absent or None, or no number or
+  /// tensor.
   Operand operand(llvm::StringRef name);
   llvm::SmallVector<Operand> operandList(llvm::StringRef name);
   Operand tensor(mlir::Value value, bool isUnsigned = false);
@@ -74,10 +75,10 @@ public:
   Operand boolean(bool value);
   DType resultDType(unsigned i = 0);
   mlir::RankedTensorType resultType(unsigned i = 0);
-  /// A `dtype` argument, if it is given.
+  /// The `dtype` argument, if the call has one.
   std::optional<DType> dtypeArg(llvm::StringRef name);
-  /// Dimension `dim` of a tensor of this rank, counted from the end when
-  /// negative; a 0-d tensor has one dimension for this purpose.
+  /// Dimension `dim` of a tensor of this rank; a negative one counts from the
+  /// end. A 0-d tensor counts as having one dimension.
   static int64_t wrapDim(int64_t dim, int64_t rank);
   /// torch.result_type of these operands.
   DType promote(llvm::ArrayRef<Operand> operands);
@@ -92,7 +93,7 @@ public:
   mlir::OpFoldResult indexAttr(int64_t value);
   /// The size as an `index` value.
   mlir::Value indexValue(mlir::OpFoldResult size);
-  /// The product, folded where static.
+  /// The product, folded where the factors are static.
   mlir::OpFoldResult product(llvm::ArrayRef<mlir::OpFoldResult> sizes) {
     return productOf(builder, loc, sizes);
   }
@@ -100,21 +101,21 @@ public:
   //===--- tensors --------------------------------------------------------===//
 
   mlir::Value empty(llvm::ArrayRef<mlir::OpFoldResult> sizes, DType dtype);
-  /// A tensor of one repeated number.
+  /// A tensor that repeats one number.
   mlir::Value fill(llvm::ArrayRef<mlir::OpFoldResult> sizes, DType dtype,
                    double number);
   mlir::Value fill(llvm::ArrayRef<mlir::OpFoldResult> sizes, DType dtype,
                    const Operand &scalar);
 
-  /// Evaluates `body` at every point of `sizes`. Tensors broadcast as PyTorch's
-  /// (aligned at the last dimension, static size 1 repeats); scalars become
-  /// constants. Each element arrives in `compute.math()`; the result of the
-  /// body is converted to `result`.
+  /// Evaluates `body` at every point of `sizes`. Tensors broadcast as in
+  /// PyTorch (aligned at the last dimension, static size 1 repeats); scalars
+  /// become constants. Each element has the dtype `compute.math()`. The result
+  /// of the body is converted to `result`.
   mlir::Value elementwise(llvm::ArrayRef<Operand> operands, DType compute,
                           DType result,
                           llvm::ArrayRef<mlir::OpFoldResult> sizes,
                           BodyFn body);
-  /// The same, but each element arrives in its own `dtype.math()`.
+  /// Does the same, with each element in its own `dtype.math()`.
   mlir::Value elementwiseMixed(llvm::ArrayRef<Operand> operands, DType result,
                                llvm::ArrayRef<mlir::OpFoldResult> sizes,
                                BodyFn body);
@@ -122,24 +123,23 @@ public:
   mlir::Value convert(Operand tensor, DType dtype);
 
   /// Reduces `dims` (sorted or not, wrapped, distinct) of the operands' common
-  /// shape `sizes`, to a tensor of dtype `accumulate` without these
-  /// dimensions. `map` makes the element that is combined; it must return
-  /// `accumulate`. Operands of lower rank broadcast as in elementwise.
+  /// shape `sizes`. The result has dtype `accumulate` and lacks these
+  /// dimensions. `map` computes the element that is combined, in `accumulate`.
+  /// Operands of lower rank broadcast as in elementwise.
   mlir::Value reduce(llvm::ArrayRef<Operand> operands,
                      llvm::ArrayRef<mlir::OpFoldResult> sizes,
                      llvm::ArrayRef<int64_t> dims, Combine combine,
                      DType accumulate, BodyFn map);
 
-  /// Inserts dimensions of size one so that dimensions `dims` of the result
-  /// are the new ones.
+  /// Inserts dimensions of size one, which are dimensions `dims` of the result.
   mlir::Value unsqueeze(mlir::Value tensor, llvm::ArrayRef<int64_t> dims);
   /// Removes dimensions of static size one.
   mlir::Value squeeze(mlir::Value tensor, llvm::ArrayRef<int64_t> dims);
 
 private:
-  /// Loops over `sizes` that write `init` through `output`: `body` makes the
-  /// element from those of the operands, each in `elementDType`, and the old
-  /// element.
+  /// Loops over `sizes` that write to `init` through `output`. `body` computes
+  /// the new element from those of the operands, each in `elementDType`, and
+  /// from the old element.
   mlir::linalg::GenericOp buildLoops(
       llvm::ArrayRef<Operand> operands,
       llvm::ArrayRef<mlir::OpFoldResult> sizes, mlir::Value init,

@@ -36,7 +36,8 @@ Value forEachPoint(LoweringBuilder &b, Type element,
       TypeRange{init.getType()}, inputs, ValueRange{init}, maps, iterators,
       [&](OpBuilder &nested, Location loc, ValueRange arguments) {
         Body inner{nested, loc};
-        // Without the listener, which would remember those erased below.
+        // This builder has no listener, which would otherwise remember
+        // operations that are erased below.
         OpBuilder silent(nested.getContext());
         silent.setInsertionPointToEnd(nested.getInsertionBlock());
         Indices position;
@@ -160,7 +161,7 @@ Value checkedIndex(Body &body, Value element, Value size, bool wrap) {
     Value fromEnd = builder.create<arith::AddIOp>(loc, index, size);
     index = builder.create<arith::SelectOp>(loc, negative, fromEnd, index);
   }
-  // As unsigned numbers, negative indices are too large as well.
+  // As unsigned numbers, negative indices are too large too.
   Value inside = builder.create<arith::CmpIOp>(loc, arith::CmpIPredicate::ult,
                                                index, size);
   s::checkIndex({&body, inside, DType::boolean(builder.getContext())});
@@ -175,7 +176,7 @@ OpFoldResult intArg(LoweringBuilder &b, ir::AtenOp op, StringRef name) {
   return {};
 }
 
-/// Whether a size can be seen to be at least zero.
+/// Whether the size is known to be at least zero.
 static bool isNonNegative(OpFoldResult size) {
   if (auto constant = getConstantIntValue(size))
     return *constant >= 0;
@@ -196,8 +197,8 @@ OpFoldResult wrapStart(LoweringBuilder &b, OpFoldResult start,
   bool bothStatic =
       getConstantIntValue(start) && getConstantIntValue(size).has_value();
   if (isNonNegative(start)) {
-    // A start behind the end makes an empty slice, whose offset is not used;
-    // so a symbolic size needs no clamping.
+    // A start behind the end makes an empty slice, whose offset is not used. So
+    // a symbolic size needs no clamping.
     return bothStatic ? minSizes(b.builder, b.loc, start, size) : start;
   }
   OpFoldResult fromEnd =

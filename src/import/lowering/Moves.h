@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 //
 // Views that neither a slice nor a reshape can express, and gathers. Elements
-// keep their type: nothing is converted on the way, NaN payloads included.
+// keep their type and bits, NaN payloads included.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,7 +20,7 @@
 namespace anabranch {
 namespace importer {
 
-/// A tensor that a generic reads, and where.
+/// A tensor that a generic reads, and the position as a function of the loops.
 struct Read {
   mlir::Value tensor;
   mlir::AffineMap map;
@@ -28,11 +28,12 @@ struct Read {
 
 using Indices = llvm::SmallVector<mlir::Value>;
 
-/// One element of the result, from the position and the elements read there.
+/// Computes one element of the result from its position and the elements read
+/// there.
 using PointFn =
     llvm::function_ref<mlir::Value(Body &, llvm::ArrayRef<mlir::Value> position,
                                    llvm::ArrayRef<mlir::Value> elements)>;
-/// Where in the source the element for this position is.
+/// Computes the position in the source for a position of the result.
 using SourceFn =
     llvm::function_ref<Indices(Body &, llvm::ArrayRef<mlir::Value> position,
                                llvm::ArrayRef<mlir::Value> elements)>;
@@ -53,18 +54,18 @@ mlir::Value readThrough(LoweringBuilder &b, mlir::Value source,
                         llvm::ArrayRef<mlir::OpFoldResult> sizes);
 
 /// The tensor with its dimensions in another order: dimension i of the result
-/// is dimension `order[i]`.
+/// is dimension `order[i]` of the tensor.
 mlir::Value transpose(LoweringBuilder &b, mlir::Value tensor,
                       llvm::ArrayRef<int64_t> order);
 
-/// The tensor with its channels, dimension one or the last, moved to where
-/// `channels` says: a view that is marked as such.
+/// The tensor with its channels, which are dimension one or the last, moved
+/// according to `channels`. The view is marked.
 mlir::Value moveChannels(LoweringBuilder &b, mlir::Value tensor,
                          ir::Channels channels);
 
-/// How a tensor of this type is read when it broadcasts to the dimensions
-/// [offset, offset + its rank) of `loops` ones: static size one repeats where
-/// `sizes` has another size.
+/// The map through which a tensor of this type is read when it broadcasts to
+/// the dimensions [offset, offset + its rank) of `loops` loops. A static size
+/// of one repeats where `sizes` has another size.
 mlir::AffineMap broadcastMap(mlir::RankedTensorType type, int64_t offset,
                              llvm::ArrayRef<mlir::OpFoldResult> sizes);
 
@@ -72,25 +73,26 @@ mlir::AffineMap broadcastMap(mlir::RankedTensorType type, int64_t offset,
 mlir::Value broadcastTo(LoweringBuilder &b, mlir::Value tensor,
                         llvm::ArrayRef<mlir::OpFoldResult> sizes);
 
-/// The index that an element of an index tensor means in a dimension of this
-/// size, counted from the end where negative if `wrap`. Emits the check that it
-/// is in range, and gives zero if it is not.
+/// The position in a dimension of this size that an element of an index tensor
+/// means. If `wrap`, a negative one counts from the end. Emits the check that
+/// it is in range; returns zero if it is not.
 mlir::Value checkedIndex(Body &body, mlir::Value element, mlir::Value size,
                          bool wrap);
 
-/// An integer argument, symbolic or literal; null if it is None or absent.
+/// An integer argument, symbolic or literal. Null if it is None or absent.
 mlir::OpFoldResult intArg(LoweringBuilder &b, ir::AtenOp op,
                           llvm::StringRef name);
 
-/// A start index as `slice` takes it: counted from the end where negative,
-/// clamped to the dimension. A null start is zero.
+/// The start index of a `slice`: a negative one counts from the end; all are
+/// clamped to the dimension. Null means zero.
 mlir::OpFoldResult wrapStart(LoweringBuilder &b, mlir::OpFoldResult start,
                              mlir::OpFoldResult size);
 
-/// A 0-d tensor as one of a single element; others as they are.
+/// A 0-d tensor as a tensor of one element; others unchanged.
 Operand atLeast1d(LoweringBuilder &b, Operand tensor);
 
-/// The dimension argument `name` of the tensor, wrapped; a 0-d tensor has one.
+/// The dimension argument `name`, wrapped. A 0-d tensor counts as having one
+/// dimension.
 int64_t dimArg(ir::AtenOp op, llvm::StringRef name, int64_t rank,
                int64_t otherwise = 0);
 

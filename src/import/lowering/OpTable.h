@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// One row per operator and overload. A row lowers the operator, has capture
-// keep it whole, makes its test against eager, and is its line in
-// docs/operators.md. The table is built once, on first use, and then only read:
-// any thread may.
+// The table has one row for each operator and overload. The row lowers the
+// operator, lets capture keep it whole, makes its test against eager PyTorch,
+// and is its line in docs/operators.md. The table is built on first use and
+// then only read, by any thread.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,21 +23,21 @@ namespace anabranch {
 namespace importer {
 
 struct OpRow {
-  /// As `anabranch.aten` has it: "add.Tensor", "mm".
+  /// The name in `anabranch.aten`: "add.Tensor", "mm".
   std::string name;
-  /// The family that registered it: "pointwise", "view".
+  /// The family that registered the row: "pointwise", "view".
   llvm::StringRef family;
   LoweringFn lower;
-  /// What the dtypes of all tensor operands and results may be.
+  /// The dtypes that all tensor operands and results may have.
   DTypeSet dtypes = kAllDTypes;
-  /// Arguments of a call for the generated test, as a Python expression list.
-  /// `T(3, 4)` is a random tensor of the dtype under test, `P(3, 4)` a
-  /// positive one, `B(3, 4)` a bool tensor, `I(n, 3, 4)` int64 with values in
-  /// [0, n), `F(3, 4)` float32, `dtype` the dtype under test. Several samples
-  /// are separated by ';'. Empty when the operator has no test of its own.
+  /// Arguments of calls for the generated test, as Python expressions. `T(3,
+  /// 4)` is a random tensor of the dtype under test, `P(3, 4)` a positive one,
+  /// `B(3, 4)` a bool tensor, `I(n, 3, 4)` int64 with values in [0, n), `F(3,
+  /// 4)` float32, `dtype` the dtype under test. ';' separates samples. Empty if
+  /// the operator has no test of its own.
   std::string samples;
-  /// PyTorch has a way to take the operator apart before the compiler sees it,
-  /// by Core ATen's decompositions or in autograd; capture keeps it whole.
+  /// PyTorch can take the operator apart before the compiler sees it, by Core
+  /// ATen's decompositions or in autograd. Capture keeps it whole.
   bool isKeptWhole = false;
 };
 
@@ -47,14 +47,14 @@ public:
   static const OpTable &get();
 
   const OpRow *lookup(llvm::StringRef name) const;
-  /// In the order of registration.
+  /// The rows in the order of registration.
   const std::vector<OpRow> &rows() const { return table; }
 
   /// Sets the family of the rows that follow.
   void family(llvm::StringRef name) { current = name; }
   void add(llvm::StringRef name, LoweringFn lower, llvm::StringRef samples = "",
            DTypeSet dtypes = kAllDTypes);
-  /// The same, for an operator that stays whole (OpRow::isKeptWhole).
+  /// Adds an operator that stays whole (OpRow::isKeptWhole).
   void addWhole(llvm::StringRef name, LoweringFn lower,
                 llvm::StringRef samples = "", DTypeSet dtypes = kAllDTypes);
 

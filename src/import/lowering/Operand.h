@@ -20,25 +20,25 @@ struct Operand {
   mlir::Value value;
   mlir::Attribute literal;
   DType dtype;
-  /// The dimensions of the iteration space that the tensor's dimensions are
-  /// (a row's mean, read for every element of the row); empty: aligned at the
-  /// last one, as PyTorch broadcasts.
+  /// The dimensions of the iteration space that belong to the tensor's
+  /// dimensions, such as those of a row's mean that every element of the row
+  /// reads. Empty: aligned at the last dimension, as PyTorch broadcasts.
   llvm::SmallVector<int64_t> positions = {};
 
   explicit operator bool() const { return value || literal; }
   bool isTensor() const;
   bool isScalar() const { return !isTensor(); }
-  /// Of tensors.
+  /// The type of a tensor.
   mlir::RankedTensorType type() const;
   int64_t rank() const;
   int64_t size(int64_t dim) const { return type().getDimSize(dim); }
-  /// Whether it is a constant of the program: what depends on such operands
-  /// alone is computed once, at load.
+  /// Whether the operand is a constant of the program. Values that depend on
+  /// constants alone are computed once, at load.
   bool isFrozen() const;
 };
 
-/// The elements that a body gets: block arguments for tensors, constants for
-/// scalars, each converted.
+/// The elements of the operands in a body: block arguments for tensors,
+/// constants for scalars, each converted.
 llvm::SmallVector<Num>
 elementsOf(Body &body, llvm::ArrayRef<Operand> operands,
            mlir::ValueRange blockArguments,

@@ -56,7 +56,7 @@ std::optional<Merging> Merging::of(StringRef name) {
   return std::nullopt;
 }
 
-/// The identity as an element of the dtype.
+/// The identity, as an element of the dtype of `like`.
 static Num identityOf(Num like, double identity) {
   if (like.dtype.isFloat() || identity == 0 || identity == 1)
     return like.constant(identity);
@@ -70,8 +70,8 @@ static Num identityOf(Num like, double identity) {
                            : APInt::getSignedMinValue(width).getSExtValue());
 }
 
-/// The sum of an element's `counts` members divided by their number; what
-/// nothing was written to stays.
+/// Divides the sum of an element and its updates by their number. An element
+/// without updates stays.
 static Value divided(LoweringBuilder &b, Operand sum, Operand counts) {
   return b.elementwiseMixed(
       {sum, counts}, sum.dtype, b.sizesOf(sum.value),

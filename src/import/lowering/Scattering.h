@@ -13,41 +13,42 @@
 namespace anabranch {
 namespace importer {
 
-/// Where an update goes and what is there afterwards.
+/// The position that an update writes, and the element afterwards.
 struct Placed {
   Indices position;
   Num value;
 };
 
-/// From the point of the iteration space, the element that is there now, and
-/// the update.
+/// Computes these from the point of the iteration space, the present element
+/// and the update.
 using PlaceFn = llvm::function_ref<Placed(
     Body &, llvm::ArrayRef<mlir::Value> point, Num current, Num update)>;
 
 /// `init` with every element of `updates` placed, in row-major order. The
-/// iteration space is the shape of `updates`; the value is converted to the
-/// dtype of `init`.
+/// iteration space is the shape of `updates`. Values are converted to the dtype
+/// of `init`.
 mlir::Value scatter(LoweringBuilder &b, Operand init, Operand updates,
                     PlaceFn place);
 
-/// What a reduction makes of an element and the updates that meet in it.
+/// How a reduction merges an element with its updates.
 struct Merging {
   Num (*combine)(Num, Num);
-  /// What an element counts as that takes no part itself; integers take their
+  /// The value of an element that does not take part itself. Integers use their
   /// extreme for an infinity.
   double identity;
   bool isMean = false;
 
-  /// By the names of scatter_reduce and of scatter; none for other names.
+  /// The reduction of this name in scatter_reduce or scatter; none for other
+  /// names.
   static std::optional<Merging> of(llvm::StringRef name);
 };
 
-/// Where the update at a point goes.
+/// The position that the update at a point writes.
 using TargetFn =
     llvm::function_ref<Indices(Body &, llvm::ArrayRef<mlir::Value> point)>;
 
-/// `self` with every update merged in. Without `includeSelf`, what is written
-/// to is first made neutral.
+/// `self` with every update merged in. Without `includeSelf`, elements that
+/// have updates start from the identity.
 mlir::Value scatterMerged(LoweringBuilder &b, Operand self, Operand updates,
                           const Merging &merging, bool includeSelf,
                           TargetFn target);

@@ -91,9 +91,9 @@ RankedTensorType typeOf(ArrayRef<OpFoldResult> sizes, Type element) {
 // Equality
 //===----------------------------------------------------------------------===//
 
-/// Equal by structure: import makes the arithmetic of a size anew for each
-/// operator, so identity of values is too narrow. Size expressions are small;
-/// the depth bounds the work on a shared one.
+/// Whether two values are equal by structure. Import computes the same size
+/// anew for each operator, so equal sizes are often different values. Size
+/// expressions are small; the depth bounds the work on a shared one.
 static bool sameValue(Value a, Value b, int depth = 8) {
   if (a == b)
     return true;
@@ -118,7 +118,8 @@ bool sameSize(OpFoldResult a, OpFoldResult b) {
 }
 
 namespace {
-/// A product of sizes in normal form: a factor and opaque values.
+/// A product of sizes in normal form: a factor, and values that are no
+/// products.
 struct Product {
   int64_t factor = 1;
   SmallVector<Value> values;
@@ -166,21 +167,21 @@ Sizes sizesOf(OpBuilder &builder, Location loc, Value tensor) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Dimensions of the source and of the result with the same product.
+/// Dimensions of the source and of the result that have the same product.
 struct Group {
   ReassociationIndices source, result;
 };
 } // namespace
 
-/// Cuts both shapes into the shortest groups of equal product. When one side
-/// ends, the rest of the other has product one because the totals are equal.
+/// Cuts both shapes into the shortest groups of equal product. If one side
+/// ends, the rest of the other has product one, because the totals are equal.
 static SmallVector<Group> groupDims(ArrayRef<OpFoldResult> source,
                                     ArrayRef<OpFoldResult> result) {
   SmallVector<Group> groups;
   size_t i = 0, j = 0;
   while (i < source.size() && j < result.size()) {
-    // The shortest pair of prefixes with the same product: try each length
-    // of the source's, and for it each of the result's.
+    // Finds the shortest pair of prefixes with the same product: tries each
+    // length of the source's, and for it each of the result's.
     bool matched = false;
     Product left;
     for (size_t m = i; m < source.size() && !matched; ++m) {
@@ -229,8 +230,8 @@ static Value expand(OpBuilder &builder, Location loc, Value tensor,
       loc, typeOf(sizes, type.getElementType()), tensor, groups, sizes);
 }
 
-/// Whether expand_shape can say this: a group has a symbolic size on both sides
-/// or on none.
+/// Whether expand_shape can express the group: its sizes are symbolic on both
+/// sides or on none.
 static bool canExpand(Value tensor, ArrayRef<OpFoldResult> sizes,
                       ArrayRef<ReassociationIndices> groups) {
   auto type = cast<RankedTensorType>(tensor.getType());
@@ -244,8 +245,8 @@ static bool canExpand(Value tensor, ArrayRef<OpFoldResult> sizes,
   return true;
 }
 
-/// The reshape that no reassociation expresses: a static total that is split
-/// into symbolic sizes, or the other way round.
+/// A reshape that no reassociation expresses: a static total that is split into
+/// symbolic sizes, or the reverse.
 static Value reshapeByIndex(OpBuilder &builder, Location loc, Value tensor,
                             ArrayRef<OpFoldResult> sizes) {
   auto type = cast<RankedTensorType>(tensor.getType());
@@ -279,12 +280,13 @@ Value reshape(OpBuilder &builder, Location loc, Value tensor,
               ArrayRef<OpFoldResult> sizes) {
   Sizes source = sizesOf(builder, loc, tensor);
   Type element = cast<RankedTensorType>(tensor.getType()).getElementType();
-  // No element, no order: and zeros make products that say nothing.
+  // A tensor without elements has no order, and products with zeros tell
+  // nothing.
   auto isZero = [](OpFoldResult size) { return isConstantIntValue(size, 0); };
   if (llvm::any_of(source, isZero) || llvm::any_of(sizes, isZero))
     return builder.create<tensor::EmptyOp>(loc, sizes, element);
 
-  // A rank of zero stands for a product of one, on either side.
+  // Rank zero means a product of one, on either side.
   if (source.empty() || sizes.empty()) {
     if (source.size() == sizes.size())
       return tensor;

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Size arithmetic for lowerings. A size is an OpFoldResult: an index attribute
-// where it is static, else an `index` value. Everything folds while it is
-// static, so that a lowering is written once for static and symbolic shapes.
+// if it is static, else an `index` value. Arithmetic on static sizes folds, so
+// one lowering serves static and symbolic shapes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,7 +26,7 @@ Sizes sizesOf(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value tensor);
 mlir::RankedTensorType typeOf(llvm::ArrayRef<mlir::OpFoldResult> sizes,
                               mlir::Type element);
 
-/// Whether two sizes are equal for every value of the symbols, as far as the
+/// Whether two sizes are equal for all values of the symbols, as far as the
 /// operations that compute them show.
 bool sameSize(mlir::OpFoldResult a, mlir::OpFoldResult b);
 
@@ -44,9 +44,9 @@ mlir::OpFoldResult maxSizes(mlir::OpBuilder &builder, mlir::Location loc,
 mlir::Value asIndex(mlir::OpBuilder &builder, mlir::Location loc,
                     mlir::OpFoldResult size);
 
-/// The tensor's elements in row-major order under other sizes of the same
-/// product: collapse_shape, then expand_shape, of the fewest dimensions that
-/// the sizes show to belong together. Without elements it is a new tensor.
+/// The tensor's elements in row-major order, under other sizes of the same
+/// product. Makes a collapse_shape and an expand_shape of as few dimensions as
+/// the sizes allow. A tensor without elements becomes a new one.
 mlir::Value reshape(mlir::OpBuilder &builder, mlir::Location loc,
                     mlir::Value tensor,
                     llvm::ArrayRef<mlir::OpFoldResult> sizes);

@@ -22,7 +22,7 @@ static Value plus(Body &body, Value index, int64_t constant) {
       index, Value(body.create<arith::ConstantIndexOp>(constant)));
 }
 
-/// The part of the result whose last dimension starts at `start`.
+/// The part of the result's last dimension that starts at `start`.
 static Value part(LoweringBuilder &b, Value source,
                   ArrayRef<OpFoldResult> sizes, int64_t start,
                   std::optional<int64_t> copied, DimensionFn from) {

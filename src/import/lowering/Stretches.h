@@ -16,17 +16,17 @@ namespace importer {
 /// The next `size` positions of a result's last dimension.
 struct Stretch {
   int64_t size;
-  /// What the first of them reads, if the source's neighbours follow.
+  /// The source's position that the first one reads, if its neighbours follow.
   std::optional<int64_t> source;
 };
 
-/// The index in dimension `dim` of the source for this position of the result.
+/// The index in dimension `dim` of the source, for this position of the result.
 using DimensionFn =
     llvm::function_ref<mlir::Value(Body &, unsigned dim, mlir::Value position)>;
 
-/// result[i, j] = source[from(i), from(j)]. The stretches that fill the last
-/// dimension, if any are given, are written one beside the other, and those
-/// with a `source` as plain copies.
+/// result[i, j] = source[from(i), from(j)]. If stretches are given, they fill
+/// the last dimension: each is written beside the one before, and one with a
+/// `source` is a plain copy.
 mlir::Value gatherStretches(LoweringBuilder &b, mlir::Value source,
                             llvm::ArrayRef<mlir::OpFoldResult> sizes,
                             llvm::ArrayRef<Stretch> stretches,

@@ -13,7 +13,8 @@
 namespace anabranch {
 namespace importer {
 
-/// The tensor with its last dimensions, one for each number, framed by `value`.
+/// The tensor with its last dimensions padded with `value`, by one number for
+/// each dimension.
 mlir::Value padSpatial(LoweringBuilder &b, Operand tensor,
                        llvm::ArrayRef<int64_t> low,
                        llvm::ArrayRef<int64_t> high, double value);

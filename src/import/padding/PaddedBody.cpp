@@ -44,7 +44,7 @@ std::string PaddedBody::labelLoops() {
     loops[number] = label;
     known[number] = true;
   });
-  // A window, or a dimension that is read at one place.
+  // A window, or a dimension of which only one position is read.
   forEachDim([&](const SizeLabel &label, AffineExpr expr) {
     if (isa<AffineDimExpr>(expr))
       return;
@@ -89,7 +89,8 @@ PaddedBody::Scalar PaddedBody::outside(Value value) {
   return scalar;
 }
 
-/// Comparisons of a coordinate with zero or with the size of its dimension.
+/// The result of comparing a coordinate with zero, or with the size of its
+/// dimension.
 std::optional<bool> PaddedBody::compare(Operation &inner, Scalars &scalars) {
   auto compare = dyn_cast<arith::CmpIOp>(inner);
   if (!compare)
@@ -115,8 +116,8 @@ std::optional<bool> PaddedBody::compare(Operation &inner, Scalars &scalars) {
   return std::nullopt;
 }
 
-/// An element at a computed place: with padded dimensions only at the
-/// coordinates of equal ones.
+/// A gather: an element at a computed position. If dimensions are padded, it
+/// must read them at coordinates of equal dimensions.
 std::string PaddedBody::gather(Operation &inner, std::optional<unsigned> padded,
                                Scalars &scalars) {
   auto extract = cast<tensor::ExtractOp>(inner);
@@ -186,7 +187,7 @@ std::string PaddedBody::apply(Operation &inner, std::optional<unsigned> padded,
   if (isa<arith::SelectOp>(inner) && choice)
     passes(choice.getValue().isZero() ? 2 : 1);
   else if (isa<arith::MulFOp>(inner) && llvm::any_of(constants, isZero))
-    // Values made of zeros are finite; times zero they are zero.
+    // Values computed from zeros are finite, so zero times them is zero.
     made = {*llvm::find_if(constants, isZero), std::nullopt, false};
   else if (isa<arith::IndexCastOp, arith::ExtSIOp, arith::TruncIOp>(inner) &&
            scalars[inner.getOperand(0)].loop)
@@ -217,7 +218,7 @@ std::string PaddedBody::evaluate(std::optional<unsigned> padded,
 // Results
 //===----------------------------------------------------------------------===//
 
-/// Whether the padding adds nothing to a reduction.
+/// Whether the padding does not change a reduction.
 bool PaddedBody::isNeutral(unsigned result, Scalars &scalars) {
   Value yielded = op.getBody()->getTerminator()->getOperand(result);
   Operation *combine = yielded.getDefiningOp();

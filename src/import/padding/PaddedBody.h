@@ -13,13 +13,12 @@
 
 namespace anabranch {
 
-/// What is known of a tensor.
+/// The known facts of a tensor.
 struct TensorFacts {
   llvm::SmallVector<SizeLabel> labels; ///< by dimension
-  /// By dimension: what stands wherever its coordinate is padding; null:
-  /// anything.
+  /// By dimension: the value wherever its coordinate is padding. Null: unknown.
   llvm::SmallVector<mlir::Attribute> padding;
-  /// The dimension whose coordinate every element is.
+  /// The dimension whose coordinate every element equals.
   std::optional<unsigned> position;
 };
 using FactTable = llvm::DenseMap<mlir::Value, TensorFacts>;
@@ -34,11 +33,11 @@ public:
 
   /// Why padding would change the result; empty if it does not.
   std::string check();
-  /// Of a result, once checked.
+  /// The facts of a result. Call `check` before.
   TensorFacts factsOf(unsigned result);
 
 private:
-  /// What is known of a scalar of the body.
+  /// The known facts of a scalar of the body.
   struct Scalar {
     mlir::Attribute constant;
     std::optional<unsigned> loop; ///< whose coordinate it is
@@ -61,7 +60,7 @@ private:
   const PaddedSizes &sizes;
   const FactTable &facts;
   llvm::SmallVector<SizeLabel> loops;
-  /// What each result is in the padding of each loop.
+  /// The scalars of each result, in the padding of each loop.
   llvm::DenseMap<unsigned, Scalars> inPadding;
   Scalars inside;
 };

@@ -14,28 +14,29 @@
 
 namespace anabranch {
 
-/// A size as factors, the slowest first: a positive one is a number, a negative
-/// one a symbol. Ones are left out.
+/// A size as factors, the slowest first. A positive factor is a number, a
+/// negative one a symbol. Ones are left out.
 using SizeLabel = llvm::SmallVector<int64_t, 2>;
 
 inline bool isPadded(const SizeLabel &label) {
   return llvm::any_of(label, [](int64_t factor) { return factor < 0; });
 }
 
-/// Neighbouring numbers become one, so that equal sizes have equal labels.
+/// Multiplies neighbouring numbers, so that equal sizes have equal labels.
 SizeLabel normalized(const SizeLabel &label);
 
-/// The sizes of a function's arguments and what is computed of them.
+/// The sizes of a function's arguments, and sizes computed from them.
 class PaddedSizes {
 public:
   explicit PaddedSizes(mlir::func::FuncOp main);
 
   SizeLabel ofArgument(mlir::BlockArgument argument, int64_t dim) const;
-  /// None where a size is more than a product of numbers and symbols.
+  /// The label of a size; none if it is more than a product of numbers and
+  /// symbols.
   std::optional<SizeLabel> of(mlir::OpFoldResult size) const;
   /// Whether the value changes with a symbol.
   bool dependsOnSymbol(mlir::Value value) const;
-  /// The least value of a symbol's size.
+  /// The smallest value of a size.
   int64_t least(const SizeLabel &label) const;
 
 private:

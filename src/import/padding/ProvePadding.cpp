@@ -5,11 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Every value is followed from the inputs on: the labels of its dimensions, for
-// each padded dimension the constant that stands in the padding if one is known
-// (zeros become masks become minus infinity), and whether an element is its own
-// position. An operator passes if the kept part of its result needs the kept
-// parts of its operands only, or if what it reads of the padding is neutral.
+// The proof follows every value from the inputs on. It knows the labels of its
+// dimensions, for each padded dimension the constant in its padding, if there
+// is one (zeros become masks become minus infinity), and whether an element is
+// its own position. An operator passes if the kept part of its result needs
+// only the kept parts of its operands, or if the padding that it reads is
+// neutral.
 //
 //===----------------------------------------------------------------------===//
 
@@ -60,7 +61,7 @@ private:
   SmallVector<PaddedDim> found;
 };
 
-/// Of a value without padded dimensions.
+/// The facts of a value without padded dimensions.
 TensorFacts Prover::plain(Value value) const {
   TensorFacts made;
   for (int64_t size : cast<RankedTensorType>(value.getType()).getShape())
@@ -100,7 +101,7 @@ LogicalResult Prover::visit(tensor::EmptyOp op) {
   return success();
 }
 
-/// Dimensions that a slice keeps whole, or cuts where every size has elements.
+/// A slice may keep a dimension whole, or cut where every size has elements.
 LogicalResult Prover::visit(tensor::ExtractSliceOp op) {
   const TensorFacts &source = of(op.getSource());
   TensorFacts made;
@@ -147,7 +148,7 @@ LogicalResult Prover::visit(tensor::InsertSliceOp op) {
   return success();
 }
 
-/// Rows, heads and batches are apart; padded keys must be masked out.
+/// Rows, heads and batches do not mix. Padded keys must be masked out.
 LogicalResult Prover::visit(ir::AttentionOp op) {
   const TensorFacts &query = of(op.getQuery()), &key = of(op.getKey());
   unsigned rank = query.labels.size();
@@ -178,7 +179,7 @@ LogicalResult Prover::visit(ir::AttentionOp op) {
   return success();
 }
 
-/// Both sides must be the same list of factors, group by group.
+/// Both sides must have the same factors, group by group.
 LogicalResult Prover::reshape(Operation *op, Value source,
                               ArrayRef<SizeLabel> labels) {
   const TensorFacts &from = of(source);
@@ -193,7 +194,7 @@ LogicalResult Prover::reshape(Operation *op, Value source,
   for (const SizeLabel &label : labels)
     made.labels.push_back(normalized(label));
   made.padding.resize(labels.size());
-  // The padding of a dimension that is kept as it is.
+  // A dimension that does not change keeps its padding.
   for (unsigned d = 0; d < labels.size(); ++d)
     for (unsigned s = 0; s < from.labels.size(); ++s)
       if (isPadded(labels[d]) && labels[d] == from.labels[s] &&
@@ -235,7 +236,7 @@ LogicalResult Prover::visitOther(Operation &op) {
 }
 
 LogicalResult Prover::visit(Operation &op) {
-  // Sizes are looked at where they are used.
+  // Sizes are checked where they are used.
   bool isSize = op.getNumResults() > 0 &&
                 llvm::all_of(op.getResultTypes(),
                              [](Type type) { return type.isIndex(); });
@@ -283,7 +284,7 @@ LogicalResult Prover::finish(func::ReturnOp op) {
     int64_t place = writes ? -1 : output++;
     if (isa<BlockArgument>(value) && !writes &&
         isa<RankedTensorType>(value.getType()))
-      continue; // handed back as it is
+      continue; // returned as it is
     if (value.getType().isIndex()) {
       if (!main.getResultAttr(number, "anabranch.none") &&
           sizes.dependsOnSymbol(value))

@@ -5,13 +5,14 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The reference for every attention kernel, and what runs where none accepts.
+// The reference for every attention kernel. It also runs where no attention
+// kernel accepts.
 //
-// Before: %r = anabranch.attention %q, %k, %v ...
-// After:  %s = contraction(%q, %k)
-//         %m, %e, %t = maximum, exponential and sum of scale * %s + mask
-//         %p = %e / %t, or zero where all is masked
-//         %r = contraction(%p, %v)
+//   Before: %r = anabranch.attention %q, %k, %v ...
+//   After:  %s = contraction(%q, %k)
+//           %m, %e, %t = maximum, exponential and sum of scale * %s + mask
+//           %p = %e / %t, or zero where all is masked
+//           %r = contraction(%p, %v)
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,9 +35,9 @@ namespace importer {
 
 namespace {
 
-/// One attention while it is taken apart. With grouped heads the query's head
-/// dimension is split in two, [key heads, queries of each], so that a key head
-/// is read by its queries without a copy; `extra` is then one.
+/// One attention that is being decomposed. With grouped heads, the query's head
+/// dimension is split in two, [key heads, queries of each], so that its queries
+/// read a key head without a copy; `extra` is then one.
 class Decomposition {
 public:
   Decomposition(OpBuilder &builder, ir::AttentionOp op)
@@ -60,7 +61,7 @@ private:
   ir::AttentionOp op;
   DType dtype, sum;
   unsigned batch = 0, extra = 0;
-  /// Batch dimensions, the extra one, L, S.
+  /// Sizes of the batch dimensions, of the extra one, of L and of S.
   Sizes scoreSizes;
 };
 
@@ -85,8 +86,9 @@ Value Decomposition::splitHeads() {
   return reshape(b.builder, b.loc, op.getQuery(), sizes);
 }
 
-/// Of every head: [..., L, K] times a matrix of keys or values, whose columns
-/// are its rows if it is transposed. Loops: batch..., extra, L, columns, K.
+/// A product for every head: [..., L, K] times a matrix of keys or values. If
+/// `transposed`, the matrix's rows are the product's columns. Loops: batch...,
+/// extra, L, columns, K.
 Value Decomposition::product(Value left, Value right, bool transposed,
                              const Sizes &sizes) {
   unsigned row = batch + extra, column = row + 1, inner = row + 2;
@@ -102,7 +104,8 @@ Value Decomposition::product(Value left, Value right, bool transposed,
                   sizes, dtype);
 }
 
-/// scale * scores + mask, minus infinity where the mask or the diagonal hides.
+/// scale * scores + mask; minus infinity where the mask or the diagonal hides a
+/// score.
 Value Decomposition::masked(Value scores) {
   SmallVector<Operand> operands = {b.tensor(scores, sum)};
   if (Value mask = op.getMask()) {
@@ -152,7 +155,8 @@ Value Decomposition::probabilities(Value scores) {
   Operand exponential = b.tensor(
       b.elementwise({score, maximum}, sum, sum, scoreSizes,
                     [&](Body &, ArrayRef<Num> x) {
-                      // All is hidden: zero, not exp(-inf - -inf).
+                      // If all scores of a row are hidden, the result is zero,
+                      // not exp(-inf - -inf).
                       return s::select(x[1] == hidden, x[0].constant(0.0),
                                        s::exp(x[0] - x[1]));
                     }),

@@ -33,25 +33,26 @@ namespace anabranch {
 namespace importer {
 namespace {
 
-/// The arguments of both calls that the folded weights are made of.
+/// The arguments of both calls from which the folded weights are made.
 struct Folding {
   ir::AtenOp norm, product;
-  Operand weight, bias; ///< of the product; it may have no bias
+  Operand weight, bias; ///< of the product; `bias` may be empty
   Operand scale, shift, mean, variance;
   double eps;
-  unsigned filters; ///< the weight's dimension of the result's channels
+  unsigned
+      filters; ///< the weight's dimension that becomes the result's channels
 
   int64_t channels() const { return weight.size(filters); }
 };
 
-/// The weight's dimension that becomes the channels of the result, its second
-/// dimension; none if no dimension does so alone.
+/// The weight's dimension that becomes the channels of the result, the result's
+/// second dimension. None if no single dimension does.
 std::optional<unsigned> filtersOf(ir::AtenOp op) {
   if (op.getCallee() == "convolution") {
     std::optional<bool> isTransposed = op.getBoolArg("transposed");
     if (isTransposed == false)
       return 0;
-    // Groups of a transposed one lie in both of its first dimensions.
+    // A transposed weight has its groups in both of its first dimensions.
     return isTransposed && op.getIntArg("groups") == 1
                ? std::optional<unsigned>(1)
                : std::nullopt;
@@ -101,7 +102,7 @@ std::optional<Folding> match(ir::AtenOp norm) {
   return f;
 }
 
-/// An argument of a call is this value from now on.
+/// Replaces an argument of a call by this value.
 void setArgument(ir::AtenOp op, StringRef name, Value value) {
   if (auto old = dyn_cast<ir::OperandRefAttr>(op.getArg(name)))
     return op.getInputsMutable()[old.getIndex()].set(value);

@@ -13,10 +13,10 @@
 namespace anabranch {
 namespace importer {
 
-/// Two results that were different values must not become one, nor an
-/// argument: the caller would see one buffer where PyTorch gives two. Copies
-/// are put before `end` and given back. `before` holds the results as they
-/// were; values that are gone are only compared by address.
+/// Two results that were different values must not become one value, nor an
+/// argument: the caller would see one buffer where PyTorch gives two. The
+/// function inserts copies before `end` and returns them. `before` holds the
+/// earlier results; erased values among them are only compared by address.
 llvm::SmallVector<ir::AtenOp> keepDistinct(mlir::Operation *end,
                                            mlir::ArrayRef<mlir::Value> before);
 

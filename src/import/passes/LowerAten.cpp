@@ -32,7 +32,7 @@ namespace importer {
 
 namespace {
 
-/// Remembers what a lowering made, to take it away if it refuses.
+/// Remembers the operations of a lowering, to erase them if it refuses.
 struct Recorder : ir::ScopeKeeper {
   using ScopeKeeper::ScopeKeeper;
   void notifyOperationInserted(Operation *op,
@@ -45,7 +45,7 @@ struct Recorder : ir::ScopeKeeper {
 
 } // namespace
 
-/// Why the table does not take these dtypes; empty if it does.
+/// Why the table does not accept these dtypes; empty if it does.
 static std::string dtypeRefusal(ir::AtenOp op, const OpRow &row) {
   auto check = [&](Type type, bool isUnsigned) -> std::string {
     auto tensor = dyn_cast<RankedTensorType>(type);
@@ -67,7 +67,7 @@ static std::string dtypeRefusal(ir::AtenOp op, const OpRow &row) {
   return "";
 }
 
-/// A lowering's results must fit the call; anything else is our own mistake.
+/// Checks that a lowering's results fit the call. If not, it is a bug of ours.
 static LogicalResult verifyLowered(ir::AtenOp op, ArrayRef<Value> values) {
   if (values.size() != op.getNumResults())
     return op.emitOpError("lowering of \"")
@@ -84,8 +84,8 @@ static LogicalResult verifyLowered(ir::AtenOp op, ArrayRef<Value> values) {
   return success();
 }
 
-/// Sizes that the call knows and the lowering does not, as where one of 1 is
-/// the rest of a division, are asserted by a cast.
+/// Asserts, by a cast, sizes that the call knows and the lowering does not,
+/// such as a 1 that is the rest of a division.
 static void refineTypes(ir::AtenOp op, OpBuilder &b,
                         MutableArrayRef<Value> values) {
   for (auto [result, value] : llvm::zip(op.getResults(), values))
@@ -94,7 +94,8 @@ static void refineTypes(ir::AtenOp op, OpBuilder &b,
       value = b.create<tensor::CastOp>(op.getLoc(), result.getType(), value);
 }
 
-/// Takes away what stands in the block of the call; regions go along.
+/// Erases the operations in the block of the call. Those in their regions go
+/// with them.
 static void eraseMade(ArrayRef<Operation *> made, Block *block) {
   SmallVector<Operation *> outer;
   for (Operation *op : made)
@@ -104,7 +105,7 @@ static void eraseMade(ArrayRef<Operation *> made, Block *block) {
     op->erase();
 }
 
-/// Lowers the call, or keeps it and says why.
+/// Lowers the call, or keeps it and explains why.
 static LogicalResult lowerOrExplain(ir::AtenOp op) {
   auto explain = [&](const Twine &reason) {
     op->setAttr("anabranch.refusal", StringAttr::get(op.getContext(), reason));
@@ -156,7 +157,7 @@ LogicalResult lowerAten(func::FuncOp main) {
   main.walk([&](ir::AtenOp op) { calls.push_back(op); });
   if (failed(lowerAll(calls)))
     return failure();
-  // A lowering may find that a result is its operand (`cat` of one tensor).
+  // A lowering may return its operand as result, as `cat` of one tensor does.
   return lowerAll(keepDistinct(end, before));
 }
 

@@ -37,7 +37,8 @@ struct Parts {
   StringAttr awaits, records;
 };
 
-/// None when the call is no order, failure when its arguments are wrong.
+/// The parts of a call's fence. None if the call orders nothing; failure if its
+/// arguments are wrong.
 FailureOr<std::optional<Parts>> partsOf(OpBuilder &builder, ir::AtenOp op) {
   StringRef name = op.getCallee();
   if (!name.consume_front("anabranch::"))

@@ -30,7 +30,7 @@ using namespace mlir;
 namespace anabranch {
 namespace {
 
-/// The argument that a call hands on unchanged; null if there is none.
+/// The argument that a call returns unchanged; null if there is none.
 Value forwarded(ir::AtenOp op) {
   static const llvm::StringSet<> copies = {"alias",
                                            "clone",
@@ -55,8 +55,8 @@ Value forwarded(ir::AtenOp op) {
   return self;
 }
 
-/// `x + 0`, `x - 0`, `x * 1`, `x / 1` with a literal, of an equal dtype. Adding
-/// zero changes -0.0 only, to 0.0, so it stays for floats.
+/// The operand of `x + 0`, `x - 0`, `x * 1`, `x / 1` with a literal, of an
+/// equal dtype. Adding zero changes -0.0 to 0.0, so that stays for floats.
 Value neutral(ir::AtenOp op) {
   bool product =
       op.getCallee() == "mul.Tensor" || op.getCallee() == "mul.Scalar" ||
@@ -74,7 +74,7 @@ Value neutral(ir::AtenOp op) {
   return self;
 }
 
-/// Whether PyTorch would hand on the memory of an argument of @main.
+/// Whether PyTorch's call would return the memory of an argument of @main.
 bool isOfArgument(Value value) {
   while (auto op = value.getDefiningOp<ir::AtenOp>()) {
     if (op.getCallee() != "alias" && op.getCallee() != "detach")
@@ -84,10 +84,10 @@ bool isOfArgument(Value value) {
   return isa_and_nonnull<BlockArgument>(value);
 }
 
-/// Numbers the operands of each call that another call has made and that may
-/// fold to an argument with strides (`x.contiguous()`, `x * 1`). An operator
-/// that PyTorch runs is not given the argument there: some read an expanded or
-/// strided tensor wrongly, so models make it contiguous first.
+/// Marks the operands of each call that another call has made and that may fold
+/// to an argument with strides (`x.contiguous()`, `x * 1`). PyTorch does not
+/// get the argument there: some operators read an expanded or strided tensor
+/// wrongly, so models make it contiguous first.
 void noteMadeOperands(func::FuncOp main) {
   llvm::SmallDenseSet<Type> strided;
   for (BlockArgument argument : main.getArguments())

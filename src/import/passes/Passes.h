@@ -23,16 +23,16 @@ std::unique_ptr<mlir::Pass> createLowerFencesPass();
 /// `anabranch-normalize-aten`: removes calls that do nothing, at level "aten".
 std::unique_ptr<mlir::Pass> createNormalizeAtenPass();
 
-/// `anabranch-fold-batch-norm`: batch norm behind a convolution or a linear
-/// layer into its weights, where all of them are frozen.
+/// `anabranch-fold-batch-norm`: folds batch norm behind a convolution or a
+/// linear layer into its weights, if all of them are frozen.
 std::unique_ptr<mlir::Pass> createFoldBatchNormPass();
 
-/// `anabranch-lower-aten`: applies the operator table; what it has no lowering
-/// for stays a fallback call with the attribute `anabranch.refusal`.
+/// `anabranch-lower-aten`: applies the operator table. A call without a
+/// lowering stays, with the attribute `anabranch.refusal`.
 std::unique_ptr<mlir::Pass> createLowerAtenPass();
 
-/// `anabranch-decompose-attention`: attention as contractions and a softmax,
-/// but where `keep` says that it has a kernel.
+/// `anabranch-decompose-attention`: turns attention into contractions and a
+/// softmax, unless `keep` says that it has a kernel.
 std::unique_ptr<mlir::Pass> createDecomposeAttentionPass(
     std::function<bool(ir::AttentionOp)> keep = nullptr);
 

@@ -17,7 +17,7 @@ namespace importer {
 /// are for bool.
 enum class Combine { Add, Mul, Max, Min, And, Or };
 
-/// The value that `combine` leaves every other value unchanged with.
+/// The value that changes no other value when combined with it.
 Num identityOf(Body &body, Combine combine, DType dtype);
 
 Num combineTwo(Combine combine, Num a, Num b);

@@ -149,7 +149,8 @@ void Promotion::add(DType dtype, Rank rank) {
   kind = kind ? promoteTypes(*kind, dtype) : dtype;
 }
 
-/// Bool < integer < float: only a higher category of a weaker operand counts.
+/// The order is bool < integer < float. A weaker operand counts only if its
+/// category is higher.
 static int categoryOf(DType dtype) {
   return dtype.isBool() ? 0 : dtype.isFloat() ? 2 : 1;
 }

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Values only, free of state: any thread may use them.
+// Dtypes are values without state: any thread may use them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,8 +19,8 @@
 namespace anabranch {
 namespace importer {
 
-/// An element type, and whether its integers are unsigned. The type alone does
-/// not say: uint8 and int8 are both `i8`.
+/// An element type, and whether its integers are unsigned. The MLIR type alone
+/// does not say that: uint8 and int8 are both `i8`.
 struct DType {
   mlir::Type type;
   bool isUnsigned = false;
@@ -30,7 +30,8 @@ struct DType {
   bool isInt() const;
   bool isFloat() const;
   unsigned width() const;
-  /// f32 for f16 and bf16, else itself: what PyTorch computes in.
+  /// The dtype in which PyTorch computes: f32 for f16 and bf16, else the dtype
+  /// itself.
   DType math() const;
 
   static DType boolean(mlir::MLIRContext *context);
@@ -63,15 +64,15 @@ enum : DTypeSet {
   kAllDTypes = kBool | kNumbers,
 };
 
-/// The one-element set of this dtype; empty for what no lowering takes (f8,
-/// complex, wide unsigned integers).
+/// The one-element set of this dtype. Empty for a dtype that no lowering takes
+/// (f8, complex, wide unsigned integers).
 DTypeSet setOf(DType dtype);
 
-/// The name as the graph description has it ("f32", "u8", "bool"), or "?".
+/// The name in the graph description ("f32", "u8", "bool"), or "?".
 llvm::StringRef nameOf(DType dtype);
 
-/// The dtype of a graph description's name; u16, u32 and u64 give unsigned
-/// MLIR types. None if there is no such dtype.
+/// The dtype of a graph description's name. u16, u32 and u64 give unsigned MLIR
+/// types. None if there is no such dtype.
 std::optional<DType> parseDType(llvm::StringRef name,
                                 mlir::MLIRContext *context);
 
@@ -81,11 +82,11 @@ DType promoteTypes(DType a, DType b);
 /// How strongly an operand takes part in torch.result_type.
 enum class Rank { Wrapped, ZeroDim, Tensor };
 
-/// torch.result_type, one operand after the other.
+/// Computes torch.result_type, one operand after the other.
 class Promotion {
 public:
   void add(DType dtype, Rank rank);
-  /// None if nothing was added.
+  /// None if no operand was added.
   std::optional<DType> result() const;
 
 private:

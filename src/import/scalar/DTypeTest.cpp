@@ -47,7 +47,7 @@ TEST_F(Promotions, ByTheStrengthOfTheOperands) {
   EXPECT_EQ(result({{"bf16", Rank::Tensor}, {"f32", Rank::Wrapped}}), "bf16");
   EXPECT_EQ(result({{"i8", Rank::Tensor}, {"f32", Rank::Wrapped}}), "f32");
   EXPECT_EQ(result({{"bool", Rank::Tensor}, {"i64", Rank::Wrapped}}), "i64");
-  // Nor does a tensor without dimensions.
+  // A tensor without dimensions does not either.
   EXPECT_EQ(result({{"f32", Rank::Tensor}, {"f64", Rank::ZeroDim}}), "f32");
   EXPECT_EQ(result({{"i32", Rank::ZeroDim}, {"i64", Rank::Wrapped}}), "i32");
   EXPECT_EQ(result({{"i32", Rank::Tensor}, {"f16", Rank::ZeroDim}}), "f16");

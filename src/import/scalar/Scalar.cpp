@@ -57,8 +57,8 @@ Num s::constant(Body &body, DType dtype, int64_t number) {
   return {&body, value, dtype};
 }
 
-/// Between floats; f64 reaches the 16-bit types through f32, as PyTorch's
-/// conversions do.
+/// Converts between floats. f64 becomes a 16-bit type through f32, as in
+/// PyTorch.
 static Num castFloat(Num x, DType to) {
   Body &body = *x.body;
   bool narrow = to.width() == 16;
@@ -70,8 +70,8 @@ static Num castFloat(Num x, DType to) {
   return {&body, value, to};
 }
 
-/// Narrow integers are reached through a wider one, so that values out of range
-/// wrap as they do in PyTorch.
+/// Converts to a narrow integer through a wider one, so that values out of
+/// range wrap as in PyTorch.
 static Num castFloatToInt(Num x, DType to) {
   Body &body = *x.body;
   x = s::cast(x, x.dtype.math());
@@ -144,7 +144,7 @@ Value s::toIndex(Num x) {
 // Operators
 //===----------------------------------------------------------------------===//
 
-/// The operation for this dtype.
+/// Emits the operation for the operands' dtype.
 template <typename FloatOp, typename IntOp> static Num binary(Num a, Num b) {
   assert(a.dtype.type == b.dtype.type && "operands of different dtypes");
   Body &body = *a.body;
@@ -270,7 +270,7 @@ Num s::sign(Num x) {
 
 Num s::reciprocal(Num x) { return 1.0 / x; }
 
-/// A kernel status unless the condition holds.
+/// Sets a kernel status unless the condition holds.
 static void check(Num condition, int32_t status) {
   OpBuilder &builder = condition.body->builder;
   builder.create<ir::CheckOp>(condition.body->loc, condition.value,
@@ -287,7 +287,7 @@ Num s::guardedDivisor(Num divisor) {
   return select(valid, divisor, divisor.constant(1));
 }
 
-/// Truncating integer quotient without the trap of INT_MIN / -1, which wraps.
+/// The truncated quotient of integers. INT_MIN / -1 wraps instead of trapping.
 Num s::truncatedQuotient(Num a, Num b) {
   if (a.dtype.isUnsigned)
     return a / b;
@@ -313,8 +313,8 @@ Num s::remainder(Num a, Num b) {
   return select(adjust, rest + b, rest);
 }
 
-/// PyTorch's div_floor for floats, which follows Python: derived from fmod so
-/// that floor_divide and remainder agree.
+/// PyTorch's div_floor for floats, which follows Python: it is derived from
+/// fmod, so that floor_divide and remainder agree.
 static Num floorDivideFloats(Num a, Num b) {
   Num zero = a.constant(0);
   Num mod = s::truncatedRemainder(a, b);
@@ -353,7 +353,7 @@ template <typename OpT> static Num unary(Num x) {
   Num s::NAME(Num x) { return unary<math::OPERATION>(x); }
 #include "import/scalar/MathFunctions.def"
 
-/// Rounding leaves integers alone.
+/// Rounding does not change integers.
 template <typename OpT> static Num rounding(Num x) {
   return x.dtype.isFloat() ? unary<OpT>(x) : x;
 }

@@ -24,7 +24,7 @@
 namespace anabranch {
 namespace importer {
 
-/// Where the operations of a body go.
+/// Where a body's operations are built.
 struct Body {
   mlir::OpBuilder &builder;
   mlir::Location loc;
@@ -34,7 +34,7 @@ struct Body {
   }
 };
 
-/// One element while a body is being built.
+/// One element, in a body that is being built.
 struct Num {
   Body *body = nullptr;
   mlir::Value value;
@@ -46,8 +46,8 @@ struct Num {
   Num constant(int number) const { return constant(int64_t(number)); }
 };
 
-/// Bool adds with `or` and multiplies with `and`. Integer division truncates
-/// and is the caller's to guard (see s::guardedDivisor).
+/// Bools add with `or` and multiply with `and`. Integer division truncates; the
+/// caller must guard it (see s::guardedDivisor).
 Num operator+(Num a, Num b);
 Num operator-(Num a, Num b);
 Num operator*(Num a, Num b);
@@ -88,15 +88,15 @@ namespace s {
 Num constant(Body &body, DType dtype, double number);
 Num constant(Body &body, DType dtype, int64_t number);
 
-/// `x.to(dtype)`: nonzero and NaN are true, floats truncate to integers,
-/// f16 and bf16 are reached through f32.
+/// `x.to(dtype)`: nonzero and NaN are true, floats truncate to integers, and
+/// conversions to f16 and bf16 go through f32.
 Num cast(Num x, DType dtype);
 
 /// The position along dimension `dim` of the surrounding generic, as i64.
 Num index(Body &body, int64_t dim);
-/// An `index` value as a number of this dtype.
+/// An `index` value converted to this dtype.
 Num fromIndex(Body &body, mlir::Value index, DType dtype);
-/// The f64 whose bits an index is.
+/// The f64 whose bits are the index.
 Num fromBits(Body &body, mlir::Value index);
 /// A number as `index`.
 mlir::Value toIndex(Num x);
@@ -105,7 +105,7 @@ Num select(Num condition, Num a, Num b);
 /// NaN if either is NaN, as torch.maximum and torch.minimum.
 Num maximum(Num a, Num b);
 Num minimum(Num a, Num b);
-/// The other one if either is NaN, as torch.fmax and torch.fmin.
+/// The other operand if one is NaN, as torch.fmax and torch.fmin.
 Num fmax(Num a, Num b);
 Num fmin(Num a, Num b);
 Num isNan(Num x);
@@ -113,13 +113,13 @@ Num abs(Num x);
 Num sign(Num x);
 Num reciprocal(Num x);
 
-/// Emits the check that `divisor` is not zero and gives a divisor that is safe
-/// to use in any case.
+/// Emits the check that `divisor` is not zero, and returns a divisor that is
+/// safe to use in any case.
 Num guardedDivisor(Num divisor);
-/// Integer division rounding down, remainder with the divisor's sign (floats
-/// too), fmod.
+/// Integer division that rounds down, the remainder with the divisor's sign
+/// (floats too), and fmod.
 Num floorDivide(Num a, Num b);
-/// Of a divisor that is not zero; INT_MIN / -1 wraps.
+/// The truncated quotient for a divisor that is not zero. INT_MIN / -1 wraps.
 Num truncatedQuotient(Num a, Num b);
 Num remainder(Num a, Num b);
 Num truncatedRemainder(Num a, Num b);

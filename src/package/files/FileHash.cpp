@@ -15,7 +15,8 @@ namespace anabranch::package {
 
 namespace {
 
-/// Words that are hashed side by side, by what vectors the caller's target has.
+/// Words that are hashed side by side, in the vectors that the caller's target
+/// has.
 using Words = uint64_t __attribute__((vector_size(64)));
 
 constexpr size_t lanes = sizeof(Words) / sizeof(uint64_t);
@@ -23,12 +24,13 @@ constexpr size_t passes = 4; // sums of a block
 constexpr size_t groups = FileHash::blockBytes / sizeof(Words);
 constexpr size_t batch = 128; // blocks between two updates of the image's hash
 
-/// Both halves of the words' keys. Pass p uses those that begin p groups later.
+/// Both halves of the words' keys. Pass p uses the halves that begin p groups
+/// later.
 struct Key {
   Words low[groups + passes - 1], high[groups + passes - 1];
 };
 
-/// Numbers that nobody chose.
+/// Makes a key that nobody chose: its bits come from SHA-256.
 Key makeKey() {
   Key key;
   std::string digits;

@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Weights are hashed whenever they are loaded, so that their hash has to keep
-// up with memory. SHA-256, at a byte for each cycle, does not; and it protects
-// against an author who looks for two texts of one hash, where a package is
-// native code and owners and modes say who may have written it.
+// Every load hashes the weights, so the hash must be as fast as memory. SHA-256
+// reads about a byte in a cycle, which is too slow. Its protection against an
+// author who constructs two texts of one hash is not needed: a package is
+// native code, and owner and mode of its files say who may have written it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,15 +19,16 @@
 
 namespace anabranch::package {
 
-/// SHA-256 over a short image of the data: each KiB, the last one filled up
+/// SHA-256 over a short image of the data. Each KiB, the last one filled up
 /// with zeros, becomes four sums of products with a fixed key (NH, as in UMAC,
-/// RFC 4418), and the number of bytes follows. Two texts that were not made for
-/// this key have the same image with a probability of 2^-128, wherever and
+/// RFC 4418). The number of bytes follows. Two texts that were not constructed
+/// for this key have the same image with a probability of 2^-128, wherever and
 /// however they differ.
 class FileHash {
 public:
   void update(const void *data, size_t size);
-  /// Lower-case hex, 64 digits; the object is spent afterwards.
+  /// The hash as 64 digits of lower-case hex. The object must not be used
+  /// afterwards.
   std::string finish();
 
   static std::string of(const void *data, size_t size);
@@ -40,7 +41,8 @@ private:
   uint8_t pending[blockBytes];
 };
 
-/// The images of whole blocks, 32 bytes each: for the test that compares them.
+/// The images of whole blocks, 32 bytes each. Public for the test that compares
+/// them.
 void fileHashBlocksPortable(uint64_t *image, const uint8_t *data,
                             size_t blocks);
 void fileHashBlocksWide(uint64_t *image, const uint8_t *data, size_t blocks);

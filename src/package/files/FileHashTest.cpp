@@ -26,7 +26,7 @@ static std::string hashOf(const std::string &bytes) {
   return FileHash::of(bytes.data(), bytes.size());
 }
 
-/// Entries on disk are compared with it by later versions.
+/// Later versions compare these hashes with those of entries on disk.
 TEST(FileHash, IsTheSameTomorrow) {
   EXPECT_EQ(hashOf(""),
             "af5570f5a1810b7af78caf4bc70a660f0df51e42baf91d4de5b2328de0e83dfc");
@@ -62,7 +62,8 @@ TEST(FileHash, EveryBitCounts) {
 }
 
 TEST(FileHash, PlacesCount) {
-  // Zeros, ones and equal words, moved: what sums of words would not see.
+  // Zeros, ones and equal words that moved: plain sums of words would not
+  // notice.
   std::string bytes(4096, '\0');
   std::set<std::string> seen{hashOf(bytes)};
   for (size_t at = 0; at < bytes.size(); at += 4) {

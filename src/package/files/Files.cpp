@@ -37,7 +37,7 @@ Expected<Descriptor> openFolder(const std::string &path, Trust trust) {
   return folder;
 }
 
-/// Something in a folder; `kind` is S_IFDIR or S_IFREG.
+/// Opens a folder or a file in a folder; `kind` is S_IFDIR or S_IFREG.
 static Expected<Descriptor> openIn(const Descriptor &folder,
                                    const std::string &name, int flags,
                                    mode_t kind, Trust trust) {
@@ -66,18 +66,18 @@ Expected<Descriptor> openFolder(const Descriptor &folder,
 
 Expected<Descriptor> openFile(const Descriptor &folder, const std::string &name,
                               Trust trust) {
-  // O_NONBLOCK: a fifo in place of the file must not make us wait.
+  // With O_NONBLOCK, a fifo in place of the file does not block.
   return openIn(folder, name, O_NONBLOCK, S_IFREG, trust);
 }
 
 Expected<uint64_t> sizeOf(const Descriptor &file) {
   struct stat info;
   if (::fstat(file.get(), &info) != 0)
-    return ioError("cannot look at a file of the package");
+    return ioError("cannot read the size of a file of the package");
   return static_cast<uint64_t>(info.st_size);
 }
 
-/// Feeds the file to `take(bytes, count)` in pieces.
+/// Calls `take(bytes, count)` with the file's contents, piece by piece.
 template <typename Take>
 static Status readPieces(const Descriptor &file, Take take) {
   Expected<uint64_t> size = sizeOf(file);
@@ -158,7 +158,7 @@ Status FileWriter::finish(uint64_t &bytes, std::string &hash) {
   return std::move(failure);
 }
 
-/// Empties the folder behind the descriptor, which is closed.
+/// Empties the folder behind the descriptor, and closes the descriptor.
 static void removeAllIn(int descriptor) {
   DIR *folder = ::fdopendir(descriptor);
   if (!folder) {

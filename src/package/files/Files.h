@@ -17,7 +17,7 @@
 
 namespace anabranch::package {
 
-/// An open file, closed with the object.
+/// An open file. The destructor closes it.
 class Descriptor {
 public:
   explicit Descriptor(int fd = -1) : fd(fd) {}
@@ -34,11 +34,11 @@ private:
   int fd;
 };
 
-/// "cannot open x: No such file or directory", from errno.
+/// An error of errno, such as "cannot open x: No such file or directory".
 Status ioError(const std::string &what);
 
-/// Opens a folder, or a regular file in it, for reading. Refuses what is not
-/// trusted, links too where the level follows none.
+/// Opens a folder, or a regular file in it, for reading. Refuses one that is
+/// not trusted, and a link if the level of trust follows none.
 Expected<Descriptor> openFolder(const std::string &path,
                                 Trust trust = Trust::User);
 Expected<Descriptor> openFolder(const Descriptor &folder,
@@ -49,18 +49,19 @@ Expected<Descriptor> openFile(const Descriptor &folder, const std::string &name,
 
 Expected<uint64_t> sizeOf(const Descriptor &file);
 
-/// The whole file; one larger than `limit` is an error.
+/// Reads the whole file. An error if it is larger than `limit`.
 Expected<std::string> readAll(const Descriptor &file, uint64_t limit);
 Expected<std::string> hashAll(const Descriptor &file);
 
-/// A new file, of the mode for this level of trust, that is written front to
-/// back and can hash what passes through.
+/// Writes a new file from front to back, and can hash it on the way. The file
+/// gets the mode of this level of trust.
 class FileWriter {
 public:
   FileWriter(const Descriptor &folder, const std::string &name, bool hash,
              Trust readers = Trust::User);
   void write(const void *data, size_t size);
-  /// The first failure, if any. `hash` stays as it is where nothing is hashed.
+  /// Closes the file. Returns the first failure, if any. Sets `hash` only if
+  /// the file is hashed.
   Status finish(uint64_t &bytes, std::string &hash);
 
 private:
@@ -71,7 +72,7 @@ private:
   FileHash hasher;
 };
 
-/// Removes a folder and all in it; what is not there is no error. Links are
+/// Removes a folder and all in it; no error if there is none. Links are
 /// removed, not followed.
 void removeFolder(const std::string &path);
 

@@ -16,13 +16,13 @@ using nlohmann::json;
 
 namespace {
 
-/// Stands where an object should be.
+/// Stands in for an object that is missing.
 const json nothing = json::object();
 
 constexpr const char *kind = "anabranch-package";
 
-/// Reads members of an object and remembers the first one that is not what it
-/// should be.
+/// Reads members of an object, and remembers the first one of a wrong type or
+/// value.
 class Fields {
 public:
   explicit Fields(const json &object) : object(object) {}
@@ -192,7 +192,8 @@ Expected<Manifest> parseManifest(std::string_view text) {
     return refuse("this is not an Anabranch package");
   Manifest m;
   m.format = static_cast<int>(fields.number("format"));
-  // Before the other fields: another format may lack them.
+  // The format is checked before the other fields: another format may lack
+  // them.
   if (m.format != formatVersion)
     return refuse("it has format " + std::to_string(m.format) +
                   ", this runtime reads format " +

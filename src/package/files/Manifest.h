@@ -18,50 +18,50 @@
 
 namespace anabranch::package {
 
-/// Raised when older readers can no longer read what a writer writes.
+/// Raise it when older readers can no longer read what a writer writes.
 inline constexpr int formatVersion = 3;
 
 struct ManifestFile {
   uint64_t bytes = 0;
-  std::string hash; ///< a FileHash, empty when the writer did not hash
+  std::string hash; ///< a FileHash; empty if the writer did not hash
 };
 
-/// One processor that a package has code for, in the folder targets/<name>.
+/// A processor for which the package has code, in the folder targets/<name>.
 struct ManifestTarget {
   std::string name;
   std::string cpu;                   ///< "x86-64", empty without kernels
-  std::vector<std::string> features; ///< needed from the CPU
+  std::vector<std::string> features; ///< that the CPU must have
   std::vector<std::string> kernels;  ///< their symbols
-  bool prepared = false;             ///< prepared.bin holds what is persistent
+  bool prepared = false; ///< prepared.bin holds the persistent memory
 };
 
-/// Names, as users see them. The trees that hold inputs and outputs together
-/// are for Python only and stay in `json`.
+/// The names of inputs and outputs. The trees that Python puts them into stay
+/// in `json`.
 struct Signature {
   struct Input {
     std::string name;
-    bool state = false; ///< written in place, with a first value in constants
+    bool state = false; ///< calls update it; constants hold its first value
   };
   std::vector<Input> inputs;
   std::vector<std::string> outputs;
-  std::string json; ///< the whole; empty: the package has no signature
+  std::string json; ///< the whole signature; empty: there is none
 };
 
-/// The constant that holds the first value of a state.
+/// The name of the constant that holds the first value of a state.
 inline std::string stateConstant(const std::string &input) {
   return "state:" + input;
 }
 
-/// manifest.json.
+/// The contents of manifest.json.
 struct Manifest {
   int format = formatVersion;
   int abi = 0;           ///< ANABRANCH_KERNEL_ABI_VERSION of the writer
-  std::string anabranch; ///< the writer's version, for the reader's eyes only
+  std::string anabranch; ///< the writer's version; for people only
   std::string name;      ///< the program's name
   std::string cpu;       ///< "x86-64", empty without kernels
-  std::vector<std::string> features; ///< needed from the CPU
-  /// Best first. Empty: the program lies at the top, made for `cpu`; else `cpu`
-  /// and `features` are empty.
+  std::vector<std::string> features; ///< that the CPU must have
+  /// The best target first. Empty: the program lies at the top, made for `cpu`.
+  /// Otherwise `cpu` and `features` are empty.
   std::vector<ManifestTarget> targets;
   Signature signature;
   bool needsLibtorch = false;
@@ -71,8 +71,8 @@ struct Manifest {
   std::map<std::string, std::string> extras;
 };
 
-/// Whether a folder may have this name: letters, digits, "-", "_" and ".", not
-/// first a ".".
+/// Whether a folder may have this name: letters, digits, "-", "_" and ".",
+/// without a "." in front.
 bool isTargetName(std::string_view name);
 
 std::string toJson(const Manifest &manifest);

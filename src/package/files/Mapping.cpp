@@ -31,7 +31,8 @@ Mapping::~Mapping() {
 Expected<Mapping> Mapping::map(int descriptor, const std::string &name) {
   struct stat info;
   if (::fstat(descriptor, &info) != 0)
-    return Status(StatusCode::BadPackage, name + " cannot be looked at");
+    return Status(StatusCode::BadPackage,
+                  name + " has no size that can be read");
   Mapping result;
   result.bytes = static_cast<uint64_t>(info.st_size);
   if (result.bytes == 0)
@@ -46,7 +47,7 @@ Expected<Mapping> Mapping::map(int descriptor, const std::string &name) {
 
 void Mapping::releasePages() const {
   if (base)
-    ::madvise(base, bytes, MADV_DONTNEED); // no more than advice: may fail
+    ::madvise(base, bytes, MADV_DONTNEED); // a hint, which may fail
 }
 
 } // namespace anabranch::package

@@ -15,8 +15,8 @@
 
 namespace anabranch::package {
 
-/// A file, mapped read-only and shared with all processes that map it. Moves
-/// keep the address.
+/// A file, mapped read-only and shared with all processes that map it. Moving
+/// the object keeps the address.
 class Mapping {
 public:
   Mapping() = default;
@@ -24,15 +24,15 @@ public:
   Mapping &operator=(Mapping &&other) noexcept;
   ~Mapping();
 
-  /// Maps the file behind the descriptor, which stays the caller's; `name` is
-  /// for errors. An empty file has no address.
+  /// Maps the file behind the descriptor, which the caller still owns. `name`
+  /// is for errors. An empty file has no address.
   static Expected<Mapping> map(int descriptor, const std::string &name);
 
   const char *data() const { return static_cast<const char *>(base); }
   uint64_t size() const { return bytes; }
 
-  /// Takes the file's pages out of this process; what is read again comes back
-  /// from the page cache. Any thread.
+  /// Takes the file's pages out of this process. A later read gets them from
+  /// the page cache. Any thread.
   void releasePages() const;
 
 private:

@@ -20,7 +20,8 @@ namespace {
 constexpr uint64_t alignment = 64;
 constexpr uint64_t headerLimit = 100u << 20; // the format's own limit
 
-/// The format's names; the last four are ours, for what it has no name for.
+/// The format's names of dtypes. The last four are our own, for dtypes that the
+/// format lacks.
 constexpr const char *names[dtypeCount] = {
     "BOOL", "U8",   "I8",      "I16",     "I32",         "I64",        "F16",
     "BF16", "F32",  "F64",     "U16",     "U32",         "U64",        "C32",
@@ -40,7 +41,7 @@ bool parseDType(const std::string &text, anabranch::DType &dtype) {
   return false;
 }
 
-/// Bytes of a dense tensor; false on overflow or a negative size.
+/// Bytes of a dense tensor. False on overflow or a negative size.
 bool denseBytes(anabranch::DType dtype, const std::vector<int64_t> &shape,
                 uint64_t &bytes) {
   bytes = itemSize(dtype);
@@ -51,7 +52,7 @@ bool denseBytes(anabranch::DType dtype, const std::vector<int64_t> &shape,
   return true;
 }
 
-/// One entry of the header, against `room` bytes of data.
+/// Reads one entry of the header. The data have `room` bytes.
 Status readEntry(const json &entry, const char *data, uint64_t room,
                  StoredTensor &tensor) {
   if (!entry.is_object() || !entry.contains("dtype") ||
@@ -155,7 +156,7 @@ Expected<std::string> safetensorsHeader(const std::vector<Constant> &constants,
   }
   std::string text =
       header.dump(-1, ' ', false, json::error_handler_t::replace);
-  // Spaces after the header let the first tensor start at a multiple of 64.
+  // Spaces after the header move the first tensor to a multiple of 64.
   text.append((alignment - (8 + text.size()) % alignment) % alignment, ' ');
   uint64_t length = text.size();
   std::string result(reinterpret_cast<const char *>(&length), 8);

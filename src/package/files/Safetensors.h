@@ -6,9 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // The format of https://github.com/huggingface/safetensors: eight bytes with
-// the header's length, a JSON header, the tensors' bytes. The format allows no
-// holes, so that tensors are aligned to 64 bytes by small "__padding__"
-// tensors.
+// the header's length, a JSON header, and the tensors' bytes. The format allows
+// no holes, so small "__padding__" tensors align the others to 64 bytes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,8 +24,8 @@
 
 namespace anabranch::package {
 
-/// A tensor for constants.safetensors: bytes that the writer of the file
-/// borrows, and writes row-major contiguous.
+/// A tensor to write to constants.safetensors. The writer borrows its bytes,
+/// and stores them row-major contiguous.
 struct Constant {
   std::string name;
   anabranch::DType dtype = anabranch::DType::F32;
@@ -42,20 +41,20 @@ struct StoredTensor {
   uint64_t bytes = 0;
 };
 
-/// A mapped file. Moves keep the tensors' addresses.
+/// A mapped file. Moving the object keeps the tensors' addresses.
 class Safetensors {
 public:
-  /// Checks the header of a file that is mapped.
+  /// Checks the header of a mapped file.
   static Expected<Safetensors> read(Mapping file);
 
-  /// Null when there is no such tensor.
+  /// Null if there is no such tensor.
   const StoredTensor *find(const std::string &name) const;
   const std::unordered_map<std::string, StoredTensor> &all() const {
     return tensors;
   }
 
-  /// Takes the file's pages out of this process; what is read again comes back
-  /// from the page cache. Any thread.
+  /// Takes the file's pages out of this process. A later read gets them from
+  /// the page cache. Any thread.
   void releasePages() const { file.releasePages(); }
 
 private:
@@ -64,7 +63,7 @@ private:
   std::unordered_map<std::string, StoredTensor> tensors;
 };
 
-/// The header (length and JSON) for `constants`, and where each starts in the
+/// The header (length and JSON) for `constants`, and the offset of each in the
 /// file.
 Expected<std::string> safetensorsHeader(const std::vector<Constant> &constants,
                                         std::vector<uint64_t> &offsets);

@@ -67,7 +67,7 @@ TEST(Safetensors, RefusesMalformedHeaders) {
   EXPECT_NE(reasonFor("{}", "", uint64_t(1) << 63), "");
 }
 
-/// Bytes that are resident of the mapping that holds an address.
+/// How many bytes are resident of the mapping that contains an address.
 static uint64_t residentBytes(const void *address) {
   std::ifstream maps("/proc/self/smaps");
   auto wanted = reinterpret_cast<uintptr_t>(address);

@@ -86,7 +86,7 @@ __attribute__((target("sha,sse4.1,ssse3"))) void
 sha256BlocksNative(uint32_t *state, const uint8_t *data, size_t blocks) {
   const __m128i swap =
       _mm_set_epi64x(0x0c0d0e0f08090a0bULL, 0x0405060700010203ULL);
-  // The instructions want the state as ABEF and CDGH.
+  // The SHA instructions want the state as ABEF and CDGH.
   __m128i lo = _mm_loadu_si128(reinterpret_cast<const __m128i *>(state));
   __m128i hi = _mm_loadu_si128(reinterpret_cast<const __m128i *>(state + 4));
   lo = _mm_shuffle_epi32(lo, 0xB1);
@@ -105,7 +105,7 @@ sha256BlocksNative(uint32_t *state, const uint8_t *data, size_t blocks) {
           m[i & 3], _mm_load_si128(reinterpret_cast<const __m128i *>(k) + i));
       cdgh = _mm_sha256rnds2_epu32(cdgh, abef, words);
       abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(words, 0x0E));
-      // The four words used up make room for the four that come 16 later.
+      // The words 16 steps later replace the four words used up.
       __m128i next = _mm_sha256msg1_epu32(m[i & 3], m[(i + 1) & 3]);
       next = _mm_add_epi32(next,
                            _mm_alignr_epi8(m[(i + 3) & 3], m[(i + 2) & 3], 4));

@@ -14,13 +14,13 @@
 
 namespace anabranch::package {
 
-/// FIPS 180-4 SHA-256, so that `sha256sum` can check a package too. Uses the
-/// CPU's SHA instructions where it has them.
+/// SHA-256 of FIPS 180-4, so that `sha256sum` can check a package too. It uses
+/// the CPU's SHA instructions if there are any.
 class Sha256 {
 public:
   Sha256();
   void update(const void *data, size_t size);
-  /// Lower-case hex; the object is spent afterwards.
+  /// The hash in lower-case hex. The object must not be used afterwards.
   std::string finish();
 
   static std::string of(const void *data, size_t size);
@@ -32,7 +32,7 @@ private:
   size_t pendingSize = 0;
 };
 
-/// The two ways to do it, for the test that compares them.
+/// Both implementations. Public for the test that compares them.
 void sha256BlocksPortable(uint32_t *state, const uint8_t *data, size_t blocks);
 void sha256BlocksNative(uint32_t *state, const uint8_t *data, size_t blocks);
 bool sha256HasNative();

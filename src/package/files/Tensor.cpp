@@ -1,4 +1,4 @@
-//===- Tensor.cpp - element types, and do tensors overlap? ------------===//
+//===- Tensor.cpp - element types, and do tensors overlap? ----------------===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
@@ -38,7 +38,7 @@ const char *name(DType dtype) {
 
 namespace {
 
-/// Bytes from `first` to before `last`; none of an empty tensor.
+/// The bytes from `first` to before `last`; empty for an empty tensor.
 struct Extent {
   intptr_t first = 0, last = 0;
   bool meets(const Extent &other) const {
@@ -64,8 +64,8 @@ bool forDimensions(const TensorView &tensor, const Visit &visit) {
   return true;
 }
 
-/// The bytes of a tensor without the dimensions that go by multiples of
-/// `period`; a period of 0 keeps all of them.
+/// The bytes of a tensor, without the dimensions whose strides are multiples of
+/// `period`. A period of 0 keeps all dimensions.
 Extent extentOf(const TensorView &tensor, int64_t period) {
   auto data = reinterpret_cast<intptr_t>(tensor.data);
   Extent extent{data, data + static_cast<intptr_t>(itemSize(tensor.dtype))};
@@ -90,7 +90,8 @@ bool mayOverlap(const TensorView &left, const TensorView &right) {
   Extent l = extentOf(left, 0), r = extentOf(right, 0);
   if (!l.meets(r))
     return false;
-  // Both repeat what lies within a period of the longest stride.
+  // The bytes of both tensors repeat with the longest stride, so one period is
+  // compared.
   int64_t period = std::max(longestStride(left), longestStride(right));
   if (period == 0)
     return true;

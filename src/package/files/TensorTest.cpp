@@ -25,7 +25,7 @@ struct Strided {
     return {memory + offset, shape.data(), strides.data(),
             static_cast<int32_t>(shape.size()), dtype};
   }
-  /// The offsets of all bytes.
+  /// The offsets of all bytes of the tensor.
   std::set<int64_t> bytes() const {
     auto item = static_cast<int64_t>(itemSize(dtype));
     std::set<int64_t> firsts = {offset}, all;
@@ -59,7 +59,7 @@ bool verdict(const Strided &left, const Strided &right) {
 }
 
 TEST(Overlap, PartsOfOneTensorAreToldApart) {
-  // Of a tensor of 8 x 10 elements of two bytes.
+  // Two parts of a tensor of 8 x 10 elements of two bytes.
   Strided left{0, {8, 4}, {10, 1}}, right{8, {8, 6}, {10, 1}};
   Strided top{0, {4, 10}, {10, 1}}, bottom{80, {4, 10}, {10, 1}};
   Strided even{0, {40}, {2}}, odd{2, {40}, {2}};

@@ -29,7 +29,7 @@ bool isOurGroup(gid_t group) {
                                 group) != groups.begin() + count;
 }
 
-/// Why a level refuses the file; empty: it accepts it.
+/// Why a level refuses the file. Null if it accepts it.
 const char *whyNot(const struct stat &info, Trust trust) {
   if (trust == Trust::Anyone)
     return "";
@@ -67,8 +67,8 @@ Status checkTrusted(int descriptor, const std::string &what, mode_t kind,
                     Trust trust) {
   struct stat info;
   if (::fstat(descriptor, &info) != 0)
-    return Status(StatusCode::IoError,
-                  "cannot look at " + what + ": " + std::strerror(errno));
+    return Status(StatusCode::IoError, "cannot read owner and mode of " + what +
+                                           ": " + std::strerror(errno));
   if ((info.st_mode & S_IFMT) != kind)
     return Status(StatusCode::BadPackage,
                   what + " is refused: it is not a " +

@@ -16,27 +16,28 @@
 
 namespace anabranch::package {
 
-/// Code and constants run in our process. Each level accepts what those before
-/// it do.
+/// Whose files may be read, since their code runs in this process. Each level
+/// also accepts what the levels before it accept.
 enum class Trust : uint8_t {
-  User,  ///< what this user or root owns and nobody else may write
-  Group, ///< what a group of this process owns or may write; links
+  User,  ///< owned by this user or root, and writable by nobody else
+  Group, ///< owned or writable by a group of this process; links
   Anyone ///< any owner and any mode
 };
 
-/// "user", "group" or "anyone"; empty: what ANABRANCH_TRUST says, else "user".
-/// InvalidArgument for any other word.
+/// The level "user", "group" or "anyone"; for an empty name the value of
+/// ANABRANCH_TRUST, else "user". InvalidArgument for any other word.
 Expected<Trust> trustNamed(const std::string &name);
 
-/// Refuses a file of another kind than S_IFREG or S_IFDIR, and one that is not
-/// trusted. The reason says which level would accept it.
+/// Refuses a file whose kind is not `kind` (S_IFREG or S_IFDIR), and one that
+/// is not trusted. The reason names the level that would accept it.
 Status checkTrusted(int descriptor, const std::string &what, mode_t kind,
                     Trust trust);
 
-/// The same reason for a link, which only some levels follow.
+/// The refusal of a link, for the levels that follow none.
 Status refuseLink(const std::string &what);
 
-/// Modes of what is written for others of this level to read and replace.
+/// The modes of new files and folders, which others of this level may read and
+/// replace.
 mode_t fileMode(Trust trust);
 mode_t folderMode(Trust trust);
 

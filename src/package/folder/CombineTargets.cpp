@@ -29,12 +29,14 @@ bool isPrepared(const TargetPart &part) {
   return part.prepared && bytes && bytes->value() > 0;
 }
 
-/// Whether `initialize` need not run, so that what it alone reads can go.
+/// Whether `initialize` need not run. The constants that only it reads are then
+/// left out.
 bool needsNoInitialize(const TargetPart &part) {
   return isPrepared(part) || !initializes(*part.package);
 }
 
-/// Those that calls read or, when `all`, `initialize` too.
+/// Adds the constants that calls read or, if `all`, that `initialize` reads
+/// too.
 Status addConstants(const ProgramT &program, const Safetensors &stored,
                     bool all, std::map<std::string, Constant> &found) {
   std::vector<bool> read = readByCalls(program);
@@ -53,7 +55,7 @@ Status addConstants(const ProgramT &program, const Safetensors &stored,
   return {};
 }
 
-/// The constants that some target needs, and the first values of state.
+/// The constants that some target needs, and the first values of states.
 Expected<std::vector<Constant>> constantsOf(const Combination &c) {
   bool all =
       !std::all_of(c.targets.begin(), c.targets.end(), needsNoInitialize);
@@ -78,7 +80,7 @@ ManifestTarget describe(const TargetPart &part) {
   return {part.name, m.cpu, m.features, m.kernels, isPrepared(part)};
 }
 
-/// What the combined package says of itself, but for its files.
+/// The manifest of the combined package, without its files.
 Expected<Manifest> describe(const Combination &c) {
   Manifest m = c.targets.front().package->manifest;
   m.cpu.clear();
@@ -97,7 +99,7 @@ Expected<Manifest> describe(const Combination &c) {
     m.targets.push_back(describe(part));
   }
   m.signature.json = c.signature;
-  // What a reader would refuse is not written.
+  // Parsing refuses here what a reader would refuse later.
   return parseManifest(toJson(m));
 }
 
@@ -141,7 +143,7 @@ Status writeTarget(Staging &staging, const TargetPart &part,
 Status combine(const std::string &path, Combination &c) {
   if (c.targets.empty())
     return wrong("a package needs a target");
-  // The target with the most features has the best kernels.
+  // The target with the most features comes first: it has the best kernels.
   std::sort(c.targets.begin(), c.targets.end(),
             [](const TargetPart &a, const TargetPart &b) {
               size_t ours = a.package->manifest.features.size(),

@@ -13,27 +13,28 @@
 
 namespace anabranch::package {
 
-/// A package with its program at the top, that becomes one target.
+/// A package with its program at the top. It becomes one target of the
+/// combination.
 struct TargetPart {
   std::string name;
   std::unique_ptr<Package> package;
-  /// What its `initialize` makes; null where nobody ran it.
+  /// The memory that its `initialize` fills; null if nobody ran it.
   const void *prepared = nullptr;
 };
 
 struct Combination {
   std::vector<TargetPart> targets;
   std::string signature; ///< JSON text; empty: none
-  /// First values, named as the inputs that they are for.
+  /// First values of states. Each has the name of its input.
   std::vector<Constant> state;
-  bool replace = false; ///< a package that exists there
+  bool replace = false; ///< replace a package that exists there
 };
 
-/// Whether loading has something to compute.
+/// Whether loading the package runs `initialize`.
 bool initializes(const Package &package);
 
-/// Writes the folder `path` of packages that were compiled from one graph with
-/// the same constants: whole or not at all. Any thread.
+/// Writes the folder `path`, whole or not at all. All packages were compiled
+/// from one graph with the same constants. Any thread.
 Status combineTargets(const std::string &path, Combination combination);
 
 } // namespace anabranch::package

@@ -36,7 +36,7 @@ std::string text(const std::unique_ptr<Size> &size) {
   return size ? text(*size) : "0";
 }
 
-/// "2*#0*#1 + 5": sizes of the launch by their numbers.
+/// A sum of terms such as "2*#0*#1 + 5", where #n is the launch's size n.
 std::string text(const std::vector<std::unique_ptr<TermT>> &terms) {
   std::ostringstream sum;
   for (const auto &term : terms) {
@@ -56,7 +56,7 @@ std::string type(package::DType dtype, const std::vector<Size> &shape,
   return result;
 }
 
-/// Prints one program; buffers are named where they are used: %3.
+/// Prints one program. A buffer is described where a command first uses it: %3.
 class Printer {
 public:
   explicit Printer(const ProgramT &program) : p(program) {}

@@ -24,7 +24,7 @@ Status refuse(const std::string &why) {
   return Status(StatusCode::BadPackage, why);
 }
 
-/// Moves the value to its place, or gives the error.
+/// Moves the value to `place`, or returns the error.
 template <typename T> Status take(Expected<T> value, T &place) {
   if (!value)
     return value.takeStatus();
@@ -32,7 +32,7 @@ template <typename T> Status take(Expected<T> value, T &place) {
   return {};
 }
 
-/// What a file has, if it could be opened.
+/// The contents of a file, if it was opened.
 Expected<std::string> contentsOf(Expected<Descriptor> file, uint64_t limit) {
   if (!file)
     return file.takeStatus();
@@ -49,13 +49,14 @@ Status checkVersion(const Manifest &m) {
                     "; compile the model again with this version");
 }
 
-/// The files of a package, each compared with its line in the manifest.
+/// Opens the files of a package, and compares each with its line in the
+/// manifest.
 class Files {
 public:
   Files(const Manifest &manifest, const ReadOptions &options, Trust trust)
       : manifest(manifest), options(options), trust(trust) {}
 
-  /// Opens the folder of the target, the package itself without one.
+  /// Opens the target's folder, or the package itself if it has no targets.
   Status enter(const Descriptor &package, const std::string &target) {
     if (target.empty())
       return {};
@@ -69,14 +70,14 @@ public:
     prefix = "targets/" + target + "/";
     return {};
   }
-  /// A file of the target.
+  /// Opens a file of the target.
   Expected<Descriptor> open(const Descriptor &package,
                             const std::string &name) const {
     return openChecked(prefix.empty() ? package : folder, name, prefix + name);
   }
   std::string pathOf(const std::string &name) const { return prefix + name; }
 
-  /// The same, in memory: hashing touches the pages that calls read.
+  /// Maps a file of the target. Hashing then touches the pages that calls read.
   Expected<Mapping> map(const Descriptor &package,
                         const std::string &name) const {
     return mapChecked(prefix.empty() ? package : folder, name, prefix + name);
@@ -92,7 +93,7 @@ private:
                                    const std::string &listed) const;
   Expected<Mapping> mapChecked(const Descriptor &place, const std::string &name,
                                const std::string &listed) const;
-  /// A file of the size that the manifest says.
+  /// Opens a file that has the size in the manifest.
   Expected<Descriptor> openSized(const Descriptor &place,
                                  const std::string &name,
                                  const std::string &listed) const;
@@ -181,9 +182,9 @@ uint64_t elementCount(const std::vector<int64_t> &shape) {
   return count;
 }
 
-/// Constants that calls read, and `initialize` where it has to run, must be
-/// there with the type that the program expects. A buffer may see one under
-/// another shape: a reshape is no kernel.
+/// Checks that the package has the constants that calls read, and that
+/// `initialize` reads if it must run, with the types that the program expects.
+/// A buffer may have another shape than its constant: a reshape is no kernel.
 Status checkConstants(const ProgramT &program, const Safetensors &constants,
                       bool prepared) {
   std::vector<bool> read = readByCalls(program);
@@ -207,7 +208,8 @@ Status checkConstants(const ProgramT &program, const Safetensors &constants,
   return {};
 }
 
-/// The signature says of the program what is true, and state has first values.
+/// Checks that the signature agrees with the program, and that states have
+/// first values.
 Status checkSignature(const Signature &signature, const ProgramT &program,
                       const Safetensors &constants) {
   if (signature.json.empty())
@@ -342,7 +344,8 @@ Expected<std::unique_ptr<Package>> readPackage(const std::string &path,
 
 Expected<ProgramT> parseProgram(const void *bytes, size_t size) {
   auto *data = static_cast<const uint8_t *>(bytes);
-  // Shorter than root offset and identifier: nothing may be looked at.
+  // A file shorter than root offset and identifier must not be looked at
+  // further.
   if (size < 8 || !ProgramBufferHasIdentifier(data))
     return refuse("program.bin is not a program");
   flatbuffers::Verifier verifier(data, size);

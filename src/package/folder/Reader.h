@@ -21,36 +21,38 @@ namespace anabranch::package {
 
 struct ReadOptions {
   bool checkHashes = true;
-  /// Refuses a package whose kernels need what this CPU lacks. The null device
-  /// and `inspect` do without.
+  /// Refuses a package whose kernels need features that this CPU lacks. The
+  /// null device and `inspect` turn it off.
   bool checkCpu = true;
-  /// The target to run; empty: the best that this CPU can.
+  /// The target to run. Empty: the best that this CPU can run.
   std::string target;
-  /// Whose files are read (package/files/Trust.h): a level's name, or empty.
+  /// The level of trust (package/files/Trust.h) by name, or empty.
   std::string trust;
 };
 
 /// A package that passed every check. Constants stay mapped, shared and
-/// read-only, as long as this lives.
+/// read-only, as long as this object lives.
 struct Package {
   std::string path;
   Manifest manifest;
   ProgramT program;
   Safetensors constants;
   std::string target;      ///< empty: the program lies at the top
-  std::string kernelsPath; ///< empty when there are no kernels
-  Mapping prepared;        ///< what `initialize` makes; empty: it has to run
+  std::string kernelsPath; ///< empty if there are no kernels
+  Mapping
+      prepared; ///< the memory that `initialize` fills; empty: it has to run
 
-  /// The program and its variants.
+  /// The program, then its variants.
   std::vector<const ProgramT *> programs() const;
 };
 
-/// Opens the folder and refuses, with a reason, what is truncated, changed,
-/// foreign, made for another CPU or version, or writable by others. Any thread.
+/// Opens the folder. Refuses, with a reason, a package that is truncated,
+/// changed, foreign, made for another CPU or version, or writable by others.
+/// Any thread.
 Expected<std::unique_ptr<Package>> readPackage(const std::string &path,
                                                const ReadOptions &options = {});
 
-/// The program in `bytes`, structurally checked
+/// Parses the program in `bytes` and checks its structure
 /// (package/verify/ProgramVerifier.h).
 Expected<ProgramT> parseProgram(const void *bytes, size_t size);
 

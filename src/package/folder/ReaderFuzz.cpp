@@ -5,10 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The first byte says which file the others are. Nothing may crash, and a
-// program that passes can be written and read again. With
-// ANABRANCH_FUZZ_SEEDS=<folder> in the environment it writes seeds there and
-// ends.
+// The first byte says which file the other bytes are. Nothing may crash, and a
+// program that passes can be written and read again. If the environment has
+// ANABRANCH_FUZZ_SEEDS=<folder>, the fuzzer writes seeds there and ends.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,7 +33,8 @@ void require(bool holds) {
 }
 
 void readProgram(const uint8_t *data, size_t size) {
-  // As in a file: at the start of an aligned buffer of its own.
+  // The bytes lie at the start of an aligned buffer of their own, as a file's
+  // do.
   std::string bytes(reinterpret_cast<const char *>(data), size);
   Expected<ProgramT> program = parseProgram(bytes.data(), bytes.size());
   if (!program)
@@ -66,7 +66,7 @@ void readConstants(const uint8_t *data, size_t size) {
   ::close(fd);
 }
 
-/// A program that has one of everything.
+/// A program with one of each kind of table.
 testing::ProgramMaker everything() {
   using namespace testing;
   ProgramMaker m;

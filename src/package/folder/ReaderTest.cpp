@@ -56,7 +56,8 @@ protected:
     return std::string(std::istreambuf_iterator<char>(file), {});
   }
   void store(const std::string &name, const std::string &bytes) {
-    // Truncating an existing file makes some file systems wait for the disk.
+    // The file is removed first: truncating one makes some file systems wait
+    // for the disk.
     std::filesystem::remove(path + "/" + name);
     std::ofstream file(path + "/" + name, std::ios::binary);
     file << bytes;
@@ -119,7 +120,7 @@ TEST_F(Reader, ReplacesAPackageButNothingElse) {
   write();
   EXPECT_EQ(reason(), "");
   EXPECT_FALSE(std::filesystem::exists(folder.path + "/library"));
-  // Nothing is left beside it.
+  // The writer leaves nothing beside the package.
   int entries = 0;
   for (const auto &entry : std::filesystem::directory_iterator(folder.path))
     entries += entry.exists();
@@ -142,7 +143,8 @@ TEST_F(Reader, RefusesTruncations) {
       for (bool hashes : {true, false}) {
         ReadOptions options;
         options.checkHashes = hashes;
-        // The manifest's last byte is a line feed that nobody misses.
+        // The manifest's last byte is a line feed, which a reader does not
+        // need.
         if (std::string(name) != "manifest.json" || size + 1 < whole.size())
           EXPECT_NE(reason(options), "") << name << " cut at " << size;
       }
@@ -162,7 +164,8 @@ TEST_F(Reader, RefusesChangedBytes) {
       changed[at] = static_cast<char>(changed[at] ^ (1 << at % 8));
       store(name, changed);
       EXPECT_REASON("differs from its hash");
-      // Without hashes many changes are seen; none may crash.
+      // Without hashes the reader does not notice every change. It must not
+      // crash.
       ReadOptions options;
       options.checkHashes = false;
       (void)reason(options);
@@ -233,7 +236,7 @@ TEST_F(Reader, TrustsAsFarAsItIsTold) {
   wrong.trust = "friends";
   EXPECT_EQ(reason(wrong),
             "trust must be user, group or anyone, not 'friends'");
-  // A group of this process may write, anybody may not.
+  // A group of this process may write the file; others may not.
   ::chmod(file.c_str(), 0660);
   EXPECT_REASON("trust=\"group\" or ANABRANCH_TRUST=group accepts it");
   EXPECT_EQ(reason(group), "");
@@ -246,13 +249,13 @@ TEST_F(Reader, TrustsAsFarAsItIsTold) {
   ::setenv("ANABRANCH_TRUST", "nobody", 1);
   EXPECT_REASON("ANABRANCH_TRUST must be user, group or anyone");
   ::unsetenv("ANABRANCH_TRUST");
-  // Links, as a ConfigMap has them.
+  // A ConfigMap of Kubernetes has links.
   ::chmod(file.c_str(), 0600);
   std::filesystem::rename(file, folder.path + "/elsewhere");
   std::filesystem::create_symlink(folder.path + "/elsewhere", file);
   EXPECT_EQ(reason(group), "");
   EXPECT_EQ(reason(anyone), "");
-  // What a link leads to is looked at as well.
+  // The target of a link is checked too.
   ::chmod((folder.path + "/elsewhere").c_str(), 0666);
   EXPECT_NE(reason(group), "");
 }

@@ -61,7 +61,8 @@ Expected<Descriptor> Staging::makeFolder(const std::string &name) {
 }
 
 Status Staging::publish(const std::string &target, Existing existing) {
-  // An empty folder is replaced by a plain rename: not where nothing may be.
+  // A plain rename would replace an empty folder. RENAME_NOREPLACE refuses that
+  // too.
   unsigned flags = existing == Existing::Refuse ? RENAME_NOREPLACE : 0;
   if (::syscall(SYS_renameat2, AT_FDCWD, path.c_str(), AT_FDCWD, target.c_str(),
                 flags) == 0) {
@@ -75,7 +76,7 @@ Status Staging::publish(const std::string &target, Existing existing) {
   if (!isPackage(target))
     return Status(StatusCode::IoError,
                   target + " exists and is not a package; it is left alone");
-  // Swapped in one step, so that a reader sees the old one or the new one; the
+  // The exchange is one step: a reader sees the old package or the new one. The
   // destructor then removes the old one.
   if (::syscall(SYS_renameat2, AT_FDCWD, path.c_str(), AT_FDCWD, target.c_str(),
                 RENAME_EXCHANGE) != 0)
@@ -107,8 +108,8 @@ Status writeText(const Descriptor &folder, const std::string &name,
 
 namespace {
 
-/// Elements in row-major order, through a buffer: weights may be larger than
-/// the memory that is left.
+/// Writes elements in row-major order, through a buffer: weights may be larger
+/// than the memory that is left.
 class Gatherer {
 public:
   Gatherer(FileWriter &file, size_t item) : file(file), item(item) {}

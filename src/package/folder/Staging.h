@@ -19,17 +19,19 @@ namespace anabranch::package {
 /// What `publish` does with a package that exists at its place.
 enum class Existing { Replace, Refuse };
 
-/// A half-written package beside its place, removed unless it was published.
+/// A half-written package beside its place. The destructor removes it unless it
+/// was published.
 class Staging {
 public:
   explicit Staging(const std::string &target);
   ~Staging();
 
   Status make();
-  /// A folder inside, "targets/x86-64-v4".
+  /// Makes a folder inside, such as "targets/x86-64-v4".
   Expected<Descriptor> makeFolder(const std::string &name);
-  /// One rename: a reader sees nothing, the old package or the new one. What
-  /// exists and is no package is never touched.
+  /// Publishes the package by one rename: a reader sees nothing, the old
+  /// package or the new one. If something else than a package exists at
+  /// `target`, it stays, and that is an error.
   Status publish(const std::string &target, Existing existing);
 
   std::string path;
@@ -39,8 +41,8 @@ private:
   bool made = false;
 };
 
-/// Calls `write` with the path less slashes at its end; what it throws is a
-/// status.
+/// Calls `write` with the path, without slashes at its end. An exception of
+/// `write` becomes a status.
 Status guarded(const std::string &path,
                const std::function<Status(const std::string &)> &write);
 

@@ -19,7 +19,7 @@ namespace anabranch::package {
 
 namespace {
 
-/// The elements of constants, as a reader of the file finds them.
+/// The elements of each constant, as a reader of the file finds them.
 std::vector<std::vector<int32_t>>
 writtenAndRead(const std::vector<Constant> &constants) {
   std::string path = ::testing::TempDir() + "staging-XXXXXX";

@@ -78,7 +78,7 @@ Manifest describe(const Contents &contents) {
 Status write(const std::string &path, const Contents &contents) {
   if (!contents.program)
     return Status(StatusCode::Internal, "a package needs a program");
-  // A wrong program is our bug: better found by its writer than by a reader.
+  // A wrong program is a bug of ours. The writer finds it sooner than a reader.
   if (Status s = verifyProgram(*contents.program); !s.ok())
     return Status(StatusCode::Internal,
                   "the compiler made a wrong program: " + s.message());

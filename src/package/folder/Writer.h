@@ -18,31 +18,31 @@
 
 namespace anabranch::package {
 
-/// What a package is made of.
+/// The contents of a package.
 struct Contents {
   const ProgramT *program = nullptr;
-  /// The kernel library: the path of a finished ELF file (moved into the
-  /// package when `takeKernels`, else copied). Empty when the program has no
+  /// The kernel library: the path of a finished ELF file. It is moved into the
+  /// package if `takeKernels`, else copied. Empty if the program has no
   /// kernels.
   std::string kernelsPath;
   bool takeKernels = false;
   std::vector<Constant> constants;
-  /// "x86-64" and the names of the features that the kernels use, as
-  /// package/targets/CpuFeatures.h spells them ("avx2", "fma", "avx512f").
+  /// "x86-64", and the features that the kernels use, in the spelling of
+  /// package/targets/CpuFeatures.h ("avx2", "fma", "avx512f").
   std::string targetCpu;
   std::vector<std::string> targetFeatures;
   /// The whole configuration that the compiler ran with, as JSON text.
   std::string config;
   /// More top-level strings for the manifest, such as "model".
   std::map<std::string, std::string> extras;
-  /// Hashes let a later `open` find changed files; a private package that is
-  /// opened at once by its writer does without.
+  /// With hashes, a later `open` detects changed files. A writer that opens its
+  /// own package at once needs none.
   bool hashFiles = true;
 };
 
-/// Writes the folder `path`, readable by its owner only: beside it first, then
-/// by rename, so that no reader sees half a package. An existing package there
-/// is replaced; any other existing thing is an error. Any thread.
+/// Writes the folder `path`, readable by its owner only: first beside it, then
+/// by a rename, so that no reader sees half a package. It replaces a package
+/// that exists there; anything else there is an error. Any thread.
 Status writePackage(const std::string &path, const Contents &contents);
 
 /// The bytes of program.bin.

@@ -22,12 +22,13 @@ namespace anabranch::package {
 
 namespace {
 
-/// Leaves of CPUID that list features.
+/// The leaves of CPUID that list features.
 enum Leaf : unsigned { Basic = 1, Structured = 7, Extended = 0x80000001 };
 
 enum Register { EAX, EBX, ECX, EDX };
 
-/// State that the operating system must save for a feature: bits of XCR0.
+/// The state that the operating system must save for a feature, as bits of
+/// XCR0.
 enum State : uint64_t { NoState = 0, Ymm = 0x6, Zmm = 0xe6, Tmm = 0x60000 };
 
 struct Row {
@@ -113,9 +114,9 @@ uint64_t savedState() {
   return uint64_t(high) << 32 | low;
 }
 
-/// Linux keeps the registers of tiles for processes that asked, once, and kills
-/// the others at the first instruction of theirs.
-bool mayUseTiles() {
+/// Asks Linux for the AMX registers, which it gives only to processes that ask.
+/// It kills a process that uses them without having asked.
+bool mayUseAmx() {
   constexpr long requestPermission = 0x1023, tileData = 18;
   static const bool granted =
       ::syscall(SYS_arch_prctl, requestPermission, tileData) == 0;
@@ -145,7 +146,7 @@ bool cpuHas(std::string_view feature) {
   static const uint64_t saved = savedState();
   return (regs[row->reg] >> row->bit & 1) &&
          (saved & row->state) == row->state &&
-         (row->state != Tmm || mayUseTiles());
+         (row->state != Tmm || mayUseAmx());
 }
 
 #else

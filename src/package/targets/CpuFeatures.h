@@ -17,15 +17,15 @@ namespace anabranch::package {
 /// The architecture that this process runs on: "x86-64".
 const char *hostCpu();
 
-/// Whether this is the name of a feature that can be asked for.
+/// Whether cpuHas knows a feature of this name.
 bool isFeature(std::string_view feature);
 
 /// Whether this CPU and its operating system offer `feature`, by LLVM's name
-/// ("avx2", "avx512bf16", "amx-tile"). An unknown name is not offered. Tiles
-/// are asked of the system on the first question, once for all threads.
+/// ("avx2", "avx512bf16", "amx-tile"). False for an unknown name. The first
+/// question asks the system for AMX registers, once for all threads.
 bool cpuHas(std::string_view feature);
 
-/// Those of `features` that this CPU lacks.
+/// The features of the list that this CPU lacks.
 std::vector<std::string>
 missingFeatures(const std::vector<std::string> &features);
 

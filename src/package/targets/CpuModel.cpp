@@ -25,7 +25,7 @@ constexpr int64_t KiB = 1024, MiB = 1024 * KiB;
 
 // clang-format off
 const CpuModel models[] = {
-    // name, {FmaF32, FmaF16, DotBF16, DotInt8, TileBF16, TileInt8}, ports,
+    // name, {FmaF32, FmaF16, DotBF16, DotInt8, AmxBF16, AmxInt8}, ports,
     // bytes a cycle from L1, L2 and L3, bytes of L1, L2 and L3
     {"x86-64-v2", {4}, 1, 32, 16, 8, 32 * KiB, 256 * KiB, 8 * MiB},
     {"x86-64-v3", {16}, 2, 64, 32, 8, 32 * KiB, 512 * KiB, 8 * MiB},
@@ -45,13 +45,14 @@ const CpuModel models[] = {
     {"znver3", {16}, 2, 64, 32, 16, 32 * KiB, 512 * KiB, 32 * MiB},
     {"znver4", {16, 0, 32, 64}, 1, 64, 32, 16, 32 * KiB, MiB, 32 * MiB},
     {"znver5", {32, 0, 64, 128}, 2, 128, 64, 16, 48 * KiB, MiB, 32 * MiB},
-    // The Zen 5 whose units are as narrow as those of Zen 4.
+    // The Zen 5 with units as narrow as those of Zen 4.
     {"znver5-mobile", {16, 0, 32, 64}, 1, 64, 32, 16, 48 * KiB, MiB, 16 * MiB},
 };
 // clang-format on
 
-/// The CPUs of a maker's family with models from `first` to `last`. Where
-/// several rows have a CPU, the first counts whose model has what it offers.
+/// CPUs of a maker's family, with models from `first` to `last`. If several
+/// rows match a CPU, the first one counts whose model has the multiplies that
+/// the CPU offers.
 struct Row {
   unsigned family, first, last;
   const char *name;
@@ -82,7 +83,7 @@ constexpr Row amdRows[] = {
     {0x1a, 0x00, 0xff, "znver5"},
 };
 
-/// What a multiply needs: one of these features.
+/// The features of which a multiply needs one.
 struct MultiplyNeeds {
   const char *name, *feature, *otherFeature;
 };

@@ -53,7 +53,8 @@ TEST(CpuModel, AnUnknownCpuIsTheNewestOfItsMaker) {
   EXPECT_EQ(name("", false), "x86-64-v3");
 }
 
-/// Some guests have the numbers of Rocket Lake and the tiles of a Xeon.
+/// Some virtual machines report the numbers of Rocket Lake and have the AMX of
+/// a Xeon.
 TEST(CpuModel, ANumberCountsOnlyForWhatItsModelHas) {
   auto name = [](unsigned model, std::initializer_list<Multiply> offered) {
     CpuIdentity cpu = identity("GenuineIntel", 6, model);
@@ -63,15 +64,15 @@ TEST(CpuModel, ANumberCountsOnlyForWhatItsModelHas) {
   };
   EXPECT_EQ(name(0xa7, {Multiply::FmaF32, Multiply::DotInt8}),
             "icelake-client");
-  EXPECT_EQ(name(0xa7, {Multiply::FmaF32, Multiply::TileBF16}),
+  EXPECT_EQ(name(0xa7, {Multiply::FmaF32, Multiply::AmxBF16}),
             "sapphirerapids");
   EXPECT_EQ(name(0x55, {Multiply::FmaF32, Multiply::DotInt8}), "cascadelake");
   EXPECT_EQ(name(0x55, {Multiply::FmaF32, Multiply::DotBF16}), "cooperlake");
   EXPECT_EQ(name(0x8f, {Multiply::FmaF32}), "sapphirerapids");
 }
 
-/// A dot product of two bf16 does the work of two FMAs: on Intel in four times
-/// the time of one, on Zen in the same.
+/// One dot product of bf16 does the work of two FMAs. Intel needs four times
+/// the time of one FMA for it, Zen the same time.
 TEST(CpuModel, RatesTellInstructionsOfOneFeatureApart) {
   auto gain = [](const char *name) {
     const CpuModel *model = findCpuModel(name);

@@ -54,7 +54,8 @@ Expected<const ManifestTarget *> chooseTarget(const Manifest &manifest,
                                               const std::string &wanted,
                                               bool checkCpu) {
   if (manifest.targets.empty()) {
-    // ANABRANCH_TARGET is for every package of a process.
+    // ANABRANCH_TARGET counts for every package of a process, also for those
+    // without this target.
     if (!wanted.empty())
       return unsupported("the package has one program and no target '" +
                          wanted + "'");

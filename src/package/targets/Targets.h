@@ -12,13 +12,13 @@
 
 namespace anabranch::package {
 
-/// Why this CPU can't run what was made for that one; empty when it can.
+/// Why this CPU cannot run code for that one; empty if it can.
 std::string whyNotHere(const std::string &cpu,
                        const std::vector<std::string> &features);
 
-/// The target that is to be run: `wanted`, else what ANABRANCH_TARGET says,
-/// else the first that this CPU can run. Null for a package that has its
-/// program at the top. Refuses what the CPU can't run, if `checkCpu`.
+/// The target to run: `wanted`, else the value of ANABRANCH_TARGET, else the
+/// first one that this CPU can run. Null for a package with its program at the
+/// top. With `checkCpu`, a target that the CPU cannot run is refused.
 Expected<const ManifestTarget *> chooseTarget(const Manifest &manifest,
                                               const std::string &wanted,
                                               bool checkCpu);

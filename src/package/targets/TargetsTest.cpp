@@ -25,7 +25,7 @@ ManifestTarget target(const std::string &name, const std::string &feature) {
   return made;
 }
 
-/// One target that every machine has, one that no machine has.
+/// One target that every machine can run, and one that no machine can.
 class Targets : public ::testing::Test {
 protected:
   void SetUp() override {

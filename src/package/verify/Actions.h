@@ -14,23 +14,24 @@
 
 namespace anabranch::package {
 
-/// Called with a buffer, and whether it is written.
+/// Gets a buffer, and whether it is written.
 using AccessVisitor = std::function<void(int buffer, bool writes)>;
 
-/// An action that works on whole tensors at once, on one thread: a copy. A row
-/// of the table in Actions.cpp is all that the reader, the verifier and
-/// `inspect` need of it; the runtime's row is in runtime/plan/Steps.cpp.
+/// A step: an action on whole tensors, at once and on one thread, such as a
+/// copy. Its row in Actions.cpp is all that the reader, the verifier and
+/// `inspect` need. Its row in runtime/plan/Steps.cpp has the function.
 struct StepKind {
   Action action;
   const char *name; ///< in traces and for `inspect`
-  /// In the order in which the runtime's function gets the tensors.
+  /// Visits the tensors, in the order in which the runtime's function gets
+  /// them.
   void (*visit)(const ActionUnion &action, const AccessVisitor &visit);
-  /// What is wrong with the types of the buffers, which are there; null:
-  /// nothing, or there is nothing to check.
+  /// What is wrong with the types of the buffers, whose numbers were checked.
+  /// Null: nothing is wrong. The function itself may be null.
   const char *(*complain)(const ProgramT &program, const ActionUnion &action);
 };
 
-/// Null for what is no step: launches, calls, events, super kernels.
+/// Null for other actions: launches, calls, events, super kernels.
 const StepKind *stepKindOf(const ActionUnion &action);
 
 /// Calls `visit(buffer, writes)` for every buffer that the command touches.
@@ -41,7 +42,8 @@ void forEachAccess(const ActionUnion &action, const AccessVisitor &visit);
 void forEachTensor(const ArgumentT &argument,
                    const std::function<void(int)> &visit);
 
-/// Per buffer: whether a command of a call, not of `initialize`, touches it.
+/// For each buffer, whether a command of calls, not only of `initialize`,
+/// touches it.
 std::vector<bool> readByCalls(const ProgramT &program);
 
 } // namespace anabranch::package

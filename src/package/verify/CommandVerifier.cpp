@@ -65,7 +65,7 @@ void CommandVerifier::checkLaunch(const LaunchT &launch,
       checkWrite(launch.buffers[i], where);
 }
 
-/// The terms of the kernel's work are looked up among the launch's sizes.
+/// Checks the kernel's work: its terms refer to the launch's sizes.
 void CommandVerifier::checkWork(const LaunchT &launch,
                                 const std::string &where) {
   const WorkT *work = program.kernels[launch.kernel]->work.get();
@@ -78,7 +78,8 @@ void CommandVerifier::checkWork(const LaunchT &launch,
                 "has a kernel whose work depends on a size that is not there");
 }
 
-/// The dependencies of tiles are found at load, in bytes.
+/// Members of super kernels need static sizes, since the dependences of tiles
+/// are found at load.
 void CommandVerifier::checkFixed(int number, const std::string &where) {
   const BufferT &buffer = *program.buffers[number];
   require(staticExtent(buffer) &&
@@ -114,7 +115,8 @@ void CommandVerifier::checkSuper(const SuperT &super,
     checkMembers(*order, super.launches.size(), where);
 }
 
-/// The order of the launches is one of those that are asked for.
+/// Checks that an order's launches exist, and that each of `before` comes
+/// earlier than each of `after`.
 void CommandVerifier::checkMembers(const OrderT &order, size_t launches,
                                    const std::string &where) {
   auto [first, last] =
@@ -123,14 +125,15 @@ void CommandVerifier::checkMembers(const OrderT &order, size_t launches,
   auto most = std::max_element(order.after.begin(), order.after.end());
   require(!order.before.empty() && !order.after.empty() && *first >= 0 &&
               *last < *least && static_cast<size_t>(*most) < launches,
-          where, "orders launches that are not there, or not so");
+          where,
+          "orders launches that do not exist, or that run in another order");
 }
 
 void CommandVerifier::checkArgument(const ArgumentT &argument, int depth,
                                     const std::string &where) {
   require(argument.kind >= ArgKind::MIN && argument.kind <= ArgKind::MAX, where,
           "has an argument of unknown kind");
-  require(depth < nestingLimit, where, "has lists in lists in lists");
+  require(depth < nestingLimit, where, "nests its lists too deeply");
   if (failed())
     return;
   switch (argument.kind) {
@@ -179,7 +182,7 @@ void CommandVerifier::checkCall(const CallT &call, const std::string &where) {
       return;
     require(program.buffers[result]->kind == BufferKind::External &&
                 !produced[result],
-            where, "has a result that is not its own");
+            where, "has a result whose memory is not its own");
     produced[result] = true;
   }
 }

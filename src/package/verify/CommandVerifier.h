@@ -14,14 +14,14 @@
 namespace anabranch::package {
 
 /// Checks the commands of a program one by one: indices are in range, kinds and
-/// types agree, nothing writes what is read-only.
+/// types agree, and no command writes read-only memory.
 class CommandVerifier {
 public:
   CommandVerifier(const ProgramT &program, Refusals &refusals)
       : program(program), refusals(refusals),
         produced(program.buffers.size(), false) {}
 
-  /// Before the commands of `initialize`, and before those of a call.
+  /// Call it before the commands of `initialize`, and before those of a call.
   void begin(bool initialize) {
     initializing = initialize;
     recorded.assign(static_cast<size_t>(program.events), false);
@@ -56,7 +56,8 @@ private:
   bool initializing = false;
   bool calls = false;
   std::vector<bool> recorded; ///< by event
-  std::vector<bool> produced; ///< per buffer: result of an earlier Call
+  std::vector<bool>
+      produced; ///< by buffer: it is the result of an earlier Call
 };
 
 } // namespace anabranch::package

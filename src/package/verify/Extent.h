@@ -15,18 +15,18 @@
 
 namespace anabranch::package {
 
-/// The bytes from a buffer's first element to behind its last one.
+/// The bytes from a buffer's first element to the end of its last one.
 struct Extent {
   bool fits;   ///< no overflow and no negative stride
-  int64_t end; ///< in bytes; 0 when the buffer has no element
+  int64_t end; ///< in bytes; 0 if the buffer has no element
 };
 
-/// None when a size or stride is dynamic.
+/// The extent of a buffer; none if a size or stride is dynamic.
 std::optional<Extent> staticExtent(DType dtype, const std::vector<Size> &shape,
                                    const std::vector<Size> &strides);
 std::optional<Extent> staticExtent(const BufferT &buffer);
 
-/// The same over plain numbers; `strides` null means contiguous.
+/// The extent for these numbers. Null `strides` mean contiguous.
 Extent extentOf(const int64_t *shape, const int64_t *strides, size_t rank,
                 size_t itemBytes);
 

@@ -12,7 +12,7 @@
 
 namespace anabranch::package {
 
-/// Streams of one program: the executor keeps sets of them in a word.
+/// Streams of one program. The executor keeps sets of streams in one word.
 constexpr size_t streamLimit = 62;
 
 /// Launches of one super kernel.

@@ -25,7 +25,7 @@ constexpr int tableLimit = 1 << 20;
 constexpr size_t rankLimit = 64;
 constexpr size_t tagLimit = 4096;
 
-/// The checks, one method per table.
+/// The checks of a program, with one method for each table.
 class ProgramVerifier {
 public:
   explicit ProgramVerifier(const ProgramT &p)
@@ -94,7 +94,7 @@ void ProgramVerifier::checkSlots() {
     }
   for (const SlotLimit &limit : p.slot_limits)
     require(within(limit.slot(), known) && known[limit.slot()], "slot_limits",
-            "limits what no input defines");
+            "limits a size that no input defines");
   if (p.sizes_function.empty())
     for (bool slot : known)
       require(slot, "slots", "has an entry that nothing fills");
@@ -120,7 +120,7 @@ void ProgramVerifier::checkOutput(size_t number) {
     if (output.kind == OutputKind::Tensor)
       require(buffer.kind == BufferKind::Output &&
                   buffer.index == static_cast<int>(number),
-              where, "has a buffer that is not its own");
+              where, "has a buffer whose memory is not its own");
     else
       require(buffer.kind == BufferKind::External, where,
               "has a buffer that no call makes");
@@ -138,7 +138,7 @@ void ProgramVerifier::checkOutput(size_t number) {
   require(false, where, "has an unknown kind");
 }
 
-/// A buffer at an offset into the arena or the persistent memory.
+/// Checks a buffer at an offset in the arena or in the persistent memory.
 void ProgramVerifier::checkPlaced(const BufferT &buffer, const Size *limit,
                                   const std::string &where) {
   require(buffer.offset && buffer.bytes, where, "has no place");
@@ -154,7 +154,7 @@ void ProgramVerifier::checkPlaced(const BufferT &buffer, const Size *limit,
             where, "reaches beyond its memory");
 }
 
-/// A view of a caller's tensor must stay inside it.
+/// Checks that a view of a caller's tensor stays inside that tensor.
 void ProgramVerifier::checkInside(const std::optional<Extent> &part,
                                   const std::optional<Extent> &all,
                                   const std::string &where) {
@@ -236,8 +236,8 @@ void ProgramVerifier::checkStreams(const Streams &streams, bool initialize,
     checkOrder(streams);
 }
 
-/// Events let every stream end, and nothing reads a call's result before the
-/// call.
+/// Checks that events let every stream end, and that nothing reads a call's
+/// result before the call.
 void ProgramVerifier::checkOrder(const Streams &streams) {
   Expected<std::vector<CommandRef>> order = serialOrder(streams, p.events);
   if (!order) {
@@ -311,7 +311,7 @@ Status ProgramVerifier::run() {
 
 } // namespace
 
-/// Whether a caller can't tell the two apart but by sizes.
+/// Whether the two programs differ, for a caller, in their sizes only.
 static bool answersLike(const ProgramT &a, const ProgramT &b) {
   if (a.inputs.size() != b.inputs.size() ||
       a.outputs.size() != b.outputs.size())
@@ -329,7 +329,7 @@ static int64_t persistentOf(const ProgramT &program) {
   return program.persistent_bytes ? program.persistent_bytes->value() : 0;
 }
 
-/// Where results are cut that were computed of padded inputs.
+/// Checks the places where results of padded inputs are cut.
 static bool cutsRightly(const ProgramT &program) {
   for (const PaddedDim &cut : program.padded) {
     if (cut.output() < 0 || size_t(cut.output()) >= program.outputs.size() ||

@@ -14,10 +14,10 @@
 
 namespace anabranch::package {
 
-/// Everything that the runtime relies on without looking again: indices are in
-/// range, kinds agree, static ranges lie inside their memory, nothing writes
-/// what is read-only, every event is recorded once and no stream waits forever,
-/// accesses are free of races. An error says which entry is wrong.
+/// Checks everything that the runtime relies on: indices are in range, kinds
+/// agree, static ranges lie inside their memory, nothing writes read-only
+/// memory, every event is recorded once, no stream waits forever, and accesses
+/// are free of races. An error names the wrong entry.
 Status verifyProgram(const ProgramT &program);
 
 } // namespace anabranch::package

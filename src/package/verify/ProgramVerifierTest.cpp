@@ -16,7 +16,8 @@ namespace anabranch::testing {
 
 namespace {
 
-/// x -> increment -> arena -> increment -> output, a call and an event beside.
+/// x -> increment -> arena -> increment -> output, with a call and an event
+/// beside.
 ProgramMaker sound() {
   ProgramMaker m;
   m.p.slots = 1;
@@ -58,7 +59,7 @@ struct Case {
 };
 
 const Case cases[] = {
-    {"slot_limits limits what no input defines",
+    {"slot_limits limits a size that no input defines",
      [](ProgramT &p) { p.slot_limits = {SlotLimit(7, 0, 1)}; }},
     {"another kernel ABI", [](ProgramT &p) { p.abi_version = 99; }},
     {"events is out of range", [](ProgramT &p) { p.events = -1; }},
@@ -127,7 +128,7 @@ const Case cases[] = {
     {"buffer 3 is an output that is not there",
      [](ProgramT &p) { p.outputs[0]->buffer = 99; }},
     {"output 1 has no buffer", [](ProgramT &p) { p.outputs[1]->buffer = 99; }},
-    {"output 0 has a buffer that is not its own",
+    {"output 0 has a buffer whose memory is not its own",
      [](ProgramT &p) { p.outputs[0]->buffer = 2; }},
     {"output 1 has a buffer that no call makes",
      [](ProgramT &p) { p.outputs[1]->buffer = 2; }},
@@ -185,9 +186,9 @@ const Case cases[] = {
        p.streams[1]->commands[0]->action.AsWait()->event = 1;
      }},
     {"calls an operator without a name", [](ProgramT &p) { call(p).op = ""; }},
-    {"has a result that is not its own",
+    {"has a result whose memory is not its own",
      [](ProgramT &p) { call(p).results = {5, 5}; }},
-    {"has a result that is not its own",
+    {"has a result whose memory is not its own",
      [](ProgramT &p) { call(p).results = {2}; }},
     {"is used before the call that makes it",
      [](ProgramT &p) { call(p).results = {-1}; }},
@@ -199,7 +200,7 @@ const Case cases[] = {
      }},
     {"has an int argument without a value",
      [](ProgramT &p) { call(p).arguments[0]->kind = ArgKind::Int; }},
-    {"has lists in lists in lists",
+    {"nests its lists too deeply",
      [](ProgramT &p) {
        for (int i = 0; i < 20; ++i) {
          auto list = std::make_unique<ArgumentT>();
@@ -224,7 +225,7 @@ const Case cases[] = {
      }},
 };
 
-/// The launches of `sound` that have known sizes, as a super kernel.
+/// The launches of `sound` with static sizes, as a super kernel.
 ProgramMaker soundSuper() {
   ProgramMaker m = sound();
   ProgramT &p = m.p;
@@ -255,15 +256,15 @@ const Case superCases[] = {
      [](ProgramT &p) { super(p).locations[1] = 77; }},
     {"has a bad number of streams", [](ProgramT &p) { super(p).streams = 0; }},
     {"has a bad number of streams", [](ProgramT &p) { super(p).streams = 63; }},
-    {"orders launches that are not there, or not so",
+    {"orders launches that do not exist, or that run in another order",
      [](ProgramT &p) { ask(p, {1}, {1}); }},
-    {"orders launches that are not there, or not so",
+    {"orders launches that do not exist, or that run in another order",
      [](ProgramT &p) { ask(p, {0}, {2}); }},
-    {"orders launches that are not there, or not so",
+    {"orders launches that do not exist, or that run in another order",
      [](ProgramT &p) { ask(p, {-1}, {1}); }},
-    {"orders launches that are not there, or not so",
+    {"orders launches that do not exist, or that run in another order",
      [](ProgramT &p) { ask(p, {}, {1}); }},
-    {"orders launches that are not there, or not so",
+    {"orders launches that do not exist, or that run in another order",
      [](ProgramT &p) { ask(p, {0}, {}); }},
     {"launch 1, launches a kernel that is not there",
      [](ProgramT &p) { super(p).launches[1]->kernel = -1; }},
@@ -314,7 +315,7 @@ TEST(VerifyProgram, SaysWhatIsWrong) {
     EXPECT_FALSE(s.ok()) << c.reason;
     EXPECT_NE(s.message().find(c.reason), std::string::npos)
         << "expected: " << c.reason << "\ngot: " << s.message();
-    // The same through the bytes of a file.
+    // The same check on the bytes of a file.
     std::string bytes = serializeProgram(m.p);
     EXPECT_FALSE(parseProgram(bytes.data(), bytes.size()).ok()) << c.reason;
   }

@@ -14,10 +14,9 @@
 
 namespace anabranch::package {
 
-/// Numbers over a line of places. `put` gives a number to every place of a
-/// range, `get` returns the largest that was given to any place of a range:
-/// both in the logarithm of the number of places. Not for use by several
-/// threads.
+/// Numbers on a line of places. `put` gives a number to every place of a range;
+/// `get` returns the largest number that any place of a range has got. Both
+/// take time in the logarithm of the number of places. Not thread-safe.
 class RangeTree {
 public:
   static constexpr int none = -1;
@@ -46,8 +45,9 @@ public:
       return found;
     forEachNode(begin, end,
                 [&](size_t node) { found = std::max(found, largest[node]); });
-    // What was put over larger ranges that contain an end of this one; a range
-    // that contains neither is one of the nodes or lies under them.
+    // Numbers that were put on larger ranges which contain an end of this one.
+    // A range that contains neither end is one of the nodes below, or lies
+    // under one.
     for (size_t leaf : {begin + places, end - 1 + places})
       for (; leaf; leaf /= 2)
         found = std::max(found, cover[leaf]);
@@ -55,7 +55,7 @@ public:
   }
 
 private:
-  /// The nodes that make up the range, none within another.
+  /// Visits the nodes that make up the range, of which none contains another.
   template <typename Visit>
   void forEachNode(size_t begin, size_t end, Visit visit) const {
     for (begin += places, end += places; begin < end; begin /= 2, end /= 2) {
@@ -67,8 +67,8 @@ private:
   }
 
   size_t places;
-  std::vector<int> cover;   ///< put over all that is under a node
-  std::vector<int> largest; ///< of all that was put under a node or over it
+  std::vector<int> cover;   ///< put on all places under a node
+  std::vector<int> largest; ///< put on places under a node, or over it
 };
 
 } // namespace anabranch::package

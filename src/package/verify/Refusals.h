@@ -22,7 +22,7 @@ template <typename List> bool within(int index, const List &list) {
   return index >= 0 && static_cast<size_t>(index) < list.size();
 }
 
-/// The first thing that is wrong with a program, and where.
+/// Keeps the first thing that is wrong with a program, and where it is.
 class Refusals {
 public:
   explicit Refusals(const ProgramT &program) : program(program) {}

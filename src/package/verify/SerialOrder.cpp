@@ -1,4 +1,4 @@
-//===- SerialOrder.cpp - how one worker runs all streams ---===//
+//===- SerialOrder.cpp - how one worker runs all streams ------------------===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
@@ -14,8 +14,8 @@ namespace anabranch::package {
 
 namespace {
 
-/// Plays the streams with one worker: the first stream by priority that can go
-/// on does so until it has to wait.
+/// Simulates one worker: of the streams that need not wait, the one of highest
+/// priority goes on until it has to wait.
 class Player {
 public:
   Player(const Streams &streams, int events)

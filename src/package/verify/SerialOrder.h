@@ -24,9 +24,9 @@ struct CommandRef {
   int command;
 };
 
-/// One order of all commands that keeps streams and events, the streams of
-/// higher priority first: what a single worker runs. An error when a stream
-/// would wait forever.
+/// The order in which a single worker runs all commands. It keeps streams and
+/// events, and prefers streams of higher priority. An error if a stream would
+/// wait forever.
 Expected<std::vector<CommandRef>> serialOrder(const Streams &streams,
                                               int events);
 

@@ -5,13 +5,13 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// All bytes that a program touches become places on one line: what is always
-// touched as a whole is one place. For each stream, one walk over all commands
-// knows two things: how far the stream is certain to have come when a command
-// begins, and which of its commands touched a range of places last. An access
-// of another stream conflicts if that last command is not certain to be done;
-// all earlier ones of the stream are done before it. So the time grows with the
-// commands, times the streams that share bytes with them.
+// All bytes that a program touches become places on one line. Bytes that are
+// always touched as a whole are one place. For each stream, one walk goes over
+// all commands. It knows how many commands of the stream are certainly done
+// when a command begins, and which of them touched a range of places last. An
+// access of another stream conflicts if that last command is not certainly
+// done; the earlier ones of the stream are done before it. So the time grows
+// with the number of commands, times the streams that share bytes with them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,12 +32,12 @@ bool isStatic(const std::unique_ptr<Size> &size) {
   return size && size->slot() < 0;
 }
 
-/// Two buffers can overlap only inside one memory.
+/// A memory. Two buffers can only overlap inside one.
 struct Memory {
   BufferKind kind;
-  int64_t index = 0;  ///< which input, output, call result or part of the arena
-  int slot = -1;      ///< of the offset of a part of the arena
-  bool bytes = false; ///< offsets are known, else the memory is one place
+  int64_t index = 0;  ///< which input, output, call result or arena part
+  int slot = -1;      ///< of the offset, for a part of the arena
+  bool bytes = false; ///< offsets are known; else it is one place
 
   bool operator<(const Memory &o) const {
     return std::tie(kind, index, slot, bytes) <
@@ -57,20 +57,20 @@ Memory memoryOf(const BufferT &buffer, int number) {
   }
   if (isStatic(buffer.offset) && isStatic(buffer.bytes))
     return {buffer.kind, 0, -1, true};
-  // The runtime refuses sizes for which buffers with different offsets overlap
-  // when one of them depends on sizes.
+  // If a buffer's place depends on sizes, the runtime refuses sizes for which
+  // it overlaps a buffer of another offset.
   return buffer.offset ? Memory{buffer.kind, buffer.offset->value(),
                                 buffer.offset->slot()}
                        : Memory{buffer.kind};
 }
 
-/// Places from `begin` to before `end`.
+/// The places from `begin` to before `end`.
 struct Range {
   size_t begin = 0, end = 0;
   bool empty() const { return begin == end; }
 };
 
-/// The places of every buffer, and one that all ordered calls write.
+/// The places of every buffer, and one place that all ordered calls write.
 class Places {
 public:
   explicit Places(const ProgramT &program)
@@ -88,7 +88,7 @@ public:
     addWhole({calls});
   }
 
-  const int calls; ///< number of the place of ordered calls among `ranges`
+  const int calls; ///< index into `ranges`: the place of ordered calls
   size_t count = 0;
   std::vector<Range> ranges; ///< by buffer
 
@@ -99,7 +99,7 @@ private:
     ++count;
   }
 
-  /// A place for all bytes between two ends of buffers.
+  /// Adds a place for the bytes between each two neighbouring ends of buffers.
   void addBytes(const ProgramT &program, const std::vector<int> &buffers) {
     std::vector<int64_t> ends;
     auto bytesOf = [&](int buffer) {
@@ -131,14 +131,14 @@ struct Access {
   bool writes;
 };
 
-/// One command, with what the walks need of it.
+/// One command, as the walks need it.
 struct Step {
   CommandRef at;
   std::vector<Access> accesses;
   int wait = -1, record = -1; ///< events
 };
 
-/// The places that one stream touches at any time.
+/// The places that a stream touches at any time.
 class Touched {
 public:
   explicit Touched(size_t places) : before(places + 1, 0) {}
@@ -147,7 +147,7 @@ public:
     ++before[range.begin];
     --before[range.end];
   }
-  /// From numbers of ranges that begin or end to numbers of touched places.
+  /// Turns counts of ranges that begin or end into numbers of touched places.
   void count() {
     int open = 0, touched = 0;
     for (int &place : before) {
@@ -176,7 +176,7 @@ public:
     for (const Step &step : steps)
       if (Status s = checkAlone(step.at); !s.ok())
         return s;
-    // One stream is ordered by itself.
+    // Commands of one stream are in order anyway.
     for (size_t s = 0; s < streams.size() && streams.size() > 1; ++s)
       if (Status status = walk(static_cast<int>(s)); !status.ok())
         return status;
@@ -198,8 +198,8 @@ private:
   const ProgramT &program;
   const Streams &streams;
   Places places;
-  std::vector<Step> steps;    ///< in an order that keeps streams and events
-  RangeTree writes, accesses; ///< of the stream of a walk: command numbers
+  std::vector<Step> steps;    ///< in a serial order
+  RangeTree writes, accesses; ///< command numbers of the current stream
 };
 
 Status RaceChecker::listSteps() {
@@ -227,8 +227,9 @@ Status RaceChecker::listSteps() {
   return {};
 }
 
-/// A command may overwrite exactly what it reads, but not a part of it, and
-/// writes no byte twice. Of a super kernel this holds for each launch.
+/// Checks one command alone. It may overwrite exactly the bytes that it reads,
+/// but not a part of them, and must write no byte twice. In a super kernel this
+/// holds for each launch.
 Status RaceChecker::checkAlone(CommandRef at) const {
   const ActionUnion &action = streams[at.stream]->commands[at.command]->action;
   const SuperT *super = action.AsSuper();
@@ -279,15 +280,15 @@ void RaceChecker::findTouched(int stream, Touched &touched,
   written.count();
 }
 
-/// Compares the commands of one stream with those of all others that come
-/// later in the serial order.
+/// Compares the commands of one stream with those of all other streams that
+/// come later in the serial order.
 Status RaceChecker::walk(int stream) {
   Touched touched(places.count), written(places.count);
   findTouched(stream, touched, written);
   writes.clear();
   accesses.clear();
-  // How many commands of the stream are done for certain when the next command
-  // of each stream begins, and when each event has been waited for.
+  // How many commands of the stream are certainly done when the next command of
+  // each stream begins, and when each event has been waited for.
   std::vector<int> done(streams.size(), 0);
   std::vector<int> doneAt(static_cast<size_t>(program.events), 0);
   for (const Step &step : steps) {

@@ -12,13 +12,13 @@
 
 namespace anabranch::package {
 
-/// Proves that every two accesses to overlapping bytes of which one writes are
-/// ordered by stream order and events, and that no command overwrites a part of
-/// what it uses itself. An error names both places. Indices and static ranges
-/// must already be checked.
+/// Proves that stream order and events order every two accesses to overlapping
+/// bytes of which one writes, and that no command overwrites a part of what it
+/// uses itself. An error names both places. Indices and static ranges must be
+/// checked before.
 ///
-/// Parts of the arena whose place depends on sizes are taken for disjoint when
-/// their offsets differ; the runtime holds that whenever sizes change.
+/// Parts of the arena whose place depends on sizes count as disjoint if their
+/// offsets differ. The runtime checks that whenever sizes change.
 Status verifyRaces(const ProgramT &program, const Streams &streams);
 
 } // namespace anabranch::package

@@ -19,8 +19,8 @@
 namespace anabranch::testing {
 namespace {
 
-/// Appends to stream 0 that it records an event, and has the other stream wait
-/// for it before the stream's only command.
+/// Appends a record to stream 0. The other stream waits for it before its only
+/// command.
 void recordAndWait(ProgramMaker &m, int stream) {
   m.record(0, 0);
   m.wait(0, stream);
@@ -48,7 +48,8 @@ TEST(VerifyRaces, WantsAnEventBetweenConflictingStreams) {
   expectAnEventHelps(m, side);
 }
 
-/// To other streams it is one command; what its launches write over is theirs.
+/// To other streams a super kernel is one command. It touches all that its
+/// launches touch.
 TEST(VerifyRaces, SuperKernelsTouchWhatTheirLaunchesDo) {
   ProgramMaker m;
   int x = m.input("x", {fixed(16)});
@@ -181,8 +182,8 @@ struct Made {
   std::vector<bool> after;                    // commands that are done before
 };
 
-/// Makes programs together with all that is known of their order, without
-/// vector clocks: of each command, the set of commands before it.
+/// Makes programs together with the order of their commands. It keeps, for each
+/// command, the set of commands before it, instead of vector clocks.
 class RandomProgram {
 public:
   RandomProgram(unsigned seed, int streams, int commands, bool ordered)
@@ -194,12 +195,12 @@ public:
       addCommand();
   }
 
-  /// The wait that stands at `number` of all waits goes.
+  /// Removes wait number `number`.
   bool dropWait(int number) {
     for (auto &stream : m.p.streams)
       for (auto &command : stream->commands)
         if (command->action.AsWait() && number-- == 0) {
-          CopyT nothing; // takes the place: from a constant to nowhere
+          CopyT nothing; // does nothing: from a constant to nowhere
           nothing.source = nothing.destination = unused;
           command->action.Reset();
           command->action.Set(nothing);
@@ -208,7 +209,7 @@ public:
     return false;
   }
 
-  /// Looks at all pairs.
+  /// Compares all pairs of commands.
   bool hasRace() const {
     std::vector<Made> all = ofProgram();
     for (size_t i = 0; i < all.size(); ++i) {
@@ -234,7 +235,7 @@ private:
     }
     for (int i = pick(random, 1, 3); i > 0; --i) {
       m.input("x", {}, package::DType::F32, true);
-      if (pick(random, 0, 1)) { // another view of it
+      if (pick(random, 0, 1)) { // another view of the same memory
         int view = m.buffer(BufferKind::Input, {}, package::DType::F32);
         m.p.buffers[view]->index = static_cast<int>(m.p.inputs.size()) - 1;
       }
@@ -279,7 +280,7 @@ private:
 
   void waitForConflicts(const Made &made, int stream) {
     for (;;) {
-      // What the command would come after if it were appended now.
+      // The commands that would come before a command appended now.
       m.launch("probe", {}, {}, fixed(1), stream);
       std::vector<Made> all = ofProgram();
       const Made *probe = nullptr;
@@ -298,8 +299,8 @@ private:
     }
   }
 
-  /// All commands with those that are done before each, found by following
-  /// stream order and events until nothing changes.
+  /// All commands with the commands before each, found by following stream
+  /// order and events until nothing changes.
   std::vector<Made> ofProgram() const {
     std::vector<Made> all;
     for (size_t s = 0; s < m.p.streams.size(); ++s)
@@ -449,8 +450,9 @@ double milliseconds(const ProgramT &program) {
   return now() - begin;
 }
 
-/// Chains on many streams that exchange what they made, in an arena of 64 KiB
-/// for each stream; everybody reads what everybody wrote at the end of a round.
+/// Chains on many streams that exchange their results, in an arena of 64 KiB
+/// for each stream. At the end of a round, each stream reads what all streams
+/// wrote.
 ProgramMaker roundsOf(int streams, int commands) {
   ProgramMaker m;
   for (int s = 1; s < streams; ++s)

@@ -24,7 +24,7 @@ struct anabranch_executable {
 
 namespace {
 
-/// Stands for a status that there is no memory for.
+/// The status to return when a status cannot be allocated.
 anabranch_status *outOfMemory() {
   static anabranch_status shared{Status::outOfMemory()};
   return &shared;
@@ -41,7 +41,7 @@ TensorView viewOf(const anabranch_tensor &t) {
   return {t.data, t.shape, t.strides, t.rank, static_cast<DType>(t.dtype)};
 }
 
-/// Asks the caller's function for each output.
+/// Asks the caller's function for the memory of each output.
 class CallbackAllocator : public OutputAllocator {
 public:
   CallbackAllocator(anabranch_allocate_fn function, void *context)
@@ -94,7 +94,7 @@ Status run(const Executable &executable, const anabranch_input *inputs,
   return {};
 }
 
-/// What inputs and outputs have in common.
+/// The fields that inputs and outputs share.
 template <typename Info> anabranch_value_info infoOf(const Info &value) {
   anabranch_value_info info = {};
   info.name = value.name.c_str();
@@ -105,8 +105,8 @@ template <typename Info> anabranch_value_info infoOf(const Info &value) {
   return info;
 }
 
-/// Describes the value of this number in a list, and then what it has beside
-/// its type by `more`.
+/// Describes the value of this number in a list. `more` adds the fields beside
+/// its type.
 template <typename Info, typename More>
 anabranch_status *describe(const std::vector<Info> &values, const char *what,
                            size_t index, anabranch_value_info *info,

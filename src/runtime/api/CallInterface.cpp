@@ -32,15 +32,15 @@ std::vector<int64_t> stridesOr(const std::vector<Size> &strides,
   return dense;
 }
 
-/// Where programs differ, the number is not known before a call.
+/// A number in which programs differ becomes -1: it is not known before a call.
 void join(std::vector<int64_t> &known, const std::vector<int64_t> &other) {
   for (size_t i = 0; i < known.size() && i < other.size(); ++i)
     if (known[i] != other[i])
       known[i] = -1;
 }
 
-/// Sets shape and strides of an input or output: what all programs so far agree
-/// on, of which `before` is what the earlier ones said.
+/// Sets shape and strides of an input or output to what all programs agree on.
+/// `before` is what the earlier programs agree on.
 template <typename Info>
 void setLayout(Info &info, const std::vector<Size> &shape,
                const std::vector<Size> &strides, const Info *before) {

@@ -14,8 +14,8 @@
 
 namespace anabranch::runtime {
 
-/// What an executable says about its inputs and outputs. Where its programs
-/// differ, a number is not known before a call.
+/// The description of an executable's inputs and outputs. A number in which its
+/// programs differ is not known before a call.
 class CallInterface {
 public:
   /// Adds one more program of the package.

@@ -15,7 +15,7 @@ namespace anabranch {
 
 using namespace package;
 
-/// Opens the package and, where that can be, runs its `initialize`.
+/// Opens the package. Runs its `initialize` too, if this machine can.
 static Status load(const TargetPackage &given, TargetPart &part,
                    std::vector<std::shared_ptr<const Executable>> &running) {
   ReadOptions reading;

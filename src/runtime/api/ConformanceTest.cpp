@@ -22,7 +22,7 @@ protected:
     return PackageFolder::open(maker, options);
   }
 
-  /// One tensor in, the outputs land in `results`.
+  /// Runs the executable and stores its outputs in `results`.
   Status run(const Executable &executable, std::vector<TensorArgument> args) {
     std::vector<InputValue> inputs;
     inputs.reserve(args.size());
@@ -40,7 +40,7 @@ protected:
       EXPECT_EQ(results.memory[number].size(), values.size());
   }
 
-  /// Runs the program 200 times with each number of threads.
+  /// Checks 200 runs of the program with each number of threads.
   void expectEachTime(const ProgramMaker &maker,
                       std::initializer_list<int> threadCounts,
                       const std::vector<float> &input,

@@ -9,7 +9,8 @@
 
 #include <sys/resource.h>
 
-// Under a sanitizer too, impossible allocations fail and do not end the tests.
+// Makes allocations that are too large fail under a sanitizer too, instead of
+// ending the tests.
 extern "C" const char *__asan_default_options() {
   return "allocator_may_return_null=1";
 }

@@ -33,27 +33,27 @@ Status LoadedExecutable::load(const std::string &path,
   root = own.front();
   alone = own.size() == 1;
   publish(own);
-  // Hashing has read every constant, and `initialize` what it packs; calls may
-  // need few of those bytes again.
+  // Hashing has read every constant, and `initialize` those that it packs.
+  // Calls may need few of these pages again.
   shared->package->constants.releasePages();
   return {};
 }
 
-/// Weights that `like` has too are used from there, so that they lie in memory
-/// once.
+/// Uses the weights of `like` wherever they equal the package's own, so that
+/// they lie in memory once.
 void LoadedExecutable::shareWeights(
     const std::vector<std::shared_ptr<LoadedProgram>> &programs,
     const LoadedExecutable &like) {
   SharedWeights donated;
   for (const auto &program : like.own)
     donated.add(program->getPlan());
-  LoadedProgram::Left left;
+  LoadedProgram::UsedRanges used;
   for (const auto &program : programs)
-    program->useFrom(donated, left);
+    program->useFrom(donated, used);
   if (shared->persistent && !shared->package->prepared.size())
-    shared->persistentInUse = dropAllBut(left.persistent, shared->persistent,
+    shared->persistentInUse = dropAllBut(used.persistent, shared->persistent,
                                          shared->persistentBytes);
-  if (!left.constants)
+  if (!used.constants)
     shared->package->constants = package::Safetensors();
   like.shared->package->constants.releasePages();
 }
@@ -78,7 +78,8 @@ Status
 LoadedExecutable::add(const std::shared_ptr<const Executable> &other) const {
   const auto *loaded = dynamic_cast<const LoadedExecutable *>(other.get());
   if (!loaded)
-    return Status(StatusCode::Internal, "programs of another runtime");
+    return Status(StatusCode::Internal,
+                  "the executable to add is not one of this runtime");
   try {
     std::lock_guard<std::mutex> guard(changing);
     Programs programs = currentTable()->programs();

@@ -15,7 +15,7 @@
 
 namespace anabranch::runtime {
 
-/// A package that was opened: its programs, and those that were added to them.
+/// An opened package: its own programs, and programs that `add` added.
 class LoadedExecutable : public Executable {
 public:
   Status load(const std::string &path, const OpenOptions &options);
@@ -69,12 +69,14 @@ private:
   }
 
   std::shared_ptr<LoadedPackage> shared;
-  Programs own; ///< those of the package
+  Programs own; ///< the package's programs
   std::shared_ptr<const LoadedProgram> root;
   CallInterface interface;
-  /// Replaced whole; a call keeps the one that it began with.
+  /// `add` and `remove` replace the whole table. A call keeps the table that it
+  /// began with.
   mutable std::shared_ptr<const GearTable> table;
-  mutable std::atomic<bool> alone{true}; ///< `root` is all there ever was
+  mutable std::atomic<bool> alone{
+      true}; ///< no program was ever added to `root`
   mutable std::mutex changing;
 };
 

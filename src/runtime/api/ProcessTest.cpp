@@ -27,7 +27,7 @@ protected:
     ASSERT_TRUE(executable);
   }
 
-  /// Empty if some calls give what they must.
+  /// Runs some calls. Empty if all results are right.
   std::string runSome(int calls) {
     RandomCall call(program);
     for (int i = 0; i < calls; ++i) {
@@ -39,7 +39,8 @@ protected:
     return {};
   }
 
-  /// True if a child can run the program, too; one that hangs is ended.
+  /// True if a forked child can run the program too. A child that hangs is
+  /// killed.
   bool childWorks() {
     pid_t child = ::fork();
     if (child == 0) {
@@ -94,7 +95,7 @@ TEST_F(Processes, IdleWorkersCostNoCPU) {
   EXPECT_LT(cpuMilliseconds() - before, 2);
 }
 
-/// Each call leaves its workers spinning for some microseconds, no longer.
+/// After each call its workers spin for some microseconds, no longer.
 TEST_F(Processes, WorkersThatFindNothingSleepSoon) {
   RandomCall call(program);
   ASSERT_TRUE(call.run(*executable).ok());
@@ -106,7 +107,7 @@ TEST_F(Processes, WorkersThatFindNothingSleepSoon) {
   EXPECT_LT(cpuMilliseconds() - before, 150) << "of 200 ms on each CPU";
 }
 
-/// A worker that has lost its core for long is waited for asleep.
+/// If a worker loses its core for long, the caller sleeps until it is back.
 TEST_F(Processes, WaitingForAWorkerCostsNoCPU) {
   RandomCall call(program);
   ASSERT_TRUE(call.run(*executable).ok());

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// ANABRANCH_RANDOM_PROGRAMS says how many programs, ANABRANCH_SOAK_LAUNCHES how
-// many launches of the soak, where more than the default are wanted.
+// ANABRANCH_RANDOM_PROGRAMS sets the number of programs, and
+// ANABRANCH_SOAK_LAUNCHES the number of launches of the soak.
 //
 //===----------------------------------------------------------------------===//
 
@@ -69,7 +69,7 @@ TEST_F(RandomPrograms, CheckersSeeWhatIsOutOfOrder) {
   EXPECT_NE(call.wrong(), "");
 }
 
-/// The most urgent stream that can go on does so.
+/// At each step the most urgent stream that is not blocked runs.
 TEST_F(RandomPrograms, RunInSerialOrderOnOneWorker) {
   setDefaultThreads(1);
   for (unsigned seed = 0; seed < 20; ++seed) {
@@ -94,7 +94,7 @@ TEST_F(RandomPrograms, RunInSerialOrderOnOneWorker) {
   }
 }
 
-/// Takes a record or a wait away, or lets one name another event.
+/// Removes a record or a wait, or changes the event that one names.
 void tamper(package::ProgramT &program, std::mt19937 &random) {
   std::vector<std::pair<StreamT *, size_t>> places;
   for (auto &stream : program.streams)
@@ -119,7 +119,7 @@ void tamper(package::ProgramT &program, std::mt19937 &random) {
     wait->event = event;
 }
 
-/// Puts another program into a package, hashed as if its writer had made it.
+/// Replaces the program of a package, with right hashes, as a writer would.
 void replaceProgram(const std::string &path, const package::ProgramT &program) {
   auto load = [&](const char *name) {
     std::ifstream file(path + "/" + name, std::ios::binary);
@@ -147,8 +147,8 @@ void replaceProgram(const std::string &path, const package::ProgramT &program) {
   store("manifest.json", manifest);
 }
 
-/// No package can make a call hang or race: it is refused, or computes what it
-/// did before.
+/// No package can make a call hang or race. It is either refused, or computes
+/// what it computed before.
 TEST_F(RandomPrograms, AreRefusedOnceTamperedWithUnlessTheyStillHold) {
   std::map<std::string, int> outcomes;
   for (unsigned seed = 0; seed < 120; ++seed) {
@@ -216,7 +216,7 @@ TEST_F(RandomPrograms, AnErrorEndsTheCallAndNotTheNext) {
     bool runs = call.entry(id).tiles > 0;
     Status s = call.run(*executable, seed, id);
     ASSERT_EQ(s.ok(), !runs) << s.message();
-    // Nothing of the call runs on once it has returned.
+    // When a call has returned, nothing of it runs any more.
     int64_t tickets = call.tickets();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     EXPECT_EQ(call.tickets(), tickets);

@@ -15,8 +15,8 @@
 namespace anabranch::runtime {
 
 namespace {
-/// From here on a block starts at a huge page and asks for more of them: packed
-/// weights and arenas are walked in strides that would miss the TLB.
+/// Blocks of at least this size start at a huge page and ask for huge pages.
+/// Kernels walk packed weights and arenas in strides that would miss the TLB.
 constexpr size_t hugePage = size_t(2) << 20;
 } // namespace
 

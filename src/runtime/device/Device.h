@@ -25,24 +25,27 @@ struct KernelEntry {
   anabranch_kernel_footprint_fn footprint = nullptr; ///< may be absent
 };
 
-/// The executor works with any of these. Stateless and immortal; any thread.
+/// A kind of device that the executor can use. Stateless, never destroyed. Any
+/// thread.
 class Device {
 public:
   virtual ~Device() = default;
   virtual const char *name() const = 0;
 
-  /// Whether kernels of the package run here, so that its CPU must fit.
+  /// Whether kernels of a package run on this device. The package's target must
+  /// then fit the CPU.
   virtual bool computes() const = 0;
 
-  /// `library` is null when the package has no kernels.
+  /// Finds a kernel. `library` is null if the package has no kernels.
   virtual Expected<KernelEntry> bind(const Library *library,
                                      const std::string &kernel) const = 0;
 
-  /// Aligned to ANABRANCH_BUFFER_ALIGNMENT; null when there is no memory.
+  /// The memory is aligned to ANABRANCH_BUFFER_ALIGNMENT. Null if there is
+  /// none.
   virtual void *allocate(size_t bytes) const = 0;
   virtual void release(void *memory, size_t bytes) const = 0;
 
-  /// Both views have the same dtype and shape.
+  /// Copies a tensor. Both views have the same dtype and shape.
   virtual void copy(const TensorView &from, const TensorView &to) const = 0;
 };
 

@@ -20,11 +20,11 @@ public:
   DeviceBuffer(const DeviceBuffer &) = delete;
   DeviceBuffer &operator=(const DeviceBuffer &) = delete;
 
-  /// Whether it is large enough, and has not been far too large for long: calls
-  /// of different sizes take turns, but one very large shape must not pin its
-  /// memory for good.
+  /// Whether the buffer is large enough, and was not far too large for several
+  /// calls in a row. Calls of different sizes take turns, but one very large
+  /// shape must not keep its memory forever.
   bool suffices(size_t wanted);
-  /// False when there is no memory; the buffer is empty then.
+  /// False if there is no memory. The buffer is empty then.
   bool reserve(size_t wanted);
   void reset();
   void *get() const { return memory; }

@@ -12,9 +12,9 @@
 
 namespace anabranch::runtime {
 
-/// Null when there is no such device.
+/// Null if there is no such device.
 const Device *findDevice(const std::string &name);
-/// "cpu, null": for messages.
+/// The names of all devices, "cpu, null", for messages.
 std::string deviceNames();
 
 } // namespace anabranch::runtime

@@ -16,9 +16,9 @@ namespace anabranch::runtime {
 
 namespace {
 
-/// The loader takes a path that it has seen for the file that it has loaded,
-/// even when another package was published there since. So each file that is
-/// loaded gets a spelling of its path that no other loaded file has.
+/// The loader identifies a library by its path: it would return the loaded one,
+/// even if another package was published at that path since. So each loaded
+/// file gets a spelling of its path that no other loaded file has.
 struct Spelling {
   dev_t device;
   ino_t inode;

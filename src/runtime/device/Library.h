@@ -15,7 +15,7 @@
 
 namespace anabranch::runtime {
 
-/// A loaded shared library, unloaded with the object. Any thread.
+/// A loaded shared library. The destructor unloads it. Any thread.
 class Library {
 public:
   static Expected<std::unique_ptr<Library>> load(const std::string &path);
@@ -23,7 +23,7 @@ public:
   Library(const Library &) = delete;
   Library &operator=(const Library &) = delete;
 
-  /// Null when there is no such symbol.
+  /// Null if there is no such symbol.
   void *symbol(const std::string &name) const;
 
 private:

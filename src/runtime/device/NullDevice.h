@@ -12,8 +12,8 @@
 
 namespace anabranch::runtime {
 
-/// Kernels do nothing, in several tiles, so that streams, events, memory plans
-/// and workers can be tried without kernels and on any machine. The
+/// A device whose kernels do nothing, in several tiles. It tests streams,
+/// events, memory plans and workers without kernels, on any machine. The
 /// outputs of a kernel keep the bytes that the memory had.
 class NullDevice : public CpuDevice {
 public:

@@ -20,7 +20,7 @@ struct Dim {
 
 constexpr int maxRank = 64;
 
-/// Moves `count` elements of N bytes.
+/// Copies `count` elements of N bytes along one dimension.
 template <size_t N> void copyLine(const char *from, char *to, const Dim &dim) {
   for (int64_t i = 0; i < dim.size; ++i)
     std::memcpy(to + i * dim.to, from + i * dim.from, N);
@@ -46,8 +46,9 @@ void copyInner(const char *from, char *to, const Dim &dim, size_t bytes) {
   }
 }
 
-/// Outermost first, as the destination is laid out; neighbours that are one
-/// line in both tensors become one dimension. Returns the number left.
+/// Orders the dimensions by the destination's strides, outermost first. Merges
+/// neighbours that are contiguous in both tensors. Returns the number of
+/// dimensions left.
 int simplify(Dim *dims, int count) {
   std::sort(dims, dims + count, [](const Dim &a, const Dim &b) {
     return a.to != b.to ? a.to > b.to : a.from > b.from;
@@ -86,7 +87,8 @@ void stridedCopy(const TensorView &from, const TensorView &to) {
     std::memmove(target, source, static_cast<size_t>(item));
     return;
   }
-  // An odometer over all dimensions but the innermost.
+  // The position in all dimensions but the innermost, counted up like an
+  // odometer.
   int64_t at[maxRank] = {};
   for (;;) {
     copyInner(source, target, dims[rank - 1], static_cast<size_t>(item));

@@ -12,8 +12,9 @@
 
 namespace anabranch::runtime {
 
-/// Both views have the same dtype and shape, at most 64 dimensions and no
-/// negative strides; their bytes do not overlap, or are the very same elements.
+/// Copies a tensor. Both views have the same dtype and shape, at most 64
+/// dimensions and no negative strides. Their bytes must not overlap, unless the
+/// views are equal.
 void stridedCopy(const TensorView &from, const TensorView &to);
 
 } // namespace anabranch::runtime

@@ -14,7 +14,8 @@ namespace anabranch::runtime {
 
 namespace {
 
-/// Strides of a random layout with gaps; the bytes that it spans.
+/// The strides of a random layout with gaps. `bytes` becomes the number of
+/// bytes it spans.
 int64_t randomStrides(std::mt19937 &random, const std::vector<int64_t> &shape,
                       std::vector<int64_t> &strides) {
   std::vector<size_t> order(shape.size());

@@ -47,7 +47,7 @@ std::string expected(const std::vector<Size> &sizes, const int64_t *slots) {
   return describe(numbers.data(), numbers.size());
 }
 
-/// The argument that gives a slot its value; empty for a computed slot.
+/// The argument that a slot's value comes from; empty for a computed slot.
 std::string sourceOf(const Plan &plan, int slot) {
   for (size_t i = 0; i < plan.inputs.size(); ++i)
     if (slot >= 0 && plan.inputs[i].scalarSlot == slot)
@@ -79,7 +79,7 @@ Status wrongShape(const CallFrame &frame, size_t number,
   return Status(StatusCode::InvalidArgument, std::move(text));
 }
 
-/// The sizes for which the program was made.
+/// Checks that the sizes are within those for which the program was made.
 Status checkLimits(const Plan &plan, const int64_t *slots) {
   for (const package::SlotLimit &limit : plan.slotLimits) {
     int64_t size = slots[limit.slot()];
@@ -117,7 +117,7 @@ Status wrongData(const Plan &plan, size_t number, const TensorView &got) {
                               : ": it has no memory"));
 }
 
-/// Kind, dtype and rank: after this the shapes may be read.
+/// Checks kind, dtype and rank. Shapes may be read only after this.
 Status checkTypes(const Plan &plan, const InputValue *values) {
   for (size_t i = 0; i < plan.inputs.size(); ++i) {
     const InputPlan &want = plan.inputs[i];
@@ -132,7 +132,8 @@ Status checkTypes(const Plan &plan, const InputValue *values) {
   return {};
 }
 
-/// Reads the sizes that the caller determines. True if one changed.
+/// Reads the sizes that the caller determines into the size table. True if one
+/// changed.
 bool readSlots(const Plan &plan, const InputValue *values, int64_t *slots) {
   bool changed = false;
   auto set = [&](int slot, int64_t value) {
@@ -147,7 +148,7 @@ bool readSlots(const Plan &plan, const InputValue *values, int64_t *slots) {
   return changed;
 }
 
-/// Shape, strides and pointer of one tensor.
+/// Checks shape, strides and pointer of one tensor.
 Status checkTensor(const CallFrame &frame, size_t number,
                    const TensorView &got) {
   const InputPlan &want = frame.plan.inputs[number];
@@ -159,7 +160,7 @@ Status checkTensor(const CallFrame &frame, size_t number,
     if (size != valueOf(want.shape[d], slots) || size < 0)
       return wrongShape(frame, number, got);
     empty |= size == 0;
-    // The stride of a dimension with one element is never used.
+    // A dimension of one element never uses its stride.
     if (size != 1) {
       int64_t stride =
           want.strides.empty() ? dense : valueOf(want.strides[d], slots);
@@ -177,8 +178,9 @@ Status checkTensor(const CallFrame &frame, size_t number,
   return {};
 }
 
-/// What the program writes must not be in another argument too: its commands
-/// are ordered by the argument that they name.
+/// An argument that the program writes must not share memory with another
+/// argument: commands are ordered by the arguments that they name, not by
+/// addresses.
 Status checkWritten(const Plan &plan, const InputValue *values) {
   for (int written : plan.mutatedInputs)
     for (size_t i = 0; i < plan.inputs.size(); ++i) {

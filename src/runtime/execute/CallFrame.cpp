@@ -18,7 +18,8 @@ static Status outsideArena() {
                 "a buffer lies outside the arena for these sizes");
 }
 
-/// The modes that a program can run in; the cost model has chosen the first.
+/// The modes that a program can run in. The first is the one that the cost
+/// model chose.
 static std::vector<ExecutionMode> modesOf(const Commands &commands) {
   if (commands.supers.empty())
     return {ExecutionMode::Shared, ExecutionMode::Serial};
@@ -65,8 +66,8 @@ Status CallFrame::resize() {
   return {};
 }
 
-/// A size that the program computes may be negative, or so large that the bytes
-/// of a tensor overflow.
+/// Checks sizes that the program computes. One may be negative, or so large
+/// that the bytes of a tensor overflow.
 Status CallFrame::checkSizes() const {
   if (plan.slots == 0)
     return {};
@@ -108,8 +109,8 @@ void CallFrame::fillViews() {
   }
 }
 
-/// `initialize` uses what has a place without a call; it has the program's
-/// arena to itself too.
+/// `initialize` uses only the static part of the arena, whose places need no
+/// call's sizes. It has an arena to itself.
 Status CallFrame::sizeArena() {
   bool isCall = &commands == &plan.main;
   int64_t bytes =
@@ -131,8 +132,8 @@ Status CallFrame::placeAnew() {
   return {};
 }
 
-/// The proof that commands do not race holds if parts of the arena with
-/// different offsets are disjoint.
+/// Checks that parts of the arena with different offsets are disjoint for these
+/// sizes. The proof that commands do not race assumes that.
 Status CallFrame::checkArenaParts(int64_t arenaBytes) {
   std::vector<std::pair<int64_t, int64_t>> ranges{{0, plan.staticArenaBytes}};
   for (const ArenaPart &part : plan.arenaParts) {
@@ -177,7 +178,8 @@ void *CallFrame::dataOf(int buffer) const {
   case BufferKind::Persistent:
     return static_cast<char *>(plan.persistent) + b.offset.value();
   case BufferKind::Constant:
-    // Kernels take no const pointers; the verifier sees that none writes here.
+    // Kernels take no const pointers. The verifier has checked that none writes
+    // here.
     return const_cast<void *>(b.constant);
   case BufferKind::External:
     return hostResults[buffer].data;

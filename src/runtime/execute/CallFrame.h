@@ -21,23 +21,24 @@
 
 namespace anabranch::runtime {
 
-/// Arenas that wait for the next call, of any program that shares them.
+/// Arenas that wait for the next call of any program that shares them.
 using ArenaPool = ObjectPool<DeviceBuffer>;
 
-/// The memory of one call, which the next call of the program uses again:
-/// operand pointers, sizes, grids, arena. The frame computes anew only when a
-/// size changes. One thread at a time owns a frame.
+/// The memory of one call: operand pointers, sizes, grids, arena. The program's
+/// next call reuses it, and recomputes only if a size changed. One thread at a
+/// time owns a frame.
 class CallFrame {
 public:
   CallFrame(const Plan &plan, const Commands &commands,
             const SuperKernels &superKernelTasks);
 
-  /// Recomputes what depends on `slots`, and makes the arena large enough.
-  /// Call after the slots changed; `sized` says whether it succeeded.
+  /// Recomputes everything that depends on `slots`, and makes the arena large
+  /// enough. Call it after the slots changed. `sized` says whether it
+  /// succeeded.
   Status resize();
 
-  /// Call where no slot changed: the arena may be another one than the last
-  /// call's.
+  /// Places the operands in the arena, if it is another one than in the last
+  /// call. Call it where no slot changed.
   Status place() {
     if (!arena || (arena->get() == placedAt && arena->suffices(arenaBytes)))
       return {};
@@ -48,7 +49,7 @@ public:
   void bindCaller();
 
   void *dataOf(int buffer) const;
-  /// The buffer as the program declares it.
+  /// A view of the buffer with its declared shape and strides.
   TensorView viewOf(int buffer) const;
   const int64_t *shapeOf(int buffer) const {
     return views.data() + plan.buffers[buffer].view;
@@ -57,10 +58,10 @@ public:
     return shapeOf(buffer) + plan.buffers[buffer].shape.size();
   }
 
-  /// The times of calls with the present sizes and so many workers.
+  /// The tuner with the times of calls of these sizes and this many threads.
   ModeTuner &tunerFor(int threads);
 
-  /// Without the arena, which a pool lends.
+  /// Bytes of the frame, without the arena, which a pool lends.
   size_t bytes() const { return scratch.bytes(); }
 
   const Plan &plan;
@@ -71,7 +72,7 @@ public:
 
   std::vector<void *> inputs, outputs; ///< the caller's memory, by number
   BoundLaunches launches;
-  /// Null where the program needs none; `lastArena` may be gone.
+  /// Null if the program needs none. `lastArena` may no longer exist.
   DeviceBuffer *arena = nullptr;
   const DeviceBuffer *lastArena = nullptr;
   DeviceBuffer scratch;
@@ -90,9 +91,9 @@ private:
   void fillViews();
 
   ModeTuner tuner;
-  int tunedThreads = 0; ///< of the calls that the tuner knows
+  int tunedThreads = 0; ///< the threads of the calls that the tuner timed
   size_t arenaBytes = 0;
-  const void *placedAt = nullptr; ///< the arena that operands point into
+  const void *placedAt = nullptr; ///< the arena that the operands point into
   std::vector<int64_t> views;
 };
 

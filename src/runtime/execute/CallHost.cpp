@@ -16,7 +16,7 @@ namespace anabranch::runtime {
 
 namespace {
 
-/// Of a float the slot has the bits.
+/// The slot of a float holds its bits.
 void takeNumber(HostArgument &argument, int64_t word) {
   if (argument.kind == HostArgument::Kind::Float)
     std::memcpy(&argument.real, &word, sizeof(word));
@@ -32,7 +32,8 @@ void fillArguments(CallFrame &frame, int number) {
     if (patch.buffer < 0)
       takeNumber(a, valueOf(patch.size, frame.slots.data()));
     else if (plan.buffers[patch.buffer].kind == BufferKind::External)
-      // As the other operator made it, no copy in between.
+      // The operand is the tensor that the other operator returned, without a
+      // copy.
       a.tensor = frame.hostResults[patch.buffer].host.tensor;
     else
       a.tensor = frame.viewOf(patch.buffer);
@@ -43,7 +44,8 @@ bool sameNumbers(const int64_t *a, const int64_t *b, int32_t count) {
   return std::equal(a, a + count, b);
 }
 
-/// Strides of dimensions with one element or of empty tensors mean nothing.
+/// Compares strides. Those of empty tensors and of dimensions with one element
+/// do not matter.
 bool sameLayout(const TensorView &a, const int64_t *strides) {
   int64_t dense = 1;
   bool same = true, empty = false;
@@ -62,8 +64,9 @@ Status bindResult(CallFrame &frame, const CallPlan &call, int buffer,
   const TensorView &got = result.tensor;
   TensorView want = frame.viewOf(buffer);
   HostResults::Result &slot = frame.hostResults[buffer];
-  // No kernel reads the result, so other operators and the caller judge it:
-  // eager sometimes makes another dtype than its own trace says.
+  // If no kernel reads the result, its dtype and rank are not checked: other
+  // operators and the caller judge it. Eager PyTorch sometimes returns another
+  // dtype than its own trace says.
   if (b.readByKernels && (got.rank != want.rank || got.dtype != want.dtype ||
                           !sameNumbers(got.shape, want.shape, want.rank)))
     return Status(StatusCode::Internal, call.op + " returned " + describe(got) +

@@ -12,8 +12,8 @@
 
 namespace anabranch::runtime {
 
-/// Runs an operator on the host and binds its results. Only the thread that
-/// called the program may do so.
+/// Runs an operator on the host and binds its results to their buffers. Only
+/// the thread that called the program may call this.
 Status callHost(CallFrame &frame, int call);
 
 } // namespace anabranch::runtime

@@ -12,21 +12,21 @@
 
 namespace anabranch::runtime {
 
-/// Lets workers tell the calling thread that something has changed. It looks
-/// for work, waits for news that came after its look, and looks again.
+/// Wakes the calling thread when something has changed. The caller looks for
+/// work, waits for a signal that came after its look, and looks again.
 class CallerSignal {
 public:
-  /// The number of the last news; ask before looking for work.
+  /// The number of the last signal. Read it before looking for work.
   uint32_t latest() const { return news.load(std::memory_order_seq_cst); }
-  /// Something may interest the caller.
+  /// Signals that there may be work for the caller.
   void tell() {
     news.fetch_add(1, std::memory_order_seq_cst);
     if (sleeps.load(std::memory_order_seq_cst))
       futexWake(news, 1);
   }
-  /// Keeps the core for a moment; false if there was no news after `seen`.
+  /// Spins for a moment. False if there was no signal after `seen`.
   bool spin(uint32_t seen) const;
-  /// Returns at once if there was news after `seen`.
+  /// Sleeps until a signal after `seen`; returns at once if there was one.
   void sleep(uint32_t seen);
   bool isAsleep() const { return sleeps.load(std::memory_order_relaxed); }
 

@@ -20,7 +20,7 @@ namespace anabranch::runtime {
 
 namespace {
 
-/// With less to share than this, other workers would come too late: waking one
+/// With fewer tiles to share than this, the caller runs alone: waking a worker
 /// takes as long as some tiles.
 constexpr int64_t worthSharing = 4;
 
@@ -62,15 +62,16 @@ Status executionFromEnvironment() {
   return {};
 }
 
-/// An error of the host gets the user's line.
+/// Adds the user's line to an error of the host.
 static Status withPlace(Status status, const trace::Label &label) {
   if (status.ok() || label.file.empty())
     return status;
   return Status(status.code(), status.message() + " (" + describe(label) + ")");
 }
 
-// What is not a launch stands in functions of its own, so that `runAlone` needs
-// few registers: a launch takes some nanoseconds beside its kernel.
+// Commands other than launches run in functions of their own, so that
+// `runAlone` needs few registers: a launch may take some nanoseconds beside its
+// kernel.
 
 [[gnu::noinline]] static void runStep(const CallFrame &frame,
                                       const Command &command,
@@ -92,7 +93,7 @@ runCall(CallFrame &frame, const Command &command, const trace::Call *call) {
                                frame.launches.labelOf(command.label));
 }
 
-/// The launches of a super kernel, one after the other.
+/// Runs the launches of a super kernel one after the other.
 [[gnu::noinline]] static Status runMembers(const CallFrame &frame,
                                            const SuperKernel &super,
                                            void *scratch,
@@ -149,7 +150,7 @@ Status execute(CallFrame &frame, int threads, const trace::Call *call) {
   if (int fixed = fixedMode.load(std::memory_order_relaxed); fixed != quickest)
     return executeIn(static_cast<ExecutionMode>(fixed), frame, threads, call);
   ModeTuner &tuner = frame.tunerFor(threads);
-  // What a traced call takes is not what it usually takes.
+  // Tracing takes time, so the tuner does not learn from a traced call.
   if (call)
     return executeIn(tuner.fastest(), frame, threads, call);
   if (!tuner.wantsTime())

@@ -14,25 +14,27 @@
 
 namespace anabranch::runtime {
 
-/// Runs all commands of a frame that is resized and bound, with up to `threads`
-/// workers, this thread among them. `call` is null unless traced.
+/// Runs all commands of a frame that is resized and bound, on at most `threads`
+/// workers, this thread among them. `call` is null unless the call is traced.
 Status execute(CallFrame &frame, int threads, const trace::Call *call);
 
 /// Fixes the mode if ANABRANCH_EXECUTION says `shared`, `members` or `serial`.
-/// `Executable::open` asks, so that a wrong word is an error.
+/// Opening a package calls this, so that any other word is an error.
 Status executionFromEnvironment();
 
-/// Makes all calls run in one mode, or again in what is quickest.
+/// Makes all calls run in this mode; nothing: in the mode that the tuner finds
+/// quickest.
 void setExecutionMode(std::optional<ExecutionMode> mode);
 
-/// The same in one mode; `execute` chooses it by how long calls took.
+/// Runs the commands in this mode. `execute` chooses the mode by how long calls
+/// took.
 Status executeIn(ExecutionMode mode, CallFrame &frame, int threads,
                  const trace::Call *call);
 Status executeSerial(CallFrame &frame, const trace::Call *call);
 Status executeParallel(ExecutionMode mode, CallFrame &frame, int threads,
                        const trace::Call *call);
 
-/// Any command but an event, all of it on this thread.
+/// Runs one command on this thread alone. Events have no effect there.
 Status runAlone(CallFrame &frame, const Command &command, void *scratch,
                 const trace::Call *call);
 

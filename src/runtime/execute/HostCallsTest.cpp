@@ -15,8 +15,8 @@ namespace anabranch::testing {
 
 namespace {
 
-/// A host with one operator, "test::negate(Tensor x, int[] sizes, float f)",
-/// whose result has strides of its own.
+/// A host with one operator, "test::negate(Tensor x, int[] sizes, float f)".
+/// Its result has other strides than the program declares.
 class Host : public HostCalls {
 public:
   struct Made {
@@ -110,7 +110,8 @@ void addCall(ProgramMaker &m, int x, int result) {
 
 class HostCallsTest : public ::testing::Test {
 protected:
-  /// y = increment(negate(increment(x))), and the negated one itself.
+  /// The program: y = increment(negate(increment(x))). It also returns the
+  /// negated tensor.
   void SetUp() override {
     m.p.slots = 1;
     m.p.slot_sources = {SlotSource(0, 0, 0)};

@@ -15,7 +15,7 @@ HostResults::HostResults(const Plan &plan, const Commands &commands)
     : host(plan.host), any(!commands.calls.empty()),
       results(plan.buffers.size()) {
   for (const CallPlan &call : commands.calls) {
-    // Lists point into the same array, which never moves again.
+    // Lists point into this array, so it must not be reallocated.
     arguments.push_back(call.arguments);
     std::vector<HostArgument> &list = arguments.back();
     for (size_t i = 0; i < list.size(); ++i)

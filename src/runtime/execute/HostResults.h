@@ -16,8 +16,8 @@
 
 namespace anabranch::runtime {
 
-/// The results of a call's operators that the host runs, by buffer, and the
-/// arguments that the next one gets.
+/// The results of the operators that the host runs, by buffer, and memory for
+/// the arguments of these calls.
 class HostResults {
 public:
   HostResults(const Plan &plan, const Commands &commands);
@@ -25,7 +25,8 @@ public:
   HostResults(const HostResults &) = delete;
   HostResults &operator=(const HostResults &) = delete;
 
-  /// What a call returned, and its bytes in the declared layout.
+  /// The tensor that an operator returned, and its bytes in the declared
+  /// layout.
   struct Result {
     HostResult host;
     bool handedOver = false; ///< the caller owns the handle
@@ -35,15 +36,15 @@ public:
   Result &operator[](int buffer) { return results[buffer]; }
   const Result &operator[](int buffer) const { return results[buffer]; }
 
-  /// Gives all results back that were not handed to the caller.
+  /// Releases all results that the caller did not get.
   void drop();
 
-  std::vector<std::vector<HostArgument>> arguments; ///< per call
-  std::vector<HostResult> fresh;                    ///< while a call returns
+  std::vector<std::vector<HostArgument>> arguments; ///< by call
+  std::vector<HostResult> fresh; ///< while an operator returns
 
 private:
   HostCalls *const host;
-  const bool any; ///< the program calls the host at all
+  const bool any; ///< whether the program calls the host
   std::vector<Result> results;
 };
 

@@ -41,7 +41,8 @@ bool ModeTuner::wantsTime() {
 }
 
 void ModeTuner::record(int64_t time) {
-  // The first one of a trial is overwritten by the last.
+  // The first call of a trial is not counted: the window's last one overwrites
+  // it.
   times[count++ % window] = time;
   Candidate &candidate = candidates[trying >= 0 ? trying : best];
   auto took = static_cast<double>(time);
@@ -82,19 +83,19 @@ void ModeTuner::chooseBest() {
     best = quickest;
 }
 
-/// Whether a call in a mode that took so long shows that the others would be a
-/// waste.
+/// Whether one call of this mode took so long that the rest of its trial would
+/// be a waste.
 bool ModeTuner::isHopeless(const Candidate &candidate, double time) const {
   double usual = candidates[best].usual;
   return candidate.mode == ExecutionMode::Serial && usual > longCall &&
          time > hopeless * usual;
 }
 
-/// A turn in a mode takes a window more calls, of which each loses what the
-/// mode is slower; one that is hopeless takes one.
+/// A trial takes a window and one more call, and each of them loses the time by
+/// which the mode is slower. A hopeless mode's trial takes one call.
 bool ModeTuner::isDue(const Candidate &candidate) const {
   double usual = candidates[best].usual;
-  // Alone, the caller does at worst what all workers did.
+  // Alone, the caller needs at most the time of all workers together.
   double atWorst = candidate.usual > 0 ? candidate.usual : usual * workers;
   if (candidate.mode == ExecutionMode::Serial && usual > longCall &&
       workers > fewWorkers && atWorst > longestSerial)
@@ -107,8 +108,8 @@ bool ModeTuner::isDue(const Candidate &candidate) const {
   return candidate.rounds >= std::min<double>(patience, mostPatience);
 }
 
-/// The candidate that waits longest of those whose turn it is; -1 if it is
-/// nobody's.
+/// The candidate that has waited longest of those whose turn it is; -1 if there
+/// is none.
 int ModeTuner::nextTrial() {
   int next = -1;
   for (int i = 0; i < static_cast<int>(candidates.size()); ++i)

@@ -17,7 +17,7 @@ namespace {
 
 using Mode = ExecutionMode;
 
-/// Plays calls whose times are known.
+/// Simulates calls whose times are known.
 struct Calls {
   ModeTuner tuner;
   int64_t spent = 0; ///< nanoseconds
@@ -87,7 +87,7 @@ TEST(ModeTunerTest, ADifferenceOfNoiseChangesNothing) {
             1.01 * 10000 * 300 * ModeTuner::rest);
 }
 
-/// As when a worker's processor is taken away, and given back.
+/// A worker's processor is taken away, and given back.
 TEST(ModeTunerTest, FollowsAMachineThatChanges) {
   Calls calls{allModes()};
   calls.play(100000, times(10000, 12000, 15000));
@@ -109,7 +109,7 @@ TEST(ModeTunerTest, OneSlowCallIsNoReason) {
   EXPECT_EQ(calls.tuner.fastest(), Mode::Shared);
 }
 
-/// As when other processes take a worker's processor for some milliseconds.
+/// Other processes take a worker's processor for some milliseconds.
 TEST(ModeTunerTest, BurstsCostLittleMoreThanThemselves) {
   constexpr int count = 50000;
   auto withBursts = [number = 0](Mode mode) mutable -> int64_t {
@@ -124,7 +124,7 @@ TEST(ModeTunerTest, BurstsCostLittleMoreThanThemselves) {
             1.03 * static_cast<double>(fixed.spent));
 }
 
-/// As on a machine whose other cores are busy.
+/// The machine's other cores are busy.
 TEST(ModeTunerTest, OneWorkerIsFoundForLongCalls) {
   for (int64_t unit : {1000000, 10000000}) {
     Calls calls{allModes()};

@@ -28,8 +28,8 @@ struct Registry {
   }
 
 private:
-  /// The child of a fork has none of the calls in flight; the old lock may be
-  /// held by a thread that the child lacks.
+  /// The child of a fork has none of the calls in flight. A thread that the
+  /// child lacks may hold the old lock.
   static void forget() { current = new Registry; }
   /// Never destroyed: calls may end after main() does.
   static Registry *current;

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A call that waits for a tag begins after the latest call that records it, if
-// that one began earlier. Calls wait for earlier ones only, so that no ring of
-// waits can come about.
+// A call that waits for a tag begins after the end of the latest call that
+// records the tag, if that call began earlier. Calls wait for earlier calls
+// only, so they cannot wait for each other in a circle.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,8 +20,9 @@
 
 namespace anabranch::runtime {
 
-/// Construction blocks until the events `awaits` are there; destruction says
-/// that `records` are. With neither, both cost nothing. Any thread.
+/// The constructor blocks until the events `awaits` are recorded. The
+/// destructor records `records`. If both are empty, this costs nothing. Any
+/// thread.
 class NamedEvents {
 public:
   NamedEvents(const std::vector<std::string> &awaits,

@@ -19,7 +19,7 @@ namespace {
 
 void nap() { std::this_thread::sleep_for(std::chrono::milliseconds(30)); }
 
-/// One operator without results, which lasts until the gate opens.
+/// A host with one operator without results, which blocks until the gate opens.
 class GateHost : public HostCalls {
 public:
   Expected<void *> prepare(const char *, const char *) override {
@@ -105,7 +105,7 @@ TEST_F(NamedEventsTest, ACallBeginsAfterTheRecordingCallOfAnotherThread) {
 }
 
 TEST_F(NamedEventsTest, OnlyCallsThatBeganEarlierAreWaitedFor) {
-  // Each waits for what the other records.
+  // Each program waits for the tag that the other one records.
   auto left = program({"a"}, {"b"}, true), right = program({"b"}, {"a"}, true);
   host.open = true;
   std::vector<std::thread> threads;

@@ -14,8 +14,8 @@
 
 namespace anabranch::runtime {
 
-/// A freelist: objects that calls take and give back, and the sum of their
-/// `bytes()`. Any thread, no lock.
+/// A freelist: calls take objects and give them back. `bytes()` is the sum over
+/// the objects in the pool. Any thread, without a lock.
 template <typename T> class ObjectPool {
 public:
   ObjectPool() = default;
@@ -23,8 +23,8 @@ public:
   ObjectPool(const ObjectPool &) = delete;
   ObjectPool &operator=(const ObjectPool &) = delete;
 
-  /// The object at the address `wanted` if it waits here, else any; null when
-  /// none does.
+  /// The object at the address `wanted` if it is in the pool, else any object.
+  /// Null if the pool is empty.
   T *take(const T *wanted = nullptr) {
     if (wanted)
       for (std::atomic<T *> &place : places)
@@ -40,7 +40,7 @@ public:
     return nullptr;
   }
 
-  /// Keeps the object, or deletes it where too many wait.
+  /// Puts the object into the pool, or deletes it if the pool is full.
   void give(T *object) {
     kept.fetch_add(object->bytes(), std::memory_order_relaxed);
     for (std::atomic<T *> &place : places) {

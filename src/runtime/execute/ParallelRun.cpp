@@ -14,7 +14,7 @@ namespace anabranch::runtime {
 
 namespace {
 
-/// Waking a worker that sleeps takes so many nanoseconds.
+/// Waking a sleeping worker takes this many nanoseconds.
 constexpr double worthWaking = 10000;
 
 } // namespace
@@ -47,7 +47,7 @@ Status ParallelRun::run() {
   while (!finished())
     if (!claim(worker))
       waitForOthers(worker);
-  // `failure` and the frame are ours again once the helpers have left.
+  // After the helpers have left, no other thread uses `failure` and the frame.
   if (place >= 0 && !isForked())
     pool.leave(place);
   return std::move(failure);
@@ -58,8 +58,9 @@ bool ParallelRun::claim(Worker worker) {
     for (int stream : commands.byPriority)
       if (claimFrom(stream, worker))
         return true;
-    // A task becomes ready without a new word. One may have become ready on a
-    // stream that this worker looked at, while it waited at another stream.
+    // A task becomes ready without a change of its stream's claim word. While
+    // this worker waited at another stream, a task may have become ready on one
+    // that it had passed.
   } while (!commands.supers.empty() && !failed() && hasAnyWork(worker));
   return false;
 }
@@ -158,9 +159,9 @@ void ParallelRun::advance(int stream, Worker worker) {
     caller.tell();
 }
 
-/// True: this worker goes on with the stream, at the last command of the super
-/// kernel or before its first member. False: participants run it, and the last
-/// of them advances the stream.
+/// True: this worker goes on with the stream. Its cursor then stands at the
+/// last command of the super kernel, or before the first member. False:
+/// participants run the super kernel, and the last of them advances the stream.
 bool ParallelRun::advanceSuper(int stream, const Command &command,
                                Worker worker) {
   if (mode == ExecutionMode::MemberByMember)
@@ -195,8 +196,8 @@ bool ParallelRun::runInline(const Command &command, Worker worker) {
   return !failed();
 }
 
-/// Puts the stream on the event's list, unless the event has been recorded.
-/// After that the stream belongs to the worker that records the event.
+/// Puts the stream on the event's list, unless the event has been recorded. The
+/// stream then belongs to the worker that records the event.
 bool ParallelRun::mustWait(int stream, int event) {
   uint64_t before = frame.events[event].word.fetch_or(
       uint64_t(1) << stream, std::memory_order_acq_rel);
@@ -234,7 +235,7 @@ void ParallelRun::waitForOthers(Worker worker) {
 // Super kernels
 //===----------------------------------------------------------------------===//
 
-/// The call as a worker sees it that runs tasks of a super kernel.
+/// The surrounding call, for a worker that runs tasks of a super kernel.
 class ParallelRun::StreamAtSuperKernel final : public SurroundingCall {
 public:
   StreamAtSuperKernel(ParallelRun &run, int stream, Worker worker)
@@ -256,8 +257,8 @@ private:
   const Worker worker;
 };
 
-/// Runs tasks of the super kernel that the stream is at; false if there are
-/// none for now.
+/// Runs tasks of the super kernel at which the stream is. False if none are
+/// ready.
 bool ParallelRun::joinSuper(int stream, ClaimWord word, Worker worker) {
   const Command &command = commandAt(stream, word);
   SuperKernelRun &super = *frame.superKernels[command.index];
@@ -266,7 +267,8 @@ bool ParallelRun::joinSuper(int stream, ClaimWord word, Worker worker) {
   {
     Participant participant(super, launches, surrounding, call, worker.scratch);
     done = participant.work();
-    // Nobody else may be there to go on.
+    // This worker leaves, and no other one may be left in the super kernel: the
+    // caller wakes up and goes on.
     if (!worker.isCaller && !super.isTaken() && caller.isAsleep())
       caller.tell();
   }
@@ -280,7 +282,7 @@ bool ParallelRun::joinSuper(int stream, ClaimWord word, Worker worker) {
   return done > 0;
 }
 
-/// Whether a worker that looks at the stream finds something to do.
+/// Whether this worker finds something to do on the stream.
 bool ParallelRun::hasWork(int stream, Worker worker) const {
   ClaimWord word = frame.streams[stream].word(std::memory_order_acquire);
   if (word.isNothing())

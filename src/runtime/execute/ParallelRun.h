@@ -35,8 +35,9 @@ public:
   }
 
 private:
-  /// A thread that works for the call. Only the one that called the program may
-  /// call the host; all others tell it what they have done.
+  /// A thread that works for the call. Only the thread that called the program
+  /// may call the host. Other threads signal the caller after each piece of
+  /// work.
   struct Worker {
     void *scratch;
     bool isCaller;
@@ -72,10 +73,10 @@ private:
                               int64_t(helpers));
     return tiles < 4 ? 0 : static_cast<int>(others);
   }
-  /// How many tiles to take, of which so many are left. Large pieces first, for
-  /// locality; small ones last, so that a worker that lost its core to another
-  /// process holds up little. A launch that may use some cores only is cut into
-  /// as many pieces.
+  /// How many tiles to claim when `left` are left. Large pieces come first, for
+  /// locality, and small ones last: a worker that loses its core to another
+  /// process then delays little. A launch with a core limit is cut into as many
+  /// pieces as it may use cores.
   int64_t share(int launch, int64_t left) const {
     int64_t cores = commands.launches[launch].cores;
     if (cores > 0)
@@ -98,7 +99,7 @@ private:
   const trace::Call *const call;
   WorkerPool &pool;
   std::atomic<int> streamsLeft;
-  std::atomic<bool> failing{false}; ///< somebody is about to set `failure`
+  std::atomic<bool> failing{false}; ///< a worker is about to set `failure`
   std::atomic<bool> broken{false};
   CallerSignal caller;
   Status failure; ///< set before `broken`

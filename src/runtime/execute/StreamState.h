@@ -5,12 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A stream is at one command at a time. The worker that completes that command
-// advances the stream: it does small commands at once, and publishes as one
-// word what others may claim.
+// A stream is at one command at a time. The worker that completes the command
+// advances the stream: it runs small commands itself, and publishes in one word
+// the work that other workers may claim.
 //
-// A stream's commands only go up during a call, so that a word never comes back
-// and a compare-and-swap is enough. Between calls no worker looks at the words.
+// A stream only moves forward during a call, so no word comes back, and a
+// compare-and-swap is enough. Between calls no worker looks at the words.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,14 +23,13 @@
 
 namespace anabranch::runtime {
 
-/// What others may claim of a stream:
+/// The work of a stream that workers may claim:
 ///
-///   0                              nothing
-///   (command + 1) << 40 | tile     tiles from `tile` on of a launch
-///   ... | advance                  the right to advance the stream
-///   ... | host                     a call into the host, for the caller only
-///   ... | super                    tasks of a super kernel, while there are
-///   any
+/// 0                              nothing
+/// (command + 1) << 40 | tile     tiles from `tile` on of a launch
+/// ... | advance                  the right to advance the stream
+/// ... | host                     a call into the host, for the caller only
+/// ... | super                    tasks of a super kernel, while there are any
 struct ClaimWord {
   static constexpr int commandShift = 40;
   static constexpr uint64_t advance = uint64_t(1) << 39;
@@ -51,7 +50,7 @@ struct ClaimWord {
     return static_cast<size_t>(bits >> commandShift) - 1;
   }
   int64_t tile() const { return static_cast<int64_t>(bits & tileMask); }
-  /// The word once so many tiles more are claimed.
+  /// The word after `tiles` more tiles were claimed.
   ClaimWord after(int64_t tiles) const {
     return {bits + static_cast<uint64_t>(tiles)};
   }
@@ -68,7 +67,7 @@ struct alignas(64) StreamState {
 
 /// One event of a call.
 struct EventState {
-  /// Bit 63: recorded; the others: streams that wait.
+  /// Bit 63: the event is recorded. Bit n: stream n waits for it.
   std::atomic<uint64_t> word{0};
   static constexpr uint64_t recorded = uint64_t(1) << 63;
 };

@@ -33,7 +33,7 @@ int64_t bytesRead(const Plan &plan, const Commands &commands,
   return sum;
 }
 
-/// One list, without commands yet.
+/// Commands with one stream, which is still empty.
 Commands emptyPart(const Commands &whole) {
   Commands part;
   part.streams.resize(1);

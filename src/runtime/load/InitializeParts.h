@@ -12,11 +12,11 @@
 
 namespace anabranch::runtime {
 
-/// The initialisation of a program cut into consecutive pieces, each of which
-/// reads at most `bytes` of constants, or has one command. So the pages of the
-/// constants that one piece has read can be given back before the next one
-/// runs: loading needs memory for the packed weights and little else. Empty
-/// where it is not worth cutting, or has calls of the host.
+/// Cuts the initialisation of a program into consecutive parts. Each reads at
+/// most `bytes` of constants, or has one command. After each part the pages of
+/// its constants can be given back, so that loading needs memory for the packed
+/// weights and little else. Empty if cutting gains nothing, or if the
+/// initialisation calls the host.
 std::vector<Commands> cutByReads(const Plan &plan, const Commands &whole,
                                  int64_t bytes);
 

@@ -12,7 +12,7 @@
 
 namespace anabranch::runtime {
 
-/// The operators of the first few calls, for the reason of a refusal.
+/// The first few operators that the program calls, for the reason of a refusal.
 static std::string calledOperators(const package::ProgramT &program) {
   std::string list;
   int count = 0;
@@ -64,7 +64,8 @@ LoadedPackage::open(const std::string &path, const OpenOptions &options,
 }
 
 Status LoadedPackage::loadKernels() {
-  // The null device runs no kernel, but sizes are computed all the same.
+  // The null device runs no kernels, but it needs the function that computes
+  // sizes.
   bool wanted = device->computes();
   for (const package::ProgramT *program : package->programs()) {
     if (program->needs_libtorch && !host)
@@ -87,7 +88,8 @@ Status LoadedPackage::reservePersistent() {
   persistentBytes = bytes ? static_cast<size_t>(bytes->value()) : 0;
   const package::Mapping &prepared = package->prepared;
   if (prepared.size())
-    // Only `initialize` writes there (ProgramVerifier), and it does not run.
+    // Only `initialize` writes to this memory (ProgramVerifier), and it does
+    // not run.
     persistent = const_cast<char *>(prepared.data());
   else if (persistentBytes) {
     if (Status s = checkMemoryRoom(static_cast<int64_t>(persistentBytes),

@@ -18,8 +18,8 @@ namespace anabranch::runtime {
 /// A package that was read, with its kernels and the memory that its programs
 /// share.
 struct LoadedPackage {
-  /// Reads and checks the folder. `donor` is another package whose arenas and
-  /// weights may be used, if both run on one device; null: none.
+  /// Reads and checks the folder. The package uses arenas and weights of
+  /// `donor`, if both run on one device. Null: no donor.
   static Expected<std::shared_ptr<LoadedPackage>>
   open(const std::string &path, const OpenOptions &options,
        const std::shared_ptr<const LoadedPackage> &donor);
@@ -30,12 +30,12 @@ struct LoadedPackage {
   const Device *device = nullptr;
   HostCalls *host = nullptr;
   int threads = 0;
-  void *persistent = nullptr; ///< made by the programs' initialisations
+  void *persistent = nullptr; ///< filled by the programs' `initialize`
   size_t persistentBytes = 0;
-  size_t persistentInUse = 0; ///< of these bytes
-  /// One for each call that runs at a time, whichever program it runs.
+  size_t persistentInUse = 0; ///< bytes of it that programs still use
+  /// One arena for each call in flight, whichever program it runs.
   std::shared_ptr<ArenaPool> arenas;
-  /// The package whose weights and arenas are used.
+  /// The package whose weights and arenas this one uses.
   std::shared_ptr<const LoadedPackage> donor;
 
 private:

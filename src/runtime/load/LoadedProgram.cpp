@@ -18,8 +18,8 @@
 namespace anabranch::runtime {
 namespace {
 
-/// A frame out of the cache, or a new one, with an arena; given back with the
-/// object.
+/// A frame from the pool, or a new one, with an arena. The destructor gives
+/// both back.
 class FrameLease {
 public:
   FrameLease(const Plan &plan, const SuperKernels &superKernels,
@@ -77,7 +77,8 @@ Status LoadedProgram::initialize() {
   if (owner->package->prepared.size() || plan.initialize.serial.empty())
     return {};
   DeviceBuffer arena(*plan.device);
-  // A piece reads this much of the constants at once, or a single weight.
+  // A part of the initialisation reads at most so many bytes of constants, or
+  // one weight.
   constexpr int64_t pieceBytes = int64_t(32) << 20;
   std::vector<Commands> parts = cutByReads(plan, plan.initialize, pieceBytes);
   if (parts.empty())
@@ -100,7 +101,7 @@ Status LoadedProgram::initialize(const Commands &commands,
   return execute(frame, workers(), call.orNull());
 }
 
-void LoadedProgram::useFrom(const SharedWeights &donated, Left &left) {
+void LoadedProgram::useFrom(const SharedWeights &donated, UsedRanges &used) {
   for (BufferPlan &buffer : plan.buffers) {
     auto [data, size] = weightBytesOf(plan, buffer);
     if (!data)
@@ -110,9 +111,9 @@ void LoadedProgram::useFrom(const SharedWeights &donated, Left &left) {
       buffer.constant = there;
     } else if (buffer.kind == BufferKind::Persistent) {
       auto begin = static_cast<size_t>(buffer.offset.value());
-      left.persistent.push_back({begin, begin + size});
+      used.persistent.push_back({begin, begin + size});
     } else {
-      left.constants = true;
+      used.constants = true;
     }
   }
 }
@@ -159,7 +160,7 @@ Status LoadedProgram::bindOutputs(CallFrame &frame,
   return {};
 }
 
-/// Moves the host's tensors that are outputs to the caller.
+/// Gives the caller the tensors of the host that are outputs.
 Status LoadedProgram::handOver(CallFrame &frame, OutputValue *outputs) const {
   for (size_t i = 0; i < plan.outputs.size(); ++i) {
     const OutputPlan &want = plan.outputs[i];
@@ -167,7 +168,8 @@ Status LoadedProgram::handOver(CallFrame &frame, OutputValue *outputs) const {
       continue;
     HostResults::Result &result = frame.hostResults[want.buffer];
     outputs[i].tensor = result.host.tensor;
-    // The frame's own handle goes to the first output, copies to the others.
+    // The first output gets the frame's own handle, further ones get copies of
+    // it.
     outputs[i].handle = result.handedOver
                             ? plan.host->retain(result.host.handle)
                             : result.host.handle;
@@ -181,7 +183,7 @@ Status LoadedProgram::handOver(CallFrame &frame, OutputValue *outputs) const {
   return {};
 }
 
-/// After an error nothing is handed over.
+/// After an error the caller gets no tensor of the host.
 void LoadedProgram::takeBack(OutputValue *outputs, size_t count) const {
   for (size_t i = 0; i < count; ++i)
     if (plan.outputs[i].kind == package::OutputKind::External)

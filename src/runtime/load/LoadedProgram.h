@@ -21,27 +21,29 @@ public:
       : owner(std::move(owner)) {}
   ~LoadedProgram() { frames.trim(); }
 
-  /// Builds the plan and makes what the program keeps from call to call.
+  /// Builds the plan, and makes the tables that the program keeps from call to
+  /// call.
   Status load(const package::ProgramT &program);
 
   Status run(const InputValue *inputs, size_t inputCount, OutputValue *outputs,
              size_t outputCount, OutputAllocator &allocator) const;
 
-  /// The parts of a package's own memory that its programs still use.
-  struct Left {
+  /// The ranges of a package's own memory that its programs still use.
+  struct UsedRanges {
     std::vector<std::pair<size_t, size_t>> persistent; ///< begin, end
     bool constants = false;
   };
-  /// Takes what it keeps from `donated`, as far as that has the same bytes, and
-  /// adds the rest to `left`. Call before anything runs.
-  void useFrom(const SharedWeights &donated, Left &left);
+  /// Replaces the program's weights by those of `donated` with equal bytes, and
+  /// adds the ranges of the others to `used`. Call it before any call runs.
+  void useFrom(const SharedWeights &donated, UsedRanges &used);
 
   const Plan &getPlan() const { return plan; }
   const LoadedPackage &getOwner() const { return *owner; }
   size_t cachedBytes() const { return frames.bytes(); }
   void trim() const { frames.trim(); }
 
-  /// When a table chose it last, on a clock that counts such choices.
+  /// When a GearTable last chose the program, on a clock that counts such
+  /// choices.
   mutable std::atomic<uint64_t> lastUse{0};
 
 private:

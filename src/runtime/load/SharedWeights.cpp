@@ -52,7 +52,7 @@ size_t dropAllBut(std::vector<std::pair<size_t, size_t>> ranges, void *memory,
                   size_t size) {
   auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
   auto *base = static_cast<char *>(memory);
-  // How far the memory's start lies behind that of its page.
+  // The distance from the start of a page to the memory's start.
   size_t skew = reinterpret_cast<uintptr_t>(memory) % page;
   size_t left = size, at = 0;
   ranges.push_back({size, size});

@@ -15,24 +15,26 @@
 
 namespace anabranch::runtime {
 
-/// The weights of a donor: constants, and what `initialize` made. Nothing
-/// writes them any more.
+/// The weights of a donor: its constants, and the results of its `initialize`.
+/// They are read-only from then on.
 class SharedWeights {
 public:
   void add(const Plan &plan);
-  /// Where the same bytes lie; null: nowhere.
+  /// The address of equal bytes; null if there are none.
   const void *find(const void *data, size_t size) const;
 
 private:
   std::unordered_map<size_t, std::vector<const void *>> places; ///< by size
 };
 
-/// Where a buffer's bytes lie between calls, and how many; null for all others.
+/// Address and size of a buffer's bytes that stay from call to call; null for
+/// other buffers.
 std::pair<const void *, size_t> weightBytesOf(const Plan &plan,
                                               const BufferPlan &buffer);
 
-/// Gives whole pages of `memory` back that lie in none of the ranges [begin,
-/// end) of it; they are zero from then on. Returns how many bytes are left.
+/// Returns the pages of `memory` to the system that lie in none of the ranges
+/// [begin, end) of it. They read as zero from then on. Returns how many bytes
+/// are left.
 size_t dropAllBut(std::vector<std::pair<size_t, size_t>> ranges, void *memory,
                   size_t size);
 

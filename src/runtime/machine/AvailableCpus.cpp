@@ -19,7 +19,7 @@ namespace anabranch::runtime {
 
 std::vector<int> affinityOfProcess() {
   std::vector<int> cpus;
-  // The kernel refuses a mask that is smaller than its own.
+  // sched_getaffinity fails for a mask that is smaller than the kernel's own.
   for (int most = 1024; most <= 1 << 20; most *= 2) {
     auto release = [](cpu_set_t *set) { CPU_FREE(set); };
     std::unique_ptr<cpu_set_t, decltype(release)> set(
@@ -45,7 +45,7 @@ std::vector<std::vector<int>> coresOf(const std::vector<int> &cpus,
   std::vector<std::vector<int>> cores;
   std::map<std::string, size_t> known;
   for (int cpu : cpus) {
-    // CPUs of one core have one text.
+    // Two CPUs of one core have the same text in this file.
     std::string siblings =
         readText(root + "/sys/devices/system/cpu/cpu" + std::to_string(cpu) +
                  "/topology/thread_siblings_list");

@@ -14,17 +14,17 @@
 namespace anabranch::runtime {
 
 /// The CPUs in the affinity mask of this process's main thread, in ascending
-/// order. The kernel takes those out that a cpuset forbids.
+/// order. The kernel has already removed CPUs that a cpuset forbids.
 std::vector<int> affinityOfProcess();
 
-/// The same CPUs by core, in the order of each core's first CPU: two CPUs of
-/// one core (SMT siblings) share its arithmetic units, so that a second worker
-/// there gains little. `root` stands before the paths that are read; a CPU of
-/// which nothing is known is a core of its own.
+/// The same CPUs by core, in the order of each core's first CPU. Two CPUs of
+/// one core (SMT siblings) share its arithmetic units, so a second worker there
+/// gains little. `root` is put before the paths of the files read. A CPU
+/// without a file is a core of its own.
 std::vector<std::vector<int>> coresOf(const std::vector<int> &cpus,
                                       const std::string &root = "");
 
-/// "0-3,8"
+/// The CPUs as a list of ranges, such as "0-3,8".
 std::string rangesOf(const std::vector<int> &cpus);
 
 } // namespace anabranch::runtime

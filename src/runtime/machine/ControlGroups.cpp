@@ -39,13 +39,15 @@ std::string unescaped(std::string_view text) {
   return plain;
 }
 
-/// A place where a tree of control groups, or a part of one, is to be seen.
+/// A place where a tree of control groups, or a part of one, is mounted.
 struct Mount {
-  std::string top;   ///< the group that is mounted, from the tree's root
-  std::string point; ///< where
+  std::string
+      top; ///< the group that is mounted, as a path from the tree's root
+  std::string point; ///< the folder where it is mounted
 };
 
-/// The mounts of version 1 with this controller; null: of version 2.
+/// The mounts of version 1 with this controller; for a null controller, those
+/// of version 2.
 std::vector<Mount> mountsOf(const std::string &mountInfo,
                             const char *controller) {
   std::vector<Mount> found;
@@ -62,7 +64,8 @@ std::vector<Mount> mountsOf(const std::string &mountInfo,
   return found;
 }
 
-/// This process's group in the tree with this controller; null: in version 2.
+/// This process's group in the tree with this controller; for null, in version
+/// 2.
 std::optional<std::string> groupOf(const std::string &membership,
                                    const char *controller) {
   for (std::string_view line : splitText(membership, '\n')) {
@@ -78,8 +81,8 @@ std::optional<std::string> groupOf(const std::string &membership,
   return std::nullopt;
 }
 
-/// `path` from `top` on: "/c" for "/a/b/c" and "/a/b". None if it lies
-/// elsewhere. A path with ".." is one outside of this process's namespace.
+/// `path` from `top` on: "/c" for "/a/b/c" and "/a/b". None if `path` is not
+/// below `top`. A path with ".." leads out of this process's namespace.
 std::optional<std::string> below(const std::string &path,
                                  const std::string &top) {
   std::string prefix = top == "/" ? "" : top;
@@ -98,9 +101,9 @@ struct Place {
   std::string point, below;
 };
 
-/// Where a group's folder is. The mount that shows most levels is best. If none
-/// shows the group, paths of two namespaces were mixed: the upper end of what
-/// is mounted is then the process's group, or above it.
+/// The folder of a group. Of several mounts that show the group, the one with
+/// most levels counts. If none shows it, the paths come from two namespaces.
+/// Then the top of the mount is the process's group, or above it.
 Place placeOf(const std::string &group, const std::vector<Mount> &mounts) {
   const Mount *best = nullptr;
   for (const Mount &mount : mounts)
@@ -112,7 +115,8 @@ Place placeOf(const std::string &group, const std::vector<Mount> &mounts) {
   return {mounts.back().point, ""};
 }
 
-/// "50000 100000", or "max 100000" without a limit.
+/// The quota from a file of version 2: "50000 100000", or "max 100000" without
+/// a limit.
 double quotaOfTwo(const std::string &folder) {
   std::string text = readText(folder + "/cpu.max");
   if (!text.empty() && text.back() == '\n')
@@ -133,7 +137,7 @@ std::optional<int64_t> numberIn(const std::string &file) {
   return parseNumber(text);
 }
 
-/// The sum of the numbers behind these words, which begin lines of the file.
+/// The sum of the numbers behind these words at the start of the file's lines.
 template <size_t count>
 int64_t sumOf(const std::string &file, std::array<const char *, count> names) {
   int64_t sum = 0;
@@ -148,7 +152,7 @@ int64_t sumOf(const std::string &file, std::array<const char *, count> names) {
   return sum;
 }
 
-/// The quota is -1 without a limit.
+/// The quota from the files of version 1, where -1 means no limit.
 double quotaOfOne(const std::string &folder) {
   auto quota = numberIn(folder + "/cpu.cfs_quota_us");
   if (!quota || *quota <= 0)
@@ -224,7 +228,7 @@ std::optional<CpuQuota> ControlGroups::quotaOf(const std::string &folder,
 
 std::optional<MemoryLimit> ControlGroups::limitOf(const std::string &folder,
                                                   Version version) {
-  // Version 1 writes the largest number of pages where there is no limit.
+  // Without a limit, version 1 writes the largest number of pages.
   constexpr int64_t unlimited = int64_t(1) << 60;
   std::string file =
       folder +

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A container's limits are those of control groups: folders in a tree, each of
-// which limits all processes below it. So the smallest limit from this
-// process's group up to the root counts. Version 2 has one tree, version 1 one
+// A container's limits are limits of control groups: folders in a tree, each of
+// which limits all processes below it. So the smallest limit between this
+// process's group and the root counts. Version 2 has one tree, version 1 one
 // for each controller, and a hybrid system has both.
 //
 //===----------------------------------------------------------------------===//
@@ -22,7 +22,7 @@
 
 namespace anabranch::runtime {
 
-/// CPU time for each second of the clock, and the file that says so.
+/// CPU time for each second of the clock, and the file that limits it.
 struct CpuQuota {
   double cpus = 0;
   std::string file;
@@ -33,37 +33,37 @@ struct MemoryLimit {
   std::string file;
 };
 
-/// How much more memory a limit allows. Pages of files do not count as used:
-/// the kernel drops them when it needs room.
+/// How many more bytes a memory limit allows. Pages of files do not count as
+/// used: the kernel drops them when it needs memory.
 struct MemoryRoom {
   int64_t bytes = 0; ///< never negative
   MemoryLimit limit;
 };
 
-/// The control groups of this process. A file that is missing or makes no sense
-/// states no limit. Not for two threads at once.
+/// The control groups of this process. A missing or malformed file counts as no
+/// limit. Not thread-safe.
 class ControlGroups {
 public:
-  /// `root` stands before all paths: a test gives a folder with a tree of its
+  /// `root` is put before all paths: a test gives a folder with a tree of its
   /// own.
   explicit ControlGroups(std::string root = "");
 
-  /// Finds the groups again if the process is in others now.
+  /// Finds the groups again, if the process has moved to others.
   void follow();
 
-  // These read the files at each call.
+  // The following functions read the files at each call.
 
   /// The smallest of all levels; none: there is no limit.
   std::optional<CpuQuota> cpuQuota() const;
   std::optional<MemoryLimit> memoryLimit() const;
   std::optional<MemoryRoom> memoryRoom() const;
-  /// How often, since the groups exist, one of them had to wait because its
-  /// quota was spent.
+  /// How often one of the groups, since it exists, had to wait because its
+  /// quota was used up.
   int64_t throttledPeriods() const;
 
 private:
   enum class Version : uint8_t { One, Two };
-  /// A group and those above it, as far as they can be seen from here.
+  /// A group and the groups above it, as far as this process can see them.
   struct Hierarchy {
     Version version;
     std::vector<std::string> folders; ///< this process's own one is first
@@ -72,7 +72,8 @@ private:
   std::optional<Hierarchy> find(Version version, const std::string &mounts,
                                 const char *controller) const;
   void findAll(const char *controller, std::vector<Hierarchy> &found) const;
-  /// The least by `field` of what `read(folder, version)` finds at any level.
+  /// The result of `read(folder, version)` with the smallest `field`, over all
+  /// levels.
   template <typename Found, typename Number, typename Read>
   static std::optional<Found> leastOf(const std::vector<Hierarchy> &groups,
                                       Number Found::*field, Read read);

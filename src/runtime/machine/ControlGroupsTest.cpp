@@ -22,7 +22,7 @@ using runtime::ControlGroups;
 
 namespace {
 
-/// 0: no limit.
+/// Zero: no limit.
 double quotaOf(const FakeMachine &machine) {
   auto quota = ControlGroups(machine.root()).cpuQuota();
   return quota ? quota->cpus : 0;
@@ -89,8 +89,8 @@ TEST(ControlGroups, TheSmallestOfAllLevelsCounts) {
   }
 }
 
-/// The CPUs are limited in version 1, and version 2 is there without
-/// controllers; or the other way round.
+/// Version 1 limits the CPUs and version 2 has no controllers; or the other way
+/// round.
 TEST(ControlGroups, Hybrid) {
   FakeMachine machine;
   machine.isIn("3:cpu:/one\n0::/two\n");
@@ -103,8 +103,8 @@ TEST(ControlGroups, Hybrid) {
   EXPECT_EQ(quotaOf(machine), 3);
 }
 
-/// A container sees its own group as the root of the tree, by a namespace, or
-/// the part of the host's tree that is mounted for it.
+/// A container sees its own group as the root of the tree: through a namespace,
+/// or because only that part of the host's tree is mounted.
 TEST(ControlGroups, InsideAContainer) {
   FakeMachine inNamespace("/", "/sys/fs/cgroup");
   inNamespace.write("/sys/fs/cgroup/cpu.max", "400000 100000\n");
@@ -195,7 +195,7 @@ TEST(ControlGroups, FollowsAProcessThatIsMoved) {
   EXPECT_EQ(groups.cpuQuota()->cpus, 2);
 }
 
-/// A group of the system, where this process may make one.
+/// A control group of this system, if the process may make one.
 class RealGroup {
 public:
   explicit RealGroup(const std::string &tree)
@@ -214,7 +214,7 @@ public:
     stream << text << std::flush;
     return stream.good();
   }
-  /// Whether it holds in a process that is in the group.
+  /// Whether `check` holds in a process of the group.
   template <typename Check> bool inside(Check check) const {
     pid_t child = ::fork();
     if (child == 0) {
@@ -272,7 +272,7 @@ TEST(ControlGroups, RoomIsWhatTheLimitLeaves) {
   EXPECT_EQ(refused.message(),
             "the weights need 61 MiB, and 60 MiB of the 100 MiB that " +
                 machine.root() + own + "/memory.max allows are free");
-  // The group above may leave less.
+  // The group above may allow less.
   write(pod + "/memory.max", 1000);
   write(pod + "/memory.current", 990);
   EXPECT_EQ(room()->bytes, 10 * mib);

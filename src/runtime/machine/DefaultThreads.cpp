@@ -26,7 +26,8 @@ int clamp(int64_t threads) {
   return static_cast<int>(std::clamp<int64_t>(threads, 1, threadLimit));
 }
 
-/// Good to some milliseconds, and no system call.
+/// The coarse clock: accurate to some milliseconds, and read without a system
+/// call.
 int64_t coarseNow() {
   timespec time;
   ::clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
@@ -44,7 +45,8 @@ ThreadChoice chooseThreads(const ThreadFacts &facts) {
     return {clamp(facts.call), ThreadRule::Call};
   if (facts.variable > 0)
     return {clamp(facts.variable), ThreadRule::Variable};
-  // A framework begins with what OMP_NUM_THREADS says.
+  // A framework takes its first value from OMP_NUM_THREADS, so an equal value
+  // is no choice.
   if (facts.framework != facts.openMp && isUsersChoice(facts.framework, facts))
     return {clamp(facts.framework), ThreadRule::Framework};
   if (facts.openMp > 0)
@@ -65,7 +67,7 @@ int openMpThreadsIn(const char *text) {
 }
 
 DefaultThreads &DefaultThreads::get() {
-  // Never destroyed: workers ask until the process ends.
+  // Never destroyed, because workers ask until the process ends.
   static auto *instance = new DefaultThreads;
   return *instance;
 }
@@ -106,7 +108,8 @@ void DefaultThreads::look() {
   const ThreadFacts *last = machine.load(std::memory_order_relaxed);
   ThreadFacts found = last ? *last : ThreadFacts();
   if (!last) {
-    // The environment of a process is its own: it is read once.
+    // These variables are read once: a process's environment does not change
+    // from outside.
     found.variable = threadsIn(std::getenv("ANABRANCH_NUM_THREADS"));
     found.openMp = openMpThreadsIn(std::getenv("OMP_NUM_THREADS"));
   }

@@ -16,7 +16,7 @@
 
 namespace anabranch::runtime {
 
-/// What the number of workers is chosen by. 0: nobody says.
+/// The facts that decide the number of workers. Zero: not set.
 struct ThreadFacts {
   int cpus = 1;      ///< in the affinity mask
   int cores = 1;     ///< of these CPUs
@@ -27,7 +27,7 @@ struct ThreadFacts {
   int openMp = 0;    ///< OMP_NUM_THREADS
 };
 
-/// Each rule goes before those below it.
+/// The rules, by descending precedence.
 enum class ThreadRule : uint8_t {
   Call,
   Variable,
@@ -44,44 +44,48 @@ struct ThreadChoice {
 
 ThreadChoice chooseThreads(const ThreadFacts &facts);
 
-/// Whether the user gave the framework its number of threads. It starts with
-/// one for each CPU or core, so only a smaller number is somebody's choice.
+/// Whether the framework's number is a user's choice. A framework starts with
+/// one thread for each CPU or core, so only another, smaller number is a
+/// choice.
 bool isUsersChoice(int framework, const ThreadFacts &facts);
 
-/// A positive number; 0 for null and for any other text.
+/// The number in `text` if it is positive; 0 for null and for any other text.
 int threadsIn(const char *text);
-/// The first number of a list such as "4,2": the others are for nested regions.
+/// The first number of a list such as "4,2". Further ones are for nested
+/// regions.
 int openMpThreadsIn(const char *text);
 
-/// The number of workers of a call that was given none, and whether they may
-/// spin. A container may be resized while it runs, so the machine is looked at
-/// again, at most every two seconds and only while there are calls. Any thread.
+/// The number of workers of a call whose caller sets none, and how many may
+/// spin. A container may be resized, so the machine is looked at again, at most
+/// every two seconds and only while there are calls. Any thread.
 class DefaultThreads {
 public:
   static DefaultThreads &get();
-  /// `root` stands before all paths: a test gives a folder with a tree of its
+  /// `root` is put before all paths: a test gives a folder with a tree of its
   /// own.
   explicit DefaultThreads(std::string root = "");
 
-  /// Looks at the machine if the last look is too old.
+  /// The number of workers. Looks at the machine if the last look is too old.
   int threads();
-  /// Threads that may spin at once. Looks likewise.
+  /// How many threads may spin at once. Looks at the machine if the last look
+  /// is too old.
   int spinLimit();
 
   void setCall(int threads) { call.store(threads, std::memory_order_relaxed); }
-  /// The framework's number of threads, asked at each call; null: none.
+  /// Sets the function that returns the framework's number of threads. Each
+  /// call asks it. Null: none.
   void setFramework(int (*count)()) {
     framework.store(count, std::memory_order_relaxed);
   }
   ThreadFacts facts() const;
-  /// True once after the machine gave fewer threads than before: there may be
-  /// workers that no call needs.
+  /// True once after the machine has allowed fewer threads than before. Then
+  /// there may be workers that no call needs.
   bool hasShrunk() {
     return shrunk.load(std::memory_order_relaxed) &&
            shrunk.exchange(false, std::memory_order_relaxed);
   }
 
-  /// Looks at the machine now, unless another thread is doing so.
+  /// Looks at the machine, unless another thread does so.
   void look();
 
 private:
@@ -91,14 +95,15 @@ private:
   const std::string root;
   std::atomic<int> call{0};
   std::atomic<int (*)()> framework{nullptr};
-  /// What the last look found. A call may hold an old one: all are kept.
+  /// The result of the last look. All results are kept, since a call may hold
+  /// an old one.
   std::atomic<const ThreadFacts *> machine{nullptr};
   std::atomic<int64_t> nextLook{0}; ///< nanoseconds of the coarse clock
   std::atomic<bool> shrunk{false};
   SpinRoom spinRoom;
 
-  /// Guards what is below. Only tried, never waited for: in the child of a fork
-  /// its owner may not exist.
+  /// Guards the members below. Threads only try to lock it and never wait,
+  /// because in the child of a fork its owner may not exist.
   std::mutex looking;
   ControlGroups groups;
   std::vector<int> cpus;

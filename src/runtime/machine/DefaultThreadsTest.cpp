@@ -50,7 +50,7 @@ TEST(DefaultThreads, WhoSaysMoreExactlyIsHeard) {
   facts.openMp = 3;
   EXPECT_EQ(chooseThreads(facts).rule, ThreadRule::OpenMp);
   EXPECT_EQ(chooseThreads(facts).threads, 3);
-  facts.framework = 3; // it reads the same variable
+  facts.framework = 3; // OMP_NUM_THREADS, which the framework reads too
   EXPECT_EQ(chooseThreads(facts).rule, ThreadRule::OpenMp);
   facts.framework = 5;
   EXPECT_EQ(chooseThreads(facts).rule, ThreadRule::Framework);
@@ -92,7 +92,7 @@ void limit(FakeMachine &machine, const std::string &quota) {
   machine.write("/cg/pod/cpu.max", quota + " 100000\n");
 }
 
-/// As when a pod is resized in place.
+/// A pod is resized in place.
 TEST(DefaultThreads, FollowsTheMachine) {
   FakeMachine machine;
   limit(machine, "max");
@@ -154,10 +154,10 @@ TEST(SpinRoom, AsManyAsTheQuotaHasWholeCpus) {
   EXPECT_EQ(room.limit(), 0);
 }
 
-/// The longer, the more often spinning was followed by throttling.
+/// Spinning pauses for longer each time that throttling follows it.
 TEST(SpinRoom, WaitsAfterThrottling) {
   SpinRoom room;
-  int64_t periods = 70; // of the time before this process
+  int64_t periods = 70; // the group was throttled before this process began
   room.look(4, periods);
   EXPECT_EQ(room.limit(), 4);
   int waited = 0, before = 0;

@@ -54,7 +54,7 @@ std::string frameworkLine(const ThreadFacts &facts) {
   return number + ", its own default";
 }
 
-/// Why a call has its threads, by ThreadRule.
+/// The text of each ThreadRule.
 constexpr const char *reasons[] = {
     "as the program set it",
     "by ANABRANCH_NUM_THREADS",
@@ -75,7 +75,7 @@ std::string spinLine(int limit, int threads) {
          std::to_string(limit) + " threads";
 }
 
-/// The multiplies that this process may use, with their rates.
+/// The rate of each kind of matrix product that this process may use.
 std::string multipliesLine(const package::CpuModel &model) {
   std::string text;
   for (int i = 0; i < package::multiplyCount; ++i) {

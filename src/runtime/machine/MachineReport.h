@@ -12,8 +12,7 @@
 
 namespace anabranch::runtime {
 
-/// One fact a line: what it is, its value, where it is from. `root` is that of
-/// `threads`.
+/// One fact a line: name, value, source. `root` is the one given to `threads`.
 std::string reportMachine(DefaultThreads &threads,
                           const std::string &root = "");
 

@@ -15,13 +15,13 @@
 
 namespace anabranch::runtime {
 
-/// For people, rounded up.
+/// The bytes in MiB, rounded up, as text.
 std::string inMiB(int64_t bytes);
 
-/// OutOfMemory with the sizes if the container's memory limit has no room for
-/// so many more bytes: the kernel would end the process where it writes them.
-/// Small amounts are not looked at. `what` says what they are for; `root`
-/// stands before the paths that are read.
+/// Fails with OutOfMemory, and the sizes, if the container's memory limit does
+/// not allow so many more bytes: the kernel would kill the process when it
+/// writes them. Small amounts are not checked. `what` says what the bytes are
+/// for. `root` is put before the paths read.
 Status checkMemoryRoom(int64_t bytes, const std::string &what,
                        const std::string &root = "");
 

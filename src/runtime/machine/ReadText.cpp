@@ -20,7 +20,7 @@ std::string readText(const std::string &path) {
   if (file < 0)
     return text;
   char piece[4096];
-  // Files of the kernel say that their size is 0: only reading tells.
+  // Files of the kernel claim a size of 0, so the loop reads until the end.
   for (ssize_t got;
        text.size() < most && (got = ::read(file, piece, sizeof(piece))) > 0;)
     text.append(piece, static_cast<size_t>(got));

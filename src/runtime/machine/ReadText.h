@@ -16,14 +16,14 @@
 
 namespace anabranch::runtime {
 
-/// The first 4 MiB of a file; empty if it can't be read.
+/// The first 4 MiB of a file; empty if the file cannot be read.
 std::string readText(const std::string &path);
 
-/// The parts of `text` between any number of `separator`s.
+/// The parts of `text` between separators, without empty ones.
 std::vector<std::string_view> splitText(std::string_view text, char separator);
 
-/// A decimal number that is the whole text; none for anything else, also when
-/// it does not fit.
+/// The decimal number that `text` consists of. None for any other text, or if
+/// the number does not fit.
 std::optional<int64_t> parseNumber(std::string_view text);
 
 } // namespace anabranch::runtime

@@ -32,7 +32,7 @@ Status BoundLaunches::resize(const int64_t *slots) {
     scratchBytes =
         std::max(scratchBytes, static_cast<size_t>(grid.scratch_bytes));
   }
-  // Launches of different streams run beside each other, whatever their tiles.
+  // Launches of different streams overlap, even with one tile each.
   for (const SuperKernel &super : commands.supers)
     if (super.streamCount > 1)
       sharedTiles += super.launchCount;

@@ -20,8 +20,8 @@ public:
   /// Computes sizes and grids from the size table.
   Status resize(const int64_t *slots);
 
-  /// One tile range of one launch; the kernel's status. The scratch memory
-  /// holds `scratchBytes`.
+  /// Runs a range of tiles of a launch, and returns the kernel's status.
+  /// `scratch` has `scratchBytes`.
   int32_t run(int launch, int64_t first, int64_t count, void *scratch) const {
     const LaunchPlan &l = commands.launches[launch];
     void *const *buffers = operands.data() + l.firstOperand;
@@ -40,7 +40,7 @@ public:
   const Commands &commands;
   std::vector<void *> operands; ///< of all launches, one after the other
   std::vector<int64_t> sizes;
-  std::vector<int64_t> tiles; ///< per launch
+  std::vector<int64_t> tiles; ///< by launch
   int64_t sharedTiles = 0;    ///< of launches that have more than one
   size_t scratchBytes = 0;    ///< the most that any launch needs
 };

@@ -36,7 +36,8 @@ void addInputs(const ProgramT &program, Plan &plan) {
       plan.mutatedInputs.push_back(static_cast<int>(plan.inputs.size()));
     plan.inputs.push_back(std::move(i));
   }
-  // The first source of a slot defines it, others are checked with the shapes.
+  // The first source of a slot defines its value. Others are compared with it
+  // when shapes are checked.
   std::vector<bool> defined(static_cast<size_t>(plan.slots), false);
   for (const InputPlan &input : plan.inputs)
     if (input.scalarSlot >= 0)
@@ -58,7 +59,8 @@ void addBuffers(const Package &package, const ProgramT &program, Plan &plan) {
     b.dtype = static_cast<anabranch::DType>(buffer->dtype);
     b.shape = buffer->shape;
     b.strides = buffer->strides;
-    // One that only `initialize` reads is not there once that has run.
+    // After `initialize` has run, the package may lack constants that only
+    // `initialize` reads.
     if (b.kind == BufferKind::Constant)
       if (const StoredTensor *tensor = package.constants.find(buffer->name))
         b.constant = tensor->data;
@@ -66,7 +68,8 @@ void addBuffers(const Package &package, const ProgramT &program, Plan &plan) {
   }
 }
 
-/// Sorts the arena's buffers into those of known place and the other parts.
+/// Finds the end of the arena's static buffers, and groups the other buffers
+/// into parts by offset.
 void addArenaParts(const ProgramT &program, Plan &plan) {
   std::map<std::pair<int, int64_t>, size_t> numbers;
   for (const auto &buffer : program.buffers) {

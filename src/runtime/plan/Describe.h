@@ -15,14 +15,15 @@
 
 namespace anabranch::runtime {
 
-/// "[8, 128]"
+/// The numbers as "[8, 128]".
 std::string describe(const int64_t *numbers, size_t count);
-/// "f32[8, 128]"
+/// Dtype and shape as "f32[8, 128]".
 std::string describe(const TensorView &tensor);
-/// "linear, gelu at m.py:12 in forward"; the kernel's name if nothing is known.
+/// Operators and user's line, as "linear, gelu at m.py:12 in forward"; the
+/// kernel's name if the package has no location.
 std::string describe(const trace::Label &label);
 
-/// What a kernel's status means, with the user's line.
+/// The meaning of a kernel's status, with the user's line.
 Status kernelError(int32_t status, const trace::Label &label);
 
 } // namespace anabranch::runtime

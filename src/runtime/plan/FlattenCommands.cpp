@@ -44,7 +44,7 @@ private:
                     const std::vector<std::unique_ptr<ArgumentT>> &list);
   void fillArgument(CallPlan &call, int at, const ArgumentT &argument);
 
-  /// Frames keep shape and strides of this buffer.
+  /// Has frames keep shape and strides of this buffer.
   void needView(int buffer) {
     BufferPlan &b = plan.buffers[buffer];
     if (b.view >= 0)
@@ -152,7 +152,7 @@ void CommandsBuilder::fillArgument(CallPlan &call, int at,
   }
 }
 
-/// Items of one list stand together, and lists in it after them.
+/// The items of a list stand together. Lists among them follow.
 void CommandsBuilder::addArguments(
     CallPlan &call, const std::vector<std::unique_ptr<ArgumentT>> &list) {
   int first = static_cast<int>(call.arguments.size());
@@ -231,7 +231,7 @@ Status CommandsBuilder::build(const Streams &streams) {
   out.resultPatches.resize(program.buffers.size());
   out.events = program.events;
   std::vector<std::pair<int, int>> priorities;
-  // Where the program's commands stand, by stream.
+  // For each stream, the indices of the program's commands.
   std::vector<std::vector<size_t>> places;
   auto firstStream = static_cast<int>(info.streams.size());
   for (size_t s = 0; s < streams.size(); ++s) {

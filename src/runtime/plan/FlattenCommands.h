@@ -15,8 +15,9 @@
 namespace anabranch::runtime {
 
 /// Flattens the streams of a program, or those of its initialisation, into
-/// `commands`, and adds their labels to `info`. The buffers of the plan must be
-/// there; those that a command looks at as tensors get a place for views.
+/// `commands`, and adds their labels to `info`. The plan must already have its
+/// buffers. A buffer that a command reads as a tensor gets a place for its
+/// view.
 Status flattenCommands(const package::ProgramT &program,
                        const package::Streams &streams, const Library *library,
                        trace::ProgramInfo &info, Plan &plan,

@@ -77,7 +77,7 @@ void describeCall(const ProgramT &program, const CallT &call,
     addOperand(program, result, true, label);
 }
 
-/// Reads or writes every element of its tensors once.
+/// A step reads or writes every element of its tensors once.
 void describeStep(const ProgramT &program, const StepKind &step,
                   const ActionUnion &action, trace::Label &label) {
   label.kind = step.name;
@@ -92,7 +92,8 @@ void describeStep(const ProgramT &program, const StepKind &step,
   });
 }
 
-/// What its launches compute and move, unless that of one is unknown.
+/// The work of a super kernel is the sum of its launches'; unknown if that of
+/// one is unknown.
 void describeSuper(const ProgramT &program, const SuperT &super,
                    trace::Label &label) {
   label.kind = "super";
@@ -174,7 +175,7 @@ void addEventEdges(const Commands &commands, trace::ProgramInfo &info) {
     }
   }
   for (const StreamPlan &stream : commands.streams) {
-    std::vector<int> sources; // of waits since the last command
+    std::vector<int> sources; // of the waits since the last command
     for (const Command &c : stream.commands) {
       if (c.kind == Command::Kind::Wait)
         sources.push_back(recordedAfter[c.index]);

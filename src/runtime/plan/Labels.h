@@ -12,18 +12,20 @@
 
 namespace anabranch::runtime {
 
-/// Of a launch, call, copy or super kernel; the stream is left to the caller.
+/// The label of a launch, call, copy or super kernel. The caller sets its
+/// stream.
 trace::Label labelOf(const package::ProgramT &program,
                      const package::CommandT &command);
 
-/// Of a launch in a super kernel; which one is left to the caller.
+/// The label of a launch in a super kernel. The caller sets the super kernel.
 trace::Label labelOf(const package::ProgramT &program,
                      const package::LaunchT &launch, int location);
 
-/// The user's tag, or the number.
+/// The user's tag, or the stream's number.
 std::string streamName(const package::StreamT &stream, size_t number);
 
-/// Which command waits for which, by the records and waits of the streams.
+/// Adds the pairs of commands of which one waits for the other, from the
+/// streams' records and waits.
 void addEventEdges(const Commands &commands, trace::ProgramInfo &info);
 
 } // namespace anabranch::runtime

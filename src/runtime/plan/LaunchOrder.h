@@ -12,9 +12,9 @@
 
 namespace anabranch::runtime {
 
-/// Launches of a super kernel, by their place in it: those of `before` end
-/// before one of `after` begins, even where they share no bytes. Every one of
-/// `before` comes earlier in the super kernel than all of `after`.
+/// Launches of a super kernel, by their index in it. Each of `before` ends
+/// before one of `after` begins, even if they share no bytes. All of `before`
+/// come earlier in the super kernel than all of `after`.
 struct LaunchOrder {
   std::vector<int> before, after;
 };

@@ -44,17 +44,17 @@ struct BufferPlan {
   std::vector<Size> shape;
   std::vector<Size> strides; ///< empty: contiguous
   const void *constant = nullptr;
-  /// Where a frame keeps shape and strides of a buffer that is looked at as a
-  /// tensor (by steps, calls, outputs); -1 when none does.
+  /// Where a frame keeps shape and strides of a buffer that a step, a call or
+  /// an output uses as a tensor. -1: nowhere.
   int view = -1;
-  /// External: kernels or steps read it, in the layout above.
+  /// For External buffers: kernels or steps read it, in the layout above.
   bool readByKernels = false;
 };
 
-/// A part of the arena whose place or size is known at run time only.
+/// A part of the arena whose offset or size is known only at run time.
 struct ArenaPart {
   Size offset;
-  std::vector<Size> bytes; ///< of the buffers that lie there, in turn
+  std::vector<Size> bytes; ///< of the buffers at this offset
 };
 
 struct OutputPlan {
@@ -73,7 +73,7 @@ struct LaunchPlan {
   bool staticSizes = true;
 };
 
-/// An argument of a call that a frame fills in at run time.
+/// An argument of a call whose value a frame sets at run time.
 struct ArgumentPatch {
   int argument; ///< in CallPlan::arguments
   int buffer;   ///< -1: an int
@@ -83,8 +83,8 @@ struct ArgumentPatch {
 struct CallPlan {
   std::string op, overload, location;
   void *prepared = nullptr;
-  /// The top-level arguments, then list items; `items` of a list is rebased by
-  /// the frame, and `firstItem` says to where.
+  /// The top-level arguments, then list items. `firstItem` says where the items
+  /// of a list begin; the frame sets their address.
   std::vector<HostArgument> arguments;
   std::vector<int> firstItem; ///< -1: no list
   size_t argumentCount = 0;
@@ -93,7 +93,8 @@ struct CallPlan {
   std::unique_ptr<bool[]> wanted;
 };
 
-/// What a step does with its tensors, on any thread. Steps.cpp has them.
+/// What a step does with its tensors, on any thread. Steps.cpp has the
+/// functions.
 using StepFunction = void (*)(const Device &device, const TensorView *tensors);
 
 struct StepPlan {
@@ -106,7 +107,7 @@ constexpr size_t mostStepTensors = 8;
 struct SuperKernel {
   int firstLaunch = 0, launchCount = 0;
   int firstLabel = 0;  ///< of the launches, in turn
-  int streamCount = 1; ///< streams that it was made of
+  int streamCount = 1; ///< streams that it was formed from
   std::vector<LaunchOrder> orders;
 };
 
@@ -118,13 +119,14 @@ struct Command {
   int stream;
 };
 
-/// The members of a super kernel follow it as launches. A call in the mode
-/// `MemberByMember` runs these; in the other modes it skips them.
+/// In `commands`, the members of a super kernel follow it as launches. A call
+/// in the mode `MemberByMember` runs these; in the other modes it skips them.
 struct StreamPlan {
   std::vector<Command> commands;
 };
 
-/// Operand `operand` points to input, output or call result `source`.
+/// Operand `operand` points to the input, output or call result number
+/// `source`.
 struct OperandPatch {
   int operand, source;
 };
@@ -133,7 +135,7 @@ struct OperandPatch {
 struct Commands {
   std::vector<StreamPlan> streams;
   std::vector<int> byPriority; ///< stream numbers, most urgent first
-  std::vector<Command> serial; ///< the order of one worker; no events
+  std::vector<Command> serial; ///< in the order of one worker; no events
   int events = 0;
   std::vector<LaunchPlan> launches;
   std::vector<CallPlan> calls;
@@ -145,8 +147,7 @@ struct Commands {
   std::vector<std::vector<OperandPatch>> resultPatches; ///< per buffer
 };
 
-/// One program of a package, flattened once: nothing in it changes from call to
-/// call.
+/// One program of a package, flattened at load. Calls do not change it.
 struct Plan {
   const Device *device = nullptr;
   HostCalls *host = nullptr;
@@ -159,9 +160,9 @@ struct Plan {
   std::vector<int> mutatedInputs; ///< their numbers
   std::vector<OutputPlan> outputs;
   std::vector<BufferPlan> buffers;
-  int viewNumbers = 0; ///< int64s that a frame needs for views
+  int viewNumbers = 0; ///< int64s that a frame needs for shapes and strides
   Size arenaBytes;
-  int64_t staticArenaBytes = 0;      ///< where buffers of known place end
+  int64_t staticArenaBytes = 0; ///< the end of the buffers at static offsets
   std::vector<ArenaPart> arenaParts; ///< all others
   int64_t persistentBytes = 0;
   void *persistent = nullptr;

@@ -20,7 +20,8 @@ struct StepRow {
   StepFunction run;
 };
 
-/// The tensors are those that package/verify/Actions.cpp visits, in turn.
+/// A function gets the tensors that package/verify/Actions.cpp visits, in that
+/// order.
 constexpr StepRow steps[] = {
     {package::Action::Copy, copy},
 };

@@ -12,7 +12,7 @@
 
 namespace anabranch::runtime {
 
-/// The function of a step's kind; null for what is no step.
+/// The function of a kind of step; null for other commands.
 StepFunction stepFunctionOf(package::Action action);
 
 } // namespace anabranch::runtime

@@ -27,7 +27,7 @@ bool answersLike(const Plan &a, const Plan &b) {
   return true;
 }
 
-/// The size at a place that a program asks for; -1: any.
+/// The size that a program requires at a place; -1: any.
 static int64_t wanted(const Plan &plan, size_t input, int dim) {
   const InputPlan &i = plan.inputs[input];
   if (dim >= 0)
@@ -44,7 +44,8 @@ static int64_t sizeAt(const InputValue &value, int dim) {
 
 GearTable::GearTable(Programs programs) : all(std::move(programs)) {
   findPlaces();
-  // By the places that programs fix; a map, so that equal ones meet.
+  // Programs by the set of places that they fix. A map brings equal sets
+  // together.
   std::map<std::vector<bool>, std::vector<int>> members;
   for (size_t p = 0; p < all.size(); ++p) {
     std::vector<bool> fixed;
@@ -73,7 +74,8 @@ GearTable::GearTable(Programs programs) : all(std::move(programs)) {
 
 void GearTable::findPlaces() {
   const Plan &first = all.front()->getPlan();
-  std::vector<std::vector<int64_t>> columns; ///< sizes of all programs there
+  std::vector<std::vector<int64_t>>
+      columns; ///< the programs' sizes at each place
   auto consider = [&](size_t input, int dim) {
     std::vector<int64_t> column;
     for (const auto &program : all)
@@ -89,8 +91,9 @@ void GearTable::findPlaces() {
     for (size_t d = 0; d < first.inputs[i].shape.size(); ++d)
       consider(i, static_cast<int>(d));
   }
-  // A place that tells the programs apart as an earlier one does only makes
-  // errors clearer; too many of them are left to the programs' own checks.
+  // A place whose sizes tell the programs apart as those of an earlier place do
+  // is needed only for clear errors. If there are too many places, the
+  // programs' own checks find such an error.
   for (size_t i = places.size(); places.size() > mostPlaces && i-- > 0;)
     if (std::find(columns.begin(), columns.begin() + i, columns[i]) !=
         columns.begin() + i) {
@@ -111,7 +114,7 @@ static uint64_t hashOf(const int64_t *sizes, size_t count) {
   return hash ^ (hash >> 32);
 }
 
-/// At least half of the entries stay free, so that every search ends.
+/// At least half of the entries stay free, so every search ends.
 void GearTable::Group::allocate(size_t members) {
   size_t entries = 2;
   while (entries < 2 * members)
@@ -129,7 +132,7 @@ int GearTable::Group::find(const int64_t *sizes) const {
   return -1;
 }
 
-/// Of two programs for the same sizes the first stays.
+/// Of two programs for the same sizes the first one stays.
 void GearTable::Group::insert(const int64_t *sizes, int number) {
   size_t width = places.size(), mask = numbers.size() - 1;
   size_t at = hashOf(sizes, width) & mask;

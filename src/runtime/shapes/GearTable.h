@@ -14,39 +14,42 @@ namespace anabranch::runtime {
 
 using Programs = std::vector<std::shared_ptr<const LoadedProgram>>;
 
-/// Whether a caller can't tell the two apart but by sizes.
+/// Whether the two differ, for a caller, in their sizes only.
 bool answersLike(const Plan &a, const Plan &b);
 
-/// Programs of one graph for different sizes. Immutable; any thread.
+/// Programs of one graph for different sizes. Immutable. Any thread.
 class GearTable {
 public:
   explicit GearTable(Programs programs);
 
   const Programs &programs() const { return all; }
 
-  /// The program for these arguments; null when there is none. Arguments of a
-  /// wrong kind or number go to the first program, which says so.
+  /// The program for these arguments; null if there is none. Arguments of a
+  /// wrong kind or number go to the first program, which reports them.
   const LoadedProgram *find(const InputValue *inputs, size_t count) const;
 
-  /// The program of the least sizes that are as large as these everywhere.
+  /// The program with the smallest sizes that are nowhere smaller than those of
+  /// the arguments.
   const LoadedProgram *findLarger(const InputValue *inputs, size_t count) const;
 
-  /// Whether that program was made for these sizes only.
+  /// Whether the program for these arguments was made for these sizes only.
   bool isExact(const InputValue *inputs, size_t count) const;
 
-  /// Names the sizes and those that there are programs for.
+  /// An error that names the sizes of the arguments, and the sizes of the
+  /// programs.
   Status noProgram(const InputValue *inputs) const;
 
 private:
-  /// A size in which programs differ: of a dimension, or a scalar (-1).
+  /// A size in which programs differ: a dimension of an input, or a scalar
+  /// (`dim` is -1).
   struct Place {
     size_t input;
     int dim;
   };
-  /// Programs that fix the same places, by the sizes there.
+  /// Programs that fix the same places, in a hash table by the sizes there.
   struct Group {
     std::vector<Place> places;
-    std::vector<int64_t> keys; ///< a row for each entry of `numbers`
+    std::vector<int64_t> keys; ///< the sizes of each entry of `numbers`
     std::vector<int> numbers;  ///< of programs; -1: free
     int find(const int64_t *sizes) const;
     void insert(const int64_t *sizes, int number);

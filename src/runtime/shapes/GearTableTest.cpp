@@ -14,7 +14,7 @@ namespace anabranch::testing {
 
 namespace {
 
-/// x -> one program of `rows` rows, or of any number of them (0).
+/// A program of one input, for `rows` rows or, if 0, for any number.
 ProgramMaker programFor(int64_t rows) {
   ProgramMaker m;
   Size size = rows ? fixed(rows) : slot(0);
@@ -23,7 +23,8 @@ ProgramMaker programFor(int64_t rows) {
     m.p.slots = 1;
     m.p.slot_sources.emplace_back(0, 0, 0);
   }
-  // Static ones add one, the symbolic one doubles: results tell them apart.
+  // Static programs add one and the symbolic one doubles, so that results tell
+  // them apart.
   m.launch(rows ? "increment" : "twice", {x}, {m.output({size})}, size);
   return m;
 }
@@ -38,7 +39,8 @@ ProgramMaker geared(const std::vector<int64_t> &rows) {
 
 class GearTable : public ::testing::Test, protected PackageFolder {
 protected:
-  /// The first element of the result for `rows` threes; negative: an error.
+  /// The first element of the result for `rows` threes; negative after an
+  /// error.
   static float run(const Executable &executable, size_t rows,
                    std::string *message = nullptr) {
     TensorArgument x(std::vector<float>(rows, 3));
@@ -66,7 +68,7 @@ TEST_F(GearTable, ChoosesBySize) {
                      "are programs for [2], [4], [100]");
 }
 
-/// Two launches with a tensor between them.
+/// A program of two launches with a tensor between them.
 ProgramMaker chainFor(int64_t rows) {
   ProgramMaker m;
   Size size = fixed(rows);
@@ -162,7 +164,7 @@ TEST_F(GearTable, RefusesProgramsOfAnotherGraph) {
   EXPECT_EQ(symbolic->add(other).code(), StatusCode::InvalidArgument);
 }
 
-/// Calls on two threads while a third changes the table all the time.
+/// Two threads call while a third one changes the table all the time.
 TEST_F(GearTable, ChangesUnderRunningCalls) {
   auto symbolic = open(programFor(0));
   std::vector<std::shared_ptr<const Executable>> others;

@@ -29,7 +29,7 @@ std::vector<int64_t> denseStrides(const std::vector<int64_t> &shape) {
   return strides;
 }
 
-/// Copies a box of `shape` elements; null strides are dense ones.
+/// Copies `shape` elements. Null strides mean a dense tensor.
 void copyBox(const char *from, const int64_t *fromStrides, char *to,
              const int64_t *toStrides, const int64_t *shape, size_t rank,
              size_t item) {
@@ -47,7 +47,8 @@ void copyBox(const char *from, const int64_t *fromStrides, char *to,
             toStrides + 1, shape + 1, rank - 1, item);
 }
 
-/// Gives the program memory for whole results, and the caller's for the parts.
+/// Gives the program memory for whole results, and the caller's memory to the
+/// parts cut from them.
 class CutAllocator : public OutputAllocator {
 public:
   CutAllocator(const Device &device,
@@ -96,7 +97,7 @@ private:
     explicit Part(const Device &device) : whole(device) {}
     size_t output = 0, bytes = 0, item = 0;
     Memory whole;
-    bool isDense = true; ///< else in an order that no size changes
+    bool isDense = true; ///< else its strides do not depend on sizes
     std::vector<int64_t> shape, strides;
     char *data = nullptr;
   };
@@ -131,7 +132,7 @@ private:
   std::list<Part> parts;
 };
 
-/// Null if there is no memory.
+/// Fills up one input. False if there is no memory.
 bool pad(const InputPlan &plan, const Device &device, InputValue &value,
          std::list<Memory> &memory) {
   TensorView &tensor = value.tensor;
@@ -149,7 +150,7 @@ bool pad(const InputPlan &plan, const Device &device, InputValue &value,
     return true;
   for (size_t d = 0; d < shape.size(); ++d)
     if (shape[d] < tensor.shape[d])
-      return true; // the program says what is wrong
+      return true; // the program reports the wrong size
   Memory &made = memory.emplace_back(device);
   if (!made.block.reserve(bytes))
     return false;

@@ -12,9 +12,9 @@
 
 namespace anabranch::runtime {
 
-/// Runs `program` on copies of the inputs that are filled up with zeros to the
-/// sizes that it was made for, and hands back the results cut as `cuts` says.
-/// The compiler has shown that this changes nothing.
+/// Runs `program` on copies of the inputs, filled up with zeros to the sizes
+/// that the program was made for. Returns the results cut as `cuts` says. The
+/// compiler has proved that the filling changes no result.
 Status runPadded(const LoadedProgram &program,
                  const std::vector<package::PaddedDim> &cuts,
                  const InputValue *inputs, size_t inputCount,

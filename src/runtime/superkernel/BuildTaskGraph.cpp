@@ -18,17 +18,19 @@ namespace anabranch::runtime {
 
 namespace {
 
-/// Work of a task in nanoseconds that is worth claiming, and how many tasks a
-/// launch has at most, alone and together with the others.
+/// A task should take at least this many nanoseconds. The other two bound the
+/// number of tasks of a launch, and of all launches together.
 constexpr double worthClaiming = 500;
 constexpr int64_t mostTasks = 256, mostTasksOfAll = 1 << 14;
-/// Tiles that say one by one what they touch; of more than this, each may touch
-/// everything.
+/// A launch of at most this many tiles asks the kernel for the footprint of
+/// each. In a larger launch each tile may touch everything.
 constexpr int64_t mostTiles = 1 << 14;
-/// One core's usual arithmetic and memory traffic, for a nanosecond.
+/// The usual arithmetic and memory traffic of one core, in a nanosecond: FLOP
+/// and bytes.
 constexpr double flopRate = 50, byteRate = 10;
 
-/// A task that touches more parts of a buffer touches all between them, too.
+/// If a task touches more parts of a buffer than this, it counts as touching
+/// all bytes between them.
 constexpr size_t mostRegions = 8;
 
 StridedRegion hullOf(const std::vector<StridedRegion> &regions) {
@@ -67,7 +69,7 @@ private:
   int bufferOf(const LaunchPlan &launch, int operand) const {
     return commands.operands[launch.firstOperand + operand];
   }
-  /// Offsets of a buffer's memory; no conflict is looked for in constants.
+  /// The offset of a buffer in its memory. Constants cannot conflict.
   int64_t baseOf(int buffer) const {
     const BufferPlan &b = plan.buffers[buffer];
     return b.kind == BufferKind::Arena ? b.offset.value() : 0;
@@ -83,7 +85,7 @@ private:
   TaskAccesses accesses;
   TaskGraph graph;
   std::map<std::pair<BufferKind, int>, int> memories;
-  std::vector<int64_t> sizes; ///< of the launch at hand
+  std::vector<int64_t> sizes; ///< of the current launch
 };
 
 int GraphBuilder::memoryOf(int buffer) {
@@ -105,8 +107,8 @@ int64_t GraphBuilder::extentOf(int buffer) const {
   return extent ? extent->end : 0;
 }
 
-/// All tiles together: what the compiler says of the kernel, else as long as
-/// all its buffers take to read.
+/// The time of all tiles of a member: from its work if the compiler knows it,
+/// else the time to read all its buffers.
 double GraphBuilder::timeOf(int member) const {
   const trace::Label &label = plan.info->labels[super.firstLabel + member];
   if (label.work)
@@ -119,7 +121,8 @@ double GraphBuilder::timeOf(int member) const {
   return bytes / byteRate;
 }
 
-/// A launch that may use some workers only has no more tasks than these.
+/// How many tiles make a task. A launch with a core limit has no more tasks
+/// than cores.
 int64_t GraphBuilder::tilesForTask(int64_t tiles, double time,
                                    int cores) const {
   int64_t most =
@@ -131,7 +134,8 @@ int64_t GraphBuilder::tilesForTask(int64_t tiles, double time,
   return std::max<int64_t>(1, (tiles + most - 1) / most);
 }
 
-/// Bytes of each operand; neighbouring tiles mostly touch neighbouring bytes.
+/// Adds the regions of each operand. Neighbouring tiles mostly touch
+/// neighbouring bytes, so their regions are joined where possible.
 void GraphBuilder::addFootprint(
     int member, int64_t first, int64_t count,
     std::vector<std::vector<StridedRegion>> &regions) const {

@@ -13,9 +13,9 @@
 
 namespace anabranch::runtime {
 
-/// The tasks of one super kernel of a plan that has all its buffers, and their
-/// dependences, which are proven to suffice. An error if a kernel's grid makes
-/// no sense.
+/// Builds the tasks and dependences of one super kernel, and verifies that the
+/// dependences suffice. The plan must have its buffers. An error if a kernel's
+/// grid makes no sense.
 Expected<TaskGraph> buildTaskGraph(const Plan &plan, const Commands &commands,
                                    const SuperKernel &super);
 

@@ -17,19 +17,20 @@ namespace anabranch::runtime {
 
 namespace {
 
-/// Tasks that a worker runs before it looks at the other calls in flight.
+/// A worker runs this many tasks before it looks at other calls in flight.
 constexpr int taskTurn = 16;
 
-/// How long a worker looks for tasks of its own before it steals: about as long
-/// as it takes to move what they read. A worker that is late by less had better
-/// run them itself, and have their weights in its cache in the next call, too.
+/// A worker looks this long for tasks of its own queue before it steals: about
+/// the time to move what the task reads. A worker that is less late had better
+/// run its tasks itself, since it then has their weights in its cache in the
+/// next call.
 constexpr std::chrono::nanoseconds patience(500);
 
-/// Constant bytes fetched at a time while nothing is ready, and in all for one
-/// task: less than a core's own cache holds.
+/// Bytes of constants to fetch at a time while no task is ready, and at most
+/// for one task. A core's own cache holds more.
 constexpr int64_t fetchPiece = 1024, fetchMost = 128 << 10;
 
-/// Brings the constants of a task near, piece by piece.
+/// Prefetches the constants of a task, piece by piece.
 class Prefetcher {
 public:
   Prefetcher(const BoundLaunches &launches, const SuperKernelRun &run,
@@ -42,7 +43,7 @@ public:
     left = std::min(region.bytes(), fetchMost);
   }
 
-  /// False when there is nothing left to fetch.
+  /// False if nothing is left to fetch.
   bool step() {
     if (left <= 0)
       return false;
@@ -98,8 +99,8 @@ bool Participant::runTask(int number) {
   return true;
 }
 
-/// Looks for ready tasks for a while; -1 when there are none, or others need
-/// this worker more.
+/// Looks for ready tasks for a while. -1 if there are none, or other streams
+/// need this worker more.
 int Participant::await() {
   Prefetcher prefetcher(launches, run, run.next(slot));
   auto begin = std::chrono::steady_clock::now(), now = begin;
@@ -117,11 +118,12 @@ int Participant::await() {
     steals = steals || now - begin >= patience;
   } while (now - begin < spinBeforeSleep);
   run.idle.fetch_add(1, std::memory_order_seq_cst);
-  // A task may have become ready just before that: nobody calls back for it.
+  // A task may have become ready just before `idle` was counted up; nobody
+  // calls this worker back for it.
   return run.take(slot, steals);
 }
 
-/// Calls the idle workers back when one of them would find a ready task.
+/// Calls the idle workers back if one more worker would find a ready task.
 void Participant::callBackIdle() {
   if (!run.wantsWorker())
     return;

@@ -13,23 +13,23 @@
 
 namespace anabranch::runtime {
 
-/// The call that a super kernel belongs to, as one of its workers sees it.
+/// The call around a super kernel, as one of its workers sees it.
 class SurroundingCall {
 public:
   virtual bool hasFailed() const = 0;
   virtual void fail(Status status) = 0;
-  /// Whether the worker finds something to do on another stream, or, if
-  /// `onlyMoreUrgent`, on one that comes before this one.
+  /// Whether the worker finds something to do on another stream; with
+  /// `onlyMoreUrgent`, on a more urgent one.
   virtual bool hasOtherWork(bool onlyMoreUrgent) const = 0;
-  /// Calls back so many of the workers that left, and the caller.
+  /// Calls back this many of the workers that left, and the caller.
   virtual void callBack(int workers) = 0;
 
 protected:
   ~SurroundingCall() = default;
 };
 
-/// A worker that runs tasks of a super kernel: its slot, and whether it has
-/// waited long enough to take tasks from the queues of others.
+/// A worker that runs tasks of a super kernel: it has a slot, and steals once
+/// it has waited long enough.
 class Participant {
 public:
   Participant(SuperKernelRun &run, const BoundLaunches &launches,
@@ -40,8 +40,8 @@ public:
   Participant(const Participant &) = delete;
   Participant &operator=(const Participant &) = delete;
 
-  /// Runs tasks, and waits a little for more, until there are none for now,
-  /// others need the worker more, or the call fails. Returns how many it ran.
+  /// Runs tasks until none is ready for a while, other streams need the worker
+  /// more, or the call fails. Returns how many tasks it ran.
   int work();
 
 private:

@@ -18,7 +18,7 @@
 namespace anabranch::runtime {
 
 /// A task graph, and a schedule for each number of workers that a call had so
-/// far. Any number of threads.
+/// far. Any thread.
 class ScheduledTasks {
 public:
   explicit ScheduledTasks(TaskGraph graph) : graph(std::move(graph)) {}
@@ -26,7 +26,7 @@ public:
   ScheduledTasks(const ScheduledTasks &) = delete;
   ScheduledTasks &operator=(const ScheduledTasks &) = delete;
 
-  /// Made by the first call with so many workers.
+  /// The schedule for this many workers. The first call that asks makes it.
   const WorkerSchedule &scheduleFor(int workers) const;
 
   const TaskGraph graph;
@@ -37,7 +37,7 @@ private:
   mutable std::mutex making;
 };
 
-/// Those of a plan's super kernels, in turn.
+/// The super kernels of a plan, in order.
 using SuperKernels = std::vector<std::unique_ptr<const ScheduledTasks>>;
 
 } // namespace anabranch::runtime

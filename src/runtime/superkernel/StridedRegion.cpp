@@ -13,19 +13,20 @@ namespace anabranch::runtime {
 
 namespace {
 
-/// No memory is larger; sums of a few such numbers do not overflow.
+/// An address bound beyond any memory. Sums of a few such numbers do not
+/// overflow.
 constexpr int64_t farthest = int64_t(1) << 56;
 
 constexpr StridedRegion everything{-4 * farthest, 8 * farthest, 0, 1};
 
-/// So many runs are compared one by one with runs of another pitch.
+/// Up to this many runs are compared one by one with runs of another pitch.
 constexpr int64_t fewRuns = 64;
 
 int64_t floorDivide(int64_t a, int64_t b) {
   return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 
-/// Whether a run [begin, end) meets one of several.
+/// Whether the run [begin, end) meets one of `runs`.
 bool meetsRun(const StridedRegion &runs, int64_t begin, int64_t end) {
   // The first run that ends behind `begin`.
   int64_t i = floorDivide(begin - runs.begin - runs.width, runs.pitch) + 1;
@@ -33,8 +34,8 @@ bool meetsRun(const StridedRegion &runs, int64_t begin, int64_t end) {
   return i < runs.count && runs.begin + i * runs.pitch < end;
 }
 
-/// Run i of `a` and run j of `b` meet if (i - j) * pitch lies between two
-/// bounds.
+/// For two regions of one pitch. Run i of `a` and run j of `b` meet if (i - j)
+/// * pitch lies between two bounds.
 bool meetsInStep(const StridedRegion &a, const StridedRegion &b) {
   int64_t distance = b.begin - a.begin;
   int64_t least = floorDivide(distance - a.width, a.pitch) + 1;
@@ -95,7 +96,7 @@ bool join(StridedRegion &into, const StridedRegion &other) {
   int64_t end = std::max(into.begin + into.width, other.begin + other.width);
   bool touch = std::max(into.begin, other.begin) <=
                std::min(into.begin + into.width, other.begin + other.width);
-  // Runs beside each other, in every row.
+  // The two have runs beside each other, in every row.
   if (touch && into.pitch == other.pitch && into.count == other.count) {
     int64_t width = end - begin;
     if (!into.isRun() && width >= into.pitch)
@@ -104,7 +105,7 @@ bool join(StridedRegion &into, const StridedRegion &other) {
       into = {begin, width, into.pitch, into.count};
     return true;
   }
-  // Rows after rows.
+  // The rows of one continue those of the other.
   if (!into.isRun() && into.pitch == other.pitch && into.width == other.width &&
       other.begin == into.begin + into.count * into.pitch) {
     into.count += other.count;

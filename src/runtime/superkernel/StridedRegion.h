@@ -28,17 +28,18 @@ struct StridedRegion {
   }
 };
 
-/// What a kernel says, from `base` on; nothing where it touches no byte. A
-/// region with impossible addresses stands for all bytes.
+/// The region that a kernel reports, shifted by `base`; none if it touches no
+/// byte. A region with impossible addresses becomes all bytes.
 std::optional<StridedRegion> regionOf(const anabranch_strided_region &said,
                                       int64_t base);
 
-/// Whether there is a byte in both: exact where one is a run, where both have
-/// the same pitch, and where one has few runs; else perhaps true without one.
+/// Whether the two share a byte. Exact if one is a single run, if both have the
+/// same pitch, or if one has few runs. Else it may be true although they share
+/// none.
 bool meets(const StridedRegion &a, const StridedRegion &b);
 
-/// Lets `into` have the bytes of both, and no other; false if one region
-/// cannot.
+/// Extends `into` by exactly the bytes of `other`. False if one region cannot
+/// express that.
 bool join(StridedRegion &into, const StridedRegion &other);
 
 } // namespace anabranch::runtime

@@ -22,7 +22,7 @@ void SuperKernelRun::chooseSchedule(int workers) {
 }
 
 void SuperKernelRun::begin() {
-  // An error has left the last call in the middle.
+  // The last call ended in the middle, with an error.
   if (unfinished.load(std::memory_order_relaxed) != 0) {
     for (size_t c = 0; c < graph.counters.size(); ++c)
       counterAt(static_cast<int>(c)).store(0, std::memory_order_relaxed);
@@ -40,8 +40,8 @@ static int firstFree(uint64_t taken) {
   return taken == ~uint64_t(0) ? 64 : __builtin_ctzll(~taken);
 }
 
-/// A thread takes the slot that it had last, if it can: its cache has that
-/// queue's weights. Workers beyond the number of queues have no slot.
+/// A thread takes the slot that it had last if that is free: its cache has that
+/// queue's weights. If all slots are taken, the worker has none.
 int SuperKernelRun::takeSlot() {
   static thread_local int usual = 0;
   uint64_t taken = slots.load(std::memory_order_relaxed);

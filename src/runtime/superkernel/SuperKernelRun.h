@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Counters only go up, from call to call too, so that a call writes none of
-// them before it begins. A worker takes a slot, whose queue it works through;
-// the front of any queue is taken by compare-and-swap, by any worker, but only
-// when the task there is ready: nobody waits inside a task.
+// Counters only count up, also from call to call, so that no call has to reset
+// them. A worker takes a slot and works through its queue. Any worker may take
+// the task at the front of any queue by compare-and-swap, but only when that
+// task is ready: no worker waits inside a task.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,57 +22,59 @@
 
 namespace anabranch::runtime {
 
-/// What a call's frame keeps of one super kernel.
+/// The state of one super kernel in a call's frame.
 class SuperKernelRun {
 public:
   explicit SuperKernelRun(const ScheduledTasks &tasks);
 
-  /// The first call with so many workers needs memory.
+  /// Chooses the schedule for this many workers. The first call with a number
+  /// allocates memory.
   void chooseSchedule(int workers);
-  /// Before the call's workers see it.
+  /// Call it before the call's workers can see the run.
   void begin();
 
   /// Whether several workers would be done sooner than one.
   bool isWorthSharing() const {
     return schedule->time < worthwhile * graph.serialTime;
   }
-  /// Nanoseconds that they would save.
+  /// The nanoseconds that several workers save.
   double saved() const { return graph.serialTime - schedule->time; }
   int taskCount() const { return static_cast<int>(graph.tasks.size()); }
 
-  /// A worker slot for the thread; no worker has more than one.
+  /// Takes a worker slot for this thread; -1 if all are taken. No worker has
+  /// more than one.
   int takeSlot();
   void leaveSlot(int slot);
 
-  /// A task that is ready, now the caller's to run: of the slot's own queue,
-  /// else of a queue whose slot is free, else, if the caller `steals`, of any.
-  /// A task of its own ends its stealing. -1: none is ready.
+  /// Takes a ready task, which the caller then runs: of the slot's own queue,
+  /// else of a queue whose slot is free, else, if the caller `steals`, of any
+  /// queue. A task of its own queue resets `steals`. -1: none is ready.
   int take(int slot, bool &steals);
   const Task &operator[](int task) const { return graph.tasks[task]; }
-  /// Says that the task is done to those that wait for it.
+  /// Signals the counters of a task that is done.
   void signal(int task) {
     const Task &t = graph.tasks[task];
     for (int s = 0; s < t.signals; ++s)
       counterAt(graph.signals[t.firstSignal + s])
           .fetch_add(1, std::memory_order_release);
   }
-  /// Counts tasks as done; true for the last of all, once.
+  /// Counts tasks as done. True for the last of all, once.
   bool finish(int tasks) {
     return unfinished.fetch_sub(tasks, std::memory_order_acq_rel) == tasks;
   }
 
-  /// Whether all tasks have been taken.
+  /// Whether workers have taken all tasks.
   bool isTaken() const;
   bool isAnyReady() const;
-  /// Whether a task is ready that only a worker more would run at once.
+  /// Whether one more worker would find a ready task at once.
   bool wantsWorker() const;
-  /// The task that the slot takes next; -1 after the last.
+  /// The next task of the slot's queue; -1 after the last.
   int next(int slot) const;
   const ConstantRead &constantOf(int task) const {
     return graph.constants[task];
   }
 
-  /// Workers that left for want of ready tasks.
+  /// Workers that left because no task was ready.
   std::atomic<int> idle{0};
 
 private:
@@ -114,10 +116,12 @@ private:
   std::unique_ptr<Line[]> counters;
   std::unique_ptr<Cursor[]> cursors; ///< by queue
   int cursorCount = 0;
-  /// Calls since the counters were zero; one is full at `round * signals`.
+  /// Calls since the counters were zero. A counter is complete at `round *
+  /// signals`.
   uint32_t round = 0;
   alignas(64) std::atomic<int> unfinished{0};
-  alignas(64) std::atomic<uint64_t> slots{0}; ///< taken ones, a bit for each
+  alignas(64) std::atomic<uint64_t> slots{
+      0}; ///< a bit for each slot that is taken
 };
 
 } // namespace anabranch::runtime

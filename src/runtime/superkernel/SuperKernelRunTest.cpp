@@ -5,11 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Every tile notes when it began and ended; any two that share a byte which one
-// of them writes, or whose order is asked for, must have run in the order of
-// the program. ANABRANCH_RANDOM_SUPERS says how many programs,
-// ANABRANCH_SOAK_TILES how many tiles of the soak, where more than the default
-// are wanted.
+// Every tile notes when it began and ended. Two tiles must have run in the
+// order of the program if they share a byte that one of them writes, or if an
+// order is asked for. ANABRANCH_RANDOM_SUPERS sets the number of programs, and
+// ANABRANCH_SOAK_TILES the number of tiles of the soak.
 //
 //===----------------------------------------------------------------------===//
 
@@ -69,7 +68,7 @@ public:
 
   ProgramMaker m;
   std::vector<TiledLaunch> launches;
-  /// Launches that are asked to be done before another begins.
+  /// Pairs of launches, the first of which must end before the second begins.
   std::set<std::pair<size_t, size_t>> orders;
   std::vector<int64_t> offsets; ///< of the tensors
   int64_t arenaWords = 0;
@@ -110,7 +109,7 @@ private:
     for (int i = below(4); i > 0; --i) {
       int tensor = below(static_cast<int>(buffers.size()));
       int64_t distance = offsets[tensor] - offsets[l.writes];
-      // A tile may overwrite what it alone reads.
+      // A tile may overwrite bytes that no other tile reads.
       if (distance == 0 || std::abs(distance) >= tensorBytes) {
         l.reads.push_back(tensor);
         l.sizes.push_back(distance ? below(PART_KINDS) : l.sizes[TILED_OUTPUT]);
@@ -120,7 +119,8 @@ private:
     push(l);
   }
 
-  /// Asks for an order of some members, the first being launch `first`.
+  /// Asks for an order between some members, of which launch `first` is the
+  /// first.
   void order(SuperT &super, int first, int members) {
     auto asked = std::make_unique<OrderT>();
     int cut = 1 + below(members - 1);
@@ -145,7 +145,7 @@ private:
     for (int64_t size : l.sizes)
       launch.sizes.push_back(fixed(size));
     m.push(std::move(launch), 0).location = m.location(name);
-    m.work(name, 1e5, {TILED_TILES}); // no tile is too small for an item
+    m.work(name, 1e5, {TILED_TILES}); // no tile is too small to be a task
     launches.push_back(l);
   }
 
@@ -197,8 +197,8 @@ public:
     return {};
   }
 
-  /// Tiles of different launches that ran beside each other, or in another
-  /// order than that of the launches.
+  /// The number of pairs of tiles of different launches that overlapped, or ran
+  /// in another order than their launches.
   int64_t overtakes() const {
     int64_t count = 0;
     for (const TiledUse &a : uses)
@@ -207,7 +207,7 @@ public:
     return count;
   }
 
-  /// Tiles that ran although they need one of the launch.
+  /// The number of tiles that ran although they need a tile of the launch.
   int ranAfter(size_t launch) const {
     int count = 0;
     for (const auto &[a, b] : conflicts)
@@ -281,7 +281,7 @@ protected:
     return folder.open(program.m);
   }
 
-  /// So many programs, from a seed on, and their executables.
+  /// Makes and opens this many programs, from a seed on.
   void openMany(unsigned many, unsigned firstSeed, int launches) {
     for (unsigned i = 0; i < many; ++i) {
       programs.push_back(
@@ -309,7 +309,7 @@ TEST_F(SuperRuns, OrderEveryTwoTilesThatShareBytes) {
     TiledCall call(program, seed);
     for (int threads : {1, 2, 3, 7}) {
       setDefaultThreads(threads);
-      // Modes take turns on one frame, as when the quickest is looked for.
+      // Modes take turns on one frame, as the mode tuner does it.
       for (auto [mode, stalls] : {std::pair(ExecutionMode::Shared, 0u),
                                   {ExecutionMode::MemberByMember, seed},
                                   {ExecutionMode::Shared, seed + 1},
@@ -331,7 +331,7 @@ TEST_F(SuperRuns, OrderEveryTwoTilesThatShareBytes) {
   EXPECT_GT(overtakes, 1000) << "tiles never ran ahead of a whole launch";
 }
 
-/// The checker is no better than what it notices.
+/// The checker itself must notice tiles that run out of order.
 TEST_F(SuperRuns, CheckerSeesTilesOutOfOrder) {
   TiledProgram program(5, 12);
   auto executable = open(program);
@@ -360,7 +360,7 @@ TEST_F(SuperRuns, ServeManyThreadsOnOnePool) {
   });
 }
 
-/// What needs the tile that failed does not run; the next call is whole again.
+/// Tiles that need the failed tile do not run. The next call is not affected.
 TEST_F(SuperRuns, AnErrorEndsTheCallAndNotTheNext) {
   for (unsigned seed = 0; seed < 40; ++seed) {
     TiledProgram program(seed, 12);

@@ -5,7 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The input of the search for dependences, and of the proof that they suffice.
+// The bytes that tasks touch: the input of the search for dependences, and of
+// the proof that these suffice.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,24 +20,24 @@ namespace anabranch::runtime {
 
 /// The bytes that the tasks of one launch touch through one operand.
 struct OperandFootprint {
-  int memory = 0; ///< the same for operands that can share bytes
+  int memory = 0; ///< equal for operands that can share bytes
   bool writes = false;
-  int64_t begin = 0, end = 0;         ///< of all regions together
-  bool ordered = true;                ///< neither begins nor ends ever go down
-  std::vector<StridedRegion> regions; ///< of the tasks, in turn
-  std::vector<int> first;             ///< by task, and the number of all
+  int64_t begin = 0, end = 0; ///< of all regions together
+  bool ordered = true; ///< neither the begins nor the ends of regions descend
+  std::vector<StridedRegion> regions; ///< of the tasks, in order
+  std::vector<int> first; ///< region of each task, and the number of all
 
   void add(const StridedRegion &region);
 
-  /// Whether a byte may be in both, one of the two operands being written.
+  /// Whether the two may share a byte, and one of them is written.
   bool mayConflict(const OperandFootprint &other) const {
     return memory == other.memory && (writes || other.writes) &&
            begin < other.end && other.begin < end;
   }
 };
 
-/// The launches of a super kernel, in an order that one worker may run. Tasks
-/// are numbered from one launch to the next.
+/// The launches of a super kernel, in an order in which one worker may run
+/// them. Tasks are numbered through all launches.
 struct TaskAccesses {
   struct Launch {
     int firstTask = 0, taskCount = 0;

@@ -1,14 +1,14 @@
-//===- TaskDependences.cpp - what a task waits for ---===//
+//===- TaskDependences.cpp - what a task waits for ------------------------===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
 //
 //===----------------------------------------------------------------------===//
 //
-// Launches are taken in order; each is compared with those before it, the
-// nearest first, since what it waits for already implies most that is older:
-// the closure of a task, the set of tasks that are done when it starts, is
-// kept as a bit for each task, and shared by tasks that wait for the same.
+// The search compares each launch with the earlier ones, the nearest first:
+// dependences on these already imply most older ones. The closure of a task is
+// the set of tasks that are done when it starts. It is kept as a bit for each
+// task, and shared by tasks with the same dependences.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,10 +25,10 @@ namespace {
 using Bits = std::vector<uint64_t>;
 using Launch = TaskAccesses::Launch;
 
-/// A task that waits for more counters of one launch than this waits for all
-/// of it.
+/// A task that would wait for more counters of one launch than this waits for
+/// the whole launch.
 constexpr size_t fewCounters = 4;
-/// A task adds to no more counters of need sets than this.
+/// A task signals at most this many counters of need sets.
 constexpr int fewSignals = 3;
 
 bool has(const Bits &bits, int task) {
@@ -40,11 +40,12 @@ void put(Bits &bits, const Bits &other) {
     bits[i] |= other[i];
 }
 
-/// Tasks of one launch that some later task needs: ranges, [first, last).
+/// A set of tasks of one launch that some later task needs, as ranges [first,
+/// last).
 struct NeedSet {
   int member;
-  std::vector<std::pair<int, int>> ranges; ///< of tasks, numbered from 0
-  Bits closure;                            ///< the tasks, and all before them
+  std::vector<std::pair<int, int>> ranges; ///< of tasks, from 0 in each launch
+  Bits closure;                            ///< the set, and all tasks before it
   bool used = false;
 };
 
@@ -87,7 +88,8 @@ private:
 
   void makeCounters(int member,
                     std::vector<std::vector<Dependence>> &dependencesOf);
-  /// One that several tasks signal gets a line of its own.
+  /// Adds a counter. If several tasks signal it, it gets a cache line of its
+  /// own.
   int addCounter(bool isShared) {
     auto alignEnd = [&] {
       graph.counters.resize((graph.counters.size() + countersOfLine - 1) /
@@ -112,14 +114,14 @@ private:
   TaskGraph &graph;
   const size_t words;
   std::vector<Bits> closures;
-  std::vector<int> closureOf;          ///< by task
-  std::vector<std::vector<int>> needs; ///< by task: sets
+  std::vector<int> closureOf;          ///< by task: index into `closures`
+  std::vector<std::vector<int>> needs; ///< by task: indices into `sets`
   std::vector<NeedSet> sets;
   std::vector<std::map<std::vector<std::pair<int, int>>, int>> setsOf;
   std::unordered_map<uint64_t, int> extended; ///< closure and set -> closure
   std::vector<char> marked;                   ///< tasks of the earlier launch
   std::vector<std::vector<int>> signalsOf;    ///< by task
-  /// By member: those that it is after.
+  /// By member: the orders that it must come after.
   std::vector<std::vector<const LaunchOrder *>> ordersOf;
 };
 
@@ -133,7 +135,7 @@ DependenceFinder::conflicts(const Launch &later, const Launch &earlier) const {
   return pairs;
 }
 
-/// The task touches what the one before it does.
+/// Whether the task touches the same regions as the task before it.
 bool DependenceFinder::isLikeLast(const std::vector<Pair> &pairs,
                                   int task) const {
   if (task == 0)
@@ -173,7 +175,7 @@ void DependenceFinder::mark(const OperandFootprint &group,
   }
 }
 
-/// The number of the set of marked tasks; -1 for none.
+/// The number of the set of all marked tasks; -1 if no task is marked.
 int DependenceFinder::intern(int member) {
   std::vector<std::pair<int, int>> ranges;
   for (size_t i = 0; i < marked.size(); ++i)
@@ -213,7 +215,8 @@ bool DependenceFinder::contains(int closure, const NeedSet &set) const {
   return true;
 }
 
-/// The closure with the set and all before it; the same one if it has it.
+/// The closure extended by the set and all tasks before it; the same closure if
+/// it has them.
 int DependenceFinder::extend(int closure, int set) {
   uint64_t key = uint64_t(closure) << 32 | static_cast<uint32_t>(set);
   auto [known, isNew] = extended.try_emplace(key, closure);
@@ -225,8 +228,8 @@ int DependenceFinder::extend(int closure, int set) {
   return known->second;
 }
 
-/// Compares all tasks of two launches; false if nothing new was found. With
-/// `whole` all tasks of the later one need all of the earlier.
+/// Compares all tasks of two launches. False if it found nothing new. With
+/// `whole`, each task of the later launch needs all of the earlier one.
 bool DependenceFinder::compare(int member, int earlier,
                                const std::vector<Pair> &pairs, bool whole) {
   const Launch &m = accesses.launches[member];
@@ -255,7 +258,8 @@ bool DependenceFinder::compare(int member, int earlier,
   return found;
 }
 
-/// The first task of all that may run when some task of the launch starts.
+/// The first task of all that is perhaps not done when some task of the launch
+/// starts.
 int DependenceFinder::firstUndone(const Launch &member) const {
   int first = member.firstTask, seen = -1;
   for (int i = 0; i < member.taskCount; ++i) {
@@ -292,8 +296,9 @@ void DependenceFinder::findNeeds(int member) {
   }
 }
 
-/// Counters of what later tasks need of a launch: one for each part that no
-/// need set divides, or one for each set, whichever is less to count and read.
+/// Makes the counters for the need sets of a launch. It makes one for each part
+/// that no need set divides, or one for each set, whichever takes fewer signals
+/// and waits.
 void DependenceFinder::makeCounters(
     int member, std::vector<std::vector<Dependence>> &dependencesOf) {
   const Launch &m = accesses.launches[member];
@@ -301,7 +306,7 @@ void DependenceFinder::makeCounters(
   for (const auto &entry : setsOf[member])
     if (sets[entry.second].used)
       used.push_back(entry.second);
-  // Which sets a task is in; tasks in the same ones are one part.
+  // The sets of each task. Tasks in the same sets form one part.
   std::vector<std::vector<int>> in(m.taskCount);
   int mostIn = 0;
   for (int set : used)
@@ -311,11 +316,11 @@ void DependenceFinder::makeCounters(
         mostIn = std::max(mostIn, static_cast<int>(in[task].size()));
       }
   std::map<std::vector<int>, int> parts, sizes;
-  std::map<int, std::vector<int>> partsOf; // of a set
+  std::map<int, std::vector<int>> partsOf; // by set
   for (int task = 0; task < m.taskCount; ++task)
     if (!in[task].empty() && ++sizes[in[task]] == 1)
       for (int set : in[task])
-        partsOf[set].push_back(task); // its first task stands for the part
+        partsOf[set].push_back(task); // the first task of a part stands for it
   size_t mostParts = 0;
   for (const auto &entry : partsOf)
     mostParts = std::max(mostParts, entry.second.size());
@@ -361,7 +366,7 @@ void DependenceFinder::writeDependences(
     task.signals = static_cast<int>(signalsOf[i].size());
     graph.signals.insert(graph.signals.end(), signalsOf[i].begin(),
                          signalsOf[i].end());
-    // Neighbours that need the same share their list.
+    // Neighbours with the same needs share their list.
     if (i > 0 && needs[i] == needs[i - 1]) {
       task.firstDependence = graph.tasks[i - 1].firstDependence;
       task.dependences = graph.tasks[i - 1].dependences;

@@ -13,7 +13,8 @@
 
 namespace anabranch::runtime {
 
-/// Fills in `dependences`, `signals` and `counters`, and those of the tasks.
+/// Fills in `dependences`, `signals` and `counters` of the graph, and the
+/// tasks' indices into them.
 void findDependences(const TaskAccesses &accesses, TaskGraph &graph);
 
 } // namespace anabranch::runtime

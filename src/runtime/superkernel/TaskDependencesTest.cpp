@@ -31,7 +31,7 @@ Bytes bytesOf(const StridedRegion &r) {
   return bytes;
 }
 
-/// Accesses of tasks, and their graph without dependences.
+/// Accesses of tasks, and a graph without dependences.
 struct Made {
   TaskAccesses accesses;
   TaskGraph graph;
@@ -51,7 +51,7 @@ struct Made {
       graph.serialTime += 1000;
     }
   }
-  /// What task i of the last member touches is regions(i).
+  /// Task i of the last member touches regions(i).
   template <typename Regions>
   void touch(int memory, bool writes, Regions regions) {
     TaskAccesses::Launch &m = accesses.launches.back();
@@ -68,8 +68,9 @@ struct Made {
   }
 };
 
-/// Part `i` of `parts` of an 8 x 64 block of bytes: rows, columns, all, parts
-/// beside it too, or a few scattered rows.
+/// Part `i` of `parts` of an 8 x 64 block of bytes. By `kind` it is rows,
+/// columns, the whole block, rows that overlap the next part's, or a few
+/// scattered rows.
 std::vector<StridedRegion> partOf(int kind, int i, int parts) {
   switch (kind) {
   case 0: {
@@ -111,7 +112,8 @@ std::unique_ptr<Made> randomShape(unsigned seed, int launches) {
     made->touch(below(4), true,
                 [&, kind = below(2)](int i) { return partOf(kind, i, tasks); });
   }
-  // Some cuts, of which some launches stand ahead and others behind.
+  // Adds some orders: launches before a random point come before launches
+  // behind it.
   for (int orders = below(3); orders > 0; --orders) {
     int cut = 1 + below(launches - 1);
     LaunchOrder order;
@@ -124,7 +126,8 @@ std::unique_ptr<Made> randomShape(unsigned seed, int launches) {
   return made;
 }
 
-/// Everything that the counters order, the slow way: before[b] has a.
+/// before[b] has all tasks a that the counters order before b, computed pair by
+/// pair.
 std::vector<std::vector<bool>> orderOf(const TaskGraph &graph) {
   size_t count = graph.tasks.size();
   std::vector<std::vector<bool>> before(count, std::vector<bool>(count));
@@ -143,7 +146,8 @@ std::vector<std::vector<bool>> orderOf(const TaskGraph &graph) {
   return before;
 }
 
-/// How many pairs that the program orders, or that conflict, nothing orders.
+/// The number of pairs of tasks that conflict, or that the program orders, but
+/// the counters do not.
 int unordered(const TaskAccesses &accesses, const TaskGraph &graph) {
   std::vector<std::vector<bool>> before = orderOf(graph);
   int missing = 0;
@@ -193,8 +197,8 @@ TEST(TaskDependences, OrdersAllThatConflicts) {
   }
 }
 
-/// Takes one wait or one signal away, as if planning had missed it: refused
-/// exactly where all pairs say that it is needed.
+/// Removes one wait or one signal, as if the search had missed it. The verifier
+/// must refuse the graph exactly if some pair needs it.
 TEST(TaskDependences, IsRefusedWithoutAnyWaitThatItNeeds) {
   int refused = 0, kept = 0;
   for (unsigned seed = 0; seed < 400; ++seed) {
@@ -232,7 +236,7 @@ TEST(TaskDependences, IsRefusedWithoutAnyWaitThatItNeeds) {
         << "seed " << seed;
     ++(holds ? kept : refused);
   }
-  // What is not needed for itself is mostly left out.
+  // The search leaves out most dependences that others imply.
   EXPECT_GT(refused, 5 * kept);
 }
 
@@ -264,7 +268,7 @@ TEST(TaskDependences, IsRefusedWithTablesOutOfRange) {
 // How much is waited for
 //===----------------------------------------------------------------------===//
 
-/// The graph of launches of eight rows: each row is made of that row of the
+/// The graph of launches of eight rows. Each row depends on the same row of the
 /// launch before.
 std::unique_ptr<Made> rowByRow(int launches) {
   auto made = std::make_unique<Made>();
@@ -299,7 +303,7 @@ TEST(TaskDependences, AnOrderThatIsAskedForIsKeptWithoutSharedBytes) {
   EXPECT_TRUE(made.graph.dependences.empty());
   made.accesses.orders = {{{0, 1}, {2}}};
   EXPECT_EQ(verifyTaskGraph(made.accesses, made.graph),
-            "item 0 of launch 2 does not wait for launch 0, as the program "
+            "task 0 of launch 2 does not wait for launch 0, as the program "
             "asks");
   findDependences(made.accesses, made.graph);
   EXPECT_EQ(verifyTaskGraph(made.accesses, made.graph), "");
@@ -319,7 +323,8 @@ TEST(TaskDependences, OneWhoReadsAllWaitsForOneCounter) {
   EXPECT_EQ(verifyTaskGraph(made.accesses, made.graph), "");
   EXPECT_EQ(
       std::count(made.graph.counters.begin(), made.graph.counters.end(), 8), 5);
-  // Writing again over what was read is implied by what is waited for.
+  // A task that overwrites bytes is ordered after their readers by the
+  // dependences that it already has.
   for (const Task &task : made.graph.tasks)
     EXPECT_LE(task.dependences, 1);
 }
@@ -356,7 +361,7 @@ TEST(WorkerSchedule, AreInOneOrderThatKeepsEveryWait) {
     std::mt19937 random(seed);
     for (double &time : made->graph.times)
       time = static_cast<double>(random() % 5000);
-    // Those of some launches read much of some weights.
+    // Some launches read many bytes of a few weights.
     for (ConstantRead &fetch : made->graph.constants)
       if (random() % 3)
         fetch = {0, {int64_t(random() % 9) << 17, 1 << 17, 0, 1}};
@@ -395,15 +400,15 @@ TEST(WorkerSchedule, KeepRowsWithTheWorkerThatMadeThem) {
   EXPECT_LT(schedule.time, 0.6 * made->graph.serialTime);
   for (int w = 0; w < 2; ++w)
     for (int p = schedule.first[w]; p < schedule.first[w + 1]; ++p) {
-      // Row by row, each through all launches before the next begins.
+      // Each row goes through all launches before the next row begins.
       int task = schedule.tasks[p], at = p - schedule.first[w];
       EXPECT_EQ(task % 8, w * 4 + at / 6);
       EXPECT_EQ(task / 8, at % 6);
     }
 }
 
-/// A step of a decoder: products of all rows with all columns, one after the
-/// other, and parts that go by heads.
+/// A decoder step: products of all rows with all columns, one after the other,
+/// and parts that are split by heads.
 std::unique_ptr<Made> decoder(int layers) {
   auto made = std::make_unique<Made>();
   for (int m = 0; m < layers * 16; ++m) {
@@ -415,7 +420,7 @@ std::unique_ptr<Made> decoder(int layers) {
   return made;
 }
 
-/// Of this thread, whatever else the machine does.
+/// CPU time of this thread, whatever else the machine does.
 double milliseconds() {
   timespec now;
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -433,7 +438,7 @@ TEST(TaskDependences, TakesTimeInProportionToTheItems) {
     double proven = milliseconds();
     scheduleTasks(made->graph, 2);
     double filled = milliseconds();
-    std::printf("%zu items: waits %.1f ms, proof %.1f ms, lists %.1f ms\n",
+    std::printf("%zu tasks: waits %.1f ms, proof %.1f ms, lists %.1f ms\n",
                 made->graph.tasks.size(), planned - begin, proven - planned,
                 filled - proven);
     return filled - begin;

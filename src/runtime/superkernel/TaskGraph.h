@@ -5,7 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Made at load, once for each super kernel. Read by any number of threads.
+// The runtime makes a task graph at load, once for each super kernel. Any
+// number of threads may read it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,41 +19,43 @@
 
 namespace anabranch::runtime {
 
-/// Some tiles of one launch, run by one worker at a time.
+/// Some tiles of one launch. One worker runs them together.
 struct Task {
   int launch = 0, label = 0;
-  int64_t tile = 0, tiles = 0; ///< the first, and how many
+  int64_t tile = 0, tiles = 0; ///< first tile, and number of tiles
   int firstDependence = 0, dependences = 0;
   int firstSignal = 0, signals = 0;
 };
 
-/// Counters that share a cache line.
+/// How many counters share a cache line.
 constexpr int countersOfLine = 16;
 
-/// All tasks that signal the counter must be done.
+/// The task waits until all tasks that signal the counter are done.
 struct Dependence {
   int counter, signals;
   bool operator==(const Dependence &o) const { return counter == o.counter; }
 };
 
-/// Constant bytes that a task reads: worth fetching before it can start.
+/// Bytes of constants that a task reads. A worker prefetches them before the
+/// task can start.
 struct ConstantRead {
   int operand = -1;     ///< in Commands::operands
   StridedRegion region; ///< from the operand's pointer
 };
 
-/// The tasks in an order that one worker may run, and the counters through
-/// which a task that is done lets others start.
+/// The tasks in an order in which one worker may run them, and the counters
+/// through which a finished task lets others start.
 struct TaskGraph {
   std::vector<Task> tasks;
   std::vector<Dependence> dependences;
-  std::vector<int> signals; ///< counters that a task adds one to when done
-  /// By counter: how many tasks signal it; 0 for padding between cache lines.
+  std::vector<int> signals; ///< counters that a finished task counts up
+  /// By counter: how many tasks signal it. Zero for padding between cache
+  /// lines.
   std::vector<int> counters;
   std::vector<ConstantRead> constants; ///< by task
   std::vector<double> times;           ///< by task, estimated: nanoseconds
-  std::vector<double> bytes;           ///< by task: what it writes
-  std::vector<double> reads; ///< by task: what others may have written
+  std::vector<double> bytes;           ///< by task: bytes that it writes
+  std::vector<double> reads; ///< by task: bytes that other tasks may write
   double serialTime = 0;     ///< of all tasks, on one worker
 };
 

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// From the finished tables alone: what a counter stands for is what signals it,
-// and what is done when a task starts is what its counters stand for, and all
-// that was done when those tasks started.
+// The verifier uses the finished tables only. A counter that is complete shows
+// that all tasks which signal it are done. When a task starts, the tasks of its
+// counters are done, and all tasks that were done when those started.
 //
 //===----------------------------------------------------------------------===//
 
@@ -59,15 +59,16 @@ private:
   const TaskGraph &graph;
   const size_t tasks;
   std::vector<std::vector<int>> signalers; ///< by counter: tasks
-  std::vector<int> lists;                  ///< by task: in `done`
-  std::vector<Bits> done; ///< by list of dependences: what is done for certain
+  std::vector<int> lists;                  ///< by task: index into `done`
+  std::vector<Bits>
+      done; ///< by list of dependences: the tasks that are certainly done
 };
 
-/// Indices are in range, and a counter regions its number only when all that
-/// signal it are done.
+/// Checks that indices are in range, and that a counter is complete only when
+/// all tasks which signal it are done.
 std::string GraphVerifier::checkTables() {
   if (graph.tasks.size() != tasks)
-    return "its items are not those of its launches";
+    return "its tasks are not those of its launches";
   signalers.resize(graph.counters.size());
   for (size_t i = 0; i < tasks; ++i) {
     const Task &task = graph.tasks[i];
@@ -76,28 +77,29 @@ std::string GraphVerifier::checkTables() {
         size_t(task.firstDependence) + size_t(task.dependences) >
             graph.dependences.size() ||
         size_t(task.firstSignal) + size_t(task.signals) > graph.signals.size())
-      return "an item waits for what is not there";
+      return "a task has dependences or signals that do not exist";
     for (int s = 0; s < task.signals; ++s) {
       int counter = graph.signals[task.firstSignal + s];
       if (counter < 0 || size_t(counter) >= signalers.size())
-        return "an item signals what is not there";
+        return "a task signals a counter that does not exist";
       signalers[counter].push_back(static_cast<int>(i));
     }
   }
   for (size_t c = 0; c < signalers.size(); ++c)
     if (graph.counters[c] != static_cast<int>(signalers[c].size()))
-      return "a counter counts wrongly";
+      return "a counter does not count the tasks that signal it";
   for (const Dependence &wait : graph.dependences)
     if (wait.counter < 0 || size_t(wait.counter) >= signalers.size() ||
         wait.signals != graph.counters[wait.counter])
-      return "an item waits for what is not there";
+      return "a dependence is on a counter that does not exist, or on "
+             "another number of signals";
   for (size_t i = 0; i < tasks; ++i)
     for (int w = 0; w < graph.tasks[i].dependences; ++w)
       for (int signaler :
            signalers[graph.dependences[graph.tasks[i].firstDependence + w]
                          .counter])
         if (signaler >= static_cast<int>(i))
-          return "an item waits for a later one";
+          return "a task waits for a later one";
   return {};
 }
 
@@ -128,7 +130,7 @@ void GraphVerifier::findDone() {
   }
 }
 
-/// The first task that need not be done when some task of the launch starts.
+/// The first task that is perhaps not done when some task of the launch starts.
 int GraphVerifier::firstUndone(const TaskAccesses::Launch &member) const {
   int first = member.firstTask, last = -1;
   for (int i = 0; i < member.taskCount; ++i) {
@@ -160,8 +162,8 @@ std::string GraphVerifier::compare(size_t earlier, size_t later) const {
           for (int y = b.first[j]; y < b.first[j + 1]; ++y)
             for (int x = a.first[i]; x < a.first[i + 1]; ++x)
               if (meets(a.regions[x], b.regions[y]))
-                return "item " + std::to_string(i) + " of launch " +
-                       std::to_string(earlier) + " and item " +
+                return "task " + std::to_string(i) + " of launch " +
+                       std::to_string(earlier) + " and task " +
                        std::to_string(j) + " of launch " +
                        std::to_string(later) +
                        " use the same memory and nothing orders them";
@@ -186,7 +188,7 @@ std::string GraphVerifier::checkOrders() const {
         for (int earlier : order.before)
           if (!isDoneBefore(accesses.launches[earlier],
                             accesses.launches[later].firstTask + j))
-            return "item " + std::to_string(j) + " of launch " +
+            return "task " + std::to_string(j) + " of launch " +
                    std::to_string(later) + " does not wait for launch " +
                    std::to_string(earlier) + ", as the program asks";
   return {};

@@ -15,9 +15,10 @@
 
 namespace anabranch::runtime {
 
-/// Whether the counters alone order every two tasks that share a byte which one
-/// of them writes, and those whose order the program asks for. Shares nothing
-/// with `findDependences` but the accesses. Empty if so.
+/// Checks that the counters alone order every two tasks that share a byte which
+/// one of them writes, and the launches whose order the program asks for.
+/// Returns an empty text, or what is wrong. It shares only the accesses with
+/// `findDependences`.
 std::string verifyTaskGraph(const TaskAccesses &accesses,
                             const TaskGraph &graph);
 

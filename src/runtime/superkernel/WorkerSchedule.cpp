@@ -5,18 +5,19 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Plays the super kernel with estimated times. A task that becomes ready goes
-// to the pool of the worker that made most of what it reads; where several
-// made it, or nobody, to that of the worker with the same part of each launch,
-// so that from call to call a worker sees the same weights. A free worker takes
-// the latest launch's task of its pool: what its cache still has. If it has
-// none it takes one of the pool that lasts longest, unless moving the data
+// The scheduler simulates the super kernel with estimated times. Each worker
+// has a set of ready tasks. A task that becomes ready goes to its home: the
+// worker that made most of the bytes it reads. If no single worker made them,
+// the home is the worker with the same share of each launch, so that a worker
+// sees the same weights in each call. A free worker takes a task of the latest
+// launch of its set, whose operands are still in its cache. If the set is
+// empty, it takes a task of the set that lasts longest, unless moving the data
 // takes longer than waiting.
 //
-// Where the weights of all launches don't fit into one core's cache, a task
-// that reads more of them than else goes by these: a launch's weights are
-// shared out among the workers, rather than its rows, and each part is read for
-// all rows before the next.
+// If the weights of all launches do not fit into one core's cache, tasks that
+// read more weights than other bytes are placed by their weights: the workers
+// share a launch's weights rather than its rows, and each part is read for all
+// rows before the next part.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,12 +33,12 @@ namespace anabranch::runtime {
 
 namespace {
 
-/// What the runtime needs for a task beside its kernel, in nanoseconds.
+/// Nanoseconds that the runtime needs for a task, beside its kernel.
 constexpr double claimTime = 50;
-/// From one worker's cache to another's: a line's latency, then so many bytes
-/// a nanosecond.
+/// Moving bytes from one worker's cache to another's: nanoseconds for a line's
+/// latency, then bytes per nanosecond.
 constexpr double moveTime = 200, moveRate = 10;
-/// Weights that stay in one core's own cache from call to call.
+/// Bytes of weights that stay in one core's own cache from call to call.
 constexpr double cacheBytes = 512 << 10;
 
 class Scheduler {
@@ -46,7 +47,7 @@ public:
       : graph(graph), workers(workers), left(graph.counters),
         missing(graph.tasks.size()), makers(graph.counters.size()),
         waiters(graph.counters.size()), rank(graph.tasks.size(), 0),
-        pools(workers), backlog(workers, 0), freeAt(workers, 0),
+        readySets(workers), backlog(workers, 0), freeAt(workers, 0),
         queues(workers) {}
 
   WorkerSchedule run();
@@ -60,7 +61,7 @@ private:
              std::tie(o.heavy, o.place, o.panel, o.task);
     }
   };
-  /// The worker that ran the tasks of a counter: -1 for several.
+  /// The worker that ran all tasks of a counter; -1 if several did.
   struct Maker {
     int worker = -1;
     double bytes = 0;
@@ -75,14 +76,16 @@ private:
 
   void prepare();
   void findPanels();
-  /// What a cache still has comes first: tasks of later launches. Then weights
-  /// in turn, so that all rows are through before the next ones are read.
+  /// The order of a set. Tasks of later launches come first, since their
+  /// operands are still in the cache. Heavy tasks go by weights, so that all
+  /// rows are through before the next weights are read.
   Ready readyOf(int task) const {
     int launch = graph.tasks[task].launch;
     bool heavy = isHeavy(task);
     return {heavy, heavy ? launch : -launch, panels[task].number, task};
   }
-  /// Whether it reads more weights than else, and finds none in a cache.
+  /// Whether the task reads more weights than other bytes, and the weights are
+  /// in no cache.
   bool isHeavy(int task) const {
     const ConstantRead &fetch = graph.constants[task];
     return weightsDecide && fetch.operand >= 0 &&
@@ -102,32 +105,33 @@ private:
   std::vector<int> missing;  ///< by task: counters that it waits for
   std::vector<Maker> makers; ///< by counter
   std::vector<std::vector<int>> waiters; ///< by counter: tasks
-  std::vector<double> rank; ///< by task: the longest way to the end
-  std::vector<std::set<Ready>> pools;
-  std::set<std::pair<double, int>> urgent; ///< ready tasks by -rank
-  std::vector<int> poolOf;
-  std::vector<double> backlog, freeAt; ///< by worker
+  std::vector<double> rank; ///< by task: the longest path to the end
+  std::vector<std::set<Ready>> readySets;  ///< by worker
+  std::set<std::pair<double, int>> urgent; ///< all ready tasks, by -rank
+  std::vector<int> homes;                  ///< by ready task: its worker
+  std::vector<double> backlog, freeAt;     ///< by worker
   std::vector<std::vector<int>> queues;
   std::vector<int> order;
   std::priority_queue<End> running;
   double remaining = 0; ///< time of all tasks that have not started
   std::vector<std::pair<int, int>> launchTasks; ///< by task: first, count
-  /// By task: which of the launch's parts of the weights it reads, and how many
+  /// By task: which part of the launch's weights it reads, and how many parts
   /// there are.
   struct Panel {
     int number = 0, count = 1;
   };
   std::vector<Panel> panels;
-  bool weightsDecide = false; ///< they don't fit into one core's cache
+  bool weightsDecide = false; ///< the weights do not fit into one core's cache
 };
 
-/// Tasks of a launch that read the same weights have the same number.
+/// Numbers the panels of weights. Tasks of a launch that read the same weights
+/// get the same number.
 void Scheduler::findPanels() {
   auto count = static_cast<int>(graph.tasks.size());
   panels.resize(count);
   double weights = 0;
   for (int first = 0; first < count; first += launchTasks[first].second) {
-    std::map<std::pair<int, int64_t>, int> known; // by what they fetch
+    std::map<std::pair<int, int64_t>, int> known; // by operand and begin
     int end = first + launchTasks[first].second;
     for (int i = first; i < end; ++i) {
       const ConstantRead &fetch = graph.constants[i];
@@ -146,7 +150,7 @@ void Scheduler::findPanels() {
 
 void Scheduler::prepare() {
   auto count = static_cast<int>(graph.tasks.size());
-  poolOf.assign(count, -1);
+  homes.assign(count, -1);
   launchTasks.resize(count);
   for (int i = 0, first = 0; i < count; ++i) {
     const Task &task = graph.tasks[i];
@@ -162,7 +166,7 @@ void Scheduler::prepare() {
   for (int i = 0; i < count; ++i)
     launchTasks[i].second = launchTasks[launchTasks[i].first].second;
   findPanels();
-  // Tasks come after all that they wait for.
+  // Each task comes after those that it waits for, so the loop runs backwards.
   std::vector<double> longest(graph.counters.size(), 0);
   for (int i = count; i-- > 0;) {
     const Task &task = graph.tasks[i];
@@ -177,7 +181,8 @@ void Scheduler::prepare() {
   }
 }
 
-/// The worker that made most of what the task waits for, if one did.
+/// The worker to whose set a ready task belongs: by its weights, else the
+/// worker that made most of its bytes, else by its share of the launch.
 int Scheduler::homeOf(int task) const {
   const Task &i = graph.tasks[task];
   auto [panel, panelCount] = panels[task];
@@ -201,18 +206,19 @@ int Scheduler::homeOf(int task) const {
 
 void Scheduler::makeReady(int task) {
   int home = homeOf(task);
-  poolOf[task] = home;
-  pools[home].insert(readyOf(task));
+  homes[task] = home;
+  readySets[home].insert(readyOf(task));
   backlog[home] += timeOf(task);
   urgent.insert({-rank[task], task});
 }
 
-/// The task that a free worker takes; -1 if it had better wait.
+/// The task that a free worker takes; -1 if waiting is better.
 int Scheduler::choose(int worker, double now) {
   if (urgent.empty())
     return -1;
-  int own = pools[worker].empty() ? -1 : pools[worker].begin()->task;
-  // Where the longest way to the end lasts longer than all work, it decides.
+  int own = readySets[worker].empty() ? -1 : readySets[worker].begin()->task;
+  // If the longest path to the end takes longer than the remaining work, the
+  // task at its start comes first.
   double longestWay = -urgent.begin()->first;
   if (longestWay > remaining / workers && (own < 0 || rank[own] < longestWay))
     return urgent.begin()->second;
@@ -222,22 +228,22 @@ int Scheduler::choose(int worker, double now) {
   double longest = 0;
   for (int w = 0; w < workers; ++w) {
     double until = std::max(freeAt[w] - now, 0.0) + backlog[w];
-    if (!pools[w].empty() && until > longest) {
+    if (!readySets[w].empty() && until > longest) {
       longest = until;
       victim = w;
     }
   }
   if (victim < 0)
     return -1;
-  int task = pools[victim].rbegin()->task;
+  int task = readySets[victim].rbegin()->task;
   double saved = longest - timeOf(task);
   return saved >= moveTime + graph.bytes[task] / moveRate ? task : -1;
 }
 
 void Scheduler::start(int task, int worker, double now) {
-  int pool = poolOf[task];
-  pools[pool].erase(readyOf(task));
-  backlog[pool] -= timeOf(task);
+  int home = homes[task];
+  readySets[home].erase(readyOf(task));
+  backlog[home] -= timeOf(task);
   urgent.erase({-rank[task], task});
   remaining -= timeOf(task);
   queues[worker].push_back(task);
@@ -246,7 +252,7 @@ void Scheduler::start(int task, int worker, double now) {
   running.push({freeAt[worker], task, worker});
 }
 
-/// Every worker that is free now gets a task, if there is one for it.
+/// Gives a task to every worker that is free now, if there is one for it.
 void Scheduler::assign(double now) {
   for (int worker = 0; worker < workers; ++worker)
     if (freeAt[worker] <= now)

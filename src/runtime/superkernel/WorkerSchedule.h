@@ -12,21 +12,22 @@
 
 namespace anabranch::runtime {
 
-/// The tasks of a super kernel, one queue for each worker. All queues together
-/// are in one order that keeps every dependence, so that the first task that is
-/// not done is at the front of a queue or running, whichever worker takes
-/// tasks.
+/// The tasks of a super kernel, in one queue for each worker. One order that
+/// keeps every dependence goes through all queues together. So the first task
+/// of that order which is not done is running or at the front of a queue,
+/// whichever worker takes tasks.
 struct WorkerSchedule {
   std::vector<int> tasks; ///< of all queues, one after the other
-  std::vector<int> first; ///< by worker, and the number of all
-  std::vector<int> order; ///< the one order
-  double time = 0;        ///< nanoseconds that the workers need, estimated
+  std::vector<int>
+      first; ///< by worker: its first task; at the end the number of all
+  std::vector<int> order; ///< the order through all queues
+  double time = 0;        ///< estimated nanoseconds until all workers are done
 
   int workers() const { return static_cast<int>(first.size()) - 1; }
 };
 
-/// List scheduling: a worker that is free takes a task that is ready, of those
-/// whose data it made the latest.
+/// List scheduling: a free worker takes a ready task, preferably one whose data
+/// it made last.
 WorkerSchedule scheduleTasks(const TaskGraph &graph, int workers);
 
 } // namespace anabranch::runtime

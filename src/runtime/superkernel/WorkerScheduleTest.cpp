@@ -16,9 +16,8 @@
 namespace anabranch::runtime {
 namespace {
 
-/// Products, one after the other: 8 tiles, 2 blocks of rows by 4 of columns. A
-/// tile reads its rows of what the one before wrote, and the weights of its
-/// columns.
+/// Products, one after the other, of 8 tiles: 2 blocks of rows by 4 of columns.
+/// A tile reads its rows of the product before, and the weights of its columns.
 struct Products {
   static constexpr int rows = 2, columns = 4, tiles = rows * columns;
   static constexpr int64_t rowBytes = 4096;
@@ -81,7 +80,7 @@ TEST(WorkerSchedule, ShareOutWeightsThatNoCacheHolds) {
     EXPECT_EQ(queue.size(), 24u);
     for (size_t at = 0; at < queue.size(); ++at) {
       EXPECT_EQ(Products::columnOf(queue[at]) / 2, w);
-      // Tiles with the same weights follow each other.
+      // Tiles with the same weights are neighbours.
       if (at % 2)
         EXPECT_EQ(Products::columnOf(queue[at]),
                   Products::columnOf(queue[at - 1]));
@@ -110,7 +109,7 @@ protected:
     run.chooseSchedule(2);
     run.begin();
   }
-  /// Ends what `take` gave.
+  /// Finishes a task that `take` returned.
   void end(int task) {
     ASSERT_GE(task, 0);
     run.signal(task);
@@ -130,7 +129,8 @@ TEST_F(WorkerSlots, AThreadTakesTheSlotThatItHadBefore) {
     EXPECT_EQ(run.takeSlot(), slot);
   };
   std::thread(takeTwice).join();
-  // The other slot is left, and kept when both are free again.
+  // The other thread gets the slot that is left, and gets it again when both
+  // slots are free.
   std::thread([&] {
     takeTwice();
     run.leaveSlot(0);
@@ -146,14 +146,14 @@ TEST_F(WorkerSlots, NobodyStealsBeforeTime) {
   bool steals = false;
   for (int i = 0; i < 4; ++i)
     end(run.take(mine, steals));
-  // The next one waits for the other queue, whose owner is late.
+  // The next task depends on the other queue, whose owner is late.
   EXPECT_EQ(run.take(mine, steals), -1);
   steals = true;
   for (int i = 0; i < 3; ++i) {
     end(run.take(mine, steals));
     EXPECT_TRUE(steals);
   }
-  // The first row is there; a task of its own ends the stealing.
+  // The first row is done. A task of the own queue resets `steals`.
   EXPECT_GE(run.take(mine, steals), 0);
   EXPECT_FALSE(steals);
 }

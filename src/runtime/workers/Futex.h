@@ -17,12 +17,12 @@
 
 namespace anabranch::runtime {
 
-/// How long a worker of a call keeps its core while others finish what it waits
-/// for. After that one that was interrupted may need it.
+/// How long a worker of a call spins while others finish what it waits for.
+/// Then it sleeps: an interrupted worker may need its core.
 constexpr std::chrono::microseconds spinBeforeSleep(30);
 
-/// Returns when `word` no longer holds `expected`, when woken, or for no
-/// reason.
+/// Sleeps until `word` differs from `expected` or another thread wakes this
+/// one. It may also return for no reason.
 inline void futexWait(std::atomic<uint32_t> &word, uint32_t expected) {
   ::syscall(SYS_futex, reinterpret_cast<uint32_t *>(&word), FUTEX_WAIT_PRIVATE,
             expected, nullptr, nullptr, 0);
@@ -33,7 +33,7 @@ inline void futexWake(std::atomic<uint32_t> &word, int count) {
             count, nullptr, nullptr, 0);
 }
 
-/// A hint to the CPU that this is a spin loop.
+/// Tells the CPU that this is a spin loop.
 inline void pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();

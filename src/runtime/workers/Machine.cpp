@@ -17,7 +17,7 @@ using runtime::DefaultThreads;
 int defaultThreads() {
   DefaultThreads &choice = DefaultThreads::get();
   int threads = choice.threads();
-  // One worker is the caller.
+  // One of the threads is the caller.
   if (choice.hasShrunk())
     runtime::WorkerPool::shrink(threads - 1);
   return threads;

@@ -19,7 +19,8 @@
 namespace anabranch {
 namespace runtime {
 
-/// The CPUs of each worker in turn; none: those that its thread inherited.
+/// The CPUs of each worker, in turn. Empty: each worker keeps the CPUs that its
+/// thread inherited.
 struct PinningChoice {
   std::vector<cpu_set_t> places;
 };
@@ -28,7 +29,7 @@ namespace {
 
 std::atomic<const PinningChoice *> current{nullptr};
 
-/// Workers may look at an old choice at any time: all are kept.
+/// All choices are kept, because a worker may look at an old one at any time.
 void choose(PinningChoice choice) {
   static std::mutex mutex;
   static auto *all = new std::vector<std::unique_ptr<PinningChoice>>;
@@ -49,7 +50,8 @@ std::string listOf(const cpu_set_t &set) {
   return text;
 }
 
-/// A place for each core; the first core comes last, as the caller needs one.
+/// One set of CPUs for each core. The first core comes last, since the caller
+/// needs one too.
 std::vector<cpu_set_t> placesOfCores(const cpu_set_t &allowed) {
   std::vector<int> cpus;
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
@@ -66,7 +68,8 @@ std::vector<cpu_set_t> placesOfCores(const cpu_set_t &allowed) {
   return places;
 }
 
-/// Reads "7" or "2-5" at `at`, and moves on; false if there is no such thing.
+/// Reads "7" or "2-5" at `at`, and moves `at` behind it. False if there is no
+/// such range.
 bool readRange(const std::string &text, size_t &at, int &first, int &last) {
   auto number = [&](int &value) {
     size_t begin = at;
@@ -88,7 +91,7 @@ Status refuse(const std::string &where, const std::string &why) {
                 "cannot pin workers to '" + where + "': " + why);
 }
 
-/// One place for each CPU of a list.
+/// Reads a list of CPUs: one set for each.
 Status readList(const std::string &where, const cpu_set_t &allowed,
                 std::vector<cpu_set_t> &places) {
   for (size_t at = 0;; ++at) {
@@ -139,12 +142,14 @@ void PinnedThread::follow() {
       places.empty() ? inherited
                      : places[static_cast<size_t>(worker) % places.size()];
   mayMove = places.empty() && CPU_COUNT(&inherited) > 1;
-  // The process may have lost a CPU since: then the worker stays where it is.
+  // This call fails if the process has lost the CPU since. The worker then
+  // stays where it is.
   (void)::sched_setaffinity(0, sizeof(set), &set);
 }
 
 bool PinnedThread::avoid(int cpu) {
-  // Moving takes as long as some pieces of work.
+  // Moving a thread takes as long as some pieces of work, so a worker moves no
+  // more often than this.
   constexpr std::chrono::milliseconds rest(1);
   auto now = std::chrono::steady_clock::now();
   if (now - lastMove < rest)

@@ -17,11 +17,11 @@ namespace anabranch::runtime {
 
 struct PinningChoice;
 
-/// Pins as ANABRANCH_PIN says, unless somebody has chosen already. Every call
-/// says so again if the variable is wrong.
+/// Pins workers as ANABRANCH_PIN says, unless the program has called
+/// pinWorkers. Each call returns the error again if the variable is wrong.
 Status pinFromEnvironment();
 
-/// The CPUs of one worker. Belongs to its thread.
+/// The CPUs of one worker. It belongs to the worker's thread.
 class PinnedThread {
 public:
   explicit PinnedThread(int worker);
@@ -29,16 +29,16 @@ public:
   /// Moves the thread if the choice has changed.
   void follow();
 
-  /// Whether the thread runs on this CPU and could leave it.
+  /// Whether the thread runs on this CPU and may leave it.
   bool isInTheWay(int cpu) const { return mayMove && ::sched_getcpu() == cpu; }
-  /// Leaves the CPU until another one is to be avoided. False when that has
-  /// just been asked for another CPU: there is no room.
+  /// Keeps off this CPU until the thread is asked to avoid another one. False
+  /// if it was just asked to avoid another CPU: there is no room for it.
   bool avoid(int cpu);
 
 private:
   const int worker;
   const PinningChoice *seen = nullptr;
-  bool mayMove; ///< nobody has said where to run, and there is a choice
+  bool mayMove; ///< nothing binds the thread, and it has more than one CPU
   std::chrono::steady_clock::time_point lastMove;
   cpu_set_t inherited;
 };

@@ -27,7 +27,7 @@ cpu_set_t cpusOf(pid_t thread) {
   return set;
 }
 
-/// Every worker of this process.
+/// The thread ids of this process's workers.
 std::vector<pid_t> workers() {
   std::vector<pid_t> found;
   for (const auto &task :
@@ -59,7 +59,7 @@ protected:
     return call.run(*executable).ok() && call.wrong().empty();
   }
 
-  /// Workers move when they next look for work.
+  /// Waits until workers have moved. They do when they next look for work.
   bool soon(const std::function<bool(const cpu_set_t &)> &holds) {
     auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (std::chrono::steady_clock::now() < end) {
@@ -97,7 +97,7 @@ TEST_F(Pinning, BindsWorkersAndNeverTheCaller) {
   cpu_set_t now = cpusOf(0);
   EXPECT_TRUE(CPU_EQUAL(&mine, &now));
   ASSERT_TRUE(pinWorkers("off").ok());
-  // All that are allowed, but perhaps for the caller's.
+  // All CPUs that are allowed, perhaps without the caller's.
   EXPECT_TRUE(soon([&](const cpu_set_t &set) {
     return isAllowed(set) && CPU_COUNT(&set) >= CPU_COUNT(&allowed) - 1;
   }));
@@ -105,7 +105,7 @@ TEST_F(Pinning, BindsWorkersAndNeverTheCaller) {
   EXPECT_TRUE(soon([&](const cpu_set_t &set) { return isAllowed(set); }));
 }
 
-/// Even if the scheduler insists on putting them there.
+/// The workers leave even if the scheduler keeps putting them there.
 TEST_F(Pinning, WorkersLeaveTheCpuOfTheCaller) {
   if (CPU_COUNT(&allowed) < 2)
     GTEST_SKIP() << "there is one CPU";

@@ -26,11 +26,11 @@ namespace anabranch::runtime {
 
 namespace {
 
-/// How long an idle worker of so many keeps its core before it sleeps, in
-/// microseconds, unless ANABRANCH_SPIN_US says otherwise: as long as the host
-/// needs between two calls, less than a scheduler's slice. A worker that sleeps
-/// on a busy machine waits for a core before it can help again. Where the quota
-/// of a container has no room for all workers and a caller, it sleeps at once.
+/// How many microseconds an idle worker spins before it sleeps.
+/// ANABRANCH_SPIN_US sets it. Else it is the time that the host needs between
+/// two calls, less than a scheduler's slice: on a busy machine a worker that
+/// sleeps must wait for a core before it can help again. It is zero if the
+/// container's quota has no room for all workers and a caller.
 std::chrono::microseconds spinTime(int workers) {
   static constexpr long usual = 200, most = 100000, notSet = -1;
   static const long time = [] {
@@ -46,14 +46,14 @@ std::chrono::microseconds spinTime(int workers) {
   return std::chrono::microseconds(hasRoom ? usual : 0);
 }
 
-/// Pieces that a worker does for one call before it looks at the others.
+/// A worker does this many pieces for one call before it looks at the others.
 constexpr int turn = 64;
 
 std::atomic<WorkerPool *> current{nullptr};
 std::mutex creating;
 
-/// The child of a fork has none of the threads, and a lock may be held by one
-/// that it lacks. The old pool is left behind.
+/// The child of a fork has no worker threads, and a thread that it lacks may
+/// hold a lock. So the child abandons the old pool.
 void forgetPool() {
   new (&creating) std::mutex;
   current.store(nullptr, std::memory_order_relaxed);
@@ -73,7 +73,7 @@ void *WorkerScratch::reserve(size_t bytes) {
   return memory;
 }
 
-/// What a new thread starts with.
+/// The arguments of a new thread.
 struct WorkerThread {
   WorkerPool *pool;
   int worker;
@@ -92,7 +92,8 @@ struct WorkerThread {
     auto *argument = new (std::nothrow) WorkerThread{pool, worker};
     if (!argument)
       return false;
-    // Signals are for the threads that the program knows.
+    // Blocks all signals in workers: they are for the threads that the program
+    // made.
     sigset_t all, before;
     sigfillset(&all);
     ::pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -129,7 +130,7 @@ void WorkerPool::ensure(int workers) {
   if (running.size() < static_cast<size_t>(workers))
     running.resize(static_cast<size_t>(workers));
   for (int n = size(); n < workers; ++n) {
-    // One that was to end and has not yet stays.
+    // A worker that was told to end but has not ended yet goes on instead.
     if (!running[n] && !WorkerThread::start(this, n))
       return;
     running[n] = true;
@@ -150,7 +151,8 @@ void WorkerPool::shrink(int workers) {
   pool->wake(INT_MAX);
 }
 
-/// Whether this worker is one too many, and is no longer counted as running.
+/// Whether this worker is superfluous. If so, it does not count as running from
+/// now on.
 bool WorkerPool::mayEnd(int worker) {
   if (worker < size())
     return false;
@@ -169,7 +171,8 @@ int WorkerPool::enter(Job &job) {
                                                  std::memory_order_acquire))
       continue;
     places[i].job.store(&job, std::memory_order_relaxed);
-    // A worker that looked in vain may be counted right now: keep the count.
+    // A worker that finds the place closed may be counted at this moment, so
+    // the count must be kept.
     places[i].state.fetch_xor(open | reserved, std::memory_order_release);
     return i;
   }
@@ -179,8 +182,8 @@ int WorkerPool::enter(Job &job) {
 void WorkerPool::leave(int place) {
   std::atomic<uint64_t> &state = places[place].state;
   state.fetch_xor(open | reserved, std::memory_order_acq_rel);
-  // Workers inside find nothing to claim and are out in a moment, unless one
-  // was interrupted: then it needs our core.
+  // Workers inside find nothing to claim and leave in a moment, unless one was
+  // interrupted. That one may need this core.
   for (int spins = 0; state.load(std::memory_order_acquire) != reserved;)
     if (++spins < 1000)
       pause();
@@ -189,10 +192,10 @@ void WorkerPool::leave(int place) {
   state.fetch_and(~reserved, std::memory_order_release);
 }
 
-/// Looks at every place, each time from another one on, and stays at none for
-/// longer than a turn: calls in flight get about as many workers each.
-/// A worker on the CPU of a caller leaves it, or does not help: the caller
-/// would stand still meanwhile.
+/// Looks at every place, each time starting from another one, and works at each
+/// for at most one turn. So calls in flight get about equally many workers. A
+/// worker on a caller's CPU leaves that CPU, or does not help: otherwise the
+/// caller would stand still.
 WorkerPool::Turn WorkerPool::help(WorkerScratch &scratch, int &first,
                                   PinnedThread &thread) {
   Turn result = Turn::NothingToDo;
@@ -243,7 +246,7 @@ void WorkerPool::loop(int worker) {
   int first = 0;
   for (;;) {
     pinned.follow();
-    // Read before all else: what changes from here on ends a sleep.
+    // `epoch` is read first, so that any later change ends the sleep.
     uint32_t seen = epoch.load(std::memory_order_acquire);
     if (mayEnd(worker))
       return;

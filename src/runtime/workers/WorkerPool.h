@@ -19,11 +19,11 @@ namespace anabranch::runtime {
 
 class PinnedThread;
 
-/// Memory of one worker for a kernel's intermediate values.
+/// One worker's memory for a kernel's intermediate values.
 class WorkerScratch {
 public:
   ~WorkerScratch();
-  /// Null when there is no memory.
+  /// Null if there is no memory.
   void *reserve(size_t bytes);
 
 private:
@@ -31,42 +31,43 @@ private:
   size_t size = 0;
 };
 
-/// A call that wants help. `work` is called by several workers at once, and
-/// never again once `WorkerPool::leave` has returned.
+/// A call that wants help. Several workers call `work` at once. None does after
+/// `WorkerPool::leave` has returned.
 class Job {
 public:
   explicit Job(int helpers) : helpers(helpers), cpu(::sched_getcpu()) {}
   virtual ~Job() = default;
-  /// Does one piece; false when there is nothing to claim now.
+  /// Does one piece. False if there is nothing to claim now.
   virtual bool work(WorkerScratch &scratch) = 0;
-  /// No more workers than this are inside at once.
+  /// At most this many workers are inside at once.
   const int helpers;
-  /// Where the caller runs. A worker there would take its CPU from it.
+  /// The CPU on which the caller runs. A worker there would take it from the
+  /// caller.
   const int cpu;
 };
 
-/// One pool per process, started by the first call that wants help, and again
+/// The process's pool. The first call that wants help starts it, and again
 /// after a fork. Its threads never own a call: the thread that entered a job
-/// can always finish it alone, so that calls from many threads never wait for
-/// each other. Idle workers spin for some microseconds, if the container's
-/// quota has room for that, then sleep. Any thread.
+/// can always finish it alone, so calls from many threads never wait for each
+/// other. Idle workers spin for some microseconds, if the container's quota has
+/// room for that, then sleep. Any thread.
 class WorkerPool {
 public:
   static WorkerPool &get();
 
-  /// Starts threads until there are so many, as far as the system allows.
+  /// Starts threads until there are this many, as far as the system allows.
   void ensure(int workers);
-  /// Ends the threads of this process's pool beyond so many, each as soon as it
-  /// is in no job. A call that needs more starts them again.
+  /// Lets the pool's threads beyond this number end, each as soon as it is in
+  /// no job. A call that needs more starts them again.
   static void shrink(int workers);
 
-  /// Shows the job to the workers. -1 when too many are in flight: the caller
-  /// goes on alone.
+  /// Shows the job to the workers. -1 if too many jobs are in flight: the
+  /// caller then works alone.
   int enter(Job &job);
   /// Returns when no worker is inside the job any more.
   void leave(int place);
 
-  /// Says that there is something new to claim, for about so many workers.
+  /// Says that there is something new to claim, for about this many workers.
   void notify(int wanted) {
     epoch.fetch_add(1, std::memory_order_seq_cst);
     if (wanted > 0 && parked.load(std::memory_order_seq_cst) > 0)
@@ -79,7 +80,8 @@ private:
   friend struct WorkerThread;
 
   struct alignas(64) Place {
-    std::atomic<uint64_t> state{0}; ///< flags below, and the workers inside
+    std::atomic<uint64_t> state{
+        0}; ///< flags below, and the number of workers inside
     std::atomic<Job *> job{nullptr};
   };
   static constexpr uint64_t open = uint64_t(1) << 63;
@@ -98,9 +100,9 @@ private:
   Place places[placeCount];
   alignas(64) std::atomic<uint32_t> epoch{0};
   std::atomic<int> parked{0};
-  std::atomic<int> threads{0}; ///< those with smaller numbers stay
+  std::atomic<int> threads{0}; ///< workers with a smaller number stay
   std::mutex growing;          ///< guards `running` and changes of `threads`
-  std::vector<bool> running;   ///< by number, also those that are about to end
+  std::vector<bool> running;   ///< by number, those about to end included
 };
 
 } // namespace anabranch::runtime

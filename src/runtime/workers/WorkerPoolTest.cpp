@@ -25,7 +25,7 @@ using runtime::WorkerScratch;
 
 namespace {
 
-/// Hands out numbers below `limit`.
+/// A job that hands out numbers below `limit`.
 class Counting : public Job {
 public:
   Counting(int helpers, int limit) : Job(helpers), limit(limit) {}
@@ -47,7 +47,7 @@ void waitFor(const std::atomic<int> &value, int wanted) {
   EXPECT_EQ(value.load(), wanted);
 }
 
-/// Has two workers do a job while this thread waits.
+/// Two workers do a job while this thread waits.
 void doWithHelp(WorkerPool &pool) {
   Counting job(2, 100);
   int place = pool.enter(job);
@@ -82,7 +82,7 @@ TEST(WorkerPool, MoreJobsThanPlacesGoOnAlone) {
       pool.leave(place);
 }
 
-/// Does not run out of work before all jobs together have done so many pieces.
+/// A job that has work until all such jobs together have done this many pieces.
 class Endless : public Job {
 public:
   static constexpr int limit = 100000;
@@ -152,7 +152,7 @@ TEST(WorkerPool, StartsAgainAfterAFork) {
   EXPECT_TRUE(works());
 }
 
-/// Forks in the middle of a call, once a worker is in a tile of it.
+/// A host that forks in the middle of a call, once a worker is in a tile of it.
 class ForkingHost : public HostCalls {
 public:
   explicit ForkingHost(stamp_entry *entry) : entry(entry) {}
@@ -189,7 +189,7 @@ TEST(WorkerPool, AChildForkedInACallGetsAnErrorInsteadOfHanging) {
   m.wait(0, 0);
   m.copy(made, m.output({fixed(STAMP_ELEMENTS)}));
   std::vector<int64_t> memory(words, 0);
-  reinterpret_cast<stamp_header *>(memory.data())->stalls = -1; // a nap
+  reinterpret_cast<stamp_header *>(memory.data())->stalls = -1; // command 0
   reinterpret_cast<stamp_header *>(memory.data())->fails = -1;
   ForkingHost host(stamp_entry_of(memory.data(), 0));
   TemporaryFolder folder;
@@ -225,7 +225,7 @@ int runningWorkers() {
   return count;
 }
 
-/// Whether that many workers run before long, and go on running: one that
+/// Whether this many workers run before long, and go on running. A worker that
 /// begins or ends is counted for a moment.
 bool soonRunning(int wanted) {
   constexpr int steady = 20;

@@ -17,17 +17,17 @@ using namespace mlir;
 namespace anabranch {
 namespace schedule {
 
-/// Beginning and ending a command, in microseconds.
-static constexpr double kCommand = 0.2;
-/// A call of PyTorch: its dispatcher and its operator, of which nothing is
-/// known.
-static constexpr double kCall = 10;
-/// A kernel is cut into tiles of about so many microseconds.
-static constexpr double kTile = 5;
+/// Microseconds to begin and end a command.
+static constexpr double commandMicroseconds = 0.2;
+/// Microseconds for a call of PyTorch: its dispatcher and its operator, whose
+/// work is not known.
+static constexpr double callMicroseconds = 10;
+/// A kernel is cut into tiles of about so many microseconds each.
+static constexpr double tileMicroseconds = 5;
 
 static double valueOf(Attribute size) {
   auto number = dyn_cast<IntegerAttr>(size);
-  return number ? number.getInt() : ir::kTypicalSize;
+  return number ? number.getInt() : ir::typicalSize;
 }
 
 static double
@@ -49,7 +49,7 @@ static double bytesOf(Value buffer) {
 
 Cost costOf(Operation *command, ModuleOp module, const MachineModel &machine) {
   if (isa<ir::CallOp>(command))
-    return {kCall, kCall, kCall, 0};
+    return {callMicroseconds, callMicroseconds, callMicroseconds, 0};
   double flops = 0, bytes = 0;
   for (Value buffer : command->getOperands())
     bytes += bytesOf(buffer);
@@ -61,9 +61,11 @@ Cost costOf(Operation *command, ModuleOp module, const MachineModel &machine) {
       bytes = evaluate(work->bytes, launch.getSizes());
     }
   }
-  // A thousand FLOP at one GFLOP/s take a microsecond, as bytes do.
+  // Work of a thousand FLOP at one GFLOP/s takes a microsecond, and so do a
+  // thousand bytes at one GB/s.
   auto time = [&](double gflops, double gigabytes) {
-    return kCommand + std::max(flops / gflops, bytes / gigabytes) / 1000;
+    return commandMicroseconds +
+           std::max(flops / gflops, bytes / gigabytes) / 1000;
   };
   double workers = machine.workers;
   Cost cost;
@@ -71,13 +73,13 @@ Cost costOf(Operation *command, ModuleOp module, const MachineModel &machine) {
   cost.beside =
       time(machine.gflopsAll / workers, machine.gigabytesAll / workers);
   cost.split = cost.alone;
-  cost.ending = kCommand;
-  if (launch && cost.alone >= 2 * kTile)
+  cost.ending = commandMicroseconds;
+  if (launch && cost.alone >= 2 * tileMicroseconds)
     cost.split =
         std::min(cost.alone, time(machine.gflopsAll, machine.gigabytesAll) +
                                  machine.wakeMicroseconds / 2);
   if (cost.split < cost.alone)
-    cost.ending += kTile / 2;
+    cost.ending += tileMicroseconds / 2;
   return cost;
 }
 

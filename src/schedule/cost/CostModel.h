@@ -14,16 +14,17 @@
 namespace anabranch {
 namespace schedule {
 
-/// Microseconds that a command takes.
+/// The time that a command takes, in microseconds.
 struct Cost {
   double alone;  ///< on one worker, while the others idle
   double beside; ///< on one worker, while the others are as busy
-  double split;  ///< on all workers; as `alone` when it is too small for that
-  /// Of that, what beginning it costs, and waiting for the last worker.
+  double split;  ///< on all workers; `alone` if too small to split
+  /// The part of `split` that goes into beginning the command, and into waiting
+  /// for the last worker.
   double ending;
 };
 
-/// Sizes that are not known count as ir::kTypicalSize.
+/// The cost of a command. A size that is not known counts as ir::typicalSize.
 Cost costOf(mlir::Operation *command, mlir::ModuleOp module,
             const MachineModel &machine);
 

@@ -11,9 +11,9 @@
 namespace anabranch {
 namespace schedule {
 
-/// What a machine can do; trace/MachineLimits.h measures it. "All": all workers
-/// together. With one worker nothing is ever worth a stream. Where nothing was
-/// measured a core is taken for a usual one.
+/// What a machine can do, as trace/MachineLimits.h measures it. "All" means all
+/// workers together. With one worker, streams never gain. The defaults describe
+/// a usual core, for a machine that was not measured.
 struct MachineModel {
   int workers = 1;
   double gflops = 50, gflopsAll = 50;

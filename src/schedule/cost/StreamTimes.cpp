@@ -31,7 +31,8 @@ StreamTimes::StreamTimes(ir::ProgramOp program, const MachineModel &machine) {
       Block &list = stream.getBody().front();
       cursors.push_back({list.begin(), list.end()});
     }
-  // Every turn some stream goes on, or all are at their end.
+  // Each round advances every stream to its next wait, until no stream
+  // advances.
   for (bool goesOn = true; goesOn;) {
     goesOn = false;
     for (Cursor &cursor : cursors)

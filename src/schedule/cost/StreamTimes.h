@@ -22,7 +22,7 @@ class StreamTimes {
 public:
   StreamTimes(ir::ProgramOp program, const MachineModel &machine);
 
-  /// When the stream comes to the command.
+  /// The time at which the stream reaches the command.
   double begin(mlir::Operation *command) const {
     return begins.lookup(command);
   }

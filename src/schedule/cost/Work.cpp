@@ -71,7 +71,8 @@ double itemBytes(Type type) {
   return whole;
 }
 
-/// Looks at one kernel. `known` turns false at the first size that is no sum.
+/// Counts the work of one kernel. `known` becomes false at the first size that
+/// is not a sum of products.
 class WorkCounter {
 public:
   explicit WorkCounter(func::FuncOp kernel)
@@ -81,7 +82,7 @@ public:
   }
 
   void count() {
-    // Sizes are looked up by making arithmetic, which is not the kernel's.
+    // Looking a size up adds arithmetic, which is not the kernel's work.
     SmallVector<Operation *> ops;
     for (Operation &op : kernel.getBody().front())
       ops.push_back(&op);
@@ -211,8 +212,9 @@ private:
     return {};
   }
 
-  /// Both products; scale, maximum, difference, exponential and sum of every
-  /// score. A causal mask is not subtracted.
+  /// Both products, and five operations for every score: scale, maximum,
+  /// difference, exponential and sum. Scores that a causal mask hides count
+  /// too.
   Sum flopsOf(ir::AttentionOp op) {
     int64_t rank = cast<RankedTensorType>(op.getQuery().getType()).getRank();
     Sum rows = Sum::number(1);
@@ -255,7 +257,8 @@ private:
     return parts;
   }
 
-  /// The operation replaces the tensor, or a part of it that counts as written.
+  /// Whether the use replaces the tensor, or a part of it. Such a tensor counts
+  /// as written, not as read.
   bool isWrittenOver(OpOperand &use) {
     Operation *op = use.getOwner();
     if (auto linalgOp = dyn_cast<linalg::LinalgOp>(op))

@@ -16,11 +16,16 @@
 namespace anabranch {
 namespace schedule {
 
-/// Floating-point operations of one launch (a multiplication, an addition, a
-/// comparison or a math function is one) and the bytes that it must move: every
-/// element read or written once, however often the kernel comes back to it.
-/// Both are sums of products of the launch's sizes. Null when some size is no
-/// such sum.
+/// The work of one launch, as sums of products of the launch's sizes:
+///
+/// - floating-point operations; a multiplication, an addition, a comparison or
+/// a
+///   math function is one;
+/// - the bytes that the launch must move: each element counts once, however
+/// often the
+///   kernel reads it.
+///
+/// Null if some size is no such sum.
 std::unique_ptr<package::WorkT> workOf(mlir::func::FuncOp kernel);
 
 } // namespace schedule

@@ -35,7 +35,7 @@ class Work : public ::testing::Test {
 protected:
   Work() : context(makeRegistry()) { context.loadAllAvailableDialects(); }
 
-  /// `type` and `body` of a kernel that takes and gives what they say.
+  /// The work of a kernel with this signature and this body.
   std::unique_ptr<package::WorkT> work(const std::string &signature,
                                        const std::string &body) {
     std::string text = "#mk = affine_map<(m, n, k) -> (m, k)>\n"
@@ -87,7 +87,7 @@ TEST_F(Work, OfAProductWithSymbolicRows) {
   } -> tensor<?x5xf32>
   return %r : tensor<?x5xf32>
 )mlir");
-  // Sizes: rows of the argument, rows of the result.
+  // The sizes are the rows of the argument and the rows of the result.
   expect(product, 2 * 3 * 5 * 8, 4 * (3 * 8 + 8 * 5 + 3 * 5), {3, 3});
   expect(product, 2 * 100 * 5 * 8, 4 * (100 * 8 + 8 * 5 + 100 * 5), {100, 100});
 }

@@ -34,9 +34,9 @@ using namespace mlir;
 namespace anabranch {
 namespace {
 
-/// Drops unit loops of a generic. The upstream set of patterns would also merge
-/// a collapse_shape with the expand_shape before it, which loses symbolic
-/// output sizes; inverse pairs fold away without it.
+/// Drops unit loops of a generic. MLIR's own set of patterns would also merge a
+/// collapse_shape with the expand_shape before it. That loses symbolic output
+/// sizes, and inverse pairs fold away without it.
 struct DropUnitLoops : OpRewritePattern<linalg::GenericOp> {
   DropUnitLoops(MLIRContext *context, linalg::ControlDropUnitDims control)
       : OpRewritePattern(context), control(std::move(control)) {}
@@ -57,9 +57,9 @@ LogicalResult rewrite(func::FuncOp main, RewritePatternSet patterns) {
   return applyPatternsAndFoldGreedily(main, std::move(patterns), config);
 }
 
-/// Loops of one iteration and dimensions of size one hide that two operators
-/// have the same index. Matrix products keep theirs: one row is still a
-/// matrix product.
+/// Drops loops of one iteration and dimensions of size one, which hide that two
+/// operators have the same index. Matrix products keep theirs: a product of one
+/// row is still a matrix product.
 LogicalResult dropUnitDims(func::FuncOp main) {
   linalg::ControlDropUnitDims control;
   control.controlFn = [](Operation *op) {
@@ -82,8 +82,8 @@ LogicalResult dropUnitDims(func::FuncOp main) {
 LogicalResult collapse(func::FuncOp main) {
   if (failed(dropUnitDims(main)))
     return failure();
-  // Symbolic sizes stay as they are: the new shapes would need arithmetic
-  // that the size table cannot always share.
+  // Dimensions of symbolic size stay: the new shapes would need arithmetic that
+  // the size table cannot always share.
   auto isStatic = [](Type type) {
     return cast<RankedTensorType>(type).hasStaticShape();
   };
@@ -98,9 +98,8 @@ LogicalResult collapse(func::FuncOp main) {
   return rewrite(main, std::move(patterns));
 }
 
-/// Hands out a copy of each result that folds to an argument. Only an
-/// argument that the program returned from the start is the caller's own
-/// buffer.
+/// Copies each result that folds to an argument. The caller's own buffer may
+/// only leave as a result if the program returned that argument from the start.
 void copyArguments(Operation *end, ArrayRef<Value> before) {
   OpBuilder builder(end);
   for (auto [operand, old] : llvm::zip(end->getOpOperands(), before)) {

@@ -9,8 +9,8 @@
 //   %1 = linalg.generic (add) %0, %y    ->     relu, add
 //                                            }
 //
-// Which operators share a dispatch is Grouping's decision; this pass builds the
-// regions. Views and constants are cloned into each reader, reshapes of whole
+// Grouping decides which operators share a dispatch; this pass builds the
+// regions. It clones views and constants into each reader. Reshapes of whole
 // stored tensors stay outside.
 //
 //===----------------------------------------------------------------------===//
@@ -50,14 +50,14 @@ StringRef kindName(OpKind kind) {
 
 namespace {
 
-/// The values of @main as the new operators make them.
+/// Maps the values of @main to the values of the new operators.
 class OuterValues {
 public:
   OuterValues(const Grouping &grouping, func::FuncOp main)
       : grouping(grouping), main(main) {}
 
-  /// A tensor that stands in memory: an argument, a stored result, or a
-  /// reshape of one.
+  /// Whether the tensor has memory of its own: an argument, a stored result, or
+  /// a reshape of one.
   bool isBoundary(Value value) const {
     bool reshaped = false;
     for (Operation *op = value.getDefiningOp();
@@ -194,7 +194,7 @@ private:
   void cloneOp(Operation *op) {
     for (Value operand : analysis::allOperands(op))
       insideValue(operand);
-    // Order is between kernels; equal kernels are to look equal.
+    // Order is between kernels. Without the marks, equal kernels look equal.
     ir::dropOrder(builder.clone(*op, inside));
   }
 
@@ -208,7 +208,7 @@ private:
   SmallVector<Value> results, inputs, indices;
 };
 
-/// Sizes of intermediate tensors become arithmetic on sizes of inputs, so
+/// Rewrites sizes of intermediate tensors as arithmetic on sizes of inputs, so
 /// that no index depends on a kernel.
 LogicalResult resolveDims(func::FuncOp main) {
   IRRewriter rewriter(main.getContext());
@@ -233,7 +233,7 @@ LogicalResult resolveDims(func::FuncOp main) {
   return success();
 }
 
-/// Index arithmetic moves to the front: it depends on arguments only.
+/// Moves index arithmetic to the front. It depends on arguments only.
 LogicalResult hoistScalars(Block &block) {
   Operation *last = nullptr;
   for (Operation &op : llvm::make_early_inc_range(block)) {
@@ -251,8 +251,8 @@ LogicalResult hoistScalars(Block &block) {
   return success();
 }
 
-/// Operators whose body may fail are not trivially dead, but what nobody
-/// reads was not asked for.
+/// Erases operators that nobody reads. MLIR keeps an unread operator if its
+/// body may fail; but a check of an unread result is not wanted.
 void dropUnread(Block &block) {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block))) {
     bool tensors = llvm::any_of(op.getResultTypes(), [](Type type) {

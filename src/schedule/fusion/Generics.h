@@ -14,15 +14,16 @@
 namespace anabranch {
 namespace schedule {
 
-/// The generics of the body as they are now, for a pass that adds some.
+/// The generics that the body has now. A pass that adds generics iterates over
+/// this copy.
 llvm::SmallVector<mlir::linalg::GenericOp> genericsOf(mlir::func::FuncOp main);
 
-/// Has an operand of `op` be `value`, whose dimensions run along these loops.
+/// Replaces an operand of `op` by `value`, whose dimensions run along `loops`.
 void replaceOperand(mlir::linalg::GenericOp op, unsigned operand,
                     mlir::Value value, llvm::ArrayRef<unsigned> loops);
 
-/// A copy of `tensor`, of `sizes`, whose dimension order[i] is the tensor's
-/// dimension i.
+/// A copy of `tensor` with permuted dimensions: dimension order[i] of the copy,
+/// which has `sizes`, is dimension i of the tensor.
 mlir::linalg::GenericOp permuted(mlir::OpBuilder &b, mlir::Value tensor,
                                  llvm::ArrayRef<unsigned> order,
                                  llvm::ArrayRef<mlir::OpFoldResult> sizes);

@@ -29,8 +29,8 @@ bool GroupFuser::merge(int producer, int consumer, const Node &at) {
 void GroupFuser::mergeWithProducers(int index) {
   SmallVector<int> candidates =
       grouping.producersOf(groups[nodes[index].group]);
-  // The latest producer first: its result is still in the cache, and no path
-  // can lead from it through another candidate.
+  // Candidates are tried from the latest producer on. Its result is still in
+  // the cache, and no path leads from it through another candidate.
   llvm::sort(candidates, [&](int a, int b) {
     return groups[a].nodes.back() > groups[b].nodes.back();
   });
@@ -41,8 +41,9 @@ void GroupFuser::mergeWithProducers(int index) {
       merge(candidate, nodes[index].group, nodes[index]);
 }
 
-/// Pointwise work that only one matrix product, attention, scatter, scan or
-/// insertion reads is evaluated where that reads it.
+/// Fuses pointwise work into its only reader, if that is a matrix product, an
+/// attention, a scatter, a scan or an insertion. The reader evaluates the work
+/// where it reads.
 bool GroupFuser::absorb(int producer) {
   const Group &group = groups[producer];
   if (!group.alive || !group.isLoops() || group.hasRows)
@@ -64,8 +65,8 @@ bool GroupFuser::absorb(int producer) {
   return merge(producer, reader, nodes[group.nodes.front()]);
 }
 
-/// A product reads the parts of a larger tensor where they are, before any
-/// other kernel would copy them.
+/// Fuses gathers into products, before another kernel would copy the gathered
+/// parts. The product then reads them in place.
 void GroupFuser::absorbGathers() {
   for (int i = 0, e = nodes.size(); i < e; ++i) {
     auto product = dyn_cast<linalg::GenericOp>(nodes[i].op);
@@ -81,7 +82,7 @@ void GroupFuser::absorbGathers() {
 }
 
 void GroupFuser::absorbProducers() {
-  // Last to first, so that a chain is absorbed as a whole.
+  // From last to first, so that a chain is absorbed as a whole.
   for (int i = groups.size(); i-- > 0;)
     absorb(i);
 }

@@ -13,8 +13,8 @@
 namespace anabranch {
 namespace schedule {
 
-/// Decides which groups to try to merge, and in what order. Whether two groups
-/// may become one is Merge's decision.
+/// Decides which groups to try to merge, and in which order. Merge decides
+/// whether two groups may become one.
 class GroupFuser {
 public:
   explicit GroupFuser(Grouping &grouping)
@@ -23,7 +23,7 @@ public:
   void run();
 
 private:
-  /// Tries to make one group of two, explaining a refusal at the node.
+  /// Tries to merge the two groups. Explains a refusal at the operator of `at`.
   bool merge(int producer, int consumer, const Node &at);
   void mergeWithProducers(int index);
   void absorbGathers();

@@ -51,8 +51,8 @@ Grouping::Grouping(func::FuncOp main) {
   visited.assign(groups.size(), 0);
 }
 
-/// An operand that a body ignores is no read, but the operator that is cloned
-/// into a dispatch still has it: what makes it comes before.
+/// An operand that a body ignores is not read. The operator is still cloned
+/// into a dispatch with this operand, so the operand's maker must come before.
 void Grouping::orderIgnored() {
   for (Node &node : nodes) {
     DenseSet<int> read;
@@ -72,7 +72,8 @@ void Grouping::orderIgnored() {
   }
 }
 
-/// Calls that keep their order: random numbers, for example.
+/// Keeps the order of calls with effects, such as those that take random
+/// numbers.
 void Grouping::orderCalls() {
   int last = -1;
   for (int i = 0, e = nodes.size(); i < e; ++i) {
@@ -85,9 +86,9 @@ void Grouping::orderCalls() {
   }
 }
 
-/// A fence comes after what stands before it on its stream and before what
-/// stands later; numbered points come before who waits for them. What runs at
-/// load is ordered by values alone.
+/// Orders nodes beside their values. A fence comes after the earlier nodes of
+/// its stream and before the later ones. A node comes after those whose points
+/// it waits for. Nodes that run at load are ordered by values alone.
 void Grouping::orderNodes() {
   struct Stream {
     int fence = -1;
@@ -125,8 +126,9 @@ bool Grouping::isCloned(Operation *op) const {
          !storedViews.contains(op);
 }
 
-/// A call or the caller needs bytes: what would be recomputed is stored
-/// instead, except reshapes of whole buffers, which share their bytes.
+/// A call or the caller needs a tensor's bytes. So a view before it is stored,
+/// not recomputed; a reshape of a whole buffer shares the buffer's bytes
+/// instead.
 void Grouping::findStoredViews(Operation *reader) {
   for (Value operand : reader->getOperands()) {
     Operation *reshape = nullptr;
@@ -221,8 +223,8 @@ bool Grouping::isConstant(Value value) const {
   return producer >= 0 && groups[nodes[producer].group].constant;
 }
 
-/// Frozen values and literals only, with a result that is not much larger than
-/// what it saves.
+/// Whether the node reads frozen values and literals only, and its result is
+/// not much larger than what it reads.
 bool Grouping::dependsOnConstantsOnly(const Node &node) const {
   if (node.kind == OpKind::Fallback || node.kind == OpKind::Fence)
     return false;
@@ -240,7 +242,7 @@ bool Grouping::dependsOnConstantsOnly(const Node &node) const {
   }
   if (made > read)
     return false;
-  // Sizes and scalars, also of the views in between, must be literals.
+  // Its sizes and scalars, also those of the views before it, must be literals.
   SmallVector<Operation *> work{node.op};
   DenseSet<Operation *> seen;
   while (!work.empty())
@@ -249,7 +251,8 @@ bool Grouping::dependsOnConstantsOnly(const Node &node) const {
       bool isTensor = isa<RankedTensorType>(operand.getType());
       if (!isTensor && (!op || !op->hasTrait<OpTrait::ConstantLike>()))
         return false;
-      // An operand that the body ignores is no read, but an input it stays.
+      // An operand that the body ignores is not read, but the kernel still has
+      // it as an input.
       bool isBoundary = isa<BlockArgument>(operand) || producerOf(operand) >= 0;
       if (isTensor && isBoundary && !isConstant(operand))
         return false;
@@ -295,7 +298,8 @@ bool Grouping::reachesIndirectly(int from, int to) const {
     int next = work.pop_back_val();
     if (next == from)
       return true;
-    // Program order: what ends before `from` begins cannot depend on it.
+    // A group that ends before `from` begins, in program order, cannot depend
+    // on it.
     if (visited[next] == query || groups[next].nodes.back() < first)
       continue;
     visited[next] = query;

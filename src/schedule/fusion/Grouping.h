@@ -6,11 +6,12 @@
 //===----------------------------------------------------------------------===//
 //
 // Groups start as single operators and are merged along their edges. A group's
-// loops are named by axes: two operators share an axis where one reads the
-// other's value along it. Merging is legal when reductions agree on the axes
-// that they keep (the shared dimensions) and all stored values contain them.
+// loops are named by axes: two operators share an axis if one reads the other's
+// value along it. Two groups may merge if their reductions agree on the axes
+// that they keep (the shared dimensions), and if all stored values contain
+// these axes.
 //
-// One object analyses one block; not for use by several threads.
+// One object analyses one block. It is not thread-safe.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,14 +38,14 @@ struct Node {
   mlir::Operation *op = nullptr;
   OpKind kind = OpKind::Pointwise;
   int group = -1;
-  bool expensive = false; ///< or reads an expensive value at the same point
+  bool expensive = false; ///< itself, or a value it reads at its point
   ir::ScopeAttr scope;    ///< null: the default stream
-  int fence = -1;         ///< node; the last one before, on the same stream
-  llvm::SmallVector<int> before; ///< nodes that come first, without a value
+  int fence = -1;         ///< the node of the last one before it; -1: none
+  llvm::SmallVector<int> before; ///< nodes that come first, unread
   analysis::IterationSpace loops;
   llvm::SmallVector<analysis::DimRead> reads;
   llvm::SmallVector<int> users; ///< nodes; -1 stands for the return
-  llvm::SmallVector<int> axes;  ///< of the group, one per loop
+  llvm::SmallVector<int> axes;  ///< the group's axis of each loop
 };
 
 struct Group {
@@ -68,13 +69,15 @@ public:
   explicit Grouping(mlir::func::FuncOp main);
 
   const Node &node(int index) const { return nodes[index]; }
-  /// The groups in an order in which they can run, fallback calls included.
+  /// The groups in an order in which they can run. Calls of PyTorch are groups
+  /// too.
   std::vector<const Group *> order() const;
   /// The node that makes this value, or -1.
   int producerOf(mlir::Value value) const;
   /// True if the operator is copied into each group that reads it.
   bool isCloned(mlir::Operation *op) const;
-  /// True if somebody outside the group needs this node's results.
+  /// True if an operator outside the group, or the caller, reads this node's
+  /// results.
   bool isStored(const Group &group, const Node &node) const;
 
 private:
@@ -100,7 +103,7 @@ private:
   llvm::DenseMap<mlir::Operation *, OpKind> kinds;
   llvm::DenseMap<mlir::Operation *, int> nodeOf;
   llvm::DenseSet<mlir::Operation *> storedViews;
-  mutable std::vector<int> visited; ///< by reachesIndirectly, per query
+  mutable std::vector<int> visited; ///< the last query that saw a group
   mutable int query = 0;
 };
 

@@ -13,12 +13,13 @@
 namespace anabranch {
 namespace schedule {
 
-/// The strides of an argument; null when it is row-major contiguous: also a
-/// frozen value, and what the caller hands in as a contiguous copy.
+/// The strides of an argument of @main. Null if it is row-major contiguous, as
+/// frozen values are, and arguments that the caller passes as contiguous
+/// copies.
 mlir::DenseI64ArrayAttr stridesOfArgument(mlir::func::FuncOp main,
                                           unsigned argument);
 
-/// The value without reshapes of whole buffers.
+/// The value behind reshapes of whole buffers: it has the same bytes.
 mlir::Value bytesBehind(mlir::Value value);
 
 /// The name of a frozen argument's value, or null.

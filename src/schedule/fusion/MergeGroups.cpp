@@ -17,17 +17,17 @@ using namespace mlir;
 namespace anabranch {
 namespace schedule {
 
-/// Bounds on one kernel, so that its compile time stays sane.
-static constexpr size_t kMaxNodes = 256;
-static constexpr size_t kMaxBuffers = 48;
-/// Of operators, for one point of the results.
-static constexpr int64_t kMaxEvaluations = 512;
-/// The most operations per element that a matrix product computes on operands
-/// while it packs them. It may pack a panel more than once.
-static constexpr unsigned kMaxPrologueCost = 6;
-/// With fewer rows than this, a large row-wise kernel leaves workers idle.
-static constexpr int64_t kMinRows = 8;
-static constexpr int64_t kLargeElements = 64 * 1024;
+/// The most operators in a kernel, which bounds its compile time.
+static constexpr size_t maxNodes = 256;
+static constexpr size_t maxBuffers = 48;
+/// The most evaluations of operators for one point of the results.
+static constexpr int64_t maxEvaluations = 512;
+/// The most operations per element that a matrix product computes on an operand
+/// while packing it. A kernel may pack a panel more than once.
+static constexpr unsigned maxPrologueCost = 6;
+/// A large row-wise kernel with fewer rows than this leaves workers idle.
+static constexpr int64_t minRows = 8;
+static constexpr int64_t largeElements = 64 * 1024;
 
 bool Merge::refuse(const Twine &reason) {
   why = reason.str();
@@ -56,7 +56,7 @@ bool Merge::check() {
 // Kinds and bounds
 //===----------------------------------------------------------------------===//
 
-/// A kernel is on one stream, between two fences.
+/// All operators of a kernel are on one stream, between the same two fences.
 bool Merge::checkOrder() {
   const Node &first = grouping.nodes[a.nodes.front()];
   const Node &second = grouping.nodes[b.nodes.front()];
@@ -84,8 +84,8 @@ bool Merge::checkKinds() {
   return refuse("this kind of kernel takes no further operators");
 }
 
-/// Neighbouring points of a sum over a window share what they read, which a
-/// kernel that runs row by row cannot use.
+/// Neighbouring points of a sum over a window share what they read. A kernel
+/// that runs row by row cannot use that.
 bool Merge::checkBlocks() {
   bool sharesReads = llvm::any_of(a.nodes, [&](int index) {
     const Node &node = grouping.nodes[index];
@@ -96,9 +96,9 @@ bool Merge::checkBlocks() {
 }
 
 bool Merge::checkSizes() {
-  if (a.nodes.size() + b.nodes.size() > kMaxNodes)
+  if (a.nodes.size() + b.nodes.size() > maxNodes)
     return refuse("the kernel would be too large");
-  if (evaluations() > kMaxEvaluations)
+  if (evaluations() > maxEvaluations)
     return refuse("values would be evaluated too often");
   llvm::SmallDenseSet<Value, 32> inputs;
   size_t stores = 0;
@@ -110,14 +110,15 @@ bool Merge::checkSizes() {
     }
     stores += isStored(node);
   });
-  if (inputs.size() + stores > kMaxBuffers)
+  if (inputs.size() + stores > maxBuffers)
     return refuse("the kernel would have too many buffers");
   return true;
 }
 
-/// Readers at their own point share one evaluation; each part that is read
-/// elsewhere, through a slice say, costs one more, and so do all values behind
-/// it. Chains of parts grow without bound: a scan of halves of halves.
+/// Counts evaluations for one point of the results. Readers at a value's own
+/// point share one evaluation. Each part that is read elsewhere, as through a
+/// slice, costs another, and so does every value before it. Chains of parts,
+/// such as a scan of halves of halves, grow without bound.
 int64_t Merge::evaluations() const {
   SmallVector<int> order(a.nodes);
   llvm::append_range(order, b.nodes);
@@ -126,7 +127,7 @@ int64_t Merge::evaluations() const {
   int64_t total = 0;
   for (int index : order) {
     int64_t own = std::max<int64_t>(shared.lookup(index), 1);
-    own = std::min(own + apart.lookup(index), kMaxEvaluations + 1);
+    own = std::min(own + apart.lookup(index), maxEvaluations + 1);
     total += own;
     for (const analysis::DimRead &read : grouping.nodes[index].reads) {
       int from = grouping.producerOf(read.value);
@@ -236,7 +237,7 @@ bool Merge::mergeRows() {
   return true;
 }
 
-/// A value that exists per row may only be read in its own row.
+/// A value that exists once per row may only be read in its own row.
 bool Merge::checkRowReads() {
   if (rows.empty() && a.kind != OpKind::Contraction)
     return true;
@@ -260,7 +261,8 @@ bool Merge::checkRowReads() {
   return legal || refuse("a value is read outside of its own row");
 }
 
-/// Stored values span all rows; without reductions, all span the same axes.
+/// Stored values contain all row axes. Without reductions, all stored values
+/// have the same axes.
 bool Merge::checkStores() {
   const Node *first = nullptr;
   bool legal = true, same = true, insertOnly = true;
@@ -289,8 +291,8 @@ bool Merge::checkStores() {
 // Does it pay
 //===----------------------------------------------------------------------===//
 
-/// Costly values are not evaluated again and again along a loop that they do
-/// not depend on. A kernel evaluates a value of a whole row once per row.
+/// Costly values must not be evaluated again for each step of a loop that they
+/// do not depend on. A kernel evaluates a value of a whole row once per row.
 bool Merge::checkRecomputation() {
   for (int index : b.nodes) {
     const Node &reader = grouping.nodes[index];
@@ -315,7 +317,7 @@ bool Merge::checkRecomputation() {
 static int64_t elements(ArrayRef<int64_t> sizes) {
   int64_t product = 1;
   for (int64_t size : sizes)
-    product *= ShapedType::isDynamic(size) ? ir::kTypicalSize : size;
+    product *= ShapedType::isDynamic(size) ? ir::typicalSize : size;
   return product;
 }
 
@@ -325,14 +327,14 @@ bool Merge::checkParallelism() {
   SmallVector<int64_t> rowSizes;
   for (int axis : rows)
     rowSizes.push_back(sizeOf(axis));
-  if (elements(rowSizes) >= kMinRows)
+  if (elements(rowSizes) >= minRows)
     return true;
   int64_t largest = 0;
   forEachNode([&](const Node &node) {
     if (isStored(node) && node.kind != OpKind::Reduction)
       largest = std::max(largest, elements(node.loops.sizes));
   });
-  return largest <= kLargeElements ||
+  return largest <= largeElements ||
          refuse("too few rows to share among workers");
 }
 
@@ -340,7 +342,7 @@ bool Merge::checkParallelism() {
 // Around a matrix product
 //===----------------------------------------------------------------------===//
 
-/// Everything stored has the matrix product's own index.
+/// All stored values must have the matrix product's own index.
 bool Merge::checkEpilogue() {
   const Node &product = grouping.nodes[a.nodes.front()];
   const Node *contraction = &product;
@@ -363,8 +365,8 @@ bool Merge::checkEpilogue() {
   return legal || refuse("the result is not at the matrix product's index");
 }
 
-/// Whether the first part is a gather whose places the second part, a product,
-/// finds once for many elements.
+/// Whether the producer is a gather and the consumer a product that computes
+/// each position once for many elements.
 bool Merge::isPlacedGather() const {
   if (a.nodes.size() != 1)
     return false;
@@ -398,7 +400,7 @@ bool Merge::checkPrologue() {
   });
   if ((epilogueOnly && b.kind == OpKind::Contraction) || isPlacedGather())
     return true;
-  if (a.cost > kMaxPrologueCost || llvm::any_of(a.nodes, [&](int index) {
+  if (a.cost > maxPrologueCost || llvm::any_of(a.nodes, [&](int index) {
         return grouping.nodes[index].expensive;
       }))
     return refuse("too costly to repeat for every panel of the operand");

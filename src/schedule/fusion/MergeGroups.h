@@ -49,7 +49,7 @@ private:
     return group == producer || group == consumer;
   }
   bool isStored(const Node &node) const;
-  /// The merged group's axis of an axis of the node's own group.
+  /// The merged group's axis for an axis of the node's own group.
   int axisOf(const Node &node, int axis) const {
     return node.group == consumer ? toMerged[axis] : axis;
   }

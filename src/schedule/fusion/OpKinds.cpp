@@ -28,7 +28,8 @@ bool isReshape(Operation *op) {
   return isa_and_nonnull<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op);
 }
 
-/// A body that hands its input on: transpose, broadcast, slice by map.
+/// The body only yields its input: a transposition, a broadcast, or a slice by
+/// map.
 static bool isViewGeneric(linalg::GenericOp op) {
   if (ir::isMarkedStored(op) || op.getNumDpsInputs() != 1 ||
       op.getNumDpsInits() != 1 || op.getNumReductionLoops() != 0)
@@ -38,15 +39,16 @@ static bool isViewGeneric(linalg::GenericOp op) {
          yield->getOperand(0) == op.getBody()->getArgument(0);
 }
 
-/// No tensor comes in and little is computed: an arange, a causal mask.
+/// The generic reads no tensor and computes little, as an arange or a causal
+/// mask does.
 static bool isCheapSource(linalg::GenericOp op) {
   if (op.getNumReductionLoops() != 0 || op.getNumDpsInputs() != 0)
     return false;
   return !analysis::isCostlyToRepeat(op) && analysis::operationsOf(op) <= 8;
 }
 
-/// Whether what the body combines with its result so far is computed in it, as
-/// MLIR's test of contractions takes for granted.
+/// Whether the body computes the value that it combines with the running
+/// result. MLIR's test of contractions assumes so.
 static bool combinesWhatItComputes(linalg::GenericOp op) {
   Operation *combine =
       op.getBody()->getTerminator()->getOperand(0).getDefiningOp();
@@ -58,8 +60,8 @@ static bool combinesWhatItComputes(linalg::GenericOp op) {
   });
 }
 
-/// Both operands span a dimension of their own; a plain sum of products is a
-/// reduction, which vectorises as such.
+/// Whether both operands have a dimension of their own. A sum of products
+/// without them is a reduction, and vectorises as one.
 static bool isContraction(linalg::GenericOp op) {
   if (!combinesWhatItComputes(op) || !linalg::isaContractionOpInterface(op))
     return false;
@@ -76,14 +78,15 @@ static OpKind classifyGeneric(linalg::GenericOp op) {
   return OpKind::Pointwise;
 }
 
-/// Runs of fewer channels had better be read across the points of a row, which
-/// a stored padding allows.
-static constexpr int64_t kFewestChannels = 16;
+/// A padded image is stored if it has fewer channels than this. The product
+/// then reads across the points of a row, which makes longer runs than the
+/// channels do.
+static constexpr int64_t fewestChannels = 16;
 
 bool isPaddingOfWindows(Operation *op) {
   auto insert = dyn_cast<tensor::InsertSliceOp>(op);
   return insert && insert.getDest().getDefiningOp<linalg::FillOp>() &&
-         insert.getResultType().getShape().back() >= kFewestChannels &&
+         insert.getResultType().getShape().back() >= fewestChannels &&
          !op->use_empty() && llvm::all_of(op->getUsers(), [](Operation *user) {
            return ir::isMarkedWindows(user);
          });
@@ -98,7 +101,7 @@ bool readsWindows(Operation *op) {
   });
 }
 
-/// The kind of all operations of these types.
+/// Classifies every operation of a type as this kind.
 template <OpKind kind> static OpKind always(Operation *) { return kind; }
 
 static OpKind classifyOther(Operation *op) {

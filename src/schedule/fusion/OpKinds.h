@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Questions about single operators of level "linalg". Free of state: any
+// Questions about single operators of level "linalg". They keep no state: any
 // thread may ask about IR that nobody changes.
 //
 //===----------------------------------------------------------------------===//
@@ -22,7 +22,7 @@ namespace schedule {
 
 enum class OpKind {
   Scalar,      // index and scalar arithmetic, tensor.dim
-  Cloned,      // views and constants: recomputed by whoever reads them
+  Cloned,      // views and constants: every reader recomputes them
   Pointwise,   // one element of the result per point, no reduction
   Reduction,   // linalg.generic with reduction dimensions
   Contraction, // matrix product
@@ -37,16 +37,16 @@ enum class OpKind {
 
 OpKind classify(mlir::Operation *op);
 
-/// True for zeros around an image that only views of its windows read: a
-/// convolution reads the zeros without a padded copy.
+/// True for zeros around an image that only views of its windows read. The
+/// convolution reads the zeros in place, without a padded copy.
 bool isPaddingOfWindows(mlir::Operation *op);
 
-/// True if an operand is a view of the windows of an image, which reads each
-/// point several times.
+/// True if an operand is a view of the windows of an image. The operator then
+/// reads each point of the image several times.
 bool readsWindows(mlir::Operation *op);
 
-/// True for tensor.expand_shape and tensor.collapse_shape: the same bytes under
-/// another shape when the source is contiguous.
+/// True for tensor.expand_shape and tensor.collapse_shape. On a contiguous
+/// source they are the same bytes under another shape.
 bool isReshape(mlir::Operation *op);
 
 } // namespace schedule

@@ -60,9 +60,9 @@ public:
 private:
   IRRewriter rewriter;
 
-  /// What a view that moved the channels to the second place reads; null of
-  /// other values.
-  static Value turned(Value value) {
+  /// The operand of a view that moved the channels to the second place, which
+  /// has them last. Null for other values.
+  static Value channelsLastBehind(Value value) {
     Operation *op = value.getDefiningOp();
     if (!op || ir::channelsOf(op) != ir::Channels::Second)
       return Value();
@@ -87,7 +87,7 @@ private:
         tensor::getMixedSizes(rewriter, loc, tensor);
     unsigned rank = sizes.size();
     SmallVector<unsigned> identity = llvm::to_vector(llvm::seq(0u, rank));
-    // The loops are the dimensions of the result.
+    // The generic's loops are the dimensions of its result.
     SmallVector<unsigned> read = identity;
     if (channels == ir::Channels::Last) {
       sizes = channelsLast<OpFoldResult>(sizes);
@@ -105,25 +105,26 @@ private:
     return generic.getResult(0);
   }
 
-  /// The tensor with its channels last: what stands behind a view that moved
-  /// them, or a stored view.
+  /// The tensor with its channels last: the operand of a view that moved them,
+  /// or else a new view that is stored.
   Value asLast(Value tensor) {
-    if (Value source = turned(tensor))
+    if (Value source = channelsLastBehind(tensor))
       return source;
     Value moved = view(tensor, ir::Channels::Last);
     ir::markStored(moved.getDefiningOp());
     return moved;
   }
 
-  /// A view ahead of a convolution.
+  /// Handles a view ahead of a convolution: it vanishes after a view that moved
+  /// the channels, else it is stored.
   void meet(linalg::GenericOp op) {
-    if (Value source = turned(op->getOperand(0)))
+    if (Value source = channelsLastBehind(op->getOperand(0)))
       rewriter.replaceOp(op, source);
     else
       ir::markStored(op);
   }
 
-  /// Whether all results are of one shape, of which each loop is a dimension.
+  /// Whether all results have one shape, and each loop is a dimension of it.
   static bool isPointwise(linalg::GenericOp op) {
     return op.getNumReductionLoops() == 0 &&
            llvm::all_of(op.getDpsInitsMutable(), [&](OpOperand &init) {
@@ -135,7 +136,7 @@ private:
   void sinkThroughGeneric(linalg::GenericOp op) {
     unsigned rank = op.getNumLoops();
     auto reads = [&](OpOperand *input) {
-      return turned(input->get()) &&
+      return channelsLastBehind(input->get()) &&
              op.getMatchingIndexingMap(input).isIdentity();
     };
     if (rank < 3 || !isPointwise(op) ||
@@ -177,7 +178,8 @@ private:
     finish(op, fresh->getResults());
   }
 
-  /// The results take the place of an operator's, with their channels second.
+  /// Replaces an operator by `results`, seen through views with the channels
+  /// second.
   void finish(Operation *op, ValueRange results) {
     rewriter.setInsertionPointAfterValue(results.front());
     SmallVector<Value> views;
@@ -187,7 +189,7 @@ private:
   }
 
   void sinkThroughSlice(tensor::ExtractSliceOp op) {
-    Value source = turned(op.getSource());
+    Value source = channelsLastBehind(op.getSource());
     if (!source || rankOf(op.getResult()) != rankOf(source))
       return;
     Value slice = rewriter.create<tensor::ExtractSliceOp>(
@@ -197,10 +199,10 @@ private:
     finish(op, slice);
   }
 
-  /// A frame of one value or an empty tensor in the other order; null of other
-  /// tensors.
+  /// The tensor that an insertion writes into, with its channels last: the
+  /// operand of a view, a fill or an empty tensor. Null for other tensors.
   Value framed(Value dest) {
-    if (Value source = turned(dest))
+    if (Value source = channelsLastBehind(dest))
       return source;
     Operation *op = dest.getDefiningOp();
     auto fill = dyn_cast_or_null<linalg::FillOp>(op);
@@ -221,7 +223,8 @@ private:
   void sinkThroughInsert(tensor::InsertSliceOp op) {
     if (rankOf(op.getSource()) != rankOf(op.getDest()) ||
         rankOf(op.getDest()) < 3 ||
-        (!turned(op.getSource()) && !turned(op.getDest())))
+        (!channelsLastBehind(op.getSource()) &&
+         !channelsLastBehind(op.getDest())))
       return;
     Value dest = framed(op.getDest());
     if (!dest)

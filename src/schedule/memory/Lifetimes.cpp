@@ -24,7 +24,7 @@ namespace {
 
 using Clock = SmallVector<int, 4>;
 
-/// Plays the streams side by side and notes what their commands use.
+/// Steps through the streams side by side and records what their commands use.
 class Player {
 public:
   Player(ir::ProgramOp program, int spread)
@@ -45,7 +45,8 @@ public:
     }
     for (Stream &stream : streams)
       if (stream.next != stream.op.getBody().front().end())
-        return stream.next->emitOpError("waits for what nobody records");
+        return stream.next->emitOpError(
+            "waits for an event that no command records");
     return success();
   }
 

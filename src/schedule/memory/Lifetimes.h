@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Time is a vector here: how many commands of each stream are certainly done.
-// One memory may take the bytes of another when every use of the other happens
-// before every use of it.
+// Time is a vector here: how many commands of each stream are certainly done. A
+// memory may take the bytes of another one if every use of the other happens
+// before every use of its own.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,11 +34,11 @@ struct Lifetime {
   }
 };
 
-/// By memory number. Members of a super kernel are commands one after the
-/// other: at run time a tile that overwrites bytes waits for those that read
-/// them. Inside a super kernel uses last until `spread` members later. Fails,
-/// with a diagnostic, if the streams of the program wait for each other
-/// forever.
+/// The lifetime of each memory, by its number. Members of a super kernel count
+/// as commands one after the other: at run time a tile that overwrites bytes
+/// waits for the tiles that read them. In a super kernel a use ends `spread`
+/// members later than its command. Fails, with a diagnostic, if the streams
+/// wait for each other forever.
 mlir::FailureOr<llvm::MapVector<int64_t, Lifetime>>
 lifetimesOf(ir::ProgramOp program, int spread = 0);
 

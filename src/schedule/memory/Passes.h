@@ -12,8 +12,8 @@
 
 namespace anabranch {
 
-/// `anabranch-plan-memory`: offsets for the program's arena and persistent
-/// buffers.
+/// `anabranch-plan-memory`: gives the arena's and the persistent buffers their
+/// offsets.
 std::unique_ptr<mlir::Pass> createPlanMemoryPass();
 
 /// `anabranch-verify-program`: fails unless only kernels and a planned program

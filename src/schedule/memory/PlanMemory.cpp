@@ -33,10 +33,11 @@ namespace anabranch {
 namespace schedule {
 namespace {
 
-/// Bytes that the buffers of super kernels may take together, in any case.
-static constexpr int64_t kRoomy = 2 << 20;
+/// Buffers of super kernels lie apart as long as they take no more bytes than
+/// this.
+static constexpr int64_t roomyBytes = 2 << 20;
 
-/// Bytes that one or several buffers name.
+/// Bytes that one or several buffers share.
 struct Bytes {
   SmallVector<ir::BufferOp> buffers;
   Attribute bytes;
@@ -102,14 +103,15 @@ private:
       });
   }
 
-  /// Static buffers, those of super kernels as far apart as memory allows.
+  /// Places static buffers. Those of super kernels lie as far apart as memory
+  /// allows.
   FailureOr<int64_t> placeApart() {
     FailureOr<int64_t> least = placeStatic(0);
     if (failed(least) || !hasSupers())
       return least;
     for (int spread : {INT_MAX, 16, 4}) {
       FailureOr<int64_t> end = placeStatic(spread);
-      if (failed(end) || *end <= std::max(kRoomy, 2 * *least))
+      if (failed(end) || *end <= std::max(roomyBytes, 2 * *least))
         return end;
     }
     return placeStatic(0);
@@ -185,7 +187,8 @@ private:
     return end;
   }
 
-  /// Regions of symbolic size, each shared by blocks that never live together.
+  /// Places buffers of symbolic size in regions. Blocks that never live
+  /// together share one.
   Attribute placeDynamic(Attribute end) {
     struct Region {
       SmallVector<Bytes *> members;

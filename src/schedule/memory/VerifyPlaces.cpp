@@ -17,8 +17,8 @@ namespace schedule {
 
 namespace {
 
-/// Places from `begin` to before `end`: bytes between two ends of buffers, or
-/// the region behind a symbolic offset.
+/// A range of places, without `end`. A place is the bytes between two
+/// neighbouring ends of buffers, or the region behind a symbolic offset.
 struct Range {
   size_t begin, end;
 };
@@ -100,9 +100,9 @@ LogicalResult PlaceChecker::collect() {
   return success();
 }
 
-/// Memories come in the order of their first use, which is one in which the
-/// commands can run. So what was used before and shares bytes must have ended,
-/// on this stream as on all others, whenever a use of the memory begins.
+/// Memories come in the order of their first use, in which the commands can
+/// run. So an earlier memory that shares bytes must have ended on all streams
+/// when a use of the later one begins.
 LogicalResult
 PlaceChecker::checkStream(size_t stream,
                           const llvm::MapVector<int64_t, Lifetime> &lifetimes) {

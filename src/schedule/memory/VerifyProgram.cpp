@@ -19,8 +19,8 @@ using namespace mlir;
 namespace anabranch {
 namespace {
 
-/// A launch writes over what it reads where its kernel expects it, and
-/// nowhere else: kernels take all other buffers for different memory.
+/// A launch must overwrite exactly the inputs that its kernel expects to be
+/// overwritten. Kernels assume that all other buffers are different memory.
 LogicalResult verifyOverwritten(ir::LaunchOp launch, func::FuncOp kernel) {
   for (auto [i, written] : llvm::enumerate(launch.getWrites())) {
     auto input =
@@ -38,7 +38,7 @@ LogicalResult verifyOverwritten(ir::LaunchOp launch, func::FuncOp kernel) {
 LogicalResult verifyLaunch(ir::LaunchOp launch, SymbolTable &symbols) {
   auto kernel = symbols.lookup<func::FuncOp>(launch.getKernel());
   if (!kernel || !kernel->hasAttr("anabranch.kernel"))
-    return launch.emitOpError("launches what is no kernel");
+    return launch.emitOpError("launches a symbol that is no kernel");
   size_t tensors = 0, words = 0;
   auto count = [&](Type type) {
     auto tensor = dyn_cast<RankedTensorType>(type);

@@ -52,7 +52,8 @@ ArrayAttr BufferTable::shapeOf(Value value) {
   return arith.getArrayAttr(shape);
 }
 
-/// The bytes from the first element to the last: strides may leave holes.
+/// The bytes from the first element to the last. With strides they include
+/// holes.
 Attribute BufferTable::bytesOf(StringRef dtype, ArrayAttr shape,
                                ArrayAttr strides) {
   if (strides) {
@@ -64,7 +65,7 @@ Attribute BufferTable::bytesOf(StringRef dtype, ArrayAttr shape,
     }
     return sizes.literal((last + 1) * dtypeBytes(dtype));
   }
-  // Literals first, so that they fold into one factor.
+  // Literals come first, so that they fold into one factor.
   Attribute bytes = sizes.literal(dtypeBytes(dtype));
   for (bool literal : {true, false})
     for (Attribute size : shape)
@@ -188,7 +189,7 @@ Value BufferTable::ofOutput(unsigned number, Value value) {
   auto strides =
       main.getResultAttrOfType<DenseI64ArrayAttr>(number, "anabranch.strides");
   if (strides && llvm::is_contained(strides.asArrayRef(), ShapedType::kDynamic))
-    strides = {}; // the caller views the contiguous tensor as it likes
+    strides = {}; // the caller makes the strided view of the contiguous tensor
   return create(memoryOfOutput(number), value.getLoc(),
                 dtypeOfOutput(main, number), shapeOf(value),
                 sizesAttr(strides));

@@ -26,38 +26,38 @@ public:
   BufferTable(mlir::func::FuncOp main, SizeTable &sizes,
               const Placement &placement);
 
-  /// Buffers are declared in front of this operation of the program.
+  /// The table declares buffers in front of this operation of the program.
   void declareBefore(mlir::Operation *op) { declarations = op; }
 
   /// The number of an argument among the program's inputs.
   int64_t inputNumber(unsigned argument) const {
     return inputNumbers.lookup(argument);
   }
-  /// The number of a result of @main among the program's outputs; -1 when it
-  /// is written into an input instead.
+  /// The number of a result of @main among the program's outputs; -1 if the
+  /// program writes it into an input instead.
   int64_t outputNumber(unsigned result) const { return outputNumbers[result]; }
 
   mlir::ArrayAttr shapeOf(mlir::Value value);
-  /// Null stays null.
+  /// The strides as sizes; null for null.
   mlir::ArrayAttr sizesAttr(mlir::DenseI64ArrayAttr strides);
 
-  /// Gives a kernel's or call's result its memory: `otherwise` is the kind of
-  /// what has no place of its own.
+  /// Gives the result of a kernel or a call its memory: its Placement, or a new
+  /// memory of the kind `otherwise`.
   void place(mlir::Value result, llvm::StringRef otherwise);
-  /// Lets a kernel's result overwrite an input of the kernel with as many
-  /// bytes. False if that is no memory of the arena.
+  /// Lets a kernel's result overwrite an input of the kernel of the same size
+  /// in bytes. False if the input's memory is not in the arena.
   bool placeOver(mlir::Value result, mlir::Value input);
-  /// The buffer with this tensor's shape over its memory.
+  /// The buffer of a tensor: its memory, with its shape and dtype.
   mlir::Value of(mlir::Value value, llvm::StringRef dtype = {});
   mlir::Value ofInput(unsigned argument);
   mlir::Value ofOutput(unsigned number, mlir::Value value);
-  /// New bytes in the arena for a copy of what `source` holds.
+  /// A new buffer in the arena, for a copy of `source`.
   mlir::Value copyOf(mlir::Value source, mlir::Location loc);
-  /// Reshapes of `value` read the bytes of this buffer from now on.
+  /// From now on, reshapes of `value` read the bytes of this buffer.
   void reshapeFrom(mlir::Value value, mlir::Value buffer);
 
-  /// True after a size was asked for that is no arithmetic on sizes of inputs;
-  /// the diagnostic is out.
+  /// True after a caller asked for a size that is no arithmetic on sizes of
+  /// inputs. The diagnostic has been reported.
   bool failed() const { return failedSizes; }
 
 private:
@@ -73,8 +73,8 @@ private:
   /// The memory that holds the bytes of a tensor of @main.
   Memory &memoryOf(mlir::Value value);
   Memory &memoryOfOutput(unsigned number);
-  /// The dtype of a tensor; an argument says whether its integers have a sign,
-  /// and what reshapes it has the same bytes.
+  /// The dtype of a tensor with the sign of its integers: the type of an
+  /// argument says it, and a reshape has that of its source.
   llvm::StringRef dtypeBehind(mlir::Value value);
   mlir::Attribute bytesOf(llvm::StringRef dtype, mlir::ArrayAttr shape,
                           mlir::ArrayAttr strides);

@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Level "dispatch" to level "program": every tensor becomes a buffer, every
-// dispatch a kernel function and a launch, every `anabranch.aten` a call, index
-// arithmetic the sizes function. One stream holds the commands in the order of
-// @main; where buffers lie in the arena is decided later.
+// Level "dispatch" to level "program". Every tensor becomes a buffer, every
+// dispatch a kernel function and a launch, every `anabranch.aten` a call. Index
+// arithmetic becomes the sizes function. One stream holds the commands in the
+// order of @main. PlanMemory decides later where buffers lie in the arena.
 //
 //===----------------------------------------------------------------------===//
 

@@ -43,7 +43,8 @@ void CommandBuilder::readInput(Value input) {
   addDims(input);
 }
 
-/// The input that the result overwrites, or -1; gives the result its memory.
+/// Gives the result its memory. Returns the input that the result overwrites,
+/// or -1.
 int64_t CommandBuilder::placeResult(OpResult result) {
   auto dispatch = cast<ir::DispatchOp>(result.getOwner());
   if (const Place *place = placement.find(result)) {
@@ -100,8 +101,8 @@ LogicalResult CommandBuilder::buildLaunch(ir::DispatchOp dispatch) {
 // Calls
 //===----------------------------------------------------------------------===//
 
-/// Whether an operand that another operator made has become an argument with
-/// strides (NormalizeAten.cpp).
+/// Whether the call's operand became an argument with strides in place of
+/// another operator's result (NormalizeAten.cpp).
 bool CommandBuilder::isFoldedToStrided(ir::AtenOp call, unsigned operand) {
   auto made = call->getAttrOfType<DenseI64ArrayAttr>("anabranch.made");
   auto argument = dyn_cast<BlockArgument>(call.getInputs()[operand]);
@@ -109,7 +110,8 @@ bool CommandBuilder::isFoldedToStrided(ir::AtenOp call, unsigned operand) {
          stridesOfArgument(main, argument.getArgNumber());
 }
 
-/// An argument of a call in terms of buffers and slots; null when it is none.
+/// An argument of a call in terms of buffers and slots; null if it has no such
+/// form.
 Attribute CommandBuilder::argumentOf(ir::AtenOp call, Attribute argument) {
   if (auto list = dyn_cast<ArrayAttr>(argument)) {
     SmallVector<Attribute> elements;
@@ -163,7 +165,7 @@ static bool isReinterpreted(OpResult result) {
 }
 
 /// A call's result has one shape and one dtype in the program, because its
-/// memory is known at run time only. Reshapes, and readers that take its bytes
+/// memory is known only at run time. Reshapes, and readers that take its bytes
 /// for another dtype, read a copy.
 void CommandBuilder::keepForOthers(OpResult result, Value buffer) {
   if (llvm::none_of(result.getUsers(), isReshape) && !isReinterpreted(result))
@@ -186,8 +188,9 @@ LogicalResult CommandBuilder::buildCall(ir::AtenOp call) {
   SmallVector<int64_t> wanted;
   for (OpResult result : call.getResults()) {
     if (!isa<RankedTensorType>(result.getType()))
-      return call.emitOpError("returns what is no tensor");
-    // PyTorch may leave it undefined (a gradient that was not asked for).
+      return call.emitOpError("returns a value that is no tensor");
+    // PyTorch may leave a result undefined that nobody reads, such as a
+    // gradient.
     if (result.use_empty()) {
       wanted.push_back(-1);
       continue;
@@ -214,7 +217,7 @@ LogicalResult CommandBuilder::buildCall(ir::AtenOp call) {
 // Copies
 //===----------------------------------------------------------------------===//
 
-/// A copy of a tensor of @main, on the stream of what makes it.
+/// Copies a tensor of @main, on the stream of the command that makes it.
 void CommandBuilder::copy(Value value, Value source, Value destination) {
   b.setInsertionPointToEnd(&stream.getBody().front());
   auto made = b.create<ir::CopyOp>(value.getLoc(), source, destination);
@@ -222,7 +225,7 @@ void CommandBuilder::copy(Value value, Value source, Value destination) {
     ir::setScope(made, ir::scopeOf(maker));
 }
 
-/// Copies a result of @main to where the caller wants it.
+/// Copies a result of @main to the memory that the caller gives.
 LogicalResult CommandBuilder::buildCopy(unsigned number) {
   Value value = main.getBody().front().getTerminator()->getOperand(number);
   auto input =
@@ -237,8 +240,9 @@ LogicalResult CommandBuilder::buildCopy(unsigned number) {
   return success(!buffers.failed());
 }
 
-/// Copies of arguments come first, while mutated ones have their old value;
-/// what is written into other inputs in the end is kept until then.
+/// Copies of arguments come first, while an argument that the program updates
+/// has its old value. Such a copy is kept until it is written into another
+/// input at the end.
 LogicalResult
 CommandBuilder::buildEarlyCopies(SmallVectorImpl<unsigned> &late) {
   Operation *terminator = main.getBody().front().getTerminator();

@@ -14,8 +14,8 @@
 namespace anabranch {
 namespace schedule {
 
-/// Writes the commands of @main, in its order: a launch for each dispatch, a
-/// call for each `anabranch.aten`, and copies where a value must lie elsewhere
+/// Writes the commands of @main, in its order. A dispatch becomes a launch, an
+/// `anabranch.aten` a call. A copy follows where a value must lie elsewhere
 /// than its maker puts it. Dispatches over constants go to `initialize`.
 class CommandBuilder {
 public:
@@ -47,10 +47,11 @@ private:
   KernelTable kernels;
   mlir::OpBuilder b;
   ir::StreamOp initialize, stream;
-  /// Old values of inputs that other inputs get in the end, by result.
+  /// Old values of inputs, which the program writes into other inputs at the
+  /// end. The key is the result.
   llvm::DenseMap<unsigned, mlir::Value> keptValues;
 
-  // Of the command that is being built.
+  // The command that is being built.
   llvm::SmallVector<mlir::Value> reads, writes;
   llvm::SmallVector<mlir::Attribute> launchSizes;
   KernelLayout layout;

@@ -15,30 +15,30 @@
 namespace anabranch {
 namespace schedule {
 
-/// The number of the bytes behind a buffer.
+/// The number of the memory behind a buffer.
 int64_t memoryOf(mlir::Value buffer);
 
-/// Follows a list of commands, numbered as they come, and says of each which
-/// earlier ones it depends on through memory, or because both are calls that
-/// keep their order.
+/// Numbers commands as they come. For each it finds the earlier ones that it
+/// depends on: through memory, or because both are calls that keep their order.
 class Dependencies {
 public:
   struct Earlier {
-    /// A reader needs the last writer; a writer needs everybody before it; an
-    /// ordered call needs the one before it.
+    /// Commands that must be done first. A reader needs the last writer. A
+    /// writer needs all earlier users. An ordered call needs the ordered call
+    /// before it.
     llvm::SetVector<int> needed;
-    /// Commands that read an input which this one overwrites. The input is the
-    /// caller's, so the user says the order.
+    /// Commands that read an input which this command overwrites. The input is
+    /// the caller's memory, so the user must order them.
     llvm::SetVector<int> overwritten;
   };
 
   Earlier add(mlir::Operation *command);
 
 private:
-  /// The commands that have used the bytes so far.
+  /// The commands that used a memory so far.
   struct Uses {
     int writer = -1;
-    llvm::SmallVector<int> readers; ///< since then
+    llvm::SmallVector<int> readers; ///< since the writer
   };
 
   void read(mlir::Value buffer, Earlier &earlier);

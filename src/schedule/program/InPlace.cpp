@@ -26,8 +26,8 @@ bool isLoops(ir::DispatchOp dispatch) {
   return kind && kind.getValue() == "loops";
 }
 
-/// The result is computed from the input at its own index, and whatever else is
-/// computed from the input too.
+/// Whether the result reads the input at its own index only, and so does
+/// everything that the result is computed from.
 static bool readsOwnIndexOnly(BlockArgument input, Value result) {
   SmallVector<Value> work{input};
   llvm::SmallDenseSet<Value, 8> reached;
@@ -52,7 +52,8 @@ static bool readsOwnIndexOnly(BlockArgument input, Value result) {
   return result != input && reached.contains(result);
 }
 
-/// The input is only the tensor that slices or updates are written into.
+/// Whether the input is only the tensor that slices or updates are written
+/// into.
 static bool isOnlyWrittenInto(BlockArgument input, Value result) {
   Value value = input;
   while (value.hasOneUse()) {
@@ -81,7 +82,7 @@ bool mayOverwrite(ir::DispatchOp dispatch, unsigned input, unsigned result) {
   Value value = body.getTerminator()->getOperand(result);
   if (isOnlyWrittenInto(argument, value))
     return true;
-  // Results of a matrix product are finished one after the other.
+  // A matrix product finishes its results one after the other.
   return readsOwnIndexOnly(argument, value) &&
          (isLoops(dispatch) || dispatch.getNumResults() == 1);
 }
@@ -90,11 +91,11 @@ bool mayOverwrite(ir::DispatchOp dispatch, unsigned input, unsigned result) {
 // Around the kernel
 //===----------------------------------------------------------------------===//
 
-/// More than this many commands between a reader and the writer are not looked
-/// through, so that long programs compile in linear time.
-static constexpr size_t kMaxSteps = 256;
+/// The search for readers stops after this many commands, so that long programs
+/// compile in linear time.
+static constexpr size_t maxSteps = 256;
 
-/// True if the data of every one of `readers` flows into `writer`.
+/// True if the data of each of `readers` flows into `writer`.
 static bool allFeed(ArrayRef<Operation *> readers, Operation *writer) {
   llvm::SmallDenseSet<Operation *, 16> missing(readers.begin(), readers.end());
   missing.erase(writer);
@@ -106,7 +107,7 @@ static bool allFeed(ArrayRef<Operation *> readers, Operation *writer) {
       Operation *producer = operand.getDefiningOp();
       if (!producer || !seen.insert(producer).second)
         continue;
-      if (seen.size() > kMaxSteps)
+      if (seen.size() > maxSteps)
         return false;
       missing.erase(producer);
       work.push_back(producer);
@@ -115,7 +116,8 @@ static bool allFeed(ArrayRef<Operation *> readers, Operation *writer) {
   return missing.empty();
 }
 
-/// The operators that read the bytes, under any shape; none if the caller does.
+/// The operators that read the bytes, under any shape; none if the caller reads
+/// them.
 static std::optional<SmallVector<Operation *>> readersOf(Value bytes) {
   SmallVector<Operation *> readers;
   SmallVector<Value> work{bytes};

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Questions about one dispatch and what stands around it. Free of state: any
-// thread may ask about IR that nobody changes.
+// Questions about one dispatch and the operators around it. They keep no state:
+// any thread may ask about IR that nobody changes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,16 +21,16 @@ namespace schedule {
 /// True for pointwise work, views and row-wise reductions.
 bool isLoops(ir::DispatchOp dispatch);
 
-/// True if the dispatch still computes the same when result `result` is written
-/// over input `input`, a tensor of the same size that it reads once: everything
-/// that depends on an element of the input has that element's index, or the
-/// input is only what slices or updates are written into.
+/// True if the dispatch computes the same when result `result` is written over
+/// input `input`, a tensor of the same size that it reads once. Either
+/// everything that depends on an element of the input has that element's index,
+/// or slices or updates are written into the input and nothing else reads it.
 bool mayOverwrite(ir::DispatchOp dispatch, unsigned input, unsigned result);
 
-/// The input of the result's dispatch whose bytes nobody needs any more and
-/// which the result may overwrite, or -1. Bytes that others read are free only
-/// if all of these readers feed the dispatch: then writing over them asks for
-/// no order between commands that the data does not ask for.
+/// The input of the result's dispatch that the result may overwrite, because
+/// nobody needs its bytes any more; or -1. If other operators read the bytes,
+/// each of them must feed the dispatch. Overwriting then needs no order that
+/// the data does not need anyway.
 int64_t findDyingInput(mlir::OpResult result);
 
 } // namespace schedule

@@ -15,8 +15,9 @@
 namespace anabranch {
 namespace schedule {
 
-/// Everything that distinguishes kernels: attributes and types by their uniqued
-/// addresses, values by their numbers. Names and locations are left out.
+/// Collects everything that distinguishes kernels: attributes and types by
+/// their uniqued addresses, values by their numbers. It leaves out names and
+/// locations.
 class SignatureBuilder {
 public:
   std::vector<uintptr_t> words;

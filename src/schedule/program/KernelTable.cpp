@@ -21,7 +21,8 @@ namespace schedule {
 // Names
 //===----------------------------------------------------------------------===//
 
-/// "add_3" is the fourth `add` of the graph.
+/// The name without the number that the graph gave it: "add_3" is its fourth
+/// `add`.
 static StringRef withoutNumber(StringRef name) {
   size_t end = name.find_last_not_of("0123456789");
   if (end != StringRef::npos && name[end] == '_' && end > 0)
@@ -48,7 +49,7 @@ std::string KernelTable::uniqueName(ir::DispatchOp dispatch) {
       c = '_';
   if (name.empty())
     name = "kernel";
-  // The prefix keeps the symbol apart from libc's and libm's.
+  // The prefix "k_" keeps the symbol apart from those of libc and libm.
   name = "k_" + name.substr(0, 60);
   return name + "_" + std::to_string(names[name]++);
 }

@@ -20,17 +20,17 @@
 namespace anabranch {
 namespace schedule {
 
-/// How the tensors of one launch lie in memory, beyond what the types say:
-/// strides where not contiguous (null entries elsewhere), and for each result
-/// the input whose buffer it overwrites, or -1.
+/// How the tensors of one launch lie in memory, where their types do not say
+/// it: strides of tensors that are not contiguous (null for others), and for
+/// each result the input whose buffer it overwrites, or -1.
 struct KernelLayout {
   llvm::SmallVector<mlir::DenseI64ArrayAttr> inputStrides, resultStrides;
   llvm::SmallVector<int64_t> inPlace;
 };
 
 /// Makes kernel functions in a module. Dispatches that are equal up to names
-/// and locations get the same kernel, so that compile time does not grow with
-/// the number of equal layers.
+/// and locations share a kernel, so compile time does not grow with the number
+/// of equal layers.
 class KernelTable {
 public:
   explicit KernelTable(mlir::ModuleOp module);
@@ -52,8 +52,8 @@ private:
   llvm::StringMap<int> names;
 };
 
-/// The operators' names behind a location, "linear_gelu"; at most `limit` of
-/// them.
+/// At most `limit` names of the operators behind a location, such as
+/// "linear_gelu".
 std::string operatorNames(mlir::Location location, llvm::StringRef separator,
                           unsigned limit);
 

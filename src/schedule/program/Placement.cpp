@@ -22,7 +22,8 @@ Placement::Placement(func::FuncOp main) : main(main) {
   auto writesOf = [&](unsigned i) {
     return main.getResultAttrOfType<IntegerAttr>(i, "anabranch.writes");
   };
-  // Mutations first: writing in place saves the copy and the memory.
+  // Results that update inputs are placed first: writing in place saves a copy
+  // and memory.
   for (auto [i, value] : llvm::enumerate(terminator->getOperands()))
     if (IntegerAttr input = writesOf(i))
       placeMutation(i, value, input.getInt());
@@ -38,9 +39,10 @@ static ir::DispatchOp runDispatchOf(Value value) {
                                                       : ir::DispatchOp();
 }
 
-/// Whether an output is the tensor that a call made, itself. With strides that
-/// the caller asks for it is a copy: operands of the call are contiguous, where
-/// PyTorch's are often views, and many operators lay out their results alike.
+/// Whether the program returns the tensor that a call made, without a copy. An
+/// output with strides is a copy instead. Many operators give their result the
+/// strides of an operand, and the program passes contiguous operands where
+/// PyTorch's are often views.
 static bool isHandedOver(func::FuncOp main, unsigned number, Value value) {
   return value.getDefiningOp<ir::AtenOp>() &&
          dtypeOfCall(cast<OpResult>(value)) == dtypeOfOutput(main, number) &&
@@ -56,7 +58,8 @@ void Placement::placeOutput(unsigned number, Value value) {
       return; // handed back as it is
   auto strides =
       main.getResultAttrOfType<DenseI64ArrayAttr>(number, "anabranch.strides");
-  // With symbolic strides the caller views a contiguous tensor as it likes.
+  // An output with symbolic strides is contiguous; the caller makes the strided
+  // view.
   if (strides && llvm::is_contained(strides.asArrayRef(), ShapedType::kDynamic))
     strides = {};
   if (!strides && isHandedOver(main, number, value))
@@ -76,7 +79,7 @@ void Placement::placeOutput(unsigned number, Value value) {
 // Writing in place
 //===----------------------------------------------------------------------===//
 
-/// Nobody reads the old value after the writer.
+/// Whether nobody reads the argument's old value after the writer.
 bool Placement::isLastUse(BlockArgument argument, Operation *writer) const {
   SmallVector<Value> work{argument};
   while (!work.empty())

@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Decides, before any command exists, which kernel writes straight into an
-// output or into a mutated input, and which values are copied there instead.
+// Decides, before any command exists, which kernels write straight into an
+// output or into an updated input. It also lists the results that need a copy
+// instead.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,8 +38,8 @@ public:
     auto found = places.find(value);
     return found == places.end() ? nullptr : &found->second;
   }
-  /// The results of @main that need a copy (the others are aliases, scalars,
-  /// or placed).
+  /// The results of @main that need a copy. The others are aliases or scalars,
+  /// or have a place.
   llvm::ArrayRef<unsigned> copies() const { return copied; }
 
 private:

@@ -143,7 +143,7 @@ Value SizeTable::load(Attribute size) {
 Attribute SizeTable::store(Value computed) {
   Location loc = sizes.getLoc();
   Type i64 = builder.getI64Type();
-  // Of a float the bits.
+  // The slot of a float holds its bits.
   Value word =
       computed.getType().isF64()
           ? builder.create<arith::BitcastOp>(loc, i64, computed).getResult()

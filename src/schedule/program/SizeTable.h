@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The runtime sees dynamic sizes as slots of a table of int64. The first slots
-// are read from the inputs; the function @anabranch_sizes computes the others
-// and is compiled with the kernels. This class hands out slots while the
-// program is built and writes that function.
+// The runtime keeps dynamic sizes in a table of int64; a size is a slot of it.
+// The runtime reads the first slots from the inputs. The function
+// @anabranch_sizes, compiled with the kernels, computes the others. This class
+// gives out slots while the program is built, and writes that function.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,28 +29,28 @@ class SizeTable {
 public:
   static constexpr llvm::StringLiteral functionName = "anabranch_sizes";
 
-  /// Every scalar argument of `main`, and every dynamic dimension of a tensor
-  /// argument, is a slot that the runtime fills, except what `anabranch.expect`
-  /// says to be the same as another size.
+  /// Gives a slot to every scalar argument of `main` and to every dynamic
+  /// dimension of a tensor argument. A dimension that `anabranch.expect`
+  /// declares equal to another size shares its slot.
   explicit SizeTable(mlir::func::FuncOp main);
 
-  /// Continues the table of a program whose sizes function is given (or null):
-  /// slots can be added, values of `main` are gone.
+  /// Continues the table of a program whose sizes function exists (or is null).
+  /// Callers can add slots; values of `main` no longer exist.
   SizeTable(mlir::ModuleOp module, int64_t slots);
 
   /// A literal or a slot for an index value of `main`. Null, with a diagnostic,
-  /// when the value is no arithmetic on sizes of inputs.
+  /// if the value is no arithmetic on sizes of inputs.
   mlir::Attribute get(mlir::OpFoldResult size);
 
   /// The slot of the dimension of an argument, or the literal.
   mlir::Attribute dimOf(mlir::BlockArgument argument, int64_t dim);
-  /// True if the runtime reads a slot from this dimension, false if the
-  /// dimension is checked.
+  /// True if the runtime reads a slot from this dimension. False if it checks
+  /// the dimension against the slot.
   bool definesSlot(mlir::BlockArgument argument, int64_t dim) const {
     return sources.contains({argument, dim});
   }
 
-  // Arithmetic on sizes, folded where literal, each computed once.
+  // Arithmetic on sizes. Literals are folded; each result is computed once.
   mlir::Attribute multiply(mlir::Attribute a, mlir::Attribute b);
   mlir::Attribute add(mlir::Attribute a, mlir::Attribute b);
   mlir::Attribute max(mlir::Attribute a, mlir::Attribute b);
@@ -59,7 +59,7 @@ public:
 
   mlir::Attribute literal(int64_t value);
   int64_t slotCount() const { return slots; }
-  /// Null if no slot is computed.
+  /// Null if the program computes no slot.
   mlir::func::FuncOp function() const { return sizes; }
 
 private:

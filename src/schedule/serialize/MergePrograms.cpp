@@ -92,7 +92,7 @@ private:
   ModuleOp into;
   llvm::StringSet<> names;
   std::map<std::vector<uintptr_t>, std::string> kernels;
-  llvm::StringMap<std::string> renamed; ///< of the module that is merged
+  llvm::StringMap<std::string> renamed; ///< in the module being merged
 };
 
 } // namespace

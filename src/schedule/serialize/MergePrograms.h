@@ -15,9 +15,10 @@
 namespace anabranch {
 namespace schedule {
 
-/// Moves what the modules, all of one context and at level "program", hold into
-/// the first: programs stay in order, kernels that are equal up to names and
-/// locations are there once. The other modules are empty afterwards.
+/// Moves the contents of the modules, all of one context and at level
+/// "program", into the first one. Programs stay in order. Kernels that are
+/// equal up to names and locations become one. The other modules are empty
+/// afterwards.
 void mergePrograms(
     llvm::MutableArrayRef<mlir::OwningOpRef<mlir::ModuleOp>> modules);
 

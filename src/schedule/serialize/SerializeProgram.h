@@ -15,8 +15,9 @@
 namespace anabranch {
 namespace schedule {
 
-/// Fills `result` from the module's planned `anabranch.program`, its variants
-/// from those after it. Diagnostics tell what has no form in a package.
+/// Fills `result` from the module's planned `anabranch.program`; the programs
+/// after it become variants. A diagnostic names anything that a package cannot
+/// hold.
 mlir::LogicalResult serializeProgram(mlir::ModuleOp module,
                                      package::ProgramT &result);
 

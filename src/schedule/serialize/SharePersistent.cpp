@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The text of a buffer says what is in it: a constant's name, or the command
-// that makes it and the texts of what that reads. Buffers of equal text hold
-// equal bytes.
+// The text of a buffer describes its contents: a constant's name, or the
+// command that makes it and the texts of the buffers which that command reads.
+// Buffers of equal text hold equal bytes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -36,7 +36,7 @@ std::string textOf(const std::vector<Size> &sizes) {
   return text + "]";
 }
 
-/// Where the bytes of a buffer lie; buffers of one place are one memory.
+/// The place of a buffer's bytes. Buffers of one place are one memory.
 using Place = std::pair<BufferKind, int64_t>;
 
 Place placeOf(const package::BufferT &buffer) {
@@ -57,7 +57,7 @@ private:
   llvm::StringMap<int64_t> offsets; ///< of persistent memory, by its text
   int64_t end = 0;
   std::map<Place, std::string> texts; ///< of the program at hand
-  std::set<Place> present;            ///< its places that are made before it
+  std::set<Place> present;            ///< its places that an earlier one makes
 };
 
 std::string Sharer::textOfBuffer(const ProgramT &program, int number) {
@@ -70,8 +70,8 @@ std::string Sharer::textOfBuffer(const ProgramT &program, int number) {
   return (found == texts.end() ? "nothing" : found->second) + layout;
 }
 
-/// The texts of all that `initialize` makes. False if it does more than launch,
-/// or writes somewhere twice.
+/// Collects the texts of all buffers that `initialize` makes. False if
+/// `initialize` holds anything but launches, or writes a place twice.
 bool Sharer::describe(ProgramT &program) {
   texts.clear();
   for (const auto &stream : program.initialize)
@@ -93,7 +93,7 @@ bool Sharer::describe(ProgramT &program) {
   return true;
 }
 
-/// Moves the persistent buffers to the memory of all programs.
+/// Moves the persistent buffers into the memory that all programs share.
 void Sharer::place(ProgramT &program) {
   present.clear();
   std::map<int64_t, int64_t> sizes, moved;
@@ -122,7 +122,8 @@ void Sharer::place(ProgramT &program) {
       *buffer->offset = Size(moved[buffer->offset->value()], -1);
 }
 
-/// Commands whose results are there, or serve only such commands.
+/// Drops commands whose results exist already, and commands that serve only
+/// those.
 void Sharer::dropMade(ProgramT &program) {
   if (present.empty() || program.initialize.size() != 1)
     return;

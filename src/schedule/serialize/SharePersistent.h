@@ -14,8 +14,8 @@ namespace anabranch {
 namespace schedule {
 
 /// Gives a program and its variants one persistent memory. Equal commands that
-/// read equal constants write one copy; `initialize` of a variant keeps only
-/// commands without an equal one before.
+/// read equal constants write one copy. `initialize` of a variant keeps only
+/// the commands that no earlier program has.
 void sharePersistent(package::ProgramT &program);
 
 } // namespace schedule

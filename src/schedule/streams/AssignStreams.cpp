@@ -5,13 +5,13 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Before: A; B; C reads A, B       (A and B too small to be split)
-// After:  A; B {scope = "auto1"}; C reads A, B
+//   Before: A; B; C reads A, B       (A and B too small to be split)
+//   After:  A; B {scope = "auto1"}; C reads A, B
 //
-// Critical-path list scheduling: commands are taken in the order of the time
-// that remains after them, and each either runs on the worker where it ends
-// first or is split over all of them. Only when the schedule is clearly shorter
-// than one stream, do its workers become streams.
+// Critical-path list scheduling. The pass takes commands in the order of the
+// time that remains after them. Each either runs on the worker where it ends
+// first, or is split over all workers. The workers become streams only if the
+// schedule is clearly shorter than one stream.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,11 +32,12 @@ namespace anabranch {
 namespace schedule {
 namespace {
 
-/// Streams must take at most this part of one's time: the model may err.
-constexpr double kWorthwhile = 0.75;
-/// From an event on one worker to the command that waits on another, in
-/// microseconds.
-constexpr double kHandOver = 1;
+/// Streams must take at most this part of one stream's time, since the model
+/// may err.
+constexpr double worthwhile = 0.75;
+/// Microseconds from an event on one worker to the command that waits on
+/// another.
+constexpr double handOverMicroseconds = 1;
 
 class Scheduler {
 public:
@@ -49,7 +50,7 @@ public:
     for (const Command &command : commands)
       serial += std::min(command.cost.alone, command.cost.split);
     double beside = schedule();
-    bool pays = beside < kWorthwhile * serial;
+    bool pays = beside < worthwhile * serial;
     if (pays)
       mark();
     if (ir::isExplaining(list.getContext()))
@@ -111,9 +112,9 @@ private:
 
   //===--- the schedule ---------------------------------------------------===//
 
-  /// The time at which everything is done.
+  /// Schedules all commands. Returns the time at which the last one is done.
   double schedule() {
-    // The others sleep when a call begins.
+    // The other workers sleep when a call begins.
     std::vector<double> free(machine.workers, machine.wakeMicroseconds);
     free[0] = 0;
     std::vector<int> missing;
@@ -138,8 +139,9 @@ private:
     double time = 0;
     for (int earlier : command.before) {
       const Command &other = commands[earlier];
-      time =
-          std::max(time, other.end + (other.worker == worker ? 0 : kHandOver));
+      time = std::max(time,
+                      other.end +
+                          (other.worker == worker ? 0 : handOverMicroseconds));
     }
     return time;
   }
@@ -180,7 +182,7 @@ private:
     }
   }
 
-  /// Why a command was moved to another stream or was not.
+  /// Explains why a command was moved to another stream, or was not.
   void explain(const Command &command, bool pays) {
     const Cost &cost = command.cost;
     std::string times =
@@ -238,7 +240,7 @@ struct AssignStreamsPass : ir::PassBase<AssignStreamsPass, ModuleOp> {
         Scheduler(stream, machine).run();
   }
 
-  /// The user knows better.
+  /// Whether the user marked streams. The pass then changes nothing.
   static bool isMarked(ir::StreamOp stream) {
     return llvm::any_of(stream.getBody().front(), [](Operation &op) {
       return !ir::streamOf(&op).empty() || isa<ir::FenceOp>(op);

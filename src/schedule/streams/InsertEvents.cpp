@@ -38,7 +38,7 @@ using Clock = SmallVector<int, 4>;
 struct Command {
   Operation *op;
   int stream, position;
-  Clock done;             ///< once this command is
+  Clock done;             ///< the clock once this command is done
   SmallVector<int> waits; ///< commands on other streams
 };
 
@@ -74,7 +74,7 @@ private:
       StringRef tag = ir::streamOf(&op);
       if (numbers.contains(tag))
         continue;
-      // Streams beyond the runtime's limit share the last one.
+      // Streams beyond the runtime's limit share the last stream.
       if (streams.size() < package::streamLimit)
         streams.push_back({tag, scope.getPriority(), {}});
       numbers[tag] = streams.size() - 1;
@@ -111,7 +111,7 @@ private:
     return clocks[stream][c.stream] > c.position;
   }
 
-  /// Latest first: the clocks of a late command imply early ones.
+  /// The latest command comes first: its clock implies those of earlier ones.
   void wait(int number, SmallVector<int, 0> needed) {
     int stream = commands[number].stream;
     llvm::sort(needed, std::greater<int>());
@@ -151,7 +151,8 @@ private:
 
   //===--- the streams ----------------------------------------------------===//
 
-  /// Tags that other graphs wait for, or that this one takes from others.
+  /// Declares the events of other graphs that this one waits for, and its own
+  /// that other graphs wait for.
   void nameSharedEvents() {
     llvm::SetVector<Attribute> awaits, records;
     for (auto fence : list.getBody().getOps<ir::FenceOp>()) {
@@ -167,8 +168,9 @@ private:
       program.setRecordsAttr(builder.getArrayAttr(records.getArrayRef()));
   }
 
-  /// A fence that nothing on its stream follows, and that nobody waits for,
-  /// holds up nothing. Later commands first: their waits make events needed.
+  /// Drops the waits of a fence if nothing follows it on its stream and nobody
+  /// waits for it. Later commands come first, since their waits make events
+  /// needed.
   void dropIdleWaits() {
     SmallVector<bool> busy(streams.size(), false);
     for (int number = commands.size(); number-- > 0;) {

@@ -6,10 +6,11 @@
 //===----------------------------------------------------------------------===//
 //
 // Random lists of commands with scopes, points, memory and ordered calls. The
-// streams that come out must order exactly what program order within streams
-// and the dependencies order, and no wait may be left out. Some memories are
-// the caller's: whoever overwrites one that another stream may still read is
-// refused, and nobody else, unless such writes are to wait.
+// resulting streams must order exactly the commands that the program order
+// within streams and the dependencies order, and no wait may be superfluous.
+// Some memories are the caller's. The pass must refuse a command that
+// overwrites one of them while another stream may still read it, unless such
+// writes are to wait. It must refuse no other command.
 //
 //===----------------------------------------------------------------------===//
 
@@ -105,8 +106,8 @@ std::string programOf(const std::vector<Step> &steps) {
   return text + "}\n}\n";
 }
 
-/// Without the order that a writer of an input owes to earlier readers, unless
-/// `repaired`.
+/// The order without the one between earlier readers of an input and its
+/// writer, unless `repaired`.
 Order wanted(const std::vector<Step> &steps, bool repaired) {
   Order order(steps.size(), std::vector<bool>(steps.size(), false));
   for (size_t j = 0; j < steps.size(); ++j)
@@ -130,7 +131,7 @@ bool hasHazard(const std::vector<Step> &steps) {
   return false;
 }
 
-/// The order of the steps in the streams, without one of the waits.
+/// The order of the steps in the streams, with one of the waits left out.
 Order found(ModuleOp module, size_t steps, Operation *without = nullptr) {
   std::vector<std::pair<int, int>> edges;
   DenseMap<int64_t, int> events;

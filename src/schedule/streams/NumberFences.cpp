@@ -57,8 +57,8 @@ private:
     return points.try_emplace(op, points.size()).first->second;
   }
 
-  /// The fence comes after whatever makes the value, also behind views.
-  /// Arguments and constants are there already.
+  /// Orders the fence after the operator that makes the value, also through
+  /// views. Arguments and constants exist from the start.
   void waitFor(Value value, ir::FenceOp fence) {
     Operation *op = value.getDefiningOp();
     if (!op || !isa<RankedTensorType>(value.getType()))
@@ -86,7 +86,7 @@ private:
   llvm::MapVector<Operation *, llvm::SetVector<int64_t>> after;
 };
 
-/// The fence without operands; none if it says nothing.
+/// Replaces the fence by one without operands, or by none if it orders nothing.
 void replace(ir::FenceOp fence) {
   bool orders =
       !ir::pointsAwaited.of(fence).empty() || !ir::pointsMade.of(fence).empty();
@@ -107,7 +107,7 @@ LogicalResult numberFences(func::FuncOp main) {
   Numbering numbering;
   for (ir::FenceOp fence : fences)
     numbering.add(fence);
-  // One stream is in order anyway.
+  // One stream runs in order anyway.
   if (llvm::any_of(main.getBody().front(),
                    [](Operation &op) { return !ir::streamOf(&op).empty(); }))
     numbering.write();

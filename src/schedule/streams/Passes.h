@@ -13,17 +13,19 @@
 
 namespace anabranch {
 
-/// `anabranch-number-fences`: fences let go of tensors and order by numbers.
+/// `anabranch-number-fences`: fences order by numbers and pass no tensors.
 std::unique_ptr<mlir::Pass> createNumberFencesPass();
 
 /// `anabranch-assign-streams`: gives commands streams where the model of the
-/// machine promises gain. A program that the user has marked stays as it is.
+/// machine promises a gain. It leaves a program alone if the user marked
+/// streams.
 std::unique_ptr<mlir::Pass>
 createAssignStreamsPass(const schedule::MachineModel &machine);
 
 /// `anabranch-insert-events`: splits the program's one list of commands into
-/// streams. An in-place write into an input that nothing orders with a reader
-/// on another stream is an error, or waits if `repairHazards`.
+/// streams. If nothing orders an in-place write into an input with a reader on
+/// another stream, the pass reports an error, or adds a wait if
+/// `repairHazards`.
 std::unique_ptr<mlir::Pass> createInsertEventsPass(bool repairHazards = false);
 
 inline void registerStreamPasses() {

@@ -12,10 +12,11 @@
 //   launch @d ...          in "layer"       call "topk" ...
 //                                           super "layer_1" streams 1 { ... }
 //
-// The pass takes the commands of a stream in order. One that cannot be a member
-// ends the super kernel. If it depends on no member, it moves before; if no
-// later member depends on it, it moves behind. A wait for another stream moves
-// before where that costs little time.
+// The pass takes the commands of a stream in order. A command that cannot be a
+// member ends the super kernel. If it depends on no member, it moves before the
+// super kernel instead; if no later member depends on it, it moves behind. A
+// wait for another stream moves before the super kernel if that costs little
+// time.
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,13 +40,14 @@ namespace anabranch {
 namespace schedule {
 namespace {
 
-/// Launches that no scope marks become a super kernel if that saves this part
-/// of their time. Below it, other order and other caches decide.
-constexpr double kWorthwhile = 0.01;
+/// Launches without a scope become a super kernel if that saves at least this
+/// part of their time. A smaller gain is less than the effect of another order
+/// and other caches.
+constexpr double worthwhile = 0.01;
 
-/// The cost of two super kernels instead of one, in microseconds: an idle tail,
-/// and another start.
-constexpr double kParting = 5;
+/// Microseconds that two super kernels cost more than one: an idle tail and
+/// another start.
+constexpr double partingMicroseconds = 5;
 
 class Former {
 public:
@@ -88,8 +90,9 @@ private:
     return parts;
   }
 
-  /// Whether all members may wait for an event that some need: it is there by
-  /// then, or soon, or the scope is to be one whatever it takes.
+  /// Whether all members may wait for an event that only some need. They may if
+  /// the event comes before the first member begins or soon after, or if the
+  /// user demands one super kernel for the scope.
   bool isEarly(ir::WaitOp wait, const SuperPart &part) const {
     if (part.members.empty())
       return false;
@@ -97,10 +100,11 @@ private:
       return true;
     return times.recorded(wait.getEvent()) -
                times.begin(part.members.front()) <=
-           kParting;
+           partingMicroseconds;
   }
 
-  /// Reports the command that interrupts a scope or stands in it as no member.
+  /// Reports the command that interrupts a scope, or stands in it and is no
+  /// member.
   LogicalResult checkBreak(const SuperPart &part) {
     if (!part.breaker)
       return success();
@@ -111,7 +115,7 @@ private:
             << "\"): the option strict-scope-check=abort asks for one super "
                "kernel, but "
             << part.reason;
-      // A launch that is no member has symbolic sizes.
+      // A launch with symbolic sizes is no member.
       if (isa<ir::LaunchOp>(part.breaker))
         error << ". Compile with dynamic=False, or name the sizes that come "
                  "with set_gears";
@@ -134,7 +138,7 @@ private:
     return success();
   }
 
-  /// Whether launches that no scope marks gain by being one.
+  /// Whether launches without a scope gain by becoming a super kernel.
   bool pays(const SuperPart &part) {
     if (machine.workers < 2 || part.members.size() < 2)
       return false;
@@ -144,7 +148,7 @@ private:
       sum += cost.split;
       saved += cost.ending;
     }
-    if (saved >= kWorthwhile * sum)
+    if (saved >= worthwhile * sum)
       return true;
     ir::explainRefusal(
         part.members.front()->getLoc(), "super kernel",
@@ -164,7 +168,7 @@ private:
     StringRef scope = part.scope ? part.scope.getName() : "auto";
     std::string name = (scope + "_" + Twine(numbers[scope]++)).str();
     SmallVector<Location> locations;
-    llvm::StringSet<> tags; // of the streams that the members are from
+    llvm::StringSet<> tags; // of the members' streams
     for (ir::LaunchOp member : part.members) {
       locations.push_back(member.getLoc());
       auto stream =
@@ -177,7 +181,8 @@ private:
         b.getI64IntegerAttr(tags.size()), ordersOf(part.members));
     Block &body = super.getBody().emplaceBlock();
     for (ir::LaunchOp member : part.members) {
-      // Its tiles wait for what they read: the kernel has to say what that is.
+      // Tiles of the member wait for the bytes that they read. So the kernel
+      // must have a footprint function.
       if (Operation *kernel = module.lookupSymbol(member.getKernel()))
         kernel->setAttr("anabranch.footprint", b.getUnitAttr());
       member->removeAttr("anabranch.member_stream");
@@ -185,7 +190,7 @@ private:
     }
   }
 
-  /// The order that fences give the members; null if none.
+  /// The order that fences give the members; null if there is none.
   ArrayAttr ordersOf(ArrayRef<ir::LaunchOp> members) {
     llvm::MapVector<int64_t, std::array<SmallVector<int64_t>, 2>> fences;
     for (auto [number, member] : llvm::enumerate(members)) {
@@ -206,9 +211,9 @@ private:
   ModuleOp module;
   SuperOptions options;
   const MachineModel &machine;
-  const StreamTimes times; ///< of the streams as they were given
+  const StreamTimes times; ///< of the streams before this pass changed them
   OpBuilder b;
-  llvm::StringMap<int> numbers; ///< of the next part, by scope
+  llvm::StringMap<int> numbers; ///< of the next super kernel of each scope
   llvm::StringSet<> bypassed;
   SmallVector<Attribute> breaks;
 };

@@ -77,10 +77,10 @@ private:
     return super ? streams[super].front() : streamOf(op);
   }
 
-  /// Where one of two neighbours of a stream leaves it, a point orders them.
-  /// The first comes before every command of the super kernel that is listed
-  /// later, and the second after every one that is listed earlier, so that
-  /// events do not tear the super kernel.
+  /// Orders neighbours of a stream of which one leaves it, by a point. The
+  /// first comes before every command of the super kernel that is listed later;
+  /// the second comes after every command that is listed earlier. So events do
+  /// not tear the super kernel.
   void keepOrder() {
     llvm::StringMap<Operation *> last; // by tag
     for (Operation &op : list.getBody().front()) {
@@ -91,8 +91,8 @@ private:
     }
   }
 
-  /// The command of the super kernel of `op` that stands nearest to `end`, on
-  /// the way there; `op` itself outside of super kernels.
+  /// The command of `op`'s super kernel that is listed nearest to `end`,
+  /// between `op` and `end`; `op` itself if it is in no super kernel.
   Operation *edgeOf(Operation *op, Operation *end) {
     Operation *edge = op;
     ir::SuperAttr super = joined.lookup(op);

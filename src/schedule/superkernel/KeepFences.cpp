@@ -60,11 +60,11 @@ private:
   using Commands = llvm::SetVector<Operation *>;
 
   struct Stream {
-    Commands given;              ///< and what its fences wait for
-    SmallVector<int64_t> fences; ///< that hold up what comes
+    Commands given;              ///< and the commands that its fences wait for
+    SmallVector<int64_t> fences; ///< that hold up later commands
   };
-  /// The point of a fence: what comes before it, and its number once somebody
-  /// asks for it.
+  /// The point of a fence: the commands before it, and the fence's number once
+  /// a command needs it.
   struct Point {
     StringRef stream;
     Commands before;
@@ -101,7 +101,7 @@ private:
     fences = stream.fences;
     for (int64_t number : ir::pointsAwaited.of(op)) {
       auto point = points.find(makers.lookup(number));
-      // On its own stream the fence holds it up anyway.
+      // On the fence's own stream, `stream.fences` already has it.
       if (point == points.end() || point->second.stream == ir::streamOf(op) ||
           point->second.before.empty())
         continue;
@@ -117,7 +117,7 @@ private:
   DenseMap<int64_t, Operation *> makers;
   DenseMap<Operation *, Point> points; ///< by fence
   llvm::MapVector<Operation *, SmallVector<int64_t>> ahead, behind;
-  int64_t count = 0; ///< of numbers given
+  int64_t count = 0; ///< of the numbers given so far
 };
 
 } // namespace

@@ -15,20 +15,20 @@ namespace anabranch {
 
 /// How super kernels are formed.
 struct SuperOptions {
-  bool find = false; ///< also of launches that no scope marks
+  bool find = false; ///< also form them of launches without a scope
 };
 
 /// `anabranch-keep-fences`: each command names the fences that it stands ahead
 /// of or behind, for the members of super kernels.
 std::unique_ptr<mlir::Pass> createKeepFencesPass();
 
-/// `anabranch-join-streams`: streams inside of a super kernel that is to fuse
-/// them become one, before events are inserted.
+/// `anabranch-join-streams`: the streams of a super kernel that fuses streams
+/// become one, before events are inserted.
 std::unique_ptr<mlir::Pass> createJoinStreamsPass();
 
-/// `anabranch-form-supers`: launches of one scope that follow each other become
-/// `anabranch.super`; with `find` also others, where the model of the machine
-/// promises gain.
+/// `anabranch-form-supers`: successive launches of one scope become
+/// `anabranch.super`. With `find`, so do other launches where the model of the
+/// machine promises a gain.
 std::unique_ptr<mlir::Pass>
 createFormSupersPass(const SuperOptions &options,
                      const schedule::MachineModel &machine);

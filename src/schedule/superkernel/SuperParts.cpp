@@ -18,7 +18,7 @@ namespace anabranch {
 namespace schedule {
 namespace {
 
-/// The memory that commands use, and the fences that they stand ahead of.
+/// The memories that commands use, and the fences before which they stand.
 class Uses {
 public:
   void add(Operation *op) {
@@ -29,7 +29,7 @@ public:
       touched.insert(memoryOf(buffer));
   }
 
-  /// Whether the command must stay behind these.
+  /// Whether the command must stay after these commands.
   bool orders(Operation *op) const {
     return llvm::any_of(
                ir::fencesBehind.of(op),
@@ -83,8 +83,8 @@ public:
   void finish() { close(nullptr); }
 
 private:
-  /// Why an operator of a scope is no member; empty for what is none of the
-  /// user's operators.
+  /// Why an operator of a scope is no member. Empty for commands that are no
+  /// operator of the user's, such as copies.
   static std::string refuse(Operation *op) {
     if (isa<ir::LaunchOp>(op))
       return "its sizes are not known when it is compiled";
@@ -100,7 +100,7 @@ private:
     if (open && (part.scope != scope || later.orders(launch)))
       close(launch);
     if (!open) {
-      // The scope goes on.
+      // The scope was interrupted and goes on here.
       if (scope && interrupted.lookup(scope)) {
         SuperPart &before = parts[interrupted.lookup(scope) - 1];
         before.breaker = interruptions.lookup(scope);
@@ -138,8 +138,8 @@ private:
     close(nullptr);
   }
 
-  /// A command that is no member goes before the members or behind them; it
-  /// stays where it is if no other member follows.
+  /// Moves a command that is no member before the members or behind them. It
+  /// stays in place if no other member follows.
   void pass(Operation *op) {
     if (members.orders(op) || later.orders(op))
       later.add(op);
@@ -164,12 +164,12 @@ private:
   bool marked;
   IsEarly isEarly;
   SmallVectorImpl<SuperPart> &parts;
-  SuperPart part; ///< the one at hand
+  SuperPart part; ///< the part being built
   bool open = false;
   Uses members, later;
   SmallVector<Operation *> pending; ///< since the last member
-  /// By scope: one more than the number of the part after which something else
-  /// came, and what came.
+  /// For each scope that was interrupted: the number of the interrupted part
+  /// plus one, and the command that interrupted it.
   DenseMap<Attribute, size_t> interrupted;
   DenseMap<Attribute, Operation *> interruptions;
 };

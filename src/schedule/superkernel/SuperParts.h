@@ -15,25 +15,27 @@
 namespace anabranch {
 namespace schedule {
 
-/// A part of a scope on one stream, or launches that no scope marks.
+/// Launches that become one super kernel: a part of a scope on one stream, or
+/// launches without a scope.
 struct SuperPart {
-  ir::SuperAttr scope; ///< null: none marks them
+  ir::SuperAttr scope; ///< null: launches without a scope
   llvm::SmallVector<ir::LaunchOp> members;
-  /// Commands that stand between the members and depend on none. Waits for
-  /// other streams depend on none: no member records an event.
+  /// Commands between the members that depend on none of them. They include
+  /// waits for other streams, since no member records an event.
   llvm::SmallVector<mlir::Operation *> earlier;
-  /// The command that ends the part although the scope goes on, the reason why
-  /// it is no member, and whether it is of the scope itself.
+  /// The command that ends the part although the scope goes on, why it is no
+  /// member, and whether it belongs to the scope.
   mlir::Operation *breaker = nullptr;
   std::string reason;
   bool isOwn = true;
 };
 
-/// Whether the launches had better wait together than one by one.
+/// Whether all members may wait for the event, instead of only those that need
+/// it.
 using IsEarly = llvm::function_ref<bool(ir::WaitOp, const SuperPart &)>;
 
-/// The parts of a stream that scopes mark, or those that none does, in order.
-/// Moves nothing.
+/// Finds the parts of a stream in order: those of scopes if `marked`, else
+/// those of launches without a scope. Moves nothing.
 void findParts(ir::StreamOp stream, bool marked, IsEarly isEarly,
                llvm::SmallVectorImpl<SuperPart> &parts);
 

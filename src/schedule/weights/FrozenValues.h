@@ -14,7 +14,8 @@
 namespace anabranch {
 namespace schedule {
 
-/// Answers for the tensors of one function; remembers what it found.
+/// Remembers, for the tensors of one function, whether they depend on frozen
+/// values only.
 class FrozenValues {
 public:
   explicit FrozenValues(mlir::func::FuncOp main) : main(main) {}

@@ -52,7 +52,7 @@ std::optional<int64_t> constantOf(Value value) {
   return std::nullopt;
 }
 
-/// The range of a scalar in the body of a generic.
+/// Finds the range of a scalar in the body of a generic.
 class BodyRanges {
 public:
   explicit BodyRanges(linalg::GenericOp op) : op(op) {}
@@ -66,7 +66,7 @@ public:
 private:
   linalg::GenericOp op;
 
-  /// Numbers that `value` is among if none of them overflows.
+  /// A range that holds `value` if no operation before it overflows.
   std::optional<IntegerRange> find(Value value, bool isUnsigned) {
     if (auto argument = dyn_cast<BlockArgument>(value)) {
       if (argument.getOwner() != op.getBody())

@@ -16,26 +16,28 @@
 namespace anabranch {
 namespace schedule {
 
-/// Both ends belong to it. It is empty if `low` is above `high`.
+/// A range that includes both ends. It is empty if `low` is above `high`.
 struct IntegerRange {
   int64_t low, high;
 
   bool isEmpty() const { return low > high; }
-  /// The smallest range that has both.
+  /// The smallest range that includes both.
   IntegerRange with(IntegerRange other) const;
   bool contains(IntegerRange other) const {
     return other.isEmpty() || (low <= other.low && other.high <= high);
   }
 };
 
-/// All integers of so many bits, at most 64.
+/// All integers of this many bits, at most 64.
 IntegerRange allIntegers(unsigned bits, bool isUnsigned);
 
-/// What the description says of the integers of a frozen argument, if it does.
+/// The range that the graph description gives for the integers of a frozen
+/// argument, if any.
 std::optional<IntegerRange> rangeOfArgument(mlir::Value tensor);
 
-/// The elements of a tensor of integers, read as unsigned ones or as signed
-/// ones. Masks, shifts, extensions and the views between them are followed.
+/// The range of the elements of an integer tensor, read as unsigned or as
+/// signed. The function looks through masks, shifts, extensions and the views
+/// between them.
 IntegerRange rangeOfElements(mlir::Value tensor, bool isUnsigned);
 
 } // namespace schedule

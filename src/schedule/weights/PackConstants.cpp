@@ -9,9 +9,9 @@
 //                            ->  %v = extract_slice (collapse (transpose %p))
 //                                %0 = contraction %x, %v
 //
-// %p depends on frozen values only, so that it is made once, at load. %v is %w
-// again, element by element: whatever kernel the contraction gets can read it,
-// and the kernel that wants panels recognises them in the indices of its reads.
+// %p depends on frozen values only, so it is made once, at load. %v equals %w,
+// element by element: any kernel of the contraction can read it. The kernel
+// that reads panels recognises them in the indices of its reads.
 //
 //===----------------------------------------------------------------------===//
 
@@ -59,7 +59,7 @@ public:
   }
 
 private:
-  /// An operand that repeats a small tensor is not worth a packed copy.
+  /// An operand that repeats a small tensor does not gain from a packed copy.
   bool pays() {
     Operation *op = operand->get().getDefiningOp();
     int64_t read = bytesOf(operand->get());
@@ -81,7 +81,7 @@ private:
     return bytesOf(operand->get()) <= 2 * read;
   }
 
-  /// The operand's sizes and the shape of its panels.
+  /// Computes the operand's sizes and the shape of its panels.
   void measure(AffineMap map) {
     auto type = cast<RankedTensorType>(operand->get().getType());
     auto sizeOf = [&](unsigned loop) {
@@ -101,7 +101,8 @@ private:
 
   Type element() { return getElementTypeOrSelf(operand->get().getType()); }
 
-  /// A generic whose body reads the operand wherever an element belongs.
+  /// A generic whose body reads the operand at the place of each packed
+  /// element.
   Value gather(AffineMap map) {
     Location loc = operand->getOwner()->getLoc();
     Value empty = b.create<tensor::EmptyOp>(loc, shape, element());
@@ -160,7 +161,7 @@ private:
     return inner.create<arith::SelectOp>(loc, inside, value, zero);
   }
 
-  /// The panels as [batch..., column, depth].
+  /// The panels, permuted to [batch..., column, depth].
   Value unpack(Value panels) {
     Location loc = panels.getLoc();
     size_t first = batch.size(), rank = shape.size();
@@ -196,9 +197,10 @@ private:
 
   OpBuilder b;
   FrozenValues frozen;
-  /// Panels by what they were made of: the first reader says how they lie.
+  /// Panels by operand, map, column loop and K-pack factor. Readers with one
+  /// key share them, in the layout of the first reader.
   DenseMap<std::tuple<Value, AffineMap, unsigned, int64_t>, Value> packed;
-  /// The operand at work.
+  /// The layout for the current operand.
   PanelLayout layout;
   OpOperand *operand = nullptr;
   int64_t columns = 0, depths = 0;

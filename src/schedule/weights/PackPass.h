@@ -21,8 +21,9 @@
 namespace anabranch {
 namespace schedule {
 
-/// A pass in which a `Packer` of @main packs an operand of each contraction for
-/// which `choose` says how. A null `choose` packs nothing.
+/// A pass in which a `Packer` of @main packs an operand of each contraction.
+/// `choose` says how, or leaves the contraction out. A null `choose` packs
+/// nothing.
 template <typename Packer, typename Choice>
 std::unique_ptr<mlir::Pass> makePackPass(
     llvm::StringLiteral argument, llvm::StringLiteral description,

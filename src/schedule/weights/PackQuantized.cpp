@@ -35,7 +35,8 @@ namespace {
 
 using ir::QuantizedWeight;
 
-/// Emits the bodies of generics that make a weight's parts and the weight.
+/// Emits the bodies of the generics that compute a weight's packed parts and
+/// the weight.
 class WeightPacker {
 public:
   WeightPacker(OpBuilder &b, Location loc, const WeightFormula &formula,
@@ -61,7 +62,7 @@ public:
     });
   }
 
-  /// [groups][columns of whole panels] of f32.
+  /// [groups][columns of whole panels], f32.
   Value parameters(const Formula &values) {
     SmallVector<int64_t> shape = {layout.groups(depths),
                                   QuantizedWeight::panels(columns) *
@@ -135,22 +136,25 @@ private:
         .getResult(0);
   }
 
-  /// The integer above the lowest one, as i8.
+  /// The integer minus the lowest of its range, as i8.
   Value integer(Value column, Value depth) {
     Value value = formula.integer.extract(b, loc, clamped(column, columns),
                                           clamped(depth, depths));
-    // The values may change after the range of an argument was seen.
+    // A frozen argument may change after its range was seen, so initialize
+    // checks it.
     if (rangeOfArgument(formula.integer.tensor))
       check(value);
     if (value.getType() != b.getI8Type())
       value = b.create<arith::TruncIOp>(loc, b.getI8Type(), value);
-    // Whatever wraps around here does so back.
+    // The subtraction may wrap around; the unsigned result is right all the
+    // same.
     auto lowest = static_cast<int8_t>(formula.range.low);
     Value low = b.create<arith::ConstantOp>(loc, b.getI8IntegerAttr(lowest));
     return b.create<arith::SubIOp>(loc, value, low);
   }
 
-  /// Fails unless an integer is in the range that the layout is for.
+  /// Emits a check that the integer is in the range that the layout is made
+  /// for.
   void check(Value value) {
     auto compare = [&](arith::CmpIPredicate predicate, int64_t end) -> Value {
       Value number = b.create<arith::ConstantOp>(
@@ -168,7 +172,7 @@ private:
         b.getI32IntegerAttr(ANABRANCH_KERNEL_WEIGHT_OUT_OF_RANGE));
   }
 
-  /// The integer of the weight less its center, as f32.
+  /// The integer of the weight minus the center, as f32.
   Value unpack(Value packed, Value column, Value depth) {
     int64_t width = QuantizedWeight::panelColumns;
     Value byte = b.create<tensor::ExtractOp>(
@@ -221,7 +225,8 @@ private:
   DenseMap<std::pair<Value, AffineMap>, Value> made;
   bool isQuantized = false;
 
-  /// The packed form of an operand, or null and why there is none.
+  /// The packed form of an operand. Null if there is none; `why` says the
+  /// reason.
   Value find(linalg::GenericOp op, OpOperand &operand, const WeightRole &role,
              std::string &why) {
     isQuantized = false;
@@ -236,7 +241,7 @@ private:
     auto column = dimOf(role.column), depth = dimOf(role.depth);
     if (!column || !depth)
       return Value();
-    // Dimensions of the operand in terms of column (d0) and depth (d1).
+    // The operand's dimensions as functions of column (d0) and depth (d1).
     AffineMap access =
         AffineMap::get(2, 0,
                        {b.getAffineDimExpr(*column == 0 ? 0 : 1),
@@ -265,7 +270,8 @@ private:
                packer.weight(type.getElementType(), integers, scale, offset);
   }
 
-  /// How the weight is kept. Moves what is no small integer to the offset.
+  /// Chooses the layout of the weight. A center that is no small integer moves
+  /// to the offset.
   static std::optional<QuantizedWeight>
   layoutOf(WeightFormula &formula, int64_t depths, std::string &why) {
     int64_t count = formula.range.high - formula.range.low + 1;
@@ -285,7 +291,8 @@ private:
     if (!formula.scale)
       formula.scale = constantFormula(1);
     double center = formula.center - static_cast<double>(formula.range.low);
-    // With zero points of its own, the middle keeps sums small.
+    // An offset can correct any center. The middle of the range keeps sums
+    // small.
     int64_t middle = int64_t(1) << (layout.bits - 1);
     constexpr double mostCenter = 256;
     if (!formula.offset && std::abs(center) <= mostCenter) {

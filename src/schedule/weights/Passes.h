@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// These passes ask which kernel will read a weight, so that no command line
-// knows them.
+// The caller of these passes says, by a function, which kernel will read a
+// weight. A command line cannot pass a function, so anabranch-opt does not know
+// these passes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,33 +26,32 @@ class GenericOp;
 
 namespace anabranch {
 
-/// How an operand of a contraction is packed: [batch..., ceil(columns / width),
-/// ceil(depths / kPack), width, kPack], without the last if `kPack`, the K-pack
-/// (VNNI) factor, is one.
+/// The layout of a packed operand: [batch..., ceil(columns / width),
+/// ceil(depths / kPack), width, kPack]. The last dimension is left out if
+/// `kPack`, the K-pack (VNNI) factor, is one.
 struct PanelLayout {
   unsigned operand;
-  llvm::SmallVector<unsigned> batch; ///< loops
-  unsigned column, depth;            ///< loops
+  llvm::SmallVector<unsigned> batch; ///< loops of the contraction
+  unsigned column, depth;            ///< loops of the contraction
   int64_t width, kPack;
 };
 using ChoosePanels =
     std::function<std::optional<PanelLayout>(mlir::linalg::GenericOp)>;
 
-/// `anabranch-pack-constants`: frozen operands of matrix products become panels
-/// that are made once, at load, as `choose` says for each product.
+/// `anabranch-pack-constants`: packs frozen operands of matrix products as
+/// panels, once, at load. `choose` gives the layout for each product.
 std::unique_ptr<mlir::Pass> createPackConstantsPass(ChoosePanels choose);
 
-/// Which operand of a contraction is a weight that a kernel would rather read
-/// in few bits, and its loops.
+/// The operand of a contraction that a kernel reads in few bits, and its loops.
 struct WeightRole {
   unsigned operand, column, depth;
 };
 using ChooseWeight =
     std::function<std::optional<WeightRole>(mlir::linalg::GenericOp)>;
 
-/// `anabranch-pack-quantized`: frozen weights that are dequantised from 4 or 8
-/// bits keep them, in the layout of ir/QuantizedWeight.h, where `choose` names
-/// an operand.
+/// `anabranch-pack-quantized`: keeps frozen weights that are dequantised from 4
+/// or 8 bits in these bits, in the layout of ir/QuantizedWeight.h. `choose`
+/// names the operand.
 std::unique_ptr<mlir::Pass> createPackQuantizedPass(ChooseWeight choose);
 
 } // namespace anabranch

@@ -26,7 +26,7 @@ using Kind = FormulaNode::Kind;
 // Emission
 //===----------------------------------------------------------------------===//
 
-/// The value of an index that is never negative.
+/// Emits an index that is never negative.
 static Value emitIndex(OpBuilder &b, Location loc, AffineExpr expr,
                        Value column, Value depth) {
   if (auto dim = dyn_cast<AffineDimExpr>(expr))
@@ -117,8 +117,8 @@ Formula elementOf(Value tensor, ArrayRef<AffineExpr> index, bool isUnsigned) {
   return std::make_shared<FormulaNode>(std::move(node));
 }
 
-/// Reads the operations that lead to a tensor as a formula. A value that is
-/// made in a way that formulas lack is an element of its own.
+/// Reads the operations that lead to a tensor as a formula. A value that no
+/// formula can express becomes an element of its own.
 class FormulaReader {
 public:
   explicit FormulaReader(MLIRContext *context) : context(context) {}
@@ -188,7 +188,8 @@ private:
                   isUnsigned);
   }
 
-  /// A value in the body of a generic at a point, or null.
+  /// The formula of a value in the body of a generic, at a point; null if there
+  /// is none.
   Formula scalar(linalg::GenericOp op, Value value, ArrayRef<AffineExpr> point,
                  bool isUnsigned) {
     if (auto argument = dyn_cast<BlockArgument>(value)) {
@@ -233,7 +234,7 @@ private:
     return nullptr;
   }
 
-  /// Integers of fewer bits might wrap around.
+  /// Arithmetic on integers of fewer bits might wrap around.
   static std::optional<Kind> kindOf(Operation *op) {
     if (isa<arith::AddFOp>(op))
       return Kind::Add;
@@ -333,7 +334,7 @@ private:
       form.offset = combine(kind, form.offset, factor);
   }
 
-  /// A number that is taken from the integer itself moves the center.
+  /// A number subtracted from the integer itself moves the center.
   static void add(WeightFormula &form, Kind kind, const Formula &term) {
     bool isWhole = term->kind == Kind::Constant &&
                    term->number == static_cast<int32_t>(term->number);
@@ -370,8 +371,8 @@ int64_t valueAt(AffineExpr expr, int64_t depth) {
   }
 }
 
-/// The largest group whose depths all have the same scale and offset, or none
-/// if that cannot be told for all columns at once.
+/// The largest group whose depths all have the same scale and offset; none if
+/// that cannot be shown for all columns.
 std::optional<int64_t> groupOf(ArrayRef<const TensorElement *> parameters,
                                int64_t depths) {
   int64_t group = 0;
@@ -388,7 +389,8 @@ std::optional<int64_t> groupOf(ArrayRef<const TensorElement *> parameters,
   return group ? group : depths;
 }
 
-/// The element that has an integer for each column and depth, or null.
+/// The only element whose tensor has an integer for each column and depth. Null
+/// if there is none, or more than one.
 const TensorElement *findInteger(ArrayRef<const TensorElement *> elements,
                                  int64_t count) {
   const TensorElement *found = nullptr;

@@ -5,18 +5,19 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What a product reads is followed back to integers: the weight is
+// The formula of a frozen weight that a product reads, followed back to
+// integers:
 //
 //   (integer - center) * scale + offset
 //
-// where scale and offset are formulas of other frozen tensors, the same for all
-// depths of a group. Every order of the operations that is linear in the
-// integer is found: (w - z) * s, w * s - z, (w - 8) * (s * t) / u. What lies
-// between the integers and the first arithmetic that is not linear (masks,
-// shifts, stacks of nibbles) belongs to the integers.
+// Scale and offset are formulas of other frozen tensors, the same for all
+// depths of a group. The reader finds every order of operations that is linear
+// in the integer: (w - z) * s, w * s - z, (w - 8) * (s * t) / u. Operations
+// between the stored integers and the first linear arithmetic (masks, shifts,
+// stacks of nibbles) belong to the integers.
 //
-// A formula is computed in f32. Its roundings to narrower floats are left out:
-// they would only add errors.
+// Formulas are computed in f32. Roundings to narrower floats are left out: they
+// would only add errors.
 //
 //===----------------------------------------------------------------------===//
 
@@ -57,12 +58,12 @@ struct FormulaNode {
   double number = 0;
   Formula left, right;
 
-  /// The value as f32.
+  /// Emits the value as f32.
   mlir::Value emit(mlir::OpBuilder &b, mlir::Location loc, mlir::Value column,
                    mlir::Value depth) const;
 };
 
-/// A number, and an operation of two formulas.
+/// Formulas of a number, and of an operation on two formulas.
 Formula constantFormula(double number);
 Formula combine(FormulaNode::Kind kind, Formula left, Formula right);
 
@@ -74,8 +75,9 @@ struct WeightFormula {
   Formula offset; ///< null: zero
   int64_t group = 0;
 
-  /// The formula of an operand [columns, depths] of a product, whose dimensions
-  /// `map` gives as functions of column and depth; or none and why.
+  /// The formula of an operand [columns, depths] of a product, or none and the
+  /// reason. `map` gives the operand's dimensions as functions of column and
+  /// depth.
   static std::optional<WeightFormula> find(mlir::Value operand,
                                            mlir::AffineMap map, int64_t columns,
                                            int64_t depths, FrozenValues &frozen,

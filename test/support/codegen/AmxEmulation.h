@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Runs machine code that uses AMX registers on a processor without them: each
-// of its instructions is illegal there, and the handler of that signal does
-// what it would have done. For tests only, of one thread.
+// Runs machine code that uses AMX registers on a processor without them. Each
+// AMX instruction is illegal there, and the handler of that signal emulates it.
+// For tests only, and for one thread.
 //
 //===----------------------------------------------------------------------===//
 
@@ -41,7 +41,8 @@ public:
   AmxEmulation &operator=(const AmxEmulation &) = delete;
   ~AmxEmulation() { ::sigaction(SIGILL, &before, nullptr); }
 
-  /// Whether this processor can run code for "amx" but for the registers.
+  /// Whether this processor has everything that the target "amx" needs except
+  /// the registers.
   static bool suffices() {
     for (const char *name : {"avx512vnni", "avx512bf16"})
       if (!llvm::cantFail(TargetInfo::get(name)).runsHere())
@@ -49,22 +50,21 @@ public:
     return true;
   }
 
-  /// An emulation for code of a target that this processor runs with one; null
-  /// for any other target.
+  /// An emulation for code of a target that this processor cannot run without
+  /// one; null for other targets.
   static std::unique_ptr<AmxEmulation> of(const TargetInfo &target) {
     bool helps = !target.runsHere() && target.amxInt8 && suffices();
     return helps ? std::make_unique<AmxEmulation>() : nullptr;
   }
 
-  /// How often products of two registers were added to a third, and how many
-  /// of these were products of bf16.
+  /// The number of products of two registers so far, and how many of them were
+  /// products of bf16.
   static int64_t products() { return state().products; }
   static int64_t pairs() { return state().pairs; }
-  /// Whether registers have sizes; the code must release them.
+  /// Whether the registers are configured. Code must release them at its end.
   static bool inUse() { return state().configured; }
 
-  /// What one sum becomes by the product of a row and a column of pairs, whose
-  /// elements are bf16.
+  /// One sum: the product of a row and a column of bf16 pairs, added to `sum`.
   static float dotOfPairs(const std::vector<float> &row,
                           const std::vector<float> &column, float sum) {
     float parts[2] = {0, 0};
@@ -90,12 +90,12 @@ private:
     return instance;
   }
 
-  /// The parts of an instruction with three bytes of prefix.
+  /// An instruction with three bytes of prefix, taken apart.
   struct Instruction {
     const uint8_t *at;
     const greg_t *registers;
 
-    int mandatory() const { return at[2] & 3; } ///< none, 66, F3, F2
+    int mandatory() const { return at[2] & 3; } ///< no prefix, 66, F3 or F2
     int opcode() const { return at[3]; }
     int mode() const { return at[4] >> 6; }
     int reg() const { return at[4] >> 3 & 7; }
@@ -113,22 +113,22 @@ private:
                                   REG_R12, REG_R13, REG_R14, REG_R15};
       return registers[order[number]];
     }
-    /// Base and displacement.
+    /// The address: base and displacement.
     char *address() const {
       int base = (hasSib() ? at[5] & 7 : rm()) | (at[1] & 0x20 ? 0 : 8);
-      // Our kernels use neither absolute nor relative addresses.
+      // Our kernels use neither absolute nor instruction-relative addresses.
       if (mode() == 0 && (base & 7) == 5)
         std::abort();
       const uint8_t *end = at + 5 + (hasSib() ? 1 : 0);
       int32_t displacement = 0;
       if (mode() == 1)
-        displacement = (*end ^ 0x80) - 0x80; // the sign of its eighth bit
+        displacement = (*end ^ 0x80) - 0x80; // extends the sign of 8 bits
       else if (mode() == 2)
         std::memcpy(&displacement, end, 4);
       // NOLINTNEXTLINE(performance-no-int-to-ptr): a register holds an integer.
       return reinterpret_cast<char *>(general(base)) + displacement;
     }
-    /// The distance from row to row: the scaled index.
+    /// The distance from row to row, which the scaled index holds.
     int64_t stride() const {
       int index = (at[5] >> 3 & 7) | (at[1] & 0x40 ? 0 : 8);
       return index == 4 ? 0 : general(index) << (at[5] >> 6);
@@ -144,7 +144,7 @@ private:
       std::memcpy(&bytes, sizes + 16 + 2 * i, 2);
       tile.bytes = bytes;
       tile.rows = static_cast<uint8_t>(sizes[48 + i]);
-      // A processor refuses other sizes; both may be zero.
+      // A processor refuses registers with only one size of zero.
       bool isUnused = tile.rows == 0 && bytes == 0;
       if (!isUnused && (tile.rows < 1 || tile.rows > maxRows || bytes < 4 ||
                         bytes > maxBytes || bytes % 4 != 0))
@@ -174,12 +174,13 @@ private:
     ++state().products;
   }
 
-  /// Denormals count as zeros, before and after each operation.
+  /// AMX takes denormals for zeros, before and after each operation.
   static float flush(float value) {
     return std::fpclassify(value) == FP_SUBNORMAL ? std::copysign(0.0F, value)
                                                   : value;
   }
-  /// a * b + c in one rounding to nearest, which the test's process has set.
+  /// a * b + c with one rounding, to nearest, which is the mode of the test's
+  /// process.
   static float fma(float a, float b, float c) {
     return flush(std::fma(flush(a), flush(b), flush(c)));
   }
@@ -192,8 +193,8 @@ private:
     return value;
   }
 
-  /// The sums of even and of odd elements, each in the order of the depth, are
-  /// added to each other and then to the sums that were there.
+  /// Adds the products of even and of odd elements, each in the order of the
+  /// depth. Then adds the two sums, and the result to `sums`.
   static void multiplyPairs(Tile &sums, const Tile &left, const Tile &right) {
     checkSizes(sums, left, right);
     std::vector<float> row(left.bytes / 2), column(left.bytes / 2);
@@ -234,7 +235,8 @@ private:
         return false;
       for (int row = 0; row < tile.rows; ++row) {
         char *at = instruction.address() + row * instruction.stride();
-        if (prefix == f2 || prefix == x66) // a hint for the caches
+        if (prefix == f2 ||
+            prefix == x66) // without or with a hint for the caches
           std::memcpy(tile.data[row], at, tile.bytes);
         else if (prefix == f3)
           std::memcpy(at, tile.data[row], tile.bytes);

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// For tests whose parameters are a target's name and a case: a struct with a
-// `name` that describes one kernel.
+// For tests with two parameters: a target's name, and a case, which is a struct
+// with a `name` that describes one kernel.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,8 +29,8 @@ std::string caseName(const testing::TestParamInfo<TargetAndCase<CaseT>> &info) {
          std::get<1>(info.param).name;
 }
 
-/// Compiles a kernel that the choice must take, and prints how long that took.
-/// The test has failed if there is no library.
+/// Compiles a kernel that the choice must accept, and prints how long that
+/// took. If it returns no library, the test has failed.
 inline std::optional<KernelLibrary> compileCase(const KernelChoice &choice,
                                                 const std::string &text,
                                                 const TargetInfo &target) {

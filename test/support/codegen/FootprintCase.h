@@ -27,7 +27,8 @@ struct FootprintCase {
 
 using Words = std::vector<std::pair<std::string, std::string>>;
 
-/// A kernel function; `words` are replaced by others.
+/// A kernel function. Each pair in `words` replaces its first text by its
+/// second.
 inline FootprintCase footprintCase(const char *name,
                                    const std::string &signature,
                                    const std::string &body,
@@ -60,7 +61,7 @@ func.func @kernel)mlir" +
   return {name, text, std::move(sizes)};
 }
 
-/// One generic that doubles X and gives Y, read by the map IN.
+/// One generic that doubles X, which it reads by the map IN, and returns Y.
 inline FootprintCase doubled(const char *name, const char *x, const char *y,
                              const char *in, const char *attributes = "") {
   return footprintCase(

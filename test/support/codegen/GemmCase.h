@@ -18,10 +18,10 @@
 namespace anabranch {
 namespace codegen {
 
-/// A product [batch, m, n] whose operands are stored in the order of the
-/// letters, with the epilogue relu(x + bias[n]). The result of i8 and u8 is
-/// i32. If there is a width, the right operand, whose letters are "nk" or
-/// "bnk", lies in panels.
+/// A product [batch, m, n] with the epilogue relu(x + bias[n]). The letters
+/// give the order in which each operand is stored. The result of i8 and u8 is
+/// i32. If `width` is set, the right operand, whose letters are "nk" or "bnk",
+/// lies in panels.
 struct GemmCase {
   const char *name;
   int64_t batch, m, n, k;
@@ -30,14 +30,14 @@ struct GemmCase {
   bool dynamic = false; ///< all sizes symbolic
   int64_t width = 0;    ///< of a panel
   int64_t kPack = 1;    ///< depths side by side in a panel
-  /// What is given of the blocking, as BlockingParameters' text.
+  /// The given part of the blocking, as text of BlockingParameters.
   const char *blocking = "";
 
   int64_t panels() const { return (n + width - 1) / width; }
   int64_t words() const { return (k + kPack - 1) / kPack; }
 };
 
-/// What is summed, and what the result has.
+/// The type of the sums, and of the result.
 inline std::string sumType(const GemmCase &c) {
   std::string type = c.type;
   if (type == "f64" || type == "i64")
@@ -88,8 +88,8 @@ inline void replaceAll(std::string &text, const std::string &from,
     text.replace(at, from.size(), to);
 }
 
-/// Views of a right operand in panels that equal it, as PackConstants makes
-/// them.
+/// Views of a right operand in panels that equal the operand, as PackConstants
+/// makes them.
 inline std::string viewText(const GemmCase &c) {
   std::string text = R"mlir(
   %turn = tensor.empty() : TURNED

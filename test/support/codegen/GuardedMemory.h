@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// For tests only: memory of which no byte before the first or behind the last
-// may be touched. One side touches a page that may not be accessed at all; the
-// gap on the other side is filled with a pattern that a test can compare.
+// Memory that shows accesses before its first or behind its last byte. On one
+// side lies a page that may not be accessed at all. The gap on the other side
+// is filled with a pattern that a test can compare. For tests only.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,7 +27,8 @@ class GuardedMemory {
 public:
   enum class Side { Begin, End };
 
-  /// `bytes` bytes that begin right after, or end right before, such a page.
+  /// `bytes` bytes that begin right after a guard page, or end right before
+  /// one.
   GuardedMemory(size_t bytes, Side side) : bytes(bytes) {
     page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
     inner = (bytes + page - 1) / page * page;
@@ -47,7 +48,7 @@ public:
   char *data() const { return first; }
   size_t size() const { return bytes; }
 
-  /// Whether the accessible bytes around the memory are as they were.
+  /// Whether the accessible bytes around the memory are unchanged.
   bool surroundingsAreIntact() const {
     for (char *at = base + page; at != base + page + inner; ++at)
       if ((at < first || at >= first + bytes) && *at != pattern)

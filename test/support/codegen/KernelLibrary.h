@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// For tests and measurements only: from a module to callable kernels in this
-// process. The product's way leads through a package and the runtime.
+// Makes callable kernels of a module, in this process. For tests and
+// measurements only: products go through a package and the runtime.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,7 +24,7 @@ public:
   /// Compiles, links and loads a module. An error carries all diagnostics.
   static llvm::Expected<KernelLibrary> load(mlir::ModuleOp module,
                                             const CodegenOptions &options);
-  /// The same from MLIR text, in a context of its own.
+  /// Does the same with MLIR text, in a context of its own.
   static llvm::Expected<KernelLibrary> fromText(llvm::StringRef text,
                                                 const TargetInfo &target);
 
@@ -39,14 +39,14 @@ public:
   anabranch_kernel_plan plan(const std::string &kernel,
                              llvm::ArrayRef<int64_t> sizes) const;
 
-  /// What a tile of a kernel with this many buffers may touch.
+  /// The footprint of a tile, one region for each of `buffers` buffers.
   std::vector<anabranch_strided_region> footprint(const std::string &kernel,
                                                   llvm::ArrayRef<int64_t> sizes,
                                                   int64_t tile,
                                                   size_t buffers) const;
 
-  /// Runs every tile of a kernel, one after the other, with scratch memory as
-  /// large as its plan says. Returns the first status that is not zero.
+  /// Runs every tile of a kernel, one after the other, with the scratch memory
+  /// that its plan asks for. Returns the first status that is not zero.
   int32_t run(const std::string &kernel, llvm::ArrayRef<void *> buffers,
               llvm::ArrayRef<int64_t> sizes) const;
   /// Runs the tiles from `first` up to but without `last`.

@@ -37,7 +37,7 @@ public:
 inline Size fixed(int64_t value) { return Size(value, -1); }
 inline Size slot(int number) { return Size(0, number); }
 
-/// Puts a program together by hand, in few words.
+/// Makes a program by hand, in few words.
 class ProgramMaker {
 public:
   ProgramMaker() {
@@ -136,7 +136,7 @@ public:
     l.sizes = {size};
     push(std::move(l), stream).location = location(name);
   }
-  /// What every launch of a kernel computes: a factor times some sizes.
+  /// Sets the work of every launch of a kernel: a factor times some sizes.
   void work(const std::string &name, double factor, std::vector<int> sizes) {
     auto term = std::make_unique<TermT>();
     term->factor = factor;

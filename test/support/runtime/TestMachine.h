@@ -16,11 +16,11 @@
 
 namespace anabranch::testing {
 
-/// A folder that stands for the root of a system.
+/// A folder that takes the place of a system's root.
 class FakeMachine {
 public:
   FakeMachine() = default;
-  /// The process is in this group of version 2, whose tree lies at `point`.
+  /// A process in this group of version 2, whose tree is mounted at `point`.
   FakeMachine(const std::string &group, const std::string &point) {
     isIn("0::" + group + "\n");
     mount("/", point);
@@ -33,9 +33,10 @@ public:
     std::filesystem::create_directories(file.parent_path());
     std::ofstream(file) << text;
   }
-  /// The groups of the process, as /proc/self/cgroup has them.
+  /// Sets the groups of the process, in the format of /proc/self/cgroup.
   void isIn(const std::string &groups) { write("/proc/self/cgroup", groups); }
-  /// Adds a mount of `top`; no controllers: of version 2.
+  /// Adds a mount of the group `top`. Without controllers it is one of version
+  /// 2.
   void mount(const std::string &top, const std::string &point,
              const std::string &controllers = "") {
     bool isTwo = controllers.empty();

@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A list of commands in program order, on random streams, over a few tensors
-// that are written again and again; events where the list asks for order. What
-// the list computes in program order is known, and so is which command must be
-// done before which begins.
+// A random list of commands, on random streams, over a few tensors that are
+// written again and again. Events order what the list orders. The program knows
+// the result in program order, and which command must be done before which
+// other one begins.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,7 +31,7 @@ struct RandomCommand {
   std::vector<int> reads; // tensors
   int writes = -1;
   bool ordered = false;
-  int super = -1; ///< that it is part of
+  int super = -1; ///< its super kernel
 };
 
 struct RandomShape {
@@ -70,7 +70,7 @@ public:
               [](auto a, auto b) { return a.second < b.second; });
   }
 
-  /// The tensors once all commands ran in program order.
+  /// The tensors after all commands ran in program order.
   std::vector<Words> expected(const Words &x, const Words &state) const {
     std::vector<Words> values(buffers.size(), Words(STAMP_ELEMENTS, 0));
     values[0] = x;
@@ -93,7 +93,7 @@ public:
 
   ProgramMaker m;
   std::vector<RandomCommand> commands;
-  /// The first must be done before the second begins.
+  /// Pairs of commands: the first must be done before the second begins.
   std::vector<std::pair<int, int>> orders;
   std::vector<int> buffers; ///< of the tensors: x, state, arena, ...
   int log = 0;
@@ -190,8 +190,8 @@ private:
     push(c, id);
   }
 
-  /// The record comes after all that the other stream has so far; one that is
-  /// there already serves as well.
+  /// Lets `stream` wait for the command `earlier`. The record comes after all
+  /// commands of that stream so far; an existing record is used again.
   void waitFor(int earlier, int stream, int id) {
     int from = commands[earlier].stream;
     (from == stream ? inStream : orders).push_back({earlier, id});
@@ -206,7 +206,7 @@ private:
     m.wait(event, stream);
   }
 
-  /// Some runs of launches become super kernels; most of them whole.
+  /// Makes super kernels of some runs of launches, mostly of whole runs.
   void formSupers() {
     for (auto &stream : m.p.streams) {
       auto before = std::move(stream->commands);
@@ -282,7 +282,7 @@ private:
   std::vector<int> last;                    // command of each stream
   std::vector<std::pair<int, int>> covered; // last event of each stream
   int lastOrdered = -1;
-  std::vector<std::pair<int, int>> inStream; // orders that no data asks for
+  std::vector<std::pair<int, int>> inStream; // orders that no data needs
   int supers = 0;
 };
 

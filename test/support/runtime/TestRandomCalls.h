@@ -15,7 +15,8 @@
 
 namespace anabranch::testing {
 
-/// Runs the calls of random programs, on the thread that they belong to.
+/// Runs the calls of random programs. It checks that they run on the calling
+/// thread.
 class StampHost : public HostCalls {
 public:
   Expected<void *> prepare(const char *, const char *) override {
@@ -95,9 +96,10 @@ public:
     return s;
   }
 
-  /// What does not hold of the last call; empty if all does.
+  /// What is wrong with the last call; empty if nothing is.
   std::string wrong() const {
-    // Commands without tiles note nothing, but hand on what came before them.
+    // Commands without tiles record nothing, but pass on the order of the
+    // commands before them.
     std::vector<int64_t> done;
     for (size_t id = 0; id < program.commands.size(); ++id)
       done.push_back(entry(id).end);
@@ -105,7 +107,8 @@ public:
       if (done[earlier] >= entry(later).begin)
         return "command " + std::to_string(later) +
                " began before the end of " + std::to_string(earlier);
-      // In a super kernel only bytes order, and nothing touches these.
+      // In a super kernel only bytes order launches, and these commands share
+      // none.
       const RandomCommand &c = program.commands[later];
       if (c.tiles > 0 || c.super < 0)
         done[later] = std::max(done[later], done[earlier]);
@@ -123,7 +126,7 @@ public:
     return wrongValues();
   }
 
-  /// What differs from the values of program order; empty if nothing does.
+  /// The values that differ from those of program order; empty if none does.
   std::string wrongValues() const {
     if (state != expected[1])
       return "the state differs";
@@ -135,7 +138,7 @@ public:
     return {};
   }
 
-  /// Pairs of commands that ran beside each other.
+  /// The number of pairs of commands that overlapped in time.
   int64_t overlaps() const {
     int64_t pairs = 0;
     for (size_t a = 0; a < program.commands.size(); ++a)
@@ -162,12 +165,13 @@ private:
   size_t output; ///< the first command that copies one
 };
 
-/// Opens random programs; the default number of threads is a test's to change.
+/// Writes and opens random programs. A test may change the default number of
+/// threads.
 class RandomPackages {
 protected:
   ~RandomPackages() { setDefaultThreads(0); }
 
-  /// Writes a package and gives its path.
+  /// Writes a package and returns its path.
   std::string write(const RandomProgram &program) {
     return folder.write(program.m);
   }

@@ -19,8 +19,8 @@
 
 namespace anabranch::testing {
 
-/// The thread sanitizer does not follow threads through a fork, and has some of
-/// its own.
+/// The thread sanitizer does not follow threads through a fork, and starts some
+/// of its own.
 #if defined(__SANITIZE_THREAD__)
 constexpr bool underThreadSanitizer = true;
 #elif defined(__has_feature)
@@ -29,7 +29,8 @@ constexpr bool underThreadSanitizer = __has_feature(thread_sanitizer);
 constexpr bool underThreadSanitizer = false;
 #endif
 
-/// A number that the environment may set, for runs longer than a test's.
+/// The value of an environment variable that makes a test run longer, or
+/// `otherwise`.
 inline int64_t fromEnvironment(const char *name, int64_t otherwise) {
   const char *text = std::getenv(name);
   return text ? std::atoll(text) : otherwise;
@@ -50,7 +51,7 @@ inline Status writeTestPackage(const std::string &path,
   return writePackage(path, contents);
 }
 
-/// Allocates outputs as vectors that the test can look at.
+/// Allocates outputs as vectors, which a test can read.
 class VectorAllocator : public OutputAllocator {
 public:
   Status allocate(OutputValue *outputs, size_t count) override {
@@ -78,7 +79,7 @@ public:
   std::vector<std::vector<int64_t>> shapes;
 };
 
-/// An argument made of a vector; keeps its shape.
+/// An argument with the elements of a vector. It keeps its shape alive.
 struct TensorArgument {
   TensorArgument(std::vector<float> values, std::vector<int64_t> shape)
       : values(std::move(values)), shape(std::move(shape)) {}
@@ -99,15 +100,15 @@ struct TensorArgument {
 /// Writes programs as packages in a folder of its own, and opens them.
 class PackageFolder {
 public:
-  /// Writes the program and gives the path of its package.
+  /// Writes the program and returns the path of its package.
   std::string write(const ProgramMaker &maker) {
     std::string path = folder.path + "/p" + std::to_string(count++);
     Status written = writeTestPackage(path, maker);
     EXPECT_TRUE(written.ok()) << written.message();
     return path;
   }
-  /// The executable of a program that must be valid; null if it is not, and
-  /// then the test has failed.
+  /// The executable of a valid program. If it cannot be opened, the test fails
+  /// and the result is null.
   std::shared_ptr<const Executable> open(const ProgramMaker &maker,
                                          const OpenOptions &options = {}) {
     auto executable = Executable::open(write(maker), options);
@@ -120,8 +121,8 @@ private:
   int count = 0;
 };
 
-/// Calls `body(0)` to `body(count - 1)` on as many threads at once. A body
-/// gives what went wrong, or nothing.
+/// Calls `body(0)` to `body(count - 1)`, each on a thread of its own. A body
+/// returns what went wrong, or an empty text.
 inline void expectOnThreads(unsigned count,
                             const std::function<std::string(unsigned)> &body) {
   std::vector<std::string> wrong(count);

@@ -17,8 +17,8 @@
 
 namespace anabranch::testing {
 
-/// Ends the process when nothing happens for a minute: a thread that hangs
-/// cannot be ended otherwise.
+/// Ends the process if nothing happens for a minute. A thread that hangs cannot
+/// be ended otherwise.
 class Watchdog {
 public:
   explicit Watchdog(const std::atomic<int64_t> &progress)

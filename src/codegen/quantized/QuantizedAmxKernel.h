@@ -1,27 +1,27 @@
-//===- QuantizedTileKernel.h - quantised products by AMX --------*- C++ -*-===//
+//===- QuantizedAmxKernel.h - quantised products by AMX ---------*- C++ -*-===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef ANABRANCH_CODEGEN_QUANTIZED_QUANTIZEDTILEKERNEL_H
-#define ANABRANCH_CODEGEN_QUANTIZED_QUANTIZEDTILEKERNEL_H
+#ifndef ANABRANCH_CODEGEN_QUANTIZED_QUANTIZEDAMXKERNEL_H
+#define ANABRANCH_CODEGEN_QUANTIZED_QUANTIZEDAMXKERNEL_H
 
 #include "codegen/quantized/QuantizedFunction.h"
 
 namespace anabranch {
 namespace codegen {
 
-/// Accumulates in AMX registers. The rows of the left one are the digits of all
-/// rows; four registers of sums have the columns of a panel. Bytes of the
-/// weight lie as the right register wants them; nibbles are spread to memory.
-class QuantizedTileKernel final : public QuantizedFunction {
+/// Accumulates in AMX registers. The left register has the digits of all rows.
+/// Four registers of sums have the columns of a panel. Bytes of the weight have
+/// the layout of the right register; nibbles are spread in memory first.
+class QuantizedAmxKernel final : public QuantizedFunction {
 public:
   using QuantizedFunction::QuantizedFunction;
 
 private:
-  /// Memory of the function: sums and spread nibbles, a register each.
+  /// Memory of the function: sums and spread nibbles, one register each.
   mlir::Value sums, spread;
 
   void fill(LaneBuilder &lanes) override;
@@ -35,4 +35,4 @@ private:
 } // namespace codegen
 } // namespace anabranch
 
-#endif // ANABRANCH_CODEGEN_QUANTIZED_QUANTIZEDTILEKERNEL_H
+#endif // ANABRANCH_CODEGEN_QUANTIZED_QUANTIZEDAMXKERNEL_H

@@ -1,11 +1,11 @@
-//===- QuantizedTileKernel.cpp - quantised products by AMX ----------------===//
+//===- QuantizedAmxKernel.cpp - quantised products by AMX -----------------===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
 //
 //===----------------------------------------------------------------------===//
 
-#include "codegen/quantized/QuantizedTileKernel.h"
+#include "codegen/quantized/QuantizedAmxKernel.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -20,7 +20,8 @@ constexpr int64_t rowBytes = 64, registerBytes = 1024, columnRegisters = 4;
 // The registers: sums of four times 16 columns, the digits, and the weight
 // twice, so that one is loaded while the other is multiplied.
 constexpr int64_t firstSum = 0, left = 4, firstRight = 5, rights = 2;
-// Of the 64 bytes that say how large each register is.
+// Offsets in the 64 bytes of configuration: bytes in a row of each register,
+// and its rows.
 constexpr int64_t bytesAt = 16, rowsAt = 48;
 
 void call(LaneBuilder &lanes, StringRef name, ValueRange operands) {
@@ -28,7 +29,7 @@ void call(LaneBuilder &lanes, StringRef name, ValueRange operands) {
       lanes.loc, Type(), ("llvm.x86." + name).str(), operands);
 }
 
-/// The number of a register, which is part of an instruction.
+/// The number of a register, as a constant: it is a part of the instruction.
 Value number(LaneBuilder &lanes, int64_t value) {
   return lanes.constant(lanes.builder.getI8IntegerAttr(value));
 }
@@ -42,19 +43,19 @@ Value allocate(LaneBuilder &lanes, int64_t bytes) {
 
 } // namespace
 
-int64_t QuantizedTileKernel::stepsAtOnce() const {
-  return blocking.tileDepths() / context.weight.layout.stepDepths();
+int64_t QuantizedAmxKernel::stepsAtOnce() const {
+  return blocking.amxDepths() / context.weight.layout.stepDepths();
 }
 
-void QuantizedTileKernel::configure(LaneBuilder &lanes) {
+void QuantizedAmxKernel::configure(LaneBuilder &lanes) {
   OpBuilder &b = lanes.builder;
   SmallVector<int8_t> values(rowBytes, 0);
   values[0] = 1;
-  auto set = [&](int64_t tile, int64_t width, int64_t rows) {
-    values[bytesAt + 2 * tile] = static_cast<int8_t>(width);
-    values[rowsAt + tile] = static_cast<int8_t>(rows);
+  auto set = [&](int64_t reg, int64_t width, int64_t rows) {
+    values[bytesAt + 2 * reg] = static_cast<int8_t>(width);
+    values[rowsAt + reg] = static_cast<int8_t>(rows);
   };
-  int64_t depths = blocking.tileDepths();
+  int64_t depths = blocking.amxDepths();
   int64_t rows = blocking.rows * blocking.digits.count;
   for (int64_t i = 0; i < columnRegisters; ++i)
     set(firstSum + i, rowBytes, rows);
@@ -70,7 +71,7 @@ void QuantizedTileKernel::configure(LaneBuilder &lanes) {
   call(lanes, "ldtilecfg", {sizes});
 }
 
-void QuantizedTileKernel::fill(LaneBuilder &lanes) {
+void QuantizedAmxKernel::fill(LaneBuilder &lanes) {
   OpBuilder &b = lanes.builder;
   sums = allocate(lanes, columnRegisters * registerBytes);
   spread = allocate(lanes, columnRegisters * registerBytes);
@@ -94,9 +95,9 @@ void QuantizedTileKernel::fill(LaneBuilder &lanes) {
 }
 
 /// The low nibbles of each step are a row of the register, the high ones the
-/// next.
-void QuantizedTileKernel::spreadNibbles(LaneBuilder &lanes, Value line,
-                                        int64_t column) {
+/// next row.
+void QuantizedAmxKernel::spreadNibbles(LaneBuilder &lanes, Value line,
+                                       int64_t column) {
   auto type = VectorType::get({blocking.lanes}, lanes.builder.getI32Type());
   Value low = splat(lanes, type, 0x0f0f0f0f), four = splat(lanes, type, 4);
   for (int64_t i = 0; i < stepsAtOnce(); ++i) {
@@ -114,8 +115,8 @@ void QuantizedTileKernel::spreadNibbles(LaneBuilder &lanes, Value line,
   }
 }
 
-/// As many steps as a register has depths.
-void QuantizedTileKernel::addSteps(LaneBuilder &lanes, Value step) {
+/// Adds as many steps as a register has depths.
+void QuantizedAmxKernel::addSteps(LaneBuilder &lanes, Value step) {
   const ir::QuantizedWeight &layout = context.weight.layout;
   Value line = lanes.mulIndex(step, lanes.index(panelBytes));
   for (int64_t i = 0; fetches && i < stepsAtOnce(); ++i)
@@ -136,14 +137,14 @@ void QuantizedTileKernel::addSteps(LaneBuilder &lanes, Value step) {
     Value right = number(lanes, firstRight + i % rights);
     call(lanes, "tileloadd64",
          {right, from, lanes.i64(isSpread ? rowBytes : panelBytes)});
-    // Signed digits by unsigned integers.
+    // Multiplies signed digits by unsigned integers.
     call(lanes, "tdpbsud",
          {number(lanes, firstSum + i), number(lanes, left), right});
   }
 }
 
-/// Adds a block's sums to the results.
-void QuantizedTileKernel::scaleSums(LaneBuilder &lanes, Value block) {
+/// Scales a block's sums and adds them to the results.
+void QuantizedAmxKernel::scaleSums(LaneBuilder &lanes, Value block) {
   OpBuilder &b = lanes.builder;
   auto integers = VectorType::get({blocking.lanes}, b.getI32Type());
   auto floats = VectorType::get({blocking.lanes}, b.getF32Type());
@@ -162,8 +163,8 @@ void QuantizedTileKernel::scaleSums(LaneBuilder &lanes, Value block) {
         Value sum = b.create<LLVM::LoadOp>(
             lanes.loc, integers, bytesBehind(lanes, sums, lanes.index(at)),
             rowBytes);
-        digits.push_back(
-            lanes.make<arith::AddIOp>(sum, start(lanes, block, row, digit)));
+        digits.push_back(lanes.make<arith::AddIOp>(
+            sum, compensationOf(lanes, block, row, digit)));
       }
       Value at = bytesBehind(lanes, function.getArgument(Result),
                              lanes.index(row * panelBytes + i * rowBytes));
