@@ -1,8 +1,7 @@
-"""The sizes that dimensions of an input take, as the user says them.
+"""Keeps the sizes that a user names for dimensions of an input.
 
-They stand on the tensor as an attribute, by dimension. `shapes/gears.py` makes
-programs of them.
-"""
+A tensor carries them as an attribute, by dimension. `shapes/gears.py` compiles a
+program for each."""
 
 from __future__ import annotations
 
@@ -14,11 +13,14 @@ _ATTRIBUTE = "_anabranch_gears"
 
 
 def set_gears(tensor: torch.Tensor, gears: Mapping[int, Sequence[int]]) -> None:
-    """Says, before the first call, which sizes dimensions of an input take:
-    `{dim: sizes}`. Other tensors of later calls need no such call.
+    """Names the sizes that dimensions of an input take, before the first call.
 
-    Dimensions count from 0; sizes are positive ints, in a list or a tuple.
-    TypeError, ValueError: a dimension or sizes that are none."""
+    tensor  the input of the first call; tensors of later calls are not marked
+    gears   {dimension: sizes}: dimensions count from 0, sizes are positive ints in a list
+            or a tuple
+
+    TypeError, ValueError: a dimension that the tensor does not have, or wrong sizes.
+    """
     for dim, sizes in gears.items():
         if not _is_int(dim) or not 0 <= dim < tensor.dim():
             raise ValueError(
@@ -39,7 +41,7 @@ def attach(tensor: torch.Tensor, gears: Mapping[int, Sequence[int]]) -> None:
 
 
 def gears_of(tensor: object) -> dict[int, tuple[int, ...]]:
-    """The sizes by dimension; empty where the user said none."""
+    """The sizes of each dimension with gears; empty for a tensor without them."""
     return getattr(tensor, _ATTRIBUTE, {})
 
 
