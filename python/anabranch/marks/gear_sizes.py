@@ -16,8 +16,8 @@ def set_gears(tensor: torch.Tensor, gears: Mapping[int, Sequence[int]]) -> None:
     """Names the sizes that dimensions of an input take, before the first call.
 
     tensor  the input of the first call; tensors of later calls are not marked
-    gears   {dimension: sizes}: dimensions count from 0, sizes are positive ints in a list
-            or a tuple
+    gears   {dimension: sizes}: dimensions count from 0, sizes are positive ints in a
+            list or a tuple
 
     TypeError, ValueError: a dimension that the tensor does not have, or wrong sizes.
     """

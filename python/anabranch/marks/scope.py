@@ -105,8 +105,8 @@ def stream(tag: str, priority: int = 0) -> Iterator[None]:
 
     tag       a string; the same tag is the same stream everywhere in a graph, and the
               innermost scope decides
-    priority  from -100 to 100; streams of higher priority get free workers first. One tag
-              has one priority
+    priority  from -100 to 100; streams of higher priority get free workers first. One
+              tag has one priority
 
     TypeError, ValueError: a wrong tag or priority. torch._dynamo.exc.Unsupported: the
     graph breaks inside the block.
