@@ -197,7 +197,8 @@ def _explained(target: OpOverload, args: Sequence[Any]) -> Iterator[None]:
 
 
 def _described(target: OpOverload, args: Sequence[Any]) -> str:
-    """The call for a message: all_reduce(f32[4, 64], 'sum') of the group '0' on rank 1 of 2"""
+    """The call as messages name it: all_reduce(f32[4, 64], 'sum') of the group '0' on
+    rank 1 of 2"""
     import torch.distributed as dist
 
     name = target._schema.name.partition("::")[2]

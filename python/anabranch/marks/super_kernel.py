@@ -55,9 +55,9 @@ def super_kernel(scope: str | None, options: str = "") -> Iterator[None]:
     scope    a string; the innermost scope decides. None or "" takes operators out of
              the scopes around the block
     options  `name=value`, with colons between several. `stream-fusion=1` runs the
-             streams inside the scope at the same time. `strict-scope-check=abort` refuses
-             a scope that cannot be one launch; `strict-scope-check=bypass` leaves it
-             unfused
+             streams inside the scope at the same time. `strict-scope-check=abort`
+             refuses a scope that cannot be one launch; `strict-scope-check=bypass`
+             leaves it unfused
 
     Operators whose sizes are not known when the graph is compiled, such as those of a
     batch between the gears, run as launches of their own; only strict-scope-check=abort
