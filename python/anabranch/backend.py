@@ -54,8 +54,8 @@ def anabranch(
 
     Returns a function of the graph's inputs. PyTorch runs graphs, or parts of one, that
     the compiler cannot describe; `last_report()` says why. OptionError: an unknown mode
-    or option, or a wrong value. CompileError: the graph asks for something impossible.
-    ValueError: gears that do not fit the inputs.
+    or option, a wrong value, or gears that the inputs do not have. CompileError: the
+    graph asks for something impossible.
     """
     try:
         settings = resolve(options, mode, config)
