@@ -1,4 +1,4 @@
-"""anabranch.export: a package that runs without PyTorch."""
+"""anabranch.export: writes a package that runs without PyTorch."""
 
 from __future__ import annotations
 
@@ -45,17 +45,25 @@ def export(
 ) -> None:
     """Writes the package folder `path`, with the weights inside.
 
-    inputs          what `forward` is called with, as an example: a tuple of
-                    positional arguments, or a dict of named ones.
-    dynamic_shapes  as torch.export takes them; every other size is fixed. A
-                    dimension of an input that `set_gears` gave sizes has a
-                    program for each of them, and no other size then.
-    targets         processors: "native" (this machine), "x86-64-v3" (AVX2),
-                    "x86-64-v4" (AVX-512), or some CPUs by LLVM's names, such as
-                    "znver4"; all in one package. None: "native".
-    allow_libtorch  takes operators that only PyTorch has; the package then runs
-                    where PyTorch is.
-    overwrite       replaces a package that is there.
+    model           an nn.Module in eval mode, or an ExportedProgram
+    path            the folder, in one that exists
+    inputs          an example of the arguments of `forward`: a tuple of positional
+                    arguments, or a dict of named ones. Not needed for an
+                    ExportedProgram
+    dynamic_shapes  as torch.export takes them; every other size is fixed. A dimension
+                    of an input that `set_gears` gave sizes has a program for each of
+                    them, and takes no other size
+    targets         processors: "native" (this machine), "x86-64-v3" (AVX2), "x86-64-v4"
+                    (AVX-512), or LLVM's names of CPUs, such as "znver4". One package
+                    has code for all of them. None: "native"
+    config          the options; default: Config()
+    allow_libtorch  accepts operators that only PyTorch has; the package then runs only
+                    where PyTorch is installed
+    overwrite       replaces a package that exists
+
+    TypeError, ValueError: a wrong argument. CompileError: the model cannot be exported;
+    the message has the reason and the user's line. FileExistsError: `path` exists.
+    OSError: the folder cannot be written.
     """
     wanted = _targets(targets)
     place = _place(path, overwrite)
@@ -104,8 +112,8 @@ def _write_all(
     bindings: Sequence[Binding],
     made: Sequence[tuple[str, str]],
 ) -> list[dict[str, Any]]:
-    """Compiles for each target into its folder; beside each other, unless
-    somebody watches."""
+    """Compiles for each target into a folder of its own: all at once, unless the user
+    watches the compiler."""
 
     def write(row: tuple[str, str]) -> dict[str, Any]:
         return package.write(described, config, row[1], bindings, cpu=row[0])
@@ -117,8 +125,8 @@ def _write_all(
 
 
 def _gear_bindings(described: Description, inputs: Any) -> list[Binding]:
-    """Each combination of the sizes that `set_gears` gave dimensions of `inputs`, as
-    values of symbols. CompileError: a dimension is not dynamic, or has two lists."""
+    """Each combination of the gears of `inputs`, as values of symbols. CompileError: a
+    dimension with gears is not dynamic, or has two lists of gears."""
     tensors = [x for x in tree_leaves(inputs) if isinstance(x, torch.Tensor)]
     if not any(map(gears_of, tensors)):
         return []
@@ -159,8 +167,8 @@ def _targets(targets: Sequence[str] | None) -> list[str]:
 
 
 def _place(path: str | os.PathLike[str], overwrite: bool) -> str:
-    """The path, if a package may be written there: said before anything is
-    compiled, and seen to again by the rename."""
+    """The path, if a package may be written there. Checked before the compilation; the
+    rename at its end checks it again."""
     place = os.path.abspath(os.fsdecode(path))
     folder = os.path.dirname(place)
     if not os.path.isdir(folder):
@@ -193,7 +201,7 @@ def _program(model: Any, inputs: Any, dynamic_shapes: Any) -> ExportedProgram:
         inputs = (inputs,)
     args, kwargs = ((), inputs) if isinstance(inputs, Mapping) else (inputs, {})
     try:
-        # Scopes of streams and super kernels are notes on the nodes.
+        # A scope is an annotation of nodes.
         with torch.no_grad(), preserve_node_meta():
             return torch.export.export(
                 model,
