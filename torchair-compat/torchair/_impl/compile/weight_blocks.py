@@ -1,9 +1,8 @@
-"""Products of a weight in FRACTAL_NZ read its blocks.
+"""Makes products of a weight in FRACTAL_NZ read the weight's blocks.
 
-Before: %t = permute(%w, [1, 0]); %y = mm(%x, %t)
-After:  %y = mm(%x, from_blocks(%b)), where the caller of the graph adds %b, the blocks of
-        %w, to its arguments
-"""
+    Before: %t = permute(%w, [1, 0]); %y = mm(%x, %t)
+    After:  %y = mm(%x, from_blocks(%b)), where the caller of the graph adds %b, the
+            blocks of %w, to its arguments"""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ __all__ = ["BlockedWeights", "labels"]
 
 aten = torch.ops.aten
 
-# Where a product has its weight, and whether that is transposed there.
+# For each product: which argument is the weight, and whether it is transposed.
 _WEIGHTS = {
     aten.mm.default: (1, False),
     aten.addmm.default: (2, False),
@@ -51,11 +50,12 @@ def _is_blocked(value: Any) -> bool:
 
 @dataclasses.dataclass
 class BlockedWeights:
-    """A copy of an ATen graph, with an input for the blocks of each weight."""
+    """A copy of an ATen graph with an input for the blocks of each weight."""
 
     module: torch.fx.GraphModule
     sources: Sequence[InputSource]
-    places: list[tuple[int, bool]]  # of the weights: which argument, and if transposed
+    # for each weight: its argument, and whether its transpose is read
+    places: list[tuple[int, bool]]
 
     @staticmethod
     def find(
@@ -63,7 +63,8 @@ class BlockedWeights:
         sources: Sequence[InputSource],
         known: frozenset[str],
     ) -> BlockedWeights | None:
-        """None where no product has a weight whose label is among the `known`."""
+        """The copy; None if no product has a weight whose label is among the `known`.
+        """
         graph = torch.fx.Graph()
         graph.output(graph.graph_copy(module.graph, {}))
         made = BlockedWeights(torch.fx.GraphModule(module, graph), list(sources), [])
@@ -96,7 +97,7 @@ class BlockedWeights:
             product.update_arg(argument, value)
 
     def _input(self, place: int, weight: Node, turned: bool) -> Node:
-        """One more input, behind all others."""
+        """Adds an input behind all others."""
         graph = self.module.graph
         last = graph.find_nodes(op="placeholder")[-1]
         with graph.inserting_after(last):
@@ -107,8 +108,8 @@ class BlockedWeights:
         return made
 
     def wrap(self, executable: Callable[..., Any]) -> Callable[..., Any]:
-        """The executable of `module`, called with the arguments of the graph that the
-        module is a copy of."""
+        """Wraps the executable of `module`: it takes the arguments of the original
+        graph."""
 
         def call(arguments: list[Any]) -> Any:
             blocks = [blocks_of(arguments[at], turned) for at, turned in self.places]
