@@ -1,5 +1,4 @@
-"""`anabranch cache`: lists, shows, verifies, prunes and exports entries of the cache.
-"""
+"""`anabranch cache`: lists, shows, verifies, prunes and exports entries of the cache."""
 
 from __future__ import annotations
 

@@ -233,8 +233,7 @@ class Marks:
 
 
 def set_marks(node: torch.fx.Node, marks: Marks) -> None:
-    """Puts these marks on a node. Marks that are None leave the node's own as they are.
-    """
+    """Puts these marks on a node. Marks that are None leave the node's own as they are."""
     custom = dict(node.meta.get("custom") or {})
     if marks.stream is not None:
         custom |= {scope.STREAM: marks.stream, scope.PRIORITY: 0}
@@ -314,8 +313,7 @@ class UserLine:
 
 
 def hide_frames(path: str) -> None:
-    """Frames of this file, or of files in this folder, no longer count as the user's.
-    """
+    """Frames of this file, or of files in this folder, no longer count as the user's."""
     location.hide(path)
 
 

@@ -21,15 +21,13 @@ _HIDDEN = [
 
 
 def hide(path: str) -> None:
-    """Frames of this file, or of files in this folder, no longer count as the user's.
-    """
+    """Frames of this file, or of files in this folder, no longer count as the user's."""
     path = os.path.abspath(path)
     _HIDDEN.append(path + os.sep if os.path.isdir(path) else path)
 
 
 def location(node: torch.fx.Node) -> dict[str, Any]:
-    """The innermost frame of the user's program; if there is none, the innermost frame.
-    """
+    """The innermost frame of the user's program; if there is none, the innermost frame."""
     frames = _frames(node.meta.get("stack_trace") or "")
     if not frames:
         return {"file": "", "line": 0, "function": "", "code": ""}

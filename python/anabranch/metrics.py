@@ -53,8 +53,7 @@ class Metric(NamedTuple):
 
 
 def collect() -> Iterator[Metric]:
-    """The current metrics: counters of compilations, then the histogram of call times.
-    """
+    """The current metrics: counters of compilations, then the histogram of call times."""
     _C.time_calls()
     for short, field, about in _COUNTERS:
         name = f"anabranch_{short}"

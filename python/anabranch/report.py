@@ -1,5 +1,4 @@
-"""What was compiled, what PyTorch runs instead, and why: counters, reports, messages.
-"""
+"""What was compiled, what PyTorch runs instead, and why: counters, reports, messages."""
 
 from __future__ import annotations
 
@@ -118,8 +117,7 @@ def record_parts(
 
 
 def explain_report(report: dict[str, Any]) -> None:
-    """Prints on stderr what one compilation remarked: fallbacks, super kernels, phases.
-    """
+    """Prints on stderr what one compilation remarked: fallbacks, super kernels, phases."""
     name = report.get("name", "graph")
     for entry in report.get("fallbacks", []):
         where = f" at {entry['location']}" if entry.get("location") else ""

@@ -251,8 +251,7 @@ class _Results:
         return array.__array_interface__["data"][0]
 
     def objects(self, inputs: Sequence[Any]) -> list[Any]:
-        """The results in order. A result that is an input is the caller's own object.
-        """
+        """The results in order. A result that is an input is the caller's own object."""
         return [
             self._object(n, output, inputs) for n, output in enumerate(self.outputs)
         ]

@@ -1,5 +1,4 @@
-"""The command of the wheel: it starts the program in bin/ from Python's script folder.
-"""
+"""The command of the wheel: it starts the program in bin/ from Python's script folder."""
 
 from __future__ import annotations
 

@@ -262,8 +262,7 @@ class Parts:
 
 
 class _Symbol:
-    """A symbol, and where `whole` reads it: from a number, or from a size of a tensor.
-    """
+    """A symbol, and where `whole` reads it: from a number, or from a size of a tensor."""
 
     def __init__(self, value: torch.SymInt, node: Node, dim: int | None) -> None:
         self.value = value

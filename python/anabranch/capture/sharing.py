@@ -62,8 +62,7 @@ def watch(
 
 
 class _Watched:
-    """A compiled graph, and the original graph for calls that the trace does not cover.
-    """
+    """A compiled graph, and the original graph for calls that the trace does not cover."""
 
     def __init__(
         self, module: torch.fx.GraphModule, compiled: Call, explain: bool
@@ -155,8 +154,7 @@ def _offsets(values: Sequence[Any]) -> list[tuple[int, int, int]]:
 
 
 def _bases(values: Sequence[Any]) -> list[Any]:
-    """The facts that AOTAutograd makes the common base of tensors in one storage from.
-    """
+    """The facts that AOTAutograd makes the common base of tensors in one storage from."""
     found = []
     for number, _, _ in _offsets(values):
         value = values[number]

@@ -110,8 +110,7 @@ class ArrayPackage:
         return self._signature.arguments(values)
 
     def session(self) -> ArrayPackage:
-        """The same package with a state of its own, which has the values of the export.
-        """
+        """The same package with a state of its own, which has the values of the export."""
         return type(self)(self._executable, self._signature)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -100,8 +100,7 @@ def read(value: Any, info: Mapping[str, Any]) -> tuple[Any, str]:
 
 
 def lay_out(tensor: Any, info: Mapping[str, Any]) -> Any:
-    """A tensor in the layout that the program needs. The runtime checks other objects.
-    """
+    """A tensor in the layout that the program needs. The runtime checks other objects."""
     if info["scalar"] or not hasattr(tensor, "stride"):
         return tensor
     if _lies_so(tensor.shape, tensor.stride(), info["strides"]):

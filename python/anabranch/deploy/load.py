@@ -61,8 +61,7 @@ class Package(ArrayPackage):
     """
 
     def session(self) -> Package:
-        """The same package with a state of its own, which has the values of the export.
-        """
+        """The same package with a state of its own, which has the values of the export."""
         return Package(self._executable, self._signature)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -25,8 +25,7 @@ _SCALAR_TYPES = {4: torch.int64, 6: torch.float32, 7: torch.float64, 11: torch.b
 
 
 class Arguments:
-    """Spells arguments, and knows how the description refers to each node of the graph.
-    """
+    """Spells arguments, and knows how the description refers to each node of the graph."""
 
     def __init__(self) -> None:
         # References of nodes that are no nodes of the description.

@@ -82,8 +82,7 @@ def waiting(target: OpOverload) -> OpOverload:
 
 @functools.cache
 def begin(target: OpOverload) -> OpOverload:
-    """The operator that begins a collective and returns a ticket for `finish`: i64[1].
-    """
+    """The operator that begins a collective and returns a ticket for `finish`: i64[1]."""
 
     def run(*args: Any) -> Tensor:
         # The program may reuse the memory of an argument as soon as this function

@@ -30,8 +30,7 @@ def integer(value: Any) -> Expr:
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a number that a description can compute; truth values are not.
-    """
+    """Whether a value is a number that a description can compute; truth values are not."""
     numbers = int | float | torch.SymInt | torch.SymFloat
     return isinstance(value, numbers) and not isinstance(value, bool)
 

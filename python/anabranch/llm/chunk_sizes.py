@@ -34,8 +34,7 @@ def chunks(count: int, room: int | None) -> Iterator[tuple[int, int, int]]:
 
 @functools.cache
 def _cheapest(count: int) -> tuple[int, int]:
-    """The cost of reading this many tokens, in tokens, and the size of the first chunk.
-    """
+    """The cost of reading this many tokens, in tokens, and the size of the first chunk."""
     found = []
     for size in SIZES:
         rest = 0 if size >= count else _cheapest(count - size)[0]

@@ -130,8 +130,7 @@ class _Step(nn.Module):
 
 
 class _StateLayer(PlacedLayer):
-    """One layer of the state: [1, heads, capacity, size]. A call writes at `positions`.
-    """
+    """One layer of the state: [1, heads, capacity, size]. A call writes at `positions`."""
 
     def __init__(
         self, keys: torch.Tensor, values: torch.Tensor, positions: torch.Tensor

@@ -79,8 +79,7 @@ def compile(
 
 
 class LanguageModel:
-    """generate() of transformers over compiled steps; `anabranch.llm.compile` makes it.
-    """
+    """generate() of transformers over compiled steps; `anabranch.llm.compile` makes it."""
 
     def __init__(
         self,
@@ -196,8 +195,7 @@ class LanguageModel:
         )
 
     def take_over(self, model: Any) -> None:
-        """Moves the tensors of this model and of the caller's model into mapped files.
-        """
+        """Moves the tensors of this model and of the caller's model into mapped files."""
         folder = self._folder or cache_folder()
         for one in dict.fromkeys((self._steps.model, model)):
             self._files.append(ParameterFile(one, folder))
@@ -282,8 +280,7 @@ def checked_length(model: Any, max_length: int | None) -> int:
 
 
 def checked_model(model: Any, quantize: Any) -> None:
-    """The model, quantised as asked. ValueError: it is no decoder that can be compiled.
-    """
+    """The model, quantised as asked. ValueError: it is no decoder that can be compiled."""
     _check_quantize(quantize)
     _check_model(model)
 

@@ -10,8 +10,7 @@ MIB = 1 << 20
 
 
 def available() -> int:
-    """Available bytes: of the machine, or under the container's limit if that is less.
-    """
+    """Available bytes: of the machine, or under the container's limit if that is less."""
     free = _meminfo("MemAvailable")
     room = _C.memory_room()
     return free if room is None else min(free, room)

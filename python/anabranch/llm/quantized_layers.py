@@ -66,8 +66,7 @@ class QuantizedLinear(QuantizedLayer):
 
 
 class QuantizedEmbedding(QuantizedLayer):
-    """An embedding rounded to `dtype`. Only the rows that a call reads become floats.
-    """
+    """An embedding rounded to `dtype`. Only the rows that a call reads become floats."""
 
     def __init__(self, quantized: QuantizedWeight, dtype: torch.dtype) -> None:
         super().__init__(quantized)

@@ -154,8 +154,7 @@ def _tell_of_cut(scope: str, strict: str, node: torch.fx.Node, reason: str) -> N
 
 
 def warn_of_breaks(report: Mapping[str, Any]) -> None:
-    """Warns of scopes with `strict-scope-check=bypass` that the compiler left unfused.
-    """
+    """Warns of scopes with `strict-scope-check=bypass` that the compiler left unfused."""
     for entry in report.get("super_breaks", ()):
         if entry["bypassed"]:
             warnings.warn(

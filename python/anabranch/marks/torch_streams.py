@@ -61,8 +61,7 @@ def _call(
 
 
 def _erase(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
-    """Erases a call. Readers of a value that the call passed on read the value itself.
-    """
+    """Erases a call. Readers of a value that the call passed on read the value itself."""
     for user in list(node.users):
         if getattr(user.target, "__name__", "") == "getitem":
             user.replace_all_uses_with(node.args[1 + user.args[1]])

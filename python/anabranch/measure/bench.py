@@ -203,8 +203,7 @@ class _Compiled:
         return compile(model, **options)
 
     def prepare(self) -> None:
-        """Prepares the current thread: gradient recording is a setting of the thread.
-        """
+        """Prepares the current thread: gradient recording is a setting of the thread."""
         import torch
 
         torch.set_grad_enabled(False)
@@ -215,8 +214,7 @@ class _Compiled:
         return torch.no_grad()
 
     def check(self, gear: spelled.Shapes) -> None:
-        """Calls the uncompiled model, so that PyTorch's own words say what it refuses.
-        """
+        """Calls the uncompiled model, so that PyTorch's own words say what it refuses."""
         args, kwargs = self._call_arguments(gear)
         self._subject.model(*args, **kwargs)
 

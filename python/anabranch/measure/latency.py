@@ -155,8 +155,7 @@ class _Race:
             self.stop()
 
     def _may_call(self) -> bool:
-        """Whether the thread may make another call. The first call is always allowed.
-        """
+        """Whether the thread may make another call. The first call is always allowed."""
         late = self.spans and self.elapsed() >= self.limits.seconds
         with self._lock:
             self._left -= 1

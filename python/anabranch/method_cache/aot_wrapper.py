@@ -30,8 +30,7 @@ def check_random(module: torch.fx.GraphModule) -> None:
 
 
 def _drops_nothing(node: torch.fx.Node) -> bool:
-    """Whether an operator that may drop out elements drops none, and so is not random.
-    """
+    """Whether an operator that may drop out elements drops none, and so is not random."""
     schema: Any = node.target
     for place, argument in enumerate(schema._schema.arguments):
         if argument.name in ("dropout_p", "train", "training"):

@@ -394,8 +394,7 @@ class CachedMethod:
         )
 
     def _outgrown(self, reason: str, args: Any, kwargs: Any) -> Any:
-        """Makes a call that the entry does not cover. Nothing of the call has run yet.
-        """
+        """Makes a call that the entry does not cover. Nothing of the call has run yet."""
         with self._lock, torch.no_grad():
             self.say(reason)
             self._recompiled()

@@ -108,8 +108,7 @@ def compile_guard(text: str, names: list[str], places: list[int]) -> Any:
 
 
 def view_like(base: torch.Tensor, result: torch.Tensor, distance: int) -> torch.Tensor:
-    """A view of `base` with the sizes and strides of `result`, `distance` elements in.
-    """
+    """A view of `base` with the sizes and strides of `result`, `distance` elements in."""
     if result.dtype != base.dtype:
         if result.is_complex() and not base.is_complex():
             base = torch.view_as_complex(base.view(*base.shape[:-1], -1, 2))

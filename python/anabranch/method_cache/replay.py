@@ -195,8 +195,7 @@ def _refuse_changes(freeze: bool | str) -> None:
 
 
 def bind(function: Any, module: Any, args: Any, kwargs: Any) -> dict[str, Any]:
-    """The local variables of a call, by name, and those that the function closes over.
-    """
+    """The local variables of a call, by name, and those that the function closes over."""
     bound = inspect.signature(function).bind(module, *args, **kwargs)
     bound.apply_defaults()
     cells = function.__closure__ or ()

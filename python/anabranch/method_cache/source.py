@@ -92,8 +92,7 @@ class Place:
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """An expression over `L` and `G`, and the place of its value; None without a place.
-    """
+    """An expression over `L` and `G`, and the place of its value; None without a place."""
 
     text: str
     place: Place | None
@@ -116,8 +115,7 @@ class Source:
         return cls(text, Place(*place) if place else None)
 
     def value(self, function: Any, locals_: Mapping[str, Any]) -> Any:
-        """The value in a call with these locals. Raises any exception if there is none.
-        """
+        """The value in a call with these locals. Raises any exception if there is none."""
         return values([self], function, locals_)[0]
 
     def over_arguments(self, given: set[str]) -> str | None:

@@ -63,8 +63,7 @@ def identity() -> tuple[str, str, str]:
 
 @functools.cache
 def own_sources() -> str:
-    """A hash of this package's installed sources: a recording depends on all of them.
-    """
+    """A hash of this package's installed sources: a recording depends on all of them."""
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     return digest(sorted(_python_files(here)))
 
@@ -233,8 +232,7 @@ def takes_part(config: Config) -> bool:
 
 
 def keep_small(root: str) -> None:
-    """Removes the entries that were used least recently, until the cache's limit holds.
-    """
+    """Removes the entries that were used least recently, until the cache's limit holds."""
     try:
         _C.prune_cache(root, _C.cache_limit())
     except (OSError, ValueError) as error:

@@ -80,8 +80,7 @@ class Follower:
         executable.follow(weights, self)
 
     def __call__(self) -> None:
-        """Called before a call that finds changed weights, while nothing has run yet.
-        """
+        """Called before a call that finds changed weights, while nothing has run yet."""
         with self.lock:
             if not self.weights.unchanged():
                 self._follow()

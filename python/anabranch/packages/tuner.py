@@ -58,8 +58,7 @@ class Variant:
 
 
 class Clock:
-    """The time that tuning may take. It calls a function with the part that has passed.
-    """
+    """The time that tuning may take. It calls a function with the part that has passed."""
 
     def __init__(self, seconds: float, tell: Tell) -> None:
         self._begin = time.monotonic()
@@ -133,8 +132,7 @@ class _Maker:
         self._first: _C.Executable | None = None
 
     def default(self) -> tuple[list[dict[str, Any]], Variant]:
-        """The kernels that have candidates, and the package with the first candidates.
-        """
+        """The kernels that have candidates, and the package with the first candidates."""
         executable, report = self._compile({}, MOST_CANDIDATES)
         self._first = executable
         arguments = [self._argument(info) for info in executable.inputs]
@@ -166,8 +164,7 @@ class _Maker:
         return executable, report
 
     def _argument(self, info: Mapping[str, Any]) -> Any:
-        """Random normal values; zeros for integers, since every table has the index 0.
-        """
+        """Random normal values; zeros for integers, since every table has the index 0."""
         if info["scalar"]:
             return self._scalar(info["name"])
         kind = next(theirs for theirs, ours in DTYPES.items() if ours == info["dtype"])

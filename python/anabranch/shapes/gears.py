@@ -139,8 +139,7 @@ def bindings(
 
 
 def _bind(binding: Binding | None, size: Any, value: int) -> Binding | None:
-    """The binding, extended so that `size` has this value; None if it cannot have it.
-    """
+    """The binding, extended so that `size` has this value; None if it cannot have it."""
     if binding is None:
         return None
     if not isinstance(size, torch.SymInt):

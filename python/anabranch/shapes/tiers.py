@@ -103,8 +103,7 @@ class Tiers:
         return max(wanted, key=self.uses.__getitem__, default=None)
 
     def compile(self, sizes: Sizes) -> None:
-        """Compiles a program, on the worker's thread. No error of it may reach a call.
-        """
+        """Compiles a program, on the worker's thread. No error of it may reach a call."""
         self.busy = sizes
         binding = dict(zip(self.places, sizes))
         try:

@@ -58,8 +58,7 @@ def measure(call: Call, program: dict[str, Any]) -> Measured:
 
 
 def _commands(call: Call) -> dict[int, Execution]:
-    """The commands of a call. A super kernel is one command; its launches are its work.
-    """
+    """The commands of a call. A super kernel is one command; its launches are its work."""
     commands = {c: e for c, e in call.executions.items() if e.part_of is None}
     for launch in call.executions.values():
         if launch.part_of is not None:

@@ -53,8 +53,7 @@ def make_page(data: TraceData, name: str) -> str:
 
 
 def page_data(data: TraceData, name: str) -> dict[str, Any]:
-    """The data for the page's scripts: columns of integers, and each description once.
-    """
+    """The data for the page's scripts: columns of integers, and each description once."""
     numbers = {number: place for place, number in enumerate(data.calls)}
     threads = sorted({p.thread for c in data.calls.values() for p in _pieces(c)})
     threads = sorted({*threads, *(c.thread for c in data.calls.values())})

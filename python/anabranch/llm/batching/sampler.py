@@ -1,5 +1,4 @@
-"""Chooses the next token of one request of a batch, as transformers' generate() does.
-"""
+"""Chooses the next token of one request of a batch, as transformers' generate() does."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The entry points of torchair: get_npu_backend, get_compiler, and the Dynamo backends.
-"""
+"""The entry points of torchair: get_npu_backend, get_compiler, and the Dynamo backends."""
 
 from __future__ import annotations
 

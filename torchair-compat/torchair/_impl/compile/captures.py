@@ -106,8 +106,7 @@ class Captures:
         return call
 
     def _find(self, arguments: Sequence[Any]) -> _Capture | None:
-        """The capture for a call, or a new one. None: the limit of captures is reached.
-        """
+        """The capture for a call, or a new one. None: the limit of captures is reached."""
         if self.made is None:
             return None
         key = tuple(int(arguments[n]) for n in self.symbols)

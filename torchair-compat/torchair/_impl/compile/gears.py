@@ -122,8 +122,7 @@ def hint_shapes(module: torch.fx.GraphModule) -> dict[str, str]:
 def frozen_flags(
     module: torch.fx.GraphModule, sources: Sequence[InputSource]
 ) -> dict[str, str]:
-    """For each input, in order, whether it is a parameter, whether it is used or not.
-    """
+    """For each input, in order, whether it is a parameter, whether it is used or not."""
     nodes = [node for node in module.graph.nodes if node.op == "placeholder"]
     flags = [str(int(source.kind == "parameter")) for _, source in zip(nodes, sources)]
     return {"ge.exec.frozenInput": ",".join(flags)}

@@ -1,7 +1,7 @@
 """Removes operators that return their argument unchanged.
 
-    Before: %b = aten.repeat(%a, [1, 1]); %c = aten.mul(%b, 2)
-    After:  %c = aten.mul(%a, 2)"""
+Before: %b = aten.repeat(%a, [1, 1]); %c = aten.mul(%b, 2)
+After:  %c = aten.mul(%a, 2)"""
 
 from __future__ import annotations
 

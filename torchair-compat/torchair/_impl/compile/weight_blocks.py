@@ -1,8 +1,8 @@
 """Makes products of a weight in FRACTAL_NZ read the weight's blocks.
 
-    Before: %t = permute(%w, [1, 0]); %y = mm(%x, %t)
-    After:  %y = mm(%x, from_blocks(%b)), where the caller of the graph adds %b, the
-            blocks of %w, to its arguments"""
+Before: %t = permute(%w, [1, 0]); %y = mm(%x, %t)
+After:  %y = mm(%x, from_blocks(%b)), where the caller of the graph adds %b, the
+        blocks of %w, to its arguments"""
 
 from __future__ import annotations
 
@@ -63,8 +63,7 @@ class BlockedWeights:
         sources: Sequence[InputSource],
         known: frozenset[str],
     ) -> BlockedWeights | None:
-        """The copy; None if no product has a weight whose label is among the `known`.
-        """
+        """The copy; None if no product has a weight whose label is among the `known`."""
         graph = torch.fx.Graph()
         graph.output(graph.graph_copy(module.graph, {}))
         made = BlockedWeights(torch.fx.GraphModule(module, graph), list(sources), [])

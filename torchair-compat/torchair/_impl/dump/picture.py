@@ -268,8 +268,7 @@ class _Converter:
 
 
 def type_of(operator: str) -> str:
-    """The graph engine's name of an operator: `_softmax` is `Softmax`, `add` is `Add`.
-    """
+    """The graph engine's name of an operator: `_softmax` is `Softmax`, `add` is `Add`."""
     if operator in TYPES:
         return TYPES[operator]
     words = [word for word in operator.split("_") if word]

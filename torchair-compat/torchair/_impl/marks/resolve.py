@@ -285,8 +285,7 @@ def _resolve_tagged(graph: torch.fx.Graph, node: torch.fx.Node, captures: bool) 
 
 
 def _resolve_wait(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
-    """Replaces one wait for several values by one wait for each. Inputs need no wait.
-    """
+    """Replaces one wait for several values by one wait for each. Inputs need no wait."""
     waited = node.args[0]
     assert isinstance(waited, list | tuple)
     for item in dict.fromkeys(waited):
