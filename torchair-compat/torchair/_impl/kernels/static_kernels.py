@@ -136,8 +136,7 @@ class StaticKernels:
         )
         try:
             self._compile(arguments, root, ranks)
-        # noqa: BLE001 - the model runs without static kernels
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - the model runs without them
             warn_once(f"static kernels could not be compiled: {error}")
             logger.debug("static kernels", exc_info=True)
 
