@@ -1,9 +1,8 @@
-"""npu_fused_infer_attention_score: attention in many layouts, over PyTorch's.
+"""npu_fused_infer_attention_score: attention in many layouts, over PyTorch's operators.
 
-Every layout becomes (batch, heads, rows, elements); what may see what is one mask,
-made of the place and the lengths of each row's and each column's sequence. In the
-layouts without a batch all sequences stand behind one another.
-"""
+Every layout becomes (batch, heads, rows, elements). One mask says which columns a row
+sees: it depends on the sequence and the place of each row and each column. In layouts
+without a batch, all sequences come one after another."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ from .library import operator, unpack_int4
 
 __all__ = ["attend"]
 
-# The dimensions of a layout; "H" holds heads and elements.
+# The dimensions of each layout; "H" holds heads and elements.
 _LAYOUTS = {
     "BSH": "BSH",
     "BSND": "BSND",
@@ -38,14 +37,14 @@ _LAYOUTS = {
     "BNSD_NBSD": "BNSD",
     "TND_NTD": "TND",
 }
-_FAR = 2147483647  # tokens: there is no band
+_FAR = 2147483647  # a number of tokens that stands for "no band"
 
 Lengths: TypeAlias = Sequence[int] | Tensor | None
 
 
 @dataclasses.dataclass
 class _Options:
-    """What the operator's long list of arguments says, by names of version one."""
+    """The operator's arguments, by the names of version one."""
 
     pse_shift: Tensor | None = None
     atten_mask: Tensor | None = None
@@ -71,14 +70,15 @@ class _Options:
 
 
 _KNOWN = {field.name for field in dataclasses.fields(_Options)}
-# Without effect on the result.
+# Arguments that do not change the result.
 _IGNORED = {"inner_precise"}
 
 
 def attend(
     query: Tensor, key: Tensor, value: Tensor, options: dict[str, Any], name: str
 ) -> tuple[Tensor, Tensor]:
-    """The operator `name`. ValueError, NotImplementedError."""
+    """Computes the operator `name`. ValueError: a wrong argument. NotImplementedError:
+    rotary parts of integers."""
     for argument, given in options.items():
         known = _KNOWN | _IGNORED | attention_scales.NAMES
         if argument not in known and given is not None:
@@ -149,7 +149,7 @@ def _check(query: Tensor, used: _Options, name: str) -> None:
 def _unpacked(
     query: Tensor, key: Tensor, value: Tensor, used: _Options, name: str
 ) -> tuple[Tensor, Tensor]:
-    """Eight int4 in each int32, as int8."""
+    """Unpacks eight int4 in each int32, as int8."""
     if torch.int32 not in (key.dtype, value.dtype):
         return key, value
     if key.dtype != value.dtype:
@@ -167,7 +167,8 @@ def _unpacked(
 
 
 def _check_padding(q: Tensor, k: Tensor, used: _Options, dims: str, name: str) -> None:
-    """Lengths stand beside paddings, and where values are known they fit together."""
+    """ValueError: a padding without lengths of sequences, or more rows than fit beside
+    it."""
     for what, padding, lengths, size in (
         ("query_padding_size", used.query_padding_size, used.actual_seq_lengths, q),
         ("kv_padding_size", used.kv_padding_size, used.actual_seq_lengths_kv, k),
@@ -182,7 +183,8 @@ def _check_padding(q: Tensor, k: Tensor, used: _Options, dims: str, name: str) -
             )
         known = type(padding) is Tensor and not torch.compiler.is_compiling()
         if not known or q.shape[2] == 1:
-            continue  # a graph can't look, and one row of no keys is a row of zeros
+            # A graph does not know the values. One row without keys becomes zeros.
+            continue
         longest = max(int(n) for n in lengths)
         first = size.shape[2] - max(int(padding), 0) - longest
         if first < 0:
@@ -219,7 +221,7 @@ def _from_bnsd(tensor: Tensor, dims: str) -> Tensor:
 
 
 def _joined(tensor: Tensor, rope: Tensor, dims: str, heads: int) -> Tensor:
-    """Each head's elements, then those of its rotary part."""
+    """The elements of each head, followed by those of its rotary part."""
     if dims != "BSH":
         return torch.cat((tensor, rope), -1)
     parts = [t.unflatten(-1, (heads, t.shape[-1] // heads)) for t in (tensor, rope)]
@@ -231,7 +233,7 @@ def _keys(
 ) -> Tensor:
     if used.block_table is not None:
         found = _paged(tensor, used.block_table, heads)
-        # Without a batch all sequences stand behind one another.
+        # Without a batch, all sequences come one after another.
         return (
             found.transpose(0, 1).flatten(1, 2).unsqueeze(0) if "T" in dims else found
         )
@@ -250,8 +252,8 @@ def _prefix_length(used: _Options, prefix: Tensor | None, dims: str) -> Any:
 
 
 def _paged(blocks: Tensor, table: Tensor, heads: int) -> Tensor:
-    """Blocks (number, size, H) or (number, N, size, D), or in FRACTAL_NZ (number, N, D / n,
-    size, n), in the order of each row of the table."""
+    """The blocks of a cache in the order of each row of the table. Blocks are (number,
+    size, H), (number, N, size, D), or in FRACTAL_NZ (number, N, D / n, size, n)."""
     if blocks.dim() == 5:
         blocks = blocks.transpose(2, 3).flatten(3)
     picked = blocks[table.to(torch.int64).clamp(min=0)]
@@ -260,12 +262,13 @@ def _paged(blocks: Tensor, table: Tensor, heads: int) -> Tensor:
     return _to_bnsd(picked.flatten(1, 2), "BSH", heads)
 
 
-# What sees what
+# The mask
 
 
 @dataclasses.dataclass
 class _Places:
-    """Of each row (or column): its sequence, its place in it, that one's length."""
+    """For each row (or column): its sequence, its place in the sequence, and the
+    sequence's length."""
 
     sequence: Tensor
     place: Tensor
@@ -282,8 +285,9 @@ def _as_tensor(lengths: Lengths, like: Tensor) -> Tensor | None:
 def _places(
     lengths: Lengths, states: Tensor, dims: str, padding: Tensor | None = None
 ) -> _Places:
-    """(batch, rows) each. Rows beyond the sequences have the sequence -1. With a
-    `padding` that many rows stand behind each sequence, and the rest before it."""
+    """The places of rows, (batch, rows) each. Rows beyond the sequences have the
+    sequence -1. With `padding`, this many rows come behind each sequence, and the other
+    unused rows before it."""
     batch, rows = states.shape[0], states.shape[2]
     numbers = torch.arange(rows, device=states.device).expand(batch, rows)
     known = _as_tensor(lengths, states)
@@ -310,7 +314,8 @@ def _places(
 def _allowed(
     q: Tensor, k: Tensor, used: _Options, dims: str
 ) -> tuple[Tensor | None, Tensor | None]:
-    """The mask (batch, 1 or heads, rows, columns), and which rows exist; None: all."""
+    """The mask (batch, 1 or heads, rows, columns), and which rows exist. None: a row
+    sees everything."""
     plain = used.actual_seq_lengths is None and used.actual_seq_lengths_kv is None
     padded = used.query_padding_size is not None or used.kv_padding_size is not None
     band = min(used.pre_tokens, used.next_tokens) < _FAR and not padded
@@ -357,13 +362,14 @@ def _columns(k: Tensor, used: _Options, dims: str) -> _Places:
 
 
 def _query_padding(q: Tensor, used: _Options) -> Tensor | None:
-    """One row has none."""
+    """The padding of the query; none for a query of one row."""
     return used.query_padding_size if q.shape[2] != 1 else None
 
 
 def _band(rows: _Places, columns: _Places, used: _Options) -> Tensor:
-    """Columns from `before` to `behind` of each row's own, which is counted from the
-    first of both sequences or, in the modes 3 and 4, from the last."""
+    """The band of columns that each row sees, from `before` to `behind` of its own
+    column. Places count from the first row of both sequences or, in the modes 3 and 4,
+    from the last."""
     before, behind = used.pre_tokens, used.next_tokens
     if used.sparse_mode in (2, 3):
         before, behind = _FAR, 0
@@ -405,7 +411,7 @@ def _core(
 def _weights(
     scores: Tensor, allowed: Tensor | None, used: _Options
 ) -> tuple[Tensor, Tensor]:
-    """And the log of their sums."""
+    """The weights of scores, and the logarithm of their sums."""
     if used.pse_shift is not None:
         shift = used.pse_shift.to(torch.float32)
         scores = scores + shift[..., : scores.shape[-2], : scores.shape[-1]]
@@ -458,12 +464,21 @@ _SCHEMA = (
 def npu_fused_infer_attention_score(
     query: Tensor, key: Tensor, value: Tensor, **options: Any
 ) -> tuple[Tensor, Tensor]:
-    """softmax(scale * Q K^T + pse_shift, where the mask allows) V, and its log-sum-exp
-    with `softmax_lse_flag`; of int8 as attention_scales.py says. Keys and values of int32
-    hold eight int4 each. With `query_padding_size` and `kv_padding_size`, of one element,
-    that many rows stand behind each sequence. A paged cache may be in FRACTAL_NZ, (blocks,
-    heads, D / n, size, n). Raises ValueError, and NotImplementedError for rotary parts of
-    integers."""
+    """softmax(scale * Q K^T + pse_shift, under the mask) V, and its log-sum-exp.
+
+    query, key, value  in the layout `input_layout`; key and value of int32 hold eight
+                       int4 each
+    atten_mask      true where a row does not see a column
+    actual_seq_lengths, actual_seq_lengths_kv  lengths of sequences
+    block_table     the blocks of a paged cache, which may be in FRACTAL_NZ: (blocks,
+                    heads, D / n, size, n)
+    query_padding_size, kv_padding_size  one element: how many rows come behind each
+                                         sequence
+    scales, offsets  for int8, as attention_scales.py says
+
+    The second result is filled only with `softmax_lse_flag`. ValueError: a wrong
+    argument. NotImplementedError: rotary parts of integers.
+    """
     return attend(query, key, value, options, "npu_fused_infer_attention_score")
 
 
@@ -471,11 +486,11 @@ def npu_fused_infer_attention_score(
 def _fused_infer_attention_of_tensors(
     query: Tensor, key: Tensor, value: Tensor, **options: Any
 ) -> tuple[Tensor, Tensor]:
-    """The same, lengths being tensors of int64."""
+    """The same operator with lengths as int64 tensors."""
     return attend(query, key, value, options, "npu_fused_infer_attention_score")
 
 
-# What version two calls otherwise.
+# Names of version two that differ.
 RENAMED = {
     "num_query_heads": "num_heads",
     "softmax_scale": "scale",
@@ -494,6 +509,6 @@ RENAMED = {
 def npu_fused_infer_attention_score_v2(
     query: Tensor, key: Tensor, value: Tensor, **options: Any
 ) -> tuple[Tensor, Tensor]:
-    """npu_fused_infer_attention_score under other names."""
+    """npu_fused_infer_attention_score with the names of version two."""
     options = {RENAMED.get(name, name): value for name, value in options.items()}
     return attend(query, key, value, options, "npu_fused_infer_attention_score_v2")
