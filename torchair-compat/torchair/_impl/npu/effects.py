@@ -40,7 +40,8 @@ def save_npugraph_tensor(tensor: Tensor, *, save_path: str | None = None) -> Non
     """Saves the tensor to `<stem>_device_0_<n>.pt`. In a graph it is saved each time
     that the graph runs; n counts the runs.
 
-    save_path  ends with .pt; None: npugraph_tensor_....pt in the current folder
+    save_path  ends with .pt or has no suffix; None: npugraph_tensor_....pt in the
+               current folder
 
     ValueError: another end.
     """
