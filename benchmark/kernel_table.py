@@ -56,7 +56,7 @@ def measure(kernel: Kernel, peaks: dict, seconds: float) -> list[Row]:
 
 
 def run_apart(name: str, threads: int, peaks: dict, seconds: float) -> list[Row]:
-    """The kernel in its own process, which may end as it likes."""
+    """Measures the kernel in a process of its own, since a kernel may crash."""
     with tempfile.NamedTemporaryFile(suffix=".json") as out:
         child = json.dumps([name, threads, peaks, seconds, out.name])
         done = subprocess.run(
@@ -121,7 +121,7 @@ def choose(names: list[str]) -> list[str]:
 
 
 def record_all(given: argparse.Namespace, path: Path) -> dict:
-    """Measures, prints and writes: a kernel that ends badly costs its own row."""
+    """Measures, prints and writes. A kernel that crashes costs only its own row."""
     record = new_record()
     record["run"]["source"] = "benchmark/kernel_table.py"
     record["run"]["threads"] = ", ".join(map(str, given.threads))

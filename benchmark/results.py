@@ -26,7 +26,7 @@ README = ROOT / "README.md"
 MARKED = re.compile(
     r"(<!-- benchmark (\S+) -->\n).*?(<!-- /benchmark -->\n)", re.DOTALL
 )
-# A path or an address up to its last slash.
+# The part of a path or address up to its last slash.
 PLACE = re.compile(r"(?:\bhttps?:/|(?<![\w.]))/[^\s'\"]*/")
 README_COLUMNS = {
     "eager": "PyTorch eager",
@@ -61,7 +61,7 @@ def machine_name(machine: dict) -> str:
 
 
 def without_places(row: dict) -> dict:
-    """Errors and notes may name folders and hosts, which say nothing elsewhere."""
+    """The row without names of folders and hosts, which mean nothing on other machines."""
     texts = {key: row[key] for key in ("error", "note") if key in row}
     return row | {key: PLACE.sub("", text) for key, text in texts.items()}
 

@@ -25,7 +25,7 @@ from kernel_cases import KERNELS
 from record import Row, add_case, new_record, path_of, write
 
 PRODUCTS = ("linear", "int8-", "conv")
-# What the compiler's choice may lose.
+# The most that the compiler's choice may lose.
 WITHIN = 1.10
 
 
@@ -41,7 +41,7 @@ def tune(work: Workload, threads: int, seconds: float) -> tuning.Results:
 
 
 def rows_of(results: tuning.Results) -> list[Row]:
-    """Of all products of a case together."""
+    """The rows of all products of a case together."""
     timed = [result for result in results.values() if "us" in result]
     if not timed:
         return [Row("default", error="no kernel with several blockings")]
@@ -75,7 +75,7 @@ def main() -> int:
     print("|---|---|---|---|---|")
     far = []
     with tempfile.TemporaryDirectory() as folder:
-        # Nothing that was timed before counts; kernels are made once.
+        # Earlier timings do not count, and kernels are made once.
         os.environ |= {"ANABRANCH_CACHE": "1", "ANABRANCH_CACHE_HOME": folder}
         for name in chosen:
             rows = rows_of(tune(KERNELS[name].make(), given.threads, given.seconds))

@@ -37,7 +37,7 @@ def git(*arguments: str) -> list[str]:
 
 
 def tracked(*patterns: str) -> list[str]:
-    """Files under version control or about to be."""
+    """Files under version control, and new ones that git does not ignore."""
     names = git("ls-files", "--cached", "--others", "--exclude-standard", *patterns)
     return sorted(name for name in set(names) if (ROOT / name).exists())
 
@@ -105,7 +105,8 @@ def ruff(fix: bool) -> int:
 
 
 def mypy(fix: bool) -> int:
-    """Each folder alone: scripts in different folders may share a name."""
+    """Runs mypy on each folder alone: scripts in different folders may have the same
+    name."""
     status = 0
     for name in (
         "python/anabranch",

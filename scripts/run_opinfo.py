@@ -78,8 +78,8 @@ def failure(reason: str) -> dict[str, Any]:
 
 
 def warm_up() -> None:
-    """What every child would import and build for itself."""
-    torch.set_num_threads(1)  # a forked process has no other threads
+    """Imports and builds everything that each child would need."""
+    torch.set_num_threads(1)  # a forked process has only the thread that forked
     torch.compile(lambda x: x.relu(), backend="aot_eager")(torch.ones(2))
 
 
@@ -95,7 +95,7 @@ def selected(options: argparse.Namespace, dtype: str) -> Iterator[Any]:
 
 
 def row_of(dtype: str, options: argparse.Namespace) -> str:
-    """Whose row of the table: "f32 dynamic gradients"."""
+    """The row of the table: "f32 dynamic gradients"."""
     words = [dtype, "dynamic" * options.dynamic, options.form]
     return " ".join(word for word in words if word not in ("", "function"))
 
@@ -123,7 +123,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def table(outcomes: dict[str, Any]) -> str:
-    """Operators and samples by row and by where they were computed."""
+    """Operators and samples by row, and by where they were computed."""
     columns = [*opinfo.PLACES.values(), "wrongly traced by PyTorch", "wrong"]
     counts: dict[str, Any] = collections.defaultdict(collections.Counter)
     samples: dict[str, Any] = collections.defaultdict(collections.Counter)

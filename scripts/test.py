@@ -91,7 +91,7 @@ class Runner:
 
 def runners(fast: bool) -> list[Runner]:
     tools = [str(ROOT / "scripts" / "lint.py")]
-    # Files are not split: their fixtures are shared.
+    # Tests of one file stay together, since they share fixtures.
     pytest = [str(BIN / "pytest"), "-q", "--durations=9", "-n2", "--dist=loadfile"]
     if fast:
         pytest += ["-m", "not slow"]
@@ -116,7 +116,7 @@ def runners(fast: bool) -> list[Runner]:
             read_lit,
         ),
         Runner("pytest", pytest, read_pytest),
-        # Apart: where its torch_npu can be imported, others see an NPU.
+        # Run apart: other packages take its torch_npu for an NPU if they can import it.
         Runner("compat", [*pytest, "torchair-compat/tests"], read_pytest),
     ]
 
