@@ -364,7 +364,7 @@ def size_hint(size: int | torch.SymInt) -> int:
 
 # Packages for exact shapes
 
-StaticPackage = kernel_library.Static
+StaticPackage = kernel_library.StaticPackage
 
 
 def copy_package(package: StaticPackage, folder: str) -> None:

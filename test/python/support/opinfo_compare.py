@@ -109,8 +109,7 @@ def _accurately(sample: Sample) -> Tensors:
     """The results in double precision; none if PyTorch has no kernel for it."""
     try:
         return sample(convert=lambda t: t.to(ACCURATE.get(t.dtype, t.dtype)))
-    # noqa: BLE001 - the sample names its dtype, or there is no kernel
-    except Exception:
+    except Exception:  # noqa: BLE001 - it names its dtype, or there is no kernel
         return []
 
 
