@@ -113,7 +113,7 @@ def compile(
         fullgraph=fullgraph,
     )
     if settings.shapes == "tiered" and fullgraph:
-        return unit_sizes.with_ones(compiled, settings.explain)
+        return unit_sizes.compile_for_ones_too(compiled, settings.explain)
     return compiled
 
 
@@ -124,14 +124,14 @@ def compile_graph(
     *,
     config: Config,
     geared: Sequence[gears.GearDim] = (),
-    built: Callable[[_C.Executable, Description], None] | None = None,
-    seen: Callable[[str], None] | None = None,
+    on_executable: Callable[[_C.Executable, Description], None] | None = None,
+    on_package: Callable[[str], None] | None = None,
 ) -> Callable[..., Any]:
     """Compiles one ATen graph. PyTorch runs the graph, or parts of it, if it has no
     description.
 
-    `built` gets the executable before any wrapper is put around it. `seen` gets the
-    folder of the package while the folder exists.
+    `on_executable` gets the executable before any wrapper is put around it.
+    `on_package` gets the folder of the package while the folder exists.
     """
     name = _graph_name()
     torch_streams.translate(module)
@@ -151,11 +151,11 @@ def compile_graph(
     def found(folder: str, report: dict[str, Any]) -> None:
         if watching is not None:
             watching.package(folder, report)
-        if seen is not None:
-            seen(folder)
+        if on_package is not None:
+            on_package(folder)
 
     weights = frozen.note(described)
-    tuning.settle(described, config, bindings)
+    tuning.choose_blockings(described, config, bindings)
     executable = package.build(described, config, bindings, found)
     if executable is None:
         record_eager(name, f"stopped after {config.stop}", config.explain)
@@ -163,8 +163,8 @@ def compile_graph(
     follower = frozen.follow(executable, described, config, bindings, weights)
     if config.shapes == "tiered" and not bindings:
         tiers.attach(executable, described, config, package.specialise, follower)
-    if built is not None:
-        built(executable, described)
+    if on_executable is not None:
+        on_executable(executable, described)
     if watching is not None:
         watching.graph(module, described, sources)
     return _callable(executable, described)
@@ -203,7 +203,7 @@ def _compile_parts(
             record_eager(part_name, str(refusal), config.explain)
             return run_eagerly(part)
         weights = frozen.note(described)
-        tuning.settle(described, config)
+        tuning.choose_blockings(described, config)
         executable = package.build(described, config)
         if executable is None:
             return run_eagerly(part)

@@ -177,8 +177,8 @@ def compile_graph(
         sources,
         config=config,
         geared=gears,
-        built=on_executable,
-        seen=on_package,
+        on_executable=on_executable,
+        on_package=on_package,
     )
 
 

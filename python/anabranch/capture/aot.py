@@ -119,7 +119,7 @@ def aot(
                 )
                 if traced is not None:
                     if observer.current() is None:
-                        constants.leave(module, sources, traced)
+                        constants.stop_fetching(module, sources, traced)
                     return traced
             return trace(forward, backward)
     except Misplaced as reason:

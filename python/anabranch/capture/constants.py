@@ -97,7 +97,7 @@ def _root(source: Any) -> LocalSource | None:
     return chain[-1] if through and isinstance(chain[-1], LocalSource) else None
 
 
-def leave(
+def stop_fetching(
     module: torch.fx.GraphModule,
     sources: Sequence[InputSource],
     compiled: Callable[..., Any],

@@ -82,7 +82,7 @@ class _Completion:
 
     def _renew(self, node: torch.fx.Node) -> None:
         value = self._run(node, self._function(node))
-        if _look(value) != _look(node.meta["val"]):
+        if _visible_type(value) != _visible_type(node.meta["val"]):
             node.meta["val"] = value
             self.changed.add(node)
 
@@ -148,7 +148,7 @@ class _Completion:
                     self.changed.add(copied[inner])
         result = part.graph.output_node().args[0]
         if isinstance(result, torch.fx.Node) and (
-            _look(result.meta["val"]) == _look(node.meta.get("val"))
+            _visible_type(result.meta["val"]) == _visible_type(node.meta.get("val"))
         ):
             self.changed.discard(copied[result])
         self._give_back(node, torch.fx.node.map_arg(result, copied.get))
@@ -235,13 +235,13 @@ def _shape_of(node: torch.fx.Node) -> Any:
 
 def _layout(node: torch.fx.Node) -> Any:
     value = node.meta["val"]
-    return str(_look(value)), str(value.stride())
+    return str(_visible_type(value)), str(value.stride())
 
 
-def _look(value: Any) -> Any:
+def _visible_type(value: Any) -> Any:
     """What later nodes can see of a value: dtype, shape, strides."""
     if isinstance(value, torch.Tensor):
         return value.dtype, [str(size) for size in value.shape], value.device
     if isinstance(value, list | tuple):
-        return [_look(item) for item in value]
+        return [_visible_type(item) for item in value]
     return str(value)

@@ -53,13 +53,15 @@ class Parts:
         self.reason = reason
         self.count = 0
         self.outside: list[str] = []  # names of operators that PyTorch runs, in order
-        self.left: list[Node] = []  # of these, the operators that have no description
+        self.undescribed: list[
+            Node
+        ] = []  # of these, the operators that have no description
         self.whole: torch.fx.GraphModule | None = None
         self._sources: dict[Node, InputSource] = {}
         self._driver = torch.fx.Graph()
         self._values: dict[Node, Node] = {}  # nodes of `whole`, by the graph's nodes
         self._symbols: dict[str, _Symbol] = {}
-        self._ours: set[Node] = set()  # nodes whose values parts compute
+        self._from_parts: set[Node] = set()  # nodes whose values parts compute
         self._laid_out: dict[Node, Node] = {}
         self._written = {
             written.storage(update.value.meta["val"]): update
@@ -70,7 +72,7 @@ class Parts:
         self._lost_offset = False
         # The open part, and the nodes that wait until it has been called.
         self._open: dict[Node, None] = {}
-        self._late: dict[Node, None] = {}
+        self._waiting: dict[Node, None] = {}
         self._pending: list[tuple[Node, torch.fx.GraphModule, list[InputSource]]] = []
         placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
         self._sources.update(zip(placeholders, sources))
@@ -83,7 +85,9 @@ class Parts:
         if not self.outside or not self._pending or self._lost_offset:
             return
         check_parts(
-            [part.graph.nodes for _, part, _ in self._pending], self.left, self.reason
+            [part.graph.nodes for _, part, _ in self._pending],
+            self.undescribed,
+            self.reason,
         )
         for call, part, sources in self._pending:
             compiled = self.compile_part(part, sources, self.count)
@@ -94,7 +98,7 @@ class Parts:
     def _take(self, node: Node) -> None:
         if node in self._open:
             return
-        waits = self._is_from(node, self._late)
+        waits = self._is_from(node, self._waiting)
         needs_part = waits or self._is_from(node, self._open)
         if node.op == "output":
             self._close()
@@ -106,7 +110,7 @@ class Parts:
                 # the node does not depend on the open part, so it runs before it
                 self._emit(node)
             elif waits or not _is_integer(node):
-                self._late[node] = None
+                self._waiting[node] = None
             else:
                 self._open[node] = None
         elif _has_description(node):
@@ -120,7 +124,7 @@ class Parts:
             if needs_part or not _is_pure(node):
                 self._close()
             self.outside.append(str(node.target))
-            self.left.append(node)
+            self.undescribed.append(node)
             self._emit(node)
 
     @staticmethod
@@ -135,7 +139,7 @@ class Parts:
         self._values[node] = made
         if _is_check(node) and any(map(_is_tensor, node.all_input_nodes)):
             self.outside.append(str(node.target))
-        self._know_symbols(node, made)
+        self._note_symbols(node, made)
 
     def _close(self) -> None:
         """Calls the open part at this place of `whole`, then the nodes that wait for
@@ -146,7 +150,7 @@ class Parts:
         else:
             for node in nodes:
                 self._emit(node)
-        late, self._late = self._late, {}
+        late, self._waiting = self._waiting, {}
         for node in late:
             self._emit(node)
 
@@ -171,7 +175,7 @@ class Parts:
                 inside[given] = part.node_copy(given)
                 continue
             source = self._sources.get(given) or InputSource(given.name)
-            argument = self._as_traced(given)
+            argument = self._with_traced_strides(given)
             inside[given] = add(given.name, given.meta.get("val"), source, argument)
         for name in self._missing_symbols(nodes, inside):
             symbol = self._symbols[name]
@@ -185,16 +189,16 @@ class Parts:
         for place, node in enumerate(results):
             item = self._driver.call_function(operator.getitem, (call, place))
             self._values[node] = self._placed(node, item)
-            self._ours.add(node)
-            self._know_symbols(node, item)
+            self._from_parts.add(node)
+            self._note_symbols(node, item)
         module = torch.fx.GraphModule(self.module, part)
         self._pending.append((call, module, sources))
 
-    def _as_traced(self, node: Node) -> Node:
+    def _with_traced_strides(self, node: Node) -> Node:
         """Copies a result of PyTorch's operator to the strides that the trace promised,
         if they may differ."""
         made, value = self._values[node], node.meta.get("val")
-        if node.op != "call_function" or node in self._ours:
+        if node.op != "call_function" or node in self._from_parts:
             return made
         if not isinstance(value, torch.Tensor) or foreign_strides(value) is not None:
             return made
@@ -224,7 +228,7 @@ class Parts:
 
     # Symbols
 
-    def _know_symbols(self, node: Node, made: Node) -> None:
+    def _note_symbols(self, node: Node, made: Node) -> None:
         """Notes which symbols can be read from this value at a call."""
         value = node.meta.get("val")
         if node in self._sources and self._sources[node].constant is not None:

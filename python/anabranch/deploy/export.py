@@ -27,7 +27,7 @@ from ..marks.mark_order import Order
 from ..packages import package, tuning
 from ..report import record
 from ..shapes.gears import MOST_COMBINATIONS, Binding
-from .exported_program import Lifted, lift
+from .exported_program import ExportedGraph, read_exported
 
 _C.use_torch()
 
@@ -74,21 +74,21 @@ def export(
     forward = None if isinstance(model, ExportedProgram) else model.forward
     name = type(model).__name__ if forward else "exported"
     try:
-        lifted = lift(program, forward)
+        exported = read_exported(program, forward)
         for resolve_marks in scope.resolvers:
-            resolve_marks(lifted.module)
+            resolve_marks(exported.module)
         described = GraphReader(
-            lifted.module,
+            exported.module,
             name,
-            lifted.sources,
+            exported.sources,
             Order.configured(settings),
             standalone=True,
         ).read()
     except Unsupported as reason:
         raise CompileError(f"the model can't be exported: {reason}") from None
     for symbol in described.graph["symbols"]:
-        symbol |= lifted.ranges.get(symbol["name"], {})
-    tuning.settle(described, settings)
+        symbol |= exported.ranges.get(symbol["name"], {})
+    tuning.choose_blockings(described, settings)
     bindings = _gear_bindings(described, inputs)
     folder = os.path.dirname(place)
     with tempfile.TemporaryDirectory(prefix=".anabranch-", dir=folder) as scratch:
@@ -100,8 +100,8 @@ def export(
         _C.combine(
             place,
             made,
-            json.dumps(_signature(lifted, described)),
-            list(lifted.states.items()),
+            json.dumps(_signature(exported, described)),
+            list(exported.states.items()),
             overwrite,
         )
 
@@ -229,11 +229,11 @@ def _refuse_fallbacks(report: Mapping[str, Any]) -> None:
     )
 
 
-def _signature(lifted: Lifted, described: Description) -> dict[str, Any]:
-    names = [lifted.sources[position].label for position in described.passed]
+def _signature(exported: ExportedGraph, described: Description) -> dict[str, Any]:
+    names = [exported.sources[position].label for position in described.passed]
     return {
-        "inputs": [{"name": n, "state": n in lifted.states} for n in names],
-        "outputs": lifted.outputs,
-        "parameters": lifted.parameters,
-        "results": lifted.results,
+        "inputs": [{"name": n, "state": n in exported.states} for n in names],
+        "outputs": exported.outputs,
+        "parameters": exported.parameters,
+        "results": exported.results,
     }

@@ -39,7 +39,7 @@ _MUTATIONS = (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION)
 
 
 @dataclasses.dataclass
-class Lifted:
+class ExportedGraph:
     """The graph of an ExportedProgram, ready to be described.
 
     module, sources      as GraphReader takes them
@@ -59,21 +59,21 @@ class Lifted:
     ranges: dict[str, dict[str, int]]  # of symbols, by their names in a description
 
 
-def lift(program: ExportedProgram, forward: Any = None) -> Lifted:
+def read_exported(program: ExportedProgram, forward: Any = None) -> ExportedGraph:
     """`forward` names the parameters; without it, they have the names of the program's
     inputs."""
     with torch.no_grad(), preserve_node_meta(), _without_notes(program):
         program = program.run_decompositions(export_decompositions())
-    lifter = _Lifter(program)
-    lifter.write_mutations()
-    lifter.name_inputs()
-    results, outputs = lifter.name_outputs()
+    reader = _ExportedReader(program)
+    reader.write_mutations()
+    reader.name_inputs()
+    results, outputs = reader.name_outputs()
     program.graph_module.recompile()
-    return Lifted(
+    return ExportedGraph(
         program.graph_module,
-        lifter.sources,
-        lifter.states,
-        lifter.parameters(forward),
+        reader.sources,
+        reader.states,
+        reader.parameters(forward),
         results,
         outputs,
         {
@@ -103,7 +103,7 @@ def _without_notes(program: ExportedProgram) -> Iterator[None]:
             node.meta["custom"] = custom
 
 
-class _Lifter:
+class _ExportedReader:
     def __init__(self, program: ExportedProgram) -> None:
         self.program = program
         self.graph = program.graph_module.graph

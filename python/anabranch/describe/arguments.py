@@ -31,7 +31,7 @@ class Arguments:
         # References of nodes that are no nodes of the description.
         self._stands_for: dict[torch.fx.Node, dict[str, Any]] = {}
 
-    def stand(self, node: torch.fx.Node, reference: dict[str, Any]) -> None:
+    def set_reference(self, node: torch.fx.Node, reference: dict[str, Any]) -> None:
         """Makes the description refer to this node as `reference`: a number, an input,
         or a part of another node."""
         self._stands_for[node] = reference

@@ -126,7 +126,7 @@ class GraphReader:
         if getattr(target, "__name__", "") == "getitem":
             self._item(node)
         elif is_number(value):
-            self.arguments.stand(node, number(value))
+            self.arguments.set_reference(node, number(value))
         elif not isinstance(target, OpOverload):
             raise Unsupported(f"{target} is no ATen operator")
         elif target._schema.name.partition("::")[2] in ASSERTIONS:
@@ -150,7 +150,7 @@ class GraphReader:
         if source.op == "placeholder":
             placeholders = self.module.graph.find_nodes(op="placeholder")
             self.awaited.append(placeholders.index(source))
-        self.arguments.stand(node, self.arguments.reference(source))
+        self.arguments.set_reference(node, self.arguments.reference(source))
 
     def _item(self, node: torch.fx.Node) -> None:
         source, index = node.args
@@ -158,7 +158,7 @@ class GraphReader:
         base = self.arguments.reference(source)
         if not isinstance(index, int) or "result" in base or "ref" not in base:
             raise Unsupported(f"{node.name} takes an item of what is no list")
-        self.arguments.stand(node, base | {"result": index})
+        self.arguments.set_reference(node, base | {"result": index})
 
     def _mutation(self, node: torch.fx.Node) -> None:
         """Describes `copy_` into an input. AOTAutograd puts such writes at the end of a
@@ -179,7 +179,7 @@ class GraphReader:
         entry["mutated"] = True
         self.aliases.own_mutation(old, new)
         self.mutations[target.name] = self._name_of(value)
-        self.arguments.stand(node, {"ref": target.name})
+        self.arguments.set_reference(node, {"ref": target.name})
 
     def _name_of(self, node: torch.fx.Node) -> str:
         """The name of a tensor's node. A part of a list gets a node of its own, since a
@@ -195,7 +195,7 @@ class GraphReader:
             "loc": location(node),
         }
         self.nodes.append(alias)
-        self.arguments.stand(node, {"ref": node.name})
+        self.arguments.set_reference(node, {"ref": node.name})
         return node.name
 
     def _operator(self, node: torch.fx.Node, target: OpOverload, value: Any) -> None:

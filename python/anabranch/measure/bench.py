@@ -142,7 +142,7 @@ class _Package:
             return _given(name, self._settings, gear)
         if info["scalar"]:
             return 1
-        shape = spelled.settle(info, gear)
+        shape = spelled.input_shape(info, gear)
         random = dtype.startswith(("f", "bf"))
         if self._tensors:
             import torch

@@ -37,7 +37,7 @@ def check_names(given: Mapping[str, Any], known: Sequence[str], option: str) -> 
             )
 
 
-def settle(info: Mapping[str, Any], shapes: Shapes) -> tuple[int, ...]:
+def input_shape(info: Mapping[str, Any], shapes: Shapes) -> tuple[int, ...]:
     """The shape of a package's input: a size of -1 must be given, any other cannot be
     changed. `info` is an entry of `Package.inputs`."""
     name, fixed = info["name"], tuple(info["shape"])

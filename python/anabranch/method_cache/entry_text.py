@@ -12,7 +12,7 @@ from typing import Any
 
 from .. import _C
 from ..config import environment
-from .recording import Kept, code_in
+from .recording import SavedCode, code_in
 
 
 def readable_cache(
@@ -75,7 +75,7 @@ def check_private(path: str) -> None:
         raise PermissionError(f"{path} must be the user's own, of mode 0600")
 
 
-def describe(path: str, saved: Mapping[str, Any], kept: Kept) -> str:
+def describe(path: str, saved: Mapping[str, Any], kept: SavedCode) -> str:
     meta = saved["meta"]
     lines = [f"# Compiled function of {path}", ""]
     lines += [f"{key}: {meta[key]}" for key in ("name", "date", "torch", "python")]
@@ -112,7 +112,7 @@ def input_lines(inputs: list[dict[str, Any]]) -> list[str]:
     return found
 
 
-def compared_lines(saved: Mapping[str, Any], kept: Kept) -> list[str]:
+def compared_lines(saved: Mapping[str, Any], kept: SavedCode) -> list[str]:
     """A line for each value that must be as in the trace for the entry to be used."""
     calling = saved["calling"]
     labels = {e["argument"]: e.get("label", e["name"]) for e in calling["inputs"]}

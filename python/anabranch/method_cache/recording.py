@@ -119,7 +119,7 @@ class Recording:
 
 
 @dataclasses.dataclass(frozen=True)
-class Kept:
+class SavedCode:
     """The contents of `code.bin` for readers, in the form in which they are saved."""
 
     code: types.CodeType
@@ -128,10 +128,10 @@ class Kept:
     identities: list[str]  # expressions whose object must stay the same
 
 
-def code_in(folder: str) -> Kept:
+def code_in(folder: str) -> SavedCode:
     """The code that the recording in `folder` runs, and what it compares."""
     rest = _read_code(folder)
-    return Kept(
+    return SavedCode(
         rest["code"],
         [(source[0], value) for source, value in rest["constants"]],
         [source[0] for source in rest["identities"]],

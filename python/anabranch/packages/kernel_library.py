@@ -21,7 +21,7 @@ from .cache import KERNELS
 
 
 @dataclasses.dataclass(frozen=True)
-class Static:
+class StaticPackage:
     """A package for exact shapes. `key` is its name in the library, empty if it is not
     kept; `compiled` says whether this process compiled it."""
 
@@ -33,7 +33,7 @@ class Static:
 @contextlib.contextmanager
 def compile_static(
     described: Any, config: Any, binding: Mapping[str, int], records: Sequence[Any]
-) -> Iterator[Static]:
+) -> Iterator[StaticPackage]:
     """The package of a graph for the sizes in `binding`, from the library or compiled
     now.
 
@@ -54,7 +54,7 @@ def compile_static(
     entry = cache.Entry(kept, trust=quiet.trust) if root else None
     try:
         if entry and entry.read() is not None:
-            yield Static(entry.folder, key, False)
+            yield StaticPackage(entry.folder, key, False)
             return
         with scratch.folder() as place:
             path = os.path.join(place, "package")
@@ -67,9 +67,9 @@ def compile_static(
             }
             if entry and entry.publish(path, {}, json.dumps(text)):
                 cache.keep_small(root)
-                yield Static(entry.folder, key, True)
+                yield StaticPackage(entry.folder, key, True)
             else:
-                yield Static(path, "", True)
+                yield StaticPackage(path, "", True)
     finally:
         if entry is not None:
             entry.close()
@@ -157,7 +157,7 @@ def prune(days: float | None = None) -> int:
     return gone
 
 
-def copy_files(static: Static, target: str) -> None:
+def copy_files(static: StaticPackage, target: str) -> None:
     """Copies the files of a static package, and its index if it has one."""
     _copy(static.folder, target)
 

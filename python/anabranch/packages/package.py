@@ -26,12 +26,12 @@ def build(
     described: Description,
     config: Config,
     bindings: Sequence[Binding] = (),
-    seen: Callable[[str, dict[str, Any]], None] | None = None,
+    on_package: Callable[[str, dict[str, Any]], None] | None = None,
 ) -> _C.Executable | None:
     """The executable of a graph, compiled or from the cache; None if the compiler was
     told to stop early.
 
-    `seen` is called with the package's folder, while the folder exists, and with the
+    `on_package` is called with the package's folder, while the folder exists, and with the
     report of the compilation.
     """
     key = functools.partial(cache_key, described, config, bindings)
@@ -42,8 +42,8 @@ def build(
             report = json.loads(text) | {"name": described.graph["name"]}
             report["cache"] = "hit"
             if found := _load(entry, report, described, config):
-                if seen is not None:
-                    seen(entry.folder, report)
+                if on_package is not None:
+                    on_package(entry.folder, report)
                 return found
         # The loaded files stay mapped when the folder is removed.
         with scratch.folder() as folder:
@@ -53,8 +53,8 @@ def build(
                 return None
             if entry.publish(path, {}, json.dumps(report)):
                 cache.keep_small(cache.folder())
-            if seen is not None:
-                seen(path, report)
+            if on_package is not None:
+                on_package(path, report)
             return _finish(path, report, described, config)
 
 

@@ -29,7 +29,7 @@ Results = dict[str, dict[str, Any]]
 _collectors: list[Results] = []
 
 
-def settle(
+def choose_blockings(
     described: Description, config: Config, bindings: Sequence[Binding] = ()
 ) -> None:
     """Sets the blockings of a graph as the option `tune` says."""

@@ -46,7 +46,7 @@ def notice(symbols: list[dict[str, Any]]) -> None:
         _seen.sizes |= {s["hint"] for s in symbols if s.get("hint", 0) > 1}
 
 
-def with_ones(compiled: Any, explain: bool) -> Any:
+def compile_for_ones_too(compiled: Any, explain: bool) -> Any:
     """Wraps `compiled`: its first call also compiles for sizes of one. `compiled` must
     have no graph breaks."""
     if not isinstance(compiled, torch.nn.Module):
