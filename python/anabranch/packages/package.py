@@ -31,8 +31,8 @@ def build(
     """The executable of a graph, compiled or from the cache; None if the compiler was
     told to stop early.
 
-    `on_package` is called with the package's folder, while the folder exists, and with the
-    report of the compilation.
+    `on_package` is called with the package's folder, while the folder exists, and with
+    the report of the compilation.
     """
     key = functools.partial(cache_key, described, config, bindings)
     with cache.package_entry(key, config) as entry:

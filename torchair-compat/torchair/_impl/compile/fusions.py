@@ -38,7 +38,7 @@ _aten = torch.ops.aten
 _NORM = _npu.npu_add_rms_norm.default
 _DYNAMIC = _npu.npu_dynamic_quant.default
 _QUANTIZE = _npu.npu_quantize.default
-_TURNED = _npu.npu_transpose_batchmatmul.default
+_TRANSPOSE_BATCHMATMUL = _npu.npu_transpose_batchmatmul.default
 
 # Operators that fusions look for. The trace keeps them whole; `lower_operators` takes
 # them apart afterwards.
@@ -47,7 +47,7 @@ _JOINED: tuple[OpOverload, ...] = (
     _npu.npu_add_rms_norm_dynamic_quant.default,
     _npu.npu_add_rms_norm_cast.default,
     _npu.npu_add_rms_norm_quant.default,
-    _TURNED,
+    _TRANSPOSE_BATCHMATMUL,
 )
 
 _FLATTENS = (_aten.view.default, _aten._unsafe_view.default, _aten.reshape.default)
@@ -297,7 +297,7 @@ def _check_quantize(node: Node, norm: Node) -> None:
         raise _Refused("gamma and scales have other shapes")
 
 
-def _turns(node: Any) -> bool:
+def _swaps_first_two(node: Any) -> bool:
     """Whether a node swaps the first two of three dimensions."""
     if not isinstance(node, Node):
         return False
@@ -308,7 +308,7 @@ def _turns(node: Any) -> bool:
 
 
 def _bmm(node: Node) -> Any:
-    if not _turns(node):
+    if not _swaps_first_two(node):
         return None
     product, between = node.args[0], []
     while isinstance(product, Node) and _is_same_shape(product):
@@ -319,20 +319,22 @@ def _bmm(node: Node) -> Any:
     for inner, reader in zip([*between, product], [node, *between]):
         _only_read_by(inner, reader)
     left, right = product.args
-    turned = _turns(left)
+    transposed = _swaps_first_two(left)
     assert isinstance(left, Node)
     assert isinstance(right, Node)
-    _check_bmm(left, right, turned)
+    _check_bmm(left, right, transposed)
 
     def replace() -> None:
-        first = left.args[0] if turned else left
+        first = left.args[0] if transposed else left
         with node.graph.inserting_before(node):
             made = node.graph.call_function(
-                _TURNED, (first, right), {"perm_x1": [1, 0, 2] if turned else [0, 1, 2]}
+                _TRANSPOSE_BATCHMATMUL,
+                (first, right),
+                {"perm_x1": [1, 0, 2] if transposed else [0, 1, 2]},
             )
         node.replace_all_uses_with(made)
 
-    return [*([left] if turned else []), product, *between, node], replace
+    return [*([left] if transposed else []), product, *between, node], replace
 
 
 def _is_same_shape(node: Node) -> bool:
@@ -346,7 +348,7 @@ def _is_same_shape(node: Node) -> bool:
     return True
 
 
-def _check_bmm(left: Node, right: Node, turned: bool) -> None:
+def _check_bmm(left: Node, right: Node, transposed: bool) -> None:
     values = [left.meta["val"], right.meta["val"]]
     if any(v.dtype not in (*_HALVES, torch.float32) for v in values):
         raise _Refused(f"the product is of {values[0].dtype}")
@@ -354,7 +356,7 @@ def _check_bmm(left: Node, right: Node, turned: bool) -> None:
         raise _Refused("sizes are symbolic")
     if any(v.shape[-1] % _MATRIX_UNIT for v in values):
         raise _Refused(f"a last dimension is no multiple of {_MATRIX_UNIT}")
-    inner = values[0].shape[-1] * (values[0].shape[0] if turned else 1)
+    inner = values[0].shape[-1] * (values[0].shape[0] if transposed else 1)
     if inner >= _MOST_INNER:
         raise _Refused(f"{inner} inner elements are {_MOST_INNER} or more")
 

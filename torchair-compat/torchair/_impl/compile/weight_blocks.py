@@ -80,29 +80,31 @@ class BlockedWeights:
 
     def _read_blocks(self, place: int, weight: Node) -> None:
         inputs: dict[bool, Node] = {}
-        for product, argument, turned in list(_products(weight)):
-            if turned not in inputs:
-                inputs[turned] = self._input(place, weight, turned)
+        for product, argument, transposed in list(_products(weight)):
+            if transposed not in inputs:
+                inputs[transposed] = self._input(place, weight, transposed)
             rows, columns = weight.meta["val"].shape
-            if turned:
+            if transposed:
                 rows, columns = columns, rows
             as_it_was = product.target is aten.linear.default
             read = _read_transposed if as_it_was else from_blocks
             with product.graph.inserting_before(product):
                 value = product.graph.call_function(
-                    read, (inputs[turned], rows, columns)
+                    read, (inputs[transposed], rows, columns)
                 )
             value.meta = {k: v for k, v in product.meta.items() if k == "custom"}
             product.update_arg(argument, value)
 
-    def _input(self, place: int, weight: Node, turned: bool) -> Node:
+    def _input(self, place: int, weight: Node, transposed: bool) -> Node:
         """Adds an input behind all others."""
         graph = self.module.graph
         last = graph.find_nodes(op="placeholder")[-1]
         with graph.inserting_after(last):
-            made = graph.placeholder(f"{weight.name}_{'turned_' * turned}blocks")
-        made.meta["val"] = blocks_of(weight.meta["val"], turned)
-        self.places.append((place, turned))
+            made = graph.placeholder(
+                f"{weight.name}_{'transposed_' * transposed}blocks"
+            )
+        made.meta["val"] = blocks_of(weight.meta["val"], transposed)
+        self.places.append((place, transposed))
         self.sources = [*self.sources, InputSource(made.name)]
         return made
 
@@ -111,7 +113,9 @@ class BlockedWeights:
         graph."""
 
         def call(arguments: list[Any]) -> Any:
-            blocks = [blocks_of(arguments[at], turned) for at, turned in self.places]
+            blocks = [
+                blocks_of(arguments[at], transposed) for at, transposed in self.places
+            ]
             arguments.extend(blocks)
             return executable(arguments)
 
@@ -142,10 +146,10 @@ def _products(weight: Node) -> Iterator[tuple[Node, int, bool]]:
             yield from _roles(user, weight, False)
 
 
-def _roles(product: Node, operand: Node, turned: bool) -> Iterator[Any]:
+def _roles(product: Node, operand: Node, transposed: bool) -> Iterator[Any]:
     place, transposes = _WEIGHTS.get(product.target, (-1, False))  # type: ignore[call-overload]
     if place >= 0 and product.args[place] is operand:
-        yield product, place, turned != transposes
+        yield product, place, transposed != transposes
 
 
 def _is_transpose(node: Node) -> bool:

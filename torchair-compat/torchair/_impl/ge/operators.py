@@ -218,14 +218,14 @@ def _product(
     x1: Tensor,
     x2: Tensor,
     bias: Tensor | None,
-    turns_x1: bool,
-    turns_x2: bool,
+    transposes_x1: bool,
+    transposes_x2: bool,
     offsets: tuple[Tensor | None, int],
 ) -> Tensor:
     if offsets != (None, 0):
         raise NotImplementedError("products with offsets are not computed on this host")
-    left = x1.mT if turns_x1 else x1
-    right = x2.mT if turns_x2 else x2
+    left = x1.mT if transposes_x1 else x1
+    right = x2.mT if transposes_x2 else x2
     product = left @ right
     return product if bias is None else product + bias
 
@@ -413,9 +413,9 @@ def _cumsum(
     x: Tensor, axis: Any, *, exclusive: bool = False, reverse: bool = False
 ) -> Tensor:
     place = _single(axis)
-    turned = x.flip(place) if reverse else x
-    total = turned.cumsum(place, dtype=x.dtype)
-    total = total - turned if exclusive else total
+    flipped = x.flip(place) if reverse else x
+    total = flipped.cumsum(place, dtype=x.dtype)
+    total = total - flipped if exclusive else total
     return total.flip(place) if reverse else total
 
 

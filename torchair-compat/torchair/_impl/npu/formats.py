@@ -149,22 +149,22 @@ def has_blocks(tensor: Tensor) -> bool:
     return known and tensor.dim() == 2 and not tensor.is_inference()
 
 
-def blocks_of(tensor: Tensor, turned: bool) -> Tensor:
+def blocks_of(tensor: Tensor, transposed: bool) -> Tensor:
     """The blocks of a matrix, or of its transpose. They are made at the first call and
     after writes; at each call for a matrix without blocks of its own."""
     if not has_blocks(tensor):
-        return _made(tensor, turned)
+        return _made(tensor, transposed)
     known = _blocks.setdefault(tensor, {})
-    if turned not in known or known[turned][0] != tensor._version:
-        known[turned] = tensor._version, _made(tensor, turned)
-    return known[turned][1]
+    if transposed not in known or known[transposed][0] != tensor._version:
+        known[transposed] = tensor._version, _made(tensor, transposed)
+    return known[transposed][1]
 
 
-def _made(tensor: Tensor, turned: bool) -> Tensor:
+def _made(tensor: Tensor, transposed: bool) -> Tensor:
     values = tensor.detach()
     if values.dtype == torch.int32:
         values = unpack_int4(values)
-    return to_blocks(values.t() if turned else values)
+    return to_blocks(values.t() if transposed else values)
 
 
 # Code that Dynamo makes calls this function; it is not traced itself.
@@ -173,7 +173,7 @@ def _integer_blocks(tensor: Tensor) -> Tensor | None:
     """The int8 blocks that a product of integers reads; None for a tensor without."""
     if tensor.dtype not in (torch.int8, torch.int32) or not has_blocks(tensor):
         return None
-    return blocks_of(tensor, turned=False)
+    return blocks_of(tensor, transposed=False)
 
 
 def install() -> None:

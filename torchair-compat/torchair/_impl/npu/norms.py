@@ -217,7 +217,7 @@ def npu_rotary_mul(
         )
     if rotary_mode == "half":
         left, right = self.chunk(2, -1)
-        turned = torch.cat((-right, left), -1)
+        rotated = torch.cat((-right, left), -1)
     else:
-        turned = torch.stack((-self[..., 1::2], self[..., 0::2]), -1).flatten(-2)
-    return self * r1 + turned * r2
+        rotated = torch.stack((-self[..., 1::2], self[..., 0::2]), -1).flatten(-2)
+    return self * r1 + rotated * r2

@@ -195,7 +195,7 @@ def integer_product(x1: Tensor, x2: Tensor, blocks: Tensor | None = None) -> Ten
     if x1.shape[-1] == 0:  # PyTorch's product refuses an empty operand
         return torch.zeros(shape, dtype=torch.int32, device=x1.device)
     rows = _plain(x1.reshape(-1, x1.shape[-1]))
-    return torch._int_mm(rows, x2 if _is_turned(x2) else _plain(x2)).reshape(shape)
+    return torch._int_mm(rows, x2 if _is_transposed(x2) else _plain(x2)).reshape(shape)
 
 
 def _plain(matrix: Tensor) -> Tensor:
@@ -207,7 +207,7 @@ def _plain(matrix: Tensor) -> Tensor:
     return matrix.clone(memory_format=torch.contiguous_format)
 
 
-def _is_turned(matrix: Tensor) -> bool:
+def _is_transposed(matrix: Tensor) -> bool:
     """Whether the matrix is the transpose of one without gaps, as weights are."""
     rows, columns = matrix.shape
     return rows > 1 and columns > 1 and matrix.stride() == (1, rows)

@@ -134,8 +134,8 @@ class GroupProducts:
         weight = self.weights[group]
         if weight.dtype != torch.int32:
             return weight
-        turned = weight.shape[0] * _NIBBLES == inner
-        return unpack_int4(weight.t()).t() if turned else unpack_int4(weight)
+        transposed = weight.shape[0] * _NIBBLES == inner
+        return unpack_int4(weight.t()).t() if transposed else unpack_int4(weight)
 
     def of(self, group: int, x: Tensor, per_token: Tensor | None) -> Tensor:
         """x (..., k) times the weight of the group, with the scales of x's rows: (...,

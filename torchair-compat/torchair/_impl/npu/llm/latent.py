@@ -74,10 +74,10 @@ def npu_kv_rmsnorm_rope_cache(
     right = kv.dim() == 4 and kv.shape[1] == 1 and kv.shape[3] > rank
     check(right, name, f"kv must be (b, 1, s, more than {rank}), got {tuple(kv.shape)}")
     batch, _, length, width = kv.shape
-    turned = width - rank
-    check(turned % 2 == 0, name, f"the rotated part must be even, got {turned}")
+    rotary = width - rank
+    check(rotary % 2 == 0, name, f"the rotated part must be even, got {rotary}")
     for what, table in (("cos", cos), ("sin", sin)):
-        check_shape(table, name, what, (batch, 1, length, turned))
+        check_shape(table, name, what, (batch, 1, length, rotary))
     check_dtype(index, name, "index", _INTEGERS)
     both = (k_rope_scale is None) == (c_kv_scale is None)
     check(both, name, "k_rope_scale and c_kv_scale must both be given, or none")
@@ -248,21 +248,21 @@ def npu_mla_prolog(
     check(len(tokens) in (1, 2), name, "token_x must have 2 or 3 dimensions")
     check(weight_uk.dim() == 3, name, "weight_uk must have 3 dimensions")
     heads, inner, rank = weight_uk.shape
-    hidden, turned, query_rank = (t.shape[-1] for t in (token_x, rope_cos, weight_dq))
-    check(turned % 2 == 0, name, f"the rotated part must be even, got {turned}")
-    wide = heads * (inner + turned)
+    hidden, rotary, query_rank = (t.shape[-1] for t in (token_x, rope_cos, weight_dq))
+    check(rotary % 2 == 0, name, f"the rotated part must be even, got {rotary}")
+    wide = heads * (inner + rotary)
     for what, tensor, shape in (
         ("weight_dq", weight_dq, (hidden, query_rank)),
         ("weight_uq_qr", weight_uq_qr, (query_rank, wide)),
-        ("weight_dkv_kr", weight_dkv_kr, (hidden, rank + turned)),
+        ("weight_dkv_kr", weight_dkv_kr, (hidden, rank + rotary)),
         ("rmsnorm_gamma_cq", rmsnorm_gamma_cq, (query_rank,)),
         ("rmsnorm_gamma_ckv", rmsnorm_gamma_ckv, (rank,)),
-        ("rope_cos", rope_cos, (*tokens, turned)),
-        ("rope_sin", rope_sin, (*tokens, turned)),
+        ("rope_cos", rope_cos, (*tokens, rotary)),
+        ("rope_sin", rope_sin, (*tokens, rotary)),
         ("cache_index", cache_index, tokens),
         ("dequant_scale_w_uq_qr", dequant_scale_w_uq_qr, (1, wide)),
         ("quant_scale_ckv", quant_scale_ckv, (1, rank)),
-        ("quant_scale_ckr", quant_scale_ckr, (1, turned)),
+        ("quant_scale_ckr", quant_scale_ckr, (1, rotary)),
         ("smooth_scales_cq", smooth_scales_cq, (1, query_rank)),
     ):
         check_shape(tensor, name, what, shape)
@@ -277,10 +277,10 @@ def npu_mla_prolog(
     _check_scales(name, weight_uq_qr, kind, *scales)
 
     flat = token_x.reshape(-1, hidden)
-    cos, sin = (t.reshape(-1, turned) for t in (rope_cos, rope_sin))
+    cos, sin = (t.reshape(-1, rotary) for t in (rope_cos, rope_sin))
     compressed = _rms(flat @ weight_dq, rmsnorm_gamma_cq, rmsnorm_epsilon_cq)
     up = _up(compressed, weight_uq_qr, dequant_scale_w_uq_qr, smooth_scales_cq, kind)
-    parts = up.unflatten(-1, (heads, inner + turned))
+    parts = up.unflatten(-1, (heads, inner + rotary))
     query = torch.bmm(parts[..., :inner].transpose(0, 1), weight_uk).transpose(0, 1)
     rope = _rotated(parts[..., inner:], cos.unsqueeze(1), sin.unsqueeze(1)).to(kind)
     latent = flat @ weight_dkv_kr
@@ -294,7 +294,7 @@ def npu_mla_prolog(
         _write_slots(name, cache, values, slots, cache_mode == "PA_NZ")
     return (
         query.contiguous().reshape(*tokens, heads, rank),
-        rope.reshape(*tokens, heads, turned),
+        rope.reshape(*tokens, heads, rotary),
         kv_cache.clone(),
         kr_cache.clone(),
     )
