@@ -138,7 +138,7 @@ class Config:
         for name in ("tier_limit", "tier_bytes"):
             _expect(name, getattr(self, name), int)
             if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be positive")
+                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
         _choose("streams", self.streams, STREAMS)
         _choose("hazards", self.hazards, HAZARDS)
         _choose("super_kernels", self.super_kernels, SUPER_KERNELS)
@@ -201,10 +201,10 @@ def environment() -> dict[str, Any]:
         if (value := os.environ.get(f"ANABRANCH_{option.upper()}")) is not None:
             found[option] = value not in ("", "0")
     if (log := os.environ.get("ANABRANCH_LOG", "")) not in ("", "json"):
-        raise ValueError(f"ANABRANCH_LOG must be json or not set: {log!r}")
+        raise ValueError(f"ANABRANCH_LOG must be json or not set, got {log!r}")
     if threads := os.environ.get("ANABRANCH_NUM_THREADS"):
         if not threads.isdecimal():
-            raise ValueError(f"ANABRANCH_NUM_THREADS must be a number: {threads!r}")
+            raise ValueError(f"ANABRANCH_NUM_THREADS must be a number, got {threads!r}")
         found["threads"] = int(threads)
     return found
 

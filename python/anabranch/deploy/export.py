@@ -69,7 +69,10 @@ def export(
     place = _place(path, overwrite)
     settings = resolve({"freeze": True}, config=config)
     if settings.stop is not None:
-        raise ValueError("a compilation that stops early makes no package")
+        raise ValueError(
+            f"stop={settings.stop!r}: a compilation that stops early makes no package;"
+            " leave the option out"
+        )
     program = _program(model, inputs, dynamic_shapes)
     forward = None if isinstance(model, ExportedProgram) else model.forward
     name = type(model).__name__ if forward else "exported"
@@ -177,7 +180,9 @@ def _place(path: str | os.PathLike[str], overwrite: bool) -> str:
         if not overwrite:
             raise FileExistsError(f"{place} exists; overwrite=True replaces a package")
         if not os.path.isfile(os.path.join(place, "manifest.json")):
-            raise FileExistsError(f"{place} exists and is no package")
+            raise FileExistsError(
+                f"{place} exists and is no package: choose another path"
+            )
     if not os.access(folder, os.W_OK | os.X_OK):
         raise PermissionError(f"{folder} can't be written")
     return place
@@ -194,7 +199,9 @@ def _program(model: Any, inputs: Any, dynamic_shapes: Any) -> ExportedProgram:
             f"{type(model).__name__}"
         )
     if inputs is None:
-        raise TypeError("an nn.Module is exported with example inputs: none are given")
+        raise TypeError(
+            "an nn.Module is exported with example inputs: pass a tuple or a dict"
+        )
     if model.training:
         raise ValueError("the model is in training mode: call model.eval() first")
     if isinstance(inputs, torch.Tensor):

@@ -28,10 +28,10 @@ def check(tree: Tree, count: int) -> None:
     """ValueError: this is not a tree over `count` leaves."""
     if isinstance(tree, int) and not isinstance(tree, bool):
         if not 0 <= tree < count:
-            raise ValueError(f"there is no leaf {tree}")
+            raise ValueError(f"there is no leaf {tree}: there are {count}")
         return
     if not isinstance(tree, dict) or len(tree) != 1:
-        raise ValueError("a tree has a node that is none")
+        raise ValueError(f"a tree has a node that is neither int nor dict: {tree!r}")
     kind, content = next(iter(tree.items()))
     if kind == "value":
         return

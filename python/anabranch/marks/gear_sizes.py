@@ -29,7 +29,9 @@ def set_gears(tensor: torch.Tensor, gears: Mapping[int, Sequence[int]]) -> None:
         if not isinstance(sizes, list | tuple) or not sizes:
             raise TypeError(f"gears of dimension {dim} must be a list, got {sizes!r}")
         if not all(_is_int(size) and size > 0 for size in sizes):
-            raise ValueError(f"gears of dimension {dim} must be sizes, got {sizes!r}")
+            raise ValueError(
+                f"gears of dimension {dim} must be positive ints, got {sizes!r}"
+            )
     attach(tensor, gears)
 
 

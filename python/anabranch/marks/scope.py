@@ -114,7 +114,9 @@ def stream(tag: str, priority: int = 0) -> Iterator[None]:
     if not isinstance(tag, str):
         raise TypeError(f"stream() needs a string as its tag, got {tag!r}")
     if isinstance(priority, bool) or not isinstance(priority, int):
-        raise TypeError(f"the priority of stream {tag!r} must be int: {priority!r}")
+        raise TypeError(
+            f"the priority of stream {tag!r} must be an int, got {priority!r}"
+        )
     if not LOWEST_PRIORITY <= priority <= HIGHEST_PRIORITY:
         raise ValueError(
             f"the priority of stream {tag!r} must be from {LOWEST_PRIORITY} to"
@@ -180,7 +182,10 @@ def wait_event(event: torch.Tensor | str) -> None:
     """
     if isinstance(event, str):
         if not torch.compiler.is_compiling() and event not in _recorded:
-            raise ValueError(f"event {event!r} is waited for but never recorded")
+            raise ValueError(
+                f"event {event!r} is waited for but never recorded:"
+                f" record({event!r}) must come before the wait"
+            )
         torch.ops.anabranch.wait_tag(event)
     elif isinstance(event, torch.Tensor):
         torch.ops.anabranch.wait_event(event)

@@ -67,7 +67,9 @@ def super_kernel(scope: str | None, options: str = "") -> Iterator[None]:
     if scope is not None and not isinstance(scope, str):
         raise TypeError(f"super_kernel() needs a string or None, got {scope!r}")
     if not isinstance(options, str):
-        raise TypeError(f"the options of super_kernel() must be str: {options!r}")
+        raise TypeError(
+            f"the options of super_kernel() must be a string, got {options!r}"
+        )
     if not torch.compiler.is_compiling():
         parse(options)
     with (

@@ -90,7 +90,7 @@ def check(gears: Sequence[GearDim], pad: bool = False) -> None:
         if size not in gear.sizes and not (pad and size <= max(gear.sizes)):
             raise OptionError(
                 f"dimension {gear.dim} of the input {gear.input} is {size}, which is"
-                f" none of its gears {list(gear.sizes)}"
+                f" none of its gears {list(gear.sizes)}: add this size to them"
             )
 
 
@@ -109,7 +109,7 @@ def combine(gears: Sequence[GearDim], merge: str) -> list[tuple[int, ...]]:
             counts = ", ".join(str(len(sizes)) for sizes in lists)
             raise OptionError(
                 "with gears_merge='zip' all dimensions need equally many gears, got"
-                f" {counts}"
+                f" {counts}; gears_merge='product' combines each with each"
             )
         combinations = list(dict.fromkeys(zip(*lists)))
     else:
@@ -118,7 +118,7 @@ def combine(gears: Sequence[GearDim], merge: str) -> list[tuple[int, ...]]:
     if len(combinations) > MOST_COMBINATIONS:
         raise OptionError(
             f"there are {len(combinations)} combinations of gears, of at most"
-            f" {MOST_COMBINATIONS}"
+            f" {MOST_COMBINATIONS}: name fewer sizes"
         )
     return combinations
 
