@@ -22,11 +22,11 @@ def table() -> list[dict]:
 
 def page(rows: list[dict]) -> str:
     lines = [
-        "# Operators with kernels of ours",
+        "# Operators with kernels",
         "",
-        "Written by `scripts/operators.py` from the operator table (`anabranch ops`). All",
-        "others, and other dtypes, run through PyTorch's dispatcher, are counted, and named",
-        f"in the report. {len(rows)} operators:",
+        f"Which operators does Anabranch compile? These {len(rows)}, for these dtypes. PyTorch",
+        "runs all others; the report counts and names them. `scripts/operators.py` writes this",
+        "page from the operator table (`anabranch ops`).",
         "",
         "| operator | family | dtypes |",
         "|---|---|---|",
