@@ -1,16 +1,15 @@
-"""A table of single kernels: ours, the best peer, and the machine's limit.
+"""A table of single kernels: Anabranch, the best peer, and the machine's limit.
 
 kernel_table.py                   every kernel, on one thread: about half an hour
-kernel_table.py NAME ...          those whose names begin so
+kernel_table.py NAME ...          only kernels whose names begin so
 kernel_table.py --threads 1 2     each with one thread, and with two
-kernel_table.py --list            what there is
-kernel_table.py --compare OLD     besides, what became slower since that record; the
+kernel_table.py --list            the names of the kernels
+kernel_table.py --compare OLD     also lists what became slower since that record; the
                                   exit status is 2 if anything did
 
-The limit of a kernel is the larger of its arithmetic at the machine's best rate and
-its bytes at the machine's reading rate; both are measured in this run. The record
-is one of `run.py`: `results.py keep` keeps it.
-"""
+The limit of a kernel is the larger of two times: its arithmetic at the machine's best
+rate, and its bytes at the machine's reading rate. Both rates are measured in the same
+run. The record is one of `run.py`: `results.py keep` keeps it."""
 
 from __future__ import annotations
 

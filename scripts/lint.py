@@ -1,9 +1,8 @@
-"""One linter over the files that git knows: lint.py NAME [--fix].
+"""Runs one linter over the files that git knows: lint.py NAME [--fix].
 
-clang-tidy is slow, so it looks at the C++ files that differ from the base
-(ANABRANCH_TIDY_BASE, else where this branch left main, else the last commit)
-and remembers what it found clean.
-"""
+clang-tidy is slow. So it checks only the C++ files that differ from the base, and
+remembers the files that passed. The base is ANABRANCH_TIDY_BASE, else the commit where
+this branch left main, else the last commit."""
 
 from __future__ import annotations
 

@@ -1,15 +1,14 @@
-"""Runs PyTorch's OpInfo database against the compiler and prints, per dtype, how
-many operators ran in our own kernels.
+"""Runs PyTorch's OpInfo database against the compiler and prints, for each dtype, how
+many operators ran in Anabranch's kernels.
 
     run_opinfo.py [--dtypes f32,i64] [--chunk 1/10] [--samples 16] [--dynamic]
                   [--grad | --in-place | --out] [--match REGEX] [--json FILE] [--again]
 
-`--grad` compares the gradients of the samples, too; `--in-place` calls the methods
-that write into their tensor, `--out` writes into tensors that are given. Every
-operator is tried in a forked process, so that a crash is a failure of that operator
-and nothing else. FILE is written after every operator, and what it has already is
-not tried again; failures are with --again.
-"""
+`--grad` also compares the gradients of the samples. `--in-place` calls the methods that
+write into their tensor; `--out` writes into given tensors. Every operator runs in a
+forked process, so that a crash is a failure of that operator alone. FILE is written
+after every operator, and operators that it has are not tried again; with --again, those
+that failed are."""
 
 from __future__ import annotations
 

@@ -1,20 +1,20 @@
-"""Runs PyTorch's own tests of torch.compile with our backend in the place of theirs,
-and prints how many failed that a reference backend passes.
+"""Runs PyTorch's own tests of torch.compile with this backend instead of theirs, and
+prints how many failed that a reference backend passes.
 
     run_suite.py PATH... --json FILE [--match REGEX] [--chunk 1/10] [--seconds 60]
                  [--again] [--reference aot_eager] [--backend anabranch]
 
-PATH is a test file of PyTorch, or a folder of them (test/inductor, test/dynamo,
-test/functorch of its sources, of the release that is installed). Every backend that
-a test names is replaced: Inductor, `eager`, `aot_eager`, and the counting backends of
+PATH is a test file of PyTorch or a folder of them: test/inductor, test/dynamo and
+test/functorch of the sources of the installed release. Every backend that a test names
+is replaced: Inductor, `eager`, `aot_eager`, and the counting backends of
 torch._dynamo.testing, which still count. A test that asserts on Inductor's own code
-fails under both: the reference runs what the backend does not pass.
+fails under both backends. The reference runs only the tests that the backend does not
+pass.
 
-Tests run in forked processes, so that a crash or a hang is that of one test, and what
-does not pass is tried again in a process of its own.
-FILE is written after every test, and what it has is not tried again; what the
-backend does not pass is, with --again.
-"""
+Tests run in forked processes, so that a crash or a hang concerns one test. A test that
+does not pass is tried again in a process of its own. FILE is written after every test,
+and tests that it has are not tried again; with --again, those that the backend does not
+pass are."""
 
 from __future__ import annotations
 

@@ -1,12 +1,11 @@
-"""Runs the random tests over and over, each time with other seeds.
+"""Runs the random tests again and again, each time with other seeds.
 
     soak.py --seconds 3600            every task, in turns
     soak.py updates calls             only these tasks
 
-A task runs in a process of its own for a bounded time or count, then the next one
-does. A task that fails prints its output at once; the exit status is 0 only if
-none failed. `make soak` is the front door.
-"""
+A task runs in a process of its own, for a limited time or number of cases; then comes
+the next one. The output of a task that fails is printed at once. The exit status is 0
+if no task failed. `make soak` calls this script."""
 
 from __future__ import annotations
 

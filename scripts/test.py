@@ -1,12 +1,11 @@
-"""Runs every test runner, passes its output through, and sums the counts.
+"""Runs every test runner, prints its output, and adds up the counts.
 
     test.py             everything
     test.py --fast      without clang-tidy, sanitizers, fuzzing and slow tests
     test.py lint gtest  only these groups
 
-The closing line adds up all runners; the exit status is 0 only if nothing
-failed. A runner that dies without saying its counts is one failure.
-"""
+The last line adds up all runners. The exit status is 0 if nothing failed. A runner that
+ends without its counts is one failure."""
 
 from __future__ import annotations
 

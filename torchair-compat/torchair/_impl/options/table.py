@@ -1,17 +1,18 @@
-"""The options, one row each: everything else about them is made from this table.
+"""The options, one row each. Everything else about an option is made from this table.
 
-A row's `status` says what an option does on this host:
+A row's `status` says what the option does on this host:
+
     works    it does what `here` says;
-    same     what it asks for is so anyway, or its values differ in nothing that can
-             be seen here: checked, warned of once if set to another value than the
-             default;
-    none     it has no meaning without an NPU: checked, warned of once, ignored;
-    missing  not there yet: checked, warned of once if set to another value than
-             the default, ignored.
-`flat` is its name in `torch.compile(options=...)`; a `-` before it negates. `odd`
-says which values don't fit a mode ("any": each assigned value). `promise` is what
-its user promises by switching it on, and is reminded of once.
-"""
+    same     all of its values have the same visible effect: it is checked, and a value
+             other than the default gives a warning once;
+    none     it has a meaning only on an NPU: it is checked, gives a warning once, and is
+             ignored;
+    missing  it is not supported yet: it is checked, and a value other than the default
+             gives a warning once and is ignored.
+
+`flat` is its name in `torch.compile(options=...)`; a `-` before the name negates the
+value. `odd` says which values do not fit a mode ("any": each assigned value). `promise`
+is what the user promises by switching the option on; a warning says it once."""
 
 from __future__ import annotations
 
@@ -104,9 +105,7 @@ ROWS = (
         "A",
         "writes the graph before and after optimisation",
     ),
-    works(
-        "debug.graph_dump.path", NewPath(), None, "B", "the folder of the files"
-    ),
+    works("debug.graph_dump.path", NewPath(), None, "B", "the folder of the files"),
     works(
         "debug.data_dump.type",
         Choice(("npy",)),
@@ -114,9 +113,7 @@ ROWS = (
         "B",
         "PyTorch runs the graph and saves the operands and results of each operator",
     ),
-    works(
-        "debug.data_dump.path", NewPath(), None, "B", "the folder of the files"
-    ),
+    works("debug.data_dump.path", NewPath(), None, "B", "the folder of the files"),
     works(
         "debug.data_dump.filter",
         ANY,
