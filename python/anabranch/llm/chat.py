@@ -92,7 +92,7 @@ class Chat:
             raise ValueError("the prompt is empty")
         self._messages.append({"role": "user", "content": prompt})
         try:
-            tokens = self._fitting()
+            tokens = self._recent_tokens()
         except ValueError:
             self._messages.pop()
             raise
@@ -108,7 +108,7 @@ class Chat:
         self._messages.append({"role": "assistant", "content": figures.text})
         return figures
 
-    def _fitting(self) -> dict[str, torch.Tensor]:
+    def _recent_tokens(self) -> dict[str, torch.Tensor]:
         """The tokens of the conversation, without the oldest turns if the cache has no
         room."""
         room = self._length - self._new_tokens
