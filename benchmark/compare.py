@@ -1,9 +1,8 @@
-"""What became slower between two records.
+"""Says what became slower between two records.
 
 compare.py OLD.json NEW.json    exit status 2 if anything did
 
-On one machine times are compared; on two, how near to the limit each kernel is.
-"""
+On one machine it compares times; on two, the distance of each kernel from the limit."""
 
 from __future__ import annotations
 
@@ -15,15 +14,15 @@ from typing import Any
 
 from record import Row, cell, read
 
-# Turns of contenders differ by less on a quiet machine.
+# On a quiet machine, the turns of a contender differ by less.
 TOLERANCE = 0.05
-# What is ours has one of these beginnings.
+# Names of Anabranch's contenders begin so.
 PEERS = ("eager", "inductor", "openvino", "onnxruntime", "aot_eager", "no-op", "Dynamo")
 BOUND = "bound"
 
 
 def times(case: Mapping[str, Any], relative: bool) -> dict[str, Row]:
-    """The figures of ours; in units of the limit if they are `relative`."""
+    """The figures of Anabranch's contenders; with `relative`, in units of the limit."""
     rows = {row["contender"]: Row(**row) for row in case["rows"]}
     limit = rows.pop(BOUND, None)
     ours = {n: r for n, r in rows.items() if not n.startswith(PEERS)}
@@ -37,7 +36,7 @@ def times(case: Mapping[str, Any], relative: bool) -> dict[str, Row]:
 
 
 def report(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Prints a table, and says whether anything became slower or fails now."""
+    """Prints a table. Returns whether anything became slower or fails now."""
     relative = old["machine"] != new["machine"]
     if relative:
         print(f"another machine, so limits are compared: {old['machine']}")
@@ -68,7 +67,7 @@ def report(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
 
 
 def load(path: Path) -> dict:
-    """A record of `run.py` or `kernel_table.py`; ends the program if it is none."""
+    """A record of `run.py` or `kernel_table.py`. Ends the program if the file has none."""
     try:
         found = read(path)
         for case in found["cases"].values():

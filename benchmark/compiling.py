@@ -1,7 +1,7 @@
-"""What compiling costs: time to the first result, a second shape, depth, memory.
+"""Measures what compiling costs: time to the first result, a second shape, depth,
+memory.
 
-Every figure comes from a fresh process with an empty cache of its own.
-"""
+Every figure comes from a fresh process with an empty cache of its own."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MODELS: dict[str, Callable[..., Workload]] = {
 
 
 class Stopwatch:
-    """Adds up what a function takes."""
+    """Adds up the time that a function takes."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -49,9 +49,12 @@ class Stopwatch:
 
 
 def measure(model: str, backend: str, what: str) -> float:
-    """In this process: seconds to the "first" result, those of them that our
-    "compiler" took, seconds to the result of a "second" shape, or the "peak" of
-    memory at the first result."""
+    """Measures in this process.
+
+    what  "first": seconds to the first result; "compiler": those of them that the
+          compiler took; "second": seconds to the result of a second shape; "peak": the
+          most memory at the first result
+    """
     make = MODELS[model]
     compiler = Stopwatch()
     package.build = compiler.timed(package.build)
@@ -92,7 +95,7 @@ def in_fresh_process(model: str, backend: str, what: str) -> float:
 def medians(
     model: str, what: str, unit: str, backends: tuple[str, ...], rounds: int
 ) -> list[Row]:
-    """The backends in turns, `rounds` times."""
+    """Measures the backends in turns, `rounds` times."""
     rows = {name: Row(name, unit=unit) for name in backends}
     seen: dict[str, list[float]] = {name: [] for name in backends}
     for _ in range(rounds):
@@ -119,7 +122,8 @@ def cold_minilm() -> list[Row]:
 @case("second-shape")
 def second_shape() -> list[Row]:
     """first result of BERT-base at a second sequence length"""
-    # What Dynamo takes before any backend is called is the floor for all.
+    # The time that Dynamo takes before it calls a backend is the least for every
+    # backend.
     return medians("bert-base", "second", "s", ("Dynamo alone", *BACKENDS), 1)
 
 

@@ -1,13 +1,13 @@
-"""What an exported package costs: from a file to the first result, and memory.
+"""Measures what an exported package costs: the time from a file to the first result,
+and memory.
 
-deploying.py FOLDER    models exported under FOLDER (kept, made where missing),
-                       then every figure from fresh processes, in turns
+deploying.py FOLDER    models exported under FOLDER (kept, made if missing), then every
+                       figure from fresh processes, in turns
 
 Files come from the page cache. "anabranch" compares all files with their hashes,
-"trusted" does not, "reading" only reads them. Beside the C++ program of
-examples/05_deploy stand AOTInductor's, OpenVINO's (with its cache) and eager's own
-start without the imports; "opening" is the part of "anabranch" before the call.
-"""
+"trusted" does not, "reading" only reads them. The other contenders are AOTInductor,
+OpenVINO (with its cache) and eager PyTorch, each without the time of its imports.
+"opening" is the part of "anabranch" before the call."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ MODELS: dict[str, Callable[[], Workload]] = {
 
 
 def export(model: str, folder: Path) -> None:
-    """The package, AOTInductor's, and OpenVINO's model with its cache."""
+    """Writes the package, AOTInductor's package, and OpenVINO's model with its cache."""
     import anabranch
 
     work = MODELS[model]()
@@ -90,7 +90,7 @@ def export(model: str, folder: Path) -> None:
             str(folder / f"{model}.xml"),
             compress_to_fp16=False,
         )
-        open_by_openvino(model, folder)  # fills its cache
+        open_by_openvino(model, folder)  # this call fills its cache
 
 
 def open_by_openvino(model: str, folder: Path) -> Any:
@@ -118,7 +118,7 @@ def program(folder: Path) -> Path:
 def first_by_program(
     deploy: Path, package: Path, *how: str, what: str = "first result after"
 ) -> float:
-    """Milliseconds from `open` to the first result, or to `what` is said."""
+    """Milliseconds from `open` to the first result, or until the program prints `what`."""
     done = subprocess.run(
         [deploy, package, *how], check=True, capture_output=True, text=True
     )
@@ -128,7 +128,7 @@ def first_by_program(
 
 
 def first_in_python(model: str, way: str, folder: Path) -> float:
-    """Milliseconds to the first result, the imports not counted."""
+    """Milliseconds to the first result, without the imports."""
     work = MODELS[model]() if way != "eager" else None
     with torch.no_grad():
         start = time.perf_counter()
@@ -161,8 +161,8 @@ def read_once(package: Path) -> float:
 
 
 def shared_memory(deploy: Path, package: Path) -> dict[str, float]:
-    """MiB of one of two processes that run the package at once, as the kernel
-    counts them: its own, and those that it shares with the other."""
+    """MiB of one of two processes that run the package at the same time: its own
+    memory, and the memory that it shares with the other."""
     processes = [
         subprocess.Popen(
             [deploy, package, "100000000", "8", "trust"],

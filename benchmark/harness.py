@@ -1,15 +1,14 @@
-"""What every case shares: contenders, interleaved timing, checks, the record.
+"""Runs cases: contenders, interleaved timing, checks, and rows for the record.
 
-A case is a function with a one-line description, run in a process of its own.
-It returns one `Row` per contender. Contenders of a steady case take turns, many
-rounds long, so that a slow moment of the machine hits all of them; the figure
-is the median over the rounds, and each output is compared with eager's.
+A case is a function with a one-line description, which runs in a process of its own. It
+returns one `Row` for each contender. The contenders of a steady case take turns in many
+rounds, so that a slow moment of the machine hits all of them. The figure is the median
+over the rounds. Each output is compared with eager's.
 
-Every turn begins with a pause and one call that are not timed. Workers of
-OpenMP and of ours spin for a while after their last piece of work; without the
-pause a contender would pay for the threads of the one before it, and without
-the call for the caches that it left.
-"""
+Every turn begins with a pause and one call, which are not timed. Workers of OpenMP and
+of Anabranch spin for a while after their last piece of work: without the pause a
+contender would share the cores with them. Without the call it would find the caches of
+another contender."""
 
 from __future__ import annotations
 
@@ -32,17 +31,16 @@ import peers
 from anabranch import anabranch as ours
 from record import Row
 
-# What is timed is compiled here and now; `starting` measures the cache itself.
+# Cases compile what they time; `starting` measures the cache itself.
 os.environ.setdefault("ANABRANCH_CACHE", "0")
-# No contender sees the NPU of torchair-compat.
+# The NPU of torchair-compat is hidden from all contenders.
 os.environ["ANABRANCH_NO_NPU"] = "1"
 sys.modules["torch_npu"] = None  # type: ignore[assignment]
 
 CASES: dict[str, Case] = {}
 
-# What the contenders of our own are called, and how they are compiled. Those
-# of streams and of super kernels are frozen, since the peers keep weights as
-# constants too.
+# Anabranch's contenders, and how they are compiled. Those of streams and of super
+# kernels are frozen, since the peers keep weights as constants too.
 OPTIONS: dict[str, dict[str, Any]] = {
     "anabranch": {},
     "anabranch frozen": {"freeze": True},
@@ -53,7 +51,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "super": {"super_kernels": "marked", "freeze": True},
     "auto supers": {"super_kernels": "auto", "freeze": True},
 }
-# Packages, called without Dynamo and its guards, as the other engines are.
+# Packages, called without Dynamo and its guards, as the other engines are called.
 EXPORTED = "exported"
 EXPORTS: dict[str, dict[str, Any]] = {
     EXPORTED: {"streams": "auto"},
@@ -64,11 +62,11 @@ EXPORTS: dict[str, dict[str, Any]] = {
 OURS = (*OPTIONS, *EXPORTS)
 # With the scopes of the model.
 MARKED = ("marked", "super", "exported super")
-# What no contender can beat: `bound`.
+# The limit, which no contender can beat: `bound`.
 BOUND = "bound"
 
-# Otherwise malloc gives the pages of large results back to the system and takes
-# them again, at calls of whoever happens to lie at the end of the heap.
+# Otherwise malloc returns the pages of large results to the system and takes them
+# again, in calls of the contender that is at the end of the heap.
 KEEP_PAGES = {"MALLOC_TRIM_THRESHOLD_": "4294967296", "MALLOC_MMAP_MAX_": "0"}
 
 # Seconds between two turns: longer than libgomp's workers spin.
@@ -80,12 +78,13 @@ class Case:
     name: str
     describe: str
     run: Callable[[], list[Row]]
-    extra: bool = False  # only when named: too long for the default run
+    # runs only when it is named: it takes too long for the default run
+    extra: bool = False
 
 
 @dataclass(frozen=True)
 class Workload:
-    """A function and its arguments, made afresh for each contender."""
+    """A function and its arguments, made anew for each contender."""
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
@@ -101,7 +100,8 @@ def case(name: str, extra: bool = False) -> Callable[[Callable], Callable]:
 
 
 def no_op_backend(module: torch.fx.GraphModule, inputs: list) -> Callable:
-    """Answers with what the first call gave: Dynamo's guards and nothing else."""
+    """Returns the results of the first call, so that a call costs Dynamo's guards
+    alone."""
     stored = module(*inputs)
     return lambda *_: stored
 
@@ -209,8 +209,8 @@ def steady(
 
 
 def bound(bytes_read: float, flops: float, unit: str = "ms") -> Row:
-    """The larger of bytes / read bandwidth and FLOP / arithmetic, both measured
-    now, by a process of its own: the best that all CPUs reached."""
+    """The larger of bytes / read bandwidth and FLOP / arithmetic. A process of its own
+    measures both now: the best that all CPUs reach."""
     with tempfile.TemporaryDirectory() as folder:
         text = subprocess.run(
             [
@@ -239,8 +239,8 @@ def rounds(
     seconds: float,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, list[float]]:
-    """Turns of about 20 ms each; whoever goes first changes every round. Pauses
-    are not part of anyone's seconds."""
+    """Turns of about 20 ms each. Each round begins with another contender. Pauses are
+    not part of the seconds."""
     times: dict[str, list[float]] = {name: [] for name in ready}
     order = list(ready)
     left = seconds * len(order)

@@ -1,4 +1,5 @@
-"""Single kernels, each with what it must read, write and multiply at least."""
+"""The cases of single kernels, each with the bytes and operations that it needs at
+least."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ TOLERANCES = {"f32": 1e-3, "bf16": 0.1, "f16": 2e-2}
 
 @dataclass(frozen=True)
 class Kernel:
-    """`size` counts the bytes of operands and results, `multiply` names the dtype
-    of the multiplications. `lacking`: the compiler may have no kernel for it yet."""
+    """`size` are the bytes of operands and results; `multiply` is the dtype of
+    multiplications. `lacking`: the compiler may have no kernel for it yet."""
 
     what: str
     make: Callable[[], Workload]
@@ -42,7 +43,7 @@ def bytes_of(dtype: str) -> int:
 def seeded(module: nn.Module, dtype: str, *shapes: tuple[int, ...]) -> Workload:
     torch.manual_seed(0)
     for parameter in module.parameters():
-        # The products that are added up: the tolerances are for sums near one.
+        # The number of products in a sum: tolerances are for sums near one.
         depth = parameter[0].numel() if parameter.ndim > 3 else parameter.shape[-1]
         nn.init.normal_(parameter, std=depth**-0.5)
     arguments = tuple(torch.randn(shape).to(DTYPES[dtype]) for shape in shapes)
@@ -96,8 +97,8 @@ class Attention(nn.Module):
 def add_attention(
     name: str, heads: tuple[int, int], rows: int, keys: int, width: int, dtype: str
 ) -> None:
-    """`heads`: of queries, and of keys and values. Causal if it has as many rows as
-    keys, which halves the products."""
+    """`heads` are those of queries, and of keys and values. The attention is causal if
+    it has as many rows as keys, which halves the products."""
     queries, groups = heads
     causal = rows == keys
     settings = {"is_causal": causal} | (
@@ -159,8 +160,8 @@ def add_rows(
 def add_convolution(
     inputs: int, outputs: int, window: int, stride: int, side: int, dtype: str
 ) -> None:
-    """With bias and ReLU, as folded batch norm leaves it; `groups` as many as
-    channels where `outputs` is 0."""
+    """A convolution with bias and ReLU, as a folded batch norm leaves it. With
+    `outputs` 0 it is depthwise."""
     groups, outputs = (inputs, inputs) if not outputs else (1, outputs)
 
     def make() -> Workload:
@@ -187,7 +188,7 @@ def add_convolution(
 
 
 class Experts(nn.Module):
-    """Two layers of the experts that a token chose."""
+    """The two layers of each expert that a token chose."""
 
     def __init__(self, count: int, width: int, inner: int) -> None:
         super().__init__()
@@ -219,7 +220,7 @@ def add_experts(dtype: str, width: int = 512, inner: int = 1536) -> None:
 
 
 class WeightOnly(nn.Module):
-    """As PyTorch's own operators for CPUs take them."""
+    """A linear layer with PyTorch's own operators for CPUs."""
 
     def __init__(self, bits: int, depth: int, columns: int, group: int) -> None:
         super().__init__()

@@ -1,16 +1,15 @@
-"""A table of single kernels: ours, the best peer, and the machine's limit.
+"""A table of single kernels: Anabranch, the best peer, and the machine's limit.
 
 kernel_table.py                   every kernel, on one thread: about half an hour
-kernel_table.py NAME ...          those whose names begin so
+kernel_table.py NAME ...          only kernels whose names begin so
 kernel_table.py --threads 1 2     each with one thread, and with two
-kernel_table.py --list            what there is
-kernel_table.py --compare OLD     besides, what became slower since that record; the
+kernel_table.py --list            the names of the kernels
+kernel_table.py --compare OLD     also lists what became slower since that record; the
                                   exit status is 2 if anything did
 
-The limit of a kernel is the larger of its arithmetic at the machine's best rate and
-its bytes at the machine's reading rate; both are measured in this run. The record
-is one of `run.py`: `results.py keep` keeps it.
-"""
+The limit of a kernel is the larger of two times: its arithmetic at the machine's best
+rate, and its bytes at the machine's reading rate. Both rates are measured in the same
+run. The record is one of `run.py`: `results.py keep` keeps it."""
 
 from __future__ import annotations
 
@@ -56,7 +55,7 @@ def measure(kernel: Kernel, peaks: dict, seconds: float) -> list[Row]:
 
 
 def run_apart(name: str, threads: int, peaks: dict, seconds: float) -> list[Row]:
-    """The kernel in its own process, which may end as it likes."""
+    """Measures the kernel in a process of its own, since a kernel may crash."""
     with tempfile.NamedTemporaryFile(suffix=".json") as out:
         child = json.dumps([name, threads, peaks, seconds, out.name])
         done = subprocess.run(
@@ -121,7 +120,7 @@ def choose(names: list[str]) -> list[str]:
 
 
 def record_all(given: argparse.Namespace, path: Path) -> dict:
-    """Measures, prints and writes: a kernel that ends badly costs its own row."""
+    """Measures, prints and writes. A kernel that crashes costs only its own row."""
     record = new_record()
     record["run"]["source"] = "benchmark/kernel_table.py"
     record["run"]["threads"] = ", ".join(map(str, given.threads))

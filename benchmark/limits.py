@@ -1,5 +1,4 @@
-"""What the machine can do at most, measured now, and the time that a kernel needs
-at least by that."""
+"""Measures what the machine can do at most, and computes the least time of a kernel."""
 
 from __future__ import annotations
 
@@ -14,13 +13,14 @@ from harness import BOUND
 from record import Row
 
 PROGRAM = Path(__file__).resolve().parent.parent / "build" / "bin" / "machine-peaks"
-# From within the second cache to beyond most last ones.
+# Sizes from within the second cache to beyond most last caches.
 READ_BYTES = tuple(2**power for power in (18, 20, 22, 24, 26, 29))
 Peaks = Mapping[str, Any]
 
 
 def measure(threads: int) -> dict[str, Any]:
-    """GFLOP/s of each multiply and GB/s by bytes read, of `threads` together."""
+    """GFLOP/s of each kind of multiplication and GB/s by bytes read, of `threads`
+    together."""
     if not PROGRAM.exists():
         sys.exit(f"there is no {PROGRAM}: `ninja -C build machine-peaks` makes it")
     command = [str(PROGRAM), str(threads), *map(str, READ_BYTES)]
@@ -38,8 +38,8 @@ def best(first: Peaks, second: Peaks) -> dict[str, Any]:
 
 
 def gflops(peaks: Peaks, multiply: str) -> float:
-    """Of the fastest instruction for operands of this dtype. f16 is multiplied in
-    f32: sums in f16 have other results."""
+    """GFLOP/s of the fastest instruction for operands of this dtype. f16 counts as f32:
+    sums in f16 have other results."""
     fma = peaks["fma_f32"]
     if multiply == "bf16":
         return max(fma, peaks["dot_bf16"], peaks["tile_bf16"])
@@ -49,14 +49,15 @@ def gflops(peaks: Peaks, multiply: str) -> float:
 
 
 def read_gbs(peaks: Peaks, size: float) -> float:
-    """Of the smallest memory measured that holds so many bytes."""
+    """GB/s of the smallest measured memory that holds this many bytes."""
     reads = sorted((int(held), rate) for held, rate in peaks["read_gbs"].items())
     fitting = [rate for held, rate in reads if held >= size]
     return fitting[0] if fitting else reads[-1][1]
 
 
 def bound(peaks: Peaks, multiply: str, flops: float, size: float, unit: str) -> Row:
-    """The larger of arithmetic and reading, as a contender that nobody beats."""
+    """The larger of the times of arithmetic and reading, as a contender that no other
+    can beat."""
     arithmetic = flops / gflops(peaks, multiply) / 1e9
     reading = size / read_gbs(peaks, size) / 1e9
     scale = {"us": 1e6, "ms": 1e3, "s": 1.0}[unit]

@@ -13,7 +13,7 @@ import torch
 
 from harness import Row, Workload, case, steady
 
-os.environ["HF_HUB_OFFLINE"] = "1"  # the weights come with a Python package
+os.environ["HF_HUB_OFFLINE"] = "1"  # a Python package has the weights
 NAMES = ("eager", "inductor", "anabranch", "anabranch frozen")
 
 
@@ -60,7 +60,7 @@ def text_workload(model: torch.nn.Module, batch: int, length: int) -> Workload:
 
 @contextmanager
 def one_busy_core() -> Iterator[None]:
-    """Another process that computes all the time."""
+    """Runs another process that computes all the time."""
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as other:
         try:
             yield

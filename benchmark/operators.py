@@ -23,7 +23,7 @@ class Operator:
     name: str
     function: Callable[..., Any]
     makers: tuple[Maker, ...]
-    fused: bool  # several operators, so that a compiler should win
+    fused: bool  # several operators, which a compiler should run faster
 
 
 OPERATORS: list[Operator] = []

@@ -1,12 +1,12 @@
 """Other engines that run a model on the CPU, as contenders of a case.
 
-OpenVINO reads the graph of torch.export, ONNX Runtime the file that torch.onnx
-writes of it; both keep the weights as constants and may pack them. Each is told
-what its makers advise for the latency of one call, and uses as many threads as
-PyTorch. Tensors go in and come out without a copy where the engine allows it.
+OpenVINO reads the graph of torch.export. ONNX Runtime reads the file that torch.onnx
+writes of it. Both keep the weights as constants and may pack them. Each has the
+settings that its makers advise for the latency of one call, and as many threads as
+PyTorch. Tensors go in and out without a copy if the engine allows it.
 
-What is not installed raises `Absent`; `requirements/peers.txt` names it.
-"""
+An engine that is not installed raises `Absent`; `requirements/peers.txt` lists the
+engines."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def load(module: str) -> ModuleType:
 
 
 class Wrapped(torch.nn.Module):
-    """torch.export wants a module."""
+    """A function as a module, for torch.export."""
 
     def __init__(self, function: Callable) -> None:
         super().__init__()
@@ -51,8 +51,7 @@ def exported(function: Callable, arguments: tuple) -> torch.export.ExportedProgr
 
 
 def survives(work: Callable[[], object]) -> bool:
-    """Whether `work` ends well in a child: some of what a peer compiles ends
-    the process."""
+    """Whether `work` ends well in a child process: a peer may crash on its own code."""
     child = os.fork()
     if child == 0:
         code = 1
@@ -122,7 +121,7 @@ def onnxruntime(function: Callable, arguments: tuple) -> Callable:
 
 
 def is_f32(arguments: tuple) -> bool:
-    """OpenVINO computes f32 in bf16 where the CPU is faster at it."""
+    """Whether OpenVINO computes in f32. On a CPU that is faster at bf16 it does not."""
     return not any(tensor.dtype == torch.float16 for tensor in arguments)
 
 

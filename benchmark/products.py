@@ -20,8 +20,8 @@ def linear(rows: int, dtype: torch.dtype) -> Workload:
 
 
 class Quantised(torch.nn.Module):
-    """int8 times int8, scaled per column and per row, in bfloat16: the product of
-    the super kernel page."""
+    """A product of int8 matrices, with scales for columns and rows, in bfloat16: the
+    product of the super kernel page."""
 
     def __init__(self, depth: int = 7168, columns: int = 4096) -> None:
         super().__init__()

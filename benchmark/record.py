@@ -1,7 +1,6 @@
-"""What one run writes: the machine, when it ran, and a row for each contender.
+"""The record of a run: the machine, the date, and a row for each contender.
 
-Whoever reads a record needs no torch; only `new_record` asks it for its version.
-"""
+Reading a record needs no torch; `new_record` alone asks torch for its version."""
 
 from __future__ import annotations
 
@@ -13,13 +12,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-# Records of runs as they are made. Git ignores them; `results.py keep` keeps one.
+# Records of runs. Git ignores this folder; `results.py keep` keeps a record.
 RUNS = HERE / "runs"
 
 
 @dataclass
 class Row:
-    """What one contender did. `error` says why there is no figure."""
+    """The figure of one contender. `error` says why there is none."""
 
     contender: str
     value: float = 0.0
@@ -71,7 +70,7 @@ def new_record() -> dict:
 
 
 def brief(row: Row) -> dict:
-    """The fields that say something."""
+    """The fields of a row that are set."""
     return {name: value for name, value in asdict(row).items() if value}
 
 

@@ -1,14 +1,13 @@
-"""Figures that are kept, and the pages that show them.
+"""Keeps figures, and writes the pages that show them.
 
 results.py keep [RUN]   puts the cases of a run (benchmark/runs/*.json; the newest
-                        unless named) into the file of its machine, and writes pages
+                        unless named) into the file of its machine, and writes the pages
 results.py pages        writes benchmark/results/*.md and the table of README.md
-results.py check        fails where a page is not what the kept figures say
+results.py check        fails if a page differs from the kept figures
 
-A machine has one file, benchmark/results/<machine>.json. Each case in it names the
-run that it is from, so that a run of a few cases replaces these and no others.
-Nothing is left out: a case that failed or lost is kept like the others.
-"""
+A machine has one file, benchmark/results/<machine>.json. Each case in it names the run
+that it comes from, so that a run of a few cases replaces only these. Nothing is left
+out: a case that failed or lost is kept like the others."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ README = ROOT / "README.md"
 MARKED = re.compile(
     r"(<!-- benchmark (\S+) -->\n).*?(<!-- /benchmark -->\n)", re.DOTALL
 )
-# A path or an address up to its last slash.
+# The part of a path or address up to its last slash.
 PLACE = re.compile(r"(?:\bhttps?:/|(?<![\w.]))/[^\s'\"]*/")
 README_COLUMNS = {
     "eager": "PyTorch eager",
@@ -61,7 +60,7 @@ def machine_name(machine: dict) -> str:
 
 
 def without_places(row: dict) -> dict:
-    """Errors and notes may name folders and hosts, which say nothing elsewhere."""
+    """The row without names of folders and hosts, which mean nothing on other machines."""
     texts = {key: row[key] for key in ("error", "note") if key in row}
     return row | {key: PLACE.sub("", text) for key, text in texts.items()}
 

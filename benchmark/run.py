@@ -73,7 +73,8 @@ def run_apart(name: str) -> list[Row]:
 
 
 def ratio(rows: dict[str, Row], *names: str) -> str:
-    """How many times faster the best of ours is than the best of `names`."""
+    """How many times faster the best contender of Anabranch is than the best of
+    `names`."""
 
     def best(names: Iterable[str]) -> float:
         found = [rows[n].value for n in names if n in rows and not rows[n].error]

@@ -47,17 +47,17 @@ CONTENDERS: dict[str, Callable] = {
 
 
 def serve(name: str, requests: int) -> dict[str, float]:
-    """Latencies of one contender in milliseconds, but for the first request."""
+    """Latencies of one contender in milliseconds, without the first request."""
     module = bert().function
     compiled = CONTENDERS[name](module)
     lengths = torch.randint(
         1, 129, (requests,), generator=torch.Generator().manual_seed(7)
     )
-    # Every serving sees a single token early on.
+    # Every service sees a single token early.
     lengths[0], lengths[1], lengths[10] = 40, 24, 1
     times: list[float] = []
     eager: list[float] = []
-    results: dict[int, torch.Tensor] = {}  # eager's, of each length
+    results: dict[int, torch.Tensor] = {}  # eager's results, by length
     worst = 0.0
     with torch.no_grad():
         for length in lengths.tolist():

@@ -1,12 +1,11 @@
-"""What a start costs: from the start of a process to a model's first result.
+"""Measures a start: the time from the start of a process to a model's first result.
 
     starting.py [minilm|bert-base|llama-12] [ROUNDS]
 
-Every figure is of a fresh process: imports, reading the model with its weights,
-the first call. "warm" is the second process with a cache, beside Inductor's with
-its own; eager's start is the floor for all. Weights of models other than MiniLM
-are random and were saved to files before.
-"""
+Every figure comes from a fresh process: imports, reading the model with its weights,
+and the first call. "warm" is the second process with a cache, and so is Inductor's.
+Eager's start is the least for all. Models other than MiniLM have random weights, which
+were saved to files before."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ import time
 from typing import Any
 
 START = time.perf_counter()
-os.environ["HF_HUB_OFFLINE"] = "1"  # the weights come with a Python package
+os.environ["HF_HUB_OFFLINE"] = "1"  # a Python package has the weights
 os.environ["ANABRANCH_NO_NPU"] = "1"  # as in harness.py
 sys.modules["torch_npu"] = None  # type: ignore[assignment]
 ROUNDS = 5
@@ -28,7 +27,7 @@ WAYS = ("eager", "inductor", "anabranch", "anabranch cached", "anabranch frozen"
 
 
 def save(model: str, folder: str) -> None:
-    """A checkpoint of random weights, for those that no package brings."""
+    """Saves a checkpoint of random weights, for models that no package has."""
     import transformers
 
     if model == "bert-base":
@@ -83,8 +82,8 @@ def contender(way: str, torch: Any, model: Any) -> Any:
 
 
 def first_result(way: str, name: str, folder: str) -> dict[str, float]:
-    """In this process, which has just begun. Nothing of this benchmark's own
-    may be imported: it would bring the compiler's front end along."""
+    """Measures in this process, which has just begun. It must not import this
+    benchmark's modules, which would import the compiler's front end."""
     import torch
 
     imported = time.perf_counter()
@@ -118,12 +117,12 @@ def in_fresh_process(way: str, model: str, folder: str) -> dict[str, float]:
     if done.returncode:
         raise RuntimeError(done.stderr.strip().rsplit("\n", 1)[-1][:300])
     times = json.loads(done.stdout.strip().rsplit("\n", 1)[-1])
-    # The interpreter's own start too, and its end.
+    # Includes the start and the end of the interpreter.
     return times | {"process": time.perf_counter() - start}
 
 
 def warm_starts(model: str, rounds: int) -> dict[str, list[dict[str, float]]]:
-    """Of each way, in turns, after a start that filled the caches."""
+    """Measures each way in turns, after a start that filled the caches."""
     seen: dict[str, list[dict[str, float]]] = {way: [] for way in WAYS}
     with tempfile.TemporaryDirectory() as folder:
         os.mkdir(f"{folder}/cache")

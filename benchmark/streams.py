@@ -1,7 +1,7 @@
-"""Independent branches: one stream, the user's streams, streams found by auto.
+"""Measures independent branches: on one stream, on the user's streams, on automatic
+ones.
 
-Each workload's `forward` takes `marked`: whether its branches are in scopes.
-"""
+Each workload's `forward` takes `marked`: whether its branches are in scopes."""
 
 from __future__ import annotations
 
@@ -34,8 +34,9 @@ def on(tag: str, marked: bool) -> contextlib.AbstractContextManager:
 
 
 def on_its_own(function: Callable, marked: bool) -> Callable:
-    """Dynamo keeps what it compiled by code object, and tries all it has for
-    one: contenders that shared theirs would pay for each other's guards."""
+    """A copy of the function with a code object of its own. Dynamo keeps compiled code
+    by code object and tries all of it: contenders with one code object would pay for
+    each other's guards."""
 
     def call(*arguments: Tensor) -> object:
         return function(marked, *arguments)
@@ -45,7 +46,7 @@ def on_its_own(function: Callable, marked: bool) -> Callable:
 
 
 def workload(function: Callable, *arguments: Tensor) -> Workload:
-    """Of a function of `marked` and tensors; contenders with scopes call
+    """A workload from a function of `marked` and tensors. Contenders with scopes call
     `marked`."""
     plain = on_its_own(function, False)
     plain.__dict__["marked"] = on_its_own(function, True)
@@ -180,7 +181,7 @@ def projections(rows: int = 8, width: int = 384) -> Workload:
 
 
 def experts(batch: int = 4, count: int = 8, width: int = 128) -> Workload:
-    """Every expert sees every row; the gate weighs what they say."""
+    """Every expert reads every row; the gate weighs their results."""
     gate = nn.Linear(width, count)
     networks = [mlp(width, 2 * width, width) for _ in range(count)]
 
@@ -201,7 +202,7 @@ def compare(
     tolerance: float = 1e-3,
     names: tuple[str, ...] = NAMES,
 ) -> list[Row]:
-    """Every contender gets the same weights."""
+    """Compares contenders that have the same weights."""
 
     def seeded() -> Workload:
         torch.manual_seed(0)

@@ -1,7 +1,6 @@
-"""Super kernels: one launch an operator, marked scopes, scopes found by auto.
+"""Measures super kernels: a launch for each operator, marked scopes, automatic ones.
 
-Each workload's `forward` takes `marked`: whether its layers are in scopes.
-"""
+Each workload's `forward` takes `marked`: whether its layers are in scopes."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ NAMES = (
     "exported super",
     "exported auto supers",
 )
-# Without those that can't change an argument or don't know an operator.
+# Peers that cannot update an argument, or lack an operator, are left out.
 COMPILERS = tuple(name for name in NAMES if name not in ("openvino", "onnxruntime"))
 
 
@@ -38,7 +37,7 @@ def inside(scope: str, marked: bool) -> contextlib.AbstractContextManager:
 
 
 def chain(rows: int, width: int, layers: int) -> Workload:
-    """Linears with an activation between each two."""
+    """Linear layers, with an activation between each two."""
     network = mlp(*[width] * (layers + 1))
 
     def function(marked: bool, x: Tensor) -> Tensor:
@@ -70,7 +69,7 @@ def blocks(rows: int, width: int, count: int) -> Workload:
 
 
 class LlamaLayer(nn.Module):
-    """One token of a decoder layer; the caches are changed in place."""
+    """One token of a decoder layer, which updates the caches in place."""
 
     def __init__(self, width: int, heads: int, hidden: int) -> None:
         super().__init__()
@@ -141,14 +140,14 @@ def decode(
 def decode_bound(
     batch: int, layers: int = 12, width: int = 768, context: int = 512
 ) -> Row:
-    """Every weight and every line of the caches is read once."""
+    """The least time: every weight and every row of the caches is read once."""
     weights = layers * (4 * width * width + 3 * width * (8 * width // 3))
     caches = 2 * layers * batch * context * width
     return bound(4 * (weights + caches), 2 * (batch * weights + caches))
 
 
 def mixture(batch: int, width: int = 256, count: int = 8) -> Workload:
-    """Every expert sees every row; the gate weighs what they say."""
+    """Every expert reads every row."""
     plain = experts(batch, count, width).function
 
     def function(marked: bool, x: Tensor) -> Tensor:

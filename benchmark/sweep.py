@@ -38,7 +38,7 @@ class Result:
     compile_seconds: float = 0.0
 
     def ratio(self, other: str) -> float:
-        """How many times faster than `other` we are; NaN without both."""
+        """How many times faster Anabranch is than `other`; NaN if one of them failed."""
         ours = self.microseconds.get("anabranch")
         theirs = self.microseconds.get(other)
         return theirs / ours if ours and theirs else math.nan
@@ -50,7 +50,7 @@ def arguments_of(operator: Operator) -> tuple:
 
 
 def tolerance(expected: object) -> float:
-    """Absolute, for values as large as the largest."""
+    """The absolute tolerance, for values as large as the largest."""
     worst = 0.0
     for tensor in flatten(expected):
         finite = tensor.double().nan_to_num(0, 0, 0)

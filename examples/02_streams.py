@@ -1,10 +1,10 @@
-"""Branches of a model on streams of their own: marked, and found.
+"""Branches of a model on streams of their own, marked by the user or found by the
+compiler.
 
-The two directions of a recurrent network: each step needs the step before it, and
-one step is too small for two cores, but the directions need nothing of each other.
-Prints what the compiled program computes against eager, and the time of each way to
-schedule it.
-"""
+The branches are the two directions of a recurrent network. Each step needs the step
+before it, and one step is too small for two cores; but the directions are independent.
+The example compares the results with eager and prints the time of each way to schedule
+the branches."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def read(cell: nn.Module, steps: tuple[torch.Tensor, ...]) -> torch.Tensor:
 
 
 def milliseconds(models: list[nn.Module], x: torch.Tensor) -> list[float]:
-    """Medians of calls in turns."""
+    """The median time of a call of each model, in turns."""
     times: list[list[float]] = [[] for _ in models]
     for _ in range(300):
         for model, spent in zip(models, times):

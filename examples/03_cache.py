@@ -1,8 +1,7 @@
-"""A model that compiles once: later processes start from what the first left.
+"""A model that compiles once: later processes start from the cache.
 
-Starts itself over and over, in fresh processes: eager, compiling for the first
-time, and from the cache, with the same results.
-"""
+The example starts itself in fresh processes: eager, compiling for the first time, and
+from the cache. All give the same results."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ CHILD = "ANABRANCH_EXAMPLE_CHILD"
 
 
 def child(way: str) -> None:
-    """One process: builds a model, calls it once, says what it got, and when."""
+    """One process: builds a model, calls it once, and prints the result and the times."""
     start = time.perf_counter()
     import torch
 
@@ -25,7 +24,7 @@ def child(way: str) -> None:
     class Model(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            # Nothing happens here yet: the first call looks into the cache.
+            # Nothing is compiled or read here: the first call looks into the cache.
             self.cached = anabranch.cache_compile(self.compute)
             layer = torch.nn.TransformerEncoderLayer(128, 4, 512, batch_first=True)
             self.encoder = torch.nn.TransformerEncoder(

@@ -1,9 +1,8 @@
-"""Experts as one launch: a super kernel, marked and found.
+"""Experts as one launch: a super kernel, marked by the user or found by the compiler.
 
-Launches come one after the other; in a super kernel a worker takes the next tile
-whose inputs are there, of any expert. Prints the super kernels of the compiled
-program, whether the results have the same bits, and the time with and without.
-"""
+Launches run one after the other. In a super kernel a worker takes the next tile whose
+inputs are ready, of any expert. The example prints the super kernels of the compiled
+program, whether the results have the same bits, and the time with and without them."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ class Expert(nn.Module):
 
 
 class Model(nn.Module):
-    """The mean of experts, none of which waits for another."""
+    """The mean of independent experts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,7 +45,7 @@ class Model(nn.Module):
 
 
 def microseconds(first: nn.Module, second: nn.Module, x: torch.Tensor) -> list[float]:
-    """Medians of calls in turns."""
+    """The median time of a call of each function, in turns."""
     times: list[list[float]] = [[], []]
     for _ in range(300):
         for model, spent in zip((first, second), times):

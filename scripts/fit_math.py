@@ -1,9 +1,8 @@
 """Fits the polynomials of the vector math and writes MathCoefficients.h.
 
-Every table is a minimax polynomial found by the Remez exchange in 120-bit
-arithmetic. Its coefficients are rounded one after the other, the lowest power
-first, and the ones still free are fitted anew, so that rounding costs no
-accuracy. Run from anywhere:
+Every table is a minimax polynomial, found by the Remez exchange in 120-bit arithmetic.
+The coefficients are rounded one after the other, the lowest power first. After each,
+the others are fitted again, so that rounding costs no accuracy. Run it from any folder:
 
     python scripts/fit_math.py | clang-format-19 > src/codegen/math/MathCoefficients.h
 """

@@ -1,9 +1,8 @@
-"""One linter over the files that git knows: lint.py NAME [--fix].
+"""Runs one linter over the files that git knows: lint.py NAME [--fix].
 
-clang-tidy is slow, so it looks at the C++ files that differ from the base
-(ANABRANCH_TIDY_BASE, else where this branch left main, else the last commit)
-and remembers what it found clean.
-"""
+clang-tidy is slow. So it checks only the C++ files that differ from the base, and
+remembers the files that passed. The base is ANABRANCH_TIDY_BASE, else the commit where
+this branch left main, else the last commit."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ def git(*arguments: str) -> list[str]:
 
 
 def tracked(*patterns: str) -> list[str]:
-    """Files under version control or about to be."""
+    """Files under version control, and new ones that git does not ignore."""
     names = git("ls-files", "--cached", "--others", "--exclude-standard", *patterns)
     return sorted(name for name in set(names) if (ROOT / name).exists())
 
@@ -105,7 +104,8 @@ def ruff(fix: bool) -> int:
 
 
 def mypy(fix: bool) -> int:
-    """Each folder alone: scripts in different folders may share a name."""
+    """Runs mypy on each folder alone: scripts in different folders may have the same
+    name."""
     status = 0
     for name in (
         "python/anabranch",

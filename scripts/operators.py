@@ -1,5 +1,5 @@
-"""Writes what follows from the operator table: docs/operators.md, and the list of
-operators that capture keeps whole. --check only compares."""
+"""Writes the files that follow from the operator table: docs/operators.md, and the list
+of operators that capture keeps whole. --check only compares."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def table() -> list[dict]:
 
 def page(rows: list[dict]) -> str:
     lines = [
-        "# Operators with kernels of ours",
+        "# Operators with kernels",
         "",
-        "Written by `scripts/operators.py` from the operator table (`anabranch ops`). All",
-        "others, and other dtypes, run through PyTorch's dispatcher, are counted, and named",
-        f"in the report. {len(rows)} operators:",
+        f"Which operators does Anabranch compile? These {len(rows)}, for these dtypes. PyTorch",
+        "runs all others; the report counts and names them. `scripts/operators.py` writes this",
+        "page from the operator table (`anabranch ops`).",
         "",
         "| operator | family | dtypes |",
         "|---|---|---|",
@@ -54,8 +54,8 @@ def whole(rows: list[dict]) -> str:
 
 
 def advise(rows: list[dict]) -> None:
-    """Says which rows without a line in the page lower an operator that PyTorch
-    takes apart, so that their lowering is never asked for."""
+    """Names rows that are not in the page yet and lower an operator that PyTorch takes
+    apart. The compiler would never see that operator."""
     known = PAGE.read_text()
     new = [row["op"] for row in rows if f"| `{row['op']}` |" not in known]
     for name in new:

@@ -1,5 +1,4 @@
-"""Writes the table in torchair-compat/README.md from the code's; --check only
-compares."""
+"""Writes the table of options in torchair-compat/README.md. --check only compares."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ def table() -> str:
 
 
 def page() -> str:
-    """The page with the table as it should be."""
+    """The page with the table that the code gives."""
     before, _, rest = PAGE.read_text().partition(HEAD)
     lines = rest.splitlines(keepends=True)
     after = itertools.dropwhile(lambda line: line.startswith("|"), lines)

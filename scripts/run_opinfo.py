@@ -1,15 +1,14 @@
-"""Runs PyTorch's OpInfo database against the compiler and prints, per dtype, how
-many operators ran in our own kernels.
+"""Runs PyTorch's OpInfo database against the compiler and prints, for each dtype, how
+many operators ran in Anabranch's kernels.
 
     run_opinfo.py [--dtypes f32,i64] [--chunk 1/10] [--samples 16] [--dynamic]
                   [--grad | --in-place | --out] [--match REGEX] [--json FILE] [--again]
 
-`--grad` compares the gradients of the samples, too; `--in-place` calls the methods
-that write into their tensor, `--out` writes into tensors that are given. Every
-operator is tried in a forked process, so that a crash is a failure of that operator
-and nothing else. FILE is written after every operator, and what it has already is
-not tried again; failures are with --again.
-"""
+`--grad` also compares the gradients of the samples. `--in-place` calls the methods that
+write into their tensor; `--out` writes into given tensors. Every operator runs in a
+forked process, so that a crash is a failure of that operator alone. FILE is written
+after every operator, and operators that it has are not tried again; with --again, those
+that failed are."""
 
 from __future__ import annotations
 
@@ -78,8 +77,8 @@ def failure(reason: str) -> dict[str, Any]:
 
 
 def warm_up() -> None:
-    """What every child would import and build for itself."""
-    torch.set_num_threads(1)  # a forked process has no other threads
+    """Imports and builds everything that each child would need."""
+    torch.set_num_threads(1)  # a forked process has only the thread that forked
     torch.compile(lambda x: x.relu(), backend="aot_eager")(torch.ones(2))
 
 
@@ -95,7 +94,7 @@ def selected(options: argparse.Namespace, dtype: str) -> Iterator[Any]:
 
 
 def row_of(dtype: str, options: argparse.Namespace) -> str:
-    """Whose row of the table: "f32 dynamic gradients"."""
+    """The row of the table: "f32 dynamic gradients"."""
     words = [dtype, "dynamic" * options.dynamic, options.form]
     return " ".join(word for word in words if word not in ("", "function"))
 
@@ -123,7 +122,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def table(outcomes: dict[str, Any]) -> str:
-    """Operators and samples by row and by where they were computed."""
+    """Operators and samples by row, and by where they were computed."""
     columns = [*opinfo.PLACES.values(), "wrongly traced by PyTorch", "wrong"]
     counts: dict[str, Any] = collections.defaultdict(collections.Counter)
     samples: dict[str, Any] = collections.defaultdict(collections.Counter)

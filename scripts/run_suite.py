@@ -1,20 +1,20 @@
-"""Runs PyTorch's own tests of torch.compile with our backend in the place of theirs,
-and prints how many failed that a reference backend passes.
+"""Runs PyTorch's own tests of torch.compile with this backend instead of theirs, and
+prints how many failed that a reference backend passes.
 
     run_suite.py PATH... --json FILE [--match REGEX] [--chunk 1/10] [--seconds 60]
                  [--again] [--reference aot_eager] [--backend anabranch]
 
-PATH is a test file of PyTorch, or a folder of them (test/inductor, test/dynamo,
-test/functorch of its sources, of the release that is installed). Every backend that
-a test names is replaced: Inductor, `eager`, `aot_eager`, and the counting backends of
+PATH is a test file of PyTorch or a folder of them: test/inductor, test/dynamo and
+test/functorch of the sources of the installed release. Every backend that a test names
+is replaced: Inductor, `eager`, `aot_eager`, and the counting backends of
 torch._dynamo.testing, which still count. A test that asserts on Inductor's own code
-fails under both: the reference runs what the backend does not pass.
+fails under both backends. The reference runs only the tests that the backend does not
+pass.
 
-Tests run in forked processes, so that a crash or a hang is that of one test, and what
-does not pass is tried again in a process of its own.
-FILE is written after every test, and what it has is not tried again; what the
-backend does not pass is, with --again.
-"""
+Tests run in forked processes, so that a crash or a hang concerns one test. A test that
+does not pass is tried again in a process of its own. FILE is written after every test,
+and tests that it has are not tried again; with --again, those that the backend does not
+pass are."""
 
 from __future__ import annotations
 
@@ -48,29 +48,31 @@ from torch._dynamo.utils import counters
 BAD = ("failed", "crashed", "hung")
 REPLACED = ("inductor", "eager", "aot_eager", "aot_eager_decomp_partition")
 COUNTING = ("CompileCounter", "EagerAndRecordGraphs", "AotEagerAndRecordGraphs")
-TEXT = 4000  # characters of a failure that are kept
+TEXT = 4000  # characters that are kept of a failure
 
 
 @dataclasses.dataclass
 class Substitute:
-    """The backend that stands in the place of all others."""
+    """The backend that replaces all others."""
 
     backend: Callable[..., Any]
     graphs: int = 0
 
     def compile(self, module: Any, inputs: Any, **options: Any) -> Any:
-        """`options` are those of the backend that is replaced."""
+        """`options` are those of the replaced backend."""
         del options
         self.graphs += 1
         before = counters["aot_autograd"]["total"]
         compiled = self.backend(module, inputs)
-        # Tests read these two, which only PyTorch's own wrapper of AOTAutograd counts.
+        # Tests read these two counters, which only PyTorch's own wrapper of AOTAutograd
+        # changes.
         if counters["aot_autograd"]["total"] == before:
             counters["aot_autograd"].update(total=1, ok=1)
         return compiled
 
     def install(self) -> None:
-        """Before the tests are imported: they take these names from their modules."""
+        """Replaces the backends before the tests are imported: tests take them from
+        their modules by name."""
         torch._inductor.compile_fx.compile_fx = self.compile
         for name in REPLACED:
             lookup_backend(name)
@@ -112,7 +114,7 @@ def names_of(case: type[unittest.TestCase]) -> list[str]:
 
 
 def run_here(test: unittest.TestCase) -> tuple[str, str]:
-    """The outcome of a test in this process, and what it said."""
+    """Runs a test in this process. Returns its outcome and its output."""
     result = unittest.TestResult()
     unittest.TestSuite([test]).run(result)
     if bad := [*result.errors, *result.failures]:
@@ -127,16 +129,16 @@ def run_here(test: unittest.TestCase) -> tuple[str, str]:
 
 
 class Worker:
-    """A forked process that runs one test after another, until one does not pass:
-    the next test begins in a new process."""
+    """A forked process that runs one test after another. After a test that does not
+    pass, the next one begins in a new process."""
 
     def __init__(self, run: Callable[[str], dict[str, Any]]) -> None:
         self.run = run
         self.child = 0
-        self.asked = 0  # tests that the process has been given
+        self.asked = 0  # tests that the process got
 
     def ask(self, key: str, seconds: float) -> dict[str, Any]:
-        """What `run` returns for `key` in the process, or how the process ended."""
+        """The value of `run` for `key` in the process, or how the process ended."""
         if not self.child:
             self._fork()
         self.asked += 1
@@ -154,8 +156,8 @@ class Worker:
         return {**outcome, "seconds": round(time.monotonic() - begin, 2)}
 
     def stop(self) -> str:
-        """How the process had ended by itself, or nothing: then it is killed, with
-        the processes that it started."""
+        """Kills the process and the processes that it started. Returns how it ended by
+        itself, if it did."""
         if not self.child:
             return ""
         time.sleep(0.2)  # a pipe closes before its process has ended
@@ -206,7 +208,7 @@ class Worker:
 
 
 def _line(reader: int, deadline: float) -> str:
-    """One line from a pipe. Empty where its writer died, or is late."""
+    """One line from a pipe; empty if its writer died or is late."""
     text = b""
     while not text.endswith(b"\n"):
         left = deadline - time.monotonic()
@@ -225,7 +227,7 @@ class Sweep:
     def __init__(self, options: argparse.Namespace, kept: dict[str, Any]) -> None:
         self.options = options
         self.kept = kept
-        # The substitute takes the reference's name: both are looked up before.
+        # Both backends are looked up before the substitute takes the reference's name.
         backends = {
             name: lookup_backend(name) for name in (options.backend, options.reference)
         }
@@ -241,7 +243,7 @@ class Sweep:
         for case_name, case in tests_of(path).items():
             for name in names_of(case):
                 self.tests[f"{path.stem}::{case_name}.{name}"] = case(name)
-        gc.freeze()  # a collection in the workers would copy every page
+        gc.freeze()  # a garbage collection in the workers would copy every page
         chunk, chunks = (int(part) for part in self.options.chunk.split("/"))
         for number, key in enumerate(self.tests):
             if number % chunks == chunk - 1 and re.search(self.options.match, key):
@@ -250,7 +252,7 @@ class Sweep:
             worker.stop()
 
     def _try(self, key: str) -> None:
-        """The reference runs what the backend does not pass."""
+        """Runs a test with the backend, and with the reference if it does not pass."""
         outcomes = self.kept.setdefault(key, {})
         mine, reference = self.options.backend, self.options.reference
         known = outcomes.get(mine)
@@ -263,7 +265,7 @@ class Sweep:
             print(said, key, flush=True)
 
     def _attempt(self, backend: str, key: str) -> dict[str, Any]:
-        """A test that does not pass after others is tried once more, alone."""
+        """Runs a test. If it does not pass after others, it is tried once more, alone."""
         worker = self.workers[backend]
         first = not worker.asked
         outcome = worker.ask(key, self.options.seconds)
@@ -283,7 +285,7 @@ class Sweep:
 
 
 def sweep_file(path: Path, options: argparse.Namespace) -> None:
-    """In a process of its own, which it ends."""
+    """Runs the tests of a file in a process of its own, which this function ends."""
     try:
         Sweep(options, read(options.json)).run(path)
     except BaseException:  # noqa: BLE001 - a file that can't be imported is left out
@@ -302,8 +304,8 @@ def files_of(paths: list[Path]) -> Iterator[Path]:
 
 
 def verdict(outcomes: dict[str, Any], backend: str, reference: str) -> str:
-    """What became of a test under the backend; "neither" where the reference does
-    not pass it, either."""
+    """The verdict on a test under the backend; "neither" if the reference does not pass
+    it either."""
     mine = outcomes[backend]["outcome"]
     if mine in BAD and outcomes[reference]["outcome"] != "passed":
         return "neither"
@@ -311,11 +313,11 @@ def verdict(outcomes: dict[str, Any], backend: str, reference: str) -> str:
 
 
 def table(kept: dict[str, Any], backend: str, reference: str) -> str:
-    """How many tests of each file ended how."""
+    """How many tests of each file ended in each way."""
     counts: dict[str, Any] = collections.defaultdict(collections.Counter)
     for key, outcomes in kept.items():
         if backend not in outcomes:
-            continue  # FILE has it from a run of another backend
+            continue  # FILE has these results from a run of another backend
         for row in (key.partition("::")[0], "all"):
             counts[row][verdict(outcomes, backend, reference)] += 1
     columns = ("passed", *BAD, "neither", "skipped")
@@ -343,9 +345,10 @@ def parse() -> argparse.Namespace:
 
 def main() -> int:
     options = parse()
-    torch.set_num_threads(1)  # a forked process has no other threads
+    torch.set_num_threads(1)  # a forked process has only the thread that forked
     for path in files_of(options.paths):
-        # A process for each: what one file patches, the next one does not meet.
+        # Each file has a process of its own, so that its patches do not reach another
+        # file.
         child = os.fork()
         if child == 0:
             sweep_file(path, options)

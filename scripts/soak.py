@@ -1,12 +1,11 @@
-"""Runs the random tests over and over, each time with other seeds.
+"""Runs the random tests again and again, each time with other seeds.
 
     soak.py --seconds 3600            every task, in turns
     soak.py updates calls             only these tasks
 
-A task runs in a process of its own for a bounded time or count, then the next one
-does. A task that fails prints its output at once; the exit status is 0 only if
-none failed. `make soak` is the front door.
-"""
+A task runs in a process of its own, for a limited time or number of cases; then comes
+the next one. The output of a task that fails is printed at once. The exit status is 0
+if no task failed. `make soak` calls this script."""
 
 from __future__ import annotations
 
@@ -23,11 +22,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = str(ROOT / ".venv" / "bin" / "python")
 SUPPORT = "test/python/support"
-# Operators of PyTorch's database, in so many parts; one part a turn.
+# Operators of PyTorch's database, in this many parts; a turn runs one part.
 PARTS = 41
 FLOATS = ("f32", "f64", "f16", "bf16")
 DTYPES = (*FLOATS, "i64", "i32", "i16", "i8", "u8", "bool", "c64", "c128")
-# How they are called, in turns.
+# The forms in which they are called, in turns.
 WAYS: tuple[list[str], ...] = (
     [],
     ["--dynamic"],
@@ -40,8 +39,8 @@ WAYS: tuple[list[str], ...] = (
 
 @dataclass(frozen=True)
 class Task:
-    """`command(turn)` and `environment(turn)` of one turn, which has a seed of
-    its own."""
+    """`command(turn)` and `environment(turn)` are those of one turn, with a seed of its
+    own."""
 
     name: str
     command: Callable[[int], list[str]]
@@ -59,8 +58,8 @@ def gtest(binary: str, tests: str) -> Callable[[int], list[str]]:
 
 
 def operators(turn: int) -> list[str]:
-    """A part of PyTorch's samples in one dtype and one way. PARTS is prime, so that
-    each part meets each dtype and each way."""
+    """A part of PyTorch's samples, in one dtype and one form. PARTS is prime, so that
+    each part gets each dtype and each form."""
     command = [
         PYTHON,
         "scripts/run_opinfo.py",
@@ -157,7 +156,7 @@ TASKS = (
 
 
 def passes(task: Task, turn: int) -> bool:
-    """Runs one turn; the output of a turn that fails is printed."""
+    """Runs one turn. If it fails, its output is printed."""
     command = task.command(turn)
     settings = task.environment(turn)
     start = time.monotonic()

@@ -1,12 +1,11 @@
-"""Runs every test runner, passes its output through, and sums the counts.
+"""Runs every test runner, prints its output, and adds up the counts.
 
     test.py             everything
     test.py --fast      without clang-tidy, sanitizers, fuzzing and slow tests
     test.py lint gtest  only these groups
 
-The closing line adds up all runners; the exit status is 0 only if nothing
-failed. A runner that dies without saying its counts is one failure.
-"""
+The last line adds up all runners. The exit status is 0 if nothing failed. A runner that
+ends without its counts is one failure."""
 
 from __future__ import annotations
 
@@ -91,7 +90,7 @@ class Runner:
 
 def runners(fast: bool) -> list[Runner]:
     tools = [str(ROOT / "scripts" / "lint.py")]
-    # Files are not split: their fixtures are shared.
+    # Tests of one file stay together, since they share fixtures.
     pytest = [str(BIN / "pytest"), "-q", "--durations=9", "-n2", "--dist=loadfile"]
     if fast:
         pytest += ["-m", "not slow"]
@@ -116,7 +115,7 @@ def runners(fast: bool) -> list[Runner]:
             read_lit,
         ),
         Runner("pytest", pytest, read_pytest),
-        # Apart: where its torch_npu can be imported, others see an NPU.
+        # Run apart: other packages take its torch_npu for an NPU if they can import it.
         Runner("compat", [*pytest, "torchair-compat/tests"], read_pytest),
     ]
 

@@ -31,8 +31,8 @@ def make_distributions() -> list[Path]:
     return [*wheels, made.runtime_wheel(folder), sdist.write(folder)]
 
 
-# A front end of the house, which a process is spared that asks for it: where its
-# torch_npu can be imported, other packages see an NPU.
+# torchair-compat is not put on the path of every process: other packages take its
+# torch_npu for an NPU if they can import it.
 COMPAT = "torchair-compat"
 COMPAT_LINE = (
     "import os, sys; os.environ.get('ANABRANCH_NO_NPU') or sys.path.append({path!r})\n"
@@ -40,7 +40,7 @@ COMPAT_LINE = (
 
 
 def install_editable() -> Path:
-    """Path files and the entry points, as an editable install leaves them."""
+    """Writes the path files and entry points that an editable install writes."""
     site = Path(sysconfig.get_path("purelib"))
     name = COMPILER.name
     (site / f"{name}.pth").write_text(f"{ROOT / 'python'}\n")

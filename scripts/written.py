@@ -1,4 +1,4 @@
-"""Pages that a script writes: written anew, or with --check only compared."""
+"""Writes pages that a script generates; with --check it only compares."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def keep(page: Path, text: str) -> int:
-    """The exit status of the script that `text` comes from."""
+    """Writes the page, or compares it. Returns the exit status of the script that calls
+    it."""
     if "--check" not in sys.argv:
         page.write_text(text)
     elif page.read_text() != text:

@@ -1,8 +1,7 @@
 """torch_npu for hosts without an NPU: `npu` is another name of the host's device.
 
-A module, not a package: beside a real torch_npu the import system takes the
-real one.
-"""
+This is a module and not a package: if a real torch_npu is installed beside it, the
+import system finds the real one."""
 
 from typing import Any
 
@@ -148,8 +147,9 @@ npu, dynamo = _install()
 def npu_quant_matmul(
     x1: torch.Tensor, x2: torch.Tensor, scale: torch.Tensor, **options: Any
 ) -> torch.Tensor:
-    """torch.ops.npu.npu_quant_matmul. In a graph an x2 in FRACTAL_NZ is read as
-    blocks; a package that is exported has them packed anyway."""
+    """torch.ops.npu.npu_quant_matmul, with the operator's arguments and results. In a
+    compiled graph the product reads the blocks of an x2 in FRACTAL_NZ; an exported
+    package packs the weight itself."""
     if torch.compiler.is_compiling() and not torch.compiler.is_exporting():
         options["blocks"] = x2._npu_blocks  # type: ignore[attr-defined]
     return torch.ops.npu.npu_quant_matmul(x1, x2, scale, **options)

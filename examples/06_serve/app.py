@@ -32,12 +32,12 @@ class Service:
 
     def __init__(self) -> None:
         self.loaded: tuple[Any, str] | None = None
-        # Batches run beside the event loop, which goes on taking requests.
+        # Batches run in a thread, so that the event loop can take requests meanwhile.
         self.worker = ThreadPoolExecutor(1)
 
     async def reconfigure(self, config: dict[str, str]) -> None:
-        """Opens what `config` names, {"engine": ..., "path": ...}. Batches that run
-        meanwhile end with what they began with."""
+        """Opens the engine in `config`, {"engine": ..., "path": ...}. Batches that are
+        running finish on the old engine."""
         loop, path = asyncio.get_running_loop(), config["path"]
         engine = await loop.run_in_executor(None, open_engine, config["engine"], path)
         self.loaded = engine, path
@@ -49,7 +49,7 @@ class Service:
 
     @serve.batch(max_batch_size=ROWS[-1], batch_wait_timeout_s=0.002)
     async def embed(self, sentences: list[str]) -> list[dict[str, Any]]:
-        """As many sentences as wait, up to the largest gear."""
+        """The vectors of all waiting sentences, up to the largest gear."""
         assert self.loaded is not None
         engine, path = self.loaded
         loop = asyncio.get_running_loop()
@@ -72,15 +72,15 @@ def deployment() -> Any:
 
 
 def deploy(engine: str, path: str) -> None:
-    """Starts the application, or reloads it if only the configuration is new."""
+    """Starts the application, or reloads it if only its configuration changed."""
     config = {"engine": engine, "path": path}
     serve.run(deployment().options(user_config=config).bind(), name=engine)
 
 
 @contextlib.contextmanager
 def cluster(port: int) -> Iterator[str]:
-    """Ray on this machine alone, with two CPUs and little shared memory; the address
-    of the service. Everything is stopped at the end."""
+    """Starts Ray on this machine with two CPUs and little shared memory, and stops it
+    after the block. Gives the address of the service."""
     paths = os.pathsep.join([HERE, os.environ.get("PYTHONPATH", "")])
     ray.init(
         num_cpus=2,

@@ -23,7 +23,7 @@ TOKENS = (16, 32, 64, 128)
 
 
 def export(folder: str) -> None:
-    """Writes the package: all programs over one copy of the weights."""
+    """Writes the package, in which all programs share one copy of the weights."""
     import torch
     from torch_model import SentenceModel
 
@@ -46,11 +46,12 @@ class Texts:
         self.tokenizer.no_padding()
 
     def __call__(self, sentences: list[str]) -> tuple[numpy.ndarray, numpy.ndarray]:
-        """Ids and mask of at most `ROWS[-1]` sentences, filled up with empty rows."""
+        """Ids and mask of at most `ROWS[-1]` sentences. Empty rows fill the batch up to
+        a gear."""
         encoded = [row.ids for row in self.tokenizer.encode_batch(sentences)]
         shape = fit(ROWS, len(encoded)), fit(TOKENS, max(map(len, encoded)))
         ids, mask = numpy.zeros(shape, numpy.int64), numpy.zeros(shape, numpy.int64)
-        mask[:, 0] = 1  # the mean of a row without a token has no value
+        mask[:, 0] = 1  # without a token, the mean of a row would have no value
         for number, row in enumerate(encoded):
             ids[number, : len(row)] = row
             mask[number, : len(row)] = 1
@@ -58,7 +59,7 @@ class Texts:
 
 
 def fit(gears: tuple[int, ...], size: int) -> int:
-    """The smallest gear that holds `size`."""
+    """The smallest gear that is at least `size`."""
     return next(gear for gear in gears if gear >= size)
 
 
@@ -70,7 +71,7 @@ class Embedding:
         self.run: Any = anabranch.load(package, threads=threads)
 
     def __call__(self, sentences: list[str]) -> numpy.ndarray:
-        """A row for each of at most `ROWS[-1]` sentences."""
+        """The vectors of at most `ROWS[-1]` sentences, one in each row."""
         return self.run(*self.texts(sentences))[: len(sentences)]
 
     def warm_up(self) -> None:

@@ -1,4 +1,4 @@
-"""The same embedding on other engines, to compare with. Each has one thread."""
+"""The same embedding on other engines, for comparison. Each runs on one thread."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def available(name: str) -> bool:
 
 
 def prepare(name: str, folder: str) -> str:
-    """What `open_engine` opens: written below `folder` if it is not there yet."""
+    """Writes the model that `open_engine` opens below `folder`, if it is not there yet.
+    Returns its path."""
     from embedding import export
 
     path = os.path.join(folder, "package" if name == "anabranch" else "model.onnx")
@@ -48,7 +49,7 @@ def _export_onnx(path: str) -> None:
 
 
 def open_engine(name: str, path: str) -> Any:
-    """A function of sentences, whose `run` takes ids and mask."""
+    """A function of sentences on this engine. Its `run` takes ids and mask."""
     if name == "anabranch":
         made = Embedding(path)
         made.warm_up()

@@ -1,4 +1,4 @@
-"""A load generator: so many clients on loopback, each with one request at a time."""
+"""A load generator: clients on loopback, each with one request at a time."""
 
 from __future__ import annotations
 
@@ -14,35 +14,36 @@ SENTENCES = [
     "My cat sleeps on the warm keyboard all afternoon.",
     "Kernels are generated for the shapes of the model.",
 ]
-MOST_REQUESTS = 50_000  # of one run: what is kept of each is a number or two
+MOST_REQUESTS = 50_000  # the most requests of one run; it keeps a number or two of each
 TIMEOUT = aiohttp.ClientTimeout(total=30)
 
 
 @dataclasses.dataclass
 class Load:
-    """What the clients saw."""
+    """The answers that the clients got."""
 
     times: list[float] = dataclasses.field(default_factory=list)  # seconds
     errors: list[str] = dataclasses.field(default_factory=list)
-    packages: list[str] = dataclasses.field(default_factory=list)  # as they came
+    # in the order of the answers
+    packages: list[str] = dataclasses.field(default_factory=list)
     seconds: float = 0.0
 
     def percentile(self, part: float) -> float:
-        """In milliseconds."""
+        """A percentile of the latencies, in milliseconds."""
         ordered = sorted(self.times)
         return 1e3 * ordered[min(len(ordered) - 1, int(part * len(ordered)))]
 
     @property
     def rate(self) -> float:
-        """Answers a second."""
+        """Answers in a second."""
         return len(self.times) / self.seconds
 
 
 async def run(
     url: str, clients: int, seconds: float, stop: asyncio.Event | None = None
 ) -> Load:
-    """Requests for so long or until `stop` is set, and no more than `MOST_REQUESTS`
-    of them."""
+    """Sends requests for this many seconds or until `stop` is set, and at most
+    `MOST_REQUESTS`."""
     load = Load()
     stop = stop or asyncio.Event()
     asyncio.get_running_loop().call_later(seconds, stop.set)

@@ -1,9 +1,8 @@
-"""Starts the service, loads it, and prints what comes of it.
+"""Starts the service, loads it, and prints the measurements.
 
-measure.py engines --seconds 10     latency and throughput on each engine
-measure.py reload                   a new package under load: no request is lost
-measure.py memory                   the weights' pages of two replicas
-"""
+measure.py engines --seconds 10     latency and throughput on each engine measure.py
+reload                   a new package under load: no request is lost measure.py memory
+the weights' pages of two replicas"""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ import load
 from app import cluster, deploy
 from engines import NAMES, available, prepare
 
-MOST_SECONDS = 180  # that clients wait for a reload
+MOST_SECONDS = 180  # seconds that clients wait for a reload
 
 
 def free_port() -> int:
@@ -32,7 +31,7 @@ def free_port() -> int:
 
 
 def measure_engines(folder: str, seconds: float, clients: list[int]) -> None:
-    """Each engine by itself. Between two of them the service is empty."""
+    """Measures each engine by itself. Between two engines the service is empty."""
     print(f"{'engine':<12} clients  answers/s   p50 ms   p99 ms  errors", flush=True)
     names = [name for name in NAMES if available(name)]
     for name in names:
@@ -52,8 +51,8 @@ def measure_engines(folder: str, seconds: float, clients: list[int]) -> None:
 
 
 def reload_under_load(folder: str, seconds: float) -> dict[str, Any]:
-    """A second package takes the first one's place while clients ask, who also ask
-    `seconds` before and after."""
+    """Replaces the package while clients send requests. They also send `seconds` before
+    and after."""
     first = prepare("anabranch", folder)
     second = os.path.join(folder, "second")
     os.mkdir(second)
@@ -81,8 +80,8 @@ def reload_under_load(folder: str, seconds: float) -> dict[str, Any]:
 
 
 def shared_weights(folder: str) -> dict[str, Any]:
-    """How much of the package's weights lies in each replica, and its share (Pss) of
-    the pages that all of them map."""
+    """How much of the package's weights each replica has in memory, and its share (Pss)
+    of the pages that all replicas map."""
     package = prepare("anabranch", folder)
     with cluster(free_port()) as url:
         deploy("anabranch", package)
@@ -101,7 +100,7 @@ def _mapped(process: str, package: str) -> dict[str, int]:
     row = {"Rss": 0, "Pss": 0, "Private_Dirty": 0}
     try:
         text = Path(f"/proc/{process}/smaps").read_text()
-    except OSError:  # it ended
+    except OSError:  # the process has ended
         return row
     inside = False
     for line in text.splitlines():

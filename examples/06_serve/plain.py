@@ -28,7 +28,7 @@ async def answer(send: Any, status: int, content: dict) -> None:
 
 async def app(scope: dict, receive: Any, send: Any) -> None:
     if scope["type"] != "http":
-        return  # uvicorn goes on without the other protocols
+        return  # uvicorn then goes on without the other protocols
     if scope["path"] == "/healthz":
         await answer(send, 200, {"ready": True})
         return

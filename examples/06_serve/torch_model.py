@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-os.environ["HF_HUB_OFFLINE"] = "1"  # the weights come with a Python package
+os.environ["HF_HUB_OFFLINE"] = "1"  # a Python package has the weights
 
 import torch
 from embedding import MODEL

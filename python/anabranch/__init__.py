@@ -1,9 +1,8 @@
 """Anabranch: a graph compiler and runtime for PyTorch inference.
 
-What a name needs is imported when the name is used: a start from the cache
-needs neither Dynamo nor the front end of the compiler, a package that is loaded
-needs no PyTorch.
-"""
+A public name is imported when it is first used. So a start from the cache imports
+neither Dynamo nor the compiler's front end, and a process that only loads packages
+needs no PyTorch."""
 
 import importlib as _importlib
 import sys as _sys
@@ -49,7 +48,7 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 
-# What needs no PyTorch; the home of any other name does.
+# Modules that work without PyTorch; the others need a tested version of it.
 _WITHOUT_TORCH = ("config", "deploy.load", "trace.profiler")
 _HOMES = {
     "backend": ("anabranch", "compile"),
@@ -84,7 +83,8 @@ def _check_torch() -> None:
 
     from . import torch_version
 
-    # Half of torch is there while torch imports who imports Anabranch.
+    # While torch itself is being imported, a module of torch may import Anabranch:
+    # torch has no version yet.
     if version := getattr(torch, "__version__", None):
         torch_version.check(version)
 
@@ -93,6 +93,6 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-# A torch that is here before Anabranch is looked at at once.
+# If torch is imported already, its version is checked now and not at the first use.
 if "torch" in _sys.modules:
     _check_torch()

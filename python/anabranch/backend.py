@@ -1,4 +1,5 @@
-"""torch.compile(model, backend="anabranch"), and anabranch.compile(model)."""
+"""The two entries of the compiler: torch.compile(model, backend="anabranch") and
+anabranch.compile(model)."""
 
 from __future__ import annotations
 
@@ -41,13 +42,27 @@ def anabranch(
     config: Config | None = None,
     decompositions: Mapping[Any, Callable[..., Any]] | None = None,
 ) -> Callable[..., Any]:
-    """The Dynamo backend."""
+    """The Dynamo backend: torch.compile calls it with each graph that Dynamo captures.
+
+    module          Dynamo's graph
+    example_inputs  its inputs in the call that is traced: tensors and symbolic ints
+    mode            "default", "reduce-overhead", "max-autotune" or
+                    "max-autotune-no-cudagraphs"; the last two set `freeze`
+    options         fields of Config by name; they win over `mode` and `config`
+    config          the options as one object
+    decompositions  functions by operator; they win over Anabranch's own
+
+    Returns a function of the graph's inputs. PyTorch runs graphs, or parts of one, that
+    the compiler cannot describe; `last_report()` says why. OptionError: an unknown mode
+    or option, a wrong value, or gears that the inputs do not have. CompileError: the
+    graph asks for something impossible.
+    """
     try:
         settings = resolve(options, mode, config)
     except (TypeError, ValueError) as error:
         raise OptionError(str(error)) from error
     if any(isinstance(x, torch.Tensor) and x.is_mkldnn for x in example_inputs):
-        # AOTAutograd traces them as if they were plain tensors.
+        # AOTAutograd would trace such tensors as if they were plain ones.
         reason = "an input has oneDNN's opaque layout"
         if (watching := observer.current()) is not None:
             watching.refuse(f"PyTorch runs it: {reason}")
@@ -78,8 +93,17 @@ def compile(
     fullgraph: bool = False,
     **options: Any,
 ) -> Any:
-    """torch.compile with this backend. `options` are fields of Config by name, and
-    win over `config`. OptionError: an unknown name, or a value that is none."""
+    """torch.compile(model, backend="anabranch"), with the options as keywords.
+
+    model      an nn.Module or a function of tensors
+    config     the options as one object; default: Config()
+    dynamic    as of torch.compile; None: what the option `shapes` asks for
+    fullgraph  as of torch.compile: a graph break is an error
+    options    fields of Config by name; they win over `config`
+
+    Returns the compiled model, which takes the arguments of `model`. Nothing is
+    compiled before its first call. OptionError: an unknown option, or a wrong value.
+    """
     try:
         settings = resolve(options, config=config)
     except (TypeError, ValueError) as error:
@@ -91,7 +115,7 @@ def compile(
         fullgraph=fullgraph,
     )
     if settings.shapes == "tiered" and fullgraph:
-        return unit_sizes.with_ones(compiled, settings.explain)
+        return unit_sizes.compile_for_ones_too(compiled, settings.explain)
     return compiled
 
 
@@ -102,12 +126,15 @@ def compile_graph(
     *,
     config: Config,
     geared: Sequence[gears.GearDim] = (),
-    built: Callable[[_C.Executable, Description], None] | None = None,
-    seen: Callable[[str], None] | None = None,
+    on_executable: Callable[[_C.Executable, Description], None] | None = None,
+    on_package: Callable[[str], None] | None = None,
 ) -> Callable[..., Any]:
-    """One ATen graph -> an executable, or the graph itself run by PyTorch.
-    `built` is told of an executable before anything is put around it, `seen` of its
-    package's folder."""
+    """Compiles one ATen graph. PyTorch runs the graph, or parts of it, if it has no
+    description.
+
+    `on_executable` gets the executable before any wrapper is put around it.
+    `on_package` gets the folder of the package while the folder exists.
+    """
     name = _graph_name()
     torch_streams.translate(module)
     complete(module)
@@ -126,11 +153,11 @@ def compile_graph(
     def found(folder: str, report: dict[str, Any]) -> None:
         if watching is not None:
             watching.package(folder, report)
-        if seen is not None:
-            seen(folder)
+        if on_package is not None:
+            on_package(folder)
 
     weights = frozen.note(described)
-    tuning.settle(described, config, bindings)
+    tuning.choose_blockings(described, config, bindings)
     executable = package.build(described, config, bindings, found)
     if executable is None:
         record_eager(name, f"stopped after {config.stop}", config.explain)
@@ -138,8 +165,8 @@ def compile_graph(
     follower = frozen.follow(executable, described, config, bindings, weights)
     if config.shapes == "tiered" and not bindings:
         tiers.attach(executable, described, config, package.specialise, follower)
-    if built is not None:
-        built(executable, described)
+    if on_executable is not None:
+        on_executable(executable, described)
     if watching is not None:
         watching.graph(module, described, sources)
     return _callable(executable, described)
@@ -148,7 +175,8 @@ def compile_graph(
 def _callable(
     executable: Callable[..., Any], described: Description
 ) -> Callable[..., Any]:
-    """The executable with what its caller does for it."""
+    """The executable with the wrappers that its caller needs: views of results, and
+    waits for collectives of other graphs."""
     if described.aliases:
         executable = restore(executable, described.aliases)
     if described.awaited:
@@ -163,7 +191,7 @@ def _compile_parts(
     reason: str,
     config: Config,
 ) -> Callable[..., Any]:
-    """What can be described of a graph that can't be as a whole."""
+    """Compiles the parts of a graph that have a description; PyTorch runs the rest."""
 
     def compile_part(
         part: torch.fx.GraphModule, sources: Sequence[InputSource], number: int
@@ -177,12 +205,13 @@ def _compile_parts(
             record_eager(part_name, str(refusal), config.explain)
             return run_eagerly(part)
         weights = frozen.note(described)
-        tuning.settle(described, config)
+        tuning.choose_blockings(described, config)
         executable = package.build(described, config)
         if executable is None:
             return run_eagerly(part)
         follower = frozen.follow(executable, described, config, [], weights)
-        # A size that the data decides is seldom the same again.
+        # A size that depends on data seldom comes twice, so a program for it would not
+        # pay.
         if config.shapes == "tiered" and all(
             "hint" in symbol for symbol in described.graph["symbols"]
         ):
@@ -199,7 +228,8 @@ def _compile_parts(
 
 
 def run_eagerly(module: torch.fx.GraphModule) -> Callable[..., Any]:
-    """The graph as PyTorch runs it, by the boxed calling convention."""
+    """Runs the graph in PyTorch, by AOTAutograd's boxed calling convention: the callee
+    empties its list of arguments."""
 
     def call(arguments: list[Any]) -> Any:
         _C.check_may_run()

@@ -140,7 +140,8 @@ def _read(path: str) -> Any:
 
 
 def _value(text: str) -> Any:
-    """`true`, `8`, or a word."""
+    """The value of an option: what JSON reads from the text (`true`, `8`), else the
+    text."""
     try:
         return json.loads(text.lower())
     except ValueError:

@@ -1,4 +1,4 @@
-"""`anabranch cache`: what is in the cache, whether it is whole, and out of it."""
+"""`anabranch cache`: lists, shows, verifies, prunes and exports entries of the cache."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Row = dict[str, Any]
 
 
 def add_trust(parser: argparse.ArgumentParser) -> None:
-    """The option of commands that read packages or entries."""
+    """Adds --trust, for commands that read packages or entries."""
     parser.add_argument(
         "--trust",
         choices=("user", "group", "anyone"),
@@ -31,7 +31,7 @@ def add_trust(parser: argparse.ArgumentParser) -> None:
 
 @contextlib.contextmanager
 def trusting(whom: str | None) -> Iterator[None]:
-    """Everything inside reads files of `whom`; None: as the environment says."""
+    """Inside the block, files of `whom` are read; None: as ANABRANCH_TRUST says."""
     before = os.environ.get(TRUST)
     if whom is not None:
         os.environ[TRUST] = whom
@@ -98,7 +98,7 @@ def _list(root: str, given: argparse.Namespace) -> int:
 
 
 def _name(row: Row) -> str:
-    """What an entry is of. The list is for looking: nothing is hashed."""
+    """The name that `ls` prints for an entry. Nothing is hashed for it."""
     try:
         if row["kind"] == FUNCTIONS:
             with open(os.path.join(row["folder"], "entry.json")) as file:
@@ -151,7 +151,7 @@ def _verify(root: str, given: argparse.Namespace) -> int:
 
 
 def _problem(folder: str) -> str:
-    """Why an entry is no good; empty when it is, or went away."""
+    """Why an entry is broken; empty if it is whole, or was removed meanwhile."""
     entry = _C.CacheEntry(folder)
     try:
         entry.lock(exclusive=False, seconds=10)
@@ -174,7 +174,8 @@ def _prune(root: str, given: argparse.Namespace) -> int:
 
 
 def _export(root: str, given: argparse.Namespace) -> int:
-    """The copy has its files' hashes in its manifest, as packages that travel do."""
+    """Copies the package of an entry. The copy's manifest has the hashes of its files,
+    as the manifest of an exported package has."""
     entry = _C.CacheEntry(_find(root, given.key)["folder"])
     entry.lock(exclusive=False, seconds=10)
     if entry.read() is None:

@@ -14,7 +14,7 @@ from typing import Any
 
 QUESTION = "What is an anabranch of a river? Answer in one sentence."
 OTHERS = ("eager", "inductor", "llama.cpp")
-# The module that an engine needs, and the package that brings it.
+# The module that an engine needs, and the package that has it.
 NEEDED = {"llama.cpp": ("llama_cpp", "llama-cpp-python")}
 
 
@@ -74,7 +74,8 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _answer(given: argparse.Namespace) -> None:
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # models are files here
+    # Models are files of this machine: nothing is downloaded.
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
     from .llm import chat, checkpoint, engines
 
     start = time.perf_counter()
@@ -113,7 +114,7 @@ def _was_cached() -> bool:
 
 
 def _compare(given: argparse.Namespace) -> int:
-    """Each engine in a process of its own, so that its memory is its own."""
+    """Runs each engine in a process of its own, so that its peak memory is its own."""
     answers: dict[str, str] = {}
     for name in ("anabranch", *OTHERS):
         module, package = NEEDED.get(name, ("torch", "torch"))
@@ -142,7 +143,7 @@ def _compare(given: argparse.Namespace) -> int:
 
 
 def _agreement(answers: dict[str, str]) -> str:
-    """Which engines gave the text of the first one."""
+    """Says which engines gave the same text as the first one."""
     text = next(iter(answers.values()))
     same = [name for name in answers if answers[name] == text]
     others = [name for name in answers if answers[name] != text]

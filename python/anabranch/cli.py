@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(dest="command", required=True)
-    ops = commands.add_parser("ops", help="the operators with kernels of ours")
+    ops = commands.add_parser("ops", help="the operators that have kernels")
     ops.add_argument("--json", action="store_true", help="the table as JSON")
     inspect = commands.add_parser("inspect", help="what a package holds")
     inspect.add_argument("package", help="the package's folder")

@@ -1,7 +1,7 @@
-"""Python's cyclic garbage collector, at rest while much is made that stays.
+"""Keeps Python's cyclic garbage collector off while a trace makes objects that stay.
 
-A trace makes millions of objects that live until it ends, and each full collection
-walks all of them: a quarter of the time of a trace."""
+A trace makes millions of objects that live until it ends. Each full collection would
+walk all of them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _resting = 0
 
 @contextlib.contextmanager
 def at_rest() -> Iterator[None]:
-    """Nothing is collected inside of the block, in any thread. Blocks may be nested
-    and overlap; a collector that was off before stays off."""
+    """Turns the collector off for the block, in all threads of the process. Blocks may
+    be nested and may overlap in time. A collector that was off before stays off."""
     global _resting
     with _lock:
         was_on = _resting > 0 or gc.isenabled()

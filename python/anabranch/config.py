@@ -1,4 +1,4 @@
-"""What a user can set, in one frozen dataclass."""
+"""What a user can set: one frozen dataclass, and the environment's defaults for it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ TRUST = (None, "user", "group", "anyone")
 FREEZE = (False, True, "strict")
 PANELS = ("best", "alike")
 
-# What torch.compile(mode=...) means here. Every mode gives the same kernels:
-# there is one way to compile, and it is the fast one.
+# The options that torch.compile(mode=...) sets. Every mode uses the same compiler.
 MODES: dict[str, dict[str, Any]] = {
     "default": {},
     "reduce-overhead": {},
@@ -32,51 +31,56 @@ MODES: dict[str, dict[str, Any]] = {
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """Every option, passed explicitly and written whole into the manifest.
+    """Every option of a compilation. The manifest of a package records all of them.
 
     freeze    parameters and buffers become constants of the package: folded and
               packed once. A call that finds them changed packs them again; with
               "strict" it raises FrozenWeightError instead.
-    panels    how frozen weights are packed: "best" for the rows that a graph
-              multiplies, or "alike" for all numbers of rows, so that graphs of one
-              model share packed weights.
-    threads   workers of a call, and threads that compile, 1024 at most; 0: one
+    panels    how frozen weights are packed: "best" for the number of rows that the
+              graph multiplies; "alike" for any number of rows, so that several
+              graphs of one model can share packed weights.
+    threads   workers of a call, and threads of the compiler, 1024 at most; 0: one
               for each core, and no more than the container's CPU quota allows.
     pin       where the workers of the process run: "cores" gives each a core,
-              "0,2-3" these CPUs, "off" any; the last choice of the process counts.
-    streams   "marked": as the scopes of the model say; "auto": where there are
-              none, the compiler finds branches that are worth overlapping, by
-              what this machine was measured to do; "off": one list of commands.
-    hazards   an in-place update of a tensor that another stream may still read
-              is refused ("error") or waits for the reader ("wait").
+              "0,2-3" these CPUs, "off" any. One choice holds for the process: the
+              last one.
+    streams   "marked": as the stream scopes of the model say; "auto": in a model
+              without scopes the compiler finds branches that are worth overlapping
+              on this machine; "off": one list of commands.
+    hazards   what happens to an in-place update of a tensor that another stream may
+              still read: "error" refuses the graph, "wait" waits for the reader.
     single_stream  one list of commands; a model with stream scopes is refused.
-    super_kernels  "marked": as the scopes of the model say; "auto": besides, of
-              what no scope marks the compiler makes super kernels where it sees
-              a gain; "off": each kernel is a launch.
-    shapes    "auto": as torch.compile decides; "static": one executable for
-              each shape; "dynamic": sizes are symbols from the first call on;
-              "tiered": besides, a thread compiles programs for the shapes that
-              come, which later calls run.
-    tier_limit, tier_bytes  of each graph: how many such programs are kept, and
-              how much memory they may hold.
-    gears_merge  how the gears of several dimensions are combined: the first with
-              the first and so on ("zip"), or each with each ("product").
-    gears_pad a size between gears runs in the next larger one, filled with zeros,
-              where the compiler can show that the result is the same.
-    tune      True: this machine times ways to cut up the model's products before it
-              compiles them, tune_seconds for each graph, and keeps the best in the
+    super_kernels  "marked": as the scopes of the model say; "auto": the compiler
+              also makes super kernels of unmarked operators where it expects a
+              gain; "off": each kernel is a launch of its own.
+    shapes    "auto": as torch.compile decides; "static": one executable for each
+              shape; "dynamic": sizes are symbols from the first call on; "tiered":
+              as "dynamic", and a thread compiles faster programs for the shapes
+              that come.
+    tier_limit, tier_bytes  how many such programs each graph keeps, and how many
+              bytes they may take.
+    gears_merge  how gears of several dimensions are combined: "zip" (the first with
+              the first, and so on) or "product" (each with each).
+    gears_pad runs a size between two gears in the program of the larger one, with
+              zeros in the inputs' new elements, where the compiler can show that
+              the result is the same.
+    tune      True: before it compiles, this machine times ways to cut up the model's
+              products, tune_seconds for each graph, and keeps the best in the
               cache; a path: the file that `anabranch tune -o` wrote. Results may
               round differently.
-    cache     what was compiled for this machine before comes from disk.
+    tune_seconds  how long tuning may take for each graph, in seconds.
+    cache     packages that were compiled for this machine before come from disk.
     trust     whose entries of the cache are read: "user" (this user's), "group"
-              (also what a group of this process owns or may write, and links) or
-              "anyone"; None: what ANABRANCH_TRUST says, else "user".
+              (also those that a group of this process owns or may write, and links)
+              or "anyone"; None: what ANABRANCH_TRUST says, else "user".
     dump      folder for the graph and for the IR after each phase.
-    stop      phase after which the compiler stops; the graph then runs eagerly.
+    stop      phase after which the compiler stops; PyTorch then runs the graph.
     explain   print why an operator fell back or a graph was not compiled.
-    trace     file for a trace of the run, in Chrome's format.
+    trace     file for a trace of the process, in Chrome's format.
     progress  a line on stderr while compiling.
-    debug     verify after every pass and keep intermediate files.
+    debug     verify the IR after every pass and keep intermediate files.
+
+    TypeError, ValueError: a field has a wrong type or value.
     """
 
     freeze: bool | str = False
@@ -134,7 +138,7 @@ class Config:
         for name in ("tier_limit", "tier_bytes"):
             _expect(name, getattr(self, name), int)
             if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be positive")
+                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
         _choose("streams", self.streams, STREAMS)
         _choose("hazards", self.hazards, HAZARDS)
         _choose("super_kernels", self.super_kernels, SUPER_KERNELS)
@@ -147,7 +151,8 @@ class Config:
         return dataclasses.asdict(self)
 
     def dynamic(self) -> bool | None:
-        """The `dynamic` argument of torch.compile that `shapes` stands for."""
+        """The value of torch.compile's argument `dynamic` that the option `shapes`
+        needs."""
         return {"auto": None, "static": False}.get(self.shapes, True)
 
 
@@ -181,9 +186,13 @@ def known_options() -> list[str]:
 
 
 def environment() -> dict[str, Any]:
-    """The switches that come from the environment: this module is the only place
-    where Python reads it. The runtime itself reads ANABRANCH_TRACE, ANABRANCH_NUM_THREADS,
-    OMP_NUM_THREADS, ANABRANCH_SPIN_US and ANABRANCH_PIN, for programs without Python too."""
+    """The options that environment variables set.
+
+    Python reads the environment in this module alone. The runtime, which also serves
+    programs without Python, itself reads ANABRANCH_TRACE, ANABRANCH_NUM_THREADS,
+    OMP_NUM_THREADS, ANABRANCH_SPIN_US and ANABRANCH_PIN. ValueError: a variable has a
+    wrong value.
+    """
     found: dict[str, Any] = {}
     for option in ("dump", "stop", "trust"):
         if value := os.environ.get(f"ANABRANCH_{option.upper()}"):
@@ -192,21 +201,21 @@ def environment() -> dict[str, Any]:
         if (value := os.environ.get(f"ANABRANCH_{option.upper()}")) is not None:
             found[option] = value not in ("", "0")
     if (log := os.environ.get("ANABRANCH_LOG", "")) not in ("", "json"):
-        raise ValueError(f"ANABRANCH_LOG must be json or not set: {log!r}")
+        raise ValueError(f"ANABRANCH_LOG must be json or not set, got {log!r}")
     if threads := os.environ.get("ANABRANCH_NUM_THREADS"):
         if not threads.isdecimal():
-            raise ValueError(f"ANABRANCH_NUM_THREADS must be a number: {threads!r}")
+            raise ValueError(f"ANABRANCH_NUM_THREADS must be a number, got {threads!r}")
         found["threads"] = int(threads)
     return found
 
 
 def logs_json() -> bool:
-    """Whether ANABRANCH_LOG asks for a line of JSON for each event."""
+    """Whether ANABRANCH_LOG=json asks for a line of JSON for each event."""
     return os.environ.get("ANABRANCH_LOG") == "json"
 
 
 def any_torch() -> bool:
-    """Whether a version of torch that is not supported may be tried."""
+    """Whether ANABRANCH_ANY_TORCH allows a version of torch that was not tested."""
     return os.environ.get("ANABRANCH_ANY_TORCH", "") not in ("", "0")
 
 
@@ -215,8 +224,12 @@ def resolve(
     mode: str | None = None,
     config: Config | None = None,
 ) -> Config:
-    """The configuration of one torch.compile call. The environment fills what
-    nobody set; explicit options win over the mode."""
+    """The configuration of one compilation.
+
+    An option by name wins over `mode`, which wins over `config`. The environment sets
+    fields that still have their defaults. TypeError, ValueError: an unknown mode or
+    option, or a wrong value.
+    """
     if mode is not None and mode not in MODES:
         raise ValueError(f"unknown mode {mode!r}; known: {', '.join(MODES)}")
     values = environment()

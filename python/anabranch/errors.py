@@ -1,4 +1,4 @@
-"""The errors that a user of torch.compile sees."""
+"""The errors that a user of the compiler meets."""
 
 from __future__ import annotations
 
@@ -6,23 +6,24 @@ from torch._dynamo.exc import ShortenTraceback
 
 
 class CompileError(ShortenTraceback):
-    """The graph asks for something impossible; the message names the line.
+    """The graph asks for something impossible; the message names the user's line.
 
-    Dynamo wraps what a backend raises into an error of its own, except for
-    errors of the class that this one derives from."""
+    Dynamo wraps errors of a backend into one of its own, except for errors of the class
+    that this one derives from.
+    """
 
     def __init__(self, message: str) -> None:
         super().__init__(message, first_useful_frame=None)
 
 
 class FrozenWeightError(RuntimeError):
-    """A frozen weight changed, and the program can't follow: `freeze="strict"` says
-    so, or the weight is gone or has other sizes."""
+    """A frozen weight changed, and the program cannot use the new values: either
+    `freeze="strict"` forbids it, or the weight was freed or has other sizes."""
 
 
 class MemoryLimitError(CompileError, MemoryError):
-    """The memory limit has no room for the program's weights."""
+    """The weights of a program do not fit under the memory limit."""
 
 
 class OptionError(CompileError, ValueError):
-    """An option or a mode of torch.compile that Anabranch does not know."""
+    """An option or a mode that does not exist, or a wrong value of one."""

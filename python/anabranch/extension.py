@@ -102,40 +102,48 @@ def trace(
     decompositions: Mapping[Any, Call] | None = None,
     whole: Sequence[OpOverload] = (),
 ) -> Call:
-    """Traces a Dynamo graph to ATen graphs and hands each to `compile_one(module,
-    example_inputs, sources)`, which returns what runs it. `sources` say where
-    each placeholder's value comes from; with `freeze`, parameters and buffers are
-    constants. `decompositions` win over the compiler's own table. `whole` are composite
-    operators that come whole to `compile_one` where no gradient is asked for, which has
-    to take them apart."""
+    """Traces a Dynamo graph to ATen graphs and has `compile_one` compile each.
+
+    module, example_inputs  as a Dynamo backend gets them
+    compile_one     called with (module, example inputs, sources) of an ATen graph;
+                    returns the function that runs it. `sources` say where the value of
+                    each placeholder comes from
+    freeze          whether parameters and buffers become constants
+    decompositions  functions by operator; they win over the compiler's own table
+    whole           composite operators that the trace does not take apart, unless a
+                    gradient is asked for; `compile_one` has to take them apart
+
+    Returns a function of the arguments of `module`.
+    """
     return aot.aot(module, example_inputs, compile_one, freeze, decompositions, whole)
 
 
 def input_labels(
     module: torch.fx.GraphModule, example_inputs: Sequence[Any]
 ) -> list[str]:
-    """The `label` that `trace` gives the InputSource of each of a Dynamo graph's inputs."""
+    """The `label` of each input of a Dynamo graph, as `trace` puts it into the input's
+    InputSource."""
     return [s.label for s in input_sources(module, example_inputs, False)][
         -len(example_inputs) or None :
     ]
 
 
 def is_recording() -> bool:
-    """Whether a CachedMethod records what is compiled now: later processes call the
-    executables without what a front end has put around them."""
+    """Whether a CachedMethod is recording the current compilation. Later processes
+    replay a recording without the wrappers that a front end puts around executables."""
     return observer.current() is not None
 
 
 def decompositions() -> Mapping[Any, Call]:
-    """The table that `trace` takes operators apart with."""
+    """The table of decompositions that `trace` uses: functions by operator."""
     return aot.decompositions()
 
 
 def traced_whole(
     whole: Sequence[OpOverload] = (),
 ) -> contextlib.AbstractContextManager[None]:
-    """Inside, tracing keeps the composite operators whole that `trace` keeps whole, given
-    the same `whole`. A pattern that is traced inside therefore matches graphs of
+    """Inside the block, any trace keeps the composite operators that `trace` keeps with
+    the same `whole`. So a pattern that is traced inside the block matches graphs of
     `trace`."""
     return aot.whole_composites(whole)
 
@@ -150,44 +158,54 @@ def compile_graph(
     on_executable: Callable[[Any, Description], None] | None = None,
     on_package: Callable[[str], None] | None = None,
 ) -> Call:
-    """Compiles one ATen graph, whose marks are resolved. The result takes one list
-    of arguments. PyTorch runs graphs, or parts of one, that the compiler can't
-    describe.
+    """Compiles one ATen graph, whose marks are resolved.
 
-    `on_executable` gets the executable and the graph's description, `on_package` the
-    folder of the package while it exists; neither is called for a graph that
-    PyTorch runs. CompileError: the graph asks for something impossible."""
+    module, example_inputs, sources  as `trace` hands them to `compile_one`
+    config         as `configure` gives it
+    gears          as `find_gears` gives them
+    on_executable  called with the executable and the description of the graph
+    on_package     called with the folder of the package, while the folder exists
+
+    Returns a function of one list of arguments, which it empties. PyTorch runs graphs,
+    or parts of one, that the compiler cannot describe; for a graph that PyTorch runs as
+    a whole neither callback is called. CompileError: the graph asks for something
+    impossible.
+    """
     return backend.compile_graph(
         module,
         example_inputs,
         sources,
         config=config,
         geared=gears,
-        built=on_executable,
-        seen=on_package,
+        on_executable=on_executable,
+        on_package=on_package,
     )
 
 
 def complete_nodes(module: torch.fx.GraphModule) -> None:
-    """Makes nodes that a pass has put into a graph by hand into nodes as `trace` makes
-    them: with `meta["val"]`, and of operators. What reads them gets its `meta["val"]`
-    anew where its dtype or shape changed. CompileError: a node can't be run."""
+    """Makes nodes that a pass has inserted into nodes as `trace` makes them: ATen
+    operators with `meta["val"]`.
+
+    If the dtype or shape of a node changed, its readers get a new `meta["val"]` too.
+    CompileError: a node cannot be run.
+    """
     handmade.complete(module)
 
 
 def run_eagerly(module: torch.fx.GraphModule) -> Call:
-    """PyTorch's run of a graph, called as `compile_graph`'s result is."""
+    """A function by which PyTorch runs the graph, called as the result of
+    `compile_graph`."""
     return backend.run_eagerly(module)
 
 
 def lowered_operators() -> frozenset[str]:
-    """The operators that the compiler has kernels for, as `aten.add.Tensor`."""
+    """The operators that the compiler has kernels for, named as `aten.add.Tensor`."""
     return frozenset(f"aten.{row['op']}" for row in json.loads(_C.operator_table()))
 
 
 def list_program(folder: str) -> str:
-    """The listing of a package, as `anabranch inspect` prints it: each program with
-    its streams, commands and events. OSError: there is no package."""
+    """The text that `anabranch inspect` prints for a package: each program with its
+    streams, commands and events. OSError: there is no package."""
     return _C.inspect(folder)
 
 
@@ -203,9 +221,10 @@ SUPER_KERNEL_OPTIONS = super_kernel.NAMES
 
 @dataclasses.dataclass(frozen=True)
 class Marks:
-    """What the scopes around one operator say; None where no scope says anything.
+    """The marks that scopes leave on one operator; None where no scope says anything.
 
-    `super_kernel` "" takes the operator out of the super kernels around it."""
+    `super_kernel` "" takes the operator out of the super kernels around it.
+    """
 
     stream: str | None = None
     cores: int | None = None
@@ -214,7 +233,7 @@ class Marks:
 
 
 def set_marks(node: torch.fx.Node, marks: Marks) -> None:
-    """Puts marks on a node, over those that it has."""
+    """Puts these marks on a node. Marks that are None leave the node's own as they are."""
     custom = dict(node.meta.get("custom") or {})
     if marks.stream is not None:
         custom |= {scope.STREAM: marks.stream, scope.PRIORITY: 0}
@@ -227,9 +246,12 @@ def set_marks(node: torch.fx.Node, marks: Marks) -> None:
 
 
 def unbroken_scope(what: str) -> contextlib.AbstractContextManager[None]:
-    """For the inside of a scope's own context manager, written as a generator. A graph
-    break inside is then torch._dynamo.exc.Unsupported, whose message names `what`, the
-    line that entered the scope and the line that breaks. Without effect in eager code."""
+    """Makes a graph break an error, for a scope's own context manager: a generator uses
+    it around its `yield`.
+
+    The error is torch._dynamo.exc.Unsupported. Its message names `what`, the line that
+    entered the scope and the line that breaks the graph. Eager code is not affected.
+    """
     return unbroken.unbroken(what)
 
 
@@ -241,37 +263,39 @@ def drop_super_kernel(node: torch.fx.Node) -> None:
 
 
 def stream_of(node: torch.fx.Node) -> str | None:
-    """The stream that a node is marked for."""
+    """The stream that a node is marked for; None without a mark."""
     return (node.meta.get("custom") or {}).get(scope.STREAM)
 
 
 def read_super_kernel_option(text: str) -> tuple[str, str]:
-    """Name and value of one `name=value` of super_kernel(). ValueError: it is none."""
+    """Name and value of one `name=value` of super_kernel(). ValueError: there is no
+    such option, or it does not take this value."""
     return super_kernel.check(text)
 
 
 def wait_if_computed(tensor: torch.Tensor, dependency: torch.Tensor) -> torch.Tensor:
-    """`anabranch.wait` for use inside an operator. A dependency that the graph does
-    not compute is there already, and not an error."""
+    """`anabranch.wait` for use inside an operator's implementation. If the graph does
+    not compute `dependency`, the value exists already, and the wait does nothing."""
     torch.ops.anabranch.wait(tensor, dependency, False)
-    # A name of its own for the value, so that its users can be told apart.
+    # The value gets a name of its own, so that its users can be told apart from those
+    # of `tensor`.
     with annotate({scope.PASS: True}):
         return torch.ops.aten.alias.default(tensor)
 
 
 def is_order_operator(target: OpOverload) -> bool:
-    """Whether an operator only orders others: WAIT, RECORD, WAIT_EVENT, WAIT_TAG."""
+    """Whether an operator only orders others: WAIT, RECORD, WAIT_EVENT or WAIT_TAG."""
     return mark_order.is_order(target)
 
 
 def is_wait_result(node: torch.fx.Node) -> bool:
-    """Whether a node is the alias that a wait gives back."""
+    """Whether a node is the alias of a tensor that a wait returns."""
     return mark_order.is_pass(node)
 
 
 def add_mark_resolver(resolve: Callable[[torch.fx.GraphModule], None]) -> None:
-    """Has `anabranch.export` call `resolve` with each graph, before it reads marks: the
-    front end turns marks of its own into those of this module."""
+    """Registers a function that turns a front end's own marks into those of this
+    module. `anabranch.export` calls it with each graph before it reads the marks."""
     scope.resolvers.append(resolve)
 
 
@@ -280,7 +304,7 @@ def add_mark_resolver(resolve: Callable[[torch.fx.GraphModule], None]) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class UserLine:
-    """A line of a program, in the function that holds it."""
+    """A line of the user's program, with the function that it is in."""
 
     file: str
     line: int
@@ -289,18 +313,19 @@ class UserLine:
 
 
 def hide_frames(path: str) -> None:
-    """Frames of this file, or of the files in this folder, are never the user's."""
+    """Frames of this file, or of files in this folder, no longer count as the user's."""
     location.hide(path)
 
 
 def find_user_line(node: torch.fx.Node) -> UserLine | None:
-    """The innermost line of the user's behind a node; None when unknown."""
+    """The innermost line of the user's program behind a node; None when unknown."""
     found = location.location(node)
     return UserLine(**found) if found["file"] else None
 
 
 def user_line(node: torch.fx.Node) -> str:
-    """The same for messages: `m.py:12, in forward: x = x + y`, "" when unknown."""
+    """The same line for a message, as `m.py:12, in forward: x = x + y`; "" when
+    unknown."""
     return location.user_line(node)
 
 
@@ -311,14 +336,15 @@ MOST_GEAR_COMBINATIONS = gears.MOST_COMBINATIONS
 
 
 def attach_gears(tensor: torch.Tensor, sizes: Mapping[int, Sequence[int]]) -> None:
-    """`anabranch.set_gears` without its checks: `sizes` for each dimension."""
+    """`anabranch.set_gears` without its checks. `sizes` has the sizes of each dimension
+    that has gears."""
     gear_sizes.attach(tensor, sizes)
 
 
 def find_gears(
     module: torch.fx.GraphModule, example_inputs: Sequence[Any]
 ) -> list[GearDim]:
-    """The gears of a Dynamo graph's inputs, by name and dimension."""
+    """The gears of a Dynamo graph's inputs."""
     return gears.find(module, example_inputs)
 
 
@@ -327,29 +353,32 @@ def guard_gears(
     example_inputs: Sequence[Any],
     found: Sequence[GearDim],
 ) -> None:
-    """Has Dynamo compile again for sizes that the gears don't cover."""
+    """Makes Dynamo compile again for sizes that the gears do not cover."""
     gears.guard(module, example_inputs, found)
 
 
 def size_hint(size: int | torch.SymInt) -> int:
-    """The size that a traced dimension has in the call that is traced."""
+    """The size that a traced dimension has in the call that is being traced."""
     return gears.hint(size)
 
 
 # Packages for exact shapes
 
-StaticPackage = kernel_library.Static
+StaticPackage = kernel_library.StaticPackage
 
 
 def copy_package(package: StaticPackage, folder: str) -> None:
-    """Copies the files of a package to a folder that does not exist yet."""
+    """Copies the files of a package to a folder, which must not exist yet."""
     kernel_library.copy_files(package, folder)
 
 
 class ExactShapes:
-    """Packages of one graph for exact shapes, in the library that processes and models
-    share. Hand `on_executable` to `compile_graph`, or call `describe` for a graph that
-    PyTorch runs; then `compile` for the arguments of a call."""
+    """Makes packages of one graph for exact shapes. They are kept in a library that
+    processes and models share.
+
+    First say which graph: give `on_executable` to `compile_graph`, or call `describe`
+    for a graph that PyTorch runs. Then call `compile` with the arguments of each call.
+    """
 
     def __init__(self, config: config.Config) -> None:
         self._config = config
@@ -357,14 +386,14 @@ class ExactShapes:
         self._described: Description | None = None
 
     def on_executable(self, executable: Any, described: Description) -> None:
-        """Calls of sizes that were compiled run in the programs made for them."""
+        """Adds packages to this executable: calls of their sizes then run in them."""
         self._executable, self._described = executable, described
 
     def describe(
         self, module: torch.fx.GraphModule, sources: Sequence[InputSource]
     ) -> None:
-        """A graph without an executable. `compile` does nothing for a graph that the
-        compiler can't describe."""
+        """Describes a graph that has no executable. If the compiler cannot describe it,
+        `compile` gives None."""
         with contextlib.suppress(symbols.Unsupported):
             self._described = graph.GraphReader(module, "static", sources).read()
 
@@ -372,9 +401,12 @@ class ExactShapes:
     def compile(
         self, arguments: Sequence[Any], records: Sequence[Any]
     ) -> Iterator[StaticPackage | None]:
-        """The package for the shapes of these arguments, from the library or made now;
-        its folder exists inside of the `with`. None: PyTorch runs this graph.
-        `records` is JSON that the library shows with the package."""
+        """The package for the shapes of these arguments, from the library or compiled
+        now.
+
+        Its folder exists inside the `with` block. None: PyTorch runs this graph.
+        `records` is JSON that the library shows with the package.
+        """
         if self._described is None:
             yield None
             return
@@ -387,7 +419,8 @@ class ExactShapes:
                 self._add(made)
 
     def _add(self, made: StaticPackage) -> None:
-        """Also for later processes, where `cache_compile` records this compilation."""
+        """Adds the program to the executable. If `cache_compile` records this
+        compilation, later processes add it too."""
         assert self._described is not None
         loaded = package.load(
             made.folder, self._described, self._config, check_hashes=False
@@ -399,7 +432,7 @@ class ExactShapes:
 
 
 def _sizes_of(described: Description, arguments: Sequence[Any]) -> dict[str, int]:
-    """The values of a graph's symbols in a call."""
+    """The value that each symbol of the graph has in a call with these arguments."""
     wanted = {symbol["name"] for symbol in described.graph["symbols"]}
     found: dict[str, int] = {}
     passed = [entry for entry in described.graph["inputs"] if "constant" not in entry]
@@ -421,18 +454,19 @@ readable_cache = entry_text.readable_cache
 
 
 def add_index_name(name: str) -> None:
-    """Lets `readable_cache` find entries of a CachedMethod whose `index` is `name`."""
+    """Makes `readable_cache` find entries of a CachedMethod whose `index` is `name`."""
     entry_text.index_names.append(name)
 
 
 def check_method(method: Any) -> types.MethodType:
-    """The method, if it is a module's; else ValueError: nothing else is cached."""
+    """The method, if it is the method of an nn.Module. ValueError: it is anything else,
+    which cannot be cached."""
     return cached_method.check_method(method)
 
 
 def code_digest(function: Any) -> str:
-    """A hash of what a function does, or of a callable's name where it has no code
-    of Python's."""
+    """A hash of what a function does; for a callable without Python code, a hash of its
+    name."""
     code = getattr(function, "__code__", None)
     if isinstance(code, types.CodeType):
         return bytecode.code_digest(code)

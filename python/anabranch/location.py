@@ -1,4 +1,4 @@
-"""The user's line behind a node of a graph."""
+"""Finds the line of the user's program that a node of a graph comes from."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import torch
 import torch.fx
 
 _FRAME = re.compile(r'\s*File "(?P<file>.*)", line (?P<line>\d+), in (?P<function>.*)')
-# Where no user's line is: PyTorch, this package, layers over it, and what enters
-# their scopes.
+# Frames that are not the user's: PyTorch's, this package's, those of layers over it,
+# and the context managers that enter scopes.
 _HIDDEN = [
     os.path.dirname(torch.__file__) + os.sep,
     os.path.dirname(os.path.abspath(__file__)) + os.sep,
@@ -21,13 +21,13 @@ _HIDDEN = [
 
 
 def hide(path: str) -> None:
-    """Frames of this file, or of files in this folder, are none of the user's."""
+    """Frames of this file, or of files in this folder, no longer count as the user's."""
     path = os.path.abspath(path)
     _HIDDEN.append(path + os.sep if os.path.isdir(path) else path)
 
 
 def location(node: torch.fx.Node) -> dict[str, Any]:
-    """The innermost frame of the user's; else the innermost one."""
+    """The innermost frame of the user's program; if there is none, the innermost frame."""
     frames = _frames(node.meta.get("stack_trace") or "")
     if not frames:
         return {"file": "", "line": 0, "function": "", "code": ""}
@@ -53,7 +53,7 @@ def _frames(trace: str) -> list[dict[str, Any]]:
 
 
 def user_line(node: torch.fx.Node) -> str:
-    """'m.py:12, in forward: x = x + y', for messages; "" when unknown."""
+    """The line for a message, as 'm.py:12, in forward: x = x + y'; "" when unknown."""
     found = location(node)
     if not found["file"]:
         return ""

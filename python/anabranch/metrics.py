@@ -1,13 +1,12 @@
-"""What this process compiled and how long its calls take, for a monitor to read.
+"""What this process compiled and how long its calls take, for a monitoring system.
 
-`collect()` gives what Prometheus' Python client asks of a collector, without a need
-for it:
+The module has the method `collect()` of a collector of Prometheus' Python client, and
+does not import the client:
 
     prometheus_client.REGISTRY.register(anabranch.metrics)
 
-`text()` is the same as the text that a Prometheus server reads. Calls are timed from
-the first use of either on; docs/containers.md lists the metrics.
-"""
+`text()` gives the same metrics in Prometheus' text format. The first use of either
+function begins the timing of calls. docs/containers.md lists the metrics."""
 
 from __future__ import annotations
 
@@ -17,7 +16,8 @@ from typing import NamedTuple
 from . import _C
 from .report import counters
 
-# Names without "anabranch_" and "_total"; the field of the counters; what it counts.
+# Each counter: its name without "anabranch_" and "_total", the field of
+# `report.counters`, and its help text.
 _COUNTERS = (
     ("compiles", "compiles", "Graphs that were compiled."),
     ("cache_hits", "cache_hits", "Graphs that came from the cache."),
@@ -30,7 +30,8 @@ _CALLS = "anabranch_call_seconds"
 
 
 class Sample(NamedTuple):
-    """One number. The last three fields are there for Prometheus' client."""
+    """One number of a metric. The last three fields are those that Prometheus' client
+    expects; they stay None."""
 
     name: str
     labels: dict[str, str]
@@ -41,7 +42,8 @@ class Sample(NamedTuple):
 
 
 class Metric(NamedTuple):
-    """A family of samples; `type` is "counter" or "histogram"."""
+    """A metric and its samples; `type` is "counter" or "histogram". Times are in
+    seconds."""
 
     name: str
     documentation: str
@@ -51,7 +53,7 @@ class Metric(NamedTuple):
 
 
 def collect() -> Iterator[Metric]:
-    """The metrics as they are now."""
+    """The current metrics: counters of compilations, then the histogram of call times."""
     _C.time_calls()
     for short, field, about in _COUNTERS:
         name = f"anabranch_{short}"
@@ -76,7 +78,7 @@ def _number(value: float) -> str:
 
 
 def text() -> str:
-    """The metrics in Prometheus' text format, version 0.0.4."""
+    """The current metrics in Prometheus' text format, version 0.0.4."""
     lines = []
     for metric in collect():
         name = f"{metric.name}_total" if metric.type == "counter" else metric.name

@@ -1,4 +1,4 @@
-"""What was compiled, what fell back, and why: counted and explained."""
+"""What was compiled, what PyTorch runs instead, and why: counters, reports, messages."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from .config import logs_json
 
 @dataclasses.dataclass
 class Counters:
-    """Sums over everything compiled since the process began or `reset`."""
+    """Sums over everything compiled since the process began or `reset` was called."""
 
-    graphs: int = 0  # compiled by us
+    graphs: int = 0  # graphs that Anabranch compiled
     compiles: int = 0  # of these, compiled and not taken from the cache
     cache_hits: int = 0  # of these, taken from the cache
-    kernels: int = 0  # different kernels in them
-    launches: int = 0  # kernel launches per call of each
-    fallback_calls: int = 0  # calls into PyTorch's dispatcher per call of each
-    eager_graphs: int = 0  # graphs that run through PyTorch as a whole
+    kernels: int = 0  # different kernels in these graphs
+    launches: int = 0  # kernel launches in one call of each graph
+    fallback_calls: int = 0  # calls to PyTorch's dispatcher in one call of each graph
+    eager_graphs: int = 0  # whole graphs that PyTorch runs
     repacked: int = 0  # programs made again because frozen weights changed
-    specialised: int = 0  # programs that were made for a shape behind the calls
+    specialised: int = 0  # programs made in the background for sizes that came
 
     def reset(self) -> None:
         for field in dataclasses.fields(self):
@@ -34,14 +34,17 @@ class Counters:
 counters = Counters()
 _lock = threading.Lock()
 _last: dict[str, Any] | None = None
-_rest = ""  # what is to be added to `_last`, as JSON
+_rest = ""  # JSON that `last_report` still has to add to `_last`
 
 
 def last_report() -> dict[str, Any] | None:
-    """The compiler's report on the graph compiled last: its phases and kernels
-    with their times, the operators that fell back, and "eager" with the reason
-    when the whole graph runs through PyTorch. "cache" is "hit" where an earlier
-    compilation was taken from the cache: the report is then of that one."""
+    """The compiler's report on the graph that was compiled last; None before the first.
+
+    "phases" and "kernels" have times in milliseconds, "fallbacks" the operators that
+    PyTorch runs. "eager" has the reason if PyTorch runs the whole graph. If "cache" is
+    "hit", the package came from the cache, and the report is of the compilation that
+    made it.
+    """
     global _last, _rest
     with _lock:
         if _rest:
@@ -50,8 +53,11 @@ def last_report() -> dict[str, Any] | None:
 
 
 def record(report: dict[str, Any], rest: str = "", **added: int) -> None:
-    """`rest`: more of the report as JSON, which is read if anyone asks for the report:
-    a method that starts from the cache does not wait for that."""
+    """Makes `report` the last one and adds `added` to the counters.
+
+    `rest` is more of the report, as JSON. It is parsed when somebody asks for the
+    report, so that a start from the cache does not wait for the parser.
+    """
     global _last, _rest
     with _lock:
         _last, _rest = report, rest
@@ -69,8 +75,8 @@ def _milliseconds(report: dict[str, Any]) -> float:
 
 
 def log(level: str, event: str, **fields: Any) -> bool:
-    """Writes a line of JSON on stderr if ANABRANCH_LOG=json asks for it, and says
-    whether it did."""
+    """Writes the event as a line of JSON on stderr if ANABRANCH_LOG=json asks for it.
+    Returns whether it did."""
     if not logs_json():
         return False
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
@@ -96,7 +102,8 @@ def record_eager(name: str, reason: str, explain: bool) -> None:
 def record_parts(
     name: str, reason: str, parts: int, outside: list[str], explain: bool
 ) -> None:
-    """PyTorch runs the operators `outside` of the parts that were compiled."""
+    """Notes that a graph was cut: `parts` graphs are compiled, and PyTorch runs the
+    operators `outside`."""
     record(
         {"name": name, "parts": parts, "outside": outside, "reason": reason},
         fallback_calls=len(outside),
@@ -110,7 +117,7 @@ def record_parts(
 
 
 def explain_report(report: dict[str, Any]) -> None:
-    """Prints the remarks of one compilation on stderr."""
+    """Prints on stderr what one compilation remarked: fallbacks, super kernels, phases."""
     name = report.get("name", "graph")
     for entry in report.get("fallbacks", []):
         where = f" at {entry['location']}" if entry.get("location") else ""
@@ -133,7 +140,7 @@ def say(text: str) -> None:
 
 
 class Bar:
-    """A bar on stderr that fills up, then is wiped; nothing if it is not `shown`."""
+    """A progress bar on stderr, which `close` wipes. Prints nothing unless `shown`."""
 
     WIDTH = 32
 
@@ -142,7 +149,7 @@ class Bar:
         self._shown = shown and not logs_json()
 
     def __call__(self, part: float) -> None:
-        """`part` of the whole is done: from 0 to 1."""
+        """Draws the bar for the part of the work that is done, from 0 to 1."""
         if self._shown:
             full = round(part * self.WIDTH)
             bar = "#" * full + "." * (self.WIDTH - full)
@@ -156,7 +163,7 @@ class Bar:
 
 
 class Progress:
-    """One line on stderr that is written over and over, then wiped."""
+    """The line on stderr that shows the compiler's progress. `close` wipes it."""
 
     def __init__(self) -> None:
         self._width = 0

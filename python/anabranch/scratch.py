@@ -1,8 +1,7 @@
-"""Folders for what is being compiled.
+"""Private folders for what is being compiled.
 
-Each holds a locked file as long as its process lives. What processes that were killed
-have left is removed by the next one that makes a folder there.
-"""
+Each folder holds a locked file as long as its process lives. A process that makes such
+a folder first removes the folders of processes that were killed."""
 
 from __future__ import annotations
 
@@ -22,14 +21,15 @@ LOCK = ".anabranch-lock"
 
 @contextlib.contextmanager
 def folder() -> Iterator[str]:
-    """A private folder that is gone after the block. OSError: there is no place that
-    can be written."""
+    """Makes a private folder and removes it after the block. OSError: no place can be
+    written."""
     place = _place()
     _sweep(place)
     path = tempfile.mkdtemp(prefix=PREFIX, dir=place)
     lock = -1
     try:
-        # Nobody sees an unlocked lock in it: the name appears when it is held.
+        # The lock file gets its name only when it is locked, so no other process can
+        # find it unlocked.
         fresh = os.path.join(path, f"{LOCK}-new")
         lock = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         with contextlib.suppress(OSError):  # a file system without locks
@@ -43,13 +43,13 @@ def folder() -> Iterator[str]:
 
 
 def _place() -> str:
-    """Where temporary files go; in a container whose root can't be written, beside
-    the entries of the cache."""
+    """Where temporary files go. In a container whose root cannot be written, that is
+    the folder of the cache."""
     try:
         return tempfile.gettempdir()
     except FileNotFoundError:
         root = _C.cache_folder()
-    # A name that the cache takes for none of its entries.
+    # The cache does not take a folder of this name for an entry.
     place = os.path.join(root, "tmp", "all", ".scratch")
     try:
         os.makedirs(place, 0o700, exist_ok=True)

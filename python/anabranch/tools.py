@@ -1,4 +1,4 @@
-"""The command anabranch-opt of an installed wheel: the program in bin/."""
+"""The command anabranch-opt of an installed wheel: it starts the program in bin/."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import sys
 
 
 def opt() -> None:
-    """anabranch-opt: runs any phase or pass of the compiler on text."""
+    """Runs any phase or pass of the compiler on text."""
     folder = os.path.dirname(os.path.abspath(__file__))
-    # In a checkout the build has it.
+    # In a checkout the program is in the build folder.
     for place in (folder, os.path.join(folder, "..", "..", "build")):
         program = os.path.join(place, "bin", "anabranch-opt")
         if os.path.exists(program):

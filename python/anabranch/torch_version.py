@@ -1,7 +1,6 @@
-"""Which versions of torch this Anabranch works with, and the refusal of others.
+"""Which versions of torch this Anabranch works with; others are refused.
 
-Anabranch reads what Dynamo and AOTAutograd hand over, and their forms change
-between versions of torch."""
+Anabranch reads structures of Dynamo and AOTAutograd, which change between versions."""
 
 from __future__ import annotations
 
@@ -10,14 +9,15 @@ import warnings
 
 from .config import any_torch
 
-# The tested range, as pyproject.toml has it: from the first, below the second.
+# The versions that were tested, from the first up to but without the second, as in
+# pyproject.toml.
 OLDEST = (2, 13)
 BELOW = (2, 14)
 
 
 def check(version: str) -> None:
-    """Raises ImportError for a version outside of the tested range, or warns of it
-    where ANABRANCH_ANY_TORCH is set."""
+    """ImportError: the version was not tested. With ANABRANCH_ANY_TORCH set, it is a
+    warning."""
     numbers = re.match(r"(\d+)\.(\d+)", version)
     if numbers and OLDEST <= (int(numbers[1]), int(numbers[2])) < BELOW:
         return

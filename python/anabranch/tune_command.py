@@ -1,4 +1,4 @@
-"""`anabranch tune`: times ways to cut up a model's products, and keeps the best."""
+"""`anabranch tune`: times ways to cut up a model's products and keeps the best."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _tune(model: Model, given: argparse.Namespace) -> Mapping[str, Any]:
 
 
 def table(results: Mapping[str, Any]) -> str:
-    """A line for each kernel: the compiler's choice and the best that was found."""
+    """A line for each kernel: the compiler's own choice and the best that was found."""
     lines = [f"{'default us':>12}{'tuned us':>12}{'gain':>7}  {'kernel':<33}blocking"]
     for key, result in results.items():
         if "us" not in result:

@@ -1,9 +1,8 @@
-"""Anabranch's runtime alone: runs packages that `anabranch.export` wrote, on
-NumPy arrays, without PyTorch and without a compiler.
+"""Runs packages that `anabranch.export` wrote, on NumPy arrays. Needs neither PyTorch
+nor a compiler.
 
     package = anabranch_runtime.load("model.anb")
-    result = package(array)
-"""
+    result = package(array)"""
 
 from __future__ import annotations
 
@@ -27,17 +26,20 @@ def load(
 ) -> Package:
     """Opens a package that `anabranch.export` wrote.
 
-    threads       workers of a call; 0: one for each core, and no more than the
-                  CPU quota of the container allows.
-    target        one of the package's processors; None: what ANABRANCH_TARGET
-                  says, else the best that this CPU can run.
-    check_hashes  reads all weights once, to see that they are as they were
-                  written.
-    trust         whose packages are opened: "user", "group" or "anyone"; None:
-                  what ANABRANCH_TRUST says, else "user".
+    path          the package's folder
+    threads       workers of a call; 0: one for each core, and no more than the CPU
+                  quota of the container allows
+    target        one of the package's processors; None: what ANABRANCH_TARGET says,
+                  else the best that this CPU can run
+    check_hashes  reads all weights once, and refuses a file that was changed
+    trust         whose packages are opened: "user" (those of this user or root that
+                  nobody else may write), "group" (also those that a group of this
+                  process owns or may write, and links) or "anyone"; None: what
+                  ANABRANCH_TRUST says, else "user"
 
-    RuntimeError: no package, or one that this machine can't run. ValueError: a
-    package that was not exported.
+    Returns an ArrayPackage, called with the arguments of the exported module.
+    RuntimeError: there is no package, or this machine cannot run it. ValueError: the
+    package was not exported.
     """
     folder = os.path.abspath(os.fspath(path))
     executable = native.Executable(folder, threads, check_hashes, target, trust)
@@ -45,7 +47,8 @@ def load(
 
 
 def set_default_threads(threads: int) -> None:
-    """Workers of a call where `load` named no number; 0: the environment's."""
+    """Workers of a call, for packages that `load` opened without a number. 0: the
+    number that the environment sets."""
     native.library().anabranch_set_default_threads(threads)
 
 

@@ -1,4 +1,5 @@
-"""python -m anabranch_runtime: where the C and C++ API is, for CMAKE_PREFIX_PATH."""
+"""python -m anabranch_runtime: prints where the C and C++ API is, for
+CMAKE_PREFIX_PATH."""
 
 from . import prefix
 

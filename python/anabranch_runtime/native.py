@@ -1,4 +1,4 @@
-"""The C API of libanabranch_runtime (anabranch.h) through ctypes."""
+"""Calls the C API of libanabranch_runtime (anabranch.h) through ctypes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from ctypes import POINTER, byref, c_char_p, c_int32, c_int64, c_size_t, c_void_p
 from typing import Any
 
-# Numbered as enum anabranch_status_code; what is not here is a RuntimeError.
+# Exceptions by enum anabranch_status_code. Other codes become RuntimeError.
 _ERRORS: dict[int, type[Exception]] = {
     1: ValueError,
     2: TypeError,
@@ -18,7 +18,7 @@ _ERRORS: dict[int, type[Exception]] = {
     5: MemoryError,
     9: OSError,
 }
-# Numbered as enum anabranch_output_kind.
+# The values of enum anabranch_output_kind, in order.
 _KINDS = ("tensor", "alias", "scalar", "none", "external")
 
 
@@ -101,7 +101,7 @@ def library() -> Any:
 
 
 def _check(status: int | None) -> None:
-    """Raises what the status says."""
+    """Raises the error that a status has."""
     if not status:
         return
     known = library()
@@ -113,7 +113,7 @@ def _check(status: int | None) -> None:
 
 @functools.cache
 def _dtypes() -> dict[str, int]:
-    """Number of each dtype by its short name."""
+    """The number of each dtype, by its short name."""
     numbers = range(256)
     names = [library().anabranch_dtype_name(number) for number in numbers]
     return {name.decode(): number for number, name in enumerate(names) if name}
@@ -121,12 +121,12 @@ def _dtypes() -> dict[str, int]:
 
 @functools.cache
 def _numbers(rank: int) -> Any:
-    """The type of an array of sizes."""
+    """The ctypes array for `rank` sizes."""
     return c_int64 * rank
 
 
 class Executable:
-    """An open package. Any number of threads may call one."""
+    """An open package, called through the C API. Any number of threads may call one."""
 
     def __init__(
         self,
@@ -174,15 +174,15 @@ class Executable:
         }
 
     def initial(self, input: int) -> bytearray | None:
-        """The first value of a state, copied; None for any other input."""
+        """A copy of the first value of a state; None for an input that is no state."""
         if input not in self._initial:
             return None
         address, size = self._initial[input]
         return bytearray(ctypes.string_at(address, size))
 
     def run_arrays(self, inputs: Sequence[Any], make: Callable[..., Any]) -> list[Any]:
-        """Runs the program. An input is an int or (array, dtype). `make(dtype,
-        shape, strides)` gives the arrays of results."""
+        """Runs the program. An input is an int or (array, dtype). `make(dtype, shape,
+        strides)` makes the arrays of results."""
         count = len(self.inputs)
         if len(inputs) != count:
             raise TypeError(f"expected {count} inputs, got {len(inputs)}")
@@ -227,7 +227,7 @@ def _fill_tensor(tensor: _Tensor, array: Any, dtype: int) -> None:
 
 
 class _Results:
-    """Makes the arrays of one call's results."""
+    """Makes the arrays of one call's results, and keeps the first error of doing so."""
 
     def __init__(self, make: Callable[..., Any], count: int) -> None:
         self._make = make
@@ -237,21 +237,21 @@ class _Results:
         self.error: BaseException | None = None
 
     def _allocate(self, context: int, number: int, tensor: Any) -> int | None:
-        """What this raises waits until the library has returned."""
+        """The library's callback. Errors are kept until the library has returned."""
         wanted = tensor.contents
         rank = wanted.rank
         try:
             shape = wanted.shape[:rank]
             strides = wanted.strides[:rank] if rank and wanted.strides else None
             array = self._make(_dtype_names()[wanted.dtype], shape, strides)
-        except BaseException as error:  # noqa: BLE001 - no C function may see it
+        except BaseException as error:  # noqa: BLE001 - no exception may pass through C
             self.error = error
             return None
         self._arrays[number] = array
         return array.__array_interface__["data"][0]
 
     def objects(self, inputs: Sequence[Any]) -> list[Any]:
-        """The results in order; an alias is the input's own object."""
+        """The results in order. A result that is an input is the caller's own object."""
         return [
             self._object(n, output, inputs) for n, output in enumerate(self.outputs)
         ]

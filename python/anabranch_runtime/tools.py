@@ -1,4 +1,4 @@
-"""The commands of the wheel: the programs in bin/ under Python's script folder."""
+"""The command of the wheel: it starts the program in bin/ from Python's script folder."""
 
 from __future__ import annotations
 

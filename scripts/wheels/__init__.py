@@ -1,1 +1,1 @@
-"""How the distributions are made: `make wheel`, `pip install .` and the sdist."""
+"""Makes the distributions, for `make wheel`, `pip install .` and the sdist."""

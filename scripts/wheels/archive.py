@@ -1,4 +1,4 @@
-"""A wheel as a file: entries in order, one time, and their RECORD."""
+"""Writes a wheel: sorted entries with one time, and their RECORD."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from pathlib import Path
 
 
 def entry_time() -> tuple[int, int, int, int, int, int]:
-    """SOURCE_DATE_EPOCH, or the day that all entries have without it."""
+    """SOURCE_DATE_EPOCH, or a fixed day without it."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
     if not epoch:
         return (2026, 1, 1, 0, 0, 0)
-    # A zip knows no time before 1980.
+    # A zip file has no times before 1980.
     return time.gmtime(max(int(epoch), 315532800))[:6]
 
 
 class Archive:
-    """Entries are kept until `close`, which sorts them: equal contents give equal
+    """Keeps entries until `close`, which sorts them. So equal contents give equal
     bytes."""
 
     def __init__(self, path: Path, info: str) -> None:
@@ -36,7 +36,8 @@ class Archive:
             self.add(name, path.read_bytes(), path.stat().st_mode)
 
     def _ordered(self) -> list[str]:
-        """The dist-info folder comes last, as installers like it, RECORD at its end."""
+        """The entries in order: the dist-info folder last, as installers prefer, and
+        RECORD at its end."""
         last = f"{self.info}/RECORD"
         return sorted(
             self.entries, key=lambda n: (n.startswith(self.info), n == last, n)

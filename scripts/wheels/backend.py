@@ -31,7 +31,8 @@ def _this_python() -> Python:
 
 
 def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:
-    """Refuses before anything is fetched or compiled."""
+    """Refuses a build before anything is downloaded or compiled, if a package is
+    missing."""
     _this_python()
     return []
 
@@ -49,8 +50,8 @@ def prepare_metadata_for_build_wheel(
 
 
 def _build_folder() -> Path:
-    """pip's Python and nanobind are gone after it: nobody else's build may know
-    them."""
+    """The folder of the build. pip removes its Python and nanobind afterwards, so a
+    developer's build must not refer to them."""
     for folder in (ROOT / "build", ROOT / "build-pip"):
         mark = folder / "made-by-pip"
         if mark.exists() or not (folder / "CMakeCache.txt").exists():

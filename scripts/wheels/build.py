@@ -1,4 +1,4 @@
-"""Compiles what the wheels carry and packs it."""
+"""Compiles the files of the wheels, and packs them."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from .project import (
 )
 from .pythons import Python
 
-# Checked by symbols: nothing refers to what glibc 2.28 lacks.
+# A test checks the symbols: no file needs a function that glibc 2.28 lacks.
 PLATFORM = "manylinux_2_28_x86_64"
 
 
 def _run(*command: object) -> None:
-    # Other folders with these sources share what ccache keeps.
+    # Builds in other folders share the entries of ccache.
     environment = {
         **os.environ,
         "CCACHE_BASEDIR": str(ROOT),
@@ -47,7 +47,7 @@ def _run(*command: object) -> None:
 
 
 class Build:
-    """A build folder, and the parts of wheels that were made in it."""
+    """A build folder, and the parts of wheels that it has."""
 
     def __init__(self, folder: Path, found: list[Python]) -> None:
         self.folder = folder
@@ -59,7 +59,7 @@ class Build:
         return f"ANABRANCH_WHEEL_PYTHONS={';'.join(pairs)}"
 
     def configure(self) -> None:
-        """Only if the folder is not set up for these Pythons."""
+        """Configures the folder, unless it is configured for these Pythons."""
         cache = (self.folder / "CMakeCache.txt").read_text(encoding="utf-8")
         name, wanted = self._setting().split("=", 1)
         known = re.search(rf"^{name}:\w+=(.*)$", cache, re.MULTILINE)
@@ -103,7 +103,7 @@ def _open(distribution: Distribution, tag: str, folder: Path) -> Archive:
 
 
 def _add_modules(wheel: Archive, package: str) -> None:
-    """The Python files, and what the report's page is made of."""
+    """Adds the Python files, and the assets of the report's page."""
     root = ROOT / "python"
     folder = root / package
     modules = [p for p in folder.rglob("*.py*") if p.suffix in (".py", ".pyi")]
@@ -113,7 +113,7 @@ def _add_modules(wheel: Archive, package: str) -> None:
 
 
 def info_files(distribution: Distribution, tag: str) -> dict[str, str]:
-    """The dist-info folder, less RECORD."""
+    """The files of the dist-info folder, except RECORD."""
     texts = licences.texts(distribution)
     files = {f"licenses/{name}": text for name, text in texts.items()}
     files["METADATA"] = metadata(distribution, sorted(texts))

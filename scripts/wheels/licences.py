@@ -1,4 +1,5 @@
-"""The licences of what is linked into the wheels, as their packages ship them."""
+"""The licences of the code that is linked into the wheels, from the packages that ship
+it."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from pathlib import Path
 
 from .project import COMPILER, ROOT, Distribution
 
-# Where each part's text is: a Debian package's copyright file.
+# For each part: the Debian package whose copyright file has its licence.
 DEBIAN = {
     "LLVM": "llvm-19-dev",
     "MLIR": "libmlir-19-dev",
@@ -30,7 +31,7 @@ def _debian_text(package: str) -> str:
 
 
 def _nanobind_texts() -> dict[str, str]:
-    """nanobind's own, and that of the hash table that it brings along."""
+    """The licence of nanobind, and that of the hash table inside it."""
     spec = importlib.util.find_spec("nanobind")
     if spec is None or spec.origin is None:
         raise SystemExit("wheels: nanobind is missing: pip install nanobind")
@@ -45,7 +46,7 @@ def _nanobind_texts() -> dict[str, str]:
 
 
 def texts(distribution: Distribution) -> dict[str, str]:
-    """Name of the file under `licenses` to its text, the project's own first."""
+    """The texts by the names of their files under `licenses`, the project's own first."""
     found = {"LICENSE": (ROOT / "LICENSE").read_text(encoding="utf-8")}
     names = DEBIAN if distribution is COMPILER else IN_RUNTIME
     for name in names:

@@ -1,5 +1,4 @@
-"""What a distribution says of itself: pyproject.toml as the files of a dist-info
-folder."""
+"""The metadata of a distribution: pyproject.toml as the files of a dist-info folder."""
 
 from __future__ import annotations
 
@@ -19,12 +18,13 @@ PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 @dataclass
 class Distribution:
-    """One of the two: its table in pyproject.toml, over what both share."""
+    """One of the two distributions: its table in pyproject.toml, over the shared
+    fields."""
 
     name: str
     table: dict[str, Any]
     readme: Path
-    licence: str  # SPDX, of all that is inside
+    licence: str  # the SPDX expression of all parts inside
     dependencies: list[str] = field(default_factory=list)
 
     @property
@@ -33,7 +33,7 @@ class Distribution:
 
     @property
     def stem(self) -> str:
-        """As file names spell the name."""
+        """The name as file names spell it."""
         return f"{self.name.replace('-', '_')}-{self.version}"
 
     @property

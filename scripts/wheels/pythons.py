@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SUPPORTED = ("3.10", "3.11", "3.12", "3.13", "3.14")
-# From here on one binding, for the stable ABI, serves all.
+# From this version on, one binding for the stable ABI serves all versions.
 FIRST_STABLE = "3.12"
 _ASK = (
     "import sys, sysconfig;"
@@ -28,7 +28,7 @@ class Python:
 
     @property
     def tag(self) -> str:
-        """Of the binding: "cp311", or "abi3" for the stable ABI."""
+        """The tag of the binding: "cp311", or "abi3" for the stable ABI."""
         stable = _number(self.version) >= _number(FIRST_STABLE)
         return "abi3" if stable else "cp" + self.version.replace(".", "")
 
@@ -45,7 +45,7 @@ def _number(version: str) -> int:
 
 
 def _candidates(version: str) -> list[Path]:
-    """On the path, then among pyenv's, newest patch first."""
+    """Interpreters on the path, then those of pyenv, the newest patch first."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     found = list((pyenv / "versions").glob(f"{version}.*/bin/python{version}"))
     found.sort(key=lambda p: int("0" + "".join(filter(str.isdigit, p.parts[-3][4:]))))
@@ -54,7 +54,7 @@ def _candidates(version: str) -> list[Path]:
 
 
 def ask(executable: Path) -> Python | None:
-    """None if this is no CPython with headers."""
+    """The interpreter; None if this is no CPython with headers."""
     done = subprocess.run(
         [str(executable), "-c", _ASK], capture_output=True, text=True, check=False
     )
@@ -67,7 +67,7 @@ def ask(executable: Path) -> Python | None:
 
 
 def find() -> list[Python]:
-    """One of each supported version that this machine has."""
+    """One interpreter of each supported version that this machine has."""
     found = []
     for version in SUPPORTED:
         answers = (ask(candidate) for candidate in _candidates(version))
@@ -78,7 +78,7 @@ def find() -> list[Python]:
 
 
 def by_binding(pythons: list[Python]) -> dict[str, Python]:
-    """The Python that each binding is compiled with: the oldest that it serves."""
+    """For each binding, the Python that compiles it: the oldest one that it serves."""
     bindings: dict[str, Python] = {}
     for python in sorted(pythons, key=lambda p: _number(p.version)):
         bindings.setdefault(python.tag, python)

@@ -1,4 +1,5 @@
-"""The source distribution: what git tracks, as one reproducible archive."""
+"""Writes the source distribution: the files that git tracks, as one reproducible
+archive."""
 
 from __future__ import annotations
 
@@ -12,13 +13,14 @@ from pathlib import Path
 from .archive import entry_time
 from .project import COMPILER, ROOT, metadata
 
-# Made or fetched by the set-up; a build from the archive needs no npm.
+# The set-up made or fetched these files; a build from the archive then needs no npm.
 VENDORED = "python/anabranch/assets/vendor"
 _MADE = ("build", "dist", ".venv", ".git", ".cache")
 
 
 def source_files() -> list[Path]:
-    """Relative to the root. An unpacked archive has no git: all of it is source."""
+    """The paths relative to the root. An unpacked archive has no git, and all its files
+    are source."""
     listing = subprocess.run(
         ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -52,7 +54,7 @@ def write(folder: Path) -> Path:
 
 
 def _add(archive: tarfile.TarFile, name: str, data: bytes, mode: int) -> None:
-    """A regular file, whatever it is here: of a link, what it leads to."""
+    """Adds a regular file. For a link, it adds the contents of the file behind it."""
     entry = tarfile.TarInfo(f"{COMPILER.stem}/{name}")
     entry.size, entry.mode = len(data), 0o755 if mode & 0o100 else 0o644
     entry.mtime = calendar.timegm((*entry_time(), 0, 0, 0))

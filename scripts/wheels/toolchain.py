@@ -1,4 +1,5 @@
-"""What compiling needs beside Python: LLVM 19 and other packages of Debian."""
+"""Checks for the packages that compiling needs besides Python: LLVM 19 and others of
+Debian."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import platform
 import shutil
 from pathlib import Path
 
-# Each with a file or a program that it brings.
+# Each package, with a file or a program that it installs.
 NEEDED = {
     "clang-19": "clang++-19",
     "lld-19": "/usr/lib/llvm-19/bin/ld.lld",
@@ -34,7 +35,7 @@ def missing_packages() -> list[str]:
 
 
 def refusal() -> str | None:
-    """Why nothing can be compiled here, and what to do; None if it can."""
+    """Why nothing can be compiled here, and what to do. None: everything is there."""
     if platform.system() != "Linux" or platform.machine() != "x86_64":
         return (
             "Anabranch runs on Linux and x86-64 only; this is "

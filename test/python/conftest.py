@@ -1,4 +1,4 @@
-"""Fixtures: a fresh Dynamo for each test, and graphs as they are described."""
+"""Fixtures: a fresh Dynamo for each test, and the descriptions of graphs."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from anabranch.describe.description import Description
 from anabranch.describe.symbols import Unsupported
 from anabranch.shapes import tiers
 
-# Neither this process nor its children see the NPU of torchair-compat.
+# The NPU of torchair-compat is hidden from this process and its children.
 os.environ["ANABRANCH_NO_NPU"] = "1"
 sys.modules["torch_npu"] = None  # type: ignore[assignment]
 
 
 @pytest.fixture(autouse=True, scope="session")
 def cache_home(tmp_path_factory):
-    """No test meets what another compiled, unless it asks for the cache."""
+    """Each test has an empty cache, unless it asks for one."""
     with pytest.MonkeyPatch.context() as patch:
         folder = tmp_path_factory.mktemp("cache")
         patch.setenv("ANABRANCH_CACHE", "0")
@@ -32,7 +32,7 @@ def cache_home(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def fresh():
-    # What an earlier test left to the thread must not be counted in this one.
+    # Objects that an earlier test left to the thread must not count in this one.
     assert tiers.worker().finish(120)
     torch._dynamo.reset()
     anabranch.counters.reset()
@@ -43,8 +43,9 @@ def fresh():
 
 @pytest.fixture
 def describe(monkeypatch):
-    """describe(function, *arguments, dynamic=..., options=...) -> the graph
-    descriptions of the function; a string says why a graph has none."""
+    """describe(function, *arguments, dynamic=..., options=...) gives the descriptions
+    of a function's graphs. For a graph without description it gives the reason, as a
+    string."""
     found: list[Description | str] = []
 
     def keep(module, inputs, sources, **_settings):

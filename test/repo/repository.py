@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def tracked(*patterns: str) -> list[Path]:
-    """Files under version control or about to be."""
+    """Files under version control, and new ones that git does not ignore."""
     names = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns],
         cwd=ROOT,
@@ -22,7 +22,7 @@ def tracked(*patterns: str) -> list[Path]:
 
 
 def text(path: Path) -> str:
-    """Nothing, if it is not text."""
+    """The file's text; empty for a binary file."""
     try:
         return path.read_text()
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""What the tests of the wheels share: commands, and a machine without LLVM."""
+"""Shared by the tests of the wheels: commands, and a machine without LLVM."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def attempt(*command: object, **options) -> subprocess.CompletedProcess:
 
 
 def hiding_prefix(empty: Path) -> list[str]:
-    """A command prefix under which LLVM and the build do not exist."""
+    """A prefix of a command that hides LLVM and the build from it."""
     empty.mkdir(exist_ok=True)
     hidden = ["/usr/lib/llvm-19", str(ROOT / "build")]
     libraries = Path("/usr/lib/x86_64-linux-gnu")

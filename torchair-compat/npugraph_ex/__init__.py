@@ -1,4 +1,4 @@
-"""torchair's capture path by its own name, with a flat configuration."""
+"""npugraph_ex: torchair's capture path under its own name, with a flat configuration."""
 
 import torchair as _torchair
 from torchair._impl.compile.backend import compile_flat as compile_fx

@@ -1,4 +1,4 @@
-"""npugraph_ex.scope: how many cores operators take."""
+"""npugraph_ex.scope: limits the cores that operators use."""
 
 from torchair.scope import limit_core_num
 

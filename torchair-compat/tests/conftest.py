@@ -1,4 +1,4 @@
-"""Fixtures: each test meets a process in which nothing was warned of."""
+"""Fixtures: in each test the process has given no warning yet."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def pytest_sessionfinish(session) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def cache_home(tmp_path_factory):
-    """No test meets what another compiled, unless it asks for the cache."""
+    """Each test has an empty cache, unless it asks for one."""
     with pytest.MonkeyPatch.context() as patch:
         folder = tmp_path_factory.mktemp("cache")
         patch.setenv("ANABRANCH_CACHE", "0")

@@ -1,4 +1,5 @@
-"""Functions and methods that are compiled once, to a place of the user's."""
+"""Functions and methods that are compiled once and saved in a folder of the user's
+choice."""
 
 from ._impl.cache.no_guard import NoGuardCompiledFunction, NoGuardCompiledMethod
 

@@ -1,4 +1,4 @@
-"""torchair.inference: sizes that an input takes, methods that are compiled once."""
+"""torchair.inference: gears of an input, and methods that are compiled once."""
 
 from __future__ import annotations
 
@@ -17,8 +17,14 @@ _FEWEST_GEARS, _MOST_GEARS = 2, 100
 
 
 def set_dim_gears(t: _torch.Tensor, dim_gears: _Mapping[int, _Sequence[int]]) -> None:
-    """Says, before the first call, which sizes dimensions of an input take. Other
-    tensors of later calls need no such call."""
+    """Names the sizes that dimensions of an input take, before the first call.
+
+    t          the input of the first call; tensors of later calls are not marked
+    dim_gears  {dimension: sizes}: ints from 0, and lists or tuples of ints
+
+    AssertionError: a wrong dimension or size, too few or too many sizes, or the tensor
+    has other gears already.
+    """
     known = getattr(t, "dim_gears", None)
     if known is not None and known != dim_gears:
         raise AssertionError(

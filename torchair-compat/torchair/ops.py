@@ -1,4 +1,4 @@
-"""Events, which are points in the order of a stream, and text that a graph prints."""
+"""torchair.ops: events, which order streams, and text that a graph prints."""
 
 from __future__ import annotations
 
@@ -24,13 +24,18 @@ __all__ = [
 
 
 def record() -> _torch.Tensor:
-    """An event: all that the current stream has been given so far. For `wait`."""
+    """Records an event for `wait`: it happens when all operators that the current
+    stream has so far have ended. Returns it as a tensor."""
     return _torch.ops.air.record()
 
 
 def wait(tensors: _Sequence[_torch.Tensor]) -> None:
-    """What the current stream is given next begins after `tensors` have been
-    computed; an event of `record` stands for what came before it."""
+    """Makes later operators of the current stream begin after `tensors` have been
+    computed.
+
+    An event of `record` stands for the operators before it. ValueError: there is no
+    tensor, or an argument is none.
+    """
     if not tensors:
         raise ValueError("torchair.ops.wait() requires at least one tensor input")
     for tensor in tensors:
@@ -41,7 +46,7 @@ def wait(tensors: _Sequence[_torch.Tensor]) -> None:
 
 
 class _Event:
-    """Known by its tag in every graph of the process."""
+    """An event that all graphs of the process know by its tag."""
 
     def __init__(self, tag: str) -> None:
         self.tag = tag
@@ -54,19 +59,22 @@ _events: dict[str, _Event] = {}
 
 
 def npu_create_tagged_event(tag: str) -> _Event:
-    """An event that graphs of the same process may share."""
+    """Makes an event that graphs of the process may share. ValueError: the tag is in
+    use."""
     if tag in _events:
         raise ValueError(f"tagged event tag {tag} is already in use")
     return _events.setdefault(tag, _Event(tag))
 
 
 def npu_tagged_event_record(event: _Event) -> None:
-    """The event stands for all that the current stream has been given so far."""
+    """Records the event: it happens when all operators that the current stream has so
+    far have ended. ValueError: npu_create_tagged_event did not make the event."""
     _torch.ops.air.tagged_event_record(_tag_of(event))
 
 
 def npu_tagged_event_wait(event: _Event) -> None:
-    """The current stream goes on once the event has happened."""
+    """Makes later operators of the current stream wait for the event. ValueError:
+    npu_create_tagged_event did not make the event."""
     _torch.ops.air.tagged_event_wait(_tag_of(event))
 
 
@@ -77,8 +85,8 @@ def _tag_of(event: _Event) -> str:
 
 
 def npu_record_tagged_stream(input: _torch.Tensor, tagged_stream: str) -> None:
-    """`input` stays in memory until that stream has done its work, as every
-    tensor does here."""
+    """Keeps `input` in memory until that stream has done its work. Every tensor is kept
+    so on this host, so this changes nothing."""
     _torch.ops.air.record_tagged_stream(input, tagged_stream)
 
 
@@ -87,9 +95,17 @@ def npu_print(
     summarize_size: int = 3,
     tensor_detail: bool = False,
 ) -> None:
-    """Prints its arguments with blanks between, in a graph each time that it runs,
-    in the order of the program. Of each dimension the first and last
-    `summarize_size` elements; -1: all."""
+    """Prints its arguments, separated by blanks. In a graph it prints each time that
+    the graph runs, in the order of the program.
+
+    args            tensors, and values of type str, bool, float or int; at least one
+                    tensor
+    summarize_size  how many elements are printed at either end of each dimension; -1:
+                    all
+    tensor_detail   also prints shape and dtype
+
+    TypeError, ValueError: a wrong argument.
+    """
     _printing.check(args, summarize_size, tensor_detail)
     words = [None if isinstance(a, _torch.Tensor) else str(a) for a in args]
     mark = _printing.placeholder(" ".join([w for w in words if w is not None]))
@@ -105,8 +121,15 @@ def npu_print(
 def npu_fused_infer_attention_score(
     query: _torch.Tensor, key: _torch.Tensor, value: _torch.Tensor, **options: _Any
 ) -> tuple[_torch.Tensor, _torch.Tensor]:
-    """torch_npu's, lengths being tensors, so that other lengths need no other graph.
-    NotImplementedError outside of graphs."""
+    """torch_npu's operator with lengths of sequences as tensors, so that new lengths
+    need no new graph.
+
+    query, key, value  as torch_npu.npu_fused_infer_attention_score takes them
+    options            its other arguments; lengths are int64 tensors
+
+    Returns the attention and its log-sum-exp, as that operator does.
+    NotImplementedError: called outside a compiled function.
+    """
     _for_graphs("npu_fused_infer_attention_score")
     operator = _torch.ops.npu._fused_infer_attention_of_tensors
     return operator(query, key, value, **options)

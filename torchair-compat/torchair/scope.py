@@ -1,9 +1,8 @@
-"""Scopes: `with torchair.scope.npu_stream_switch("1"):`.
+"""Scopes of torchair: `with torchair.scope.npu_stream_switch("1"):`.
 
-Each puts its attributes on every operator inside; scopes nest, and of two values
-of one attribute the inner one wins. Under torch.compile they cost nothing at run
-time; in eager code they do nothing. A graph that breaks inside of one is an error.
-"""
+Each scope puts its attributes on every operator inside the block. Scopes nest; if two
+have the same attribute, the inner one wins. Under torch.compile they cost nothing at
+run time; in eager code they do nothing. A graph break inside a scope is an error."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ __all__ = [
 
 @_contextlib.contextmanager
 def _scope(what: str, keys: list[str], values: list[str]) -> _Iterator[None]:
-    """`what` is the scope for messages."""
+    """`what` names the scope in messages."""
     with _unbroken_scope(f"torchair.scope.{what}"):
         _torch.ops.air.scope_enter(keys, values)
         try:
@@ -40,9 +39,9 @@ def _scope(what: str, keys: list[str], values: list[str]) -> _Iterator[None]:
 def npu_stream_switch(
     stream_tag: str, stream_priority: int = 0, enable_inner_parallel: bool = True
 ) -> _contextlib.AbstractContextManager[None]:
-    """Operators inside run on the stream `stream_tag`; the same tag is the same
-    stream. The priority and the inner parallelism have no effect here. TypeError for a
-    tag that is no string."""
+    """Operators inside the block run on the stream `stream_tag`; the same tag is the
+    same stream. `stream_priority` and `enable_inner_parallel` have no effect on this
+    host. TypeError: the tag is no string."""
     _check_text("npu_stream_switch", "stream_tag", stream_tag)
     return _scope(
         f"npu_stream_switch({stream_tag!r})",
@@ -52,16 +51,22 @@ def npu_stream_switch(
 
 
 def npu_wait_tensor(self: _torch.Tensor, dependency: _torch.Tensor) -> _torch.Tensor:
-    """`self`; what stands later on this stream begins after `dependency` has been
-    computed, whether the result is used or not. Only in `max-autotune`."""
+    """Returns `self`. Operators that come later on the current stream begin after
+    `dependency` has been computed, whether they use the result or not. RuntimeError:
+    the mode is not `max-autotune`."""
     return _torch.ops.air.wait_tensor(self, dependency)
 
 
 def super_kernel(
     scope: str | None, options: str | None = ""
 ) -> _contextlib.AbstractContextManager[None]:
-    """Operators inside are launched as one unit; a scope of None takes them out of
-    the one around it. TypeError for a name or options that are no strings."""
+    """Operators inside the block become one launch.
+
+    scope    its name; None takes operators out of the scopes around the block
+    options  `name=value`, with colons between several (torchair-compat/README.md)
+
+    TypeError: the name or the options are no strings.
+    """
     name, options = scope or "", options or ""
     _check_text("super_kernel", "scope", name)
     _check_text("super_kernel", "options", options)
@@ -83,7 +88,8 @@ def _check_text(function: str, argument: str, value: object) -> None:
 def limit_core_num(
     op_aicore_num: int | str, op_vectorcore_num: int | str
 ) -> _contextlib.AbstractContextManager[None]:
-    """Each operator inside is computed by at most `op_aicore_num` workers."""
+    """At most `op_aicore_num` workers compute each operator inside the block. The other
+    argument has no effect on this host."""
     return _scope(
         f"limit_core_num({op_aicore_num!r}, {op_vectorcore_num!r})",
         ["_op_aicore_num", "_op_vectorcore_num"],
@@ -92,7 +98,8 @@ def limit_core_num(
 
 
 def op_never_timeout(enable: bool = True) -> _contextlib.AbstractContextManager[None]:
-    """Without effect: no operator has a time limit here."""
+    """Has no effect: no operator has a time limit on this host. TypeError: `enable` is
+    no bool."""
     if not isinstance(enable, bool):
         raise TypeError(
             "op_never_timeout() argument 'enable' must be bool, but got"
@@ -103,5 +110,6 @@ def op_never_timeout(enable: bool = True) -> _contextlib.AbstractContextManager[
 
 
 def data_dump() -> _contextlib.AbstractContextManager[None]:
-    """Operators inside are to be dumped, as `dump_config` says."""
+    """Selects the operators inside the block for dumps of values, as `dump_config`
+    says."""
     return _scope("data_dump()", ["torchair_enable_data_dump"], ["True"])

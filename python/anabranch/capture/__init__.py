@@ -1,1 +1,2 @@
-"""From a Dynamo graph to ATen graphs, and around what has no description."""
+"""Captures graphs: from a Dynamo graph to ATen graphs, cut around operators that have
+no description."""

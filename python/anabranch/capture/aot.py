@@ -1,4 +1,5 @@
-"""A Dynamo graph -> ATen graphs, by AOTAutograd, operators that matter whole."""
+"""Traces a Dynamo graph to ATen graphs with AOTAutograd, and keeps operators whole that
+the compiler lowers as a whole."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ def _overload(name: str) -> Any:
     return getattr(getattr(aten, packet), overload or "default")
 
 
-# The compiler has a better lowering of these than of what they are made of.
+# The compiler's lowering of these operators is better than the operators that they
+# decompose to.
 WHOLE = tuple(map(_overload, whole_operators.NAMES))
 
 
@@ -57,7 +59,7 @@ def all_decompositions() -> dict[Any, Callable[..., Any]]:
 
 
 def export_decompositions() -> dict[Any, Callable[..., Any]]:
-    """The same for `ExportedProgram.run_decompositions`, which takes apart only
+    """The same table for `ExportedProgram.run_decompositions`, which takes apart only
     the composite operators that the table names."""
     table = dict(core_aten_decompositions().items())
     for operator in WHOLE:
@@ -66,8 +68,9 @@ def export_decompositions() -> dict[Any, Callable[..., Any]]:
 
 
 def _core_aten() -> dict[Any, Callable[..., Any]]:
-    """The public table also lists all composite operators, which costs a tenth
-    of a second and decides nothing here."""
+    """The decompositions to core ATen operators. The public table also lists all
+    composite operators; a trace takes those apart without it, and building the list
+    takes a tenth of a second."""
     try:
         from torch._decomp import _core_aten_decompositions_post_autograd
     except ImportError:
@@ -84,8 +87,10 @@ def aot(
     more_whole: Sequence[Any] = (),
 ) -> Callable[..., Any]:
     """Traces `module` and hands each ATen graph to `compile_graph`.
-    `more_decompositions` win over those of this house; `more_whole` are composite
-    operators that stay whole beside those of WHOLE."""
+
+    `more_decompositions` win over Anabranch's own. `more_whole` are composite operators
+    that stay whole in addition to WHOLE.
+    """
     training = _needs_gradients(module, example_inputs)
     with _disable_current_modes():
         sources = input_sources(module, example_inputs, bool(freeze) and not training)
@@ -94,7 +99,8 @@ def aot(
 
     def forward(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
         check_views(graph.graph.nodes)
-        # Real tensors (constants) are handled here, so no mode may intervene.
+        # The trace ends here: constants are real tensors, so no tracing mode may
+        # intercept operators on them.
         with _disable_current_modes():
             return compile_graph(graph, inputs, graph_sources(graph, sources))
 
@@ -116,7 +122,7 @@ def aot(
         if traced is None:
             return trace(forward, backward)
         if observer.current() is None:
-            constants.leave(module, sources, traced)
+            constants.stop_fetching(module, sources, traced)
         return traced
 
     try:
@@ -132,11 +138,14 @@ def aot(
 
 
 def _untraced(call: Callable[..., Any]) -> Callable[..., Any]:
-    """`call`, out of Dynamo's sight. Where a compiled function calls backward(), the
-    first backward pass is compiled, and each one runs, inside of a frame whose calls
-    Dynamo traces: it would trace this compiler."""
+    """Hides `call` from Dynamo.
+
+    Where a compiled function calls backward(), PyTorch compiles the first backward pass
+    and runs each one inside a frame whose calls Dynamo traces. Dynamo would trace the
+    compiler.
+    """
     if isinstance(call, _C.Executable):
-        return call  # has no Python in it
+        return call  # the function has no Python code that Dynamo could trace
     hidden: Any = torch._dynamo.disable(call, reason="it belongs to a backward pass")
     if getattr(call, "_boxed_call", False):
         hidden._boxed_call = True
@@ -146,13 +155,13 @@ def _untraced(call: Callable[..., Any]) -> Callable[..., Any]:
 def _trace_as_it_is(
     trace: Callable[..., Any], forward: Callable[..., Any], stateless: bool
 ) -> Callable[..., Any] | None:
-    """Without functionalization, which takes a third of the time of a trace with
-    symbolic sizes and changes nothing where nothing is written in place. None
-    when the trace shows that it was needed, or fails."""
+    """Traces without functionalization, which takes a third of the time of a trace with
+    symbolic sizes and changes nothing in a graph without in-place writes. None: the
+    trace shows that functionalization is needed, or fails."""
     compiling = False
     direct: Callable[..., Any] | None = None
-    # The wrapper switches autocast off for the operators that fall back, and
-    # hands over the module's own tensors.
+    # AOTAutograd's wrapper does two things for a call: it switches autocast off for the
+    # operators that fall back, and it passes the module's own tensors.
     wraps = torch._C._is_any_autocast_enabled() or not stateless
 
     def compile_pure(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
@@ -170,15 +179,17 @@ def _trace_as_it_is(
         traced = trace(compile_pure, disable_functionalization=True)
         return direct or traced
     except Exception:
-        # What is wrong with the graph itself shows again in the other trace.
+        # An error of the graph itself occurs again in the trace with functionalization,
+        # which reports it.
         if compiling:
             raise
         return None
 
 
 def _passes_through(graph: torch.fx.GraphModule) -> bool:
-    """Whether AOTAutograd's wrapper hands on what it gets, as it is: then calls
-    go without it, which saves more than the runtime's own part of a small call."""
+    """Whether AOTAutograd's wrapper passes arguments and results on unchanged. Then
+    calls leave the wrapper out, which saves more than the runtime's own part of a small
+    call."""
     context = torch._guards.TracingContext.try_get()
     about = context.fw_metadata if context else None
     if about is None:
@@ -225,17 +236,17 @@ def _needs_gradients(module: torch.nn.Module, inputs: Sequence[Any]) -> bool:
 
 @functools.cache
 def _composites() -> tuple[Any, ...]:
-    """Those of WHOLE that no table decides about: autograd takes them apart. They
-    stay whole only where no gradient is asked for."""
+    """Operators of WHOLE that no table decomposes: autograd takes them apart. They stay
+    whole only where no gradient is asked for."""
     table = _core_aten()
     return tuple(operator for operator in WHOLE if operator not in table)
 
 
 @contextlib.contextmanager
 def whole_composites(more: Sequence[Any] = ()) -> Iterator[None]:
-    """Keeps composite operators from being taken apart while tracing. PyTorch
-    has the mechanism for torch.export; without it they are taken apart, and
-    only speed is lost."""
+    """Keeps composite operators whole while tracing. The mechanism is the one that
+    PyTorch has for torch.export. In a PyTorch without it the operators are taken apart,
+    and only speed is lost."""
     try:
         from torch.export.exported_program import _override_composite_implicit_decomp
     except ImportError:
@@ -247,8 +258,8 @@ def whole_composites(more: Sequence[Any] = ()) -> Iterator[None]:
 
 
 def _stay_whole(operator: Any, *args: Any, **kwargs: Any) -> Any:
-    """A tensor subclass such as DTensor asks for the parts of an operator that it
-    does not know as a whole."""
+    """Lets an operator stay whole, except for a tensor subclass such as DTensor: it
+    asks for the parts of an operator that it does not know."""
     if any(map(is_traceable_wrapper_subclass, tree_leaves((args, kwargs)))):
         parts = torch._C.DispatchKey.CompositeImplicitAutograd
         return operator._op_dk(parts, *args, **kwargs)

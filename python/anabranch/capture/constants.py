@@ -1,13 +1,13 @@
-"""Frozen weights: what Dynamo still does for them at each call.
+"""Removes what Dynamo still does at each call for frozen weights.
 
-Its guards tell weights of another kind from those that were frozen, but not
-other weights of the same kind; here they learn to. And it fetches what each
-placeholder of its graph stands for at every call, from module to module and
-dictionary to dictionary. The graph that it handed to a backend is the one it
-reads that signature from afterwards, so a frozen weight that becomes an
-attribute of the graph is fetched no more. The executable takes both signatures,
-should a copy of the graph have been handed over.
-"""
+Dynamo's guards do not tell a frozen weight from another weight of the same kind. A
+guard of this module does.
+
+Dynamo also fetches the value of each placeholder at every call, through modules and
+dictionaries. After the backend returns, Dynamo reads from the same graph which values
+to fetch. So a frozen weight that becomes an attribute of the graph is no longer
+fetched. If a copy of the graph was handed over, Dynamo still passes the weights;
+therefore the executable takes calls with them and without them."""
 
 from __future__ import annotations
 
@@ -37,9 +37,12 @@ def _frozen(
 
 
 def guard(module: torch.fx.GraphModule, sources: Sequence[InputSource]) -> None:
-    """Lets Dynamo compile again for other tensors than those that are frozen.
-    What else it compares of them, one guard sees for all of them, and one of each
-    dtype says what changed."""
+    """Makes Dynamo compile again for other tensors than those that are frozen.
+
+    Each tensor gets a guard on its identity. One guard compares how all of them lie in
+    memory. One tensor of each dtype keeps Dynamo's own guard too, whose message says
+    what changed.
+    """
     context = TracingContext.try_get()
     if context is None:
         return
@@ -56,7 +59,8 @@ def guard(module: torch.fx.GraphModule, sources: Sequence[InputSource]) -> None:
         guards.add(source.make_guard(GuardBuilder.ID_MATCH))
         named.append(source)
         if root := _root(source):
-            # Compilations for other modules don't count as those of this one.
+            # Compilations for other modules do not count towards Dynamo's limit for
+            # this one.
             guards.add(root.make_guard(GuardBuilder.ID_MATCH))
     owners = [source.owner() for source in sources if source.owner is not None]
     if named and all(owner is not None for owner in owners):
@@ -64,15 +68,15 @@ def guard(module: torch.fx.GraphModule, sources: Sequence[InputSource]) -> None:
 
 
 def _layout_guard(weights: _C.FrozenWeights) -> Callable[..., None]:
-    """A guard that each tensor lives and lies as it does: the executable follows
-    other values by itself, other sizes need another trace."""
+    """A guard that each tensor still exists and has the same sizes and strides. The
+    executable follows new values by itself; other sizes need another trace."""
 
     def FROZEN_LAYOUT(builder: Any, guard: Any) -> None:
         text = ["the frozen weights lie as those that were compiled"]
         manager = builder.get_guard_manager(guard)
         try:
             manager.add_lambda_guard(weights, text, guard.user_stack)
-        except TypeError:  # a PyTorch whose guards keep no stack
+        except TypeError:  # this PyTorch's guards have no stack
             manager.add_lambda_guard(weights, text)
 
     return FROZEN_LAYOUT
@@ -85,7 +89,7 @@ def _forget(guards: GuardsSet, source: Any) -> None:
 
 
 def _root(source: Any) -> LocalSource | None:
-    """The module in a local variable that a tensor is reached through."""
+    """The module in a local variable through which a tensor is reached."""
     chain = [source]
     while (base := getattr(chain[-1], "base", None)) is not None:
         chain.append(base)
@@ -93,12 +97,13 @@ def _root(source: Any) -> LocalSource | None:
     return chain[-1] if through and isinstance(chain[-1], LocalSource) else None
 
 
-def leave(
+def stop_fetching(
     module: torch.fx.GraphModule,
     sources: Sequence[InputSource],
     compiled: Callable[..., Any],
 ) -> None:
-    """`sources` of the placeholders of `module`, of which `compiled` is made."""
+    """Turns the frozen placeholders of `module` into attributes, if `compiled` comes
+    from this graph."""
     frozen = list(_frozen(module, sources))
     if not frozen or not isinstance(compiled, _C.Executable):
         return
@@ -112,7 +117,8 @@ def _become_attribute(
     module: torch.fx.GraphModule, node: torch.fx.Node, value: torch.Tensor
 ) -> None:
     name = f"frozen_{node.name}"
-    # Nobody runs the graph; the memory stays the user's alone.
+    # The graph is never run, so the attribute needs no memory: the weight stays the
+    # user's alone.
     module.register_buffer(name, torch.empty_like(value, device="meta"))
     with module.graph.inserting_before(node):
         attribute = module.graph.get_attr(name)

@@ -1,9 +1,8 @@
-"""Nodes that a pass has put into a graph by hand, and operators that the trace has
-kept whole -> nodes as the tracer makes them.
+"""Completes nodes that a pass inserted by hand, and takes apart the operators that the
+trace kept whole for it. The result is nodes as the tracer makes them.
 
-Before: %r = call_function[target=torch.relu](%x)      no meta["val"]
-After:  %r = call_function[target=aten.relu.default](%x)   with meta["val"]
-"""
+    Before: %r = call_function[target=torch.relu](%x)      no meta["val"]
+    After:  %r = call_function[target=aten.relu.default](%x)   with meta["val"]"""
 
 from __future__ import annotations
 
@@ -25,10 +24,13 @@ _IMPLICIT = "CompositeImplicitAutograd"
 
 
 def complete(module: torch.fx.GraphModule) -> None:
-    """Gives `meta["val"]` to every node that lacks it, and anew to what reads such a
-    node, if that now has another dtype or shape. A node that is none of a traced
-    graph (a function, a method, a module, an operator that is taken apart) becomes
-    the operators that it is made of. CompileError: a node can't be run."""
+    """Gives `meta["val"]` to every node that lacks it. If a node's dtype or shape
+    changed, its readers get a new `meta["val"]` too.
+
+    A node that no traced graph has (a call of a function, a method or a module, or of
+    an operator that is taken apart) becomes the operators that it is made of.
+    CompileError: a node cannot be run.
+    """
     if all(map(_is_complete, module.graph.nodes)):
         return
     work = _Completion(module)
@@ -55,10 +57,11 @@ class _Completion:
         self.module = module
         values = [node.meta.get("val") for node in module.graph.nodes]
         self.mode = detect_fake_mode(values) or FakeTensorMode()
-        # Nodes that have another value than when the graph was traced.
+        # Nodes whose value is not the one of the trace any more.
         self.changed: set[torch.fx.Node] = set()
         self.erased: set[torch.fx.Node] = set()
-        # Traces of operators that were kept whole.
+        # Traces of operators that the trace of the graph kept whole, by operator and
+        # shapes.
         self.parts: dict[Any, torch.fx.GraphModule] = {}
 
     def visit(self, node: torch.fx.Node) -> None:
@@ -79,7 +82,7 @@ class _Completion:
 
     def _renew(self, node: torch.fx.Node) -> None:
         value = self._run(node, self._function(node))
-        if _look(value) != _look(node.meta["val"]):
+        if _visible_type(value) != _visible_type(node.meta["val"]):
             node.meta["val"] = value
             self.changed.add(node)
 
@@ -113,7 +116,7 @@ class _Completion:
             ) from error
 
     def _inline(self, node: torch.fx.Node) -> None:
-        """Replaces the node by what a trace of it makes."""
+        """Replaces the node by the nodes of a trace of it."""
         inputs = [n for n in node.all_input_nodes if _is_traced(n.meta.get("val"))]
 
         def call(*values: Any) -> Any:
@@ -145,7 +148,7 @@ class _Completion:
                     self.changed.add(copied[inner])
         result = part.graph.output_node().args[0]
         if isinstance(result, torch.fx.Node) and (
-            _look(result.meta["val"]) == _look(node.meta.get("val"))
+            _visible_type(result.meta["val"]) == _visible_type(node.meta.get("val"))
         ):
             self.changed.discard(copied[result])
         self._give_back(node, torch.fx.node.map_arg(result, copied.get))
@@ -154,7 +157,7 @@ class _Completion:
         self, node: torch.fx.Node, call: Callable[..., Any], values: Sequence[Any]
     ) -> torch.fx.GraphModule:
         before = self.mode.allow_non_fake_inputs
-        self.mode.allow_non_fake_inputs = True  # a module's parameters
+        self.mode.allow_non_fake_inputs = True  # the parameters of a module
         try:
             with self.mode, torch.no_grad():
                 return make_fx(call, all_decompositions())(*values)
@@ -169,7 +172,7 @@ class _Completion:
     def _constant(
         self, part: torch.fx.GraphModule, inner: torch.fx.Node
     ) -> torch.fx.Node:
-        """A tensor that the trace has found, as an attribute of the graph."""
+        """Makes a tensor that the trace found an attribute of the graph."""
         value = getattr(part, str(inner.target))
         number = 0
         while hasattr(self.module, f"_handmade_{number}"):
@@ -180,7 +183,7 @@ class _Completion:
         return made
 
     def _give_back(self, node: torch.fx.Node, result: Any) -> None:
-        """Users of the node read the result of the trace."""
+        """Makes users of the node read the result of the trace."""
         if isinstance(result, list | tuple):
             for user in list(node.users):
                 if getattr(user.target, "__name__", "") == "getitem":
@@ -200,7 +203,7 @@ class _Completion:
 
 
 def _is_final(node: torch.fx.Node) -> bool:
-    """Whether a trace would leave the node as it is."""
+    """Whether a trace of the node would give the same node."""
     target = node.target
     if node.op != "call_function":
         return False
@@ -225,20 +228,20 @@ def _value_of(node: torch.fx.Node) -> Any:
 
 
 def _shape_of(node: torch.fx.Node) -> Any:
-    """What the trace of an operator depends on."""
+    """What the trace of an operator depends on: types, dtypes, shapes and strides."""
     arguments = torch.fx.node.map_arg((node.args, node.kwargs), _layout)
     return node.target, str(arguments)
 
 
 def _layout(node: torch.fx.Node) -> Any:
     value = node.meta["val"]
-    return str(_look(value)), str(value.stride())
+    return str(_visible_type(value)), str(value.stride())
 
 
-def _look(value: Any) -> Any:
-    """What later nodes can tell of a value."""
+def _visible_type(value: Any) -> Any:
+    """What later nodes can see of a value: dtype, shape, strides."""
     if isinstance(value, torch.Tensor):
         return value.dtype, [str(size) for size in value.shape], value.device
     if isinstance(value, list | tuple):
-        return [_look(item) for item in value]
+        return [_visible_type(item) for item in value]
     return str(value)

@@ -1,4 +1,5 @@
-"""Where the inputs of a graph come from: arguments, parameters, constants."""
+"""Says where each input of a graph comes from: an argument, a parameter, a buffer or a
+constant."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ aten = torch.ops.aten
 def input_sources(
     module: torch.fx.GraphModule, example_inputs: Sequence[Any], freeze: bool
 ) -> list[InputSource]:
-    """One source for each argument of the function that AOTAutograd traces."""
+    """One InputSource for each argument of the function that AOTAutograd traces."""
     sources = [
         _state(InputSource(name), "parameter", value, freeze)
         for name, value in module.named_parameters(remove_duplicate=False)
@@ -39,7 +40,8 @@ def _dynamo_source(node: torch.fx.Node, value: Any, freeze: bool) -> InputSource
     if source is None:
         return InputSource(str(node.target))
     found = InputSource(_label(source), expression=_name(source))
-    # Dynamo makes a tensor of a number whose value it leaves open, for one call.
+    # Dynamo passes a number whose value it does not fix as a tensor, which it makes for
+    # each call.
     if not isinstance(value, torch.Tensor) or getattr(
         argument, "pass_arg_as_tensor", False
     ):
@@ -54,7 +56,8 @@ def _dynamo_source(node: torch.fx.Node, value: Any, freeze: bool) -> InputSource
 def _state(
     source: InputSource, kind: str, value: torch.Tensor, freeze: bool
 ) -> InputSource:
-    """The same source, of a module's state."""
+    """The source of a value of a module: a parameter or a buffer, with its tensor if it
+    is frozen."""
     source = dataclasses.replace(source, kind=kind)
     if not freeze:
         return source
@@ -64,14 +67,15 @@ def _state(
 
 
 def _label(source: Any) -> str:
-    """What a person calls the value at one of Dynamo's sources: the parameter at
+    """The name that a user knows a value by: the parameter at
     `L['self']._modules['fc']._parameters['weight']` is `fc.weight`."""
-    # Dynamo calls a module that is compiled by itself "fn".
+    # Dynamo names a module that is compiled by itself "fn".
     return _path(source).removeprefix("self.").removeprefix("fn.")
 
 
 def _path(source: Any) -> str:
-    """A source's name from its steps, each of which has its `base`."""
+    """The dotted name of a source, from the steps that lead to it. Each step has its
+    `base`."""
     base = getattr(source, "base", None)
     if base is None:
         return getattr(source, "local_name", None) or _name(source)
@@ -88,10 +92,12 @@ def _name(source: Any) -> str:
 def graph_sources(
     graph: torch.fx.GraphModule, sources: Sequence[InputSource]
 ) -> list[InputSource]:
-    """The sources of a graph's placeholders. AOTAutograd may add, drop and
-    reorder arguments and says so in descriptors; a placeholder without one is
-    an input like any other. What the graph writes to is never frozen, nor what
-    shares memory with it."""
+    """The sources of a graph's placeholders.
+
+    AOTAutograd may add, drop and reorder arguments, and says so in descriptors. A
+    placeholder without a descriptor is an ordinary input. Tensors that the graph writes
+    to are never frozen, nor are tensors that share memory with them.
+    """
     written = {
         node.args[0]
         for node in graph.graph.nodes
@@ -117,8 +123,8 @@ def graph_sources(
 
 
 def _source_of(desc: Any, sources: Sequence[InputSource]) -> InputSource | None:
-    """What AOTAutograd's descriptor of a placeholder names: an argument, or a tensor
-    inside of an argument that is a tensor subclass."""
+    """The source that AOTAutograd's descriptor of a placeholder names: an argument, or
+    a tensor inside an argument that is a tensor subclass."""
     index = getattr(desc, "idx", None)
     if isinstance(index, int):
         return sources[index] if index < len(sources) else None

@@ -1,6 +1,8 @@
-"""Operators that a trace keeps whole and `handmade.complete` takes apart, once for
-each shape: a model has hundreds of quantised weights of few shapes, and tracing each
-of their operators in each layer takes longer than compiling them.
+"""Operators that a trace keeps whole and `handmade.complete` later takes apart, once
+for each shape.
+
+A model has hundreds of quantised weights of few shapes. Tracing the parts of their
+operators in each layer takes longer than compiling them.
 
 `anabranch::dequantized(integers, scale, offset, center, dtype)` is the weight
 `(integers - center) * scale + offset` of `llm/quantized_layers.py`."""
@@ -52,5 +54,5 @@ torch.library.register_fake("anabranch::dequantized", _like, lib=_library)
 
 dequantized = torch.ops.anabranch.dequantized.default
 
-# What each of them computes.
+# The function that computes each of these operators.
 PARTS: dict[Any, Callable[..., Any]] = {dequantized: _dequantized}

@@ -1,8 +1,7 @@
-"""Who follows the compilations of this thread.
+"""Lets one object follow the compilations of a thread.
 
 The front end tells the observer, if there is one, what it makes of each graph.
-`cache_compile` records a method so.
-"""
+`cache_compile` records a method this way."""
 
 from __future__ import annotations
 
@@ -17,16 +16,16 @@ from ..describe.description import Description, InputSource
 
 
 class Observer(Protocol):
-    """What the front end tells of one compilation, in the order of the methods."""
+    """What the front end tells about one compilation, in the order of the methods."""
 
     kernels: list[str]  # keys of static kernels that were added to the executable
 
     def refuse(self, reason: str) -> None:
-        """PyTorch runs the graph, or parts of it."""
+        """PyTorch runs the graph, or parts of it, for this reason."""
 
     def package(self, folder: str, report: dict[str, Any]) -> None:
-        """The graph's package lies in `folder` during this call. The report is of its
-        compilation."""
+        """The graph's package lies in `folder` during this call. `report` is the report
+        of the compilation that made it."""
 
     def graph(
         self,

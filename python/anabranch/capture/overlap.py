@@ -1,5 +1,5 @@
-"""Collectives of a graph are begun early and waited for late: what does not need
-their results stands between.
+"""Begins the collectives of a graph early and waits for them late. Operators that do
+not need their results run in between.
 
     before                   after
     y = all_reduce(x)        t = begin_all_reduce(x)   on the stream "communication"
@@ -9,10 +9,9 @@ their results stands between.
                              y = finish(t)
                              z = y + 1
 
-A collective that nothing can overlap with stays one call. Collectives, and whatever
-else has an effect, keep their order: ranks whose graphs differ elsewhere still call
-them alike. docs/design/distributed.md.
-"""
+A collective that nothing can overlap with stays one call. Collectives, and other
+operators with an effect, keep their order. So ranks whose graphs differ elsewhere still
+call their collectives in the same order. docs/design/distributed.md."""
 
 from __future__ import annotations
 
@@ -36,21 +35,24 @@ from ..marks import scope
 __all__ = ["arrange"]
 
 STREAM = "communication"
-# Above that of streams without one: a transfer that begins late ends late.
+# Above the priority of unmarked streams: a transfer that begins late also ends late.
 PRIORITY = 1
 
-# How many collectives may be begun and not waited for. Two let the next one travel
-# behind the first; more would only keep memory.
+# How many collectives may be in flight. With two, the next one can travel behind the
+# first; more would only keep memory.
 IN_FLIGHT = 2
 
-# Operators that are worth computing while a collective travels.
+# Operators that take long enough to hide a transfer.
 _HEAVY = re.compile(r"mm\b|_mm_|linear|convolution|attention")
 
 
 def arrange(module: torch.fx.GraphModule, config: Config) -> None:
-    """Rewrites a graph of ATen operators. One with scopes keeps the order that they
-    say, and one whose sizes depend on data the places where it can be cut. Takes
-    time linear in the nodes for each collective."""
+    """Rewrites a graph of ATen operators.
+
+    A graph with scopes keeps the order that the scopes say. A graph whose sizes depend
+    on data keeps its order too, since it is cut at fixed places. Takes time linear in
+    the nodes for each collective.
+    """
     graph = module.graph
     if not any(is_collective(node.target) for node in graph.nodes) or any(
         map(_is_fixed, graph.nodes)
@@ -72,7 +74,7 @@ def _is_fixed(node: Node) -> bool:
 
 
 def _part(node: Node, wait: Node, fenced: bool, marked: bool) -> None:
-    """A collective becomes a begin, and a finish before its first wait."""
+    """Splits a collective into a begin, and a finish before its first wait."""
     graph, value = node.graph, node.meta["val"]
     target = node.target
     assert isinstance(target, OpOverload)
@@ -116,14 +118,16 @@ def _source_of(wait: Node) -> Node | None:
 
 
 class _Sorter:
-    """Takes the nodes in the order of the program. A node that depends on a
-    collective in flight is put off until all others that can be are taken."""
+    """Orders the nodes. It takes them in the order of the program, and puts a node that
+    depends on a collective in flight off until no other node can be taken."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.order: list[Node] = []
         self._in_flight: list[Node] = []
-        self._late: dict[Node, set[Node]] = {}  # and what each is late for
-        self._before: dict[Node, Node] = {}  # with an effect, and the one before it
+        # nodes that were put off, with the collectives that each waits for
+        self._late: dict[Node, set[Node]] = {}
+        # the last node with an effect, which the next one must follow
+        self._before: dict[Node, Node] = {}
         last = None
         for node in nodes:
             if _has_effect(node):
@@ -150,7 +154,7 @@ class _Sorter:
 
     def _late_for(self, node: Node) -> set[Node]:
         if is_number(node.meta.get("val")):
-            return set()  # sizes are there without the tensor
+            return set()  # the size is known without the tensor
         sources = list(node.all_input_nodes)
         if node in self._before:
             sources.append(self._before[node])
@@ -160,7 +164,8 @@ class _Sorter:
         return late
 
     def _arrive(self) -> None:
-        """The oldest collective arrives; what waited for it alone is taken."""
+        """Ends the wait for the oldest collective, and takes the nodes that waited for
+        it alone."""
         self._in_flight.pop(0)
         late, self._late = self._late, {}
         for node in late:
@@ -172,7 +177,7 @@ class _Sorter:
 
 
 def _is_last(node: Node) -> bool:
-    """Nothing may stand behind it that stood before it."""
+    """Whether no node that stood before this one may move behind it."""
     return node.op == "output" or node.target is torch.ops.aten.copy_.default
 
 
@@ -189,8 +194,8 @@ def _has_effect(node: Node) -> bool:
 
 
 def _sunk(order: Sequence[Node]) -> list[Node]:
-    """What is cheap stands behind the waits that its readers stand behind, where it
-    can be fused with them."""
+    """Moves cheap nodes behind the waits that their readers stand behind, so that they
+    can be fused with their readers."""
     place = {node: number for number, node in enumerate(order)}
     waits = list(itertools.accumulate(int(is_wait(node.target)) for node in order))
     at = dict(place)
@@ -208,11 +213,13 @@ def _stays(node: Node) -> bool:
 
 
 def _worth_beginning(order: Sequence[Node]) -> dict[Node, tuple[Node, bool]]:
-    """The collectives that something is computed or sent behind. Of each, the first
-    wait, and whether it needs a fence, which keeps the operators behind it from being
-    fused with those that wait for it."""
+    """The collectives that some computation or transfer can overlap with.
+
+    Each comes with its first wait, and with whether it needs a fence. The fence keeps
+    operators behind the begin from being fused with operators behind the wait.
+    """
     found: dict[Node, tuple[Node, bool]] = {}
-    # Of each collective in flight, whether there was a heavy operator since.
+    # For each collective in flight: whether a heavy operator has come since its begin.
     since: dict[Node, bool] = {}
     sent: list[Node] = []
     for node in order:
@@ -231,7 +238,7 @@ def _worth_beginning(order: Sequence[Node]) -> dict[Node, tuple[Node, bool]]:
 
 
 def _is_waited_for(node: Node) -> bool:
-    """Whether all that read the results wait for them."""
+    """Whether every reader of the results is a wait for them."""
     return all(
         is_wait(user.target)
         or (

@@ -1,15 +1,15 @@
-"""A graph in parts, around what has no description: operators whose results have
-sizes that only the data decides, writes in the middle, higher-order operators.
+"""Cuts a graph around operators that have no description: operators whose results have
+sizes that depend on data, in-place writes in the middle of the graph, higher-order
+operators.
 
-PyTorch runs those; what stands between them is described and compiled by itself,
-for sizes that are known when it is called. docs/design/shapes.md.
+PyTorch runs these operators. The parts between them are described and compiled one by
+one, for sizes that are known when a part is called. docs/design/shapes.md.
 
-One pass over the nodes, in their order, grows one part at a time: a node joins the
-open part, waits until it has been called, or closes it. Results keep their bits, and
-operators that write or draw random numbers keep their order. The pass takes time
-linear in nodes, edges and the symbols of the sizes. A graph with events or with views
-of memory that a part would copy is not cut.
-"""
+One pass over the nodes, in their order, grows one part at a time. A node joins the open
+part, waits until the part has been called, or closes the part. Results keep their bits,
+and operators that write or draw random numbers keep their order. The pass takes time
+linear in nodes, edges and the symbols of the sizes. A graph with events is not cut, nor
+one with views of memory that a part would copy."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ PartCompiler = Callable[
 
 
 class Parts:
-    """The parts of one graph. `whole` calls them, and PyTorch for the rest; it is
-    None where there is nothing to gain."""
+    """The parts of one graph. `whole` is a graph that calls the parts, and PyTorch's
+    operators between them; None: cutting the graph gains nothing."""
 
     def __init__(
         self,
@@ -47,28 +47,32 @@ class Parts:
         compile_part: PartCompiler,
         reason: str = "",
     ) -> None:
-        """`reason`: why the graph has no description as a whole."""
+        """`reason`: why the graph as a whole has no description."""
         self.module = module
         self.compile_part = compile_part
         self.reason = reason
         self.count = 0
-        self.outside: list[str] = []  # operators that PyTorch runs, in turn
-        self.left: list[Node] = []  # of those, what has no description
+        self.outside: list[str] = []  # names of operators that PyTorch runs, in order
+        self.undescribed: list[
+            Node
+        ] = []  # of these, the operators that have no description
         self.whole: torch.fx.GraphModule | None = None
         self._sources: dict[Node, InputSource] = {}
         self._driver = torch.fx.Graph()
-        self._values: dict[Node, Node] = {}  # the driver's, by the graph's
+        self._values: dict[Node, Node] = {}  # nodes of `whole`, by the graph's nodes
         self._symbols: dict[str, _Symbol] = {}
-        self._ours: set[Node] = set()  # nodes that parts compute
+        self._from_parts: set[Node] = set()  # nodes whose values parts compute
         self._laid_out: dict[Node, Node] = {}
         self._written = {
             written.storage(update.value.meta["val"]): update
             for update in written.viewed(module.graph.nodes)
         }
-        self._lost_offset = False  # of a view of what is written to an input
-        # The part that grows, and what waits until it is called.
+        # Whether a view of an input that the graph writes to begins at a distance that
+        # only a call knows.
+        self._lost_offset = False
+        # The open part, and the nodes that wait until it has been called.
         self._open: dict[Node, None] = {}
-        self._late: dict[Node, None] = {}
+        self._waiting: dict[Node, None] = {}
         self._pending: list[tuple[Node, torch.fx.GraphModule, list[InputSource]]] = []
         placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
         self._sources.update(zip(placeholders, sources))
@@ -81,7 +85,9 @@ class Parts:
         if not self.outside or not self._pending or self._lost_offset:
             return
         check_parts(
-            [part.graph.nodes for _, part, _ in self._pending], self.left, self.reason
+            [part.graph.nodes for _, part, _ in self._pending],
+            self.undescribed,
+            self.reason,
         )
         for call, part, sources in self._pending:
             compiled = self.compile_part(part, sources, self.count)
@@ -92,7 +98,7 @@ class Parts:
     def _take(self, node: Node) -> None:
         if node in self._open:
             return
-        waits = self._is_from(node, self._late)
+        waits = self._is_from(node, self._waiting)
         needs_part = waits or self._is_from(node, self._open)
         if node.op == "output":
             self._close()
@@ -101,23 +107,24 @@ class Parts:
             self._emit(node)
         elif _is_check(node) or _is_number(node):
             if not needs_part:
-                self._emit(node)  # before the part that grows
+                # the node does not depend on the open part, so it runs before it
+                self._emit(node)
             elif waits or not _is_integer(node):
-                self._late[node] = None
+                self._waiting[node] = None
             else:
                 self._open[node] = None
         elif _has_description(node):
             if waits:
                 self._close()
             self._open[node] = None
-            # The items of a list can't cross from one part to another.
+            # A list cannot be an input of a part; its items can.
             if isinstance(node.meta["val"], tuple | list):
                 self._open.update(dict.fromkeys(node.users))
         else:
             if needs_part or not _is_pure(node):
                 self._close()
             self.outside.append(str(node.target))
-            self.left.append(node)
+            self.undescribed.append(node)
             self._emit(node)
 
     @staticmethod
@@ -125,24 +132,25 @@ class Parts:
         return any(source in others for source in node.all_input_nodes)
 
     def _emit(self, node: Node) -> None:
-        """PyTorch runs the node, here."""
+        """Lets PyTorch run the node at this place of `whole`."""
         if node.target is torch.ops.aten._assert_tensor_metadata.default:
             return
         made = self._driver.node_copy(node, self._values.__getitem__)
         self._values[node] = made
         if _is_check(node) and any(map(_is_tensor, node.all_input_nodes)):
             self.outside.append(str(node.target))
-        self._know_symbols(node, made)
+        self._note_symbols(node, made)
 
     def _close(self) -> None:
-        """The part that grew is called here, then what waits for its results."""
+        """Calls the open part at this place of `whole`, then the nodes that wait for
+        its results."""
         nodes, self._open = list(self._open), {}
         if any(map(_computes, nodes)):
             self._call_part(nodes)
         else:
             for node in nodes:
                 self._emit(node)
-        late, self._late = self._late, {}
+        late, self._waiting = self._waiting, {}
         for node in late:
             self._emit(node)
 
@@ -167,7 +175,7 @@ class Parts:
                 inside[given] = part.node_copy(given)
                 continue
             source = self._sources.get(given) or InputSource(given.name)
-            argument = self._as_traced(given)
+            argument = self._with_traced_strides(given)
             inside[given] = add(given.name, given.meta.get("val"), source, argument)
         for name in self._missing_symbols(nodes, inside):
             symbol = self._symbols[name]
@@ -181,15 +189,16 @@ class Parts:
         for place, node in enumerate(results):
             item = self._driver.call_function(operator.getitem, (call, place))
             self._values[node] = self._placed(node, item)
-            self._ours.add(node)
-            self._know_symbols(node, item)
+            self._from_parts.add(node)
+            self._note_symbols(node, item)
         module = torch.fx.GraphModule(self.module, part)
         self._pending.append((call, module, sources))
 
-    def _as_traced(self, node: Node) -> Node:
-        """What PyTorch made need not lie as the trace said."""
+    def _with_traced_strides(self, node: Node) -> Node:
+        """Copies a result of PyTorch's operator to the strides that the trace promised,
+        if they may differ."""
         made, value = self._values[node], node.meta.get("val")
-        if node.op != "call_function" or node in self._ours:
+        if node.op != "call_function" or node in self._from_parts:
             return made
         if not isinstance(value, torch.Tensor) or foreign_strides(value) is not None:
             return made
@@ -198,8 +207,8 @@ class Parts:
         return self._laid_out[node]
 
     def _placed(self, node: Node, made: Node) -> Node:
-        """What a part computes for an input begins where the input does, if views of
-        it are returned; see written.py."""
+        """Places the new value of an input where the input begins in memory, if views
+        of the input are returned; see describe/written.py."""
         value = node.meta.get("val")
         if not written.is_dense(value):
             return made
@@ -219,8 +228,8 @@ class Parts:
 
     # Symbols
 
-    def _know_symbols(self, node: Node, made: Node) -> None:
-        """Which symbols can be read off the value at a call."""
+    def _note_symbols(self, node: Node, made: Node) -> None:
+        """Notes which symbols can be read from this value at a call."""
         value = node.meta.get("val")
         if node in self._sources and self._sources[node].constant is not None:
             return
@@ -233,7 +242,8 @@ class Parts:
     def _missing_symbols(
         self, nodes: Iterable[Node], inside: dict[Node, Node]
     ) -> list[str]:
-        """Those that the part needs and that none of its inputs is or has."""
+        """The symbols that the part needs and that none of its inputs is, or has as a
+        size."""
         needed: set[str] = set()
         defined: set[str] = set()
         for node in (*nodes, *inside):
@@ -256,7 +266,7 @@ class Parts:
 
 
 class _Symbol:
-    """A symbol and where the driver reads it: a number, or a tensor's size."""
+    """A symbol, and where `whole` reads it: from a number, or from a size of a tensor."""
 
     def __init__(self, value: torch.SymInt, node: Node, dim: int | None) -> None:
         self.value = value
@@ -273,7 +283,7 @@ def _function(compiled: Callable[[list[Any]], Any], number: int) -> Any:
 
 
 def _behind(tensor: torch.Tensor, offset: int) -> torch.Tensor:
-    """The tensor, so many elements behind the first of its memory."""
+    """The tensor, moved by `offset` elements in its memory."""
     if tensor.storage_offset() == offset or not tensor.numel():
         return tensor
     reach = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride()))
@@ -287,8 +297,8 @@ def _unmade(*_: Any) -> Any:
 
 
 def _can_be_parted(nodes: Iterable[Node]) -> bool:
-    """Not where parts would have to know of each other: events and waits, and
-    views of memory that a part would give back copied."""
+    """Whether the graph may be cut. Parts would have to know of each other's events and
+    waits, and would return copies of views of memory."""
     return not any(
         isinstance(node.target, OpOverload)
         and (is_order(node.target) or reads_behind_a_view(node))
@@ -306,7 +316,7 @@ def _is_item(node: Node) -> bool:
 
 
 def _is_number(node: Node) -> bool:
-    """A number that Python computes of sizes."""
+    """A number that Python computes from sizes."""
     value = node.meta.get("val")
     kinds = (bool, int, float, torch.SymInt, torch.SymFloat, torch.SymBool)
     return isinstance(value, kinds) and "unbacked_bindings" not in node.meta
@@ -331,7 +341,7 @@ def _is_tensor(node: Node) -> bool:
 
 
 def _is_pure(node: Node) -> bool:
-    """Whether it may run earlier than where it stands."""
+    """Whether the node may run earlier than where it stands."""
     target: Any = node.target
     return (
         isinstance(target, OpOverload)
@@ -342,7 +352,7 @@ def _is_pure(node: Node) -> bool:
 
 
 def _has_description(node: Node) -> bool:
-    """Whether the description can say it, as far as its kind goes."""
+    """Whether operators of this kind have a description."""
     target: Any = node.target
     value = node.meta.get("val")
     return (
@@ -362,7 +372,8 @@ def _is_number_at_all(node: Node) -> bool:
 
 
 def _computes(node: Node) -> bool:
-    """Whether it does more than to look at memory in another way."""
+    """Whether the node computes something, and does not only view memory in another
+    way."""
     target: Any = node.target
     return isinstance(target, OpOverload) and not any(
         result.alias_info is not None for result in target._schema.returns
@@ -370,14 +381,14 @@ def _computes(node: Node) -> bool:
 
 
 def _bare(size: Any) -> str:
-    """The name of a size that is a symbol; empty for any other."""
+    """The name of a symbol, if the size is one symbol; else empty."""
     if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
         return size.node.expr.name
     return ""
 
 
 def _numbers_of(value: Any) -> Iterator[torch.SymInt]:
-    """The symbolic numbers that a value is described by."""
+    """The symbolic numbers in the sizes, strides and offset of a value."""
     if isinstance(value, torch.SymInt):
         yield value
     elif isinstance(value, tuple | list):

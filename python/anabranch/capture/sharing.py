@@ -1,11 +1,12 @@
-"""Arguments that share memory with one that the graph writes.
+"""Watches calls whose arguments share memory with an argument that the graph writes.
 
-A trace holds for the memory that its arguments shared: AOTAutograd orders writes and
-reads by it, and cuts views out of a common base at the offsets of that call. Neither
-its guards nor Dynamo's compare this, so each call of a graph that writes in place is
-looked at here. PyTorch runs a call whose arguments share memory in another way, and
-every call that writes to a tensor whose own elements share memory.
-"""
+A trace holds only for arguments that share memory as those of the trace did.
+AOTAutograd orders writes and reads by it, and cuts views out of a common base at the
+offsets of that call. Neither its guards nor Dynamo's compare this, so this module looks
+at each call of a graph that writes in place.
+
+PyTorch runs a call whose arguments share memory in another way, and every call that
+writes to a tensor whose own elements share memory."""
 
 from __future__ import annotations
 
@@ -30,9 +31,12 @@ def watch(
     compile_: Callable[[], Call],
     explain: bool,
 ) -> Call:
-    """What `compile_` makes of a Dynamo graph that writes in place, for calls whose
-    arguments share the memory that they shared in the trace. Errors of AOTAutograd are
-    the caller's unless the arguments share memory; then PyTorch runs the graph."""
+    """The compiled function of a Dynamo graph that writes in place, which checks at
+    each call how its arguments share memory.
+
+    `compile_` traces and compiles the graph. If AOTAutograd raises an error and
+    arguments share memory, PyTorch runs the graph; any other error reaches the caller.
+    """
 
     def eager(reason: str) -> Call:
         record_eager("graph", reason, explain)
@@ -58,7 +62,7 @@ def watch(
 
 
 class _Watched:
-    """A compiled graph, and the graph for calls that it was not traced for."""
+    """A compiled graph, and the original graph for calls that the trace does not cover."""
 
     def __init__(
         self, module: torch.fx.GraphModule, compiled: Call, explain: bool
@@ -77,7 +81,7 @@ class _Watched:
 
 
 class _Apart(_Watched):
-    """Traced for arguments that share no memory with those that are written."""
+    """For a trace in which no argument shared memory with one that is written."""
 
     def __init__(
         self,
@@ -99,7 +103,7 @@ class _Apart(_Watched):
 
 
 class _SameSharing(_Watched):
-    """Traced for arguments that share memory, of which AOTAutograd made views of a
+    """For a trace in which arguments shared memory: AOTAutograd made them views of a
     common base."""
 
     def __init__(
@@ -110,7 +114,8 @@ class _SameSharing(_Watched):
         explain: bool,
     ) -> None:
         super().__init__(module, compiled, explain)
-        # The arguments of the trace have no memory: the first call tells the rest.
+        # The arguments of the trace have no memory, so the first call shows how they
+        # share it.
         self.traced = _offsets(example_inputs)
         self.bases: list[Any] | None = None
 
@@ -123,9 +128,8 @@ class _SameSharing(_Watched):
 
 
 def _written(count: int) -> list[int] | None:
-    """The numbers of the arguments that the graph writes to, of `count`. None:
-    AOTAutograd put a base in the place of arguments that share memory, or does not
-    say."""
+    """The positions of the arguments that the graph writes to, among `count`. None:
+    AOTAutograd replaced arguments that share memory by their base, or does not say."""
     context = TracingContext.try_get()
     about = context.fw_metadata if context else None
     if about is None or len(about.input_info) != count:
@@ -134,8 +138,8 @@ def _written(count: int) -> list[int] | None:
 
 
 def _offsets(values: Sequence[Any]) -> list[tuple[int, int, int]]:
-    """The number of each tensor that shares its storage, the number of the first one
-    there, and where it begins in it."""
+    """For each tensor that shares its storage: its position, the position of the first
+    tensor in that storage, and its offset."""
     rows: dict[int, list[tuple[int, int]]] = {}
     for number, value in enumerate(values):
         if isinstance(value, torch.Tensor) and value.layout == torch.strided:
@@ -150,7 +154,7 @@ def _offsets(values: Sequence[Any]) -> list[tuple[int, int, int]]:
 
 
 def _bases(values: Sequence[Any]) -> list[Any]:
-    """What the common base of tensors that share their storage is made of."""
+    """The facts that AOTAutograd makes the common base of tensors in one storage from."""
     found = []
     for number, _, _ in _offsets(values):
         value = values[number]

@@ -1,10 +1,12 @@
-"""PyTorch's operators of weight-only products, as what they compute.
+"""Decomposes PyTorch's operators for weight-only quantised products.
 
-Each becomes a product with a dequantised weight, which the compiler reads in its few
-bits where it is frozen. The layout of 4 bits is that of PyTorch's kernel for this CPU:
-blocks of rows, each [columns][rows of the block / 2], whose first half of rows is in
-the low nibbles and whose second half is in the high ones. In a last block with fewer
-rows, even ones are in the low nibbles and odd ones in the high ones."""
+Each operator becomes a product with a dequantised weight. If the weight is frozen, the
+compiler reads it in its few bits.
+
+The layout of 4 bits is that of PyTorch's kernel for this CPU: blocks of rows, each
+[columns][rows of the block / 2]. The first half of a block's rows is in the low
+nibbles, the second half in the high ones. In a last block with fewer rows, even rows
+are in the low nibbles and odd rows in the high ones."""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from typing import Any
 import torch
 
 aten = torch.ops.aten
-ZERO = 8  # the integer of 4 bits that stands for zero
+ZERO = 8  # the 4-bit integer that stands for zero
 
 
 def decompositions() -> dict[Any, Callable[..., Any]]:
@@ -29,7 +31,8 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
 def int8_product(
     x: torch.Tensor, weight: torch.Tensor, scales: torch.Tensor
 ) -> torch.Tensor:
-    """x [m, k], weight int8 [n, k], scales [n]."""
+    """x [m, k] times the transpose of weight int8 [n, k], with scales [n]. Returns [m,
+    n]."""
     wide = weight.float() * scales.float().unsqueeze(1)
     return torch.mm(x, wide.to(x.dtype).t())
 
@@ -37,7 +40,12 @@ def int8_product(
 def int4_product(
     x: torch.Tensor, packed: torch.Tensor, group: int, scale_and_zero: torch.Tensor
 ) -> torch.Tensor:
-    """x [m, k], packed uint8 [n, k / 2], scale and value at 8 [k / group, n, 2]."""
+    """x [m, k] times a weight of 4 bits. Returns [m, n].
+
+    packed          uint8 [n, k / 2]
+    group           columns that share a scale
+    scale_and_zero  [k / group, n, 2]: the scale, and the value that the integer 8 has
+    """
     rows, columns = packed.shape[0], x.shape[1]
     whole = unpack_int4(packed).view(rows, columns // group, group)
     parameters = scale_and_zero.float().unbind(-1)
@@ -47,7 +55,7 @@ def int4_product(
 
 
 def pack_int4(whole: torch.Tensor, inner_k_tiles: int) -> torch.Tensor:
-    """Integers from 0 to 15 as int32 [n, k] to uint8 [n, k / 2]."""
+    """Packs integers from 0 to 15: int32 [n, k] becomes uint8 [n, k / 2]."""
     columns = whole.shape[1]
     parts = []
     for part, block, halves in _blocks(whole.to(torch.uint8)):
@@ -62,7 +70,7 @@ def pack_int4(whole: torch.Tensor, inner_k_tiles: int) -> torch.Tensor:
 
 
 def unpack_int4(packed: torch.Tensor) -> torch.Tensor:
-    """The opposite: uint8 [n, k] from 0 to 15."""
+    """The inverse of pack_int4: uint8 [n, k / 2] becomes uint8 [n, k] from 0 to 15."""
     columns = packed.shape[1] * 2
     parts = []
     for part, block, halves in _blocks(packed):
@@ -74,8 +82,12 @@ def unpack_int4(packed: torch.Tensor) -> torch.Tensor:
 
 
 def _blocks(rows: torch.Tensor) -> Iterator[tuple[torch.Tensor, int, bool]]:
-    """The rows of whole blocks and the others, which are a block of their own; rows of
-    a block; whether its halves are packed together, or else its neighbours."""
+    """How packed rows lie in blocks.
+
+    Three values: the rows in whole blocks and the rows of the last, smaller block; the
+    rows of a block; whether the nibbles of a byte are rows of the block's two halves,
+    or else neighbours.
+    """
     block, halves = _layout()
     end = rows.shape[0] // block * block
     if end:

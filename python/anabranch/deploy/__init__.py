@@ -1,1 +1,1 @@
-"""Packages that run without PyTorch: made, loaded, called."""
+"""Packages that run without PyTorch: writes, opens and calls them."""

@@ -1,4 +1,4 @@
-"""A package that is called with NumPy arrays. Needs no PyTorch."""
+"""Calls a package with NumPy arrays. Needs no PyTorch."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from .signature import Signature
 
 
 class Runs(Protocol):
-    """What runs the program: the binding's executable, or the C API's.
+    """The interface of an executable: the binding's, or the C API's through ctypes.
 
-    `inputs` and `outputs` are dicts with name, dtype, shape and strides; sizes of
-    -1 change from call to call."""
+    `inputs` and `outputs` are dicts with name, dtype, shape and strides; a size of -1
+    may change from call to call.
+    """
 
     @property
     def inputs(self) -> list[dict[str, Any]]: ...
@@ -28,8 +29,8 @@ class Runs(Protocol):
 
 
 class State(Mapping[str, Any]):
-    """What a model keeps from call to call: one NumPy array for each name, which
-    may be read and written between calls."""
+    """The values that a model keeps from call to call: one NumPy array for each name,
+    which may be read and written between calls."""
 
     def __init__(self, executable: Runs, names: Mapping[str, int]) -> None:
         self._executable, self._numbers = executable, dict(names)
@@ -55,8 +56,8 @@ class State(Mapping[str, Any]):
         return len(self._places)
 
     def reset(self) -> None:
-        """Makes all values what they were when the package was exported. Arrays that
-        were taken out before see it."""
+        """Gives all states the values that they had when the package was exported.
+        Arrays that were taken out before change too."""
         for name, (memory, _, _) in self._places.items():
             memory[:] = self._initial(name)
 
@@ -65,14 +66,17 @@ class State(Mapping[str, Any]):
         return arrays.plain(memory, dtype, shape), dtype
 
     def place(self, name: str) -> tuple[Any, str, tuple[int, ...]]:
-        """Memory, dtype and shape."""
+        """Memory, dtype and shape of a state."""
         return self._places[name]
 
 
 class ArrayPackage:
-    """A loaded package, called as the module that it was made of. Arguments and
-    results are NumPy arrays. Any number of threads may call one that has no
-    state."""
+    """A loaded package, called with the arguments of the exported module.
+
+    Arguments and results are NumPy arrays; ints and fixed values are passed as they
+    are. TypeError, ValueError: an argument is missing, unknown, or of a wrong type or
+    shape. Any number of threads may call a package without state.
+    """
 
     def __init__(self, executable: Any, signature: Signature) -> None:
         self._executable = executable
@@ -84,27 +88,29 @@ class ArrayPackage:
 
     @property
     def inputs(self) -> list[dict[str, Any]]:
-        """Name, dtype and shape of each input, states included; -1 is any size."""
+        """Name, dtype and shape of each input, states included. A size of -1 may have
+        any value."""
         return self._executable.inputs
 
     @property
     def outputs(self) -> list[dict[str, Any]]:
+        """Name, dtype and shape of each output."""
         return self._executable.outputs
 
     @property
     def target(self) -> str:
-        """The processor whose code runs."""
+        """The processor whose code runs, by its name in the package."""
         return self._executable.target
 
     def arguments(
         self, values: Mapping[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Positional and named arguments of a call, made of the values of `inputs`
-        by their names."""
+        """Positional and named arguments of a call, from the values of `inputs` by
+        their names."""
         return self._signature.arguments(values)
 
     def session(self) -> ArrayPackage:
-        """The same package with state of its own, as it was exported."""
+        """The same package with a state of its own, which has the values of the export."""
         return type(self)(self._executable, self._signature)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -1,5 +1,5 @@
-"""NumPy arrays in and out of packages; neither NumPy nor PyTorch is imported
-before an array or a tensor is there."""
+"""Passes NumPy arrays to packages and back. Imports NumPy or PyTorch only when an array
+or a tensor is passed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ _NUMPY = {
     "c64": "complex64",
     "c128": "complex128",
 }
-# NumPy has these with ml_dtypes; they cross as integers of the same size.
+# Dtypes that NumPy has with the package ml_dtypes. Arrays of these are passed as
+# integers of the same size.
 _EXTENSIONS = {
     "bf16": ("bfloat16", "uint16"),
     "f8e4m3fn": ("float8_e4m3fn", "uint8"),
@@ -36,7 +37,7 @@ _EXTENSION_NAMES = {numpy: ours for ours, (numpy, _) in _EXTENSIONS.items()}
 
 
 def _carrier(dtype: str) -> Any:
-    """What the bytes of our dtype are for NumPy alone."""
+    """The NumPy dtype that stands for a package's dtype, without ml_dtypes."""
     import numpy
 
     if dtype in _EXTENSIONS:
@@ -60,7 +61,8 @@ def _extension(dtype: str) -> Any:
 
 
 def plain(memory: Any, dtype: str, shape: Sequence[int]) -> Any:
-    """An array over memory, of integers where NumPy lacks the dtype."""
+    """An array over memory. Where NumPy lacks the dtype, it has integers of the same
+    size."""
     import numpy
 
     return numpy.ndarray(tuple(shape), _carrier(dtype), buffer=memory)
@@ -71,14 +73,14 @@ def from_memory(memory: Any, dtype: str, shape: Sequence[int]) -> Any:
 
 
 def finish(array: Any, dtype: str) -> Any:
-    """An array as the user knows it; what is no array stays."""
+    """The array with the dtype that the user knows. Other objects stay as they are."""
     if dtype not in _EXTENSIONS or not hasattr(array, "view"):
         return array
     return array.view(_extension(dtype))
 
 
 def read(value: Any, info: Mapping[str, Any]) -> tuple[Any, str]:
-    """The array in the layout that the program asks for, and its dtype."""
+    """The array in the layout that the program needs, and its dtype."""
     import numpy
 
     if not isinstance(value, numpy.ndarray):
@@ -98,7 +100,7 @@ def read(value: Any, info: Mapping[str, Any]) -> tuple[Any, str]:
 
 
 def lay_out(tensor: Any, info: Mapping[str, Any]) -> Any:
-    """The same for a tensor; anything else is for the runtime to refuse."""
+    """A tensor in the layout that the program needs. The runtime checks other objects."""
     if info["scalar"] or not hasattr(tensor, "stride"):
         return tensor
     if _lies_so(tensor.shape, tensor.stride(), info["strides"]):
@@ -125,9 +127,10 @@ def _refuse_copy(info: Mapping[str, Any]) -> None:
 
 
 def _lies_so(shape: Sequence[int], steps: Sequence[int], wanted: Sequence[int]) -> bool:
-    """Whether the strides are those; -1 stands for a contiguous tensor's."""
+    """Whether the strides are the wanted ones. -1 stands for those of a contiguous
+    tensor."""
     if len(shape) != len(wanted):
-        return True  # another rank: the runtime says so
+        return True  # another rank, which the runtime refuses
     dense = 1
     for size, step, want in zip(shape[::-1], steps[::-1], wanted[::-1]):
         if size > 1 and step != (dense if want < 0 else want):
@@ -169,7 +172,7 @@ def make(dtype: str, shape: Sequence[int], strides: Sequence[int] | None) -> Any
     import numpy
 
     if dtype in _EXTENSIONS:
-        _extension(dtype)  # without it nobody could read the result
+        _extension(dtype)  # without the package ml_dtypes nobody could read the result
     carrier = _carrier(dtype)
     if strides is None or _is_dense(shape, strides):
         return numpy.empty(shape, carrier)

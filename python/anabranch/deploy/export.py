@@ -1,4 +1,4 @@
-"""anabranch.export: a package that runs without PyTorch."""
+"""anabranch.export: writes a package that runs without PyTorch."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ..marks.mark_order import Order
 from ..packages import package, tuning
 from ..report import record
 from ..shapes.gears import MOST_COMBINATIONS, Binding
-from .exported_program import Lifted, lift
+from .exported_program import ExportedGraph, read_exported
 
 _C.use_torch()
 
@@ -45,42 +45,53 @@ def export(
 ) -> None:
     """Writes the package folder `path`, with the weights inside.
 
-    inputs          what `forward` is called with, as an example: a tuple of
-                    positional arguments, or a dict of named ones.
-    dynamic_shapes  as torch.export takes them; every other size is fixed. A
-                    dimension of an input that `set_gears` gave sizes has a
-                    program for each of them, and no other size then.
-    targets         processors: "native" (this machine), "x86-64-v3" (AVX2),
-                    "x86-64-v4" (AVX-512), or some CPUs by LLVM's names, such as
-                    "znver4"; all in one package. None: "native".
-    allow_libtorch  takes operators that only PyTorch has; the package then runs
-                    where PyTorch is.
-    overwrite       replaces a package that is there.
+    model           an nn.Module in eval mode, or an ExportedProgram
+    path            the folder, in one that exists
+    inputs          an example of the arguments of `forward`: a tuple of positional
+                    arguments, or a dict of named ones. Not needed for an
+                    ExportedProgram
+    dynamic_shapes  as torch.export takes them; every other size is fixed. A dimension
+                    of an input that `set_gears` gave sizes has a program for each of
+                    them, and takes no other size
+    targets         processors: "native" (this machine), "x86-64-v3" (AVX2), "x86-64-v4"
+                    (AVX-512), or LLVM's names of CPUs, such as "znver4". One package
+                    has code for all of them. None: "native"
+    config          the options; default: Config()
+    allow_libtorch  accepts operators that only PyTorch has; the package then runs only
+                    where PyTorch is installed
+    overwrite       replaces a package that exists
+
+    TypeError, ValueError: a wrong argument. CompileError: the model cannot be exported;
+    the message has the reason and the user's line. FileExistsError: `path` exists.
+    OSError: the folder cannot be written.
     """
     wanted = _targets(targets)
     place = _place(path, overwrite)
     settings = resolve({"freeze": True}, config=config)
     if settings.stop is not None:
-        raise ValueError("a compilation that stops early makes no package")
+        raise ValueError(
+            f"stop={settings.stop!r}: a compilation that stops early makes no package;"
+            " leave the option out"
+        )
     program = _program(model, inputs, dynamic_shapes)
     forward = None if isinstance(model, ExportedProgram) else model.forward
     name = type(model).__name__ if forward else "exported"
     try:
-        lifted = lift(program, forward)
+        exported = read_exported(program, forward)
         for resolve_marks in scope.resolvers:
-            resolve_marks(lifted.module)
+            resolve_marks(exported.module)
         described = GraphReader(
-            lifted.module,
+            exported.module,
             name,
-            lifted.sources,
+            exported.sources,
             Order.configured(settings),
             standalone=True,
         ).read()
     except Unsupported as reason:
         raise CompileError(f"the model can't be exported: {reason}") from None
     for symbol in described.graph["symbols"]:
-        symbol |= lifted.ranges.get(symbol["name"], {})
-    tuning.settle(described, settings)
+        symbol |= exported.ranges.get(symbol["name"], {})
+    tuning.choose_blockings(described, settings)
     bindings = _gear_bindings(described, inputs)
     folder = os.path.dirname(place)
     with tempfile.TemporaryDirectory(prefix=".anabranch-", dir=folder) as scratch:
@@ -92,8 +103,8 @@ def export(
         _C.combine(
             place,
             made,
-            json.dumps(_signature(lifted, described)),
-            list(lifted.states.items()),
+            json.dumps(_signature(exported, described)),
+            list(exported.states.items()),
             overwrite,
         )
 
@@ -104,8 +115,8 @@ def _write_all(
     bindings: Sequence[Binding],
     made: Sequence[tuple[str, str]],
 ) -> list[dict[str, Any]]:
-    """Compiles for each target into its folder; beside each other, unless
-    somebody watches."""
+    """Compiles for each target into a folder of its own: all at once, unless the user
+    watches the compiler."""
 
     def write(row: tuple[str, str]) -> dict[str, Any]:
         return package.write(described, config, row[1], bindings, cpu=row[0])
@@ -117,8 +128,8 @@ def _write_all(
 
 
 def _gear_bindings(described: Description, inputs: Any) -> list[Binding]:
-    """Each combination of the sizes that `set_gears` gave dimensions of `inputs`, as
-    values of symbols. CompileError: a dimension is not dynamic, or has two lists."""
+    """Each combination of the gears of `inputs`, as values of symbols. CompileError: a
+    dimension with gears is not dynamic, or has two lists of gears."""
     tensors = [x for x in tree_leaves(inputs) if isinstance(x, torch.Tensor)]
     if not any(map(gears_of, tensors)):
         return []
@@ -159,8 +170,8 @@ def _targets(targets: Sequence[str] | None) -> list[str]:
 
 
 def _place(path: str | os.PathLike[str], overwrite: bool) -> str:
-    """The path, if a package may be written there: said before anything is
-    compiled, and seen to again by the rename."""
+    """The path, if a package may be written there. Checked before the compilation; the
+    rename at its end checks it again."""
     place = os.path.abspath(os.fsdecode(path))
     folder = os.path.dirname(place)
     if not os.path.isdir(folder):
@@ -169,7 +180,9 @@ def _place(path: str | os.PathLike[str], overwrite: bool) -> str:
         if not overwrite:
             raise FileExistsError(f"{place} exists; overwrite=True replaces a package")
         if not os.path.isfile(os.path.join(place, "manifest.json")):
-            raise FileExistsError(f"{place} exists and is no package")
+            raise FileExistsError(
+                f"{place} exists and is no package: choose another path"
+            )
     if not os.access(folder, os.W_OK | os.X_OK):
         raise PermissionError(f"{folder} can't be written")
     return place
@@ -186,14 +199,16 @@ def _program(model: Any, inputs: Any, dynamic_shapes: Any) -> ExportedProgram:
             f"{type(model).__name__}"
         )
     if inputs is None:
-        raise TypeError("an nn.Module is exported with example inputs: none are given")
+        raise TypeError(
+            "an nn.Module is exported with example inputs: pass a tuple or a dict"
+        )
     if model.training:
         raise ValueError("the model is in training mode: call model.eval() first")
     if isinstance(inputs, torch.Tensor):
         inputs = (inputs,)
     args, kwargs = ((), inputs) if isinstance(inputs, Mapping) else (inputs, {})
     try:
-        # Scopes of streams and super kernels are notes on the nodes.
+        # A scope is an annotation of nodes.
         with torch.no_grad(), preserve_node_meta():
             return torch.export.export(
                 model,
@@ -221,11 +236,11 @@ def _refuse_fallbacks(report: Mapping[str, Any]) -> None:
     )
 
 
-def _signature(lifted: Lifted, described: Description) -> dict[str, Any]:
-    names = [lifted.sources[position].label for position in described.passed]
+def _signature(exported: ExportedGraph, described: Description) -> dict[str, Any]:
+    names = [exported.sources[position].label for position in described.passed]
     return {
-        "inputs": [{"name": n, "state": n in lifted.states} for n in names],
-        "outputs": lifted.outputs,
-        "parameters": lifted.parameters,
-        "results": lifted.results,
+        "inputs": [{"name": n, "state": n in exported.states} for n in names],
+        "outputs": exported.outputs,
+        "parameters": exported.parameters,
+        "results": exported.results,
     }

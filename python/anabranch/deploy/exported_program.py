@@ -1,5 +1,5 @@
-"""An ExportedProgram -> the graph that AOTAutograd would hand over, and the names
-of what goes in and out."""
+"""Turns an ExportedProgram into the graph that AOTAutograd would give the backend, and
+names its inputs and outputs."""
 
 from __future__ import annotations
 
@@ -39,11 +39,16 @@ _MUTATIONS = (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION)
 
 
 @dataclasses.dataclass
-class Lifted:
-    """module, sources: as GraphReader takes them; states: the buffers that the
-    program writes; parameters, results: trees (trees.py) over the placeholders
-    that are passed at a call, and over the outputs; ranges: what the user said,
-    where the trace took every size for two or more."""
+class ExportedGraph:
+    """The graph of an ExportedProgram, ready to be described.
+
+    module, sources      as GraphReader takes them
+    states               the buffers that the program writes
+    parameters, results  trees (trees.py) over the placeholders that a call passes, and
+                         over the outputs
+    ranges               the sizes that the user allowed, for symbols that the trace
+                         took for two or more
+    """
 
     module: torch.fx.GraphModule
     sources: list[InputSource]
@@ -51,24 +56,24 @@ class Lifted:
     parameters: list[dict[str, Any]]
     results: Tree
     outputs: list[str]
-    ranges: dict[str, dict[str, int]]  # of symbols, as a description spells them
+    ranges: dict[str, dict[str, int]]  # of symbols, by their names in a description
 
 
-def lift(program: ExportedProgram, forward: Any = None) -> Lifted:
-    """`forward` names the parameters; without it they are called as the program
-    calls its inputs."""
+def read_exported(program: ExportedProgram, forward: Any = None) -> ExportedGraph:
+    """`forward` names the parameters; without it, they have the names of the program's
+    inputs."""
     with torch.no_grad(), preserve_node_meta(), _without_notes(program):
         program = program.run_decompositions(export_decompositions())
-    lifter = _Lifter(program)
-    lifter.write_mutations()
-    lifter.name_inputs()
-    results, outputs = lifter.name_outputs()
+    reader = _ExportedReader(program)
+    reader.write_mutations()
+    reader.name_inputs()
+    results, outputs = reader.name_outputs()
     program.graph_module.recompile()
-    return Lifted(
+    return ExportedGraph(
         program.graph_module,
-        lifter.sources,
-        lifter.states,
-        lifter.parameters(forward),
+        reader.sources,
+        reader.states,
+        reader.parameters(forward),
         results,
         outputs,
         {
@@ -80,8 +85,8 @@ def lift(program: ExportedProgram, forward: Any = None) -> Lifted:
 
 @contextlib.contextmanager
 def _without_notes(program: ExportedProgram) -> Iterator[None]:
-    """torch.export notes which function, hidden from Dynamo, made a node, and refuses
-    to take the graph apart when another such function makes it then."""
+    """Removes notes on nodes that refer to a function hidden from Dynamo. torch.export
+    refuses to run decompositions if another such function then makes the node."""
     taken = []
     for node in program.graph.nodes:
         if custom := node.meta.get("custom"):
@@ -98,7 +103,7 @@ def _without_notes(program: ExportedProgram) -> Iterator[None]:
             node.meta["custom"] = custom
 
 
-class _Lifter:
+class _ExportedReader:
     def __init__(self, program: ExportedProgram) -> None:
         self.program = program
         self.graph = program.graph_module.graph
@@ -107,11 +112,11 @@ class _Lifter:
         self.placeholders = {node.name: node for node in nodes}
         self.sources: list[InputSource] = []
         self.states: dict[str, torch.Tensor] = {}
-        self.passed: list[str] = []  # placeholders that a call gets, in order
+        self.passed: list[str] = []  # the placeholders that a call passes, in order
         self.output = next(n for n in self.graph.nodes if n.op == "output")
 
     def write_mutations(self) -> None:
-        """Results that go into an input become writes at the end of the graph."""
+        """Turns results that go into an input into writes at the end of the graph."""
         specs = self.signature.output_specs
         values = list(self.output.args[0])
         self.mutated: set[str] = set()
@@ -165,7 +170,7 @@ class _Lifter:
             return
         key = (value.data_ptr(), value.dtype, value.shape, value.stride())
         if value.numel() and key in seen:
-            # One weight under two names is stored once.
+            # A weight with two names is stored once.
             node.replace_all_uses_with(seen[key])
             self.graph.erase_node(node)
             return
@@ -193,7 +198,7 @@ class _Lifter:
         ]
         known = _parameters(forward)
         names = [p.name for p in known if p.kind in _POSITIONAL]
-        # Beyond what forward names, an argument is called as its first input.
+        # An argument beyond those that `forward` names is called as its first input.
         first = [next(iter(leaves(tree)), None) for tree in trees]
         names += [
             self.passed[leaf[0]] if leaf else f"argument{number}"
@@ -240,7 +245,7 @@ class _Lifter:
         return tree, [_output_name(path) for _, path in leaves(tree)]
 
     def _own(self, node: torch.fx.Node) -> torch.fx.Node:
-        """A weight that is handed out is copied: nobody passes it in."""
+        """Copies a weight that is an output, since no caller passes its memory."""
         if node.op != "placeholder" or node.name in self.passed:
             return node
         with self.graph.inserting_before(self.output):
@@ -256,7 +261,7 @@ _POSITIONAL = (
 
 
 def _parameters(forward: Any) -> list[inspect.Parameter]:
-    """Those that have names of their own."""
+    """The parameters of a function that have names of their own."""
     if forward is None:
         return []
     return [
@@ -283,12 +288,13 @@ def _tree(spec: pytree.TreeSpec, leaf: Any) -> Tree:
 
 
 def _keys(spec: pytree.TreeSpec) -> Sequence[str] | None:
-    """The keys of a dict, or of a dataclass that is one (a model's output)."""
+    """The keys of a dict, or of a dataclass that is a dict (the output of a model)."""
     if not isinstance(spec.type, type) or not issubclass(spec.type, dict):
         return None
     context = spec.context
     keys = context if isinstance(context, list | tuple) else []
-    if keys and isinstance(keys[-1], list):  # a defaultdict's, behind its factory
+    # those of a defaultdict, behind its factory
+    if keys and isinstance(keys[-1], list):
         keys = keys[-1]
     if len(keys) != spec.num_children or not all(isinstance(k, str) for k in keys):
         raise Unsupported(f"a {spec.type.__name__} whose keys are no strings")

@@ -1,4 +1,4 @@
-"""anabranch.load: packages that run without PyTorch and without the compiler."""
+"""anabranch.load: opens packages that run without PyTorch and without the compiler."""
 
 from __future__ import annotations
 
@@ -23,19 +23,23 @@ def load(
 ) -> Package:
     """Opens a package that `anabranch.export` wrote.
 
-    threads       workers of a call; 0: one for each core, and no more than the
-                  CPU quota of the container allows.
-    target        one of the package's processors; None: what ANABRANCH_TARGET
-                  says, else the best that this CPU can run.
-    check_hashes  reads all weights once, to see that they are as they were
-                  written.
-    trust         whose packages are opened, since a package is code: "user" (those
-                  of this user or root that nobody else may write), "group" (also
-                  those that a group of this process owns or may write, and links)
-                  or "anyone"; None: what ANABRANCH_TRUST says, else "user".
+    path          the package's folder
+    threads       workers of a call; 0: one for each core, and no more than the CPU
+                  quota of the container allows
+    target        one of the package's processors; None: what ANABRANCH_TARGET says,
+                  else the best that this CPU can run
+    check_hashes  reads all weights once, and refuses a file that was changed
+    trust         whose packages are opened, since a package is code: "user" (those of
+                  this user or root that nobody else may write), "group" (also those
+                  that a group of this process owns or may write, and links) or
+                  "anyone"; None: what ANABRANCH_TRUST says, else "user"
+
+    Returns a Package. RuntimeError: there is no package, it is damaged or not trusted,
+    or this machine cannot run it. ValueError: the package was not exported.
     """
     folder = os.path.abspath(os.fspath(path))
-    # Operators that only PyTorch has; without it the loader names them.
+    # A program may have operators that only PyTorch has. Without PyTorch the loader
+    # refuses it and names them.
     has_torch = importlib.util.find_spec("torch") is not None
     executable = _C.Executable(
         folder,
@@ -49,12 +53,15 @@ def load(
 
 
 class Package(ArrayPackage):
-    """A loaded package, called as the module that it was made of. Arguments are
-    NumPy arrays or tensors; results are of the same kind. Any number of threads
-    may call one that has no state."""
+    """A loaded package, called with the arguments of the exported module.
+
+    Arguments are NumPy arrays or tensors, and results are of the same kind. TypeError,
+    ValueError: an argument is missing, unknown, or of a wrong type or shape. Any number
+    of threads may call a package without state.
+    """
 
     def session(self) -> Package:
-        """The same package with state of its own, as it was exported."""
+        """The same package with a state of its own, which has the values of the export."""
         return Package(self._executable, self._signature)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -73,8 +80,8 @@ class Package(ArrayPackage):
         try:
             return list(self._executable(values))
         except ValueError:
-            # Nothing was written yet. Other strides than the program's cost a
-            # copy; all else is the caller's mistake.
+            # Nothing was written yet. A tensor with other strides than the program's is
+            # copied; the runtime refuses any other mistake.
             laid = [arrays.lay_out(v, i) for v, i in zip(values, self._infos)]
             if all(new is old for new, old in zip(laid, values)):
                 raise

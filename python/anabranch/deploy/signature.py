@@ -1,5 +1,5 @@
-"""What the arguments and results of a package are called, and how they hang
-together. Needs no PyTorch."""
+"""The names of a package's arguments and results, and how they are nested. Needs no
+PyTorch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from . import trees
 
 
 def read_signature(folder: str) -> Signature:
-    """Of the package in this folder; ValueError if it was not exported."""
+    """The signature of the package in this folder. ValueError: it was not exported."""
     with open(os.path.join(folder, "manifest.json"), encoding="utf-8") as file:
         manifest = json.load(file)
     if "signature" not in manifest:
@@ -21,7 +21,7 @@ def read_signature(folder: str) -> Signature:
 
 
 class Signature:
-    """What the arguments and results of a package are called."""
+    """The names of a package's arguments and results, and how they are nested."""
 
     def __init__(self, described: Mapping[str, Any]) -> None:
         self.inputs: list[str] = [entry["name"] for entry in described["inputs"]]
@@ -34,13 +34,14 @@ class Signature:
         self.results = described.get("results", {"tuple": []})
         trees.check(self.results, len(self.outputs))
 
-        # Positional arguments that are the inputs, in order, need no binding.
+        # If the positional arguments are the inputs, in order, a call needs no binding.
         self.is_plain = not self.states and [
             p["tree"] for p in self.parameters.values() if not p.get("keyword")
         ] == list(range(len(self.inputs)))
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
-        """The inputs in order; those of states stay None."""
+        """The inputs in order, from the arguments of a call. Inputs that are states
+        stay None. TypeError: an argument is missing, unknown or given twice."""
         if self.is_plain and not kwargs and len(args) == len(self.inputs):
             return list(args)
         values: list[Any] = [None] * len(self.inputs)
@@ -61,7 +62,7 @@ class Signature:
             given[name] = value
         for name, parameter in self.parameters.items():
             tree = parameter["tree"]
-            # A fixed value need not be repeated.
+            # The caller may leave a fixed value out.
             if name not in given and isinstance(tree, dict) and "value" in tree:
                 continue
             if name not in given:
@@ -72,7 +73,8 @@ class Signature:
     def arguments(
         self, values: Mapping[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """What `bind` takes apart into these values, by the inputs' names."""
+        """The arguments that `bind` would turn into these values; the inverse of
+        `bind`."""
         flat = [values.get(name) for name in self.inputs]
         if self.is_plain:
             return tuple(flat), {}

@@ -1,9 +1,8 @@
-"""How the arguments and results of a package hang together, as JSON.
+"""Nested arguments and results of a package, as JSON.
 
-A tree is the number of an input or output, {"tuple": [tree, ...]}, {"list":
-[tree, ...]}, {"dict": [[key, tree], ...]}, or {"value": ...}: one that is fixed.
-Needs no PyTorch.
-"""
+A tree is the number of an input or output, {"tuple": [tree, ...]}, {"list": [tree,
+...]}, {"dict": [[key, tree], ...]}, or {"value": ...} for a fixed value. Needs no
+PyTorch."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ Tree = Any
 
 
 def leaves(tree: Tree, path: tuple[str, ...] = ()) -> Iterator[tuple[int, str]]:
-    """(number, path) of all leaves, in order."""
+    """(number, path) of each leaf, in order."""
     if isinstance(tree, int):
         yield tree, ".".join(path)
     elif "dict" in tree:
@@ -26,13 +25,13 @@ def leaves(tree: Tree, path: tuple[str, ...] = ()) -> Iterator[tuple[int, str]]:
 
 
 def check(tree: Tree, count: int) -> None:
-    """Raises ValueError unless this is a tree over `count` leaves."""
+    """ValueError: this is not a tree over `count` leaves."""
     if isinstance(tree, int) and not isinstance(tree, bool):
         if not 0 <= tree < count:
-            raise ValueError(f"there is no leaf {tree}")
+            raise ValueError(f"there is no leaf {tree}: there are {count}")
         return
     if not isinstance(tree, dict) or len(tree) != 1:
-        raise ValueError("a tree has a node that is none")
+        raise ValueError(f"a tree has a node that is neither int nor dict: {tree!r}")
     kind, content = next(iter(tree.items()))
     if kind == "value":
         return
@@ -53,7 +52,8 @@ def _entry(item: Any) -> tuple[str, Tree]:
 
 
 def take(tree: Tree, value: Any, where: str, put: Callable[[int, Any], None]) -> None:
-    """Gives the leaves of `value` to `put`; TypeError where it has another form."""
+    """Passes the leaves of `value` to `put`, with their numbers. TypeError: `value` is
+    nested in another way than the tree."""
     if isinstance(tree, int):
         put(tree, value)
     elif "value" in tree:
@@ -78,7 +78,7 @@ def take(tree: Tree, value: Any, where: str, put: Callable[[int, Any], None]) ->
 
 
 def build(tree: Tree, values: list[Any]) -> Any:
-    """The tree with `values` in place of its leaves."""
+    """The nested value that has `values` as its leaves."""
     if isinstance(tree, int):
         return values[tree]
     if "value" in tree:

@@ -1,1 +1,1 @@
-"""From an ATen graph to the description that the compiler reads."""
+"""Describes an ATen graph as the JSON that the compiler reads."""

@@ -1,10 +1,9 @@
-"""Outputs that share memory with an input or with another output.
+"""Finds outputs that share memory with an input or with another output.
 
-AOTAutograd makes such outputs again, as views of what it was given, and reads
-their strides and offsets off the graph's results: a copy would lead it astray.
-So the program leaves them out, and `views` makes them, as views of the inputs
-and of the other results.
-"""
+AOTAutograd recreates such outputs as views of the inputs that it was given. It reads
+their strides and offsets from the graph's results, and a copy would give it wrong ones.
+So the program leaves these outputs out, and `views` makes them from the inputs and from
+the other results."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ from .written import is_dense, lie_alike, storage
 
 @dataclasses.dataclass(frozen=True)
 class _Owner:
-    """Whose memory a storage is."""
+    """The input or output that a storage belongs to."""
 
     base: int
     of_output: bool
@@ -31,20 +30,23 @@ class _Owner:
 
 
 class Aliases:
-    """Which outputs of a graph are views, and what of."""
+    """The outputs of a graph that are views, each with its base."""
 
     def __init__(self) -> None:
         self.found: list[Alias] = []
-        self.numbers: list[Expr] = []  # that the program computes besides
+        # symbolic numbers that the program returns for views, besides its results
+        self.numbers: list[Expr] = []
         self._owners: dict[int, _Owner] = {}
 
     def own_input(self, position: int, value: Any) -> None:
-        """A placeholder; where several share memory, the first."""
+        """Registers a placeholder. Where several placeholders share memory, the first
+        owns it."""
         if is_dense(value):
             self._owners.setdefault(storage(value), _Owner(position, False, value))
 
     def own_mutation(self, target: Any, value: Any) -> None:
-        """What is written into an input is that input, if it lies alike."""
+        """Registers a value that is written into an input: it is the input's memory if
+        both have the same sizes and strides."""
         owner = self._owners.get(storage(target)) if is_dense(target) else None
         if owner and is_dense(value) and lie_alike(target, value):
             base = dataclasses.replace(owner, value=value)
@@ -52,7 +54,7 @@ class Aliases:
                 self._owners.setdefault(storage(value), base)
 
     def own_outputs(self, values: Sequence[Any]) -> None:
-        """Outputs that are all there is in their memory."""
+        """Registers outputs that are the whole of their storage."""
         for position, value in enumerate(values):
             if not is_dense(value) or foreign_strides(value) is not None:
                 continue
@@ -63,7 +65,8 @@ class Aliases:
                 self._owners.setdefault(storage(value), owner)
 
     def take(self, position: int, value: Any) -> bool:
-        """Whether this output is left to be made as a view."""
+        """Takes an output out of the program's results if it is a view. Returns whether
+        it is."""
         owner = self._owners.get(storage(value)) if is_dense(value) else None
         if owner is None or owner.value.dtype != value.dtype:
             return False
@@ -75,7 +78,8 @@ class Aliases:
         return True
 
     def lay_out(self, position: int, value: torch.Tensor) -> None:
-        """The program gives this output contiguous; a copy has its strides."""
+        """Notes that an output has to be copied to its strides: the program returns it
+        contiguous."""
         geometry = self._geometry(value, 0)
         self.found.append(Alias(position, position, True, geometry, copied=True))
 

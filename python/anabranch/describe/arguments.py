@@ -1,4 +1,4 @@
-"""The arguments of an operator's call as the graph description spells them."""
+"""Spells the arguments of operator calls as the graph description does."""
 
 from __future__ import annotations
 
@@ -20,23 +20,25 @@ MEMORY_FORMATS = {
     torch.channels_last_3d: 3,
 }
 
-# PyTorch's own numbers of dtypes, as far as defaults in schemas use them.
+# PyTorch's numbers of dtypes, for those that occur as defaults in schemas.
 _SCALAR_TYPES = {4: torch.int64, 6: torch.float32, 7: torch.float64, 11: torch.bool}
 
 
 class Arguments:
-    """Spells arguments, and knows what each node of the graph is called in them."""
+    """Spells arguments, and knows how the description refers to each node of the graph."""
 
     def __init__(self) -> None:
-        # What a node stands for when it is no node of the description.
+        # References of nodes that are no nodes of the description.
         self._stands_for: dict[torch.fx.Node, dict[str, Any]] = {}
 
-    def stand(self, node: torch.fx.Node, reference: dict[str, Any]) -> None:
-        """From here on the node is this number, input, or part of another node."""
+    def set_reference(self, node: torch.fx.Node, reference: dict[str, Any]) -> None:
+        """Makes the description refer to this node as `reference`: a number, an input,
+        or a part of another node."""
         self._stands_for[node] = reference
 
     def reference(self, node: torch.fx.Node) -> dict[str, Any]:
-        """The node's value: {"ref": name} with perhaps "result", or {"expr": ...}."""
+        """How the description refers to the node's value: {"ref": name}, with "result"
+        for a part of a list, or {"expr": ...}."""
         if node in self._stands_for:
             return self._stands_for[node]
         value = node.meta.get("val")
@@ -47,7 +49,8 @@ class Arguments:
         return {"ref": node.name}
 
     def of_call(self, node: torch.fx.Node, target: OpOverload) -> dict[str, Any]:
-        """All arguments of a call by the names of the schema, defaults included."""
+        """All arguments of a call, by their names in the schema, with defaults filled
+        in."""
         arguments: dict[str, Any] = {}
         for position, spec in enumerate(target._schema.arguments):
             if not spec.kwarg_only and position < len(node.args):
@@ -64,7 +67,8 @@ class Arguments:
         return arguments
 
     def _argument(self, value: Any, kind: Any) -> Any:
-        """A schema gives its defaults of dtypes and the like as integers."""
+        """One argument. The schema has the defaults of dtypes, layouts and the like as
+        integers."""
         while isinstance(kind, torch.OptionalType):
             kind = kind.getElementType()
         if isinstance(value, int) and not isinstance(value, bool):
@@ -82,7 +86,7 @@ class Arguments:
         return self.literal(value)
 
     def literal(self, value: Any) -> Any:
-        """A node, a list of them, or a constant of one of the types of schemas."""
+        """A node, a list of nodes, or a constant of a type that schemas know."""
         if isinstance(value, torch.fx.Node):
             return self.reference(value)
         if isinstance(value, list | tuple):

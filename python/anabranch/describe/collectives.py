@@ -1,11 +1,10 @@
-"""Collectives of torch.distributed in a graph.
+"""Replaces PyTorch's functional collectives by operators that a program can call.
 
-PyTorch's are two operators: one starts the transfer, and a wait for it finds it by
-the tensor's memory. The program gives memory on without the tensor around it, and
-such a wait would find nothing. So the library `anabranch_c10d` has namesakes of each
-collective: `all_reduce` waits before it returns; `begin_all_reduce` returns a ticket,
-which `finish` waits for and exchanges for the results. docs/design/distributed.md.
-"""
+PyTorch has two operators: one starts the transfer, and a wait finds the transfer by the
+tensor object. A program passes memory on without tensor objects, so the wait would find
+nothing. Therefore the library `anabranch_c10d` has its own version of each collective.
+`all_reduce` waits before it returns. `begin_all_reduce` returns a ticket; `finish`
+waits for the ticket's transfer and returns the results. docs/design/distributed.md."""
 
 from __future__ import annotations
 
@@ -40,8 +39,8 @@ OWN = "anabranch_c10d"
 _library = torch.library.Library(OWN, "DEF")
 _library.define("finish(Tensor ticket) -> Tensor[]")
 
-# What was begun and not finished: the collective, its arguments and its results, by
-# ticket. PyTorch keeps no argument alive during a transfer.
+# Transfers that were begun and not finished, by ticket: the collective, its arguments
+# and its results. PyTorch keeps no argument alive during a transfer.
 _begun: dict[int, tuple[OpOverload, tuple[Any, ...], Any]] = {}
 _tickets = itertools.count(1)
 
@@ -63,13 +62,14 @@ def is_collective(target: Any) -> bool:
 
 
 def is_own(target: OpOverload) -> bool:
-    """Whether it is a namesake of a collective."""
+    """Whether the operator is this library's version of a collective."""
     return target.namespace == OWN
 
 
 @functools.cache
 def waiting(target: OpOverload) -> OpOverload:
-    """The namesake of a collective that gives a new tensor, or several."""
+    """This library's version of a collective, which returns when the transfer is done.
+    The results are one new tensor, or several."""
 
     def run(*args: Any) -> Any:
         with _explained(target, args):
@@ -82,10 +82,11 @@ def waiting(target: OpOverload) -> OpOverload:
 
 @functools.cache
 def begin(target: OpOverload) -> OpOverload:
-    """The namesake that returns a ticket for `finish`: i64[1]."""
+    """The operator that begins a collective and returns a ticket for `finish`: i64[1]."""
 
     def run(*args: Any) -> Tensor:
-        # The program may use the memory of an argument again once this returns.
+        # The program may reuse the memory of an argument as soon as this function
+        # returns.
         args = tree_map_only(Tensor, Tensor.clone, args)
         with _explained(target, args):
             results = target(*_with_local_name(args))
@@ -99,7 +100,7 @@ def begin(target: OpOverload) -> OpOverload:
 
 
 def finish() -> OpOverload:
-    """(ticket) -> the results of the collective that has this ticket."""
+    """The operator that takes a ticket and returns the results of its collective."""
     return torch.ops.anabranch_c10d.finish.default
 
 
@@ -123,12 +124,13 @@ def _define(schema: str, run: Callable[..., Any]) -> OpOverload:
     return getattr(getattr(torch.ops.anabranch_c10d, name), overload or "default")
 
 
-# Names of groups. PyTorch numbers them in the order in which a process makes them; a
-# package is for every process that has such a group.
+# Names of groups. PyTorch numbers groups in the order in which a process makes them. A
+# package is for every process that has such a group, whatever its number.
 
 
 def portable_name(group: Any) -> str:
-    """`ranks 0,1 #0`: the first of the groups of these ranks."""
+    """The name of a group in a package: `ranks 0,1 #0` is the first group of these
+    ranks."""
     import torch.distributed as dist
 
     if isinstance(group, str):
@@ -139,7 +141,8 @@ def portable_name(group: Any) -> str:
 
 
 def _with_local_name(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The arguments of a collective, of which the last is the group's name."""
+    """The arguments of a collective with the group's name in this process, which is the
+    last one."""
     *values, name = args
     if not isinstance(name, str) or not name.startswith("ranks "):
         return args
@@ -147,7 +150,7 @@ def _with_local_name(args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _local_name(name: str) -> str:
-    """What a group is called in this process."""
+    """The name of a group in this process."""
     _, ranks, number = name.split()
     alike = [group for group in _groups() if _ranks_of(group) == ranks]
     place = int(number.removeprefix("#"))
@@ -173,13 +176,14 @@ def _ranks_of(group: Any) -> str:
 
 
 def are_in(graph: dict[str, Any]) -> bool:
-    """Whether a description has collectives."""
+    """Whether the described graph has collectives."""
     return any(entry["op"].startswith(f"{OWN}.") for entry in graph["nodes"])
 
 
 @contextlib.contextmanager
 def _explained(target: OpOverload, args: Sequence[Any]) -> Iterator[None]:
-    """Errors of backends say neither which collective nor which group it was."""
+    """Adds the collective, its group and advice to an error of a backend, which names
+    neither."""
     try:
         yield
     except Exception as error:
@@ -192,7 +196,8 @@ def _explained(target: OpOverload, args: Sequence[Any]) -> Iterator[None]:
 
 
 def _described(target: OpOverload, args: Sequence[Any]) -> str:
-    """all_reduce(f32[4, 64], 'sum') of the group '0' on rank 1 of 2"""
+    """The call as messages name it: all_reduce(f32[4, 64], 'sum') of the group '0' on
+    rank 1 of 2"""
     import torch.distributed as dist
 
     name = target._schema.name.partition("::")[2]
@@ -214,8 +219,8 @@ def _spelled(value: Any) -> str:
 def wait_first(
     executable: Callable[[list[Any]], Any], positions: Sequence[int]
 ) -> Callable[[list[Any]], Any]:
-    """The executable, called when the arguments at `positions` have arrived, which
-    collectives of other graphs make."""
+    """Wraps the executable: a call first waits for the arguments at `positions`, which
+    collectives of other graphs may still be writing."""
 
     def call(arguments: list[Any]) -> Any:
         for position in positions:

@@ -1,4 +1,4 @@
-"""A described graph: the JSON for the compiler, and what its calls need beside it."""
+"""A described graph: the JSON for the compiler, and what its callers need to know."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from .views import Alias
 
 @dataclasses.dataclass(frozen=True)
 class InputSource:
-    """Where a placeholder's value comes from."""
+    """Where the value of a placeholder comes from."""
 
     label: str
     kind: str = "input"  # "parameter", "buffer"
-    constant: torch.Tensor | None = None  # the value, when it is frozen
-    # The user's tensor that the value is of, which may change.
+    constant: torch.Tensor | None = None  # the value, if it is frozen
+    # The user's tensor that a frozen value was taken from; it may change.
     owner: weakref.ref[torch.Tensor] | None = None
-    # Dynamo's name of the source, an expression over the locals `L` and globals `G`.
+    # Dynamo's name of the source: an expression over the locals `L` and the globals
+    # `G`.
     expression: str = ""
 
 
-# (output, "expand" or "permute", the method's argument): what the program gives
-# back is stored in a simpler order, and this view of it is the output.
+# (output, "expand" or "permute", argument of the method): the program returns this
+# output in a simpler form, and the caller makes the view.
 OutputView = tuple[int, str, list[int]]
 
 
@@ -33,7 +34,7 @@ OutputView = tuple[int, str, list[int]]
 class Description:
     graph: dict[str, Any]
     constants: dict[str, torch.Tensor]
-    arguments: int  # how many arguments a call gets
+    arguments: int  # the number of arguments of a call
     passed: list[int]  # placeholders that are passed at a call, by position
     copied: list[int]  # of those, by position among them: made contiguous first
     views: list[OutputView]  # of outputs, applied by the caller
@@ -42,7 +43,7 @@ class Description:
     owners: dict[str, weakref.ref[torch.Tensor]] = dataclasses.field(
         default_factory=dict
     )
-    # How kernels of products are cut up, as tuning found, by their keys.
+    # The blockings of products that tuning found, by the keys of their kernels.
     blockings: dict[str, str] = dataclasses.field(default_factory=dict)
-    # Arguments that a collective of another graph may still be writing, by position.
+    # Positions of arguments that a collective of another graph may still be writing.
     awaited: list[int] = dataclasses.field(default_factory=list)

@@ -1,7 +1,7 @@
-"""An FX graph of ATen operators -> the graph description (JSON-ready dict).
+"""Reads an FX graph of ATen operators and describes it: GraphReader gives a dict that
+is ready for JSON.
 
-docs/design/foundation.md, section 1, says what it looks like.
-"""
+docs/design/foundation.md, section 1, defines the format."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from .symbols import DATA_DEPENDENT, Unsupported, is_number, number
 from .tensors import describe, dtype_name
 from .views import overlaps
 
-# Checks that PyTorch made while it traced; they compute nothing.
+# Checks that PyTorch made while it traced. They compute nothing.
 ASSERTIONS = ("_assert_tensor_metadata", "sym_constrain_range", "_assert_scalar")
 
 
 class GraphReader:
-    """Reads one FX graph. Raises Unsupported where it has no description."""
+    """Describes one FX graph. Unsupported: the graph has no description."""
 
     def __init__(
         self,
@@ -42,8 +42,8 @@ class GraphReader:
         order: Order | None = None,
         standalone: bool = False,
     ) -> None:
-        """`standalone`: nobody makes views of what the program gives back, so
-        every result is contiguous memory of its own."""
+        """`standalone`: the caller makes no views, so every result is contiguous memory
+        of its own."""
         self.module = module
         self.name = name
         self.sources = sources
@@ -104,7 +104,7 @@ class GraphReader:
     def _placeholder(self, node: torch.fx.Node, position: int) -> None:
         value = node.meta.get("val")
         if not node.users and type(value).__name__ == "FakeScriptObject":
-            return  # the mesh of a DTensor, which AOTAutograd's wrapper alone reads
+            return  # the mesh of a DTensor, which only AOTAutograd's wrapper reads
         self.aliases.own_input(position, value)
         self.inputs.placeholder(node, position, self.sources[position])
 
@@ -126,7 +126,7 @@ class GraphReader:
         if getattr(target, "__name__", "") == "getitem":
             self._item(node)
         elif is_number(value):
-            self.arguments.stand(node, number(value))
+            self.arguments.set_reference(node, number(value))
         elif not isinstance(target, OpOverload):
             raise Unsupported(f"{target} is no ATen operator")
         elif target._schema.name.partition("::")[2] in ASSERTIONS:
@@ -143,14 +143,14 @@ class GraphReader:
             self._operator(node, target, value)
 
     def _waited(self, node: torch.fx.Node) -> None:
-        """A collective of this graph has waited already; for one of another graph the
-        caller waits."""
+        """Handles the wait for a collective. If this graph has the collective, it has
+        waited already; otherwise the caller waits."""
         source = node.args[0]
         assert isinstance(source, torch.fx.Node)
         if source.op == "placeholder":
             placeholders = self.module.graph.find_nodes(op="placeholder")
             self.awaited.append(placeholders.index(source))
-        self.arguments.stand(node, self.arguments.reference(source))
+        self.arguments.set_reference(node, self.arguments.reference(source))
 
     def _item(self, node: torch.fx.Node) -> None:
         source, index = node.args
@@ -158,10 +158,11 @@ class GraphReader:
         base = self.arguments.reference(source)
         if not isinstance(index, int) or "result" in base or "ref" not in base:
             raise Unsupported(f"{node.name} takes an item of what is no list")
-        self.arguments.stand(node, base | {"result": index})
+        self.arguments.set_reference(node, base | {"result": index})
 
     def _mutation(self, node: torch.fx.Node) -> None:
-        """`copy_` into an input; AOTAutograd puts these at the end."""
+        """Describes `copy_` into an input. AOTAutograd puts such writes at the end of a
+        graph."""
         target, value = node.args[:2]
         if not (
             isinstance(target, torch.fx.Node)
@@ -178,11 +179,11 @@ class GraphReader:
         entry["mutated"] = True
         self.aliases.own_mutation(old, new)
         self.mutations[target.name] = self._name_of(value)
-        self.arguments.stand(node, {"ref": target.name})
+        self.arguments.set_reference(node, {"ref": target.name})
 
     def _name_of(self, node: torch.fx.Node) -> str:
-        """The name of a tensor; a part of a list gets a node of its own, since
-        a mutation names its value."""
+        """The name of a tensor's node. A part of a list gets a node of its own, since a
+        mutation needs the name of its value."""
         reference = self.arguments.reference(node)
         if "result" not in reference:
             return reference["ref"]
@@ -194,7 +195,7 @@ class GraphReader:
             "loc": location(node),
         }
         self.nodes.append(alias)
-        self.arguments.stand(node, {"ref": node.name})
+        self.arguments.set_reference(node, {"ref": node.name})
         return node.name
 
     def _operator(self, node: torch.fx.Node, target: OpOverload, value: Any) -> None:
@@ -210,7 +211,7 @@ class GraphReader:
             name: self.arguments.literal(value) for name, value in replaced.items()
         }
         if target is torch.ops.aten.lift_fresh_copy.default:
-            # A copy of a constant, under the name that copies have.
+            # The node is a copy of a constant: aliases of constants have this operator.
             target = torch.ops.aten.clone.default
             arguments["memory_format"] = None
         entry: dict[str, Any] = {
@@ -220,8 +221,8 @@ class GraphReader:
             "results": self._results(target, value),
             "loc": location(node),
         }
-        # Random numbers; what is there for its effect; and what the schema of a
-        # user's operator does not tell.
+        # These calls keep their order: those that draw random numbers, those with an
+        # effect, and those of user operators, whose schemas may not tell.
         if (
             torch.Tag.nondeterministic_seeded in target.tags
             or not target._schema.returns
@@ -234,7 +235,8 @@ class GraphReader:
         self.nodes.append(entry)
 
     def _order(self, node: torch.fx.Node, target: OpOverload) -> None:
-        """A wait, a record: results in the description only where it has some."""
+        """Describes a wait or a record. The description names results only where there
+        are some."""
         arguments = self.arguments.of_call(node, target)
         name = target._schema.name
         if target is torch.ops.anabranch.wait.default:
@@ -271,13 +273,14 @@ class GraphReader:
         for item in values:
             if item is not None and not isinstance(item, torch.Tensor):
                 raise Unsupported(f"{target} returns {type(item).__name__}")
-        # An undefined tensor is described as an empty one: nobody can read it.
+        # The description has an undefined tensor as an empty one; no operator can read
+        # it.
         undefined = {"dtype": dtype_name(tensors[0].dtype), "shape": [0]}
         return [undefined if item is None else describe(item) for item in values]
 
 
 def _overlaps_itself(value: torch.Tensor) -> bool:
-    """Of symbolic sizes, not known."""
+    """Whether elements of the tensor share memory. Symbolic sizes count as not."""
     lies = (*value.shape, *value.stride())
     known = all(isinstance(number, int) for number in lies) and value.numel()
     return bool(known) and overlaps(value.shape, value.stride())
@@ -294,7 +297,8 @@ def _operator_name(target: OpOverload) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Annotations are any values of the user's; text is what JSON can keep."""
+    """Makes a user's annotation ready for JSON: any value that JSON does not have
+    becomes its text."""
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""The inputs of a description: what is passed at a call, and constants."""
+"""Describes the inputs of a graph: arguments of a call, and constants."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ class Inputs:
         self.owners: dict[str, weakref.ref[torch.Tensor]] = {}
         self.passed: list[int] = []
         self.copied: list[int] = []
-        self.shape_env: Any = None  # Dynamo's, where a size is symbolic
+        # Dynamo's environment of symbols, if a size is symbolic
+        self.shape_env: Any = None
 
     def __contains__(self, name: str) -> bool:
         return any(entry["name"] == name for entry in self.entries)
@@ -31,7 +32,7 @@ class Inputs:
     def placeholder(
         self, node: torch.fx.Node, position: int, source: InputSource
     ) -> None:
-        """The placeholder at this position among the graph's."""
+        """Reads the placeholder at this position of the graph's placeholders."""
         value = node.meta.get("val")
         if source.constant is not None and isinstance(value, torch.Tensor):
             self.constant(node, source.constant, source)
@@ -56,7 +57,7 @@ class Inputs:
     def constant(
         self, node: torch.fx.Node, value: torch.Tensor, source: InputSource
     ) -> None:
-        """A node whose value is known when the graph is compiled."""
+        """Reads a node whose value is known when the graph is compiled."""
         described = describe(value)
         self.constants[node.name] = value.detach()
         if source.owner is not None:
@@ -69,8 +70,8 @@ class Inputs:
         )
 
     def mutable(self, name: str) -> dict[str, Any]:
-        """The entry of an input that the graph writes to. Unsupported: a write that
-        the caller's tensor would not see."""
+        """The entry of an input that the graph writes to. Unsupported: the input is
+        passed as a copy, so the caller's tensor would not change."""
         entry = next(item for item in self.entries if item["name"] == name)
         if "constant" in entry or self._is_copied(self.entries.index(entry)):
             raise Unsupported(f"a write to {entry['label']}, which is passed as a copy")

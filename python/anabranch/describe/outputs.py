@@ -1,4 +1,4 @@
-"""The outputs of a description, and the views that a caller makes of them."""
+"""Describes the outputs of a graph, and the views that a caller makes of them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,12 @@ from .views import overlaps
 
 
 class Outputs:
-    """Reads the results of one graph. A result that is expanded, or stored in
-    another order, is given back in a simpler form: a node that `nodes` gets makes
-    that form, and the caller makes the view again."""
+    """Reads the results of one graph.
+
+    The program returns a result in a simpler form if the result is expanded, or stored
+    with its dimensions in another order. Then `nodes` gets a node that makes this form,
+    and the caller makes the view.
+    """
 
     def __init__(
         self,
@@ -40,7 +43,7 @@ class Outputs:
         self._standalone = standalone
 
     def read(self, node: torch.fx.Node) -> None:
-        """The graph's output node."""
+        """Reads the graph's output node."""
         values = node.args[0]
         assert isinstance(values, Sequence)
         tensors = [
@@ -62,7 +65,7 @@ class Outputs:
         self.entries += [{"expr": number} for number in self._aliases.numbers]
 
     def _is_view(self, position: int, value: Any) -> bool:
-        """Whether an output is made by the caller, out of others."""
+        """Whether the caller makes this output, as a view of another value."""
         if not isinstance(value, torch.fx.Node) or self._standalone:
             return False
         reference = self._arguments.reference(value)
@@ -94,8 +97,8 @@ class Outputs:
     def _narrowed(
         self, node: torch.fx.Node, reference: dict[str, Any], shape: list[Any], dim: int
     ) -> dict[str, Any]:
-        """A result that was expanded is given back unexpanded, so that every
-        element is written once; the caller expands it."""
+        """Returns an expanded result unexpanded, so that the program writes each
+        element once. The caller expands it."""
         shape[dim] = 1
         bounds = {"dim": dim, "start": 0, "end": 1, "step": 1}
         return self._add_view(node, "aten.slice.Tensor", reference, bounds, shape)
@@ -107,10 +110,15 @@ class Outputs:
         shape: list[Any],
         strides: list[Any],
     ) -> dict[str, Any]:
-        """Static strides are asked for. Symbolic ones that are those of a
-        contiguous tensor with its dimensions in another order are given back in
-        that order. Others are given back contiguous, and a copy has them; so are
-        complex ones, since PyTorch would permute them without moving elements."""
+        """Returns a result with the strides that PyTorch promises.
+
+        - Static strides are asked of the program.
+        - Symbolic strides that are contiguous in another order of dimensions: the
+          program returns the result in that order, and the caller permutes it.
+        - Other symbolic strides, and those of complex results, which PyTorch would
+          permute without moving elements: the program returns the result contiguous,
+          and the caller copies it.
+        """
         order = memory_order(shape, strides)
         if order == list(range(len(shape))):
             return reference

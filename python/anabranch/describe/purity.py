@@ -1,4 +1,4 @@
-"""Which graphs write nothing in place, and so need no functionalization."""
+"""Decides which graphs write nothing in place, and so need no functionalization."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ import torch.fx
 from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-# Namespaces whose schemas tell all that an operator does.
+# Namespaces whose schemas tell every effect of an operator.
 NAMESPACES = ("aten", "prims")
-# Of another namespace, for which the same holds.
+# Single operators of other namespaces, for which the same holds.
 PURE = {"anabranch::dequantized"}
 
-# Of the functions of `operator`; operator.and_ does not write, as its name looks.
+# Functions of the module `operator` that write, by name. The name of `and_` looks so,
+# but it does not write.
 _IN_PLACE = {
     "setitem",
     "delitem",
@@ -37,12 +38,12 @@ _IN_PLACE = {
 
 
 class Impure(Exception):
-    """A trace that was made without functionalization writes in place."""
+    """A trace without functionalization writes in place."""
 
 
 def may_write(module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> bool:
-    """Whether a Dynamo graph looks as if it wrote in place. A guess that saves
-    a trace: `is_pure` decides."""
+    """Whether a Dynamo graph seems to write in place. This guess can save a trace;
+    `is_pure` decides."""
     return any(map(is_traceable_wrapper_subclass, example_inputs)) or any(
         map(_may_write, module.graph.nodes)
     )
@@ -69,7 +70,7 @@ def _may_write(node: torch.fx.Node) -> bool:
 
 
 def is_pure(graph: torch.fx.GraphModule) -> bool:
-    """Whether no operator of an ATen graph writes to what it is given."""
+    """Whether no operator of an ATen graph writes to its arguments."""
     return all(
         _is_pure(node.target)
         for node in graph.graph.nodes

@@ -1,7 +1,8 @@
-"""Which frozen tensors of bytes hold integers of four bits only.
+"""Finds frozen int8 or uint8 tensors whose integers fit into four bits.
 
-Such a weight is packed in half of its bytes. The description says so, since the
-compiler sees no values; code that packs them checks it again."""
+The compiler packs such a weight into half of its bytes. The description tells the
+range, since the compiler sees no values. The code that packs the weight checks it
+again."""
 
 from __future__ import annotations
 
@@ -11,11 +12,11 @@ from typing import Any
 import torch
 
 RANGES = {torch.int8: ((-8, 7), (0, 15)), torch.uint8: ((0, 15),)}
-LEAST_ELEMENTS = 256  # fewer are not worth a look
+LEAST_ELEMENTS = 256  # smaller tensors are not worth the check
 
 
 def small_range(value: torch.Tensor) -> dict[str, Any]:
-    """{"range": [low, high]} of a matrix of four bits, else {}."""
+    """{"range": [low, high]} of a matrix whose integers fit into four bits, else {}."""
     ranges = RANGES.get(value.dtype, ())
     if not ranges or value.dim() < 2 or value.numel() < LEAST_ELEMENTS:
         return {}
@@ -29,7 +30,7 @@ def small_range(value: torch.Tensor) -> dict[str, Any]:
 def with_ranges(
     graph: dict[str, Any], constants: Mapping[str, torch.Tensor]
 ) -> dict[str, Any]:
-    """The description of a graph for these values of its constants."""
+    """The description of a graph with the ranges of these constants."""
     inputs = []
     for entry in graph["inputs"]:
         kept = {key: value for key, value in entry.items() if key != "range"}

@@ -1,9 +1,8 @@
-"""Shapes of arguments that PyTorch's traces leave unchecked.
+"""Checks shapes of arguments that PyTorch checks in eager mode and not in a trace.
 
-Eagerly `x.index_put((i,), v)` refuses a `v` that does not fit; traced it takes any,
-and a compiled program would read or write where there is nothing. Sizes that are
-known only at a call are guarded: equal ones stay equal.
-"""
+In eager mode `x.index_put((i,), v)` refuses a `v` of a wrong shape. A trace takes any,
+and a compiled program would access memory out of bounds. Where sizes are symbolic, the
+check becomes a guard: sizes that are equal in the trace have to stay equal."""
 
 from __future__ import annotations
 
@@ -27,8 +26,8 @@ Shape = Sequence[Any]
 
 
 def check(node: torch.fx.Node) -> None:
-    """Raises CompileError, with the user's line, for a call that eager PyTorch
-    refuses; Unsupported where only the data can tell."""
+    """CompileError, with the user's line: eager PyTorch refuses the call. Unsupported:
+    it depends on data whether PyTorch does."""
     rule = _RULES.get(node.target)
     if rule is None:
         return
@@ -73,7 +72,7 @@ def _index_put(
         places.append(at)
         at += 1 if count is None else count
     if any(index is not None and _is_mask(index) for index in indices):
-        return None  # how many places there are is up to the data
+        return None  # the number of selected places depends on data
     common = _broadcast([i.shape for i in indices if i is not None])
     if common is None:
         return "the indices can't be broadcast together"
@@ -92,7 +91,7 @@ def _index_put(
 
 
 def _is_one(size: Any) -> bool:
-    """A size that the data decides is taken for another one."""
+    """Whether a size is one. A size that depends on data counts as another one."""
     return guard_or_false(size == 1)
 
 

@@ -1,4 +1,4 @@
-"""Operators whose result depends on where a tensor's elements lie in memory."""
+"""Handles operators whose result depends on how a tensor's elements lie in memory."""
 
 from __future__ import annotations
 
@@ -28,9 +28,12 @@ def reads_behind_a_view(node: torch.fx.Node) -> bool:
 
 
 def replaced_arguments(node: torch.fx.Node) -> dict[str, Any] | None:
-    """A program keeps every tensor in row-major order. So such an operator is
-    given the tensor that was all of the storage, instead of a view of it. None
-    where the graph has no such tensor."""
+    """The arguments of an operator that reads memory behind a view.
+
+    A program keeps every tensor in row-major order, so such an operator gets the tensor
+    that is the whole storage, instead of a view of it. None: the graph has no such
+    tensor.
+    """
     if node.target not in _READS_STORAGE:
         return {}
     source = node.all_input_nodes[0]
@@ -48,7 +51,7 @@ def replaced_arguments(node: torch.fx.Node) -> dict[str, Any] | None:
 
 
 def _owner(node: torch.fx.Node, value: torch.Tensor) -> torch.fx.Node | None:
-    """The tensor before `node` that is all of the storage of `value`."""
+    """The tensor before `node` that is the whole storage of `value`."""
     storage = value.untyped_storage()._cdata
     for other in node.graph.nodes:
         if other is node:

@@ -1,4 +1,4 @@
-"""The symbols of a description: which sizes it uses, and what is known of each."""
+"""Lists the symbols of a description: the sizes that it uses, and the range of each."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def symbols_of(
     others: Iterable[dict[str, Any]],
     shape_env: Any,
 ) -> list[dict[str, Any]]:
-    """A row for each symbol in these entries of a description. Unsupported: one that
-    no input has for a size."""
+    """One row for each symbol in these entries of a description. Unsupported: a symbol
+    is not a size of any input."""
     used: set[str] = set()
     defined: set[str] = set()
     for entry in (*inputs, *others):
@@ -31,7 +31,7 @@ def symbols_of(
 
 
 def bounds_of(bounds: Any) -> dict[str, int]:
-    """The range, where it is finite and says more than any size would."""
+    """The ends of a symbol's range that are finite: "min", "max"."""
     found = {}
     if bounds.lower.is_Integer:
         found["min"] = int(bounds.lower)
@@ -41,7 +41,7 @@ def bounds_of(bounds: Any) -> dict[str, int]:
 
 
 def _symbols_in(entry: Any) -> set[str]:
-    """Symbols in shapes, strides and {"expr"} anywhere in an entry."""
+    """The symbols in shapes, strides and {"expr"} anywhere in an entry."""
     if isinstance(entry, list):
         return set().union(*map(_symbols_in, entry))
     if not isinstance(entry, dict):

@@ -1,4 +1,5 @@
-"""Symbolic integers as the graph description spells them."""
+"""Spells symbolic integers as the graph description does: as an EXPR, which is a
+number, a symbol's name, or a list of a function and its arguments."""
 
 from __future__ import annotations
 
@@ -10,16 +11,17 @@ import torch
 
 Expr = int | str | list[Any] | dict[str, float]
 
-# What a user's message may say of sizes that only the data decides.
+# The reason in messages to users, where a size depends on data.
 DATA_DEPENDENT = "a size depends on the values of a tensor"
 
 
 class Unsupported(Exception):
-    """The graph, or a part of it, has no description; PyTorch runs it."""
+    """The graph, or a part of it, has no description, so PyTorch runs it. The message
+    is the reason."""
 
 
 def integer(value: Any) -> Expr:
-    """EXPR of an int, a SymInt or a sympy expression."""
+    """The EXPR of an int, a SymInt or a sympy expression."""
     if isinstance(value, int):
         return value
     if isinstance(value, torch.SymInt):
@@ -28,15 +30,15 @@ def integer(value: Any) -> Expr:
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is one that a description can compute: no truth value."""
+    """Whether a value is a number that a description can compute; truth values are not."""
     numbers = int | float | torch.SymInt | torch.SymFloat
     return isinstance(value, numbers) and not isinstance(value, bool)
 
 
 def number(value: Any) -> dict[str, Any]:
-    """An argument that is a number, computed of sizes or not."""
+    """The spelling of a numeric argument, which may be computed from sizes."""
     if isinstance(value, float):
-        # JSON has one kind of number; only so 2.0 stays apart from 2.
+        # JSON has one kind of number, so a float is marked: 2.0 must not become 2.
         return {"float": value if math.isfinite(value) else _spell(value)}
     if not isinstance(value, torch.SymFloat):
         return {"expr": integer(value)}
@@ -47,15 +49,16 @@ def number(value: Any) -> dict[str, Any]:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Whether two sizes are equal whatever the symbols are, as far as algebra
-    can tell; no guard is added."""
+    """Whether two sizes are equal for all values of their symbols, as far as algebra
+    can tell. Adds no guard."""
     if isinstance(left, int) and isinstance(right, int):
         return left == right
     return sympy.expand(_sympy(left) - _sympy(right)) == 0
 
 
 def where_not_empty(value: Any) -> sympy.Expr:
-    """A stride where no size is zero: PyTorch multiplies max(1, size)."""
+    """A stride in a tensor without empty dimensions. PyTorch computes strides from
+    max(1, size), and max goes away where no size is zero."""
 
     def is_size(expr: sympy.Expr) -> bool:
         return type(expr).__name__ == "Max" and sympy.S.One in expr.args
@@ -135,7 +138,7 @@ def _expr(value: sympy.Expr) -> Expr:
 
 
 def _chain(function: str, parts: tuple[sympy.Expr, ...]) -> Expr:
-    """Binary applications, from the left, of a function that takes many."""
+    """Nests a function of two arguments, from the left, over more of them."""
     result = _expr(parts[0])
     for part in parts[1:]:
         result = [function, result, _expr(part)]

@@ -1,4 +1,4 @@
-"""Dtypes, shapes and strides of tensors as the graph description spells them."""
+"""Spells dtypes, shapes and strides of tensors as the graph description does."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ DTYPES: dict[torch.dtype, str] = {
 }
 
 
-MOST_DIMENSIONS = 64  # as NumPy has it, and PyTorch's iterators
+MOST_DIMENSIONS = 64  # the maximum that NumPy and PyTorch's iterators have
 
 
 def dtype_name(dtype: torch.dtype) -> str:
@@ -44,7 +44,7 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def check_plain(tensor: torch.Tensor) -> None:
-    """Refuses what is not a dense tensor in the CPU's memory."""
+    """Unsupported: the value is not a dense tensor in the CPU's memory."""
     if type(tensor) not in (FakeTensor, torch.Tensor, torch.nn.Parameter):
         raise Unsupported(f"a tensor of the class {type(tensor).__name__}")
     if tensor.device.type != "cpu":
@@ -60,7 +60,7 @@ def check_plain(tensor: torch.Tensor) -> None:
 
 
 def describe(tensor: Any) -> dict[str, Any]:
-    """The dtype and shape of a result."""
+    """The entry of a result: its dtype and shape."""
     check_plain(tensor)
     return {
         "dtype": dtype_name(tensor.dtype),
@@ -69,8 +69,8 @@ def describe(tensor: Any) -> dict[str, Any]:
 
 
 def foreign_strides(tensor: torch.Tensor) -> list[Expr] | None:
-    """The strides, or None when they are row-major contiguous. Those of
-    dimensions of size one mean nothing and are given as if contiguous."""
+    """The strides of a tensor that is not contiguous; None for one that is. Strides of
+    dimensions of size one mean nothing, so they are given as if contiguous."""
     if any(isinstance(size, int) and size == 0 for size in tensor.shape):
         return None
     expected: Any = 1
@@ -86,14 +86,14 @@ def foreign_strides(tensor: torch.Tensor) -> list[Expr] | None:
 
 
 def memory_order(shape: Sequence[Any], strides: Sequence[Any]) -> list[int] | None:
-    """The dimensions, slowest first, in whose order a tensor is contiguous;
-    None when there is no such order."""
+    """The order of dimensions, slowest first, in which a tensor is contiguous; None if
+    there is none."""
     todo = list(range(len(shape)))[::-1]
     order: list[int] = []
     expected: Any = 1
     while todo:
         wanted = where_not_empty(expected)
-        # Dimensions of size one go anywhere.
+        # Dimensions of size one fit anywhere in the order.
         fits = [
             dim
             for dim in todo

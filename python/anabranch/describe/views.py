@@ -1,7 +1,7 @@
-"""Results that the caller finishes: views of what there is, and results whose
-strides only the call knows.
+"""Completes the results of a call: makes views, and copies results to strides that only
+the call knows.
 
-`aliases` finds them while a graph is described; this is what each call needs.
+`aliases` finds these results while it describes a graph; this module runs at each call.
 """
 
 from __future__ import annotations
@@ -14,22 +14,25 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True)
 class Alias:
-    """geometry: sizes, strides, then the distance from the start of the base;
-    None stands for the next of the numbers that the program gives besides."""
+    """One result that the caller makes.
+
+    `geometry` has sizes, strides, and then the distance from the start of the base.
+    None stands for the next number that the program returns besides its results.
+    """
 
     output: int
     base: int  # an argument of the call, or an output
     of_output: bool
     geometry: tuple[int | None, ...]
-    # The output is no view: it is `base`, itself, copied to memory of its own
-    # with these strides.
+    # Not a view: the output is a copy of `base` with these strides.
     copied: bool = False
 
 
 def restore(
     executable: Callable[[list[Any]], Sequence[Any]], aliases: Sequence[Alias]
 ) -> Callable[[list[Any]], list[Any]]:
-    """The executable, its results completed with the views and the copies."""
+    """Wraps the executable: a call returns its results together with the views and
+    copies."""
     extra = sum(number is None for alias in aliases for number in alias.geometry)
 
     def call(arguments: list[Any]) -> list[Any]:
@@ -47,8 +50,8 @@ def restore(
                 continue
             start = base.storage_offset() + full[-1]
             view = base.as_strided(sizes, strides, start)
-            # A view that an autograd function returns refuses to be updated. This
-            # one may be what AOTAutograd makes the caller's views of.
+            # PyTorch refuses in-place updates of a view that an autograd function
+            # returns, and AOTAutograd may make the caller's views of this one.
             results[alias.output] = view.detach() if alias.of_output else view
         return results
 
@@ -57,21 +60,22 @@ def restore(
 
 
 def overlaps(shape: Sequence[Any], strides: Sequence[Any]) -> bool:
-    """Whether two elements may share memory: with dimensions in the order of
-    their strides, one must not begin before the last has ended."""
+    """Whether two elements of a tensor may share memory. In the order of their strides,
+    each dimension must begin after the one before it has ended."""
     reach: float = 0
     for stride, size in sorted(zip(strides, shape), key=lambda pair: pair[0]):
         if isinstance(size, int) and size <= 1:
             continue
         if stride <= reach:
             return True
-        # How far a symbolic dimension reaches is not known: as far as can be.
+        # The extent of a symbolic dimension is not known: it may reach any distance.
         reach += stride * (size - 1) if isinstance(size, int) else math.inf
     return False
 
 
 def _laid_out(base: Any, sizes: list[int], strides: list[int]) -> Any:
-    """A copy with these strides; `base` where elements would share memory."""
+    """A copy with these strides; `base` itself if elements of the copy would share
+    memory."""
     if overlaps(sizes, strides):
         return base
     return base.new_empty_strided(sizes, strides).copy_(base)

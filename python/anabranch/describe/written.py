@@ -1,9 +1,9 @@
-"""Views of inputs that the graph updates, among its outputs.
+"""Handles outputs that are views of inputs which the graph updates.
 
-AOTAutograd makes such a view again when the graph has been called: for symbolic sizes
-by `as_strided` of the input, at the strides and the offset of the graph's result. In
-the graph that result is a view of the new value of the input. So the new value must
-lie as the input does.
+AOTAutograd recreates such a view after the call. With symbolic sizes it uses
+`as_strided` of the input, at the strides and the offset of the graph's result. In the
+graph, that result is a view of the input's new value. So the new value must have the
+strides and the offset of the input.
 
 An inference graph writes new values by `copy_`. A training graph may return them, and
 AOTAutograd's wrapper writes them.
@@ -32,18 +32,18 @@ class Written(NamedTuple):
 
 
 class Misplaced(Exception):
-    """AOTAutograd would make a view of an input at the wrong place."""
+    """AOTAutograd would make a view of an input at a wrong place."""
 
 
 def check_views(nodes: Iterable[Node]) -> None:
-    """Raises Misplaced where a new value lies otherwise than its input."""
+    """Raises Misplaced if the layout of a new value differs from that of its input."""
     for written in viewed(nodes):
         if not lie_alike(written.target.meta["val"], written.value.meta["val"]):
             raise Misplaced("it returns a view of an input that it lays out anew")
 
 
 def viewed(nodes: Iterable[Node]) -> list[Written]:
-    """The inputs that a graph of symbolic sizes updates and has views of among its
+    """The inputs that a graph with symbolic sizes updates and has views of among its
     outputs."""
     nodes = list(nodes)
     if not any(isinstance(node.meta.get("val"), torch.SymInt) for node in nodes):
@@ -110,8 +110,8 @@ def storage(value: torch.Tensor) -> int:
 
 
 def lie_alike(left: torch.Tensor, right: torch.Tensor) -> bool:
-    """Whether dtype, sizes and steps are the same. A dimension of size one has no
-    step."""
+    """Whether dtype, sizes and strides are the same. The stride of a dimension of size
+    one does not count."""
     sizes = zip(left.shape, right.shape)
     steps = zip(left.shape, left.stride(), right.stride())
     return (

@@ -1,4 +1,4 @@
-"""Language models of Hugging Face's transformers, compiled: docs/llm.md."""
+"""Compiles language models of Hugging Face's transformers: docs/llm.md."""
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
@@ -13,7 +13,8 @@ __all__ = ["LanguageModel", "compile", "export", "load"]
 
 
 def __getattr__(name: str) -> _Any:
-    """`export` needs Dynamo, which a start from the cache does not."""
+    """Imports `export` when it is asked for: it needs Dynamo, and a start from the
+    cache does not."""
     if name != "export":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from .exporting import export

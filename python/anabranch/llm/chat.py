@@ -1,4 +1,4 @@
-"""A conversation in the terminal: tokens as they come, and what they took."""
+"""A conversation in the terminal: prints tokens as they come, and their speed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .engines import Generate
 
 
 class Figures(TextStreamer):
-    """Prints words as they are complete, and takes the time of each token."""
+    """Prints words when they are complete, and measures the time of each token."""
 
     def __init__(self, tokenizer: Any) -> None:
         super().__init__(tokenizer, skip_prompt=True, skip_special_tokens=True)
@@ -26,7 +26,7 @@ class Figures(TextStreamer):
         self.begin = time.perf_counter()
 
     def put(self, value: torch.Tensor) -> None:
-        # The first value is the prompt.
+        # generate() first puts the prompt.
         if not self.next_tokens_are_prompt:
             self.times.append(time.perf_counter())
         super().put(value)
@@ -48,7 +48,7 @@ class Figures(TextStreamer):
 
 
 class Interrupt(StoppingCriteria):
-    """Ends an answer at the next token once Ctrl-C was pressed."""
+    """Ends an answer at its next token after Ctrl-C."""
 
     def __init__(self) -> None:
         self.pressed = False
@@ -59,7 +59,7 @@ class Interrupt(StoppingCriteria):
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
         def handle(*_: Any) -> None:
-            if self.pressed:  # the answer did not end: the user insists
+            if self.pressed:  # A second Ctrl-C: the answer did not end.
                 raise KeyboardInterrupt
             self.pressed = True
 
@@ -71,7 +71,7 @@ class Interrupt(StoppingCriteria):
 
 
 class Chat:
-    """One conversation. The oldest turns are forgotten where the cache is full."""
+    """One conversation. It forgets the oldest turns when the cache is full."""
 
     def __init__(
         self, generate: Generate, tokenizer: Any, length: int, new_tokens: int
@@ -86,13 +86,13 @@ class Chat:
         self._messages: list[dict[str, str]] = []
 
     def answer(self, prompt: str) -> Figures:
-        """Prints the answer. Ctrl-C ends it. ValueError: the prompt is empty, or
-        longer than the cache."""
+        """Prints the answer. Ctrl-C ends it. ValueError: the prompt is empty, or longer
+        than the cache."""
         if not prompt.strip():
             raise ValueError("the prompt is empty")
         self._messages.append({"role": "user", "content": prompt})
         try:
-            tokens = self._fitting()
+            tokens = self._recent_tokens()
         except ValueError:
             self._messages.pop()
             raise
@@ -108,8 +108,9 @@ class Chat:
         self._messages.append({"role": "assistant", "content": figures.text})
         return figures
 
-    def _fitting(self) -> dict[str, torch.Tensor]:
-        """The tokens of the conversation, or of its end."""
+    def _recent_tokens(self) -> dict[str, torch.Tensor]:
+        """The tokens of the conversation, without the oldest turns if the cache has no
+        room."""
         room = self._length - self._new_tokens
         while True:
             tokens = self._tokens()
@@ -138,7 +139,7 @@ class Chat:
 
 
 def converse(chat: Chat, title: str) -> None:
-    """Asks for prompts until the end of the input."""
+    """Asks for prompts until the input ends."""
     while True:
         try:
             prompt = input("> ")

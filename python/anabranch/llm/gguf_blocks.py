@@ -13,7 +13,7 @@ import torch
 
 from .quantized_layers import QuantizedWeight
 
-# Elements that are unpacked at once, so that a large table needs little more memory.
+# Elements that are unpacked at once: a large table then needs little more memory.
 CHUNK = 1 << 24
 
 

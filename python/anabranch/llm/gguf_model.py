@@ -1,8 +1,8 @@
-"""A model whose weights stay in the integers of its GGUF file.
+"""Loads a model whose weights stay in the integers of its GGUF file.
 
-transformers reads the file's configuration, and says which tensor is which parameter
-and how its rows are ordered. Here blocks take the way of floats: a change of the order
-of rows is the same for both. What changes columns or values is done on floats."""
+transformers reads the configuration. It also says which tensor of the file is which
+parameter, and how its rows are ordered. Rows of blocks are reordered as rows of floats
+are. A tensor whose columns or values change is converted to floats first."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .quantized_layers import (
     QuantizedWeight,
 )
 
-# transformers' processors that leave the columns of a matrix as they are.
+# Processors of transformers that do not change the columns of a matrix.
 KEEP_COLUMNS = {
     "TensorProcessor",
     "LlamaTensorProcessor",
@@ -31,8 +31,9 @@ KEEP_COLUMNS = {
 
 
 def knows(path: Path) -> bool:
-    """Whether the file's architecture is read here. transformers has another reader
-    for some, none of which has a plain cache of keys and values."""
+    """Whether this module can load the file's architecture. transformers has other
+    readers for some architectures, none of which has a plain cache of keys and values.
+    """
     import gguf
     from transformers.integrations.gguf import is_gguf_arch_supported
 
@@ -42,9 +43,12 @@ def knows(path: Path) -> bool:
 
 
 def load(path: Path, dtype: torch.dtype) -> Any:
-    """The model in eval mode. Linear layers and embeddings are quantised layers where
-    the file has blocks of few bits; other parameters have this dtype. ValueError: a
-    tensor's type is not known, or a parameter is missing."""
+    """The model, in eval mode.
+
+    Linear layers and embeddings are quantised layers if the file has them in blocks of
+    few bits; other parameters have this dtype. ValueError: the type of a tensor is not
+    known, or a parameter is missing.
+    """
     from accelerate import init_empty_weights
     from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -52,7 +56,7 @@ def load(path: Path, dtype: torch.dtype) -> Any:
     with init_empty_weights(include_buffers=False):
         model = AutoModelForCausalLM.from_config(config, dtype=dtype)
     tensors = _Tensors(path, model)
-    # Parameters of an empty model have no values that could be copied to.
+    # The model is on the meta device: its parameters have no values to copy.
     floats = {name: value.to(dtype) for name, value in tensors.floats.items()}
     model.load_state_dict(floats, strict=False, assign=True)
     for name, (blocks, kind) in tensors.blocks.items():
@@ -63,7 +67,7 @@ def load(path: Path, dtype: torch.dtype) -> Any:
 
 
 class _Tensors:
-    """The tensors of a file by the names of a model's parameters."""
+    """The tensors of a file, by the names of a model's parameters."""
 
     def __init__(self, path: Path, model: Any) -> None:
         import gguf
@@ -93,7 +97,7 @@ class _Tensors:
             weights=tensor.data if packed else self._values(tensor),
             name=tensor.name,
             tensor_key_mapping=self._names,
-            # Where a processor joins several tensors it leaves the result here.
+            # A processor that joins several tensors leaves the result here.
             parsed_parameters={"tensors": self.floats},
         )
         name = self._names.get(found.name)
@@ -117,7 +121,7 @@ class _Tensors:
 
 
 def _put(model: Any, name: str, weight: QuantizedWeight, dtype: torch.dtype) -> None:
-    """Replaces the layer whose parameter this is; another module gets floats."""
+    """Replaces the layer with this parameter. A module of another kind gets floats."""
     owner, _, attribute = name.rpartition(".")
     module = model.get_submodule(owner)
     if type(module) is nn.Linear:
@@ -130,7 +134,7 @@ def _put(model: Any, name: str, weight: QuantizedWeight, dtype: torch.dtype) -> 
 
 
 def _tie(model: Any) -> None:
-    """A file with tied weights has them once, as the embedding."""
+    """Ties the output layer to the embedding: a file has tied weights only once."""
     if not model.config.get_text_config(decoder=True).tie_word_embeddings:
         return
     embedding, head = model.get_input_embeddings(), model.get_output_embeddings()

@@ -1,5 +1,7 @@
-"""transformers asks for a GGUF file again for the configuration, the tokenizer and the
-weights; here the `gguf` package parses it once."""
+"""Makes transformers parse a GGUF file once.
+
+transformers opens the file for the configuration, again for the tokenizer and again for
+the weights."""
 
 from __future__ import annotations
 
@@ -12,9 +14,8 @@ from typing import Any
 
 @contextlib.contextmanager
 def parsed_once() -> Iterator[None]:
-    """Inside the block all readers of one file are the same reader, and so are all
-    name maps of one architecture and the values of a file's fields. What is read is
-    the same."""
+    """Inside the block, all readers of a file are one object. So are all name maps of
+    one architecture and the values of a file's fields. Nothing that is read changes."""
     import gguf
     from transformers import modeling_gguf_pytorch_utils as reading
 
@@ -30,8 +31,9 @@ def parsed_once() -> Iterator[None]:
 
 
 def _fields_once(load: Callable[..., Any]) -> Callable[..., Any]:
-    """`load_gguf_checkpoint`, which makes Python's values of all fields at each call:
-    a list for each of a vocabulary's. Each caller gets containers of its own."""
+    """Wraps `load_gguf_checkpoint`, which converts all fields to Python values at each
+    call, with a list for each item of the vocabulary. Each caller gets containers of
+    its own."""
     known: dict[str, Any] = {}
 
     def load_once(path: Any, return_tensors: bool = False, **more: Any) -> Any:
@@ -51,9 +53,9 @@ def _fields_once(load: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _fast_reader(reader: type[Any]) -> type[Any]:
-    """The reader over the plain array of its mapped file, since each slice of a
-    numpy.memmap looks for its file. An array of a vocabulary's strings and scores is
-    cut up at once, into views of memory."""
+    """The reader with two changes. It reads a plain array of the mapped file, since
+    each slice of a numpy.memmap looks up its file. It cuts an array of a vocabulary at
+    once, into views of memory."""
     import numpy as np
     from gguf import GGUFValueType
 
@@ -89,7 +91,8 @@ def _fast_reader(reader: type[Any]) -> type[Any]:
 
 
 def _strings(data: memoryview, at: int, count: int) -> tuple[int, list[memoryview]]:
-    """Where strings that begin at `at` end, and of each its length and its bytes."""
+    """For strings that begin at `at`: where they end, and the length and the bytes of
+    each."""
     read, parts = struct.Struct("<Q").unpack_from, []
     for _ in range(count):
         begin = at + 8

@@ -1,4 +1,4 @@
-"""The static cache of keys and values that compiled steps update in place."""
+"""Makes the static cache of keys and values that compiled steps update in place."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from transformers.cache_utils import (
 
 @dataclasses.dataclass(frozen=True)
 class LayerShape:
-    """What one layer keeps of each token of each row."""
+    """The keys and values that one layer keeps for each token of each row."""
 
     heads: int
     key_size: int
@@ -30,16 +30,17 @@ class LayerShape:
 
 class Layer(StaticLayer):
     """A static layer that forgets its last tokens when generate() asks for it, as
-    assisted decoding does. Later ones overwrite their keys and values, which the mask
-    hides until then."""
+    assisted decoding does. Later tokens overwrite them; until then the mask hides them.
+    """
 
     is_croppable = True
 
     def lazy_initialization(
         self, key_states: torch.Tensor, value_states: torch.Tensor
     ) -> None:
-        """Room for one token more, so that what a step reads never lies as the whole
-        does, and one program serves all lengths."""
+        """Allocates room for one token more than the capacity. So no step reads the
+        whole tensor, the strides are the same for all lengths, and one program serves
+        them."""
         self.max_cache_len += 1
         super().lazy_initialization(key_states, value_states)
         self.max_cache_len -= 1
@@ -49,10 +50,10 @@ class Layer(StaticLayer):
 
 
 class Beginning(Layer):
-    """A layer of which a step reads the first `length` tokens, its own among them."""
+    """The first `length` tokens of a layer, the step's own among them."""
 
     def __init__(self, whole: Layer, length: int) -> None:
-        # No tensor of its own: it writes to those of `whole`.
+        # This layer has no tensors of its own: it writes to those of `whole`.
         self.__dict__.update(whole.__dict__)
         self.whole, self.length = whole, length
 
@@ -64,8 +65,8 @@ class Beginning(Layer):
 
 
 class PlacedLayer(CacheLayerMixin):
-    """A layer over room that its maker has and of which positions and masks say what
-    is in use. `length` tokens of each row are read."""
+    """A layer over memory of its maker. Positions and masks say which part is in use. A
+    step reads `length` tokens of each row."""
 
     is_compileable = True
     is_sliding = False
@@ -87,19 +88,20 @@ class PlacedLayer(CacheLayerMixin):
     def lazy_initialization(
         self, key_states: torch.Tensor, value_states: torch.Tensor
     ) -> None:
-        """The room is there from the beginning."""
+        """Does nothing: the memory exists from the beginning."""
 
 
 class KeyValues:
-    """Makes caches for one model, of `capacity` tokens a row."""
+    """Makes caches for one model, with room for `capacity` tokens in each row."""
 
     def __init__(self, model: Any, capacity: int) -> None:
         self.capacity = capacity
         self.layers = _layer_shapes(model)
 
     def make(self, rows: int) -> Cache:
-        """An empty cache. Layers with a sliding window keep all tokens too: the mask
-        hides what left the window, and a token's place never moves."""
+        """An empty cache for this many rows. Layers with a sliding window keep all
+        tokens too: the mask hides tokens that left the window, and a token's place
+        never changes."""
         cache = Cache(layers=[Layer(self.capacity) for _ in self.layers])
         for layer, shape in zip(cache.layers, self.layers):
             size = (rows, shape.heads, 0)
@@ -110,7 +112,7 @@ class KeyValues:
         return cache
 
     def fits(self, cache: Any) -> bool:
-        """Whether `make` could have made it."""
+        """Whether `make` could have made this cache."""
         layers = getattr(cache, "layers", [])
         return len(layers) == len(self.layers) and all(
             type(layer) is Layer
@@ -126,8 +128,8 @@ class KeyValues:
 
 @torch.no_grad()
 def _layer_shapes(model: Any) -> list[LayerShape]:
-    """What one token leaves in each layer: the model is asked, since configurations
-    spell it in many ways."""
+    """What each layer keeps of one token. A run of the model tells it, since
+    configurations spell it in many ways."""
     config = model.config.get_text_config(decoder=True)
     kinds = {type(layer) for layer in StaticCache(config, max_cache_len=1).layers}
     if not kinds <= {StaticLayer, StaticSlidingWindowLayer}:

@@ -36,28 +36,29 @@ def compile(
     config: Config | None = None,
     **options: Any,
 ) -> LanguageModel:
-    """A causal language model of transformers with compiled steps.
+    """Compiles a causal language model of transformers.
 
-    model       on the CPU and in eval mode, in float32 or bfloat16; it stays as it
-                is. Its weights become constants of the compiled steps. Those of a
-                GGUF file (anabranch.llm.load) keep its integers.
-    quantize    None, "int8" (a scale for each 64 columns of a row) or "int4" (scale
-                and offset for each 32 columns; the logits have "int8"). The weights
-                of linear layers are rounded to nearest, scales by least squares.
-    max_batch   rows at once at most: sequences times beams.
-    max_length  tokens of a row at most, prompt included: the cache of keys and
-                values has this size. Without it 1024, or what the model can do.
-    take_over   moves the parameters of `model` into a file beside the compile cache,
-                which is mapped: where packed weights are read, the parameters take no
-                memory. `model` has the same values as before.
-    cache_dir   where compiled steps are kept; else Anabranch's own cache.
-    config, options  as of anabranch.compile; unless it is said, `freeze` is on and
-                `panels` are "alike".
+    model       on the CPU and in eval mode, in float32 or bfloat16; it is not changed.
+                Its weights become constants of the compiled steps. Weights of a GGUF
+                file (anabranch.llm.load) keep the file's integers
+    quantize    None, "int8" (a scale for each 64 columns of a row) or "int4" (scale and
+                offset for each 32 columns; the layer of the logits has "int8"). Rounds
+                the weights of linear layers to nearest, with scales by least squares
+    max_batch   the most rows of a call: sequences times beams
+    max_length  the most tokens of a row, prompt included: the size of the cache of keys
+                and values. None: 1024, or fewer if the model has fewer positions
+    take_over   moves the parameters of `model` into a file beside the compile cache and
+                maps the file. Where steps read packed weights instead, the parameters
+                then take no memory. The values of `model` stay the same
+    cache_dir   the folder for compiled steps; None: Anabranch's own cache
+    config, options  as of anabranch.compile, but `freeze` is on and `panels` is "alike"
+                unless they are given
 
-    Nothing is compiled before the first call that needs it. ValueError: an argument
-    that is none of these, or a model that is no decoder with a cache of keys and
-    values. MemoryError: there is not enough for weights and cache. OSError: the file of
-    `take_over` cannot be written."""
+    Returns a LanguageModel. Nothing is compiled before the first call that needs it.
+    ValueError: a wrong argument, or a model that is no decoder with a cache of keys and
+    values. MemoryError: the weights and the cache do not fit into memory. OSError: the
+    file of `take_over` cannot be written.
+    """
     checked_model(model, quantize)
     original = model
     _check_size("max_batch", max_batch)
@@ -78,7 +79,7 @@ def compile(
 
 
 class LanguageModel:
-    """generate() of transformers over compiled steps."""
+    """generate() of transformers over compiled steps; `anabranch.llm.compile` makes it."""
 
     def __init__(
         self,
@@ -109,14 +110,15 @@ class LanguageModel:
         return self.model.generation_config
 
     def generate(self, inputs: torch.Tensor | None = None, **arguments: Any) -> Any:
-        """model.generate() with the same arguments and results.
+        """model.generate(), with the same arguments and results.
 
-        inputs  token ids, int64 [batch, tokens]; also as `input_ids`.
+        inputs  token ids, int64 [batch, tokens]; also as `input_ids`
 
-        A call that asks for a cache of its own (`cache_implementation`,
-        `past_key_values`, `use_cache=False`) gets it, and PyTorch runs the model. With
-        prompt lookup or an assistant, a compiled step checks several tokens at once. ValueError: an empty prompt, or more rows or tokens
-        than the model was compiled for."""
+        PyTorch runs calls that bring a cache of their own (`cache_implementation`,
+        `past_key_values`, `use_cache=False`). With prompt lookup or an assistant, a
+        compiled step checks several tokens at once. ValueError: an empty prompt, or
+        more rows or tokens than the model was compiled for.
+        """
         prompt = inputs if inputs is not None else arguments.get("input_ids")
         if prompt is not None:
             _check_prompt(prompt, arguments.get("attention_mask"))
@@ -132,26 +134,29 @@ class LanguageModel:
         return self.model.generate(inputs, past_key_values=cache, **arguments)
 
     def generate_batch(self, prompts: Any, **settings: Any) -> list[torch.Tensor]:
-        """Answers of prompts of different lengths, computed together: continuous
-        batching. Each answer has the tokens that generate() gives its prompt alone.
+        """Answers prompts of different lengths together (continuous batching). Each
+        answer has the tokens that generate() gives its prompt alone.
 
         prompts   sequences of token ids; any number of them, max_batch at once
         settings  as of Batch.add, for all of them
 
-        Returns int64 [tokens] of each: the prompt and its answer."""
+        Returns int64 [tokens] for each prompt: the prompt and its answer. ValueError:
+        as of Batch.add.
+        """
         batch = self.batch()
         requests = [batch.add(prompt, **settings) for prompt in prompts]
         batch.run()
         return [torch.tensor(request.tokens) for request in requests]
 
     def batch(self, cache_tokens: int | None = None) -> Batch:
-        """An empty batch, to which requests are added while it runs.
+        """An empty batch, to which requests can be added while it runs.
 
-        cache_tokens  of all its requests together: the pool of keys and values has
-                      this size. Without it max_batch times max_length.
+        cache_tokens  the size of the pool of keys and values: the most tokens of all
+                      running requests together. None: max_batch times max_length
 
-        ValueError: the model's rows cannot be at different positions. MemoryError:
-        there is not enough for the pool."""
+        ValueError: the model's rows cannot be at different positions. MemoryError: the
+        pool does not fit into memory.
+        """
         if cache_tokens is None:
             cache_tokens = self.max_batch * self.max_length
         _check_size("cache_tokens", cache_tokens)
@@ -167,12 +172,16 @@ class LanguageModel:
         return Batch(self.model, steps, pool, self.max_batch, self.max_length)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The model's forward."""
+        """The forward of the compiled model, with its arguments and results."""
         return self.model(*args, **kwargs)
 
     def prepare(self, prompt_length: int, rows: int = 1) -> None:
         """Compiles the steps for prompts of this many tokens, or reads them from the
-        cache, so that the first request does not wait for it."""
+        cache, so that the first request does not wait for it.
+
+        prompt_length  tokens of the prompts
+        rows           rows of the calls
+        """
         self._check_rows(rows)
         tokens = torch.zeros((rows, max(1, prompt_length)), dtype=torch.long)
         self.generate(
@@ -186,7 +195,7 @@ class LanguageModel:
         )
 
     def take_over(self, model: Any) -> None:
-        """Moves the tensors of this model and of the caller's into mapped files."""
+        """Moves the tensors of this model and of the caller's model into mapped files."""
         folder = self._folder or cache_folder()
         for one in dict.fromkeys((self._steps.model, model)):
             self._files.append(ParameterFile(one, folder))
@@ -197,7 +206,8 @@ class LanguageModel:
             file.drop_pages()
 
     def _asked(self, arguments: dict[str, Any]) -> Any:
-        """What a call sets by name: an argument wins over a configuration."""
+        """Looks up what a call asks for, by name: an argument wins over a
+        configuration."""
         given = arguments.get("generation_config")
 
         def asked(name: str) -> Any:
@@ -232,14 +242,14 @@ class LanguageModel:
 
 
 def _served(model: Any, steps: Steps) -> Any:
-    """The same model, with the same modules, whose forward is that of `steps`."""
+    """A model with the same modules, whose forward is that of `steps`."""
     served = copy.copy(model)
 
     @functools.wraps(type(model).forward)
     def forward(*args: Any, **kwargs: Any) -> Any:
         return steps.serve(*args, **kwargs)
 
-    # The signature that generate() reads is that of a bound method.
+    # generate() reads the signature of a bound method.
     forward.__wrapped__ = model.forward  # type: ignore[attr-defined]
     served.__dict__["forward"] = forward
     return served
@@ -255,7 +265,7 @@ def _brings_a_cache(arguments: dict[str, Any], asked: Any) -> bool:
 
 
 def checked_length(model: Any, max_length: int | None) -> int:
-    """The tokens of a row. ValueError: the model has fewer positions."""
+    """The most tokens of a row. ValueError: the model has fewer positions."""
     config = model.config.get_text_config(decoder=True)
     limit = getattr(config, "max_position_embeddings", None)
     if max_length is None:
@@ -270,7 +280,7 @@ def checked_length(model: Any, max_length: int | None) -> int:
 
 
 def checked_model(model: Any, quantize: Any) -> None:
-    """ValueError: no decoder of transformers that can be compiled."""
+    """The model, quantised as asked. ValueError: it is no decoder that can be compiled."""
     _check_quantize(quantize)
     _check_model(model)
 
@@ -316,7 +326,8 @@ def _check_size(name: str, value: Any) -> None:
 
 
 def _check_memory(model: Any, key_values: KeyValues, rows: int, freeze: bool) -> None:
-    """Frozen weights are packed into memory of their own."""
+    """MemoryError: the cache does not fit. Frozen weights are counted twice: packed
+    copies take memory of their own."""
     weights = sum(p.numel() * p.element_size() for p in model.parameters())
     memory.require(
         key_values.bytes(rows) + (weights if freeze else 0),

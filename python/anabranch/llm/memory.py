@@ -1,4 +1,4 @@
-"""How much memory a process may still take."""
+"""Says how much memory this process may still take."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ MIB = 1 << 20
 
 
 def available() -> int:
-    """Bytes, by the machine and the container's limit, whichever is less."""
+    """Available bytes: of the machine, or under the container's limit if that is less."""
     free = _meminfo("MemAvailable")
     room = _C.memory_room()
     return free if room is None else min(free, room)
 
 
 def peak() -> int:
-    """Bytes that this process had at most."""
+    """The most bytes of memory that this process has had."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def require(needed: int, purpose: str, advice: str) -> None:
-    """MemoryError: there are fewer bytes than `needed` for `purpose`."""
+    """MemoryError: fewer than `needed` bytes are available for `purpose`. `advice` ends
+    the message."""
     free = available()
     if needed > free:
         raise MemoryError(

@@ -1,5 +1,5 @@
-"""Moves a model's parameters into a file that is mapped: pages that nobody reads take
-no memory, and what reads them later finds them on disk."""
+"""Moves a model's parameters into a mapped file. Pages that nobody reads take no
+memory; a later read gets them from the disk."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class ParameterFile:
     removes the file when nothing maps it any more."""
 
     def __init__(self, model: Any, folder: str) -> None:
-        """The tensors of the model keep their values, shapes and strides, and those
-        that share memory still do. OSError: the file cannot be written."""
+        """Tensors keep their values, shapes and strides, and those that share memory
+        still do. OSError: the file cannot be written."""
         tensors = [
             tensor
             for tensor in (*model.parameters(), *model.buffers())
@@ -35,7 +35,8 @@ class ParameterFile:
                 file.write(memoryview(_bytes_of(tensor).numpy()))
             self.bytes = file.tell()
             file.flush()
-            # Shared with the file: a page that was written to and is dropped is kept.
+            # The mapping is shared with the file, so a page that was written and then
+            # dropped is kept.
             self._map = mmap.mmap(file.fileno(), self.bytes) if self.bytes else None
         mapped = {
             address: torch.frombuffer(
@@ -52,12 +53,12 @@ class ParameterFile:
             tensor.data = memory.view(tensor.dtype).as_strided(*place)
 
     def drop_pages(self) -> None:
-        """Gives back the memory of all pages; one that is read comes again."""
+        """Gives back the memory of all pages. A page comes back when it is read."""
         if self._map is not None:
             self._map.flush()
             self._map.madvise(mmap.MADV_DONTNEED)
 
 
 def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:
-    """All of the memory that the tensor has a part of."""
+    """The whole memory that the tensor views."""
     return torch.tensor([], dtype=torch.uint8).set_(tensor.untyped_storage())

@@ -1,4 +1,4 @@
-"""Programs of one compiled method, each made when it is first called for."""
+"""The programs of one compiled method, each made at the first call that needs it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Program = Callable[..., Any]
 
 
 class Programs:
-    """A program for each key, such as rows and tokens: compiled, or read from the
-    compile cache."""
+    """One program for each key, such as a pair of rows and tokens. It is compiled, or
+    read from the compile cache."""
 
     def __init__(
         self, config: Config, folder: str | None, made: Callable[[], object]
     ) -> None:
-        """`made` is told that a program has read its weights."""
+        """`made` is called after a program has read its weights."""
         self._config, self._folder, self._made = config, folder, made
         self._programs: dict[Hashable, Program] = {}
 
@@ -28,8 +28,8 @@ class Programs:
     def call(
         self, key: Hashable, method: Program, *args: Any, first: Any = None
     ) -> Any:
-        """The method's result for these arguments. `first` makes those of the first
-        call of a new program, which decide about its key in the cache."""
+        """The method's result for these arguments. `first` makes the arguments of a new
+        program's first call, which determine its key in the cache."""
         program = self._programs.get(key)
         if program is not None:
             return program(*args)

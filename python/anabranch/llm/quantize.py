@@ -1,4 +1,4 @@
-"""Linear layers of a language model with weights of 8 or 4 bits."""
+"""Quantises the linear layers of a language model to 8 or 4 bits."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from torch import nn
 from .quantized_layers import QuantizedLinear, QuantizedWeight
 
 KINDS = ("int8", "int4")
-GROUP = 32  # of int4
-GROUP_OF_BYTES = 64  # of int8, where the columns are a multiple of it
+GROUP = 32  # columns of a group of int4
+GROUP_OF_BYTES = 64  # columns of a group of int8, if the row is a multiple of it
 REFITS = 4
-# Weights that are fitted at once: the caches hold them, since each pass reads all.
+# Elements that are fitted at once: each pass reads all of them, so they have to fit
+# into the CPU's caches.
 AT_ONCE = 1 << 17
 
 
 def quantized(model: Any, kind: str) -> Any:
-    """The model with quantised linear layers; it shares everything else with
-    `model`, which stays as it is. Layers that "int4" has no groups for and the one
-    that gives the logits have "int8"."""
+    """The model with quantised linear layers. It shares everything else with `model`,
+    which is not changed. With "int4", the layer of the logits gets "int8", and so do
+    layers whose rows are no multiple of a group."""
     find_head = getattr(model, "get_output_embeddings", lambda: None)
     return _replaced(model, kind, find_head(), {})
 
@@ -45,16 +46,17 @@ def _replaced(module: nn.Module, kind: str, head: Any, known: dict[Any, Any]) ->
 
 
 def _weight_of(module: nn.Module) -> torch.Tensor | None:
-    """[out, in] of a linear layer, else None."""
+    """The weight [out, in] of a linear layer; None for any other module."""
     if type(module) is nn.Linear:
         return module.weight.detach()
-    if type(module).__name__ == "Conv1D" and hasattr(module, "nf"):  # GPT-2's
+    # a linear layer of GPT-2
+    if type(module).__name__ == "Conv1D" and hasattr(module, "nf"):
         return module.weight.detach().t()
     return None
 
 
 def _eight_bits(weight: torch.Tensor) -> QuantizedWeight:
-    """Round to nearest, then the scale of each group that fits best."""
+    """Rounds to nearest, then takes the scale of each group that fits best."""
     rows, columns = weight.shape
     group = columns if columns % GROUP_OF_BYTES else GROUP_OF_BYTES
     groups = weight.double().view(rows, -1, group)
@@ -77,8 +79,9 @@ def _four_bits(weight: torch.Tensor) -> QuantizedWeight:
 def _fitted_line(
     weight: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Round to nearest between the smallest and the largest of a group, then the
-    line through integers and weights that fits best, and so again while it gains."""
+    """Rounds to nearest between the smallest and the largest weight of a group. Then it
+    fits the line through integers and weights, rounds again, and repeats while the
+    error shrinks."""
     groups = weight.double().view(weight.shape[0], -1, GROUP)
     offset = groups.amin(-1, keepdim=True)
     scale = (groups.amax(-1, keepdim=True) - offset) / 15
@@ -112,7 +115,7 @@ def _rounded(
 def _line(
     groups: torch.Tensor, whole: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Slope and value at zero of the least squares' line of weights over integers."""
+    """Slope and value at zero of the least squares line of weights over integers."""
     x, y = whole.mean(-1, keepdim=True), groups.mean(-1, keepdim=True)
     covariance = ((whole - x) * (groups - y)).sum(-1, keepdim=True)
     slope = covariance * _inverse((whole - x).square().sum(-1, keepdim=True))

@@ -1,4 +1,4 @@
-"""Layers of a language model whose weight is kept in 8 or 4 bits."""
+"""Layers of a language model that keep their weight in 8 or 4 bits."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from ..capture.kept_whole import dequantized
 
 
 class QuantizedWeight(NamedTuple):
-    """A weight [rows, columns] of `(integer - center) * scale + offset`.
+    """A weight [rows, columns] with the values `(integer - center) * scale + offset`.
 
-    integers  int8 [rows, columns], or uint8 [rows, columns / 2], whose low nibbles
-              are the even columns and whose high ones are the odd ones
-    scale     float32 [rows, groups]: each group of columns has its own
-    offset    the same, or None for zero
-    center    the integer that stands for zero before the offset is added"""
+    integers  int8 [rows, columns], or uint8 [rows, columns / 2] with even columns in
+              the low nibbles and odd columns in the high ones
+    scale     float32 [rows, groups], for groups of consecutive columns
+    offset    the same; None: zero
+    center    the integer that stands for zero before the offset is added
+    """
 
     integers: torch.Tensor
     scale: torch.Tensor
@@ -25,7 +26,7 @@ class QuantizedWeight(NamedTuple):
     center: int = 0
 
     def dequantized(self, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-        """[rows, columns], computed in float32 and rounded to `dtype`."""
+        """The weight [rows, columns], computed in float32 and rounded to `dtype`."""
         return dequantized(self.integers, self.scale, self.offset, self.center, dtype)
 
 
@@ -51,9 +52,10 @@ class QuantizedLayer(nn.Module):
 class QuantizedLinear(QuantizedLayer):
     """y = x W' + b, with W rounded to the dtype of x. The rows of W are the outputs.
 
-    bias  as of the layer that it stands for, or None
+    bias  of the layer that this one replaces, or None
 
-    PyTorch computes the weight at each call; Anabranch reads the integers."""
+    PyTorch computes the weight at each call; Anabranch reads the integers.
+    """
 
     def __init__(self, quantized: QuantizedWeight, bias: Any) -> None:
         super().__init__(quantized)
@@ -64,8 +66,7 @@ class QuantizedLinear(QuantizedLayer):
 
 
 class QuantizedEmbedding(QuantizedLayer):
-    """Rows of the table, rounded to `dtype`: only those that are asked for become
-    floats."""
+    """An embedding rounded to `dtype`. Only the rows that a call reads become floats."""
 
     def __init__(self, quantized: QuantizedWeight, dtype: torch.dtype) -> None:
         super().__init__(quantized)
@@ -83,5 +84,5 @@ class QuantizedEmbedding(QuantizedLayer):
 
 
 def count(model: nn.Module) -> int:
-    """Linear layers of the model that are quantised."""
+    """How many linear layers of the model are quantised."""
     return sum(isinstance(module, QuantizedLinear) for module in model.modules())

@@ -1,9 +1,9 @@
 """The compiled steps of a language model: prefill by chunks of few sizes, and decode.
 
-Each pair of rows and tokens has a program of its own, compiled when it is first
-called for or read from the compile cache. How much of the cache of keys and values a
-step reads is a symbol of its program, so that a short sequence reads little.
-"""
+Each pair (number of rows, number of tokens) has a program of its own. It is compiled at
+the first call that needs it, or read from the compile cache. How much of the cache of
+keys and values a step reads is a symbol of its program, so a short sequence reads
+little."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ from .chunk_sizes import chunks
 from .key_values import Beginning, KeyValues
 from .programs import Programs
 
-# Up to so many logits of a call's end are computed alone, as prompt lookup asks for.
+# At most this many logits at a call's end are computed alone, as prompt lookup asks
+# for.
 FEW_LOGITS = 16
-# A step reads the tokens of the cache up to a multiple of it.
+# A step reads the tokens of the cache up to a multiple of this number.
 BLOCK = 128
-# What a call may say besides tokens, mask, positions and cache, and still be a step.
+# Arguments that a step may have besides tokens, mask, positions and cache.
 PLAIN = {
     "use_cache": (True,),
     "return_dict": (True,),
@@ -36,7 +37,7 @@ Masks: TypeAlias = "torch.Tensor | dict[str, torch.Tensor | None] | None"
 
 
 class Steps(nn.Module):
-    """Stands in the place of `model.forward`."""
+    """Replaces `model.forward`."""
 
     def __init__(self, model: Any, key_values: KeyValues, programs: Programs) -> None:
         super().__init__()
@@ -47,8 +48,8 @@ class Steps(nn.Module):
         self._keeps = "logits_to_keep" in self._given
 
     def serve(self, *args: Any, **kwargs: Any) -> Any:
-        """`model.forward`. Calls that are no step of a static cache go to the model
-        itself, which PyTorch then runs."""
+        """`model.forward`. Calls that are no step over a static cache go to the model
+        itself, which PyTorch runs."""
         call = dict(zip(self._given, args)) | kwargs
         tokens, cache = call.pop("input_ids", None), call.pop("past_key_values", None)
         mask, positions = (
@@ -82,7 +83,7 @@ class Steps(nn.Module):
             read = end - begin
             asked = size if not 0 < keep <= FEW_LOGITS else min(size, FEW_LOGITS)
             asked = 1 if keep == 1 else asked
-            # The last tokens; where the chunk has fewer, its first one stands in.
+            # The last tokens. If the chunk has fewer tokens, its first one is repeated.
             rows = torch.arange(read - asked, read).clamp_(min=0)
             length = self._length(past + begin + size)
             take = functools.partial(_take, begin=begin, end=end, size=size)
@@ -117,7 +118,8 @@ class Steps(nn.Module):
     def _first(
         self, tokens: Any, mask: Masks, positions: Any, rows: Any
     ) -> tuple[Any, ...]:
-        """Arguments of the same length in all processes, and that length a symbol."""
+        """Arguments of a program's first call: their length is the same in all
+        processes, and a symbol of the program."""
         capacity = self._key_values.capacity
 
         def shorten(given: torch.Tensor) -> torch.Tensor:
@@ -131,13 +133,13 @@ class Steps(nn.Module):
         return tokens, _map(shorten, mask), positions, rows, made
 
     def _length(self, tokens: int) -> int:
-        """How many tokens of the cache a step reads that needs so many."""
+        """How many tokens of the cache a step reads if it needs `tokens`."""
         return min(-(-tokens // BLOCK) * BLOCK, self._key_values.capacity)
 
     def compute(
         self, tokens: Any, mask: Any, positions: Any, rows: Any, cache: Any
     ) -> torch.Tensor:
-        """The logits of these rows of tokens, and their keys and values in `cache`.
+        """The logits of these rows of tokens. Writes their keys and values to `cache`.
         Some models always compute all logits."""
         masks = _each(mask)
         length = masks[0].shape[3] if masks else self._key_values.capacity
@@ -157,9 +159,12 @@ class Steps(nn.Module):
 def _take(
     tensor: torch.Tensor, *, begin: int, end: int, size: int, dim: int
 ) -> torch.Tensor:
-    """A chunk; its last element repeats up to `size`. A repeated token sees what the
-    last one sees, so it is finite, and no earlier token sees it. Strides are those
-    that sizes say: a program compares them, and a caller's column has others."""
+    """A chunk; its last element is repeated up to `size`.
+
+    A repeated token sees what the last one sees, so its values are finite, and no
+    earlier token sees it. The strides are those of a contiguous tensor: a program
+    compares strides, and a slice of the caller's tensor has others.
+    """
     if begin == 0 and end == size == tensor.shape[dim]:
         return tensor.clone(memory_format=torch.contiguous_format)
     index = torch.arange(begin, begin + size).clamp_(max=end - 1)
@@ -169,8 +174,8 @@ def _take(
 def _shorten(
     mask: torch.Tensor, *, take: Callable[..., torch.Tensor], length: int
 ) -> torch.Tensor:
-    """Of a mask, the rows of a chunk and the tokens that it reads; its strides too are
-    those that sizes say."""
+    """The rows of a chunk of a mask, and the tokens that it reads, as a contiguous
+    tensor."""
     part = take(mask, dim=2)[..., :length]
     return part.clone(memory_format=torch.contiguous_format)
 

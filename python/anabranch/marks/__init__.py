@@ -1,1 +1,2 @@
-"""What users mark in a model: streams, events, super kernels; checked together."""
+"""What users mark in a model (streams, events, super kernels, gears), and whether the
+marks of one graph fit together."""

@@ -1,8 +1,7 @@
-"""The sizes that dimensions of an input take, as the user says them.
+"""Keeps the sizes that a user names for dimensions of an input.
 
-They stand on the tensor as an attribute, by dimension. `shapes/gears.py` makes
-programs of them.
-"""
+A tensor carries them as an attribute, by dimension. `shapes/gears.py` compiles a
+program for each."""
 
 from __future__ import annotations
 
@@ -14,11 +13,14 @@ _ATTRIBUTE = "_anabranch_gears"
 
 
 def set_gears(tensor: torch.Tensor, gears: Mapping[int, Sequence[int]]) -> None:
-    """Says, before the first call, which sizes dimensions of an input take:
-    `{dim: sizes}`. Other tensors of later calls need no such call.
+    """Names the sizes that dimensions of an input take, before the first call.
 
-    Dimensions count from 0; sizes are positive ints, in a list or a tuple.
-    TypeError, ValueError: a dimension or sizes that are none."""
+    tensor  the input of the first call; tensors of later calls are not marked
+    gears   {dimension: sizes}: dimensions count from 0, sizes are positive ints in a
+            list or a tuple
+
+    TypeError, ValueError: a dimension that the tensor does not have, or wrong sizes.
+    """
     for dim, sizes in gears.items():
         if not _is_int(dim) or not 0 <= dim < tensor.dim():
             raise ValueError(
@@ -27,7 +29,9 @@ def set_gears(tensor: torch.Tensor, gears: Mapping[int, Sequence[int]]) -> None:
         if not isinstance(sizes, list | tuple) or not sizes:
             raise TypeError(f"gears of dimension {dim} must be a list, got {sizes!r}")
         if not all(_is_int(size) and size > 0 for size in sizes):
-            raise ValueError(f"gears of dimension {dim} must be sizes, got {sizes!r}")
+            raise ValueError(
+                f"gears of dimension {dim} must be positive ints, got {sizes!r}"
+            )
     attach(tensor, gears)
 
 
@@ -39,7 +43,7 @@ def attach(tensor: torch.Tensor, gears: Mapping[int, Sequence[int]]) -> None:
 
 
 def gears_of(tensor: object) -> dict[int, tuple[int, ...]]:
-    """The sizes by dimension; empty where the user said none."""
+    """The sizes of each dimension with gears; empty for a tensor without them."""
     return getattr(tensor, _ATTRIBUTE, {})
 
 

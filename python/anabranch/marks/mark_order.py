@@ -1,4 +1,4 @@
-"""Waits, events and scopes of one graph, checked for what they say together."""
+"""Checks the waits, events and scopes of one graph against each other."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ..location import user_line
 from . import scope
 from . import super_kernel as supers
 
-# An alias with this annotation is what `wait` hands on.
+# The alias that `wait` returns has this annotation.
 _PASSES = {torch.ops.aten.alias.default}
 
 
 def is_order(target: OpOverload) -> bool:
-    """Whether the operator is there for the order alone."""
+    """Whether the operator is there only to order others."""
     return target.namespace == "anabranch" and target in (
         torch.ops.anabranch.wait.default,
         torch.ops.anabranch.record.default,
@@ -35,14 +35,18 @@ def is_pass(node: torch.fx.Node) -> bool:
 
 
 class Order:
-    """What the nodes read so far say about streams and events. Raises
-    CompileError with the user's line where they contradict each other."""
+    """The streams and events of the nodes read so far. Raises CompileError, with the
+    user's line, where marks contradict each other."""
 
     def __init__(
         self, marked: bool = True, single: bool = False, supers: bool = True
     ) -> None:
-        """`marked`: stream scopes count; `single`: there may be none; `supers`:
-        scopes of super kernels count."""
+        """Which marks count:
+
+        marked  whether stream scopes count
+        single  whether stream scopes are refused
+        supers  whether scopes of super kernels count
+        """
         self.marked = marked
         self.single = single
         self.supers = supers
@@ -51,12 +55,12 @@ class Order:
 
     @classmethod
     def configured(cls, config: Config) -> Order:
-        """For a graph that is compiled with these settings."""
+        """The order for a graph that is compiled with this configuration."""
         marked = config.streams != "off" and not config.single_stream
         return cls(marked, config.single_stream, config.super_kernels != "off")
 
     def annotations(self, node: torch.fx.Node) -> dict[str, Any]:
-        """The annotations that the compiler gets to see."""
+        """The annotations of a node that the description keeps for the compiler."""
         found = dict(node.meta.get("custom") or {})
         if supers.SUPER in found:
             self._read_super(node, found)
@@ -94,7 +98,8 @@ class Order:
             )
 
     def check_wait(self, node: torch.fx.Node) -> None:
-        """A dependency is to be computed here: all else is there already."""
+        """Refuses a dependency that this graph does not compute: its value exists
+        already."""
         dependency, strict = node.args[1], (*node.args, True)[2]
         assert isinstance(dependency, torch.fx.Node)
         if strict and dependency.op != "call_function":
@@ -106,8 +111,8 @@ class Order:
             )
 
     def event_of(self, node: torch.fx.Node) -> torch.fx.Node | None:
-        """The record of this graph that a wait for a tag means; None: another
-        graph has recorded it, or the node is no such wait."""
+        """The record of this graph that a wait for a tag waits for. None: another graph
+        recorded the tag, or the node does not wait for a tag."""
         if node.target is not torch.ops.anabranch.wait_tag.default:
             return None
         tag = node.args[0]
@@ -128,5 +133,5 @@ class Order:
             self.events[tag] = node
 
     def finish(self) -> None:
-        """The events of this graph may now be waited for by others."""
+        """Allows later graphs to wait for the tags that this graph records."""
         scope.announce(self.events)

@@ -4,12 +4,11 @@
         anabranch.wait(weight, mask)   # the stream goes on once mask is there
         y = x @ weight
 
-Under torch.compile these mark the graph and cost nothing; in eager they only
-check their arguments. A stream is an order, not a thread: operators of one tag
-run in program order, operators of different tags may overlap, and a value that
-crosses from one stream to another is always waited for.
-docs/design/streams.md says how the compiler keeps that promise.
-"""
+Under torch.compile the scopes mark the graph and cost nothing; in eager code they only
+check their arguments. A stream is an order, not a thread. Operators of one tag run in
+program order; operators of different tags may overlap. An operator always waits for the
+values that it reads from another stream. docs/design/streams.md says how the compiler
+keeps this promise."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ from torch.fx.traceback import annotate
 
 from .unbroken import unbroken
 
-# The keys of a node's annotations; src/import reads them.
+# Keys of a node's annotations, which src/import reads.
 STREAM = "anabranch.stream"
 PRIORITY = "anabranch.priority"
 CORES = "anabranch.cores"
@@ -38,13 +37,13 @@ _library.define("record(str? tag=None) -> Tensor")
 _library.define("wait_event(Tensor event) -> ()")
 _library.define("wait_tag(str tag) -> ()")
 
-# Tags that some graph or eager code of this process has recorded, or will have
-# recorded before a later call returns.
+# Tags that a graph or eager code of this process has recorded, or will have recorded
+# before a later call returns.
 _recorded: set[str] = set()
 
 
-# Other packages' marks in a graph that is exported, made into those of this
-# package.
+# Functions that turn marks of front ends into marks of this package, in a graph that is
+# exported.
 resolvers: list[Callable[[torch.fx.GraphModule], None]] = []
 
 
@@ -85,14 +84,16 @@ torch.library.register_fake(
 torch.library.register_fake("anabranch::record", lambda tag=None: torch.empty(0))
 torch.library.register_fake("anabranch::wait_event", lambda event: None)
 torch.library.register_fake("anabranch::wait_tag", lambda tag: None)
-# What nobody reads is dead code, unless it is there for the order.
+# PyTorch removes operators whose results nobody reads, unless they have an effect.
+# These order others.
 for _operator in ("wait", "record", "wait_event", "wait_tag"):
     has_side_effect(getattr(torch.ops.anabranch, _operator).default)
 
 
 def annotated(values: dict[str, object]) -> contextlib.AbstractContextManager[None]:
-    """Annotates the nodes that are traced inside. PyTorch keeps annotations in one
-    dictionary of the process, so eager calls on other threads leave it alone."""
+    """Annotates the nodes that are traced inside the block. PyTorch keeps annotations
+    in one dictionary of the process, so calls in eager mode leave it alone: another
+    thread may be tracing."""
     if torch.compiler.is_compiling() or get_proxy_mode() is not None:
         return annotate(values)
     return contextlib.nullcontext()
@@ -100,17 +101,22 @@ def annotated(values: dict[str, object]) -> contextlib.AbstractContextManager[No
 
 @contextlib.contextmanager
 def stream(tag: str, priority: int = 0) -> Iterator[None]:
-    """Operators inside run on the stream `tag`, in program order.
+    """Operators inside the block run on the stream `tag`, in program order.
 
-    The same tag is the same stream everywhere in a graph; the innermost scope
-    decides. Streams of higher `priority` (-100 to 100) get free workers first;
-    one tag has one priority. TypeError, ValueError: a tag or a priority that is
-    none. torch._dynamo.exc.Unsupported: the graph breaks inside.
+    tag       a string; the same tag is the same stream everywhere in a graph, and the
+              innermost scope decides
+    priority  from -100 to 100; streams of higher priority get free workers first. One
+              tag has one priority
+
+    TypeError, ValueError: a wrong tag or priority. torch._dynamo.exc.Unsupported: the
+    graph breaks inside the block.
     """
     if not isinstance(tag, str):
         raise TypeError(f"stream() needs a string as its tag, got {tag!r}")
     if isinstance(priority, bool) or not isinstance(priority, int):
-        raise TypeError(f"the priority of stream {tag!r} must be int: {priority!r}")
+        raise TypeError(
+            f"the priority of stream {tag!r} must be an int, got {priority!r}"
+        )
     if not LOWEST_PRIORITY <= priority <= HIGHEST_PRIORITY:
         raise ValueError(
             f"the priority of stream {tag!r} must be from {LOWEST_PRIORITY} to"
@@ -125,7 +131,9 @@ def stream(tag: str, priority: int = 0) -> Iterator[None]:
 
 @contextlib.contextmanager
 def limit_cores(n: int) -> Iterator[None]:
-    """Each operator inside is computed by at most `n` workers at a time."""
+    """At most `n` workers at a time compute each operator inside the block. `n` is a
+    positive int. TypeError, ValueError: it is not. torch._dynamo.exc.Unsupported: the
+    graph breaks inside the block."""
     if isinstance(n, bool) or not isinstance(n, int):
         raise TypeError(f"limit_cores() needs an int, got {n!r}")
     if n < 1:
@@ -135,11 +143,12 @@ def limit_cores(n: int) -> Iterator[None]:
 
 
 def wait(tensor: torch.Tensor, dependency: torch.Tensor) -> torch.Tensor:
-    """`tensor`, for use after `dependency` has been computed.
+    """Returns `tensor`, for use after `dependency` has been computed.
 
-    What stands later on the stream of this call begins after the operator that
-    makes `dependency` has finished, whether the result is used or not. Users of
-    the result on other streams wait as well.
+    Operators that come later on the current stream begin after the operator that makes
+    `dependency` has ended, whether they use the result or not. Users of the result on
+    other streams wait as well. TypeError: an argument is no tensor. CompileError: the
+    graph does not compute `dependency`.
     """
     for name, value in (("tensor", tensor), ("dependency", dependency)):
         if not isinstance(value, torch.Tensor):
@@ -153,10 +162,11 @@ def wait(tensor: torch.Tensor, dependency: torch.Tensor) -> torch.Tensor:
 
 
 def record(tag: str | None = None) -> torch.Tensor:
-    """An event: everything that the current stream has been given so far.
+    """Records an event: it happens when all operators that the current stream has so
+    far have ended.
 
-    Hand the result to `wait_event`. With a tag, graphs of the same process may
-    also wait for it by name.
+    Returns the event, for `wait_event`. With a `tag`, a string, other graphs of the
+    process can wait for it by this name. TypeError: the tag is no string.
     """
     if tag is not None and not isinstance(tag, str):
         raise TypeError(f"record() needs a string as its tag, got {tag!r}")
@@ -164,14 +174,18 @@ def record(tag: str | None = None) -> torch.Tensor:
 
 
 def wait_event(event: torch.Tensor | str) -> None:
-    """The current stream goes on once `event` has happened.
+    """Makes later operators of the current stream wait for `event`.
 
-    `event` is what `record` returned, or the tag that it was given. A tag that
-    nobody has recorded is a ValueError, under torch.compile a CompileError.
+    `event` is the result of `record`, or the tag of one. TypeError: it is neither. A
+    tag that nobody has recorded is a ValueError in eager code, and a CompileError under
+    torch.compile.
     """
     if isinstance(event, str):
         if not torch.compiler.is_compiling() and event not in _recorded:
-            raise ValueError(f"event {event!r} is waited for but never recorded")
+            raise ValueError(
+                f"event {event!r} is waited for but never recorded:"
+                f" record({event!r}) must come before the wait"
+            )
         torch.ops.anabranch.wait_tag(event)
     elif isinstance(event, torch.Tensor):
         torch.ops.anabranch.wait_event(event)

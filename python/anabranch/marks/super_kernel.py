@@ -3,10 +3,9 @@
     with anabranch.super_kernel("layer", "strict-scope-check=abort"):
         y = mlp(norm(x)) + x
 
-Under torch.compile the scope marks the graph; in eager it only checks its
-arguments. The kernels are those of the model without the scope, so that results
-have the same bits. docs/design/superkernels.md says what the compiler makes of it.
-"""
+Under torch.compile the scope marks the graph; in eager code it only checks its
+arguments. The kernels are those of the model without the scope, so results have the
+same bits. docs/design/superkernels.md says what the compiler makes of a scope."""
 
 from __future__ import annotations
 
@@ -25,8 +24,8 @@ from ..location import user_line
 from .scope import annotated
 from .unbroken import unbroken
 
-# The keys of a node's annotations. The text of the options is for
-# python/anabranch/marks/mark_order.py, which reads it once; src/import reads the others.
+# Keys of a node's annotations. mark_order.py parses the text of OPTIONS once;
+# src/import reads the other keys.
 SUPER = "anabranch.super"
 OPTIONS = "anabranch.super_options"
 FUSION = "anabranch.super_fusion"
@@ -41,8 +40,9 @@ NAMES = tuple(_CHOICES)
 
 @dataclasses.dataclass(frozen=True)
 class SuperOptions:
-    """What a scope asks for. `strict`: "bypass" leaves a scope that can't be one
-    unit unfused, "abort" refuses it; "" makes several units of it."""
+    """The options of a scope. `strict` says what happens to a scope that cannot be one
+    launch: "bypass" leaves it unfused, "abort" refuses it, "" makes several launches of
+    it."""
 
     stream_fusion: bool = False
     strict: str = ""
@@ -50,21 +50,26 @@ class SuperOptions:
 
 @contextlib.contextmanager
 def super_kernel(scope: str | None, options: str = "") -> Iterator[None]:
-    """Operators inside become one launch, named `scope`; the innermost scope
-    decides, and None (or "") takes operators out of the scopes around it.
+    """Operators inside the block become one launch, named `scope`.
 
-    `options` are `name=value` with colons between them: `stream-fusion=1` makes
-    the streams inside run at once, `strict-scope-check=abort` refuses a scope that
-    can't be one launch, `strict-scope-check=bypass` leaves it as it is without.
+    scope    a string; the innermost scope decides. None or "" takes operators out of
+             the scopes around the block
+    options  `name=value`, with colons between several. `stream-fusion=1` runs the
+             streams inside the scope at the same time. `strict-scope-check=abort`
+             refuses a scope that cannot be one launch; `strict-scope-check=bypass`
+             leaves it unfused
+
     Operators whose sizes are not known when the graph is compiled, such as those of a
-    batch beside the gears, run as launches; only strict-scope-check=abort refuses them.
-    TypeError, ValueError: a name or options that are none.
-    torch._dynamo.exc.Unsupported: the graph breaks inside.
+    batch between the gears, run as launches of their own; only strict-scope-check=abort
+    refuses them. TypeError, ValueError: a wrong name or option.
+    torch._dynamo.exc.Unsupported: the graph breaks inside the block.
     """
     if scope is not None and not isinstance(scope, str):
         raise TypeError(f"super_kernel() needs a string or None, got {scope!r}")
     if not isinstance(options, str):
-        raise TypeError(f"the options of super_kernel() must be str: {options!r}")
+        raise TypeError(
+            f"the options of super_kernel() must be a string, got {options!r}"
+        )
     if not torch.compiler.is_compiling():
         parse(options)
     with (
@@ -76,8 +81,7 @@ def super_kernel(scope: str | None, options: str = "") -> Iterator[None]:
 
 @functools.cache
 def parse(text: str) -> SuperOptions:
-    """The options that `text` spells. Raises ValueError, with the option and the
-    reason."""
+    """The options that `text` spells. ValueError: the option that is wrong, and why."""
     found: dict[str, str] = {}
     for part in text.split(":") if text else ():
         name, value = check(part)
@@ -90,7 +94,7 @@ def parse(text: str) -> SuperOptions:
 
 
 def check(part: str) -> tuple[str, str]:
-    """Name and value of one option; ValueError says why it is none."""
+    """Name and value of one option. ValueError: why it is not an option."""
     name, equals, value = (text.strip() for text in part.partition("="))
     if not equals or not name:
         raise ValueError(
@@ -112,9 +116,12 @@ def check_parts(
     outside: Iterable[torch.fx.Node],
     reason: str,
 ) -> None:
-    """A graph is cut in `parts`, and PyTorch runs what is `outside`. Raises CompileError
-    for a scope that must be one launch and does not lie in one part; warns of one that
-    then stays as it is."""
+    """Checks the scopes of a graph that was cut: `parts` are compiled, PyTorch runs the
+    nodes `outside`.
+
+    CompileError: a scope with strict-scope-check=abort does not lie in one part. A
+    warning: a scope with strict-scope-check=bypass does not, and stays unfused.
+    """
     where: dict[str, int] = {}
     for number, nodes in enumerate(parts):
         for node in nodes:
@@ -135,7 +142,7 @@ def _strict_scope(node: torch.fx.Node) -> tuple[str, str]:
     try:
         return scope, parse(custom.get(OPTIONS, "")).strict
     except ValueError:
-        return scope, ""  # is said where the part is read
+        return scope, ""  # the reader of the part reports the option
 
 
 def _tell_of_cut(scope: str, strict: str, node: torch.fx.Node, reason: str) -> None:
@@ -149,7 +156,7 @@ def _tell_of_cut(scope: str, strict: str, node: torch.fx.Node, reason: str) -> N
 
 
 def warn_of_breaks(report: Mapping[str, Any]) -> None:
-    """Says which scopes with `strict-scope-check=bypass` are left unfused."""
+    """Warns of scopes with `strict-scope-check=bypass` that the compiler left unfused."""
     for entry in report.get("super_breaks", ()):
         if entry["bypassed"]:
             warnings.warn(

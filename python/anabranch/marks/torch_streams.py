@@ -1,12 +1,12 @@
-"""torch.Stream and torch.Event in a graph, as Dynamo captures them -> marks of ours.
+"""Translates torch.Stream and torch.Event in a graph, as Dynamo captures them, to marks
+of this package.
 
-Before: %y = mm(%a, %b) annotated {"stream": 1}; streams.record_event(2, 1);
-        streams.wait_event(2, 0)
-After:  %y annotated {anabranch.stream: "torch.Stream 1"}; %r = record() on that stream;
-        wait_event(%r)
+    Before: %y = mm(%a, %b) annotated {"stream": 1}; streams.record_event(2, 1);
+            streams.wait_event(2, 0)
+    After:  %y annotated {anabranch.stream: "torch.Stream 1"}; %r = record() on that stream;
+            wait_event(%r)
 
-The numbers are Dynamo's, of the objects that one graph uses.
-"""
+Dynamo numbers the stream and event objects that one graph uses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NAMESPACE = "streams"
 
 
 def translate(module: torch.fx.GraphModule) -> None:
-    """Edits the graph. New nodes lack `meta["val"]`."""
+    """Edits the graph in place. New nodes lack `meta["val"]`."""
     graph = module.graph
     events: dict[Any, torch.fx.Node] = {}
     for node in list(graph.nodes):
@@ -45,9 +45,10 @@ def _call(
 ) -> tuple[str, list[Any]] | None:
     """The operator of torch.ops.streams that a node calls, and its numbers.
 
-    AOTAutograd calls it inside of an operator that hands values on, so that what
-    stands after the call depends on it."""
-    # PyTorch defines the operator when it first needs it.
+    AOTAutograd wraps the call into an operator that passes values on, so that operators
+    behind the call depend on it.
+    """
+    # Compared by name, since PyTorch defines the operator only when it first needs it.
     if str(node.target) != "control_deps":
         name = _operator(node)
         return None if name is None else (name, list(node.args))
@@ -60,12 +61,12 @@ def _call(
 
 
 def _erase(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
-    """Erases a call. What is handed on is read where it was made."""
+    """Erases a call. Readers of a value that the call passed on read the value itself."""
     for user in list(node.users):
         if getattr(user.target, "__name__", "") == "getitem":
             user.replace_all_uses_with(node.args[1 + user.args[1]])
             graph.erase_node(user)
-        else:  # another call, which stands after this one
+        else:  # another call, behind this one, passes the value on
             user.args = torch.fx.node.map_arg(
                 user.args, lambda n: None if n is node else n
             )
@@ -88,7 +89,7 @@ def _mark(node: torch.fx.Node) -> None:
 
 
 def _operator(node: torch.fx.Node) -> str | None:
-    """The name of an operator of torch.ops.streams."""
+    """The name of an operator of torch.ops.streams; None for any other."""
     target = node.target
     if isinstance(target, torch._ops.OpOverload) and target.namespace == _NAMESPACE:
         return target._schema.name.partition("::")[2]
@@ -96,7 +97,8 @@ def _operator(node: torch.fx.Node) -> str | None:
 
 
 def _is_default(number: Any) -> bool:
-    """The current stream has the number 0, where there is an accelerator."""
+    """Whether the number is the current stream's. It is 0 if the machine has an
+    accelerator; on other machines Dynamo gives it no number."""
     return number == 0 and torch.accelerator.is_available()
 
 
@@ -114,7 +116,8 @@ def _wait(
     event: torch.fx.Node | None,
     stream: Any,
 ) -> None:
-    """What was recorded before this graph has happened."""
+    """Inserts a wait for the event. If the event was recorded before this graph, it has
+    happened, and no wait is needed."""
     if event is not None:
         target = torch.ops.anabranch.wait_event.default
         _insert(graph, before, stream, target, (event,))

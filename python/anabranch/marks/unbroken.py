@@ -1,8 +1,7 @@
-"""Scopes that lie in one graph: a graph break inside of one is an error.
+"""Makes a graph break inside a scope an error.
 
-Dynamo would run a function that breaks inside of a scope without compiling it, and
-the scope would mean nothing.
-"""
+Dynamo would run the function with the break without compiling it, and the scope would
+have no effect."""
 
 from __future__ import annotations
 
@@ -25,15 +24,15 @@ _Stack = list[traceback.FrameSummary]
 
 @dataclasses.dataclass(frozen=True)
 class _Open:
-    """A scope that the trace has entered, and the frames that did so."""
+    """A scope that the trace has entered, and the frames that entered it."""
 
     what: str
     stack: _Stack
 
 
 class _Trace(threading.local):
-    """The scopes that are open in this thread's trace. Dynamo gives a trace up and
-    starts again as it likes, so entries may be of a trace that was given up."""
+    """The open scopes of this thread's trace. Dynamo may give a trace up and start
+    again, so some of them may belong to a trace that was given up."""
 
     def __init__(self) -> None:
         self.of: Any = None
@@ -45,9 +44,9 @@ _trace = _Trace()
 
 @contextlib.contextmanager
 def unbroken(what: str) -> Iterator[None]:
-    """Under Dynamo, a graph break inside raises torch._dynamo.exc.Unsupported, which
-    names its line and the one that entered the scope; `what` is the scope for the
-    message. Without effect elsewhere."""
+    """Under Dynamo, makes a graph break inside the block raise
+    torch._dynamo.exc.Unsupported. The message names `what`, the line that entered the
+    scope and the line that breaks the graph. Eager code is not affected."""
     if not torch.compiler.is_dynamo_compiling():
         yield
         return
@@ -59,13 +58,13 @@ def unbroken(what: str) -> Iterator[None]:
         _leave(depth)
 
 
-@assume_constant_result  # runs while Dynamo traces
+@assume_constant_result  # Dynamo calls this function while it traces.
 def _enter(what: str) -> int:
     context = TracingContext.try_get()
     if context is not _trace.of:
         _trace.of, _trace.open = context, []
     _trace.open.append(_Open(what, list(TracingContext.extract_stack())))
-    # torch._dynamo.reset() forgets callbacks.
+    # torch._dynamo.reset() removes callbacks, so each trace registers again.
     if _explain not in callback_handler.end_callbacks:
         callback_handler.register_end_callback(_explain)
     return len(_trace.open) - 1
@@ -77,8 +76,8 @@ def _leave(depth: int) -> None:
 
 
 def _explain(_arguments: Any) -> None:
-    """Runs when Dynamo has compiled a frame, or has failed to: then its exception is
-    on the way, and gets the lines in front of its message."""
+    """Puts the lines in front of the message of Dynamo's exception. Dynamo calls this
+    function after it has compiled a frame or has failed to."""
     error = sys.exc_info()[1]
     opened, _trace.of, _trace.open = _trace.open, None, []
     if not isinstance(error, Unsupported | UserError):
@@ -97,8 +96,8 @@ def _explain(_arguments: Any) -> None:
 
 
 def _frame_of(scope: _Open, broken: _Stack) -> traceback.FrameSummary | None:
-    """The innermost frame that has entered the scope and is still running where the
-    graph breaks; None: the scope was of another trace."""
+    """The innermost frame that entered the scope and still runs where the graph breaks.
+    None: the scope belongs to a trace that was given up."""
     found = None
     for ours, theirs in zip(scope.stack, broken):
         if (ours.filename, ours.name) != (theirs.filename, theirs.name):

@@ -1,1 +1,1 @@
-"""How fast a package or a model is, and which blockings make it faster."""
+"""Measures packages and models: latency and throughput."""

@@ -1,4 +1,4 @@
-"""Benchmarks a package or a model: latency, throughput, one row for each shape."""
+"""Benchmarks a package or a model: latency and throughput, one row for each shape."""
 
 from __future__ import annotations
 
@@ -23,8 +23,11 @@ FORMAT = 1
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """`gears` are the shapes to measure, each by itself; none: those of the inputs.
-    `arrays` are values of inputs by name. `options` are fields of Config."""
+    """What `anabranch bench` measures and how.
+
+    `gears` are the shapes to measure, one after another; without any, the inputs' own.
+    `arrays` are values of inputs by name. `options` are fields of Config.
+    """
 
     engine: str = "anabranch"
     threads: int = 0
@@ -40,8 +43,8 @@ Call = Callable[[], Any]
 
 
 def bench(name: str, settings: Settings, progress: Progress | None = None) -> dict:
-    """What `anabranch bench --json` writes. ValueError names a mistake of the user,
-    or what a call raised."""
+    """The record that `anabranch bench --json` writes. ValueError: a mistake of the
+    user, or an error that a call raised."""
     runner = _Package if is_package(name) else _Compiled
     begin = time.perf_counter()
     with _failing(f"{name} can't be loaded", but=(ValueError, OSError)):
@@ -84,7 +87,8 @@ def _run(
 
 @contextlib.contextmanager
 def _failing(what: str, but: tuple[type[Exception], ...] = ()) -> Iterator[None]:
-    """Errors of any kind, `but` those, become a ValueError that begins with `what`."""
+    """Turns errors of the block, except `but`, into a ValueError that begins with
+    `what`."""
     try:
         yield
     except but:
@@ -94,7 +98,7 @@ def _failing(what: str, but: tuple[type[Exception], ...] = ()) -> Iterator[None]
 
 
 class _Package:
-    """A package, called with NumPy arrays; with tensors where NumPy lacks a dtype."""
+    """A package, called with NumPy arrays, or with tensors if NumPy lacks a dtype."""
 
     quiet = contextlib.nullcontext
 
@@ -117,28 +121,28 @@ class _Package:
         self.names = [info["name"] for info in self._infos]
 
     def prepare(self) -> None:
-        """Nothing of a thread's own needs to be set."""
+        """Prepares the current thread: nothing to do."""
 
     def check(self, gear: spelled.Shapes) -> None:
-        """The package checks its arguments at each call."""
+        """A package checks its arguments at each call."""
 
     def callers(self, gear: spelled.Shapes) -> tuple[dict[str, str], Sequence[Call]]:
         values = {info["name"]: self._value(info, gear) for info in self._infos}
         args, kwargs = self._package.arguments(values)
-        # State is a caller's own.
+        # Each caller has a state of its own.
         sessions = [self._package.session() for _ in range(self._settings.callers)]
         calls = [functools.partial(session, *args, **kwargs) for session in sessions]
         return _shapes_of(values), calls
 
     def _value(self, info: Mapping[str, Any], gear: spelled.Shapes) -> Any:
-        """Normal values of floating-point inputs, and zeros of others: indices that
-        every table has."""
+        """Normal values for floating-point inputs. Zeros for others: every table has
+        the index 0."""
         name, dtype = info["name"], info["dtype"]
         if name in self._settings.arrays:
             return _given(name, self._settings, gear)
         if info["scalar"]:
             return 1
-        shape = spelled.settle(info, gear)
+        shape = spelled.input_shape(info, gear)
         random = dtype.startswith(("f", "bf"))
         if self._tensors:
             import torch
@@ -172,7 +176,7 @@ def _shapes_of(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 class _Compiled:
-    """A model of PyTorch's, called with tensors."""
+    """A PyTorch model, called with tensors."""
 
     def __init__(self, name: str, settings: Settings) -> None:
         import torch
@@ -199,7 +203,7 @@ class _Compiled:
         return compile(model, **options)
 
     def prepare(self) -> None:
-        """Whether gradients are recorded is a thread's own setting."""
+        """Prepares the current thread: gradient recording is a setting of the thread."""
         import torch
 
         torch.set_grad_enabled(False)
@@ -210,7 +214,7 @@ class _Compiled:
         return torch.no_grad()
 
     def check(self, gear: spelled.Shapes) -> None:
-        """What PyTorch refuses is said in PyTorch's own words, before compiling."""
+        """Calls the uncompiled model, so that PyTorch's own words say what it refuses."""
         args, kwargs = self._call_arguments(gear)
         self._subject.model(*args, **kwargs)
 
@@ -234,7 +238,7 @@ class _Compiled:
 
 
 def _resized(name: str, value: Any, shape: tuple[int, ...]) -> Any:
-    """A tensor like `value` of another shape: integers within those of `value`."""
+    """A tensor like `value` of another shape. Integers stay within those of `value`."""
     import torch
 
     if not isinstance(value, torch.Tensor):

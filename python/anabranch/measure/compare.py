@@ -1,4 +1,4 @@
-"""Two records of `anabranch bench`: what became slower."""
+"""Compares two records of `anabranch bench`: which shapes became slower."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-# A median moves by less from run to run on a quiet machine.
+# On a quiet machine a median changes by less from run to run.
 TOLERANCE = 0.05
 
 
 def read(path: str) -> dict[str, Any]:
-    """A record; ValueError if the file is none."""
+    """A record from a file. ValueError: the file has none."""
     try:
         with open(path, encoding="utf-8") as file:
             record = json.load(file)
@@ -26,7 +26,7 @@ def read(path: str) -> dict[str, Any]:
 
 
 def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[list[str], bool]:
-    """A line for each shape of both, and whether one became slower."""
+    """A line for each shape of both records, and whether a median became slower."""
     lines, worse = [], False
     for what in ("machine", "threads", "callers", "engine"):
         if old.get(what) != new.get(what):

@@ -1,4 +1,4 @@
-"""Calls something again and again, and says how long the calls took."""
+"""Calls functions again and again and measures how long the calls take."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ PERCENTILES = (90, 95, 99)
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """Measuring ends after `seconds`, or after `calls` of all callers together,
-    whichever is first. `warm_up` calls of each caller come before."""
+    """When a measurement ends: after `seconds`, or after `calls` of all callers
+    together, whichever comes first. Before it, each caller makes `warm_up` calls."""
 
     seconds: float = 10.0
     calls: int | None = None
@@ -25,7 +25,8 @@ class Limits:
 
 @dataclasses.dataclass(frozen=True)
 class Measured:
-    """Seconds of each call, and from the first call's begin to the last one's end."""
+    """Seconds of each call, and seconds from the begin of the first call to the end of
+    the last."""
 
     calls: list[float]
     seconds: float
@@ -48,7 +49,8 @@ class Measured:
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
-    """The nearest rank: the smallest value that `share` % of all do not exceed."""
+    """The percentile by nearest rank: the smallest value that `share` % of all do not
+    exceed."""
     rank = math.ceil(share / 100 * len(ordered))
     return ordered[max(rank, 1) - 1]
 
@@ -59,10 +61,11 @@ def measure(
     progress: Callable[[str, int, int], None] | None = None,
     prepare: Callable[[], Any] = lambda: None,
 ) -> Measured:
-    """Each of `callers` is called by a thread of its own, which `prepare` is called
-    by before. The first exception of any of them ends the measurement and is
-    raised. Ctrl-C ends it too: what was measured until then is the result, if it is
-    anything."""
+    """Calls each of `callers` from a thread of its own, which first calls `prepare`.
+
+    The first exception ends the measurement and is raised. Ctrl-C ends it too: the
+    result then has the calls so far; without any, KeyboardInterrupt is raised.
+    """
     race = _Race(len(callers), limits, prepare)
     threads = [
         threading.Thread(target=race.run, args=(caller,), daemon=True)
@@ -96,7 +99,7 @@ def _watch(
     limits: Limits,
     progress: Callable[[str, int, int], None] | None,
 ) -> None:
-    """Waits for the threads, and tells how far they are."""
+    """Waits for the threads, and reports their progress."""
     for thread in threads:
         while thread.is_alive():
             thread.join(0.5)
@@ -109,7 +112,8 @@ def _watch(
 
 
 class _Race:
-    """What the threads of one measurement share. Appending to a list is atomic."""
+    """The data that the threads of one measurement share. Appending to a list is
+    atomic."""
 
     def __init__(
         self, callers: int, limits: Limits, prepare: Callable[[], Any]
@@ -146,12 +150,12 @@ class _Race:
                 self.spans.append((start, time.perf_counter()))
         except threading.BrokenBarrierError:
             pass
-        except BaseException as problem:  # noqa: BLE001  the main thread raises it
+        except BaseException as problem:  # noqa: BLE001 the main thread raises it
             self.problem = self.problem or problem
             self.stop()
 
     def _may_call(self) -> bool:
-        """There is one call at least, however short the time is."""
+        """Whether the thread may make another call. The first call is always allowed."""
         late = self.spans and self.elapsed() >= self.limits.seconds
         with self._lock:
             self._left -= 1

@@ -1,4 +1,4 @@
-"""Shapes of inputs as a command line spells them: `ids=1x128,mask=1x128`."""
+"""Parses shapes of inputs on the command line: `ids=1x128,mask=1x128`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 
 def parse(text: str) -> dict[str, tuple[int, ...]]:
-    """The shape of each input that `text` names; ValueError if it is none."""
+    """The shape of each input that `text` names. ValueError: it is not spelled so."""
     shapes: dict[str, tuple[int, ...]] = {}
     for part in text.split(","):
         name, equals, sizes = part.partition("=")
@@ -37,9 +37,9 @@ def check_names(given: Mapping[str, Any], known: Sequence[str], option: str) -> 
             )
 
 
-def settle(info: Mapping[str, Any], shapes: Shapes) -> tuple[int, ...]:
-    """The shape of a package's input. `info` is as of `Package.inputs`: sizes of -1
-    must be given, others can't be changed."""
+def input_shape(info: Mapping[str, Any], shapes: Shapes) -> tuple[int, ...]:
+    """The shape of a package's input: a size of -1 must be given, any other cannot be
+    changed. `info` is an entry of `Package.inputs`."""
     name, fixed = info["name"], tuple(info["shape"])
     if name not in shapes:
         if -1 in fixed:

@@ -1,9 +1,8 @@
-"""What is measured: a package's folder, or a model that a function makes.
+"""Finds what to measure: a package's folder, or a model that a function makes.
 
 A package is called with NumPy arrays and needs no PyTorch. A function is named as
-`FILE.py`, `FILE.py:function` or `module:function`; it returns a model and its
-inputs: a tuple of positional arguments, or a dict of named ones.
-"""
+`FILE.py`, `FILE.py:function` or `module:function`. It returns a model and its inputs: a
+tuple of positional arguments, or a dict of named ones."""
 
 from __future__ import annotations
 
@@ -21,12 +20,12 @@ FUNCTION = "workload"
 
 
 class SubjectError(ValueError):
-    """A name that leads to no model, or a function that gives none."""
+    """The name leads to no model, or its function gives none."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Model:
-    """What a function gave: a callable, and what it is called with."""
+    """A callable and its arguments, as the function returned them."""
 
     name: str
     model: Callable[..., Any]
@@ -34,7 +33,7 @@ class Model:
     named: Mapping[str, Any]
 
     def parameters(self) -> dict[str, Any]:
-        """Each argument by the name of its parameter."""
+        """The arguments by the names of their parameters."""
         forward = getattr(self.model, "forward", self.model)
         signature = inspect.signature(forward)
         signature.bind(*self.positional, **self.named)
@@ -53,7 +52,8 @@ def is_package(name: str) -> bool:
 
 
 def load_model(name: str) -> Model:
-    """SubjectError says what is wrong with the name, the function or its result."""
+    """The model that the function with this name makes. SubjectError: what is wrong
+    with the name, the function or its result."""
     function = _function(name)
     try:
         made = function()
@@ -113,12 +113,12 @@ def _function(name: str) -> Callable[[], Any]:
 def _run_file(path: str) -> Any:
     if not os.path.isfile(path):
         raise SubjectError(f"there is no file {path}")
-    # No name of a module that is there already.
+    # A name that no other module has.
     name = f"workload_{os.path.splitext(os.path.basename(path))[0]}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    # As Python does for a file that it runs.
+    # A file that Python runs can import modules beside it.
     sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
     sys.modules[name] = module
     try:
@@ -137,7 +137,7 @@ def _import(name: str) -> Any:
 
 
 def _place(error: Exception) -> str:
-    """Line and text of an error in the user's own code."""
+    """Line and text of an error, in the user's own code."""
     frames = traceback.extract_tb(error.__traceback__)
     where = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
     return f"{where}: {type(error).__name__}: {error}"

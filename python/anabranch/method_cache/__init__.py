@@ -1,1 +1,2 @@
-"""cache_compile: a compiled method, recorded, and replayed without Dynamo."""
+"""cache_compile: records a compiled method, and replays it in a later process without
+Dynamo."""

@@ -1,4 +1,5 @@
-"""What AOTAutograd's wrapper around a graph does, as far as a replay can do it too."""
+"""Translates the metadata of AOTAutograd's wrapper around a graph to a Calling, so that
+a replay can do without the wrapper."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ def check_random(module: torch.fx.GraphModule) -> None:
 
 
 def _drops_nothing(node: torch.fx.Node) -> bool:
-    """Operators with a dropout inside are random only where there is some."""
+    """Whether an operator that may drop out elements drops none, and so is not random."""
     schema: Any = node.target
     for place, argument in enumerate(schema._schema.arguments):
         if argument.name in ("dropout_p", "train", "training"):
@@ -40,7 +41,8 @@ def _drops_nothing(node: torch.fx.Node) -> bool:
 
 
 def argument_positions(module: torch.fx.GraphModule) -> list[int]:
-    """The argument of Dynamo's graph behind each placeholder of AOT's."""
+    """For each placeholder of AOTAutograd's graph: the position of its argument in
+    Dynamo's graph."""
     found = []
     for node in module.graph.nodes:
         if node.op != "placeholder":
@@ -58,8 +60,8 @@ def calling(
     metadata: Any,
     module: torch.fx.GraphModule,
 ) -> Calling:
-    """The calling of a graph whose placeholders are these arguments of Dynamo's
-    graph. NotCacheable: the wrapper does more than a `Calling` says."""
+    """The Calling of a graph whose placeholders are these arguments of Dynamo's graph.
+    NotCacheable: the wrapper does more than a Calling can say."""
     if metadata is None:
         raise NotCacheable("AOTAutograd does not say what its wrapper does")
     if metadata.num_mutated_inp_runtime_indices or metadata.tokens:
@@ -111,8 +113,8 @@ def _outputs(
     positions: dict[str, int],
     viewed: set[int],
 ) -> list[Any]:
-    """What AOT's wrapper makes of each output of the graph: nothing, an input,
-    or a view of one that begins at a known distance from it. Those in `viewed`
+    """What AOTAutograd's wrapper makes of each output of the graph: the result itself,
+    an input, or a view of an input that begins at a known distance. Outputs in `viewed`
     are views already."""
     (end,) = module.graph.find_nodes(op="output")
     found: list[list[Any]] = []
@@ -133,7 +135,7 @@ def _outputs(
 
 
 def _distance(node: Any, bases: list[torch.fx.Node]) -> int:
-    """How far into its base a view begins, in elements of the view."""
+    """The distance from the start of its base to the start of a view, in elements."""
     if len(bases) != 1 or not isinstance(node, torch.fx.Node):
         raise NotCacheable("an output views what is no tensor of the caller's")
     value, base = node.meta["val"], bases[0].meta["val"]
@@ -148,7 +150,7 @@ def _distance(node: Any, bases: list[torch.fx.Node]) -> int:
 
 
 def _hint(offset: Any) -> tuple[int, set[str]]:
-    """The number at hand, and the symbols that it varies with."""
+    """The offset in this call, and the symbols that it depends on."""
     if not isinstance(offset, torch.SymInt):
         return offset, set()
     return offset.node.hint, {s.name for s in offset.node.expr.free_symbols}
@@ -172,9 +174,12 @@ def _input(node: torch.fx.Node, index: int) -> dict[str, Any]:
 def _shape_guards(
     nodes: list[torch.fx.Node], arguments: list[int]
 ) -> tuple[list[tuple[str, list[str], list[int]]], list[str]]:
-    """What the trace took for granted of sizes, beyond limits of one symbol,
-    which the program checks itself: [expression, names, arguments], and what
-    only sources say, of sizes that the graph has no use for."""
+    """The conditions on sizes that the trace took for granted, beyond limits of one
+    symbol, which the program checks itself.
+
+    Each condition is [expression, names, arguments]. Conditions on sizes that the graph
+    does not use are expressions over Dynamo's sources.
+    """
     symbols: dict[str, int] = {}
     environment: Any = None
     for node, index in zip(nodes, arguments):
@@ -196,8 +201,8 @@ def _shape_guards(
 
 
 def _by_source(expr: Any, environment: Any) -> str:
-    """The expression over what Dynamo read the symbols from; empty when it
-    does not say."""
+    """The expression with each symbol replaced by the source that Dynamo read it from.
+    Empty: a symbol has no source."""
     text = _printed(expr)
     known = getattr(environment, "var_to_sources", {})
     for symbol in expr.free_symbols:
@@ -210,8 +215,8 @@ def _by_source(expr: Any, environment: Any) -> str:
 
 
 def _is_limit(expr: Any) -> bool:
-    """A symbol beside a number, or the holes between a dimension's gears. `!=`
-    leaves no trace in the limits."""
+    """Whether the condition compares one symbol with a number, or excludes the sizes
+    between gears. The program's limits do not include `!=`."""
     sides = getattr(expr, "args", ())
     if type(expr).__name__ == "Or" and len(expr.free_symbols) == 1:
         return all(map(_is_limit, sides))

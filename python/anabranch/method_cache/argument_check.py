@@ -1,5 +1,5 @@
-"""Arguments of a recorded method, and what only an expression over them finds,
-compared with what its trace took for constant."""
+"""Compares the arguments of a recorded method with the values that its trace took for
+constant. Also compares values that only an expression over arguments can reach."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ Call = Callable[..., Any]
 def refusing(
     call: Call, function: Any, constants: Sequence[tuple[Source, Any]], error: Exception
 ) -> Call:
-    """`call`, which raises `error` for arguments that are not as these constants. If
-    the comparison fails, `call` gets the arguments and says what is wrong."""
+    """Wraps `call`: raises `error` for arguments whose values differ from these
+    constants. If the comparison itself fails, `call` gets the arguments and reports
+    what is wrong."""
     holds = _arguments_hold(function, constants)
     if holds is None:
         return call
@@ -24,7 +25,7 @@ def refusing(
     def checked(*args: Any, **kwargs: Any) -> Any:
         try:
             fits = holds(*args, **kwargs)
-        except Exception:  # noqa: BLE001 - of an argument of another type
+        except Exception:  # noqa: BLE001 - an argument's own comparison
             fits = True
         if not fits:
             raise error.with_traceback(None)
@@ -36,8 +37,8 @@ def refusing(
 def _arguments_hold(
     function: Any, constants: Sequence[tuple[Source, Any]]
 ) -> Callable[..., bool] | None:
-    """A function of the method's arguments, the module first: whether the sources
-    have these values. None where there are no sources of arguments and globals."""
+    """A function of the method's arguments, the module first: whether the sources have
+    these values. None: there are no sources to compare."""
     parameters = inspect.signature(function).parameters
     given = {*parameters}
     known: dict[str, Any] = {"G": function.__globals__}
@@ -62,7 +63,7 @@ def _arguments_hold(
 
 
 def _spell(parameters: Mapping[str, inspect.Parameter], known: dict[str, Any]) -> str:
-    """A list of parameters; their defaults go into `known`."""
+    """The text of a parameter list. Defaults become names in `known`."""
     words: list[str] = []
     starred = False
     kinds = [p.kind for p in parameters.values()]

@@ -1,5 +1,5 @@
-"""What is known of CPython's code objects: their constants as `marshal` can write
-them, their names, and a digest of what they do."""
+"""Handles CPython's code objects: writes their constants so that `marshal` can save
+them, renames their globals, and hashes what they do."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
-# What is marshalled has the types of Python alone. Constants of these kinds, and
-# members of enumerations, stand there as (mark, kind, words...).
+# `marshal` saves only Python's own types. A constant of these kinds, or a member of an
+# enumeration, becomes the tuple (mark, kind, words...).
 _MARK = "anabranch constant"
 _KINDS: dict[str, tuple[type, Callable[..., Any]]] = {
     "device": (torch.device, torch.device),
@@ -25,12 +25,12 @@ _KINDS: dict[str, tuple[type, Callable[..., Any]]] = {
 
 
 def can_be_spelled(value: Any) -> bool:
-    """Whether it is a constant of these kinds, by itself."""
+    """Whether the value itself is a constant of these kinds."""
     return isinstance(value, (enum.Enum, *(class_ for class_, _ in _KINDS.values())))
 
 
 def spelled(value: Any) -> Any:
-    """Code, or a constant of one, with such constants spelled."""
+    """A code object or a constant in a form that `marshal` can save."""
     if isinstance(value, enum.Enum):
         class_ = type(value)
         return (_MARK, "enum", class_.__module__, class_.__qualname__, value.name)
@@ -41,7 +41,7 @@ def spelled(value: Any) -> Any:
 
 
 def read(value: Any) -> Any:
-    """What was spelled so."""
+    """The inverse of `spelled`."""
     if not isinstance(value, tuple) or value[:1] != (_MARK,):
         return _within(value, read)
     _, kind, *words = value
@@ -71,7 +71,7 @@ def rename(code: types.CodeType, names: Mapping[str, str]) -> types.CodeType:
 
 
 def global_names(code: types.CodeType) -> set[str]:
-    """What the code, and code inside of it, loads from its globals."""
+    """The names that the code, and the code inside it, loads from its globals."""
     found = {
         instruction.argval
         for instruction in dis.get_instructions(code)
@@ -84,7 +84,7 @@ def global_names(code: types.CodeType) -> set[str]:
 
 
 def code_digest(code: types.CodeType) -> str:
-    """What a function does, wherever it stands."""
+    """A hash of what a function does, independent of its file and line."""
     hash_ = hashlib.sha256(code.co_code)
     names = (code.co_names, code.co_varnames, code.co_freevars, code.co_flags)
     hash_.update(repr((names, code.co_argcount, code.co_kwonlyargcount)).encode())

@@ -1,8 +1,7 @@
-"""anabranch.cache_compile: a method that starts without being compiled.
+"""anabranch.cache_compile: the first call of a method reads the compiled program from
+the cache, or compiles and saves it.
 
-docs/design/cache.md. The first call looks for an entry; a hit imports neither
-Dynamo nor the compiler's front end.
-"""
+A hit imports neither Dynamo nor the compiler's front end. docs/design/cache.md."""
 
 from __future__ import annotations
 
@@ -45,13 +44,25 @@ def cache_compile(
     pp_rank: int | None = None,
     custom_decompositions: Mapping[Any, Call] | None = None,
 ) -> Call:
-    """The method of a module, compiled at the first call or read from the cache.
+    """Compiles the method of a module at its first call, or reads it from the cache.
 
-    The method must be one graph that is traced once, for inference: two cases
-    are two methods. Calls run without gradients. A function that was read has no
-    guards of Dynamo's: sizes and dtypes are checked, and attributes, globals and
-    arguments that the trace took for constant are compared; where they changed,
-    calls go on through torch.compile."""
+    method        a bound method of an nn.Module
+    config        the options; default: Config()
+    dynamic       as of torch.compile: whether sizes are symbols from the first call on
+    cache_dir     the folder of the entries; None: Anabranch's own cache
+    global_rank, tp_rank, pp_rank  the number of this process in a program of several;
+                  each process has entries of its own
+    custom_decompositions  functions by operator; they win over Anabranch's own
+
+    Returns a function with the method's arguments and results. The method must be one
+    graph that is traced once, without gradients; a method with two cases has to become
+    two methods.
+
+    A replay has none of Dynamo's guards. Each call checks sizes and dtypes, and
+    compares attributes, globals and arguments that the trace took for constant. If one
+    differs, the method is compiled by torch.compile. ValueError: `method` is not a
+    module's method.
+    """
     made = CachedMethod(
         check_method(method),
         config=resolve(config=config),
@@ -68,7 +79,7 @@ def check_method(method: Any) -> types.MethodType:
         text = f"Only method can be cached now, got {method}"
         raise ValueError(text)  # noqa: TRY004 - as the reference has it
     if not isinstance(method.__self__, torch.nn.Module):
-        # The text of the module itself may not be made yet.
+        # The module's attributes may not exist yet, so its text cannot be printed.
         name = method.__func__.__qualname__
         text = f"Only torch.nn.Module method can be cached now, got {name}"
         raise ValueError(text)  # noqa: TRY004
@@ -76,13 +87,13 @@ def check_method(method: Any) -> types.MethodType:
 
 
 class Ranks:
-    """Which of the processes of one program this is."""
+    """The ranks of this process in a program of several processes."""
 
     def __init__(self, world: int | None, tp: int | None, pp: int | None) -> None:
         self.world, self.tp, self.pp = world, tp, pp
 
     def text(self) -> str:
-        """Empty for a process by itself."""
+        """The name of the ranks in a path; empty for a process by itself."""
         parts = []
         group = torch.distributed
         if group.is_available() and group.is_initialized():
@@ -98,10 +109,11 @@ class Ranks:
 
 
 class CachedMethod:
-    """One method on its way from its first call to being called fast."""
+    """A method on its way from the first call to a fast callable."""
 
     index = "entry.json"
-    strict = False  # compare the first call's sizes and strides with the trace's
+    # whether the first call compares sizes and strides with those of the trace
+    strict = False
 
     def __init__(
         self,
@@ -126,7 +138,7 @@ class CachedMethod:
         self._saved = False
 
     def callable(self) -> Call:
-        """A plain function: calls of it cost least."""
+        """The callable: a plain function, since calls of a function cost least."""
         module = self.method.__self__
         is_enabled, enable = torch.is_grad_enabled, torch._C._set_grad_enabled
 
@@ -149,15 +161,15 @@ class CachedMethod:
 
         functools.update_wrapper(call, self.method.__func__)
         del call.__wrapped__  # type: ignore[attr-defined]
-        # An outer torch.compile does not look inside.
+        # An outer torch.compile does not trace into the callable.
         call._torchdynamo_disable = True  # type: ignore[attr-defined]
         call._cached_method = self  # type: ignore[attr-defined]
         return call
 
-    # What differs from one spelling of the interface to another
+    # Front ends with another interface override these methods.
 
     def settings(self) -> Any:
-        """Of the configuration, what the result depends on."""
+        """The fields of the configuration that the result depends on."""
         return {
             key: value
             for key, value in self.config.as_dict().items()
@@ -168,7 +180,7 @@ class CachedMethod:
         return cache.takes_part(self.config)
 
     def place(self, identity: str) -> str:
-        """The entry's folder; empty where there is no cache."""
+        """The entry's folder; empty without a cache."""
         root = self.root or cache.folder()
         return cache.entry_folder(root, cache.FUNCTIONS, identity) if root else ""
 
@@ -183,11 +195,12 @@ class CachedMethod:
         return self.config.threads
 
     def trust(self) -> str:
-        """Whose entries are read; empty: as the environment says."""
+        """Whose entries are read; empty: as ANABRANCH_TRUST says."""
         return getattr(self.config, "trust", None) or ""
 
     def shapes_key(self, args: Any, kwargs: Any) -> Any:
-        """Static graphs of other sizes are other entries."""
+        """The sizes of the arguments, for a key: static graphs of other sizes are other
+        entries."""
         shapes = [
             [str(t.dtype), t.dim(), None if self.dynamic else [*t.shape, *t.stride()]]
             for t in _tensors(args, kwargs)
@@ -195,20 +208,20 @@ class CachedMethod:
         return [shapes, self.gears_key(args, kwargs)]
 
     def gears_key(self, args: Any, kwargs: Any) -> Any:
-        """The sizes that arguments were said to take, where any was."""
+        """The gears of the arguments, for a key; empty without any."""
         gears = [gears_of(t) for t in _tensors(args, kwargs)]
         return [sorted(g.items()) for g in gears] if any(gears) else []
 
     def blobs(self, package: str) -> dict[str, bytes]:
-        """More files for the entry."""
+        """More files for the entry, by name."""
         return {}
 
     def tidy(self) -> None:
-        """After an entry was added."""
+        """Runs after an entry was added."""
         cache.keep_small(self.root or cache.folder())
 
     def say(self, text: str) -> None:
-        """What happens to the entry, for those who want to know."""
+        """Gets messages about the entry. A front end may print them."""
 
     def broken(self, reason: str) -> None:
         self.say(f"Clear broken cache {self.path()} as {reason}")
@@ -219,8 +232,8 @@ class CachedMethod:
         )
 
     def outgrown(self) -> None:
-        """The method is compiled again, for arguments that the entry is not for: says
-        so, and removes the entry."""
+        """The method has to be compiled again for arguments that the entry does not
+        cover. Says so and removes the entry."""
         warnings.warn(
             f"Skip cache as {self.name} recompiled, set"
             " torch._logging.set_logs(recompiles=True) for details",
@@ -278,7 +291,7 @@ class CachedMethod:
         self.say(f"Loading cache from {self.path()}")
         try:
             return self._replay(entry.folder, text, identity)
-        except Exception as error:  # noqa: BLE001 - an entry of another's making
+        except Exception as error:  # noqa: BLE001 - anybody may have made the entry
             entry.discard(str(error), self.broken)
             return None
 
@@ -304,7 +317,8 @@ class CachedMethod:
         return replay
 
     def _add_kernels(self, executable: Any, key: str, calling: Calling) -> None:
-        """A program for exact shapes, if the library still has it."""
+        """Adds a program for exact shapes to the executable, if the library still has
+        it."""
         library = cache.folder()
         if not library:
             return
@@ -321,8 +335,8 @@ class CachedMethod:
             entry.close()
 
     def _start(self, entry: cache.Entry, replay: Replay, args: Any, kwargs: Any) -> Any:
-        """The first call of what was read. What it raises but for Stale is the
-        caller's, as with any later call."""
+        """Makes the first call of a replay. Stale leads to a new compilation; any other
+        error is the caller's, as in later calls."""
         entry.close()
         if trace := getattr(self.config, "trace", None):
             from ..trace.profiler import trace_process
@@ -341,7 +355,7 @@ class CachedMethod:
         self.say(f"Cache {self.name} loaded from {self.path()}")
         return result
 
-    # A miss
+    # No entry: compile and save
 
     def _compile(
         self, args: Any, kwargs: Any, entry: cache.Entry | None, identity: str
@@ -380,15 +394,15 @@ class CachedMethod:
         )
 
     def _outgrown(self, reason: str, args: Any, kwargs: Any) -> Any:
-        """A call that what was read was not made for; nothing of it has run."""
+        """Makes a call that the entry does not cover. Nothing of the call has run yet."""
         with self._lock, torch.no_grad():
             self.say(reason)
             self._recompiled()
             return self._compile(args, kwargs, None, "")
 
     def _compile_here(self, reason: str, args: Any, kwargs: Any) -> Any:
-        """A call after frozen weights changed. What is compiled follows further
-        changes by itself."""
+        """Makes a call after frozen weights changed, by compiling in this process. The
+        executable follows further changes by itself."""
         with self._lock, torch.no_grad():
             self.say(reason)
             return self._compile(args, kwargs, None, "")
@@ -443,8 +457,8 @@ def _tensors(args: Any, kwargs: Any) -> list[torch.Tensor]:
 
 
 def _forward_digests(module: Any) -> list[tuple[str, str, str]]:
-    """What the classes of its modules compute: a program may replace a class's
-    `forward`, which no source file and no guard tells."""
+    """Hashes of the `forward` of each class of the module's parts. A program may
+    replace a class's `forward`, which no source file and no guard shows."""
     kinds = {type(part) for part in module.modules()}
     return sorted(
         (kind.__module__, kind.__qualname__, _function_digest(kind.forward))

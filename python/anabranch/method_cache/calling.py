@@ -1,8 +1,8 @@
-"""How a call of Dynamo's graph becomes a call of the program, and its results.
+"""Says how a call of Dynamo's graph becomes a call of the program, and how the
+program's results become the graph's.
 
-AOTAutograd wraps what a backend returns. A replay runs without the wrapper, so a
-`Calling` keeps what the wrapper would do.
-"""
+AOTAutograd wraps what a backend returns. A replay runs without this wrapper, so a
+Calling records what the wrapper would do."""
 
 from __future__ import annotations
 
@@ -20,24 +20,25 @@ Call = Callable[..., Any]
 
 
 class Mismatch(AssertionError):
-    """An argument that the compiled graph is not for."""
+    """The graph was not compiled for this argument."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Calling:
-    """Positions count the arguments of Dynamo's graph."""
+    """What a call does besides running the program. Positions count the arguments of
+    Dynamo's graph."""
 
-    arguments: int  # how many there are
+    arguments: int  # the number of arguments
     passed: list[int]  # the position behind each input of the program
     copied: list[int]  # inputs of the program that a call makes contiguous
     views: list[tuple[int, str, list[int]]]  # output, "expand" or "permute", argument
-    aliases: list[Alias]  # outputs that the program leaves out
+    aliases: list[Alias]  # outputs that the program does not compute
     # Per output: ["result"], ["input", position] or ["view", position, distance].
     outputs: list[list[Any]]
     inputs: list[dict[str, Any]]  # position, name, dtype, shape, strides, source
-    # Conditions on several sizes: expression, its names, their positions.
+    # Conditions on several sizes: an expression, its names, and their positions.
     guards: list[tuple[str, list[str], list[int]]]
-    guards_by_source: list[str]  # those on sizes that the graph has no use for
+    guards_by_source: list[str]  # conditions on sizes that the graph does not use
     constants: list[tuple[int, str]]  # position and hash of each frozen argument
 
     def as_json(self) -> dict[str, Any]:
@@ -58,7 +59,7 @@ class Calling:
 def load_executable(
     path: str, calling: Calling, threads: int, trust: str = "", like: Any = None
 ) -> Any:
-    """`like`: another executable, whose weights are used where they are the same."""
+    """Loads the package. With `like`, another executable, equal weights are shared."""
     return _C.Executable(
         path,
         threads=threads,
@@ -73,8 +74,8 @@ def load_executable(
 
 
 def graph_call(executable: Call, calling: Calling) -> Call:
-    """Dynamo's graph as a function of its arguments: the executable, and what
-    AOTAutograd's wrapper would have done around it."""
+    """Dynamo's graph as a function of its arguments: it runs the executable and does
+    what AOTAutograd's wrapper would do."""
     boxed: Call = executable
     if calling.aliases:
         boxed = restore(executable, calling.aliases)
@@ -107,7 +108,7 @@ def compile_guard(text: str, names: list[str], places: list[int]) -> Any:
 
 
 def view_like(base: torch.Tensor, result: torch.Tensor, distance: int) -> torch.Tensor:
-    """The view of `base` that lies as `result` does."""
+    """A view of `base` with the sizes and strides of `result`, `distance` elements in."""
     if result.dtype != base.dtype:
         if result.is_complex() and not base.is_complex():
             base = torch.view_as_complex(base.view(*base.shape[:-1], -1, 2))
@@ -120,7 +121,7 @@ def view_like(base: torch.Tensor, result: torch.Tensor, distance: int) -> torch.
 
 
 def evaluate(expr: Any, symbols: Mapping[str, int]) -> int:
-    """EXPR of the graph description."""
+    """The value of an EXPR of the graph description."""
     if isinstance(expr, int):
         return expr
     if isinstance(expr, str):
@@ -140,8 +141,8 @@ def evaluate(expr: Any, symbols: Mapping[str, int]) -> int:
 
 
 def check_sizes(inputs: Sequence[Mapping[str, Any]], arguments: Sequence[Any]) -> None:
-    """Each tensor is as the trace had it, symbols put in; empty ones are
-    skipped."""
+    """Mismatch: a tensor does not have the sizes and strides of the trace, with the
+    symbols' values put in. Empty tensors are not checked."""
     symbols = {
         entry["expr"]: arguments[entry["argument"]]
         for entry in inputs
@@ -172,7 +173,7 @@ def check_tensor(
     for dim, (size, stride, has_size, has_stride) in enumerate(rows):
         wants_size = evaluate(size, symbols)
         wants_stride = evaluate(stride, symbols)
-        # The step along a dimension of one element means nothing.
+        # The stride of a dimension of one element means nothing.
         if has_size != wants_size or (has_size > 1 and has_stride != wants_stride):
             raise Mismatch(
                 f"{name}: expected size {has_size}=={wants_size}, "

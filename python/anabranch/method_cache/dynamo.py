@@ -1,9 +1,8 @@
-"""What is known of Dynamo's internals: its guards, the globals and helpers of its
-code, and its hook on the code that it makes.
+"""Holds all that Anabranch knows of Dynamo's internals: guards, the globals and helpers
+of its code, and the hook on the code that it makes.
 
-A replay imports this module, so Dynamo itself is imported inside of functions: that
-takes seconds.
-"""
+A replay imports this module. Importing Dynamo takes seconds, so functions import it
+where they need it."""
 
 from __future__ import annotations
 
@@ -22,9 +21,9 @@ from .bytecode import can_be_spelled, global_names
 
 UTILS = "torch._dynamo.utils"
 
-# How the names of globals begin that Dynamo adds.
+# Dynamo adds globals whose names begin so.
 _COMPILED, _IMPORTED, _BUILTINS = "__compiled_fn", "__import_", "__builtins_dict__"
-# For each kind of guard on a value: the expression that a replay compares.
+# For each kind of guard on a value: the expression that a replay compares instead.
 _GUARDS = {
     "CONSTANT_MATCH": "{}",
     "EQUALS_MATCH": "{}",
@@ -36,14 +35,14 @@ _GUARDS = {
     "MAPPING_KEYS_CHECK": "tuple({})",
     "EMPTY_NN_MODULE_HOOKS_DICT": "len({})",
 }
-# The same for those that ask about a key or a name.
+# The same for guards on a key or a name.
 _GUARDS_OF_KEYS = {
     "SET_CONTAINS": "{1} in {0}",
     "SET_NOT_CONTAINS": "{1} in {0}",
     "HASATTR": "hasattr({0}, {1})",
     "NOT_PRESENT_IN_GENERIC_DICT": "absent({0}, {1})",
 }
-# Guards on which object a source is.
+# Guards on the identity of an object.
 _IDENTITIES = {
     "BUILTIN_MATCH",
     "ID_MATCH",
@@ -52,8 +51,8 @@ _IDENTITIES = {
     "CLASS_MATCH",
     "DUPLICATE_INPUT",
 }
-# Guards on tensors, sizes and modes, which the executable or the key of the entry
-# compares, and on types, which values and the printed module tell.
+# Guards that a replay needs not repeat. The executable or the entry's key compares
+# tensors, sizes and modes; values and the printed module show types.
 _ELSEWHERE = {
     "AUTOGRAD_SAVED_TENSORS_HOOKS",
     "DEFAULT_DEVICE",
@@ -74,23 +73,24 @@ _ELSEWHERE = {
     "TYPE_MATCH",
     "WEAKREF_ALIVE",
 }
-# The code of a function: what it does is compared, and later calls compare the object.
+# For the code of a function: the recording compares what it does, later calls compare
+# the object.
 _CODE, DIGEST = ".__code__", "code_digest("
-# Sources in a class, whose functions are as the source files say.
+# Sources inside a class. Its functions are compared by the hashes of source files.
 OF_CLASSES = "dict(type("
 _OF_CLASS = re.compile(r"dict\(type\((.*)\)\.__dict__\)\['(\w+)'\]")
 
 
 class NotCacheable(Exception):
-    """Why a compilation can't be replayed."""
+    """The compilation cannot be replayed; the message says why."""
 
 
 @contextlib.contextmanager
 def translations(
     seen: Callable[[types.CodeType, types.CodeType], None],
 ) -> Iterator[None]:
-    """Calls `seen` with the code that Dynamo reads and the code that it makes of it,
-    inside the block."""
+    """Inside the block, calls `seen` with each code that Dynamo reads and the code that
+    it makes of it."""
     from torch._dynamo.convert_frame import register_bytecode_hook
 
     handle = register_bytecode_hook(seen)
@@ -102,7 +102,7 @@ def translations(
 
 @contextlib.contextmanager
 def quiet_bytecode() -> Iterator[None]:
-    """Code that is made inside the block does not measure itself."""
+    """Inside the block, Dynamo makes code that does not measure its own time."""
     import torch._dynamo.config as settings
 
     if not hasattr(settings, "record_runtime_overhead"):
@@ -113,8 +113,9 @@ def quiet_bytecode() -> Iterator[None]:
 
 
 def guarded_names(context: Any) -> tuple[list[str], list[str]]:
-    """The sources that the guards of a `TracingContext` compare, by value and by
-    identity, named as `Source` reads them. NotCacheable: a guard of another kind."""
+    """The sources that the guards of a TracingContext compare: first by value, then by
+    identity. Their names are expressions that `Source` parses. NotCacheable: there is a
+    guard of another kind."""
     by_value: list[str] = []
     by_identity: list[str] = []
     for guard in context.guards_context.dynamo_guards:
@@ -131,7 +132,7 @@ def guarded_names(context: Any) -> tuple[list[str], list[str]]:
 
 
 def _compared(kind: str, name: str, guard: Any) -> str:
-    """What a replay compares in the place of a guard."""
+    """The expression that a replay compares instead of a guard."""
     if kind in _GUARDS:
         return _GUARDS[kind].format(name)
     if kind in _GUARDS_OF_KEYS:
@@ -143,7 +144,7 @@ def _compared(kind: str, name: str, guard: Any) -> str:
 
 
 def is_private(name: str) -> bool:
-    """Whether a source's name holds one that only Dynamo knows."""
+    """Whether the name of a source contains a name that only Dynamo knows."""
     return f"G['{_IMPORTED}" in name or "___" in name
 
 
@@ -153,14 +154,14 @@ def name_of(source: Any) -> str:
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a value can be written and compared: no object of this process."""
+    """Whether a value can be saved and compared: it has no object of this process."""
     if isinstance(value, (tuple, frozenset)):
         return all(map(is_plain, value))
     known = value is None or type(value) in (bool, int, float, str, bytes)
     return known or can_be_spelled(value)
 
 
-# Globals of Dynamo's code: how each is made again
+# Globals of Dynamo's code, and how another process makes them
 
 GRAPH = ["graph"]
 
@@ -168,7 +169,7 @@ GRAPH = ["graph"]
 def global_recipes(
     code: types.CodeType, globals_: Mapping[str, Any], before: set[str]
 ) -> dict[str, list[Any]]:
-    """How to make each global that Dynamo added."""
+    """For each global that Dynamo added: how to make it."""
     recipes: dict[str, list[Any]] = {}
     for name in sorted(global_names(code)):
         if name not in globals_:
@@ -179,7 +180,7 @@ def global_recipes(
         elif name.startswith(_BUILTINS):
             recipes[name] = ["builtins"]
         elif name in before and not name.startswith(_IMPORTED):
-            continue  # the module's own, which stays alive
+            continue  # the module's own global, which another process has too
         elif isinstance(value, types.ModuleType):
             if sys.modules.get(value.__name__) is not value:
                 raise NotCacheable(f"the module {value.__name__} can't be imported")
@@ -208,7 +209,7 @@ def _attribute(name: str, value: Any) -> list[str]:
 
 
 def make_global(recipe: list[Any]) -> Any:
-    """The value of a global other than the graph."""
+    """The value of a global; the graph is none of these."""
     kind, *words = recipe
     if kind == "builtins":
         return builtins.__dict__
@@ -220,7 +221,7 @@ def make_global(recipe: list[Any]) -> Any:
 
 
 def resolve(module: str, path: str) -> Any:
-    """What stands in an importable module under a dotted path."""
+    """The value at a dotted path in a module."""
     value: Any = importlib.import_module(module)
     for part in path.split("."):
         value = getattr(value, part)
@@ -231,8 +232,8 @@ def resolve(module: str, path: str) -> Any:
 
 
 class _Utils(types.ModuleType):
-    """Stands for torch._dynamo.utils. The helpers that code for calls and sizes uses
-    are written here; any other comes from PyTorch's module when it is asked for."""
+    """Stands for torch._dynamo.utils. It has its own helpers for calls and sizes, and
+    takes others from PyTorch's module when Dynamo's code asks for one."""
 
     @staticmethod
     def call_size(value: Any, dim: int) -> int:
@@ -266,5 +267,5 @@ _utils = _Utils(UTILS)
 
 
 def helper_module(name: str) -> Any:
-    """The module of this name, or what stands for it."""
+    """The module of this name, or its stand-in."""
     return _utils if name == UTILS else importlib.import_module(name)

@@ -1,4 +1,4 @@
-"""A cached function as text, to be read or to be kept beside its source."""
+"""Prints a cached method as text, to read it or to keep it beside its source."""
 
 from __future__ import annotations
 
@@ -12,15 +12,23 @@ from typing import Any
 
 from .. import _C
 from ..config import environment
-from .recording import Kept, code_in
+from .recording import SavedCode, code_in
 
 
 def readable_cache(
     cache_bin: str | os.PathLike[str], print_output: bool = True, file: Any = None
 ) -> str:
-    """The index of an entry, or its folder, as text: what it is of, the graph, its
-    inputs, the options, and the code that calls it. `file` gets the text as a
-    comment, with the graph's source behind it."""
+    """An entry as text: the method, its graph, inputs and options, and the code that
+    calls the graph.
+
+    cache_bin     the index of an entry, or its folder
+    print_output  also prints the text
+    file          a path that gets the text as a comment, with the graph's source behind
+                  it
+
+    Returns the text. ValueError: there is no cached method. PermissionError:
+    other users can write to it.
+    """
     path = os.fspath(cache_bin)
     saved = read_saved(path)
     kept = code_in(split(path)[0])
@@ -33,7 +41,7 @@ def readable_cache(
 
 
 def read_saved(path: str) -> dict[str, Any]:
-    """What an entry says of itself, all of its files hashed."""
+    """The recording of an entry. The hashes of all its files are checked."""
     if os.path.islink(path) or not os.path.exists(path):
         raise ValueError(f"{path} is no cached function: it is a link, or not there")
     folder, index = split(path)
@@ -45,12 +53,12 @@ def read_saved(path: str) -> dict[str, Any]:
     return saved
 
 
-# The names that indexes of entries have; a front end may add its own.
+# Names of indexes. A front end may add its own.
 index_names = ["entry.json"]
 
 
 def split(path: str) -> tuple[str, str]:
-    """The folder of an entry and the name of its index."""
+    """The folder of an entry, and the name of its index."""
     if not os.path.isdir(path):
         return os.path.split(os.path.abspath(path))
     found = [name for name in index_names if os.path.exists(os.path.join(path, name))]
@@ -61,13 +69,13 @@ def split(path: str) -> tuple[str, str]:
 
 def check_private(path: str) -> None:
     if environment().get("trust", "user") != "user":
-        return  # the cache's own reader has looked
+        return  # The cache's own reader has checked the owner.
     info = os.lstat(path)
     if info.st_uid != os.geteuid() or info.st_mode & 0o7777 != 0o600:
         raise PermissionError(f"{path} must be the user's own, of mode 0600")
 
 
-def describe(path: str, saved: Mapping[str, Any], kept: Kept) -> str:
+def describe(path: str, saved: Mapping[str, Any], kept: SavedCode) -> str:
     meta = saved["meta"]
     lines = [f"# Compiled function of {path}", ""]
     lines += [f"{key}: {meta[key]}" for key in ("name", "date", "torch", "python")]
@@ -104,8 +112,8 @@ def input_lines(inputs: list[dict[str, Any]]) -> list[str]:
     return found
 
 
-def compared_lines(saved: Mapping[str, Any], kept: Kept) -> list[str]:
-    """What must be as it was in the trace, or the entry is not used: a line each."""
+def compared_lines(saved: Mapping[str, Any], kept: SavedCode) -> list[str]:
+    """A line for each value that must be as in the trace for the entry to be used."""
     calling = saved["calling"]
     labels = {e["argument"]: e.get("label", e["name"]) for e in calling["inputs"]}
     lines = [f"{text} == {value!r}" for text, value in kept.constants]

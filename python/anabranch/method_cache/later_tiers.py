@@ -1,9 +1,8 @@
-"""Tiers of a function that was read from the cache.
+"""Compiles programs in the background for a method that was read from the cache.
 
-Its entry keeps the description of the graph. What compiles is imported by a thread,
-at the first call of the symbolic program: neither the start nor a call waits.
-docs/design/shapes.md.
-"""
+The entry keeps the description of the graph. A thread imports the compiler at the first
+call of the symbolic program, so neither the start nor a call waits for it.
+docs/design/shapes.md."""
 
 from __future__ import annotations
 
@@ -25,16 +24,16 @@ if TYPE_CHECKING:
     from ..describe.description import Description
 
 FILE = "tiers.bin"
-# Constants of the graph's own, those that are no arguments.
+# Constants of the graph that are not arguments.
 MOST_BYTES = 64 << 20
 
-# Dtype, shape and contents of a tensor.
+# A tensor: its dtype, shape and bytes.
 _Saved = tuple[str, tuple[int, ...], bytes]
 
 
 def save(described: Description, places: Mapping[str, int]) -> dict[str, bytes]:
-    """The file of an entry: `places` says which arguments frozen values are.
-    None for a graph that has no other sizes."""
+    """The contents of an entry's file; None for a graph without symbolic sizes.
+    `places` says which arguments the frozen values are."""
     own = {n: value for n, value in described.constants.items() if n not in places}
     size = sum(value.numel() * value.element_size() for value in own.values())
     if not described.graph["symbols"] or size > MOST_BYTES:
@@ -64,7 +63,7 @@ def has_compiler() -> bool:
 
 
 class LaterTiers:
-    """Watches an executable until it has tiers."""
+    """Watches an executable until its tiers are attached."""
 
     def __init__(
         self, executable: Any, saved: bytes, calling: Calling, config: Any
@@ -77,7 +76,7 @@ class LaterTiers:
         self.begun = False
 
     def begin(self, arguments: Sequence[Any]) -> None:
-        """With the arguments of the first call, the frozen ones among them."""
+        """Gets the arguments of the first call, frozen ones included."""
         executable = self.executable()
         if executable is None:
             return
@@ -94,7 +93,7 @@ class LaterTiers:
         executable.watch(self)
 
     def __call__(self, _: Sequence[Any]) -> None:
-        """A call ran in the symbolic program."""
+        """Called after a call that ran in the symbolic program."""
         if self.begun:
             return
         self.begun = True

@@ -1,5 +1,5 @@
-"""What a recorded method's calls take from its module, and compare with what its
-trace took for constant. _C.GraphCall does it; here it is told where things are."""
+"""Tells _C.GraphCall where a recorded method's calls find values in the module:
+parameters to fetch, and values to compare with those of the trace."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from .._C import Compared, Within
 from .recording import Stale
 from .source import MISSING, Path, Place, Source, look_up
 
-# How a call compares what is asked of a source.
+# What a call compares of a value.
 _COMPARED = {
     "": Compared.Item,
     "len": Compared.Length,
     "tuple": Compared.Keys,
 }
 SLOTS = ("__code__", "__defaults__", "__kwdefaults__", "__closure__")
-# Objects that stay what they are; no other is compared by identity, for it may
-# hold the module.
+# Kinds of objects that may be compared by identity. A reference to another object might
+# keep the module alive.
 LASTING = (type, types.BuiltinFunctionType, types.ModuleType)
 
 
 def _step(holder: Any, is_attribute: bool, key: str | int) -> tuple[Within, Any]:
-    """How the value is found without running code, and the value; MISSING if it
-    is not."""
+    """One step towards a value without running the user's code: how the holder keeps
+    the next value, and the value. MISSING: there is none."""
     if not is_attribute:
         if isinstance(holder, dict) and isinstance(key, str) and key in holder:
             return Within.Dict, holder[key]
@@ -52,11 +52,11 @@ def _step(holder: Any, is_attribute: bool, key: str | int) -> tuple[Within, Any]
 
 @dataclasses.dataclass(slots=True, eq=False)
 class _Spot:
-    """A value on the way from a root, looked at once for all paths through it."""
+    """A value on the way from a root. All paths through it share one spot."""
 
     parent: _Spot | None
     name: str | int
-    kind: Within  # how the parent holds it
+    kind: Within  # how the parent keeps it
     value: Any
     place: tuple[int, str | int] | None = None
     children: dict[tuple[bool, str | int], _Spot] = dataclasses.field(
@@ -75,8 +75,8 @@ class _Spot:
 
 
 class ModuleTable:
-    """The containers of one module, of its method and of the globals, as
-    _C.GraphCall takes them."""
+    """The containers of one module, its method and its globals, in the form that
+    _C.GraphCall takes."""
 
     def __init__(self, module: Any, function: Any) -> None:
         self.roots = {"L": module, "G": function.__globals__, "F": function}
@@ -90,14 +90,14 @@ class ModuleTable:
         }
 
     def fetch(self, argument: int, path: Path) -> None:
-        """The argument of this number is there."""
+        """Says where the argument with this number is."""
         if look_up(self.roots["L"], path) is MISSING:
             raise Stale(f"the module has no {path}")
         self.values.append((*self._place("L", path), argument))
 
     def compare(self, source: Source, value: Any) -> bool:
-        """Has calls compare the source with this value. False: the value lies in no
-        dict, list or closure, so nothing here compares it."""
+        """Makes calls compare the source with this value. Returns False if the value is
+        in no dict, list or closure; then this class cannot compare it."""
         if source.place is None or not source.place.path:
             return False
         place = source.place
@@ -121,7 +121,7 @@ class ModuleTable:
         return True
 
     def _compare_absence(self, root: str, path: Path, text: str) -> bool:
-        """Has calls see that an object has no such attribute of its own."""
+        """Makes calls check that an object has no such attribute of its own."""
         *holder, (_, name) = path
         if not holder or not hasattr(self._walk(root, holder), "__dict__"):
             return False
@@ -130,7 +130,8 @@ class ModuleTable:
         return True
 
     def identify(self, source: Source) -> None:
-        """Has calls see that it is still the same function, class or module."""
+        """Makes calls check that the source is still the same function, class or
+        module."""
         place = source.place
         if place is None or not place.path:
             return
@@ -151,14 +152,14 @@ class ModuleTable:
         return spot
 
     def _place(self, root: str, path: Path) -> tuple[int, str | int]:
-        """The number of the container where the path ends, and the key in it."""
+        """The number of the container at the end of a path, and the key in it."""
         return self._placed(self._spot(root, path))
 
     def _placed(self, spot: _Spot) -> tuple[int, str | int]:
         if spot.place is None:
             assert spot.parent is not None
             number, key = self._placed(spot.parent)
-            # As long as the object has no such attribute of its own.
+            # This holds as long as the object has no such attribute of its own.
             if spot.kind == Within.Class and isinstance(
                 getattr(spot.parent.value, "__dict__", None), dict
             ):
@@ -178,7 +179,8 @@ class ModuleTable:
         return self._numbers[row]
 
     def around(self, graph: Callable[..., Any], arguments: int) -> Callable[..., Any]:
-        """The graph's call, for the module and what is not fetched."""
+        """Wraps the graph: its calls get the module, and the arguments that are not
+        fetched."""
         return _C.GraphCall(
             graph, Stale, arguments, self.containers, self.values, self.constants
         )

@@ -1,10 +1,9 @@
-"""Dynamo's code without the walks from a module to its parameters.
+"""Removes from Dynamo's code the walks from a module to its parameters.
 
-A recorded method's code finds each parameter anew at every call, by a handful of
-bytecodes. Dynamo's sources say which arguments of the graph these are, so here the
-call loses them and gets the module instead; C++ finds them
-(python/bindings/calls/ModuleState.h).
-"""
+A recorded method's code finds each parameter again at every call, by several bytecodes.
+Dynamo's sources say which arguments of the graph these are. `shorten` removes them from
+the graph's call and passes the module instead; C++ finds the parameters
+(python/bindings/calls/ModuleState.h)."""
 
 from __future__ import annotations
 
@@ -17,9 +16,12 @@ from typing import Any
 def shorten(
     code: types.CodeType, graph: str, owner: str, arguments: int, found: Collection[int]
 ) -> types.CodeType | None:
-    """The code, with `graph` called on `owner` (the method's first parameter) and
-    those of its arguments whose numbers are not in `found`. None: the code is not
-    what Dynamo is known to write, one call of `graph` on so many arguments."""
+    """The code with a shorter call of `graph`: it gets `owner`, the method's first
+    parameter, and those arguments whose numbers are not in `found`.
+
+    None: the code does not have the form that is expected of Dynamo, one call of
+    `graph` with this number of arguments.
+    """
     from torch._dynamo.bytecode_transformation import (
         create_call_function,
         create_instruction,
@@ -34,8 +36,8 @@ def shorten(
         if len(pieces) != arguments:
             raise _OtherForm
         written: list[Any] = []
-        # Dynamo keeps what several arguments need in temporary variables. From the
-        # last argument to the first, it is known which of them are read later.
+        # Dynamo keeps values that several arguments need in temporary variables. Going
+        # from the last argument to the first tells which variables are read later.
         read = _locals(behind, "LOAD_FAST")
         for number in reversed(range(arguments)):
             piece = pieces[number]
@@ -61,14 +63,14 @@ def shorten(
 
 
 class _OtherForm(Exception):
-    """The code is not what Dynamo is known to write."""
+    """The code does not have the form that is expected of Dynamo."""
 
 
 def _split(
     instructions: Sequence[Any], graph: str
 ) -> tuple[int, list[list[Any]], list[Any]]:
-    """The one call of `graph`: where the code of its arguments begins, the code of
-    each, and the code behind the call."""
+    """Splits the code at the one call of `graph`: where the code of its arguments
+    begins, the code of each argument, and the code behind the call."""
     starts = [
         place
         for place, each in enumerate(instructions, 1)
@@ -77,7 +79,7 @@ def _split(
     if len(starts) != 1:
         raise _OtherForm
     depth, end = 0, starts[0]
-    while depth >= 0:  # the call takes the graph itself off the stack
+    while depth >= 0:  # the call also removes the graph from the stack
         if end == len(instructions):
             raise _OtherForm
         depth += _effect(instructions[end])
@@ -88,7 +90,7 @@ def _split(
     stop = end - 2 if instructions[end - 2].opname == "PRECALL" else end - 1
     pieces: list[list[Any]] = []
     for _ in range(call.arg):
-        # The shortest code up to here that leaves one value.
+        # The shortest code that ends here and leaves one value on the stack.
         begin, missing = stop, 1
         while missing > 0:
             begin -= 1
@@ -101,7 +103,7 @@ def _split(
 
 
 def _effect(instruction: Any) -> int:
-    """By how much it makes the stack higher."""
+    """The change of the stack's depth."""
     if instruction.opcode in (*dis.hasjrel, *dis.hasjabs):
         raise _OtherForm
     has_argument = instruction.opcode >= dis.HAVE_ARGUMENT
@@ -111,5 +113,5 @@ def _effect(instruction: Any) -> int:
 
 
 def _locals(instructions: Sequence[Any], opname: str) -> set[str]:
-    """The variables that instructions of this name load or store."""
+    """The variables that instructions with this name load or store."""
     return {each.argval for each in instructions if each.opname.startswith(opname)}

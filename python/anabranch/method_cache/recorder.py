@@ -1,7 +1,6 @@
-"""Follows the compilation of a method, and makes its recording.
+"""Follows the compilation of a method and makes its Recording.
 
-Nothing of this is imported unless `cache_compile` compiles.
-"""
+Only a compilation imports this module; a start from the cache does not."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ _HIDDEN = (
 
 
 class Recorder:
-    """The observer of the compilation of one method; `folder` is for the package."""
+    """The observer of the compilation of one method. `folder` keeps the package."""
 
     def __init__(self, method: types.MethodType, folder: str) -> None:
         self.function = method.__func__
@@ -43,10 +42,11 @@ class Recorder:
         self.calling: Calling | None = None
         self.described: Description | None = None
         self.places: dict[str, int] = {}  # of graph arguments, by their names
-        self.expressions: dict[int, str] = {}  # where Dynamo found each of them
+        self.expressions: dict[int, str] = {}  # Dynamo's source of each argument
         self.readable = ""
         self.report: dict[str, Any] = {}
-        self.kernels: list[str] = []  # keys of static kernels that were added
+        # keys of static kernels that were added to the executable
+        self.kernels: list[str] = []
         self.sources: dict[str, str] = {}
         self.names_before = set(self.function.__globals__)
         self._guards: list[str] = []
@@ -54,7 +54,7 @@ class Recorder:
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
-        """The method is compiled inside the block."""
+        """Follows the compilation inside the block."""
         with dynamo.translations(self._translated), observing(self):
             yield
 
@@ -63,7 +63,7 @@ class Recorder:
             self.code = new
             self.traces += 1
 
-    # The observer of the front end
+    # The methods of an Observer
 
     def refuse(self, reason: str) -> None:
         self.refusal = self.refusal or reason
@@ -84,7 +84,7 @@ class Recorder:
 
         aot_wrapper.check_random(module)
         context = TracingContext.get()
-        # Dynamo may start over; what came before is then void.
+        # Dynamo may trace again; an earlier trace is then void.
         self.refusal = ""
         if collectives.are_in(described.graph):
             self.refuse("its collectives belong to groups of this process")
@@ -110,7 +110,7 @@ class Recorder:
     # The recording
 
     def check(self) -> None:
-        """NotCacheable: what was compiled can't be replayed."""
+        """NotCacheable: the compilation cannot be replayed."""
         if self.traces != 1 or self.code is None:
             raise NotCacheable(f"it was traced {self.traces} times")
         if self.refusal:
@@ -121,8 +121,8 @@ class Recorder:
     def recording(
         self, locals_: Mapping[str, Any], identity: str, meta: dict[str, Any]
     ) -> Recording:
-        """What was compiled, for a call with these locals. NotCacheable: its code
-        refers to objects of this process."""
+        """The recording of the compilation, for a call with these locals. NotCacheable:
+        its code refers to objects of this process."""
         assert self.code is not None
         assert self.calling is not None
         recipes = dynamo.global_recipes(
@@ -153,7 +153,8 @@ class Recorder:
         )
 
     def _parameter_paths(self) -> dict[int, Path]:
-        """Where the module holds arguments of the graph, by their numbers."""
+        """For each argument of the graph that the module holds: its number and its
+        path."""
         found: dict[int, Path] = {}
         for number, name in self.expressions.items():
             place = self._source(name).place
@@ -170,8 +171,8 @@ class Recorder:
         return Source.parse(name, self.function)
 
     def _constants(self, locals_: Mapping[str, Any]) -> list[tuple[Source, Any]]:
-        """Attributes, globals and arguments that the trace depends on, with their
-        values. NotCacheable: one that another process can't compare."""
+        """The attributes, globals and arguments that the trace depends on, with their
+        values. NotCacheable: another process cannot compare one of them."""
         assert self.calling is not None
         found: dict[str, tuple[Source, Any]] = {}
 
@@ -181,9 +182,9 @@ class Recorder:
             source = self._source(name)
             try:
                 value = source.value(self.function, locals_)
-            except Exception:  # noqa: BLE001 - a source that only Dynamo can read
+            except Exception:  # noqa: BLE001 - only Dynamo can read this source
                 return False
-            if type(value) is set:  # the copy stays as it is
+            if type(value) is set:  # a copy that later changes do not reach
                 return add(f"frozenset({name})")
             if dynamo.is_plain(value):
                 found[name] = (source, value)
@@ -199,7 +200,8 @@ class Recorder:
 
 
 def _source_hashes(traced: list[types.CodeType]) -> dict[str, str]:
-    """The files that a trace went through, but for PyTorch's and ours."""
+    """Hashes of the files that a trace went through, without PyTorch's and Anabranch's
+    own."""
     names = {code.co_filename for code in traced}
     return {
         name: file_hash(name)

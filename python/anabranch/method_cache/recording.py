@@ -1,9 +1,9 @@
-"""One compilation of a method as it lies on disk: written, read and checked here.
+"""One compilation of a method as it is saved: the one place that writes, reads and
+checks it.
 
-The index of an entry is JSON, which anyone may read; `code.bin` beside it is
-marshalled, and is read only after the index was found to be of this method, this
-Python and this PyTorch. docs/design/cache.md lists the fields.
-"""
+The index of an entry is JSON, which anyone may read. `code.bin` beside it is
+marshalled. It is read only after the index was found to fit this method, this Python
+and this PyTorch. docs/design/cache.md lists the fields."""
 
 from __future__ import annotations
 
@@ -24,35 +24,39 @@ from .dynamo import NotCacheable
 from .source import Path, Source, look_up
 
 CODE = "code.bin"
-REPORT = "report.json"  # of the compilation; only those who ask for it parse it
+# the report of the compilation, which is parsed only for those who ask for it
+REPORT = "report.json"
 VERSION = 4
 _INDEX = ("identity", "sources", "kernels", "meta")
 
 
 class Stale(Exception):
-    """An entry was made of something else than what is called now."""
+    """The entry does not fit what is called now."""
 
 
 class Changed(Stale):
-    """Frozen weights are not as they were at the first call. The entry stays good for
-    a process that has those."""
+    """Frozen weights differ from those of the first call. The entry stays valid for
+    processes with the old weights."""
 
 
 @dataclasses.dataclass
 class Recording:
     """All that a later process needs besides the package."""
 
-    identity: str  # the entry's key: method, configuration, versions
+    identity: str  # the entry's key: method, configuration and versions
     sources: dict[str, str]  # hashes of the files that the trace went through
     calling: Calling
     kernels: list[str]  # keys of programs for exact shapes
-    meta: dict[str, Any]  # for readers
+    # the source that Dynamo made of the method, for people who read the entry
+    meta: dict[str, Any]
     code: types.CodeType  # that Dynamo made of the method
-    globals: dict[str, list[Any]]  # recipes of those that Dynamo added
-    constants: list[tuple[Source, Any]]  # that the trace depends on
-    identities: list[Source]  # of the functions and classes that it went through
-    # Arguments of the graph that the module holds, by number; None: the code passes
-    # all arguments itself.
+    globals: dict[str, list[Any]]  # how to make the globals that Dynamo added
+    # values that the trace depends on, by their sources
+    constants: list[tuple[Source, Any]]
+    # hashes of the functions and classes that the trace went through
+    identities: list[Source]
+    # Arguments of the graph that the module holds, by number. None: the code passes all
+    # arguments itself.
     fetched: list[tuple[int, Path]] | None
 
     def index(self) -> str:
@@ -62,8 +66,7 @@ class Recording:
         return json.dumps(saved, default=str)
 
     def blob(self) -> bytes:
-        """The contents of `code.bin`. NotCacheable: a value of it is an object that
-        `marshal` can't write."""
+        """The contents of `code.bin`. NotCacheable: a value cannot be marshalled."""
         saved = {
             "version": VERSION,
             "code": bytecode.spelled(self.code),
@@ -81,7 +84,7 @@ class Recording:
             raise NotCacheable("its code holds an object") from error
 
     def frozen_weights(self, module: torch.nn.Module) -> list[torch.Tensor]:
-        """The frozen arguments that the module holds."""
+        """The frozen arguments that this module holds."""
         paths = dict(self.fetched or ())
         found = [
             look_up(module, paths[number])
@@ -92,8 +95,8 @@ class Recording:
 
     @classmethod
     def read(cls, index: str, folder: str, identity: str) -> Recording:
-        """The recording in `folder` whose index has this text. Stale: it is of
-        another version or method, or a file that the trace went through changed."""
+        """The recording in `folder`, whose index has this text. Stale: it is of another
+        version or method, or a file that the trace went through has changed."""
         saved = json.loads(index)
         if saved.get("version") != VERSION or saved["identity"] != identity:
             raise Stale("it is of another method, configuration or version")
@@ -116,18 +119,19 @@ class Recording:
 
 
 @dataclasses.dataclass(frozen=True)
-class Kept:
-    """`code.bin` for readers: values as they are spelled."""
+class SavedCode:
+    """The contents of `code.bin` for readers, in the form in which they are saved."""
 
     code: types.CodeType
-    constants: list[tuple[str, Any]]  # expressions that calls compare, their values
-    identities: list[str]  # expressions whose object must stay
+    # expressions that calls compare, with their values
+    constants: list[tuple[str, Any]]
+    identities: list[str]  # expressions whose object must stay the same
 
 
-def code_in(folder: str) -> Kept:
-    """What the recording in `folder` runs and compares."""
+def code_in(folder: str) -> SavedCode:
+    """The code that the recording in `folder` runs, and what it compares."""
     rest = _read_code(folder)
-    return Kept(
+    return SavedCode(
         rest["code"],
         [(source[0], value) for source, value in rest["constants"]],
         [source[0] for source in rest["identities"]],
@@ -143,7 +147,7 @@ def _read_code(folder: str) -> Mapping[str, Any]:
 
 
 def file_hash(path: str) -> str:
-    """SHA-256 of a file's contents; empty where it can't be read."""
+    """SHA-256 of a file's contents; empty if the file cannot be read."""
     try:
         with open(path, "rb") as file:
             return hashlib.sha256(file.read()).hexdigest()

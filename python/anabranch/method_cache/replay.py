@@ -1,8 +1,7 @@
-"""A recorded method, called again without Dynamo.
+"""Calls a recorded method again, without Dynamo.
 
-Imports nothing of the compiler's front end: what is here is what a warm start
-costs.
-"""
+Imports nothing of the compiler's front end: a warm start takes as long as this module
+does."""
 
 from __future__ import annotations
 
@@ -29,13 +28,15 @@ _numbers = itertools.count()
 
 
 class Replay:
-    """One recording, for one method. `start` makes the first call; then `function`
+    """One recording, for one method. `start` makes the first call; after it, `function`
     takes the module and the method's arguments.
 
-    The first call compares frozen values with the live ones, and where `strict` says
-    so sizes and strides with those of the trace. Every call compares attributes,
-    globals and arguments with what the trace took for constant: in C++ where they lie
-    in dicts, lists and closures, else by an expression. Stale: something differs, and nothing has run."""
+    The first call compares frozen values with the live ones; with `strict`, also sizes
+    and strides with those of the trace. Every call compares attributes, globals and
+    arguments with the values that the trace took for constant. C++ compares values in
+    dicts, lists and closures; a Python expression compares the others. Stale: something
+    differs, and nothing has run.
+    """
 
     def __init__(
         self,
@@ -52,8 +53,8 @@ class Replay:
         self.strict = strict
         self.freeze = freeze
         self.function: Call | None = None
-        self.report = ""  # of the compilation, as JSON
-        # Told the graph's arguments before its first call.
+        self.report = ""  # the report of the compilation, as JSON
+        # Called with the graph's arguments before its first call.
         self.noticed: Callable[[Sequence[Any]], None] | None = None
         function = method.__func__
         cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
@@ -61,14 +62,14 @@ class Replay:
             raise Stale("the method closes over other names")
         self._cells = cells
         self._graph = graph_call(executable, recording.calling)
-        # The globals that Dynamo added, under names that nothing else has.
+        # Globals that Dynamo added get new names in the module.
         self._names: dict[str, str] = {}
         for name, recipe in recording.globals.items():
             if recipe != dynamo.GRAPH:
                 self._names[name] = self._add_global(dynamo.make_global(recipe))
 
     def start(self, args: Any, kwargs: Any) -> Any:
-        """The first call: everything is compared. `function` is there once the
+        """Makes the first call, which compares everything. `function` is set when the
         comparison before the call is done."""
         function, module = self.method.__func__, self.method.__self__
         constants = self.recording.constants
@@ -96,7 +97,7 @@ class Replay:
         try:
             return self._checked(self._link(name), left)(module, *args, **kwargs)
         finally:
-            # It holds the module, which must not live as long as the globals.
+            # `first` refers to the module, which must not live as long as the globals.
             del function.__globals__[name]
 
     def _add_global(self, value: Any) -> str:
@@ -105,8 +106,8 @@ class Replay:
         return name
 
     def _link(self, graph: str) -> Call:
-        """The code as a function in the method's module, whose globals stay alive,
-        with the global of this name in the graph's place."""
+        """The code as a function over the globals of the method's module. The global
+        with this name is the graph."""
         function, code = self.method.__func__, self.recording.code
         names = self._names | {
             name: graph
@@ -128,8 +129,8 @@ class Replay:
         fetched: Sequence[tuple[int, Any]],
         constants: Sequence[tuple[Source, Any]],
     ) -> tuple[Call, list[tuple[Source, Any]]]:
-        """The graph's call that compares what can be found from the module, and the
-        constants that can't."""
+        """Two values: the graph's call, which compares values that can be reached from
+        the module; and the constants that cannot be reached so."""
         function = self.method.__func__
         table = ModuleTable(self.method.__self__, function)
         for number, path in fetched:
@@ -137,7 +138,8 @@ class Replay:
         left = [row for row in constants if not table.compare(*row)]
         for source in self.recording.identities:
             table.identify(source)
-        # Later calls compare the objects themselves, and no class's functions.
+        # Later calls compare the objects themselves. Functions of classes are not
+        # compared again.
         first_only = ("identity(", dynamo.DIGEST, dynamo.OF_CLASSES)
         left = [row for row in left if not any(w in row[0].text for w in first_only)]
         defaults = Source("the defaults", Place("F", [(True, "__defaults__")]))
@@ -145,7 +147,8 @@ class Replay:
         return table.around(self._graph, self.calling.arguments), left
 
     def _checked(self, call: Call, left: Sequence[tuple[Source, Any]]) -> Call:
-        """The call, for arguments that are as these constants of the trace."""
+        """Wraps the call: it refuses arguments that differ from these constants of the
+        trace."""
         function, by_size = self.method.__func__, self.calling.guards_by_source
         plain = [row for row in left if row[0].text not in by_size]
         sizes = [row for row in left if row[0].text in by_size]
@@ -156,7 +159,8 @@ class Replay:
         return refusing(call, function, sizes, wrong)
 
     def _arguments(self, given: Sequence[Any]) -> Sequence[Any]:
-        """All of the graph's: those that the code passes and those it does not."""
+        """All arguments of the graph: those that the code passes, and those that C++
+        fetches."""
         if self.recording.fetched is None:
             return given
         fetched = dict(self.recording.fetched)
@@ -181,16 +185,17 @@ class Replay:
 
 
 def _refuse_changes(freeze: bool | str) -> None:
-    """Called before a call that finds frozen weights changed."""
+    """Runs before a call that finds frozen weights changed: raises Changed, or
+    FrozenWeightError where `freeze` is "strict"."""
     if freeze != "strict":
         raise Changed("frozen weights changed")
-    from ..errors import FrozenWeightError  # which imports Dynamo
+    from ..errors import FrozenWeightError  # imports Dynamo
 
     raise FrozenWeightError("frozen weights changed, and freeze='strict' forbids it")
 
 
 def bind(function: Any, module: Any, args: Any, kwargs: Any) -> dict[str, Any]:
-    """The locals of a call, by name, and what the function closes over."""
+    """The local variables of a call, by name, and those that the function closes over."""
     bound = inspect.signature(function).bind(module, *args, **kwargs)
     bound.apply_defaults()
     cells = function.__closure__ or ()

@@ -1,9 +1,8 @@
-"""Where a trace read a value: Dynamo's names of sources, read in this module alone.
+"""Parses Dynamo's names of sources: where a trace read a value. Only this module does.
 
-Dynamo names a source by a Python expression over the locals `L` and the globals `G`
-of the method, such as `L['self']._modules['fc'].training`. Its guards on sizes are
-expressions over several such names.
-"""
+Dynamo names a source by a Python expression over the locals `L` and the globals `G` of
+the method, such as `L['self']._modules['fc'].training`. Its guards on sizes are
+expressions over several such names."""
 
 from __future__ import annotations
 
@@ -15,15 +14,17 @@ from typing import Any
 
 from .bytecode import code_digest
 
-# Pairs (attribute?, key): attributes of objects, items of dicts and lists.
+# A path is a list of pairs (attribute?, key): attributes of objects, items of dicts and
+# lists.
 Path = Sequence[tuple[bool, str | int]]
 
 MISSING = object()
 
 
 def identity(value: Any) -> tuple[Any, ...]:
-    """What a function, class or module is called in every process; of another
-    object, its type. Of two objects with one answer, the source files decide."""
+    """The name of a function, class or module that all processes give it; for another
+    object, the name of its type. Two objects may have one name: then the hashes of the
+    source files tell them apart."""
     if isinstance(value, types.ModuleType):
         return ("module", value.__name__)
     if isinstance(value, types.MethodType):
@@ -36,7 +37,7 @@ def identity(value: Any) -> tuple[Any, ...]:
 
 
 def base_value(value: Any) -> tuple[Any, ...]:
-    """The number or string that an object of a derived class is, and its class."""
+    """The number or string that an object of a derived class equals, and its class."""
     bases: tuple[Any, ...] = (int, float, str, bytes)
     for base in bases:
         if isinstance(value, base):
@@ -49,7 +50,7 @@ def absent(value: Any, name: str) -> bool:
     return name not in vars(value)
 
 
-# What a source may call.
+# Functions that a source may call.
 READERS = {
     "dict": dict,
     "type": type,
@@ -65,7 +66,7 @@ READERS = {
 
 
 def look_up(root: Any, path: Path) -> Any:
-    """What lies at a path, if only dicts are asked on the way; else MISSING."""
+    """The value at a path, if only dicts are read on the way; else MISSING."""
     value = root
     for is_attribute, key in path:
         holder = getattr(value, "__dict__", None) if is_attribute else value
@@ -77,9 +78,12 @@ def look_up(root: Any, path: Path) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """Where a value lies, found by asking containers alone. `root` is "L" (the
-    module), "G" (the globals) or "F" (the function); `asks` is what is asked of the
-    value: "" (itself), "len" or "tuple"; "absent" says that nothing is there."""
+    """Where a value is, without running the user's code.
+
+    `root` is "L" (the module), "G" (the globals) or "F" (the function). `asks` is what
+    is compared: "" (the value), "len" or "tuple" of it; "absent" says that there is no
+    value.
+    """
 
     root: str
     path: Path
@@ -88,18 +92,18 @@ class Place:
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """An expression over `L` and `G`, and the place of its value, if it has one."""
+    """An expression over `L` and `G`, and the place of its value; None without a place."""
 
     text: str
     place: Place | None
 
     @classmethod
     def parse(cls, text: str, function: Any) -> Source:
-        """The source that Dynamo gives this name while it traces `function`."""
+        """The source that Dynamo names so while it traces `function`."""
         return cls(text, _place(text, function))
 
     def spelled(self) -> tuple[Any, ...]:
-        """As `marshal` can write it."""
+        """The source in a form that `marshal` can save."""
         if self.place is None:
             return (self.text,)
         path = [tuple(step) for step in self.place.path]
@@ -111,12 +115,12 @@ class Source:
         return cls(text, Place(*place) if place else None)
 
     def value(self, function: Any, locals_: Mapping[str, Any]) -> Any:
-        """Its value in a call with these locals; any exception where it has none."""
+        """The value in a call with these locals. Raises any exception if there is none."""
         return values([self], function, locals_)[0]
 
     def over_arguments(self, given: set[str]) -> str | None:
-        """The expression over arguments by their names, and over the globals `G`;
-        None where it reads other locals than `given`."""
+        """The expression over arguments, by their names, and the globals `G`. None: it
+        reads locals that are not in `given`."""
         names = _ArgumentNames()
         body = names.visit(ast.parse(self.text, mode="eval"))
         if names.other or not names.found <= given:
@@ -127,18 +131,18 @@ class Source:
 def values(
     sources: Sequence[Source], function: Any, locals_: Mapping[str, Any]
 ) -> list[Any]:
-    """The values of all sources, by one evaluation."""
+    """The values of all sources, from one evaluation."""
     scope = {"L": locals_, "G": function.__globals__}
     text = f"[{', '.join(source.text for source in sources)}]"
     return eval(text, {"__builtins__": READERS}, scope)
 
 
 class _ArgumentNames(ast.NodeTransformer):
-    """Puts the bare name for `L['name']`."""
+    """Replaces `L['name']` by the bare name."""
 
     def __init__(self) -> None:
         self.found: set[str] = set()
-        self.other = False  # whether all locals are read
+        self.other = False  # whether the expression reads `L` as a whole
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         key = node.slice
@@ -185,7 +189,8 @@ def _place(text: str, function: Any) -> Place | None:
 
 
 def _place_of_local(name: Any, rest: Path, asks: str, code: Any) -> Place | None:
-    """From the method's first parameter, or from what the method closes over."""
+    """The place that a local's path leads to: from the method's first parameter, or
+    from a variable that the method closes over."""
     owner, free = code.co_varnames[0], code.co_freevars
     if name == owner and rest:
         return Place("L", rest, asks)

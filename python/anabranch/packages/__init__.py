@@ -1,1 +1,1 @@
-"""From a description to an executable, through the caches on disk."""
+"""Makes an executable of a description, with the caches on disk."""

@@ -1,8 +1,7 @@
-"""Packages that were compiled before, by what they were compiled from.
+"""Finds packages that were compiled before, by a hash of what they were compiled from.
 
-docs/design/cache.md. Whatever is wrong with the cache, the package is made, and
-the user hears of it once.
-"""
+If the cache cannot be used, the package is compiled and a warning says so once.
+docs/design/cache.md."""
 
 from __future__ import annotations
 
@@ -24,11 +23,11 @@ FORMAT = 2
 PACKAGES, FUNCTIONS, KERNELS = "packages", "functions", "kernels"
 OBJECTS = "objects"  # machine code of single kernels
 TUNINGS = "tunings"  # blockings of products that were timed
-# How long to wait for another process that compiles the same.
+# How long to wait for another process that compiles the same package.
 PATIENCE_S = 120.0
 PIECE_S = 0.5
-# Options that change what is seen of a compilation or where it runs, and not its
-# result.
+# Options that do not change the result, but where a compilation runs or what it
+# reports.
 WATCHING = ("progress", "trace", "cache", "pin", "trust")
 
 _warned: set[str] = set()
@@ -42,7 +41,7 @@ def warn_once(kind: str, text: str) -> None:
 
 
 def folder() -> str:
-    """The root of the store; empty where there is none."""
+    """The root of the cache; empty if there is none."""
     return _C.cache_folder()
 
 
@@ -51,26 +50,26 @@ def entry_folder(root: str, kind: str, key: str) -> str:
 
 
 def digest(*parts: Any) -> str:
-    """One hash over values that JSON can spell."""
+    """One hash of values that JSON can spell."""
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 @functools.cache
 def identity() -> tuple[str, str, str]:
-    """What every compiled thing depends on: machine, compiler, runtime."""
+    """The facts that every compiled package depends on: machine, compiler, runtime."""
     return _C.cpu_identity(), _C.compiler_identity(), _C.runtime_version()
 
 
 @functools.cache
 def own_sources() -> str:
-    """This package as it is installed: what is recorded depends on all of it."""
+    """A hash of this package's installed sources: a recording depends on all of them."""
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     return digest(sorted(_python_files(here)))
 
 
 def _python_files(folder: str) -> Iterator[tuple[str, int, int]]:
-    """Path, size and time of change of each module in the folder and below."""
+    """Path, size and time of change of each Python file in the folder and below."""
     with os.scandir(folder) as files:
         for file in files:
             if file.name.endswith(".py"):
@@ -81,8 +80,8 @@ def _python_files(folder: str) -> Iterator[tuple[str, int, int]]:
 
 
 class Entry:
-    """One entry, held by this process. `usable` is false once the cache has
-    failed; everything is then as if it were empty."""
+    """One entry, held by this process. If the cache fails, `usable` becomes false, and
+    the entry then behaves as if it were empty."""
 
     def __init__(
         self, folder: str, index: str = "entry.json", trust: str | None = None
@@ -95,16 +94,18 @@ class Entry:
         self._writing = False
 
     def read(self, on_broken: Callable[[str], None] | None = None) -> str | None:
-        """The text of the entry, which stays as it is until `close`. Where there
-        is none, whoever comes first holds the entry and is expected to publish;
-        a broken entry is as none."""
+        """The text of the entry, which does not change until `close`.
+
+        None: there is no entry, or a broken one. Then this process holds the entry and
+        is expected to publish it; other processes wait.
+        """
         try:
             if self._lock(False):
                 text = self._read(on_broken)
                 if text is not None:
                     return text
             elif os.path.isdir(self.folder):
-                return self._read(on_broken)  # where nothing can be written
+                return self._read(on_broken)  # nothing can be written here
             return self._read_as_writer(on_broken)
         except OSError as error:
             self._fail(error)
@@ -129,7 +130,7 @@ class Entry:
     def discard(
         self, reason: str, on_broken: Callable[[str], None] | None = None
     ) -> None:
-        """Takes the entry away; this process is expected to publish another."""
+        """Removes the entry. This process is expected to publish another."""
         try:
             self._writing = self._writing or self._lock(True)
             if self._writing:
@@ -154,7 +155,7 @@ class Entry:
         return True
 
     def remove(self) -> None:
-        """For good."""
+        """Removes the entry for good."""
         try:
             if self._lock(True):
                 self._entry.remove()
@@ -164,7 +165,7 @@ class Entry:
             self.close()
 
     def _lock(self, exclusive: bool) -> bool:
-        """Waits in pieces: between them Ctrl-C is heard."""
+        """Waits for the lock in short steps, so that Ctrl-C is handled in between."""
         end = time.monotonic() + PATIENCE_S
         while not self._entry.lock(exclusive, PIECE_S):
             if time.monotonic() >= end or (not exclusive and not self._can_wait()):
@@ -172,7 +173,7 @@ class Entry:
         return True
 
     def _can_wait(self) -> bool:
-        """Where nothing can be written there is no lock to wait for."""
+        """Whether there is a lock to wait for: not where nothing can be written."""
         return os.access(os.path.dirname(self.folder), os.W_OK)
 
     def close(self) -> None:
@@ -190,7 +191,8 @@ def _say_broken(reason: str) -> None:
 
 @contextlib.contextmanager
 def package_entry(key_parts: Callable[[], Any], config: Config) -> Iterator[Entry]:
-    """The entry of a package, or one that holds and keeps nothing."""
+    """The entry of a package; without a cache, one that is always empty and keeps
+    nothing."""
     entry: Entry | None = None
     root = folder() if takes_part(config) else ""
     if root:
@@ -204,7 +206,7 @@ def package_entry(key_parts: Callable[[], Any], config: Config) -> Iterator[Entr
 
 
 class _Nothing(Entry):
-    """The cache is off."""
+    """The entry that stands for a cache that is off."""
 
     def __init__(self) -> None:
         self.folder = ""
@@ -218,7 +220,8 @@ class _Nothing(Entry):
 
 
 def takes_part(config: Config) -> bool:
-    """Whoever looks at the compiler's work wants it to be done."""
+    """Whether a compilation uses the cache. It does not if the user wants to see what
+    the compiler does."""
     return (
         config.cache
         and config.dump is None
@@ -229,7 +232,7 @@ def takes_part(config: Config) -> bool:
 
 
 def keep_small(root: str) -> None:
-    """Removes what was used least recently, beyond the limit."""
+    """Removes the entries that were used least recently, until the cache's limit holds."""
     try:
         _C.prune_cache(root, _C.cache_limit())
     except (OSError, ValueError) as error:
@@ -238,7 +241,7 @@ def keep_small(root: str) -> None:
 
 def constants_key(constants: list[tuple[str, str, Any]]) -> list[Any]:
     return [
-        # One copy at a time of those that are not contiguous.
+        # Tensors that are not contiguous are copied, one at a time.
         (name, dtype, list(value.shape), _C.hash_tensor(value.contiguous()))
         for name, dtype, value in constants
     ]

@@ -1,8 +1,7 @@
-"""Executables over the same frozen weights: their weights lie in memory once.
+"""Lets executables with equal frozen weights share them in memory.
 
-Prefill and decode of a language model are programs of their own. The later one is
-opened `like` the earlier one, which compares bytes, so a wrong guess costs time alone.
-"""
+Prefill and decode of a language model are two programs. The later one is opened `like`
+the earlier one, the donor. Opening compares bytes, so a wrong donor only costs time."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ import torch
 
 from .. import _C
 
-# To compare smaller weights is not worth a package that outlives its own executable.
+# Sharing smaller weights is not worth keeping a donor's package alive.
 SMALLEST = 1 << 20
 
 _executables: weakref.WeakValueDictionary[tuple[int, int], _C.Executable] = (
@@ -22,20 +21,21 @@ _executables: weakref.WeakValueDictionary[tuple[int, int], _C.Executable] = (
 
 
 def find(weights: Iterable[torch.Tensor]) -> _C.Executable | None:
-    """An executable that was made for the largest of these weights, if one lives."""
+    """A living executable that has the largest of these weights; None without one."""
     key = _key(weights)
     return None if key is None else _executables.get(key)
 
 
 def add(weights: Iterable[torch.Tensor], executable: _C.Executable) -> None:
-    """Later executables with the largest of these weights may use this one's."""
+    """Makes the executable a donor for later ones that have the largest of these
+    weights."""
     key = _key(weights)
     if key is not None and key not in _executables:
         _executables[key] = executable
 
 
 def _key(weights: Iterable[torch.Tensor]) -> tuple[int, int] | None:
-    """Where the largest of the weights lies, and its bytes."""
+    """The address of the largest weight, and its size in bytes."""
     plain = [w for w in weights if type(w) in (torch.Tensor, torch.nn.Parameter)]
     if not plain:
         return None

@@ -1,10 +1,9 @@
-"""Frozen weights and the tensors that they were copied from.
+"""Follows frozen weights: the tensors of the user that constants were copied from.
 
-The tensors stay the user's, and are held weakly. Before each call the executable
-compares their versions and addresses (python/bindings/calls/FrozenWeights.h); where
-one was written or replaced, the weights are packed again, or `freeze="strict"` makes
-it an error. docs/limits.md says which writes leave no trace.
-"""
+The executable holds the tensors weakly. Before each call it compares their versions and
+addresses (python/bindings/calls/FrozenWeights.h). If a tensor was written or replaced,
+the weights are packed again, or `freeze="strict"` makes it an error. docs/limits.md
+says which writes cannot be seen."""
 
 from __future__ import annotations
 
@@ -25,14 +24,14 @@ from ..shapes.gears import Binding
 from . import cache, package
 from .optimizers import count_fused_steps
 
-# Changes between two calls each, until the user hears that freezing costs more than
-# it saves.
+# Calls with changed weights, one after another, until a warning says that freezing
+# costs more than it saves.
 CHANGES_TO_WARN = 8
 
 
 def note(described: Description) -> _C.FrozenWeights | None:
-    """The state of the tensors before their values are read; None without any. The
-    constants are those tensors from here on."""
+    """The state of the user's tensors, taken before their values are read; None without
+    frozen weights. From here on, constants are those tensors."""
     found = {name: owner() for name, owner in described.owners.items()}
     living = {name: tensor for name, tensor in found.items() if tensor is not None}
     described.owners = {name: described.owners[name] for name in living}
@@ -56,7 +55,7 @@ def _lies_as(value: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 class Follower:
-    """Keeps the weights of one executable as the user's tensors are."""
+    """Keeps the weights of one executable equal to the user's tensors."""
 
     def __init__(
         self,
@@ -66,7 +65,7 @@ class Follower:
         bindings: Sequence[Binding],
         weights: _C.FrozenWeights,
     ) -> None:
-        """`weights`: what `note` gave before the executable was made."""
+        """`weights`: the result of `note`, called before the executable was made."""
         self.executable = weakref.ref(executable)
         self.config = config
         self.bindings = bindings
@@ -74,14 +73,14 @@ class Follower:
         self.names = list(described.owners)
         own = {n: v for n, v in described.constants.items() if n not in self.names}
         self.described = dataclasses.replace(described, constants=own)
-        # Told that programs with the former weights are gone.
+        # Called when programs with the old weights were removed.
         self.forget: Callable[[], object] = lambda: None
         self.changes = 0
         self.lock = threading.Lock()
         executable.follow(weights, self)
 
     def __call__(self) -> None:
-        """A call saw that weights are not as they were: nothing has run yet."""
+        """Called before a call that finds changed weights, while nothing has run yet."""
         with self.lock:
             if not self.weights.unchanged():
                 self._follow()
@@ -96,7 +95,7 @@ class Follower:
         described, weights = self.current()
         made = package.rebuild(described, self.config, self.bindings)
         executable = self.executable()
-        assert executable is not None  # it is being called
+        assert executable is not None  # a call of the executable holds it
         executable.adopt(made, weights)
         self.weights = weights
         self.forget()
@@ -104,8 +103,8 @@ class Follower:
         self._say(changed)
 
     def current(self) -> tuple[Description, _C.FrozenWeights]:
-        """The graph with the values of the tensors as they are now. An error where
-        they are of other sizes, or gone: another graph is made for those."""
+        """The graph with the current values of the tensors. FrozenWeightError: a tensor
+        was freed or has other sizes, so the model needs another graph."""
         tensors = self.weights.tensors()
         labels = self._labels()
         gone = [label for label, t in zip(labels, tensors) if t is None]
@@ -152,7 +151,8 @@ def follow(
     bindings: Sequence[Binding],
     weights: _C.FrozenWeights | None,
 ) -> Follower | None:
-    """Lets calls of the executable see that weights changed; None: it has none."""
+    """Makes calls of the executable follow changed weights. None: it has no frozen
+    weights."""
     if weights is None:
         return None
     return Follower(executable, described, config, bindings, weights)

@@ -1,8 +1,7 @@
-"""Kernels made for exact shapes: a library that processes and models share.
+"""The library of kernels for exact shapes, which processes and models share.
 
 An entry is a package that was compiled for certain sizes, in the store of
-docs/design/cache.md; its text says of which operators and shapes it was made.
-"""
+docs/design/cache.md. Its text lists the operators and shapes that it was made for."""
 
 from __future__ import annotations
 
@@ -22,9 +21,9 @@ from .cache import KERNELS
 
 
 @dataclasses.dataclass(frozen=True)
-class Static:
-    """A compiled package. `key` is its name in the library, empty where there is
-    none; `compiled` says that this process made it."""
+class StaticPackage:
+    """A package for exact shapes. `key` is its name in the library, empty if it is not
+    kept; `compiled` says whether this process compiled it."""
 
     folder: str
     key: str
@@ -34,11 +33,15 @@ class Static:
 @contextlib.contextmanager
 def compile_static(
     described: Any, config: Any, binding: Mapping[str, int], records: Sequence[Any]
-) -> Iterator[Static]:
-    """The package of a graph for the sizes in `binding`: from the library, or
-    compiled and put there. Of several processes that ask at once, one compiles.
-    The folder is there inside of the `with`."""
-    from . import package  # the command of the library needs no compiler
+) -> Iterator[StaticPackage]:
+    """The package of a graph for the sizes in `binding`, from the library or compiled
+    now.
+
+    Its folder exists inside the `with` block. If several processes ask for a package at
+    once, one of them compiles it.
+    """
+    # imported here: the command `anabranch kernels` needs no compiler
+    from . import package
 
     quiet = dataclasses.replace(
         config, dump=None, stop=None, progress=False, explain=False, debug=False
@@ -51,7 +54,7 @@ def compile_static(
     entry = cache.Entry(kept, trust=quiet.trust) if root else None
     try:
         if entry and entry.read() is not None:
-            yield Static(entry.folder, key, False)
+            yield StaticPackage(entry.folder, key, False)
             return
         with scratch.folder() as place:
             path = os.path.join(place, "package")
@@ -64,16 +67,16 @@ def compile_static(
             }
             if entry and entry.publish(path, {}, json.dumps(text)):
                 cache.keep_small(root)
-                yield Static(entry.folder, key, True)
+                yield StaticPackage(entry.folder, key, True)
             else:
-                yield Static(path, "", True)
+                yield StaticPackage(path, "", True)
     finally:
         if entry is not None:
             entry.close()
 
 
 def _make(described: Any, config: Any, bindings: list[Any], path: str) -> None:
-    """Compiles; what torch.compile has just compiled is copied."""
+    """Compiles the package, or copies it if the cache has the same one."""
     from . import package
 
     key = functools.partial(package.cache_key, described, config, bindings)
@@ -88,14 +91,14 @@ def _make(described: Any, config: Any, bindings: list[Any], path: str) -> None:
 
 
 def entries() -> list[dict[str, Any]]:
-    """What is in the library, least recently used first."""
+    """The entries of the library, least recently used first."""
     root = _C.cache_folder()
     rows = _C.cache_entries(root) if root else []
     return [row for row in rows if row["kind"] == KERNELS]
 
 
 def find(prefix: str) -> dict[str, Any]:
-    """The entry whose key begins so."""
+    """The entry whose key begins with `prefix`. ValueError: none, or several."""
     found = [row for row in entries() if row["key"].startswith(prefix)]
     if len(found) != 1 or not prefix:
         what = "no entry has" if not found else "several entries have"
@@ -104,7 +107,7 @@ def find(prefix: str) -> dict[str, Any]:
 
 
 def text_of(row: Mapping[str, Any]) -> dict[str, Any]:
-    """What an entry says of itself; hashes are checked."""
+    """The text of an entry; its hash is checked."""
     entry = _C.CacheEntry(row["folder"])
     try:
         entry.lock(False, 1.0)
@@ -138,8 +141,8 @@ def show(prefix: str) -> str:
 
 
 def prune(days: float | None = None) -> int:
-    """Removes what was not used for so long; everything without `days`. Entries
-    that someone reads stay. How many went."""
+    """Removes entries that were not used for this many days; all of them if `days` is
+    None. Entries that a process is reading stay. Returns how many were removed."""
     gone = 0
     for row in entries():
         if days is not None and time.time() - row["last_use"] < days * 86400:
@@ -154,8 +157,8 @@ def prune(days: float | None = None) -> int:
     return gone
 
 
-def copy_files(static: Static, target: str) -> None:
-    """The files of a static package, with its index where it has one."""
+def copy_files(static: StaticPackage, target: str) -> None:
+    """Copies the files of a static package, and its index if it has one."""
     _copy(static.folder, target)
 
 

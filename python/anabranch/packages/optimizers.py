@@ -1,4 +1,5 @@
-"""Fused optimizers write parameters without raising their versions."""
+"""Makes steps of fused optimizers visible: they write parameters without raising their
+versions."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ import torch
 
 @functools.cache
 def count_fused_steps() -> None:
-    """From here on a step of any fused optimizer raises the versions of what it
-    writes, as all other writes do: a program with frozen copies sees it."""
+    """From now on, a step of a fused optimizer raises the versions of what it writes.
+    So a program with frozen copies sees the write."""
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
     register_optimizer_step_post_hook(_raise_versions)

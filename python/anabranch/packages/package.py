@@ -1,4 +1,4 @@
-"""A graph description -> a package in a private folder -> an executable."""
+"""Compiles a graph description to a package in a private folder and loads it."""
 
 from __future__ import annotations
 
@@ -26,11 +26,14 @@ def build(
     described: Description,
     config: Config,
     bindings: Sequence[Binding] = (),
-    seen: Callable[[str, dict[str, Any]], None] | None = None,
+    on_package: Callable[[str, dict[str, Any]], None] | None = None,
 ) -> _C.Executable | None:
-    """Compiles, or takes from the cache, and loads. None when the compiler was
-    told to stop early. `seen` is told of the package's folder while it is there, and
-    of the compilation's report."""
+    """The executable of a graph, compiled or from the cache; None if the compiler was
+    told to stop early.
+
+    `on_package` is called with the package's folder, while the folder exists, and with
+    the report of the compilation.
+    """
     key = functools.partial(cache_key, described, config, bindings)
     with cache.package_entry(key, config) as entry:
         text = entry.read()
@@ -39,10 +42,10 @@ def build(
             report = json.loads(text) | {"name": described.graph["name"]}
             report["cache"] = "hit"
             if found := _load(entry, report, described, config):
-                if seen is not None:
-                    seen(entry.folder, report)
+                if on_package is not None:
+                    on_package(entry.folder, report)
                 return found
-        # What is loaded stays mapped when its folder is gone.
+        # The loaded files stay mapped when the folder is removed.
         with scratch.folder() as folder:
             path = os.path.join(folder, "package")
             report = write(described, config, path, bindings)
@@ -50,8 +53,8 @@ def build(
                 return None
             if entry.publish(path, {}, json.dumps(report)):
                 cache.keep_small(cache.folder())
-            if seen is not None:
-                seen(path, report)
+            if on_package is not None:
+                on_package(path, report)
             return _finish(path, report, described, config)
 
 
@@ -87,8 +90,8 @@ def _finish(
 def rebuild(
     described: Description, config: Config, bindings: Sequence[Binding]
 ) -> _C.Executable:
-    """The program of a graph again, for other values of its constants. Kernels come
-    from the cache; the package itself is not kept, since more values may follow."""
+    """The program of a graph for new values of its constants. Kernels come from the
+    cache. The package is not kept, since more values may follow."""
     quiet = dataclasses.replace(config, dump=None, progress=False, explain=False)
     with scratch.folder() as folder:
         path = os.path.join(folder, "package")
@@ -103,8 +106,8 @@ def specialise(
     binding: Binding,
     like: Callable[[], _C.Executable | None],
 ) -> _C.Executable:
-    """The program of a graph for certain sizes, to be added to another: `like`,
-    whose weights it uses if that is still there."""
+    """The program of a graph for certain sizes, to be added to another executable. If
+    `like` still lives, it shares its weights."""
     quiet = dataclasses.replace(config, dump=None, progress=False, explain=False)
     key = functools.partial(cache_key, described, quiet, [binding])
     with cache.package_entry(key, quiet) as entry:
@@ -122,12 +125,12 @@ def specialise(
 def cache_key(
     described: Description, config: Config, bindings: Sequence[Binding]
 ) -> list[Any]:
-    """All that the bytes of the package depend on."""
+    """A hash of everything that the bytes of a package depend on."""
     graph = {key: value for key, value in described.graph.items() if key != "name"}
     options = json.loads(_compiler_options(described, config, bindings))
-    # Containers of all sizes share what is compiled.
+    # Machines that differ only in their number of cores share packages.
     del options["threads"]
-    # What tuning found is an option by itself.
+    # The blockings that tuning found count as an option of their own.
     for name in (*cache.WATCHING, "tune", "tune_seconds"):
         del options["config"][name]
     return [graph, cache.constants_key(_constants(described)), options]
@@ -148,8 +151,10 @@ def write(
     cpu: str = "host",
     list_blockings: int = 0,
 ) -> dict[str, Any]:
-    """Compiles into the package folder `path`, a program for each binding, and
-    returns the report, which names so many blockings of each product."""
+    """Compiles a package into the folder `path`, with a program for each binding.
+
+    Returns the report. With `list_blockings`, it has so many blockings of each product.
+    """
     text = json.dumps(described.graph)
     if config.dump is not None:
         _dump(text, described.graph["name"], config.dump)
@@ -232,7 +237,7 @@ def _compiler_options(
         options["super_kernels"] = "auto"
     if config.panels != "best":
         options["panels"] = config.panels
-    # They were timed on this machine.
+    # Blockings were timed on this machine, so other targets do not use them.
     if described.blockings and cpu in ("host", "native"):
         options["blockings"] = described.blockings
     if list_blockings:
@@ -245,9 +250,9 @@ def _compiler_options(
 
 
 def _machine(threads: int) -> dict[str, Any]:
-    """What the compiler's own choices go by. Kernels that are small enough to overlap
-    work in the cache; what all workers read there together grows like their
-    arithmetic."""
+    """The facts that the compiler's own choices depend on. Kernels that are small
+    enough to overlap work in the cache, and what all workers read there together grows
+    with their arithmetic."""
     limits = json.loads(_C.machine_limits())
     share = limits["gflops_all"] / limits["gflops"]
     return {

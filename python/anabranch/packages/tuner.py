@@ -1,11 +1,10 @@
-"""Times blockings of a graph's products on this machine: how each is cut up.
+"""Times blockings of a graph's products on this machine.
 
-The compiler lists candidates for each kernel, by its cost model. One package takes
-the second candidate of every kernel, one the third and so on; they run in turns,
-and the trace says how long each kernel took in each. A last package takes the best of
-each kernel, and runs against the compiler's own choice: what does not win there too
-was luck.
-"""
+The compiler lists candidates for each kernel, ordered by its cost model. One package
+takes the second candidate of every kernel, one the third, and so on. The packages run
+in turns, and a trace tells the time of each kernel in each package. The last package
+takes the best candidate of each kernel and runs against the compiler's own choice; a
+candidate that does not win again is dropped."""
 
 from __future__ import annotations
 
@@ -25,18 +24,20 @@ from ..shapes.gears import Binding
 from ..trace.profiler import profile
 from . import package
 
-# Of each kernel, with what the compiler chooses.
+# Candidates of each kernel, the compiler's own choice included.
 MOST_CANDIDATES = 12
-# A candidate must gain so much, since even equal ones differ a little.
+# The least gain of a candidate, as a ratio: equal kernels differ a little in each run.
 LEAST_GAIN = 0.03
-# Turns of all packages: of the candidates, and of the winners.
+# Turns of all packages: with the candidates, and with the winners.
 LEAST_TURNS, MOST_TURNS = 3, 100
-# What a package computes in one turn: at least so many calls and seconds.
+# The least work of a package in one turn: calls and seconds.
 LEAST_CALLS, MOST_CALLS, TURN_SECONDS = 3, 50, 0.005
-# The parts of the time after which no package is made, and no candidate runs.
+# Parts of the time: after the first no package is made, after the second no candidate
+# runs.
 COMPILING, TRYING = 0.4, 0.7
 
-# The blocking of a kernel as text, with its time and the default's in microseconds.
+# The blocking of a kernel as text, its time and that of the compiler's choice in
+# microseconds.
 Result = dict[str, Any]
 WHOLE = ""
 Tell = Callable[[float], None]
@@ -44,9 +45,11 @@ Tell = Callable[[float], None]
 
 @dataclasses.dataclass
 class Variant:
-    """A package with one candidate of each kernel, by the kernels' keys. `times` are
-    the microseconds of each kernel in a call, by their names, of each turn; those of
-    the whole call have the name WHOLE."""
+    """A package with one candidate of each kernel.
+
+    `blockings` are by the kernels' keys. `times` has, for each turn, the microseconds
+    of each kernel in a call, by its name, and those of the whole call under WHOLE.
+    """
 
     blockings: dict[str, str]
     executable: _C.Executable
@@ -55,7 +58,7 @@ class Variant:
 
 
 class Clock:
-    """The time that tuning may take, and who is told how much of it went."""
+    """The time that tuning may take. It calls a function with the part that has passed."""
 
     def __init__(self, seconds: float, tell: Tell) -> None:
         self._begin = time.monotonic()
@@ -63,7 +66,7 @@ class Clock:
         self._tell = tell
 
     def spent(self) -> float:
-        """The part of the time that went."""
+        """The part of the time that has passed."""
         part = (time.monotonic() - self._begin) / self._seconds
         self._tell(min(part, 1.0))
         return part
@@ -77,9 +80,11 @@ def tune(
     clock: Clock,
     until: float = 1.0,
 ) -> dict[str, Result]:
-    """The best blocking of each kernel of a product, by its key: those of `known`
-    and what was found until this part of the time had gone. A kernel for which the
-    compiler's own choice is best has an empty text."""
+    """The best blocking of each kernel of a product, by its key.
+
+    The results are those of `known`, and those found until the part `until` of the time
+    has passed. An empty text means that the compiler's own choice is best.
+    """
     quiet = dataclasses.replace(
         config, dump=None, progress=False, explain=False, trace=None, stop=None
     )
@@ -114,7 +119,7 @@ def tune(
 
 
 class _Maker:
-    """Makes packages of one graph that differ in blockings alone."""
+    """Makes packages of one graph that differ only in blockings."""
 
     def __init__(
         self, described: Description, config: Config, binding: Binding, folder: str
@@ -127,11 +132,11 @@ class _Maker:
         self._first: _C.Executable | None = None
 
     def default(self) -> tuple[list[dict[str, Any]], Variant]:
-        """The kernels that have candidates, and the package that takes the first."""
+        """The kernels that have candidates, and the package with the first candidates."""
         executable, report = self._compile({}, MOST_CANDIDATES)
         self._first = executable
         arguments = [self._argument(info) for info in executable.inputs]
-        # The same kernel may be in several programs.
+        # Several programs may have the same kernel.
         kernels = {k["key"]: k for k in report.get("blockings", [])}
         return list(kernels.values()), Variant({}, executable, arguments)
 
@@ -159,7 +164,7 @@ class _Maker:
         return executable, report
 
     def _argument(self, info: Mapping[str, Any]) -> Any:
-        """Normal values; zeros for integers, which are indices that every table has."""
+        """Random normal values; zeros for integers, since every table has the index 0."""
         if info["scalar"]:
             return self._scalar(info["name"])
         kind = next(theirs for theirs, ours in DTYPES.items() if ours == info["dtype"])
@@ -179,7 +184,7 @@ class _Maker:
 
 
 def _rounds(kernels: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, str]]:
-    """The second candidate of each kernel, then the third and so on."""
+    """The second candidate of each kernel, then the third, and so on."""
     for number in range(1, MOST_CANDIDATES):
         blockings = {
             kernel["key"]: kernel["candidates"][number]["parameters"]
@@ -191,7 +196,8 @@ def _rounds(kernels: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, str]]:
 
 
 def _run_in_turns(variants: Sequence[Variant], is_late: Callable[[], bool]) -> None:
-    """Whoever runs first changes, so that a slow moment of the machine hits all."""
+    """Runs the packages in turns. Each turn begins with another package, so that a slow
+    moment of the machine does not always hit the same one."""
     order = list(variants)
     for turn in range(MOST_TURNS):
         for variant in order:
@@ -204,7 +210,7 @@ def _run_in_turns(variants: Sequence[Variant], is_late: Callable[[], bool]) -> N
 def _run(variant: Variant) -> None:
     with torch.no_grad():
         start = time.perf_counter()
-        variant.executable(list(variant.arguments))  # brings the caches back
+        variant.executable(list(variant.arguments))  # this call loads the caches
         calls = int(TURN_SECONDS / (time.perf_counter() - start))
         with profile() as trace:
             for _ in range(min(max(calls, LEAST_CALLS), MOST_CALLS)):
@@ -214,8 +220,8 @@ def _run(variant: Variant) -> None:
 
 
 def _times_by_kernel(events: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """The shortest sum over one call's launches. Launches in a super kernel are seen
-    at their workers alone."""
+    """For each kernel, the shortest sum over the launches of one call. Launches inside
+    a super kernel are measured at the workers, which run them."""
     kinds = ("worker", "stream", "call")
     sums: dict[str, dict[str, dict[int, float]]] = {kind: {} for kind in kinds}
     for event in events:
@@ -233,7 +239,7 @@ def _best(kernel: Mapping[str, Any], variants: Sequence[Variant]) -> Result:
     default = variants[0].times.get(name)
     best: Result = {"parameters": ""}
     if not default:
-        return best  # it ran in no call
+        return best  # the kernel ran in no call
     best |= {"us": min(default), "default_us": min(default)}
     for variant in variants[1:]:
         times = variant.times.get(name)
@@ -245,8 +251,8 @@ def _best(kernel: Mapping[str, Any], variants: Sequence[Variant]) -> Result:
 
 
 def _gains(times: Sequence[float], default: Sequence[float]) -> bool:
-    """By the fastest turn, and by the fastest quarter of them: other processes slow
-    turns down, and one turn alone may be luck."""
+    """Whether the candidate gains, both by its fastest turn and by the turn that ends its
+    fastest quarter. Other processes slow turns down, and one fast turn may be chance."""
     quarter, other = sorted(times)[len(times) // 4], sorted(default)[len(default) // 4]
     return min(times) < min(default) * (1 - LEAST_GAIN) and quarter < other
 

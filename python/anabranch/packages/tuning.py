@@ -1,9 +1,8 @@
-"""Blockings that were timed on this machine: found, kept, read from a file.
+"""Finds, keeps and reads the blockings of products that were timed on this machine.
 
-`tune=True` takes what the cache has for a graph, or times candidates (tuner.py) and
-keeps the winners; `tune="FILE"` takes what `anabranch tune -o FILE` wrote. Whatever
-is wrong with either, the compiler chooses by itself.
-"""
+`tune=True` takes the cache's blockings for a graph, or times candidates (tuner.py) and
+keeps the winners. `tune="FILE"` takes those that `anabranch tune -o FILE` wrote. If
+neither works, the compiler's own choices stand."""
 
 from __future__ import annotations
 
@@ -26,14 +25,14 @@ from .cache import TUNINGS
 FORMAT = 1
 
 Results = dict[str, dict[str, Any]]
-# Who collects the results of the graphs that are compiled.
+# Collects the results of graphs that are compiled; None: nobody asks for them.
 _collectors: list[Results] = []
 
 
-def settle(
+def choose_blockings(
     described: Description, config: Config, bindings: Sequence[Binding] = ()
 ) -> None:
-    """Sets the blockings of a graph as the option `tune` asks for."""
+    """Sets the blockings of a graph as the option `tune` says."""
     if config.tune is False:
         return
     if isinstance(config.tune, str):
@@ -51,7 +50,7 @@ def settle(
 
 @contextlib.contextmanager
 def collecting() -> Iterator[Results]:
-    """What is tuned meanwhile, by the keys of kernels."""
+    """Collects the results of tuning inside the block, by the keys of kernels."""
     results: Results = {}
     _collectors.append(results)
     try:
@@ -70,7 +69,7 @@ def _found_or_timed(
     root = cache.folder() if cache.takes_part(config) else ""
     if not root:
         return _time(described, config, bindings, {})
-    # The values of constants have no part in how long a product takes.
+    # Values of constants do not change how long a product takes.
     graph, _, options = package.cache_key(described, config, bindings)
     threads = _threads(config)
     key = cache.digest(FORMAT, TUNINGS, cache.identity(), threads, graph, options)
@@ -93,7 +92,7 @@ def _found_or_timed(
 
 
 def _known(root: str, config: Config) -> Results:
-    """The winners of other graphs' kernels, of this machine and version."""
+    """The winners of other graphs' kernels, from this machine and version."""
     found: Results = {}
     for row in _C.cache_entries(root):
         if row["kind"] != TUNINGS:
@@ -102,7 +101,7 @@ def _known(root: str, config: Config) -> Results:
         with contextlib.suppress(
             OSError, RuntimeError, ValueError, KeyError, TypeError
         ):
-            # An entry that is being written now is this graph's own.
+            # Its writer holds the entry of this graph, so it cannot be read.
             if entry.lock(False, 0.0) and (text := entry.read()) is not None:
                 record = json.loads(text)
                 if not _foreign(record) and record["threads"] == _threads(config):
@@ -114,7 +113,8 @@ def _known(root: str, config: Config) -> Results:
 def _time(
     described: Description, config: Config, bindings: Sequence[Binding], known: Results
 ) -> Results:
-    """A graph without numbers for its sizes has none to tune by."""
+    """Times the products of a graph. A graph without numbers for its sizes cannot be
+    timed."""
     from . import tuner
 
     symbols = {symbol["name"] for symbol in described.graph["symbols"]}
@@ -131,7 +131,7 @@ def _time(
                 described, config, binding, known | results, clock, until
             )
     except (OSError, RuntimeError, ValueError, MemoryError) as error:
-        # The compilation itself says what is wrong with the graph.
+        # The compilation that follows reports what is wrong with the graph.
         cache.warn_once("tuning", f"the graph is not tuned: {error}")
     finally:
         bar.close()
@@ -160,8 +160,8 @@ def write_file(path: str, config: Config, results: Results) -> None:
 
 
 def read_file(path: str) -> Results:
-    """What `write_file` wrote; nothing, with a line, if that was on another machine
-    or by another version. OptionError: it is no such file."""
+    """The blockings of a file that `write_file` wrote. If the file comes from another
+    machine or version, nothing but a warning. OptionError: it is no such file."""
     try:
         with open(path, encoding="utf-8") as file:
             record = json.load(file)
@@ -177,7 +177,7 @@ def read_file(path: str) -> Results:
 
 
 def _foreign(record: Mapping[str, Any]) -> str:
-    """What about a record is another machine's or version's; empty: nothing."""
+    """What in a record is of another machine or version; empty if nothing is."""
     cpu, compiler, runtime = cache.identity()
     if record["format"] != FORMAT:
         return "another version of tuning files"

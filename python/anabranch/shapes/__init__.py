@@ -1,1 +1,1 @@
-"""Programs for sizes: given ones, those that come, and sizes of one."""
+"""Programs for sizes that change: gears, tiers, and sizes of one."""

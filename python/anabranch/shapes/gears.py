@@ -1,5 +1,4 @@
-"""Sizes that come again: an input's dimension takes one of a few, and each
-combination gets a program of its own, all compiled at once."""
+"""Compiles a program for each combination of sizes that a user named (gears)."""
 
 from __future__ import annotations
 
@@ -18,22 +17,22 @@ from ..marks.gear_sizes import gears_of
 MOST_COMBINATIONS = 100
 
 
-# Values of symbols, by name.
+# The values of symbols, by their names.
 Binding = dict[str, int]
 
 
 @dataclasses.dataclass(frozen=True)
 class GearDim:
-    """A dimension of an input of a graph, and the sizes that it takes."""
+    """A dimension of an input of a graph, and its gears."""
 
-    input: str  # the placeholder's name
+    input: str  # the name of the placeholder
     dim: int
     sizes: tuple[int, ...]
-    size: Any  # of the traced tensor: a SymInt, or an int once specialised
+    size: Any  # the size in the trace: a SymInt, or an int if the trace fixed it
 
 
 def find(module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> list[GearDim]:
-    """The gears of a graph's inputs, by name and dimension."""
+    """The gears of a graph's inputs."""
     found = []
     for name, value, example in _tensors(module, example_inputs):
         found += [
@@ -60,9 +59,9 @@ def guard(
     gears: Sequence[GearDim],
     pad: bool = False,
 ) -> None:
-    """Lets Dynamo compile again for what these gears don't cover: sizes of
-    dimensions without gears are as they are, the others among the gears, or with
-    `pad` not above the largest."""
+    """Makes Dynamo compile again for sizes that these gears do not cover: other sizes
+    of dimensions without gears, and sizes that are no gear or, with `pad`, above the
+    largest."""
     own = {(gear.input, gear.dim) for gear in gears}
     for name, value, _ in _tensors(module, example_inputs):
         for dim, size in enumerate(value.shape):
@@ -80,18 +79,18 @@ def guard(
 
 
 def _assume(condition: Any) -> None:
-    """Evaluating a symbolic condition makes it a guard."""
+    """Evaluates a symbolic condition, which adds a guard for it."""
     assert bool(condition)
 
 
 def check(gears: Sequence[GearDim], pad: bool = False) -> None:
-    """Refuses to compile for a size that is no gear."""
+    """OptionError: a size of the traced call is none of its gears."""
     for gear in gears:
         size = hint(gear.size)
         if size not in gear.sizes and not (pad and size <= max(gear.sizes)):
             raise OptionError(
                 f"dimension {gear.dim} of the input {gear.input} is {size}, which is"
-                f" none of its gears {list(gear.sizes)}"
+                f" none of its gears {list(gear.sizes)}: add this size to them"
             )
 
 
@@ -100,7 +99,8 @@ def hint(size: Any) -> int:
 
 
 def combine(gears: Sequence[GearDim], merge: str) -> list[tuple[int, ...]]:
-    """The combinations of sizes, each once."""
+    """The combinations of sizes, each once. OptionError: "zip" with lists of different
+    lengths, or too many combinations."""
     if not gears:
         return []
     lists = [gear.sizes for gear in gears]
@@ -109,7 +109,7 @@ def combine(gears: Sequence[GearDim], merge: str) -> list[tuple[int, ...]]:
             counts = ", ".join(str(len(sizes)) for sizes in lists)
             raise OptionError(
                 "with gears_merge='zip' all dimensions need equally many gears, got"
-                f" {counts}"
+                f" {counts}; gears_merge='product' combines each with each"
             )
         combinations = list(dict.fromkeys(zip(*lists)))
     else:
@@ -118,7 +118,7 @@ def combine(gears: Sequence[GearDim], merge: str) -> list[tuple[int, ...]]:
     if len(combinations) > MOST_COMBINATIONS:
         raise OptionError(
             f"there are {len(combinations)} combinations of gears, of at most"
-            f" {MOST_COMBINATIONS}"
+            f" {MOST_COMBINATIONS}: name fewer sizes"
         )
     return combinations
 
@@ -126,8 +126,8 @@ def combine(gears: Sequence[GearDim], merge: str) -> list[tuple[int, ...]]:
 def bindings(
     gears: Sequence[GearDim], combinations: Sequence[tuple[int, ...]]
 ) -> list[Binding]:
-    """What the combinations make of the symbols that remain after the trace. One
-    that gives a symbol two values can't come past Dynamo's guards."""
+    """The values that each combination gives the symbols that remain after the trace.
+    Dynamo's guards exclude combinations that give one symbol two values."""
     found: list[Binding] = []
     for combination in combinations:
         binding: Binding | None = {}
@@ -139,7 +139,7 @@ def bindings(
 
 
 def _bind(binding: Binding | None, size: Any, value: int) -> Binding | None:
-    """The binding with which also `size` has this value; None: there is none."""
+    """The binding, extended so that `size` has this value; None if it cannot have it."""
     if binding is None:
         return None
     if not isinstance(size, torch.SymInt):
@@ -157,7 +157,7 @@ def _bind(binding: Binding | None, size: Any, value: int) -> Binding | None:
 
 
 def _solve(expr: sympy.Expr, value: int) -> tuple[sympy.Symbol | None, int | None]:
-    """The symbol of a size, and its value when the size has this one."""
+    """The symbol in a size, and its value when the size has this one."""
     free = sorted(expr.free_symbols, key=str)
     if not free:
         return None, int(expr)

@@ -1,15 +1,16 @@
-"""Static programs behind the calls: a new shape runs at once in the symbolic
-program, while a thread compiles one that was made for its sizes.
+"""Compiles static programs in the background: a new shape runs at once in the symbolic
+program, while a thread compiles a program for its sizes.
 
-The policy, for one executable: the shape that came most often and has no program is
-compiled next. Once there are `tier_limit` programs, or `tier_bytes` of them, a shape
-must come USES_WHEN_FULL times, and the program that was used least recently makes
-room. A call notes its shape in constant time and never waits; the choice is linear in
-the shapes counted, of which there are at most MOST_SHAPES_COUNTED. docs/design/shapes.md.
+The policy, for one executable:
 
-One thread serves the process. It holds executables weakly and is started again in a
-forked child.
-"""
+- The shape without a program that came most often is compiled next.
+- Once there are `tier_limit` programs, or `tier_bytes` of them, a shape must come
+  USES_WHEN_FULL times, and replaces the program that was used least recently.
+- A call notes its shape in constant time and never waits. Choosing is linear in the
+  shapes counted, of which there are at most MOST_SHAPES_COUNTED.
+
+One thread serves the process. It holds executables weakly, and a forked child starts it
+again. docs/design/shapes.md."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ Compiler = Callable[
     _C.Executable,
 ]
 
-# Calls of a shape before it may take the place of another one.
+# How often a shape must come before it may replace another one.
 USES_WHEN_FULL = 8
 MOST_SHAPES_COUNTED = 4096
 
@@ -41,17 +42,17 @@ MOST_SHAPES_COUNTED = 4096
 class Weights(Protocol):
     """Frozen weights that may change (packages/frozen.py)."""
 
-    weights: _C.FrozenWeights  # those of the executable
-    lock: threading.Lock  # held while they are replaced
-    forget: Callable[[], object]  # called when they were
+    weights: _C.FrozenWeights  # the weights that the executable has
+    lock: threading.Lock  # held while weights are replaced
+    forget: Callable[[], object]  # called after weights were replaced
 
     def current(self) -> tuple[Description, _C.FrozenWeights]:
-        """The graph with the weights as they are."""
+        """The graph with the current values of the weights."""
 
 
 class Tiers:
-    """The shapes of one executable: how often each came, and which have a
-    program. The executable owns it, as its watcher."""
+    """The shapes of one executable: how often each came, and which have a program. The
+    executable calls it as its watcher and owns it."""
 
     def __init__(
         self,
@@ -62,14 +63,15 @@ class Tiers:
         weights: Weights | None = None,
     ) -> None:
         self.executable = weakref.ref(executable)
-        # Weights that may change are read for each program, and held by nobody.
+        # Weights that may change are read anew for each program, and no reference to
+        # them is kept.
         own = {} if weights is not None else described.constants
         self.described = dataclasses.replace(described, constants=own)
         self.weights = weights
         self.config = config
         self.build = build
         self.places = _places(described)
-        self.uses: dict[Sizes, int] = {}  # in the symbolic program
+        self.uses: dict[Sizes, int] = {}  # calls in the symbolic program, by shape
         self.members: dict[Sizes, _C.Executable] = {}
         self.failures: dict[Sizes, str] = {}
         self.busy: Sizes | None = None
@@ -78,7 +80,7 @@ class Tiers:
             weights.forget = lambda: _forget(this())
 
     def __call__(self, arguments: Sequence[Any]) -> None:
-        """A call that ran in the symbolic program."""
+        """Notes a call that ran in the symbolic program."""
         sizes = tuple(
             arguments[position] if dim is None else arguments[position].shape[dim]
             for position, dim in self.places.values()
@@ -96,12 +98,12 @@ class Tiers:
         return self.uses.get(sizes, 0) >= (USES_WHEN_FULL if full else 1)
 
     def next(self) -> Sizes | None:
-        """The shape that came most often and has no program yet."""
+        """The shape without a program that came most often."""
         wanted = [sizes for sizes in list(self.uses) if self.wants(sizes)]
         return max(wanted, key=self.uses.__getitem__, default=None)
 
     def compile(self, sizes: Sizes) -> None:
-        """On the worker's thread; no error of it may reach a call."""
+        """Compiles a program, on the worker's thread. No error of it may reach a call."""
         self.busy = sizes
         binding = dict(zip(self.places, sizes))
         try:
@@ -119,15 +121,16 @@ class Tiers:
                     if known is None or self._are_still(known):
                         self._add(executable, sizes, made)
                     else:
-                        self.uses.pop(sizes, None)  # until it comes again
-        except Exception as error:  # noqa: BLE001 - kept, and explained
+                        self.uses.pop(sizes, None)  # until the shape comes again
+        except Exception as error:  # noqa: BLE001 - kept for `explain`
             self.failures[sizes] = str(error)
             self._explain(f"no program for the sizes {binding}: {error}")
         finally:
             self.busy = None
 
     def _are_still(self, known: _C.FrozenWeights) -> bool:
-        """Whether the executable's weights are these, and nobody wrote since."""
+        """Whether the executable still has these weights, and nobody wrote to them
+        since."""
         assert self.weights is not None
         return self.weights.weights is known and known.unchanged()
 
@@ -157,13 +160,13 @@ class Tiers:
             say(f"{self.described.graph['name']}: {text}")
 
     def hot(self) -> list[Binding]:
-        """The bindings that have a program, most recently used first: what a
-        cache remembers."""
+        """The bindings that have a program, most recently used first. A cache records
+        them."""
         order = sorted(self.members, key=lambda s: -self.members[s].last_use)
         return [dict(zip(self.places, sizes)) for sizes in order]
 
     def expect(self, bindings: Sequence[Binding]) -> None:
-        """Compiles these before they come: what a cache remembered."""
+        """Compiles these bindings before their shapes come. A cache recorded them."""
         for binding in bindings:
             if binding.keys() == self.places.keys():
                 sizes = tuple(binding[symbol] for symbol in self.places)
@@ -172,14 +175,14 @@ class Tiers:
 
 
 def _forget(tiers: Tiers | None) -> None:
-    """The programs hold former weights: shapes that come get new ones."""
+    """Forgets the programs, which hold old weights. Shapes that come get new ones."""
     if tiers is not None:
         tiers.members.clear()
         tiers.uses.clear()
 
 
 def _places(described: Description) -> dict[str, tuple[int, int | None]]:
-    """For each symbol an argument that is it, or has it as a dimension."""
+    """For each symbol, an argument that equals it or has it as a size."""
     found: dict[str, tuple[int, int | None]] = {}
     passed = [entry for entry in described.graph["inputs"] if "constant" not in entry]
     for entry, position in zip(passed, described.passed):
@@ -199,7 +202,7 @@ def attach(
     build: Compiler,
     weights: Weights | None = None,
 ) -> Tiers | None:
-    """Lets an executable get programs for the shapes that come. `weights` follows
+    """Makes an executable get programs for the shapes that come. `weights` follows
     frozen weights that may change."""
     tiers = Tiers(executable, described, config, build, weights)
     if not tiers.places:
@@ -209,7 +212,7 @@ def attach(
 
 
 class Worker:
-    """The thread that compiles."""
+    """The thread that compiles, and its queue."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
@@ -218,8 +221,8 @@ class Worker:
         self.idle = True
 
     def notice(self, tiers: Tiers) -> None:
-        """A call must not wait: where the worker holds the lock, the next call
-        of the shape says it again."""
+        """Notes that an executable has work. A call must not wait: if the worker holds
+        the lock, the next call of the shape tries again."""
         if not self.changed.acquire(blocking=False):
             return
         try:
@@ -235,13 +238,13 @@ class Worker:
             self.changed.release()
 
     def finish(self, timeout: float) -> bool:
-        """Waits until there is nothing to compile."""
+        """Waits until nothing is left to compile."""
         with self.changed:
             return self.changed.wait_for(lambda: self.idle, timeout)
 
     def _run(self) -> None:
         with contextlib.suppress(OSError, AttributeError):
-            # Threads that compile inherit it.
+            # Threads that the compiler starts inherit the low priority.
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 19)
         while True:
             with self.changed:
@@ -251,7 +254,7 @@ class Worker:
                     self.changed.wait()
             tiers, sizes = job
             tiers.compile(sizes)
-            # Nothing of a graph may live on while the thread waits.
+            # While the thread waits, it keeps no object of a graph alive.
             del tiers, job
 
     def _choose(self) -> tuple[Tiers, Sizes] | None:
@@ -273,7 +276,7 @@ def worker() -> Worker:
 
 
 def _start_anew() -> None:
-    """The child of a fork has none of its parent's threads."""
+    """Starts anew in a forked child, which has none of its parent's threads."""
     global _worker
     _worker = Worker()
 

@@ -1,10 +1,9 @@
-"""Sizes of one, compiled beside the first call.
+"""Compiles for sizes of one, in the first call.
 
-Dynamo takes a size of one for a constant, and so may the model ("is this one
-token?"): a symbolic program does not cover it, and the first request of that
-size would wait for another compilation. Where no shape may stall, the first call
-compiles for these sizes too, without running them.
-"""
+Dynamo fixes a size of one, and so may the model ("is this one token?"). A symbolic
+program does not cover such a size, so its first call would wait for another
+compilation. With `shapes="tiered"` no shape may wait; so the first call also compiles
+for these sizes, without running them."""
 
 from __future__ import annotations
 
@@ -26,8 +25,8 @@ MOST_SYMBOLS = 2
 
 
 class Seen(threading.local):
-    """What the compilations of this thread came across: `sizes` of the symbols,
-    while somebody wants to know, and whether a graph was `compiled`."""
+    """What the compilations of this thread found: `sizes` of symbols while `_noticing`,
+    and whether a graph was `compiled`."""
 
     sizes: set[int] | None = None
     compiled = False
@@ -37,22 +36,22 @@ _seen = Seen()
 
 
 class NothingCompiled(Exception):
-    """There is no graph, so that the code would run."""
+    """The code would run without a compiled graph."""
 
 
 def notice(symbols: list[dict[str, Any]]) -> None:
-    """A graph with these symbols was compiled."""
+    """Notes that a graph with these symbols was compiled."""
     _seen.compiled = True
     if _seen.sizes is not None:
         _seen.sizes |= {s["hint"] for s in symbols if s.get("hint", 0) > 1}
 
 
-def with_ones(compiled: Any, explain: bool) -> Any:
-    """`compiled`, which has no graph breaks, so that its first call compiles for
-    sizes of one as well."""
+def compile_for_ones_too(compiled: Any, explain: bool) -> Any:
+    """Wraps `compiled`: its first call also compiles for sizes of one. `compiled` must
+    have no graph breaks."""
     if not isinstance(compiled, torch.nn.Module):
         return _first_call(compiled, explain, lambda call: None)
-    # Calls of the module go straight to its own `forward` afterwards.
+    # Afterwards calls of the module go straight to its own `forward`.
     own = compiled.forward
 
     def done(call: Call) -> None:
@@ -97,13 +96,13 @@ def _noticing() -> Iterator[set[int]]:
 def _compile_for_one(
     call: Call, size: int, args: Any, kwargs: Any, explain: bool
 ) -> None:
-    """For arguments whose dimensions of this size have the size one."""
+    """Compiles for arguments in which dimensions of this size have the size one."""
     shrink = functools.partial(_shrink, size)
     try:
         smaller = pytree.tree_map_only(torch.Tensor, shrink, (args, kwargs))
         with compiling_only():
             call(*smaller[0], **smaller[1])
-    except Exception as error:  # noqa: BLE001 - nobody asked for this call
+    except Exception as error:  # noqa: BLE001 - the user did not ask for this call
         if explain and not _seen.compiled:
             say(f"no program for one in place of the size {size}: {error}")
 
@@ -119,8 +118,8 @@ def _shrink(size: int, tensor: torch.Tensor) -> torch.Tensor:
 
 @contextlib.contextmanager
 def compiling_only() -> Iterator[None]:
-    """Calls of compiled code in this thread compile what is not compiled, and end
-    in an error before anything runs."""
+    """Inside the block, calls of compiled code in this thread compile what is missing,
+    and then raise an error before anything runs."""
     from torch._dynamo.convert_frame import register_bytecode_hook
 
     thread = threading.get_ident()

@@ -1,1 +1,1 @@
-"""What ran when: a trace, and the page that shows it."""
+"""Traces: what ran when, and the page that shows it."""

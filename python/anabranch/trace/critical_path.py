@@ -1,10 +1,11 @@
-"""How a call used its time: what it waited for last, and what ran side by side.
+"""How a call used its time: its critical path, and how much ran at the same time.
 
-Takes one call of a trace and the events of its program. The critical path goes
-backwards from the command that ended last, each time to whatever ended last before
-the command could begin, so its steps cover the call without gaps of unknown reason.
-Sorting dominates: O(n log n) in the number of slices, O(events) besides.
-"""
+The input is one call of a trace and the events of its program. The critical path goes
+backwards from the command that ended last. Each step goes to the command that ended
+last of those that had to end first. So the steps cover the whole call, and each gap has
+a reason.
+
+Takes O(n log n) in the number of slices, for sorting, and O(events)."""
 
 from __future__ import annotations
 
@@ -17,9 +18,12 @@ from .trace_file import Call, Execution
 
 @dataclasses.dataclass
 class Step:
-    """A command of the critical path, and what it began after: "stream", "event",
-    "worker" (the worker was busy with `after`), or "" for the call's begin. From
-    the moment `free` on nothing was in its way any more."""
+    """A command of the critical path, and what it followed.
+
+    `reason` is "stream", "event", "worker" (the worker was busy with `after`), or ""
+    for the begin of the call. From the time `free` on, nothing prevented the command
+    from running.
+    """
 
     command: int
     after: int | None
@@ -31,10 +35,11 @@ class Step:
 class Measured:
     path: list[Step]
     on_path: int  # nanoseconds of work on it; the rest of the call is waiting
-    busy: int  # nanoseconds of work, all workers together
-    active: int  # with at least one command running
-    overlapped: int  # with commands of at least two streams running
-    bound: int  # the longest chain of dependencies: no number of workers beats it
+    busy: int  # nanoseconds of work, summed over all workers
+    active: int  # nanoseconds with at least one command running
+    overlapped: int  # nanoseconds with commands of at least two streams running
+    # nanoseconds of the longest chain of dependencies: no number of workers is faster
+    bound: int
 
 
 def measure(call: Call, program: dict[str, Any]) -> Measured:
@@ -53,7 +58,7 @@ def measure(call: Call, program: dict[str, Any]) -> Measured:
 
 
 def _commands(call: Call) -> dict[int, Execution]:
-    """A super kernel is one command, and what its launches do is its work."""
+    """The commands of a call. A super kernel is one command; its launches are its work."""
     commands = {c: e for c, e in call.executions.items() if e.part_of is None}
     for launch in call.executions.values():
         if launch.part_of is not None:
@@ -70,7 +75,7 @@ Dependencies = dict[int, list[tuple[int, str]]]
 def _dependencies(
     executions: dict[int, Execution], events: list[tuple[int, int]]
 ) -> Dependencies:
-    """For each command, those that the program orders right before it."""
+    """For each command, the commands that the program orders right before it."""
     before: Dependencies = {command: [] for command in executions}
     last: dict[int, int] = {}
     for command in sorted(executions):
@@ -85,7 +90,8 @@ def _dependencies(
 
 
 def _workers_before(executions: dict[int, Execution]) -> dict[int, tuple[int, int]]:
-    """What the worker that began a command had done just before, and until when."""
+    """For each command: what the worker that began it did just before, and when that
+    ended."""
     tracks: dict[int, list[tuple[int, int, int]]] = {}
     for command, execution in executions.items():
         for piece in execution.pieces:
@@ -110,8 +116,8 @@ def _workers_before(executions: dict[int, Execution]) -> dict[int, tuple[int, in
 def _critical_path(
     call: Call, executions: dict[int, Execution], before: Dependencies
 ) -> list[Step]:
-    """Back from the command that ended last, each time to what ended last of all
-    that had to end first."""
+    """The critical path: backwards from the command that ended last, each time to the
+    one that ended last of those that had to end first."""
     if not executions:
         return []
     workers = _workers_before(executions)
@@ -131,7 +137,7 @@ def _critical_path(
         if not choices:
             path.append(Step(command, None, "", call.begin))
             break
-        # An order of the program explains more than a busy worker.
+        # The program's order explains a wait better than a busy worker.
         free, _, after, reason = max(choices)
         path.append(Step(command, after, reason, free))
         command = after
@@ -139,7 +145,8 @@ def _critical_path(
 
 
 def _work_on(path: list[Step], executions: dict[int, Execution]) -> int:
-    """Of a command that others help with, the path may leave before its end."""
+    """The work on the path. Several workers may run a command, and the path may leave
+    it before it ends."""
     leaves = [step.free for step in path[1:]]
     leaves += [executions[step.command].end for step in path[-1:]]
     return sum(
@@ -158,7 +165,7 @@ def _longest_chain(executions: dict[int, Execution], before: Dependencies) -> in
 
 
 def _overlap(executions: list[Execution]) -> tuple[int, int]:
-    """Time with one command or more, and with two or more."""
+    """The time with one command or more, and with two or more."""
     edges = sorted(edge for e in executions for edge in ((e.begin, 1), (e.end, -1)))
     active = overlapped = running = 0
     previous = 0

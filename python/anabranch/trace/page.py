@@ -1,4 +1,4 @@
-"""A trace as one page of HTML that needs nothing else: `anabranch report`."""
+"""Makes one HTML page of a trace, which needs no other file: `anabranch report`."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def write_report(
     page: str | os.PathLike[str] | None = None,
     name: str | None = None,
 ) -> Path:
-    """Makes the page and returns its path: the trace's, with .html, unless given.
-    `name` is its title, else the trace's name."""
+    """Writes the page and returns its path. Default for `page`: the trace's path with
+    .html; for `name`, the title: the trace's name."""
     target = Path(page) if page is not None else Path(trace).with_suffix(".html")
     if target.exists() and os.path.samefile(trace, target):
         raise ValueError(f"{target} is the trace itself")
@@ -32,7 +32,7 @@ def write_report(
 
 
 def make_page(data: TraceData, name: str) -> str:
-    # `<` would end the script element that holds the data.
+    # `<` could end the script element that has the data.
     facts = json.dumps(page_data(data, name), separators=(",", ":"))
     library = _vendored("d3.min.js")
     scripts = [library, *(_asset(script) for script in _SCRIPTS)]
@@ -53,7 +53,7 @@ def make_page(data: TraceData, name: str) -> str:
 
 
 def page_data(data: TraceData, name: str) -> dict[str, Any]:
-    """What the scripts read: columns of integers, and each description once."""
+    """The data for the page's scripts: columns of integers, and each description once."""
     numbers = {number: place for place, number in enumerate(data.calls)}
     threads = sorted({p.thread for c in data.calls.values() for p in _pieces(c)})
     threads = sorted({*threads, *(c.thread for c in data.calls.values())})

@@ -1,4 +1,4 @@
-"""What ran when: `with anabranch.profile() as trace:`, and the trace it leaves."""
+"""Records what ran when: `with anabranch.profile() as trace:` gives a Trace."""
 
 from __future__ import annotations
 
@@ -19,27 +19,31 @@ from ..report import say
 
 
 class Trace:
-    """Every call of an executable during one `profile()`, and every command in it."""
+    """A recorded trace: every call of an executable during one `profile()`, with its
+    commands."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._running = True
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes JSON for Perfetto, chrome://tracing and `anabranch report`."""
+        """Writes the trace as JSON, for Perfetto, chrome://tracing and `anabranch
+        report`. RuntimeError: the `profile()` block has not ended."""
         source = self._finished("save")
         if os.path.exists(path) and os.path.samefile(source, path):
             return
         shutil.copyfile(source, path)
 
     def report(self, path: str | os.PathLike[str]) -> None:
-        """Writes the page that `anabranch report` makes."""
+        """Writes the page that `anabranch report` makes of the trace. RuntimeError: the
+        `profile()` block has not ended."""
         from .page import write_report
 
         write_report(self._finished("report"), path, os.path.basename(path))
 
     def events(self) -> list[dict[str, Any]]:
-        """Slices, arrows and names, in the form that docs/design/trace.md gives."""
+        """The slices, arrows and names of the trace, in the form of
+        docs/design/trace.md. RuntimeError: the `profile()` block has not ended."""
         with open(self._finished("events"), encoding="utf-8") as file:
             return json.load(file)["traceEvents"]
 
@@ -53,15 +57,16 @@ class Trace:
 
 @contextlib.contextmanager
 def profile(path: str | os.PathLike[str] | None = None) -> Iterator[Trace]:
-    """Records the calls of all executables, from any thread.
+    """Records the calls of all executables inside the block, from any thread.
 
         with anabranch.profile() as trace:
             model(x)
         trace.report("report.html")
 
-    With `path` the trace is also a file there; without, it is gone with the
-    `Trace`. One trace runs at a time in a process, and what raises inside the
-    block is in the trace as far as it came.
+    With `path`, the trace is also kept as a file; without it, the file is removed with
+    the Trace object. If the block raises an error, the trace has what ran before.
+    TypeError: `path` is no path. RuntimeError: another trace is running in this
+    process.
     """
     if path is not None and not isinstance(path, str | os.PathLike):
         raise TypeError(f"path must be a path, got {path!r}")
@@ -82,13 +87,13 @@ def profile(path: str | os.PathLike[str] | None = None) -> Iterator[Trace]:
 
 @functools.cache
 def trace_process(path: str) -> None:
-    """Records from now to the end of the process: the option `trace`."""
+    """Records from now until the process ends, for the option `trace`."""
     _C.start_trace(path)
     atexit.register(_finish_process, path, os.getpid())
 
 
 def _finish_process(path: str, owner: int) -> None:
-    """Not in a forked child: the trace is its parent's."""
+    """Ends the trace. A forked child does nothing: the trace is its parent's."""
     if os.getpid() == owner:
         _C.stop_trace()
         _tell(path)

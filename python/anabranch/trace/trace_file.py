@@ -1,4 +1,4 @@
-"""A trace file, read back, checked and measured: what the page shows."""
+"""Reads a trace file and checks it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 _STREAMS_PER_TRACK = 256
 VERSION = 1
 
-# The words by which an operator shows its kind of work, tried in this order.
+# Words in an operator's name that show its kind of work; the first that fits counts.
 _KINDS = (
     ("attention", ("attention",)),
     ("product", ("linear", "matmul", "mm", "conv", "einsum", "dot", "mv")),
@@ -31,12 +31,12 @@ _KINDS = (
 
 
 class TraceError(ValueError):
-    """The file is no trace of ours, or a damaged one."""
+    """The file is no trace of Anabranch, or is damaged."""
 
 
 @dataclasses.dataclass
 class Piece:
-    """What one thread did for a command."""
+    """The work of one thread on a command."""
 
     thread: int
     begin: int
@@ -46,7 +46,7 @@ class Piece:
 
 @dataclasses.dataclass
 class Execution:
-    """One command of one call; times in nanoseconds since the first call."""
+    """One command of one call. Times are in nanoseconds since the first call."""
 
     call: int
     command: int
@@ -55,7 +55,7 @@ class Execution:
     end: int
     about: dict[str, Any]
     pieces: list[Piece] = dataclasses.field(default_factory=list)
-    part_of: int | None = None  # the super kernel that this is a launch of
+    part_of: int | None = None  # the super kernel that has this launch
 
 
 @dataclasses.dataclass
@@ -78,7 +78,8 @@ class TraceData:
 
 
 def read_trace(path: str | os.PathLike[str]) -> TraceData:
-    """Raises OSError, or TraceError with what is wrong."""
+    """The trace in a file. OSError: it cannot be read. TraceError: it is no trace, or
+    damaged."""
     try:
         with open(path, encoding="utf-8") as file:
             text = json.load(file)
@@ -188,7 +189,8 @@ def _add_to_launch(
     begin: int,
     end: int,
 ) -> None:
-    """A launch in a super kernel has no slice but its pieces."""
+    """Adds a piece of work to a launch of a super kernel, which has no slice of its
+    own."""
     whole = executions[int(event["args"]["part of"])]
     about = _about(event)
     launch = executions.get(command)
@@ -209,7 +211,8 @@ def _times(event: dict[str, Any]) -> tuple[int, int]:
 
 
 def kind_of_work(about: dict[str, Any]) -> str:
-    """What the page colours by: a guess from the operators' names."""
+    """The kind of work that the page shows by a colour, guessed from the operators'
+    names."""
     if about["kind"] == "super":
         return "super kernel"
     if about["kind"] != "launch":
@@ -223,7 +226,7 @@ def kind_of_work(about: dict[str, Any]) -> str:
 
 
 def source_text(source: str) -> str:
-    """The user's line itself, where the file is still there."""
+    """The line of the user's program, if its file can still be read."""
     file, _, line = source.rpartition(":")
     if not file or not line.isdecimal():
         return ""

@@ -58,7 +58,7 @@ def test_each_event_is_a_line_of_json():
 def test_a_wrong_kind_of_log_is_named():
     done = run(sys.executable, "-c", EVENTS, ANABRANCH_LOG="xml")
     assert done.returncode != 0
-    assert "ANABRANCH_LOG must be json or not set: 'xml'" in done.stderr
+    assert "ANABRANCH_LOG must be json or not set, got 'xml'" in done.stderr
 
 
 def values() -> dict[str, float]:

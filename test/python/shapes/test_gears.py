@@ -168,9 +168,9 @@ def test_kernels_that_do_not_depend_on_the_gear_are_shared(compilations):
         ({-1: [2, 4]}, ValueError, "from 0 to 1, got -1"),
         ({0: 2}, TypeError, "must be a list"),
         ({0: []}, TypeError, "must be a list"),
-        ({0: [2, 0]}, ValueError, "must be sizes"),
-        ({0: [2, 4.0]}, ValueError, "must be sizes"),
-        ({0: [2, True]}, ValueError, "must be sizes"),
+        ({0: [2, 0]}, ValueError, "must be positive ints"),
+        ({0: [2, 4.0]}, ValueError, "must be positive ints"),
+        ({0: [2, True]}, ValueError, "must be positive ints"),
     ],
 )
 def test_bad_gears(gears, error, text):

@@ -226,7 +226,7 @@ def test_eager_scopes_do_nothing():
     [
         (lambda: anabranch.stream(1).__enter__(), TypeError, "string as its tag"),
         (lambda: anabranch.stream("s", 101).__enter__(), ValueError, "-100 to"),
-        (lambda: anabranch.stream("s", "1").__enter__(), TypeError, "must be int"),
+        (lambda: anabranch.stream("s", "1").__enter__(), TypeError, "must be an int"),
         (lambda: anabranch.limit_cores(0).__enter__(), ValueError, "at least one"),
         (lambda: anabranch.limit_cores(1.5).__enter__(), TypeError, "int"),
         (lambda: anabranch.wait(1, torch.ones(1)), TypeError, "tensor must be"),

@@ -458,7 +458,7 @@ def test_options_that_are_none(text, message):
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [((1,), "needs a string or None"), (("s", None), "must be str")],
+    [((1,), "needs a string or None"), (("s", None), "must be a string")],
 )
 def test_arguments(arguments, message):
     with pytest.raises(TypeError, match=message):

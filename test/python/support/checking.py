@@ -1,4 +1,5 @@
-"""Compiled against eager: values, dtypes, shapes, strides, written inputs."""
+"""Compares compiled functions with eager: values, dtypes, shapes, strides, written
+inputs."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from anabranch.backend import anabranch
 
 
 def clone(value: Any) -> Any:
-    """A deep copy that keeps strides and what overlaps."""
+    """A deep copy that keeps strides and overlaps of elements."""
     return copy.deepcopy(value)
 
 
@@ -50,9 +51,9 @@ def check(
     tolerance: dict[str, float] | None = None,
     **settings: Any,
 ) -> Any:
-    """Calls both ways `calls` times, each on its own copy of the arguments, so
-    that state (buffers, caches) is compared as well. Returns the compiled
-    function."""
+    """Calls the compiled and the eager function `calls` times. Each has its own copy of
+    the arguments, so that states (buffers, caches) are compared as well. Returns the
+    compiled function."""
     ours, theirs = clone((function, arguments)), (function, arguments)
     run = compiled(ours[0], **settings)
     with torch.set_grad_enabled(grad):

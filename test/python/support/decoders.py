@@ -6,7 +6,8 @@ import torch
 import transformers
 from small_models import SMALL
 
-# Large weights: the tokens of a model with small ones hardly depend on its input.
+# The weights are large: with small ones, the tokens of a model hardly depend on its
+# input.
 SPREAD = SMALL | {"initializer_range": 0.5}
 PLAIN = {"do_sample": False, "eos_token_id": None, "pad_token_id": 0}
 
@@ -17,7 +18,7 @@ def llama():
 
 
 def gpt2():
-    """Its linear layers are transposed."""
+    """A GPT-2, whose linear layers are transposed."""
     config = transformers.GPT2Config(
         n_embd=32,
         n_layer=2,

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 HIDDEN, WIDE, HEADS, KEY_HEADS, WORDS = 256, 512, 4, 2, 101
-# Types whose blocks `gguf.quantize` makes, and those that are random bytes here, with
-# the bytes at which f16 numbers lie.
+# The first are types whose blocks `gguf.quantize` makes. The others get random bytes;
+# the numbers say at which bytes f16 values are.
 MADE = ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0")
 RANDOM = {
     "Q2_K": (80, 82),
@@ -21,7 +21,7 @@ TYPES = (*MADE, *RANDOM)
 
 
 def random_blocks(kind: str, rows: int, columns: int, seed: int = 0) -> np.ndarray:
-    """uint8 [rows, bytes of a row], whose f16 numbers are small."""
+    """uint8 [rows, bytes of a row] with small f16 numbers."""
     import gguf
 
     random = np.random.default_rng(seed)
@@ -34,20 +34,20 @@ def random_blocks(kind: str, rows: int, columns: int, seed: int = 0) -> np.ndarr
 
 
 def permuted(weight: np.ndarray, heads: int) -> np.ndarray:
-    """Rows of query or key as llama.cpp's rotary embedding wants them: the two halves
-    of a head alternate."""
+    """Rows of query or key in the order of llama.cpp's rotary embedding: the halves of
+    a head alternate."""
     halves = weight.reshape(heads, 2, weight.shape[0] // heads // 2, *weight.shape[1:])
     return halves.swapaxes(1, 2).reshape(weight.shape)
 
 
 class LlamaFile:
-    """Writes a file. Its floats before they were quantised are `weights`, by the
-    names of transformers."""
+    """Writes a file. `weights` are its floats before quantisation, by transformers'
+    names."""
 
     def __init__(
         self, path: Path, *, types: tuple[str, ...], tied: bool = True
     ) -> None:
-        """The types of the matrices, in turns."""
+        """`types` are those of the matrices, in turns."""
         import gguf
 
         self.weights: dict[str, np.ndarray] = {}

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-# What every script starts with: `rank` and `ranks` are numbers.
+# The beginning of every script: it defines `rank` and `ranks`.
 HEAD = """
 import datetime
 import os
@@ -37,7 +37,7 @@ def check_whole(calls):
     assert anabranch.counters.eager_graphs == 0
     assert anabranch.counters.fallback_calls == calls, anabranch.counters
 """
-# What it ends with.
+# The end of every script.
 TAIL = """
 dist.barrier()
 print("done")
@@ -70,7 +70,7 @@ def start_ranks(folder: Path, script: str, ranks: int) -> list[subprocess.Popen[
 
 
 def run_ranks(folder: Path, script: str, ranks: int) -> list[str]:
-    """Runs the script between HEAD and TAIL; gives what each rank printed."""
+    """Runs the script between HEAD and TAIL. Returns the output of each rank."""
     running = start_ranks(folder, script + TAIL, ranks)
     try:
         printed = [process.communicate(timeout=500)[0] for process in running]

@@ -1,5 +1,5 @@
-"""Runs a graph description with PyTorch, node by node: what a description
-means, in a page. Tests compare it with eager, without any compiler."""
+"""Runs a graph description with PyTorch, node by node: the meaning of a description, in
+one page. Tests compare it with eager, without the compiler."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Interpreter:
     def __init__(self, description: Description) -> None:
         self.graph = description.graph
         self.description = description
-        # Positions among all inputs, those that are constants included.
+        # Positions among all inputs, constants included.
         passed = [i for i, e in enumerate(self.graph["inputs"]) if "constant" not in e]
         self.copied = {passed[position] for position in description.copied}
         self.symbols: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Models that share kernels, and which of their kernels were found."""
+"""Models that share kernels, and which of their kernels the cache had."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def model(last: int) -> nn.Module:
 
 
 def compile_and_compare(module: nn.Module, seed: int = 0) -> list[bool]:
-    """Whether each kernel was found; none of a package that was."""
+    """For each kernel whether the cache had it; None for a package that the cache had."""
     torch._dynamo.reset()
     torch.manual_seed(seed)
     x = torch.randn(24, 32)

@@ -1,4 +1,4 @@
-"""The rows of the operator table, and what their samples are written with."""
+"""The rows of the operator table, and the functions that their samples call."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TABLE = json.loads(_C.operator_table())
 
 
 def names(dtype: torch.dtype) -> dict[str, object]:
-    """What the samples of a row are written with: see OpTable.h."""
+    """The functions of a row's samples: see OpTable.h."""
 
     def any_value(*shape):
         if dtype is torch.bool:
@@ -52,7 +52,7 @@ def names(dtype: torch.dtype) -> dict[str, object]:
     }
 
 
-# Where operators of other packages are defined.
+# The modules that define operators of other packages.
 MODULES = {"transformers": "transformers.integrations.moe"}
 
 

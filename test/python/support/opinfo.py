@@ -59,11 +59,11 @@ DTYPES = {
     "f8e5m2": torch.float8_e5m2,
 }
 
-# How an operator is called: by its function, as the method that writes into its
-# tensor, with `out`, or under autograd.
+# The ways to call an operator: its function, the method that writes into its tensor,
+# `out`, or under autograd.
 FORMS = ("function", "in-place", "out", "gradients")
 
-# The result is undefined, or an address.
+# The results of these are undefined, or addresses.
 UNDEFINED = {
     "empty",
     "empty_like",
@@ -111,7 +111,7 @@ def supports(op: Any, name: str, form: str = "function") -> bool:
 def samples(
     op: Any, dtype: torch.dtype, limit: int, form: str = "function"
 ) -> list[Sample]:
-    """At most `limit` samples, spread over all."""
+    """At most `limit` samples, spread over all samples of the operator."""
     torch.manual_seed(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -124,7 +124,7 @@ def samples(
 
 
 def _in_form(op: Any, item: Any, form: str) -> Sample | None:
-    """The sample, called in this form; None where it has none."""
+    """The sample in this form of call; None if it has none."""
     if form == "in-place":
         return None if item.broadcasts_input else as_sample(op.get_inplace(), item)
     if form == "out":
@@ -133,7 +133,7 @@ def _in_form(op: Any, item: Any, form: str) -> Sample | None:
         return as_sample(op.op, item)
 
     def processed(first: Any, *args: Any, **kwargs: Any) -> Any:
-        """What of the results is unique, and has a gradient."""
+        """The part of the results that is unique and has a gradient."""
         return item.output_process_fn_grad(op.op(first, *args, **kwargs))
 
     return as_sample(processed, item, differentiated=True)
@@ -143,7 +143,7 @@ def _with_out(op: Any, item: Any) -> Sample | None:
     try:
         with torch.no_grad():
             result = op.op(item.input, *item.args, **item.kwargs)
-    except Exception:  # noqa: BLE001 - whatever eager refuses needs no answer
+    except Exception:  # noqa: BLE001 - what eager refuses needs no answer
         return None
     if not all(map(torch.is_tensor, tree_leaves(result))):
         return None
@@ -155,11 +155,11 @@ def _with_out(op: Any, item: Any) -> Sample | None:
 
 @dataclasses.dataclass
 class Outcome:
-    """What became of an operator's samples."""
+    """The result of checking an operator's samples."""
 
     samples: int = 0
     failures: list[str] = dataclasses.field(default_factory=list)
-    # What PyTorch's own trace of the operator gets wrong as well.
+    # samples that PyTorch's own trace of the operator gets wrong too
     known: list[str] = dataclasses.field(default_factory=list)
     fallbacks: set[str] = dataclasses.field(default_factory=set)
     eager: bool = False  # a graph, or the code between graphs, ran in PyTorch
@@ -167,7 +167,7 @@ class Outcome:
 
     @property
     def where(self) -> str:
-        """Where it ran: a key of PLACES."""
+        """The key of PLACES that says where the operator ran."""
         if not self.fallbacks and not self.eager:
             return "own"
         return "partly" if self.kernels else "fallback"
@@ -188,7 +188,7 @@ def check(
         return outcome
     try:
         _compare_together(expected, dynamic, outcome)
-    except Exception:  # noqa: BLE001 - any failure at all is looked at alone
+    except Exception:  # noqa: BLE001 - any failure is tried alone
         outcome.failures.clear()
         for number, (sample, wanted) in enumerate(expected):
             try:
@@ -204,12 +204,12 @@ def check(
 
 
 def _traced(module: Any, inputs: Any) -> Callable[..., Any]:
-    """A backend: the very graph that the compiler would get, run by PyTorch."""
+    """A backend that lets PyTorch run the graph that the compiler would get."""
     return aot.aot(module, inputs, lambda graph, _, __: _run_as_traced(graph), False)
 
 
 def _run_as_traced(graph: torch.fx.GraphModule) -> Callable[[list[Any]], Any]:
-    """With results of their own laid out as the trace says."""
+    """Runs a graph, with results in the layout of the trace."""
     run = backend.run_eagerly(graph)
     [end] = [node for node in graph.graph.nodes if node.op == "output"]
     traced = [getattr(node, "meta", {}).get("val") for node in end.args[0]]
@@ -243,17 +243,17 @@ def _is_traced_wrongly(sample: Sample, wanted: Tensors, dynamic: bool) -> bool:
     try:
         [actual] = run_together([sample], dynamic, _traced)
         compare(sample, actual, wanted)
-    except Exception:  # noqa: BLE001 - whatever it is, it is not ours
+    except Exception:  # noqa: BLE001 - any error is PyTorch's
         return True
     return False
 
 
 def eager(found: list[Sample]) -> Iterator[tuple[Sample, Tensors]]:
-    """Samples with their results, where eager does not refuse them."""
+    """The samples that eager runs, with their results."""
     for sample in found:
         try:
             result = sample()
-        except Exception:  # noqa: BLE001, S112 - whatever eager refuses needs no answer
+        except Exception:  # noqa: BLE001, S112 - what eager refuses needs no answer
             continue
         if len(result) > len(sample.tensors):
             yield sample, result
@@ -272,7 +272,7 @@ def _compare_together(
 def run_together(
     found: list[Sample], dynamic: bool, by: Callable[..., Any] = anabranch.anabranch
 ) -> list[Tensors]:
-    """The results of all samples by one function, compiled by this backend."""
+    """The results of all samples, from one function that this backend compiles."""
     torch._dynamo.reset()
     functions = [sample.function for sample in found]
     starts = [0, *itertools.accumulate(len(sample.tensors) for sample in found)]

@@ -1,11 +1,11 @@
-"""Whether a sample's results are eager's: dtype, sizes, strides, memory, values."""
+"""Compares a sample's results with eager's: dtype, sizes, strides, memory, values."""
 
 from __future__ import annotations
 
 import torch
 from opinfo_samples import Sample, Tensors
 
-# Relative and absolute tolerance; of the accurate result's magnitude.
+# Relative and absolute tolerance, as fractions of the accurate result.
 TOLERANCES = {
     torch.float64: (1e-6, 1e-7),
     torch.float32: (1e-4, 2e-5),
@@ -23,8 +23,8 @@ ACCURATE = {
 
 
 def compare(sample: Sample, actual: Tensors, wanted: Tensors) -> None:
-    """Raises AssertionError unless the results are equal within the dtype's
-    tolerance, or as near to the result in double precision as eager is."""
+    """AssertionError: a result is neither equal within the dtype's tolerance, nor as
+    near to the result in double precision as eager is."""
     assert len(actual) == len(wanted), f"{len(actual)} results, not {len(wanted)}"
     accurate: Tensors | None = None
     for position, (ours, eager) in enumerate(zip(actual, wanted)):
@@ -43,7 +43,7 @@ def compare(sample: Sample, actual: Tensors, wanted: Tensors) -> None:
 
 
 def _compare_memory(actual: Tensors, wanted: Tensors, inputs: int) -> None:
-    """Strides, and which of the inputs each result lies in."""
+    """Compares strides, and which input each result shares memory with."""
     results = len(wanted) - inputs
     for ours, eager in zip(actual[:results], wanted[:results]):
         assert _strides(ours) == _strides(eager), (
@@ -54,7 +54,7 @@ def _compare_memory(actual: Tensors, wanted: Tensors, inputs: int) -> None:
 
 
 def _strides(tensor: torch.Tensor) -> list[int] | None:
-    """Of the dimensions in which there is a step."""
+    """The strides of dimensions with more than one element."""
     if tensor.layout is not torch.strided or not tensor.numel():
         return None
     pairs = zip(tensor.shape, tensor.stride())
@@ -62,7 +62,7 @@ def _strides(tensor: torch.Tensor) -> list[int] | None:
 
 
 def _places(tensors: Tensors, results: int) -> list[tuple[int, int] | None]:
-    """For each result the first input in whose memory it lies, and where."""
+    """For each result: the first input that it shares memory with, and its place there."""
     owners: dict[int, int] = {}
     for position, tensor in enumerate(tensors[results:]):
         if _has_memory(tensor):
@@ -95,7 +95,7 @@ def _is_close(ours: torch.Tensor, eager: torch.Tensor) -> bool:
 
 
 def _is_repeatable(sample: Sample, wanted: Tensors) -> bool:
-    """Whether another seed gives the same: false for random numbers."""
+    """Whether another seed gives the same result. Random numbers do not."""
     again = sample(seed=1)
     return all(a.dtype == b.dtype and _is_same(a, b) for a, b in zip(again, wanted))
 
@@ -106,15 +106,15 @@ def _is_same(left: torch.Tensor, right: torch.Tensor) -> bool:
 
 
 def _accurately(sample: Sample) -> Tensors:
-    """The results in double precision; none where PyTorch has no such kernel."""
+    """The results in double precision; none if PyTorch has no kernel for it."""
     try:
         return sample(convert=lambda t: t.to(ACCURATE.get(t.dtype, t.dtype)))
-    except Exception:  # noqa: BLE001 - the sample names its dtype, or there is no kernel
+    except Exception:  # noqa: BLE001 - it names its dtype, or there is no kernel
         return []
 
 
 def _is_nearer(ours: torch.Tensor, eager: torch.Tensor, exact: torch.Tensor) -> bool:
-    """Twice eager's largest error is allowed."""
+    """Whether the error is at most twice eager's largest error."""
     if ours.dtype not in TOLERANCES or exact.shape != ours.shape:
         return False
     relative, absolute = TOLERANCES[ours.dtype]

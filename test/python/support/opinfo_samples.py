@@ -1,9 +1,7 @@
-"""Calls of operators as functions of tensors, and what they give.
+"""Calls of operators as functions of tensors, with their results.
 
-A sample's results are what the operator returns, then (where it is
-differentiated) the gradients of its tensors, then the tensors themselves as the
-call has left them.
-"""
+The results of a sample are those of the operator; then, for a differentiated call, the
+gradients of its tensors; then the tensors themselves after the call."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ Tensors = list[torch.Tensor]
 
 @dataclasses.dataclass
 class Call:
-    """A sample's arguments, as OpInfo's SampleInput has them."""
+    """The arguments of a sample, as OpInfo's SampleInput has them."""
 
     input: Any
     args: tuple[Any, ...]
@@ -39,7 +37,7 @@ class Sample:
         seed: int = 0,
         convert: Callable[[torch.Tensor], torch.Tensor] = lambda tensor: tensor,
     ) -> Tensors:
-        """Eager's results; `convert` changes the tensors beforehand."""
+        """Eager's results. `convert` changes the tensors first."""
         torch.manual_seed(seed)
         given = [copied(tensor, convert) for tensor in self.tensors]
         with torch.set_grad_enabled(self.differentiated):
@@ -68,7 +66,7 @@ def copied(
     tensor: torch.Tensor,
     convert: Callable[[torch.Tensor], torch.Tensor] = lambda tensor: tensor,
 ) -> torch.Tensor:
-    """A leaf with memory of its own, in which its elements lie alike."""
+    """A leaf with memory of its own and the same layout."""
     source = tensor.detach()
     plain = type(source) is torch.Tensor and source.layout is torch.strided
     if not plain or source.is_conj() or source.is_neg() or source.is_quantized:
@@ -83,7 +81,7 @@ def copied(
 def finished(
     samples: Sequence[Sample], returned: Sequence[Tensors], given: Tensors
 ) -> list[Tensors]:
-    """The results of each sample; `given` has the tensors of all of them."""
+    """The results of each sample. `given` has the tensors of all samples."""
     gradients = _gradients(samples, returned, given)
     results, start = [], 0
     for sample, outputs in zip(samples, returned):
@@ -97,7 +95,7 @@ def finished(
 def _gradients(
     samples: Sequence[Sample], returned: Sequence[Tensors], given: Tensors
 ) -> list[torch.Tensor]:
-    """Of the products of all outputs with random numbers, one per tensor."""
+    """The gradients of the outputs' products with random numbers, one for each tensor."""
     if not any(sample.differentiated for sample in samples):
         return given
     outputs = [t for results in returned for t in results if t.requires_grad]

@@ -1,4 +1,4 @@
-"""Linear layers whose weight is dequantised in the graph, and what they compute."""
+"""Linear layers that dequantise their weight in the graph, and their exact results."""
 
 from __future__ import annotations
 
@@ -102,10 +102,10 @@ def relative_error(found: torch.Tensor, expected: torch.Tensor) -> float:
 
 
 def largest_prepared_float(folder: Path) -> int:
-    """The most elements of a tensor of floats that is made at load."""
+    """The largest number of elements of a float tensor that is made at load."""
     sizes = [0]
     for path in folder.rglob("*fuse.mlir"):
-        # A value that is made once ends with its yield and the mark.
+        # A value that is made at load ends with its yield and this mark.
         for shape in re.findall(
             r"anabranch\.yield [^\n]*tensor<([0-9x]+)x(?:f32|bf16|f16)>\n[^\n]*{initialize",
             path.read_text(),
@@ -115,7 +115,8 @@ def largest_prepared_float(folder: Path) -> int:
 
 
 def reads_few_bits(folder: Path) -> bool:
-    """Whether what was compiled with this folder for dumps keeps its weight packed."""
+    """Whether the compilation that wrote its dumps to this folder keeps the weight
+    packed."""
     texts = [path.read_text() for path in folder.rglob("*fuse.mlir")]
     assert texts
     return all("anabranch.quantized_weight" in text for text in texts)

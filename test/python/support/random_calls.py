@@ -27,9 +27,9 @@ import anabranch
 
 SIZES = (1, 2, 3, 5, 8, 13, 16, 21, 32)
 WIDTH = 48
-# Of the largest element of a result: sums in f32 differ in their order.
+# As a part of the largest element of a result: sums in f32 differ by their order.
 TOLERANCE = 1e-5
-# What allocators and Python may still take after the first tenth of the calls.
+# Memory that allocators and Python may still take after the first tenth of the calls.
 GROWTH_MIB = 64
 PAGES_MIB = resource.getpagesize() / 2**20
 
@@ -43,7 +43,7 @@ class Subject:
     cases: tuple[tuple[torch.Tensor, torch.Tensor], ...]
 
     def fault(self, source: random.Random) -> str | None:
-        """Calls once; what is wrong with the result."""
+        """Calls once. Returns what is wrong with the result; empty if nothing is."""
         given, expected = source.choice(self.cases)
         found = self.call(given.clone())
         difference = (found - expected).abs().max().item()
@@ -111,7 +111,7 @@ def resident_mib() -> float:
 
 
 class Soak:
-    """Threads that call until the time is over; the first faults are kept."""
+    """Threads that call until the time is over. The first faults are kept."""
 
     def __init__(self, chosen: list[Subject], seconds: float):
         self.chosen = chosen
@@ -120,13 +120,13 @@ class Soak:
         self.faults: list[str] = []
         self.lock = threading.Lock()
 
-    @torch.no_grad()  # it is a mode of the thread
+    @torch.no_grad()  # the mode belongs to the thread
     def work(self, seed: int) -> None:
         source = random.Random(seed)
         while time.monotonic() < self.end and len(self.faults) < 10:
             try:
                 fault = source.choice(self.chosen).fault(source)
-            except Exception as error:  # noqa: BLE001 - it is what we look for
+            except Exception as error:  # noqa: BLE001 - errors are the result
                 fault = f"{type(error).__name__}: {error}"
             with self.lock:
                 self.calls += 1

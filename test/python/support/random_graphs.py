@@ -27,7 +27,7 @@ DTYPES = {
     "i32": torch.int32,
 }
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
-# Simple ones first: failures shrink towards them.
+# Simple operators come first, since failures shrink towards them.
 SIZES = (2, 3, 1, 5, 0, 4, 7, 8, 9, 16, 17, 31, 33, 64, 65, 130, 257)
 LAYOUTS = ("plain", "permuted", "stepped", "offset", "expanded", "overlapping")
 MOST_ELEMENTS = 100_000
@@ -41,17 +41,17 @@ class Input:
     dtype: str
     dims: tuple[int, ...]
     layout: str = "plain"
-    state: bool = False  # a parameter or buffer of the module
-    same_as: int | None = None  # a view of that input
+    state: bool = False  # whether it is a parameter or buffer of the module
+    same_as: int | None = None  # whether it is a view of that input
 
 
 @dataclasses.dataclass
 class Value:
     name: str
     tensor: torch.Tensor
-    exact: bool  # without rounding errors, so that decisions may rest on it
+    exact: bool  # whether it has no rounding errors, so that decisions may depend on it
     precision: float  # the worst machine epsilon on the way to it
-    slack: float  # the largest rounding error on the way to it, about
+    slack: float  # about the largest rounding error on the way to it
 
 
 @dataclasses.dataclass
@@ -59,10 +59,11 @@ class Program:
     inputs: list[Input]
     sizes: tuple[int, ...]
     source: str
-    bounds: list[tuple[float, float]]  # precision and slack: outputs, inputs
+    # precision and slack of the outputs and the inputs
+    bounds: list[tuple[float, float]]
 
     def function(self, reference: bool = False) -> Callable[..., Any]:
-        """The function; as a reference it computes all floats in f64."""
+        """The function. As a reference it computes all floats in f64."""
         scope = namespace(reference)
         exec(compile(self.source, "<random graph>", "exec"), scope)  # noqa: S102
         return scope["function"]
@@ -91,7 +92,7 @@ def namespace(reference: bool = False) -> dict[str, Any]:
 def make_input(
     spec: Input, sizes: Sequence[int], generator: torch.Generator, reference: bool
 ) -> torch.Tensor:
-    """Quarters between -3 and 3: exact in every float, and sums of few are."""
+    """Multiples of 1/4 between -3 and 3: exact in every float, and so are sums of few."""
     shape = [1 if dim < 0 else sizes[dim] for dim in spec.dims]
     dtype = namespace(reference)[spec.dtype]
     base, view = stored(shape, spec.layout)
@@ -106,7 +107,7 @@ def make_input(
 def stored(
     shape: list[int], layout: str
 ) -> tuple[list[int], Callable[[torch.Tensor], torch.Tensor]]:
-    """The shape in memory, and how the input is seen there."""
+    """The shape in memory, and how the function sees the input there."""
     rank = len(shape)
     if layout == "permuted" and rank > 1:
         return shape[::-1], lambda base: base.permute(*reversed(range(rank)))
@@ -153,7 +154,7 @@ class Picks:
 
 
 class Writer:
-    """Writes the body of the function and keeps what every line gave."""
+    """Writes the body of the function, and keeps the value of every line."""
 
     def __init__(self, inputs: list[torch.Tensor]) -> None:
         self.scope = namespace()
@@ -171,7 +172,8 @@ class Writer:
         return picks.of(found) if found else None
 
     def add(self, expression: str, *read: Value | None, exact: bool = False) -> None:
-        """One more value; nothing, when eager refuses or it is no good."""
+        """Adds a value. Returns nothing if eager refuses it, or its values are
+        unsuitable."""
         if len(self.lines) >= MOST_LINES:
             return
         try:
@@ -189,7 +191,8 @@ class Writer:
         self._keep(name, result, exact, operands)
 
     def write(self, statement: str, target: Value, *read: Value) -> None:
-        """A write in place, to everything that shares the target's memory."""
+        """Adds a write in place, which changes every value that shares the target's
+        memory."""
         before = {value.name: value.tensor.clone() for value in self.values}
         try:
             exec(statement, self.scope)  # noqa: S102
@@ -220,7 +223,7 @@ class Writer:
 
 
 def tame(tensor: torch.Tensor) -> bool:
-    """Small, finite, far from overflow."""
+    """Whether the values are small, finite and far from overflow."""
     if tensor.numel() > MOST_ELEMENTS or tensor.dim() > 6 or tensor.dtype not in NAMES:
         return False
     if not tensor.is_floating_point() or tensor.numel() == 0:
@@ -264,9 +267,11 @@ def difference(
     reference: torch.Tensor,
     bounds: tuple[float, float],
 ) -> str | None:
-    """What is wrong with a result; None when nothing is. Integers are equal.
-    Floats are as near to the reference as eager is, a few roundings apart: many
-    in f64, where the reference has no more digits than eager."""
+    """What is wrong with a result; None if nothing is.
+
+    Integers must be equal. Floats must be as near to the reference as eager is, up to a
+    few roundings; up to many in f64, where the reference has no more digits than eager.
+    """
     if actual.dtype != expected.dtype or actual.shape != expected.shape:
         return f"{actual.dtype} {actual.shape}, not {expected.dtype} {expected.shape}"
     if not expected.is_floating_point():
@@ -293,7 +298,7 @@ def difference(
 def shared_with(
     results: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]
 ) -> list[int]:
-    """For each result, the first input whose memory it is; -1: none's."""
+    """For each result, the first input that shares its memory; -1 for none."""
     pointers = [tensor.untyped_storage().data_ptr() for tensor in inputs]
     found = []
     for tensor in results:

@@ -1,4 +1,4 @@
-"""The operators of random graphs: how each picks its operands and is spelled."""
+"""The operators of random graphs: how each chooses its operands and is spelled."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from random_graphs import Picks, Value, Writer
 
 Step = Callable[[Writer, Picks], None]
 
-# Comparable to PyTorch's own order of dtypes in a promotion: simple ones first.
+# In about PyTorch's order of promotion: simple dtypes come first.
 CASTS = ("f32", "i64", "bf16", "f64", "f16", "i32", "bool", "i8", "i16", "u8")
 FLOATS = ("f32", "bf16", "f64", "f16")
 
@@ -117,7 +117,7 @@ def unary(writer: Writer, picks: Picks) -> None:
 
 
 def smooth(writer: Writer, picks: Picks) -> None:
-    """Of integers too: the results are f32."""
+    """Also takes integers; the results are f32."""
     value = writer.pick(picks)
     if value:
         writer.add(fill(picks.of(SMOOTH_UNARY), value.name), value)
@@ -291,7 +291,7 @@ def reduce_exact(writer: Writer, picks: Picks) -> None:
 
 
 def extreme(writer: Writer, picks: Picks) -> None:
-    """Values only: among equal ones, PyTorch does not say which index it gives."""
+    """The values only: for equal elements, PyTorch does not say which index it returns."""
     name = picks.of(("max", "min", "sort", "topk", "cummax"))
     value = writer.pick(picks, has_dims(1))
     if value:
@@ -352,7 +352,7 @@ def scaled_rows(writer: Writer, picks: Picks) -> None:
 
 
 def product(writer: Writer, picks: Picks) -> None:
-    """Any two that fit; else one with its own transpose."""
+    """The product of two values that fit; else of one with its own transpose."""
     left = writer.pick(picks, lambda v: number(v) and v.tensor.dim() > 1)
     if not left:
         return
@@ -512,7 +512,7 @@ def part(writer: Writer, picks: Picks) -> None:
 
 
 def indices(writer: Writer, picks: Picks, size: str) -> Value | None:
-    """An integer value, kept in range by what is written around it."""
+    """An integer value; the caller's expression keeps it in range."""
     return writer.pick(
         picks, lambda v: v.tensor.dtype == torch.int64 and v.tensor.dim() > 0
     )
@@ -612,7 +612,7 @@ def write(writer: Writer, picks: Picks) -> None:
     )
     if "> 1" in form and not target.exact:
         return
-    # What eager would cast to an integer must not differ by a rounding.
+    # A value that eager casts to an integer must not differ by a rounding.
     if integral(target) and floating(source) and "{1}" in form:
         return
     writer.write(form.format(target.name, source.name), target, source)

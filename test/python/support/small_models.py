@@ -1,5 +1,5 @@
-"""What tests of models share: a small configuration, words, and the tensors of
-an output."""
+"""Shared by tests of models: a small configuration, words, and the tensors of an
+output."""
 
 from __future__ import annotations
 

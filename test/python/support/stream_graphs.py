@@ -30,7 +30,7 @@ SIZES = (9, 16, 16, 40, 72)
 MOST_FACTORS = 40
 _WRITES = torch.ops.aten.copy_.default
 _SCOPES = (scope.STREAM, scope.PRIORITY, scope.CORES)
-# Of the arguments: two that are read, one that is written, too.
+# Three arguments: two are read, one is also written.
 ARGUMENTS = ("x", "y", "cache")
 
 
@@ -46,25 +46,25 @@ _pauses = random.Random(0)
 
 @dataclasses.dataclass
 class Step:
-    """A line that computes something."""
+    """A line of the function that computes something."""
 
     line: int
     kind: str  # "mm", "next", "rand", "slow", "write"
     tag: str | None
-    needs: set[int]  # lines that end before this one begins
-    # Lines that end before the argument is overwritten.
+    needs: set[int]  # lines that must end before this one begins
+    # Lines that must end before the argument is overwritten.
     readers: set[int] = dataclasses.field(default_factory=set)
-    # Lines that end before this one draws its numbers or calls the user's
-    # library, memory being there already.
+    # Lines that must end before this one draws its numbers or calls the user's library.
+    # Its memory may be allocated earlier.
     draws: set[int] = dataclasses.field(default_factory=set)
 
 
 @dataclasses.dataclass
 class Value:
     name: str
-    lines: set[int]  # that end before it is there
+    lines: set[int]  # lines that must end before the value exists
     waits: set[int] = dataclasses.field(default_factory=set)  # asked for, of these
-    degree: int = 1  # how many factors it has: high powers overflow
+    degree: int = 1  # its number of factors: high powers overflow
 
 
 class Graph:
@@ -73,7 +73,7 @@ class Graph:
     def __init__(self, seed: int, marking: int = 0, supers: bool = False) -> None:
         self.seed = seed
         self.supers = supers
-        self.super: str | None = None  # the scope of the lines to come
+        self.super: str | None = None  # the scope of the next lines
         self.random = random.Random(seed)
         self.marks = random.Random(f"{seed} {marking}")
         self.size = self.random.choice(SIZES)
@@ -82,7 +82,7 @@ class Graph:
         self.values = [Value(name, set()) for name in ARGUMENTS]
         self.results: list[Value] = []
         self.events: list[Value] = []
-        # Of each stream: what comes before its next line, and before its next event.
+        # For each stream: the lines before its next line, and before its next event.
         self.last: dict[str | None, set[int]] = {}
         self.given: dict[str | None, set[int]] = {}
         self.cache_readers: set[int] = set()
@@ -107,7 +107,7 @@ class Graph:
         return names["function"]
 
     def is_safe(self) -> bool:
-        """Whether a reader of what is overwritten certainly ends before."""
+        """Whether each reader of an overwritten value certainly ends before the write."""
         done: dict[int, set[int]] = {}
         for step in self.steps:
             before = step.needs | step.draws
@@ -125,7 +125,7 @@ class Graph:
         )
 
     def mark(self, module: torch.fx.GraphModule) -> None:
-        """Makes a graph of another marking, as it was captured, one of this."""
+        """Gives a captured graph of another marking the marks of this one."""
         for node, have, wanted in self._annotated(module):
             others = {k: v for k, v in have.items() if k not in _SCOPES}
             node.meta["custom"] = others | wanted
@@ -160,7 +160,7 @@ class Graph:
         return self.last.setdefault(tag, set())
 
     def _write(self, text: str, avoid: Sequence[str | None] = ()) -> str | None:
-        """A line in scopes of its own; the stream that it is on."""
+        """Writes a line in scopes of its own. Returns the stream that it is on."""
         tag = self.marks.choice([tag for tag in self.tags if tag not in avoid])
         annotation: dict[str, Any] = {}
         scopes = []
@@ -177,7 +177,7 @@ class Graph:
         if self.super is not None:
             options = "'stream-fusion=1'"
             scopes.insert(0, f"anabranch.super_kernel({self.super!r}, {options})")
-        # One line more, whatever the marking.
+        # One more line, which does not depend on the marking.
         head = f"with {', '.join(scopes)}" if scopes else "if True"
         self.source += [f"    {head}:", f"        {text}"]
         self.annotations[len(self.source)] = annotation
@@ -201,7 +201,7 @@ class Graph:
         value = self.random.choice(self.values)
         dependency = self.random.choice(self.results)
         text = f"anabranch.wait({value.name}, {dependency.name})"
-        # The written argument keeps its name: later writes would miss another.
+        # The written argument keeps its name, since later writes must reach it.
         passes = self.random.random() < 0.5 and value.name != "cache"
         name = f"passed{len(self.source)}"
         tag = self._write(f"{name} = {text}" if passes else text)
@@ -218,7 +218,7 @@ class Graph:
         if a.degree + b.degree > MOST_FACTORS:
             a, b = b, self.values[0]
         name = f"v{len(self.source)}"
-        # As wide as the other values: products of them stay so.
+        # The factor is as wide as the other values, so that products keep their shape.
         limits = f"-{1.7 / self.size**0.5:.2f}, {1.7 / self.size**0.5:.2f}"
         text, read = {
             "mm": (f"{name} = {a.name} @ {b.name}", [a, b]),
@@ -227,9 +227,9 @@ class Graph:
             "slow": (f"{name} = slow({a.name})", [a]),
             "write": (f"cache.copy_({a.name} @ {b.name})", [a, b]),
         }[kind]
-        # Equal operators of one stream are computed once, those of two twice.
+        # Equal operators of one stream are computed once, those of two streams twice.
         work = "mm" if kind == "write" else kind
-        # The name of what is written means two values.
+        # The name of a written value has two values in the source.
         names = [value.name for value in read]
         same = (work, *names, self.written and "cache" in names)
         places = self.known.setdefault(same, []) if kind != "rand" else []

@@ -1,4 +1,5 @@
-"""Random graphs with streams, run with a trace: which order their commands kept."""
+"""Runs random graphs with streams under a trace, and checks the order of their
+commands."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def arguments(seed: int, size: int) -> list[torch.Tensor]:
 
 
 def outcome(function, seed: int, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
-    """The results and what was written, from one state of random numbers."""
+    """The results and the written arguments, from one state of random numbers."""
     torch.manual_seed(seed)
     own = [tensor.clone() for tensor in inputs]
     with torch.no_grad():
@@ -41,8 +42,8 @@ def by_line(trace: TraceData, file: Path) -> dict[int, list[Execution]]:
     found: dict[int, list[Execution]] = {}
     for execution in call.executions.values():
         name, _, line = execution.about["source"].rpartition(":")
-        # The launches of a super kernel have lines of their own. Memory that is to
-        # be written is made at any time, under the line of an equal one.
+        # The launches of a super kernel have lines of their own. Memory for a write may
+        # be allocated at any time, under the line of an equal command.
         about = execution.about
         made = about["kind"] == "launch" and about["name"].startswith("k_empty")
         if name == str(file) and about["kind"] != "super" and not made:
@@ -55,7 +56,7 @@ def assert_order(graph: Graph, ran: dict[int, list[Execution]]) -> None:
         assert step.line in ran, f"line {step.line} has no command"
         first = min(execution.begin for execution in ran[step.line])
         for line in step.needs:
-            # What is written late has been computed before.
+            # A value that is written late was computed before.
             end = min(execution.end for execution in ran[line])
             assert end <= first, f"line {step.line} began before the end of {line}"
         written = max(execution.begin for execution in ran[step.line])
@@ -65,14 +66,15 @@ def assert_order(graph: Graph, ran: dict[int, list[Execution]]) -> None:
 
 
 def assert_near(found: list[torch.Tensor], expected: list[torch.Tensor]) -> None:
-    """Up to rounding, by the largest element: products of many factors."""
+    """Equal up to rounding, as a part of the largest element: products have many
+    factors."""
     for ours, theirs in zip(found, expected, strict=True):
         most = max(1e-3, theirs.abs().max().item())
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4 * most)
 
 
 def overlaps(trace: TraceData) -> int:
-    """Pairs of commands that ran beside each other."""
+    """Pairs of commands that ran at the same time."""
     [call] = trace.calls.values()
     return sum(
         a.begin < b.end and b.begin < a.end
@@ -81,7 +83,7 @@ def overlaps(trace: TraceData) -> int:
 
 
 def programs(seed: int, supers: bool = False) -> tuple[list[Graph], Variants]:
-    """The graphs of one seed, each with its streams, and one without any."""
+    """The graphs of one seed: several with streams, and one without."""
     graphs = [Graph(seed, marking, supers) for marking in range(MARKINGS)]
     alone = {"streams": "off", "super_kernels": "off"}
     options: dict[str, dict[str, str]] = {"alone": alone}
@@ -91,7 +93,7 @@ def programs(seed: int, supers: bool = False) -> tuple[list[Graph], Variants]:
 
     def mark(name: str, module: torch.fx.GraphModule) -> None:
         if name == "0":
-            # What the scopes of the source have written is what `mark` writes.
+            # `mark` writes what the scopes of the source have written.
             assert graphs[0].is_marked(module)
         elif name != "alone":
             graphs[int(name)].mark(module)
@@ -100,7 +102,7 @@ def programs(seed: int, supers: bool = False) -> tuple[list[Graph], Variants]:
 
 
 def keeps_order(run, graph: Graph, seed: int, inputs, file: Path, expected) -> int:
-    """One call without and one with a trace; how many commands overlapped."""
+    """One call without and one with a trace. Returns how many commands overlapped."""
     assert all(map(torch.equal, outcome(run, seed, inputs), expected))
     with anabranch.profile(file.with_name("trace.json")):
         traced = outcome(run, seed, inputs)

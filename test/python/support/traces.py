@@ -1,4 +1,4 @@
-"""Traces made up for tests: a small scheduler that runs towers beside each other."""
+"""Makes traces for tests: a small scheduler runs towers of commands at the same time."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ LAYERS = (
 
 
 class Towers:
-    """`streams` towers of `depth` commands, fed by the first command of the main
-    stream and joined by its last; `workers` threads take what is ready."""
+    """`streams` towers of `depth` commands. The first command of the main stream feeds
+    them, and its last one joins them. `workers` threads take the commands that are
+    ready."""
 
     def __init__(self, streams: int, depth: int, workers: int = 2) -> None:
         self.streams = ["main", *(f"tower {i}" for i in range(1, streams))]
@@ -50,7 +51,7 @@ class Towers:
             if stream:
                 self.events.append([previous, 1])
             self.before[1].append(previous)
-        # The main stream's last command comes last in its order too.
+        # The last command of the main stream is also the last one in its order.
         order = [0, *range(2, len(self.commands)), 1]
         place = {old: new for new, old in enumerate(order)}
         self.commands = [self.commands[i] for i in order]
@@ -59,7 +60,7 @@ class Towers:
         self.events = [[place[a], place[b]] for a, b in self.events]
 
     def run(self, chance: random.Random, start: float) -> list[tuple]:
-        """(command, worker, begin, end) of each, microseconds."""
+        """(command, worker, begin, end) of each command, in microseconds."""
         free = [start] * self.workers
         ended: dict[int, float] = {}
         waiting = list(range(len(self.commands)))

@@ -1,5 +1,5 @@
-"""One graph, compiled with several options: Dynamo and AOTAutograd, which take
-most of the time of a small graph, run once for all of them."""
+"""Compiles one graph with several options. Dynamo and AOTAutograd, which take most of
+the time of a small graph, run once for all of them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from anabranch.report import last_report
 
 
 class Variants:
-    """A Dynamo backend. Calls run the program of `chosen`, the name of one of the
-    options that it is made with; `prepare` gets each name and the graph first."""
+    """A Dynamo backend. A call runs the program with the options that `chosen` names.
+    `prepare` gets each name and the graph first."""
 
     def __init__(
         self,

@@ -184,7 +184,7 @@ def test_blocks_of_what_has_none() -> None:
 def test_copies_have_blocks_of_their_own() -> None:
     weight = in_blocks(matrix(8, 8))
     weight[0] = 1
-    blocks_of(weight, turned=False)
+    blocks_of(weight, transposed=False)
     other = copy.deepcopy(weight)
     other[0] = 5
     assert torch.equal(from_blocks(other._npu_blocks, 8, 8), other)

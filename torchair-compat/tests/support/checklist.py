@@ -1,8 +1,7 @@
-"""The page of the behaviour checklist: each line, its tests, and how they ended.
+"""The page of the behaviour checklist: each line, its tests, and their results.
 
-`pytest torchair-compat/tests --checklist` runs the tests and writes the page; a run of
-some tests keeps the results of the lines that it has no test of.
-"""
+`pytest torchair-compat/tests --checklist` runs the tests and writes the page. A run of
+some tests keeps the results of the other lines."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ line passed when they last ran. `pytest torchair-compat/tests --checklist` write
 
 
 def lines() -> list[tuple[str, str]]:
-    """(number, what it says); a heading has no number."""
+    """(number, text) of each line; a heading has no number."""
     found = []
     for text in LINES.read_text(encoding="utf-8").splitlines():
         number, _, rest = text.partition(" ")
@@ -55,7 +54,7 @@ def _marked(node: ast.FunctionDef) -> list[str]:
 
 
 def results() -> dict[str, str]:
-    """What the page says of each line."""
+    """The results in the page, by line."""
     if not PAGE.exists():
         return {}
     rows = re.findall(r"^\| (T\d+) \|.*\| ([\w ]+) \|$", PAGE.read_text(), re.MULTILINE)
@@ -63,7 +62,7 @@ def results() -> dict[str, str]:
 
 
 def merged(outcomes: dict[str, list[str]]) -> dict[str, str]:
-    """The page's results, with those of this run, by line."""
+    """The page's results, updated with those of this run, by line."""
     found = results()
     for number, ends in outcomes.items():
         failed = "failed" in ends
@@ -73,7 +72,7 @@ def merged(outcomes: dict[str, list[str]]) -> dict[str, str]:
 
 
 def page(found: dict[str, str]) -> str:
-    """The page's text, for these results by line."""
+    """The text of the page with these results."""
     by_line = tests()
     known = [number for number, _ in lines() if number]
     held = sum(found.get(number) == "holds" for number in known if by_line.get(number))

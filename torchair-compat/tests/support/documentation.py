@@ -1,10 +1,9 @@
-"""The scripts of TorchAir's public documentation, run as they stand.
+"""Runs the scripts of TorchAir's public documentation unchanged.
 
     documentation.py FOLDER --table SCRIPTS.md
 
-FOLDER is a checkout of TorchAir's repository. Nothing of it is kept: the table has the
-page, the number of the block in it, whether it runs, and the error if not.
-"""
+FOLDER is a checkout of TorchAir's repository. No script is kept: the table has the
+page, the number of the block in it, whether it runs, and its error."""
 
 from __future__ import annotations
 
@@ -19,9 +18,10 @@ import tempfile
 import textwrap
 from pathlib import Path
 
-# Where the folder is named to the tests.
+# The environment variable that names the folder.
 VARIABLE = "TORCHAIR_DOCUMENTATION"
-SHORTEST = 15  # lines: what is shorter shows an option and computes nothing
+# lines of a script, at least: a shorter block shows an option and computes nothing
+SHORTEST = 15
 SECONDS = 900
 WIDTH = 110  # of the page
 _FOLDER = re.compile(r"(?<![\w.])/[\w./-]+")
@@ -41,7 +41,7 @@ Which scripts of TorchAir's public documentation run unchanged on a host? A scri
 
 @dataclasses.dataclass(frozen=True)
 class Script:
-    """A block of a page: `name` is the page below docs/zh and the block's number."""
+    """A block of a page. `name` is the page below docs/zh with the block's number."""
 
     name: str
     text: str
@@ -97,7 +97,7 @@ def run(script: Script) -> str:
 
 
 def table(results: list[tuple[str, str]]) -> str:
-    """The page, of names and reasons, which lose the folders they name."""
+    """The page, from names and reasons. Names of folders are removed."""
     ran = sum(not reason for _, reason in results)
     rows = [f"| `{name}` | {'no' if why else 'yes'} |" for name, why in results]
     reasons = [

@@ -1,4 +1,4 @@
-"""The scripts of the user guide's pages, as the pages have them."""
+"""The scripts of the user guide's pages, unchanged."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SHAPES = next(FOLDER.glob("002_*.txt"))
 SUPER_KERNEL = next(FOLDER.glob("003_*.txt"))
 STATIC = next(FOLDER.glob("004_*.txt"))
 
-# Run after a script, in its namespace: its results are the eager model's.
+# Runs after a script, in its namespace: its results must be the eager model's.
 CHECK = """
 assert len(result) == 4
 assert torch.equal(result[0], in1 + in2) and torch.equal(result[3], in3 + in4)
@@ -26,7 +26,7 @@ print("checked")
 
 
 def script(page: Path) -> str:
-    """From the first import to the last line, or to the end of the block."""
+    """The lines from the first import to the last line, or to the end of the block."""
     text = page.read_text(encoding="utf-8")
     found = re.search(
         r"^import torch, os\n.*?(?=^```|\Z)", text, re.DOTALL | re.MULTILINE
@@ -36,8 +36,8 @@ def script(page: Path) -> str:
 
 
 def gears_script() -> str:
-    """The first script of the page on shapes. The page has lost indentation: in
-    a class, `def` begins a method, and the last `return` ends it."""
+    """The first script of the page on shapes, which lacks its indentation. In a class,
+    `def` begins a method, and the last `return` ends it."""
     text = SHAPES.read_text(encoding="utf-8")
     lines = text[text.index("import torch\n") : text.index("\n2. ")].splitlines()
     last = max(i for i, line in enumerate(lines) if line.startswith("return "))
@@ -45,7 +45,7 @@ def gears_script() -> str:
 
 
 def indented(lines: list[str], last: int) -> str:
-    """A class and what is around it; `last` is the number of its last line."""
+    """Indents a class; `last` is the number of its last line."""
     found, inside = [], False
     for i, line in enumerate(lines):
         depth = 4 if inside and line.startswith("def ") else 8 if inside else 0
@@ -57,8 +57,8 @@ def indented(lines: list[str], last: int) -> str:
 
 
 def _caches() -> list[list[str]]:
-    """The classes of the page's part on caches, the first before they were
-    adapted, with what is imported for them."""
+    """The classes of the page's part on caches, the first one as it was before it was
+    adapted, and their imports."""
     text = SHAPES.read_text(encoding="utf-8")
     text = text[text.index("\n3. ") :]
     starts = [match.start() for match in re.finditer("^class ", text, re.MULTILINE)]
@@ -82,7 +82,7 @@ def cache_script() -> str:
 
 
 def prefill_script() -> str:
-    """Two functions of a model, with something in place of the page's dots."""
+    """Two functions of a model, with text in place of the page's dots."""
     lines = _caches()[2]
     script = indented(lines, len(lines) - 1).replace("x, ...", "x, kv_cache")
     script = script.replace("return ...", "return x * 2 + kv_cache")
@@ -91,7 +91,7 @@ def prefill_script() -> str:
     return script + "    print(model(torch.ones(2, size, 4), cache))\n"
 
 
-# Run before a script that must find all in the cache.
+# Runs before a script that must find everything in the cache.
 NO_COMPILER = """import torch
 
 def compile(*_, **__):
@@ -102,7 +102,7 @@ torch.compile = compile
 
 
 def super_kernel_script() -> str:
-    """The page ends with its script."""
+    """The script at the end of the page."""
     text = SUPER_KERNEL.read_text(encoding="utf-8")
     return text[text.index("# 导入TorchAir框架\n") :]
 
@@ -117,7 +117,7 @@ def static_script(folder: Path) -> str:
 
 
 def check_output(output: str) -> None:
-    """What a run prints at DEBUG: results, attributes, streams, events."""
+    """Checks the output of a run at DEBUG: results, attributes, streams, events."""
     assert "Result:\n(tensor([[" in output
     assert "checked" in output
     for tag, kind in (("1", "MatMul"), ("2", "Add_1")):
@@ -140,7 +140,7 @@ NAME = re.compile(
 
 
 def check_dumps(folder: Path) -> None:
-    """Two files, both with the streams as the page says."""
+    """Checks that there are two files, both with the streams of the page."""
     names = sorted(path.name for path in folder.glob("dynamo_*"))
     matches = [NAME.fullmatch(name) for name in names]
     assert [match and match[1] for match in matches] == ["optimized", "original"]

@@ -1,4 +1,4 @@
-"""Compiles a function and gives the graph that dumps and logs show."""
+"""Compiles a function, and returns the graph that dumps and logs show."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torchair._impl.dump.picture import Graph, Node
 
 
 def pictures(monkeypatch) -> list[Graph]:
-    """Filled by every compilation: before optimisation, and after."""
+    """Each compilation appends its pictures before and after optimisation."""
     torchair.logger.setLevel(logging.DEBUG)
     found: list[Graph] = []
 
@@ -38,7 +38,7 @@ def all_of(graph: Graph, kind: str) -> list[Node]:
 
 
 def orders(node: Node) -> list[str]:
-    """What it only waits for."""
+    """The nodes that this node only waits for."""
     return [text.removesuffix(":-1") for text in node.inputs if text.endswith(":-1")]
 
 

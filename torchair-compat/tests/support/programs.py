@@ -1,4 +1,4 @@
-"""Python programs in a process of their own, which finds what the tests find."""
+"""Runs Python programs in processes of their own, with the tests' packages on the path."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 def run_python(
     *arguments: str, cwd: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """`python ARGUMENTS`, which must end well; with what it printed."""
+    """Runs `python ARGUMENTS`, which must end well, and returns its output."""
     done = subprocess.run(
         [sys.executable, *arguments],
         cwd=cwd,
@@ -25,6 +25,6 @@ def run_python(
 
 
 def run_script(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
-    """The script as the file script.py of the folder, which it runs in."""
+    """Runs the script as the file script.py in the folder."""
     (folder / "script.py").write_text(script, encoding="utf-8")
     return run_python("script.py", cwd=folder)

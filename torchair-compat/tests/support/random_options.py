@@ -23,8 +23,8 @@ import torch_npu
 import torchair
 
 MODES = ("max-autotune", "reduce-overhead", "npugraph_ex")
-# Errors that are an answer: of options that exclude each other, or that a mode does not
-# have. Each names an option or a mark, and says what to do.
+# Errors that count as an answer: options that exclude each other, or that a mode does
+# not have. Each error names an option or a mark, and says what to do.
 CLEAR = (
     "enable_single_stream and",
     "npu_wait_tensor is not support in this mode",
@@ -39,7 +39,7 @@ def _flags(prefix: str, names: str) -> dict[str, tuple[Any, ...]]:
     return {f"{prefix}.{name}": (True, False) for name in names.split()}
 
 
-# What a case may set each option to.
+# The values that a case may give each option.
 OPTIONS: dict[str, tuple[Any, ...]] = {
     "debug.graph_dump.type": ("txt", "pbtxt", "py"),
     "ge_config.oo_level": ("O1", "O3"),
@@ -71,7 +71,7 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
 
 
 def scopes(rng: random.Random) -> list[Callable[[], Any]]:
-    """Up to two scopes, the outer first."""
+    """Up to two scopes, the outer one first."""
     scope = torchair.scope
     known: list[Callable[[], Any]] = [
         lambda: scope.npu_stream_switch("1"),
@@ -86,8 +86,8 @@ def scopes(rng: random.Random) -> list[Callable[[], Any]]:
 
 
 class _Marked(torch.nn.Module):
-    """A model whose second part stands in scopes. Dynamo traces no list of functions that
-    make scopes, so that there is a branch for each number."""
+    """A model whose second part is in scopes. Dynamo does not trace a list of functions
+    that make scopes, so each number of scopes has a branch."""
 
     def __init__(self, chosen: list[Callable[[], Any]]) -> None:
         super().__init__()
@@ -148,15 +148,15 @@ MODELS = (Layers, Norms, Cache)
 
 
 def run_case(seed: int) -> str:
-    """Runs a case: "equal", or the text of the error that answers it. AssertionError: it
-    is neither."""
+    """Runs a case. Returns "equal", or the text of the error that answers it.
+    AssertionError: any other outcome."""
     rng = random.Random(seed)
     model_class = rng.choice(MODELS)
     chosen = scopes(rng)
     mode, dynamic = rng.choice(MODES), rng.choice((False, True, None))
     names = rng.sample(sorted(OPTIONS), rng.randint(0, 6))
     options = {name: rng.choice(OPTIONS[name]) for name in names}
-    if model_class is Cache:  # a promise that this model breaks
+    if model_class is Cache:  # this model breaks what the option's user promises
         options.pop("experimental_config.frozen_parameter", None)
     what = f"seed {seed}: {model_class.__name__}, {mode}, dynamic={dynamic}, {options}"
     torch._dynamo.reset()

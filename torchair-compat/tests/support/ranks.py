@@ -14,5 +14,5 @@ import torchair
 
 
 def run_ranks(folder: Path, script: str, ranks: int) -> list[str]:
-    """Runs the script in each rank, and gives what each printed."""
+    """Runs the script in each rank. Returns the output of each."""
     return gloo_ranks.run_ranks(folder, IMPORTS + script, ranks)

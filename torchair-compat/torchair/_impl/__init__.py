@@ -1,3 +1,2 @@
-"""The inside of torchair. The public modules are thin over it; the test
-`test/repo/test_compat_arrows.py` says which wing may import which.
-"""
+"""The implementation of torchair; its public modules only forward to it.
+`test/repo/test_compat_arrows.py` says which wing may import which."""

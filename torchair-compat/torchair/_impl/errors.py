@@ -1,4 +1,4 @@
-"""Exceptions with TorchAir's error line, and warnings that come once a process."""
+"""Exceptions with TorchAir's error line, and warnings that appear once a process."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ class UnsupportedOption(CompileError, ValueError):
 
 
 class UnsupportedMode(CompileError, NotImplementedError):
-    """An operator has no meaning in the mode."""
+    """The operator cannot be used in this mode."""
 
 
 class ScopeError(CompileError):
-    """A scope is closed without being open, or never closed."""
+    """A scope is closed without being open, or is never closed."""
 
 
 _warned: set[str] = set()
 
 
 def wrapped(error: Exception) -> Exception:
-    """An exception of the same type whose text ends with TorchAir's error line. If the
-    type cannot be made from one string, the original."""
+    """An exception of the same type whose text ends with TorchAir's error line. The
+    exception itself, if its type cannot be made from one string."""
     text = str(error)
     if "ERR03005" in text:
         return error
@@ -42,14 +42,14 @@ def wrapped(error: Exception) -> Exception:
     full = f"{text}\n{trace}\n{line}"
     try:
         made = type(error)(full)
-    except Exception:  # noqa: BLE001 - a constructor of anybody's
+    except Exception:  # noqa: BLE001 - the type's constructor may raise anything
         return error
     return made if full in str(made) else error
 
 
 @contextlib.contextmanager
 def wrapping() -> Iterator[None]:
-    """Adds TorchAir's error line to every exception that leaves the block."""
+    """Adds TorchAir's error line to exceptions that leave the block."""
     try:
         yield
     except Exception as error:
@@ -68,5 +68,5 @@ def warn_once(
 
 
 def reset_warnings() -> None:
-    """Forgets which warnings have come: each may come again."""
+    """Forgets which warnings have appeared, so that each may appear again."""
     _warned.clear()

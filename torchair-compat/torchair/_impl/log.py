@@ -1,4 +1,4 @@
-"""The logger that torchair.core.utils gives out."""
+"""The logger of torchair.core.utils."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ class _Logger(logging.Logger):
 
 
 class _Stdout(logging.StreamHandler):
-    """Writes to sys.stdout as it is at each record, not as it was at import."""
+    """Writes to the object that sys.stdout is when a record comes, not when this module
+    was imported."""
 
     def __init__(self) -> None:
         logging.Handler.__init__(self)

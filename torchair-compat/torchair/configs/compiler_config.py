@@ -1,4 +1,4 @@
-"""CompilerConfig, where scripts import it from."""
+"""CompilerConfig: the options of the backend."""
 
 from .._impl.options.config import CompilerConfig
 

@@ -1,1 +1,1 @@
-"""Parts of torchair that scripts import by path."""
+"""Modules of torchair that scripts import by path."""

@@ -1,1 +1,1 @@
-"""Older names of modules."""
+"""Older names of torchair's modules."""

@@ -1,4 +1,4 @@
-"""The older place of torchair's functions on formats."""
+"""The older name of torchair's functions on memory formats."""
 
 from .._impl.npu.layouts import npu_format_cast_via_cpu, use_internal_format_weight
 

@@ -1,4 +1,4 @@
-"""What converters of operators are written with."""
+"""Nodes, types and attributes that converters of operators use."""
 
 from .._impl.ge.nodes import Cast, Clone, Const, custom_op
 from .._impl.ge.types import DataType, Format, Tensor, TensorSpec

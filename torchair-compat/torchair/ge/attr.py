@@ -1,4 +1,4 @@
-"""Attributes of IR nodes, each of its kind."""
+"""Attributes of IR nodes: one class for each kind."""
 
 from .._impl.ge.attributes import (
     Bool,

@@ -1,4 +1,4 @@
-"""Older places of what converters are written with."""
+"""Older names of modules that converters use."""
 
 from . import fx2ge_converter, ge_apis, ge_graph, utils
 

@@ -1,4 +1,4 @@
-"""The older place of the registration of converters."""
+"""The older name of the module that registers converters."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ __all__ = ["declare_supported", "register_fx_node_ge_converter"]
 
 
 def declare_supported(cases: _Any) -> _Callable[[_Any], _Any]:
-    """A decorator that leaves a converter as it is: `cases` are for torchair's own
-    tests."""
+    """A decorator that returns the converter unchanged: `cases` are test cases of
+    torchair."""
     return lambda function: function

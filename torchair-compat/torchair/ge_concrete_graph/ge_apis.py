@@ -1,5 +1,5 @@
-"""The older place of torchair.ge's nodes, with a function for each IR operator that this
-host computes: `ge_apis.Add(x1, x2)`."""
+"""The older name of torchair.ge's nodes. It also has a function for each IR operator
+that this host computes, such as `ge_apis.Add(x1, x2)`."""
 
 from typing import Any as _Any
 

@@ -1,4 +1,4 @@
-"""The older place of helpers for converters."""
+"""The older name of helpers for converters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""torchair.llm_datadist: tensors over memory that somebody else owns."""
+"""torchair.llm_datadist: tensors over memory that another object owns."""
 
 from .._impl.device.pointers import create_npu_tensors
 

@@ -1,1 +1,1 @@
-"""Tools that run by themselves."""
+"""Tools for files that torchair writes."""

@@ -1,1 +1,1 @@
-"""Requests of different lengths over one pool of keys and values: docs/llm.md."""
+"""Serves requests of different lengths over one pool of keys and values: docs/llm.md."""

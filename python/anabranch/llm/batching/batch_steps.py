@@ -1,8 +1,9 @@
-"""The compiled steps of a batch: rows at different positions over one pool.
+"""The compiled steps of a batch: its rows are at different positions and share one
+pool.
 
-Each pair of rows and tokens has a program of its own. The length that a step reads
-is a symbol of the program, so rows read no more than the longest of them has.
-"""
+Each pair (number of rows, number of tokens) has a program of its own. The length that a
+step reads is a symbol of the program, so rows read no more than the longest of them
+has."""
 
 from __future__ import annotations
 
@@ -48,15 +49,17 @@ class BatchSteps(nn.Module):
         slots: Sequence[torch.Tensor],
         size: int,
     ) -> torch.Tensor:
-        """The logits behind the last token of each row: [len(tokens), vocabulary].
+        """The logits after the last token of each row: [len(tokens), vocabulary].
 
-        tokens  one of each row, or up to `size` of one row: those behind the first
-                starts[row] ones, whose keys and values the pool has
-        slots   of each row's blocks, room for all its tokens"""
+        tokens  one token of each row, or up to `size` tokens of one row
+        starts  how many earlier tokens of each row the pool already has
+        slots   of each row's blocks, with room for all its tokens
+        size    the number of tokens of a row that the program computes
+        """
         rows = next(gear for gear in self._gears if gear >= len(tokens))
         ids = torch.zeros((rows, size), dtype=torch.long)
         positions = torch.zeros((rows, size), dtype=torch.long)
-        # What fills up the step is written to spare slots, each its own.
+        # A step writes the tokens that fill it up to spare slots, each to its own.
         written = torch.arange(rows * size).view(rows, size)
         last = [first + len(row) for first, row in zip(starts, tokens)]
         length = blocks_for(max(last)) * BLOCK
@@ -64,7 +67,8 @@ class BatchSteps(nn.Module):
         for row, (given, first, own) in enumerate(zip(tokens, starts, slots)):
             count = len(given)
             ids[row, :count] = torch.tensor(given)
-            # Positions behind the last token repeat it: what they see is finite.
+            # These positions repeat the last token, so the values that they see are
+            # finite.
             positions[row] = torch.arange(first, first + size).clamp_(
                 max=first + count - 1
             )
@@ -89,7 +93,8 @@ class BatchSteps(nn.Module):
         return found[: len(tokens), 0]
 
     def _first(self, rows: int, size: int, pool: Pool) -> tuple[Any, ...]:
-        """Arguments of the same length in all processes, and that length a symbol."""
+        """Arguments of a program's first call: their length is the same in all
+        processes, and a symbol of the program."""
         length = 4 * BLOCK
         positions = torch.zeros((rows, size), dtype=torch.long)
         masks = self._masks.make(positions, length)
@@ -112,7 +117,7 @@ class BatchSteps(nn.Module):
         keys: list[torch.Tensor],
         values: list[torch.Tensor],
     ) -> torch.Tensor:
-        """The logits of the column `end` of tokens, [rows, 1, vocabulary]."""
+        """The logits of the column `end` of the tokens: [rows, 1, vocabulary]."""
         layers = [PagedLayer(k, v, written, read) for k, v in zip(keys, values)]
         found = self.model(
             input_ids=ids,

@@ -1,8 +1,9 @@
-"""Which blocks of a pool are free. A request owns the blocks of all its tokens."""
+"""Keeps track of which blocks of a pool are free. A request owns the blocks of all its
+tokens."""
 
 from __future__ import annotations
 
-BLOCK = 32  # tokens
+BLOCK = 32  # in tokens
 
 
 def blocks_for(tokens: int) -> int:
@@ -14,7 +15,7 @@ class Blocks:
 
     def __init__(self, count: int) -> None:
         self.count = count
-        # The last one is taken next, so blocks that were just freed come first.
+        # Blocks are taken from the end, so a block that was just freed is taken first.
         self._free = list(reversed(range(count)))
 
     @property
@@ -22,7 +23,7 @@ class Blocks:
         return len(self._free)
 
     def take(self, count: int) -> list[int] | None:
-        """That many blocks, or None: fewer are free."""
+        """That many blocks; None if fewer are free."""
         if count > len(self._free):
             return None
         return [self._free.pop() for _ in range(count)]

@@ -1,4 +1,4 @@
-"""Which earlier tokens a token sees, for rows that are at different positions."""
+"""Makes attention masks for rows that are at different positions."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ Mask: TypeAlias = "torch.Tensor | dict[str, torch.Tensor]"
 
 
 class Masks:
-    """Makes the masks that one model takes, in the form in which transformers'
-    `create_masks_for_generate` makes them for rows of equal positions."""
+    """Makes the masks that one model takes, in the form that transformers'
+    `create_masks_for_generate` gives them for rows of equal positions."""
 
     def __init__(self, model: Any) -> None:
-        """ValueError: the model has layers that see tokens in another way."""
+        """ValueError: the model has layers that need other masks."""
         config = model.config.get_text_config(decoder=True)
         if getattr(config, "alibi", False) or type(model).__name__.startswith("Bloom"):
             raise ValueError(
@@ -33,14 +33,18 @@ class Masks:
             self._all = _sees("chunked_attention", config)
         else:
             self._all = _sees("full_attention", config)
-        # The attention that is written out adds its mask; others select by it.
+        # Eager attention adds its mask to the scores; other implementations select by
+        # it.
         adds = config._attn_implementation == "eager"
         self._hidden = torch.finfo(model.dtype).min if adds else None
         self._dtype = model.dtype
 
     def make(self, positions: torch.Tensor, length: int) -> Mask:
-        """[rows, 1, tokens, length] for the first `length` tokens of each row, by the
-        positions of the step's tokens: int64 [rows, tokens]."""
+        """The masks of a step: [rows, 1, tokens, length].
+
+        positions  int64 [rows, tokens]: the positions of the step's tokens
+        length     how many tokens of each row the step reads
+        """
         at = positions[:, None, :, None]
         keys = torch.arange(length)
         if self._kinds is None:

@@ -1,4 +1,4 @@
-"""Keys and values of many requests in one pool of blocks."""
+"""Keeps the keys and values of many requests in one pool of blocks."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ from .blocks import BLOCK
 
 
 class Pool:
-    """One tensor of keys and one of values for each layer: [heads, slots, size]. A
-    slot holds one token. The first `spare` slots belong to no request: tokens that
-    fill up a step are written there."""
+    """One tensor of keys and one of values for each layer: [heads, slots, size].
+
+    A slot holds one token. The first `spare` slots belong to no request; a step writes
+    the tokens that fill it up there.
+    """
 
     def __init__(self, layers: Sequence[LayerShape], blocks: int, spare: int) -> None:
         slots = spare + blocks * BLOCK
         self.spare, self.blocks = spare, blocks
-        # Zeros: what a mask hides is still multiplied by 0, so it must be finite.
+        # Hidden values are multiplied by 0, so they must be finite: the pool begins as
+        # zeros.
         self.keys = [
             torch.zeros((shape.heads, slots, shape.key_size), dtype=shape.dtype)
             for shape in layers
@@ -55,8 +58,8 @@ class PagedLayer(PlacedLayer):
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """[rows, heads, tokens, size] to the pool; back come those of each row:
-        [rows, heads, length, size]."""
+        """Writes [rows, heads, tokens, size] to the pool. Returns the keys and the
+        values of each row: [rows, heads, length, size]."""
         found = []
         for pool, states in ((self.keys, key_states), (self.values, value_states)):
             assert pool is not None

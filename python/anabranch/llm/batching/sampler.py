@@ -1,4 +1,4 @@
-"""How one request of a batch chooses its next token: as transformers' generate()."""
+"""Chooses the next token of one request of a batch, as transformers' generate() does."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ MODES = (GenerationMode.GREEDY_SEARCH, GenerationMode.SAMPLE)
 
 
 class Sampler:
-    """The logits processors, the draw and the end of one request."""
+    """The logits processors, the random draws and the end of one request."""
 
     def __init__(
         self, model: Any, prompt: int, seed: int | None, settings: Mapping[str, Any]
     ) -> None:
-        """`settings` are arguments of generate(). ValueError: it has no such one, or
-        one that needs several rows of a request, such as beams."""
+        """`settings` are arguments of generate(). ValueError: generate() has no such
+        argument, or it needs several rows of a request, as beams do."""
         more = dict(settings)
         processors = more.pop("logits_processor", None)
         criteria = more.pop("stopping_criteria", None)
@@ -73,8 +73,8 @@ class Sampler:
         )
 
     def next(self, tokens: list[int], logits: torch.Tensor) -> tuple[int, bool]:
-        """The next token behind `tokens`, by logits [vocabulary], and whether it is
-        the last one."""
+        """The next token after `tokens`, chosen by logits [vocabulary]; and whether it
+        is the last one."""
         scores = logits.to(torch.float32, copy=True).unsqueeze(0)
         ids = torch.tensor([tokens])
         scores = self._processors(ids, scores)

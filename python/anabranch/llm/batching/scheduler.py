@@ -18,16 +18,17 @@ from .sampler import Sampler
 class Request:
     """A prompt and its answer so far.
 
-    tokens  the prompt's and the answer's
-    done    whether the answer is complete, or was cancelled"""
+    tokens  token ids of the prompt and the answer
+    done    whether the answer is complete or was cancelled
+    """
 
     def __init__(self, prompt: list[int], sampler: Sampler, streamer: Any) -> None:
         self.prompt = prompt
         self.tokens = list(prompt)
         self.done = False
         self._sampler, self._streamer = sampler, streamer
-        # While it runs: its blocks, their slots, the chunks of its prompt that are
-        # still to come, and of how many tokens the pool has keys and values.
+        # While the request runs: its blocks and their slots; the chunks of its prompt
+        # that are left; and how many of its tokens the pool has.
         self._blocks: list[int] = []
         self._slots = torch.empty(0, dtype=torch.long)
         self._chunks = collections.deque(chunks(len(prompt), None))
@@ -40,7 +41,7 @@ class Request:
         return self.tokens[len(self.prompt) :]
 
     def blocks_at_most(self) -> int:
-        # The last token is never read.
+        # No step reads the last token.
         return blocks_for(self._sampler.max_length - 1)
 
     def _append(self, logits: torch.Tensor) -> None:
@@ -60,10 +61,12 @@ class Request:
 class Batch:
     """Requests that are computed together, over one pool of keys and values.
 
-    `step` computes one token of each request whose prompt was read, and one chunk of
-    the prompt of another. A request waits until the pool has blocks for its longest
-    answer, so it never has to be thrown out; those that came first are first. Its
-    tokens are those that it gets alone. One thread at a time."""
+    Each `step` computes one token of each request whose prompt was read, and one chunk
+    of the prompt of another request. A request waits until the pool has blocks for its
+    longest answer, so it is never interrupted; requests begin in the order in which
+    they came. A request gets the tokens that it would get alone. Only one thread may
+    use a batch at a time.
+    """
 
     def __init__(
         self,
@@ -87,7 +90,7 @@ class Batch:
         streamer: Any = None,
         **settings: Any,
     ) -> Request:
-        """A request, which begins at a later step.
+        """Adds a request, which begins at a later step, and returns it.
 
         prompt    token ids: a sequence, or int64 [tokens] or [1, tokens]
         seed      of the draws of this request; None: PyTorch's own generator
@@ -95,7 +98,8 @@ class Batch:
         settings  arguments of generate(), for one greedy or sampled answer
 
         ValueError: an empty prompt, an unknown setting, or more tokens than a row or
-        the pool has room for."""
+        the pool has room for.
+        """
         tokens = _tokens(prompt)
         sampler = Sampler(self._model, len(tokens), seed, settings)
         if sampler.max_length > self._max_length:
@@ -119,7 +123,7 @@ class Batch:
         return request
 
     def cancel(self, request: Request) -> None:
-        """Ends a request where it is; its room is free at once."""
+        """Ends a request at its last token. Its blocks are free at once."""
         if request in self.waiting:
             self.waiting.remove(request)
         if not request.done:
@@ -127,8 +131,8 @@ class Batch:
         self._leave()
 
     def step(self) -> list[Request]:
-        """Computes once; the requests that became complete. Nothing to do is no
-        error."""
+        """Computes one step and returns the requests that it completed. Without
+        requests it does nothing."""
         self._admit()
         before = list(self.running)
         reading = next((r for r in self.running if r._chunks), None)
@@ -196,5 +200,5 @@ def _tokens(prompt: Sequence[int] | torch.Tensor) -> list[int]:
 
 
 def spare_slots(max_rows: int) -> int:
-    """What a step of a batch may write beside its tokens, at most."""
+    """How many slots one step of a batch may write besides its tokens, at most."""
     return max(max_rows, LARGEST_CHUNK)

@@ -1,4 +1,4 @@
-"""cache_compile with TorchAir's folders, messages and file rules."""
+"""cache_compile with TorchAir's folders, messages and rules for files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["cache_compile", "cache_compile_flat", "readable_cache"]
 INDEX = "compiled_module"
 extension.add_index_name(INDEX)
 PASSES = ("post_grad_custom_pre_pass", "post_grad_custom_post_pass")
-# Options whose effect is not in what is stored.
+# Options that do not change the saved program.
 UNCACHED = (
     ("experimental_config.enable_ref_data", False),
     ("export.export_mode", False),
@@ -51,9 +51,20 @@ def cache_compile(
     pp_rank: int | None = None,
     **kwargs: Any,
 ) -> Call:
-    """A method of a module, compiled once; later processes load the result. Besides the
-    named arguments, `backend`, `custom_decompositions` and `ge_cache` count. Other
-    keywords are ignored."""
+    """A method of a module that one process compiles and later processes load.
+
+    func        a method of an nn.Module
+    config      a CompilerConfig; None: the default
+    dynamic     whether sizes are symbols from the first call on
+    cache_dir   the folder of the caches; None: TorchAir's default
+    global_rank, tp_rank, pp_rank  the number of this process in a program of several;
+                each has caches of its own
+    kwargs      `backend`, `custom_decompositions` and `ge_cache` have an effect; other
+                names are ignored
+
+    Returns a function with the method's arguments and results. Raises as
+    anabranch.cache_compile does.
+    """
     method = extension.check_method(func)
     settings = tree_of(_settings(config, kwargs.get("backend")))
     if cache_dir is not None:
@@ -88,7 +99,8 @@ def cache_compile_flat(
 def readable_cache(
     cache_bin: str, print_output: bool = True, file: str | None = None
 ) -> str:
-    """The text of a cached function: its graph, inputs, options and code."""
+    """The text of a cached function: its graph, inputs, options and code. Arguments and
+    errors are those of Anabranch's `readable_cache`."""
     return extension.readable_cache(cache_bin, print_output=print_output, file=file)
 
 
@@ -164,7 +176,8 @@ class Cached(CachedMethod):
         return "_".join([*words, hash_.hexdigest()])
 
     def shapes_key(self, args: Any, kwargs: Any) -> Any:
-        """Sizes do not choose the entry: an entry for other sizes raises at the call."""
+        """Sizes do not choose the entry. A call with sizes that the entry does not
+        cover is an error."""
         return self.gears_key(args, kwargs)
 
     def backend(self) -> Call:
@@ -190,7 +203,7 @@ class Cached(CachedMethod):
         return {name: program, f"graph_{key}.idx": index.encode()}
 
     def tidy(self) -> None:
-        """No limit: the user empties these folders."""
+        """Does nothing: these folders have no limit, and the user empties them."""
 
     def say(self, text: str) -> None:
         logger.info(text)

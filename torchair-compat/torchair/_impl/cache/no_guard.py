@@ -1,11 +1,11 @@
-"""Functions outside of modules, and methods, compiled once to a place of the user's.
+"""Functions outside modules, and methods, that are compiled once and saved in a folder
+of the user's choice.
 
     NoGuardCompiledFunction(function).for_inputs(x).save_to("folder")
     function = NoGuardCompiledFunction.load("folder")  # in another process
 
-What is loaded has no guards of Dynamo's; as with cache_compile, sizes and what the
-trace took for constant are compared.
-"""
+A loaded function has none of Dynamo's guards. As with cache_compile, calls compare
+sizes and the values that the trace took for constant."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from .cache_compile import INDEX, Cached
 
 __all__ = ["NoGuardCompiledFunction", "NoGuardCompiledMethod"]
 
-WHOSE = "function.json"  # the function's name, and how it was compiled
+WHOSE = "function.json"  # JSON with the function's name and how it was compiled
 
 Call = Callable[..., Any]
 
 
 class _Saved(Cached):
     """A cached method in the folder that the user chose. `subject` is the user's
-    method, or a function that `_method_of` wraps as a method of an empty module."""
+    method, or a function that `_method_of` makes a method of an empty module."""
 
     def __init__(
         self, subject: Call, folder: str, *, config: AnyConfig | None, dynamic: bool
@@ -71,20 +71,20 @@ class _Saved(Cached):
         raise ValueError(f"{self.folder} can't be loaded: {reason}")
 
     def outgrown(self) -> None:
-        """Only warns: the folder is the user's and stays."""
+        """Warns and keeps the entry: the folder is the user's."""
         warn_once(
             f"{self.name} is compiled again: {self.folder} is not for these arguments"
         )
 
     def load(self) -> Call:
-        """Reads the folder now; its first call checks the arguments."""
+        """Reads the folder. The first call checks its arguments."""
         if not os.path.isfile(os.path.join(self.folder, INDEX)):
             raise ValueError(f"Cache file {self.folder} is not exists")
         return self.callable()
 
 
 class _Holder(torch.nn.Module):
-    """The module that a wrapped function becomes a method of."""
+    """The empty module that a wrapped function becomes a method of."""
 
 
 def _method_of(subject: Call) -> types.MethodType:
@@ -109,15 +109,17 @@ class _NoGuardCompiled:
         self._inputs: tuple[Any, Any] | None = None
 
     def for_inputs(self, *args: Any, **kwargs: Any) -> _NoGuardCompiled:
-        """Sets the inputs of the trace, once before each save_to."""
+        """Sets the inputs of the trace, once before each save_to. RuntimeError: they
+        are set already."""
         if self._inputs is not None:
             raise RuntimeError("for_inputs was called already; call save_to now")
         self._inputs = args, kwargs
         return self
 
     def save_to(self, cache_file: str) -> Any:
-        """Runs the function and writes what was compiled to a folder that does not
-        exist. Gives the function's result."""
+        """Runs the function and saves the compiled program to a folder that must not
+        exist. Returns the function's result. ValueError: the folder exists.
+        RuntimeError: for_inputs was not called, or the program cannot be saved."""
         if self._inputs is None:
             raise RuntimeError("call for_inputs before each save_to")
         folder = os.path.abspath(cache_file)
@@ -149,8 +151,9 @@ class NoGuardCompiledFunction(_NoGuardCompiled):
     def load(
         cache_bin: str, *, func: Call | None = None, config: AnyConfig | None = None
     ) -> Call:
-        """The function that was saved. It is found by its name, unless it is given,
-        as one has to that is local to another. ValueError: not there, or changed."""
+        """The saved function. It is found by its module and name; a function that is
+        local to another one has to be given as `func`. ValueError: there is no such
+        folder, or the function has changed."""
         known = _read(cache_bin)
         function = func or _find(*known["function"])
         return _loaded(function, cache_bin, known, config)
@@ -169,8 +172,8 @@ class NoGuardCompiledMethod(_NoGuardCompiled):
 
     @staticmethod
     def load(cache_bin: str, *, self: Any, config: AnyConfig | None = None) -> Call:
-        """The method that was saved, of this object. ValueError: not there, or
-        changed."""
+        """The saved method, of the object `self`. ValueError: there is no such folder,
+        or the method has changed."""
         known = _read(cache_bin)
         name = known["function"][1].rpartition(".")[2]
         return _loaded(getattr(self, name), cache_bin, known, config)

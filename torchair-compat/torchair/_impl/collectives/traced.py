@@ -1,9 +1,8 @@
-"""Collectives that PyTorch leaves out of graphs: `broadcast`, `all_to_all` of lists,
-`all_gather` of tensors of different sizes, `send` and `recv`.
+"""Lets Dynamo trace collectives that PyTorch leaves out of graphs: `broadcast`,
+`all_to_all` of lists, `all_gather` of tensors of different sizes, `send` and `recv`.
 
-Dynamo has a table of the functions that it traces in the place of collectives. This
-module adds to it, so that eager code calls PyTorch's own as ever.
-"""
+Dynamo has a table that says which function to trace instead of a collective. This
+module adds entries to it, so eager code still calls PyTorch's own functions."""
 
 from __future__ import annotations
 
@@ -55,7 +54,8 @@ _define_recv()
 
 
 def _rank(group: Any, rank: int | None, group_rank: int | None, what: str) -> int:
-    """The rank in the group, given that or the global one."""
+    """The rank in the group, given as that or as the global rank. ValueError: both or
+    none are given."""
     if (rank is None) == (group_rank is None):
         raise ValueError(f"give one of {what} and group_{what}")
     if rank is None:
@@ -68,7 +68,8 @@ def _or_world(group: Any) -> Any:
     return dist.group.WORLD if group is None else group
 
 
-# What Dynamo traces. The names stand in PyTorch's module, where guards look for them.
+# The functions that Dynamo traces. They are attributes of PyTorch's module, where
+# guards look them up.
 
 
 def _torchair_broadcast(

@@ -1,4 +1,4 @@
-"""The entry points: get_npu_backend, get_compiler, and the Dynamo backends."""
+"""The entry points of torchair: get_npu_backend, get_compiler, and the Dynamo backends."""
 
 from __future__ import annotations
 
@@ -45,7 +45,13 @@ def get_npu_backend(
     compiler_config: AnyConfig | None = None,
     custom_decompositions: Mapping[Any, Compiled] = MappingProxyType({}),
 ) -> functools.partial[Compiled]:
-    """The backend for torch.compile."""
+    """The backend for torch.compile.
+
+    compiler_config        a CompilerConfig; None: the default
+    custom_decompositions  functions by operator
+
+    TypeError: compiler_config is something else.
+    """
     given = CompilerConfig() if compiler_config is None else compiler_config
     warn_of_mode(tree_of(given))
     return functools.partial(
@@ -66,9 +72,12 @@ def get_flat_backend(
 
 
 def get_compiler(compiler_config: AnyConfig | None = None) -> Compiled:
-    """A compiler of ATen graphs, for aot_module_simplified's `fw_compiler`. The
-    compiled graph takes its inputs one by one and returns the list of outputs, or the
-    one value that the graph returns."""
+    """A compiler of ATen graphs, for the argument `fw_compiler` of
+    aot_module_simplified.
+
+    The compiled graph takes its inputs one by one. It returns the list of outputs, or a
+    single value if the graph returns one.
+    """
     config = tree_of(compiler_config)
 
     def compile_one(
@@ -102,7 +111,7 @@ def _check_tensors(wanted: Sequence[bool], arguments: Sequence[Any]) -> None:
 
 
 def _return_tuple(module: torch.fx.GraphModule) -> bool:
-    """Makes a graph that returns one value return a tuple. Whether it did."""
+    """Makes a graph that returns one value return a tuple. Returns whether it did."""
     (result,) = module.graph.output_node().args
     if isinstance(result, list | tuple):
         return False
@@ -120,7 +129,7 @@ def npu(
     custom_decompositions: Mapping[Any, Compiled] = MappingProxyType({}),
     options: Mapping[str, Any] | None = None,
 ) -> Compiled:
-    """The Dynamo backend."""
+    """The Dynamo backend "npu"."""
     config = tree_of(compiler_config)
     with wrapping():
         if options:
@@ -154,7 +163,7 @@ def npugraph_ex(
     *,
     options: Mapping[str, Any] | None = None,
 ) -> Compiled:
-    """The Dynamo backend of the capture path."""
+    """The Dynamo backend "npugraph_ex", for the capture path."""
     return npu(module, example_inputs, compiler_config=FlatConfig(), options=options)
 
 

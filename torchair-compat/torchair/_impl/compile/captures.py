@@ -1,10 +1,12 @@
-"""The rules of captures, for graphs of the capture modes.
+"""The visible rules of captures, for graphs of the capture modes.
 
-One program serves every size here, so nothing is captured. What a script can see of
-captures is kept all the same: one for each key (the values of symbolic inputs, the
-addresses of parameters), when one is made anew, how many there may be, their counters,
-and that results lie in a capture's memory, which its next run overwrites.
-"""
+One program serves every size on this host, so nothing is captured. A script can still
+see captures, and this module keeps what it can see:
+
+- There is one capture for each key: the values of symbolic inputs, and the addresses of
+  parameters.
+- The same calls make a new capture, up to the same limit, and the same counters change.
+- Results lie in the memory of a capture, and its next run overwrites them."""
 
 from __future__ import annotations
 
@@ -38,15 +40,16 @@ _COUNTERS = (
 
 
 class _Capture:
-    """The addresses and the limit of cores of one capture, and the memory of its
-    results."""
+    """One capture: the addresses and the limit of cores that it was made for, and the
+    memory of its results."""
 
     def __init__(self, addresses: list[int], limit: Any) -> None:
         self.id = next(_ids)
         self.addresses = addresses
         self.limit = limit
         self.results: list[torch.Tensor | None] = []
-        self.inputs: dict[int, torch.Tensor] = {}  # those that later calls copy to
+        # the memory of these results, which later calls copy to
+        self.inputs: dict[int, torch.Tensor] = {}
 
 
 class Captures:
@@ -78,7 +81,7 @@ class Captures:
         self.most = raw(config, "debug.aclgraph.static_capture_size_limit")
         clones = raw(config, "debug.aclgraph.enable_output_clone")
         self.reuses = not (clones or _trains())
-        # Inputs that the first call lends to a capture.
+        # The inputs of the first call, which the capture reads in all calls.
         self.lent: list[int] = []
         if not raw(config, "debug.aclgraph.clone_input"):
             self.lent = [
@@ -103,8 +106,7 @@ class Captures:
         return call
 
     def _find(self, arguments: Sequence[Any]) -> _Capture | None:
-        """The capture for a call; a new one if there is none. None: the limit is
-        reached."""
+        """The capture for a call, or a new one. None: the limit of captures is reached."""
         if self.made is None:
             return None
         key = tuple(int(arguments[n]) for n in self.symbols)
@@ -177,13 +179,13 @@ class Captures:
 
 
 def _lend(capture: _Capture, lent: Sequence[int], arguments: list[Any]) -> None:
-    """Puts the inputs of the first call in the place of these, with their values."""
+    """Replaces these inputs by those of the first call, and copies the values."""
     for place in lent:
         given = arguments[place]
         if not isinstance(given, torch.Tensor):
             continue
         if given.is_inference() and not torch.is_inference_mode_enabled():
-            continue  # PyTorch lets nobody write to it
+            continue  # PyTorch lets nobody write to the input
         kept = capture.inputs.setdefault(place, given)
         if kept is not given and kept.data_ptr() != given.data_ptr():
             with torch.no_grad():
@@ -192,7 +194,7 @@ def _lend(capture: _Capture, lent: Sequence[int], arguments: list[Any]) -> None:
 
 
 def _trains() -> bool:
-    """Whether a backward graph reads results of this one later."""
+    """Whether a backward graph will read results of this graph."""
     context = torch._guards.TracingContext.try_get()
     about = context.fw_metadata if context else None
     return about is None or bool(about.traced_tangents)
@@ -203,10 +205,11 @@ def _memory(tensor: torch.Tensor) -> int:
 
 
 def _into(capture: _Capture, results: Any, given: set[int]) -> list[Any]:
-    """The results, copied to the capture's memory. A result that is an input stays."""
+    """The results, copied to the capture's memory. A result that is an input stays
+    itself."""
     if len(capture.results) != len(results):
         capture.results = [None] * len(results)
-    found: dict[int, Any] = {}  # one result may stand at several places
+    found: dict[int, Any] = {}  # one result may have several places
     for place, result in enumerate(results):
         if id(result) not in found:
             found[id(result)] = _kept(capture.results, place, result, given)
@@ -227,7 +230,7 @@ def _kept(
 
 
 def _takes(kept: torch.Tensor, result: torch.Tensor) -> bool:
-    """Whether the result can be written over the one before."""
+    """Whether the result fits into the memory of the previous one."""
     return (
         kept.shape == result.shape
         and kept.stride() == result.stride()

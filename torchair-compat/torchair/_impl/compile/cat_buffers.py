@@ -1,10 +1,9 @@
-"""Shows joins of a captured graph as the compiler makes them: each part is written where
-it lies in the joined tensor.
+"""Shows concatenations in a captured graph as the compiler makes them: each part is
+written to its place in the joined tensor.
 
-Before: %a = aten.sin(%x); %b = aten.exp(%y); %c = aten.cat([%a, %b])
-After:  %c = aten.empty([5, 4]); %s = aten.slice(%c, 0, 0, 2); aten.sin(%x, out=%s);
-        %t = aten.slice(%c, 0, 2, 5); aten.exp(%y, out=%t)
-"""
+    Before: %a = aten.sin(%x); %b = aten.exp(%y); %c = aten.cat([%a, %b])
+    After:  %c = aten.empty([5, 4]); %s = aten.slice(%c, 0, 0, 2); aten.sin(%x, out=%s);
+            %t = aten.slice(%c, 0, 2, 5); aten.exp(%y, out=%t)"""
 
 from __future__ import annotations
 
@@ -24,8 +23,8 @@ aten = torch.ops.aten
 
 
 def with_buffers(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """A copy of the graph whose joins over dimension 0 are buffers that the parts are
-    written to. The log says which joins stay, and why."""
+    """A copy of the graph in which concatenations over dimension 0 are buffers that the
+    parts are written to. The log says which concatenations stay, and why."""
     graph = torch.fx.Graph()
     graph.output(graph.graph_copy(module.graph, {}))
     made = torch.fx.GraphModule(module, graph)
@@ -53,7 +52,7 @@ def _parts(node: Node) -> list[Node]:
 
 
 def _refusal(node: Node) -> str:
-    """Why the parts can't be written where they are joined; "" if they can."""
+    """Why the parts cannot be written to their places; "" if they can."""
     dim = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0)
     if dim != 0:
         return f"dim {dim} is not 0"

@@ -1,4 +1,4 @@
-"""torchair.dynamo_export: the model as a package that runs without PyTorch."""
+"""torchair.dynamo_export: writes the model as a package that runs without PyTorch."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ..options.config import CompilerConfig
 
 __all__ = ["dynamo_export"]
 
-# Where the graph that is exported goes, while one is.
+# A list for each export that is running, which gets the export's graph.
 _seen: list[list[Graph]] = []
 
 
@@ -46,14 +46,18 @@ def dynamo_export(
     config: CompilerConfig | None = None,
     **kwargs: Any,
 ) -> None:
-    """Traces `model(*args, **kwargs)` and writes `<export_name>.air` to the folder
-    `export_path`, which is made: a package with the weights inside, for
-    `anabranch.load` and the runtime's C interface. Beside it lies `dynamo.pbtxt`. With
-    more ranks than one the names are `<export_name><rank>.air` and
-    `rank_<rank>/dynamo.pbtxt`. With `dynamic` the sizes of tensors may be others.
+    """Traces `model(*args, **kwargs)` and writes it as a package.
 
-    The model is exported in evaluation mode. A path that is a link is logged, and
-    nothing is written. CompileError: the model can't be exported."""
+    model        an nn.Module; it is exported in evaluation mode
+    export_path  the folder for the files, which is made if need be
+    export_name  the package is `<export_name>.air`, for `anabranch.load` and the C
+                 interface of the runtime. The graph is in `dynamo.pbtxt` beside it
+    dynamic      whether sizes of tensors may change from call to call
+
+    With several ranks the names are `<export_name><rank>.air` and
+    `rank_<rank>/dynamo.pbtxt`. If a path is a link, the log says so and nothing is
+    written. CompileError: the model cannot be exported.
+    """
     home, package = _places(export_path, export_name)
     for path in (export_path, package):
         if os.path.islink(path):
@@ -82,7 +86,7 @@ def dynamo_export(
 
 
 def _places(export_path: str, export_name: str) -> tuple[str, str]:
-    """The folder of dynamo.pbtxt, and the package."""
+    """The paths of the folder of dynamo.pbtxt and of the package."""
     name = os.path.basename(export_name)
     group = torch.distributed
     ranks = group.is_available() and group.is_initialized()
@@ -93,7 +97,7 @@ def _places(export_path: str, export_name: str) -> tuple[str, str]:
 
 
 def _bound(model: torch.nn.Module, args: tuple[Any, ...], kwargs: Any) -> Any:
-    """The inputs as anabranch.export takes them."""
+    """The inputs in the form that anabranch.export takes."""
     if not kwargs:
         return args
     return dict(inspect.signature(model.forward).bind(*args, **kwargs).arguments)

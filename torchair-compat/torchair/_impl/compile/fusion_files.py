@@ -1,4 +1,5 @@
-"""The files about fusions: which are on, and how often each was applied."""
+"""Reads and writes the files about fusions: which are on, and how often each was
+applied."""
 
 from __future__ import annotations
 
@@ -20,14 +21,16 @@ _NEVER, _AT_EXIT = "0", "1"
 
 _Counts = dict[str, Any]
 
-_sessions: _Counts = {}  # what the file says, graph by graph
-_late: _Counts = {}  # what is written at exit
+_sessions: _Counts = {}  # the contents of fusion_result.json, by graph
+_late: _Counts = {}  # the entries that are written at exit
 
 
 def switches(config: CompilerConfig) -> Callable[[str], bool]:
-    """Says of each fusion whether `fusion_switch_file` leaves it on, which is
-    `{"Switch": {"GraphFusion": {"ALL": "off", "<name>": "on"}}}`. UnsupportedOption: it
-    is something else."""
+    """A function that says whether `fusion_switch_file` leaves a fusion on.
+
+    The file is `{"Switch": {"GraphFusion": {"ALL": "off", "<name>": "on"}}}`.
+    UnsupportedOption: it has another form.
+    """
     path = raw(config, "fusion_config.fusion_switch_file")
     if path is None:
         return lambda name: True

@@ -1,12 +1,11 @@
-"""The built-in fusions: operators of torch_npu that follow one another become the joined
-operator, and products of batches the one that transposes.
+"""The built-in fusions: a sequence of torch_npu's operators becomes the joined
+operator, and a product of batches becomes the operator that also transposes.
 
-Before: %y, _, %x = npu_add_rms_norm(%a, %b, %gamma); %q, %s = npu_dynamic_quant(%y)
-After:  %q, _, %x, %s, _ = npu_add_rms_norm_dynamic_quant(%a, %b, %gamma)
+    Before: %y, _, %x = npu_add_rms_norm(%a, %b, %gamma); %q, %s = npu_dynamic_quant(%y)
+    After:  %q, _, %x, %s, _ = npu_add_rms_norm_dynamic_quant(%a, %b, %gamma)
 
-The joined operators give the bits of the single ones, so that a fusion shows in dumps and
-in the counts of `fusion_result.json`, and changes no result.
-"""
+A joined operator gives the bits of the single ones. So a fusion shows in dumps and in
+the counts of `fusion_result.json`, and changes no result."""
 
 from __future__ import annotations
 
@@ -39,15 +38,16 @@ _aten = torch.ops.aten
 _NORM = _npu.npu_add_rms_norm.default
 _DYNAMIC = _npu.npu_dynamic_quant.default
 _QUANTIZE = _npu.npu_quantize.default
-_TURNED = _npu.npu_transpose_batchmatmul.default
+_TRANSPOSE_BATCHMATMUL = _npu.npu_transpose_batchmatmul.default
 
-# Operators that fusions look for: they come whole, and are taken apart after that.
+# Operators that fusions look for. The trace keeps them whole; `lower_operators` takes
+# them apart afterwards.
 MATCHED: tuple[OpOverload, ...] = (_NORM, _DYNAMIC, _QUANTIZE)
 _JOINED: tuple[OpOverload, ...] = (
     _npu.npu_add_rms_norm_dynamic_quant.default,
     _npu.npu_add_rms_norm_cast.default,
     _npu.npu_add_rms_norm_quant.default,
-    _TURNED,
+    _TRANSPOSE_BATCHMATMUL,
 )
 
 _FLATTENS = (_aten.view.default, _aten._unsafe_view.default, _aten.reshape.default)
@@ -60,28 +60,31 @@ _MOST_INNER = 65536
 
 @dataclasses.dataclass
 class Count:
-    """How often a fusion's pattern was met, and how often it was applied."""
+    """How often a fusion's pattern was found, and how often it was applied."""
 
     matched: int = 0
     applied: int = 0
 
 
 class _Refused(Exception):
-    """A pattern is there and must stay as it is."""
+    """The pattern was found, but must stay as it is; the message says why."""
 
 
 @dataclasses.dataclass(frozen=True)
 class _Fusion:
-    """`last` are the operators that end the pattern; `find` gives all nodes of a match
-    that ends at a node and a function that replaces them, or None where there is no
-    match. It raises _Refused for a match that must stay."""
+    """A fusion. `last` are the operators that end its pattern.
+
+    `find` gets a node that may end a match. It returns all nodes of the match and a
+    function that replaces them; None: there is no match. It raises _Refused for a match
+    that must stay.
+    """
 
     last: tuple[Any, ...]
     find: Callable[[Node], tuple[list[Node], Callable[[], None]] | None]
     captures_only: bool = False
 
 
-# What the patterns have in common
+# Helpers of the patterns
 
 
 def _argument(node: Node, name: str) -> Any:
@@ -96,7 +99,7 @@ def _argument(node: Node, name: str) -> Any:
 
 
 def _item(node: Any) -> tuple[Node, int] | None:
-    """The operator and the place, of a node that is one of several results."""
+    """The operator and the index, for a node that is one of several results."""
     if isinstance(node, Node) and node.target is operator.getitem:
         source, place = node.args
         if isinstance(source, Node) and isinstance(place, int):
@@ -109,13 +112,13 @@ def _results(node: Node) -> dict[int, Node]:
 
 
 def _norm_of(node: Any) -> Node | None:
-    """The norm whose first result a node is."""
+    """The norm that has this node as its first result."""
     found = _item(node)
     return found[0] if found and found[0].target is _NORM and found[1] == 0 else None
 
 
 def _flattened(node: Any) -> tuple[Any, Node | None]:
-    """What a node reshapes, and the node; or the node itself, and None."""
+    """The value that a node reshapes, and the node; or the node itself, and None."""
     if isinstance(node, Node) and node.target in _FLATTENS:
         return node.args[0], node
     return node, None
@@ -126,7 +129,7 @@ def _shape(node: Node) -> list[Any]:
 
 
 def _same(size: Any, other: Any) -> bool:
-    """Whether two sizes are known to be equal, without a guard."""
+    """Whether two sizes are equal for all symbols. Adds no guard."""
     return statically_known_true(size == other)
 
 
@@ -137,14 +140,15 @@ def _only_read_by(node: Node, *readers: Node) -> None:
 
 
 def _unread_root(norm: Node) -> None:
-    """The joined operators give no reciprocal root."""
+    """Refuses a norm whose reciprocal root is read: the joined operators do not return
+    it."""
     if 1 in _results(norm):
         raise _Refused(f"the reciprocal root of {norm.name} is read")
 
 
 def _latest(norm: Node, *others: Any) -> Node:
-    """The last of the norm and what the joined operator reads besides: it stands behind.
-    The sum must not be read before that."""
+    """The last node of the norm and the joined operator's other operands; the joined
+    operator comes after it. Refused if the sum is read before."""
     order = {node: place for place, node in enumerate(norm.graph.nodes)}
     read = (norm, *(n for n in others if isinstance(n, Node)))
     found = max(read, key=order.__getitem__)
@@ -158,7 +162,7 @@ def _latest(norm: Node, *others: Any) -> Node:
 def _joined(
     norm: Node, behind: Node, target: OpOverload, *more: Any, **named: Any
 ) -> list[Node]:
-    """The results of the joined operator, behind a node."""
+    """Inserts the joined operator after a node, and returns its results."""
     graph = norm.graph
     args = [_argument(norm, name) for name in ("x1", "x2", "gamma")]
     named["epsilon"] = _argument(norm, "epsilon")
@@ -172,7 +176,7 @@ def _joined(
 
 
 def _take(item: Node, instead_of: Node | None, shape: Any = None) -> None:
-    """Users of a node read this result, reshaped to `shape`."""
+    """Makes users of the node read this result, reshaped to `shape`."""
     if instead_of is None:
         return
     if shape is not None:
@@ -293,7 +297,7 @@ def _check_quantize(node: Node, norm: Node) -> None:
         raise _Refused("gamma and scales have other shapes")
 
 
-def _turns(node: Any) -> bool:
+def _swaps_first_two(node: Any) -> bool:
     """Whether a node swaps the first two of three dimensions."""
     if not isinstance(node, Node):
         return False
@@ -304,7 +308,7 @@ def _turns(node: Any) -> bool:
 
 
 def _bmm(node: Node) -> Any:
-    if not _turns(node):
+    if not _swaps_first_two(node):
         return None
     product, between = node.args[0], []
     while isinstance(product, Node) and _is_same_shape(product):
@@ -315,20 +319,22 @@ def _bmm(node: Node) -> Any:
     for inner, reader in zip([*between, product], [node, *between]):
         _only_read_by(inner, reader)
     left, right = product.args
-    turned = _turns(left)
+    transposed = _swaps_first_two(left)
     assert isinstance(left, Node)
     assert isinstance(right, Node)
-    _check_bmm(left, right, turned)
+    _check_bmm(left, right, transposed)
 
     def replace() -> None:
-        first = left.args[0] if turned else left
+        first = left.args[0] if transposed else left
         with node.graph.inserting_before(node):
             made = node.graph.call_function(
-                _TURNED, (first, right), {"perm_x1": [1, 0, 2] if turned else [0, 1, 2]}
+                _TRANSPOSE_BATCHMATMUL,
+                (first, right),
+                {"perm_x1": [1, 0, 2] if transposed else [0, 1, 2]},
             )
         node.replace_all_uses_with(made)
 
-    return [*([left] if turned else []), product, *between, node], replace
+    return [*([left] if transposed else []), product, *between, node], replace
 
 
 def _is_same_shape(node: Node) -> bool:
@@ -342,7 +348,7 @@ def _is_same_shape(node: Node) -> bool:
     return True
 
 
-def _check_bmm(left: Node, right: Node, turned: bool) -> None:
+def _check_bmm(left: Node, right: Node, transposed: bool) -> None:
     values = [left.meta["val"], right.meta["val"]]
     if any(v.dtype not in (*_HALVES, torch.float32) for v in values):
         raise _Refused(f"the product is of {values[0].dtype}")
@@ -350,7 +356,7 @@ def _check_bmm(left: Node, right: Node, turned: bool) -> None:
         raise _Refused("sizes are symbolic")
     if any(v.shape[-1] % _MATRIX_UNIT for v in values):
         raise _Refused(f"a last dimension is no multiple of {_MATRIX_UNIT}")
-    inner = values[0].shape[-1] * (values[0].shape[0] if turned else 1)
+    inner = values[0].shape[-1] * (values[0].shape[0] if transposed else 1)
     if inner >= _MOST_INNER:
         raise _Refused(f"{inner} inner elements are {_MOST_INNER} or more")
 
@@ -371,8 +377,8 @@ FUSIONS = {
 def apply_fusions(
     module: torch.fx.GraphModule, captures: bool, is_on: Callable[[str], bool]
 ) -> dict[str, Count]:
-    """Applies the fusions that `is_on` allows, each over the whole graph. Counts those
-    whose pattern is there."""
+    """Applies the fusions that `is_on` allows, each over the whole graph. Returns the
+    counts of those whose pattern was found."""
     counts: dict[str, Count] = {}
     for name, fusion in FUSIONS.items():
         if is_on(name) and (captures or not fusion.captures_only):
@@ -414,7 +420,7 @@ def _apply(module: torch.fx.GraphModule, name: str, fusion: _Fusion) -> Count:
 
 
 def _value(node: Node) -> Any:
-    """What the operator gives, without taking it apart in the graph."""
+    """The fake value that the operator gives, while it stays whole in the graph."""
     args, kwargs = torch.fx.node.map_arg(
         (node.args, node.kwargs), lambda n: n.meta["val"]
     )
@@ -436,8 +442,8 @@ def _check_streams(nodes: list[Node]) -> None:
 
 
 def lower_operators(module: torch.fx.GraphModule) -> bool:
-    """Takes the operators apart that came whole for the fusions, and the joined ones.
-    Whether there was one."""
+    """Takes apart the operators that the trace kept whole for the fusions, and the
+    joined ones. Returns whether there was one."""
     found = [n for n in module.graph.nodes if n.target in (*MATCHED, *_JOINED)]
     for node in found:
         node.target = COMPOSITIONS[node.target]

@@ -1,4 +1,5 @@
-"""Gears of a graph: TorchAir's checks, and the graph engine's options that show them."""
+"""Checks the gears of a graph as TorchAir does, and shows them as the graph engine's
+options."""
 
 from __future__ import annotations
 
@@ -24,22 +25,22 @@ from ..options.config import CompilerConfig, raw
 
 
 class GearsError(CompileError, AssertionError):
-    """The gears contradict each other or the call."""
+    """The gears contradict each other, or the call."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Geared:
-    """The gears of a Dynamo graph, and its placeholders' names."""
+    """The gears of a Dynamo graph, and the names of its placeholders."""
 
     dims: list[GearDim]
     merge: str
-    names: dict[int, str]  # placeholders' names, by the argument's number
+    names: dict[int, str]  # names of placeholders, by the number of the argument
 
 
 def find(
     module: torch.fx.GraphModule, example_inputs: Sequence[Any], config: CompilerConfig
 ) -> Geared | None:
-    """The gears of the inputs, checked and guarded; None when there are none."""
+    """The gears of the inputs, checked and guarded; None without gears."""
     dims = find_gears(module, example_inputs)
     if not dims:
         return None
@@ -77,7 +78,7 @@ def _check_combinations(dims: Sequence[GearDim], merge: str) -> None:
 
 
 def options(module: torch.fx.GraphModule, geared: Geared | None) -> dict[str, str]:
-    """The graph engine's options for a graph's gears."""
+    """The graph engine's options for the gears of a graph."""
     if geared is None:
         return {}
     shapes: list[str] = []
@@ -121,7 +122,7 @@ def hint_shapes(module: torch.fx.GraphModule) -> dict[str, str]:
 def frozen_flags(
     module: torch.fx.GraphModule, sources: Sequence[InputSource]
 ) -> dict[str, str]:
-    """Says of each input, in order, whether it is a parameter; used or not."""
+    """For each input, in order, whether it is a parameter, whether it is used or not."""
     nodes = [node for node in module.graph.nodes if node.op == "placeholder"]
     flags = [str(int(source.kind == "parameter")) for _, source in zip(nodes, sources)]
     return {"ge.exec.frozenInput": ",".join(flags)}

@@ -1,4 +1,4 @@
-"""BREAK_GRAPH_OP_LIST: graph breaks at operators that the environment names."""
+"""BREAK_GRAPH_OP_LIST: breaks the graph at operators that the environment names."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _break(what: str) -> None:
 
 
 def _break_modules(kind: type[torch.nn.Module], what: str) -> None:
-    """PyTorch's own module runs outside of graphs."""
+    """Breaks at modules of this kind: PyTorch runs them outside graphs."""
     kind.forward = torch._dynamo.disable(  # type: ignore[method-assign]
         kind.forward, reason=f"{VARIABLE} names {what}"
     )
@@ -47,7 +47,8 @@ def _reads_slice(key: Any) -> bool:
 
 
 def _break_slices() -> None:
-    """A tensor's slice, which Dynamo reads by the operator or as a method."""
+    """Breaks at slices of a tensor. Dynamo reads them through the operator and as a
+    method."""
     _break_method("__getitem__", "SLICE", lambda args: _reads_slice(args[0]))
     before = BuiltinVariable.call_function
 
@@ -89,7 +90,8 @@ _BREAKS: dict[str, Callable[[], None]] = {
 
 
 def install() -> None:
-    """Reads the variable, once a process. Warns of names that it does not know."""
+    """Reads the environment variable, once a process. Warns of names that it does not
+    know."""
     for name in os.environ.get(VARIABLE, "").split(","):
         wanted = name.strip().upper()
         if wanted in _BREAKS:

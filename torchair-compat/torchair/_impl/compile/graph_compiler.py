@@ -59,8 +59,10 @@ def compile_graph(
     in_blocks: frozenset[str] = frozenset(),
 ) -> Compiled:
     """Compiles one ATen graph, or lets PyTorch run it where an option asks for that.
-    `geared` are the gears of the Dynamo graph; `debug` keeps each stage of the graph;
-    `in_blocks` are the labels of inputs in FRACTAL_NZ."""
+
+    `geared` are the gears of the Dynamo graph. `debug` keeps the graph after each
+    stage. `in_blocks` are the labels of inputs in FRACTAL_NZ.
+    """
     start = time.perf_counter()
     check_pool(config)
     if debug:
@@ -118,7 +120,7 @@ def compile_graph(
 def _shown(
     module: torch.fx.GraphModule, config: CompilerConfig, captures: bool
 ) -> torch.fx.GraphModule:
-    """The graph as dumps and logs show it after optimisation."""
+    """The graph that dumps and logs show as the optimised one."""
     is_seen = raw(config, "debug.graph_dump.type") or logger.isEnabledFor(logging.DEBUG)
     if captures and is_seen and raw(config, "debug.aclgraph.remove_cat_ops"):
         return with_buffers(module)
@@ -126,7 +128,7 @@ def _shown(
 
 
 def _unseen(module: torch.fx.GraphModule, after: str) -> None:
-    """The observer of passes when no debug folder is wanted."""
+    """The observer of passes without a debug folder: it does nothing."""
 
 
 def _run_eagerly(
@@ -141,7 +143,7 @@ def _run_eagerly(
 
 
 def _is_compiled(module: torch.fx.GraphModule, config: CompilerConfig) -> bool:
-    """Whether the graph is compiled: False if an option has PyTorch run it."""
+    """Whether to compile the graph; False: an option asks PyTorch to run it."""
     if raw(config, "debug.fx_summary.type") and summarise(module, config):
         return False
     if raw(config, "debug.run_eagerly"):
@@ -178,9 +180,12 @@ def _is_dynamic(module: torch.fx.GraphModule) -> bool:
 
 
 def _settings(config: CompilerConfig, module: torch.fx.GraphModule) -> Config:
-    """The compiler's Config. In a graph of symbolic sizes, the environment decides
-    whether the compiler spreads unmarked operators over streams. A write in place waits
-    for readers on other streams, without a mark of the user's."""
+    """The compiler's Config.
+
+    In a graph with symbolic sizes, the environment decides whether the compiler spreads
+    unmarked operators over streams. A write in place waits for readers on other
+    streams.
+    """
     dynamic = _is_dynamic(module)
     spread = os.environ.get("ENABLE_DYNAMIC_SHAPE_MULTI_STREAM") == "1"
     streams = "auto" if dynamic and spread else "marked"

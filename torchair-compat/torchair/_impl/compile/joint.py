@@ -1,8 +1,7 @@
-"""Forward and backward as one graph: aot_config_enable_joint_graph.
+"""Forward and backward as one graph: the option aot_config_enable_joint_graph.
 
-The graph computes the outputs, and the gradients of the loss with them. A backward pass
-has nothing left to compute but a product with the gradient that it is given.
-"""
+The graph computes the outputs and, with them, the gradients of the loss. The backward
+pass only multiplies these by the gradient that it gets."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ _OPTION = "config.experimental_config.aot_config_output_loss_index"
 
 
 def wants_joint(config: CompilerConfig, example_inputs: Sequence[Any]) -> bool:
-    """Whether the option is on, and a gradient is asked for."""
+    """Whether the option is on and an input asks for a gradient."""
     if not raw(config, "experimental_config.aot_config_enable_joint_graph"):
         return False
     return torch.is_grad_enabled() and bool(_trained(example_inputs))
@@ -47,9 +46,11 @@ def compile_joint(
     config: CompilerConfig,
     compile_one: Callable[[torch.fx.GraphModule, Sequence[Any]], Compiled],
 ) -> Compiled:
-    """What runs a Dynamo graph whose parameters are inputs. `compile_one` gets the joint
-    graph, which asks for no gradients. UnsupportedOption: the output that
-    `aot_config_output_loss_index` names is no scalar that gradients can be taken of."""
+    """The function that runs a Dynamo graph whose parameters are inputs.
+
+    `compile_one` gets the joint graph, which asks for no gradients. UnsupportedOption:
+    the output that `aot_config_output_loss_index` names is no scalar with a gradient.
+    """
     place = raw(config, "experimental_config.aot_config_output_loss_index")
     trained = _trained(example_inputs)
 
@@ -78,7 +79,7 @@ def compile_joint(
 
 
 def _fake(value: Any, mode: Any) -> Any:
-    """The value as Dynamo traced it: with its symbolic sizes, if it has some."""
+    """The value as Dynamo traced it, with its symbolic sizes."""
     if mode is None or not isinstance(value, torch.Tensor):
         return value
     if isinstance(value, FakeTensor):

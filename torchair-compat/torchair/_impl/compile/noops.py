@@ -1,8 +1,7 @@
-"""Takes operators out of a graph that give back what they read.
+"""Removes operators that return their argument unchanged.
 
 Before: %b = aten.repeat(%a, [1, 1]); %c = aten.mul(%b, 2)
-After:  %c = aten.mul(%a, 2)
-"""
+After:  %c = aten.mul(%a, 2)"""
 
 from __future__ import annotations
 
@@ -20,8 +19,8 @@ __all__ = ["remove_noops"]
 
 aten = torch.ops.aten
 
-# Operators that give back their first argument wherever the result has its dtype, its
-# sizes and its strides.
+# Operators that return their first argument unchanged if the result has its dtype,
+# sizes and strides.
 _BY_FORM = frozenset(
     (
         aten.alias.default,
@@ -44,8 +43,11 @@ _OF_INTEGERS = frozenset(
 
 
 def remove_noops(module: torch.fx.GraphModule) -> int:
-    """The number of operators taken out. A copy that keeps a result apart from an input
-    or from another result stays, and one of a value that is written to later."""
+    """Removes such operators and returns their number.
+
+    A copy stays if it keeps a result apart from an input or another result, or if its
+    source is written later.
+    """
     output = module.graph.output_node()
     count = 0
     for node in list(module.graph.nodes):
@@ -65,7 +67,7 @@ def remove_noops(module: torch.fx.GraphModule) -> int:
 
 
 def _source(node: Node) -> Node | None:
-    """What the operator gives back, if its result has that form."""
+    """The argument that the operator returns unchanged; None if it changes it."""
     target, args = node.target, node.args
     found: Any = None
     if target in _BY_FORM and not is_wait_result(node):
@@ -103,7 +105,8 @@ def _is_written(node: Node) -> bool:
 
 
 def _is_own(source: Node, reader: Node) -> bool:
-    """Whether nothing but the reader would share the memory of a result."""
+    """Whether the source is a result of an operator that only the reader reads, so that
+    the copy is not needed."""
     if source.op != "call_function" or set(source.users) != {reader}:
         return False
     schema = getattr(source.target, "_schema", None)

@@ -1,4 +1,4 @@
-"""What the log says of a pass over a graph, at debug."""
+"""Logs what each pass changed in a graph, at level debug."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["PassLog"]
 
 
 class PassLog:
-    """Call it with the name of each pass that has run over a graph. `seen` gets the
+    """Called with the name of each pass that has run over a graph. `seen` then gets the
     graph and the name."""
 
     def __init__(
@@ -34,7 +34,7 @@ class PassLog:
         self._last = now
 
     def finish(self, name: str) -> None:
-        """A line about all passes together."""
+        """Logs a line about all passes together."""
         self._say(name, self._first, self._last)
 
     def _lines(self) -> list[str]:
@@ -46,7 +46,7 @@ class PassLog:
         if not logger.isEnabledFor(logging.DEBUG):
             return
         changes = difflib.unified_diff(before, after, "before", "after", "", "", 1, "")
-        # The first line is the graph's head.
+        # The first line is the head of the graph.
         logger.debug(
             "After fx graph pass(%s) optimization, before %d nodes, after %d nodes.%s",
             name,

@@ -1,4 +1,5 @@
-"""Passes over a graph whose scopes are still marks: the user's, and Inductor's."""
+"""Runs passes over a graph whose scopes are still marks: the user's passes, Inductor's,
+and the fusions."""
 
 from __future__ import annotations
 
@@ -31,9 +32,11 @@ def edit(
     config: CompilerConfig,
     seen: Callable[[torch.fx.GraphModule, str], None],
 ) -> dict[str, Count]:
-    """Runs the passes that the configuration asks for, in TorchAir's order. `seen` gets
-    the graph after each pass, with the pass's name. Returns how often each built-in
-    fusion was met and applied."""
+    """Runs the passes that the configuration asks for, in TorchAir's order.
+
+    `seen` gets the graph and the pass's name after each pass. Returns how often the
+    pattern of each built-in fusion was found and applied.
+    """
     counts: dict[str, Count] = {}
     unify(module.graph)
     if is_original(config):
@@ -67,7 +70,7 @@ def _joint_passes(module: torch.fx.GraphModule) -> None:
     import torch._inductor.config
     from torch._inductor.fx_passes.joint_graph import joint_graph_passes
 
-    # Inductor's own random numbers have no meaning for another compiler.
+    # Only Inductor's own compiler knows its operators for random numbers.
     with torch._inductor.config.patch(fallback_random=True):
         joint_graph_passes(module)
 
@@ -78,7 +81,7 @@ def _custom_pass(
     example_inputs: Sequence[Any],
     config: CompilerConfig,
 ) -> bool:
-    """Runs the pass of this option. False: the option is not set."""
+    """Runs the pass of this option. Returns False if the option is not set."""
     function = raw(config, name)
     if function is None:
         return False

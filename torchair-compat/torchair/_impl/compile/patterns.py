@@ -1,6 +1,5 @@
-"""register_replacement: replaces the user's patterns with Inductor's matcher. The first
-registration imports the matcher.
-"""
+"""register_replacement: replaces the user's patterns with Inductor's pattern matcher.
+The first registration imports the matcher."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from .stream_scopes import streams
 
 __all__ = ["register_replacement", "replace_patterns"]
 
-_passes: list[Any] = []  # one PatternMatcherPass, once there are patterns
+_passes: list[Any] = []  # a PatternMatcherPass, once a pattern is registered
 
 
 def _always(match: Any) -> bool:
@@ -35,15 +34,21 @@ def register_replacement(
     scalar_workaround: dict[str, Any] | None = None,
     skip_duplicates: bool = False,
 ) -> None:
-    """In every graph that is compiled from now on, a subgraph that matches `search_fn`
-    becomes `replace_fn`, if all of it is on one stream and `extra_check` agrees.
-    `trace_fn`, by default Inductor's `fwd_only`, traces both functions with
-    `example_inputs`."""
+    """Replaces `search_fn` by `replace_fn` in every graph that is compiled from now on.
+
+    search_fn, replace_fn  functions of tensors
+    example_inputs         their arguments, for the traces
+    trace_fn               traces both; default: Inductor's `fwd_only`
+    extra_check            a function of a match that may refuse it
+
+    The other arguments are those of Inductor's register_replacement. A match on several
+    streams stays as it is.
+    """
     from torch._inductor import pattern_matcher
 
     if not _passes:
         _passes.append(pattern_matcher.PatternMatcherPass("torchair"))
-    # As the graphs are traced that the pattern is looked for in.
+    # A pattern is traced as the graphs are in which it is looked for.
     with traced_whole(MATCHED):
         pattern_matcher.register_replacement(
             search_fn,

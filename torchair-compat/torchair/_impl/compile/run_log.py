@@ -1,4 +1,4 @@
-"""One line in the log for each run of a graph."""
+"""Logs each run of a graph."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Compiled = Callable[..., Any]
 
 
 def reporting(executable: Compiled, compile_seconds: float) -> Compiled:
-    """The executable, with a line in the log for each run while the logger shows
-    events. The run includes the processing of inputs."""
+    """Wraps the executable: a run is a line in the log while the logger shows events.
+    Its time includes the processing of inputs."""
     pending = [compile_seconds]
 
     def call(arguments: list[Any]) -> Any:

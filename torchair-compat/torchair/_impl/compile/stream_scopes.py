@@ -1,4 +1,4 @@
-"""The streams of a graph whose scopes are still marks."""
+"""Finds the streams of a graph whose scopes are still marks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ air = torch.ops.air
 
 
 def streams(graph: torch.fx.Graph) -> list[tuple[torch.fx.Node, str | None]]:
-    """The stream of each node, by the scopes that are open at it."""
+    """The stream of each node, from the scopes that are open at the node."""
     found: list[tuple[torch.fx.Node, str | None]] = []
     scopes: list[str | None] = [None]
     for node in graph.nodes:

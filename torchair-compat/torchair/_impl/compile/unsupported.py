@@ -1,6 +1,5 @@
-"""Functions of torchair's interface that have no meaning on this host. Each says what
-to use instead.
-"""
+"""Functions of torchair's interface that have no meaning on this host. Each error says
+what to use instead."""
 
 from __future__ import annotations
 
@@ -22,12 +21,12 @@ _uses: Counter[str] = Counter()
 
 
 def patch_for_hcom() -> None:
-    """PyTorch's own collectives can be traced: there is nothing to patch."""
+    """Does nothing: PyTorch's own collectives can be traced."""
     logger.warning("there is no need to call patch_for_hcom")
 
 
 def next_unique_name(name: str, op: str | None = None) -> str:
-    """The name, or with a number behind it where it was given before."""
+    """The name, with a number behind it if it was given before."""
     base = name or op or "node"
     _uses[base] += 1
     return base if _uses[base] == 1 else f"{base}_{_uses[base] - 1}"
@@ -41,20 +40,20 @@ def _refuse(name: str) -> NoReturn:
 
 
 def get_default_ge_graph() -> NoReturn:
-    """Raises NotImplementedError."""
+    """Always raises NotImplementedError."""
     _refuse("get_default_ge_graph")
 
 
 def get_invalid_desc() -> NoReturn:
-    """Raises NotImplementedError."""
+    """Always raises NotImplementedError."""
     _refuse("get_invalid_desc")
 
 
 def auto_convert_to_tensor(*_args: Any, **_options: Any) -> NoReturn:
-    """Raises NotImplementedError."""
+    """Always raises NotImplementedError."""
     _refuse("auto_convert_to_tensor")
 
 
 def dtype_promote(*_args: Any, **_options: Any) -> NoReturn:
-    """Raises NotImplementedError."""
+    """Always raises NotImplementedError."""
     _refuse("dtype_promote")

@@ -1,9 +1,8 @@
-"""Products of a weight in FRACTAL_NZ read its blocks.
+"""Makes products of a weight in FRACTAL_NZ read the weight's blocks.
 
 Before: %t = permute(%w, [1, 0]); %y = mm(%x, %t)
-After:  %y = mm(%x, from_blocks(%b)), where the caller of the graph adds %b, the blocks of
-        %w, to its arguments
-"""
+After:  %y = mm(%x, from_blocks(%b)), where the caller of the graph adds %b, the
+        blocks of %w, to its arguments"""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ __all__ = ["BlockedWeights", "labels"]
 
 aten = torch.ops.aten
 
-# Where a product has its weight, and whether that is transposed there.
+# For each product: which argument is the weight, and whether it is transposed.
 _WEIGHTS = {
     aten.mm.default: (1, False),
     aten.addmm.default: (2, False),
@@ -51,11 +50,12 @@ def _is_blocked(value: Any) -> bool:
 
 @dataclasses.dataclass
 class BlockedWeights:
-    """A copy of an ATen graph, with an input for the blocks of each weight."""
+    """A copy of an ATen graph with an input for the blocks of each weight."""
 
     module: torch.fx.GraphModule
     sources: Sequence[InputSource]
-    places: list[tuple[int, bool]]  # of the weights: which argument, and if transposed
+    # for each weight: its argument, and whether its transpose is read
+    places: list[tuple[int, bool]]
 
     @staticmethod
     def find(
@@ -63,7 +63,7 @@ class BlockedWeights:
         sources: Sequence[InputSource],
         known: frozenset[str],
     ) -> BlockedWeights | None:
-        """None where no product has a weight whose label is among the `known`."""
+        """The copy; None if no product has a weight whose label is among the `known`."""
         graph = torch.fx.Graph()
         graph.output(graph.graph_copy(module.graph, {}))
         made = BlockedWeights(torch.fx.GraphModule(module, graph), list(sources), [])
@@ -80,38 +80,42 @@ class BlockedWeights:
 
     def _read_blocks(self, place: int, weight: Node) -> None:
         inputs: dict[bool, Node] = {}
-        for product, argument, turned in list(_products(weight)):
-            if turned not in inputs:
-                inputs[turned] = self._input(place, weight, turned)
+        for product, argument, transposed in list(_products(weight)):
+            if transposed not in inputs:
+                inputs[transposed] = self._input(place, weight, transposed)
             rows, columns = weight.meta["val"].shape
-            if turned:
+            if transposed:
                 rows, columns = columns, rows
             as_it_was = product.target is aten.linear.default
             read = _read_transposed if as_it_was else from_blocks
             with product.graph.inserting_before(product):
                 value = product.graph.call_function(
-                    read, (inputs[turned], rows, columns)
+                    read, (inputs[transposed], rows, columns)
                 )
             value.meta = {k: v for k, v in product.meta.items() if k == "custom"}
             product.update_arg(argument, value)
 
-    def _input(self, place: int, weight: Node, turned: bool) -> Node:
-        """One more input, behind all others."""
+    def _input(self, place: int, weight: Node, transposed: bool) -> Node:
+        """Adds an input behind all others."""
         graph = self.module.graph
         last = graph.find_nodes(op="placeholder")[-1]
         with graph.inserting_after(last):
-            made = graph.placeholder(f"{weight.name}_{'turned_' * turned}blocks")
-        made.meta["val"] = blocks_of(weight.meta["val"], turned)
-        self.places.append((place, turned))
+            made = graph.placeholder(
+                f"{weight.name}_{'transposed_' * transposed}blocks"
+            )
+        made.meta["val"] = blocks_of(weight.meta["val"], transposed)
+        self.places.append((place, transposed))
         self.sources = [*self.sources, InputSource(made.name)]
         return made
 
     def wrap(self, executable: Callable[..., Any]) -> Callable[..., Any]:
-        """The executable of `module`, called with the arguments of the graph that the
-        module is a copy of."""
+        """Wraps the executable of `module`: it takes the arguments of the original
+        graph."""
 
         def call(arguments: list[Any]) -> Any:
-            blocks = [blocks_of(arguments[at], turned) for at, turned in self.places]
+            blocks = [
+                blocks_of(arguments[at], transposed) for at, transposed in self.places
+            ]
             arguments.extend(blocks)
             return executable(arguments)
 
@@ -142,10 +146,10 @@ def _products(weight: Node) -> Iterator[tuple[Node, int, bool]]:
             yield from _roles(user, weight, False)
 
 
-def _roles(product: Node, operand: Node, turned: bool) -> Iterator[Any]:
+def _roles(product: Node, operand: Node, transposed: bool) -> Iterator[Any]:
     place, transposes = _WEIGHTS.get(product.target, (-1, False))  # type: ignore[call-overload]
     if place >= 0 and product.args[place] is operand:
-        yield product, place, turned != transposes
+        yield product, place, transposed != transposes
 
 
 def _is_transpose(node: Node) -> bool:

@@ -1,1 +1,1 @@
-"""The name `npu` in PyTorch, and what torch.npu offers besides streams."""
+"""The name `npu` in PyTorch, and the functions of torch.npu besides streams."""

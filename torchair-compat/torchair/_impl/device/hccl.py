@@ -1,4 +1,4 @@
-"""Groups of processes by the backend's name on NPUs: "hccl" is gloo on this host."""
+"""Makes "hccl", the backend's name on NPUs, a name of gloo in torch.distributed."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ def _make(given: Any, _: Any) -> Any:
 
 
 def _name(backend: Any, rank: int, *_: Any) -> str:
-    """What operators of torch_npu call the group."""
+    """The name of the group that operators of torch_npu get."""
     return str(backend.options.group_name)
 
 
 def install() -> None:
-    """init_process_group("hccl"), and `get_hccl_comm_name(rank)` of a group's backend."""
+    """Registers the backend, for init_process_group("hccl"). Its groups have
+    `get_hccl_comm_name(rank)`."""
     if not dist.is_available() or not hasattr(dist, "ProcessGroupGloo"):
         return
     dist.ProcessGroupGloo.get_hccl_comm_name = _name

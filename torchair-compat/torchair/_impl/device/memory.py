@@ -1,4 +1,4 @@
-"""torch.npu's numbers of memory: those of this process, since a host's memory is one."""
+"""Memory as torch.npu counts it: the memory of this process, since the NPU is the host."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
 
 
 def _kilobytes(path: str, key: str) -> int:
-    """Bytes, of a line `Key:   123 kB`."""
+    """The bytes in a line `Key:   123 kB`."""
     with open(path, encoding="ascii") as file:
         for line in file:
             if line.startswith(f"{key}:"):
@@ -29,17 +29,17 @@ def _kilobytes(path: str, key: str) -> int:
 
 
 def memory_allocated(device: Any = None) -> int:
-    """Bytes of memory that the process has now."""
+    """The bytes of memory that the process has now."""
     return _kilobytes("/proc/self/status", "VmRSS")
 
 
 def max_memory_allocated(device: Any = None) -> int:
-    """Bytes that it has had at most since reset_peak_memory_stats."""
+    """The most bytes that the process has had since reset_peak_memory_stats."""
     return max(_kilobytes("/proc/self/status", "VmHWM"), memory_allocated())
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
-    """max_memory_allocated counts from here, where the system lets a process do so."""
+    """Restarts max_memory_allocated, if the system allows it."""
     with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w") as file:
         file.write("5")
 
@@ -50,13 +50,13 @@ reset_max_memory_allocated = reset_peak_memory_stats
 
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:
-    """Bytes of the host that are free, and all of them."""
+    """The free bytes of the host, and all of them."""
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return _kilobytes("/proc/meminfo", "MemAvailable"), total
 
 
 def memory_stats(device: Any = None) -> dict[str, int]:
-    """The numbers by the names that allocators of devices give them."""
+    """The numbers under the names that PyTorch's allocators give them."""
     now, peak = memory_allocated(), max_memory_allocated()
     return {
         f"{name}_bytes.all.{when}": value
@@ -66,5 +66,5 @@ def memory_stats(device: Any = None) -> dict[str, int]:
 
 
 def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
-    """The numbers as text."""
+    """The numbers as text, one on a line."""
     return "\n".join(f"{name}: {value}" for name, value in memory_stats().items())

@@ -1,9 +1,9 @@
-"""`npu` where PyTorch itself reads the name of a device: torch.device("npu"),
-torch.autocast("npu"), torch.Generator("npu"), torch.load(map_location="npu").
+"""Makes `npu` a name wherever PyTorch itself reads the name of a device:
+torch.device("npu"), torch.autocast("npu"), torch.Generator("npu"),
+torch.load(map_location="npu").
 
-Each of these becomes a callable that puts the host's device in the name's place.
-docs/design/npu.md says why the name is no device type of PyTorch's.
-"""
+Each of these is replaced by a callable that translates the name to the host's device.
+docs/design/npu.md says why `npu` is no device type of PyTorch's."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _names = {_NAME}
 
 
 def add_name(name: str) -> None:
-    """From now on this is a name of the NPU too."""
+    """Makes this a name of the NPU too."""
     _names.add(name)
 
 
 def is_npu(device: Any) -> bool:
-    """Whether this is a name of the NPU, also a wrong one."""
+    """Whether this is a name of the NPU, with any number behind it."""
     return isinstance(device, str) and device.startswith(tuple(_names))
 
 
 def host_device(device: Any = None) -> Any:
-    """The host's device for the names of the NPU; anything else unchanged. RuntimeError:
-    there is no such NPU."""
+    """Translates a name of the NPU to the host's device; returns anything else
+    unchanged. RuntimeError: there is no NPU with this number."""
     if device is None or (isinstance(device, int) and not isinstance(device, bool)):
         device = f"npu:{device or 0}"
     if not is_npu(device):
@@ -49,7 +49,7 @@ def host_device(device: Any = None) -> Any:
 
 
 def install(module: ModuleType) -> None:
-    """`module` becomes torch.npu."""
+    """Makes `module` torch.npu."""
     torch.npu = module  # type: ignore[attr-defined]
     _install_autocast()
     torch.device = _standing_for(torch.device)  # type: ignore[misc]
@@ -58,8 +58,8 @@ def install(module: ModuleType) -> None:
 
 
 def _standing_for(base: Any) -> Any:
-    """A class in the place of one of PyTorch's that takes a device first: it makes
-    objects of that one, and they are its instances."""
+    """A class that replaces one of PyTorch's whose first argument is a device. It makes
+    objects of PyTorch's class, and they are its instances."""
 
     class Meta(type):
         def __instancecheck__(cls, instance: object) -> bool:
@@ -69,7 +69,7 @@ def _standing_for(base: Any) -> Any:
             return issubclass(other, base)
 
         def __eq__(cls, other: object) -> bool:
-            """Tables that know PyTorch's class know this one."""
+            """Equal to PyTorch's class, so that tables with that class as key find it."""
             return other is cls or other is base
 
         def __hash__(cls) -> int:

@@ -1,4 +1,4 @@
-"""Tensors over addresses of the host's memory."""
+"""Makes tensors over addresses of the host's memory."""
 
 from __future__ import annotations
 
@@ -20,9 +20,15 @@ _DTYPES = (
 def create_npu_tensors(
     shape: Sequence[int], dtype: torch.dtype, addresses: Sequence[int]
 ) -> list[torch.Tensor]:
-    """A tensor of this shape over the memory at each address, which its owner keeps for
-    as long as the tensor is used. TypeError, ValueError: an argument is none of these;
-    RuntimeError: a size is negative, or an address is 0."""
+    """A tensor over the memory at each address.
+
+    shape      sizes of all tensors: a list of ints
+    dtype      their torch.dtype
+    addresses  a list of ints. The memory must live as long as the tensor over it
+
+    TypeError, ValueError: an argument is none of these. RuntimeError: a size is
+    negative, or an address is 0.
+    """
     _check_ints("shape", shape)
     _check_ints("addresses", addresses)
     if not isinstance(dtype, torch.dtype):

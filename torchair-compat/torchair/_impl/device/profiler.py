@@ -1,9 +1,8 @@
-"""torch_npu.profiler: PyTorch's profiler for the calls, our trace for the graphs.
+"""torch_npu.profiler: PyTorch's profiler for operators, Anabranch's trace for graphs.
 
-A window that a schedule asks for leaves `<worker>_<time>_ascend_pt/` with
-ASCEND_PROFILER_OUTPUT/trace_view.json (the commands of compiled graphs, for Perfetto)
-and torch_trace.json beside it (PyTorch's operators).
-"""
+Each window of a schedule writes a folder `<worker>_<time>_ascend_pt/`. Its
+ASCEND_PROFILER_OUTPUT/trace_view.json has the commands of compiled graphs, for
+Perfetto; torch_trace.json beside it has PyTorch's operators."""
 
 from __future__ import annotations
 
@@ -61,7 +60,7 @@ AiCMetrics = enum.Enum(
 
 
 class _ExperimentalConfig:
-    """Options of an NPU's counters. They change nothing here."""
+    """Options of an NPU's counters. They change nothing on this host."""
 
     def __init__(self, **options: Any) -> None:
         self.options = options
@@ -72,9 +71,15 @@ def supported_activities() -> set[ProfilerActivity]:
 
 
 class profile:
-    """Records the steps that `schedule` asks for, all of them without one, and calls
-    `on_trace_ready` with this object after each window. Other options are those of
-    torch.profiler.profile. RuntimeError: another trace of anabranch's runs."""
+    """Records the steps that `schedule` selects; without a schedule, all steps.
+
+    on_trace_ready  called with this object after each window
+    activities, record_shapes, profile_memory, with_stack, with_modules, with_flops  as
+                    of torch.profiler.profile
+    experimental_config  has no effect on this host
+
+    RuntimeError: another trace of Anabranch runs.
+    """
 
     def __init__(
         self,
@@ -115,8 +120,8 @@ class profile:
         self._follow()
 
     def step(self) -> None:
-        """The next step of the schedule begins. Before `start` and after `stop` there
-        is none: PyTorch ends the process when it exports such a step."""
+        """Begins the next step of the schedule. Before `start` and after `stop` it does
+        nothing, since PyTorch ends the process when it exports this step."""
         if not self._runs:
             warn_once(
                 "torch_npu.profiler: step() outside of start and stop does nothing"
@@ -126,7 +131,7 @@ class profile:
         self._follow()
 
     def stop(self) -> None:
-        """Ends the last window. Without `start` before it, it does nothing."""
+        """Ends the last window. Does nothing before `start`."""
         if not self._runs:
             return
         self._runs = False
@@ -149,11 +154,11 @@ class profile:
         self.trace.save(path)
 
     def key_averages(self, *arguments: Any, **options: Any) -> Any:
-        """PyTorch's, of its operators."""
+        """PyTorch's averages of its operators."""
         return self._inner.key_averages(*arguments, **options)
 
     def events(self) -> Any:
-        """PyTorch's, of its operators."""
+        """PyTorch's events of its operators."""
         return self._inner.events()
 
     def add_metadata(self, key: str, value: str) -> None:
@@ -173,7 +178,7 @@ class profile:
             opened.__exit__(None, None, None)
 
     def _finish(self, inner: torch.profiler.profile) -> None:
-        """PyTorch's window is over."""
+        """Called when a window of PyTorch's profiler has ended."""
         self._close()
         if self._ready is not None:
             self._ready(self)
@@ -182,7 +187,8 @@ class profile:
 def tensorboard_trace_handler(
     dir_name: str, worker_name: str | None = None, *_: Any, **__: Any
 ) -> Callable[[profile], None]:
-    """An `on_trace_ready` that writes each window to a folder of its own."""
+    """An `on_trace_ready` that writes each window to a folder of its own under
+    `dir_name`."""
 
     def handler(finished: profile) -> None:
         worker = worker_name or f"{socket.gethostname()}_{os.getpid()}"

@@ -17,7 +17,7 @@ _ADVICE = (
 
 
 def refuse_real() -> None:
-    """ImportError if a real torch_npu is installed, importable or loaded."""
+    """ImportError: a real torch_npu is installed, importable or loaded."""
     if found := _installed() or _importable() or _loaded():
         raise ImportError(f"{found}: {_ADVICE}")
 
@@ -31,8 +31,8 @@ def _installed() -> str | None:
 
 
 def _importable() -> str | None:
-    """The real one is a package, ours is a module; any place on the path counts,
-    not only the first."""
+    """Whether a real torch_npu can be imported: it is a package, ours is a module. Any
+    place on the path counts, not only the first."""
     for entry in sys.path:
         spec = importlib.machinery.PathFinder.find_spec("torch_npu", [entry])
         if spec and spec.submodule_search_locations is not None:

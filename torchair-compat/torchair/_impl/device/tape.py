@@ -1,9 +1,8 @@
-"""torch.npu.NPUGraph: operators that ran once, run again on the same memory.
+"""torch.npu.NPUGraph: runs captured operators again on the same memory.
 
-While a graph is captured, its operators run as always and are written down, with the
-tensors that they read and made. A replay runs them again, in order: what they read is
-read where it lies now, and what they make is written over what they made before.
-"""
+During a capture, operators run as always, and are recorded with the tensors that they
+read and make. A replay runs them again, in order. It reads operands at their places in
+memory, and writes each result over the one before."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ _capturing: list[NPUGraph] = []
 
 
 class NPUGraph:
-    """Operators that were captured with `torch.npu.graph`."""
+    """Operators that `torch.npu.graph` captured."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         self._calls: list[tuple[Any, Any, Any, Any]] = []
@@ -32,8 +31,8 @@ class NPUGraph:
     def capture_begin(
         self, pool: Any = None, capture_error_mode: str = "global"
     ) -> None:
-        """Operators of this thread are captured from now on. RuntimeError: they are
-        already."""
+        """Captures the operators of this thread from now on. RuntimeError: they are
+        being captured already."""
         if self._mode is not None:
             raise RuntimeError("NPUGraph: capture_begin() during a capture")
         self.reset()
@@ -62,11 +61,12 @@ class NPUGraph:
         self._captured = False
 
     def pool(self) -> Any:
-        """The handle that the graph was captured with. No memory is behind it."""
+        """The handle that the graph was captured with. It has no memory of its own."""
         return self._pool or (0, 0)
 
     def update(self, cpu_update_input: Any) -> None:
-        """NotImplementedError: arguments that are no tensors are what they were."""
+        """Always raises NotImplementedError: arguments that are no tensors keep their
+        values."""
         raise NotImplementedError(
             "torch.npu.NPUGraph.update() changes arguments of a captured operator that"
             " are no tensors, which this host can't: capture the graph again"
@@ -81,7 +81,7 @@ def graph(
     capture_error_mode: str = "global",
     **_: Any,
 ) -> Iterator[None]:
-    """Captures what runs inside into the graph."""
+    """Captures the operators inside the block into the graph."""
     npu_graph.capture_begin(pool, capture_error_mode)
     try:
         yield
@@ -110,7 +110,8 @@ class _Recorder(TorchDispatchMode):
 
 
 def _write_over(before: list[Any], now: Any) -> None:
-    """A view is of the memory that was written over already."""
+    """Writes a new result over the old one. Views need nothing: their memory was
+    written."""
     for old, new in zip(before, tree_leaves(now)):
         if not isinstance(old, torch.Tensor) or old.data_ptr() == new.data_ptr():
             continue

@@ -1,10 +1,12 @@
-"""Looks in a trace for collectives that wait for each other: two on different streams,
-neither before the other, which together want more vector cores than there are.
+"""Looks in a trace for collectives that may wait for each other.
 
-A trace is JSON in the Trace Event Format: complete events ("ph": "X") whose `args` say
-"Task Type", "Stream Id", "TaskId", and what their type needs: "Event Id" (EVENT_RECORD,
-EVENT_WAIT), "Address" (MEM_WRITE_VALUE, MEM_WAIT_VALUE), "Active Stream" (STREAM_ACTIVE),
-"Block Num", "Mix Ratio" and "Schem Mode" (kernels), "Communication".
+Two collectives conflict if they are on different streams, neither comes before the
+other, and together they need more vector cores than there are.
+
+A trace is JSON in the Trace Event Format. The `args` of its complete events ("ph": "X")
+have "Task Type", "Stream Id", "TaskId", and more by type: "Event Id" (EVENT_RECORD,
+EVENT_WAIT), "Address" (MEM_WRITE_VALUE, MEM_WAIT_VALUE), "Active Stream"
+(STREAM_ACTIVE), "Block Num", "Mix Ratio" and "Schem Mode" (kernels), "Communication".
 """
 
 from __future__ import annotations
@@ -46,13 +48,14 @@ class _Task:
         return str(self.event["args"].get("Task Type", ""))
 
     def key(self, names: dict[str, str]) -> tuple[str, Any]:
-        """What a record and a wait have in common."""
+        """What a record and the waits for it have in common."""
         name = names[self.type]
         return name, self.event["args"].get(name)
 
     @property
     def is_candidate(self) -> bool:
-        """Whether it is a collective that holds its cores until all ranks are there."""
+        """Whether the task is a collective that keeps its cores until all ranks are
+        there."""
         args = self.event["args"]
         name = str(self.event.get("name", ""))
         collective = args.get("Communication") or any(n in name for n in _NAMES)
@@ -60,8 +63,8 @@ class _Task:
 
     @property
     def demand(self) -> int:
-        """Vector cores: a kernel's blocks; two for a block of a mixed kernel, none if
-        its ratio is 0."""
+        """The vector cores that the task needs: one for each block of a kernel, two for
+        a block of a mixed kernel, none if the ratio is 0."""
         args = self.event["args"]
         blocks = int(args.get("Block Num", 0))
         if "MIX" in self.type:
@@ -93,13 +96,13 @@ def _read(path: str) -> list[_Event]:
 
 
 def write_trace(path: str, events: Iterable[_Event]) -> None:
-    """Writes events as a trace. OSError: the file can't be written."""
+    """Writes events as a trace. OSError: the file cannot be written."""
     with open(path, "w", encoding="utf-8") as file:
         json.dump({"traceEvents": list(events)}, file, indent=1)
 
 
 def _merged(events: Sequence[_Event], gap: float) -> list[_Event]:
-    """Events of one stream and name that are closer than the gap become one."""
+    """Joins events of one stream and name that are closer than the gap."""
     if gap <= 0:
         return list(events)
     last: dict[Any, _Event] = {}
@@ -127,8 +130,14 @@ def _end(event: _Event) -> float:
 
 
 def align_trace_json(input: str, output: str, merge_gap: float = 0.0) -> None:
-    """Writes the trace so that its first event starts at 0. OSError, ValueError: the input
-    is no trace."""
+    """Writes the trace so that its first event starts at time 0.
+
+    input      the path of a trace
+    output     the path of the new trace
+    merge_gap  events of one stream and name that are closer than this time become one
+
+    OSError, ValueError: the input is no trace.
+    """
     events = _merged(_read(input), merge_gap)
     first = min((_start(e) for e in events if "ts" in e), default=0.0)
     moved = [{**e, "ts": _start(e) - first} if "ts" in e else e for e in events]
@@ -136,8 +145,8 @@ def align_trace_json(input: str, output: str, merge_gap: float = 0.0) -> None:
 
 
 def filter_comm_ops(input_path: str, output_path: str, merge_gap: float = 0.0) -> None:
-    """Writes the collectives of a trace, and what orders them. Raises as
-    align_trace_json does."""
+    """Writes the collectives of a trace and the tasks that order them. Arguments and
+    errors are those of align_trace_json."""
     orders = {*_RECORDS, *_WAITS, _ACTIVE}
     tasks = [_Task(event, "") for event in _merged(_read(input_path), merge_gap)]
     kept = [t.event for t in tasks if t.is_candidate or t.type in orders]
@@ -147,9 +156,13 @@ def filter_comm_ops(input_path: str, output_path: str, merge_gap: float = 0.0) -
 def deadlock_check(
     input_path: str, output_path: str, aivec_total: int, merge_gap: float = 0.0
 ) -> None:
-    """Prints the pairs of collectives that may wait for each other, given so many vector
-    cores, and writes the trace with `dead_lock_` before their names. Raises as
-    align_trace_json does."""
+    """Prints the pairs of collectives that may wait for each other, and writes the
+    trace with `dead_lock_` before their names.
+
+    aivec_total  how many vector cores there are
+
+    The other arguments and the errors are those of align_trace_json.
+    """
     events = _merged(_read(input_path), merge_gap)
     found = _conflicts(_tasks(events), aivec_total)
     for one in {id(task): task for pair in found for task in pair}.values():
@@ -174,11 +187,11 @@ def _conflicts(tasks: list[_Task], total: int) -> list[tuple[_Task, _Task]]:
     return found
 
 
-# What is before what
+# Which task comes before which
 
 
 def _tasks(events: Sequence[_Event]) -> list[_Task]:
-    """The tasks with their vector clocks."""
+    """The tasks, with their vector clocks."""
     timed = sorted((e for e in events if e.get("ph", "X") == "X"), key=_start)
     homes = _homes(timed)
     tasks = [_Task(event, homes[_stream(event)]) for event in timed]
@@ -194,7 +207,8 @@ def _stream(event: _Event) -> str:
 
 
 def _homes(events: Sequence[_Event]) -> dict[str, str]:
-    """A stream that another one activates is part of it."""
+    """Maps streams to those that they are part of: a stream that another one activates
+    is part of that one."""
     homes = {_stream(event): _stream(event) for event in events}
 
     def home(name: str) -> str:
@@ -209,7 +223,7 @@ def _homes(events: Sequence[_Event]) -> dict[str, str]:
 
 
 def _matches(tasks: Sequence[_Task]) -> dict[int, _Task]:
-    """For each wait the last record of its event before it, or the first."""
+    """For each wait: the last record of its event before it, else the first one."""
     records: dict[Any, list[_Task]] = defaultdict(list)
     for task in tasks:
         if task.type in _RECORDS:
@@ -223,7 +237,8 @@ def _matches(tasks: Sequence[_Task]) -> dict[int, _Task]:
 
 
 def _run(waiting: dict[str, list[_Task]], matches: dict[int, _Task]) -> None:
-    """Gives clocks as if the streams ran. A wait whose record can't come is passed."""
+    """Runs the streams to compute the clocks. A wait whose record never comes is passed
+    over."""
     clocks: dict[str, _Clock] = {name: {} for name in waiting}
     places = dict.fromkeys(waiting, 0)
     while any(places[name] < len(tasks) for name, tasks in waiting.items()):

@@ -1,4 +1,4 @@
-"""The folder of TORCH_COMPILE_DEBUG=1: each graph after each pass."""
+"""Writes the folder of TORCH_COMPILE_DEBUG=1: each graph after each pass."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _models = itertools.count()
 
 
 class DebugFolder:
-    """The folder of one model. Its forward and backward graphs have folders inside."""
+    """The folder of one model, with folders for its forward and its backward graphs."""
 
     def __init__(self, root: str) -> None:
         self.path = os.path.join(root, f"model__{next(_models)}")
@@ -34,8 +34,8 @@ class DebugFolder:
 
     @classmethod
     def of_model(cls, module: torch.fx.GraphModule) -> DebugFolder | None:
-        """The folder, with the Dynamo graph written in it; None if the environment asks
-        for none."""
+        """The folder, with the Dynamo graph in it; None if the environment does not ask
+        for it."""
         if not wants_debug():
             return None
         root = torch._dynamo.utils.get_debug_dir()
@@ -54,7 +54,7 @@ class DebugFolder:
 
     def compiled(self, module: torch.fx.GraphModule, config: CompilerConfig) -> None:
         """Writes the graph that the compiler gets: as code, or as a picture before and
-        after its passes."""
+        after the passes over the picture."""
         phase = _phase(module)
         if config.mode.value != TUNE:
             self._write(os.path.join(phase, "output_code.py"), [fx_program(module)])
@@ -90,7 +90,7 @@ def _phase(module: torch.fx.GraphModule) -> str:
 
 
 def _log_to(path: str) -> None:
-    """Adds the file to the logger, unless it is there."""
+    """Adds the file to the logger's outputs, once."""
     files = [h for h in logger.handlers if isinstance(h, logging.FileHandler)]
     if any(handler.baseFilename == os.path.abspath(path) for handler in files):
         return

@@ -1,4 +1,4 @@
-"""The dumps of a graph that debug.graph_dump asks for."""
+"""Writes the dumps of a graph that the option debug.graph_dump asks for."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["Dumps"]
 
 
 class Dumps:
-    """The dumps of one graph that the configuration asks for."""
+    """The dumps of one graph."""
 
     def __init__(self, config: CompilerConfig, number: int) -> None:
         self._kind = raw(config, "debug.graph_dump.type")
@@ -46,8 +46,8 @@ class Dumps:
     def write_original(
         self, module: torch.fx.GraphModule, sources: Sequence[InputSource] = ()
     ) -> None:
-        """Writes the graph before optimisation. The log shows which node has which
-        attribute. `sources` say which tensors graphs share."""
+        """Writes the graph before optimisation, and logs the attributes of nodes.
+        `sources` tell which tensors graphs share."""
         if self._captures:
             self._write("original", lambda: [fx_program(module)])
         elif self._kind or self._checks or logger.isEnabledFor(logging.DEBUG):
@@ -70,7 +70,7 @@ class Dumps:
                 check_deadlocks(graph, self._number)
 
     def _write(self, stage: str, lines: Callable[[], Iterable[str]]) -> None:
-        """Prints a failure to write; raises nothing."""
+        """Writes a file. A failure is printed, not raised."""
         if self._kind is None:
             return
         target = self._folder or "."

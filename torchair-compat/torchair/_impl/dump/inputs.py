@@ -1,7 +1,8 @@
-"""Inputs of the picture: numbers in one packed input, and inputs that a graph writes to.
+"""Edits the inputs of a picture: packs numbers into one input, and names the inputs
+that a graph writes to.
 
-Before: Data arg0_1 (a number); Data arg1_1 (a number); Mul(arg0_1:0, arg1_1:0)
-After:  Data packed_symbols (2,); Unpack(packed_symbols:0); Mul(Unpack:0, Unpack:1)
+    Before: Data arg0_1 (a number); Data arg1_1 (a number); Mul(arg0_1:0, arg1_1:0)
+    After:  Data packed_symbols (2,); Unpack(packed_symbols:0); Mul(Unpack:0, Unpack:1)
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ __all__ = ["name_written_inputs", "pack_symbols"]
 
 _PACKED, _PART = "packed_symbols", "Unpack"
 
-# Numbers of inputs that graphs write to, by the label of the tensor in the program.
+# Numbers of the inputs that graphs write to, by the label of the tensor.
 _numbers: dict[tuple[str, str], int] = {}
 _next = itertools.count()
 
 
 def pack_symbols(nodes: list[Node]) -> list[Node]:
-    """The nodes with all inputs that are numbers in one, if there are two or more. What
-    packs them, once for all readers, stands behind it."""
+    """The nodes with all inputs that are numbers packed into one, if there are two or
+    more. The node that packs them comes behind it, once for all readers."""
     numbers = [node for node in nodes if _is_number(node)]
     if len(numbers) < 2:
         return nodes
@@ -66,8 +67,8 @@ def _is_number(node: Node) -> bool:
 
 
 def name_written_inputs(graph: Graph, labels: dict[torch.fx.Node, str]) -> Graph:
-    """The graph with inputs that it writes to as `RefData`, by a name that graphs which
-    share the tensor (by `labels`) share too."""
+    """The graph with the inputs that it writes to as `RefData`. Graphs that share a
+    tensor, by `labels`, also share its name."""
     copy = torch.ops.aten.copy_.default
     names: dict[str, str] = {}
     for node in graph.nodes:

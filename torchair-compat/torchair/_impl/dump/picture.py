@@ -1,9 +1,8 @@
-"""An ATen graph -> the graph of operators that dumps and logs show.
+"""Makes the picture of an ATen graph: the graph of operators that dumps and logs show.
 
-Nodes have the graph engine's names (`MatMul`, `Data`, `NetOutput`), inputs are
-text: `producer:index`, and `producer:-1` for an edge that only orders. Scopes
-are attributes. It is a picture of what is compiled; nothing runs from it.
-"""
+Nodes have the graph engine's names (`MatMul`, `Data`, `NetOutput`). Inputs are text:
+`producer:index`, or `producer:-1` for an edge that only orders. Scopes are attributes.
+Nothing runs from the picture."""
 
 from __future__ import annotations
 
@@ -62,7 +61,7 @@ DTYPES = {
 class Descriptor:
     name: str
     dtype: str
-    shape: list[int]  # -1: only known at run time
+    shape: list[int]  # -1: only a call knows it
 
 
 @dataclasses.dataclass
@@ -95,16 +94,16 @@ class _Converter:
     def __init__(self) -> None:
         self.nodes: list[Node] = []
         self.counts: dict[str, int] = {}
-        # What an FX node is in this graph: "producer:index", and its descriptors.
+        # How the picture refers to an FX node, "producer:index", with its descriptors.
         self.value: dict[torch.fx.Node, list[tuple[str, Descriptor]]] = {}
-        # For each stream: the last node, orders that its next node has to keep,
-        # and values that go by another name after a wait.
+        # For each stream: the last node, the edges of order that its next node gets,
+        # and values that have another name after a wait.
         self.last: dict[str | None, str] = {}
         self.pending: dict[str | None, list[str]] = {}
         self.renamed: dict[str | None, dict[str, str]] = {}
-        self.points: dict[torch.fx.Node, str] = {}  # events: what they stand for
+        self.points: dict[torch.fx.Node, str] = {}  # the nodes that events stand for
         self.tags: dict[str, str] = {}
-        self.effect: str | None = None  # the last node with one
+        self.effect: str | None = None  # the last node with an effect
 
     def convert(self, module: torch.fx.GraphModule, name: str) -> Graph:
         for node in module.graph.nodes:
@@ -145,11 +144,11 @@ class _Converter:
             self._add(node, type_of(schema.rpartition("::")[2]))
 
     def _effects(self) -> list[str]:
-        """The node before, of those with an effect: they stay in order."""
+        """The previous node with an effect, since such nodes stay in order."""
         return [] if self.effect is None else [self.effect]
 
     def _print(self, node: torch.fx.Node) -> None:
-        """Two nodes: one makes the text, the other prints it."""
+        """Adds two nodes: one makes the text, the other prints it."""
         text = self._add(node, "StringFormat")
         text.outputs = [Descriptor("y0", "DT_STRING", [])]
         self.value[node] = [(f"{text.name}:0", text.outputs[0])]
@@ -160,7 +159,7 @@ class _Converter:
 
     def _wait(self, node: torch.fx.Node) -> None:
         """Adds an Identity of the waiting tensor, ordered behind the producer of the
-        dependency. Later readers on its stream take the Identity's result."""
+        dependency. Later readers on its stream read the Identity."""
         waiting, dependency = node.args[:2]
         assert isinstance(waiting, torch.fx.Node)
         assert isinstance(dependency, torch.fx.Node)
@@ -181,8 +180,8 @@ class _Converter:
         return self.renamed.get(stream, {}).get(edge, edge), descriptor
 
     def _event(self, node: torch.fx.Node, kind: str) -> None:
-        """A record stands for the last node of its stream; a wait orders the next node
-        of its stream."""
+        """Handles a record, which stands for the last node of its stream, and a wait,
+        which orders the next node of its stream."""
         stream = tag_of(node)
         argument = node.args[0] if node.args else node.kwargs.get("tag")
         if kind == "record":
@@ -269,7 +268,7 @@ class _Converter:
 
 
 def type_of(operator: str) -> str:
-    """The graph engine's name: `_softmax` is `Softmax`, `add` is `Add`."""
+    """The graph engine's name of an operator: `_softmax` is `Softmax`, `add` is `Add`."""
     if operator in TYPES:
         return TYPES[operator]
     words = [word for word in operator.split("_") if word]
@@ -277,7 +276,7 @@ def type_of(operator: str) -> str:
 
 
 def _tensors_of(node: torch.fx.Node) -> list[torch.fx.Node]:
-    """The operands in order; an operand may come twice."""
+    """The operands in order. An operand may occur twice."""
     found: list[torch.fx.Node] = []
 
     def keep(item: torch.fx.Node) -> torch.fx.Node:

@@ -1,6 +1,4 @@
-"""The picture after optimisation: passes over it that follow the compiler's over the
-graph.
-"""
+"""Edits the picture after optimisation, as the compiler's passes edit the graph."""
 
 from __future__ import annotations
 
@@ -12,7 +10,8 @@ from .picture import Graph, Node
 
 __all__ = ["optimized"]
 
-# Operators that never copy, so that their strides are strides over what they read.
+# Operators that never copy. The strides of their results are strides over their
+# argument.
 _VIEWS = frozenset(
     f"aten.{name}"
     for name in (
@@ -27,7 +26,8 @@ _VIEWS = frozenset(
 
 def optimized(graph: Graph, folds_views: bool = True) -> Graph:
     """The picture without no-ops and without nodes that nobody reads. With
-    `folds_views`, what transposes a contiguous value is one strided view of it."""
+    `folds_views`, a chain of views that transposes a contiguous value is one strided
+    view of it."""
     nodes = _without_noops(graph.nodes)
     if folds_views:
         nodes = _with_strided_views(nodes)
@@ -40,14 +40,15 @@ def _with_strided_views(nodes: list[Node]) -> list[Node]:
 
 
 def _is_view(node: Node) -> bool:
-    """Whether a node on no stream of its own transposes or reshapes one value."""
+    """Whether a node transposes or reshapes one value, and has no stream of its own."""
     operator = str(node.source and node.source.target)
     return operator in _VIEWS and len(node.inputs) == 1 and node.stream is None
 
 
 def _strided(node: Node, by_name: dict[str, Node]) -> Node:
-    """The node as a view of the value behind its chain of views; as it was, if the
-    chain transposes nothing, has symbolic sizes, or starts at no contiguous value."""
+    """The node as a view of the value behind its chain of views. Unchanged if the chain
+    transposes nothing, has symbolic sizes, or starts at a value that is not contiguous.
+    """
     first, kinds = node, {node.type}
     while _is_view(before := by_name[first.inputs[0].rpartition(":")[0]]):
         first = before
@@ -93,7 +94,7 @@ def _without_noops(nodes: list[Node]) -> list[Node]:
 
 
 def _is_noop(node: Node) -> bool:
-    """Whether an operator gives back its only input, of the same type and shape."""
+    """Whether an operator returns its only input, of the same type and shape."""
     if node.type not in ("Identity", "Cast", "Reshape", "Expand"):
         return False
     if len(node.inputs) != 1 or len(node.outputs) != 1:

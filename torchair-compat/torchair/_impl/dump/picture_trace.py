@@ -1,6 +1,5 @@
-"""The trace of a graph's picture, for the check of deadlocks: a task for each operator in
-the program's order, and an event for each edge between streams.
-"""
+"""Makes a trace of a picture, for the check of deadlocks: a task for each operator in
+the program's order, and an event for each edge between streams."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ _NO_TASKS = ("Data", "RefData", "Const", "NetOutput")
 
 
 def check_deadlocks(graph: Graph, number: int) -> None:
-    """Writes three traces to the current folder, and prints what was found. A collective
+    """Writes three traces to the current folder and prints the conflicts. A collective
     takes as many vector cores as its limit_core_num() says, else one."""
     start = (
         f"debug_output_graph_{number}_timestamp{time.strftime('%Y%m%d%H%M%S')}"

@@ -1,4 +1,4 @@
-"""The rank of this process, which names of dumped files contain."""
+"""The rank of this process, which is part of the names of dumped files."""
 
 from __future__ import annotations
 

@@ -15,20 +15,21 @@ __all__ = ["log_program"]
 
 _STREAM = re.compile(r"  stream (\d+) ?(.*?) \(priority -?\d+\)")
 _EVENT = re.compile(r"    (record|wait) (\d+)(?:  ; .*)?")
-_FIRST = "0", "main"  # what stands outside of all scopes
+_FIRST = "0", "main"  # the stream outside all scopes
 
 
 @dataclasses.dataclass
 class _Stream:
     name: str
     commands: list[str] = dataclasses.field(default_factory=list)
-    # Events, and the number of commands before them.
+    # events, with the number of commands before each
     records: dict[str, int] = dataclasses.field(default_factory=dict)
     waits: list[tuple[str, int]] = dataclasses.field(default_factory=list)
 
 
 def log_program(package: str, graph: str) -> None:
-    """Logs a package. Of several programs, it logs the first and counts the others."""
+    """Logs a package. Of several programs it logs the first one, and the number of the
+    others."""
     listing = list_program(package)
     _, first, *others = re.split("^program .*\n", listing, flags=re.MULTILINE)
     streams = _read(first)
@@ -62,8 +63,8 @@ def _read(program: str) -> list[_Stream]:
 
 
 def _command(line: str) -> str:
-    """The operators of a command and the user's line. A copy has no line: then the
-    buffers that it copies."""
+    """The operators of a command and the user's line; for a copy, which has no line,
+    the buffers."""
     action, _, location = line.strip().partition("  ; ")
     if action.startswith("super "):
         return f"{action.partition(',')[0]} ({location})" if location else action

@@ -1,4 +1,4 @@
-"""debug.fx_summary: a table of the operators of one graph, as a csv file."""
+"""debug.fx_summary: writes a table of the operators of one graph as a csv file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SUPPORTED, _FALLS_BACK = "已支持", "未实现"
 
 
 def summarise(module: torch.fx.GraphModule, config: CompilerConfig) -> bool:
-    """Writes the file. True: the graph is then not to be compiled."""
+    """Writes the file. Returns whether the graph is not to be compiled."""
     if config.mode.value != TUNE:
         warn_once(
             "The fx_summary csv files will not be generated in"
@@ -47,8 +47,8 @@ def summarise(module: torch.fx.GraphModule, config: CompilerConfig) -> bool:
 
 
 def _write(module: torch.fx.GraphModule, lowered: frozenset[str]) -> str:
-    """Writes the table to the current folder and returns the file's name. PyTorch runs
-    operators that are not in `lowered`."""
+    """Writes the table to the current folder and returns the file's name. Operators
+    that are not in `lowered` count as run by PyTorch."""
     inputs: dict[str, Counter[str]] = defaultdict(Counter)
     outputs: dict[str, Counter[str]] = defaultdict(Counter)
     kinds: dict[str, tuple[str, str]] = {}

@@ -1,9 +1,8 @@
-"""Values of a graph's nodes as files: debug.data_dump and dump_config.
+"""Writes the values of a graph's nodes to files: debug.data_dump and dump_config.
 
-A compiled program has no value for each operator, since it computes many at
-once. So PyTorch runs the graph, operator by operator, and the files are written
-between.
-"""
+A compiled program computes several operators at once and has no value for each. So
+PyTorch runs the graph, operator by operator, and this module writes the files in
+between."""
 
 from __future__ import annotations
 
@@ -37,8 +36,8 @@ _NUMBERS = ("max", "min", "mean", "l2")
 
 
 class Values(torch.fx.Interpreter):
-    """Runs the graph; `keep(step, node, inputs, result)` sees each operator, and each
-    input if `keeps_inputs`."""
+    """Runs the graph. `keep(step, node, inputs, result)` is called for each operator,
+    and for each input if `keeps_inputs`."""
 
     def __init__(
         self,
@@ -57,7 +56,7 @@ class Values(torch.fx.Interpreter):
         computes = isinstance(target, OpOverload) and not is_order_operator(target)
         if n.op == "placeholder":
             computes = self.keeps_inputs
-        # Before it runs: it may write to what it reads.
+        # Copied before the operator runs, since it may write to its operands.
         inputs = [_copy(v) for v in self.fetch_args_kwargs_from_env(n)[0]]
         result = super().run_node(n)
         if computes:
@@ -78,7 +77,7 @@ class Values(torch.fx.Interpreter):
 def values_of(
     module: torch.fx.GraphModule, config: CompilerConfig, number: int
 ) -> Callable[[list[Any]], Any] | None:
-    """Runs the graph and writes the files that the configuration asks for; None if it
+    """Runs the graph and writes the files that the configuration asks for. None: it
     asks for none."""
     keeps_inputs = False
     if raw(config, "debug.data_dump.type"):
@@ -127,7 +126,7 @@ def _array(value: Any) -> Any:
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """The value, or each element of a list of tensors with a numbered suffix."""
+    """The value; of a list of tensors, each element with a numbered suffix."""
     if isinstance(value, list | tuple) and any(
         isinstance(item, torch.Tensor) for item in value
     ):
@@ -172,7 +171,7 @@ def _data_dump(config: CompilerConfig, number: int) -> Callable[..., None]:
 
 
 def _saved(config: CompilerConfig) -> Callable[..., None]:
-    """For the capture modes: one file for each input of the graph and each result."""
+    """For the capture modes: a file for each input of the graph and each result."""
     folder = _home(raw(config, "dump_config.dump_path"))
 
     def keep(step: int, node: torch.fx.Node, inputs: Any, result: Any) -> None:
@@ -246,7 +245,7 @@ _WRITERS = {"tensor": _write_tensor, "stats": _write_statistics}
 
 
 def _steps(text: str) -> set[int] | None:
-    """The numbers that `0|2-5` spells; None: all steps."""
+    """The numbers that a text such as `0|2-5` names; None: all steps."""
     if not text:
         return None
     found: set[int] = set()

@@ -1,4 +1,4 @@
-"""The text of a picture: pbtxt (opens in netron), txt, and py."""
+"""Writes a picture as text: pbtxt (opens in netron), txt, and py."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .picture import Descriptor, Graph, Node
 
 __all__ = ["WRITERS", "fx_program"]
 
-# TensorFlow's names, which viewers know, of the types of a GraphDef.
+# Names of types in TensorFlow's GraphDef, which viewers know.
 _TF_TYPES = {
     "DT_FLOAT16": "DT_HALF",
     "DT_BF16": "DT_BFLOAT16",
@@ -30,7 +30,7 @@ def write_pbtxt(graph: Graph) -> Iterator[str]:
         yield "node {"
         yield f"  name: {_quoted(node.name)}"
         yield f"  op: {_quoted(node.type)}"
-        # A GraphDef has its edges of control last, with a caret.
+        # A GraphDef has edges of control at the end, with a caret.
         edges = sorted(node.inputs, key=lambda text: text.endswith(":-1"))
         for text in edges:
             control = text.endswith(":-1")
@@ -117,7 +117,7 @@ def write_txt(graph: Graph) -> Iterator[str]:
         yield "}"
 
 
-# py: a program that can be read
+# py: a program for people to read
 
 
 def write_py(graph: Graph) -> Iterator[str]:
@@ -156,7 +156,7 @@ def _comments(node: Node) -> Iterator[str]:
 
 
 def stack_comments(node: torch.fx.Node) -> Iterator[str]:
-    """The user's line behind a node."""
+    """The user's line of a node, as a comment."""
     found = find_user_line(node)
     if found is not None:
         yield (
@@ -166,7 +166,7 @@ def stack_comments(node: torch.fx.Node) -> Iterator[str]:
 
 
 def fx_program(module: torch.fx.GraphModule) -> str:
-    """The code of an FX graph, with the user's line above each line."""
+    """The code of an FX graph, with the user's line above each line of code."""
     return module.print_readable(print_output=False)
 
 

@@ -1,4 +1,4 @@
-"""Attributes of IR nodes, each of its kind."""
+"""Attributes of IR nodes: one class for each kind of value."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 
 
 class Attribute:
-    """A value of one kind. AssertionError for None without a default, and for an
+    """A value of one kind. AssertionError: the value is None without a default, or an
     attribute of another kind."""
 
     def __init__(self, value: Any, default: Any = None) -> None:

@@ -1,4 +1,5 @@
-"""Converters of operators that have none: of the IR operator of the same name."""
+"""Makes a converter for an operator that has none, from the IR operator of the same
+name."""
 
 from __future__ import annotations
 
@@ -18,9 +19,9 @@ BUILT_IN = ("aten", "prims", "prim", "higher_order")
 
 
 def automatic_converter(target: Any) -> Callable[..., Any]:
-    """A converter for an operator without a kernel and without a converter, of the IR
-    operator whose name is the operator's in camel case. RuntimeError: there is none, or
-    it takes or returns something else."""
+    """A converter for an operator without kernel and converter. It uses the IR operator
+    whose name is the operator's in camel case. RuntimeError: there is none, or its
+    arguments or results are others."""
     if not isinstance(target, OpOverload):
         _fail(target, "it is no OpOverload")
     if target.namespace in BUILT_IN:
@@ -74,7 +75,7 @@ def _check(target: OpOverload, definition: Definition) -> None:
             f"it writes to {changed or 'no input'}, {definition.op_type} to"
             f" {written or 'none'}",
         )
-    # The IR operator returns what it writes as well.
+    # The IR operator also returns the input that it writes.
     made = definition.outputs - len(written)
     if len(schema.returns) != made:
         _fail(

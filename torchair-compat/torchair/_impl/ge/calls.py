@@ -1,4 +1,4 @@
-"""What a node of an operator becomes while its converter is traced."""
+"""Calls a converter while its operator's node is being traced, and checks its results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Call", "handle"]
 
 
 class Call:
-    """The function that a node of an operator becomes, for as long as it is traced."""
+    """The function that replaces a node of an operator while it is traced."""
 
     def __init__(self, node: torch.fx.Node, converter: Callable[..., Any]) -> None:
         self.operator: Any = self._operator(node)
@@ -59,7 +59,8 @@ class Call:
         return self._convert(args, kwargs, self._promised)
 
     def _convert(self, args: Any, kwargs: Any, promised: Any) -> Any:
-        """What the converter makes of handles, as the operator promises it."""
+        """The converter's results for handles of these arguments, as the operator
+        promises them."""
         if "meta_outputs" in inspect.signature(self._converter).parameters:
             specs = tree_map_only(torch.Tensor, TensorSpec, promised)
             kwargs = {**kwargs, "meta_outputs": specs}
@@ -78,7 +79,8 @@ class Call:
         return [self._checked(g, p, f"result {i}") for i, (g, p) in pairs]
 
     def _checked(self, found: Any, promised: Any, what: str) -> Any:
-        """The result, in the dtype that the operator promises."""
+        """The result in the dtype that the operator promises. CompileError: rank or
+        sizes differ."""
         if isinstance(promised, list | tuple):
             return self._checked_all(found, promised)
         if promised is None:
@@ -106,5 +108,5 @@ def handle(value: torch.Tensor) -> Tensor:
 
 
 def _differ(size: Any, promised: Any) -> bool:
-    """Sizes with symbols are compared where the graph runs."""
+    """Whether a size differs. Sizes with symbols are compared when the graph runs."""
     return isinstance(size, int) and isinstance(promised, int) and size != promised

@@ -1,8 +1,7 @@
-"""Converters of operators: registered by users, called for each node of a graph.
+"""Registers converters of operators, and calls them for each node of a graph.
 
 Before: %y = call_function[target=mylib.twice.default](%x)
-After:  what the converter's IR nodes compute, traced in the place of %y
-"""
+After:  the operators of the converter's IR nodes, traced in place of %y"""
 
 from __future__ import annotations
 
@@ -32,17 +31,20 @@ __all__ = [
 
 Converter = Callable[..., Any]
 
-# By the operator's name: a library that is defined anew makes other objects.
+# By the operators' names: a library that is defined again makes other objects.
 _converters: dict[str, Converter] = {}
 
-# What a node says of the program, and what takes its place must say as well.
+# Annotations of a node that its replacements get too.
 _KEPT = ("custom", "stack_trace", "nn_module_stack", "seq_nr")
 
 
 def register_fx_node_ge_converter(aten_op: Any) -> Callable[[Converter], Converter]:
-    """A decorator: in graphs that are compiled from now on, nodes of this operator
-    become what the converter makes of ge.Tensors and plain values. A later converter of
-    the same operator wins; with None the decorator does nothing."""
+    """A decorator that registers a converter for an operator.
+
+    In graphs that are compiled from now on, nodes of the operator become the
+    converter's results. The converter gets ge.Tensors and plain values. A later
+    converter of the same operator wins. With None the decorator does nothing.
+    """
 
     def register(converter: Converter) -> Converter:
         if aten_op is not None:
@@ -54,29 +56,32 @@ def register_fx_node_ge_converter(aten_op: Any) -> Callable[[Converter], Convert
 
 
 def _names(operator: Any) -> list[str]:
-    """Of an overload, or of all of them."""
+    """The names of an overload, or of all overloads."""
     if isinstance(operator, OpOverloadPacket):
         return [getattr(operator, name).name() for name in operator.overloads()]
     return [operator.name() if isinstance(operator, OpOverload) else str(operator)]
 
 
 def registered(target: OpOverload) -> Converter | None:
-    """The converter that was registered for an operator last."""
+    """The converter that was registered last for an operator; None without one."""
     return _converters.get(target.name())
 
 
 def converters_digest() -> str:
-    """Of all converters, for the keys of caches; "" without any."""
+    """A hash of all converters, for the keys of caches; "" without any."""
     return ",".join(
         sorted(f"{name}={code_digest(made)}" for name, made in _converters.items())
     )
 
 
 def run_converters(module: torch.fx.GraphModule) -> bool:
-    """Whether a converter was called. CompileError: what it makes is not what the
-    operator returns. UnknownOperator: it needs an IR operator that this host can't
-    compute, and the operator has no kernel of its own. RuntimeError: an operator has
-    neither kernel nor converter, and no IR operator of its name."""
+    """Calls the converters of a graph's nodes. Returns whether there was one.
+
+    CompileError: the results do not fit the operator. UnknownOperator: the converter
+    needs an IR operator that this host cannot compute, and the operator has no kernel.
+    RuntimeError: an operator has neither kernel nor converter, and there is no IR
+    operator of its name.
+    """
     return _run(module, _converter_or_automatic)
 
 
@@ -91,7 +96,7 @@ def _run(module: torch.fx.GraphModule, find: Callable[[Any], Converter | None]) 
 
 
 def _operator(node: torch.fx.Node) -> OpOverload | None:
-    """What a node calls, if it has results that a converter can make."""
+    """The operator of a node, if it has results that a converter can make."""
     if not isinstance(node.meta.get("val"), torch.Tensor | list | tuple):
         return None
     found = node.args[0] if is_writing(node) else node.target
@@ -99,7 +104,8 @@ def _operator(node: torch.fx.Node) -> OpOverload | None:
 
 
 def _run_exported(module: torch.fx.GraphModule) -> None:
-    """An operator without a kernel may have one where the package runs."""
+    """Calls converters for anabranch.export. An operator without a kernel stays: the
+    machine that runs the package may have one."""
     _run(module, registered)
 
 

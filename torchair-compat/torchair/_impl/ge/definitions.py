@@ -1,7 +1,8 @@
-"""What an IR operator takes and makes, and the function of PyTorch that computes it.
+"""The definitions of IR operators: inputs, attributes, and the PyTorch function that
+computes them.
 
-Before: Definition("ReduceSum", ("x", "axes"), {"keep_dims": False}, torch.sum, ...)
-After:  call(Definition, {"x": tensor, "axes": [0]}, {"keep_dims": True}) -> [tensor]
+    Before: Definition("ReduceSum", ("x", "axes"), {"keep_dims": False}, torch.sum, ...)
+    After:  call(Definition, {"x": tensor, "axes": [0]}, {"keep_dims": True}) -> [tensor]
 """
 
 from __future__ import annotations
@@ -21,14 +22,17 @@ __all__ = ["DEFINITIONS", "Definition", "UnknownOperator", "find", "operator"]
 
 
 class UnknownOperator(CompileError, NotImplementedError):
-    """An IR operator that this host has no function for."""
+    """This host has no function for the IR operator."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Definition:
-    """`inputs` and `attrs` are names in their order, with defaults where there are some.
-    `constants` are inputs whose value must be known while the graph is traced. The first
-    result is written to the input `writes`, where there is one."""
+    """One IR operator.
+
+    `inputs` and `attrs` are names in order, with their defaults. The value of an input
+    in `constants` must be known while the graph is traced. The first result is written
+    to the input `writes`, if there is one.
+    """
 
     op_type: str
     function: Callable[..., Any]
@@ -41,8 +45,8 @@ class Definition:
     def call(
         self, inputs: Mapping[str, Any], attrs: Mapping[str, Any]
     ) -> list[torch.Tensor]:
-        """The results; a dynamic output is a list among them. CompileError: a name that
-        is no input or attribute, or one that is missing."""
+        """The results; a dynamic output is a list among them. CompileError: a name is
+        unknown or missing."""
         self._check_names("input", inputs, self.inputs)
         self._check_names("attribute", attrs, self.attrs)
         given = [self._input(name, inputs) for name in self.inputs]
@@ -92,9 +96,9 @@ def operator(
     outputs: int = 1,
     writes: str = "",
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Registers a function for these IR operators. Its positional parameters are the
-    inputs, under `names` if given, those with a default are optional; its keyword
-    parameters are the attributes."""
+    """A decorator that registers a function for these IR operators. Its positional
+    parameters are the inputs, under `names` if given; those with a default are
+    optional. Its keyword parameters are the attributes."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         parameters = inspect.signature(function).parameters.values()
@@ -116,7 +120,7 @@ def operator(
 
 
 def find(op_type: str) -> Definition:
-    """UnknownOperator: there is none."""
+    """The definition of an IR operator. UnknownOperator: there is none."""
     found = DEFINITIONS.get(op_type)
     if found is None:
         raise UnknownOperator(

@@ -1,6 +1,5 @@
-"""What converters call to make IR nodes. A node is computed by PyTorch when it is made,
-inside of the trace of the graph that the converter's operator stands in.
-"""
+"""The functions by which converters make IR nodes. PyTorch computes a node when it is
+made, inside the trace of the graph with the converter's operator."""
 
 from __future__ import annotations
 
@@ -31,8 +30,8 @@ def Const(
     node_name: str | None = None,
     readable: bool = True,
 ) -> Tensor:
-    """A constant: a number, a list of numbers, or a tensor. `dtype` None is that of a
-    tensor, int64 or float32 else."""
+    """A constant: a number, a list of numbers, or a tensor. Without a `dtype` it is the
+    tensor's, else int64 or float32."""
     wanted = None if dtype is None else dtype_of(dtype)
     if isinstance(v, torch.Tensor):
         value = v if wanted is None else v.to(wanted)
@@ -44,7 +43,7 @@ def Const(
 
 
 def _known(v: torch.Tensor) -> Any:
-    """The numbers of a tensor that is none of the trace's; None of others."""
+    """The numbers of a tensor that the trace did not make; None for other tensors."""
     if isinstance(v, FakeTensor):
         return None
     with _disable_current_modes():
@@ -70,7 +69,7 @@ def Cast(
     dependencies: Sequence[Tensor] = (),
     node_name: str | None = None,
 ) -> Tensor:
-    """`x` in another dtype."""
+    """`x` in the dtype `dst_type`."""
     made = _node(find("Cast"), {"x": x}, {"dst_type": dst_type}, node_name)
     return Tensor(made)
 
@@ -78,7 +77,7 @@ def Cast(
 def Clone(
     x: Tensor, *, dependencies: Sequence[Tensor] = (), node_name: str | None = None
 ) -> Tensor:
-    """A copy. Raises AssertionError for what is no ge.Tensor."""
+    """A copy of `x`. AssertionError: `x` is no ge.Tensor."""
     for value in (x, *dependencies):
         assert isinstance(value, Tensor), (
             f"input '{value}' need to be Tensor, please check your input"
@@ -87,7 +86,7 @@ def Clone(
 
 
 def shape_of(x: Tensor, *, dtype: int = 3) -> Tensor:
-    """The operator Shape. Its value is known to operators that need a constant."""
+    """The operator Shape. Operators that need a constant know its value."""
     return Const(list(x.value.shape), DataType(dtype))
 
 
@@ -99,10 +98,18 @@ def custom_op(
     attrs: Any = None,
     node_name: str | None = None,
 ) -> Any:
-    """A node of an operator: its result, or a tuple of its results, of which those of a
-    dynamic output are a list; the node where there are no outputs. Raises AssertionError
-    for arguments of wrong types; UnknownOperator, where this host can't compute the
-    operator; CompileError for names that the operator does not have."""
+    """A node of an operator.
+
+    op_type        its name
+    args           inputs and attributes in the operator's order, instead of dicts
+    inputs, attrs  dicts by name, or None
+    outputs        names, or pairs of a name and a number for dynamic outputs
+
+    Returns the result, or a tuple of results with a list for each dynamic output, or
+    the node if it has no outputs. AssertionError: an argument has a wrong type.
+    UnknownOperator: this host cannot compute the operator. CompileError: the operator
+    has no such name.
+    """
     if args:
         return _by_place(op_type, args, {}, node_name)
     end = f"for custom op '{op_type}'."
@@ -117,8 +124,8 @@ def custom_op(
 
 
 def by_name(op_type: str) -> Callable[..., Any]:
-    """The function that makes nodes of this operator, of inputs and attributes in the
-    operator's order or by name. UnknownOperator: this host can't compute it."""
+    """The function that makes nodes of an operator, with inputs and attributes by
+    position or by name. UnknownOperator: this host cannot compute it."""
     if op_type == "Shape":
         return shape_of
     find(op_type)
@@ -170,7 +177,7 @@ def _node(
 
 
 def _results(node: Node, outputs: Any) -> Any:
-    """As `outputs` counts them."""
+    """The results, grouped as `outputs` says."""
     if not outputs:
         return node
     if len(outputs) > len(node.values):

@@ -1,4 +1,4 @@
-"""The IR operators that are computed here, as functions of PyTorch."""
+"""The IR operators that this host computes, as functions of PyTorch."""
 
 from __future__ import annotations
 
@@ -89,13 +89,13 @@ _register_elementwise()
 
 @operator("AddCustom", names=("x", "y"))
 def _add_custom(x: Tensor, y: Tensor) -> Tensor:
-    """The operator of Ascend's samples of operators that users write."""
+    """The operator of Ascend's samples for users' own operators."""
     return x + y
 
 
 @operator("Div", "RealDiv")
 def _div(x1: Tensor, x2: Tensor) -> Tensor:
-    """Of integers, rounded to zero."""
+    """The quotient; of integers, rounded to zero."""
     exact = x1.is_floating_point() or x1.is_complex()
     return torch.div(x1, x2, rounding_mode=None if exact else "trunc")
 
@@ -162,7 +162,7 @@ def _swi_glu(x: Tensor, *, dim: int = -1) -> Tensor:
 def _softmax(
     x: Tensor, *, axes: Sequence[int] = (-1,), half_to_float: bool = False
 ) -> Tensor:
-    """Over all of the axes together."""
+    """The softmax over all of the axes together."""
     wide = x.float() if half_to_float else x
     if len(axes) == 1:
         return torch.softmax(wide, axes[0])
@@ -218,14 +218,14 @@ def _product(
     x1: Tensor,
     x2: Tensor,
     bias: Tensor | None,
-    turns_x1: bool,
-    turns_x2: bool,
+    transposes_x1: bool,
+    transposes_x2: bool,
     offsets: tuple[Tensor | None, int],
 ) -> Tensor:
     if offsets != (None, 0):
         raise NotImplementedError("products with offsets are not computed on this host")
-    left = x1.mT if turns_x1 else x1
-    right = x2.mT if turns_x2 else x2
+    left = x1.mT if transposes_x1 else x1
+    right = x2.mT if transposes_x2 else x2
     product = left @ right
     return product if bias is None else product + bias
 
@@ -252,7 +252,7 @@ def _transpose(x: Tensor, perm: Sequence[int]) -> Tensor:
 def _reshape(
     x: Tensor, shape: Sequence[int], *, axis: int = 0, num_axes: int = -1
 ) -> Tensor:
-    """Only the axes from `axis` on, `num_axes` of them, get the shape."""
+    """Reshapes only `num_axes` axes, from `axis` on."""
     first = axis if axis >= 0 else x.dim() + 1 + axis
     end = x.dim() if num_axes < 0 else first + num_axes
     return x.reshape([*x.shape[:first], *shape, *x.shape[end:]])
@@ -288,7 +288,7 @@ def _tile(x: Tensor, multiples: Sequence[int]) -> Tensor:
 
 @operator("Slice", constants=("offsets", "size"))
 def _slice(x: Tensor, offsets: Sequence[int], size: Sequence[int]) -> Tensor:
-    """A size of -1 is what remains."""
+    """A slice; a size of -1 is the rest of the dimension."""
     for axis, (start, length) in enumerate(zip(offsets, size)):
         rest = x.shape[axis] - start
         x = x.narrow(axis, start, rest if length == -1 else length)
@@ -340,7 +340,7 @@ def _select(condition: Tensor, then: Tensor, other: Tensor) -> Tensor:
     return torch.where(condition, then, other)
 
 
-# Those that write to an input
+# Operators that write to an input
 
 
 @operator("Assign", writes="ref")
@@ -413,9 +413,9 @@ def _cumsum(
     x: Tensor, axis: Any, *, exclusive: bool = False, reverse: bool = False
 ) -> Tensor:
     place = _single(axis)
-    turned = x.flip(place) if reverse else x
-    total = turned.cumsum(place, dtype=x.dtype)
-    total = total - turned if exclusive else total
+    flipped = x.flip(place) if reverse else x
+    total = flipped.cumsum(place, dtype=x.dtype)
+    total = total - flipped if exclusive else total
     return total.flip(place) if reverse else total
 
 

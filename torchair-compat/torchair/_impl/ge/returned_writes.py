@@ -1,9 +1,8 @@
-"""Operators with a converter that return what they write: AOTAutograd takes only those
-that return other tensors, or nothing.
+"""Replaces operators with a converter that return the arguments that they write.
+AOTAutograd takes only operators that return new tensors or nothing.
 
-Before: %r = mylib.plus.out(%x, %y, out=%o); users of %r
-After:  torchair_writing.mylib_plus_out(%x, %y, out=%o); users of %o
-"""
+    Before: %r = mylib.plus.out(%x, %y, out=%o); users of %r
+    After:  torchair_writing.mylib_plus_out(%x, %y, out=%o); users of %o"""
 
 from __future__ import annotations
 
@@ -21,12 +20,12 @@ from .converters import register_fx_node_ge_converter, registered
 __all__ = ["return_nothing"]
 
 _LIBRARY = torch.library.Library("torchair_writing", "FRAGMENT")
-# A library that is defined anew makes other operators of the same names.
+# A library that is defined again makes other operators of the same names.
 _numbers = itertools.count(1)
 
 
 def return_nothing(module: torch.fx.GraphModule) -> None:
-    """Replaces calls of such operators in a Dynamo graph."""
+    """Replaces calls of these operators in a Dynamo graph."""
     changed = False
     for node in list(module.graph.nodes):
         operator = _operator(node)
@@ -51,7 +50,8 @@ def _operator(node: torch.fx.Node) -> OpOverload | None:
 
 
 def _returned(operator: OpOverload) -> list[int]:
-    """The places of the arguments that it returns; none if it returns anything else."""
+    """The positions of the arguments that the operator returns; none if it returns
+    anything else."""
     schema = operator._schema
     places = {
         frozenset(a.alias_info.before_set): place
@@ -75,7 +75,7 @@ def _argument(node: torch.fx.Node, operator: OpOverload, place: int) -> Any:
 def _replace(
     node: torch.fx.Node, twin: OpOverload, values: list[torch.fx.Node]
 ) -> None:
-    """Users of the results read the arguments instead."""
+    """Makes users of the results read the arguments instead."""
     with node.graph.inserting_before(node):
         made = node.graph.call_function(twin, node.args, node.kwargs)
     made.meta = {k: v for k, v in node.meta.items() if k != "example_value"}
@@ -90,7 +90,8 @@ def _replace(
 
 @functools.cache
 def _twin(operator: OpOverload, written: tuple[int, ...]) -> OpOverload:
-    """The operator without results, whose converter writes those of the operator's."""
+    """The operator without results. Its converter writes the results of the operator's
+    converter."""
     schema = str(operator._schema)
     name = operator.name().replace("::", "_").replace(".", "_") + f"_{next(_numbers)}"
     taken = schema[schema.index("(") : schema.rindex(" -> ")]

@@ -1,4 +1,5 @@
-"""Numbers of dtypes and formats in a graph of IR nodes, and handles of its tensors."""
+"""The numbers of dtypes and formats in a graph of IR nodes, and the handles of its
+tensors."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ __all__ = [
     "number_of",
 ]
 
-# In order; a number where it is not the one before and one.
+# In order. A name without a number has the number of the one before, plus one.
 _DTYPES = (
     "FLOAT FLOAT16 INT8 INT32 UINT8 INT16=6 UINT16 UINT32 INT64 UINT64 DOUBLE BOOL"
     " STRING DUAL_SUB_INT8 DUAL_SUB_UINT8 COMPLEX64 COMPLEX128 QINT8 QINT16 QINT32"
@@ -53,7 +54,7 @@ Format = enum.IntEnum(  # type: ignore[misc]
 
 
 def number_of(dtype: torch.dtype) -> Any:
-    """The DataType of a dtype; DT_UNDEFINED where there is none."""
+    """The DataType of a dtype; DT_UNDEFINED if there is none."""
     return DataType[DTYPES.get(dtype, "DT_UNDEFINED")]
 
 
@@ -68,8 +69,11 @@ def dtype_of(number: int) -> torch.dtype:
 
 
 class Node:
-    """An IR node. It computes while the graph is traced: `values` are its results, as
-    PyTorch's tensors. `constant` is the plain value, where it is known."""
+    """An IR node, which is computed while the graph is traced.
+
+    `values` are its results, as PyTorch's tensors. `constant` is its plain value, if
+    that is known.
+    """
 
     def __init__(
         self,
@@ -85,7 +89,7 @@ class Node:
 
 
 class Tensor:
-    """A result of an IR node. Of a node that computes nothing, dtype and rank are
+    """A result of an IR node. For a node that computes nothing, dtype and rank are
     unknown: DT_UNDEFINED and -1."""
 
     def __init__(self, node: Any, index: int = 0) -> None:
@@ -100,7 +104,7 @@ class Tensor:
 
     @property
     def value(self) -> torch.Tensor:
-        """TypeError: the handle is of no node."""
+        """The value of the result. TypeError: the handle belongs to no node."""
         if not isinstance(self.node, Node):
             raise TypeError("this ge.Tensor is no result of a node: it has no value")
         made = self.node.values[self.index]
@@ -108,11 +112,11 @@ class Tensor:
 
     @property
     def written(self) -> torch.Tensor | None:
-        """What a node has written to it last; None: nothing."""
+        """The value that a node has written to it last; None if there is none."""
         return self._written
 
     def write(self, value: torch.Tensor) -> None:
-        """Later nodes read the value. ValueError: it has other sizes."""
+        """Makes later nodes read the value. ValueError: its sizes differ."""
         if value.dim() != self.rank:
             raise ValueError(
                 f"a value of rank {value.dim()} can't be written to one of {self.rank}"
@@ -121,7 +125,7 @@ class Tensor:
 
 
 class TensorSpec:
-    """Dtype, rank and sizes of a tensor of a trace."""
+    """Dtype, rank and sizes of a tensor in a trace."""
 
     def __init__(self, meta: torch.Tensor) -> None:
         self.dtype = number_of(meta.dtype)

@@ -1,8 +1,8 @@
-"""Converters of operators that write to their inputs.
+"""Calls converters of operators that write to their inputs.
 
 Before: %r = auto_functionalized_v2(mylib.accumulate.default, y=%y, _x_base_index=0,
         _all_bases=[%b]); %r[0] is what it returns, %r[1] is %b after the call
-After:  what the converter's IR nodes compute, and %b with what they have written
+After:  the operators of the converter's IR nodes, and %b with what they have written
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ __all__ = ["WritingCall", "is_writing"]
 
 
 def is_writing(node: torch.fx.Node) -> bool:
-    """Whether the node is a call of an operator that writes, made free of writes."""
+    """Whether the node is the functionalized call of an operator that writes."""
     return node.target is auto_functionalized_v2
 
 
 class WritingCall(Call):
-    """The function that such a node becomes. Its results are the operator's, then each
-    tensor that it may write to, as it is afterwards."""
+    """The function that replaces this node. Its results are the operator's, then each
+    tensor that the operator may write, with its new value."""
 
     def _operator(self, node: torch.fx.Node) -> Any:
         return node.args[0]
@@ -76,7 +76,7 @@ class WritingCall(Call):
         return (*results, *bases)
 
     def _check_views(self, views: dict[str, Any]) -> None:
-        """CompileError: two arguments lie in one tensor, which may be both written."""
+        """CompileError: two written arguments are views of one tensor."""
         places = [part.base_index for view in views.values() for part in _each(view)]
         if len(set(places)) != len(places):
             raise CompileError(
@@ -86,7 +86,7 @@ class WritingCall(Call):
 
 
 def _each(value: Any) -> list[Any]:
-    """The parts of an argument that is a list, or none, or one."""
+    """The values of an argument: those of a list, one, or none."""
     parts = value if isinstance(value, list | tuple) else [value]
     return [part for part in parts if part is not None]
 
@@ -98,7 +98,7 @@ def _regenerated(view: Any, bases: Sequence[torch.Tensor]) -> Any:
 
 
 def _with(base: torch.Tensor, view: Any, value: torch.Tensor) -> torch.Tensor:
-    """The base after the value was written to its view."""
+    """The base, after the value was written to its view."""
     if isinstance(view, SliceViewInfo):
         return torch.slice_scatter(base, value, view.dim, view.start, view.end)
     if isinstance(view, AsStridedViewInfo):

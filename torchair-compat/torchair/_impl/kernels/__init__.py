@@ -1,1 +1,1 @@
-"""Static kernels: a graph compiled for the shapes of its first call."""
+"""Static kernels: compiles a graph for the shapes of its first call."""

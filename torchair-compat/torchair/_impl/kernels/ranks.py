@@ -1,4 +1,5 @@
-"""The processes of one host that compile together."""
+"""Finds the processes of one host that compile together, and lets them wait for each
+other."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ class Ranks:
         return self.rank % self.local_world == 0
 
     def exchange(self, text: str) -> list[str]:
-        """Gathers one text of each rank of this host; waits for all ranks."""
+        """Gathers a text of each rank of this host. Waits for all ranks."""
         if self.world == 1:
             return [text]
         found: list[str] = [""] * self.world
@@ -36,8 +37,8 @@ class Ranks:
 
 
 def find_ranks() -> Ranks | None:
-    """The ranks of this program. None, after a warning: several processes do not say
-    how many of them are on this host."""
+    """The ranks of this program. None, with a warning: there are several processes, and
+    the environment does not say how many are on this host."""
     if not (dist.is_available() and dist.is_initialized()):
         return Ranks()
     world = dist.get_world_size()

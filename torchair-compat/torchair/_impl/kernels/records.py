@@ -1,4 +1,4 @@
-"""The arguments of each operator of a graph, one JSON text for each."""
+"""Records the arguments of each operator of a graph as JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ _FORMAT = "ND"
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """The call of one operator. `has_kernel`: it computes something; a view does not."""
+    """The call of one operator. `has_kernel`: whether it computes something; a view
+    does not."""
 
     file: str
     content: dict[str, Any]
@@ -40,7 +41,7 @@ class Record:
 
 
 def record(module: torch.fx.GraphModule, arguments: Sequence[Any]) -> list[Record]:
-    """The operators of a call with these arguments, in order, traced with fake tensors."""
+    """The operators of a call with these arguments, in order. Fake tensors trace them."""
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     recorder = _Recorder(module)
     values = [

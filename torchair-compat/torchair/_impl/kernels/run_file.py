@@ -1,4 +1,4 @@
-"""A shell script that carries static kernels and installs them."""
+"""Writes a shell script that carries static kernels and installs them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Static kernels: compiles a graph for the shapes of its first call, and records its
-operators under the build folder. The kernels are a package in Anabranch's library;
-nothing reads the build folder back. If the compiler fails, a warning says so and the
-model runs with the kernels that it has.
-"""
+operators under the build folder.
+
+The kernels are a package in Anabranch's library; nothing reads the build folder back.
+If the compiler fails, a warning says so, and the model runs with the kernels that it
+has."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ from .run_file import write_run
 _OPTION = "experimental_config.aclgraph._aclnn_static_shape_kernel"
 _ROOTS = {"npugraph_ex": "static_kernel_compile_outputs"}
 
-# Hashes of the records of operators that were compiled in this process.
+# Hashes of the records whose operators this process has compiled.
 _compiled: set[str] = set()
 
 
@@ -39,7 +40,7 @@ def is_wanted(config: CompilerConfig) -> bool:
 
 
 def build_folder(config: CompilerConfig) -> Path:
-    """The folder of all products; created if need be. ValueError, RuntimeError: it
+    """The folder of all files; it is made if need be. ValueError, RuntimeError: it
     cannot be used."""
     given = raw(config, f"{_OPTION}_build_dir") or os.getcwd()
     if "\0" in given:
@@ -63,8 +64,11 @@ def build_folder(config: CompilerConfig) -> Path:
 
 
 class StaticKernels:
-    """The static kernels of one graph. `exact` gets the executable when it is compiled.
-    `wrap` and `wrap_eager` compile before the first call runs."""
+    """The static kernels of one graph.
+
+    `exact` gets the executable when it is compiled. `wrap` and `wrap_eager` return
+    functions that compile before their first call.
+    """
 
     def __init__(
         self, module: torch.fx.GraphModule, config: CompilerConfig, settings: Config
@@ -75,8 +79,7 @@ class StaticKernels:
         self.seen: set[int] = set()
 
     def describe(self, sources: Sequence[InputSource]) -> None:
-        """Describes a graph that PyTorch runs, so that its kernels can be compiled all
-        the same."""
+        """Describes a graph that PyTorch runs, so that its kernels can be compiled too."""
         self.exact.describe(self.module, sources)
 
     def wrap(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -90,8 +93,8 @@ class StaticKernels:
         return call
 
     def wrap_eager(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """For a graph that PyTorch runs: compiles once for each new value of the chosen
-        symbol, if the value is in the wanted range."""
+        """Wraps a graph that PyTorch runs: compiles once for each new value of the
+        chosen symbol, if the value is in the wanted range."""
         index = raw(self.config, f"{_OPTION}_sym_index")
         wanted = raw(self.config, f"{_OPTION}_sym_value_range")
 
@@ -133,7 +136,7 @@ class StaticKernels:
         )
         try:
             self._compile(arguments, root, ranks)
-        except Exception as error:  # noqa: BLE001 - the model runs all the same
+        except Exception as error:  # noqa: BLE001 - the model runs without them
             warn_once(f"static kernels could not be compiled: {error}")
             logger.debug("static kernels", exc_info=True)
 
@@ -142,7 +145,8 @@ class StaticKernels:
         folder = _new_folder(root)
         chosen = _write_records(folder, records)
         places = ranks.exchange(str(folder / f"{os.getpid()}_opcompile"))
-        # The first rank of a host compiles, all others then find it in the library.
+        # The first rank of a host compiles; then all others find the package in the
+        # library.
         try:
             if ranks.is_first:
                 _gather(folder, places)
@@ -176,7 +180,7 @@ class StaticKernels:
 
 
 def _new_folder(root: Path) -> Path:
-    """A folder `ts<time>_pid<pid>_outputs` for one compilation."""
+    """Makes a folder `ts<time>_pid<pid>_outputs` for one compilation."""
     while True:
         now = datetime.now().astimezone().strftime("%Y%m%d%H%M%S%f")
         folder = root / f"ts{now}_pid{os.getpid()}_outputs"
@@ -187,7 +191,7 @@ def _new_folder(root: Path) -> Path:
 
 
 def _write_records(folder: Path, records: Sequence[Record]) -> list[Record]:
-    """Writes the folders of records. Returns the records whose operators are to be
+    """Writes the folders of records. Returns the records whose operators have to be
     compiled."""
     pid = os.getpid()
     ours = [item for item in records if item.has_kernel]
@@ -209,7 +213,7 @@ def _write_records(folder: Path, records: Sequence[Record]) -> list[Record]:
 
 
 def _gather(folder: Path, places: Sequence[str]) -> None:
-    """Joins the records of all ranks of the host, equal ones once."""
+    """Joins the records of all ranks of the host; equal ones are kept once."""
     if len(places) < 2:
         return
     target = folder / f"{os.getpid()}_opcompile_gathered"

@@ -1,3 +1,2 @@
-"""Scopes, events and printing: their operators, and their translation to the compiler's
-marks.
-"""
+"""The operators of scopes, events and printing, and their translation to the compiler's
+marks."""

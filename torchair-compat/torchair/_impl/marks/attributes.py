@@ -6,10 +6,10 @@ import torch.fx
 
 __all__ = ["FLAGS", "PREFIX", "STREAM", "SUPER", "scopes_of", "tag_of"]
 
-# Keys of annotations that are attributes.
+# Keys of annotations that are attributes of scopes.
 PREFIX = "torchair."
 STREAM = "_user_stream_label"
-# Scopes whose attributes are booleans; the others' are text.
+# The keys whose values are booleans; those of others are text.
 FLAGS = ("_enable_inner_parallel", "_op_exec_never_timeout")
 SUPER = ("_super_kernel_scope", "_super_kernel_options")
 

@@ -1,13 +1,12 @@
-"""Streams and events of torch.npu in a graph -> scopes, records and waits.
+"""Translates streams and events of torch.npu in a graph to scopes, records and waits.
 
-Before: scope_enter(["_npu_stream"], ["7"]); %y = mm(%a, %b); event_record("3");
-        scope_exit(); event_wait("3")
-After:  scope_enter(["_user_stream_label", ...], ["npu_stream_1", ...]);
-        %y = mm(%a, %b); %r = record(); scope_exit(); wait([%r])
+    Before: scope_enter(["_npu_stream"], ["7"]); %y = mm(%a, %b); event_record("3");
+            scope_exit(); event_wait("3")
+    After:  scope_enter(["_user_stream_label", ...], ["npu_stream_1", ...]);
+            %y = mm(%a, %b); %r = record(); scope_exit(); wait([%r])
 
-Objects of torch.npu are known by names that differ from process to process. A graph
-has names of its own in their place, so that equal programs are equal.
-"""
+The names of torch.npu's objects differ from process to process. A graph gets names of
+its own instead, so that equal programs have equal graphs."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ _NPU_STREAM = "_npu_stream"
 
 
 def resolve_npu_streams(graph: torch.fx.Graph) -> None:
-    """Edits the graph. New nodes lack `meta["val"]`."""
+    """Edits the graph in place. New nodes lack `meta["val"]`."""
     _resolve_set_streams(graph)
     streams: dict[str, str] = {}
     events: dict[str, torch.fx.Node] = {}
@@ -38,7 +37,8 @@ def resolve_npu_streams(graph: torch.fx.Graph) -> None:
         elif node.target is air.event_wait.default:
             event = events.get(str(node.args[0]))
             if event is None:
-                # What was recorded before this graph has happened.
+                # An event that was recorded before this graph has happened: no wait is
+                # needed.
                 graph.erase_node(node)
             else:
                 _replace(graph, node, air.wait.default, ([event],))
@@ -58,8 +58,7 @@ def _rename(node: torch.fx.Node, streams: dict[str, str]) -> None:
 
 
 def _resolve_set_streams(graph: torch.fx.Graph) -> None:
-    """A stream that was set lasts to the end of the scope around it, as a scope of its
-    own."""
+    """Makes a scope of `set_stream`: it lasts to the end of the scope around it."""
     is_set = [False]
     for node in list(graph.nodes):
         if node.target is air.stream_set.default:

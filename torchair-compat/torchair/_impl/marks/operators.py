@@ -1,8 +1,8 @@
-"""The operators torch.ops.air: marks in a graph, which resolve.py translates.
+"""Defines the operators torch.ops.air: marks in a graph, which resolve.py translates.
 
-In eager code the marks do nothing. A mark whose result is discarded stays in the graph:
-its side effect is the order. `print` is no mark: it prints each time that a graph runs.
-"""
+In eager code marks do nothing. A mark stays in the graph although nobody reads its
+result: its effect is the order. `print` is no mark: it prints each time that a graph
+runs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def _define(
     run: Callable[..., None] | None = None,
     library: torch.library.Library = _library,
 ) -> None:
-    """`value`: the operator returns a tensor. `run`: its kernel, if it does something."""
+    """`value`: whether the operator returns a tensor. `run`: its kernel, if it does
+    something."""
     name = schema.partition("(")[0]
     function = _empty if value else _nothing
     library.define(schema)
@@ -48,7 +49,7 @@ def _define(
 
 _captured = torch.library.Library("npugraph_ex", "DEF")
 
-# The capture path has them by its own name as well; see unify().
+# The capture path has these marks under a name of its own too; see unify().
 for _both in (_library, _captured):
     _define(
         "scope_enter(str[] keys, str[] values, bool need_execute=False) -> ()",
@@ -57,7 +58,7 @@ for _both in (_library, _captured):
     _define("scope_exit(bool need_execute=False) -> ()", library=_both)
     _define("record(*, Device? device=None) -> Tensor", value=True, library=_both)
     _define("wait(Tensor[] x) -> ()", library=_both)
-# Streams and events of torch.npu, by names that stand for the objects.
+# Streams and events of torch.npu. Names stand for the objects.
 _define("stream_set(str stream) -> ()")
 _define("event_record(str event) -> ()")
 _define("event_wait(str event) -> ()")
@@ -96,7 +97,7 @@ _SAME = {
 
 
 def unify(graph: torch.fx.Graph) -> None:
-    """Marks of torch.ops.npugraph_ex become those of torch.ops.air."""
+    """Replaces marks of torch.ops.npugraph_ex by those of torch.ops.air."""
     for node in graph.nodes:
         if node.op == "call_function" and node.target in _SAME:
             node.target = _SAME[node.target]

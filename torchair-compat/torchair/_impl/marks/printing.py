@@ -12,7 +12,7 @@ _PLAIN = (str, bool, float, int)
 
 
 def check(args: tuple[object, ...], summarize_size: object, detail: object) -> None:
-    """TypeError, ValueError: arguments that npu_print does not take."""
+    """TypeError, ValueError: npu_print does not take these arguments."""
     for position, value in enumerate(args):
         if not isinstance(value, (torch.Tensor, *_PLAIN)):
             raise TypeError(
@@ -36,7 +36,7 @@ def check(args: tuple[object, ...], summarize_size: object, detail: object) -> N
 
 
 def placeholder(text: str) -> str:
-    """A mark for a tensor that does not occur in the text."""
+    """A mark for a tensor, which does not occur in the text."""
     mark, number = "{}", 0
     while mark in text:
         mark = f"{{{number}}}"
@@ -59,10 +59,11 @@ def print_now(
 
 
 def text_of(tensor: torch.Tensor, most: int, detail: bool) -> str:
-    """The first and last `most` elements along each dimension; -1: all."""
+    """The first and last `most` elements along each dimension as text; -1: all
+    elements."""
     value = tensor.detach()
     if value.is_floating_point():
-        # Floats of one and two bytes by their exact value.
+        # Floats of one and two bytes are printed by their exact value.
         value = value if value.dtype == torch.float64 else value.to(torch.float32)
     text = _array(value, most)
     if not detail:

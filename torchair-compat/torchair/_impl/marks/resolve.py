@@ -1,9 +1,9 @@
-"""Marks of an ATen graph (torch.ops.air) -> what Anabranch's compiler reads.
+"""Translates marks of an ATen graph (torch.ops.air) to the marks that Anabranch's
+compiler reads.
 
-Before: scope_enter(["_user_stream_label"], ["1"]); %y = mm(%a, %b); scope_exit()
-After:  %y = mm(%a, %b)  annotated {anabranch.stream: "1"}, with the attributes
-        under their own names beside it, for dumps
-"""
+    Before: scope_enter(["_user_stream_label"], ["1"]); %y = mm(%a, %b); scope_exit()
+    After:  %y = mm(%a, %b)  annotated {anabranch.stream: "1"}, with the attributes
+            under their own names beside it, for dumps"""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _TAGGED = {
     air.record_tagged_stream.default: None,
 }
 
-PREFETCH = "npu.npu_prefetch.default"  # which has been checked, and fetches nothing
+PREFETCH = "npu.npu_prefetch.default"  # the operator only checks its arguments
 
 SUPER_SCOPE, SUPER_OPTIONS = SUPER_KEYS
 _STREAM_KEYS = (LABEL, "_user_stream_priority", "_enable_inner_parallel")
@@ -62,8 +62,12 @@ def resolve_marks(
     single_stream: bool,
     fuses: bool = True,
 ) -> None:
-    """Edits the graph. `captures`: the mode is a capture mode. `single_stream`: stream
-    scopes are refused. `fuses`: sizes are known, so super kernels are made."""
+    """Edits the graph in place.
+
+    captures       whether the mode is a capture mode
+    single_stream  whether stream scopes are refused
+    fuses          whether sizes are known, so that super kernels are made
+    """
     graph = module.graph
     unify(graph)
     if captures:
@@ -92,7 +96,7 @@ def resolve_marks(
 
 
 def _resolve_exported(module: torch.fx.GraphModule) -> None:
-    """The resolver of anabranch.export."""
+    """Translates the marks of a graph that anabranch.export writes."""
     values = [node.meta.get("val") for node in module.graph.nodes]
     sizes = [size for v in values if isinstance(v, torch.Tensor) for size in v.shape]
     fuses = not any(isinstance(size, torch.SymInt) for size in (*values, *sizes))
@@ -106,7 +110,8 @@ add_mark_resolver(_resolve_exported)
 
 
 def _resolve_scopes(graph: torch.fx.Graph) -> list[Scope]:
-    """Removes the marks of scopes and annotates the nodes between. Returns every scope."""
+    """Removes the marks of scopes and annotates the nodes between them. Returns every
+    scope."""
     entered: list[Scope] = []
     open_scopes: list[Scope] = []
     for node in list(graph.nodes):
@@ -173,8 +178,8 @@ def _cores(attributes: Scope) -> int | None:
 
 
 def _refuse_streams(graph: torch.fx.Graph) -> None:
-    """Refuses stream scopes in a static graph; with symbolic sizes the option means
-    nothing."""
+    """Refuses stream scopes in a static graph. With symbolic sizes the option has no
+    effect."""
     if any(isinstance(node.meta.get("val"), torch.SymInt) for node in graph.nodes):
         return
     for node in graph.nodes:
@@ -204,7 +209,7 @@ def _warn_of_scope(scope: Scope, captures: bool) -> None:
 
 
 def _drop_super_kernels(graph: torch.fx.Graph) -> None:
-    """Takes away the compiler's marks. The attributes stay, for dumps."""
+    """Removes the compiler's marks of super kernels. The attributes stay for dumps."""
     for node in graph.nodes:
         drop_super_kernel(node)
 
@@ -214,7 +219,7 @@ def _effective(scope: Scope) -> str:
 
 
 def _check_options(node: torch.fx.Node, scope: Scope) -> None:
-    """Raises UnsupportedOption with the user's line."""
+    """UnsupportedOption, with the user's line: an option is wrong."""
     try:
         _effective(scope)
     except UnsupportedOption as error:
@@ -230,7 +235,8 @@ def _warn_of_super_kernel(scope: Scope, captures: bool) -> None:
 
 
 def _drop_captured_super_kernels(graph: torch.fx.Graph) -> None:
-    """Those of torch.npu.super_kernel_scope_begin, paired by name in any order."""
+    """Removes torch.npu.super_kernel_scope_begin and _end, which pair by name, in any
+    order."""
     opened: dict[str, torch.fx.Node] = {}
     begin, end = "super_kernel_scope_begin", "super_kernel_scope_end"
     for node in list(graph.nodes):
@@ -279,8 +285,7 @@ def _resolve_tagged(graph: torch.fx.Graph, node: torch.fx.Node, captures: bool) 
 
 
 def _resolve_wait(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
-    """Replaces one wait for several by one for each event or tensor. An input needs no
-    wait."""
+    """Replaces one wait for several values by one wait for each. Inputs need no wait."""
     waited = node.args[0]
     assert isinstance(waited, list | tuple)
     for item in dict.fromkeys(waited):

@@ -1,5 +1,5 @@
-"""Options of super_kernel scopes: those of the compiler, and those of an NPU, which
-are checked and have no effect here."""
+"""Checks the options of super_kernel scopes: those of the compiler, and those of an
+NPU, which have no effect on this host."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _KNOWN = (*SUPER_KERNEL_OPTIONS, *_WITHOUT_EFFECT)
 
 def effective_options(text: str) -> str:
     """The options with an effect, as anabranch.super_kernel takes them. A wrong option
-    is a warning, or UnsupportedOption if the text has strict-scope-check=abort."""
+    is a warning; with strict-scope-check=abort in the text it is UnsupportedOption."""
     found: dict[str, str] = {}
     complaints = []
     for part in filter(None, text.split(":")):
@@ -42,7 +42,7 @@ def effective_options(text: str) -> str:
 
 
 def warn_without_effect(text: str) -> None:
-    """Warns once of each option that only an NPU has."""
+    """Warns once of each option that has an effect only on an NPU."""
     for part in text.split(":"):
         name = part.partition("=")[0].strip()
         if name in _WITHOUT_EFFECT:
@@ -50,7 +50,7 @@ def warn_without_effect(text: str) -> None:
 
 
 def _read(part: str) -> tuple[str, str]:
-    """Name and value of one option; ValueError says why it is none."""
+    """Name and value of one option. ValueError: why it is not an option."""
     name, equals, value = (text.strip() for text in part.partition("="))
     if not (equals and name) or name in SUPER_KERNEL_OPTIONS:
         return read_super_kernel_option(part)

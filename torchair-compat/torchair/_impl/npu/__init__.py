@@ -1,1 +1,1 @@
-"""torch_npu: the device that is the host, its operators and its formats."""
+"""torch_npu: the host as a device, its operators and its formats."""

@@ -1,4 +1,5 @@
-"""Activations. After Ascend's API reference of torch_npu, pages npu_gelu, npu_fast_gelu."""
+"""Activations, after Ascend's API reference of torch_npu: pages npu_gelu,
+npu_fast_gelu."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ from .library import check, check_dtype, operator
 
 @operator("(Tensor self, *, str approximate='none') -> Tensor")
 def npu_gelu(self: Tensor, *, approximate: str = "none") -> Tensor:
-    """GELU of a float tensor, exact ("none") or by "tanh". RuntimeError for another
-    `approximate` or dtype."""
+    """GELU of a float tensor, exact ("none") or by its approximation with tanh
+    ("tanh"). RuntimeError: another `approximate` or dtype."""
     check_dtype(self, "npu_gelu", "self")
     known = approximate in ("none", "tanh")
     check(known, "npu_gelu", f"approximate must be none or tanh, got {approximate!r}")
@@ -20,7 +21,7 @@ def npu_gelu(self: Tensor, *, approximate: str = "none") -> Tensor:
 
 @operator("(Tensor self) -> Tensor")
 def npu_fast_gelu(self: Tensor) -> Tensor:
-    """x sigmoid(1.702 x), in f32 inside."""
+    """x sigmoid(1.702 x), computed in f32. RuntimeError: x is no float tensor."""
     check_dtype(self, "npu_fast_gelu", "self")
     wide = self.to(torch.float32)
     return (wide * torch.sigmoid(1.702 * wide)).to(self.dtype)

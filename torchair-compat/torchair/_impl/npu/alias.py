@@ -1,8 +1,7 @@
-"""`npu` as an alias of the host's device, wherever PyTorch takes a device.
+"""Makes `npu` an alias of the host's device wherever PyTorch takes a device.
 
-Tensors stay tensors of the host: `t.npu().device` is `cpu`. The functions that
-take a device translate the name before they call it.
-"""
+Tensors stay tensors of the host: `t.npu().device` is `cpu`. Functions that take a
+device translate the name first."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ def install() -> None:
         function = getattr(torch, name)
         if callable(function) and _is_one_of(function, originals):
             translating = _translating(function)
-            # TorchScript knows its operators by the functions' identity.
+            # TorchScript finds its operators by the identity of the functions.
             if (operator := _find_builtin(function)) is not None:
                 _register_builtin(translating, operator)
             setattr(torch, name, translating)
@@ -56,7 +55,8 @@ def _is_one_of(function: Any, functions: set[Any]) -> bool:
 
 
 def _translating(function: Callable[..., Any], name: str = "") -> Callable[..., Any]:
-    """`to` takes its device by position as well."""
+    """Wraps a function: it translates the device. `to` also takes the device by
+    position."""
     first = 1 if name == "to" else None
 
     @functools.wraps(function)
@@ -86,7 +86,7 @@ def _is_npu(self: torch.Tensor) -> bool:
 
 
 def _module_npu(self: torch.nn.Module, device: Any = None) -> torch.nn.Module:
-    """The module, its parameters and buffers on the host's device."""
+    """The module, with parameters and buffers on the host's device."""
     moved = self.to(host_device(device))
     for parameter in moved.parameters():
         parameter._npu_placed = True  # type: ignore[attr-defined]

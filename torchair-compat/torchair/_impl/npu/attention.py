@@ -1,4 +1,4 @@
-"""npu_fused_infer_attention_score: attention in many layouts, over PyTorch's.
+"""npu_fused_infer_attention_score: attention in many layouts, over PyTorch's operators.
 
 Every layout becomes (batch, heads, rows, elements).
 """
@@ -21,14 +21,15 @@ from .llm.attention_options import FAR, Options, prefix_length
 __all__ = ["attend"]
 
 _KNOWN = {field.name for field in dataclasses.fields(Options)}
-# Without effect on the result.
+# Arguments that do not change the result.
 _IGNORED = {"inner_precise"}
 
 
 def attend(
     query: Tensor, key: Tensor, value: Tensor, options: dict[str, Any], name: str
 ) -> tuple[Tensor, Tensor]:
-    """The operator `name`. ValueError, NotImplementedError."""
+    """Computes the operator `name`. ValueError: a wrong argument. NotImplementedError:
+    rotary parts of integers."""
     for argument, given in options.items():
         known = _KNOWN | _IGNORED | attention_scales.NAMES
         if argument not in known and given is not None:
@@ -104,7 +105,7 @@ def _of_rows(scale: Tensor, query: Tensor, q: Tensor, used: Options) -> Tensor:
 def _unpacked(
     query: Tensor, key: Tensor, value: Tensor, used: Options, name: str
 ) -> tuple[Tensor, Tensor]:
-    """Eight int4 in each int32, as int8."""
+    """Unpacks eight int4 in each int32, as int8."""
     if torch.int32 not in (key.dtype, value.dtype):
         return key, value
     if key.dtype != value.dtype:
@@ -122,7 +123,8 @@ def _unpacked(
 
 
 def _check_padding(q: Tensor, k: Tensor, used: Options, name: str) -> None:
-    """Lengths stand beside paddings, and where values are known they fit together."""
+    """ValueError: a padding without lengths of sequences, or more rows than fit beside
+    it."""
     for what, padding, lengths, size in (
         ("query_padding_size", used.query_padding_size, used.actual_seq_lengths, q),
         ("kv_padding_size", used.kv_padding_size, used.actual_seq_lengths_kv, k),
@@ -137,7 +139,8 @@ def _check_padding(q: Tensor, k: Tensor, used: Options, name: str) -> None:
             )
         known = type(padding) is Tensor and not torch.compiler.is_compiling()
         if not known or q.shape[2] == 1:
-            continue  # a graph can't look, and one row of no keys is a row of zeros
+            # A graph does not know the values. One row without keys becomes zeros.
+            continue
         longest = max(int(n) for n in lengths)
         first = size.shape[2] - max(int(padding), 0) - longest
         if first < 0:
@@ -177,7 +180,7 @@ def _keys(tensor: Tensor, prefix: Tensor | None, used: Options, heads: int) -> T
     dims = used.dims
     if used.block_table is not None:
         found = _paged(tensor, used.block_table, heads)
-        # Without a batch all sequences stand behind one another.
+        # Without a batch, all sequences come one after another.
         return (
             found.transpose(0, 1).flatten(1, 2).unsqueeze(0) if "T" in dims else found
         )
@@ -189,8 +192,8 @@ def _keys(tensor: Tensor, prefix: Tensor | None, used: Options, heads: int) -> T
 
 
 def _paged(blocks: Tensor, table: Tensor, heads: int) -> Tensor:
-    """Blocks (number, size, H) or (number, N, size, D), or in FRACTAL_NZ (number, N, D / n,
-    size, n), in the order of each row of the table."""
+    """The blocks of a cache in the order of each row of the table. Blocks are (number,
+    size, H), (number, N, size, D), or in FRACTAL_NZ (number, N, D / n, size, n)."""
     if blocks.dim() == 5:
         blocks = blocks.transpose(2, 3).flatten(3)
     picked = blocks[table.to(torch.int64).clamp(min=0)]
@@ -237,7 +240,7 @@ def _core(
 def _weights(
     scores: Tensor, allowed: Tensor | None, used: Options
 ) -> tuple[Tensor, Tensor]:
-    """And the log of their sums."""
+    """The weights of scores, and the logarithm of their sums."""
     if used.pse_shift is not None:
         shift = used.pse_shift.to(torch.float32)
         scores = scores + shift[..., : scores.shape[-2], : scores.shape[-1]]
@@ -293,12 +296,21 @@ _SCHEMA = (
 def npu_fused_infer_attention_score(
     query: Tensor, key: Tensor, value: Tensor, **options: Any
 ) -> tuple[Tensor, Tensor]:
-    """softmax(scale * Q K^T + pse_shift, where the mask allows) V, and its log-sum-exp
-    with `softmax_lse_flag`; of int8 as attention_scales.py says. Keys and values of int32
-    hold eight int4 each. With `query_padding_size` and `kv_padding_size`, of one element,
-    that many rows stand behind each sequence. A paged cache may be in FRACTAL_NZ, (blocks,
-    heads, D / n, size, n). Raises ValueError, and NotImplementedError for rotary parts of
-    integers."""
+    """softmax(scale * Q K^T + pse_shift, under the mask) V, and its log-sum-exp.
+
+    query, key, value  in the layout `input_layout`; key and value of int32 hold eight
+                       int4 each
+    atten_mask      true where a row does not see a column
+    actual_seq_lengths, actual_seq_lengths_kv  lengths of sequences
+    block_table     the blocks of a paged cache, which may be in FRACTAL_NZ: (blocks,
+                    heads, D / n, size, n)
+    query_padding_size, kv_padding_size  one element: how many rows come behind each
+                                         sequence
+    scales, offsets  for int8, as attention_scales.py says
+
+    The second result is filled only with `softmax_lse_flag`. ValueError: a wrong
+    argument. NotImplementedError: rotary parts of integers.
+    """
     return attend(query, key, value, options, "npu_fused_infer_attention_score")
 
 
@@ -306,11 +318,11 @@ def npu_fused_infer_attention_score(
 def _fused_infer_attention_of_tensors(
     query: Tensor, key: Tensor, value: Tensor, **options: Any
 ) -> tuple[Tensor, Tensor]:
-    """The same, lengths being tensors of int64."""
+    """The same operator with lengths as int64 tensors."""
     return attend(query, key, value, options, "npu_fused_infer_attention_score")
 
 
-# What version two calls otherwise.
+# Names of version two that differ.
 RENAMED = {
     "num_query_heads": "num_heads",
     "softmax_scale": "scale",

@@ -1,10 +1,9 @@
-"""The scales of attention whose operands or result are int8.
+"""The scales of attention with int8 operands or an int8 result.
 
-Keys and values of int8 beside a floating query are dequantised, (x + offset) * scale.
-A query of int8 has keys and values of int8 too: both products are exact sums of
-integers, and the weights between them are quantised. All tensors here are (batch,
-heads, rows, elements).
-"""
+int8 keys and values beside a floating query are dequantised: (x + offset) * scale. An
+int8 query has int8 keys and values; both products are then exact sums of integers, and
+the weights between them are quantised. All tensors here are (batch, heads, rows,
+elements)."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ _INT8 = torch.int8
 
 @dataclasses.dataclass
 class Scales:
-    """Arguments of the operator, by their names."""
+    """The operator's arguments about scales, by their names."""
 
     dequant_scale1: Tensor | None = None
     quant_scale1: Tensor | None = None
@@ -45,7 +44,7 @@ class Scales:
     query_quant_mode: int = 0
 
     def check(self, query: Tensor, key: Tensor, value: Tensor, name: str) -> None:
-        """ValueError: a scale that is missing, or of what has none."""
+        """ValueError: a scale is missing, or belongs to no int8 tensor."""
         kinds = {key.dtype, value.dtype}
         if kinds - {_INT8, query.dtype} or len(kinds) > 1:
             raise ValueError(
@@ -84,8 +83,8 @@ class Scales:
                 )
 
     def _of(self, what: str) -> tuple[Tensor | None, Tensor | None, int]:
-        """Scale, offset and mode of "key" or "value": its own, or its half of what
-        both share."""
+        """Scale, offset and mode of "key" or "value": its own, or its half of shared
+        ones."""
         scale, offset = (
             getattr(self, f"{what}_antiquant_{part}") for part in ("scale", "offset")
         )
@@ -125,7 +124,8 @@ class Scales:
     def attend(
         self, q: Tensor, k: Tensor, v: Tensor, weigh: Callable[[Tensor], Any]
     ) -> tuple[Tensor, Any]:
-        """Of int8. `weigh` makes weights of scores, and something beside them."""
+        """The attention of int8 operands. `weigh` makes the weights of scores, and
+        their log-sum-exp."""
         scores = _product(q, k.transpose(-1, -2)) * _factor(self.dequant_scale1)
         weights, more = weigh(scores)
         quantised = to_int8(weights * _factor(self.quant_scale1))
@@ -168,9 +168,9 @@ def _product(left: Tensor, right: Tensor) -> Tensor:
 
 
 def _spread(table: Tensor, like: Tensor, mode: int, what: str, name: str) -> Tensor:
-    """So that it broadcasts to `like`: mode 0 has one element, or one for each head and
-    element; 1 for each row; 2 for each head; 3 for each head and row. Rows beyond those
-    of `like` are left out."""
+    """The table, reshaped to broadcast to `like`, without the rows beyond those of
+    `like`. Mode 0 has one element, or one for each head and element; 1 one for each row;
+    2 one for each head; 3 one for each head and row."""
     batch, heads, rows, size = like.shape
     shapes = {
         0: (1, heads, 1, size),

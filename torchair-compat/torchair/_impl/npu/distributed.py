@@ -1,8 +1,7 @@
 """torch_npu.distributed: collectives whose ranks have different numbers of rows.
 
-Every rank's rows are filled up to the longest, which even collectives take; graphs hold
-them as they hold PyTorch's own.
-"""
+The rows of each rank are filled up to the most of any rank; then PyTorch's even
+collectives take them. Graphs contain these collectives like PyTorch's own."""
 
 from __future__ import annotations
 
@@ -32,9 +31,14 @@ def all_gather_into_tensor_uneven(
     group: Any = None,
     async_op: bool = False,
 ) -> None:
-    """The rows of all ranks' inputs behind one another, in `output`; rank r gives
-    `output_split_sizes[r]` of them. ValueError for `async_op`; AssertionError for sizes
-    that don't fit."""
+    """Gathers the rows of all ranks, one after another.
+
+    output              [sum of rows, ...], which is written
+    input               [rows of this rank, ...]
+    output_split_sizes  the rows of each rank; None: all have the same number
+
+    ValueError: `async_op` is set. AssertionError: the sizes do not fit.
+    """
     group = _group(group, async_op)
     sizes = _sizes(output, output_split_sizes, group)
     _rows_of_rank("input", input, sizes, group)
@@ -52,8 +56,14 @@ def reduce_scatter_tensor_uneven(
     group: Any = None,
     async_op: bool = False,
 ) -> None:
-    """The reduction of all ranks' inputs, of which rank r gets `input_split_sizes[r]`
-    rows in `output`. Raises as all_gather_into_tensor_uneven does."""
+    """Reduces the rows of all ranks, and gives each rank a part.
+
+    output             [rows of this rank, ...], which is written
+    input              [sum of rows, ...]
+    input_split_sizes  the rows of each rank; None: all have the same number
+
+    Raises as all_gather_into_tensor_uneven does.
+    """
     group = _group(group, async_op)
     sizes = _sizes(input, input_split_sizes, group)
     mine = _rows_of_rank("output", output, sizes, group)
@@ -74,7 +84,7 @@ def _group(group: Any, async_op: bool) -> Any:
 
 
 def _sizes(tensor: Tensor, sizes: Sequence[int] | None, group: Any) -> list[int]:
-    """Rows of each rank; without sizes all have the same number."""
+    """The rows of each rank; without sizes, all have the same number."""
     ranks, rows = dist.get_world_size(group), tensor.shape[0]
     if sizes is None:
         if rows % ranks != 0:
@@ -90,7 +100,7 @@ def _sizes(tensor: Tensor, sizes: Sequence[int] | None, group: Any) -> list[int]
 
 
 def _rows_of_rank(side: str, tensor: Tensor, sizes: Sequence[int], group: Any) -> int:
-    """The split size of this rank, which the tensor on its side must have."""
+    """The rows of this rank, which the tensor must have."""
     mine = sizes[dist.get_rank(group)]
     if tensor.shape[0] != mine:
         raise AssertionError(

@@ -1,4 +1,4 @@
-"""Functions of torch_npu that give nothing back: what they do is their effect."""
+"""Functions of torch_npu without a result: they have an effect."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _save(tensor: Tensor, path: str) -> None:
 
 
 def _traced(tensor: Tensor, path: str) -> None:
-    """Tracing saves nothing."""
+    """Does nothing: a trace saves no tensor."""
 
 
 LIBRARY.define("_save_tensor(Tensor self, str path) -> ()")
@@ -37,9 +37,14 @@ has_side_effect(torch.ops.npu._save_tensor.default)
 
 
 def save_npugraph_tensor(tensor: Tensor, *, save_path: str | None = None) -> None:
-    """Saves the tensor to `<stem>_device_0_<n>.pt`, in a graph each time that it runs;
-    n counts the runs. Without a path the file is npugraph_tensor_....pt in the current
-    folder."""
+    """Saves the tensor to `<stem>_device_0_<n>.pt`. In a graph it is saved each time
+    that the graph runs; n counts the runs.
+
+    save_path  ends with .pt or has no suffix; None: npugraph_tensor_....pt in the
+               current folder
+
+    ValueError: another end.
+    """
     path = "npugraph_tensor.pt" if save_path is None else save_path
     if os.path.splitext(path)[1] not in ("", ".pt"):
         raise ValueError(f"save_path must end with .pt, got {path!r}")
@@ -77,6 +82,6 @@ has_side_effect(torch.ops.npu.npu_prefetch.default)
 def npu_prefetch(
     self: Tensor, dependency: Tensor | None, max_size: int, offset: int = 0
 ) -> None:
-    """Without effect: this host's caches fetch by themselves. ValueError for a size
-    that is not positive or an offset that is negative."""
+    """Has no effect: this host's caches fetch by themselves. ValueError: a size that is
+    not positive, or a negative offset."""
     torch.ops.npu.npu_prefetch(self, dependency, max_size, offset)

@@ -1,9 +1,8 @@
-"""Mixtures of experts: which experts a row takes, rows in the order of experts, and rows
-put together again.
+"""Mixtures of experts: chooses the experts of rows, orders rows by expert, and joins
+the results.
 
-After Ascend's API reference of torch_npu, pages npu_moe_gating_top_k_softmax,
-npu_moe_init_routing and npu_moe_finalize_routing.
-"""
+After Ascend's API reference of torch_npu: pages npu_moe_gating_top_k_softmax,
+npu_moe_init_routing and npu_moe_finalize_routing."""
 
 from __future__ import annotations
 
@@ -19,10 +18,16 @@ _INDEX = (torch.int32,)
 def npu_moe_gating_top_k_softmax(
     x: Tensor, finished: Tensor | None = None, k: int = 1
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The k largest of softmax(x) over the last dimension, x (..., experts) float with 2
-    or 3 dimensions: the values (..., k) in x's dtype, their experts (..., k) int32, and
-    int32 (..., k) where the j-th choice of row i has j * rows + i. A `finished` (...) row
-    gets the number of experts, which is none. RuntimeError for other shapes or dtypes."""
+    """The k largest of softmax(x) over the last dimension.
+
+    x         (..., experts) float, of 2 or 3 dimensions
+    finished  (...) bool: these rows get the number of experts as their expert, which is
+              none
+
+    Returns the values (..., k) in x's dtype; their experts (..., k) int32; and int32
+    (..., k) with j * rows + i for the j-th choice of row i. RuntimeError: another shape
+    or dtype.
+    """
     name = "npu_moe_gating_top_k_softmax"
     check_dtype(x, name, "x")
     check(x.dim() in (2, 3), name, f"x must have 2 or 3 dimensions, got {x.dim()}")
@@ -47,10 +52,17 @@ def npu_moe_gating_top_k_softmax(
 def npu_moe_init_routing(
     x: Tensor, row_idx: Tensor, expert_idx: Tensor, active_num: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The rows of x (rows, h), one for each choice, in the order of experts: (min(rows,
-    active_num) * k, h); for each number in row_idx (rows, k) int32 its place there,
-    (rows * k,) int32; and the experts of expert_idx (rows, k) int32, sorted. RuntimeError
-    for other shapes or dtypes."""
+    """The rows of x in the order of experts, one for each choice.
+
+    x           (rows, h)
+    row_idx     (rows, k) int32: the numbers of choices
+    expert_idx  (rows, k) int32
+    active_num  how many rows take part
+
+    Returns the rows (min(rows, active_num) * k, h); for each number in row_idx its
+    place there, (rows * k,) int32; and the sorted experts, int32. RuntimeError: another
+    shape or dtype.
+    """
     name = "npu_moe_init_routing"
     check_dtype(x, name, "x")
     check(x.dim() == 2, name, f"x must have 2 dimensions, got {x.dim()}")
@@ -85,12 +97,15 @@ def npu_moe_finalize_routing(
     export_for_source_row: Tensor | None,
     drop_pad_mode: int | None = 0,
 ) -> Tensor:
-    """skip1 + skip2 + the sum over k of scales[i, k] (row + bias of its expert), where
-    row is expanded_permuted_rows[expanded_src_to_dst_row[p]], p being k * rows + i, as
-    npu_moe_init_routing numbers them, or i * K + k with `drop_pad_mode` 2 and 3, as
-    npu_moe_init_routing_v2 does; a negative place is a row of zeros. With 1 and 3 the
-    permuted rows are (experts, capacity, h). (rows, h) in the rows' dtype, f32 inside.
-    RuntimeError for other shapes, dtypes or drop_pad_mode."""
+    """skip1 + skip2 + the sum over k of scales[i, k] * (row + bias of its expert):
+    (rows, h) in the dtype of the rows, computed in f32.
+
+    The row is expanded_permuted_rows[expanded_src_to_dst_row[p]]. p is k * rows + i, as
+    npu_moe_init_routing numbers choices; with `drop_pad_mode` 2 and 3 it is i * K + k, as
+    npu_moe_init_routing_v2 does. A negative place is a row of zeros. With 1 and 3 the
+    permuted rows are (experts, capacity, h). RuntimeError: another shape, dtype or
+    drop_pad_mode.
+    """
     name = "npu_moe_finalize_routing"
     given = expanded_permuted_rows
     known = drop_pad_mode in (None, 0, 1, 2, 3)

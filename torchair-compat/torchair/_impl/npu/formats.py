@@ -1,10 +1,8 @@
-"""Formats of memory: a tag on the tensor, values as they were.
+"""Formats of memory: a tag on a tensor, whose values stay the same.
 
-No strides say how the blocks of FRACTAL_NZ lie, so a tensor of this format keeps
-its logical memory, which every operator of PyTorch reads, and has the blocks
-beside it. They are made when they are first asked for, and again after the tensor
-was written to.
-"""
+No strides describe the blocks of FRACTAL_NZ. So a tensor of this format keeps its
+logical memory, which every operator of PyTorch reads, and has the blocks beside it.
+They are made when they are first needed, and again after the tensor was written."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ from .library import check, operator, unpack_int4
 
 
 class Format(enum.IntEnum):
-    """How an NPU lays a tensor out, by its numbers. Every format has two names."""
+    """The formats of an NPU, by their numbers. Every format has two names."""
 
     UNDEFINED = -1
     NCHW = 0
@@ -72,21 +70,24 @@ def npu_format_cast(
     customize_dtype: int | None = None,
     input_dtype: int | None = None,
 ) -> Tensor:
-    """A new tensor with the input's shape, dtype and values that carries the format.
-    Operators give tensors without one. Raises RuntimeError for an unknown format."""
+    """A new tensor with the input's shape, dtype and values, and this format.
+
+    The results of other operators have no format. RuntimeError: an unknown format.
+    """
     number = _known(acl_format)
     made = torch.ops.npu._format_cast(input, number, customize_dtype, input_dtype)
     return made if torch.compiler.is_compiling() else _tag(made, number)
 
 
 def npu_format_cast_(input: Tensor, acl_format: int) -> Tensor:
-    """Gives the tensor itself the format."""
+    """Gives the tensor itself the format. RuntimeError: an unknown format."""
     number = _known(acl_format)
     return input if torch.compiler.is_compiling() else _tag(input, number)
 
 
 def get_npu_format(tensor: Tensor) -> Format:
-    """Of a tensor without one: NCHW with four dimensions in row-major order, else ND."""
+    """The number of the tensor's format. Without one it is NCHW for four dimensions in
+    row-major order, else ND."""
     number = getattr(tensor, "_npu_format", None)
     if number is not None:
         return Format(number)
@@ -107,18 +108,18 @@ def _tag(tensor: Tensor, number: int) -> Tensor:
 
 # Columns of a block.
 _COLUMNS = 64
-# Rows whose elements are neighbours, the words that the compiler's products of each
-# dtype are made of.
+# Rows whose elements are neighbours: the words that the compiler's products of each
+# dtype read.
 _ROWS = {torch.int8: 4, torch.bfloat16: 2, torch.float16: 1}
-# Of a tensor, by whether it is transposed: the version that they were made of, and the
-# blocks. No attributes of the tensor: copies of it count their writes anew.
+# For a tensor and its transpose: the version that the blocks were made of, and the
+# blocks. They are no attributes, since copies of the tensor count their writes anew.
 _blocks: MutableMapping[Tensor, dict[bool, tuple[int, Tensor]]]
 _blocks = WeakTensorKeyDictionary()
 
 
 def to_blocks(matrix: Tensor) -> Tensor:
-    """(k, n) as (n / 64, k / r, 64, r), zero where there is no element: r is 4 of int8, 2
-    of bf16; f16 has (n / 64, k, 64)."""
+    """The blocks of a matrix (k, n): (n / 64, k / r, 64, r), with zeros beyond its
+    elements. r is 4 for int8 and 2 for bf16; f16 has (n / 64, k, 64)."""
     rows, columns = matrix.shape
     word = _ROWS[matrix.dtype]
     padded = torch.nn.functional.pad(matrix, (0, -columns % _COLUMNS, 0, -rows % word))
@@ -128,7 +129,7 @@ def to_blocks(matrix: Tensor) -> Tensor:
 
 
 def from_blocks(blocks: Tensor, rows: int, columns: int) -> Tensor:
-    """What to_blocks was given."""
+    """The matrix that to_blocks made the blocks of."""
     if blocks.dim() == 3:
         blocks = blocks.unsqueeze(-1)
     columns_first = blocks.permute(0, 2, 1, 3)
@@ -139,42 +140,43 @@ def from_blocks(blocks: Tensor, rows: int, columns: int) -> Tensor:
 
 
 def has_blocks(tensor: Tensor) -> bool:
-    """Whether a tensor is a matrix in FRACTAL_NZ that has blocks. Those of int32 are
-    eight int4 each. PyTorch counts no writes to tensors of inference mode, so that they
-    have none."""
+    """Whether a tensor is a matrix in FRACTAL_NZ that has blocks. int32 stands for
+    eight int4 each. Tensors of inference mode have none, since PyTorch does not count
+    writes to them."""
     if getattr(tensor, "_npu_format", None) != Format.FRACTAL_NZ:
         return False
     known = tensor.dtype in _ROWS or tensor.dtype == torch.int32
     return known and tensor.dim() == 2 and not tensor.is_inference()
 
 
-def blocks_of(tensor: Tensor, turned: bool) -> Tensor:
-    """The blocks of a matrix, or of its transpose: made at the first call, and after
-    writes; at each call where the matrix has none of its own."""
+def blocks_of(tensor: Tensor, transposed: bool) -> Tensor:
+    """The blocks of a matrix, or of its transpose. They are made at the first call and
+    after writes; at each call for a matrix without blocks of its own."""
     if not has_blocks(tensor):
-        return _made(tensor, turned)
+        return _made(tensor, transposed)
     known = _blocks.setdefault(tensor, {})
-    if turned not in known or known[turned][0] != tensor._version:
-        known[turned] = tensor._version, _made(tensor, turned)
-    return known[turned][1]
+    if transposed not in known or known[transposed][0] != tensor._version:
+        known[transposed] = tensor._version, _made(tensor, transposed)
+    return known[transposed][1]
 
 
-def _made(tensor: Tensor, turned: bool) -> Tensor:
+def _made(tensor: Tensor, transposed: bool) -> Tensor:
     values = tensor.detach()
     if values.dtype == torch.int32:
         values = unpack_int4(values)
-    return to_blocks(values.t() if turned else values)
+    return to_blocks(values.t() if transposed else values)
 
 
-@torch.compiler.disable  # called by what Dynamo makes, not to be traced itself
+# Code that Dynamo makes calls this function; it is not traced itself.
+@torch.compiler.disable
 def _integer_blocks(tensor: Tensor) -> Tensor | None:
-    """Blocks of int8 that a product of integers reads; None of a tensor without."""
+    """The int8 blocks that a product of integers reads; None for a tensor without."""
     if tensor.dtype not in (torch.int8, torch.int32) or not has_blocks(tensor):
         return None
-    return blocks_of(tensor, turned=False)
+    return blocks_of(tensor, transposed=False)
 
 
 def install() -> None:
-    """A property, so that compiled code, which looks it up in every call, never
-    gets blocks of older values."""
+    """Adds the property of tensors that gives their blocks. Compiled code reads a
+    property at each call, so it never gets blocks of older values."""
     torch.Tensor._npu_blocks = property(_integer_blocks)  # type: ignore[attr-defined]

@@ -1,7 +1,6 @@
-"""npu_fusion_attention: attention with its maxima and sums, as training code calls it.
+"""npu_fusion_attention: attention that also returns maxima and sums, for training code.
 
-After Ascend's API reference of torch_npu, page npu_fusion_attention.
-"""
+After Ascend's API reference of torch_npu, page npu_fusion_attention."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from .library import FLOATS, check, check_dtype, check_shape
 __all__ = ["npu_fusion_attention"]
 
 _NAME = "npu_fusion_attention"
-# The order of dimensions that brings a layout to (batch, heads, length, width).
+# The order of dimensions that makes (batch, heads, length, width) of a layout.
 _ORDERS = {"BSND": (0, 2, 1, 3), "BNSD": (0, 1, 2, 3)}
 _JOINED = {"BSH": (0, 2, 1, 3), "SBH": (1, 2, 0, 3)}
 _FOREVER = 2147483647
@@ -49,19 +48,22 @@ def npu_fusion_attention(
     seed: int = 0,
     offset: int = 0,
 ) -> Result:
-    """softmax(mask(scale (query key^T + pse))) value, in f32 inside: the result in the
-    layout and dtype of query, maxima and sums of the softmax (batch, heads, length, 8)
-    f32, an empty tensor, and three zeros.
+    """softmax(mask(scale (query key^T + pse))) value, computed in f32.
 
-    Layouts BSH, SBH, BSND, BNSD, and TND with sums of lengths in `actual_seq_qlen` and
-    `actual_seq_kvlen`. Where `atten_mask`, bool or uint8, is true nothing is read.
-    `sparse_mode` 0 and 1 take that mask, 0 between `pre_tockens` and `next_tockens`; 2 and
-    3 are causal from the upper left and the lower right, 4 is a band of `pre_tockens` and
-    `next_tockens` around the latter. A row that reads nothing is 0. `sink` (heads,) are
-    logits that take part in the softmax of each row. `seed` and `offset` change nothing.
+    input_layout  BSH, SBH, BSND, BNSD, or TND with sums of lengths in `actual_seq_qlen`
+                  and `actual_seq_kvlen`
+    atten_mask    bool or uint8: true where nothing is read
+    sparse_mode   0 and 1 take that mask, 0 also the band of `pre_tockens` and
+                  `next_tockens`; 2 and 3 are causal, from the upper left and the lower
+                  right; 4 is that band around the lower right
+    sink          (head_num,) f32: logits that take part in the softmax of each row
 
-    RuntimeError for shapes and dtypes that don't go together; NotImplementedError:
-    dropout, padding_mask, prefix and other modes.
+    `seed` and `offset` change nothing.
+
+    Returns the result in the layout and dtype of query; maxima and sums of the softmax
+    (batch, heads, length, 8) f32; an empty tensor; and three zeros. A row that reads
+    nothing is 0. RuntimeError: shapes or dtypes that do not fit together.
+    NotImplementedError: dropout, padding_mask, prefix and other modes.
     """
     _refuse(keep_prob, padding_mask, prefix, sparse_mode)
     if dropout_mask is not None:
@@ -101,7 +103,7 @@ def _refuse(keep_prob: float, padding: object, prefix: object, mode: int) -> Non
 
 
 def _heads(tensor: Tensor, head_num: int, query: Tensor, layout: str) -> Tensor:
-    """As (batch, heads, length, width)."""
+    """The tensor as (batch, heads, length, width)."""
     known = layout in _ORDERS or layout in _JOINED
     check(known, _NAME, f"no such input_layout: {layout!r}")
     dims = 4 if layout in _ORDERS else 3
@@ -131,7 +133,8 @@ def _attend(
     band: tuple[int, int, int],
     sink: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """(batch, heads, length, width), and maxima and sums with a width of 1."""
+    """The attention (batch, heads, length, width), and maxima and sums with a width of
+    1."""
     query, key, value = (part.to(torch.float32) for part in parts)
     groups, rest = divmod(query.shape[1], key.shape[1])
     check(rest == 0, _NAME, f"{key.shape[1]} heads of key, {query.shape[1]} of query")
@@ -159,7 +162,7 @@ def _attend(
 def _hidden(
     mask: Tensor | None, scores: Tensor, mode: int, before: int, after: int
 ) -> Tensor | None:
-    """What is not read, over scores (..., rows, columns)."""
+    """The elements of scores (..., rows, columns) that are not read."""
     if mode in (0, 1) and mask is None:
         return None
     narrow = min(before, after) < _FOREVER

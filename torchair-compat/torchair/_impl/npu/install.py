@@ -1,6 +1,5 @@
-"""What `import torchair` or `import torch_npu` adds to PyTorch: torch.npu, `.npu()`,
-device="npu", and the operators torch.ops.npu.
-"""
+"""Adds torch.npu, `.npu()`, device="npu" and the operators torch.ops.npu to PyTorch,
+for `import torchair` and `import torch_npu`."""
 
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ import sys
 from types import ModuleType
 
 from ..device import contrib, hccl, names, profiler
-from . import (  # these define operators
+from . import (  # these modules define operators
     activations,  # noqa: F401
     alias,
     attention,  # noqa: F401
@@ -42,14 +41,14 @@ def install() -> tuple[ModuleType, ModuleType]:
     sys.modules["torch_npu.npu"] = npu
     sys.modules["torch_npu.distributed"] = distributed
     sys.modules["torch_npu.profiler"] = profiler
-    # A package, so that what lies in it is imported by those who ask for it.
+    # A package, so that its modules are imported when somebody asks for them.
     sys.modules["torch_npu.contrib"] = contrib
     return npu, _dynamo()
 
 
 def _dynamo() -> ModuleType:
-    """torch_npu.dynamo.torchair is torchair, module by module: a second copy
-    would have a configuration class of its own."""
+    """torch_npu.dynamo.torchair is torchair itself, module by module: a copy would have
+    another configuration class."""
     dynamo = ModuleType("torch_npu.dynamo")
     sys.modules["torch_npu.dynamo"] = dynamo
     for name, module in list(sys.modules.items()):

@@ -15,10 +15,12 @@ __all__ = ["npu_format_cast_via_cpu", "use_internal_format_weight"]
 
 
 def use_internal_format_weight(model: nn.Module) -> None:
-    """Gives weights of linear layers the format FRACTAL_NZ and those of convolutions
-    in float16, of one group, FRACTAL_Z. Values stay as they were; only FRACTAL_NZ of
-    matrices of bf16, f16 and int8 is more than a tag here. RuntimeError for a weight that
-    `.npu()` has not moved."""
+    """Gives weights of linear layers the format FRACTAL_NZ, and float16 weights of
+    convolutions with one group FRACTAL_Z.
+
+    Values stay the same. Only FRACTAL_NZ of matrices of bf16, f16 and int8 is more than
+    a tag on this host. RuntimeError: `.npu()` has not moved a weight.
+    """
     if "torch_npu" not in sys.modules:
         logger.error("use_internal_format_weight needs torch_npu: import it first")
         return
@@ -51,5 +53,5 @@ def npu_format_cast_via_cpu(
     customize_dtype: int | None = None,
     input_dtype: int | None = None,
 ) -> Tensor:
-    """The same as npu_format_cast."""
+    """npu_format_cast, with its arguments and results."""
     return npu_format_cast(self, acl_format, customize_dtype, input_dtype)

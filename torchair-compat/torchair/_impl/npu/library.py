@@ -1,8 +1,8 @@
-"""The operators of torch_npu, as torch.ops.npu: compositions of ATen operators.
+"""Registers the operators of torch_npu as torch.ops.npu: compositions of ATen
+operators.
 
-Being compositions they need no kernels and no shape functions of their own:
-PyTorch traces what they are made of, and the compiler fuses that.
-"""
+A composition needs no kernel and no shape function. PyTorch traces its parts, and the
+compiler fuses them."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ import torch
 
 LIBRARY = torch.library.Library("npu", "FRAGMENT")
 
-# What each operator is made of, by its overload.
+# The function of each operator, by its overload.
 COMPOSITIONS: dict[torch._ops.OpOverload, Callable[..., Any]] = {}
 
 
 def operator(
     schema: str, reserved: Collection[str] = ()
 ) -> Callable[[Callable[..., Any]], Any]:
-    """Registers the function under its name in torch.ops.npu. `schema` has what
-    comes after the name. The function does not get the arguments `reserved`, which are for
-    other processors: their defaults are all that a caller may give."""
+    """A decorator that registers the function under its name in torch.ops.npu. `schema`
+    is the text behind the name. The function does not get the arguments `reserved`, which
+    are for other processors: a caller may give their defaults only."""
 
     def register(function: Callable[..., Any]) -> Any:
         name = function.__name__
@@ -66,8 +66,8 @@ def _leaving_out(
 
 
 def _needing(function: Callable[..., Any], schema: Any) -> Callable[..., Any]:
-    """The function, with a check that no tensor argument is None: PyTorch lets None
-    pass."""
+    """Wraps the function: RuntimeError for a tensor argument that is None, which
+    PyTorch lets pass."""
     needed = [
         (place, argument.name)
         for place, argument in enumerate(schema.arguments)
@@ -99,7 +99,7 @@ def check_dtype(
     argument: str,
     allowed: Collection[torch.dtype] = FLOATS,
 ) -> None:
-    """RuntimeError that names the operator and the argument."""
+    """RuntimeError, with the operator and the argument, unless the dtype is allowed."""
     known = ", ".join(str(dtype).removeprefix("torch.") for dtype in allowed)
     check(
         value is None or value.dtype in allowed,
@@ -111,7 +111,8 @@ def check_dtype(
 def check_shape(
     value: torch.Tensor | None, name: str, argument: str, *allowed: tuple[Any, ...]
 ) -> None:
-    """The same; one of the shapes."""
+    """RuntimeError, with the operator and the argument, unless the shape is one of
+    these."""
     if value is None:
         return
     shape = tuple(value.shape)
@@ -127,7 +128,8 @@ def to_int8(values: torch.Tensor) -> torch.Tensor:
 
 
 def unpack_int4(packed: torch.Tensor) -> torch.Tensor:
-    """int32 (..., n) -> int8 (..., 8 n): nibbles, the least significant first."""
+    """Unpacks int32 (..., n) to int8 (..., 8 n): nibbles, the least significant one
+    first."""
     shifts = torch.arange(0, 32, 4, dtype=torch.int32, device=packed.device)
     nibbles = (packed.unsqueeze(-1) >> shifts) & 15
     return ((nibbles ^ 8) - 8).to(torch.int8).flatten(-2)

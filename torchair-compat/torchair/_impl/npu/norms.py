@@ -1,8 +1,7 @@
 """RMS norms and the rotary embedding of torch_npu.
 
-What is joined to a norm works on the norm's result as it is stored, so that the
-joined operator and the two by themselves give the same bits.
-"""
+An operator that is joined to a norm reads the norm's result as it is stored. So the
+joined operator gives the bits of the two single ones."""
 
 from __future__ import annotations
 
@@ -16,8 +15,8 @@ from .quantise import quantise_by, smoothed_rows
 def _rms_norm(
     x: Tensor, gamma: Tensor, epsilon: float, name: str
 ) -> tuple[Tensor, Tensor]:
-    """In f32: the normalised x, and the reciprocal of the root of the mean square,
-    the normalised dimensions kept as 1."""
+    """The normalised x, and the reciprocal root of the mean square, both in f32. The
+    normalised dimensions of the latter have size 1."""
     check_dtype(x, name, "self" if name == "npu_rms_norm" else "x1")
     check_dtype(gamma, name, "gamma")
     check(
@@ -36,8 +35,14 @@ def _rms_norm(
 def npu_rms_norm(
     self: Tensor, gamma: Tensor, epsilon: float = 1e-6
 ) -> tuple[Tensor, Tensor]:
-    """x / sqrt(mean(x^2) + epsilon) * gamma in f32, cast to x's dtype; and the f32
-    reciprocal root. Raises RuntimeError."""
+    """x / sqrt(mean(x^2) + epsilon) * gamma, computed in f32.
+
+    self   a float tensor
+    gamma  the shape of the last dimensions of self, which are normalised
+
+    Returns the norm in self's dtype, and the reciprocal root in f32. RuntimeError:
+    another shape or dtype.
+    """
     y, rstd = _rms_norm(self, gamma, epsilon, "npu_rms_norm")
     return y.to(self.dtype), rstd
 
@@ -49,8 +54,8 @@ def npu_rms_norm(
 def npu_add_rms_norm(
     x1: Tensor, x2: Tensor, gamma: Tensor, epsilon: float = 1e-6
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """npu_rms_norm of x1 + x2, and that sum, rounded to its dtype, as third result.
-    Raises RuntimeError."""
+    """npu_rms_norm of x1 + x2, which have the same shape and dtype. The third result is
+    the sum, rounded to its dtype. RuntimeError: another shape or dtype."""
     total, y, rstd = _add_rms_norm(x1, x2, gamma, epsilon, "npu_add_rms_norm")
     return y.to(x1.dtype), rstd, total
 
@@ -58,7 +63,7 @@ def npu_add_rms_norm(
 def _add_rms_norm(
     x1: Tensor, x2: Tensor, gamma: Tensor, epsilon: float, name: str
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The sum in its dtype, its norm and the reciprocal root in f32."""
+    """The sum in its dtype, and its norm and reciprocal root in f32."""
     check(
         x1.shape == x2.shape and x1.dtype == x2.dtype,
         name,
@@ -75,8 +80,8 @@ def _add_rms_norm(
 def npu_add_rms_norm_cast(
     x1: Tensor, x2: Tensor, gamma: Tensor, epsilon: float = 1e-6
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """npu_add_rms_norm whose first result comes twice: as f32, and before that
-    cast. Raises RuntimeError."""
+    """npu_add_rms_norm with its first result twice: in f32, then in x1's dtype.
+    RuntimeError: another shape or dtype."""
     name = "npu_add_rms_norm_cast"
     total, y, rstd = _add_rms_norm(x1, x2, gamma, epsilon, name)
     stored = y.to(x1.dtype)
@@ -104,9 +109,13 @@ def npu_add_rms_norm_quant(
     epsilon: float = 1e-6,
     div_mode: bool = True,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """npu_add_rms_norm, plus `beta`, quantised to int8 by one pair of scales and zero
-    points and by a second, and the sum. The second result is empty without scales2.
-    Raises RuntimeError."""
+    """npu_add_rms_norm, plus `beta`, quantised to int8.
+
+    scales1, zero_points1  for the first result
+    scales2, zero_points2  for the second result, which is empty without scales2
+
+    The third result is the sum x1 + x2. RuntimeError: another shape, dtype or axis.
+    """
     name = "npu_add_rms_norm_quant"
     check(axis in (-1, x1.dim() - 1), name, f"axis must be -1, got {axis}")
     total, y, _ = _add_rms_norm(x1, x2, gamma, epsilon, name)
@@ -146,10 +155,14 @@ def npu_add_rms_norm_dynamic_quant(
     epsilon: float = 1e-6,
     output_mask: list[bool] | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """npu_add_rms_norm, plus `beta`, then npu_dynamic_quant with one smooth scale and
-    with the other: (y1, y2, sum, scale1, scale2). `output_mask` says which of the two
-    is wanted, by default the first, and the second where it has a scale; what is
-    not wanted is empty. Raises RuntimeError."""
+    """npu_add_rms_norm, plus `beta`, then npu_dynamic_quant with each of two smooth
+    scales.
+
+    output_mask  which of the two results are wanted; None: the first, and the second if
+                 it has a smooth scale. The others are empty
+
+    Returns (y1, y2, sum, scale1, scale2). RuntimeError: another shape or dtype.
+    """
     name = "npu_add_rms_norm_dynamic_quant"
     wanted = output_mask or [True, smooth_scale2 is not None]
     check(len(wanted) == 2, name, "output_mask must have two elements")
@@ -182,8 +195,14 @@ def _plus(y: Tensor, beta: Tensor | None, name: str) -> Tensor:
 def npu_rotary_mul(
     self: Tensor, r1: Tensor, r2: Tensor, rotary_mode: str = "half"
 ) -> Tensor:
-    """x * r1 + rotated(x) * r2. "half" turns (a, b) into (-b, a), "interleave" each pair
-    of neighbours. Raises RuntimeError."""
+    """x * r1 + rotated(x) * r2, in self's dtype.
+
+    r1, r2       tables that broadcast to self
+    rotary_mode  "half" rotates (a, b) to (-b, a); "interleave" does so with each pair
+                 of neighbours
+
+    RuntimeError: another shape, dtype or mode.
+    """
     name = "npu_rotary_mul"
     check(
         rotary_mode in ("half", "interleave"),
@@ -205,7 +224,7 @@ def npu_rotary_mul(
         )
     if rotary_mode == "half":
         left, right = self.chunk(2, -1)
-        turned = torch.cat((-right, left), -1)
+        rotated = torch.cat((-right, left), -1)
     else:
-        turned = torch.stack((-self[..., 1::2], self[..., 0::2]), -1).flatten(-2)
-    return self * r1 + turned * r2
+        rotated = torch.stack((-self[..., 1::2], self[..., 0::2]), -1).flatten(-2)
+    return self * r1 + rotated * r2

@@ -1,8 +1,7 @@
 """torch.npu: one device, whose work is done when a call returns.
 
-Streams and events therefore order nothing in eager code; an event made with
-`enable_timing` measures. In a compiled function they are those of the graph.
-"""
+So streams and events order nothing in eager code; an event with `enable_timing`
+measures time. In a compiled function they are streams and events of the graph."""
 
 from __future__ import annotations
 
@@ -71,13 +70,14 @@ _numbers = itertools.count(1)
 
 @assume_constant_result
 def _new_name() -> str:
-    """Of a stream or an event, in graphs; also of one that a traced function makes."""
+    """A new name for a stream or an event in graphs. A traced function may make one
+    too."""
     return str(next(_numbers))
 
 
 class Event:
     """A point in the order of a stream. In a compiled function `record` and `wait`
-    order the operators of the graph; elsewhere what comes before is done anyway."""
+    order the operators of the graph. In eager code earlier work is done already."""
 
     def __init__(self, enable_timing: bool = False, **_: Any) -> None:
         self.enable_timing = enable_timing
@@ -97,14 +97,14 @@ class Event:
                 torch.ops.air.event_wait(self._name)
 
     def synchronize(self) -> None:
-        """Whatever comes before is done, or done before anyone can look."""
+        """Does nothing: earlier work is done, or will be before its result is read."""
 
     def query(self) -> bool:
         return True
 
     def elapsed_time(self, end_event: Event) -> float:
-        """Milliseconds from this event to the other. RuntimeError: one was not
-        recorded outside of compiled functions."""
+        """Milliseconds from this event to the other. RuntimeError: one of them was not
+        recorded in eager code, or has no `enable_timing`."""
         if not (self.enable_timing and end_event.enable_timing):
             raise ValueError("both events need enable_timing=True")
         if self._at is None or end_event._at is None:
@@ -116,8 +116,8 @@ class Event:
 
 
 class Stream:
-    """An order of work. In a compiled function the operators on a stream are in the
-    graph's stream of their own; elsewhere work is done when a call returns."""
+    """An order of work. In a compiled function the operators on a stream are on a
+    stream of the graph. In eager code work is done when a call returns."""
 
     def __init__(self, device: Any = None, priority: int = 0, **_: Any) -> None:
         self.device = host_device(device)
@@ -130,13 +130,13 @@ class Stream:
         return int(self._name or 0)
 
     def synchronize(self) -> None:
-        """Whatever it was given is done, or done before anyone can look."""
+        """Does nothing: its work is done, or will be before its result is read."""
 
     def query(self) -> bool:
         return True
 
     def wait_stream(self, stream: Stream) -> None:
-        """What this stream is given next begins after what the other has been given."""
+        """Makes later work of this stream begin after the current work of the other."""
         event = Event()
         event.record(stream)
         event.wait(self)
@@ -152,7 +152,7 @@ class Stream:
 
 _pools = itertools.count(1)
 _default = Stream()
-_default._name = ""  # what stands in no scope is on this one
+_default._name = ""  # the stream of operators outside all scopes
 _current = _default
 
 
@@ -161,8 +161,8 @@ def is_available() -> bool:
 
 
 def graph_pool_handle() -> tuple[int, int]:
-    """A handle for `use_custom_pool`. Nothing is captured here, so no memory is behind
-    it."""
+    """A handle for `use_custom_pool`. Nothing is captured on this host, so it has no
+    memory."""
     return (0, next(_pools))
 
 
@@ -187,20 +187,20 @@ def synchronize(device: Any = None) -> None:
 
 
 class device:
-    """`with torch.npu.device(0):` for the one device that there is."""
+    """`with torch.npu.device(0):` for the only device."""
 
     def __init__(self, device: Any) -> None:
         host_device(device)
 
     def __enter__(self) -> None:
-        """It is the current one."""
+        """Does nothing: the only device is the current one."""
 
     def __exit__(self, *_: object) -> None:
-        """It stays the current one."""
+        """Does nothing: the only device is the current one."""
 
 
 def get_device_properties(device: Any = None) -> types.SimpleNamespace:
-    """Name and bytes of memory of the host."""
+    """The host's name and its bytes of memory."""
     return types.SimpleNamespace(
         name=get_device_name(device), total_memory=memory.mem_get_info()[1]
     )
@@ -212,7 +212,7 @@ def get_device_capability(device: Any = None) -> None:
 
 
 def init() -> None:
-    """There is nothing to start."""
+    """Does nothing: nothing needs to be started."""
 
 
 def is_initialized() -> bool:
@@ -224,7 +224,7 @@ def is_bf16_supported() -> bool:
 
 
 class _Config:
-    """Options of an NPU's runtime. They may be set, and change nothing."""
+    """Options of an NPU's runtime. They can be set, and change nothing."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         warn_once(f"torch.npu.config.{name} has no effect on this host")
@@ -240,8 +240,8 @@ def set_compile_mode(jit_compile: bool = False) -> None:
 
 
 def super_kernel_scope_begin(scope_name: str) -> None:
-    """The operators up to super_kernel_scope_end of that name are a super kernel of a
-    captured graph. Without effect here, but begin and end must pair in a graph."""
+    """Begins a super kernel of a captured graph, up to super_kernel_scope_end with the
+    same name. It has no effect on this host, but begin and end must pair in a graph."""
     if torch.compiler.is_compiling():
         torch.ops.air.super_kernel_begin(scope_name)
 
@@ -260,7 +260,7 @@ def initial_seed() -> int:
 
 
 def empty_cache() -> None:
-    """The host's allocator keeps nothing back."""
+    """Does nothing: the host's allocator keeps no memory back."""
 
 
 def manual_seed(seed: int) -> None:
@@ -282,7 +282,8 @@ def current_stream(device: Any = None) -> Stream:
 
 
 def set_stream(stream: Stream | None) -> None:
-    """In a compiled function: what comes later in it, or in the scope around."""
+    """Makes later operators of a compiled function, or of the scope around the call,
+    run on the stream."""
     if stream is None:
         return
     if torch.compiler.is_compiling():
@@ -297,7 +298,8 @@ def _make_current(stream: Stream) -> None:
 
 @contextlib.contextmanager
 def stream(stream: Stream | None) -> Iterator[None]:
-    """What is inside runs on the stream. A compiled function may not break inside."""
+    """Runs the operators inside the block on the stream. A graph break inside is an
+    error."""
     if stream is None:
         yield
         return
@@ -312,7 +314,8 @@ def stream(stream: Stream | None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _on(stream: Stream | None) -> Iterator[None]:
-    """A graph's operators inside are on the stream; None: where they are anyway."""
+    """Puts a graph's operators inside the block on the stream; None: on the current
+    one."""
     if stream is None or not torch.compiler.is_compiling():
         yield
         return
@@ -331,7 +334,7 @@ def get_stream_limit(stream: Stream) -> dict[str, int]:
 
 
 def set_stream_limit(stream: Stream, cube_num: int = -1, vector_num: int = -1) -> None:
-    """Stores the limit for get_stream_limit; it limits nothing."""
+    """Stores the limit for get_stream_limit. It limits nothing."""
     limit = get_stream_limit(stream)
     if cube_num != -1:
         limit["cube_core_num"] = cube_num
@@ -345,7 +348,7 @@ def reset_stream_limit(stream: Stream) -> None:
 
 
 def __getattr__(name: str) -> Any:
-    """torch.npu.npugraph_ex, which stands over this module."""
+    """Finds torch.npu.npugraph_ex, which imports this module."""
     if name == "npugraph_ex":
         return importlib.import_module(name)
     raise AttributeError(f"module 'torch.npu' has no attribute {name!r}")

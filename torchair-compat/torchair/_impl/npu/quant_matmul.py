@@ -1,4 +1,4 @@
-"""npu_quant_matmul and what goes with it: products of integers, scaled."""
+"""npu_quant_matmul and its helpers: products of integers with scales."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _INT32 = {torch.int32, None}
 _BIASES = {torch.int32, torch.bfloat16, torch.float16, torch.float32, None}
 _F32 = {torch.float32, torch.bfloat16}
 
-# Per output dtype the dtypes of (scale, offset, bias, pertoken_scale); None
-# where an argument may be missing. Of int8 operands, then of packed int4 ones.
+# For each output dtype: the dtypes of (scale, offset, bias, pertoken_scale), with None
+# where an argument may be missing. First for int8 operands, then for packed int4.
 _Row = tuple[set, set, set, set]
 _INT8_ROWS: dict[torch.dtype, list[_Row]] = {
     torch.float16: [
@@ -58,17 +58,19 @@ def npu_quant_matmul(
     y_scale: None = None,
     blocks: Tensor | None = None,
 ) -> Tensor:
-    """x1 @ x2 in exact int32, times `scale` (and `pertoken_scale`), plus bias.
+    """x1 @ x2 in exact int32, times `scale` and `pertoken_scale`, plus bias.
 
-    x1 (..., m, k), x2 (..., k, n): int8, or int32 with eight int4 each; scale (1,)
-    or (n,); pertoken_scale (m,); bias (n,) or (batch, 1, n). The result has
-    `output_dtype`, int8 without. The order of roundings is: the product and an int32
-    bias in int32, then in f32 times scale, times pertoken_scale, plus bias or offset,
-    and once more at the end. With int32 results nothing is scaled. `blocks` are those
-    of x2 (k, n) where it is in FRACTAL_NZ, int8 also of int4; a compiled product reads
-    them.
+    x1, x2          (..., m, k) and (..., k, n): int8, or int32 with eight int4 each
+    scale           (1,) or (n,)
+    pertoken_scale  (m,)
+    bias            (n,) or (batch, 1, n)
+    output_dtype    of the result; None: int8
+    blocks          of x2 (k, n) in FRACTAL_NZ, int8 also for int4; a compiled product
+                    reads them
 
-    Raises RuntimeError for shapes and dtypes that don't go together.
+    The order of roundings: product and int32 bias in int32; then in f32 times scale,
+    times pertoken_scale, plus bias or offset; then once to the output dtype. An int32
+    result is not scaled. RuntimeError: shapes or dtypes that do not fit together.
     """
     later = (x1_dtype, x2_dtype, pertoken_scale_dtype, scale_dtype, y_scale)
     check(
@@ -100,7 +102,7 @@ def npu_quant_matmul(
 def scale_sums(
     total: Tensor, scale: Tensor, pertoken_scale: Tensor | None, bias: Tensor | None
 ) -> Tensor:
-    """int32 sums times scale, times the scale of each row, plus a bias that is none of
+    """int32 sums times scale, times the scale of each row, plus a bias that is not
     int32: f32, in this order."""
     values = total.to(torch.float32) * scale.to(torch.float32)
     if pertoken_scale is not None:
@@ -113,7 +115,7 @@ def scale_sums(
 def _check_dtypes(
     x1: Tensor, x2: Tensor, kind: torch.dtype, *others: Tensor | None
 ) -> bool:
-    """Whether the operands are packed int4."""
+    """Checks the dtypes. Returns whether the operands are packed int4."""
     check(
         x1.dtype == x2.dtype and x1.dtype in (torch.int8, torch.int32),
         _NAME,
@@ -156,7 +158,7 @@ def _check_shapes(
     )
     batch = _batch(x1, x2)
     check_shape(scale, _NAME, "scale", (1,), (n,))
-    # That of packed int4 in groups has two dimensions.
+    # The weight of packed int4 in groups has two dimensions.
     check_shape(offset, _NAME, "offset", (1,), (n,), (1, n))
     check_shape(pertoken_scale, _NAME, "pertoken_scale", (m,))
     per_batch = [(batch[0], 1, n)] if len(batch) == 1 else []
@@ -190,28 +192,29 @@ def integer_product(x1: Tensor, x2: Tensor, blocks: Tensor | None = None) -> Ten
     if blocks is not None:
         x2 = from_blocks(blocks, *x2.shape)
     shape = (*x1.shape[:-1], x2.shape[-1])
-    if x1.shape[-1] == 0:  # which PyTorch's product refuses
+    if x1.shape[-1] == 0:  # PyTorch's product refuses an empty operand
         return torch.zeros(shape, dtype=torch.int32, device=x1.device)
     rows = _plain(x1.reshape(-1, x1.shape[-1]))
-    return torch._int_mm(rows, x2 if _is_turned(x2) else _plain(x2)).reshape(shape)
+    return torch._int_mm(rows, x2 if _is_transposed(x2) else _plain(x2)).reshape(shape)
 
 
 def _plain(matrix: Tensor) -> Tensor:
-    """The matrix, row by row without gaps. PyTorch's product of integers reads strides
-    of dimensions of size 1, and strides of 0, wrong; `contiguous` leaves the former."""
+    """The matrix in row-major order without gaps. PyTorch's product of integers
+    misreads strides of dimensions of size 1, which `contiguous` keeps, and strides of
+    0."""
     if matrix.stride() == (matrix.shape[1], 1):
         return matrix
     return matrix.clone(memory_format=torch.contiguous_format)
 
 
-def _is_turned(matrix: Tensor) -> bool:
-    """Whether the matrix is one without gaps, transposed, as weights are."""
+def _is_transposed(matrix: Tensor) -> bool:
+    """Whether the matrix is the transpose of one without gaps, as weights are."""
     rows, columns = matrix.shape
     return rows > 1 and columns > 1 and matrix.stride() == (1, rows)
 
 
 def _unpack_operands(x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:
-    """x2 is packed along n, or along k where its rows are an eighth of x1's."""
+    """Unpacks int4. x2 is packed along n, or along k if it has an eighth of the rows."""
     if _is_packed_along_k(x1, x2):
         x2 = unpack_int4(x2.transpose(-1, -2)).transpose(-1, -2)
     else:
@@ -227,9 +230,13 @@ def _is_packed_along_k(x1: Tensor, x2: Tensor) -> bool:
 def npu_trans_quant_param(
     scale: Tensor, offset: Tensor | None = None, round_mode: int | None = 0
 ) -> Tensor:
-    """f32 scale and offset as int64: the upper 19 bits of the scale, bit 46, and the
-    offset, rounded, in nine bits from bit 37. `round_mode` 1 rounds the scale, 0 cuts
-    it."""
+    """Packs f32 scale and offset into int64: the upper 19 bits of the scale, bit 46,
+    and the rounded offset in nine bits from bit 37.
+
+    round_mode  1 rounds the scale, 0 truncates it
+
+    RuntimeError: another shape, dtype or round_mode.
+    """
     name = "npu_trans_quant_param"
     check_dtype(scale, name, "scale", (torch.float32,))
     check_dtype(offset, name, "offset", (torch.float32,))
@@ -246,9 +253,9 @@ def npu_trans_quant_param(
 
 
 def decode_scale(code: Tensor) -> tuple[Tensor, Tensor]:
-    """The f32 scale and offset in what npu_trans_quant_param made."""
+    """The f32 scale and offset that npu_trans_quant_param packed."""
     low = code & 0xFFFFFFFF
-    # As a signed number of 32 bits.
+    # As a signed 32-bit number.
     scale = ((low ^ 0x80000000) - 0x80000000).to(torch.int32).view(torch.float32)
     offset = (((code >> 37) & 0x1FF) ^ 0x100) - 0x100
     return scale, offset.to(torch.float32)

@@ -1,4 +1,4 @@
-"""Operators of torch_npu that quantise activations, and gated ones before that."""
+"""Operators of torch_npu that quantise activations, and gates before that."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from .library import FLOATS, check, check_dtype, check_shape, operator, to_int8
 
 
 def row_scale(values: Tensor) -> tuple[Tensor, Tensor]:
-    """int8 rows and the f32 scale of each; rows of zeros have scale 1."""
+    """int8 rows and the f32 scale of each. Rows of zeros have scale 1."""
     scale = values.abs().amax(-1) / 127
     scale = torch.where(scale == 0, torch.ones_like(scale), scale)
     return to_int8(values / scale.unsqueeze(-1)), scale
 
 
 def _group_of_rows(ends: Tensor, rows: int) -> Tensor:
-    """The group of each row, given the row after the last of each group; the
-    number of groups for rows beyond."""
+    """The group of each row, from the end of each group's rows. Rows beyond get the
+    number of groups."""
     numbers = torch.arange(rows, device=ends.device)
     return (numbers.unsqueeze(-1) >= ends).sum(-1)
 
@@ -50,12 +50,15 @@ def npu_dequant_swiglu_quant(
     glu_alpha: float = 1.702,
     glu_bias: float = 1.0,
 ) -> tuple[Tensor, Tensor]:
-    """Dequantises, gates one half of each row by the other, quantises: int8 (T, H)
-    and f32 (T,) of x (T, 2H), int32 or a floating dtype. All arithmetic is in f32.
+    """Dequantises, gates one half of each row by the other, and quantises. Computed in
+    f32.
 
-    `quant_mode` 0 divides by `quant_scale` and gives zeros as scales, 1 scales each
-    row by its largest element. `group_index` (G,) counts the rows of each group, in
-    order; rows beyond are zeros. Raises RuntimeError.
+    x            (T, 2H) int32 or a float
+    group_index  (G,): the number of rows of each group, in order; rows beyond are zeros
+    quant_mode   0 divides by `quant_scale` and returns zeros as scales; 1 scales each
+                 row by its largest element
+
+    Returns int8 (T, H) and f32 (T,). RuntimeError: another shape, dtype or mode.
     """
     name = "npu_dequant_swiglu_quant"
     check(x.dim() >= 2, name, "x must have 2 or more dimensions")
@@ -106,7 +109,7 @@ def npu_dequant_swiglu_quant(
     return quantised, torch.where(inside, scale, torch.zeros_like(scale))
 
 
-# int8, as PyTorch numbers dtypes, which is also the default.
+# int8, by PyTorch's number of the dtype; it is also the default.
 _INT8_CODES = (None, 1)
 
 
@@ -117,7 +120,7 @@ def _check_tables(
     quant_offset: Tensor | None,
     group_index: Tensor | None,
 ) -> None:
-    """Those that have a row for each group."""
+    """Checks the tables that have a row for each group."""
     name, width = "npu_dequant_swiglu_quant", x.shape[-1]
     check_dtype(group_index, name, "group_index", (torch.int64,))
     check(
@@ -137,8 +140,8 @@ def _check_tables(
 
 
 def _of_group(values: Tensor, groups: Tensor | None) -> Tensor:
-    """The row of each row's group, in f32: (T, n) or (T, 1), or what broadcasts to
-    it where there are no groups."""
+    """The table's row for the group of each row, in f32: (T, n) or (T, 1). Without
+    groups: a tensor that broadcasts to it."""
     values = values.to(torch.float32)
     if groups is None:
         return values
@@ -203,8 +206,8 @@ def _clamped_glu(
 
 @operator("(Tensor input, int dim=-1) -> Tensor")
 def npu_swiglu(input: Tensor, dim: int = -1) -> Tensor:
-    """silu of the first half along `dim`, times the second half, in f32; the result
-    has the input's dtype. Raises RuntimeError for an odd size."""
+    """silu of the first half along `dim`, times the second half, computed in f32. The
+    result has the input's dtype. RuntimeError: an odd size, or another dtype."""
     name = "npu_swiglu"
     check_dtype(input, name, "input")
     check(
@@ -231,9 +234,15 @@ def npu_dynamic_quant(
     group_index: Tensor | None = None,
     dst_type: torch.dtype | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """int8 of the input's shape, and the f32 scale of each row: the largest element
-    over 127. `smooth_scales` (n,), or (groups, n) with `group_index`, the row after the
-    last of each group, multiplies first. Raises RuntimeError."""
+    """Quantises each row by its largest element.
+
+    input          (..., n) float
+    smooth_scales  (n,), or (groups, n) with `group_index`: multiplied first
+    group_index    the end of each group's rows
+
+    Returns int8 of the input's shape, and the f32 scale of each row: its largest
+    element over 127. RuntimeError: another shape or dtype.
+    """
     name = "npu_dynamic_quant"
     check(
         dst_type in (None, torch.int8), name, f"dst_type must be int8, got {dst_type}"
@@ -276,7 +285,7 @@ def smoothed_rows(
     return quantised, scale
 
 
-# The dtype that a quantised result is stored in, and its limits.
+# The dtype that stores a quantised result, and its limits.
 _STORED = {
     torch.quint8: (torch.uint8, 0, 255),
     torch.uint8: (torch.uint8, 0, 255),
@@ -299,9 +308,14 @@ def npu_quantize(
     axis: int = 1,
     div_mode: bool = True,
 ) -> Tensor:
-    """input / scales + zero_points (input * scales without `div_mode`), rounded half to
-    even and clamped to what `dtype` holds. `scales` has one element, or one for each
-    index of `axis`. Raises RuntimeError."""
+    """input / scales + zero_points, or input * scales without `div_mode`, rounded half
+    to even and clamped to the range of `dtype`.
+
+    scales, zero_points  one element, or one for each index of `axis`
+    dtype                quint8, qint8 or qint32
+
+    RuntimeError: another shape or dtype.
+    """
     return quantise_by(
         input, scales, zero_points, dtype, axis, div_mode, "npu_quantize"
     )
@@ -329,7 +343,7 @@ def quantise_by(
     )
     check_dtype(input, name, "input")
     kind, lowest, highest = _STORED[dtype]
-    # An f32 does not hold the limits of int32.
+    # An f32 cannot hold the limits of int32.
     wide = torch.float64 if kind == torch.int32 else torch.float32
     factor = _along(scales, input, axis, f"scales{which}", name).to(torch.float32)
     values = input.to(torch.float32)
@@ -341,7 +355,7 @@ def quantise_by(
 
 
 def _along(vector: Tensor, input: Tensor, axis: int, what: str, name: str) -> Tensor:
-    """So that it broadcasts along the axis."""
+    """The vector, reshaped to broadcast along the axis."""
     size = input.shape[axis]
     check(
         vector.dim() <= 1 and vector.numel() in (1, size),

@@ -1,8 +1,7 @@
-"""Tensor.record_stream for streams of torch.npu, in eager code and where Dynamo traces.
+"""Tensor.record_stream for streams of torch.npu, in eager code and under Dynamo.
 
-It has nothing to do: a graph's plan of memory knows every stream that reads a value,
-and in eager code work is done when a call returns.
-"""
+The method has nothing to do. A graph's memory plan knows every stream that reads a
+value, and in eager code work is done when a call returns."""
 
 from __future__ import annotations
 
@@ -34,7 +33,8 @@ def _install_eager() -> None:
 
 
 def _install_traced() -> None:
-    """Dynamo knows the method by its name, and refuses all but torch.Stream."""
+    """Adds the method to Dynamo, which knows it by name and refuses streams other than
+    torch.Stream."""
     original = TensorVariable.method_record_stream
 
     def method_record_stream(self: Any, tx: Any, stream: Any) -> Any:

@@ -13,7 +13,7 @@ _INTEGERS = (torch.int32, torch.int64)
 def _places(
     data: Tensor, indices: Tensor, updates: Tensor, axis: int, name: str
 ) -> tuple[int, Tensor]:
-    """The axis from the front, and where along it each element goes."""
+    """The axis counted from the front, and the place of each element along it."""
     check(
         -data.dim() <= axis < data.dim() and axis % data.dim() != 0,
         name,
@@ -51,8 +51,14 @@ def _places(
 
 @operator("(Tensor self, Tensor indices, Tensor updates, int axis) -> Tensor")
 def scatter_update(self: Tensor, indices: Tensor, updates: Tensor, axis: int) -> Tensor:
-    """A copy of `self` with the updates of each batch row written along `axis` from
-    the row's index on. Raises RuntimeError."""
+    """A copy of `self` with updates written along `axis`.
+
+    indices  (batch,): where the updates of each batch row begin
+    updates  the dtype and number of dimensions of self
+    axis     any but the first
+
+    RuntimeError: another shape, dtype or axis.
+    """
     axis, places = _places(self, indices, updates, axis, "scatter_update")
     return self.scatter(axis, places, updates)
 
@@ -61,7 +67,7 @@ def scatter_update(self: Tensor, indices: Tensor, updates: Tensor, axis: int) ->
 def scatter_update_(
     self: Tensor, indices: Tensor, updates: Tensor, axis: int
 ) -> Tensor:
-    """scatter_update into `self`. Raises RuntimeError."""
+    """scatter_update into `self`. RuntimeError: as scatter_update raises."""
     axis, places = _places(self, indices, updates, axis, "scatter_update_")
     return self.scatter_(axis, places, updates)
 
@@ -84,14 +90,14 @@ def _at(
 
 @operator("(Tensor self, Tensor indices, Tensor updates) -> Tensor")
 def npu_scatter_nd_update(self: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
-    """A copy of `self` with `updates` at `indices` (..., d), which number its first
-    d dimensions. Raises RuntimeError."""
+    """A copy of `self` with `updates` at `indices` (..., d), which index its first d
+    dimensions. RuntimeError: another shape or dtype."""
     return self.index_put(_at(self, indices, updates, "npu_scatter_nd_update"), updates)
 
 
 @operator("(Tensor(a!) self, Tensor indices, Tensor updates) -> Tensor(a!)")
 def npu_scatter_nd_update_(self: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
-    """npu_scatter_nd_update into `self`. Raises RuntimeError."""
+    """npu_scatter_nd_update into `self`. RuntimeError: as npu_scatter_nd_update raises."""
     return self.index_put_(
         _at(self, indices, updates, "npu_scatter_nd_update_"), updates
     )

@@ -1,4 +1,4 @@
-"""Products of torch_npu whose weights are integers, or whose operands are turned."""
+"""Products of torch_npu with integer weights or transposed operands."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _NIBBLES = 8
 
 @operator("(Tensor weight, int inner_k_tiles=0) -> Tensor")
 def npu_convert_weight_to_int4pack(weight: Tensor, inner_k_tiles: int = 0) -> Tensor:
-    """int32 (..., n) of values from -8 to 7 as int32 (..., n / 8), the first in the
-    lowest four bits. Raises RuntimeError."""
+    """Packs int32 (..., n) of values from -8 to 7 into int32 (..., n / 8), the first
+    value in the lowest four bits. RuntimeError: another shape or dtype."""
     name = "npu_convert_weight_to_int4pack"
     check(
         weight.dtype == torch.int32 and weight.dim() >= 1,
@@ -48,10 +48,16 @@ def npu_weight_quant_batchmatmul(
     antiquant_group_size: int = 0,
     inner_precise: int = 0,
 ) -> Tensor:
-    """x (m, k) @ w + bias, w = (weight + offset) * scale, all in f32; the result has
-    x's dtype, or is int8 with `quant_scale`. The weight is int8 (k, n), or int32 with
-    eight int4 each; scale and offset are of one element, of a column, or of
-    `antiquant_group_size` rows of a column. Raises RuntimeError."""
+    """x @ w + bias with w = (weight + offset) * scale, computed in f32.
+
+    x       (m, k) float
+    weight  (k, n): int8, or int32 with eight int4 each
+    antiquant_scale, antiquant_offset  one element, one for each column, or one for each
+            `antiquant_group_size` rows of a column
+
+    The result has x's dtype, or is int8 with `quant_scale`. RuntimeError: another shape
+    or dtype.
+    """
     name = "npu_weight_quant_batchmatmul"
     check(
         x.dtype in (torch.float16, torch.bfloat16, torch.float32),
@@ -101,7 +107,7 @@ def npu_weight_quant_batchmatmul(
 
 
 def _of_rows(table: Tensor, weight: Tensor, group: int, what: str) -> Tensor:
-    """What each element of the weight is scaled or moved by."""
+    """The scale or offset of each element of the weight."""
     name = "npu_weight_quant_batchmatmul"
     rows, columns = weight.shape
     if group == 0:
@@ -137,9 +143,14 @@ def npu_transpose_batchmatmul(
     perm_y: list[int] | None = None,
     batch_split_factor: int | None = 1,
 ) -> Tensor:
-    """bmm of the operands as `perm_x1` and `perm_x2` turn them, turned by `perm_y`,
-    by default (m, batch, n). With `scale`, int8 of the result times it. A
-    `batch_split_factor` b gives (b, m, batch * n / b). Raises RuntimeError."""
+    """The batched product of the operands in the orders `perm_x1` and `perm_x2`, in the
+    order `perm_y`; by default (m, batch, n).
+
+    scale               the result times it, as int8
+    batch_split_factor  b: the result is (b, m, batch * n / b)
+
+    RuntimeError: another shape, dtype or order.
+    """
     name = "npu_transpose_batchmatmul"
     check(bias is None, name, "bias must be None")
     check(
@@ -179,7 +190,7 @@ def npu_transpose_batchmatmul(
 
 
 def _scale_of(scale: Tensor, result: Tensor) -> Tensor:
-    """One element, or one for each of the last two dimensions' elements."""
+    """One element, or one for each element of the last two dimensions."""
     size = result.shape[-2] * result.shape[-1]
     check(
         scale.numel() in (1, size),

@@ -1,1 +1,2 @@
-"""The options of CompilerConfig: which values they take, and what they do here."""
+"""The options of CompilerConfig: the values that they take, and their effect on this
+host."""

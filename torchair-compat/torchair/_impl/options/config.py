@@ -13,10 +13,10 @@ __all__ = ["CompilerConfig", "apply_flat", "raw"]
 
 
 class CompilerConfig(Group):
-    """Every option of the backend; `config.debug.graph_dump.type = "pbtxt"`.
+    """Every option of the backend, such as `config.debug.graph_dump.type = "pbtxt"`.
 
-    A value is checked when it is assigned. README.md lists all of them, with
-    what each does on this host.
+    An assignment checks its value. README.md lists all options, with their values and
+    their effect on this host. AttributeError: there is no such option.
     """
 
     def __init__(self) -> None:
@@ -38,12 +38,13 @@ class CompilerConfig(Group):
         return "CompilerConfig"
 
     def as_dict(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """(local options, global options) under the names of the graph engine."""
+        """(local options, global options), named as in the graph engine."""
         return engine_options(self)
 
 
 def apply_flat(config: CompilerConfig, options: Mapping[str, Any]) -> None:
-    """`torch.compile(options=...)`: the flat names, written into the config."""
+    """Writes the flat options of `torch.compile(options=...)` into the config.
+    ValueError: an option does not exist."""
     rows = {row.flat.removeprefix("-"): row for row in ROWS if row.flat}
     for name, value in options.items():
         if name not in rows:
@@ -61,5 +62,5 @@ def apply_flat(config: CompilerConfig, options: Mapping[str, Any]) -> None:
 
 
 def raw(config: CompilerConfig, path: str) -> Any:
-    """The value behind a path, not normalised."""
+    """The value of an option, as it was assigned."""
     return config._raw()[path]

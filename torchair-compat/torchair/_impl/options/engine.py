@@ -1,4 +1,5 @@
-"""CompilerConfig -> the graph engine's names of options, and what fits a mode."""
+"""Translates a CompilerConfig to the graph engine's options, and says which options do
+not fit a mode."""
 
 from __future__ import annotations
 
@@ -125,7 +126,7 @@ def _dump_options(config: Group) -> Options:
 
 
 def warn_of_mode(config: Group) -> None:
-    """Warns of options that were set and do not fit the mode."""
+    """Warns of options that were set and have no effect in the mode."""
     mode = config.mode.value
     found = [
         f"config.{path}:{leaf.value}"

@@ -14,7 +14,7 @@ from .tree import UnknownOption
 __all__ = ["AnyConfig", "CompilerConfig", "tree_of"]
 
 _ROWS = {row.flat.removeprefix("-"): row for row in ROWS if row.flat}
-# Options that the tree does not have: what they take, and their default.
+# Options that the tree does not have: their values and defaults.
 _MORE: dict[str, tuple[Kind, Any]] = {
     "disable_static_kernel_compile_cache": (BOOL, False),
     "capture_error_mode": (Choice(("global", "thread_local", "relaxed")), "global"),
@@ -24,7 +24,7 @@ _DEADLOCK = "deadlock_check"
 
 
 class _Option:
-    """An option as it was assigned; `.value` gives numbers as text."""
+    """An option as it was assigned. `.value` has numbers as text."""
 
     def __init__(self, value: Any, default: Any) -> None:
         self.default = default
@@ -39,8 +39,8 @@ class _Option:
 
 
 class CompilerConfig:
-    """The options of `torch.compile(options=...)` as attributes, and three more. Each
-    value is checked when it is assigned."""
+    """The options of `torch.compile(options=...)` as attributes, and three more. An
+    assignment checks its value."""
 
     _tree: Tree
     _more: dict[str, Any]
@@ -88,7 +88,7 @@ class CompilerConfig:
         return [*object.__dir__(self), *_ROWS, *_MORE, _DEADLOCK]
 
     def as_dict(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """(local options, global options) under the names of the graph engine."""
+        """(local options, global options), named as in the graph engine."""
         return self._tree.as_dict()
 
     def __eq__(self, other: object) -> bool:
@@ -109,7 +109,7 @@ def _unknown(name: str) -> Exception:
 
 
 def _seen(row: Row, value: Any) -> Any:
-    """The value as its flat name means it, which may negate."""
+    """The value in the sense of the tree: a flat name may negate it."""
     return not value if row.flat.startswith("-") else value
 
 
@@ -117,7 +117,8 @@ AnyConfig = Tree | CompilerConfig
 
 
 def tree_of(config: AnyConfig | None) -> Tree:
-    """The tree of options of any configuration. TypeError: it is none."""
+    """The tree of options of either kind of configuration. TypeError: the value is
+    none."""
     if config is None:
         return Tree()
     if isinstance(config, CompilerConfig):

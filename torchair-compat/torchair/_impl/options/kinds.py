@@ -1,4 +1,4 @@
-"""What an option accepts: each kind checks a value when it is assigned."""
+"""The kinds of options: each checks a value when it is assigned."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """Accepts anything. `check` returns what is stored, or raises."""
+    """Accepts any value. `check` returns the value to store, or raises."""
 
     @property
     def allowed(self) -> list[Any] | None:
@@ -100,7 +100,7 @@ class Instance(Kind):
 
 @dataclasses.dataclass(frozen=True)
 class File(Kind):
-    """An existing file, or `None`; with `parse`, one that holds JSON."""
+    """An existing file, or `None`. With `parse` the file must hold JSON."""
 
     parse: bool = False
 
@@ -157,7 +157,7 @@ class Directory(Kind):
 
 @dataclasses.dataclass(frozen=True)
 class NewPath(Kind):
-    """Any path, kept in its real form; it may not exist yet."""
+    """A path, stored in its real form. It may not exist yet."""
 
     def check(self, value: Any) -> Any:
         return None if value is None else os.path.realpath(value)
@@ -168,8 +168,11 @@ class NewPath(Kind):
 
 @dataclasses.dataclass(frozen=True)
 class Steps(Kind):
-    """`0|1|2-5|6`: numbers and spans between single bars, read in one pass (the
-    regular expression that the message names takes exponential time)."""
+    """`0|1|2-5|6`: numbers and spans, separated by bars.
+
+    A single pass reads them: the regular expression that the message names takes
+    exponential time.
+    """
 
     PATTERN = r"^(((\d+)|(\d+-{0,1}\d+))\|{0,1})*$"
 
@@ -180,9 +183,8 @@ class Steps(Kind):
 
     @staticmethod
     def _matches(text: str) -> bool:
-        # One bar may close the list. Spans may follow each other without a bar:
-        # `1-23-4` is `1-2` and `3-4`, so what lies between two dashes belongs
-        # to two of them.
+        # A bar may end the list. Spans may follow each other without a bar: `1-23-4` is
+        # `1-2` and `3-4`, so digits between two dashes belong to both spans.
         for item in text.removesuffix("|").split("|") if text else []:
             first, *inner = item.split("-")
             last = inner.pop() if inner else first

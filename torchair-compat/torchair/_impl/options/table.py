@@ -1,17 +1,18 @@
-"""The options, one row each: everything else about them is made from this table.
+"""The options, one row each. Everything else about an option is made from this table.
 
-A row's `status` says what an option does on this host:
+A row's `status` says what the option does on this host:
+
     works    it does what `here` says;
-    same     what it asks for is so anyway, or its values differ in nothing that can
-             be seen here: checked, warned of once if set to another value than the
-             default;
-    none     it has no meaning without an NPU: checked, warned of once, ignored;
-    missing  not there yet: checked, warned of once if set to another value than
-             the default, ignored.
-`flat` is its name in `torch.compile(options=...)`; a `-` before it negates. `odd`
-says which values don't fit a mode ("any": each assigned value). `promise` is what
-its user promises by switching it on, and is reminded of once.
-"""
+    same     all of its values have the same visible effect: it is checked, and a value
+             other than the default gives a warning once;
+    none     it has a meaning only on an NPU: it is checked, gives a warning once, and is
+             ignored;
+    missing  it is not supported yet: it is checked, and a value other than the default
+             gives a warning once and is ignored.
+
+`flat` is its name in `torch.compile(options=...)`; a `-` before the name negates the
+value. `odd` says which values do not fit a mode ("any": each assigned value). `promise`
+is what the user promises by switching the option on; a warning says it once."""
 
 from __future__ import annotations
 
@@ -85,7 +86,7 @@ ROWS = (
         CALLABLE,
         None,
         "B",
-        "called with the ATen graph first of all",
+        "called with the ATen graph before all other passes",
         flat="post_grad_custom_pre_pass",
     ),
     works(
@@ -93,7 +94,7 @@ ROWS = (
         CALLABLE,
         None,
         "B",
-        "called with the ATen graph last before it is compiled",
+        "called with the ATen graph after all other passes",
         flat="post_grad_custom_post_pass",
     ),
     # debug
@@ -104,28 +105,28 @@ ROWS = (
         "A",
         "writes the graph before and after optimisation",
     ),
-    works("debug.graph_dump.path", NewPath(), None, "B", "where to"),
+    works("debug.graph_dump.path", NewPath(), None, "B", "the folder of the files"),
     works(
         "debug.data_dump.type",
         Choice(("npy",)),
         None,
         "B",
-        "PyTorch runs the graph and saves what each operator reads and makes",
+        "PyTorch runs the graph and saves the operands and results of each operator",
     ),
-    works("debug.data_dump.path", NewPath(), None, "B", "where to"),
+    works("debug.data_dump.path", NewPath(), None, "B", "the folder of the files"),
     works(
         "debug.data_dump.filter",
         ANY,
         None,
         "B",
-        "called with each node; None leaves it out",
+        "called with each node; a node for which it returns None is left out",
     ),
     works(
         "debug.fx_summary.type",
         Choice(("csv",)),
         None,
         "B",
-        "a file with counts of operators, in `max-autotune`",
+        "writes a file with counts of operators, in `max-autotune`",
         odd={REDUCE: ("csv",)},
     ),
     works(
@@ -133,14 +134,14 @@ ROWS = (
         BOOL,
         True,
         "B",
-        "PyTorch runs the graph that was counted",
+        "PyTorch runs the graph whose operators were counted",
     ),
     works(
         "debug.run_eagerly",
         BOOL,
         False,
         "B",
-        "PyTorch runs the graph that would be compiled",
+        "PyTorch runs the graph instead of the compiled program",
         flat="force_eager",
     ),
     works(
@@ -148,7 +149,9 @@ ROWS = (
         BOOL,
         False,
         "B",
-        "looks for pairs of collectives on different streams that need more cores together than there are, and writes three traces; for static shapes in `max-autotune`",
+        "finds pairs of collectives on different streams that together need"
+        " more cores than there are, and writes three traces; for static"
+        " shapes in `max-autotune`",
     ),
     same(
         "debug.aclgraph.disable_reinplace_inplaceable_ops_pass",
@@ -178,8 +181,8 @@ ROWS = (
         BOOL,
         False,
         "B",
-        "results have memory of their own; else the next run with the same sizes"
-        " overwrites them, in the capture modes",
+        "results have memory of their own; with False the next run with the"
+        " same sizes overwrites them, in the capture modes",
         flat="clone_output",
     ),
     works(
@@ -187,8 +190,8 @@ ROWS = (
         IntRange(1),
         64,
         "B",
-        "after so many captures of a graph a warning, and no more counters; the compiled"
-        " program goes on, with results in memory of their own",
+        "the most captures of a graph; then a warning, and the counters stop."
+        " The compiled program goes on, with results in memory of their own",
         flat="capture_limit",
     ),
     works(
@@ -196,7 +199,9 @@ ROWS = (
         BOOL,
         True,
         "B",
-        "inputs are read where they are; with False a capture reads those of its first call, which the inputs of later calls are copied to, in the capture modes",
+        "inputs are read in place; with False a capture reads the inputs of"
+        " its first call, to which later calls copy theirs, in the capture"
+        " modes",
         flat="clone_input",
         odd={TUNE: (False,)},
     ),
@@ -205,7 +210,8 @@ ROWS = (
         BOOL,
         True,
         "B",
-        "dumps of the capture modes show joins as buffers that the parts are written to; the compiler does so with either value, where it can",
+        "dumps of the capture modes show joins as buffers that the parts are"
+        " written to; the compiler does so with either value, where it can",
         flat="remove_cat_ops",
     ),
     # aoe_config
@@ -239,7 +245,8 @@ ROWS = (
         BOOL,
         False,
         "B",
-        "PyTorch runs the graph and saves tensors; in the capture modes one file for each result",
+        "PyTorch runs the graph and saves tensors; in the capture modes one"
+        " file for each result",
         flat="dump_tensor_data",
         odd={REDUCE: (True,)},
     ),
@@ -248,7 +255,7 @@ ROWS = (
         Directory(),
         "./",
         "B",
-        "where to",
+        "the folder of the files",
         flat="data_dump_dir",
     ),
     works(
@@ -256,16 +263,23 @@ ROWS = (
         Choice(("input", "output", "all")),
         "all",
         "B",
-        "of which side of an operator, in `max-autotune`",
+        "whether operands, results or both are saved, in `max-autotune`",
     ),
-    none("dump_config.quant_dumpable", BOOL, False, "inputs before quantisation"),
-    works("dump_config.dump_step", Steps(), "", "B", "which runs, in `max-autotune`"),
+    none("dump_config.quant_dumpable", BOOL, False, "saves inputs before quantisation"),
+    works(
+        "dump_config.dump_step",
+        Steps(),
+        "",
+        "B",
+        "which runs save tensors, in `max-autotune`",
+    ),
     works(
         "dump_config.dump_layer",
         Layers(),
         "",
         "B",
-        "which nodes, by the names in dumped graphs, besides those in `data_dump` scopes; all without any; in `max-autotune`",
+        "the nodes to save, by their names in dumped graphs, besides those in"
+        " `data_dump` scopes; none given: all nodes; in `max-autotune`",
     ),
     works(
         "dump_config.dump_data",
@@ -315,8 +329,8 @@ ROWS = (
         "parameters and buffers become constants of the compiled graph; warns once that"
         " they must stay",
         flat="frozen_parameter",
-        promise="the memory and the values of parameters and buffers must stay as they"
-        " are from the compilation on",
+        promise="the memory and the values of parameters and buffers must not change"
+        " after the compilation",
     ),
     same(
         "experimental_config.static_model_ops_lower_limit",
@@ -343,14 +357,14 @@ ROWS = (
         BOOL,
         False,
         "B",
-        "forward and backward are one graph, which runs with the forward pass",
+        "forward and backward are one graph, which runs in the forward pass",
     ),
     works(
         "experimental_config.aot_config_output_loss_index",
         ANY,
         0,
         "B",
-        "which output is the loss of a joint graph; the others give no gradients",
+        "the output that is the loss of a joint graph; the others give no gradients",
     ),
     same(
         "experimental_config.topology_sorting_strategy",
@@ -364,7 +378,8 @@ ROWS = (
         BOOL,
         False,
         "B",
-        "dumps and logs show inputs that a graph writes to as RefData; they are written in place with either value",
+        "dumps and logs show inputs that a graph writes to as RefData; the"
+        " graph writes them in place with either value",
         odd={REDUCE: "any"},
     ),
     works(
@@ -381,7 +396,8 @@ ROWS = (
         BOOL,
         True,
         "B",
-        "operators that give back what they read leave the graph; with False they stay in dumps, and the compiler removes them later",
+        "operators that return their argument unchanged leave the graph; with"
+        " False they stay in dumps, and the compiler removes them later",
         flat="remove_noop_ops",
     ),
     none(
@@ -415,7 +431,7 @@ ROWS = (
         None,
         "A",
         "works",
-        "folder of the records; else the current one",
+        "the folder of the records; None: the current folder",
         odd={TUNE: "any"},
     ),
     works(
@@ -423,7 +439,7 @@ ROWS = (
         IntList(),
         None,
         "B",
-        "with `run_eagerly`: for which values",
+        "with `run_eagerly`: values of the symbolic input to compile for",
         flat="_vllm_aclnn_static_kernel_sym_range",
     ),
     works(
@@ -431,7 +447,7 @@ ROWS = (
         IntRange(0),
         0,
         "B",
-        "with `run_eagerly`: of which symbolic input",
+        "with `run_eagerly`: the number of that symbolic input",
         flat="_vllm_aclnn_static_kernel_sym_index",
     ),
     works(
@@ -499,7 +515,9 @@ ROWS = (
         Choice(("0", "1", "2")),
         "2",
         "B",
-        "when `fusion_result.json` is written with counts of the built-in fusions: never, at exit, after each graph; not without any, nor in the capture modes",
+        "when `fusion_result.json` is written, with counts of the built-in"
+        " fusions: never, at exit, after each graph. Without fusions and in"
+        " the capture modes it is not written",
         odd={REDUCE: ("1", "0")},
     ),
     none("ge_config.aicore_num", ANY, None, "cores of an NPU", odd={REDUCE: "any"}),
@@ -514,7 +532,7 @@ ROWS = (
         "aclgraph_config.use_custom_pool",
         ANY,
         None,
-        "graphs share no memory; what is no handle of a pool is an error",
+        "graphs share no memory; a value that is no handle of a pool is an error",
         flat="use_graph_pool",
     ),
 )

@@ -15,11 +15,11 @@ _DEFAULTS = {row.path: row.default for row in ROWS}
 
 
 class UnknownOption(ValueError, AttributeError):
-    """An option does not exist. It is an AttributeError too, so hasattr() says no."""
+    """There is no such option. Also an AttributeError, so that hasattr() returns False."""
 
 
 class Option:
-    """One leaf: `.value` is normalised text, `.raw` is what was assigned."""
+    """One option: `.raw` is the assigned value, `.value` its normalised text."""
 
     def __init__(self, row: Row) -> None:
         self.row = row
@@ -73,7 +73,7 @@ def _warn_of(row: Row, value: Any) -> None:
 
 
 class Group:
-    """Options and groups by name. Assigning to a name stores into its leaf."""
+    """Options and groups by name. Assigning to a name stores the value in its option."""
 
     _members: dict[str, Any]
     _path: str
@@ -92,14 +92,14 @@ class Group:
     def __setattr__(self, name: str, value: Any) -> None:
         try:
             self._assign(name, value)
-        except Exception as error:  # noqa: BLE001 - raised again, whatever it is
+        except Exception as error:  # noqa: BLE001 - raised again in any case
             raise wrapped(error) from None
 
     def _assign(self, name: str, value: Any) -> None:
         member = self._members.get(name)
         if isinstance(member, Group):
             text = f"{self._path_of(name)} is a group of options"
-            raise ValueError(text)  # noqa: TRY004 - as for any bad option
+            raise ValueError(text)  # noqa: TRY004 - as for every wrong option
         if self._path in OPEN_GROUPS:
             if isinstance(member, Option):
                 _warn_of(member.row, value)
@@ -132,7 +132,8 @@ class Group:
                 yield self._path_of(name), member
 
     def _raw(self) -> dict[str, Any]:
-        """Value by path, also of leaves that an open group replaced."""
+        """Values by path, also those of options that an assignment to an open group
+        replaced."""
         return {
             path: leaf.raw if isinstance(leaf, Option) else leaf
             for path, leaf in self._leaves()

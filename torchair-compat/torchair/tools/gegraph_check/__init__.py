@@ -1,4 +1,4 @@
-"""Checks of traces of graphs: alignment, collectives, deadlocks."""
+"""Tools for traces of graphs: alignment, collectives, deadlocks."""
 
 from . import align_trace, deadlock_check, filter_operators
 

@@ -1,4 +1,4 @@
-"""align_trace_json of the traces of graphs."""
+"""align_trace_json: moves the begin of a trace to time 0."""
 
 from ..._impl.dump.deadlock import align_trace_json
 

@@ -1,4 +1,4 @@
-"""deadlock_check of the traces of graphs."""
+"""deadlock_check: finds collectives in a trace that may wait for each other."""
 
 from ..._impl.dump.deadlock import deadlock_check
 

@@ -1,4 +1,4 @@
-"""filter_comm_ops of the traces of graphs."""
+"""filter_comm_ops: keeps the collectives of a trace and the tasks that order them."""
 
 from ..._impl.dump.deadlock import filter_comm_ops
 

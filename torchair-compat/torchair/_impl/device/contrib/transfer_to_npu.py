@@ -1,8 +1,7 @@
-"""`from torch_npu.contrib import transfer_to_npu`: `cuda` is a name of the NPU too.
+"""`from torch_npu.contrib import transfer_to_npu`: makes `cuda` a name of the NPU too.
 
-Code that was written for torch.cuda then finds torch.npu in its place, so it runs on
-the host. Raises RuntimeError where there is a GPU: it would be hidden.
-"""
+Code for torch.cuda then finds torch.npu instead and runs on the host. RuntimeError: the
+machine has a GPU, which this would hide."""
 
 from __future__ import annotations
 

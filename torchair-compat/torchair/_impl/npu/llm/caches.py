@@ -38,17 +38,28 @@ def npu_scatter_pa_kv_cache(
     seq_lens: Tensor | None = None,
     cache_mode: str | None = "PA_NZ",
 ) -> None:
-    """Writes key and value (tokens, heads, dim) to the slots of their caches, in place:
-    slot_mapping (tokens,) numbers the slots of all blocks. A cache is (blocks, block_size,
-    heads, dim), or in FRACTAL_NZ (blocks, heads * dim / n, block_size, n), n being 16, or 32
-    for bytes; with `cache_mode` "Norm" or None, only the former. A negative slot is left out.
+    """Writes keys and values to the slots of their caches, in place.
 
-    Compressed caches: key and value (batch, length, heads, dim), caches (blocks, block_size,
-    1, dim), seq_lens (batch,), and the first slot of each head in slot_mapping (batch,
-    heads). Of each head's seq_lens rows, those go to slots that follow each other: the last
-    compress_lens (batch, heads); or with `compress_seq_offsets` (batch * heads,) all, but
-    compress_lens rows from the offset on are one, their mean in f32. A length of 0 and a
-    negative offset leave all rows. RuntimeError for other shapes, dtypes or modes."""
+    key, value    (tokens, heads, dim)
+    key_cache, value_cache  (blocks, block_size, heads, dim), or in FRACTAL_NZ (blocks,
+                  heads * dim / n, block_size, n), where n is 16, or 32 for bytes; with
+                  `cache_mode` "Norm" or None only the former
+    slot_mapping  (tokens,): slots count through all blocks; a negative slot is left out
+
+    Compressed caches have other shapes:
+
+    key, value    (batch, length, heads, dim)
+    key_cache, value_cache  (blocks, block_size, 1, dim)
+    slot_mapping  (batch, heads): the first slot of each head
+    seq_lens      (batch,): how many rows of each head count
+    compress_lens  (batch, heads): how many of these rows are written, the last ones, to
+                  slots that follow each other
+    compress_seq_offsets  (batch * heads,): with it all rows are written, but
+                  compress_lens rows from the offset on are replaced by one, their mean
+                  in f32. A length of 0 and a negative offset leave all rows
+
+    RuntimeError: another shape, dtype or mode.
+    """
     name = "npu_scatter_pa_kv_cache"
     known = cache_mode in (None, "Norm", "PA_NZ")
     check(known, name, f"cache_mode must be Norm or PA_NZ, got {cache_mode!r}")
@@ -81,8 +92,8 @@ def _compressed(
     offsets: Tensor | None,
     seq_lens: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
-    """Rows (number, 1, dim) for a compressed cache, and the slot of each, negative ones of
-    those that are left out."""
+    """The rows (number, 1, dim) for a compressed cache, and the slot of each; negative
+    slots are left out."""
     check(values.dim() == 4, name, f"{what} must have 4 dimensions, got {values.dim()}")
     batch, length, heads, dim = values.shape
     shapes: tuple[tuple[str, Tensor | None, tuple[Any, ...]], ...] = (
@@ -139,8 +150,8 @@ def _write_slots(
 
 
 def put_rows(cache: Tensor, rows: Tensor, slots: Tensor, size: int) -> None:
-    """Row i goes to the slot, block and place in it; one of a negative slot to where
-    another row goes, with the value that is there."""
+    """Writes row i to its slot. A row with a negative slot writes the slot of another
+    row, with that row's value."""
     rows = rows.reshape(rows.shape[0], *cache.shape[2:])
     wanted = slots >= 0
     safe = torch.where(wanted, slots, 0)
@@ -148,7 +159,7 @@ def put_rows(cache: Tensor, rows: Tensor, slots: Tensor, size: int) -> None:
     first = (wanted & (slots == 0)).unsqueeze(-1)
     kept = cache[block, place]
     shape = [-1] + [1] * (rows.dim() - 1)
-    # Slot 0 may be written by another row: then those that are left out write the same.
+    # Another row may write slot 0. Rows that are left out write the same value to it.
     zero = torch.where(first.reshape(shape), rows, torch.zeros_like(rows)).sum(
         0, dtype=rows.dtype
     )
@@ -169,9 +180,16 @@ def npu_group_quant(
     offset: Tensor | None = None,
     dst_dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """x (rows, h) times the scale of each row's group (groups, h), plus `offset` (1,),
-    rounded half to even and clamped to int8. group_index (groups,) has the row behind each
-    group. RuntimeError for other shapes or dtypes."""
+    """Quantises x to int8: x times the scale of each row's group, plus offset, rounded
+    half to even and clamped.
+
+    x            (rows, h)
+    scale        (groups, h)
+    group_index  (groups,): the end of each group's rows
+    offset       (1,)
+
+    RuntimeError: another shape or dtype.
+    """
     name = "npu_group_quant"
     check_dtype(x, name, "x")
     check_dtype(group_index, name, "group_index", _INTEGERS)
@@ -203,7 +221,7 @@ def _quantised(
     axis: int,
     reduce: str,
 ) -> Tensor:
-    """What npu_quant_scatter and its form in place write."""
+    """The values that npu_quant_scatter and its in-place form write."""
     check(reduce == "update", name, f"no such reduce: {reduce!r}")
     return npu_quantize(updates, scales, points, torch.qint8, axis, True)
 
@@ -220,7 +238,7 @@ def npu_quant_scatter(
     reduce: str = "update",
 ) -> Tensor:
     """scatter_update of `self`, int8, with updates that npu_quantize makes int8 along
-    `quant_axis`. RuntimeError as those raise, and for another `reduce`."""
+    `quant_axis`. RuntimeError: as these two raise, or another `reduce`."""
     told = quant_scales, quant_zero_points, quant_axis, reduce
     rows = _quantised("npu_quant_scatter", updates, *told)
     return scatter_update(self, indices, rows, axis)
@@ -237,7 +255,7 @@ def npu_quant_scatter_(
     quant_axis: int = 1,
     reduce: str = "update",
 ) -> Tensor:
-    """npu_quant_scatter into `self`. Raises RuntimeError."""
+    """npu_quant_scatter into `self`. RuntimeError: as npu_quant_scatter raises."""
     told = quant_scales, quant_zero_points, quant_axis, reduce
     rows = _quantised("npu_quant_scatter_", updates, *told)
     return scatter_update_(self, indices, rows, axis)

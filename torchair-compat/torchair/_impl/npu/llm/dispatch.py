@@ -1,8 +1,7 @@
-"""Tokens to the ranks of their experts, and their results back.
+"""Sends tokens to the ranks of their experts, and returns the results.
 
-After Ascend's API reference of torch_npu, pages npu_moe_distribute_dispatch and
-npu_moe_distribute_combine.
-"""
+After Ascend's API reference of torch_npu: pages npu_moe_distribute_dispatch and
+npu_moe_distribute_combine."""
 
 from __future__ import annotations
 
@@ -82,18 +81,32 @@ def npu_moe_distribute_dispatch(
     global_bs: int = 0,
     expert_token_nums_type: int = 1,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Sends each row of x (bs, h) to the ranks of its experts, expert_ids (bs, k) int32
-    from 0 to moe_expert_num. The first `shared_expert_rank_num` ranks have a shared expert,
-    which takes every row; the others have experts in equal parts. `global_bs`: the most
-    rows of a rank times ep_world_size, 0 where all ranks have the same number.
+    """Sends each row to the ranks of its experts.
 
-    Returns what this rank receives, of its first expert first, then zeros: (a, h), a being
-    the most that there may be; with `quant_mode` 2 int8 rows, after times `scales` (experts,
-    h) f32 of their expert, shared ones first, and their scales (a,) f32, else empty; for
-    combine (bs * k,) int32; the rows of each expert here (`expert_token_nums_type` 1), or
-    those behind it (0), int64; for combine (experts here * ep_world_size,) int32; empty;
-    and `expert_scales` (bs, k) f32 of the rows received (a,), else empty. RuntimeError for
-    other shapes, dtypes, modes or ranks."""
+    x           (bs, h)
+    expert_ids  (bs, k) int32, from 0 to moe_expert_num
+    scales      (experts, h) f32, those of shared experts first, for `quant_mode` 2
+    expert_scales  (bs, k) f32
+    shared_expert_rank_num  the first ranks that have a shared expert, which gets every
+                row; the other ranks have the experts in equal parts
+    global_bs   the most rows of a rank times ep_world_size; 0: all ranks have the same
+                number
+
+    Returns seven tensors about the rows that this rank receives, of which there are at
+    most `a`:
+
+    1. the rows, (a, h), of its first expert first, then zeros. With `quant_mode` 2 they
+       are int8, after multiplication by the scales of their expert
+    2. with `quant_mode` 2 the scale of each row, (a,) f32, else empty
+    3. (bs * k,) int32, for npu_moe_distribute_combine
+    4. int64: the rows of each expert here (`expert_token_nums_type` 1), or the end of
+       its rows (0)
+    5. (experts here * ep_world_size,) int32, for npu_moe_distribute_combine
+    6. empty
+    7. `expert_scales` of the rows, (a,), else empty
+
+    RuntimeError: another shape, dtype, mode or rank.
+    """
     name = "npu_moe_distribute_dispatch"
     check(x_active_mask is None, name, "x_active_mask must be None")
     _check_reserved(name, tp_world_size, expert_shard_type, shared_expert_num)
@@ -130,7 +143,7 @@ def npu_moe_distribute_dispatch(
     taken, inside = ranks.received(ends)
 
     def sent(values: Tensor) -> Tensor:
-        """The rows that this rank gets of all ranks' values, of each copy."""
+        """The rows that this rank gets, from the values of each copy on all ranks."""
         blocks = values.new_zeros(ranks.world * ranks.block, values.shape[1])
         arrived = ranks.exchange(blocks.index_put((places,), values))[taken]
         return torch.where(inside.unsqueeze(-1), arrived, torch.zeros_like(arrived))
@@ -162,7 +175,7 @@ def _copies(
     shared: int,
     columns: int,
 ) -> tuple[Tensor, Tensor | None]:
-    """A row for each choice, and one for the shared expert; their scales."""
+    """A row for each choice, and one for the shared expert; and their scales."""
     rows = x.repeat_interleave(columns, 0)
     if quant_mode == 0:
         return rows, None
@@ -212,12 +225,19 @@ def npu_moe_distribute_combine(
     comm_quant_mode: int = 0,
     group_list_type: int = 0,
 ) -> Tensor:
-    """The sum over k of expert_scales (bs, k) f32 times the row that the expert made, plus
-    the shared expert's: (bs, h) in the dtype of expand_x (a, h), the rows in the order of
-    npu_moe_distribute_dispatch, whose third and fifth results are expand_idx and
-    ep_send_counts, and whose numbers must be the same. In f32 inside. With
-    `comm_quant_mode` 2 rows travel as int8, each with a scale of its own in f32.
-    RuntimeError for other shapes, dtypes, modes or ranks."""
+    """The sum over k of expert_scales times the row that each expert made, plus the
+    shared expert's row: (bs, h) in the dtype of expand_x, computed in f32.
+
+    expand_x        (a, h): the experts' results, in the order of
+                    npu_moe_distribute_dispatch
+    expert_scales   (bs, k) f32
+    expand_idx, ep_send_counts  the third and the fifth result of
+                                npu_moe_distribute_dispatch
+    comm_quant_mode  2: rows travel as int8, each with a scale in f32
+
+    The other numbers must be those of npu_moe_distribute_dispatch. RuntimeError:
+    another shape, dtype, mode or rank.
+    """
     name = "npu_moe_distribute_combine"
     known = comm_quant_mode in (0, 2)
     check(known, name, f"comm_quant_mode must be 0 or 2, got {comm_quant_mode}")
@@ -248,14 +268,14 @@ def npu_moe_distribute_combine(
     shape = (ranks.here * ranks.world,)
     check_shape(ep_send_counts, name, "ep_send_counts", shape)
     taken, inside = ranks.received(ep_send_counts.to(torch.int64))
-    # Rows that nobody sent go behind all blocks, where nobody reads.
+    # Rows that nobody sent go behind all blocks, where nobody reads them.
     behind = ranks.world * ranks.block
     lines = torch.where(inside, taken, behind)
     owners = ranks.owners(expert_ids)
     places, _ = ranks.places(owners.reshape(-1))
 
     def returned(values: Tensor) -> Tensor:
-        """What the experts made of each copy of this rank's rows, in f32."""
+        """The experts' results for each copy of this rank's rows, in f32."""
         blocks = values.new_zeros(behind + 1, values.shape[1])
         blocks = blocks.index_put((lines,), values)
         return ranks.exchange(blocks[:behind])[places].to(torch.float32)

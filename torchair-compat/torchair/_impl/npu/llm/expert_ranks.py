@@ -1,9 +1,9 @@
-"""Which rank has which expert, and where a token's copies lie on their way there.
+"""Says which rank has which expert, and where the copies of a token are on their way
+there.
 
-Every rank sends every other a block of so many rows as it may need at most, so that all
-sizes are known in a graph. A block has the rows of the receiver's experts, one expert
-after the other; what is behind them is zero.
-"""
+Every rank sends every other rank a block with as many rows as it may need at most, so a
+graph knows all sizes. A block has the rows of the receiver's experts, one expert after
+the other, then zeros."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ __all__ = ["ExpertRanks"]
 
 @dataclasses.dataclass(frozen=True)
 class ExpertRanks:
-    """The ranks of a group: the first `shared` of them have one shared expert, the others
-    `experts` in equal parts."""
+    """The ranks of a group. Each of the first `shared` ranks has one shared expert; the
+    others have `experts` in equal parts."""
 
-    name: str  # of the operator
+    name: str  # the name of the operator, for messages
     group: str
     world: int
     rank: int
     experts: int
     shared: int
     most: int  # tokens of a rank
-    choices: int  # experts of a token
+    choices: int  # experts of each token
 
     def check(self) -> None:
-        """RuntimeError: numbers that do not go together, or are not the group's."""
+        """RuntimeError: numbers that do not fit together, or are not the group's."""
         name = self.name
         found = dist.distributed_c10d._resolve_process_group(self.group)
         size, rank = found.size(), found.rank()
@@ -51,29 +51,29 @@ class ExpertRanks:
 
     @property
     def local(self) -> int:
-        """Experts of a rank that has no shared one."""
+        """The experts of a rank without a shared one."""
         return self.experts // (self.world - self.shared)
 
     @property
     def here(self) -> int:
-        """Experts of this rank."""
+        """The experts of this rank."""
         return 1 if self.rank < self.shared else self.local
 
     @property
     def block(self) -> int:
-        """Rows that a rank sends another at most."""
+        """The most rows that a rank sends another one."""
         return self.most * max(min(self.local, self.choices), 1)
 
     @property
     def rows(self) -> int:
-        """Rows that this rank receives at most."""
+        """The most rows that this rank receives."""
         if self.rank < self.shared:
             return self.most * self.world // self.shared
         return self.block * self.world
 
     def owners(self, expert_ids: Tensor) -> Tensor:
-        """Rank * `local` + number of the expert there, of each choice (tokens, choices),
-        and of the shared expert in one more column where there is one."""
+        """For each choice (tokens, choices): rank * `local` + the expert's number
+        there. With a shared expert there is one more column."""
         found = expert_ids.to(torch.int64) + self.shared * self.local
         if self.shared == 0:
             return found
@@ -81,8 +81,8 @@ class ExpertRanks:
         return torch.cat([found, torch.full_like(found[:, :1], rank * self.local)], 1)
 
     def places(self, owners: Tensor) -> tuple[Tensor, Tensor]:
-        """Of each owner (choices,): its row in all blocks, and how many of the same owner
-        come before it. Both int64."""
+        """For each owner (choices,): its row in all blocks, and how many equal owners
+        come before it. Both are int64."""
         total = self.world * self.local
         order = torch.sort(owners, stable=True).indices
         counts = self.counts(owners)
@@ -94,13 +94,14 @@ class ExpertRanks:
         return ranks * self.block + line - first[ranks], line - starts[owners]
 
     def counts(self, owners: Tensor) -> Tensor:
-        """Choices of each owner, (world * local,) int64."""
+        """The number of choices of each owner, (world * local,) int64."""
         total = self.world * self.local
         zeros = torch.zeros(total, dtype=torch.int64, device=owners.device)
         return zeros.scatter_add(0, owners, torch.ones_like(owners))
 
     def exchange(self, values: Tensor) -> Tensor:
-        """Equal parts of the first dimension, one to and from each rank."""
+        """Sends an equal part of the first dimension to each rank, and receives one
+        from each."""
         part = [values.shape[0] // self.world] * self.world
         operators = torch.ops._c10d_functional
         # As bytes: gloo does not send every dtype.
@@ -110,11 +111,12 @@ class ExpertRanks:
         return found.reshape(values.shape)
 
     def received(self, ends: Tensor) -> tuple[Tensor, Tensor]:
-        """Of each row that this rank has (`rows`,): its row in the blocks that came, and
-        whether there is one. `ends` (here * world,): the row behind each expert's rows
-        from each rank."""
+        """For each row that this rank may have, (`rows`,): its row in the received
+        blocks, and whether it exists. `ends` (here * world,) are the ends of each
+        expert's rows from each rank."""
         sizes = torch.diff(ends, prepend=ends.new_zeros(1)).reshape(self.here, -1)
-        before = sizes.cumsum(0) - sizes  # of an expert in a rank's block
+        # the place in the block of a rank, for an expert
+        before = sizes.cumsum(0) - sizes
         numbers = torch.arange(self.rows, device=ends.device)
         segment = torch.searchsorted(ends, numbers, right=True)
         inside = segment < ends.shape[0]

@@ -1,8 +1,7 @@
-"""The attentions before npu_fused_infer_attention_score, which computes them.
+"""Older attention operators, computed by npu_fused_infer_attention_score.
 
-After Ascend's API reference of torch_npu, pages npu_prompt_flash_attention and
-npu_incre_flash_attention.
-"""
+After Ascend's API reference of torch_npu: pages npu_prompt_flash_attention and
+npu_incre_flash_attention."""
 
 from __future__ import annotations
 
@@ -37,10 +36,13 @@ def _attend(
 def npu_prompt_flash_attention(
     query: Tensor, key: Tensor, value: Tensor, **options: Any
 ) -> Tensor:
-    """npu_fused_infer_attention_score's first result, for whole prompts: `scale_value` is
-    its scale, `deq_scale1` and `deq_scale2` its dequant_scale1 and dequant_scale2. With a
-    mask of mode 0, `next_tokens` 0 makes it causal. Raises as it does, and
-    NotImplementedError for a padding mask."""
+    """The attention of whole prompts: the first result of
+    npu_fused_infer_attention_score.
+
+    `scale_value` is its scale; `deq_scale1` and `deq_scale2` are its dequant_scale1 and
+    dequant_scale2. With a mask of mode 0, `next_tokens` 0 makes it causal. Raises as that
+    operator does. NotImplementedError: a padding mask.
+    """
     for number in ("1", "2"):
         options[f"dequant_scale{number}"] = options.pop(f"deq_scale{number}", None)
     options = {"scale_value": 1.0, "pre_tokens": 2147483647, "next_tokens": 0} | options
@@ -60,9 +62,12 @@ def npu_prompt_flash_attention(
 def npu_incre_flash_attention(
     query: Tensor, key: Tensor, value: Tensor, **options: Any
 ) -> Tensor:
-    """npu_fused_infer_attention_score's first result, for one new token a sequence:
-    `scale_value` is its scale, `actual_seq_lengths` the lengths of keys and values. Raises
-    as it does, and RuntimeError for more tokens."""
+    """The attention of one new token for each sequence: the first result of
+    npu_fused_infer_attention_score.
+
+    `scale_value` is its scale; `actual_seq_lengths` are the lengths of keys and values.
+    Raises as that operator does. RuntimeError: more than one token.
+    """
     name = "npu_incre_flash_attention"
     layout = options.get("input_layout", "BSH")
     tokens = query.shape[2] if layout == "BNSD" else query.shape[1]
@@ -88,7 +93,7 @@ def npu_apply_rotary_pos_emb(
     rotary_mode: str = "half",
 ) -> tuple[Tensor, Tensor]:
     """npu_rotary_mul of query and of key, with tables that are broadcast over heads.
-    RuntimeError for another layout than BSND, and as npu_rotary_mul raises."""
+    RuntimeError: another layout than BSND, or as npu_rotary_mul raises."""
     if layout != "BSND":
         raise RuntimeError(f"npu_apply_rotary_pos_emb: no such layout: {layout!r}")
     turn = torch.ops.npu.npu_rotary_mul

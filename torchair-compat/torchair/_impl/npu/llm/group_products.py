@@ -1,8 +1,7 @@
-"""The product of one group of npu_grouped_matmul: of floats, of integers that scales turn
-back, or of floats with weights of integers.
+"""The product of one group of npu_grouped_matmul: of floats, of integers with scales,
+or of floats with integer weights.
 
-After Ascend's API reference of torch_npu, page npu_grouped_matmul, formulae 1 to 4.
-"""
+After Ascend's API reference of torch_npu: page npu_grouped_matmul, formulae 1 to 4."""
 
 from __future__ import annotations
 
@@ -19,14 +18,14 @@ NAME = "npu_grouped_matmul"
 _NIBBLES = 8
 _FLOATS = set(FLOATS)
 
-# Per dtype of a result of int8 operands, the dtypes of scales.
+# For each dtype of a result of int8 operands: the dtypes of scales.
 _SCALES: dict[torch.dtype, set[torch.dtype]] = {
     torch.int8: {torch.int64},
     torch.bfloat16: {torch.bfloat16, torch.float32},
     torch.float16: {torch.float32, torch.int64},
 }
 
-# By act_type. 3 is no activation yet.
+# By act_type; 3 is not defined.
 _ACTIVATIONS: dict[int, Callable[[Tensor], Tensor]] = {
     1: torch.relu,
     2: lambda x: functional.gelu(x, approximate="tanh"),
@@ -36,7 +35,7 @@ _ACTIVATIONS: dict[int, Callable[[Tensor], Tensor]] = {
 
 
 class GroupProducts:
-    """Weights and tables of all groups. `of` multiplies rows with those of one."""
+    """The weights and tables of all groups. `of` computes the product of one group."""
 
     def __init__(
         self,
@@ -70,7 +69,7 @@ class GroupProducts:
         return len(self.weights)
 
     def _tables(self, what: str, given: Sequence[Tensor] | None) -> list[Tensor | None]:
-        """One for each group: so many, or the rows of one."""
+        """One table for each group: a list of them, or the rows of one tensor."""
         groups = len(self.weights)
         if not given:
             return [None] * groups
@@ -92,7 +91,7 @@ class GroupProducts:
         return _ACTIVATIONS[act_type]
 
     def _check_dtypes(self, weight: torch.dtype, per_token: bool) -> bool:
-        """Whether both operands are integers."""
+        """Checks the dtypes. Returns whether both operands are integers."""
         has_scale = self._scales[0] is not None
         has_factor = self._factors[0] is not None
         if self.kind in _FLOATS:
@@ -125,21 +124,22 @@ class GroupProducts:
         return True
 
     def columns(self, x: Tensor) -> int:
-        """Of the results of x's rows."""
+        """The number of columns of the result for rows of x."""
         inner = x.shape[-1] * (_NIBBLES if x.dtype == torch.int32 else 1)
         return self._weight(0, inner).shape[1]
 
     def _weight(self, group: int, inner: int) -> Tensor:
-        """(k, n), of which packed int4 have an eighth: of the rows where a transposed
-        view has so few."""
+        """The weight of a group, (k, n). Packed int4 have an eighth of the columns, or
+        of the rows in a transposed view."""
         weight = self.weights[group]
         if weight.dtype != torch.int32:
             return weight
-        turned = weight.shape[0] * _NIBBLES == inner
-        return unpack_int4(weight.t()).t() if turned else unpack_int4(weight)
+        transposed = weight.shape[0] * _NIBBLES == inner
+        return unpack_int4(weight.t()).t() if transposed else unpack_int4(weight)
 
     def of(self, group: int, x: Tensor, per_token: Tensor | None) -> Tensor:
-        """x (..., k) times the group's weight, with the scales of x's rows: (..., n)."""
+        """x (..., k) times the weight of the group, with the scales of x's rows: (...,
+        n)."""
         x = unpack_int4(x) if x.dtype == torch.int32 else x
         inner = x.shape[-1]
         weight, bias = self._weight(group, inner), self._biases[group]
@@ -161,7 +161,8 @@ class GroupProducts:
         return made.to(self.result)
 
     def _restored(self, group: int, weight: Tensor) -> Tensor:
-        """(weight + offset) * scale in f32, by columns or by rows and columns."""
+        """(weight + offset) * scale in f32, with scales for columns, or for rows and
+        columns."""
         factor, shift = self._factors[group], self._shifts[group]
         assert factor is not None
         check(
@@ -202,7 +203,7 @@ class GroupProducts:
     def _of_int4(
         self, x: Tensor, weight: Tensor, scale: Tensor | None, per_token: Tensor | None
     ) -> Tensor:
-        """The sums of each stretch of k have scales of their own."""
+        """The product of int4 operands. Each part of k has scales of its own."""
         assert scale is not None
         scale = decode_scale(scale)[0] if scale.dtype == torch.int64 else scale
         rows = _over_rows(scale.to(torch.float32), weight, "scale")
@@ -225,7 +226,7 @@ class GroupProducts:
 
 
 def _row(table: Tensor) -> Tensor:
-    """(1, n) as (n,)."""
+    """A table (1, n) as (n,)."""
     return table[0] if table.dim() == 2 and table.shape[0] == 1 else table
 
 
@@ -234,7 +235,7 @@ def _fits(table: Tensor, width: int) -> bool:
 
 
 def _over_rows(table: Tensor, weight: Tensor, what: str) -> Tensor:
-    """(n,) as (1, n); (stretches, n) as (k, n)."""
+    """A table (n,) as (1, n), or (parts, n) as (k, n)."""
     inner, width = weight.shape
     right = table.shape[-1] == width and table.dim() in (1, 2)
     parts = table.shape[0] if table.dim() == 2 else 1

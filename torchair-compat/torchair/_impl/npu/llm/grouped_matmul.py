@@ -1,8 +1,7 @@
 """npu_grouped_matmul: a product for each group of rows, of columns, or of matrices.
 
 After Ascend's API reference of torch_npu, page npu_grouped_matmul, and of its kernels,
-page aclnnGroupedMatmulV3 for groups of columns.
-"""
+page aclnnGroupedMatmulV3, for groups of columns."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from .group_products import NAME, GroupProducts
 
 __all__ = ["npu_grouped_matmul"]
 
-_MOST = 128  # tensors in a list
+_MOST = 128  # the most tensors of a list
 
 
 def npu_grouped_matmul(
@@ -44,24 +43,36 @@ def npu_grouped_matmul(
     scale_dtype: int | None = None,
     per_token_scale_dtype: int | None = None,
 ) -> list[Tensor]:
-    """x[i] @ weight[i] for each group, weight (k, n) for each, or one (groups, k, n).
+    """x[i] @ weight[i] for each group.
 
-    `group_type` -1: x[i] (..., k) for each group. 0: one x (m, k), whose rows `group_list`
-    splits. 2: one x (m, k) and one weight (k, n), whose columns and rows a `group_list`
-    tensor splits: (groups, m, n). None: -1 without a group_list, else 0. The list has sums
-    of sizes (`group_list_type` 0), sizes (1), or pairs of group and size (2, of int8).
-    A list of a result for each group, or of one with the rows of all for `split_item` 2 and
-    3, which a tensor needs for rows. Rows of no group are 0.
+    weight      (k, n) for each group, or one tensor (groups, k, n)
+    group_type  -1: x[i] (..., k) for each group. 0: one x (m, k), whose rows are split.
+                2: one x (m, k) and one weight (k, n), whose columns and rows a
+                group_list tensor splits: (groups, m, n). None: -1 without a group_list,
+                else 0
+    group_list  a list or an int64 tensor
+    group_list_type  what group_list has: 0 sums of sizes, 1 sizes, 2 pairs of group and
+                size, for int8
+    split_item  0 and 1: the result is a list with a tensor for each group. 2 and 3: a
+                list with one tensor of all rows, which a group_list tensor of rows
+                needs
+    bias, scale, antiquant_scale, antiquant_offset  a list with one for each group, or
+                with one tensor that stacks them
+    tuning_config  has no effect on this host
 
-    Floats of one dtype: plus bias, which is added before the result is rounded. int8: the
-    int32 sums plus an int32 bias, in f32 times `scale` (n,) or (1,), times
-    `per_token_scale` (m,), plus another bias, then `act_type` (1 relu, 2 gelu by tanh, 4
-    fast gelu, 5 silu); to `output_dtype`, int8 with scales of npu_trans_quant_param, or
-    int32 sums. int32 operands hold eight int4 each, with scales (n,) or (parts, n). Floats
-    and a weight of int8 or int4: (weight + antiquant_offset) * antiquant_scale, (n,) or
-    (parts, n). Tables are a list of one for each group, or of one that stacks them.
+    Rows of no group are 0. The arithmetic depends on the operands:
 
-    RuntimeError for what does not go together. `tuning_config` changes nothing here."""
+    - Floats of one dtype: the bias is added before the result is rounded.
+    - int8: int32 sums plus an int32 bias; in f32 times `scale` (n,) or (1,), times
+      `per_token_scale` (m,), plus another bias; then `act_type` (1 relu, 2 gelu by
+      tanh, 4 fast gelu, 5 silu). The result has `output_dtype`: a float, int8 with
+      scales of npu_trans_quant_param, or int32 sums.
+    - int32: eight int4 each, with scales (n,) or (parts, n).
+    - Floats and a weight of int8 or int4: (weight + antiquant_offset) *
+      antiquant_scale, both (n,) or (parts, n).
+
+    RuntimeError: arguments that do not fit together.
+    """
     for what, given in (
         ("offset", offset),
         ("activation_input", activation_input),
@@ -140,13 +151,13 @@ def _check_matrices(
     kind: int | None,
     one: bool,
 ) -> None:
-    """A matrix for each group, and a group_list that says so again."""
+    """A matrix for each group, and a group_list that must say the same."""
     most = 2 if one else 6
     for a in x:
         fits = 2 <= a.dim() <= most
         check(fits, NAME, f"x must have 2 to {most} dimensions, got {a.dim()}")
     if isinstance(group_list, Tensor) or group_list is None:
-        return  # values of a tensor are not known in a graph
+        return  # a graph does not know a tensor's values
     ends = _ends(group_list, len(x), kind)
     sizes = [end - start for start, end in zip([0, *ends], ends)]
     rows = [a.shape[0] for a in x]
@@ -154,7 +165,7 @@ def _check_matrices(
 
 
 def _ends(group_list: Sequence[int], groups: int, kind: int | None) -> list[int]:
-    """The row behind each group."""
+    """The end of each group's rows."""
     check(kind != 2, NAME, "group_list_type 2 needs a group_list tensor")
     ends = [int(end) for end in group_list]
     check(len(ends) == groups, NAME, f"group_list must have {groups} parts")
@@ -189,7 +200,7 @@ def _slices(
     ends: Sequence[int],
     groups: Sequence[int],
 ) -> list[Tensor]:
-    """The result of each group, whose rows end there."""
+    """The result of each group, whose rows end at `ends`."""
     rows = x.shape[0]
     fits = not ends or ends[-1] <= rows
     check(fits, NAME, f"group_list {list(ends)} does not split {rows} rows")
@@ -217,7 +228,7 @@ def _rows_of_tensor(
         ends = _ends(sizes.tolist(), len(products), 1)
         numbers = range(len(products)) if groups is None else groups.tolist()
         return _joined(x, _slices(x, products, tokens, ends, numbers))
-    # In a graph sizes are data: each group takes all rows and keeps its own.
+    # In a graph the sizes are data: each group multiplies all rows and keeps its own.
     rows = torch.arange(x.shape[0], device=x.device)
     place = torch.bucketize(rows, sizes.cumsum(0), right=True)
     if groups is not None:
@@ -233,7 +244,7 @@ def _rows_of_tensor(
 def _sizes(
     products: GroupProducts, group_list: Tensor, kind: int | None
 ) -> tuple[Tensor, Tensor | None]:
-    """Of each group, int64, and which group each is where they are told."""
+    """The sizes of groups, int64, and the group of each if the list names it."""
     integers = group_list.dtype in (torch.int64, torch.int32)
     check(integers, NAME, f"group_list must be int64, got {group_list.dtype}")
     count = len(products)
@@ -257,7 +268,7 @@ def _columns(
     kind: int | None,
     biased: bool,
 ) -> Tensor:
-    """(groups, m, n): x (m, k), weight (k, n), groups of k."""
+    """(groups, m, n) from x (m, k) and weight (k, n), with groups of k."""
     single = len(x) == len(weight) == 1 and x[0].dim() == weight[0].dim() == 2
     check(single, NAME, "group_type 2 takes one matrix x and one weight")
     plain = not products.quantised and weight[0].dtype == x[0].dtype

@@ -1,8 +1,7 @@
-"""Multi-head latent attention before the attention: queries, and the two caches of keys.
+"""The steps before multi-head latent attention: queries, and the two caches of keys.
 
-After Ascend's API reference of torch_npu, pages npu_kv_rmsnorm_rope_cache and
-npu_mla_prolog.
-"""
+After Ascend's API reference of torch_npu: pages npu_kv_rmsnorm_rope_cache and
+npu_mla_prolog."""
 
 from __future__ import annotations
 
@@ -43,19 +42,28 @@ def npu_kv_rmsnorm_rope_cache(
     cache_mode: str = "Norm",
     is_output_kv: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Splits kv (b, 1, s, r + d) into the first r = len(gamma) elements, which get an RMS
-    norm, and d that are rotated: neighbours are halves of pairs, x cos + (-x2, x1) sin, with
-    cos and sin (b, 1, s, d). Writes the d to k_cache and the r to ckv_cache, in place, and
-    returns copies of both caches, and with `is_output_kv` both parts in kv's dtype, else
-    empty. With `k_rope_scale` (d,) and `c_kv_scale` (r,), f32, the caches are int8 of the
-    parts times these, rounded half to even and clamped.
+    """Splits kv into two parts, normalises one, rotates the other, and writes both to
+    caches.
 
-    `cache_mode` "Norm": caches (b, 1, length, ...), index (b, s) places in each batch. Else
-    caches (blocks, block_size, 1, ...). "PA", "PA_BNSD": index (b * s,) slots, negative ones
-    left out. "PA_BLK_BNSD": index (b * pages,) the first slot of each page of a sequence.
-    "PA_NZ", "PA_BLK_NZ": the same, and each block's memory lies as (elements / n,
-    block_size, n), n being 16, or 32 of int8. RuntimeError for other shapes, dtypes or modes,
-    and for offsets."""
+    kv        (b, 1, s, r + d)
+    gamma     (r,): the first r elements get an RMS norm and go to ckv_cache
+    cos, sin  (b, 1, s, d): the other d elements are rotated and go to k_cache: x cos +
+              (-x2, x1) sin, where neighbours are the halves of pairs
+    k_rope_scale, c_kv_scale  (d,) and (r,) f32: the caches are int8, the parts times
+              these, rounded half to even and clamped
+    cache_mode, index  where the parts go:
+
+    - "Norm": caches (b, 1, length, ...); index (b, s) has the places in each batch.
+    - "PA", "PA_BNSD": caches (blocks, block_size, 1, ...); index (b * s,) has slots,
+      and negative ones are left out.
+    - "PA_BLK_BNSD": the same caches; index (b * pages,) has the first slot of each page
+      of a sequence.
+    - "PA_NZ", "PA_BLK_NZ": the same, but the memory of a block is (elements / n,
+      block_size, n), where n is 16, or 32 for int8.
+
+    Returns copies of both caches; with `is_output_kv` also both parts in kv's dtype,
+    else empty tensors. RuntimeError: another shape, dtype or mode, or an offset.
+    """
     name = "npu_kv_rmsnorm_rope_cache"
     for what, given in (("k_rope_offset", k_rope_offset), ("c_kv_offset", c_kv_offset)):
         check(given is None, name, f"{what} must be None")
@@ -67,10 +75,10 @@ def npu_kv_rmsnorm_rope_cache(
     right = kv.dim() == 4 and kv.shape[1] == 1 and kv.shape[3] > rank
     check(right, name, f"kv must be (b, 1, s, more than {rank}), got {tuple(kv.shape)}")
     batch, _, length, width = kv.shape
-    turned = width - rank
-    check(turned % 2 == 0, name, f"the rotated part must be even, got {turned}")
+    rotary = width - rank
+    check(rotary % 2 == 0, name, f"the rotated part must be even, got {rotary}")
     for what, table in (("cos", cos), ("sin", sin)):
-        check_shape(table, name, what, (batch, 1, length, turned))
+        check_shape(table, name, what, (batch, 1, length, rotary))
     check_dtype(index, name, "index", _INTEGERS)
     both = (k_rope_scale is None) == (c_kv_scale is None)
     check(both, name, "k_rope_scale and c_kv_scale must both be given, or none")
@@ -91,14 +99,14 @@ def npu_kv_rmsnorm_rope_cache(
 
 
 def _rms(x: Tensor, gamma: Tensor, epsilon: float) -> Tensor:
-    """In f32."""
+    """The RMS norm, in f32."""
     wide = x.to(torch.float32)
     root = torch.rsqrt(wide.square().mean(-1, keepdim=True) + epsilon)
     return wide * root * gamma.to(torch.float32)
 
 
 def _rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """In f32; neighbours are halves of pairs."""
+    """The rotation, in f32: neighbours are the halves of pairs."""
     pairs = x.to(torch.float32).unflatten(-1, (-1, 2))
     left, right = pairs[..., 0], pairs[..., 1]
     halves, swapped = torch.cat([left, right], -1), torch.cat([-right, left], -1)
@@ -113,7 +121,7 @@ def _stored(
     scale: Tensor | None,
     kind: torch.dtype,
 ) -> Tensor:
-    """The part as the cache keeps it: in `kind`, or int8 of it times the scale."""
+    """The part as the cache keeps it: in the dtype `kind`, or int8 after the scale."""
     check_dtype(scale, name, f"the scale of {what}", (torch.float32,))
     check_dtype(cache, name, what, (kind if scale is None else torch.int8,))
     size = part.shape[-1]
@@ -144,7 +152,7 @@ def _write_cache(
 def _slots_of_pages(
     name: str, index: Tensor, batch: int, length: int, size: int
 ) -> Tensor:
-    """The slot of each token, given the first slot of each page of its sequence."""
+    """The slot of each token, from the first slot of each page of its sequence."""
     pages = -(-length // size)
     check_shape(index, name, "index", (batch * pages,))
     tokens = torch.arange(length, device=index.device)
@@ -156,7 +164,7 @@ def _slots_of_pages(
 def _write_slots(
     name: str, cache: Tensor, rows: Tensor, slots: Tensor, blocks: bool
 ) -> None:
-    """Rows (tokens, width) into a cache (blocks, block_size, 1, width)."""
+    """Writes rows (tokens, width) into a cache (blocks, block_size, 1, width)."""
     check(cache.shape[2] == 1, name, "a cache must have one head")
     count, size, _, width = cache.shape
     if blocks:
@@ -203,22 +211,30 @@ def npu_mla_prolog(
     rmsnorm_epsilon_ckv: float = 1e-5,
     cache_mode: str = "PA_BSND",
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """c = rms(x dq), [q, r] = c uq_qr for each head, and query = q uk, query_rope =
-    rope(r); kv_cache gets rms(x dkv), kr_cache gets rope(x kr), [dkv, kr] being
-    weight_dkv_kr. Rope as npu_kv_rmsnorm_rope_cache has it. Products are rounded to
-    token_x's dtype, norms and rotations are in f32.
+    """The queries of latent attention, and the new rows of its two caches.
 
-    token_x (..., he), of one or two dimensions of tokens; weight_dq (he, hcq), weight_uq_qr
-    (hcq, n * (d + dr)), weight_uk (n, d, hckv), weight_dkv_kr (he, hckv + dr), norms (hcq,)
-    and (hckv,), rope_sin and rope_cos (..., dr), cache_index (...) of slots; caches (blocks,
-    block_size, 1, hckv) and (..., dr), with `cache_mode` "PA_NZ" in blocks as
-    npu_kv_rmsnorm_rope_cache has them. Returns query (..., n, hckv), query_rope (..., n, dr)
-    and copies of both caches.
+    With c = rms(x dq) and [q, r] = c uq_qr for each head: query = q uk and query_rope =
+    rope(r). With [dkv, kr] = weight_dkv_kr: kv_cache gets rms(x dkv), and kr_cache gets
+    rope(x kr). rope is the rotation of npu_kv_rmsnorm_rope_cache. Products are rounded
+    to token_x's dtype; norms and rotations are in f32.
 
-    A weight_uq_qr of int8 needs `dequant_scale_w_uq_qr` (1, n * (d + dr)); c gets a scale
-    for each row, after times `smooth_scales_cq` (1, hcq). `quant_scale_ckv` (1, hckv) and
-    `quant_scale_ckr` (1, dr) make caches of int8. RuntimeError for other shapes, dtypes or
-    modes."""
+    token_x        (..., he), with one or two dimensions of tokens
+    weight_dq      (he, hcq)
+    weight_uq_qr   (hcq, n * (d + dr)). In int8 it needs `dequant_scale_w_uq_qr` (1, n *
+                   (d + dr)); c then gets a scale for each row, after `smooth_scales_cq`
+                   (1, hcq)
+    weight_uk      (n, d, hckv)
+    weight_dkv_kr  (he, hckv + dr)
+    rmsnorm_gamma_cq, rmsnorm_gamma_ckv  (hcq,) and (hckv,)
+    rope_sin, rope_cos  (..., dr)
+    cache_index    (...): slots
+    kv_cache, kr_cache  (blocks, block_size, 1, hckv) and (..., dr); with `cache_mode`
+                   "PA_NZ" in blocks as npu_kv_rmsnorm_rope_cache has them
+    quant_scale_ckv, quant_scale_ckr  (1, hckv) and (1, dr): the caches are int8
+
+    Returns query (..., n, hckv), query_rope (..., n, dr) and copies of both caches.
+    RuntimeError: another shape, dtype or mode.
+    """
     name = "npu_mla_prolog"
     for what, given in (
         ("dequant_scale_x", dequant_scale_x),
@@ -233,21 +249,21 @@ def npu_mla_prolog(
     check(len(tokens) in (1, 2), name, "token_x must have 2 or 3 dimensions")
     check(weight_uk.dim() == 3, name, "weight_uk must have 3 dimensions")
     heads, inner, rank = weight_uk.shape
-    hidden, turned, query_rank = (t.shape[-1] for t in (token_x, rope_cos, weight_dq))
-    check(turned % 2 == 0, name, f"the rotated part must be even, got {turned}")
-    wide = heads * (inner + turned)
+    hidden, rotary, query_rank = (t.shape[-1] for t in (token_x, rope_cos, weight_dq))
+    check(rotary % 2 == 0, name, f"the rotated part must be even, got {rotary}")
+    wide = heads * (inner + rotary)
     for what, tensor, shape in (
         ("weight_dq", weight_dq, (hidden, query_rank)),
         ("weight_uq_qr", weight_uq_qr, (query_rank, wide)),
-        ("weight_dkv_kr", weight_dkv_kr, (hidden, rank + turned)),
+        ("weight_dkv_kr", weight_dkv_kr, (hidden, rank + rotary)),
         ("rmsnorm_gamma_cq", rmsnorm_gamma_cq, (query_rank,)),
         ("rmsnorm_gamma_ckv", rmsnorm_gamma_ckv, (rank,)),
-        ("rope_cos", rope_cos, (*tokens, turned)),
-        ("rope_sin", rope_sin, (*tokens, turned)),
+        ("rope_cos", rope_cos, (*tokens, rotary)),
+        ("rope_sin", rope_sin, (*tokens, rotary)),
         ("cache_index", cache_index, tokens),
         ("dequant_scale_w_uq_qr", dequant_scale_w_uq_qr, (1, wide)),
         ("quant_scale_ckv", quant_scale_ckv, (1, rank)),
-        ("quant_scale_ckr", quant_scale_ckr, (1, turned)),
+        ("quant_scale_ckr", quant_scale_ckr, (1, rotary)),
         ("smooth_scales_cq", smooth_scales_cq, (1, query_rank)),
     ):
         check_shape(tensor, name, what, shape)
@@ -262,10 +278,10 @@ def npu_mla_prolog(
     _check_scales(name, weight_uq_qr, kind, *scales)
 
     flat = token_x.reshape(-1, hidden)
-    cos, sin = (t.reshape(-1, turned) for t in (rope_cos, rope_sin))
+    cos, sin = (t.reshape(-1, rotary) for t in (rope_cos, rope_sin))
     compressed = _rms(flat @ weight_dq, rmsnorm_gamma_cq, rmsnorm_epsilon_cq)
     up = _up(compressed, weight_uq_qr, dequant_scale_w_uq_qr, smooth_scales_cq, kind)
-    parts = up.unflatten(-1, (heads, inner + turned))
+    parts = up.unflatten(-1, (heads, inner + rotary))
     query = torch.bmm(parts[..., :inner].transpose(0, 1), weight_uk).transpose(0, 1)
     rope = _rotated(parts[..., inner:], cos.unsqueeze(1), sin.unsqueeze(1)).to(kind)
     latent = flat @ weight_dkv_kr
@@ -279,7 +295,7 @@ def npu_mla_prolog(
         _write_slots(name, cache, values, slots, cache_mode == "PA_NZ")
     return (
         query.contiguous().reshape(*tokens, heads, rank),
-        rope.reshape(*tokens, heads, turned),
+        rope.reshape(*tokens, heads, rotary),
         kv_cache.clone(),
         kr_cache.clone(),
     )
@@ -316,7 +332,7 @@ def _up(
     smooth: Tensor | None,
     kind: torch.dtype,
 ) -> Tensor:
-    """The product with a weight that may be int8: then each row gets a scale."""
+    """The product with a weight that may be int8; then each row gets a scale."""
     if scale is None:
         return compressed.to(kind) @ weight
     if smooth is not None:

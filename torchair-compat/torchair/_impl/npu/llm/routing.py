@@ -1,9 +1,8 @@
-"""Which experts a row takes, and rows in the order of experts.
+"""Chooses the experts of rows, and orders rows by expert.
 
-After Ascend's API reference of torch_npu, pages npu_moe_gating_top_k,
-npu_moe_init_routing_v2, npu_moe_compute_expert_tokens, and MindSpore's of
-moe_token_permute and moe_token_unpermute, which name the same operators.
-"""
+After Ascend's API reference of torch_npu: pages npu_moe_gating_top_k,
+npu_moe_init_routing_v2, npu_moe_compute_expert_tokens; and MindSpore's pages
+moe_token_permute and moe_token_unpermute, which describe the same operators."""
 
 from __future__ import annotations
 
@@ -36,14 +35,21 @@ def npu_moe_gating_top_k(
     routed_scaling_factor: float = 1.0,
     eps: float = 1e-20,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The k experts of each row of x (rows, experts), float: of softmax(x) (`norm_type` 0)
-    or sigmoid(x) (1), plus `bias` (experts,), the best in the best `k_group` of
-    `group_count` groups, a group's rank being its largest value (`group_select_mode` 0)
-    or the sum of its two largest (1).
+    """The k best experts of each row.
 
-    Returns their values without bias (rows, k) in x's dtype, divided by their sum + eps for
-    sigmoid, times the factor; the experts (rows, k) int32; the norm (rows, experts) f32
-    with `out_flag`, else empty. RuntimeError for other shapes, dtypes or modes."""
+    x          (rows, experts) float
+    norm_type  the experts are ranked by softmax(x) (0) or sigmoid(x) (1), plus `bias`
+               (experts,)
+    k_group, group_count  only experts of the best k_group of group_count groups are
+                          chosen
+    group_select_mode  a group's rank is its largest value (0), or the sum of its two
+                       largest (1)
+
+    Returns the values of these experts without bias, (rows, k) in x's dtype, for
+    sigmoid divided by their sum + eps, times routed_scaling_factor; the experts (rows,
+    k) int32; and with `out_flag` the norm (rows, experts) f32, else empty.
+    RuntimeError: another shape, dtype or mode.
+    """
     name = "npu_moe_gating_top_k"
     check_dtype(x, name, "x")
     check(x.dim() == 2, name, f"x must have 2 dimensions, got {x.dim()}")
@@ -71,7 +77,7 @@ def npu_moe_gating_top_k(
 
 
 def _in_best_groups(ranked: Tensor, k_group: int, groups: int, mode: int) -> Tensor:
-    """Minus infinity in the groups that are not among the best."""
+    """The ranks, with minus infinity in groups that are not among the best."""
     parts = ranked.unflatten(-1, (groups, -1))
     best = parts.topk(min(2, parts.shape[-1]), -1).values if mode else parts
     rank = best.sum(-1) if mode else best.amax(-1)
@@ -84,8 +90,13 @@ def _in_best_groups(ranked: Tensor, k_group: int, groups: int, mode: int) -> Ten
 def npu_moe_compute_expert_tokens(
     sorted_expert_for_source_row: Tensor, num_expert: int
 ) -> Tensor:
-    """For each expert the place behind its last row in sorted_expert_for_source_row (rows,), int32:
-    (num_expert,) in that dtype. RuntimeError for other shapes or dtypes."""
+    """The end of each expert's rows.
+
+    sorted_expert_for_source_row  (rows,) int32
+    num_expert                    how many experts there are
+
+    Returns (num_expert,) int32. RuntimeError: another shape or dtype.
+    """
     name = "npu_moe_compute_expert_tokens"
     check_dtype(
         sorted_expert_for_source_row,
@@ -131,16 +142,26 @@ def npu_moe_init_routing_v2(
     active_expert_range: list[int] | None = None,
     row_idx_type: int = 0,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The rows of x (rows, h), one for each choice of expert_idx (rows, k) int32, in the
-    order of experts: (rows * k, h), int8 with `quant_mode` 1 (a scale for each row; `scale`
-    (experts, h) or (1, h) smooths), else in x's dtype. Rows of experts outside of
-    `active_expert_range` [first, end) are zeros, behind the others.
+    """The rows of x in the order of experts, one for each choice.
 
-    Also for each choice i * k + j its place there (`row_idx_type` 0), or for each place its
-    choice (1), (rows * k,) int32, -1 outside of the range; with `expert_tokens_num_flag` for
-    each expert of the range the place behind its last row (`expert_tokens_num_type` 0) or
-    its number of rows (1), int64; and the rows' scales (rows * k,) f32. RuntimeError for
-    other shapes, dtypes or modes, and for dropped rows (`drop_pad_mode` 1)."""
+    x           (rows, h)
+    expert_idx  (rows, k) int32
+    active_expert_range  [first, end): rows of other experts are zeros, behind the
+                         others
+    quant_mode  1: the rows are int8 with a scale each, after `scale` (experts, h) or
+                (1, h); -1: they keep x's dtype
+
+    Returns four tensors:
+
+    1. the rows, (rows * k, h)
+    2. for each choice i * k + j its place there (`row_idx_type` 0), or for each place
+       its choice (1): (rows * k,) int32, -1 outside the range
+    3. with `expert_tokens_num_flag`, for each expert of the range the end of its rows
+       (`expert_tokens_num_type` 0) or their number (1), int64
+    4. the scales of the rows, (rows * k,) f32
+
+    RuntimeError: another shape, dtype or mode, or dropped rows (`drop_pad_mode` 1).
+    """
     name = "npu_moe_init_routing_v2"
     check_dtype(x, name, "x", (*FLOATS, torch.int8))
     check_dtype(expert_idx, name, "expert_idx", (torch.int32,))
@@ -185,7 +206,7 @@ def _scaled(
     first: int,
     end: int,
 ) -> tuple[Tensor, Tensor]:
-    """The rows as they come out, and their scales."""
+    """The rows of the result, and their scales."""
     name = "npu_moe_init_routing_v2"
     check_dtype(scale, name, "scale", (torch.float32,))
     if quant_mode == -1:
@@ -211,9 +232,15 @@ def npu_moe_token_permute(
     num_out_tokens: int | None = None,
     padded_mode: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """The rows of tokens (rows, h), one for each choice of indices (rows,) or (rows, k), in
-    the order of experts, the first `num_out_tokens` of them; and for each choice i * k + j
-    its place there, (rows * k,) int32. RuntimeError for other shapes, dtypes or modes."""
+    """The rows of tokens in the order of experts, one for each choice.
+
+    tokens   (rows, h)
+    indices  (rows,) or (rows, k): the experts
+    num_out_tokens  how many rows are returned
+
+    Returns these rows; and for each choice i * k + j its place there, (rows * k,)
+    int32. RuntimeError: another shape, dtype or mode.
+    """
     name = "npu_moe_token_permute"
     check_dtype(tokens, name, "tokens")
     check_dtype(indices, name, "indices", _INTEGERS)
@@ -240,9 +267,12 @@ def npu_moe_token_unpermute(
     padded_mode: bool = False,
     restore_shape: list[int] | None = None,
 ) -> Tensor:
-    """The rows that npu_moe_token_permute has ordered, in their old order: (rows, h), the
-    sum over k of probs[i, k] times the row at sorted_indices[i * k + j], f32 inside. Rows
-    that were left out count as zeros. RuntimeError for other shapes, dtypes or modes."""
+    """Brings the rows of npu_moe_token_permute back to their old order.
+
+    Each row of the result (rows, h) is the sum over k of probs[i, k] times the row at
+    sorted_indices[i * k + j], computed in f32. Rows that were left out count as zeros.
+    RuntimeError: another shape, dtype or mode.
+    """
     name = "npu_moe_token_unpermute"
     check_dtype(permuted_tokens, name, "permuted_tokens")
     check_dtype(sorted_indices, name, "sorted_indices", _INTEGERS)
