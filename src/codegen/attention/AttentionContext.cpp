@@ -16,12 +16,12 @@ namespace codegen {
 
 AttentionContext::AttentionContext(ir::AttentionOp op,
                                    const AttentionBlocking &blocking,
-                                   KernelFrame &frame)
-    : op(op), blocking(blocking), frame(frame), lanes(frame.lanes),
+                                   KernelFunction &function)
+    : op(op), blocking(blocking), function(function), lanes(function.lanes),
       memory(lanes, blocking.element, blocking.lanes) {
   rank = cast<RankedTensorType>(op.getResult().getType()).getRank();
-  queryCount = frame.dim(op.getQuery(), rank - 2);
-  keyCount = frame.dim(op.getKey(), rank - 2);
+  queryCount = function.dim(op.getQuery(), rank - 2);
+  keyCount = function.dim(op.getKey(), rank - 2);
   headCount = lanes.index(1);
   for (int64_t i = 0; i < rank - 2; ++i)
     headCount = lanes.mulIndex(headCount, tilesAlong(i));
@@ -33,7 +33,7 @@ AttentionContext::AttentionContext(ir::AttentionOp op,
 
 /// The number of positions of tiles along a dimension of the batch.
 Value AttentionContext::tilesAlong(int64_t dimension) {
-  Value size = frame.dim(op.getResult(), dimension);
+  Value size = function.dim(op.getResult(), dimension);
   return dimension == rank - 3
              ? lanes.divIndex(size, lanes.index(blocking.group))
              : size;
@@ -121,8 +121,8 @@ SmallVector<Lanes> AttentionContext::position(Value tensor, Lanes row,
     if ((isMask || dimension < rank - 2) && type.getDimSize(i) == 1) {
       at = lanes.indexLanes(0);
     } else if (op.getGrouped() && isShared && dimension == rank - 3) {
-      Value sharing =
-          lanes.divIndex(frame.dim(op.getResult(), i), frame.dim(tensor, i));
+      Value sharing = lanes.divIndex(function.dim(op.getResult(), i),
+                                     function.dim(tensor, i));
       at = Lanes::uniform(lanes.divIndex(at.value, sharing));
     }
     index.push_back(at);

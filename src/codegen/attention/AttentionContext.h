@@ -23,11 +23,11 @@ namespace codegen {
 class AttentionContext {
 public:
   AttentionContext(ir::AttentionOp op, const AttentionBlocking &blocking,
-                   KernelFrame &frame);
+                   KernelFunction &function);
 
   ir::AttentionOp op;
   const AttentionBlocking &blocking;
-  KernelFrame &frame;
+  KernelFunction &function;
   LaneBuilder &lanes;
   /// Scratch memory, with elements of the type of the sums.
   const TypedMemory memory;

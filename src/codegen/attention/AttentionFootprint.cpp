@@ -61,7 +61,7 @@ void addAttentionFootprint(AttentionContext &attention,
       lanes.mulIndex(lanes.ceilDivIndex(attention.tile.keyEnd, block), block);
   IndexRange keys = ranges.whole(lanes.minIndex(keyRows, attention.keyCount));
   auto allOf = [&](Value tensor) {
-    return ranges.whole(attention.frame.dim(tensor, attention.rank - 1));
+    return ranges.whole(attention.function.dim(tensor, attention.rank - 1));
   };
   auto read = [&](Value tensor, IndexRange rows, IndexRange columns) {
     footprint.reads(tensor, boxOf(attention, ranges, tensor, rows, columns),

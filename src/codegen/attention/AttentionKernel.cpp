@@ -76,18 +76,18 @@ static LogicalResult emit(KernelShell &shell) {
   auto epilogues = *findEpilogues(shell.source, op.getResult());
   return shell.emit(
       [&](KernelShell::TileBody &body) {
-        AttentionContext attention(op, blocking, body.frame);
+        AttentionContext attention(op, blocking, body.function);
         AttentionEmitter(attention).emitTile(body.evaluator, epilogues,
                                              body.scratch, body.tile);
       },
-      [&](KernelFrame &frame) {
-        AttentionContext attention(op, blocking, frame);
+      [&](KernelFunction &function) {
+        AttentionContext attention(op, blocking, function);
         return KernelShell::Plan{attention.tileCount(),
                                  AttentionEmitter(attention).scratchBytes()};
       },
       [&](KernelShell::FootprintBody &body) {
-        AttentionContext attention(op, blocking, body.frame);
-        TileFootprint footprint(body.frame);
+        AttentionContext attention(op, blocking, body.function);
+        TileFootprint footprint(body.function);
         addAttentionFootprint(attention, footprint, epilogues, body.tile);
         footprint.store(body.footprints);
       });

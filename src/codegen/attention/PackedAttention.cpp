@@ -73,7 +73,7 @@ void PackedAttention::packValues(const AttentionContext::KeyBlock &keys) {
 void PackedAttention::multiply(const MicroKernel &kernel, func::FuncOp &block,
                                StringRef suffix, const Product &product) {
   int64_t rows = attention.blocking.rows, columns = kernel.columns();
-  func::FuncOp source = attention.frame.source;
+  func::FuncOp source = attention.function.source;
   if (!block)
     block =
         kernel.create(lanes.builder, source, (source.getName() + suffix).str());

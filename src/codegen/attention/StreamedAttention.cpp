@@ -112,7 +112,7 @@ void StreamedAttention::mix(const AttentionContext::RowBlock &,
                             const AttentionContext::KeyBlock &keys) {
   const AttentionBlocking &blocking = attention.blocking;
   // Registers hold so many vectors of sums, beside the values.
-  int64_t most = (attention.frame.target.avx512 ? 24 : 8) * blocking.lanes;
+  int64_t most = (attention.function.target.avx512 ? 24 : 8) * blocking.lanes;
   int64_t columns = std::min(blocking.valueHead, most);
   int64_t rows = most / columns;
   int64_t rest = blocking.rows % rows;

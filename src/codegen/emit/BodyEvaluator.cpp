@@ -21,7 +21,7 @@ namespace codegen {
 
 BodyEvaluator::BodyEvaluator(ElementSource &elements, ArrayRef<Lanes> point,
                              Value status)
-    : elements(elements), frame(elements.frame), lanes(elements.lanes),
+    : elements(elements), function(elements.function), lanes(elements.lanes),
       point(point), status(status) {}
 
 SmallVector<Lanes> BodyEvaluator::run(Block &block, ArrayRef<Lanes> arguments) {
@@ -52,7 +52,7 @@ void BodyEvaluator::evaluate(Operation &op) {
   if (auto dim = dyn_cast<tensor::DimOp>(op)) {
     if (auto number = dim.getConstantIndex()) {
       values[dim.getResult()] =
-          Lanes::uniform(frame.dim(dim.getSource(), *number));
+          Lanes::uniform(function.dim(dim.getSource(), *number));
       return;
     }
   }
@@ -67,8 +67,8 @@ void BodyEvaluator::evaluate(Operation &op) {
     return check(op, operands[0]);
   if (op.getNumResults() != 1 || op.getNumRegions() != 0 ||
       !isMemoryEffectFree(&op)) {
-    frame.fail(op.getLoc(), "operation " + op.getName().getStringRef() +
-                                " can't stand in a body");
+    function.fail(op.getLoc(), "operation " + op.getName().getStringRef() +
+                                   " can't stand in a body");
     for (Value result : op.getResults())
       values[result] = elements.zero(result.getType());
     return;
@@ -108,8 +108,8 @@ Lanes BodyEvaluator::elementwise(Operation &op, SmallVector<Lanes> operands) {
       operands, [](const Lanes &operand) { return operand.isUniform(); });
   Type element = op.getResult(0).getType();
   if (!uniform && !OpTrait::hasElementwiseMappableTraits(&op)) {
-    frame.fail(op.getLoc(), "operation " + op.getName().getStringRef() +
-                                " has no vector form");
+    function.fail(op.getLoc(), "operation " + op.getName().getStringRef() +
+                                   " has no vector form");
     return elements.zero(element);
   }
   if (isa<arith::SelectOp>(op))

@@ -30,7 +30,7 @@ public:
 
 private:
   ElementSource &elements;
-  KernelFrame &frame;
+  KernelFunction &function;
   LaneBuilder &lanes;
   mlir::ArrayRef<Lanes> point;
   mlir::Value status;

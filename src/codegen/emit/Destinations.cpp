@@ -201,7 +201,7 @@ bool isContiguousAcross(func::FuncOp source, const Destination &destination,
 }
 
 /// Splits the strides of dimensions, in the way of `groups`.
-static SmallVector<Value> splitStrides(KernelFrame &frame,
+static SmallVector<Value> splitStrides(KernelFunction &function,
                                        ArrayRef<Value> strides,
                                        tensor::CollapseShapeOp op) {
   int64_t rank = op.getSrcType().getRank();
@@ -211,29 +211,30 @@ static SmallVector<Value> splitStrides(KernelFrame &frame,
     Value current = stride;
     for (int64_t part : llvm::reverse(group)) {
       split[part] = current;
-      current = frame.lanes.mulIndex(current, frame.dim(op.getSrc(), part));
+      current =
+          function.lanes.mulIndex(current, function.dim(op.getSrc(), part));
     }
   }
   // A collapse to rank zero joins dimensions of one element only.
   for (Value &stride : split)
     if (!stride)
-      stride = frame.lanes.index(1);
+      stride = function.lanes.index(1);
   return split;
 }
 
 /// The part of a buffer that an insertion writes.
-static Buffer insertedPart(KernelFrame &frame, Buffer whole,
+static Buffer insertedPart(KernelFunction &function, Buffer whole,
                            tensor::InsertSliceOp op) {
-  LaneBuilder &lanes = frame.lanes;
+  LaneBuilder &lanes = function.lanes;
   llvm::SmallBitVector dropped = op.getDroppedDims();
   Value offset = lanes.index(0);
   SmallVector<Value> strides;
   for (auto [i, stride] : llvm::enumerate(whole.strides)) {
-    Value first = frame.size(op.getMixedOffsets()[i]);
+    Value first = function.size(op.getMixedOffsets()[i]);
     offset = lanes.addIndex(offset, lanes.mulIndex(first, stride));
     if (!dropped.test(i))
       strides.push_back(
-          lanes.mulIndex(stride, frame.size(op.getMixedStrides()[i])));
+          lanes.mulIndex(stride, function.size(op.getMixedStrides()[i])));
   }
   Value bytes =
       lanes.mulIndex(offset, lanes.index(elementBytes(whole.element)));
@@ -244,20 +245,21 @@ static Buffer insertedPart(KernelFrame &frame, Buffer whole,
   return {moved, whole.element, strides};
 }
 
-Buffer destinationBuffer(KernelFrame &frame, const Destination &destination) {
-  Buffer buffer = frame.result(destination.result);
+Buffer destinationBuffer(KernelFunction &function,
+                         const Destination &destination) {
+  Buffer buffer = function.result(destination.result);
   for (Operation *op : destination.path) {
     if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op)) {
-      buffer.strides = splitStrides(frame, buffer.strides, collapse);
+      buffer.strides = splitStrides(function, buffer.strides, collapse);
     } else if (auto expand = dyn_cast<tensor::ExpandShapeOp>(op)) {
-      buffer.strides = frame.rowMajor(frame.shape(expand.getSrc()));
+      buffer.strides = function.rowMajor(function.shape(expand.getSrc()));
     } else if (auto permutation = permutationOf(op)) {
       SmallVector<Value> strides(buffer.strides.size());
       for (auto [i, from] : llvm::enumerate(*permutation))
         strides[from] = buffer.strides[i];
       buffer.strides = strides;
     } else {
-      buffer = insertedPart(frame, buffer, cast<tensor::InsertSliceOp>(op));
+      buffer = insertedPart(function, buffer, cast<tensor::InsertSliceOp>(op));
     }
   }
   return buffer;

@@ -14,7 +14,7 @@
 #ifndef ANABRANCH_CODEGEN_EMIT_DESTINATIONS_H
 #define ANABRANCH_CODEGEN_EMIT_DESTINATIONS_H
 
-#include "codegen/emit/KernelFrame.h"
+#include "codegen/emit/KernelFunction.h"
 
 namespace anabranch {
 namespace codegen {
@@ -53,7 +53,8 @@ bool isContiguousAcross(mlir::func::FuncOp source,
                         int64_t inner);
 
 /// The part of the result's memory that the value fills.
-Buffer destinationBuffer(KernelFrame &frame, const Destination &destination);
+Buffer destinationBuffer(KernelFunction &function,
+                         const Destination &destination);
 
 } // namespace codegen
 } // namespace anabranch

@@ -8,7 +8,7 @@
 #ifndef ANABRANCH_CODEGEN_EMIT_ELEMENTSOURCE_H
 #define ANABRANCH_CODEGEN_EMIT_ELEMENTSOURCE_H
 
-#include "codegen/emit/KernelFrame.h"
+#include "codegen/emit/KernelFunction.h"
 
 namespace anabranch {
 namespace codegen {
@@ -17,10 +17,10 @@ namespace codegen {
 /// then need not know the Evaluator.
 class ElementSource {
 public:
-  explicit ElementSource(KernelFrame &frame)
-      : frame(frame), lanes(frame.lanes) {}
+  explicit ElementSource(KernelFunction &function)
+      : function(function), lanes(function.lanes) {}
 
-  KernelFrame &frame;
+  KernelFunction &function;
   LaneBuilder &lanes;
 
   /// The elements of `tensor` at `index`.

@@ -20,7 +20,7 @@ namespace codegen {
 SmallVector<Lanes> Epilogue::indexOf(Evaluator &evaluator,
                                      ArrayRef<Lanes> product) const {
   LaneBuilder &lanes = evaluator.lanes;
-  KernelFrame &frame = evaluator.frame;
+  KernelFunction &function = evaluator.function;
   SmallVector<Lanes> index(product);
   for (OpOperand *use : path) {
     Operation *op = use->getOwner();
@@ -34,14 +34,14 @@ SmallVector<Lanes> Epilogue::indexOf(Evaluator &evaluator,
     } else if (auto expand = dyn_cast<tensor::ExpandShapeOp>(op)) {
       next.resize(expand.getResultType().getRank(), lanes.indexLanes(0));
       auto divide = [&](Lanes position, int64_t part) {
-        return lanes.divRem(position, frame.dim(expand.getResult(), part));
+        return lanes.divRem(position, function.dim(expand.getResult(), part));
       };
       for (auto [group, position] :
            llvm::zip(expand.getReassociationIndices(), index))
         analysis::splitIndex<Lanes>(group, position, next, divide);
     } else if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op)) {
       auto step = [&](Lanes position, int64_t part) {
-        Lanes size = Lanes::uniform(frame.dim(collapse.getSrc(), part));
+        Lanes size = Lanes::uniform(function.dim(collapse.getSrc(), part));
         return lanes.add(lanes.mul(position, size), index[part]);
       };
       for (const ReassociationIndices &group :
@@ -59,7 +59,8 @@ void Epilogue::emit(Evaluator &evaluator, ArrayRef<Lanes> product) const {
   SmallVector<Lanes> index = indexOf(evaluator, product);
   Lanes value = evaluator.evaluate(written.value, index);
   store(evaluator.lanes,
-        destinationBuffer(evaluator.frame, written.destination), index, value);
+        destinationBuffer(evaluator.function, written.destination), index,
+        value);
 }
 
 namespace {

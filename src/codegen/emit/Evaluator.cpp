@@ -21,7 +21,7 @@ namespace {
 class EvaluatedElements final : public ElementSource {
 public:
   explicit EvaluatedElements(Evaluator &evaluator)
-      : ElementSource(evaluator.frame), evaluator(evaluator) {}
+      : ElementSource(evaluator.function), evaluator(evaluator) {}
 
   Lanes evaluate(Value tensor, ArrayRef<Lanes> index) override {
     return evaluator.evaluate(tensor, index);
@@ -39,8 +39,8 @@ private:
 };
 } // namespace
 
-Evaluator::Evaluator(KernelFrame &frame, Value status)
-    : frame(frame), lanes(frame.lanes), status(status) {}
+Evaluator::Evaluator(KernelFunction &function, Value status)
+    : function(function), lanes(function.lanes), status(status) {}
 
 void Evaluator::bind(Value tensor, Accessor accessor) {
   bound[tensor].push_back(std::move(accessor));
@@ -84,7 +84,7 @@ Lanes Evaluator::evaluate(Value tensor, ArrayRef<Lanes> index) {
                     [&] { return SmallVector<Lanes>{accessor(index)}; })[0];
   }
   if (auto argument = dyn_cast<BlockArgument>(tensor)) {
-    Buffer buffer = frame.argument(argument.getArgNumber());
+    Buffer buffer = function.argument(argument.getArgNumber());
     return remember(tensor, index, [&] {
       return SmallVector<Lanes>{load(lanes, buffer, index)};
     })[0];
@@ -99,8 +99,8 @@ Lanes Evaluator::evaluateProducer(OpResult result, ArrayRef<Lanes> index) {
   EvaluatedElements elements(*this);
   if (std::optional<Lanes> element = ViewReader(elements).read(result, index))
     return *element;
-  frame.fail(op->getLoc(), "result of " + op->getName().getStringRef() +
-                               " can't be evaluated element by element");
+  function.fail(op->getLoc(), "result of " + op->getName().getStringRef() +
+                                  " can't be evaluated element by element");
   return zero(getElementTypeOrSelf(result.getType()));
 }
 
@@ -114,7 +114,7 @@ Lanes Evaluator::evaluateGeneric(linalg::GenericOp op, unsigned result,
   bool complete =
       llvm::all_of(point, [](const Lanes &lane) { return bool(lane.value); });
   if (!complete) {
-    frame.fail(op.getLoc(), "a reduction is read where it has no value");
+    function.fail(op.getLoc(), "a reduction is read where it has no value");
     return zero(getElementTypeOrSelf(op.getResult(result).getType()));
   }
   return remember(op.getResult(0), point,
@@ -156,12 +156,12 @@ SmallVector<Lanes> Evaluator::evaluateRegion(Block &block,
 }
 
 Lanes Evaluator::scalar(Value operand) {
-  if (Value scalar = frame.scalar(operand))
+  if (Value scalar = function.scalar(operand))
     return Lanes::uniform(scalar);
   TypedAttr attr;
   if (matchPattern(operand, m_Constant(&attr)))
     return Lanes::uniform(lanes.constant(attr));
-  frame.fail(operand.getLoc(), "body reads a value that the kernel lacks");
+  function.fail(operand.getLoc(), "body reads a value that the kernel lacks");
   return zero(operand.getType());
 }
 
@@ -179,7 +179,7 @@ Lanes Evaluator::evaluateExpr(AffineExpr expr, ArrayRef<Lanes> point) {
     return lanes.indexLanes(constant.getValue());
   auto binary = dyn_cast<AffineBinaryOpExpr>(expr);
   if (!binary) {
-    frame.fail(lanes.loc, "indexing map has a symbol");
+    function.fail(lanes.loc, "indexing map has a symbol");
     return lanes.indexLanes(0);
   }
   Lanes left = evaluateExpr(binary.getLHS(), point);
@@ -198,7 +198,7 @@ Lanes Evaluator::evaluateExpr(AffineExpr expr, ArrayRef<Lanes> point) {
     return lanes.divRem(lanes.add(left, less), right.value).first;
   }
   default:
-    frame.fail(lanes.loc, "indexing map is not affine");
+    function.fail(lanes.loc, "indexing map is not affine");
     return lanes.indexLanes(0);
   }
 }

@@ -16,7 +16,7 @@
 #ifndef ANABRANCH_CODEGEN_EMIT_EVALUATOR_H
 #define ANABRANCH_CODEGEN_EMIT_EVALUATOR_H
 
-#include "codegen/emit/KernelFrame.h"
+#include "codegen/emit/KernelFunction.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
@@ -26,9 +26,9 @@ namespace codegen {
 class Evaluator {
 public:
   /// A failed check writes to the i32 at `status`.
-  Evaluator(KernelFrame &frame, mlir::Value status);
+  Evaluator(KernelFunction &function, mlir::Value status);
 
-  KernelFrame &frame;
+  KernelFunction &function;
   LaneBuilder &lanes;
 
   /// The elements of `tensor` at `index`, which has one entry for each

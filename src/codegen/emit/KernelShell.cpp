@@ -52,7 +52,8 @@ public:
 
   LogicalResult tile(llvm::function_ref<void(KernelShell::TileBody &)> body);
   void entry();
-  LogicalResult plan(llvm::function_ref<KernelShell::Plan(KernelFrame &)> body);
+  LogicalResult
+  plan(llvm::function_ref<KernelShell::Plan(KernelFunction &)> body);
   LogicalResult
   footprint(llvm::function_ref<void(KernelShell::FootprintBody &)> body);
 
@@ -67,11 +68,11 @@ private:
   func::FuncOp create(const std::string &functionName, TypeRange arguments,
                       TypeRange results) {
     builder.setInsertionPoint(source);
-    auto function = builder.create<func::FuncOp>(
+    auto emitted = builder.create<func::FuncOp>(
         source.getLoc(), functionName,
         builder.getFunctionType(arguments, results));
-    builder.setInsertionPointToStart(function.addEntryBlock());
-    return function;
+    builder.setInsertionPointToStart(emitted.addEntryBlock());
+    return emitted;
   }
 };
 
@@ -82,13 +83,13 @@ ShellEmitter::tile(llvm::function_ref<void(KernelShell::TileBody &)> body) {
   size_t count = pointers.slots.size();
   SmallVector<Type> types(count + 2, pointer);
   types.push_back(builder.getI64Type());
-  func::FuncOp function = create(name + "_tile", types, builder.getI32Type());
-  function.setPrivate();
-  function->setAttr(
+  func::FuncOp emitted = create(name + "_tile", types, builder.getI32Type());
+  emitted.setPrivate();
+  emitted->setAttr(
       "llvm.linkage",
       LLVM::LinkageAttr::get(builder.getContext(), LLVM::Linkage::Internal));
   for (size_t i = 0; i < count + 2; ++i)
-    function.setArgAttr(i, "llvm.noalias", builder.getUnitAttr());
+    emitted.setArgAttr(i, "llvm.noalias", builder.getUnitAttr());
 
   Location loc = source.getLoc();
   LaneBuilder lanes(builder, loc);
@@ -101,85 +102,86 @@ ShellEmitter::tile(llvm::function_ref<void(KernelShell::TileBody &)> body) {
                                             lanes.i64(1));
     builder.create<LLVM::StoreOp>(loc, zero, status);
   }
-  KernelFrame frame(source, shell.target, lanes, function.getArgument(count));
+  KernelFunction function(source, shell.target, lanes,
+                          emitted.getArgument(count));
   SmallVector<Value> arguments, results;
   for (auto [number, type] :
        llvm::zip(pointers.arguments, source.getArgumentTypes()))
     arguments.push_back(
-        isa<RankedTensorType>(type) ? function.getArgument(number) : Value());
+        isa<RankedTensorType>(type) ? emitted.getArgument(number) : Value());
   for (unsigned number : pointers.results)
-    results.push_back(function.getArgument(number));
-  frame.setPointers(arguments, results);
-  Evaluator evaluator(frame, status);
-  Value number = lanes.make<arith::IndexCastOp>(
-      builder.getIndexType(), function.getArgument(count + 2));
-  KernelShell::TileBody parts{frame, evaluator, function.getArgument(count + 1),
-                              number};
+    results.push_back(emitted.getArgument(number));
+  function.setPointers(arguments, results);
+  Evaluator evaluator(function, status);
+  Value number = lanes.make<arith::IndexCastOp>(builder.getIndexType(),
+                                                emitted.getArgument(count + 2));
+  KernelShell::TileBody parts{function, evaluator,
+                              emitted.getArgument(count + 1), number};
   body(parts);
   Value result =
       status ? builder.create<LLVM::LoadOp>(loc, builder.getI32Type(), status)
              : zero;
   builder.create<func::ReturnOp>(loc, result);
-  return success(!frame.failed());
+  return success(!function.failed());
 }
 
 void ShellEmitter::entry() {
   Type i64 = builder.getI64Type();
-  func::FuncOp function =
+  func::FuncOp emitted =
       create(name, {pointer, pointer, pointer, i64}, builder.getI32Type());
   Location loc = source.getLoc();
   SmallVector<Value> arguments;
   for (unsigned slot : pointers.slots) {
     Value address = builder.create<LLVM::GEPOp>(
-        loc, pointer, pointer, function.getArgument(0),
+        loc, pointer, pointer, emitted.getArgument(0),
         ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(slot)});
     arguments.push_back(builder.create<LLVM::LoadOp>(loc, pointer, address));
   }
   for (unsigned i = 1; i < 4; ++i)
-    arguments.push_back(function.getArgument(i));
+    arguments.push_back(emitted.getArgument(i));
   auto call = builder.create<func::CallOp>(loc, name + "_tile",
                                            builder.getI32Type(), arguments);
   builder.create<func::ReturnOp>(loc, call.getResults());
 }
 
-LogicalResult
-ShellEmitter::plan(llvm::function_ref<KernelShell::Plan(KernelFrame &)> body) {
-  func::FuncOp function = create(name + "_plan", {pointer, pointer}, {});
+LogicalResult ShellEmitter::plan(
+    llvm::function_ref<KernelShell::Plan(KernelFunction &)> body) {
+  func::FuncOp emitted = create(name + "_plan", {pointer, pointer}, {});
   Location loc = source.getLoc();
   LaneBuilder lanes(builder, loc);
-  KernelFrame frame(source, shell.target, lanes, function.getArgument(0));
-  KernelShell::Plan plan = body(frame);
+  KernelFunction function(source, shell.target, lanes, emitted.getArgument(0));
+  KernelShell::Plan plan = body(function);
   Value scratch = builder.create<LLVM::GEPOp>(
-      loc, pointer, builder.getI64Type(), function.getArgument(1),
+      loc, pointer, builder.getI64Type(), emitted.getArgument(1),
       ArrayRef<LLVM::GEPArg>{1});
   builder.create<LLVM::StoreOp>(loc, lanes.toI64(plan.tiles),
-                                function.getArgument(1));
+                                emitted.getArgument(1));
   builder.create<LLVM::StoreOp>(loc, lanes.toI64(plan.scratchBytes), scratch);
   builder.create<func::ReturnOp>(loc);
-  return success(!frame.failed());
+  return success(!function.failed());
 }
 
 LogicalResult ShellEmitter::footprint(
     llvm::function_ref<void(KernelShell::FootprintBody &)> body) {
-  func::FuncOp function =
+  func::FuncOp emitted =
       create(name + "_footprint", {pointer, builder.getI64Type(), pointer}, {});
   Location loc = source.getLoc();
   LaneBuilder lanes(builder, loc);
-  KernelFrame frame(source, shell.target, lanes, function.getArgument(0));
+  KernelFunction function(source, shell.target, lanes, emitted.getArgument(0));
   Value zero = builder.create<LLVM::ZeroOp>(loc, pointer);
-  frame.setPointers(SmallVector<Value>(source.getNumArguments(), zero),
-                    SmallVector<Value>(source.getNumResults(), zero));
+  function.setPointers(SmallVector<Value>(source.getNumArguments(), zero),
+                       SmallVector<Value>(source.getNumResults(), zero));
   Value tile = lanes.make<arith::IndexCastOp>(builder.getIndexType(),
-                                              function.getArgument(1));
-  KernelShell::FootprintBody parts{frame, tile, function.getArgument(2)};
+                                              emitted.getArgument(1));
+  KernelShell::FootprintBody parts{function, tile, emitted.getArgument(2)};
   body(parts);
   builder.create<func::ReturnOp>(loc);
-  return success(!frame.failed());
+  return success(!function.failed());
 }
 
 LogicalResult
 KernelShell::emit(llvm::function_ref<void(TileBody &)> tile,
-                  llvm::function_ref<Plan(KernelFrame &)> plan,
+                  llvm::function_ref<Plan(KernelFunction &)> plan,
                   llvm::function_ref<void(FootprintBody &)> footprint) {
   ShellEmitter emitter(*this);
   if (failed(emitter.tile(tile)))

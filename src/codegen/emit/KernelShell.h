@@ -33,7 +33,7 @@ struct KernelShell {
 
   /// Everything that the body of the tile function is written with.
   struct TileBody {
-    KernelFrame &frame;
+    KernelFunction &function;
     Evaluator &evaluator;
     mlir::Value scratch; ///< !llvm.ptr
     mlir::Value tile;    ///< index
@@ -47,7 +47,7 @@ struct KernelShell {
   /// Everything that the body of the footprint function is written with.
   /// Buffers start at address zero.
   struct FootprintBody {
-    KernelFrame &frame;
+    KernelFunction &function;
     mlir::Value tile;       ///< index
     mlir::Value footprints; ///< !llvm.ptr
   };
@@ -55,7 +55,7 @@ struct KernelShell {
   /// Creates the functions before `source`, and calls the three callbacks to
   /// write their bodies.
   mlir::LogicalResult emit(llvm::function_ref<void(TileBody &)> tile,
-                           llvm::function_ref<Plan(KernelFrame &)> plan,
+                           llvm::function_ref<Plan(KernelFunction &)> plan,
                            llvm::function_ref<void(FootprintBody &)> footprint);
 };
 

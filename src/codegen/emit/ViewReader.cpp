@@ -19,7 +19,7 @@ namespace anabranch {
 namespace codegen {
 
 ViewReader::ViewReader(ElementSource &elements)
-    : elements(elements), frame(elements.frame), lanes(elements.lanes) {}
+    : elements(elements), function(elements.function), lanes(elements.lanes) {}
 
 std::optional<Lanes> ViewReader::read(OpResult result, ArrayRef<Lanes> index) {
   Operation *op = result.getOwner();
@@ -51,10 +51,10 @@ Lanes ViewReader::slice(tensor::ExtractSliceOp op, ArrayRef<Lanes> index) {
   SmallVector<Lanes> source;
   unsigned kept = 0;
   for (size_t i = 0; i < offsets.size(); ++i) {
-    Lanes position = Lanes::uniform(frame.size(offsets[i]));
+    Lanes position = Lanes::uniform(function.size(offsets[i]));
     if (!dropped.test(i)) {
       Lanes scaled =
-          lanes.mul(index[kept++], Lanes::uniform(frame.size(strides[i])));
+          lanes.mul(index[kept++], Lanes::uniform(function.size(strides[i])));
       position = lanes.add(position, scaled);
     }
     source.push_back(position);
@@ -66,7 +66,7 @@ Lanes ViewReader::expand(tensor::ExpandShapeOp op, ArrayRef<Lanes> index) {
   SmallVector<Lanes> source;
   for (const ReassociationIndices &group : op.getReassociationIndices()) {
     auto step = [&](Lanes position, int64_t part) {
-      Lanes size = Lanes::uniform(frame.dim(op.getResult(), part));
+      Lanes size = Lanes::uniform(function.dim(op.getResult(), part));
       return lanes.add(lanes.mul(position, size), index[part]);
     };
     source.push_back(analysis::joinIndex(group, lanes.indexLanes(0), step));
@@ -78,7 +78,7 @@ Lanes ViewReader::collapse(tensor::CollapseShapeOp op, ArrayRef<Lanes> index) {
   int64_t rank = op.getSrcType().getRank();
   SmallVector<Lanes> source(rank, lanes.indexLanes(0));
   auto divide = [&](Lanes position, int64_t part) {
-    return lanes.divRem(position, frame.dim(op.getSrc(), part));
+    return lanes.divRem(position, function.dim(op.getSrc(), part));
   };
   for (auto [position, group] : llvm::zip(index, op.getReassociationIndices()))
     analysis::splitIndex<Lanes>(group, position, source, divide);
@@ -108,7 +108,7 @@ static bool spans(tensor::InsertSliceOp op, size_t i) {
 static Inside locate(ElementSource &elements, tensor::InsertSliceOp op,
                      ArrayRef<Lanes> index) {
   LaneBuilder &lanes = elements.lanes;
-  KernelFrame &frame = elements.frame;
+  KernelFunction &function = elements.function;
   llvm::SmallBitVector dropped = op.getDroppedDims();
   Inside inside;
   auto require = [&](arith::CmpIPredicate predicate, Lanes a, Value bound) {
@@ -122,9 +122,9 @@ static Inside locate(ElementSource &elements, tensor::InsertSliceOp op,
   for (size_t i = 0; i < index.size(); ++i) {
     Lanes position = index[i];
     if (!spans(op, i)) {
-      Value offset = frame.size(op.getMixedOffsets()[i]);
-      Value size = frame.size(op.getMixedSizes()[i]);
-      Value stride = frame.size(op.getMixedStrides()[i]);
+      Value offset = function.size(op.getMixedOffsets()[i]);
+      Value size = function.size(op.getMixedSizes()[i]);
+      Value stride = function.size(op.getMixedStrides()[i]);
       Value zero = lanes.index(0);
       position = lanes.sub(position, Lanes::uniform(offset));
       require(arith::CmpIPredicate::sge, position, zero);
@@ -203,7 +203,7 @@ static Value constantData(ElementSource &elements, Operation *op,
                           DenseElementsAttr values) {
   LaneBuilder &lanes = elements.lanes;
   OpBuilder &b = lanes.builder;
-  auto module = elements.frame.source->getParentOfType<ModuleOp>();
+  auto module = elements.function.source->getParentOfType<ModuleOp>();
   Type element = values.getElementType();
   // One byte for a bool and eight for an index, as in every buffer.
   Type stored = element;
@@ -217,7 +217,7 @@ static Value constantData(ElementSource &elements, Operation *op,
       attrs.push_back(b.getIntegerAttr(stored, value.getZExtValue()));
     values = DenseElementsAttr::get(values.getType().clone(stored), attrs);
   }
-  std::string base = (elements.frame.source.getName() + "_constant").str();
+  std::string base = (elements.function.source.getName() + "_constant").str();
   std::string name = base;
   for (unsigned i = 0; module.lookupSymbol(name); ++i)
     name = base + std::to_string(i);
@@ -243,7 +243,7 @@ Lanes ViewReader::constant(Operation *op, DenseElementsAttr values,
     for (int64_t size : values.getType().getShape())
       shape.push_back(lanes.index(size));
     Buffer buffer{constantData(elements, op, values), values.getElementType(),
-                  frame.rowMajor(shape)};
+                  function.rowMajor(shape)};
     return SmallVector<Lanes>{load(lanes, buffer, index)};
   })[0];
 }

@@ -32,7 +32,7 @@ public:
 
 private:
   ElementSource &elements;
-  KernelFrame &frame;
+  KernelFunction &function;
   LaneBuilder &lanes;
 
   Lanes slice(mlir::tensor::ExtractSliceOp op, mlir::ArrayRef<Lanes> index);

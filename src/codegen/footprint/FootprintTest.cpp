@@ -7,7 +7,7 @@
 
 #include "support/codegen/FootprintCase.h"
 
-#include "codegen/emit/KernelFrame.h"
+#include "codegen/emit/KernelFunction.h"
 #include "support/codegen/AmxEmulation.h"
 #include "support/codegen/KernelLibrary.h"
 #include "support/codegen/ParsedKernel.h"

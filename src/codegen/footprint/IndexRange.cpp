@@ -137,7 +137,7 @@ std::optional<IndexRange> RangeBuilder::evaluate(AffineExpr expr,
     return range;
   }
   if (auto symbol = dyn_cast<AffineSymbolExpr>(expr)) {
-    Value value = frame.scalar(symbols[symbol.getPosition()]);
+    Value value = function.scalar(symbols[symbol.getPosition()]);
     if (!value)
       return std::nullopt;
     Type index = lanes.builder.getIndexType();

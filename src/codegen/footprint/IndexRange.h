@@ -14,7 +14,7 @@
 #ifndef ANABRANCH_CODEGEN_FOOTPRINT_INDEXRANGE_H
 #define ANABRANCH_CODEGEN_FOOTPRINT_INDEXRANGE_H
 
-#include "codegen/emit/KernelFrame.h"
+#include "codegen/emit/KernelFunction.h"
 #include "mlir/IR/AffineExpr.h"
 
 namespace anabranch {
@@ -31,8 +31,8 @@ struct IndexRange {
 
 class RangeBuilder {
 public:
-  explicit RangeBuilder(KernelFrame &frame)
-      : frame(frame), lanes(frame.lanes) {}
+  explicit RangeBuilder(KernelFunction &function)
+      : function(function), lanes(function.lanes) {}
 
   /// `point` is one index. The other range goes from `first` to before `end`,
   /// and is not empty.
@@ -65,7 +65,7 @@ public:
   mlir::Value select(mlir::Value condition, mlir::Value a, mlir::Value b);
 
 private:
-  KernelFrame &frame;
+  KernelFunction &function;
   LaneBuilder &lanes;
 
   mlir::Value quotient(IndexRange a, mlir::Value index, mlir::Value divisor);

@@ -25,8 +25,8 @@ struct StridedRegion {
 /// must, never fewer.
 class RegionBuilder {
 public:
-  explicit RegionBuilder(KernelFrame &frame)
-      : lanes(frame.lanes), ranges(frame) {}
+  explicit RegionBuilder(KernelFunction &function)
+      : lanes(function.lanes), ranges(function) {}
 
   StridedRegion nothing();
   /// The elements whose index is in the range of each dimension; none if

@@ -16,10 +16,10 @@ using namespace mlir;
 namespace anabranch {
 namespace codegen {
 
-TileFootprint::TileFootprint(KernelFrame &frame)
-    : ranges(frame), regions(frame), frame(frame), lanes(frame.lanes),
-      boxes(frame.source.getNumArguments()),
-      results(frame.source.getNumResults()) {}
+TileFootprint::TileFootprint(KernelFunction &function)
+    : ranges(function), regions(function), function(function),
+      lanes(function.lanes), boxes(function.source.getNumArguments()),
+      results(function.source.getNumResults()) {}
 
 Value TileFootprint::both(Value a, Value b) {
   return lanes.make<arith::AndIOp>(a, b);
@@ -63,7 +63,7 @@ void TileFootprint::touch(const analysis::Read &read,
     return;
   Box box;
   box.empty = lanes.constant(lanes.builder.getBoolAttr(false));
-  SmallVector<Value> shape = frame.shape(argument);
+  SmallVector<Value> shape = function.shape(argument);
   for (auto [position, size] : llvm::zip(read.index, shape)) {
     for (unsigned loop : position.loops.set_bits())
       box.empty = either(box.empty, ranges.isEmpty(loops[loop]));
@@ -98,14 +98,15 @@ void TileFootprint::writes(const Destination &destination,
   for (const IndexRange &range : index)
     empty = either(empty, ranges.isEmpty(range));
   StridedRegion written =
-      regions.of(index, empty, destinationBuffer(frame, destination));
+      regions.of(index, empty, destinationBuffer(function, destination));
   std::optional<StridedRegion> &before = results[destination.result];
   before = before ? regions.unite(*before, written) : written;
 }
 
 /// The indices of the written value that belong to these indices of the
 /// product.
-static SmallVector<IndexRange> follow(RangeBuilder &ranges, KernelFrame &frame,
+static SmallVector<IndexRange> follow(RangeBuilder &ranges,
+                                      KernelFunction &function,
                                       const Epilogue &epilogue,
                                       ArrayRef<IndexRange> product) {
   SmallVector<IndexRange> index(product);
@@ -125,21 +126,21 @@ static SmallVector<IndexRange> follow(RangeBuilder &ranges, KernelFrame &frame,
            llvm::zip(expand.getReassociationIndices(), index)) {
         SmallVector<Value> sizes;
         for (int64_t part : group)
-          sizes.push_back(frame.dim(expand.getResult(), part));
+          sizes.push_back(function.dim(expand.getResult(), part));
         next.append(ranges.split(range, sizes));
       }
       // An expansion from rank zero adds dimensions of one element only.
       next.resize(expand.getResultType().getRank(),
-                  ranges.point(frame.lanes.index(0)));
+                  ranges.point(function.lanes.index(0)));
     } else if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op)) {
       auto step = [&](const IndexRange &position, int64_t part) {
-        IndexRange size = ranges.point(frame.dim(collapse.getSrc(), part));
+        IndexRange size = ranges.point(function.dim(collapse.getSrc(), part));
         return ranges.add(ranges.mul(position, size), index[part]);
       };
       for (const ReassociationIndices &group :
            collapse.getReassociationIndices())
         next.push_back(analysis::joinIndex(
-            group, ranges.point(frame.lanes.index(0)), step));
+            group, ranges.point(function.lanes.index(0)), step));
     } else {
       next = index;
     }
@@ -150,7 +151,7 @@ static SmallVector<IndexRange> follow(RangeBuilder &ranges, KernelFrame &frame,
 
 void TileFootprint::epilogue(const Epilogue &epilogue, Value product,
                              ArrayRef<IndexRange> index) {
-  SmallVector<IndexRange> written = follow(ranges, frame, epilogue, index);
+  SmallVector<IndexRange> written = follow(ranges, function, epilogue, index);
   reads(epilogue.written.value, written,
         [&](Value leaf) { return leaf == product; });
   writes(epilogue.written.destination, written);
@@ -169,13 +170,14 @@ void TileFootprint::store(Value footprints) {
     for (Value value : {entry.offset, entry.width, entry.pitch, entry.count})
       storeField(value);
   };
-  for (BlockArgument argument : frame.source.getArguments()) {
+  for (BlockArgument argument : function.source.getArguments()) {
     if (!isa<RankedTensorType>(argument.getType()))
       continue;
     unsigned number = argument.getArgNumber();
     const std::optional<Box> &box = boxes[number];
-    storeRegion(box ? regions.of(box->dims, box->empty, frame.argument(number))
-                    : regions.nothing());
+    storeRegion(
+        box ? regions.of(box->dims, box->empty, function.argument(number))
+            : regions.nothing());
   }
   for (const std::optional<StridedRegion> &written : results)
     storeRegion(written ? *written : regions.nothing());

@@ -22,7 +22,7 @@ namespace codegen {
 
 class TileFootprint {
 public:
-  explicit TileFootprint(KernelFrame &frame);
+  explicit TileFootprint(KernelFunction &function);
 
   RangeBuilder ranges;
 
@@ -48,7 +48,7 @@ private:
     mlir::Value empty; ///< i1
   };
   RegionBuilder regions;
-  KernelFrame &frame;
+  KernelFunction &function;
   LaneBuilder &lanes;
   /// By argument. All reads of one argument together are one box.
   llvm::SmallVector<std::optional<Box>> boxes;

@@ -15,7 +15,7 @@ namespace anabranch {
 namespace codegen {
 
 std::string BlockMultiplier::functionName() const {
-  return (func::FuncOp(gemm.frame.source).getName() + "_block").str();
+  return (func::FuncOp(gemm.function.source).getName() + "_block").str();
 }
 
 /// Whether the block adds to existing sums.
@@ -73,7 +73,7 @@ void BlockMultiplier::call(func::FuncOp &function, int64_t vectors,
                            const MicroKernel::Arguments &arguments) {
   MicroKernel kernel = microKernel(vectors);
   if (!function)
-    function = kernel.create(lanes.builder, gemm.frame.source,
+    function = kernel.create(lanes.builder, gemm.function.source,
                              functionName() + suffix.str());
   kernel.call(lanes, function, arguments);
 }

@@ -42,17 +42,17 @@ static LogicalResult emit(KernelShell &shell) {
       GemmBlocking::choose(*contraction, shell.target, given);
   return shell.emit(
       [&](KernelShell::TileBody &body) {
-        GemmContext gemm(*contraction, blocking, body.frame);
+        GemmContext gemm(*contraction, blocking, body.function);
         GemmEmitter(gemm).emitTile(body.evaluator, body.scratch, body.tile);
       },
-      [&](KernelFrame &frame) {
-        GemmContext gemm(*contraction, blocking, frame);
+      [&](KernelFunction &function) {
+        GemmContext gemm(*contraction, blocking, function);
         return KernelShell::Plan{gemm.tileCount(),
                                  GemmEmitter(gemm).scratchBytes()};
       },
       [&](KernelShell::FootprintBody &body) {
-        GemmContext gemm(*contraction, blocking, body.frame);
-        TileFootprint footprint(body.frame);
+        GemmContext gemm(*contraction, blocking, body.function);
+        TileFootprint footprint(body.function);
         addGemmFootprint(gemm, footprint, body.tile);
         footprint.store(body.footprints);
       });

@@ -73,7 +73,7 @@ void UnpackedPanel::fillVector(Value step, const Columns &columns, bool whole) {
 /// The words of a vector of columns. Also prefetches words far ahead.
 Value UnpackedPanel::load(Value step, Value column) {
   int64_t width = QuantizedWeight::panelColumns;
-  Value packed = gemm.frame.argument(weight.packed).pointer;
+  Value packed = gemm.function.argument(weight.packed).pointer;
   int64_t panelWords = weight.layout.steps(weight.depths) * width;
   Value at = lanes.addIndex(
       lanes.mulIndex(lanes.divIndex(column, lanes.index(width)),
@@ -95,7 +95,7 @@ UnpackedPanel::Parameters UnpackedPanel::parameters(Value step, Value column) {
       lanes.index(weight.layout.group));
   Value at = lanes.addIndex(lanes.mulIndex(group, lanes.index(stride)), column);
   auto load = [&](unsigned argument) {
-    return floats.loadVector(gemm.frame.argument(argument).pointer, at);
+    return floats.loadVector(gemm.function.argument(argument).pointer, at);
   };
   return {load(weight.scale), weight.offset ? load(*weight.offset) : Value()};
 }
@@ -173,11 +173,12 @@ void UnpackedPanel::storeWord(Value depth, const Columns &columns,
       known[i] =
           lanes.make<arith::SelectOp>(isThere, known[i], floats.zeroVector());
     }
-    Value word = known.size() == 1 ? known[0]
-                                   : makePairs(lanes,
-                                               gemm.frame.target.avx512Bf16 &&
-                                                   gemm.blocking.lanes == 16,
-                                               known, floats.vectorType());
+    Value word = known.size() == 1
+                     ? known[0]
+                     : makePairs(lanes,
+                                 gemm.function.target.avx512Bf16 &&
+                                     gemm.blocking.lanes == 16,
+                                 known, floats.vectorType());
     Value row = gemm.words(lanes.subIndex(depth, firstDepth));
     Value at = lanes.mulIndex(row, lanes.index(gemm.blocking.columns()));
     floats.store(word, panel, lanes.addIndex(at, lanes.index(columns.place)));

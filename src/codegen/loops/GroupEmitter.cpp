@@ -21,7 +21,8 @@ namespace codegen {
 GroupEmitter::GroupEmitter(const KernelModel &model, const NestGroup &group,
                            Evaluator &evaluator, Value scratchPointer)
     : context(model, group, evaluator), lanes(context.lanes), group(group),
-      grid(makeGrid(context.frame, group)), storage(context, scratchPointer) {}
+      grid(makeGrid(context.function, group)),
+      storage(context, scratchPointer) {}
 
 void GroupEmitter::emitTile(Value tile) {
   context.sharedIndex.assign(group.sharedCount, lanes.indexLanes(0));

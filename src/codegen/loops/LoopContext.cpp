@@ -14,8 +14,8 @@ namespace codegen {
 
 LoopContext::LoopContext(const KernelModel &model, const NestGroup &group,
                          Evaluator &evaluator)
-    : model(model), group(group), evaluator(evaluator), frame(evaluator.frame),
-      lanes(evaluator.lanes) {}
+    : model(model), group(group), evaluator(evaluator),
+      function(evaluator.function), lanes(evaluator.lanes) {}
 
 void LoopContext::setShared(const SharedLoop &loop, Lanes index) {
   // Of dimensions that run as one, the last one has the index, which then
@@ -38,7 +38,7 @@ Value LoopContext::tripCount(const FusedNests &nests,
   Value count = lanes.index(1);
   for (unsigned part : loop.loops[0]) {
     analysis::DimOf size = nests.members[0]->loops[part].size;
-    count = lanes.mulIndex(count, frame.dim(size.tensor, size.dimension));
+    count = lanes.mulIndex(count, function.dim(size.tensor, size.dimension));
   }
   return count;
 }

@@ -27,7 +27,7 @@ struct LoopContext {
   const KernelModel &model;
   const NestGroup &group;
   Evaluator &evaluator;
-  KernelFrame &frame;
+  KernelFunction &function;
   LaneBuilder &lanes;
   llvm::SmallVector<Lanes> sharedIndex; ///< by shared dimension
 

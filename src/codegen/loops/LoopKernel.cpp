@@ -24,14 +24,15 @@ static std::optional<std::string> refusal(func::FuncOp, const TargetInfo &) {
 
 /// Each group owns consecutive tiles. Calls `body` for each group, with the
 /// tile's number in it, under the condition that the tile is the group's.
-static void forTile(const KernelModel &model, KernelFrame &frame, Value tile,
+static void forTile(const KernelModel &model, KernelFunction &function,
+                    Value tile,
                     llvm::function_ref<void(const NestGroup &, Value)> body) {
-  LaneBuilder &lanes = frame.lanes;
+  LaneBuilder &lanes = function.lanes;
   if (model.groups.size() == 1)
     return body(model.groups[0], tile);
   Value first = lanes.index(0);
   for (const NestGroup &group : model.groups) {
-    Value last = lanes.addIndex(first, makeGrid(frame, group).tiles);
+    Value last = lanes.addIndex(first, makeGrid(function, group).tiles);
     Value after =
         lanes.make<arith::CmpIOp>(arith::CmpIPredicate::sge, tile, first);
     Value before =
@@ -43,7 +44,7 @@ static void forTile(const KernelModel &model, KernelFrame &frame, Value tile,
 }
 
 static void emitGroups(KernelModel &model, KernelShell::TileBody &body) {
-  forTile(model, body.frame, body.tile,
+  forTile(model, body.function, body.tile,
           [&](const NestGroup &group, Value tile) {
             GroupEmitter emitter(model, group, body.evaluator, body.scratch);
             emitter.emitTile(tile);
@@ -51,23 +52,23 @@ static void emitGroups(KernelModel &model, KernelShell::TileBody &body) {
 }
 
 static KernelShell::Plan planGroups(const KernelModel &model,
-                                    KernelFrame &frame) {
-  LaneBuilder &lanes = frame.lanes;
+                                    KernelFunction &function) {
+  LaneBuilder &lanes = function.lanes;
   KernelShell::Plan plan{lanes.index(0), lanes.index(0)};
   for (const NestGroup &group : model.groups) {
-    plan.tiles = lanes.addIndex(plan.tiles, makeGrid(frame, group).tiles);
+    plan.tiles = lanes.addIndex(plan.tiles, makeGrid(function, group).tiles);
     plan.scratchBytes =
-        lanes.maxIndex(plan.scratchBytes, planScratch(frame, group).bytes);
+        lanes.maxIndex(plan.scratchBytes, planScratch(function, group).bytes);
   }
   return plan;
 }
 
 /// The positions of a tile in each shared dimension of its group.
-static SmallVector<IndexRange> sharedRanges(KernelFrame &frame,
+static SmallVector<IndexRange> sharedRanges(KernelFunction &function,
                                             const NestGroup &group,
                                             RangeBuilder &ranges, Value tile) {
-  LaneBuilder &lanes = frame.lanes;
-  TileGrid grid = makeGrid(frame, group);
+  LaneBuilder &lanes = function.lanes;
+  TileGrid grid = makeGrid(function, group);
   TilePart part = partOf(lanes, grid, tile);
   SmallVector<Value> outerSizes;
   for (size_t loop = 0; loop < group.sharedLoops.size(); ++loop)
@@ -88,7 +89,7 @@ static SmallVector<IndexRange> sharedRanges(KernelFrame &frame,
     range = *next++;
     if (static_cast<int>(number) != group.blockLoop)
       continue;
-    Value size = sizeOf(frame, group, loop);
+    Value size = sizeOf(function, group, loop);
     Value block = lanes.index(group.blockSize);
     Value end =
         lanes.mulIndex(lanes.addIndex(range.high, lanes.index(1)), block);
@@ -100,13 +101,13 @@ static SmallVector<IndexRange> sharedRanges(KernelFrame &frame,
 
 static void footprintOfGroup(const NestGroup &group,
                              KernelShell::FootprintBody &body, Value tile) {
-  TileFootprint footprint(body.frame);
+  TileFootprint footprint(body.function);
   SmallVector<IndexRange> shared =
-      sharedRanges(body.frame, group, footprint.ranges, tile);
+      sharedRanges(body.function, group, footprint.ranges, tile);
   for (const LoopNest *nest : group.nests) {
     auto whole = [&](analysis::DimOf size) {
       return footprint.ranges.whole(
-          body.frame.dim(size.tensor, size.dimension));
+          body.function.dim(size.tensor, size.dimension));
     };
     SmallVector<IndexRange> loops, index;
     for (const LoopNest::Loop &loop : nest->loops)
@@ -126,7 +127,7 @@ static void footprintOfGroup(const NestGroup &group,
 
 static void footprintOfGroups(KernelModel &model,
                               KernelShell::FootprintBody &body) {
-  forTile(model, body.frame, body.tile,
+  forTile(model, body.function, body.tile,
           [&](const NestGroup &group, Value tile) {
             footprintOfGroup(group, body, tile);
           });
@@ -139,7 +140,7 @@ static LogicalResult emit(KernelShell &shell) {
     return failure();
   return shell.emit(
       [&](KernelShell::TileBody &body) { emitGroups(*model, body); },
-      [&](KernelFrame &frame) { return planGroups(*model, frame); },
+      [&](KernelFunction &function) { return planGroups(*model, function); },
       [&](KernelShell::FootprintBody &body) {
         footprintOfGroups(*model, body);
       });

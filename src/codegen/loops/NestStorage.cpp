@@ -16,10 +16,10 @@ namespace codegen {
 
 NestStorage::NestStorage(LoopContext &context, Value scratchPointer)
     : context(context), lanes(context.lanes) {
-  Scratch plan = planScratch(context.frame, context.group);
+  Scratch plan = planScratch(context.function, context.group);
   for (LoopNest *nest : context.group.nests)
     for (Destination &destination : nest->destinations)
-      targets[nest].push_back(destinationBuffer(context.frame, destination));
+      targets[nest].push_back(destinationBuffer(context.function, destination));
   for (ScratchPart &part : plan.parts)
     addScratch(part, scratchPointer);
 }
@@ -42,7 +42,7 @@ void NestStorage::addScratch(const ScratchPart &part, Value scratchPointer) {
   Value stride = lanes.index(group.laneLoop >= 0 ? group.width : 1);
   for (unsigned dim : llvm::reverse(innerDims(nest))) {
     buffer.strides[dim] = stride;
-    stride = lanes.mulIndex(stride, context.frame.dim(nest.value, dim));
+    stride = lanes.mulIndex(stride, context.function.dim(nest.value, dim));
   }
   scratch[part.value] = buffer;
 }

@@ -24,7 +24,7 @@ void PositionBlock::emit() {
   Lanes number = context.sharedIndex[loop.dims.back()];
   Value block = lanes.index(group.blockSize);
   Value first = lanes.mulIndex(number.value, block);
-  Value size = sizeOf(context.frame, group, loop);
+  Value size = sizeOf(context.function, group, loop);
   Value end = lanes.addIndex(first, block);
   bool isTransposed = !group.transposedLoads.empty();
   auto singly = [&] {
@@ -79,7 +79,7 @@ void PositionBlock::emitTransposed(const SharedLoop &loop, Value first) {
   SmallVector<SmallVector<Lanes>> columns;
   for (const TransposedLoad &load : loads)
     columns.push_back(loadTransposed(
-        lanes, context.frame.argument(load.tensor.getArgNumber()),
+        lanes, context.function.argument(load.tensor.getArgNumber()),
         indexOf(load), load.along));
   for (int64_t i = 0; i < group.width; ++i) {
     LaneBuilder::Scope scope(lanes);
@@ -89,7 +89,8 @@ void PositionBlock::emitTransposed(const SharedLoop &loop, Value first) {
     for (auto [load, values] : llvm::zip(loads, columns))
       loaded.push_back({load.tensor, indexOf(load), values[i]});
     for (const TransposedLoad &transposed : loads) {
-      Buffer buffer = context.frame.argument(transposed.tensor.getArgNumber());
+      Buffer buffer =
+          context.function.argument(transposed.tensor.getArgNumber());
       Value tensor = transposed.tensor;
       LaneBuilder &builder = lanes;
       context.evaluator.bind(tensor, [&builder, buffer, tensor,

@@ -112,7 +112,8 @@ void RowPrefetch::emit(const LoopNest &member, ArrayRef<Lanes> point) const {
     for (unsigned loop : row.loops)
       index.push_back(point[loop]);
     index[row.rowDim] = lanes.add(index[row.rowDim], lanes.indexLanes(1));
-    prefetch(lanes, context.frame.argument(row.tensor.getArgNumber()), index);
+    prefetch(lanes, context.function.argument(row.tensor.getArgNumber()),
+             index);
   }
 }
 

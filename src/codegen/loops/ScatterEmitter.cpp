@@ -39,7 +39,7 @@ void ScatterEmitter::copyInit(const Buffer &buffer) {
         inPlaceArgument(context.model.source, destination.result) ==
             argument.getArgNumber())
       return;
-  SmallVector<Value> shape = context.frame.shape(init);
+  SmallVector<Value> shape = context.function.shape(init);
   Point point(shape.size(), lanes.indexLanes(0));
   std::function<void(size_t)> walk = [&](size_t depth) {
     if (depth == shape.size()) {
@@ -89,7 +89,7 @@ static bool scattersRows(ir::ScatterOp scatter) {
 void ScatterEmitter::scatterInto(const Buffer &buffer) {
   auto scatter = cast<ir::ScatterOp>(nest.op);
   copyInit(buffer);
-  SmallVector<Value> shape = context.frame.shape(scatter.getUpdates());
+  SmallVector<Value> shape = context.function.shape(scatter.getUpdates());
   bool byRows = scattersRows(scatter);
   Point point(shape.size(), lanes.indexLanes(0));
   std::function<void(size_t)> walk = [&](size_t depth) {

@@ -17,7 +17,7 @@
 
 #include "codegen/nests/BlockChoice.h"
 
-#include "codegen/emit/KernelFrame.h"
+#include "codegen/emit/KernelFunction.h"
 #include "codegen/nests/StrideClass.h"
 
 using namespace mlir;

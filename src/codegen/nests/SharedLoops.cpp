@@ -7,7 +7,7 @@
 
 #include "codegen/nests/SharedLoops.h"
 
-#include "codegen/emit/KernelFrame.h"
+#include "codegen/emit/KernelFunction.h"
 #include "llvm/ADT/EquivalenceClasses.h"
 #include "llvm/ADT/MapVector.h"
 

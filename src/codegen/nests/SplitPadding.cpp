@@ -7,7 +7,7 @@
 
 #include "codegen/nests/SplitPadding.h"
 
-#include "codegen/emit/KernelFrame.h"
+#include "codegen/emit/KernelFunction.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 

@@ -7,7 +7,7 @@
 
 #include "codegen/nests/StrideClass.h"
 
-#include "codegen/emit/KernelFrame.h"
+#include "codegen/emit/KernelFunction.h"
 
 using namespace mlir;
 

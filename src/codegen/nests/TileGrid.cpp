@@ -54,8 +54,8 @@ bool needsScratch(const LoopNest &nest) {
 }
 
 /// The cost of one position of the outer loops, at least one.
-static Value costPerPosition(KernelFrame &frame, const NestGroup &group) {
-  LaneBuilder &lanes = frame.lanes;
+static Value costPerPosition(KernelFunction &function, const NestGroup &group) {
+  LaneBuilder &lanes = function.lanes;
   Value total = lanes.index(0);
   for (LoopNest *nest : group.nests) {
     int64_t point = nest->reads.operations;
@@ -66,8 +66,8 @@ static Value costPerPosition(KernelFrame &frame, const NestGroup &group) {
              elementBytes(getElementTypeOrSelf(nest->value.getType()));
     Value points = lanes.index(1);
     for (unsigned loop : nest->innerLoops())
-      points =
-          lanes.mulIndex(points, frame.dim(nest->loops[loop].size.tensor,
+      points = lanes.mulIndex(points,
+                              function.dim(nest->loops[loop].size.tensor,
                                            nest->loops[loop].size.dimension));
     total = lanes.addIndex(total, lanes.mulIndex(points, lanes.index(point)));
   }
@@ -88,23 +88,24 @@ static Value innermostOuter(const NestGroup &group, const TileGrid &grid) {
   return count > 1 ? innermost : Value();
 }
 
-Value sizeOf(KernelFrame &frame, const NestGroup &group,
+Value sizeOf(KernelFunction &function, const NestGroup &group,
              const SharedLoop &loop) {
-  Value size = frame.lanes.index(1);
+  Value size = function.lanes.index(1);
   for (unsigned part : loop.dims) {
     analysis::DimOf dim = group.sharedSizes[part];
-    size = frame.lanes.mulIndex(size, frame.dim(dim.tensor, dim.dimension));
+    size =
+        function.lanes.mulIndex(size, function.dim(dim.tensor, dim.dimension));
   }
   return size;
 }
 
-TileGrid makeGrid(KernelFrame &frame, const NestGroup &group) {
-  LaneBuilder &lanes = frame.lanes;
+TileGrid makeGrid(KernelFunction &function, const NestGroup &group) {
+  LaneBuilder &lanes = function.lanes;
   TileGrid grid;
   Value one = lanes.index(1);
   grid.outerSize = one;
   for (auto [number, loop] : llvm::enumerate(group.sharedLoops)) {
-    Value size = sizeOf(frame, group, loop);
+    Value size = sizeOf(function, group, loop);
     if (static_cast<int>(number) == group.blockLoop)
       size = lanes.ceilDivIndex(size, lanes.index(group.blockSize));
     grid.loopSizes.push_back(size);
@@ -113,7 +114,7 @@ TileGrid makeGrid(KernelFrame &frame, const NestGroup &group) {
     else
       grid.outerSize = lanes.mulIndex(grid.outerSize, size);
   }
-  Value perPosition = costPerPosition(frame, group);
+  Value perPosition = costPerPosition(function, group);
   perPosition = lanes.mulIndex(perPosition, lanes.index(group.blockSize));
   Value target = lanes.index(tileCost);
   grid.laneTiles = one;
@@ -166,8 +167,8 @@ TilePart partOf(LaneBuilder &lanes, const TileGrid &grid, Value tile) {
   return part;
 }
 
-Scratch planScratch(KernelFrame &frame, const NestGroup &group) {
-  LaneBuilder &lanes = frame.lanes;
+Scratch planScratch(KernelFunction &function, const NestGroup &group) {
+  LaneBuilder &lanes = function.lanes;
   Scratch scratch;
   scratch.bytes = lanes.index(0);
   Value line = lanes.index(64);
@@ -180,7 +181,7 @@ Scratch planScratch(KernelFrame &frame, const NestGroup &group) {
                            (group.laneLoop >= 0 ? group.width : 1);
       Value bytes = lanes.index(perElement);
       for (unsigned dim : innerDims(*nest))
-        bytes = lanes.mulIndex(bytes, frame.dim(value, dim));
+        bytes = lanes.mulIndex(bytes, function.dim(value, dim));
       Value rounded = lanes.mulIndex(lanes.ceilDivIndex(bytes, line), line);
       scratch.bytes = lanes.addIndex(scratch.bytes, rounded);
     }

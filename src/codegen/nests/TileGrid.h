@@ -12,7 +12,7 @@
 #ifndef ANABRANCH_CODEGEN_NESTS_TILEGRID_H
 #define ANABRANCH_CODEGEN_NESTS_TILEGRID_H
 
-#include "codegen/emit/KernelFrame.h"
+#include "codegen/emit/KernelFunction.h"
 #include "codegen/nests/KernelModel.h"
 
 namespace anabranch {
@@ -30,7 +30,7 @@ struct TileGrid {
   mlir::Value tiles;     ///< in all
 };
 
-TileGrid makeGrid(KernelFrame &frame, const NestGroup &group);
+TileGrid makeGrid(KernelFunction &function, const NestGroup &group);
 
 /// The part of a tile: positions in the product of the outer loops, and in the
 /// lanes' loop. Each goes from the first to before the last.
@@ -51,10 +51,10 @@ struct Scratch {
   mlir::SmallVector<ScratchPart> parts;
   mlir::Value bytes;
 };
-Scratch planScratch(KernelFrame &frame, const NestGroup &group);
+Scratch planScratch(KernelFunction &function, const NestGroup &group);
 
 /// The trip count of a shared loop of the group.
-mlir::Value sizeOf(KernelFrame &frame, const NestGroup &group,
+mlir::Value sizeOf(KernelFunction &function, const NestGroup &group,
                    const SharedLoop &loop);
 
 /// Whether the nest's value needs scratch memory: another nest reads it, it is

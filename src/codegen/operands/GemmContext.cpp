@@ -15,9 +15,10 @@ namespace anabranch {
 namespace codegen {
 
 GemmContext::GemmContext(const Contraction &contraction,
-                         const GemmBlocking &blocking, KernelFrame &frame)
-    : contraction(contraction), blocking(blocking), frame(frame),
-      lanes(frame.lanes), memory(lanes, contraction.element, blocking.lanes) {
+                         const GemmBlocking &blocking, KernelFunction &function)
+    : contraction(contraction), blocking(blocking), function(function),
+      lanes(function.lanes),
+      memory(lanes, contraction.element, blocking.lanes) {
   auto product = [&](ArrayRef<unsigned> loops) {
     Value size = lanes.index(1);
     for (unsigned loop : loops)
@@ -44,8 +45,8 @@ Value GemmContext::loopSize(unsigned loop) {
        llvm::zip(op->getOperands(), op.getIndexingMapsArray()))
     if (auto position =
             map.getResultPosition(lanes.builder.getAffineDimExpr(loop)))
-      return frame.dim(operand, *position);
-  frame.fail(op.getLoc(), "a loop of the contraction has no size");
+      return function.dim(operand, *position);
+  function.fail(op.getLoc(), "a loop of the contraction has no size");
   return lanes.index(1);
 }
 

@@ -23,11 +23,11 @@ namespace codegen {
 class GemmContext {
 public:
   GemmContext(const Contraction &contraction, const GemmBlocking &blocking,
-              KernelFrame &frame);
+              KernelFunction &function);
 
   const Contraction &contraction;
   const GemmBlocking &blocking;
-  KernelFrame &frame;
+  KernelFunction &function;
   LaneBuilder &lanes;
   /// Scratch memory, with elements of the accumulators' type.
   const TypedMemory memory;

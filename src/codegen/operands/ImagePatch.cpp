@@ -83,7 +83,7 @@ void ImagePatch::pack(Value patch) {
     return first[gemm.contraction.rows[i]].value;
   };
   bool hasRows = gemm.contraction.rows.size() == 3;
-  const Buffer &buffer = gemm.frame.argument(windows.image.getArgNumber());
+  const Buffer &buffer = gemm.function.argument(windows.image.getArgNumber());
   Value image =
       moved(buffer.pointer, lanes.mulIndex(positionOf(0), buffer.strides[0]));
   Value firstRow = hasRows ? positionOf(1) : lanes.index(0);
@@ -135,7 +135,7 @@ void ImagePatch::packNeighbours(Value from, Value to) {
 }
 
 void ImagePatch::packPoints(Value from, Value to, int64_t phase) {
-  const Buffer &buffer = gemm.frame.argument(windows.image.getArgNumber());
+  const Buffer &buffer = gemm.function.argument(windows.image.getArgNumber());
   Value stride = buffer.strides[buffer.strides.size() - 2];
   lanes.loop(lanes.index(0), lanes.index(shape.columns), 1, [&](Value column) {
     Value place = placeOf(right, column, phase);

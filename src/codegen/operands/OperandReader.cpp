@@ -91,7 +91,7 @@ Value OperandReader::findAddress(ArrayRef<Lanes> point) {
 Value OperandReader::addressOf(ArrayRef<Lanes> point) {
   if (Value address = findAddress(point))
     return address;
-  gemm.frame.fail(lanes.loc, "operand of a contraction is no plain memory");
+  gemm.function.fail(lanes.loc, "operand of a contraction is no plain memory");
   Type pointer = LLVM::LLVMPointerType::get(lanes.builder.getContext());
   return lanes.make<LLVM::ZeroOp>(pointer);
 }

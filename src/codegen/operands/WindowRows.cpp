@@ -91,21 +91,21 @@ Value WindowRows::runAt(const Point &row, Value tap, Value zeros) {
   loops.push_back(lanes.indexLanes(0));
   Point place = gemm.evaluator->apply(windows.map, loops);
   Value inside;
-  const Buffer &buffer = gemm.frame.argument(windows.image.getArgNumber());
+  const Buffer &buffer = gemm.function.argument(windows.image.getArgNumber());
   Value offset = lanes.index(0);
   for (size_t i = 0; i < place.size(); ++i) {
     Value at = place[i].value;
     if (tensor::InsertSliceOp padding = windows.padding) {
       OpFoldResult low = padding.getMixedOffsets()[i];
       auto known = getConstantIntValue(low);
-      at = lanes.subIndex(at, gemm.frame.size(low));
+      at = lanes.subIndex(at, gemm.function.size(low));
       bool spans = known == 0 && padding.getSourceType().getDimSize(i) ==
                                      padding.getResultType().getDimSize(i);
       if (!spans) {
         // One unsigned comparison checks both ends.
         Value fits = lanes.make<arith::CmpIOp>(
             arith::CmpIPredicate::ult, at,
-            gemm.frame.size(padding.getMixedSizes()[i]));
+            gemm.function.size(padding.getMixedSizes()[i]));
         inside = inside ? lanes.make<arith::AndIOp>(inside, fits) : fits;
       }
     }

@@ -81,7 +81,7 @@ private:
     auto ofPanel = [&](unsigned argument, int64_t bytes) {
       Value at = lanes.mulIndex(panel, lanes.index(bytes));
       at = lanes.addIndex(at, lanes.index(vector * context.blocking.lanes * 4));
-      return bytesBehind(lanes, gemm.frame.argument(argument).pointer, at);
+      return bytesBehind(lanes, gemm.function.argument(argument).pointer, at);
     };
     int64_t steps = weight.layout.steps(weight.depths);
     SmallVector<Value> arguments = {
@@ -102,7 +102,7 @@ private:
     func::FuncOp &made = isFirst ? first : others;
     if (made)
       return made;
-    func::FuncOp source = gemm.frame.source;
+    func::FuncOp source = gemm.function.source;
     std::string name =
         (source.getName() + (isFirst ? "_block" : "_rest")).str();
     OpBuilder &b = lanes.builder;
@@ -155,22 +155,22 @@ LogicalResult emit(KernelShell &shell) {
       QuantizedBlocking::choose(contraction, match->weight, shell.target);
   return shell.emit(
       [&](KernelShell::TileBody &body) {
-        GemmContext gemm(contraction, blocking.gemm, body.frame);
+        GemmContext gemm(contraction, blocking.gemm, body.function);
         gemm.evaluator = &body.evaluator;
         gemm.enterTile(body.tile);
         QuantizedContext context{gemm, match->weight, blocking};
         TileEmitter(context, body.scratch).emit();
       },
-      [&](KernelFrame &frame) {
-        GemmContext gemm(contraction, blocking.gemm, frame);
+      [&](KernelFunction &function) {
+        GemmContext gemm(contraction, blocking.gemm, function);
         QuantizedContext context{gemm, match->weight, blocking};
         int64_t bytes = TileEmitter::resultBytes(context) +
                         LeftDigits::scratchBytes(context);
-        return KernelShell::Plan{gemm.tileCount(), frame.lanes.index(bytes)};
+        return KernelShell::Plan{gemm.tileCount(), function.lanes.index(bytes)};
       },
       [&](KernelShell::FootprintBody &body) {
-        GemmContext gemm(contraction, blocking.gemm, body.frame);
-        TileFootprint footprint(body.frame);
+        GemmContext gemm(contraction, blocking.gemm, body.function);
+        TileFootprint footprint(body.function);
         addGemmFootprint(gemm, footprint, body.tile);
         footprint.store(body.footprints);
       });

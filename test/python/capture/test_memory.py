@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -155,5 +156,7 @@ def test_a_limit_that_is_too_small_is_named(tmp_path: Path) -> None:
     """Instead of the kernel's end of the process."""
     with memory_group(384) as group:
         said = output_of(LIMITED, str(group), ANABRANCH_CACHE_HOME=str(tmp_path))
-    assert "need 512 MiB" in said
+    needed = re.search(r"need (\d+) MiB", said)
+    # A panel of the last columns may be filled up.
+    assert needed and 512 <= int(needed[1]) <= 520, said
     assert "of the 384 MiB that" in said

@@ -274,7 +274,8 @@ def test_several_targets_give_the_same_results(tmp_path, monkeypatch):
         anabranch.load(tmp_path / "p", target="arm")
     # Packed weights are mapped: nothing is private but the arenas.
     assert best._executable.cached_bytes < 100_000
-    for target in targets:
+    # The exporting machine prepares the targets that it can run.
+    for target in targets[: targets.index(best.target) + 1]:
         assert (tmp_path / f"p/targets/{target}/prepared.bin").stat().st_size
 
 

@@ -1,11 +1,11 @@
-//===- KernelFrame.cpp - the function that a kernel becomes ---------------===//
+//===- KernelFunction.cpp - the function that a kernel becomes ------------===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
 //
 //===----------------------------------------------------------------------===//
 
-#include "codegen/emit/KernelFrame.h"
+#include "codegen/emit/KernelFunction.h"
 
 #include "ir/Anabranch.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -46,8 +46,8 @@ DenseI64ArrayAttr resultStrides(func::FuncOp source, unsigned i) {
   return source.getResultAttrOfType<DenseI64ArrayAttr>(i, "anabranch.strides");
 }
 
-KernelFrame::KernelFrame(func::FuncOp source, const TargetInfo &target,
-                         LaneBuilder &lanes, Value sizes)
+KernelFunction::KernelFunction(func::FuncOp source, const TargetInfo &target,
+                               LaneBuilder &lanes, Value sizes)
     : source(source), target(target), lanes(lanes) {
   loadSizes(sizes);
   cloneScalars();
@@ -55,7 +55,7 @@ KernelFrame::KernelFrame(func::FuncOp source, const TargetInfo &target,
 
 /// Loads the dynamic dimensions of the arguments, then those of the results,
 /// then the index arguments.
-void KernelFrame::loadSizes(Value sizes) {
+void KernelFunction::loadSizes(Value sizes) {
   OpBuilder &b = lanes.builder;
   Type pointer = LLVM::LLVMPointerType::get(b.getContext());
   int32_t slot = 0;
@@ -82,7 +82,7 @@ void KernelFrame::loadSizes(Value sizes) {
       scalars.map(argument, next());
 }
 
-void KernelFrame::cloneScalars() {
+void KernelFunction::cloneScalars() {
   for (Operation &op : source.front().without_terminator()) {
     if (auto dimOp = dyn_cast<tensor::DimOp>(op)) {
       if (auto number = dimOp.getConstantIndex())
@@ -102,13 +102,13 @@ void KernelFrame::cloneScalars() {
   }
 }
 
-void KernelFrame::fail(Location where, const Twine &message) {
+void KernelFunction::fail(Location where, const Twine &message) {
   if (!hasFailed)
     emitError(where) << message;
   hasFailed = true;
 }
 
-Value KernelFrame::size(OpFoldResult size) {
+Value KernelFunction::size(OpFoldResult size) {
   if (auto attr = dyn_cast<Attribute>(size))
     return lanes.index(cast<IntegerAttr>(attr).getInt());
   if (Value value = scalar(cast<Value>(size)))
@@ -117,7 +117,7 @@ Value KernelFrame::size(OpFoldResult size) {
   return lanes.index(1);
 }
 
-Value KernelFrame::dim(Value tensor, int64_t dimension) {
+Value KernelFunction::dim(Value tensor, int64_t dimension) {
   auto type = cast<RankedTensorType>(tensor.getType());
   if (!type.isDynamicDim(dimension))
     return lanes.index(type.getDimSize(dimension));
@@ -163,7 +163,7 @@ Value KernelFrame::dim(Value tensor, int64_t dimension) {
   return lanes.index(1);
 }
 
-SmallVector<Value> KernelFrame::shape(Value tensor) {
+SmallVector<Value> KernelFunction::shape(Value tensor) {
   SmallVector<Value> sizes;
   int64_t rank = cast<RankedTensorType>(tensor.getType()).getRank();
   for (int64_t i = 0; i < rank; ++i)
@@ -171,7 +171,7 @@ SmallVector<Value> KernelFrame::shape(Value tensor) {
   return sizes;
 }
 
-SmallVector<Value> KernelFrame::rowMajor(ArrayRef<Value> shape) {
+SmallVector<Value> KernelFunction::rowMajor(ArrayRef<Value> shape) {
   SmallVector<Value> strides(shape.size());
   Value stride = lanes.index(1);
   for (size_t i = shape.size(); i-- > 0;) {
@@ -181,8 +181,8 @@ SmallVector<Value> KernelFrame::rowMajor(ArrayRef<Value> shape) {
   return strides;
 }
 
-Buffer KernelFrame::buffer(Value pointer, Type type, ArrayRef<Value> dims,
-                           DenseI64ArrayAttr strides) {
+Buffer KernelFunction::buffer(Value pointer, Type type, ArrayRef<Value> dims,
+                              DenseI64ArrayAttr strides) {
   auto tensor = cast<RankedTensorType>(type);
   Buffer result{pointer, tensor.getElementType(), {}};
   if (strides) {
@@ -197,8 +197,8 @@ Buffer KernelFrame::buffer(Value pointer, Type type, ArrayRef<Value> dims,
   return result;
 }
 
-void KernelFrame::setPointers(ArrayRef<Value> arguments,
-                              ArrayRef<Value> results) {
+void KernelFunction::setPointers(ArrayRef<Value> arguments,
+                                 ArrayRef<Value> results) {
   for (auto [i, type] : llvm::enumerate(source.getArgumentTypes())) {
     argumentBuffers.emplace_back();
     if (isa<RankedTensorType>(type))

@@ -1,4 +1,4 @@
-//===- KernelFrame.h - the function that a kernel becomes -------*- C++ -*-===//
+//===- KernelFunction.h - the function that a kernel becomes ----*- C++ -*-===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
@@ -6,14 +6,14 @@
 //===----------------------------------------------------------------------===//
 //
 // A kernel function on tensors becomes a tile function, a plan function and
-// perhaps a footprint function (KernelABI.h). A KernelFrame is one of these
+// perhaps a footprint function (KernelABI.h). A KernelFunction is one of these
 // functions while its body is being written: it knows the buffers, and the
 // value of each size and scalar.
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef ANABRANCH_CODEGEN_EMIT_KERNELFRAME_H
-#define ANABRANCH_CODEGEN_EMIT_KERNELFRAME_H
+#ifndef ANABRANCH_CODEGEN_EMIT_KERNELFUNCTION_H
+#define ANABRANCH_CODEGEN_EMIT_KERNELFUNCTION_H
 
 #include "codegen/emit/Lanes.h"
 #include "codegen/emit/Memory.h"
@@ -24,13 +24,13 @@
 namespace anabranch {
 namespace codegen {
 
-class KernelFrame {
+class KernelFunction {
 public:
   /// `sizes` points to the sizes of the ABI. The constructor loads every size,
   /// and clones every scalar computation of the kernel function to the
   /// insertion point.
-  KernelFrame(mlir::func::FuncOp source, const TargetInfo &target,
-              LaneBuilder &lanes, mlir::Value sizes);
+  KernelFunction(mlir::func::FuncOp source, const TargetInfo &target,
+                 LaneBuilder &lanes, mlir::Value sizes);
 
   mlir::func::FuncOp source;
   const TargetInfo &target;
@@ -92,4 +92,4 @@ mlir::DenseI64ArrayAttr resultStrides(mlir::func::FuncOp source, unsigned i);
 } // namespace codegen
 } // namespace anabranch
 
-#endif // ANABRANCH_CODEGEN_EMIT_KERNELFRAME_H
+#endif // ANABRANCH_CODEGEN_EMIT_KERNELFUNCTION_H
