@@ -120,7 +120,7 @@ RECIPES = {
             ),
             (
                 "src/pipeline/Phases.cpp",
-                "    functions.addPass(createNormalizeAtenPass());\n    // Equal",
+                "    functions.addPass(createNormalizeAtenPass());\n",
                 "    functions.addPass(createNameCallsPass());\n",
             ),
         ],

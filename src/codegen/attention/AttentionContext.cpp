@@ -163,7 +163,7 @@ Value AttentionContext::headMask(int64_t size, Value at) {
     return Value();
   LaneBuilder::MaskGuard guard(lanes, blocking.lanes, Value());
   Value rest = lanes.subIndex(lanes.index(size), at);
-  return lanes.prefixMask(lanes.maxIndex(rest, lanes.index(0)));
+  return lanes.prefixMask(rest);
 }
 
 Value AttentionContext::scalar(double value) {

@@ -43,7 +43,7 @@ void OnlineSoftmax::begin() {
 Value OnlineSoftmax::addMask(Value scores, Value row, Value key) {
   Value mask = attention.op.getMask();
   Value end = lanes.subIndex(attention.keyCount, key);
-  Value inside = lanes.prefixMask(lanes.maxIndex(end, lanes.index(0)));
+  Value inside = lanes.prefixMask(end);
   LaneBuilder::MaskGuard masked(lanes, attention.blocking.lanes, inside, true);
   bool isBool =
       cast<RankedTensorType>(mask.getType()).getElementType().isInteger(1);
@@ -71,8 +71,7 @@ Value OnlineSoftmax::maskScores(Value scores, Value row, Value key) {
   if (attention.op.getCausal())
     limit = lanes.minIndex(
         limit, lanes.addIndex(attention.queryOf(row), lanes.index(1)));
-  Value seen = lanes.prefixMask(
-      lanes.maxIndex(lanes.subIndex(limit, key), lanes.index(0)));
+  Value seen = lanes.prefixMask(lanes.subIndex(limit, key));
   return lanes.make<arith::SelectOp>(seen, scores, hidden);
 }
 

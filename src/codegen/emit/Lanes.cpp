@@ -403,7 +403,7 @@ Value LaneBuilder::prefixMask(Value count) {
   Type i32 = builder.getI32Type();
   Value bounded = minIndex(count, index(width));
   Value limit = make<arith::IndexCastOp>(i32, bounded);
-  return make<arith::CmpIOp>(arith::CmpIPredicate::ult, iota(i32),
+  return make<arith::CmpIOp>(arith::CmpIPredicate::slt, iota(i32),
                              vector(Lanes::uniform(limit)));
 }
 

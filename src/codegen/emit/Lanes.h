@@ -166,7 +166,7 @@ public:
   /// 0, 1, 2, ... as a vector of `element` (index or an integer type).
   mlir::Value iota(mlir::Type element);
   Lanes wrap(mlir::Value scalarOrVector) const;
-  /// The mask of the lanes below `count`.
+  /// The mask of the lanes below `count`; of none for a count of zero or less.
   mlir::Value prefixMask(mlir::Value count);
   /// `mask` and the condition. Null means all lanes.
   mlir::Value andMask(Lanes condition);

@@ -119,7 +119,7 @@ Value GemmContext::columnMask(Value column, int64_t unit) {
     return Value();
   LaneBuilder::MaskGuard guard(lanes, blocking.lanes, Value());
   Value rest = lanes.subIndex(columnCount, column);
-  return lanes.prefixMask(lanes.maxIndex(rest, lanes.index(0)));
+  return lanes.prefixMask(rest);
 }
 
 void GemmContext::wholeOrLast(function_ref<void(bool whole)> emit) {

@@ -10,6 +10,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <limits>
 
@@ -84,10 +85,14 @@ void LeftDigits::readRow(Value row) {
   bool whole = gemm.depthIsMultipleOf(width);
   Value end = lanes.index(context.weight.depths);
   Value at = lanes.addIndex(gemm.tile.firstRow, row);
-  lanes.loop(
-      lanes.index(0), lanes.index(context.paddedDepths()), width, [&](Value k) {
-        floats.store(reader.elements(at, Value(), k, end, whole), buffer, k);
-      });
+  int64_t read = llvm::alignTo(context.weight.depths, width);
+  lanes.loop(lanes.index(0), lanes.index(read), width, [&](Value k) {
+    floats.store(reader.elements(at, Value(), k, end, whole), buffer, k);
+  });
+  // The padding may be longer than a vector, and OperandReader reads vectors
+  // that have a depth.
+  lanes.loop(lanes.index(read), lanes.index(context.paddedDepths()), width,
+             [&](Value k) { floats.store(floats.zeroVector(), buffer, k); });
 }
 
 /// The bits of the largest absolute value. Those of a NaN are above infinity's.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import hypothesis
 import pytest
 import torch
@@ -114,23 +116,33 @@ def test_other_groups_are_computed_from_floats(group: int, tmp_path) -> None:
     assert not reads_few_bits(tmp_path)
 
 
+def check_package(case: Case, rows: int, target: str, path: Path) -> None:
+    module, x = Quantized(case).eval(), torch.randn(rows, case.k).to(case.dtype)
+    anabranch.export(module, path, (x,), targets=[target], overwrite=True)
+    try:
+        package = anabranch.load(path, target=target)
+    except (RuntimeError, ValueError) as error:
+        pytest.skip(f"this CPU lacks {target}: {error}")
+    with torch.no_grad():
+        found, eager, expected = package(x), module(x), exact(module, x)
+    allowed = max(2 * relative_error(eager, expected), 4e-7)
+    assert relative_error(found, expected) <= allowed
+
+
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("bits", [4, 8])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_targets(target, bits, dtype, tmp_path) -> None:
     case = Case(131, 288, 32, bits, "int", dtype=dtype)
-    module, path = Quantized(case).eval(), tmp_path / "package"
     for rows in (1, 6, 37):
-        x = torch.randn(rows, case.k).to(dtype)
-        anabranch.export(module, path, (x,), targets=[target], overwrite=True)
-        try:
-            package = anabranch.load(path, target=target)
-        except (RuntimeError, ValueError) as error:
-            pytest.skip(f"this CPU lacks {target}: {error}")
-        with torch.no_grad():
-            found, eager, expected = package(x), module(x), exact(module, x)
-        allowed = max(2 * relative_error(eager, expected), 4e-7)
-        assert relative_error(found, expected) <= allowed
+        check_package(case, rows, target, tmp_path / "package")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("depth", [2, 50, 274])
+def test_targets_whose_vectors_the_padding_exceeds(depth, target, tmp_path) -> None:
+    """Rows lie behind one another: what is read beyond a row is the next one."""
+    check_package(Case(33, depth, 0), 3, target, tmp_path / "package")
 
 
 @pytest.mark.parametrize("bad", [float("inf"), float("-inf"), float("nan")])
