@@ -1,7 +1,7 @@
 """Runs one linter over the files that git knows: lint.py NAME [--fix].
 
-clang-tidy is slow. So it checks only the C++ files that differ from the base, and
-remembers the files that passed. The base is ANABRANCH_TIDY_BASE, else the commit where
+clang-tidy is slow. So it checks only the C++ files whose code differs from the base,
+and remembers the files that passed. The base is ANABRANCH_TIDY_BASE, else the commit where
 this branch left main, else the last commit."""
 
 from __future__ import annotations
@@ -69,9 +69,16 @@ def commands_without_precompiled(folder: Path) -> None:
     (folder / "compile_commands.json").write_text(json.dumps(built))
 
 
+def changed_code(base: str) -> list[str]:
+    """C++ files that differ from the base in more than lines of comments."""
+    only_code = ("--numstat", "--no-renames", r"-I^[ \t]*//")
+    counts = git("diff", *only_code, base, "--", "*.cpp")
+    return [line.split("\t")[2] for line in counts]
+
+
 def clang_tidy(fix: bool) -> int:
     base = tidy_base()
-    changed = set(git("diff", "--name-only", base, "--", "*.cpp"))
+    changed = set(changed_code(base))
     changed |= set(git("ls-files", "--others", "--exclude-standard", "*.cpp"))
     clean = ROOT / ".cache" / "clang-tidy"
     clean.mkdir(parents=True, exist_ok=True)
