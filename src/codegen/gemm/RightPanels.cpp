@@ -58,7 +58,7 @@ Value RightPanels::offsetOf(Value depth) {
 /// A vector of words along the columns, of which `depth` is the first depth.
 Value RightPanels::wordsAt(Lanes column, Value depth, Value mask) {
   LaneBuilder::MaskGuard guard(lanes, gemm.blocking.lanes, mask,
-                               /*maybeEmpty=*/bool(mask));
+                               /*maybeEmpty=*/true);
   if (gemm.blocking.kPack > 1)
     return packedWordsAt(column, depth);
   return lanes.vector(

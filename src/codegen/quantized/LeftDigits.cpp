@@ -89,8 +89,8 @@ void LeftDigits::readRow(Value row) {
   lanes.loop(lanes.index(0), lanes.index(read), width, [&](Value k) {
     floats.store(reader.elements(at, Value(), k, end, whole), buffer, k);
   });
-  // The padding may be longer than a vector, and OperandReader reads vectors
-  // that have a depth.
+  // The padding may be longer than a vector. OperandReader reads only vectors
+  // that have at least one depth.
   lanes.loop(lanes.index(read), lanes.index(context.paddedDepths()), width,
              [&](Value k) { floats.store(floats.zeroVector(), buffer, k); });
 }
