@@ -1,8 +1,8 @@
 """Runs one linter over the files that git knows: lint.py NAME [--fix].
 
 clang-tidy is slow. So it checks only the C++ files whose code differs from the base,
-and remembers the files that passed. The base is ANABRANCH_TIDY_BASE, else the commit where
-this branch left main, else the last commit."""
+and remembers the files that passed. The base is ANABRANCH_TIDY_BASE, else the commit
+where this branch left main, else the last commit."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import torch
 import torch.fx
 
 from . import _C
-from .capture import observer, open_numbers, overlap, sharing
+from .capture import number_arguments, observer, overlap, sharing
 from .capture.aot import aot
 from .capture.handmade import complete
 from .capture.partition import Parts
@@ -82,7 +82,7 @@ def anabranch(
         call = sharing.watch(module, example_inputs, compile_all, settings.explain)
     else:
         call = compile_all()
-    return open_numbers.as_traced(call, module, example_inputs)
+    return number_arguments.as_traced(call, module, example_inputs)
 
 
 def compile(

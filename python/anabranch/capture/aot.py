@@ -54,7 +54,8 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
 
 @functools.cache
 def all_decompositions() -> dict[Any, Callable[..., Any]]:
-    """The same, and of operators that stay whole until a graph is traced."""
+    """`decompositions()`, and those of the operators that Dynamo and AOTAutograd keep
+    whole."""
     return decompositions() | kept_whole.PARTS
 
 

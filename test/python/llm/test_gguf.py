@@ -95,8 +95,9 @@ def first_logits(model, tokens):
 
 
 def assert_as_exact(compiled, eager, reference, prompts):
-    """Logits are as near to the reference's as eager's are: in the median, because a
-    prompt whose logits depend on roundings alone says nothing."""
+    """Compares the distance of the compiled model's logits from the reference's with
+    that of eager's, in the median: logits that depend on roundings alone say nothing.
+    Returns both distances for each prompt."""
     errors = []
     for tokens in prompts:
         expected = first_logits(reference, tokens).double()
@@ -104,6 +105,7 @@ def assert_as_exact(compiled, eager, reference, prompts):
         errors.append([(logits - expected).norm() for logits in found])
     ours, eagers = torch.tensor(errors).median(0).values
     assert ours <= 2 * eagers
+    return errors
 
 
 def test_tokens_equal_those_of_the_floats(tmp_path):
@@ -117,7 +119,9 @@ def test_tokens_equal_those_of_the_floats(tmp_path):
         expected = exact.generate(tokens, **arguments)
         assert torch.equal(compiled.generate(tokens, **arguments), expected)
     prompts = [prompt(1, length) for length in (18, 5) * 4]
-    assert_as_exact(compiled, exact, floats(path, torch.float64), prompts)
+    errors = assert_as_exact(compiled, exact, floats(path, torch.float64), prompts)
+    # The median hides a single prompt, so each one has a wide bound of its own.
+    assert max(ours for ours, _ in errors) < 1e-3
     texts = [path.read_text() for path in tmp_path.rglob("*fuse.mlir")]
     assert texts
     # Seven products of either layer, and the logits.

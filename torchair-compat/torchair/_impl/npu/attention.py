@@ -65,7 +65,8 @@ def _operands(
     kv_heads = used.num_key_value_heads or heads
     q = _to_bnsd(query, dims, heads)
     if scales.dequant_scale_query is not None:
-        q = q.to(torch.float32) * _of_rows(scales.dequant_scale_query, query, q, used)
+        scale = _of_rows(scales.dequant_scale_query, query, q, used, name)
+        q = q.to(torch.float32) * scale
     k = _keys(key, used.key_shared_prefix, used, kv_heads)
     v = _keys(value, used.value_shared_prefix, used, kv_heads)
     paged = scales.unpaged(used.block_table, "T" in dims)
@@ -86,7 +87,9 @@ def _operands(
     return q, k, v
 
 
-def _of_rows(scale: Tensor, query: Tensor, q: Tensor, used: Options) -> Tensor:
+def _of_rows(
+    scale: Tensor, query: Tensor, q: Tensor, used: Options, name: str
+) -> Tensor:
     """A factor for each row and head of the query: its shape without the elements of a
     head."""
     shape = query.shape[:-1]
@@ -94,7 +97,7 @@ def _of_rows(scale: Tensor, query: Tensor, q: Tensor, used: Options) -> Tensor:
         shape = (*shape, used.num_heads)
     if scale.numel() != q.shape[0] * q.shape[1] * q.shape[2]:
         raise ValueError(
-            f"the query's dequantisation must have shape {tuple(shape)}, got"
+            f"{name}: dequant_scale_query must have shape {tuple(shape)}, got"
             f" {tuple(scale.shape)}"
         )
     dims = "BSND" if used.dims == "BSH" else used.dims

@@ -1,8 +1,8 @@
-"""What each query of npu_fused_infer_attention_score sees.
+"""Makes the mask of npu_fused_infer_attention_score.
 
-Queries and keys are (batch, heads, rows, elements) here. What may see what is one mask,
-made of the place and the length of each row's and each column's sequence. In the layouts
-without a batch all sequences stand behind one another.
+Queries and keys are (batch, heads, rows, elements) here. One mask says which columns
+(keys) a row (query) sees: it depends on the sequence and the place of each row and each
+column. In layouts without a batch, all sequences come one after another.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ __all__ = ["visible"]
 
 @dataclasses.dataclass
 class _Places:
-    """Of each row (or column): its sequence, its place in it, that one's length."""
+    """For each row (or column): its sequence, its place in the sequence, and the
+    sequence's length."""
 
     sequence: Tensor
     place: Tensor
@@ -29,7 +30,9 @@ class _Places:
 def visible(
     q: Tensor, k: Tensor, used: Options, name: str
 ) -> tuple[Tensor | None, Tensor | None]:
-    """The mask (batch, 1 or heads, rows, columns), and which rows exist; None: all."""
+    """Which columns each row sees, (batch, 1 or heads, rows, columns), and which rows
+    belong to a sequence, (batch, rows). None: all of them. ValueError: an atten_mask of
+    another shape, or too few lengths."""
     single = _single(q, used)
     bands = _has_band(used) and not single
     tree = used.sparse_mode == 9
@@ -54,8 +57,8 @@ def visible(
 
 
 def _single(q: Tensor, used: Options) -> bool:
-    """One new token a sequence: sparse modes, bands and lengths of queries are for
-    several, but for rotary parts."""
+    """Whether each sequence has one new token. Sparse modes, bands and lengths of queries
+    do not apply to it, unless it has a rotary part."""
     return "T" not in used.dims and q.shape[2] == 1 and used.query_rope is None
 
 
@@ -90,8 +93,9 @@ def _over_scores(mask: Tensor, q: Tensor, k: Tensor, name: str) -> Tensor:
 def _places(
     lengths: Lengths, states: Tensor, dims: str, padding: Tensor | None = None
 ) -> _Places:
-    """(batch, rows) each. Rows beyond the sequences have the sequence -1. With a
-    `padding` that many rows stand behind each sequence, and the rest before it."""
+    """The places of rows, (batch, rows) each. Rows beyond the sequences have the
+    sequence -1. With `padding`, this many rows come behind each sequence, and the other
+    unused rows before it."""
     batch, rows = states.shape[0], states.shape[2]
     numbers = torch.arange(rows, device=states.device).expand(batch, rows)
     known = as_tensor(lengths, states)
@@ -145,14 +149,16 @@ def _columns(k: Tensor, used: Options, name: str) -> _Places:
 
 
 def _own(rows: _Places, columns: _Places) -> Tensor:
-    """The column of each row's own token, the last of both sequences being one."""
+    """The column of each row's own token. The last row and the last column of a sequence
+    are the same token."""
     behind = columns.length.unsqueeze(-2) - rows.length.unsqueeze(-1)
     return rows.place.unsqueeze(-1) + behind
 
 
 def _band(rows: _Places, columns: _Places, used: Options) -> Tensor:
-    """Columns from `before` to `behind` of each row's own, which is counted from the
-    first of both sequences or, in the modes 3 and 4, from the last."""
+    """The band of columns that each row sees, from `before` to `behind` of its own
+    column. Places count from the first row of both sequences or, in the modes 3 and 4,
+    from the last."""
     before, behind = used.pre_tokens, used.next_tokens
     if used.sparse_mode in (2, 3):
         before, behind = FAR, 0
@@ -164,9 +170,12 @@ def _band(rows: _Places, columns: _Places, used: Options) -> Tensor:
 
 
 def _tree(rows: _Places, columns: _Places, used: Options, name: str) -> Tensor:
-    """Sparse mode 9: the mask says which of the last columns, as many as a sequence has
-    rows, each row sees; the columns before them are open. The mask is (batch, rows,
-    rows), or of sequences behind one another a vector of their squares."""
+    """The columns that each row sees in sparse mode 9.
+
+    A sequence of n rows has a mask of n rows for its last n columns. The columns before
+    them are all seen. `atten_mask` is (batch, rows, rows). In layouts without a batch it
+    is a vector with the n * n elements of each sequence, one after another.
+    """
     assert used.atten_mask is not None
     mask = used.atten_mask.to(torch.bool)
     batch, count = rows.place.shape

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-__all__ = ["FAR", "LAYOUTS", "Lengths", "Options", "prefix_length"]
+__all__ = ["FAR", "LAYOUTS", "Lengths", "Options", "as_tensor", "prefix_length"]
 
 # The dimensions of a layout; "H" holds heads and elements.
 LAYOUTS = {
@@ -28,14 +28,14 @@ LAYOUTS = {
     "BNSD_NBSD": "BNSD",
     "TND_NTD": "TND",
 }
-FAR = 2147483647  # tokens: there is no band
+FAR = 2147483647  # a number of tokens that stands for "no band"
 
 Lengths: TypeAlias = Sequence[int] | Tensor | None
 
 
 @dataclasses.dataclass
 class Options:
-    """What the operator's long list of arguments says, by names of version one."""
+    """The operator's arguments, by the names of version one."""
 
     pse_shift: Tensor | None = None
     atten_mask: Tensor | None = None
@@ -66,7 +66,8 @@ class Options:
         return LAYOUTS[self.input_layout]
 
     def check(self, query: Tensor, key: Tensor, name: str) -> None:
-        """ValueError for the operator `name`."""
+        """ValueError: an argument of the operator `name` is wrong, or does not fit
+        another one."""
         if self.num_heads <= 0:
             raise ValueError(
                 f"{name}: num_heads must be positive, got {self.num_heads}"
@@ -143,9 +144,9 @@ class Options:
             )
 
     def lengths(self, what: str, batch: int, name: str) -> Lengths:
-        """`actual_seq_lengths` or `actual_seq_lengths_kv`, one for each of the batch:
-        one length serves all, and what exceeds the batch is left out. In layouts without
-        a batch as they are. ValueError: fewer."""
+        """`actual_seq_lengths` or `actual_seq_lengths_kv` for a batch. One length serves
+        all sequences, and lengths beyond the batch are left out. Layouts without a batch
+        take the lengths as they are. ValueError: fewer lengths than sequences."""
         given: Lengths = getattr(self, what)
         if given is None or "T" in self.dims:
             return given
@@ -160,7 +161,7 @@ class Options:
 
 
 def prefix_length(used: Options, prefix: Tensor | None) -> Any:
-    """Rows of a shared prefix that count."""
+    """How many rows of a shared prefix are read."""
     if prefix is None:
         return 0
     given = used.actual_shared_prefix_len
@@ -168,7 +169,7 @@ def prefix_length(used: Options, prefix: Tensor | None) -> Any:
 
 
 def as_tensor(lengths: Lengths, like: Tensor) -> Tensor | None:
-    """int64, on the device of `like`."""
+    """The lengths as a tensor. A list becomes int64, on the device of `like`."""
     if lengths is None or isinstance(lengths, Tensor):
         return lengths
     parts = [torch.scalar_tensor(n, dtype=torch.int64) for n in lengths]

@@ -1,7 +1,7 @@
-"""Numbers that Dynamo passes as tensors of no dimension.
+"""Converts Python numbers, which Dynamo passes as tensors, to the dtypes of the trace.
 
-Dynamo traces what random.uniform() returns in PyTorch's default dtype, and passes it
-in f64. A compiled graph takes the dtype that was traced."""
+Dynamo traces the result of random.uniform() in PyTorch's default dtype, and passes it
+in f64. A compiled graph takes only the dtype of the trace."""
 
 from __future__ import annotations
 
@@ -17,8 +17,13 @@ def as_traced(
     module: torch.fx.GraphModule,
     example_inputs: Sequence[Any],
 ) -> Callable[..., Any]:
-    """`call` for arguments as Dynamo passes them, where `example_inputs` are what it
-    traced. `call` itself if no dtype can differ."""
+    """Wraps `call`, a compiled graph, so that it takes the numbers that Dynamo passes.
+
+    module          Dynamo's graph
+    example_inputs  its inputs in the trace: they have the dtypes that `call` takes
+
+    Returns `call` itself if no dtype can differ.
+    """
     dtypes = {
         place: example.dtype
         for place, (node, example) in enumerate(
