@@ -51,6 +51,12 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "super": {"super_kernels": "marked", "freeze": True},
     "auto supers": {"super_kernels": "auto", "freeze": True},
 }
+# Inductor with constant weights and measured choices, called with few guards.
+INDUCTOR_MAX = {
+    "freezing": True,
+    "max_autotune": True,
+    "max_autotune_gemm_backends": "CPP,ATEN",
+}
 # Packages, called without Dynamo and its guards, as the other engines are called.
 EXPORTED = "exported"
 EXPORTS: dict[str, dict[str, Any]] = {
@@ -116,6 +122,8 @@ def contender(name: str, work: Workload) -> Callable:
         return torch.compile(function, backend=no_op_backend)
     if name == "Dynamo alone":
         return torch.compile(function, backend="eager")
+    if name == "inductor max":
+        return torch.compile(function, options=INDUCTOR_MAX)
     if name in OPTIONS:
         return torch.compile(function, backend=ours, options=OPTIONS[name])
     if name in EXPORTS:

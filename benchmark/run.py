@@ -30,6 +30,7 @@ import shapes  # noqa: F401
 import starting  # noqa: F401
 import streams  # noqa: F401
 import supers  # noqa: F401
+import workloads  # noqa: F401
 from harness import BOUND, CASES, KEEP_PAGES, OURS
 from peers import PEERS
 from record import Row, add_case, cell, new_record, path_of, write
@@ -41,6 +42,7 @@ COLUMNS = (
     "Dynamo alone",
     "aot_eager",
     "inductor",
+    "inductor max",
     *PEERS,
     *OURS,
     BOUND,
@@ -50,7 +52,7 @@ COLUMNS = (
 # What the best of ours is compared with.
 COMPARED = {
     "eager": ("eager",),
-    "Inductor": ("inductor",),
+    "Inductor": ("inductor", "inductor max"),
     "the other engines": tuple(PEERS),
 }
 

@@ -7,7 +7,10 @@
 
 #include "codegen/contraction/AmxBlocking.h"
 
+#include "codegen/contraction/QuantizedOperand.h"
+#include "codegen/emit/Memory.h"
 #include "codegen/microkernel/AmxBlock.h"
+#include "codegen/microkernel/FloatParts.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -53,17 +56,24 @@ constexpr double copyCycles = 0.27;
 /// Up to so many rows, dot products read a right operand in place.
 constexpr int64_t rowsOfDots = 8;
 
+// Of products of parts. Each tile copies its part of both operands.
+constexpr int64_t enoughPartTiles = 6, mostPartRows = 256;
+/// Cycles to copy a part of an element; and the share of the registers' rate
+/// that is left beside loads, relative to that of vectors.
+constexpr double partCycles = 0.15, partShare = 0.65;
+
 /// Chooses the parts of a blocking one after the other.
 class Chooser {
 public:
   Chooser(const Contraction &contraction, const TargetInfo &target,
-          int64_t kPack)
+          int64_t kPack, int64_t parts)
       : contraction(contraction), target(target),
         rows(contraction.knownSize(contraction.rows)),
         columns(contraction.knownSize(contraction.column)),
         depth(contraction.knownSize(contraction.depth)),
         batch(contraction.knownSize(contraction.batch)) {
     amx.kPack = kPack;
+    amx.parts = parts;
   }
 
   AmxBlocking choose();
@@ -76,7 +86,9 @@ private:
   AmxBlocking amx;
 
   bool isInt8() const { return amx.kPack == 4; }
-  int64_t elementBytes() const { return wordBytes / amx.kPack; }
+  bool hasParts() const { return amx.parts > 1; }
+  /// In the form that blocks read.
+  int64_t elementBytes() const { return amx.parts * wordBytes / amx.kPack; }
   int64_t stepDepths() const { return AmxBlock::words * amx.kPack; }
   int64_t blockColumns() const { return amx.vectors * lanes; }
   int64_t panels() const { return divideCeil(*columns, blockColumns()); }
@@ -103,14 +115,15 @@ private:
 
 bool Chooser::readsPanels() const {
   const auto &found = contraction.right.panels;
-  return found && found->width % lanes == 0 && found->kPack == amx.kPack &&
+  return found && !hasParts() && found->width % lanes == 0 &&
+         found->kPack == amx.kPack &&
          contraction.right.memory == contraction.narrow();
 }
 
 /// A register takes rows at equal distances, each of consecutive words.
 bool Chooser::readsLeft() const {
   const ContractionOperand &left = contraction.left;
-  return left.isRegular && left.rowsAreRegular &&
+  return !hasParts() && left.isRegular && left.rowsAreRegular &&
          left.memory == contraction.narrow() &&
          left.unitLoop == contraction.depth;
 }
@@ -147,6 +160,10 @@ int64_t Chooser::chooseMostRows() {
   if (!depth)
     return unknownRows;
   int64_t cache = target.model.l2Bytes;
+  if (hasParts()) {
+    amx.depthOutside = *depth > amx.depth;
+    return mostPartRows;
+  }
   int64_t depthBytes = std::max<int64_t>(*depth * elementBytes(), 1);
   int64_t fitting = cache / 2 / depthBytes;
   bool isCheap =
@@ -175,15 +192,19 @@ void Chooser::chooseRows() {
   if (!columns || !batch)
     return;
   int64_t least = amx.readsPanels ? leastRows : leastRowsOfCopy;
-  while (*batch * strips() * panels() < enoughTiles && amx.rowsPerTile > least)
+  int64_t enough = hasParts() ? enoughPartTiles : enoughTiles;
+  while (*batch * strips() * panels() < enough && amx.rowsPerTile > least)
     splitRows(2 * strips());
 }
 
 /// Whether a step of registers lies within the run of a tap.
 bool Chooser::readsPatch() const {
   const auto &windows = contraction.windows;
-  return windows && windows->plane && windows->run % stepDepths() == 0 &&
-         contraction.left.memory == contraction.narrow() && amx.readsPanels;
+  if (!windows || !windows->plane || windows->run % stepDepths() != 0)
+    return false;
+  if (hasParts())
+    return contraction.left.memory && contraction.right.panels;
+  return contraction.left.memory == contraction.narrow() && amx.readsPanels;
 }
 
 /// As many rows of windows of one image as leave enough tiles, and whose points
@@ -216,13 +237,15 @@ void Chooser::choosePanelsPerTile() {
   int64_t others =
       std::max<int64_t>((rows ? strips() : 1) * batch.value_or(1), 1);
   bool isOneBlock = blocksOfTile() == 1;
-  int64_t wanted = contraction.windows && !amx.patch  ? enoughWindowTiles
-                   : amx.packLeft || amx.depthOutside ? enoughTiles
-                   : isOneBlock                       ? enoughFewRowTiles
-                                                      : enoughPanelTiles;
+  int64_t wanted = hasParts()                          ? enoughPartTiles
+                   : contraction.windows && !amx.patch ? enoughWindowTiles
+                   : amx.packLeft || amx.depthOutside  ? enoughTiles
+                   : isOneBlock                        ? enoughFewRowTiles
+                                                       : enoughPanelTiles;
   int64_t shared = panels() / int64_t(divideCeil(wanted, others));
   if (amx.depthOutside)
-    shared = std::min(shared, amx.readsPanels ? panelsOfGroup : copiesOfGroup);
+    shared = std::min(shared, amx.readsPanels || hasParts() ? panelsOfGroup
+                                                            : copiesOfGroup);
   int64_t bytes = blockColumns() * elementBytes() * blocksOfTile() *
                   std::max<int64_t>(depth.value_or(amx.depth), 1);
   int64_t least = divideCeil(leastTileBytes, bytes);
@@ -233,6 +256,10 @@ void Chooser::choosePanelsPerTile() {
 /// The blocks of a tile use the same panel, so they share the work of fetching
 /// the next one.
 void Chooser::chooseFetches() {
+  if (hasParts() && contraction.right.panels) {
+    int64_t lines = AmxBlocking::linesOfRow(contraction, blockColumns());
+    amx.linesAhead = lines * int64_t(divideCeil(stepDepths(), blocksOfTile()));
+  }
   if (!amx.readsPanels)
     return;
   int64_t lines = AmxBlock::words * amx.vectors;
@@ -266,11 +293,18 @@ AmxBlocking Chooser::choose() {
 double Chooser::cyclesOfAmx() const {
   auto multiply = isInt8() ? Multiply::AmxInt8 : Multiply::AmxBF16;
   double elements = double(*columns) * *depth;
-  double products = elements * *rows / target.rate(multiply);
+  double products =
+      elements * *rows * productsOfParts(amx.parts) / target.rate(multiply);
   double reading = elements * elementBytes() / target.model.l2Load;
   double copying =
       amx.readsPanels ? 0 : strips() * elements / amx.kPack * copyCycles;
   double tiles = double(strips()) * divideCeil(panels(), amx.panelsPerTile);
+  if (hasParts()) {
+    double groups = double(divideCeil(panels(), amx.panelsPerTile));
+    double copied = strips() * elements + groups * *rows * *depth;
+    return *batch * (products / partShare + copied * amx.parts * partCycles +
+                     tiles * tileCycles);
+  }
   return *batch * (std::max(products, reading) + copying + tiles * tileCycles);
 }
 
@@ -289,7 +323,7 @@ double Chooser::cyclesOfVectors() const {
 
 bool Chooser::pays() const {
   if (!rows || !columns || !depth || !batch)
-    return true;
+    return !hasParts();
   // AMX pays from the first row on: splitting or multiplying pairs keeps vector
   // code from reading as fast as the cache delivers.
   if (amx.readsPanels && !isInt8())
@@ -297,43 +331,82 @@ bool Chooser::pays() const {
   return cyclesOfAmx() < cyclesOfVectors();
 }
 
-/// The K-pack factor of operands that AMX registers multiply; zero for other
-/// operands.
-int64_t kPackOf(const Contraction &contraction, const TargetInfo &target) {
-  Type narrow = contraction.narrow();
+/// The K-pack factor and the parts of operands that AMX registers multiply; a
+/// factor of zero for other operands.
+struct Words {
+  int64_t kPack = 0, parts = 1;
+};
+
+/// Whether both operands of a sum in f32 have this type.
+bool multiplies(const Contraction &contraction, Type type) {
+  if (!contraction.element.isF32())
+    return false;
+  if (type.isF32())
+    return !contraction.left.cast && !contraction.right.cast;
+  return contraction.narrow() == type;
+}
+
+/// Parts need whole copies of both operands, or of windows that are a patch.
+int64_t partsOf(const Contraction &contraction, const TargetInfo &target) {
+  MLIRContext *context = contraction.element.getContext();
+  if (!target.avx512Bf16 || contraction.right.isWindow ||
+      QuantizedOperand::find(contraction))
+    return 1;
+  if (multiplies(contraction, Float32Type::get(context)))
+    return 3;
+  return multiplies(contraction, Float16Type::get(context)) ? 2 : 1;
+}
+
+Words wordsOf(const Contraction &contraction, const TargetInfo &target) {
   if (!target.avx512)
-    return 0;
+    return {};
   if (target.amxInt8 && contraction.multipliesInt8())
-    return 4;
-  bool isBF16 = narrow && narrow.isBF16() && contraction.element.isF32();
-  return target.amxBf16 && isBF16 ? 2 : 0;
+    return {4, 1};
+  if (!target.amxBf16)
+    return {};
+  if (multiplies(contraction,
+                 BFloat16Type::get(contraction.element.getContext())))
+    return {2, 1};
+  int64_t parts = partsOf(contraction, target);
+  return parts > 1 ? Words{2, parts} : Words();
 }
 
 } // namespace
 
 std::optional<AmxBlocking> AmxBlocking::choose(const Contraction &contraction,
                                                const TargetInfo &target) {
-  int64_t kPack = kPackOf(contraction, target);
+  Words words = wordsOf(contraction, target);
   // Groups of few rows would leave the registers mostly empty.
-  if (!kPack || contraction.isGrouped)
+  if (!words.kPack || contraction.isGrouped)
     return std::nullopt;
-  Chooser chooser(contraction, target, kPack);
+  Chooser chooser(contraction, target, words.kPack, words.parts);
   AmxBlocking found = chooser.choose();
   if (!chooser.pays())
+    return std::nullopt;
+  if (words.parts > 1 && contraction.windows && !found.patch)
     return std::nullopt;
   return found;
 }
 
+int64_t AmxBlocking::linesOfRow(const Contraction &contraction,
+                                int64_t columns) {
+  constexpr int64_t lineBytes = 64;
+  return divideCeil(columns * codegen::elementBytes(contraction.right.memory),
+                    lineBytes);
+}
+
 std::optional<Panels> AmxBlocking::choosePanels(const Contraction &contraction,
                                                 const TargetInfo &target) {
-  int64_t kPack = kPackOf(contraction, target);
+  Words words = wordsOf(contraction, target);
   auto columns = contraction.knownSize(contraction.column);
-  if (!kPack || !columns)
+  // Products of parts copy panels of floats.
+  if (!words.kPack || !columns || words.parts > 1)
     return std::nullopt;
   // Two registers of each operand make four products from four loads. With one
   // vector there are three loads for two products.
   Contraction packed = contraction;
-  packed.right.panels = Panels{*columns > lanes ? 2 * lanes : lanes, kPack};
+  packed.right.panels =
+      Panels{*columns > lanes ? 2 * lanes : lanes, words.kPack};
   packed.right.memory = contraction.narrow();
   if (!choose(packed, target))
     return std::nullopt;

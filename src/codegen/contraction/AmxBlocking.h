@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Products of int8 and of bf16 in AMX registers: whether they pay, and how much
-// of which operand stays in which cache.
+// Products in AMX registers: whether they pay, and how much of which operand
+// stays in which cache. The registers multiply int8 and bf16. Floats of f16 and
+// f32 are copied as parts of bf16 (FloatParts.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,9 +22,10 @@ namespace anabranch {
 namespace codegen {
 
 struct AmxBlocking {
-  int64_t kPack;    ///< four of int8, two of bf16
-  int64_t vectors;  ///< of a block of 16 columns each: 1 or 2
-  bool readsPanels; ///< the right operand is in panels
+  int64_t kPack;     ///< four of int8, two of bf16
+  int64_t parts = 1; ///< of f16 two, of f32 three
+  int64_t vectors;   ///< of a block of 16 columns each: 1 or 2
+  bool readsPanels;  ///< the right operand is in panels
   bool packLeft;
   /// If the left operand is windows: the copy that it is read from.
   std::optional<PatchShape> patch;
@@ -42,6 +44,8 @@ struct AmxBlocking {
   /// other types, or other instructions take less time.
   static std::optional<AmxBlocking> choose(const Contraction &contraction,
                                            const TargetInfo &target);
+  /// Lines of a cache that a depth of a panel of floats takes.
+  static int64_t linesOfRow(const Contraction &contraction, int64_t columns);
   /// The best panels for AMX to pack a constant right operand into; none if AMX
   /// is not chosen.
   static std::optional<Panels> choosePanels(const Contraction &contraction,

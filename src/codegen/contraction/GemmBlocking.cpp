@@ -423,6 +423,7 @@ static GemmBlocking blockingOf(const AmxBlocking &amx,
   blocking.usesAmx = true;
   blocking.lanes = target.lanes(contraction.element.getIntOrFloatBitWidth());
   blocking.kPack = amx.kPack;
+  blocking.parts = amx.parts;
   blocking.rows = AmxBlock::rows;
   blocking.vectors = amx.vectors;
   blocking.depth = amx.depth;
@@ -566,8 +567,8 @@ std::optional<Panels> choosePanels(const Contraction &contraction,
   wanted.registers = registersOf(target);
   // AMX may read the panels of a product of few rows for one of more rows, two
   // vectors at a time. So the number of vectors must be even.
-  wanted.isEven =
-      target.amxInt8 && blocking.multipliesInt8() && *columns > lanes;
+  bool isForAmx = blocking.multipliesInt8() ? target.amxInt8 : target.amxBf16;
+  wanted.isEven = isForAmx && *columns > lanes;
   std::optional<BlockShape> shape =
       chooseShape(shapesFor(target, blocking), lanes, wanted);
   return Panels{shape->vectors * lanes, blocking.kPack};

@@ -60,6 +60,9 @@ struct GemmBlocking {
   /// be the outermost loop of a tile (AmxBlocking.h).
   bool usesAmx = false;
   bool depthOutside = false;
+  /// The parts that AMX registers multiply instead of floats (FloatParts.h):
+  /// two of f16, three of f32. Both operands are then copied. One: no parts.
+  int64_t parts = 1;
   /// If the right operand is in panels: columns from one word to the next. A
   /// block may be narrower.
   int64_t panelWidth = 0;
@@ -78,6 +81,7 @@ struct GemmBlocking {
     return patch ? int64_t(llvm::alignTo(patch->numbers(), rows)) : rowsPerTile;
   }
   bool multipliesInt8() const { return kPack == 4; }
+  bool hasParts() const { return parts > 1; }
   WordProduct wordProduct() const;
   /// Whether the sums of a row start at its zero-point compensation.
   bool needsCompensation() const {

@@ -66,7 +66,8 @@ Lanes TypedMemory::extendFloat(Lanes value) const {
     return value;
   if (from.isBF16() && element.isF32())
     return lanes.wrap(extendBF16(lanes, value.value));
-  Type type = value.isVarying() ? lanes.vectorType(element) : element;
+  auto vector = dyn_cast<VectorType>(value.value.getType());
+  Type type = vector ? Type(vector.clone(element)) : element;
   return lanes.wrap(lanes.make<arith::ExtFOp>(type, value.value));
 }
 

@@ -7,6 +7,9 @@
 
 #include "codegen/gemm/AmxEmitter.h"
 
+#include "codegen/contraction/AmxBlocking.h"
+#include "codegen/emit/Memory.h"
+#include "codegen/gemm/PartPanels.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
@@ -154,6 +157,11 @@ AmxEmitter::Pending AmxEmitter::pendingOf(ValueRange carried) {
           index(carried[3])};
 }
 
+/// Whether the left operand is a copy in parts, other than a patch.
+bool AmxEmitter::hasPackedParts() const {
+  return gemm.blocking.hasParts() && !gemm.blocking.patch;
+}
+
 Value AmxEmitter::leftAt(Value row, Value depth) {
   return left.at(row, depth).pointer;
 }
@@ -166,9 +174,12 @@ void AmxEmitter::emit(const Scratch &scratch) {
   blockCount = lanes.ceilDivIndex(rowCount, lanes.index(AmxBlock::rows));
   blockRows = lanes.ceilDivIndex(rowCount, blockCount);
   Value first = lanes.index(0);
-  leftStride = byteDistance(
-      lanes, leftAt(tile.firstRow, first),
-      leftAt(lanes.addIndex(tile.firstRow, lanes.index(1)), first));
+  leftStride =
+      hasPackedParts()
+          ? lanes.i64(AmxBlock::stepBytes)
+          : byteDistance(
+                lanes, leftAt(tile.firstRow, first),
+                leftAt(lanes.addIndex(tile.firstRow, lanes.index(1)), first));
   copyLeftTail();
   clearRightTail();
   block.emplace(lanes, shape(), blockRows);
@@ -178,6 +189,8 @@ void AmxEmitter::emit(const Scratch &scratch) {
   if (gemm.blocking.depthOutside)
     carried =
         forDepths(carried, [&](Value first, Value count, ValueRange rows) {
+          if (hasPackedParts())
+            left.packParts(first, count);
           return forPanels(rows, [&](Value panel, ValueRange rows) {
             return multiplyPanel(panel, first, count, rows);
           });
@@ -236,13 +249,13 @@ AmxEmitter::Carried AmxEmitter::multiplyPanel(Value panel, Value first,
   copyRightTail(depths);
   if (blocking.depthOutside)
     depths.slot = lanes.subIndex(panel, gemm.tile.firstPanel);
-  if (blocking.linesAhead && shape().reusesRight) {
+  if (blocking.linesAhead && (shape().reusesRight || blocking.hasParts())) {
     Value column = gemm.tile.firstColumn;
     Value next = lanes.addIndex(panel, lanes.index(1));
     // A worker's next tile mostly begins where this one ends.
     Value last = lanes.subIndex(gemm.panelCount, lanes.index(1));
     gemm.enterPanel(lanes.minIndex(next, last));
-    depths.ahead = right.prepare(first, count).pointer;
+    depths.ahead = right.sourceOf(first);
     gemm.tile.firstColumn = column;
   } else if (blocking.linesAhead) {
     depths.ahead = move(lanes, depths.right, lanes.index(blocking.bytesAhead));
@@ -298,7 +311,8 @@ void AmxEmitter::multiplySteps(const Depths &depths, Value row, Value number,
   Value steps = lanes.ceilDivIndex(gemm.words(depths.count), words);
   Value wholeSteps =
       lanes.divIndex(depths.count, lanes.index(stepDepths(gemm)));
-  Value leftFirst = leftAt(row, depths.first);
+  bool isCopy = gemm.blocking.patch || gemm.blocking.hasParts();
+  Value leftFirst = isCopy ? Value() : leftAt(row, depths.first);
   Value stepOfRight =
       lanes.index(AmxBlock::words * gemm.blocking.panelWidth * wordBytes);
   Value rowInTile = lanes.subIndex(row, gemm.tile.firstRow);
@@ -314,12 +328,11 @@ void AmxEmitter::multiplySteps(const Depths &depths, Value row, Value number,
       return lanes.make<arith::SelectOp>(isTail, tail, whole);
     };
     Value along = lanes.mulIndex(step, lanes.index(AmxBlock::stepBytes));
-    Value leftHere = move(lanes, leftFirst, along), stride = leftStride;
-    if (gemm.blocking.patch)
-      leftHere = leftAt(
-          row,
-          lanes.addIndex(depths.first,
-                         lanes.mulIndex(step, lanes.index(stepDepths(gemm)))));
+    Value depth = lanes.addIndex(
+        depths.first, lanes.mulIndex(step, lanes.index(stepDepths(gemm))));
+    Value leftHere =
+        isCopy ? leftAt(row, depth) : move(lanes, leftFirst, along);
+    Value stride = leftStride;
     if (leftTailElements(gemm)) {
       Value tail = gemm.memory.pointerTo(memory.leftTail,
                                          lanes.mulIndex(rowInTile, words));
@@ -330,7 +343,10 @@ void AmxEmitter::multiplySteps(const Depths &depths, Value row, Value number,
         move(lanes, depths.right, lanes.mulIndex(step, stepOfRight));
     if (rightTailElements(gemm))
       rightHere = choose(memory.rightTail, rightHere);
-    block->addWords(leftHere, stride, rightHere);
+    if (gemm.blocking.hasParts())
+      block->addParts(leftHere, stride, rightHere, parts());
+    else
+      block->addWords(leftHere, stride, rightHere);
     fetchAhead(depths, step, number);
     if (carried.empty())
       return;
@@ -340,21 +356,34 @@ void AmxEmitter::multiplySteps(const Depths &depths, Value row, Value number,
   });
 }
 
+AmxBlock::Parts AmxEmitter::parts() const {
+  return {gemm.blocking.parts, LeftOperand::partBytes(gemm),
+          PartPanels::partElements(gemm) * wordBytes};
+}
+
 /// Fetches into the second-level cache: a block's share of the next panel's
-/// words for this step, or words further on in the same panel.
+/// rows for this step, or rows further on in the same panel. A row is a word of
+/// each column, or a depth of a panel of floats.
 void AmxEmitter::fetchAhead(const Depths &depths, Value step, Value number) {
   const GemmBlocking &blocking = gemm.blocking;
   if (!depths.ahead)
     return;
   int64_t rowBytes = blocking.panelWidth * wordBytes;
-  int64_t rows = blocking.linesAhead / blocking.vectors;
-  Value offset = lanes.addIndex(
-      lanes.mulIndex(step, lanes.index(AmxBlock::words * rowBytes)),
-      lanes.mulIndex(number, lanes.index(rows * rowBytes)));
+  int64_t linesOfRow = blocking.vectors, rowsOfStep = AmxBlock::words;
+  if (blocking.hasParts()) {
+    const ContractionOperand &operand = gemm.contraction.right;
+    rowBytes = operand.panels->width * elementBytes(operand.memory);
+    linesOfRow = AmxBlocking::linesOfRow(gemm.contraction, blocking.columns());
+    rowsOfStep = stepDepths(gemm);
+  }
+  int64_t rows = blocking.linesAhead / linesOfRow;
+  Value offset =
+      lanes.addIndex(lanes.mulIndex(step, lanes.index(rowsOfStep * rowBytes)),
+                     lanes.mulIndex(number, lanes.index(rows * rowBytes)));
   Value first = move(lanes, depths.ahead, offset);
   for (int64_t i = 0; i < blocking.linesAhead; ++i) {
-    int64_t at = i / blocking.vectors * rowBytes +
-                 i % blocking.vectors * AmxBlock::stepBytes;
+    int64_t at =
+        i / linesOfRow * rowBytes + i % linesOfRow * AmxBlock::stepBytes;
     lanes.builder.create<LLVM::Prefetch>(
         lanes.loc, move(lanes, first, lanes.index(at)), /*rw=*/0, /*hint=*/2,
         /*cache=*/1);

@@ -77,6 +77,8 @@ private:
 
   AmxShape shape() const;
   bool interleaves() const;
+  bool hasPackedParts() const;
+  AmxBlock::Parts parts() const;
   mlir::Value leftAt(mlir::Value row, mlir::Value depth);
   void copyLeftTail();
   void clearRightTail();

@@ -35,7 +35,8 @@ int64_t GemmEmitter::panelElements() const {
   const GemmBlocking &blocking = gemm.blocking;
   if (!blocking.copiesRight())
     return 0;
-  return blocking.depth / blocking.kPack * blocking.columns();
+  int64_t words = blocking.depth / blocking.kPack * blocking.columns();
+  return blocking.parts * words;
 }
 
 Value GemmEmitter::scratchBytes() {

@@ -7,7 +7,10 @@
 
 #include "codegen/gemm/GemmEpilogue.h"
 
+#include "codegen/operands/OperandReader.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 
@@ -26,6 +29,35 @@ Value GemmEpilogue::addInitial(Value sum, ArrayRef<Lanes> index) {
   return lanes.make<arith::AddIOp>(sum, lanes.vector(initial));
 }
 
+/// The sums, computed again from whole floats if one is NaN (FloatParts.h).
+Value GemmEpilogue::withoutParts(Value sum, Value row, Value column) {
+  int64_t width = gemm.blocking.lanes;
+  OperandReader left(gemm, gemm.contraction.left);
+  OperandReader right(gemm, gemm.contraction.right);
+  Value isNaN = lanes.make<arith::CmpFOp>(arith::CmpFPredicate::UNO, sum, sum);
+  if (lanes.mask)
+    isNaN = lanes.make<arith::AndIOp>(isNaN, lanes.mask);
+  Type bits = lanes.builder.getIntegerType(width);
+  Value any = lanes.make<arith::CmpIOp>(
+      arith::CmpIPredicate::ne, lanes.make<LLVM::BitcastOp>(bits, isNaN),
+      lanes.constant(lanes.builder.getIntegerAttr(bits, 0)));
+  auto again = [&]() -> SmallVector<Value> {
+    return lanes.loop(
+        lanes.index(0), gemm.depthCount, 1, gemm.memory.zeroVector(),
+        [&](Value depth, ValueRange total) -> SmallVector<Value> {
+          Lanes at = Lanes::uniform(depth);
+          Lanes columns = Lanes::linear(column, 1, width);
+          Value a = lanes.vector(left.element(gemm.point(row, Lanes(), at)));
+          Value b =
+              lanes.vector(right.element(gemm.point(Value(), columns, at)));
+          return {
+              lanes.builder.create<vector::FMAOp>(lanes.loc, a, b, total[0])};
+        });
+  };
+  return lanes.ifElse(any, sum.getType(), again,
+                      [&] { return SmallVector<Value>{sum}; })[0];
+}
+
 /// Evaluates a vector of a row. `sums` is the address of the row's sums.
 void GemmEpilogue::emitVector(Value row, Value column, Value sums,
                               Value offset) {
@@ -37,7 +69,10 @@ void GemmEpilogue::emitVector(Value row, Value column, Value sums,
       gemm.point(row, Lanes::linear(column, 1, width), Lanes());
   SmallVector<Lanes> index =
       evaluator.apply(op.getIndexingMapsArray()[2], position);
-  Value sum = addInitial(gemm.memory.loadVector(sums, offset), index);
+  Value sum = gemm.memory.loadVector(sums, offset);
+  if (gemm.blocking.hasParts())
+    sum = withoutParts(sum, row, column);
+  sum = addInitial(sum, index);
   evaluator.bind(op.getResult(0),
                  [sum](ArrayRef<Lanes>) { return Lanes::varying(sum); });
   for (const Epilogue &epilogue : gemm.contraction.epilogues)

@@ -30,6 +30,8 @@ private:
       llvm::function_ref<void(mlir::Value row, mlir::Value number)> body);
   void emitVector(mlir::Value row, mlir::Value column, mlir::Value sums,
                   mlir::Value offset);
+  mlir::Value withoutParts(mlir::Value sum, mlir::Value row,
+                           mlir::Value column);
   mlir::Value addInitial(mlir::Value sum, mlir::ArrayRef<Lanes> index);
 };
 

@@ -583,9 +583,12 @@ TEST(GemmBlocking, ChoosesAmxWhereItExistsAndPays) {
       {{"live_row_bytes", 1, 1, 3072, 768, "mk", "nk", "i8"}, false},
       // Configuring the registers would take longer than the product.
       {{"tiny", 1, 1, 16, 16, "mk", "kn", "bf16"}, false},
-      // AMX does not multiply f16.
-      {{"f16", 1, 512, 3072, 768, "mk", "nk", "f16"}, false},
-      {{"f32", 1, 512, 3072, 768, "mk", "nk"}, false},
+      // AMX multiplies parts of floats, which are copied first.
+      {{"f16", 1, 512, 3072, 768, "mk", "nk", "f16"}, true},
+      {{"f32", 1, 512, 3072, 768, "mk", "nk"}, true},
+      {{"f32_panels", 1, 128, 3072, 768, "mk", "nk", "f32", false, 32}, true},
+      {{"f32_few_rows", 1, 8, 3072, 768, "mk", "nk"}, false},
+      {{"f32_symbolic", 2, 37, 100, 70, "bmk", "bnk", "f32", true}, false},
       {{"u8", 1, 512, 3072, 768, "mk", "nk", "u8"}, false},
   };
   for (const auto &[product, usesAmx] : choices) {

@@ -8,6 +8,7 @@
 #include "codegen/gemm/RightPanels.h"
 
 #include "codegen/emit/Transpose.h"
+#include "codegen/gemm/PartPanels.h"
 #include "codegen/gemm/UnpackedPanel.h"
 #include "codegen/microkernel/AmxBlock.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -27,6 +28,10 @@ OperandReader::Address RightPanels::prepare(Value first, Value count) {
   firstDepth = first;
   depthCount = count;
   endDepth = lanes.addIndex(first, count);
+  if (blocking.hasParts()) {
+    PartPanels(gemm, packed).fill(first, endDepth);
+    return {packed, Value()};
+  }
   if (blocking.usesAmx)
     clearBehind();
   if (auto weight = QuantizedOperand::find(gemm.contraction))

@@ -151,6 +151,43 @@ void AmxBlock::addWords(Value left, Value leftStride, Value right) {
     multiply(1, j);
 }
 
+void AmxBlock::loadLeft(Value left, Value stride) {
+  call("tileloaddt164", {number(firstLeft), left, stride});
+  if (!shape.isTall)
+    return;
+  Value below = move(left, lanes.make<arith::MulIOp>(lowerFirst, stride));
+  call("tileloaddt164", {number(firstLeft + 1), below, stride});
+}
+
+void AmxBlock::loadRight(Value right) {
+  for (int64_t j = 0; j < shape.vectors; ++j)
+    call("tileloadd64",
+         {number(firstRight + j), move(right, j * rowBytes), rightStride});
+}
+
+/// Each part of the left operand is loaded once. A part of the right one that
+/// the registers have already is not loaded again: the order of the parts turns
+/// around after the first.
+void AmxBlock::addParts(Value left, Value leftStride, Value right,
+                        const Parts &parts) {
+  int64_t loaded = -1;
+  auto multiplyBy = [&](int64_t part) {
+    if (part != loaded)
+      loadRight(move(right, part * parts.rightBytes));
+    loaded = part;
+    for (int64_t i = 0; i < (shape.isTall ? 2 : 1); ++i)
+      for (int64_t j = 0; j < shape.vectors; ++j)
+        multiply(i, j);
+  };
+  for (int64_t i = 0; i < parts.count; ++i) {
+    loadLeft(move(left, i * parts.leftBytes), leftStride);
+    // Of three parts, products below the last digit of f32 are left out.
+    int64_t last = parts.count - 1 - (parts.count > 2 ? i : 0);
+    for (int64_t j = 0; j <= last; ++j)
+      multiplyBy(i == 0 ? last - j : j);
+  }
+}
+
 void AmxBlock::store(Value sums) {
   forSums(sums, [&](int64_t reg, Value at) {
     call("tilestored64", {number(reg), at, sumStride});

@@ -12,6 +12,9 @@
 // bf16 differ only in the instruction: a row of the left operand is 64 bytes of
 // the depth.
 //
+// Floats of more digits than bf16 are sums of parts (FloatParts.h). A block
+// adds the products of their parts.
+//
 // The registers are configured once for blocks of equally many rows. If the
 // depth ends within a register, the caller pads it with zeros.
 //
@@ -55,6 +58,12 @@ public:
   /// Adds the products of 16 words of the depth. `leftStride` is the distance
   /// of two rows in bytes, as i64.
   void addWords(mlir::Value left, mlir::Value leftStride, mlir::Value right);
+  /// The same for operands in parts, which are so many bytes apart.
+  struct Parts {
+    int64_t count, leftBytes, rightBytes;
+  };
+  void addParts(mlir::Value left, mlir::Value leftStride, mlir::Value right,
+                const Parts &parts);
   void store(mlir::Value sums);
   /// Releases the registers after the last block.
   void release();
@@ -74,6 +83,8 @@ private:
   mlir::Value move(mlir::Value pointer, mlir::Value bytes);
   mlir::Value move(mlir::Value pointer, int64_t bytes);
   void multiply(int64_t left, int64_t right);
+  void loadLeft(mlir::Value left, mlir::Value stride);
+  void loadRight(mlir::Value right);
 };
 
 } // namespace codegen

@@ -7,6 +7,7 @@
 
 #include "codegen/operands/ImagePatch.h"
 
+#include "codegen/microkernel/FloatParts.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
@@ -15,19 +16,35 @@ using namespace mlir;
 namespace anabranch {
 namespace codegen {
 
-Type ImagePatch::element() const {
+Type ImagePatch::imageElement() const {
   return cast<RankedTensorType>(windows.image.getType()).getElementType();
 }
 
+/// An element of the copy is a part of a word.
+int64_t ImagePatch::partBytes() const {
+  return shape.elements() * gemm.memory.elementBytes() / gemm.blocking.kPack;
+}
+
 int64_t ImagePatch::scratchElements() const {
-  return llvm::divideCeil(shape.elements() * elementBytes(element()),
+  return llvm::divideCeil(gemm.blocking.parts * partBytes(),
                           gemm.memory.elementBytes());
 }
 
-Value ImagePatch::moved(Value pointer, Value elements) const {
+static Value movedBy(LaneBuilder &lanes, Type element, Value pointer,
+                     Value elements) {
   return lanes.builder.create<LLVM::GEPOp>(
-      lanes.loc, pointer.getType(), element(), pointer,
+      lanes.loc, pointer.getType(), element, pointer,
       ArrayRef<LLVM::GEPArg>{lanes.toI64(elements)});
+}
+
+/// An address in the image, and one in the copy, so many elements further on.
+Value ImagePatch::moved(Value pointer, Value elements) const {
+  return movedBy(lanes, imageElement(), pointer, elements);
+}
+
+Value ImagePatch::movedInCopy(Value pointer, Value elements) const {
+  unsigned bits = 8 * gemm.memory.elementBytes() / gemm.blocking.kPack;
+  return movedBy(lanes, lanes.builder.getIntegerType(bits), pointer, elements);
 }
 
 //===----------------------------------------------------------------------===//
@@ -56,7 +73,7 @@ Value ImagePatch::at(Value patch, Value number, Value depth) {
   Value offset =
       lanes.addIndex(lanes.mulIndex(phase, lanes.index(shape.phaseElements())),
                      lanes.addIndex(lanes.mulIndex(point, run), channel));
-  return moved(patch, offset);
+  return movedInCopy(patch, offset);
 }
 
 //===----------------------------------------------------------------------===//
@@ -97,7 +114,7 @@ void ImagePatch::pack(Value patch) {
         int64_t start =
             (rowPhase * shape.columnPhases + phase) * shape.phaseElements();
         int64_t rowElements = shape.columns * shape.run;
-        Value to = moved(
+        Value to = movedInCopy(
             patch,
             lanes.addIndex(lanes.index(start),
                            lanes.mulIndex(row, lanes.index(rowElements))));
@@ -127,7 +144,7 @@ void ImagePatch::packNeighbours(Value from, Value to) {
   int64_t low = std::min(right.padding, shape.columns);
   int64_t inner = std::min(right.size, shape.columns - low);
   auto at = [&](int64_t column) {
-    return moved(to, lanes.index(column * shape.run));
+    return movedInCopy(to, lanes.index(column * shape.run));
   };
   clear(to, low * shape.run);
   copy(from, at(low), inner * shape.run);
@@ -139,7 +156,8 @@ void ImagePatch::packPoints(Value from, Value to, int64_t phase) {
   Value stride = buffer.strides[buffer.strides.size() - 2];
   lanes.loop(lanes.index(0), lanes.index(shape.columns), 1, [&](Value column) {
     Value place = placeOf(right, column, phase);
-    Value here = moved(to, lanes.mulIndex(column, lanes.index(shape.run)));
+    Value here =
+        movedInCopy(to, lanes.mulIndex(column, lanes.index(shape.run)));
     lanes.ifElse(
         isInside(right, place), {},
         [&] {
@@ -155,6 +173,8 @@ void ImagePatch::packPoints(Value from, Value to, int64_t phase) {
 
 /// Copies whole vectors: runs consist of them.
 void ImagePatch::copy(Value from, Value to, int64_t elements) {
+  if (gemm.blocking.hasParts())
+    return copyParts(from, to, elements);
   int64_t words = elements / gemm.blocking.kPack;
   lanes.loop(lanes.index(0), lanes.index(words), gemm.blocking.lanes,
              [&](Value at) {
@@ -162,12 +182,37 @@ void ImagePatch::copy(Value from, Value to, int64_t elements) {
              });
 }
 
+void ImagePatch::copyParts(Value from, Value to, int64_t elements) {
+  int64_t width = gemm.blocking.lanes, kPack = gemm.blocking.kPack;
+  TypedMemory image(lanes, imageElement(), width);
+  auto load = [&](Value at) {
+    Value vector = image.loadVector(from, at);
+    return gemm.memory.extendFloat(Lanes::varying(vector)).value;
+  };
+  lanes.loop(
+      lanes.index(0), lanes.index(elements / kPack), width, [&](Value word) {
+        Value low = lanes.mulIndex(word, lanes.index(kPack));
+        Value high = lanes.addIndex(low, lanes.index(width));
+        SmallVector<Value> parts =
+            splitToParts(lanes, load(low), load(high), gemm.blocking.parts);
+        storeParts(parts, to, word);
+      });
+}
+
+/// Stores vectors of words, one in the copy of each part.
+void ImagePatch::storeParts(ArrayRef<Value> parts, Value to, Value word) {
+  int64_t distance = partBytes() / gemm.memory.elementBytes();
+  for (auto [i, part] : llvm::enumerate(parts))
+    gemm.memory.store(part, to,
+                      lanes.addIndex(word, lanes.index(i * distance)));
+}
+
 void ImagePatch::clear(Value to, int64_t elements) {
   int64_t words = elements / gemm.blocking.kPack;
+  SmallVector<Value> zeros(gemm.blocking.parts, gemm.memory.zeroVector());
   if (words > 0)
-    lanes.loop(
-        lanes.index(0), lanes.index(words), gemm.blocking.lanes,
-        [&](Value at) { gemm.memory.store(gemm.memory.zeroVector(), to, at); });
+    lanes.loop(lanes.index(0), lanes.index(words), gemm.blocking.lanes,
+               [&](Value at) { storeParts(zeros, to, at); });
 }
 
 } // namespace codegen

@@ -24,6 +24,8 @@ public:
 
   /// The scratch elements of the copy, in the accumulators' type.
   int64_t scratchElements() const;
+  /// Bytes from one part of an element to the next: each part has a copy.
+  int64_t partBytes() const;
   void pack(mlir::Value patch);
   /// The address, in the copy, of a depth of a window of the tile.
   mlir::Value at(mlir::Value patch, mlir::Value number, mlir::Value depth);
@@ -35,8 +37,9 @@ private:
   const PatchShape &shape;
   const ImageWindows::Axis &down, &right;
 
-  mlir::Type element() const;
+  mlir::Type imageElement() const;
   mlir::Value moved(mlir::Value pointer, mlir::Value elements) const;
+  mlir::Value movedInCopy(mlir::Value pointer, mlir::Value elements) const;
   mlir::Value shift(const ImageWindows::Axis &axis, mlir::Value tap,
                     mlir::Value &phase);
   mlir::Value placeOf(const ImageWindows::Axis &axis, mlir::Value first,
@@ -46,6 +49,9 @@ private:
   void packNeighbours(mlir::Value from, mlir::Value to);
   void packPoints(mlir::Value from, mlir::Value to, int64_t phase);
   void copy(mlir::Value from, mlir::Value to, int64_t elements);
+  void copyParts(mlir::Value from, mlir::Value to, int64_t elements);
+  void storeParts(mlir::ArrayRef<mlir::Value> parts, mlir::Value to,
+                  mlir::Value word);
   void clear(mlir::Value to, int64_t elements);
 };
 

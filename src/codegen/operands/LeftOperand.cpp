@@ -8,6 +8,8 @@
 #include "codegen/operands/LeftOperand.h"
 
 #include "codegen/emit/Transpose.h"
+#include "codegen/microkernel/AmxBlock.h"
+#include "codegen/microkernel/FloatParts.h"
 #include "codegen/operands/ImagePatch.h"
 #include "codegen/operands/WindowRows.h"
 
@@ -15,6 +17,25 @@ using namespace mlir;
 
 namespace anabranch {
 namespace codegen {
+
+/// Depths of a step of AMX registers, and the scratch elements of a step of a
+/// copy in parts.
+static Value stepDepths(GemmContext &gemm) {
+  return gemm.lanes.index(AmxBlock::words * gemm.blocking.kPack);
+}
+
+static Value stepElements(GemmContext &gemm) {
+  return gemm.lanes.index(gemm.blocking.parts * LeftOperand::partBytes(gemm) /
+                          gemm.memory.elementBytes());
+}
+
+int64_t LeftOperand::partBytes(GemmContext &gemm) {
+  if (gemm.blocking.patch)
+    return ImagePatch(gemm).partBytes();
+  // A few rows more keep the parts of a row out of one set of a cache.
+  constexpr int64_t rowsBetween = 4;
+  return (gemm.blocking.rowsPerTile + rowsBetween) * AmxBlock::stepBytes;
+}
 
 Value LeftOperand::packedWords(GemmContext &gemm) {
   LaneBuilder &lanes = gemm.lanes;
@@ -31,9 +52,15 @@ Value LeftOperand::scratchElements(GemmContext &gemm) {
     return lanes.index(0);
   Value elements =
       lanes.mulIndex(lanes.index(gemm.blocking.rowsPerTile), packedWords(gemm));
-  // The last vector of interleaved rows ends behind its block.
   if (gemm.blocking.patch)
     return lanes.index(ImagePatch(gemm).scratchElements());
+  if (gemm.blocking.hasParts()) {
+    Value depths = gemm.blocking.depthOutside ? lanes.index(gemm.blocking.depth)
+                                              : gemm.depthCount;
+    return lanes.mulIndex(lanes.ceilDivIndex(depths, stepDepths(gemm)),
+                          stepElements(gemm));
+  }
+  // The last vector of interleaved rows ends behind its block.
   int64_t behind = gemm.blocking.interleavesLeft ? gemm.blocking.lanes : 0;
   if (auto windows = WindowRows::of(gemm))
     behind = windows->elementsBehind() + windows->zeroElements();
@@ -45,6 +72,11 @@ void LeftOperand::pack() {
     return;
   if (gemm.blocking.patch)
     return ImagePatch(gemm).pack(packed);
+  if (gemm.blocking.hasParts()) {
+    if (!gemm.blocking.depthOutside)
+      packParts(lanes.index(0), gemm.depthCount);
+    return;
+  }
   if (auto windows = WindowRows::of(gemm)) {
     // The zeros are before the copy.
     Value zeros = packed;
@@ -97,6 +129,36 @@ void LeftOperand::packRows() {
   });
 }
 
+/// The address of the first part of a row of the tile.
+Value LeftOperand::partsAt(Value row, Value depth) {
+  Value step =
+      lanes.divIndex(lanes.subIndex(depth, firstDepth), stepDepths(gemm));
+  Value place = lanes.mulIndex(lanes.subIndex(row, gemm.tile.firstRow),
+                               lanes.index(AmxBlock::words));
+  return gemm.memory.pointerTo(
+      packed, lanes.addIndex(lanes.mulIndex(step, stepElements(gemm)), place));
+}
+
+void LeftOperand::packParts(Value first, Value count) {
+  firstDepth = first;
+  int64_t step = AmxBlock::words * gemm.blocking.kPack;
+  bool whole = gemm.depthIsMultipleOf(step);
+  Value end = lanes.addIndex(first, count);
+  lanes.loop(gemm.tile.firstRow, gemm.tile.endRow, 1, [&](Value row) {
+    lanes.loop(first, end, step, [&](Value k) {
+      Value high = lanes.addIndex(k, lanes.index(gemm.blocking.lanes));
+      SmallVector<Value> parts = splitToParts(
+          lanes, reader.elements(row, Value(), k, end, whole),
+          reader.elements(row, Value(), high, end, whole), gemm.blocking.parts);
+      Value to = partsAt(row, k);
+      for (auto [i, part] : llvm::enumerate(parts))
+        gemm.memory.store(
+            part, to,
+            lanes.index(i * partBytes(gemm) / gemm.memory.elementBytes()));
+    });
+  });
+}
+
 bool LeftOperand::stepIsUnit(const GemmContext &gemm) {
   return gemm.blocking.packLeft ||
          gemm.contraction.left.unitLoop == gemm.contraction.depth;
@@ -111,6 +173,8 @@ OperandReader::Address LeftOperand::at(Value row, Value depth) {
     return {ImagePatch(gemm).at(packed, lanes.subIndex(row, gemm.tile.firstRow),
                                 depth),
             Value()};
+  if (gemm.blocking.hasParts())
+    return {partsAt(row, depth), Value()};
   Value start = lanes.mulIndex(lanes.subIndex(row, gemm.tile.firstRow),
                                packedWords(gemm));
   Value within = gemm.blocking.interleavesLeft

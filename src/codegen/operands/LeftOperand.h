@@ -21,6 +21,8 @@
 namespace anabranch {
 namespace codegen {
 
+// A copy in parts (FloatParts.h) is [32 depths][part][row][16 words].
+
 class LeftOperand {
 public:
   /// `packed` is memory for the tile's copy.
@@ -34,8 +36,12 @@ public:
   /// Words of a row of the copy. If rows are interleaved, widened elements.
   static mlir::Value packedWords(GemmContext &gemm);
 
-  /// Copies the rows of the tile, if the blocking says so.
+  /// Copies the rows of the tile, if the blocking says so. If it has parts and
+  /// blocks of the depth outside, `packParts` copies each of these blocks.
   void pack();
+  void packParts(mlir::Value first, mlir::Value count);
+  /// Bytes from one part of an element to the next.
+  static int64_t partBytes(GemmContext &gemm);
 
   /// Whether the words of a row are consecutive.
   static bool stepIsUnit(const GemmContext &gemm);
@@ -49,6 +55,7 @@ public:
                     bool whole);
 
 private:
+  mlir::Value partsAt(mlir::Value row, mlir::Value depth);
   void packRows();
   void packBlocks();
 
@@ -56,6 +63,8 @@ private:
   LaneBuilder &lanes;
   mlir::Value packed;
   OperandReader reader;
+  /// The first depth of a copy in parts.
+  mlir::Value firstDepth;
 };
 
 } // namespace codegen

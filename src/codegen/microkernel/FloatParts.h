@@ -1,0 +1,47 @@
+//===- FloatParts.h - floats as sums of bf16 --------------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+//
+// An f32 is the sum of three bf16 numbers, its parts, and an f16 of two. Each
+// part is what the parts before it leave, rounded to the nearest. AMX registers
+// multiply the parts:
+//
+//   x = x0 + x1 + x2, y = y0 + y1 + y2
+//   x * y = x0*y0 + x0*y1 + x1*y0 + x0*y2 + x1*y1 + x2*y0 + rest
+//
+// A part is at most 2^-9 of the one before, so the rest is below 2^-25 |x * y|:
+// less than one rounding of f32. The products of the parts of f16 have no rest.
+//
+// The two elements of a word are 16 depths apart, so that a vector of each
+// makes a vector of words.
+//
+// An infinity or a NaN has parts that make every product NaN. So does a number
+// whose first part rounds to infinity. A NaN among the sums therefore may be
+// another number, and the kernel computes it again without parts.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_CODEGEN_MICROKERNEL_FLOATPARTS_H
+#define ANABRANCH_CODEGEN_MICROKERNEL_FLOATPARTS_H
+
+#include "codegen/emit/Lanes.h"
+
+namespace anabranch {
+namespace codegen {
+
+/// Products of a part of the left operand and a part of the right one that a
+/// block adds for each pair of elements: six of three parts, four of two.
+int64_t productsOfParts(int64_t parts);
+
+/// Splits two vectors of f32 into their parts. Each part is a vector of words,
+/// as f32. Word i has element i of `low` and element i of `high`.
+mlir::SmallVector<mlir::Value> splitToParts(LaneBuilder &lanes, mlir::Value low,
+                                            mlir::Value high, int64_t parts);
+
+} // namespace codegen
+} // namespace anabranch
+
+#endif // ANABRANCH_CODEGEN_MICROKERNEL_FLOATPARTS_H
