@@ -5,10 +5,10 @@ returns one `Row` for each contender. The contenders of a steady case take turns
 rounds, so that a slow moment of the machine hits all of them. The figure is the median
 over the rounds. Each output is compared with eager's.
 
-Every turn begins with a pause and one call, which are not timed. Workers of OpenMP and
-of Anabranch spin for a while after their last piece of work: without the pause a
-contender would share the cores with them. Without the call it would find the caches of
-another contender."""
+Every turn begins with a pause and as many calls, which are not timed. Workers of each engine
+spin for a while after their last piece of work, those of ONNX Runtime longest: without
+the pause a contender would share the cores with them. Without the calls it would find
+the caches of another contender, and cores that sleep."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ BOUND = "bound"
 # again, in calls of the contender that is at the end of the heap.
 KEEP_PAGES = {"MALLOC_TRIM_THRESHOLD_": "4294967296", "MALLOC_MMAP_MAX_": "0"}
 
-# Seconds between two turns: longer than libgomp's workers spin.
-PAUSE = 0.015
+# Seconds between two turns: at least, at most, and how long no thread may have run.
+PAUSE, LONGEST_PAUSE, STILL = 0.015, 0.5, 0.004
 
 
 @dataclass(frozen=True)
@@ -242,6 +242,17 @@ def bound(bytes_read: float, flops: float, unit: str = "ms") -> Row:
     return Row(BOUND, max(memory, arithmetic) * scale, unit, note=note)
 
 
+def settle() -> None:
+    """Waits until no thread of this process runs."""
+    end = time.perf_counter() + LONGEST_PAUSE
+    time.sleep(PAUSE)
+    while time.perf_counter() < end:
+        before = time.process_time()
+        time.sleep(STILL)
+        if time.process_time() - before < STILL / 10:
+            return
+
+
 def rounds(
     ready: dict[str, tuple[Callable, tuple, int]],
     seconds: float,
@@ -255,9 +266,10 @@ def rounds(
     while order and (left > 0 or len(times[order[0]]) < 7):
         for name in order:
             function, arguments, calls = ready[name]
-            time.sleep(PAUSE)
+            settle()
             start = time.perf_counter()
-            function(*arguments)
+            for _ in range(calls):
+                function(*arguments)
             times[name].append(time_calls(function, arguments, calls, clock))
             left -= time.perf_counter() - start
         order.append(order.pop(0))
