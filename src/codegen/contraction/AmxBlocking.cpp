@@ -57,10 +57,10 @@ constexpr double copyCycles = 0.27;
 constexpr int64_t rowsOfDots = 8;
 
 // Of products of parts. Each tile copies its part of both operands.
-constexpr int64_t enoughPartTiles = 6, mostPartRows = 256;
+constexpr int64_t enoughPartTiles = 6, mostPartRows = 256, leastPartDepth = 96;
 /// Cycles to copy a part of an element; and the share of the registers' rate
 /// that is left beside loads, relative to that of vectors.
-constexpr double partCycles = 0.15, partShare = 0.65;
+constexpr double partCycles = 0.18, partShare = 0.65;
 
 /// Chooses the parts of a blocking one after the other.
 class Chooser {
@@ -220,8 +220,9 @@ void Chooser::choosePatch() {
     amx.rowsPerTile = part * columns;
     bool fits = amx.patch->elements() * elementBytes() <=
                 target.model.l2Bytes / patchOfCache;
-    bool isEnough = !rows || strips() * panels() >= enoughTiles ||
-                    amx.rowsPerTile <= leastRows;
+    int64_t enough = hasParts() ? enoughPartTiles : enoughTiles;
+    bool isEnough =
+        !rows || strips() * panels() >= enough || amx.rowsPerTile <= leastRows;
     if (fits && isEnough)
       return;
   }
@@ -301,7 +302,9 @@ double Chooser::cyclesOfAmx() const {
   double tiles = double(strips()) * divideCeil(panels(), amx.panelsPerTile);
   if (hasParts()) {
     double groups = double(divideCeil(panels(), amx.panelsPerTile));
-    double copied = strips() * elements + groups * *rows * *depth;
+    double left = amx.patch ? double(strips()) * amx.patch->elements()
+                            : double(*rows) * *depth;
+    double copied = strips() * elements + groups * left;
     return *batch * (products / partShare + copied * amx.parts * partCycles +
                      tiles * tileCycles);
   }
@@ -324,6 +327,8 @@ double Chooser::cyclesOfVectors() const {
 bool Chooser::pays() const {
   if (!rows || !columns || !depth || !batch)
     return !hasParts();
+  if (hasParts() && *depth < leastPartDepth)
+    return false;
   // AMX pays from the first row on: splitting or multiplying pairs keeps vector
   // code from reading as fast as the cache delivers.
   if (amx.readsPanels && !isInt8())
@@ -368,7 +373,10 @@ Words wordsOf(const Contraction &contraction, const TargetInfo &target) {
                  BFloat16Type::get(contraction.element.getContext())))
     return {2, 1};
   int64_t parts = partsOf(contraction, target);
-  return parts > 1 ? Words{2, parts} : Words();
+  // Registers take 32 columns of a panel of floats.
+  const auto &panels = contraction.right.panels;
+  bool isOdd = panels && panels->width % (2 * lanes) != 0;
+  return parts > 1 && !isOdd ? Words{2, parts} : Words();
 }
 
 } // namespace
@@ -399,15 +407,18 @@ std::optional<Panels> AmxBlocking::choosePanels(const Contraction &contraction,
                                                 const TargetInfo &target) {
   Words words = wordsOf(contraction, target);
   auto columns = contraction.knownSize(contraction.column);
-  // Products of parts copy panels of floats.
-  if (!words.kPack || !columns || words.parts > 1)
+  if (!words.kPack || !columns)
     return std::nullopt;
   // Two registers of each operand make four products from four loads. With one
-  // vector there are three loads for two products.
+  // vector there are three loads for two products. Products of parts copy
+  // panels of floats.
+  bool hasParts = words.parts > 1;
+  bool isWide = *columns > lanes || hasParts;
+  Type narrow = contraction.narrow();
   Contraction packed = contraction;
   packed.right.panels =
-      Panels{*columns > lanes ? 2 * lanes : lanes, words.kPack};
-  packed.right.memory = contraction.narrow();
+      Panels{isWide ? 2 * lanes : lanes, hasParts ? 1 : words.kPack};
+  packed.right.memory = narrow ? narrow : contraction.element;
   if (!choose(packed, target))
     return std::nullopt;
   return packed.right.panels;

@@ -567,8 +567,8 @@ std::optional<Panels> choosePanels(const Contraction &contraction,
   wanted.registers = registersOf(target);
   // AMX may read the panels of a product of few rows for one of more rows, two
   // vectors at a time. So the number of vectors must be even.
-  bool isForAmx = blocking.multipliesInt8() ? target.amxInt8 : target.amxBf16;
-  wanted.isEven = isForAmx && *columns > lanes;
+  wanted.isEven =
+      target.amxInt8 && blocking.multipliesInt8() && *columns > lanes;
   std::optional<BlockShape> shape =
       chooseShape(shapesFor(target, blocking), lanes, wanted);
   return Panels{shape->vectors * lanes, blocking.kPack};
