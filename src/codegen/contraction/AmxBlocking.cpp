@@ -132,9 +132,10 @@ bool Chooser::readsLeft() const {
 /// left operand streams through the rest.
 void Chooser::chooseDepth() {
   int64_t step = stepDepths();
-  int64_t bytes = target.model.l1Bytes / 2;
+  int64_t bytes =
+      target.model.l1Bytes / (hasParts() && contraction.right.panels ? 4 : 2);
   int64_t most = bytes / (2 * lanes * elementBytes()) / step * step;
-  most = std::max(most, 4 * step);
+  most = std::max(most, (hasParts() ? 2 : 4) * step);
   if (!depth) {
     amx.depth = most;
     return;
@@ -160,10 +161,8 @@ int64_t Chooser::chooseMostRows() {
   if (!depth)
     return unknownRows;
   int64_t cache = target.model.l2Bytes;
-  if (hasParts()) {
-    amx.depthOutside = *depth > amx.depth;
+  if (hasParts())
     return mostPartRows;
-  }
   int64_t depthBytes = std::max<int64_t>(*depth * elementBytes(), 1);
   int64_t fitting = cache / 2 / depthBytes;
   bool isCheap =
@@ -280,6 +279,8 @@ AmxBlocking Chooser::choose() {
   bool isOdd = amx.readsPanels && contraction.right.panels->width / lanes % 2;
   amx.vectors = isNarrow || isOdd ? 1 : 2;
   chooseDepth();
+  // Panels of parts are filled ahead in this order (AmxEmitter).
+  amx.depthOutside = hasParts() && depth && *depth > amx.depth;
   if (readsPatch())
     choosePatch();
   else

@@ -499,7 +499,7 @@ void GemmBlocking::setTile(const Contraction &contraction,
   };
   if (given.depth && depthCount && right != Right::RowDots) {
     depth = fit(*given.depth, lanes * kPack, *depthCount);
-    depthOutside = depthOutside && *depthCount > depth;
+    depthOutside = (depthOutside || hasParts()) && *depthCount > depth;
   }
   if (given.rowsPerTile && rowCount)
     rowsPerTile = fit(*given.rowsPerTile, rows, *rowCount);

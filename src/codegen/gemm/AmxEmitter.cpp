@@ -9,7 +9,6 @@
 
 #include "codegen/contraction/AmxBlocking.h"
 #include "codegen/emit/Memory.h"
-#include "codegen/gemm/PartPanels.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
@@ -182,6 +181,8 @@ void AmxEmitter::emit(const Scratch &scratch) {
                 leftAt(lanes.addIndex(tile.firstRow, lanes.index(1)), first));
   copyLeftTail();
   clearRightTail();
+  if (PartPanels::areFilledAhead(gemm))
+    fillFirst();
   block.emplace(lanes, shape(), blockRows);
   Carried carried;
   if (interleaves())
@@ -244,14 +245,17 @@ AmxEmitter::forDepths(ValueRange carried,
 AmxEmitter::Carried AmxEmitter::multiplyPanel(Value panel, Value first,
                                               Value count, ValueRange carried) {
   const GemmBlocking &blocking = gemm.blocking;
-  Value words = right.prepare(first, count).pointer;
-  Depths depths{first, count, lanes.index(0), words, Value()};
+  Depths depths{first, count, lanes.index(0), Value(), Value(), {}};
+  if (PartPanels::areFilledAhead(gemm))
+    fillAhead(depths, panel);
+  else
+    depths.right = right.prepare(first, count).pointer;
   copyRightTail(depths);
   if (blocking.depthOutside)
     depths.slot = lanes.subIndex(panel, gemm.tile.firstPanel);
   if (blocking.linesAhead && (shape().reusesRight || blocking.hasParts())) {
     Value column = gemm.tile.firstColumn;
-    Value next = lanes.addIndex(panel, lanes.index(1));
+    Value next = lanes.addIndex(panel, lanes.index(depths.next ? 2 : 1));
     // A worker's next tile mostly begins where this one ends.
     Value last = lanes.subIndex(gemm.panelCount, lanes.index(1));
     gemm.enterPanel(lanes.minIndex(next, last));
@@ -345,7 +349,9 @@ void AmxEmitter::multiplySteps(const Depths &depths, Value row, Value number,
       rightHere = choose(memory.rightTail, rightHere);
     if (gemm.blocking.hasParts())
       block->addParts(leftHere, stride, rightHere, parts());
-    else
+    if (depths.next)
+      PartPanels::fillShare(gemm, *depths.next, step, number, blockCount);
+    if (!gemm.blocking.hasParts())
       block->addWords(leftHere, stride, rightHere);
     fetchAhead(depths, step, number);
     if (carried.empty())
@@ -359,6 +365,50 @@ void AmxEmitter::multiplySteps(const Depths &depths, Value row, Value number,
 AmxBlock::Parts AmxEmitter::parts() const {
   return {gemm.blocking.parts, LeftOperand::partBytes(gemm),
           PartPanels::partElements(gemm) * wordBytes};
+}
+
+/// Fills the tile's first panel.
+void AmxEmitter::fillFirst() {
+  Value first = lanes.index(0);
+  Value count =
+      gemm.isOneBlock()
+          ? gemm.depthCount
+          : lanes.minIndex(gemm.depthCount, lanes.index(gemm.blocking.depth));
+  PartPanels(gemm, right.memory()).fill(first, lanes.addIndex(first, count));
+}
+
+/// Says where a panel was filled, and which one to fill next: that of the same
+/// depths, or after the tile's last panel the first one of the next depths. Two
+/// panels of the scratch memory take turns.
+void AmxEmitter::fillAhead(Depths &depths, Value panel) {
+  assert((gemm.blocking.depthOutside || gemm.isOneBlock()) &&
+         "the next panel has other depths");
+  const GemmContext::Tile &tile = gemm.tile;
+  Value one = lanes.index(1), depth = lanes.index(gemm.blocking.depth);
+  Value before = lanes.addIndex(
+      lanes.mulIndex(lanes.divIndex(depths.first, depth),
+                     lanes.subIndex(tile.endPanel, tile.firstPanel)),
+      lanes.subIndex(panel, tile.firstPanel));
+  auto slot = [&](Value number) {
+    Value at = lanes.mulIndex(lanes.remIndex(number, lanes.index(2)),
+                              lanes.index(PartPanels::panelElements(gemm)));
+    return gemm.memory.pointerTo(right.memory(), at);
+  };
+  depths.right = slot(before);
+  Value next = lanes.addIndex(panel, one);
+  Value isLast = compare(lanes, arith::CmpIPredicate::uge, next, tile.endPanel);
+  auto choose = [&](Value last, Value other) {
+    return lanes.make<arith::SelectOp>(isLast, last, other);
+  };
+  Value first = choose(lanes.addIndex(depths.first, depth), depths.first);
+  Value end = lanes.minIndex(lanes.addIndex(first, depth), gemm.depthCount);
+  Value column = gemm.tile.firstColumn;
+  gemm.enterPanel(choose(tile.firstPanel, next));
+  // Behind the last depth, nothing is filled, and the address is not used.
+  Value source = right.sourceOf(
+      lanes.minIndex(first, lanes.subIndex(gemm.depthCount, one)));
+  gemm.tile.firstColumn = column;
+  depths.next = {source, first, end, slot(lanes.addIndex(before, one))};
 }
 
 /// Fetches into the second-level cache: a block's share of the next panel's

@@ -23,6 +23,7 @@
 #define ANABRANCH_CODEGEN_GEMM_AMXEMITTER_H
 
 #include "codegen/gemm/GemmEpilogue.h"
+#include "codegen/gemm/PartPanels.h"
 #include "codegen/gemm/RightPanels.h"
 #include "codegen/microkernel/AmxBlock.h"
 #include "codegen/operands/LeftOperand.h"
@@ -66,6 +67,8 @@ private:
     mlir::Value slot;  ///< index of the panel in the sums
     mlir::Value right; ///< its words
     mlir::Value ahead; ///< words to fetch meanwhile; may be null
+    /// The panel to fill meanwhile, if panels are filled ahead.
+    std::optional<PartPanels::Ahead> next;
   };
   /// Rows whose sums are complete, but not evaluated.
   struct Pending {
@@ -98,6 +101,8 @@ private:
                         mlir::ValueRange carried);
   void multiplySteps(const Depths &depths, mlir::Value row, mlir::Value number,
                      mlir::ValueRange carried);
+  void fillFirst();
+  void fillAhead(Depths &depths, mlir::Value panel);
   void fetchAhead(const Depths &depths, mlir::Value step, mlir::Value number);
   void evaluate(const Pending &rows, mlir::Value first, mlir::Value end);
 };

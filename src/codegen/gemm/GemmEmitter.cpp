@@ -7,6 +7,7 @@
 
 #include "codegen/gemm/GemmEmitter.h"
 
+#include "codegen/gemm/PartPanels.h"
 #include "codegen/gemm/RowDots.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -35,8 +36,9 @@ int64_t GemmEmitter::panelElements() const {
   const GemmBlocking &blocking = gemm.blocking;
   if (!blocking.copiesRight())
     return 0;
-  int64_t words = blocking.depth / blocking.kPack * blocking.columns();
-  return blocking.parts * words;
+  if (blocking.hasParts())
+    return PartPanels::scratchElements(gemm);
+  return blocking.depth / blocking.kPack * blocking.columns();
 }
 
 Value GemmEmitter::scratchBytes() {

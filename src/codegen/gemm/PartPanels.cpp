@@ -24,12 +24,38 @@ int64_t PartPanels::partElements(const GemmContext &gemm) {
 void PartPanels::fill(Value first, Value end) {
   firstDepth = first;
   endDepth = end;
-  if (gemm.contraction.right.panels)
-    fillFromPanels();
-  else if (gemm.blocking.right == GemmBlocking::Right::PackTransposed)
+  if (gemm.contraction.right.panels) {
+    Value source = reader.addressOf(gemm.point(
+        Value(), Lanes::uniform(gemm.tile.firstColumn), Lanes::uniform(first)));
+    fillSteps([&](Value depth, int64_t vector) {
+      return loadFrom(source, depth, vector);
+    });
+  } else if (gemm.blocking.right == GemmBlocking::Right::PackTransposed) {
     fillTransposed();
-  else
+  } else {
     fillFromColumns();
+  }
+}
+
+void PartPanels::fillShare(GemmContext &gemm, const Ahead &ahead, Value step,
+                           Value block, Value blocks) {
+  LaneBuilder &lanes = gemm.lanes;
+  PartPanels panels(gemm, ahead.panel);
+  panels.firstDepth = ahead.first;
+  panels.endDepth = ahead.end;
+  Value words = lanes.index(AmxBlock::words);
+  Value depths = lanes.index(AmxBlock::words * gemm.blocking.kPack);
+  Value start = lanes.addIndex(ahead.first, lanes.mulIndex(step, depths));
+  Value share = lanes.ceilDivIndex(words, blocks);
+  Value low = lanes.minIndex(lanes.mulIndex(block, share), words);
+  Value high = lanes.minIndex(lanes.addIndex(low, share), words);
+  Value exists =
+      lanes.make<arith::CmpIOp>(arith::CmpIPredicate::slt, start, ahead.end);
+  lanes.ifThen(exists, [&] {
+    panels.fillWords(start, low, high, [&](Value depth, int64_t vector) {
+      return panels.loadFrom(ahead.source, depth, vector);
+    });
+  });
 }
 
 void PartPanels::store(ArrayRef<Value> parts, Value word, Value column) {
@@ -51,8 +77,17 @@ Value PartPanels::orZero(Value vector, Value depth) {
 
 /// Fills whole steps of words. `load` gives the elements of a depth in a vector
 /// of the panel's columns.
-void PartPanels::fillWords(
-    function_ref<Value(Value depth, int64_t vector)> load) {
+void PartPanels::fillSteps(Load load) {
+  constexpr int64_t words = AmxBlock::words;
+  lanes.loop(firstDepth, endDepth, words * gemm.blocking.kPack,
+             [&](Value step) {
+               fillWords(step, lanes.index(0), lanes.index(words), load);
+             });
+}
+
+/// Fills words, from `low` to before `high`, of the step that begins at a
+/// depth.
+void PartPanels::fillWords(Value step, Value low, Value high, Load load) {
   const GemmBlocking &blocking = gemm.blocking;
   constexpr int64_t words = AmxBlock::words;
   bool whole = gemm.depthIsMultipleOf(words * blocking.kPack);
@@ -61,33 +96,26 @@ void PartPanels::fillWords(
     Value at = whole ? depth : lanes.minIndex(depth, last);
     return orZero(load(at, vector), depth);
   };
-  lanes.loop(firstDepth, endDepth, words * blocking.kPack, [&](Value step) {
-    Value first = gemm.words(lanes.subIndex(step, firstDepth));
-    lanes.loop(lanes.index(0), lanes.index(words), 1, [&](Value word) {
-      Value low = lanes.addIndex(step, word);
-      Value high = lanes.addIndex(low, lanes.index(words));
-      for (int64_t j = 0; j < blocking.vectors; ++j)
-        store(splitToParts(lanes, loadOrZero(low, j), loadOrZero(high, j),
-                           blocking.parts),
-              lanes.addIndex(first, word), lanes.index(j * blocking.lanes));
-    });
+  Value first = gemm.words(lanes.subIndex(step, firstDepth));
+  lanes.loop(low, high, 1, [&](Value word) {
+    Value lower = lanes.addIndex(step, word);
+    Value upper = lanes.addIndex(lower, lanes.index(words));
+    for (int64_t j = 0; j < blocking.vectors; ++j)
+      store(splitToParts(lanes, loadOrZero(lower, j), loadOrZero(upper, j),
+                         blocking.parts),
+            lanes.addIndex(first, word), lanes.index(j * blocking.lanes));
   });
 }
 
-/// Panels of floats, whose columns behind the last are zero.
-void PartPanels::fillFromPanels() {
-  const GemmBlocking &blocking = gemm.blocking;
-  Value start = reader.addressOf(
-      gemm.point(Value(), Lanes::uniform(gemm.tile.firstColumn),
-                 Lanes::uniform(firstDepth)));
-  TypedMemory source(lanes, gemm.contraction.right.memory, blocking.lanes);
-  Value width = lanes.index(gemm.contraction.right.panels->width);
-  fillWords([&](Value depth, int64_t vector) {
-    Value row = lanes.mulIndex(lanes.subIndex(depth, firstDepth), width);
-    Value at = lanes.addIndex(row, lanes.index(vector * blocking.lanes));
-    return gemm.memory.extendFloat(Lanes::varying(source.loadVector(start, at)))
-        .value;
-  });
+/// A vector of a panel of floats, whose columns behind the last are zero.
+Value PartPanels::loadFrom(Value source, Value depth, int64_t vector) {
+  const ContractionOperand &operand = gemm.contraction.right;
+  TypedMemory floats(lanes, operand.memory, gemm.blocking.lanes);
+  Value row = lanes.mulIndex(lanes.subIndex(depth, firstDepth),
+                             lanes.index(operand.panels->width));
+  Value at = lanes.addIndex(row, lanes.index(vector * gemm.blocking.lanes));
+  return gemm.memory.extendFloat(Lanes::varying(floats.loadVector(source, at)))
+      .value;
 }
 
 /// An operand whose columns are neighbours, or one that is computed.
@@ -101,7 +129,7 @@ void PartPanels::fillFromColumns() {
       masks.push_back(whole ? Value()
                             : gemm.columnMask(columns[j], blocking.columns()));
     }
-    fillWords([&](Value depth, int64_t vector) {
+    fillSteps([&](Value depth, int64_t vector) {
       LaneBuilder::MaskGuard guard(lanes, blocking.lanes, masks[vector],
                                    /*maybeEmpty=*/true);
       Lanes column = Lanes::linear(columns[vector], 1, blocking.lanes);

@@ -29,8 +29,28 @@ public:
   /// Fills the context's panel with the depths from `first` to before `end`.
   void fill(mlir::Value first, mlir::Value end);
 
-  /// Scratch elements of a part.
+  /// A panel of a frozen weight, and the memory that it is filled into.
+  struct Ahead {
+    mlir::Value source; ///< address of its first depth
+    mlir::Value first, end;
+    mlir::Value panel;
+  };
+  /// Fills what a block of rows, one of `blocks`, has to fill in a step of AMX
+  /// registers.
+  static void fillShare(GemmContext &gemm, const Ahead &ahead, mlir::Value step,
+                        mlir::Value block, mlir::Value blocks);
+
+  static bool areFilledAhead(const GemmContext &gemm) {
+    return gemm.blocking.hasParts() && gemm.contraction.right.panels;
+  }
+  /// Scratch elements of a part, of a panel, and of all panels.
   static int64_t partElements(const GemmContext &gemm);
+  static int64_t panelElements(const GemmContext &gemm) {
+    return gemm.blocking.parts * partElements(gemm);
+  }
+  static int64_t scratchElements(const GemmContext &gemm) {
+    return panelElements(gemm) * (areFilledAhead(gemm) ? 2 : 1);
+  }
 
 private:
   GemmContext &gemm;
@@ -39,11 +59,15 @@ private:
   OperandReader reader;
   mlir::Value firstDepth, endDepth;
 
-  void fillFromPanels();
+  using Load =
+      llvm::function_ref<mlir::Value(mlir::Value depth, int64_t vector)>;
+
   void fillFromColumns();
   void fillTransposed();
-  void fillWords(
-      llvm::function_ref<mlir::Value(mlir::Value depth, int64_t vector)> load);
+  void fillSteps(Load load);
+  void fillWords(mlir::Value step, mlir::Value low, mlir::Value high,
+                 Load load);
+  mlir::Value loadFrom(mlir::Value source, mlir::Value depth, int64_t vector);
   mlir::Value orZero(mlir::Value vector, mlir::Value depth);
   void store(mlir::ArrayRef<mlir::Value> parts, mlir::Value word,
              mlir::Value column);

@@ -31,6 +31,8 @@ public:
   /// the blocking says so. The step is null if the micro-kernel knows it.
   OperandReader::Address prepare(mlir::Value first, mlir::Value count);
 
+  /// The memory for copies.
+  mlir::Value memory() const { return packed; }
   /// The address of a depth of the context's panel, if the operand is in
   /// panels.
   mlir::Value sourceOf(mlir::Value depth) {
