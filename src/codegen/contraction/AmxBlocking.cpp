@@ -61,6 +61,8 @@ constexpr int64_t enoughPartTiles = 6, mostPartRows = 256, leastPartDepth = 96;
 /// Cycles to copy a part of an element; and the share of the registers' rate
 /// that is left beside loads, relative to that of vectors.
 constexpr double partCycles = 0.18, partShare = 0.65;
+/// The share of a copy's time that is left if it is made during products.
+constexpr double shareSeen = 0.65;
 
 /// Chooses the parts of a blocking one after the other.
 class Chooser {
@@ -305,8 +307,12 @@ double Chooser::cyclesOfAmx() const {
     double groups = double(divideCeil(panels(), amx.panelsPerTile));
     double left = amx.patch ? double(strips()) * amx.patch->elements()
                             : double(*rows) * *depth;
-    double copied = strips() * elements + groups * left;
-    return *batch * (products / partShare + copied * amx.parts * partCycles +
+    double cycles = amx.parts * partCycles;
+    double right = strips() * elements * cycles;
+    // Panels of a frozen weight are copied during products.
+    if (contraction.right.panels)
+      right = std::max(right * shareSeen, right - products / 2);
+    return *batch * (products / partShare + right + groups * left * cycles +
                      tiles * tileCycles);
   }
   return *batch * (std::max(products, reading) + copying + tiles * tileCycles);
