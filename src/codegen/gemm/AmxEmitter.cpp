@@ -136,9 +136,10 @@ AmxShape AmxEmitter::shape() const {
                                     : AmxShape::Product::BF16,
           blocking.vectors,
           /*isTall=*/most > AmxBlock::rows / 2,
-          /*reusesRight=*/most > AmxBlock::rows,
-          blocking.columns(),
-          blocking.panelWidth};
+          /*reusesRight=*/most > AmxBlock::rows, blocking.columns(),
+          blocking.panelWidth,
+          // The taps of a window share points.
+          /*reusesLeft=*/blocking.patch.has_value()};
 }
 
 /// Whether an epilogue runs among the steps of the next block. There must be a

@@ -132,12 +132,12 @@ void AmxBlock::multiply(int64_t left, int64_t right) {
               number(firstRight + right)});
 }
 
-/// If the next block reads the right operand again, that stays in the
-/// first-level cache; otherwise it is marked as streaming. Each product follows
-/// the load that it waits for.
+/// An operand that is read again soon stays in the first-level cache; another
+/// one is marked as streaming. Each product follows the load that it waits for.
 void AmxBlock::addWords(Value left, Value leftStride, Value right) {
   StringRef loadRight = shape.reusesRight ? "tileloadd64" : "tileloaddt164";
-  call("tileloaddt164", {number(firstLeft), left, leftStride});
+  StringRef load = loadOfLeft();
+  call(load, {number(firstLeft), left, leftStride});
   for (int64_t j = 0; j < shape.vectors; ++j) {
     call(loadRight,
          {number(firstRight + j), move(right, j * rowBytes), rightStride});
@@ -146,17 +146,21 @@ void AmxBlock::addWords(Value left, Value leftStride, Value right) {
   if (!shape.isTall)
     return;
   Value below = move(left, lanes.make<arith::MulIOp>(lowerFirst, leftStride));
-  call("tileloaddt164", {number(firstLeft + 1), below, leftStride});
+  call(load, {number(firstLeft + 1), below, leftStride});
   for (int64_t j = 0; j < shape.vectors; ++j)
     multiply(1, j);
 }
 
+StringRef AmxBlock::loadOfLeft() const {
+  return shape.reusesLeft ? "tileloadd64" : "tileloaddt164";
+}
+
 void AmxBlock::loadLeft(Value left, Value stride) {
-  call("tileloaddt164", {number(firstLeft), left, stride});
+  call(loadOfLeft(), {number(firstLeft), left, stride});
   if (!shape.isTall)
     return;
   Value below = move(left, lanes.make<arith::MulIOp>(lowerFirst, stride));
-  call("tileloaddt164", {number(firstLeft + 1), below, stride});
+  call(loadOfLeft(), {number(firstLeft + 1), below, stride});
 }
 
 void AmxBlock::loadRight(Value right) {

@@ -38,6 +38,8 @@ struct AmxShape {
   bool reusesRight;  ///< the next block reads the same words of it
   int64_t sumStride; ///< words from one row of the sums to the next
   int64_t rightStep; ///< words from one depth of the right operand to the next
+  /// Whether later steps of the block read the same lines of the left operand.
+  bool reusesLeft = false;
 };
 
 /// Emits blocks of one shape into a function.
@@ -83,6 +85,7 @@ private:
   mlir::Value move(mlir::Value pointer, mlir::Value bytes);
   mlir::Value move(mlir::Value pointer, int64_t bytes);
   void multiply(int64_t left, int64_t right);
+  llvm::StringRef loadOfLeft() const;
   void loadLeft(mlir::Value left, mlir::Value stride);
   void loadRight(mlir::Value right);
 };

@@ -233,8 +233,30 @@ static Value normalizeBatch(LoweringBuilder &b, const Norm &norm, Operand mean,
                    b.resultDType());
 }
 
-/// Batch norm in inference: elementwise, by the running statistics, which do
-/// not change. The saved statistics are empty.
+/// Batch norm in inference, by running statistics: x * scale + shift, with
+/// numbers that depend on the channel only. Eager PyTorch computes it like this
+/// too (batch_norm_cpu).
+static Value scaleAndShift(LoweringBuilder &b, const Norm &norm, Operand mean,
+                           Operand rstd) {
+  Operand weight = b.operand("weight"), bias = b.operand("bias");
+  auto product = [](Body &, ArrayRef<Num> x) { return x[0] * x[1]; };
+  Operand scale = weight ? perRow(b, norm, {rstd, weight}, product) : rstd;
+  SmallVector<Operand> operands = {mean, scale};
+  if (bias)
+    operands.push_back(bias);
+  Operand shift = perRow(b, norm, operands, [](Body &, ArrayRef<Num> x) {
+    Num moved = x[0] * x[1];
+    return x.size() > 2 ? x[2] - moved : 0.0 - moved;
+  });
+  int64_t inner = norm.input.rank() - 2;
+  return b.elementwise(
+      {norm.input, perChannel(b, scale, norm.sizes[1], inner),
+       perChannel(b, shift, norm.sizes[1], inner)},
+      norm.math, b.resultDType(), norm.sizes,
+      [](Body &, ArrayRef<Num> x) { return x[0] * x[1] + x[2]; });
+}
+
+/// Batch norm in inference. The saved statistics are empty.
 static Lowered lowerBatchNorm(ir::AtenOp op, LoweringBuilder &b) {
   auto eps = op.getFloatArg("eps");
   if (!eps)
@@ -246,7 +268,7 @@ static Lowered lowerBatchNorm(ir::AtenOp op, LoweringBuilder &b) {
   Operand rstd = perRow(b, norm, {variance}, [&](Body &, ArrayRef<Num> x) {
     return s::rsqrt(x[0] + *eps);
   });
-  SmallVector<Value> results = {normalizeBatch(b, norm, mean, rstd)};
+  SmallVector<Value> results = {scaleAndShift(b, norm, mean, rstd)};
   for (unsigned i = 1; i < 3; ++i)
     results.push_back(b.empty(op.getResultSizes(i), b.resultDType(i)));
   if (op.getNumResults() == 5) {
