@@ -58,9 +58,6 @@ constexpr int64_t rowsOfDots = 8;
 
 // Of products of parts. Each tile copies its part of both operands.
 constexpr int64_t enoughPartTiles = 6, mostPartRows = 256, leastPartDepth = 96;
-/// Cycles to copy a part of an element; and the share of the registers' rate
-/// that is left beside loads, relative to that of vectors.
-constexpr double partCycles = 0.18, partShare = 0.65;
 /// The share of a copy's time that is left if it is made during products.
 constexpr double shareSeen = 0.65;
 
@@ -307,13 +304,13 @@ double Chooser::cyclesOfAmx() const {
     double groups = double(divideCeil(panels(), amx.panelsPerTile));
     double left = amx.patch ? double(strips()) * amx.patch->elements()
                             : double(*rows) * *depth;
-    double cycles = amx.parts * partCycles;
+    double cycles = amx.parts * AmxBlocking::partCycles;
     double right = strips() * elements * cycles;
     // Panels of a frozen weight are copied during products.
     if (contraction.right.panels)
       right = std::max(right * shareSeen, right - products / 2);
-    return *batch * (products / partShare + right + groups * left * cycles +
-                     tiles * tileCycles);
+    return *batch * (products / AmxBlocking::partShare + right +
+                     groups * left * cycles + tiles * tileCycles);
   }
   return *batch * (std::max(products, reading) + copying + tiles * tileCycles);
 }

@@ -40,6 +40,11 @@ struct AmxBlocking {
   /// many bytes ahead. Zero bytes: from the next panel.
   int64_t linesAhead = 0, bytesAhead = 0;
 
+  /// Measured of products of parts: cycles to copy a part of an element, and
+  /// the share of the registers' rate that is left beside loads, relative to
+  /// that of vectors.
+  static constexpr double partCycles = 0.18, partShare = 0.65;
+
   /// The blocking for AMX. None if the processor lacks it, the operands have
   /// other types, or other instructions take less time.
   static std::optional<AmxBlocking> choose(const Contraction &contraction,

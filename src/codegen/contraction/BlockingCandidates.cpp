@@ -12,7 +12,9 @@
 
 #include "codegen/contraction/BlockingCandidates.h"
 
+#include "codegen/contraction/AmxBlocking.h"
 #include "codegen/emit/Memory.h"
+#include "codegen/microkernel/FloatParts.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -57,6 +59,9 @@ double roundUp(double value, int64_t step) {
 double rateOf(const Contraction &contraction, const TargetInfo &target,
               const GemmBlocking &blocking) {
   bool isInt8 = contraction.multipliesInt8();
+  if (blocking.hasParts())
+    return target.rate(Multiply::AmxBF16) * AmxBlocking::partShare /
+           productsOfParts(blocking.parts);
   if (blocking.usesAmx)
     return target.rate(isInt8 ? Multiply::AmxInt8 : Multiply::AmxBF16);
   double fma = target.rate(Multiply::FmaF32);
@@ -83,7 +88,7 @@ double multiplyAdds(const Contraction &contraction, const TargetInfo &target,
 double rightBytes(const Contraction &contraction,
                   const GemmBlocking &blocking) {
   if (blocking.kPack > 1)
-    return 4.0 / blocking.kPack;
+    return 4.0 / blocking.kPack * blocking.parts;
   return double(elementBytes(blocking.rightElement ? blocking.rightElement
                                                    : contraction.element));
 }
@@ -167,12 +172,10 @@ double estimateCycles(const Contraction &contraction, const TargetInfo &target,
   bool leftStays = blocking.rowsPerTile * depth * bytes <= cpu.l2Bytes / 2.0;
   double leftLoad = leftStays ? cpu.l2Load : cpu.l3Load;
   double left = (blocking.packLeft ? groups : panels) * leftBytes / leftLoad;
-  double packing = blocking.packLeft
-                       ? groups * rows * depth / blocking.kPack * copyCycles
-                       : 0;
-  double copies = blocking.copiesRight()
-                      ? strips * columns * depth / blocking.kPack * copyCycles
-                      : 0;
+  double copy = blocking.hasParts() ? blocking.parts * AmxBlocking::partCycles
+                                    : copyCycles / double(blocking.kPack);
+  double packing = blocking.packLeft ? groups * rows * depth * copy : 0;
+  double copies = blocking.copiesRight() ? strips * columns * depth * copy : 0;
   double sums = (depths - 1) * rows * columns * 8 / cpu.l2Load;
   double tiles = strips * groups * tileCycles;
   // Fetching and reading the left operand overlap with products in part.
