@@ -57,9 +57,10 @@ constexpr double copyCycles = 0.27;
 constexpr int64_t rowsOfDots = 8;
 
 // Of products of parts. Each tile copies its part of both operands.
-constexpr int64_t enoughPartTiles = 6, mostPartRows = 256, leastPartDepth = 96;
-/// The share of a copy's time that is left if it is made during products.
-constexpr double shareSeen = 0.65;
+constexpr int64_t enoughPartTiles = 6, mostPartRows = 256;
+/// The share of a copy's time that is left if it is made during products. And
+/// cycles of a block beside its products.
+constexpr double shareSeen = 0.75, blockCycles = 600;
 
 /// Chooses the parts of a blocking one after the other.
 class Chooser {
@@ -109,6 +110,7 @@ private:
   void choosePanelsPerTile();
   void chooseFetches();
   double cyclesOfAmx() const;
+  double cyclesOfParts() const;
   double cyclesOfVectors() const;
 };
 
@@ -275,7 +277,8 @@ AmxBlocking Chooser::choose() {
   amx.packLeft = !readsLeft();
   bool isNarrow = columns && *columns <= lanes;
   // A block is as wide as a panel, or half as wide.
-  bool isOdd = amx.readsPanels && contraction.right.panels->width / lanes % 2;
+  bool isOdd = (amx.readsPanels || (hasParts() && contraction.right.panels)) &&
+               contraction.right.panels->width / lanes % 2;
   amx.vectors = isNarrow || isOdd ? 1 : 2;
   chooseDepth();
   // Panels of parts are filled ahead in this order (AmxEmitter).
@@ -294,25 +297,35 @@ AmxBlocking Chooser::choose() {
 double Chooser::cyclesOfAmx() const {
   auto multiply = isInt8() ? Multiply::AmxInt8 : Multiply::AmxBF16;
   double elements = double(*columns) * *depth;
-  double products =
-      elements * *rows * productsOfParts(amx.parts) / target.rate(multiply);
+  double products = elements * *rows / target.rate(multiply);
   double reading = elements * elementBytes() / target.model.l2Load;
   double copying =
       amx.readsPanels ? 0 : strips() * elements / amx.kPack * copyCycles;
   double tiles = double(strips()) * divideCeil(panels(), amx.panelsPerTile);
-  if (hasParts()) {
-    double groups = double(divideCeil(panels(), amx.panelsPerTile));
-    double left = amx.patch ? double(strips()) * amx.patch->elements()
-                            : double(*rows) * *depth;
-    double cycles = amx.parts * AmxBlocking::partCycles;
-    double right = strips() * elements * cycles;
-    // Panels of a frozen weight are copied during products.
-    if (contraction.right.panels)
-      right = std::max(right * shareSeen, right - products / 2);
-    return *batch * (products / AmxBlocking::partShare + right +
-                     groups * left * cycles + tiles * tileCycles);
-  }
   return *batch * (std::max(products, reading) + copying + tiles * tileCycles);
+}
+
+/// The same for parts: each tile copies its part of both operands.
+double Chooser::cyclesOfParts() const {
+  double elements = double(*columns) * *depth;
+  double numbers =
+      amx.patch ? double(strips()) * amx.patch->numbers() : double(*rows);
+  double products = elements * numbers * productsOfParts(amx.parts) /
+                    (target.rate(Multiply::AmxBF16) * AmxBlocking::partShare);
+  // With one vector there are more loads for a product.
+  if (amx.vectors == 1)
+    products *= 1.5;
+  double groups = double(divideCeil(panels(), amx.panelsPerTile));
+  double left = amx.patch ? double(strips()) * amx.patch->elements()
+                          : double(*rows) * *depth;
+  double copy = amx.parts * AmxBlocking::partCycles;
+  double right = strips() * elements * copy;
+  // Panels of a frozen weight are copied during products.
+  if (contraction.right.panels)
+    right = std::max(right * shareSeen, right - products / 3);
+  double blocks = divideCeil(int64_t(numbers), AmxBlock::rows) * panels();
+  return *batch * (products + right + groups * left * copy +
+                   blocks * blockCycles + strips() * groups * tileCycles);
 }
 
 double Chooser::cyclesOfVectors() const {
@@ -331,13 +344,12 @@ double Chooser::cyclesOfVectors() const {
 bool Chooser::pays() const {
   if (!rows || !columns || !depth || !batch)
     return !hasParts();
-  if (hasParts() && *depth < leastPartDepth)
-    return false;
   // AMX pays from the first row on: splitting or multiplying pairs keeps vector
   // code from reading as fast as the cache delivers.
   if (amx.readsPanels && !isInt8())
     return true;
-  return cyclesOfAmx() < cyclesOfVectors();
+  double cycles = hasParts() ? cyclesOfParts() : cyclesOfAmx();
+  return cycles < cyclesOfVectors();
 }
 
 /// The K-pack factor and the parts of operands that AMX registers multiply; a
@@ -356,9 +368,12 @@ bool multiplies(const Contraction &contraction, Type type) {
 }
 
 /// Parts need whole copies of both operands, or of windows that are a patch.
+/// Panels are copied vector by vector.
 int64_t partsOf(const Contraction &contraction, const TargetInfo &target) {
   MLIRContext *context = contraction.element.getContext();
+  const auto &panels = contraction.right.panels;
   if (!target.avx512Bf16 || contraction.right.isWindow ||
+      (panels && (panels->width % lanes != 0 || panels->kPack != 1)) ||
       QuantizedOperand::find(contraction))
     return 1;
   if (multiplies(contraction, Float32Type::get(context)))
@@ -377,10 +392,7 @@ Words wordsOf(const Contraction &contraction, const TargetInfo &target) {
                  BFloat16Type::get(contraction.element.getContext())))
     return {2, 1};
   int64_t parts = partsOf(contraction, target);
-  // Registers take 32 columns of a panel of floats.
-  const auto &panels = contraction.right.panels;
-  bool isOdd = panels && panels->width % (2 * lanes) != 0;
-  return parts > 1 && !isOdd ? Words{2, parts} : Words();
+  return parts > 1 ? Words{2, parts} : Words();
 }
 
 } // namespace

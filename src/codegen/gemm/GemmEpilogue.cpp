@@ -29,17 +29,21 @@ Value GemmEpilogue::addInitial(Value sum, ArrayRef<Lanes> index) {
   return lanes.make<arith::AddIOp>(sum, lanes.vector(initial));
 }
 
-/// The sums, computed again from whole floats if one is NaN (FloatParts.h).
+/// The sums, computed again from whole floats if one is no finite number
+/// (FloatParts.h).
 Value GemmEpilogue::withoutParts(Value sum, Value row, Value column) {
   int64_t width = gemm.blocking.lanes;
   OperandReader left(gemm, gemm.contraction.left);
   OperandReader right(gemm, gemm.contraction.right);
-  Value isNaN = lanes.make<arith::CmpFOp>(arith::CmpFPredicate::UNO, sum, sum);
+  // The difference is NaN unless the sum is finite.
+  Value zero = lanes.make<arith::SubFOp>(sum, sum);
+  Value wrong =
+      lanes.make<arith::CmpFOp>(arith::CmpFPredicate::UNO, zero, zero);
   if (lanes.mask)
-    isNaN = lanes.make<arith::AndIOp>(isNaN, lanes.mask);
+    wrong = lanes.make<arith::AndIOp>(wrong, lanes.mask);
   Type bits = lanes.builder.getIntegerType(width);
   Value any = lanes.make<arith::CmpIOp>(
-      arith::CmpIPredicate::ne, lanes.make<LLVM::BitcastOp>(bits, isNaN),
+      arith::CmpIPredicate::ne, lanes.make<LLVM::BitcastOp>(bits, wrong),
       lanes.constant(lanes.builder.getIntegerAttr(bits, 0)));
   auto again = [&]() -> SmallVector<Value> {
     return lanes.loop(

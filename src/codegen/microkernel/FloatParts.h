@@ -12,15 +12,18 @@
 //   x = x0 + x1 + x2, y = y0 + y1 + y2
 //   x * y = x0*y0 + x0*y1 + x1*y0 + x0*y2 + x1*y1 + x2*y0 + rest
 //
-// A part is at most 2^-9 of the one before, so the rest is below 2^-25 |x * y|:
-// less than one rounding of f32. The products of the parts of f16 have no rest.
+// x1 is at most 2^-8 |x| and x2 at most 2^-17 |x|, so the rest is at most
+// 2^-24 |x * y|: one rounding of f32. The products of the parts of f16 have no
+// rest.
 //
 // The two elements of a word are 16 depths apart, so that a vector of each
 // makes a vector of words.
 //
 // An infinity or a NaN has parts that make every product NaN. So does a number
-// whose first part rounds to infinity. A NaN among the sums therefore may be
-// another number, and the kernel computes it again without parts.
+// whose first part rounds to infinity. The product of two first parts may
+// overflow where that of the whole numbers does not. A sum that is no finite
+// number therefore may be another one, and the kernel computes it again without
+// parts.
 //
 //===----------------------------------------------------------------------===//
 

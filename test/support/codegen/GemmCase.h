@@ -32,6 +32,8 @@ struct GemmCase {
   int64_t kPack = 1;    ///< depths side by side in a panel
   /// The given part of the blocking, as text of BlockingParameters.
   const char *blocking = "";
+  /// The type of a result that is not narrowed to that of the operands.
+  const char *result = "";
 
   int64_t panels() const { return (n + width - 1) / width; }
   int64_t words() const { return (k + kPack - 1) / kPack; }
@@ -46,6 +48,8 @@ inline std::string sumType(const GemmCase &c) {
 }
 inline bool isInteger(const GemmCase &c) { return sumType(c)[0] == 'i'; }
 inline std::string resultType(const GemmCase &c) {
+  if (*c.result)
+    return c.result;
   return isInteger(c) ? sumType(c) : c.type;
 }
 

@@ -9,6 +9,7 @@
 
 #include "codegen/object/Link.h"
 #include "mlir/IR/Diagnostics.h"
+#include "support/codegen/GuardedMemory.h"
 #include "support/codegen/ParsedKernel.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FileUtilities.h"
@@ -105,13 +106,10 @@ int32_t KernelLibrary::run(const std::string &kernel, ArrayRef<void *> buffers,
   auto function = reinterpret_cast<anabranch_kernel_fn>(symbol(kernel));
   anabranch_kernel_plan grid = plan(kernel, sizes);
   size_t bytes = alignTo(grid.scratch_bytes, ANABRANCH_BUFFER_ALIGNMENT);
-  std::unique_ptr<void, decltype(&std::free)> scratch(
-      std::aligned_alloc(ANABRANCH_BUFFER_ALIGNMENT,
-                         bytes + ANABRANCH_BUFFER_ALIGNMENT),
-      &std::free);
+  GuardedMemory scratch(bytes, GuardedMemory::Side::End);
   for (int64_t tile = first; tile < last; ++tile)
     if (int32_t status =
-            function(buffers.data(), sizes.data(), scratch.get(), tile))
+            function(buffers.data(), sizes.data(), scratch.data(), tile))
       return status;
   return ANABRANCH_KERNEL_OK;
 }

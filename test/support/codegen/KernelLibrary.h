@@ -46,7 +46,8 @@ public:
                                                   size_t buffers) const;
 
   /// Runs every tile of a kernel, one after the other, with the scratch memory
-  /// that its plan asks for. Returns the first status that is not zero.
+  /// that its plan asks for. A guard page follows that memory. Returns the
+  /// first status that is not zero.
   int32_t run(const std::string &kernel, llvm::ArrayRef<void *> buffers,
               llvm::ArrayRef<int64_t> sizes) const;
   /// Runs the tiles from `first` up to but without `last`.
