@@ -259,10 +259,10 @@ static Lowered lowerAdaptiveAvgPool(ir::AtenOp op, LoweringBuilder &b) {
 void anabranch::importer::registerPooling(OpTable &table) {
   table.family("pool");
   table.add("max_pool2d_with_indices", lowerMaxPool,
-            "T(2, 3, 8, 9), [3, 3], [2, 2], [1, 1]", kFloats | kI64);
-  table.add("max_pool2d", lowerMaxPool, "", kFloats);
-  table.add("avg_pool2d", lowerAvgPool, "T(2, 3, 8, 8), [2, 2]", kFloats);
+            "T(2, 3, 8, 9), [3, 3], [2, 2], [1, 1]", Floats | I64);
+  table.add("max_pool2d", lowerMaxPool, "", Floats);
+  table.add("avg_pool2d", lowerAvgPool, "T(2, 3, 8, 8), [2, 2]", Floats);
   table.add("_adaptive_avg_pool2d", lowerAdaptiveAvgPool,
-            "T(2, 3, 8, 8), [4, 2]", kFloats);
-  table.add("adaptive_avg_pool2d", lowerAdaptiveAvgPool, "", kFloats);
+            "T(2, 3, 8, 8), [4, 2]", Floats);
+  table.add("adaptive_avg_pool2d", lowerAdaptiveAvgPool, "", Floats);
 }
