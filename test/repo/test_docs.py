@@ -1,4 +1,4 @@
-"""The documents name what exists, and the environment table is complete."""
+"""Pages name files that exist, and the table of environment variables is complete."""
 
 import importlib.util
 import re
@@ -16,7 +16,7 @@ def report(problems: list[str]) -> None:
 
 
 class RecordingEnvironment(dict):
-    """An empty environment that remembers what it was asked for."""
+    """An empty environment that records the names of variables that code reads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class RecordingEnvironment(dict):
 
 
 def read_by_config(monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """What the Python front end reads: all of it in one function."""
+    """The variables that the Python front end reads: one function reads all of them."""
     path = ROOT / "python" / "anabranch" / "config.py"
     spec = importlib.util.spec_from_file_location("anabranch_config", path)
     assert spec

@@ -1,4 +1,4 @@
-"""What every file holds to: a licence head, no machine's paths, no hosts."""
+"""Rules for every file: a licence, no machine's paths, no hosts, one style of C++."""
 
 import re
 
@@ -50,7 +50,7 @@ def test_no_foreign_hosts() -> None:
 
 
 def test_no_unowned_promises() -> None:
-    """House rule: what is not done is an issue, not a remark in the code."""
+    """House rule: open work is an issue, not a remark in the code."""
     mark = re.compile(r"\b(" + "TO" + "DO|FIX" + r"ME|XX" + r"X)\b")
     report(
         [

@@ -1,4 +1,4 @@
-"""Registered converters are called, and the IR nodes that they make are computed."""
+"""The backend calls registered converters, and computes the IR nodes that they make."""
 
 import importlib
 import inspect
@@ -139,7 +139,9 @@ def test_a_later_converter_wins_and_dtypes_are_as_promised(library) -> None:
     operator = twice(library)
     for factor in (3.0, 2.0):
 
-        @torchair.register_fx_node_ge_converter(operator)  # all its overloads
+        @torchair.register_fx_node_ge_converter(
+            operator
+        )  # the converter serves all overloads
         def convert(x, factor=factor):
             wide = ge.Cast(x, dst_type=ge.DataType.DT_DOUBLE)
             return ge.custom_op("Muls", wide, factor)

@@ -1,4 +1,5 @@
-"""Built-in fusions: seen in the graph, counted in a file, switched, the bits unchanged."""
+"""Built-in fusions: graphs show them, a file counts them, switches turn them off, and the
+bits do not change."""
 
 from __future__ import annotations
 
@@ -70,7 +71,7 @@ def norm_inputs(width=8):
 
 
 def check(function, inputs, config=None, **settings):
-    """The graph that the compiler gets gives the bits of eager code."""
+    """Asserts that the graph that the compiler gets has the bits of eager code."""
     torch._dynamo.reset()
     with torch.no_grad():
         found = compiled(function, config, **settings)(*inputs)
@@ -81,7 +82,7 @@ def check(function, inputs, config=None, **settings):
 
 
 def counts(folder):
-    """(pattern met, applied) of each fusion of the last graph in the file."""
+    """For each fusion of the last graph: how often its pattern was found and applied."""
     path = folder / "fusion_result.json"
     if not path.exists():
         return {}

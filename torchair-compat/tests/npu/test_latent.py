@@ -1,4 +1,4 @@
-"""Latent attention's caches and queries against loops in float64, in graphs and outside."""
+"""Caches and queries of latent attention equal loops in float64, in graphs and outside."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agreement import both
 
 
 def near(x):
-    """Tolerances of what is computed from x: integers and low precision round."""
+    """Compares with tolerances for the roundings of integers and of low precision."""
     return {} if x.dtype == torch.float32 else {"atol": 1, "rtol": 2e-2}
 
 
@@ -21,7 +21,7 @@ def rms(x, gamma):
 
 
 def rope(x, cos, sin):
-    """Neighbours are halves of pairs."""
+    """Rotary embedding whose pairs are neighbouring elements."""
     left, right = x.double()[..., ::2], x.double()[..., 1::2]
     halves = torch.cat([left, right], -1) * cos
     return halves + torch.cat([-right, left], -1) * sin
@@ -32,7 +32,7 @@ def stored(values, scale):
 
 
 def place(cache, slot, row, blocked):
-    """Writes a row of a head to its slot, as a loop over elements has it."""
+    """Writes a row of a head to its slot, by a loop over elements."""
     size, width = cache.shape[1], cache.shape[3]
     block, line = divmod(slot, size)
     if not blocked:
@@ -144,7 +144,7 @@ def test_prolog(scaled, flat, mode) -> None:
     cos, sin = (given[n].double().reshape(-1, DR) for n in ("rope_cos", "rope_sin"))
     c = rms(x @ given["weight_dq"].double(), given["rmsnorm_gamma_cq"])
     up = given["weight_uq_qr"].double()
-    if whole:  # which quantising c changes by little
+    if whole:  # quantising c changes it little
         c = c * options["smooth_scales_cq"]
         up = up * options["dequant_scale_w_uq_qr"]
     parts = (c @ up).unflatten(-1, (N, D + DR))

@@ -1,4 +1,4 @@
-"""Routing, caches and older attentions, against loops, in graphs and outside."""
+"""Routing, caches and older attentions equal loops, in graphs and outside."""
 
 from __future__ import annotations
 
@@ -310,7 +310,7 @@ def test_what_does_not_go_together(text) -> None:
 
 @pytest.mark.parametrize("averages", [False, True])
 def test_compressed_caches(averages) -> None:
-    """Against a loop over heads: the last rows of each, or all with some averaged."""
+    """A loop over heads keeps the last rows of each, or averages some of them."""
     batch, length, heads, size = 2, 7, 3, 4
     key = torch.randn(batch, length, heads, 8).bfloat16()
     value = torch.randn(batch, length, heads, 4).bfloat16()

@@ -1,5 +1,5 @@
-"""Operators of torch_npu beyond those of the super kernel page, against models in
-float64 and integers, and in graphs as outside."""
+"""Operators of torch_npu that the page of super kernels does not use. They equal models in
+float64 and integers, and graphs equal eager calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ KINDS = [torch.float32, torch.bfloat16, torch.float16]
 
 
 def run(function, *arguments, fallbacks: int = 0):
-    """The result, which is the same in a graph, where our kernels make it."""
+    """Runs a function eagerly and in a graph, asserts equal results, and returns them. Our
+    kernels run the graph."""
     expected = function(*arguments)
     anabranch.counters.reset()
     torch._dynamo.reset()
@@ -72,7 +73,7 @@ def test_norm_and_quantise(kind, div_mode) -> None:
     for found, scale, point in ((y1, scales, points), (y2, scales * 2, 0)):
         exact = (y / scale if div_mode else y * scale) + point
         off = (found.double() - exact.clamp(-128, 127)).abs().max()
-        # One step of the dtype of y, and the rounding.
+        # The tolerance: one step of the dtype of y, and a rounding.
         assert off <= 0.51 + {torch.bfloat16: 0.4, torch.float16: 0.1}.get(kind, 0)
     empty = op(x1, x2, gamma, scales, points)[1]
     assert empty.numel() == 0
