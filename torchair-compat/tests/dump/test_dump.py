@@ -143,7 +143,7 @@ def test_nothing_is_dumped_unasked(config, tmp_path, monkeypatch, debug) -> None
 @pytest.mark.checklist("T063")
 @pytest.mark.parametrize("folds", [True, False])
 def test_chains_of_views_are_one_strided_view(config, monkeypatch, folds) -> None:
-    """T063"""
+    """A dump shows a chain of views as one strided view, if the option says so."""
 
     def f(x):
         y = x.view(2, 6).transpose(0, 1)
