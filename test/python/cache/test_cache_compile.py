@@ -588,8 +588,7 @@ def test_recordings_of_another_version_are_compiled_anew(home, monkeypatch) -> N
         patch.setattr(recording, "VERSION", recording.VERSION - 1)
         anabranch.cache_compile(module.method)(x)
     torch._dynamo.reset()
-    # The first round compiles and saves, the second one reads.
-    for is_read in (False, True):
+    for is_read in (False, True):  # saved by the first call, read by the second
         result = anabranch.cache_compile(module.method)(x)
         with torch.no_grad():
             torch.testing.assert_close(result, module.method(x))
