@@ -62,8 +62,8 @@ func.func @moves(%x: tensor<1x4x5x8xf32>) -> tensor<1x6x3x4xf32> {
   } -> tensor<1x8x4x5xf32>
   %zero = arith.constant 0.0 : f32
   %p = tensor.empty() : tensor<1x8x6x7xf32>
-  %frame = linalg.fill ins(%zero : f32) outs(%p : tensor<1x8x6x7xf32>) -> tensor<1x8x6x7xf32>
-  %1 = tensor.insert_slice %0 into %frame[0, 0, 1, 1] [1, 8, 4, 5] [1, 1, 1, 1] : tensor<1x8x4x5xf32> into tensor<1x8x6x7xf32>
+  %padded = linalg.fill ins(%zero : f32) outs(%p : tensor<1x8x6x7xf32>) -> tensor<1x8x6x7xf32>
+  %1 = tensor.insert_slice %0 into %padded[0, 0, 1, 1] [1, 8, 4, 5] [1, 1, 1, 1] : tensor<1x8x4x5xf32> into tensor<1x8x6x7xf32>
   %2 = tensor.extract_slice %1[0, 2, 0, 0] [1, 6, 3, 4] [1, 1, 2, 2] : tensor<1x8x6x7xf32> to tensor<1x6x3x4xf32>
   return %2 : tensor<1x6x3x4xf32>
 }

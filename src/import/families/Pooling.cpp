@@ -91,9 +91,9 @@ static FailureOr<Value> framed(LoweringBuilder &b, const Pool &pool,
     auto outputs = getConstantIntValue(pool.sizes[first + dim]);
     if (size < 0 || !outputs)
       return b.refuse("ceil_mode with a symbolic size");
-    int64_t reach = (*outputs - 1) * pool.stride[dim] +
-                    (pool.window[dim] - 1) * pool.dilation[dim] + 1;
-    high[dim] = std::max(high[dim], reach - size - pool.padding[dim]);
+    int64_t extent = (*outputs - 1) * pool.stride[dim] +
+                     (pool.window[dim] - 1) * pool.dilation[dim] + 1;
+    high[dim] = std::max(high[dim], extent - size - pool.padding[dim]);
   }
   return padSpatial(b, pool.input, pool.padding, high, value);
 }

@@ -178,10 +178,10 @@ def test_views_are_of_the_argument(no_dynamo) -> None:
         found = []
         for size in (5, 6):
             x = torch.arange(size * 4.0).view(size, 4)
-            part, y, turned, flat = function(x)
+            part, y, transposed, flat = function(x)
             assert flat.data_ptr() == x.data_ptr()
             assert part.untyped_storage().data_ptr() == x.data_ptr()
-            found += [part, y, turned, flat, part.stride(), part.storage_offset()]
+            found += [part, y, transposed, flat, part.stride(), part.storage_offset()]
         return found
 
     both(Views, call, no_dynamo)
@@ -195,9 +195,9 @@ class Complexes(torch.nn.Module):
 def test_view_of_another_dtype(no_dynamo) -> None:
     def call(_, function):
         x = torch.randn(7, 3, 2, generator=torch.Generator().manual_seed(1))
-        turned, twice = function(x[2:])
-        assert turned.data_ptr() == x[2:].data_ptr()
-        return turned, twice
+        transposed, twice = function(x[2:])
+        assert transposed.data_ptr() == x[2:].data_ptr()
+        return transposed, twice
 
     both(Complexes, call, no_dynamo)
 

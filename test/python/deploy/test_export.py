@@ -151,8 +151,8 @@ def test_arrays_of_any_layout_are_read(block):
     package = anabranch.load(block[1])
     inputs = as_numpy(block_inputs(4))
     wanted = package(**inputs)
-    turned = np.asfortranarray(inputs["x"])
-    found = package(**inputs | {"x": turned})
+    transposed = np.asfortranarray(inputs["x"])
+    found = package(**inputs | {"x": transposed})
     np.testing.assert_array_equal(found[0]["y"], wanted[0]["y"])
     read_only = inputs["x"].copy()
     read_only.flags.writeable = False

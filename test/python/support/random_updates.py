@@ -63,8 +63,8 @@ class Argument:
         """The elements of its storage."""
         if 0 in self.shape:
             return self.offset
-        reach = sum((n - 1) * s for n, s in zip(self.shape, self.strides))
-        return self.offset + reach + 1
+        extent = sum((n - 1) * s for n, s in zip(self.shape, self.strides))
+        return self.offset + extent + 1
 
 
 @dataclasses.dataclass(frozen=True)

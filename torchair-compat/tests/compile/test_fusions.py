@@ -62,7 +62,7 @@ def quantized(a, b, gamma, scales, points):
     return torch_npu.npu_quantize(y, scales, points, torch.qint8, -1, True), total
 
 
-def turned(a, b):
+def transposed(a, b):
     return torch.bmm(a.transpose(0, 1), b).transpose(0, 1)
 
 
@@ -183,10 +183,10 @@ def test_norms_that_quantise_are_joined_in_capture_modes(
 
 @pytest.mark.checklist("T128")
 @pytest.mark.parametrize("mode", ["npugraph_ex", "reduce-overhead", "max-autotune"])
-def test_products_that_are_turned(config, monkeypatch, mode) -> None:
+def test_products_that_are_transposed(config, monkeypatch, mode) -> None:
     seen = graphs(monkeypatch)
     config.mode = mode
-    check(turned, (floats(3, 2, 128), floats(2, 128, 256)), config)
+    check(transposed, (floats(3, 2, 128), floats(2, 128, 256)), config)
     joined = "npu.npu_transpose_batchmatmul.default" in seen[0]
     assert joined == (mode != "max-autotune")
 
@@ -195,9 +195,9 @@ def test_products_that_are_turned(config, monkeypatch, mode) -> None:
 @pytest.mark.parametrize(
     "inputs, function",
     [
-        ((floats(3, 2, 64), floats(2, 64, 256)), turned),
-        ((floats(3, 2, 128), floats(2, 128, 100)), turned),
-        ((floats(3, 2, 128).double(), floats(2, 128, 256).double()), turned),
+        ((floats(3, 2, 64), floats(2, 64, 256)), transposed),
+        ((floats(3, 2, 128), floats(2, 128, 100)), transposed),
+        ((floats(3, 2, 128).double(), floats(2, 128, 256).double()), transposed),
         (
             (floats(3, 2, 128), floats(2, 128, 256)),
             lambda a, b: torch.bmm(a.transpose(0, 1), b).transpose(1, 2),

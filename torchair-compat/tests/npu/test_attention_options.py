@@ -224,12 +224,12 @@ def test_scales_in_pages(mode) -> None:
 def test_latent_attention_of_int8(layout) -> None:
     """Latent attention with a factor for each row and head of the query, one for keys, one
     for values, rotary parts of bf16, and keys in FRACTAL_NZ pages."""
-    size, rank, turned, kind = 16, 32, 16, torch.bfloat16
+    size, rank, rotary, kind = 16, 32, 16, torch.bfloat16
     q = torch.randint(-9, 9, (2, 3, N, rank)).to(torch.int8)
-    q_rope = torch.randn(2, 3, N, turned).to(kind)
+    q_rope = torch.randn(2, 3, N, rotary).to(kind)
     q_scale = torch.rand(2, 3, N) * 0.1
     k = torch.randint(-9, 9, (4, size, rank)).to(torch.int8)
-    k_rope = torch.randn(4, size, turned).to(kind)
+    k_rope = torch.randn(4, size, rotary).to(kind)
     k_scale, v_scale = torch.tensor([0.1]), torch.tensor([0.2])
     table = torch.tensor([[3, 0], [1, 2]], dtype=torch.int32)
     lengths = [20, 32]

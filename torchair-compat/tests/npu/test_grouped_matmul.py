@@ -209,12 +209,14 @@ def test_floats_and_weights_of_integers(packed, parts, shifted) -> None:
 
 
 @pytest.mark.parametrize("parts", [1, 2])
-@pytest.mark.parametrize("turned", [False, True])
-def test_operands_of_int4(parts, turned) -> None:
+@pytest.mark.parametrize("transposed", [False, True])
+def test_operands_of_int4(parts, transposed) -> None:
     pack = torch_npu.npu_convert_weight_to_int4pack
     x = torch.randint(-8, 8, (8, 16), dtype=torch.int32)
     w = torch.randint(-8, 8, (3, 16, 8), dtype=torch.int32)
-    stored = pack(w.transpose(1, 2).contiguous()).transpose(1, 2) if turned else pack(w)
+    stored = (
+        pack(w.transpose(1, 2).contiguous()).transpose(1, 2) if transposed else pack(w)
+    )
     scale, token = torch.rand(3, parts, 8), torch.rand(8)
     code = scale.view(torch.int32).long() & 0xFFFFFFFF
     (found,) = both(

@@ -238,18 +238,18 @@ def test_wrong_weights(options, words) -> None:
         torch_npu.npu_weight_quant_batchmatmul(**given | options)
 
 
-def test_turned_products() -> None:
+def test_transposed_products() -> None:
     x, weight = torch.randn(6, 4, 8), torch.randn(6, 8, 5)
     plain = run(torch_npu.npu_transpose_batchmatmul, x, weight)
     torch.testing.assert_close(plain, torch.bmm(x, weight).transpose(0, 1))
     assert plain.is_contiguous()
 
-    def turned(x, weight):
+    def transposed(x, weight):
         return torch_npu.npu_transpose_batchmatmul(
             x, weight, perm_x1=[1, 0, 2], perm_x2=[0, 2, 1], batch_split_factor=3
         )
 
-    found = run(turned, x.transpose(0, 1), weight.transpose(1, 2))
+    found = run(transposed, x.transpose(0, 1), weight.transpose(1, 2))
     expected = torch.bmm(x, weight).unflatten(0, (3, 2)).permute(0, 2, 1, 3).flatten(2)
     torch.testing.assert_close(found, expected)
     scaled = torch_npu.npu_transpose_batchmatmul(x, weight, scale=torch.full((1,), 9.0))

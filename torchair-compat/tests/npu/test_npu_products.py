@@ -156,13 +156,13 @@ def test_products(number) -> None:
 @pytest.mark.parametrize("m", [1, 2, 3])
 @pytest.mark.parametrize("k", [0, 1, 2, 5])
 @pytest.mark.parametrize("n", [1, 2, 3])
-@pytest.mark.parametrize("layout", ["plain", "turned", "expanded", "sliced"])
+@pytest.mark.parametrize("layout", ["plain", "transposed", "expanded", "sliced"])
 def test_products_of_any_layout_are_exact(m, k, n, layout) -> None:
     """Our products are exact for all strides and for k = 0. PyTorch's product of integers is
     wrong for some strides, and refuses k = 0."""
     x2 = {
         "plain": lambda: torch.randint(-128, 128, (k, n)),
-        "turned": lambda: torch.randint(-128, 128, (n, k)).t(),
+        "transposed": lambda: torch.randint(-128, 128, (n, k)).t(),
         "expanded": lambda: torch.randint(-128, 128, (1, n)).expand(k, n),
         "sliced": lambda: torch.randint(-128, 128, (n, k + 3))[:, :k].t(),
     }[layout]()
