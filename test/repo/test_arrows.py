@@ -144,10 +144,7 @@ FOLDER_FILES = 25
 
 def test_no_folder_is_crowded() -> None:
     """A test counts like any other file."""
-    count = Counter(
-        str(path.parent.relative_to(ROOT))
-        for path in tracked("src", "python", "torchair-compat", "test")
-    )
+    count = Counter(str(path.parent.relative_to(ROOT)) for path in tracked())
     crowded = {folder for folder, files in count.items() if files > FOLDER_FILES}
     assert not crowded, f"over {FOLDER_FILES} files"
 
