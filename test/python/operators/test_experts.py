@@ -127,9 +127,7 @@ def test_dynamic_rows_of_gathered_weights():
             assert torch.allclose(compiled(x, index), work(x, index), atol=1e-5)
 
 
-#
 # Groups of rows
-#
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -182,9 +180,7 @@ def test_rows_behind_the_last_group_are_zero():
     assert result[4:].eq(0).all()
 
 
-#
 # What routers do
-#
 
 
 @pytest.mark.parametrize("descending", [False, True])

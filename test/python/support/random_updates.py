@@ -92,7 +92,7 @@ class Program:
         return "\n".join([*lines, f"# dynamic={self.dynamic}", self.source])
 
 
-# --- Arguments ----------------------------------------------------------------
+# Arguments
 
 
 def random_argument(rng: random.Random, dtype: str) -> Argument:
@@ -152,7 +152,7 @@ class Guarded:
         self.values.copy_(values)
 
 
-# --- Programs -----------------------------------------------------------------
+# Programs
 
 
 class Writer:
@@ -349,7 +349,7 @@ def write_program(seed: int) -> Program:
     )
 
 
-# --- Runs ---------------------------------------------------------------------
+# Runs
 
 
 def difference(

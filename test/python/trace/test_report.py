@@ -26,7 +26,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_trace(path, Towers(4, 6), 12, HERE)
 
 
-# Reading and measuring a trace ---------------------------------------------------
+# Reading and measuring a trace
 
 
 def test_reads_back_what_was_written(trace: Path) -> None:
@@ -139,7 +139,7 @@ def test_one_stream_is_a_chain(tmp_path: Path) -> None:
     assert found.bound == 8000
 
 
-# What is refused -------------------------------------------------------------
+# What is refused
 
 
 def refuse(path: Path, capsys: pytest.CaptureFixture) -> str:
@@ -205,7 +205,7 @@ def test_any_missing_part_is_said_and_no_crash(tmp_path: Path) -> None:
     assert refused > 50
 
 
-# The page --------------------------------------------------------------------
+# The page
 
 
 @pytest.fixture(scope="module")
