@@ -139,7 +139,7 @@ def test_one_stream_is_a_chain(tmp_path: Path) -> None:
     assert found.bound == 8000
 
 
-# What is refused
+# Refusals
 
 
 def refuse(path: Path, capsys: pytest.CaptureFixture) -> str:
