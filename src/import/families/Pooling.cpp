@@ -82,8 +82,8 @@ static FailureOr<Pool> poolOf(ir::AtenOp op, LoweringBuilder &b) {
 
 /// The input padded with `value` so that every window lies inside. In ceil mode
 /// the size must be static, which says how far windows reach beyond the end.
-static FailureOr<Value> framed(LoweringBuilder &b, const Pool &pool,
-                               double value) {
+static FailureOr<Value> paddedImage(LoweringBuilder &b, const Pool &pool,
+                                    double value) {
   SmallVector<int64_t> high = pool.padding;
   int64_t first = pool.sizes.size() - 2;
   for (int64_t dim = 0; pool.ceilMode && dim < 2; ++dim) {
@@ -101,7 +101,7 @@ static FailureOr<Value> framed(LoweringBuilder &b, const Pool &pool,
 /// Every point of the window, in row-major order.
 static FailureOr<SmallVector<Tap>> tapsOf(LoweringBuilder &b, const Pool &pool,
                                           double padding, DType dtype) {
-  FailureOr<Value> padded = framed(b, pool, padding);
+  FailureOr<Value> padded = paddedImage(b, pool, padding);
   if (failed(padded))
     return failure();
   SmallVector<Tap> taps;
