@@ -45,8 +45,8 @@ Order closure(Order order) {
 /// Memories with this number and above are inputs.
 constexpr int firstInput = 3;
 
-/// A command: the memories that it reads and writes, its stream, and the earlier
-/// steps whose points it waits for.
+/// A command: the memories that it reads and writes, its stream, and the
+/// earlier steps whose points it waits for.
 struct Step {
   std::set<int> reads;
   int writes;
@@ -107,8 +107,8 @@ std::string programOf(const std::vector<Step> &steps) {
   return text + "}\n}\n";
 }
 
-/// The order that a program asks for. The order between a writer of an input and
-/// its earlier readers counts only if `repaired`.
+/// The order that a program asks for. The order between a writer of an input
+/// and its earlier readers counts only if `repaired`.
 Order wanted(const std::vector<Step> &steps, bool repaired) {
   Order order(steps.size(), std::vector<bool>(steps.size(), false));
   for (size_t j = 0; j < steps.size(); ++j)
