@@ -26,14 +26,14 @@ endfunction()
 # call-overhead: what a call costs beside its kernels.
 function(anabranch_runtime_benchmark)
   add_executable(machine-peaks EXCLUDE_FROM_ALL
-    ${CMAKE_SOURCE_DIR}/benchmark/MachinePeaks.cpp)
+    ${CMAKE_SOURCE_DIR}/benchmark/native/MachinePeaks.cpp)
   anabranch_link_rooms(machine-peaks package trace)
   find_package(benchmark QUIET)
   if(NOT benchmark_FOUND OR NOT TARGET test_kernels)
     return()
   endif()
   add_executable(call-overhead EXCLUDE_FROM_ALL
-    ${CMAKE_SOURCE_DIR}/benchmark/CallOverhead.cpp)
+    ${CMAKE_SOURCE_DIR}/benchmark/native/CallOverhead.cpp)
   anabranch_link_rooms(call-overhead runtime)
   target_include_directories(call-overhead PRIVATE ${CMAKE_SOURCE_DIR}/test)
   target_link_libraries(call-overhead PRIVATE benchmark::benchmark)

@@ -17,7 +17,8 @@
 
 #include "mlir/Dialect/Utils/ReshapeOpsUtils.h"
 
-namespace anabranch::analysis {
+namespace anabranch {
+namespace analysis {
 
 /// The index in the joined dimension. `step(position, part)` is
 /// position * size(part) + index[part].
@@ -42,6 +43,7 @@ void splitIndex(mlir::ArrayRef<int64_t> group, Index position,
   parts[group.front()] = position;
 }
 
-} // namespace anabranch::analysis
+} // namespace analysis
+} // namespace anabranch
 
 #endif // ANABRANCH_ANALYSIS_RESHAPEINDEX_H

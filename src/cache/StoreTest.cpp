@@ -1,4 +1,4 @@
-//===- StoreTest.cpp ------------------------------------------------------===//
+//===- StoreTest.cpp - entries of the cache, and what may befall them -----===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.

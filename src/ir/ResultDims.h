@@ -10,7 +10,8 @@
 
 #include "mlir/IR/BuiltinTypes.h"
 
-namespace anabranch::ir {
+namespace anabranch {
+namespace ir {
 
 /// Checks that an operation has one size for each dynamic dimension of its
 /// tensor results.
@@ -27,6 +28,7 @@ template <typename OpT> mlir::LogicalResult verifyResultDims(OpT op) {
          << " sizes for them";
 }
 
-} // namespace anabranch::ir
+} // namespace ir
+} // namespace anabranch
 
 #endif // ANABRANCH_IR_RESULTDIMS_H

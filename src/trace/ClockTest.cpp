@@ -1,4 +1,4 @@
-//===- ClockTest.cpp ------------------------------------------------------===//
+//===- ClockTest.cpp - ticks and time of the system -----------------------===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.

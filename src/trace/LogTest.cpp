@@ -1,4 +1,4 @@
-//===- LogTest.cpp --------------------------------------------------------===//
+//===- LogTest.cpp - lines of text and of JSON ----------------------------===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.

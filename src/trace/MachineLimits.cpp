@@ -41,15 +41,20 @@ std::string cpuName() {
   return model + ", " + std::to_string(count) + (count == 1 ? " CPU" : " CPUs");
 }
 
+/// The figures of the file, by name.
+constexpr std::pair<const char *, double MachineLimits::*> figures[] = {
+    {"gflops", &MachineLimits::gflops},
+    {"gflops_all", &MachineLimits::gflopsAll},
+    {"cache_gbs", &MachineLimits::cacheGBs},
+    {"memory_gbs", &MachineLimits::memoryGBs},
+    {"memory_gbs_all", &MachineLimits::memoryGBsAll},
+    {"wake_us", &MachineLimits::wakeMicroseconds}};
+
 json toJson(const MachineLimits &limits) {
-  return {{"version", version},
-          {"cpu", limits.cpu},
-          {"gflops", limits.gflops},
-          {"gflops_all", limits.gflopsAll},
-          {"cache_gbs", limits.cacheGBs},
-          {"memory_gbs", limits.memoryGBs},
-          {"memory_gbs_all", limits.memoryGBsAll},
-          {"wake_us", limits.wakeMicroseconds}};
+  json file = {{"version", version}, {"cpu", limits.cpu}};
+  for (auto [name, figure] : figures)
+    file[name] = limits.*figure;
+  return file;
 }
 
 /// False when the file is damaged, of another version or of another machine.
@@ -58,17 +63,11 @@ bool fromJson(const json &file, MachineLimits &limits) {
       file.value("cpu", json()) != limits.cpu)
     return false;
   bool good = true;
-  auto read = [&](const char *name, double &value) {
+  for (auto [name, figure] : figures) {
     json number = file.value(name, json());
     good = good && number.is_number() && number.get<double>() > 0;
-    value = good ? number.get<double>() : 0;
-  };
-  read("gflops", limits.gflops);
-  read("gflops_all", limits.gflopsAll);
-  read("cache_gbs", limits.cacheGBs);
-  read("memory_gbs", limits.memoryGBs);
-  read("memory_gbs_all", limits.memoryGBsAll);
-  read("wake_us", limits.wakeMicroseconds);
+    limits.*figure = good ? number.get<double>() : 0;
+  }
   return good;
 }
 

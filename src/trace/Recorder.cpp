@@ -16,11 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-namespace anabranch {
-
-SliceListener::~SliceListener() = default;
-
-namespace trace {
+namespace anabranch::trace {
 
 namespace {
 /// Each thread finds its own track again without a lock.
@@ -196,9 +192,13 @@ void Scope::finish() {
     call->listener->end(heard);
 }
 
-} // namespace trace
+} // namespace anabranch::trace
+
+namespace anabranch {
 
 using trace::Recorder;
+
+SliceListener::~SliceListener() = default;
 
 Status startTrace(const std::string &path) {
   // Otherwise the trace of the environment would begin, and fail, during this

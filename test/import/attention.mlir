@@ -1,4 +1,4 @@
-// Attention stays whole until it is decomposed; grouped heads are not copied.
+// Attention stays one operation until a pass decomposes it. Grouped heads need no copy.
 // RUN: anabranch-opt %s --anabranch-lower-aten --anabranch-verify-linalg | FileCheck %s --check-prefix=WHOLE
 // RUN: anabranch-opt %s --anabranch-lower-aten --anabranch-decompose-attention --anabranch-verify-linalg | FileCheck %s
 

@@ -8,7 +8,7 @@ func.func @full(%n: index) -> tensor<?x2xi1> {
   return %0 : tensor<?x2xi1>
 }
 
-// Every element of a float range is rounded once.
+// `arange` of floats rounds every element once.
 // CHECK-LABEL: func @arange
 func.func @arange() -> tensor<5xf32> {
   // CHECK: linalg.index 0

@@ -1,4 +1,4 @@
-// Batch norm behind a product of frozen weights becomes other weights.
+// A batch norm after a product of frozen weights folds into the weights.
 // RUN: anabranch-opt %s --anabranch-fold-batch-norm | FileCheck %s
 
 // CHECK-LABEL: func.func @convolution
@@ -20,8 +20,8 @@ func.func @convolution(%x: tensor<2x3x5x5xf32>,
   return %1#0 : tensor<2x4x4x4xf32>
 }
 
-// What else reads the product would see the normalised one; live statistics
-// may change.
+// No folding: another reader would see the normalised product, and live
+// statistics may change.
 // CHECK-LABEL: func.func @read_twice
 // CHECK: "_native_batch_norm_legit_no_training"
 // CHECK-LABEL: func.func @live
@@ -40,8 +40,8 @@ func.func @live(%x: tensor<2x3xf32>, %w: tensor<4x3xf32> {anabranch.constant = "
   return %1#0 : tensor<2x4xf32>
 }
 
-// The channels of a transposed convolution are its weight's second dimension,
-// but for groups, which lie in the first one too.
+// The weight of a transposed convolution has channels in its second dimension;
+// groups are a part of the first dimension.
 // CHECK-LABEL: func.func @transposed(
 // CHECK: linalg.generic {{.*}} ins(%arg1, %{{.*}} : tensor<3x4x1x1xf32>, tensor<4xf32>)
 // CHECK-NOT: "_native_batch_norm_legit_no_training"

@@ -1,4 +1,4 @@
-// Gathers clamp the index and check it; index.Tensor counts from the end.
+// Gathers clamp and check the index. index.Tensor counts negative ones from the end.
 // RUN: anabranch-opt %s --anabranch-lower-aten --anabranch-verify-linalg | FileCheck %s
 
 // CHECK-LABEL: func @embedding
@@ -13,7 +13,7 @@ func.func @embedding(%w: tensor<9x4xf32>, %i: tensor<2x3xi32>) -> tensor<2x3x4xf
   return %v : tensor<2x3x4xf32>
 }
 
-// Index tensors that stand apart come first in the result.
+// Dimensions of index tensors come first in the result if a slice parts the tensors.
 // CHECK-LABEL: func @index_apart
 //       CHECK:   linalg.generic
 //       CHECK:     %[[MID:.*]] = linalg.index 1

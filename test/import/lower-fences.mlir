@@ -1,4 +1,4 @@
-// Waits and records of streams.
+// Waits and records of streams become fences.
 // RUN: anabranch-opt %s --until=lower | FileCheck %s
 
 // CHECK-LABEL: func.func @main
@@ -6,7 +6,7 @@
 // CHECK: %[[D:.*]] = linalg.generic
 // CHECK: anabranch.fence after(%[[D]] : tensor<4xf32>) {anabranch.scope = #anabranch.scope<"side", 0, 0>}
 // CHECK: %[[Y:.*]] = anabranch.fence passes(%[[X]] : tensor<4xf32>) {{.*}} -> tensor<4xf32>
-// The scope of a call is that of what it becomes.
+// The operations that a call becomes get its scope.
 // CHECK: linalg.generic {{.*}} ins(%[[Y]] {{.*}} {anabranch.scope = #anabranch.scope<"side", 0, 0>}
 // CHECK: %[[E:.*]] = anabranch.fence passes(%{{.*}} : tensor<0xf32>) {records = "done"}
 // CHECK: anabranch.fence after(%[[E]] : tensor<0xf32>)

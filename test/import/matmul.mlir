@@ -1,10 +1,10 @@
-// Products are one contraction, in f32 for the half types, and round once.
+// A product is one contraction. Half types accumulate in f32 and round once.
 // RUN: anabranch-opt %s --anabranch-lower-aten --anabranch-verify-linalg | FileCheck %s
 
 // CHECK-DAG: #[[LEFT:.*]] = affine_map<(d0, d1, d2) -> (d0, d2)>
 // CHECK-DAG: #[[ROWS:.*]] = affine_map<(d0, d1, d2) -> (d1, d2)>
 
-// A transposed weight is read in place.
+// The contraction reads a transposed weight in place.
 // CHECK-LABEL: func @addmm
 //  CHECK-SAME:   %[[B:.*]]: tensor<3xf32>, %[[X:.*]]: tensor<5x7xf32>, %[[W:.*]]: tensor<3x7xf32>
 //       CHECK:   linalg.generic {indexing_maps = [#[[LEFT]], #[[ROWS]], #{{.*}}], iterator_types = ["parallel", "parallel", "reduction"]} ins(%[[X]], %[[W]]

@@ -1,6 +1,6 @@
 // RUN: anabranch-opt %s --anabranch-normalize-aten | FileCheck %s
 
-// Copies of values are the values, equal calls are one, unused calls go.
+// The pass removes copies of values and unused calls, and merges equal calls.
 // CHECK-LABEL: func @values
 func.func @values(%a: tensor<4xf32>) -> tensor<4xf32> {
   // CHECK-NEXT: %[[R:.*]] = anabranch.aten "relu"(%arg0)
@@ -15,7 +15,7 @@ func.func @values(%a: tensor<4xf32>) -> tensor<4xf32> {
   return %5 : tensor<4xf32>
 }
 
-// Random numbers are neither merged nor removed.
+// The pass neither merges nor removes calls that draw random numbers.
 // CHECK-LABEL: func @ordered
 func.func @ordered() -> (tensor<4xf32>, tensor<4xf32>) {
   // CHECK-COUNT-3: "rand"
@@ -25,7 +25,7 @@ func.func @ordered() -> (tensor<4xf32>, tensor<4xf32>) {
   return %0, %1 : tensor<4xf32>, tensor<4xf32>
 }
 
-// Results that PyTorch gives two buffers keep two.
+// Two results that have two buffers in PyTorch keep two buffers.
 // CHECK-LABEL: func @results
 func.func @results(%a: tensor<?xf32>) -> (tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<?xf32>) {
   // CHECK: %[[D:.*]] = tensor.dim %arg0

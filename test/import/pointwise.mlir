@@ -1,6 +1,6 @@
 // RUN: anabranch-opt %s --anabranch-lower-aten --anabranch-verify-linalg | FileCheck %s
 
-// Broadcasting: a static size of one repeats, missing dimensions too.
+// Broadcasting repeats static sizes of one, and missing dimensions.
 // CHECK-LABEL: func @broadcast
 func.func @broadcast(%a: tensor<8x1xf32>, %b: tensor<16xf32>) -> tensor<8x16xf32> {
   // CHECK: linalg.generic {indexing_maps = [#{{.*}}, #{{.*}}, #{{.*}}], iterator_types = ["parallel", "parallel"]} ins(%{{.*}}, %{{.*}} : tensor<8x1xf32>, tensor<16xf32>)
@@ -11,7 +11,7 @@ func.func @broadcast(%a: tensor<8x1xf32>, %b: tensor<16xf32>) -> tensor<8x16xf32
   return %0 : tensor<8x16xf32>
 }
 
-// Half precision computes in f32.
+// Operators of half precision compute in f32.
 // CHECK-LABEL: func @half
 func.func @half(%a: tensor<?xbf16>, %n: index) -> tensor<?xbf16> {
   // CHECK: tensor.empty(%arg1) : tensor<?xbf16>
@@ -22,7 +22,7 @@ func.func @half(%a: tensor<?xbf16>, %n: index) -> tensor<?xbf16> {
   return %0 : tensor<?xbf16>
 }
 
-// A symbolic size is a number like any other.
+// A formula may contain a symbolic size, like any number.
 // CHECK-LABEL: func @symbol
 func.func @symbol(%a: tensor<4xi64>, %n: index) -> tensor<4xi64> {
   // CHECK: arith.index_cast %arg1 : index to i64
@@ -32,7 +32,7 @@ func.func @symbol(%a: tensor<4xi64>, %n: index) -> tensor<4xi64> {
   return %0 : tensor<4xi64>
 }
 
-// Integers are divided as floats, and uint8 is not int8.
+// Integers become floats before a division, unsigned bytes as unsigned.
 // CHECK-LABEL: func @divide
 func.func @divide(%a: tensor<4xi8>, %b: tensor<4xi8>) -> (tensor<4xf32>, tensor<4xi8>) {
   // CHECK: arith.uitofp
@@ -48,7 +48,7 @@ func.func @divide(%a: tensor<4xi8>, %b: tensor<4xi8>) -> (tensor<4xf32>, tensor<
   return %0, %1 : tensor<4xf32>, tensor<4xi8>
 }
 
-// Comparisons are made in the promoted dtype: int64 with a Python float.
+// A comparison of int64 with a Python float computes in the promoted dtype.
 // CHECK-LABEL: func @compare
 func.func @compare(%a: tensor<4xi64>) -> tensor<4xi1> {
   // CHECK: arith.sitofp %{{.*}} : i64 to f32
@@ -57,7 +57,7 @@ func.func @compare(%a: tensor<4xi64>) -> tensor<4xi1> {
   return %0 : tensor<4xi1>
 }
 
-// What cannot be lowered stays, with its reason.
+// A call without a lowering stays, and keeps the refusal.
 // CHECK-LABEL: func @refused
 func.func @refused(%a: tensor<4xi64>, %b: tensor<4xcomplex<f32>>) -> (tensor<4xi64>, tensor<4xcomplex<f32>>, tensor<4xi64>) {
   // CHECK: "gelu"{{.*}}refusal = "no lowering for dtype i64"

@@ -1,6 +1,6 @@
 // RUN: anabranch-opt %s --anabranch-lower-aten --anabranch-verify-linalg | FileCheck %s
 
-// bf16 accumulates in f32; the kept dimension comes back as a view.
+// bf16 accumulates in f32. A view adds the kept dimension.
 // CHECK-LABEL: func @sum
 func.func @sum(%a: tensor<?x8xbf16>, %n: index) -> tensor<?x1xbf16> {
   // CHECK: linalg.fill ins(%{{.*}} : f32) outs(%{{.*}} : tensor<?xf32>)
@@ -14,7 +14,7 @@ func.func @sum(%a: tensor<?x8xbf16>, %n: index) -> tensor<?x1xbf16> {
   return %0 : tensor<?x1xbf16>
 }
 
-// The extreme, then the first place where it is; NaN is found too.
+// First the extreme, then its first position. NaN counts as an extreme.
 // CHECK-LABEL: func @max
 func.func @max(%a: tensor<4x8xf32>) -> (tensor<4xf32>, tensor<4xi64>) {
   // CHECK: arith.maximumf
@@ -27,7 +27,7 @@ func.func @max(%a: tensor<4x8xf32>) -> (tensor<4xf32>, tensor<4xi64>) {
   return %0#0, %0#1 : tensor<4xf32>, tensor<4xi64>
 }
 
-// An index that nobody reads is not computed.
+// An unused index is not computed.
 // CHECK-LABEL: func @max_value
 // CHECK-NOT: linalg.index
 func.func @max_value(%a: tensor<4x8xf32>) -> tensor<4xf32> {
@@ -36,7 +36,7 @@ func.func @max_value(%a: tensor<4x8xf32>) -> tensor<4xf32> {
   return %0#0 : tensor<4xf32>
 }
 
-// The variance reads the row's mean for every element of the row.
+// The variance reads the mean of its row for every element.
 // CHECK-LABEL: func @var
 func.func @var(%a: tensor<4x8xf32>) -> tensor<4xf32> {
   // CHECK: arith.addf

@@ -1,4 +1,4 @@
-// Softmax and the norms: reductions and elementwise generics on common rows.
+// Softmax and norms become reductions and elementwise generics over the same rows.
 // RUN: anabranch-opt %s --anabranch-lower-aten --anabranch-verify-linalg | FileCheck %s
 
 // CHECK-LABEL: func @softmax

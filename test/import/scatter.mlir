@@ -1,4 +1,4 @@
-// Scatters run over the updates; indices are checked and clamped.
+// Scatters loop over the updates. They check and clamp indices.
 // RUN: anabranch-opt %s --anabranch-lower-aten --anabranch-verify-linalg | FileCheck %s
 
 // CHECK-LABEL: func @scatter_add
@@ -17,7 +17,7 @@ func.func @scatter_add(%x: tensor<3x4xbf16>, %i: tensor<3x2xi64>, %s: tensor<3x6
   return %r : tensor<3x4xbf16>
 }
 
-// What is reduced without its old value is made neutral first.
+// Elements that are reduced without their old value first become neutral.
 // CHECK-LABEL: func @amax_of_new
 //       CHECK:   anabranch.scatter
 //       CHECK:     0xFF800000
@@ -28,7 +28,7 @@ func.func @amax_of_new(%x: tensor<3xf32>, %i: tensor<2xi64>, %s: tensor<2xf32>) 
   return %r : tensor<3xf32>
 }
 
-// A sum, how many values went into each element, and their quotient.
+// A mean: the sum, the number of values of each element, and the quotient.
 // CHECK-LABEL: func @mean
 //       CHECK:   anabranch.scatter %{{.*}} into %arg0
 //       CHECK:     arith.addf
@@ -40,7 +40,7 @@ func.func @mean(%x: tensor<3xf32>, %i: tensor<2xi64>, %s: tensor<2xf32>) -> tens
   return %r : tensor<3xf32>
 }
 
-// The values broadcast to what is indexed.
+// The values broadcast to the shape of the indexed elements.
 // CHECK-LABEL: func @index_put
 //       CHECK:   %[[V:.*]] = linalg.generic
 //       CHECK:   anabranch.scatter %[[V]] into %{{.*}}
@@ -53,7 +53,7 @@ func.func @index_put(%x: tensor<3x?xf32>, %i: tensor<2xi64>, %v: tensor<f32>) ->
   return %r : tensor<3x?xf32>
 }
 
-// A number at a mask is elementwise.
+// index_put of a number at a mask is elementwise.
 // CHECK-LABEL: func @masked_put
 //   CHECK-NOT:   anabranch.scatter
 //       CHECK:   arith.select

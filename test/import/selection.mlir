@@ -1,6 +1,6 @@
 // RUN: anabranch-opt %s --anabranch-lower-aten --anabranch-verify-linalg | FileCheck %s
 
-// A 0-d tensor and a number are chosen from like tensors.
+// `where` takes a 0-d tensor and a number like other tensors.
 // CHECK-LABEL: func @where
 func.func @where(%c: tensor<2x3xi1>, %a: tensor<f32>) -> tensor<2x3xf32> {
   // CHECK: arith.constant 1.500000e+00 : f32
@@ -19,7 +19,7 @@ func.func @masked_fill(%a: tensor<2x3xf16>, %m: tensor<3xi1>) -> tensor<2x3xf16>
   return %0 : tensor<2x3xf16>
 }
 
-// Each operand has its own truth.
+// Each operand becomes a bool in its own dtype.
 // CHECK-LABEL: func @logical
 func.func @logical(%a: tensor<4xf32>, %b: tensor<4xi32>) -> tensor<4xi1> {
   // CHECK: arith.cmpf une
@@ -38,7 +38,7 @@ func.func @clamp(%a: tensor<4xf32>) -> tensor<4xf32> {
   return %0 : tensor<4xf32>
 }
 
-// An integer is never NaN: the result does not depend on the operand.
+// An integer is never NaN, so the result does not read the operand.
 // CHECK-LABEL: func @isnan
 func.func @isnan(%a: tensor<4xi64>) -> tensor<4xi1> {
   // CHECK: linalg.generic

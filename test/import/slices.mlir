@@ -1,4 +1,4 @@
-// Parts of a tensor are slices where their step is one number, else gathers.
+// A part of a tensor is a slice if its step is one number, else a gather.
 // RUN: anabranch-opt %s --anabranch-lower-aten --anabranch-verify-linalg | FileCheck %s
 
 // CHECK-LABEL: func @slice

@@ -1,4 +1,4 @@
-// What may not remain after lowering.
+// Operations that may not remain after lowering.
 // RUN: anabranch-opt %s --split-input-file --verify-diagnostics \
 // RUN:   --anabranch-verify-linalg
 
@@ -11,7 +11,7 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 // -----
 
 func.func @main(%x: tensor<4x4xf32>, %y: tensor<4x4xf32>) -> tensor<4x4xf32> {
-  // Named operators would hide from fusion what they compute.
+  // A named operation would hide its computation from fusion.
   // expected-error @below {{is not of level "linalg"}}
   %0 = linalg.matmul ins(%x, %y : tensor<4x4xf32>, tensor<4x4xf32>) outs(%x : tensor<4x4xf32>) -> tensor<4x4xf32>
   return %0 : tensor<4x4xf32>

@@ -1,4 +1,4 @@
-// Reshapes take the fewest dimensions together; permutations are generics.
+// Reshapes group as few dimensions as possible. Permutations are generics.
 // RUN: anabranch-opt %s --anabranch-lower-aten --anabranch-verify-linalg | FileCheck %s
 
 // CHECK-LABEL: func @split_heads
@@ -44,7 +44,7 @@ func.func @to_scalar(%x: tensor<1x1xf32>) -> tensor<f32> {
   return %v : tensor<f32>
 }
 
-// Symbolic sizes of a static total: no reassociation says this.
+// Symbolic sizes with a static product: no reassociation expresses this.
 // CHECK-LABEL: func @by_index
 //       CHECK:   tensor.extract
 func.func @by_index(%x: tensor<6xf32>, %n: index, %m: index) -> tensor<?x?xf32> {
@@ -52,7 +52,7 @@ func.func @by_index(%x: tensor<6xf32>, %n: index, %m: index) -> tensor<?x?xf32> 
   return %v : tensor<?x?xf32>
 }
 
-// Only dimensions of size one move: a reshape.
+// If only dimensions of size one move, the permutation is a reshape.
 // CHECK-LABEL: func @unit_dims
 //   CHECK-NOT:   linalg.generic
 //       CHECK:   tensor.collapse_shape

@@ -1,4 +1,4 @@
-// Convolutions are contractions of unrolled windows; pools read slices.
+// Convolutions are contractions over windows of the image. Pools read slices.
 // RUN: anabranch-opt %s --anabranch-lower-aten --anabranch-verify-linalg | FileCheck %s
 
 // The product reads the image through a view.
@@ -16,7 +16,7 @@ func.func @conv(%x: tensor<2x3x8x8xf32>, %w: tensor<4x3x3x3xf32>, %b: tensor<4xf
   return %r : tensor<2x4x8x8xf32>
 }
 
-// A window of one point reads the image itself.
+// A convolution with a window of one point reads the image itself.
 // CHECK-LABEL: func @pointwise_conv
 //   CHECK-NOT:   tensor.extract
 //       CHECK:   return
@@ -41,8 +41,8 @@ func.func @adaptive(%x: tensor<2x3x8x8xf32>) -> tensor<2x3x4x2xf32> {
   return %r : tensor<2x3x4x2xf32>
 }
 
-// With a frozen weight the points are rows and the channels lie last, between
-// two marked views; the depth runs over taps, then channels.
+// With a frozen weight the points are rows and the channels come last, between
+// two marked views. The depth runs over taps, then channels.
 // CHECK-LABEL: func @frozen
 //       CHECK:   linalg.generic {{.*}} ins(%arg0 : tensor<2x3x8x8xf32>) {{.*}} attrs = {anabranch.channels = "last"}
 //       CHECK:   tensor.insert_slice %{{.*}}[0, 1, 1, 0] [2, 8, 8, 3]

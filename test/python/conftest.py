@@ -1,4 +1,4 @@
-"""Fixtures: a fresh Dynamo for each test, and the descriptions of graphs."""
+"""Fixtures: they reset Dynamo before each test, and describe graphs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from anabranch.describe.description import Description
 from anabranch.describe.symbols import Unsupported
 from anabranch.shapes import tiers
 
-# The NPU of torchair-compat is hidden from this process and its children.
+# Hides the NPU of torchair-compat from this process and its children.
 os.environ["ANABRANCH_NO_NPU"] = "1"
 sys.modules["torch_npu"] = None  # type: ignore[assignment]
 
@@ -32,7 +32,7 @@ def cache_home(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def fresh():
-    # Objects that an earlier test left to the thread must not count in this one.
+    # A test must not count compilations that an earlier test left to the thread.
     assert tiers.worker().finish(120)
     torch._dynamo.reset()
     anabranch.counters.reset()

@@ -1,4 +1,4 @@
-"""Makes the distributions once for all tests that read them."""
+"""A fixture that makes the distributions once, for all tests that read them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from repository import ROOT
 
 @pytest.fixture(scope="session")
 def distributions(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """All files of dist/ that `make wheel` makes. The first process that asks makes
-    them."""
+    """All files of dist/ that `make wheel` makes. The first process that needs the fixture
+    makes them."""
     from wheel_support import run
 
     shared = tmp_path_factory.getbasetemp()

@@ -1,4 +1,4 @@
-"""The files of the repository, for the tests about it."""
+"""Finds and reads the files of the repository, for the tests in this folder."""
 
 import importlib.util
 import subprocess

@@ -1,4 +1,4 @@
-"""No class's members are defined in more than one .cpp."""
+"""One .cpp defines all members of a class."""
 
 import re
 from collections import defaultdict
@@ -22,7 +22,7 @@ def namespaces(lines: list[str]) -> str:
 
 
 def places() -> dict[str, set[Path]]:
-    """Class, with the namespaces of its file, to the files that define members."""
+    """For each class, with its namespaces: the files that define its members."""
     found = defaultdict(set)
     for path in tracked(*FOLDERS):
         lines = path.read_text().splitlines()

@@ -1,4 +1,4 @@
-"""The wings of torchair-compat: which imports which, and no circle of files."""
+"""Imports inside torchair-compat follow the arrows between wings, without a circle."""
 
 import ast
 from collections.abc import Iterator
@@ -13,8 +13,8 @@ COMPAT = ROOT / "torchair-compat"
 IMPL = "torchair._impl"
 FILES_IN_A_FOLDER = 20
 
-# Each wing with those that it may import; all stand on `log` and `errors`. A wing
-# stands after those that it uses.
+# For each wing, the wings that it may import. Every wing may import `log` and `errors`.
+# A wing comes after those that it uses.
 WINGS = {
     "options": [],
     "collectives": [],
@@ -44,7 +44,7 @@ MODULES = module_files()
 
 
 def home_of(module: str, node: ast.ImportFrom) -> str:
-    """The absolute name of what an import is from."""
+    """The absolute name of the module that an import statement reads."""
     if not node.level:
         return node.module or ""
     parts = module.split(".")
@@ -55,7 +55,7 @@ def home_of(module: str, node: ast.ImportFrom) -> str:
 
 
 def imports(module: str) -> Iterator[str]:
-    """The distribution's modules that a module imports, also inside functions."""
+    """The distribution's modules that a module imports, inside functions too."""
     for node in ast.walk(ast.parse(MODULES[module].read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in MODULES)
@@ -70,7 +70,7 @@ def imports(module: str) -> Iterator[str]:
 
 
 def wing_of(module: str) -> str:
-    """The wing of a module of the inside; "" for `log` and `errors`."""
+    """The wing of a module of `_impl`; "" for `log` and `errors`."""
     parts = module.removeprefix(f"{IMPL}.").split(".")
     return parts[0] if parts[0] in WINGS else ""
 
@@ -91,7 +91,7 @@ def test_wings_point_down() -> None:
 
 @pytest.mark.parametrize("wing", WINGS)
 def test_imports_follow_the_arrows(wing: str) -> None:
-    """The inside never imports torchair's public modules."""
+    """Modules of `_impl` import neither undeclared wings nor torchair's public modules."""
     allowed = {"", wing, *WINGS[wing]}
     for module in MODULES:
         if wing_of(module) != wing or not module.startswith(f"{IMPL}."):
@@ -102,7 +102,8 @@ def test_imports_follow_the_arrows(wing: str) -> None:
 
 
 def test_no_private_name_leaves_its_module() -> None:
-    """Names with an underscore; public modules rename what they import so."""
+    """No module imports a name with an underscore from another one. Public modules may give
+    such names to their imports."""
     for module, path in MODULES.items():
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and home_of(module, node) in MODULES:

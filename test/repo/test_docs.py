@@ -1,5 +1,6 @@
-"""The documents name what exists, and the environment table is complete."""
+"""Pages name files that exist, and the table of environment variables is complete."""
 
+import functools
 import importlib.util
 import re
 import subprocess
@@ -16,7 +17,7 @@ def report(problems: list[str]) -> None:
 
 
 class RecordingEnvironment(dict):
-    """An empty environment that remembers what it was asked for."""
+    """An empty environment that records the names of variables that code reads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,7 +29,7 @@ class RecordingEnvironment(dict):
 
 
 def read_by_config(monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """What the Python front end reads: all of it in one function."""
+    """The variables that the Python front end reads: one function reads all of them."""
     path = ROOT / "python" / "anabranch" / "config.py"
     spec = importlib.util.spec_from_file_location("anabranch_config", path)
     assert spec
@@ -55,12 +56,13 @@ def test_environment_table_is_true(monkeypatch: pytest.MonkeyPatch) -> None:
     assert documented == used
 
 
-PAGES = [
-    *("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/debugging.md"),
-    *("docs/containers.md", "docs/glossary.md", "docs/install.md", "docs/limits.md"),
-    "docs/llm.md",
-    *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs/design").glob("*.md")),
-]
+# Written by scripts, which quote names of others.
+GENERATED = {"operators.md", "SCRIPTS.md", "CHECKLIST.md"}
+PAGES = sorted(
+    str(path.relative_to(ROOT))
+    for path in tracked("*.md")
+    if path.name not in GENERATED and path.parent.name != "results"
+)
 
 
 def stands_for_a_file(name: str, known: set[str]) -> bool:
@@ -73,22 +75,36 @@ def stands_for_a_file(name: str, known: set[str]) -> bool:
     return made or path.exists() or any(path.parent.glob(f"{path.name}.*"))
 
 
-@pytest.mark.parametrize("page", [*PAGES, "torchair-compat/README.md"])
+def without_blocks(page: Path) -> str:
+    """The page without its blocks of code."""
+    return re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, by GitHub's rule."""
+    headings = re.findall(r"^#+ (.*)$", without_blocks(page), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-") for h in headings}
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page: str) -> None:
-    """A link to a file of the repository has a target."""
-    text = re.sub(r"```.*?```", "", (ROOT / page).read_text(), flags=re.DOTALL)
-    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text)
-    folder = (ROOT / page).parent
-    report([f"{page}: {link}" for link in links if not (folder / link).exists()])
+    """A link to a file of the repository has a target, and so has its anchor."""
+    link = re.compile(r"\]\(([^)#:]*)(?:#([^)]*))?\)")
+    problems = []
+    for name, anchor in link.findall(without_blocks(ROOT / page)):
+        target = (ROOT / page).parent / name if name else ROOT / page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            problems.append(f"{page}: {name}#{anchor}")
+    report(problems)
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_named_files_exist(page: str) -> None:
     """A path in backticks is a path in the repository, and so is the bare name of
-    a source file."""
+    a source file. Names in capitals (`FILE.py`) stand for a user's file."""
     path = re.compile(
         r"`((?:src|python|test|tools|include|docs|scripts|benchmark|examples|cmake"
-        r"|torchair-compat)/[\w./-]+|\w+\.(?:py|cpp|h|td|fbs))`"
+        r"|torchair-compat)/[\w./-]+|\w*[a-z]\w*\.(?:py|cpp|h|td|fbs))`"
     )
     known = {file.name for file in tracked()}
     report(
@@ -98,6 +114,35 @@ def test_named_files_exist(page: str) -> None:
             if not stands_for_a_file(name, known)
         ]
     )
+
+
+# Names that pages quote and that our code does not contain: PyTorch's, and metrics and
+# folders whose names the code puts together.
+ELSEWHERE = re.compile(
+    r"rename_privateuse1_backend|backed_size_oblivious|mark_unbacked"
+    r"|anabranch_\w+_total|_aclgraphcache|_gecache"
+)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_named_things_exist(page: str) -> None:
+    """A name in backticks that looks like one of code (`plan_memory`, `PlanMemory`)
+    occurs in the code."""
+    quoted = " ".join(re.findall(r"`([^`\n]+)`", without_blocks(ROOT / page)))
+    names = set(re.findall(r"\b(?:\w*[a-z]_\w+|[A-Za-z]+[a-z][A-Z]\w*)\b", quoted))
+    missing = {name for name in names - words() if not ELSEWHERE.fullmatch(name)}
+    assert not missing, page
+
+
+@functools.cache
+def words() -> set[str]:
+    """All words of the repository's files, and of their names, but for pages."""
+    files = [path for path in tracked() if path.suffix != ".md"]
+    return {
+        word
+        for path in files
+        for word in re.findall(r"\w+", f"{path.relative_to(ROOT)} {text(path)}")
+    }
 
 
 def test_operators_page_is_current() -> None:

@@ -1,4 +1,4 @@
-"""torchair-compat enters the core through `anabranch` and `anabranch.extension`."""
+"""torchair-compat imports the core only as `anabranch` and `anabranch.extension`."""
 
 import ast
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ def public_names() -> set[str]:
 
 
 def private_uses(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Lines that import something of the core other than the door's names."""
+    """The lines that import other names of the core than the door's."""
     allowed = public_names() | {DOOR}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

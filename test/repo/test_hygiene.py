@@ -1,4 +1,4 @@
-"""What every file holds to: a licence head, no machine's paths, no hosts."""
+"""Rules for every file: a licence, no machine's paths, no hosts, one style of C++."""
 
 import re
 
@@ -50,7 +50,7 @@ def test_no_foreign_hosts() -> None:
 
 
 def test_no_unowned_promises() -> None:
-    """House rule: what is not done is an issue, not a remark in the code."""
+    """House rule: open work is an issue, not a remark in the code."""
     mark = re.compile(r"\b(" + "TO" + "DO|FIX" + r"ME|XX" + r"X)\b")
     report(
         [
@@ -59,5 +59,55 @@ def test_no_unowned_promises() -> None:
             if path.suffix in (*LICENSED, ".py", ".cmake", ".sh", ".mlir")
             for number, line in enumerate(text(path).splitlines(), 1)
             if mark.search(line)
+        ]
+    )
+
+
+SOURCES = tuple(
+    f"{folder}/**{suffix}"
+    for folder in ("src", "include", "python", "tools", "test/support", "benchmark")
+    for suffix in (".h", ".cpp")
+)
+
+
+def test_banners_are_whole() -> None:
+    """The first line names its file and reaches from one border to the other."""
+    problems = []
+    for path in tracked(*SOURCES, "src/**.td"):
+        first = text(path).splitlines()[0]
+        if first.startswith("//===") and not (
+            len(first) == 80
+            and re.fullmatch(rf"//===- {re.escape(path.name)} - [^-].*===//", first)
+        ):
+            problems.append(f"{path.relative_to(ROOT)}: {first}")
+    report(problems)
+
+
+def test_a_room_opens_namespaces_in_one_way() -> None:
+    """`namespace a::b {` everywhere, but where MLIR's own style nests them."""
+    rooms = re.findall(r"anabranch_room\((\w+) LLVM", text(ROOT / "CMakeLists.txt"))
+    nesting = {f"src/{room}/" for room in rooms} | {"test/support/codegen/"}
+    joined = re.compile(r"^namespace \w+(?:::\w+)+ \{", re.MULTILINE)
+    nested = re.compile(r"^namespace \w+ \{\n+namespace \w+ \{", re.MULTILINE)
+    problems = []
+    for path in tracked(*SOURCES):
+        name = str(path.relative_to(ROOT))
+        nests = name.startswith(tuple(nesting))
+        if found := (joined if nests else nested).search(text(path)):
+            problems.append(f"{name}: {found[0]!r}")
+    report(problems)
+
+
+def test_constants_have_no_prefix() -> None:
+    """Our constants are `names`, our enumerators `Names`; `kPack` is a factor."""
+    prefixed = re.compile(r"(?<![\w:])k[A-Z]\w*")
+    others = {"kPack", "kPackOf"}
+    report(
+        [
+            f"{path.relative_to(ROOT)}:{number}: {name}"
+            for path in tracked(*SOURCES)
+            for number, line in enumerate(text(path).splitlines(), 1)
+            for name in prefixed.findall(line)
+            if name not in others
         ]
     )

@@ -1,4 +1,4 @@
-"""`make bench-kernels`: limits of kernels, its table, and what became slower."""
+"""`make bench-kernels`: limits of kernels, the table, and the list of slower kernels."""
 
 import importlib.util
 import sys
@@ -25,7 +25,7 @@ PEAKS = {
 
 @pytest.fixture(scope="module")
 def limits():
-    """The harness needs the built package."""
+    """The module of limits. Importing it needs the built package."""
     if importlib.util.find_spec("anabranch") is None:
         pytest.skip("anabranch is not installed")
     import limits
@@ -104,7 +104,7 @@ def test_compare(capsys: pytest.CaptureFixture) -> None:
 
 
 def test_compare_on_another_machine(capsys: pytest.CaptureFixture) -> None:
-    """Twice as slow a machine, whose limit is twice as long."""
+    """On a machine that is twice as slow, the limit doubles too: nothing is slower."""
     old, new = recorded("a", x=2.0), recorded("b", x=4.0)
     new["cases"]["x"]["rows"][2]["value"] = 2.0
     assert not compare.report(old, new)

@@ -1,4 +1,4 @@
-"""The maps in README.md and ARCHITECTURE.md list exactly the real folders."""
+"""The maps in README.md and ARCHITECTURE.md list all folders, and no others."""
 
 import re
 

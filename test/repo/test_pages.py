@@ -5,7 +5,7 @@ import re
 from repository import ROOT, text, tracked
 
 COLUMNS = 110
-# Scripts write the tables of these; a row is one line.
+# Scripts write the tables of these pages, with one line for each row.
 GENERATED_TABLES = (
     "docs/operators.md",
     "benchmark/results/",

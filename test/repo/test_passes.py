@@ -1,4 +1,4 @@
-"""Every pass has a lit test: of its own name, or one whose RUN lines name it."""
+"""Every pass has a lit test of its name, or one whose RUN lines name the pass."""
 
 import re
 

@@ -1,7 +1,7 @@
-"""Which module of python/anabranch may import which: wings, and no circles.
+"""Imports in python/anabranch follow the arrows between wings, without a circle.
 
-An import inside a function counts like any other; one for the type checker alone
-does not, since nothing of it happens at run time.
+An import inside a function counts like any other. An import for the type checker alone
+does not count, since it does not run.
 """
 
 import ast
@@ -13,7 +13,7 @@ from repository import ROOT, tracked
 
 PACKAGE = ROOT / "python" / "anabranch"
 
-# What every wing may import: modules that import nothing but each other.
+# The base: modules that every wing may import. They import nothing but each other.
 BASE = {
     "_C",
     "collector",
@@ -59,13 +59,13 @@ ARROWS: dict[str, set[str]] = {
         "tune_command",
     },
 }
-# The door looks names up when they are used. Modules of the package import it for
-# `__version__` alone.
+# The door looks names up when they are used. Modules of the package import only
+# `__version__` from it.
 DOOR = "__init__"
 
 
 def dotted(path: Path) -> str:
-    """`describe.graph` for the file of that module, `describe` for its wing's."""
+    """The dotted name of a file: `describe.graph`, or `describe` for a wing's own."""
     name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
     return name.removesuffix(".__init__")
 
@@ -85,7 +85,7 @@ def typing_only(tree: ast.Module) -> set[ast.AST]:
 
 
 def imports(name: str) -> list[tuple[str, str]]:
-    """(module, name in it) of each import from this package; `_C` counts as one."""
+    """(module, name in it) of each import from this package. `_C` counts as a module."""
     path = MODULES[name]
     folder = list(path.relative_to(PACKAGE).parts[:-1])
     tree = ast.parse(path.read_text())
@@ -140,7 +140,7 @@ def test_private_names_stay_in_their_module(name: str) -> None:
 
 
 def test_no_circle_of_modules() -> None:
-    """Also none within a wing."""
+    """Modules of one wing form no circle either."""
     arrows = {
         name: {module for module, _ in imports(name) if module in MODULES}
         for name in MODULES

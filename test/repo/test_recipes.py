@@ -1,7 +1,7 @@
 """Follows CONTRIBUTING.md: adds an operator, a pass, a runtime step and a kernel choice.
 
-Each recipe is a few edits of a copy of the sources; one build, then each new
-thing is seen to work. A recipe that needs more files than it names fails here.
+Each recipe is a few edits of a copy of the sources. The copy is built once, and then each
+new thing must work. A recipe that needs more files than it names fails here.
 """
 
 import os
@@ -30,7 +30,7 @@ HEAD = """//===- {name} - a recipe's test ===//
 
 
 def code(recipe: str) -> list[str]:
-    """The blocks of code of one of CONTRIBUTING.md's recipes."""
+    """The code blocks of one recipe of CONTRIBUTING.md."""
     page = (ROOT / "CONTRIBUTING.md").read_text()
     section = page.partition(f"### {recipe}\n")[2].partition("\n###")[0]
     blocks = re.findall(r"```(?:cpp|mlir)\n(.*?)```", section, re.DOTALL)
@@ -79,7 +79,7 @@ TEST_P(Conformance, RecipeClears) {
 
 @dataclass
 class Recipe:
-    """New files, and text put before an anchor in existing ones."""
+    """The edits of a recipe: new files, and text before an anchor in existing files."""
 
     new: dict[str, str] = field(default_factory=dict)
     before: list[tuple[str, str, str]] = field(default_factory=list)
@@ -223,7 +223,7 @@ def run(command: list[str], folder: Path, text: str = "") -> str:
 
 @pytest.fixture(scope="module")
 def followed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the sources in which every recipe was followed, built."""
+    """A built copy of the sources with the edits of all recipes."""
     folder = tmp_path_factory.mktemp("recipes")
     for path in tracked():
         target = folder / path.relative_to(ROOT)
@@ -255,7 +255,7 @@ def test_operator(followed: Path) -> None:
 
 
 def test_pass(followed: Path) -> None:
-    """It runs by itself, and in the compiler's phases."""
+    """The pass runs alone, and in the compiler's phases."""
     test = followed / "test" / "import" / "name-calls.mlir"
     test.write_text(PASS_TEST)
     run([str(LIT), str(test)], followed)
@@ -269,6 +269,6 @@ def test_runtime_step(followed: Path) -> None:
 
 
 def test_kernel_choice(followed: Path) -> None:
-    """It compiles, and the compiler has it among its choices."""
+    """The choice compiles, and the compiler tries it."""
     symbols = run(["nm", "-C", "build/bin/anabranch-opt"], followed)
     assert "recipeKernel" in symbols

@@ -1,4 +1,4 @@
-"""The pages of figures are what benchmark/results.py makes of the kept figures."""
+"""benchmark/results.py makes the pages of figures from the kept figures."""
 
 import json
 import sys
@@ -30,7 +30,7 @@ def test_figures_name_machine_and_run(path: Path) -> None:
 def test_a_run_replaces_its_cases_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two runs of one machine: the second has the later figures of one case."""
+    """A second run of one machine replaces the figures of its one case."""
     monkeypatch.setattr(results, "RESULTS", tmp_path)
     about = {"torch": "2", "python": "3", "threads": 2, "source": "test"}
     for date, cases in (("2026-01-01", "ab"), ("2026-01-02", "b")):

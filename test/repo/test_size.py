@@ -1,4 +1,4 @@
-"""The scorecard: small files, short functions. Printed; gross cases fail."""
+"""Prints the sizes of files and functions. Files and functions that are too long fail."""
 
 import ast
 import re

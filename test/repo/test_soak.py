@@ -1,4 +1,4 @@
-"""What `make soak` runs exists, and says what it does not know."""
+"""`make soak`: its programs exist, and it reports failed and unknown tasks."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""scripts/run_suite.py tells apart how a test ended, and keeps what it has found."""
+"""scripts/run_suite.py tells apart how tests end, and keeps its findings."""
 
 import json
 import os
@@ -64,7 +64,7 @@ def test_a_worker_survives_what_its_tests_do(runner):
         *("crashed", "passed", "hung", "passed"),
     ]
     assert "SIGKILL" in found[4]["text"] and "KeyError" in found[2]["text"]
-    # One process for tests that pass, and another one after each that does not.
+    # Tests that pass share a process. After a test that does not pass, a new one starts.
     processes = [found[i]["text"] for i in (0, 1, 3, 5, 7)]
     assert processes[0] == processes[1] and len(set(processes)) == 4
 

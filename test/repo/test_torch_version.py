@@ -1,4 +1,4 @@
-"""A torch outside of the tested range is refused, with both versions and a way on."""
+"""An untested torch is refused. The error has both versions and says what to do."""
 
 import os
 import subprocess
@@ -80,7 +80,7 @@ def test_a_name_looks_at_a_torch_that_came_later(
 
 
 def test_the_range_is_that_of_the_wheel() -> None:
-    """pyproject.toml and the check at import say the same."""
+    """pyproject.toml and the check at import agree."""
     oldest, below = (
         f"{major}.{minor}"
         for major, minor in (torch_version.OLDEST, torch_version.BELOW)

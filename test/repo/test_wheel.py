@@ -34,7 +34,7 @@ print("ran from", anabranch.__file__)
 def installed(
     distributions: list[Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """A venv with the wheel; what else it needs it borrows from this venv."""
+    """A venv with the wheel. It borrows other packages from this venv."""
     wheels = [p for p in distributions if "-cp311-cp311-" in p.name]
     folder = tmp_path_factory.mktemp("wheel") / "venv"
     venv.create(folder, with_pip=True)
@@ -46,7 +46,7 @@ def installed(
 
 
 def compat_wheel(folder: Path) -> Path:
-    """Of torchair-compat, built from a copy: the build leaves traces."""
+    """The wheel of torchair-compat, built from a copy, since the build leaves files."""
     copy = folder / "torchair-compat"
     shutil.copytree(ROOT / "torchair-compat", copy)
     pip = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps"]
@@ -80,7 +80,7 @@ def test_scripts_of_the_user_guide(installed: Path, tmp_path: Path, page: Path) 
 
 
 def test_tools_of_the_wheel(installed: Path, tmp_path: Path) -> None:
-    """The compiler's driver runs on the wheel's own library."""
+    """anabranch-opt runs with the wheel's own library."""
     module = tmp_path / "module.mlir"
     module.write_text("func.func @nothing() { return }\n")
     prefix = hiding_prefix(tmp_path / "empty")

@@ -1,4 +1,4 @@
-"""What is in the wheels and in the source archive: symbols, licences, equal bytes."""
+"""Contents of the wheels and of the source archive: symbols, licences, equal bytes."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from wheels import build, pythons, sdist
 
 pytestmark = pytest.mark.slow
 
-# The newest that manylinux_2_28 has, and the libraries that it lets a wheel need.
+# The newest versions of symbols in manylinux_2_28, and the libraries that it allows.
 NEWEST = {"GLIBC": (2, 28), "GCC": (7, 0)}
 SYSTEM = {
     *("libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1"),
     *("libgcc_s.so.1", "ld-linux-x86-64.so.2"),
 }
 OWN = {"libanabranch_runtime.so", "libanabranch_compiler.so"}
-# Who defines what has no version: the interpreter, or our own libraries.
+# Symbols without a version come from the interpreter or from our own libraries.
 NEIGHBOURS = re.compile(r"_?Py|anabranch_|_Z\w*9anabranch")
 
 
@@ -53,8 +53,8 @@ def programs(wheel: Path, folder: Path) -> Iterator[Path]:
 
 
 def undefined(program: Path) -> Iterator[tuple[str, str]]:
-    """(name, version) of the symbols that others must have. A weak one without a
-    version is used where it is, and not missed."""
+    """(name, version) of the symbols that other libraries must define. A weak symbol
+    without a version may be missing."""
     for line in run("readelf", "-W", "--dyn-syms", program).splitlines():
         words = line.split()
         if len(words) > 7 and words[6] == "UND":
@@ -88,7 +88,7 @@ def test_programs_need_an_old_system_only(
 def test_libraries_export_their_own_names_alone(
     distributions: list[Path], tmp_path: Path
 ) -> None:
-    """Another LLVM or libstdc++ in the process is not met."""
+    """Our libraries do not interfere with another LLVM or libstdc++ in the process."""
     for wheel in wheels_of(distributions):
         for program in programs(wheel, tmp_path):
             if program.suffix != ".so":
@@ -154,7 +154,7 @@ def test_metadata_and_licences(distributions: list[Path]) -> None:
 def test_equal_inputs_make_equal_bytes(
     distributions: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Linked and packed again, with other times of files."""
+    """A second build, with other times of files, gives the same bytes."""
     (ROOT / "build" / "wheel" / "lib" / "libanabranch_runtime.so").unlink()
     again = build.Build(ROOT / "build", pythons.find())
     again.compile()
@@ -201,7 +201,7 @@ def unpacked(distributions: list[Path], folder: Path) -> Path:
 
 
 def test_sources_are_whole(distributions: list[Path], tmp_path: Path) -> None:
-    """What git tracks, the drawing library, and nothing that was made."""
+    """The archive has the files that git tracks and the drawing library, no built files."""
     root = unpacked(distributions, tmp_path)
     packed = {p.relative_to(root) for p in root.rglob("*") if p.is_file()}
     listing = subprocess.run(
@@ -235,7 +235,7 @@ def test_sources_refuse_a_machine_without_llvm(
 def test_sources_compile_to_the_same_wheel(
     distributions: list[Path], tmp_path: Path
 ) -> None:
-    """The archive holds all that a build needs."""
+    """The archive has all files that a build needs."""
     root = unpacked(distributions, tmp_path / "source")
     run(*PIP_WHEEL, "-w", tmp_path, root)
     made = next(tmp_path.glob("*.whl"))

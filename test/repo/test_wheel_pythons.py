@@ -1,6 +1,6 @@
-"""The wheels on each Python of this machine, in a folder of their own: packages run
-from NumPy, and what depends on CPython's inside works as on the Python that the
-other tests use. No PyTorch is there."""
+"""The wheels run on each Python of this machine, in a folder of their own, without
+PyTorch. Packages run from NumPy, and code that depends on CPython's internals works as
+on the Python of the other tests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FOUND = {python.version: python for python in pythons.find()}
 
 
 class Model(nn.Module):
-    """State, a nested result, sizes that change, and a dtype that NumPy lacks."""
+    """A model with state, a nested result, symbolic sizes and a dtype that NumPy lacks."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class Model(nn.Module):
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A package, and what eager PyTorch makes of two inputs."""
+    """A package, and eager PyTorch's results for two inputs."""
     folder = tmp_path_factory.mktemp("exported")
     model = Model().eval()
     rows = torch.export.Dim("rows", min=2, max=64)
@@ -77,7 +77,7 @@ def numpy_folder(python: pythons.Python) -> Path:
 
 
 def installed(wheel: Path, python: pythons.Python, folder: Path) -> Path:
-    """pip takes a wheel only if its tags fit."""
+    """Installs a wheel with pip, which refuses it if its tags do not fit."""
     run(
         *(python.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index"),
         *("--disable-pip-version-check", "--target", folder, wheel),

@@ -1,4 +1,4 @@
-"""Shared by the tests of the wheels: commands, and a machine without LLVM."""
+"""Helpers of the wheels' tests: they run commands, also on a machine without LLVM."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def attempt(*command: object, **options) -> subprocess.CompletedProcess:
 
 
 def hiding_prefix(empty: Path) -> list[str]:
-    """A prefix of a command that hides LLVM and the build from it."""
+    """The prefix for a command from which LLVM and the build are hidden."""
     empty.mkdir(exist_ok=True)
     hidden = ["/usr/lib/llvm-19", str(ROOT / "build")]
     libraries = Path("/usr/lib/x86_64-linux-gnu")

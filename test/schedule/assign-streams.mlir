@@ -1,10 +1,10 @@
-// Two machines: on the first two workers are twice as fast as one, on the
-// second they are hyperthreads, and nothing is gained.
+// Two machines. On the first, two workers are twice as fast as one. On the
+// second, the workers are hyperthreads, and a second stream gains nothing.
 // RUN: anabranch-opt %s --pass-pipeline="builtin.module(anabranch-assign-streams{workers=2 gflops=1 gflops-all=2 gbs=100 gbs-all=200 wake=2})" | FileCheck %s
 // RUN: anabranch-opt %s --pass-pipeline="builtin.module(anabranch-assign-streams{workers=2 gflops=1 gflops-all=1 gbs=100 gbs-all=100 wake=2})" | FileCheck %s --check-prefix=SAME
 // RUN: anabranch-opt %s --pass-pipeline="builtin.module(anabranch-assign-streams{workers=1 gflops=1 gflops-all=1 gbs=100 gbs-all=100 wake=2})" | FileCheck %s --check-prefix=SAME
 
-// Each kernel computes four microseconds long, too short to be split.
+// Each kernel takes four microseconds, which is too short to share.
 // CHECK: anabranch.launch @k reads(%0) writes(%1) sizes []{{$}}
 // CHECK: anabranch.launch @k reads(%0) writes(%2) sizes [] {anabranch.scope = #anabranch.scope<"auto1", 0, 0>}
 // CHECK: anabranch.launch @k reads(%1) writes(%3)

@@ -1,7 +1,7 @@
-// Kernels, command lists, sizes and memory.
+// A program has kernels, command lists, sizes and buffers.
 // RUN: anabranch-opt %s --until=memory | FileCheck %s
 
-// Two equal layers are one kernel; the mutated input is written in place.
+// Two equal layers share one kernel. The program writes to the mutated input in place.
 // CHECK: anabranch.program "main"
 // CHECK-SAME: sizes @anabranch_sizes
 // CHECK: anabranch.input "arg0" "f32" [#anabranch.slot<0>, 8]

@@ -1,4 +1,4 @@
-// A reshape moves behind what reads it.
+// A reshape moves behind its readers.
 // RUN: anabranch-opt %s --anabranch-collapse-reshapes | FileCheck %s
 
 // CHECK-LABEL: func.func @behind

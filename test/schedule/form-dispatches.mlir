@@ -1,7 +1,7 @@
-// What shares a kernel.
+// Operators that share a kernel, and operators that do not.
 // RUN: anabranch-opt %s --pass-pipeline="builtin.module(func.func(anabranch-form-dispatches,anabranch-verify-dispatches))" --split-input-file | FileCheck %s
 
-// A softmax is one kernel of rows.
+// A softmax is one kernel over rows.
 // CHECK-LABEL: func.func @softmax
 // CHECK: anabranch.dispatch ins(%arg0 : tensor<8x16xf32>)
 // CHECK-COUNT-4: linalg.generic
@@ -84,8 +84,8 @@ func.func @two_row_spaces(%x: tensor<8x16xf32>) -> tensor<16xf32> {
 
 // -----
 
-// A matrix product takes bias and activation, and the transposed weight as a
-// view; the next one starts a kernel of its own.
+// A matrix product takes in its bias and activation, and reads the transposed
+// weight as a view. The next product starts a kernel of its own.
 // CHECK-LABEL: func.func @mlp
 // CHECK: %[[H:.*]] = anabranch.dispatch ins(%arg0, %arg1, %arg2 :
 // CHECK: math.tanh
@@ -141,7 +141,7 @@ func.func @mlp(%x: tensor<?x64xf32>, %w: tensor<32x64xf32>, %bias: tensor<32xf32
 
 // -----
 
-// A reduction that leaves one of its operands out is no contraction.
+// A reduction that does not read one of its operands is no contraction.
 // CHECK-LABEL: func.func @unused_operand
 // CHECK: anabranch.dispatch
 // CHECK: kind = "loops"
@@ -163,8 +163,8 @@ func.func @unused_operand(%a: tensor<4x8xf32>, %b: tensor<5x8xf32>) -> tensor<4x
 
 // -----
 
-// A product reads the weights of the chosen experts where they lie: neither the
-// gather nor the arithmetic of the choice has a kernel of its own.
+// A product reads the weights of the chosen experts in place: neither the gather
+// nor the arithmetic of the choice has a kernel of its own.
 // CHECK-LABEL: func.func @chosen_weights
 // CHECK: anabranch.dispatch
 // CHECK-NOT: kind = "loops"
@@ -206,7 +206,7 @@ func.func @chosen_weights(%x: tensor<2x1x64xf32>, %w: tensor<8x32x64xf32>, %i: t
 
 // -----
 
-// Columns that are picked one by one are no neighbours: the gather is copied.
+// An index for each column gives columns that are no neighbours: a kernel copies them.
 // CHECK-LABEL: func.func @picked_columns
 // CHECK: tensor.extract
 // CHECK: kind = "loops"

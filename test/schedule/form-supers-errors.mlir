@@ -1,4 +1,4 @@
-// What a scope asks for and can't have.
+// Requests of a strict scope that the compiler must refuse.
 // RUN: not anabranch-opt %s --split-input-file --anabranch-form-supers 2>&1 | FileCheck %s
 
 // CHECK: m.py:4:0: error: super_kernel("p"): the option strict-scope-check=abort asks for one super kernel, but aten::sort runs through PyTorch
@@ -29,7 +29,7 @@ anabranch.program "dynamic" slots 1 {
 
 // -----
 
-// Without that option, launches of symbolic sizes stay launches.
+// Without the strict option, launches of symbolic sizes stay launches.
 // CHECK: anabranch.program "launches"
 // CHECK-NOT: anabranch.super "
 // CHECK: anabranch.launch @b

@@ -1,10 +1,10 @@
-// Launches of one scope become one command.
+// Launches of one scope become one command, a super kernel.
 // RUN: anabranch-opt %s --split-input-file --pass-pipeline="builtin.module(anabranch-form-supers{workers=2})" | FileCheck %s
 // RUN: anabranch-opt %s --split-input-file --pass-pipeline="builtin.module(anabranch-form-supers{workers=2 find=true})" | FileCheck %s --check-prefix=AUTO
 
-// A call ends the first part. What stands between members and depends on none of
-// them comes before them; what depends on them comes behind. A second use of the
-// name counts on. A launch alone stays one.
+// A call ends the first part. Commands between members come before the super kernel
+// if they depend on no member, else behind it. The second part gets the next number.
+// A single launch stays a launch.
 // CHECK-LABEL: anabranch.program "parts"
 // CHECK: anabranch.launch @free
 // CHECK-NEXT: anabranch.super "layer_0" streams 1 {
@@ -55,8 +55,8 @@ anabranch.program "parts" slots 0 {
 
 // -----
 
-// Other scopes end one; a launch that overwrites what a member reads stays
-// behind it; a member that reads what came behind begins another.
+// Another scope ends a super kernel. A launch that overwrites a member's operand stays
+// behind it. A member that reads a result from behind begins another super kernel.
 // CHECK-LABEL: anabranch.program "scopes"
 // CHECK: anabranch.super "p_0" streams 1 {
 // CHECK-NEXT: anabranch.launch @a
@@ -93,8 +93,8 @@ anabranch.program "scopes" slots 0 {
 
 // -----
 
-// A scope that would rather be none; a wait for what comes much later ends a
-// part.
+// A scope in mode "bypass" has launches if it cannot be one super kernel: here a wait
+// for a much later command stands between.
 // CHECK-LABEL: anabranch.program "bypass"
 // CHECK: anabranch.launch @a
 // CHECK-NEXT: anabranch.launch @b
@@ -123,8 +123,8 @@ anabranch.program "bypass" slots 0 {
 
 // -----
 
-// All members may wait for what comes soon, and for anything if the scope is to
-// be one. What stands behind such a wait and is no member comes with it.
+// The whole super kernel may wait for a command that comes soon, and for any command
+// if the scope is strict. Commands behind such a wait move with it.
 // CHECK-LABEL: anabranch.program "early"
 // CHECK: anabranch.wait 0
 // CHECK-NEXT: anabranch.launch @free
@@ -172,7 +172,7 @@ anabranch.program "early" slots 0 {
 
 // -----
 
-// Nothing is marked.
+// The model has no marks.
 // CHECK-LABEL: anabranch.program "free"
 // CHECK-NOT: anabranch.super
 // AUTO-LABEL: anabranch.program "free"
@@ -197,7 +197,7 @@ anabranch.program "free" slots 0 {
 
 // -----
 
-// Long launches, of which ending each is no hundredth, stay what they are.
+// Long launches stay launches: ending each takes less than a hundredth of its time.
 // AUTO-LABEL: anabranch.program "long"
 // AUTO-NOT: anabranch.super
 // AUTO-LABEL: func.func @twice
@@ -214,7 +214,7 @@ anabranch.program "long" slots 0 {
 
 // -----
 
-// The kernels of members say what their tiles touch.
+// The kernels of members have a function for the footprint of a tile.
 // CHECK-LABEL: func.func @twice
 // CHECK-SAME: anabranch.footprint
 // CHECK-LABEL: func.func @alone

@@ -1,7 +1,7 @@
 // RUN: not anabranch-opt %s --pass-pipeline="builtin.module(anabranch-insert-events)" 2>&1 | FileCheck %s
 // RUN: anabranch-opt %s --pass-pipeline="builtin.module(anabranch-insert-events{repair-hazards=true})" | FileCheck %s --check-prefix=REPAIRED
 
-// An input is overwritten on one stream while another reads it.
+// One stream overwrites an input while another stream may still read it.
 // CHECK: error: stream 'x' overwrites a tensor in place while stream 'main' may still read it
 // CHECK: anabranch.wait
 // REPAIRED: anabranch.launch @reader

@@ -4,8 +4,8 @@
 
 #i = affine_map<(i, j) -> (i, j)>
 
-// A chain of pointwise kernels stays in one memory, also under another shape
-// and with elements of another type of the same size.
+// A chain of pointwise kernels stays in one buffer, also with another shape and
+// with elements of another type of the same size.
 // CHECK-LABEL: anabranch.program "chain"
 // CHECK-SAME: arena 256
 // CHECK: launch @{{.*}} writes(%[[A:[0-9]+]])
@@ -53,8 +53,8 @@ func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xi32> {
 
 // -----
 
-// What is read at another position, and what somebody reads who does not feed
-// the writer, is not overwritten.
+// A kernel overwrites neither an operand that it reads at other positions, nor one
+// with another reader that may run later.
 // CHECK-LABEL: anabranch.program "kept"
 // CHECK-NOT: anabranch.in_place
 #i = affine_map<(i, j) -> (i, j)>

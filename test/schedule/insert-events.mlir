@@ -1,7 +1,7 @@
 // RUN: anabranch-opt %s --split-input-file --pass-pipeline="builtin.module(anabranch-insert-events)" | FileCheck %s
 
-// One event for A, although two commands read it: the second is implied. C
-// needs B, which needs A. A trailing fence holds up nobody.
+// A gets one event, although two commands read it: C needs B, which needs A. A
+// fence at the end of a stream gets no event.
 // CHECK: anabranch.stream "main"
 // CHECK-NEXT: anabranch.launch @a
 // CHECK-NEXT: anabranch.record 0
@@ -33,8 +33,8 @@ anabranch.program "main" slots 0 {
 
 // -----
 
-// Random numbers keep their order: the second draw waits for the first, though
-// they share no memory. The third call may run at any time.
+// The second draw of random numbers waits for the first, although they share no
+// memory. The third call may run at any time.
 // CHECK-LABEL: anabranch.program "random"
 // CHECK: anabranch.stream "main"
 // CHECK-NEXT: anabranch.call "rand" ordered

@@ -1,9 +1,9 @@
-// Streams inside of a super kernel that fuses them become streams of it.
+// A super kernel that fuses streams has member streams instead of them.
 // RUN: anabranch-opt %s --anabranch-join-streams --anabranch-insert-events | FileCheck %s --check-prefix=STREAMS
 // RUN: anabranch-opt %s --anabranch-join-streams --anabranch-insert-events --anabranch-form-supers | FileCheck %s
 
-// The stream "x" keeps its order outside: its first command comes before all of
-// the super kernel, its last one behind.
+// The stream "x" keeps its order: its first command comes before the whole super
+// kernel, its last command behind it.
 // STREAMS: anabranch.stream "main" {
 // STREAMS-NEXT: anabranch.wait 0
 // STREAMS-NEXT: anabranch.launch @a

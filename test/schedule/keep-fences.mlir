@@ -1,10 +1,10 @@
-// What fences order inside of a super kernel that fuses streams, although it
-// shares no bytes.
+// Inside of a super kernel that fuses streams, fences order launches that share no
+// bytes.
 // RUN: anabranch-opt %s --anabranch-keep-fences | FileCheck %s --check-prefix=FENCES
 // RUN: anabranch-opt %s --anabranch-keep-fences --anabranch-join-streams --anabranch-insert-events --anabranch-form-supers | FileCheck %s
 
-// The stream "x" waits for @a alone; @d, which names the point of its fence on
-// another stream, stands behind @b too.
+// The stream "x" waits for @a alone. @d names the point of a fence on another
+// stream, and comes behind @b too.
 // FENCES: launch @a {{.*}} {anabranch.ahead = array<i64: 0, 1>
 // FENCES: launch @b {{.*}} {anabranch.ahead = array<i64: 1>
 // FENCES: launch @c {{.*}} {anabranch.behind = array<i64: 0>

@@ -1,7 +1,7 @@
 // RUN: anabranch-opt %s --pass-pipeline="builtin.module(func.func(anabranch-number-fences))" | FileCheck %s
 
-// What makes the dependency is a point, and the reader of what the fence hands
-// on comes after it, also through a view; the fence itself lets go of tensors.
+// A fence names its point. Readers of the tensors that it passes on come after the
+// point, also through a view, and then read the tensors themselves.
 // CHECK-LABEL: func.func @main
 // CHECK: %[[D:.*]] = linalg.generic {{.*}} attrs = {anabranch.points = array<i64: 0>}
 // CHECK: anabranch.fence {anabranch.after = array<i64: 0>, anabranch.points = array<i64: 1>, anabranch.scope = #anabranch.scope<"s", 0, 0>}
@@ -27,7 +27,7 @@ func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<2x2xf32>) {
     %n = arith.negf %a : f32
     linalg.yield %n : f32
   } -> tensor<2x2xf32>
-  // Says nothing: an argument is there already.
+  // No effect: an argument is there already.
   anabranch.fence after(%x : tensor<4xf32>) {anabranch.scope = #anabranch.scope<"s", 0, 0>}
   return %d, %z : tensor<4xf32>, tensor<2x2xf32>
 }

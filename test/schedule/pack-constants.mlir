@@ -1,4 +1,4 @@
-// Frozen right operands become panels at load, as wide as the kernel wants.
+// The program packs frozen right operands at load, into panels of the kernel's width.
 // RUN: anabranch-opt %s --until=fuse --cpu=avx2 | FileCheck %s
 // RUN: anabranch-opt %s --until=fuse --cpu=avx512bf16 | FileCheck %s --check-prefix=PAIRS
 
@@ -12,8 +12,8 @@
 #id = affine_map<(i, j) -> (i, j)>
 #row = affine_map<(i, j) -> (j)>
 
-// Twenty columns in a panel of 24; what lies beyond is zero. The product reads
-// the panel through views that equal the weight.
+// Twenty columns in a panel of 24, with zeros behind them. The product reads the
+// panel through views that equal the weight.
 // CHECK-LABEL: func.func @linear
 // CHECK: %[[PANELS:.*]] = anabranch.dispatch ins(%arg1 : tensor<20x10xf32>)
 // CHECK: tensor.empty() : tensor<1x10x24xf32>
@@ -40,7 +40,7 @@ func.func @linear(%x: tensor<4x10xf32>, %w: tensor<20x10xf32> {anabranch.constan
   return %0 : tensor<4x20xf32>
 }
 
-// A live weight stays where it is.
+// A live weight is not packed.
 // CHECK-LABEL: func.func @live
 // CHECK-NOT: initialize
 // CHECK: anabranch.dispatch ins(%arg0, %arg1 : tensor<4x10xf32>, tensor<20x10xf32>)
@@ -59,7 +59,7 @@ func.func @live(%x: tensor<4x10xf32>, %w: tensor<20x10xf32>) -> tensor<4x20xf32>
   return %0 : tensor<4x20xf32>
 }
 
-// Batches stay outside, and two products with one weight share its panels.
+// Batches are the outer dimensions. Two products with one weight share its panels.
 // CHECK-LABEL: func.func @batched_twice
 // CHECK-COUNT-1: {initialize
 // CHECK-NOT: initialize
@@ -87,7 +87,7 @@ func.func @batched_twice(%x: tensor<3x4x10xf32>, %w: tensor<3x10x16xf32> {anabra
   return %0, %1 : tensor<3x4x16xf32>, tensor<3x4x16xf32>
 }
 
-// A weight that is one row over and over would only grow.
+// A weight that repeats one row is not packed: panels would be larger.
 // CHECK-LABEL: func.func @broadcast
 // CHECK-NOT: initialize
 // CHECK: return
@@ -111,7 +111,7 @@ func.func @broadcast(%x: tensor<4x32xf32>, %w: tensor<32xf32> {anabranch.constan
   return %0 : tensor<4x64xf32>
 }
 
-// Two depths of bf16 lie side by side, whether they are multiplied as pairs or split.
+// Two depths of bf16 are adjacent, whether kernels multiply pairs or widen them.
 // CHECK-LABEL: func.func @bf16
 // CHECK: tensor.empty() : tensor<{{[0-9]+}}x5x{{[0-9]+}}x2xbf16>
 // PAIRS-LABEL: func.func @bf16
@@ -134,7 +134,7 @@ func.func @bf16(%x: tensor<4x9xbf16>, %w: tensor<9x20xbf16> {anabranch.constant 
   return %0 : tensor<4x20xf32>
 }
 
-// Four bytes of a column lie side by side, whatever multiplies them.
+// Four bytes of a column are adjacent, whichever instruction multiplies them.
 // CHECK-LABEL: func.func @bytes
 // CHECK: tensor.empty() : tensor<2x3x16x4xi8>
 // CHECK: {initialize

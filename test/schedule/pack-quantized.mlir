@@ -10,7 +10,7 @@
 #id3 = affine_map<(i, g, j) -> (i, g, j)>
 #group = affine_map<(i, g, j) -> (i, g)>
 
-// Low nibbles, then high ones, with 8 for zero and a scale for each 32 depths.
+// Low nibbles, then high ones. 8 stands for zero; 32 depths share a scale.
 // CHECK-LABEL: func.func @nibbles
 // CHECK: anabranch.yield {{.*}} : tensor<2x8x64x4xi8>
 // CHECK: {initialize
@@ -58,7 +58,7 @@ func.func @nibbles(%x: tensor<2x64xf32>, %q: tensor<70x32xi8> {anabranch.constan
   return %p : tensor<2x70xf32>
 }
 
-// Eight signed bits, transposed: 128 is added to the integers and to the zero.
+// A transposed weight of int8: packing adds 128 to the integers and to the zero.
 // CHECK-LABEL: func.func @bytes
 // CHECK: anabranch.yield {{.*}} : tensor<1x4x64x4xi8>
 // CHECK: {initialize
@@ -82,7 +82,7 @@ func.func @bytes(%x: tensor<2x10xf32>, %q: tensor<10x20xi8> {anabranch.constant 
   return %p : tensor<2x20xf32>
 }
 
-// The square of an integer is not linear in it.
+// No packing: the formula squares the integer.
 // CHECK-LABEL: func.func @squares
 // CHECK-NOT: anabranch.quantized_weight
 func.func @squares(%x: tensor<2x10xf32>, %q: tensor<20x10xi8> {anabranch.constant = "q"}) -> tensor<2x20xf32> {
@@ -105,7 +105,7 @@ func.func @squares(%x: tensor<2x10xf32>, %q: tensor<20x10xi8> {anabranch.constan
   return %p : tensor<2x20xf32>
 }
 
-// A caller may change scales that are no constants.
+// No packing: the scales are arguments, which a caller may change.
 // CHECK-LABEL: func.func @live
 // CHECK-NOT: anabranch.quantized_weight
 func.func @live(%x: tensor<2x10xf32>, %q: tensor<20x10xi8> {anabranch.constant = "q"}, %s: tensor<20xf32>) -> tensor<2x20xf32> {

@@ -1,9 +1,9 @@
-// Where buffers lie.
+// Places of buffers in the arena.
 // RUN: anabranch-opt %s --split-input-file --anabranch-plan-memory \
 // RUN:   --anabranch-verify-program | FileCheck %s
 
-// The largest comes first; what lives at other times takes its bytes, each
-// memory once whatever shapes it has.
+// The largest buffer comes first. Buffers that live at other times share its bytes.
+// A memory counts once, whatever shapes it has.
 // CHECK-LABEL: anabranch.program "static"
 // CHECK-SAME: arena 320
 // CHECK: memory 0 "f32" [16] {{.*}} live 0 to 1 at 256
@@ -45,8 +45,8 @@ anabranch.program "static" slots 0 {
 
 // -----
 
-// Buffers of symbolic size follow behind those of known size, in regions that
-// are as large as the largest that lies there. Persistent ones never share.
+// Buffers of symbolic size come after those of known size, in regions of the size
+// of their largest buffer. Persistent buffers share no bytes.
 // CHECK-LABEL: anabranch.program "dynamic"
 // CHECK-SAME: sizes @anabranch_sizes arena #anabranch.slot<{{[0-9]+}}> persistent 128
 // CHECK: "persistent" memory 5 {{.*}} at 0 : i64
@@ -101,7 +101,7 @@ anabranch.program "dynamic" slots 2 sizes @anabranch_sizes {
 // -----
 
 // Buffers of two streams share bytes only where an event lies between their
-// uses: @2 is written after all of @0 has been read, @1 may live at that time.
+// uses: @2 is written after the last read of @0; @1 may live at that time.
 // CHECK-LABEL: anabranch.program "streams"
 // CHECK: memory 0 "f32" [16] {{.*}} at [[A:[0-9]+]] : i64
 // CHECK: memory 1 "f32" [16] {{.*}} at [[B:[0-9]+]] : i64
@@ -139,8 +139,8 @@ anabranch.program "streams" slots 0 {
 
 // -----
 
-// Members of a super kernel get bytes of their own, so that tiles don't wait for
-// each other to overwrite; commands behind it take them all.
+// Members of a super kernel get bytes of their own, so that no tile waits to
+// overwrite bytes. Later commands reuse all of them.
 // CHECK-LABEL: anabranch.program "super"
 // CHECK-SAME: arena 192
 // CHECK: memory 0 {{.*}} at 0 : i64
@@ -174,7 +174,7 @@ anabranch.program "super" slots 0 {
 
 // -----
 
-// Where that would take too much, they share as commands do.
+// If that takes too much memory, members share bytes as commands do.
 // CHECK-LABEL: anabranch.program "large"
 // CHECK-SAME: arena 8388608
 module {

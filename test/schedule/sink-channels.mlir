@@ -1,12 +1,12 @@
-// Channels stay last between convolutions: views move behind what reads them.
+// Channels stay last between convolutions: views move behind their readers.
 // RUN: anabranch-opt %s --anabranch-sink-channels --cse | FileCheck %s
 
 #second = affine_map<(n, c, h, w) -> (n, h, w, c)>
 #last = affine_map<(n, h, w, c) -> (n, c, h, w)>
 #id = affine_map<(a, b, c, d) -> (a, b, c, d)>
 
-// The view behind moves behind the pointwise work, meets the one ahead, and
-// both vanish.
+// The view after a convolution moves behind pointwise operators until it meets the
+// view before the next convolution; both vanish.
 // CHECK-LABEL: func @pointwise
 //  CHECK-SAME:   %[[X:.*]]: tensor<1x4x5x8xf32>
 //       CHECK:   %[[R:.*]] = linalg.generic {{.*}} ins(%[[X]] : tensor<1x4x5x8xf32>) outs(%{{.*}} : tensor<1x4x5x8xf32>)
@@ -34,7 +34,7 @@ func.func @pointwise(%x: tensor<1x4x5x8xf32>) -> tensor<1x4x5x8xf32> {
   return %2 : tensor<1x4x5x8xf32>
 }
 
-// A view ahead of a convolution that meets none is stored.
+// A view before a convolution that meets no other view is stored.
 // CHECK-LABEL: func @first
 //       CHECK:   linalg.generic {{.*}} attrs = {anabranch.channels = "last", anabranch.stored}
 func.func @first(%x: tensor<1x8x4x5xf32>) -> tensor<1x4x5x8xf32> {
@@ -47,7 +47,7 @@ func.func @first(%x: tensor<1x8x4x5xf32>) -> tensor<1x4x5x8xf32> {
   return %2 : tensor<1x4x5x8xf32>
 }
 
-// Paddings and slices are turned as well.
+// Paddings and slices get their channels last too.
 // CHECK-LABEL: func @moves
 //  CHECK-SAME:   %[[X:.*]]: tensor<1x4x5x8xf32>
 //       CHECK:   %[[PAD:.*]] = tensor.insert_slice %[[X]] into %{{.*}}[0, 1, 1, 0] [1, 4, 5, 8] [1, 1, 1, 1] : tensor<1x4x5x8xf32> into tensor<1x6x7x8xf32>
@@ -62,8 +62,8 @@ func.func @moves(%x: tensor<1x4x5x8xf32>) -> tensor<1x6x3x4xf32> {
   } -> tensor<1x8x4x5xf32>
   %zero = arith.constant 0.0 : f32
   %p = tensor.empty() : tensor<1x8x6x7xf32>
-  %frame = linalg.fill ins(%zero : f32) outs(%p : tensor<1x8x6x7xf32>) -> tensor<1x8x6x7xf32>
-  %1 = tensor.insert_slice %0 into %frame[0, 0, 1, 1] [1, 8, 4, 5] [1, 1, 1, 1] : tensor<1x8x4x5xf32> into tensor<1x8x6x7xf32>
+  %padded = linalg.fill ins(%zero : f32) outs(%p : tensor<1x8x6x7xf32>) -> tensor<1x8x6x7xf32>
+  %1 = tensor.insert_slice %0 into %padded[0, 0, 1, 1] [1, 8, 4, 5] [1, 1, 1, 1] : tensor<1x8x4x5xf32> into tensor<1x8x6x7xf32>
   %2 = tensor.extract_slice %1[0, 2, 0, 0] [1, 6, 3, 4] [1, 1, 2, 2] : tensor<1x8x6x7xf32> to tensor<1x6x3x4xf32>
   return %2 : tensor<1x6x3x4xf32>
 }

@@ -1,5 +1,5 @@
-// Nothing is fused across streams or fences, and buffers share bytes only when
-// one is done before the other begins.
+// Fusion stays within streams and fences. Buffers share bytes only if one is done
+// before the other begins.
 // RUN: anabranch-opt %s --until=memory | FileCheck %s
 
 // CHECK: anabranch.buffer "arena" memory [[#]] "f32" [64] bytes 256 : i64 live {{.*}} at 0

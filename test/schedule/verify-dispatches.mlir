@@ -1,8 +1,8 @@
-// What may not remain beside dispatches.
+// Operations that may not remain beside dispatches.
 // RUN: anabranch-opt %s --split-input-file --verify-diagnostics \
 // RUN:   --anabranch-verify-dispatches
 
-// Dispatches, calls, reshapes of whole buffers and arithmetic on sizes may.
+// Dispatches, calls, reshapes of whole buffers and arithmetic on sizes may remain.
 func.func @main(%x: tensor<?x4xf32>, %y: tensor<4xf32>) -> (tensor<?xf32>, tensor<4xf32>) {
   %c0 = arith.constant 0 : index
   %n = tensor.dim %x, %c0 : tensor<?x4xf32>

@@ -1,4 +1,4 @@
-// What a program may not do.
+// Programs that the verifier refuses.
 // RUN: anabranch-opt %s --split-input-file --verify-diagnostics \
 // RUN:   --anabranch-verify-program
 

@@ -1,4 +1,4 @@
-"""Fixtures: in each test the process has given no warning yet."""
+"""Fixtures: each test starts with an empty cache and with no warning given yet."""
 
 from __future__ import annotations
 

@@ -286,8 +286,8 @@ def _behind(tensor: torch.Tensor, offset: int) -> torch.Tensor:
     """The tensor, moved by `offset` elements in its memory."""
     if tensor.storage_offset() == offset or not tensor.numel():
         return tensor
-    reach = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride()))
-    memory = tensor.new_empty(offset + reach + 1)
+    extent = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride()))
+    memory = tensor.new_empty(offset + extent + 1)
     placed = memory.as_strided(tensor.shape, tensor.stride(), offset)
     return placed.copy_(tensor)
 

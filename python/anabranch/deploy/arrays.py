@@ -161,8 +161,8 @@ def _laid_out(value: Any, wanted: Sequence[int]) -> Any:
 def _strided(shape: Sequence[int], strides: Sequence[int], dtype: Any) -> Any:
     import numpy
 
-    reach = 1 + sum((size - 1) * step for size, step in zip(shape, strides))
-    memory = numpy.empty(reach if min(shape, default=1) > 0 else 0, dtype)
+    extent = 1 + sum((size - 1) * step for size, step in zip(shape, strides))
+    memory = numpy.empty(extent if min(shape, default=1) > 0 else 0, dtype)
     steps = [step * memory.itemsize for step in strides]
     return numpy.lib.stride_tricks.as_strided(memory, shape, steps)
 

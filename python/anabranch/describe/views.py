@@ -62,14 +62,14 @@ def restore(
 def overlaps(shape: Sequence[Any], strides: Sequence[Any]) -> bool:
     """Whether two elements of a tensor may share memory. In the order of their strides,
     each dimension must begin after the one before it has ended."""
-    reach: float = 0
+    extent: float = 0
     for stride, size in sorted(zip(strides, shape), key=lambda pair: pair[0]):
         if isinstance(size, int) and size <= 1:
             continue
-        if stride <= reach:
+        if stride <= extent:
             return True
         # The extent of a symbolic dimension is not known: it may reach any distance.
-        reach += stride * (size - 1) if isinstance(size, int) else math.inf
+        extent += stride * (size - 1) if isinstance(size, int) else math.inf
     return False
 
 

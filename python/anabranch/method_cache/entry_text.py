@@ -79,8 +79,8 @@ def describe(path: str, saved: Mapping[str, Any], kept: SavedCode) -> str:
     meta = saved["meta"]
     lines = [f"# Compiled function of {path}", ""]
     lines += [f"{key}: {meta[key]}" for key in ("name", "date", "torch", "python")]
-    frame = io.StringIO()
-    with contextlib.redirect_stdout(frame):
+    disassembly = io.StringIO()
+    with contextlib.redirect_stdout(disassembly):
         dis.dis(kept.code)
     sections = {
         "graph module": meta["graph"].strip(),
@@ -89,7 +89,7 @@ def describe(path: str, saved: Mapping[str, Any], kept: SavedCode) -> str:
         "compile options": "\n".join(
             f"{key} = {value}" for key, value in meta["options"].items()
         ),
-        "caller frame": frame.getvalue().rstrip(),
+        "caller frame": disassembly.getvalue().rstrip(),
     }
     for title, body in sections.items():
         lines += ["", f"## {title}", "", body]

@@ -213,8 +213,8 @@ std::vector<FootprintCase> cases() {
       doubled("flat", "tensor<128x768xf32>", "tensor<128x768xf32>", "#id"),
       doubled("tails", "tensor<37x1001xf32>", "tensor<37x1001xf32>", "#id"),
       doubled("empty", "tensor<0x8xf32>", "tensor<0x8xf32>", "#id"),
-      doubled("turned", "tensor<300x200xf32>", "tensor<200x300xf32>",
-              "#turned"),
+      doubled("transposed", "tensor<300x200xf32>", "tensor<200x300xf32>",
+              "#transposed"),
       doubled("strided", "tensor<64x500xf32>", "tensor<64x500xf32>", "#id",
               "{anabranch.strides = array<i64: 2000, 1>}"),
       doubled("strided_columns", "tensor<64x500xf32>", "tensor<64x500xf32>",
@@ -236,9 +236,9 @@ std::vector<FootprintCase> cases() {
       gather("gather"),
       scan("scan"),
       product("product", {"", 1, 300, 200, 96, "mk", "kn"}),
-      product("product_turned", {"", 1, 128, 200, 600, "mk", "nk"}),
+      product("product_transposed", {"", 1, 128, 200, 600, "mk", "nk"}),
       product("product_few_rows", {"", 1, 5, 300, 700, "mk", "nk"}),
-      product("product_left_turned", {"", 1, 50, 70, 90, "km", "kn"}),
+      product("product_left_transposed", {"", 1, 50, 70, 90, "km", "kn"}),
       product("product_batched", {"", 3, 70, 90, 33, "bmk", "bkn"}),
       product("product_heads", {"", 6, 40, 64, 33, "mbk", "bnk"}),
       product("product_bf16", {"", 1, 100, 130, 64, "mk", "nk", "bf16"}),
@@ -314,8 +314,8 @@ TEST_F(PreciseFootprint, StridedAndTransposedTilesShareNothing) {
   EXPECT_GT(subject->tiles, 1);
   EXPECT_EQ(total(0), 640 * 500 * 4);
   EXPECT_EQ(total(1), 640 * 500 * 4);
-  ASSERT_TRUE(compile(doubled("turned", "tensor<304x208xf32>",
-                              "tensor<208x304xf32>", "#turned")));
+  ASSERT_TRUE(compile(doubled("transposed", "tensor<304x208xf32>",
+                              "tensor<208x304xf32>", "#transposed")));
   EXPECT_GT(subject->tiles, 1);
   EXPECT_EQ(total(0), 304 * 208 * 4);
   EXPECT_EQ(total(1), 304 * 208 * 4);

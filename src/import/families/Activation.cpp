@@ -89,38 +89,38 @@ static void registerRectifiers(OpTable &table) {
       {"self"}, [](Elements x) { return s::maximum(x[0], x[0].constant(0)); });
   LoweringFn relu6 =
       pointwise({"self"}, [](Elements x) { return clampTo(x[0], 0, 6); });
-  table.add("relu", relu, "T(3, 5)", kNumbers);
-  table.add("relu6", relu6, "T(3, 5)", kNumbers);
+  table.add("relu", relu, "T(3, 5)", Numbers);
+  table.add("relu6", relu6, "T(3, 5)", Numbers);
   table.add("leaky_relu",
             pointwise({"self", "negative_slope"},
                       [](Elements x) {
                         return s::select(x[0] > 0.0, x[0], x[0] * x[1]);
                       }),
-            "T(3, 5), 0.1", kFloats);
+            "T(3, 5), 0.1", Floats);
   table.add("_prelu_kernel",
             pointwise({"self", "weight"},
                       [](Elements x) {
                         return s::select(x[0] > 0.0, x[0], x[0] * x[1]);
                       }),
-            "T(3, 5), T(5)", kFloats);
+            "T(3, 5), T(5)", Floats);
   table.add("elu",
             pointwise({"self", "alpha", "scale", "input_scale"},
                       [](Elements x) {
                         Num negative = s::expm1(x[0] * x[3]) * (x[1] * x[2]);
                         return s::select(x[0] < 0.0, negative, x[0] * x[2]);
                       }),
-            "T(3, 5), 1.5", kFloats);
+            "T(3, 5), 1.5", Floats);
   table.add("hardtanh",
             pointwise({"self", "min_val", "max_val"},
                       [](Elements x) {
                         return s::minimum(s::maximum(x[0], x[1]), x[2]);
                       }),
-            "T(3, 5), -1, 2", kNumbers);
+            "T(3, 5), -1, 2", Numbers);
   table.add(
       "threshold",
       pointwise({"self", "threshold", "value"},
                 [](Elements x) { return s::select(x[0] <= x[1], x[2], x[0]); }),
-      "T(3, 5), 0.5, 2", kNumbers);
+      "T(3, 5), 0.5, 2", Numbers);
   table.add("softshrink",
             pointwise({"self", "lambd"},
                       [](Elements x) {
@@ -128,28 +128,28 @@ static void registerRectifiers(OpTable &table) {
                         Num low = s::select(x[0] < -x[1], x[0] + x[1], zero);
                         return s::select(x[0] > x[1], x[0] - x[1], low);
                       }),
-            "T(3, 5), 0.5", kFloats);
+            "T(3, 5), 0.5", Floats);
   table.add("hardshrink",
             pointwise({"self", "lambd"},
                       [](Elements x) {
                         Num inside = (x[0] >= -x[1]) & (x[0] <= x[1]);
                         return s::select(inside, x[0].constant(0), x[0]);
                       }),
-            "T(3, 5), 0.5", kFloats);
+            "T(3, 5), 0.5", Floats);
 }
 
 static void registerSmooth(OpTable &table) {
-  table.add("gelu", lowerGelu, "T(3, 5); T(3, 5), approximate='tanh'", kFloats);
+  table.add("gelu", lowerGelu, "T(3, 5); T(3, 5), approximate='tanh'", Floats);
   table.addWhole(
       "silu",
       pointwise({"self"},
                 [](Elements x) { return x[0] / (1.0 + s::exp(-x[0])); }),
-      "T(3, 5)", kFloats);
+      "T(3, 5)", Floats);
   table.add(
       "mish",
       pointwise({"self"},
                 [](Elements x) { return x[0] * s::tanh(softplus(x[0])); }),
-      "T(3, 5)", kFloats);
+      "T(3, 5)", Floats);
   table.add("softplus",
             pointwise({"self", "beta", "threshold"},
                       [](Elements x) {
@@ -157,18 +157,18 @@ static void registerSmooth(OpTable &table) {
                         return s::select(scaled > x[2], x[0],
                                          softplus(scaled) / x[1]);
                       }),
-            "T(3, 5), 2, 3", kFloats);
+            "T(3, 5), 2, 3", Floats);
   table.add(
       "hardsigmoid",
       pointwise({"self"},
                 [](Elements x) { return clampTo(x[0] + 3.0, 0, 6) / 6.0; }),
-      "T(3, 5)", kFloats);
+      "T(3, 5)", Floats);
   table.add("hardswish",
             pointwise({"self"},
                       [](Elements x) {
                         return x[0] * clampTo(x[0] + 3.0, 0, 6) / 6.0;
                       }),
-            "T(3, 5)", kFloats);
+            "T(3, 5)", Floats);
   LoweringFn logit = pointwise({"self", "?eps"}, [](Elements x) {
     Num p = x[0];
     if (x[1].value)
@@ -191,7 +191,7 @@ static void registerSmooth(OpTable &table) {
                                     });
         return SmallVector<Value>{value, Value()};
       },
-      "T(3, 5)", kFloats);
+      "T(3, 5)", Floats);
 }
 
 //===----------------------------------------------------------------------===//
@@ -204,20 +204,20 @@ static void registerRectifierGradients(OpTable &table) {
                       [](Elements x) {
                         return s::select(x[1] <= x[2], x[0].constant(0), x[0]);
                       }),
-            "T(3, 5), T(3, 5), 0", kNumbers);
+            "T(3, 5), T(3, 5), 0", Numbers);
   table.add("hardtanh_backward",
             pointwise({"grad_output", "self", "min_val", "max_val"},
                       [](Elements x) {
                         Num outside = (x[1] <= x[2]) | (x[1] >= x[3]);
                         return s::select(outside, x[0].constant(0), x[0]);
                       }),
-            "T(3, 5), T(3, 5), -1, 1", kFloats);
+            "T(3, 5), T(3, 5), -1, 1", Floats);
   table.add("leaky_relu_backward",
             pointwise({"grad_output", "self", "negative_slope"},
                       [](Elements x) {
                         return s::select(x[1] > 0.0, x[0], x[0] * x[2]);
                       }),
-            "T(3, 5), T(3, 5), 0.1, False", kFloats);
+            "T(3, 5), T(3, 5), 0.1, False", Floats);
   table.add(
       "elu_backward",
       [](ir::AtenOp op, LoweringBuilder &b) -> Lowered {
@@ -231,14 +231,14 @@ static void registerRectifierGradients(OpTable &table) {
               return s::select(x[4] <= 0.0, x[0] * x[3] * rest, x[0] * x[2]);
             })(op, b);
       },
-      "T(3, 5), 1.5, 1, 1, False, T(3, 5)", kFloats);
+      "T(3, 5), 1.5, 1, 1, False, T(3, 5)", Floats);
   table.add("hardsigmoid_backward",
             pointwise({"grad_output", "self"},
                       [](Elements x) {
                         Num inside = (x[1] > -3.0) & (x[1] < 3.0);
                         return s::select(inside, x[0] / 6.0, x[0].constant(0));
                       }),
-            "T(3, 5), T(3, 5)", kFloats);
+            "T(3, 5), T(3, 5)", Floats);
   table.add("hardswish_backward",
             pointwise({"grad_output", "self"},
                       [](Elements x) {
@@ -246,27 +246,27 @@ static void registerRectifierGradients(OpTable &table) {
                         Num upper = s::select(x[1] < 3.0, middle, x[0]);
                         return s::select(x[1] <= -3.0, x[0].constant(0), upper);
                       }),
-            "T(3, 5), T(3, 5)", kFloats);
+            "T(3, 5), T(3, 5)", Floats);
 }
 
 static void registerSmoothGradients(OpTable &table) {
   table.add("gelu_backward", lowerGeluBackward,
-            "T(3, 5), T(3, 5); T(3, 5), T(3, 5), approximate='tanh'", kFloats);
+            "T(3, 5), T(3, 5); T(3, 5), T(3, 5), approximate='tanh'", Floats);
   table.add("sigmoid_backward",
             pointwise({"grad_output", "output"},
                       [](Elements x) { return x[0] * (1.0 - x[1]) * x[1]; }),
-            "T(3, 5), P(3, 5)", kFloats);
+            "T(3, 5), P(3, 5)", Floats);
   table.add("tanh_backward",
             pointwise({"grad_output", "output"},
                       [](Elements x) { return x[0] * (1.0 - x[1] * x[1]); }),
-            "T(3, 5), P(3, 5)", kFloats);
+            "T(3, 5), P(3, 5)", Floats);
   table.add("silu_backward",
             pointwise({"grad_output", "self"},
                       [](Elements x) {
                         Num sigmoid = s::sigmoid(x[1]);
                         return x[0] * sigmoid * (1.0 + x[1] * (1.0 - sigmoid));
                       }),
-            "T(3, 5), T(3, 5)", kFloats);
+            "T(3, 5), T(3, 5)", Floats);
   table.add("softplus_backward",
             pointwise({"grad_output", "self", "beta", "threshold"},
                       [](Elements x) {
@@ -274,7 +274,7 @@ static void registerSmoothGradients(OpTable &table) {
                         return s::select(x[1] * x[2] > x[3], x[0],
                                          x[0] * z / (z + 1.0));
                       }),
-            "T(3, 5), T(3, 5), 2, 3", kFloats);
+            "T(3, 5), T(3, 5), 2, 3", Floats);
 }
 
 void registerActivation(OpTable &table) {

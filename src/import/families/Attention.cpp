@@ -80,10 +80,10 @@ void anabranch::importer::registerAttention(OpTable &table) {
                  "T(2, 3, 5, 8), T(2, 3, 7, 8), T(2, 3, 7, 4);"
                  "T(2, 3, 5, 8), T(2, 3, 5, 8), T(2, 3, 5, 8), None, 0.0, True;"
                  "T(2, 3, 5, 8), T(2, 3, 7, 8), T(2, 3, 7, 8), B(5, 7)",
-                 kFloats | kBool);
+                 Floats | Bool);
   // PyTorch's decomposition is for inference: it returns the weights in place
   // of the logarithms of the sums, which the backward pass reads. So the
   // operator stays whole.
   table.addWhole("_scaled_dot_product_flash_attention_for_cpu", lowerAttention,
-                 "", kFloats | kBool);
+                 "", Floats | Bool);
 }

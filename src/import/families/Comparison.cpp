@@ -121,7 +121,7 @@ static void addBitwise(OpTable &table, StringRef name,
                        Num (*combine)(Num, Num)) {
   LoweringFn lower = pointwise({"self", "other"},
                                [=](Elements x) { return combine(x[0], x[1]); });
-  DTypeSet dtypes = kInts | kBool;
+  DTypeSet dtypes = Ints | Bool;
   table.add(("bitwise_" + name + ".Tensor").str(), lower, "T(3, 5), T(5)",
             dtypes);
   table.add(("bitwise_" + name + ".Scalar").str(), lower, "T(3, 5), 1", dtypes);
@@ -135,11 +135,11 @@ static void addShift(OpTable &table, StringRef name, StringRef old,
                      Num (*shift)(Num, Num)) {
   LoweringFn lower = pointwise({"self", "other"},
                                [=](Elements x) { return shift(x[0], x[1]); });
-  table.add((name + ".Tensor").str(), lower, "T(3, 5), I(7, 5)", kInts);
-  table.add((name + ".Tensor_Scalar").str(), lower, "T(3, 5), 2", kInts);
-  table.add((name + ".Scalar_Tensor").str(), lower, "1, I(7, 5)", kInts);
-  table.add((old + ".Tensor").str(), lower, "", kInts);
-  table.add((old + ".Scalar").str(), lower, "", kInts);
+  table.add((name + ".Tensor").str(), lower, "T(3, 5), I(7, 5)", Ints);
+  table.add((name + ".Tensor_Scalar").str(), lower, "T(3, 5), 2", Ints);
+  table.add((name + ".Scalar_Tensor").str(), lower, "1, I(7, 5)", Ints);
+  table.add((old + ".Tensor").str(), lower, "", Ints);
+  table.add((old + ".Scalar").str(), lower, "", Ints);
 }
 
 static void registerLogic(OpTable &table) {
@@ -154,7 +154,7 @@ static void registerLogic(OpTable &table) {
   addBitwise(table, "xor", operator^);
   table.add("bitwise_not",
             pointwise({"self"}, [](Elements x) { return !x[0]; }), "T(3, 5)",
-            kInts | kBool);
+            Ints | Bool);
   addShift(table, "bitwise_left_shift", "__lshift__", shiftLeft);
   addShift(table, "bitwise_right_shift", "__rshift__", shiftRight);
 }
@@ -215,7 +215,7 @@ static void registerSelection(OpTable &table) {
                         Num step = s::cast(x[0] > zero, x[0].dtype);
                         return s::select(x[0] == zero, x[1], step);
                       }),
-            "T(3, 5), T(5)", kNumbers);
+            "T(3, 5), T(5)", Numbers);
   table.add("nan_to_num", nanToNum, "T(3, 5)");
 }
 

@@ -198,5 +198,5 @@ void anabranch::importer::registerConvolution(OpTable &table) {
             "T(2, 3, 5), T(3, 4, 3), T(4), [2], [1], [1], True, [1], 1;"
             "T(2, 4, 3, 5), T(4, 3, 4, 2), None, [2, 3], [1, 0], [1, 1], True, "
             "[0, 1], 2",
-            kFloats);
+            Floats);
 }

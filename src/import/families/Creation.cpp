@@ -115,10 +115,10 @@ static LoweringFn triangle(bool lower) {
 }
 
 static void registerRanges(OpTable &table) {
-  table.add("arange", lowerArange, "7, dtype=dtype", kNumbers);
-  table.add("arange.start", lowerArange, "2, 7, dtype=dtype", kNumbers);
-  table.add("arange.start_step", lowerArange, "2, 9, 3, dtype=dtype", kNumbers);
-  table.add("prims::iota", lowerArange, "", kInts);
+  table.add("arange", lowerArange, "7, dtype=dtype", Numbers);
+  table.add("arange.start", lowerArange, "2, 7, dtype=dtype", Numbers);
+  table.add("arange.start_step", lowerArange, "2, 9, 3, dtype=dtype", Numbers);
+  table.add("prims::iota", lowerArange, "", Ints);
   table.add("eye", lowerEye, "4, dtype=dtype");
   table.add("eye.m", lowerEye, "4, 3, dtype=dtype");
   table.add("tril", triangle(true), "T(2, 4, 3); T(4, 3), -1");

@@ -122,9 +122,9 @@ static Lowered lowerFallback(ir::AtenOp op, LoweringBuilder &b) {
 
 void registerGroupedMatmul(OpTable &table) {
   table.family("matmul");
-  table.add("_grouped_mm", lowerGroupedMm, "", kFloats | kI32);
+  table.add("_grouped_mm", lowerGroupedMm, "", Floats | I32);
   table.add("transformers::grouped_mm_fallback", lowerFallback, "",
-            kFloats | kI32 | kI64);
+            Floats | I32 | I64);
 }
 
 } // namespace importer

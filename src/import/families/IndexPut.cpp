@@ -216,11 +216,11 @@ void anabranch::importer::registerIndexPut(OpTable &table) {
   table.add("index_put", lowerIndexPut, puts);
   table.add("_unsafe_index_put", lowerIndexPut);
   table.add("index_add", lowerIndexAdd, "T(3, 4), 1, I(4, 6), T(3, 6)",
-            kNumbers);
+            Numbers);
   table.add("index_copy", lowerIndexCopy, "T(3, 4), 1, I(4, 2), T(3, 2)");
   table.add("index_fill.int_Scalar", lowerIndexFill, "T(3, 4), 1, I(4, 2), 3");
   table.add("index_fill.int_Tensor", lowerIndexFill,
             "T(3, 4), 1, I(4, 2), T()");
   table.add("embedding_dense_backward", lowerEmbeddingBackward,
-            "T(2, 3, 4), I(9, 2, 3), 9, -1, False", kFloats | kI32 | kI64);
+            "T(2, 3, 4), I(9, 2, 3), 9, -1, False", Floats | I32 | I64);
 }

@@ -115,9 +115,9 @@ static Lowered lowerConstantPad(ir::AtenOp op, LoweringBuilder &b) {
     middle = b.create<tensor::ExtractSliceOp>(self.value, from, kept, strides);
   if (!pads)
     return lowered(middle);
-  Value frame = b.fill(op.getResultSizes(), b.resultDType(), *value);
+  Value filled = b.fill(op.getResultSizes(), b.resultDType(), *value);
   return lowered(
-      b.create<tensor::InsertSliceOp>(middle, frame, to, kept, strides));
+      b.create<tensor::InsertSliceOp>(middle, filled, to, kept, strides));
 }
 
 static Value constantIndex(Body &body, int64_t value) {

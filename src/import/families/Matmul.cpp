@@ -192,16 +192,16 @@ static Lowered lowerLinear(ir::AtenOp op, LoweringBuilder &b) {
 
 void anabranch::importer::registerMatmul(OpTable &table) {
   table.family("matmul");
-  table.add("mm", lowerMm, "T(5, 7), T(7, 3)", kNumbers);
-  table.add("bmm", lowerMm, "T(2, 5, 7), T(2, 7, 3)", kNumbers);
-  table.add("_int_mm", lowerIntMm, "", kU8 | kI8 | kI32);
-  table.add("addmm", lowerAddmm, "T(3), T(5, 7), T(7, 3)", kNumbers);
+  table.add("mm", lowerMm, "T(5, 7), T(7, 3)", Numbers);
+  table.add("bmm", lowerMm, "T(2, 5, 7), T(2, 7, 3)", Numbers);
+  table.add("_int_mm", lowerIntMm, "", U8 | I8 | I32);
+  table.add("addmm", lowerAddmm, "T(3), T(5, 7), T(7, 3)", Numbers);
   table.add("baddbmm", lowerBaddbmm, "T(2, 5, 3), T(2, 5, 7), T(2, 7, 3)",
-            kNumbers);
-  table.add("mv", lowerMv, "T(5, 7), T(7)", kNumbers);
-  table.add("addmv", lowerAddmv, "T(5), T(5, 7), T(7)", kNumbers);
-  table.add("dot", lowerDot, "T(7), T(7)", kNumbers);
-  table.add("vdot", lowerDot, "T(7), T(7)", kNumbers);
+            Numbers);
+  table.add("mv", lowerMv, "T(5, 7), T(7)", Numbers);
+  table.add("addmv", lowerAddmv, "T(5), T(5, 7), T(7)", Numbers);
+  table.add("dot", lowerDot, "T(7), T(7)", Numbers);
+  table.add("vdot", lowerDot, "T(7), T(7)", Numbers);
   table.addWhole("linear", lowerLinear,
-                 "T(2, 5, 7), T(3, 7), T(3); T(5, 7), T(3, 7)", kFloats);
+                 "T(2, 5, 7), T(3, 7), T(3); T(5, 7), T(3, 7)", Floats);
 }

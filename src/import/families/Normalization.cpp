@@ -326,24 +326,24 @@ void anabranch::importer::registerNormalization(OpTable &table) {
   table.add("native_layer_norm", lowerLayerNorm,
             "T(3, 8), [8], T(8), T(8), 1e-5; T(3, 4, 5), [4, 5], None, None, "
             "1e-5",
-            kFloats);
-  table.add("layer_norm", lowerLayerNorm, "", kFloats);
-  table.addWhole("rms_norm", lowerRmsNorm, "T(3, 8), [8], T(8)", kFloats);
+            Floats);
+  table.add("layer_norm", lowerLayerNorm, "", Floats);
+  table.addWhole("rms_norm", lowerRmsNorm, "T(3, 8), [8], T(8)", Floats);
   table.addWhole("_fused_rms_norm", lowerRmsNorm, "T(3, 8), [8], T(8), 1e-5",
-                 kFloats);
+                 Floats);
   table.add("native_group_norm", lowerGroupNorm,
-            "T(2, 6, 5), T(6), T(6), 2, 6, 5, 3, 1e-5", kFloats);
+            "T(2, 6, 5), T(6), T(6), 2, 6, 5, 3, 1e-5", Floats);
   table.add("_native_batch_norm_legit_no_training", lowerBatchNorm,
-            "T(2, 3, 4), T(3), T(3), T(3), P(3), 0.1, 1e-5", kFloats);
+            "T(2, 3, 4), T(3), T(3), T(3), P(3), 0.1, 1e-5", Floats);
   table.add("_native_batch_norm_legit.no_stats", lowerBatchNormTraining,
             "T(2, 3, 4), T(3), None, True, 0.1, 1e-5; T(4, 3), None, None, "
             "True, 0.1, 1e-5",
-            kFloats);
+            Floats);
   // Capture makes these calls from operators that write into running
   // statistics. In f16 their trace has other dtypes than they return, so they
   // have no samples.
   table.add("_native_batch_norm_legit_functional", lowerBatchNormTraining, "",
-            kFloats);
+            Floats);
   table.add("_batch_norm_with_update_functional", lowerBatchNormTraining, "",
-            kFloats | kU8);
+            Floats | U8);
 }

@@ -62,20 +62,20 @@ static Lowered roundDecimals(ir::AtenOp op, LoweringBuilder &b) {
 
 static void registerSignAndRounding(OpTable &table) {
   table.add("neg", pointwise({"self"}, [](Elements x) { return -x[0]; }),
-            "T(3, 5)", kNumbers);
-  table.add("abs", function(s::abs), "T(3, 5)", kNumbers);
+            "T(3, 5)", Numbers);
+  table.add("abs", function(s::abs), "T(3, 5)", Numbers);
   table.add("sign", function(s::sign), "T(3, 5)");
   table.add("sgn", function(s::sign), "T(3, 5)");
-  table.add("floor", function(s::floor), "T(3, 5)", kNumbers);
-  table.add("ceil", function(s::ceil), "T(3, 5)", kNumbers);
-  table.add("trunc", function(s::trunc), "T(3, 5)", kNumbers);
-  table.add("fix", function(s::trunc), "T(3, 5)", kNumbers);
-  table.add("round", function(s::roundeven), "T(3, 5)", kNumbers);
-  table.add("round.decimals", roundDecimals, "T(3, 5), decimals=1", kFloats);
+  table.add("floor", function(s::floor), "T(3, 5)", Numbers);
+  table.add("ceil", function(s::ceil), "T(3, 5)", Numbers);
+  table.add("trunc", function(s::trunc), "T(3, 5)", Numbers);
+  table.add("fix", function(s::trunc), "T(3, 5)", Numbers);
+  table.add("round", function(s::roundeven), "T(3, 5)", Numbers);
+  table.add("round.decimals", roundDecimals, "T(3, 5), decimals=1", Floats);
   table.add(
       "frac",
       pointwise({"self"}, [](Elements x) { return x[0] - s::trunc(x[0]); }),
-      "T(3, 5)", kFloats);
+      "T(3, 5)", Floats);
   table.add("square",
             pointwise({"self"}, [](Elements x) { return x[0] * x[0]; }),
             "T(3, 5)");
@@ -89,7 +89,7 @@ static void registerSignAndRounding(OpTable &table) {
                       }),
             "T(3, 5)");
   table.add("positive", pointwise({"self"}, [](Elements x) { return x[0]; }),
-            "T(3, 5)", kNumbers);
+            "T(3, 5)", Numbers);
 }
 
 //===----------------------------------------------------------------------===//
@@ -99,7 +99,7 @@ static void registerSignAndRounding(OpTable &table) {
 /// One row for each overload of the names "Tensor" and "Scalar".
 static void addBinary(OpTable &table, StringRef name, const LoweringFn &lower,
                       StringRef tensorSamples, StringRef scalarSamples,
-                      DTypeSet dtypes = kAllDTypes) {
+                      DTypeSet dtypes = AllDTypes) {
   table.add((name + ".Tensor").str(), lower, tensorSamples, dtypes);
   table.add((name + ".Scalar").str(), lower, scalarSamples, dtypes);
 }
@@ -112,11 +112,11 @@ static void registerArithmetic(OpTable &table) {
   addBinary(table, "sub",
             pointwise({"self", "other", "alpha"},
                       [](Elements x) { return x[0] - x[1] * x[2]; }),
-            "T(3, 5), T(5)", "T(3, 5), 2", kNumbers);
+            "T(3, 5), T(5)", "T(3, 5), 2", Numbers);
   addBinary(table, "rsub",
             pointwise({"self", "other", "alpha"},
                       [](Elements x) { return x[1] - x[0] * x[2]; }),
-            "T(3, 5), T(5)", "T(3, 5), 2", kNumbers);
+            "T(3, 5), T(5)", "T(3, 5), 2", Numbers);
   addBinary(
       table, "mul",
       pointwise({"self", "other"}, [](Elements x) { return x[0] * x[1]; }),
@@ -124,18 +124,18 @@ static void registerArithmetic(OpTable &table) {
   table.add("addcmul",
             pointwise({"self", "value", "tensor1", "tensor2"},
                       [](Elements x) { return x[0] + x[1] * x[2] * x[3]; }),
-            "T(3, 5), T(5), T(3, 1), value=2", kNumbers);
+            "T(3, 5), T(5), T(3, 1), value=2", Numbers);
   table.add("addcdiv",
             pointwise({"self", "value", "tensor1", "tensor2"},
                       [](Elements x) { return x[0] + x[1] * x[2] / x[3]; }),
-            "T(3, 5), T(5), P(3, 1), value=2", kFloats);
+            "T(3, 5), T(5), P(3, 1), value=2", Floats);
   LoweringFn lerp = pointwise({"self", "end", "weight"}, [](Elements x) {
     Num difference = x[1] - x[0];
     return s::select(s::abs(x[2]) < 0.5, x[0] + x[2] * difference,
                      x[1] - difference * (1.0 - x[2]));
   });
-  table.add("lerp.Scalar", lerp, "T(3, 5), T(5), 0.25", kFloats);
-  table.add("lerp.Tensor", lerp, "T(3, 5), T(5), T(3, 1)", kFloats);
+  table.add("lerp.Scalar", lerp, "T(3, 5), T(5), 0.25", Floats);
+  table.add("lerp.Tensor", lerp, "T(3, 5), T(5), T(3, 1)", Floats);
 }
 
 //===----------------------------------------------------------------------===//

@@ -82,8 +82,8 @@ static FailureOr<Pool> poolOf(ir::AtenOp op, LoweringBuilder &b) {
 
 /// The input padded with `value` so that every window lies inside. In ceil mode
 /// the size must be static, which says how far windows reach beyond the end.
-static FailureOr<Value> framed(LoweringBuilder &b, const Pool &pool,
-                               double value) {
+static FailureOr<Value> paddedImage(LoweringBuilder &b, const Pool &pool,
+                                    double value) {
   SmallVector<int64_t> high = pool.padding;
   int64_t first = pool.sizes.size() - 2;
   for (int64_t dim = 0; pool.ceilMode && dim < 2; ++dim) {
@@ -91,9 +91,9 @@ static FailureOr<Value> framed(LoweringBuilder &b, const Pool &pool,
     auto outputs = getConstantIntValue(pool.sizes[first + dim]);
     if (size < 0 || !outputs)
       return b.refuse("ceil_mode with a symbolic size");
-    int64_t reach = (*outputs - 1) * pool.stride[dim] +
-                    (pool.window[dim] - 1) * pool.dilation[dim] + 1;
-    high[dim] = std::max(high[dim], reach - size - pool.padding[dim]);
+    int64_t extent = (*outputs - 1) * pool.stride[dim] +
+                     (pool.window[dim] - 1) * pool.dilation[dim] + 1;
+    high[dim] = std::max(high[dim], extent - size - pool.padding[dim]);
   }
   return padSpatial(b, pool.input, pool.padding, high, value);
 }
@@ -101,7 +101,7 @@ static FailureOr<Value> framed(LoweringBuilder &b, const Pool &pool,
 /// Every point of the window, in row-major order.
 static FailureOr<SmallVector<Tap>> tapsOf(LoweringBuilder &b, const Pool &pool,
                                           double padding, DType dtype) {
-  FailureOr<Value> padded = framed(b, pool, padding);
+  FailureOr<Value> padded = paddedImage(b, pool, padding);
   if (failed(padded))
     return failure();
   SmallVector<Tap> taps;
@@ -259,10 +259,10 @@ static Lowered lowerAdaptiveAvgPool(ir::AtenOp op, LoweringBuilder &b) {
 void anabranch::importer::registerPooling(OpTable &table) {
   table.family("pool");
   table.add("max_pool2d_with_indices", lowerMaxPool,
-            "T(2, 3, 8, 9), [3, 3], [2, 2], [1, 1]", kFloats | kI64);
-  table.add("max_pool2d", lowerMaxPool, "", kFloats);
-  table.add("avg_pool2d", lowerAvgPool, "T(2, 3, 8, 8), [2, 2]", kFloats);
+            "T(2, 3, 8, 9), [3, 3], [2, 2], [1, 1]", Floats | I64);
+  table.add("max_pool2d", lowerMaxPool, "", Floats);
+  table.add("avg_pool2d", lowerAvgPool, "T(2, 3, 8, 8), [2, 2]", Floats);
   table.add("_adaptive_avg_pool2d", lowerAdaptiveAvgPool,
-            "T(2, 3, 8, 8), [4, 2]", kFloats);
-  table.add("adaptive_avg_pool2d", lowerAdaptiveAvgPool, "", kFloats);
+            "T(2, 3, 8, 8), [4, 2]", Floats);
+  table.add("adaptive_avg_pool2d", lowerAdaptiveAvgPool, "", Floats);
 }

@@ -138,22 +138,22 @@ void registerPowers(OpTable &table) {
   table.add("copysign.Tensor", copysign, "T(3, 5), T(5)");
   table.add("copysign.Scalar", copysign, "T(3, 5), -2");
   table.add("hypot", pointwise({"self", "other"}, hypotenuse), "T(3, 5), T(5)",
-            kFloats);
+            Floats);
   table.add("logaddexp",
             pointwise({"self", "other"},
                       [](Elements x) { return s::logAddExp(x[0], x[1]); }),
-            "T(3, 5), T(5)", kFloats);
+            "T(3, 5), T(5)", Floats);
   table.add("logaddexp2",
             pointwise({"self", "other"},
                       [](Elements x) {
                         Num sum = s::logAddExp(x[0] * M_LN2, x[1] * M_LN2);
                         return sum * M_LOG2E;
                       }),
-            "T(3, 5), T(5)", kFloats);
+            "T(3, 5), T(5)", Floats);
   table.add("ldexp.Tensor",
             pointwise({"self", "other"},
                       [](Elements x) { return x[0] * s::exp2(x[1]); }),
-            "T(3, 5), T(5)", kFloats);
+            "T(3, 5), T(5)", Floats);
   table.add("xlogy.Tensor", timesLog(s::log), "T(3, 5), P(5)");
   table.add("xlogy.Scalar_Other", timesLog(s::log), "T(3, 5), 2");
   table.add("xlogy.Scalar_Self", timesLog(s::log), "2, P(3, 5)");

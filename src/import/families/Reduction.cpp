@@ -278,7 +278,7 @@ static void registerExtremes(OpTable &table) {
     table.add(base + ".dim", extremeWithIndex(combine),
               "T(3, 5), 1; T(3, 5), 0, True");
     table.add("arg" + base, extremeIndex(combine), "T(3, 5); T(3, 5), 1, True",
-              kNumbers);
+              Numbers);
   }
   table.add("aminmax", lowerAminmax, "T(3, 5); T(3, 5), dim=1");
 }
@@ -333,10 +333,10 @@ static LoweringFn moments(bool root, bool withMean) {
 static void registerMoments(OpTable &table) {
   StringRef samples = "T(3, 5, 2), [0, -1]; T(3, 5), [1], correction=0, "
                       "keepdim=True";
-  table.add("var.correction", moments(false, false), samples, kFloats);
-  table.add("std.correction", moments(true, false), samples, kFloats);
-  table.add("var_mean.correction", moments(false, true), samples, kFloats);
-  table.add("std_mean.correction", moments(true, true), samples, kFloats);
+  table.add("var.correction", moments(false, false), samples, Floats);
+  table.add("std.correction", moments(true, false), samples, Floats);
+  table.add("var_mean.correction", moments(false, true), samples, Floats);
+  table.add("std_mean.correction", moments(true, true), samples, Floats);
 }
 
 //===----------------------------------------------------------------------===//
@@ -407,15 +407,15 @@ static Lowered lowerLogSumExp(ir::AtenOp op, LoweringBuilder &b) {
 static void registerNorms(OpTable &table) {
   StringRef samples = "T(3, 5, 2), 2, [0, -1]; T(3, 5), 1, [1], True; "
                       "T(3, 5), 3, [1]; T(3, 5), float('inf'), [1]";
-  table.add("linalg_vector_norm", norm("ord"), samples, kFloats);
-  table.add("norm.ScalarOpt_dim", norm("p"), samples, kFloats);
-  table.add("norm.ScalarOpt_dim_dtype", norm("p"), "", kFloats);
-  table.add("norm.ScalarOpt_dtype", norm("p"), "", kFloats);
-  table.add("norm.Scalar", norm("p"), "T(3, 5), 2", kFloats);
+  table.add("linalg_vector_norm", norm("ord"), samples, Floats);
+  table.add("norm.ScalarOpt_dim", norm("p"), samples, Floats);
+  table.add("norm.ScalarOpt_dim_dtype", norm("p"), "", Floats);
+  table.add("norm.ScalarOpt_dtype", norm("p"), "", Floats);
+  table.add("norm.Scalar", norm("p"), "T(3, 5), 2", Floats);
   table.add("logsumexp", lowerLogSumExp,
             "T(3, 5, 2), [0, -1]; T(3, 5), [1], "
             "True",
-            kFloats);
+            Floats);
 }
 
 void registerReduction(OpTable &table) {

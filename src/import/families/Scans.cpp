@@ -131,7 +131,7 @@ void registerScans(OpTable &table) {
   StringRef samples = "T(3, 5), 1; T(3, 5), 0";
   table.add("cumsum", scan(0, operator+), samples);
   table.add("cumprod", scan(1, operator*), samples);
-  table.add("logcumsumexp", scan(-INFINITY, s::logAddExp), samples, kFloats);
+  table.add("logcumsumexp", scan(-INFINITY, s::logAddExp), samples, Floats);
   table.add("cummax", runningExtreme(true), samples);
   table.add("cummin", runningExtreme(false), samples);
 }

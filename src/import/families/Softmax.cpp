@@ -140,13 +140,13 @@ static Lowered lowerLogSoftmaxBackward(ir::AtenOp op, LoweringBuilder &b) {
 void anabranch::importer::registerSoftmax(OpTable &table) {
   table.family("softmax");
   table.add("_softmax", lowerSoftmax,
-            "T(3, 5), -1, False; T(3, 5, 2), 1, False", kFloats);
-  table.add("softmax.int", lowerSoftmax, "T(3, 5), -1", kFloats);
+            "T(3, 5), -1, False; T(3, 5, 2), 1, False", Floats);
+  table.add("softmax.int", lowerSoftmax, "T(3, 5), -1", Floats);
   table.add("_log_softmax", lowerLogSoftmax,
-            "T(3, 5), -1, False; T(3, 5, 2), 1, False", kFloats);
-  table.add("log_softmax.int", lowerLogSoftmax, "T(3, 5), -1", kFloats);
+            "T(3, 5), -1, False; T(3, 5, 2), 1, False", Floats);
+  table.add("log_softmax.int", lowerLogSoftmax, "T(3, 5), -1", Floats);
   table.add("_softmax_backward_data", lowerSoftmaxBackward,
-            "T(3, 5), P(3, 5), -1, dtype", kFloats);
+            "T(3, 5), P(3, 5), -1, dtype", Floats);
   table.add("_log_softmax_backward_data", lowerLogSoftmaxBackward,
-            "T(3, 5), T(3, 5), -1, dtype", kFloats);
+            "T(3, 5), T(3, 5), -1, dtype", Floats);
 }

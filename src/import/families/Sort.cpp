@@ -137,7 +137,7 @@ void registerSort(OpTable &table) {
   table.add("sort", lowerSort, samples);
   table.add("sort.stable", lowerSort, "T(3, 5), stable=True, dim=1");
   table.add("histc", lowerHistc, "T(40), 8, -1, 1; T(5, 6), 4, 0, 2",
-            kF32 | kF64);
+            F32 | F64);
 }
 
 } // namespace importer

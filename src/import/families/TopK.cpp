@@ -245,7 +245,7 @@ static Lowered lowerTopK(ir::AtenOp op, LoweringBuilder &b) {
 void registerTopK(OpTable &table) {
   table.family("topk");
   table.add("topk", lowerTopK,
-            "T(3, 5), 2; T(4, 3, 5), 2, 1, False; T(2, 40), 3", kFloats | kI64);
+            "T(3, 5), 2; T(4, 3, 5), 2, 1, False; T(2, 40), 3", Floats | I64);
 }
 
 } // namespace importer

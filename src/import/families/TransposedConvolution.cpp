@@ -12,7 +12,7 @@
 // product is with an inserted zero.
 //
 // Before: %r = anabranch.aten "convolution"(%x, %w, %b) {transposed, stride s}
-// After:  for each phase p: %rp = convolution(%x framed or cut, taps of %w, %b)
+// After:  for each phase p: %rp = convolution(%x padded or cut, taps of %w, %b)
 //         %r = every %rp inserted with strides s
 //
 //===----------------------------------------------------------------------===//

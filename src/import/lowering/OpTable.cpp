@@ -65,9 +65,8 @@ void OpTable::addWhole(llvm::StringRef name, LoweringFn lower,
 
 static llvm::json::Array namesOf(DTypeSet dtypes) {
   static constexpr std::pair<DTypeSet, const char *> all[] = {
-      {kBool, "bool"}, {kU8, "u8"},   {kI8, "i8"},   {kI16, "i16"},
-      {kI32, "i32"},   {kI64, "i64"}, {kF16, "f16"}, {kBF16, "bf16"},
-      {kF32, "f32"},   {kF64, "f64"},
+      {Bool, "bool"}, {U8, "u8"},   {I8, "i8"},     {I16, "i16"}, {I32, "i32"},
+      {I64, "i64"},   {F16, "f16"}, {BF16, "bf16"}, {F32, "f32"}, {F64, "f64"},
   };
   llvm::json::Array names;
   for (auto [dtype, name] : all)

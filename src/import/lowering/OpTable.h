@@ -29,7 +29,7 @@ struct OpRow {
   llvm::StringRef family;
   LoweringFn lower;
   /// The dtypes that all tensor operands and results may have.
-  DTypeSet dtypes = kAllDTypes;
+  DTypeSet dtypes = AllDTypes;
   /// Arguments of calls for the generated test, as Python expressions. `T(3,
   /// 4)` is a random tensor of the dtype under test, `P(3, 4)` a positive one,
   /// `B(3, 4)` a bool tensor, `I(n, 3, 4)` int64 with values in [0, n), `F(3,
@@ -53,10 +53,10 @@ public:
   /// Sets the family of the rows that follow.
   void family(llvm::StringRef name) { current = name; }
   void add(llvm::StringRef name, LoweringFn lower, llvm::StringRef samples = "",
-           DTypeSet dtypes = kAllDTypes);
+           DTypeSet dtypes = AllDTypes);
   /// Adds an operator that stays whole (OpRow::isKeptWhole).
   void addWhole(llvm::StringRef name, LoweringFn lower,
-                llvm::StringRef samples = "", DTypeSet dtypes = kAllDTypes);
+                llvm::StringRef samples = "", DTypeSet dtypes = AllDTypes);
 
 private:
   std::vector<OpRow> table;

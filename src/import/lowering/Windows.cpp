@@ -30,8 +30,8 @@ Value padSpatial(LoweringBuilder &b, Operand tensor, ArrayRef<int64_t> low,
     outer[first + dim] = addSizes(b.builder, b.loc, inner[first + dim],
                                   b.indexAttr(low[dim] + high[dim]));
   }
-  Value frame = b.fill(outer, tensor.dtype, value);
-  return b.create<tensor::InsertSliceOp>(tensor.value, frame, offsets, inner,
+  Value padding = b.fill(outer, tensor.dtype, value);
+  return b.create<tensor::InsertSliceOp>(tensor.value, padding, offsets, inner,
                                          strides);
 }
 

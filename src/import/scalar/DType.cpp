@@ -38,26 +38,26 @@ DType DType::f64(MLIRContext *context) { return {Float64Type::get(context)}; }
 DTypeSet setOf(DType dtype) {
   Type type = dtype.type;
   if (type.isF16())
-    return kF16;
+    return F16;
   if (type.isBF16())
-    return kBF16;
+    return BF16;
   if (type.isF32())
-    return kF32;
+    return F32;
   if (type.isF64())
-    return kF64;
+    return F64;
   if (!type.isSignlessInteger())
     return 0;
   switch (type.getIntOrFloatBitWidth()) {
   case 1:
-    return kBool;
+    return Bool;
   case 8:
-    return dtype.isUnsigned ? kU8 : kI8;
+    return dtype.isUnsigned ? U8 : I8;
   case 16:
-    return kI16;
+    return I16;
   case 32:
-    return kI32;
+    return I32;
   case 64:
-    return kI64;
+    return I64;
   default:
     return 0;
   }
@@ -65,25 +65,25 @@ DTypeSet setOf(DType dtype) {
 
 llvm::StringRef nameOf(DType dtype) {
   switch (setOf(dtype)) {
-  case kBool:
+  case Bool:
     return "bool";
-  case kU8:
+  case U8:
     return "u8";
-  case kI8:
+  case I8:
     return "i8";
-  case kI16:
+  case I16:
     return "i16";
-  case kI32:
+  case I32:
     return "i32";
-  case kI64:
+  case I64:
     return "i64";
-  case kF16:
+  case F16:
     return "f16";
-  case kBF16:
+  case BF16:
     return "bf16";
-  case kF32:
+  case F32:
     return "f32";
-  case kF64:
+  case F64:
     return "f64";
   default:
     return "?";

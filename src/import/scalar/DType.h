@@ -48,20 +48,20 @@ struct DType {
 /// Sets of the ten dtypes that lowerings know, for the operator table.
 using DTypeSet = uint32_t;
 enum : DTypeSet {
-  kBool = 1 << 0,
-  kU8 = 1 << 1,
-  kI8 = 1 << 2,
-  kI16 = 1 << 3,
-  kI32 = 1 << 4,
-  kI64 = 1 << 5,
-  kF16 = 1 << 6,
-  kBF16 = 1 << 7,
-  kF32 = 1 << 8,
-  kF64 = 1 << 9,
-  kInts = kU8 | kI8 | kI16 | kI32 | kI64,
-  kFloats = kF16 | kBF16 | kF32 | kF64,
-  kNumbers = kInts | kFloats,
-  kAllDTypes = kBool | kNumbers,
+  Bool = 1 << 0,
+  U8 = 1 << 1,
+  I8 = 1 << 2,
+  I16 = 1 << 3,
+  I32 = 1 << 4,
+  I64 = 1 << 5,
+  F16 = 1 << 6,
+  BF16 = 1 << 7,
+  F32 = 1 << 8,
+  F64 = 1 << 9,
+  Ints = U8 | I8 | I16 | I32 | I64,
+  Floats = F16 | BF16 | F32 | F64,
+  Numbers = Ints | Floats,
+  AllDTypes = Bool | Numbers,
 };
 
 /// The one-element set of this dtype. Empty for a dtype that no lowering takes

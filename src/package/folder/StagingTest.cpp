@@ -1,4 +1,4 @@
-//===- StagingTest.cpp ----------------------------------------------------===//
+//===- StagingTest.cpp - constants that are written -----------------------===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- RangeTreeTest.cpp --------------------------------------------------===//
+//===- RangeTreeTest.cpp - the tree against an array ----------------------===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- RandomProgramsTest.cpp - order, values and errors of random programs ==//
+//===- RandomProgramsTest.cpp - order, values, errors of random programs --===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.

@@ -16,8 +16,7 @@
 #include <mutex>
 #include <unistd.h>
 
-namespace anabranch {
-namespace runtime {
+namespace anabranch::runtime {
 
 /// The CPUs of each worker, in turn. Empty: each worker keeps the CPUs that its
 /// thread inherited.
@@ -160,7 +159,9 @@ bool PinnedThread::avoid(int cpu) {
   return ::sched_setaffinity(0, sizeof(others), &others) == 0;
 }
 
-} // namespace runtime
+} // namespace anabranch::runtime
+
+namespace anabranch {
 
 Status pinWorkers(const std::string &where) {
   using namespace runtime;

@@ -201,7 +201,7 @@ private:
 
   /// The tensor that an insertion writes into, with its channels last: the
   /// operand of a view, a fill or an empty tensor. Null for other tensors.
-  Value framed(Value dest) {
+  Value destinationLast(Value dest) {
     if (Value source = channelsLastBehind(dest))
       return source;
     Operation *op = dest.getDefiningOp();
@@ -226,7 +226,7 @@ private:
         (!channelsLastBehind(op.getSource()) &&
          !channelsLastBehind(op.getDest())))
       return;
-    Value dest = framed(op.getDest());
+    Value dest = destinationLast(op.getDest());
     if (!dest)
       return;
     Value insert = rewriter.create<tensor::InsertSliceOp>(

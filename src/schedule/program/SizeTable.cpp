@@ -21,10 +21,6 @@ using namespace mlir;
 namespace anabranch {
 namespace schedule {
 
-namespace {
-enum : int { kMultiply, kAdd, kMax, kAlign };
-} // namespace
-
 /// An argument and its dimension, or -1 for a scalar.
 static std::pair<Value, int64_t> sourceOf(Value size) {
   if (auto dim = size.getDefiningOp<tensor::DimOp>())
@@ -187,45 +183,49 @@ Value SizeTable::cloneArithmetic(Value value) {
 // Arithmetic on sizes
 //===----------------------------------------------------------------------===//
 
-static int64_t fold(int operation, int64_t a, int64_t b) {
+static int64_t fold(SizeOperation operation, int64_t a, int64_t b) {
   switch (operation) {
-  case kMultiply:
+  case SizeOperation::Multiply:
     return a * b;
-  case kAdd:
+  case SizeOperation::Add:
     return a + b;
-  case kMax:
+  case SizeOperation::Max:
     return std::max(a, b);
-  default:
+  case SizeOperation::Align:
     return llvm::alignTo(a, b);
   }
+  llvm_unreachable("no other operation on sizes");
 }
 
-static Value emit(OpBuilder &builder, Location loc, int operation, Value a,
-                  Value b) {
+static Value emit(OpBuilder &builder, Location loc, SizeOperation operation,
+                  Value a, Value b) {
   switch (operation) {
-  case kMultiply:
+  case SizeOperation::Multiply:
     return builder.create<arith::MulIOp>(loc, a, b);
-  case kAdd:
+  case SizeOperation::Add:
     return builder.create<arith::AddIOp>(loc, a, b);
-  case kMax:
+  case SizeOperation::Max:
     return builder.create<arith::MaxSIOp>(loc, a, b);
-  default:
+  case SizeOperation::Align:
     return builder.create<arith::MulIOp>(
         loc, builder.create<arith::CeilDivUIOp>(loc, a, b), b);
   }
+  llvm_unreachable("no other operation on sizes");
 }
 
-Attribute SizeTable::combine(int operation, Attribute a, Attribute b) {
+Attribute SizeTable::combine(SizeOperation operation, Attribute a,
+                             Attribute b) {
   auto x = dyn_cast<IntegerAttr>(a), y = dyn_cast<IntegerAttr>(b);
   if (x && y)
     return literal(fold(operation, x.getInt(), y.getInt()));
-  if (operation == kMultiply && x && x.getInt() == 1)
+  if (operation == SizeOperation::Multiply && x && x.getInt() == 1)
     return b;
-  if (operation == kMultiply && y && y.getInt() == 1)
+  if (operation == SizeOperation::Multiply && y && y.getInt() == 1)
     return a;
-  if (operation == kAdd && ((x && x.getInt() == 0) || (y && y.getInt() == 0)))
+  if (operation == SizeOperation::Add &&
+      ((x && x.getInt() == 0) || (y && y.getInt() == 0)))
     return x ? b : a;
-  if (operation == kMax && a == b)
+  if (operation == SizeOperation::Max && a == b)
     return a;
   Attribute &known = combined[Key(operation, a, b)];
   if (!known) {
@@ -236,16 +236,16 @@ Attribute SizeTable::combine(int operation, Attribute a, Attribute b) {
 }
 
 Attribute SizeTable::multiply(Attribute a, Attribute b) {
-  return combine(kMultiply, a, b);
+  return combine(SizeOperation::Multiply, a, b);
 }
 Attribute SizeTable::add(Attribute a, Attribute b) {
-  return combine(kAdd, a, b);
+  return combine(SizeOperation::Add, a, b);
 }
 Attribute SizeTable::max(Attribute a, Attribute b) {
-  return combine(kMax, a, b);
+  return combine(SizeOperation::Max, a, b);
 }
 Attribute SizeTable::align(Attribute a) {
-  return combine(kAlign, a, literal(ANABRANCH_BUFFER_ALIGNMENT));
+  return combine(SizeOperation::Align, a, literal(ANABRANCH_BUFFER_ALIGNMENT));
 }
 
 } // namespace schedule

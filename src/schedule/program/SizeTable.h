@@ -25,6 +25,9 @@
 namespace anabranch {
 namespace schedule {
 
+/// What `SizeTable` does with two sizes.
+enum class SizeOperation : int { Multiply, Add, Max, Align };
+
 class SizeTable {
 public:
   static constexpr llvm::StringLiteral functionName = "anabranch_sizes";
@@ -63,7 +66,7 @@ public:
   mlir::func::FuncOp function() const { return sizes; }
 
 private:
-  using Key = std::tuple<int, mlir::Attribute, mlir::Attribute>;
+  using Key = std::tuple<SizeOperation, mlir::Attribute, mlir::Attribute>;
 
   using Dim = std::pair<mlir::Value, int64_t>;
 
@@ -73,7 +76,8 @@ private:
   mlir::Value load(mlir::Attribute size);
   mlir::Value cloneArithmetic(mlir::Value value);
   mlir::Attribute store(mlir::Value computed);
-  mlir::Attribute combine(int operation, mlir::Attribute a, mlir::Attribute b);
+  mlir::Attribute combine(SizeOperation operation, mlir::Attribute a,
+                          mlir::Attribute b);
 
   mlir::ModuleOp module;
   mlir::func::FuncOp sizes;

@@ -42,15 +42,16 @@ Order closure(Order order) {
   return order;
 }
 
-/// Memories from this one on are inputs.
+/// Memories with this number and above are inputs.
 constexpr int firstInput = 3;
 
-/// What is read and written, on which stream, after which points.
+/// A command: the memories that it reads and writes, its stream, and the
+/// earlier steps whose points it waits for.
 struct Step {
   std::set<int> reads;
   int writes;
   int stream;
-  std::set<int> after; // earlier steps
+  std::set<int> after;
   bool isCall, ordered;
 };
 
@@ -106,8 +107,8 @@ std::string programOf(const std::vector<Step> &steps) {
   return text + "}\n}\n";
 }
 
-/// The order without the one between earlier readers of an input and its
-/// writer, unless `repaired`.
+/// The order that a program asks for. The order between a writer of an input
+/// and its earlier readers counts only if `repaired`.
 Order wanted(const std::vector<Step> &steps, bool repaired) {
   Order order(steps.size(), std::vector<bool>(steps.size(), false));
   for (size_t j = 0; j < steps.size(); ++j)

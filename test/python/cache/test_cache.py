@@ -55,7 +55,7 @@ def finish(process: subprocess.Popen) -> tuple[bool, bool, float]:
 
 
 def compile_here(scale: float = 2.0, **options) -> bool:
-    """Whether it was a hit."""
+    """Whether the cache had the package."""
     torch._dynamo.reset()
     model = torch.compile(
         lambda x: torch.tanh(x) * scale, backend=anabranch.anabranch, options=options

@@ -1,4 +1,4 @@
-"""Methods that a later process runs from the cache, without Dynamo."""
+"""`cache_compile`: a later process runs a method from the cache, without Dynamo."""
 
 import dataclasses
 import gc
@@ -43,12 +43,12 @@ def functions(home: Path) -> list[dict]:
 
 
 class Traced(Exception):
-    """Dynamo was called where it must not be."""
+    """Raised if Dynamo is called in a replay."""
 
 
 @pytest.fixture
 def no_dynamo(monkeypatch):
-    """From here on nothing is compiled."""
+    """Makes any further compilation an error."""
 
     def start():
         def refuse(*_, **__):
@@ -60,8 +60,8 @@ def no_dynamo(monkeypatch):
 
 
 def both(make, call, no_dynamo, later=()):
-    """What `call(module, cached)` gives when the method is compiled and when it
-    is read; `make()` gives the module. Equal to eager's, and to each other."""
+    """Calls `call(module, cached)` on modules of `make()`: first the method is compiled,
+    then it is read from the cache. Asserts that both results equal eager's."""
     torch.manual_seed(0)
     module = make()
     with torch.no_grad():
@@ -178,10 +178,10 @@ def test_views_are_of_the_argument(no_dynamo) -> None:
         found = []
         for size in (5, 6):
             x = torch.arange(size * 4.0).view(size, 4)
-            part, y, turned, flat = function(x)
+            part, y, transposed, flat = function(x)
             assert flat.data_ptr() == x.data_ptr()
             assert part.untyped_storage().data_ptr() == x.data_ptr()
-            found += [part, y, turned, flat, part.stride(), part.storage_offset()]
+            found += [part, y, transposed, flat, part.stride(), part.storage_offset()]
         return found
 
     both(Views, call, no_dynamo)
@@ -195,9 +195,9 @@ class Complexes(torch.nn.Module):
 def test_view_of_another_dtype(no_dynamo) -> None:
     def call(_, function):
         x = torch.randn(7, 3, 2, generator=torch.Generator().manual_seed(1))
-        turned, twice = function(x[2:])
-        assert turned.data_ptr() == x[2:].data_ptr()
-        return turned, twice
+        transposed, twice = function(x[2:])
+        assert transposed.data_ptr() == x[2:].data_ptr()
+        return transposed, twice
 
     both(Complexes, call, no_dynamo)
 
@@ -293,7 +293,7 @@ FACTOR = 2
 
 
 class Watched(torch.nn.Module):
-    """Everything here is a constant to the trace."""
+    """A model whose attributes the trace takes for constants."""
 
     shift = 1.0
 
@@ -325,7 +325,7 @@ CHANGES = {
 
 @pytest.fixture
 def loaded(monkeypatch):
-    """A module and its method, read from the cache and called once."""
+    """A module whose method was read from the cache and called once."""
     monkeypatch.setattr(sys.modules[__name__], "FACTOR", 2)
     module, x = Watched(), torch.ones(2, 4)
     for _ in range(2):
@@ -588,7 +588,7 @@ def test_recordings_of_another_version_are_compiled_anew(home, monkeypatch) -> N
         patch.setattr(recording, "VERSION", recording.VERSION - 1)
         anabranch.cache_compile(module.method)(x)
     torch._dynamo.reset()
-    for is_read in (False, True):  # compiled and saved; then read
+    for is_read in (False, True):  # saved by the first call, read by the second
         result = anabranch.cache_compile(module.method)(x)
         with torch.no_grad():
             torch.testing.assert_close(result, module.method(x))
@@ -644,7 +644,7 @@ def test_second_process_imports_no_dynamo(tmp_path) -> None:
 
 
 def test_import_is_light() -> None:
-    """What a warm start must not import."""
+    """A warm start must not import the modules that compiling needs."""
     code = "import anabranch.method_cache.cached_method, sys; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -768,7 +768,7 @@ anabranch.cache_compile(Model().method)(x)
 
 @pytest.mark.slow
 def test_killed_while_publishing(home, tmp_path) -> None:
-    """Whatever is left, the next process computes the right thing."""
+    """Whatever a killed process leaves, the next process computes the right result."""
     script = tmp_path / "crash.py"
     script.write_text(CRASHER)
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}

@@ -1,4 +1,4 @@
-"""What later calls of a method that was read from the cache compare."""
+"""Calls of a replayed method compare the functions and types that its trace used."""
 
 import dataclasses
 import enum
@@ -21,7 +21,7 @@ def home(tmp_path, monkeypatch) -> None:
 
 
 class Called(torch.nn.Module):
-    """Its trace goes through functions of many kinds."""
+    """A model whose trace goes through functions of many kinds."""
 
     def __init__(self):
         super().__init__()
@@ -110,7 +110,7 @@ class Answer:
 
 
 class Typed(torch.nn.Module):
-    """Dtypes, devices and enumerations are what the trace takes for constant."""
+    """A model whose trace takes dtypes, devices and enumerations for constants."""
 
     def __init__(self):
         super().__init__()
@@ -163,7 +163,7 @@ def times(factor):
 
 
 class Part(torch.nn.Module):
-    """A function in the closure of a decorator, which looks at its code."""
+    """A module whose `forward` is a decorator's closure, which holds the function."""
 
     @times(2)
     def forward(self, x):
@@ -189,7 +189,7 @@ def test_functions_in_closures(monkeypatch) -> None:
     monkeypatch.setattr(torch, "compile", refuse)
     read = anabranch.cache_compile(module.method)
     torch.testing.assert_close(read(x), module.method(x))
-    # Another function in the closure is another method.
+    # Another function in the closure makes another method.
     monkeypatch.setattr(Part, "forward", times(2)(lambda _, x: x + 5))
     for call in (read, anabranch.cache_compile(Decorated().method)):
         with pytest.raises(RuntimeError, match="Dynamo is called"):

@@ -1,5 +1,5 @@
-"""A replayed method sees each change of what its source reads: made before its first
-call, or between two calls. The property: the result is eager's, whatever changed."""
+"""A replayed method sees each change of a value that its source reads. The change comes
+before the first call, or between two calls. The result always equals eager's."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Factor(torch.nn.Module):
 
 
 class Model(torch.nn.Module):
-    """Reads values of every kind that a method's source may read."""
+    """A model that reads values of every kind that a source may read."""
 
     of_class = 2
 
@@ -114,7 +114,7 @@ CHANGES = {
     ),
 }
 
-# Dynamo assumes that these stay between calls of a compiled function.
+# Dynamo assumes that these values stay between calls of a compiled function.
 UNGUARDED = ("forward of a class", "hook")
 
 
@@ -128,7 +128,7 @@ def folder(tmp_path_factory):
 
 
 def sees(call, model, what, patch, between: bool) -> bool:
-    """Whether the result of `call` after the change is that of the method."""
+    """Whether `call` gives the method's own result after the change."""
     x = torch.randn(2, 4)
     if between:
         torch.testing.assert_close(call(x), model.method(x))

@@ -1,4 +1,4 @@
-"""Programs over the same frozen weights keep them in memory once."""
+"""Programs that read the same frozen weights hold one copy of them in memory."""
 
 import copy
 import gc
@@ -14,7 +14,7 @@ WEIGHTS = 512 * 1024 * 4
 
 
 class Steps(torch.nn.Module):
-    """Two steps over one layer, as a language model has."""
+    """Two steps that use one layer, like prefill and decode of a language model."""
 
     def __init__(self):
         super().__init__()
@@ -29,11 +29,11 @@ class Steps(torch.nn.Module):
 
 @pytest.fixture
 def made(tmp_path, monkeypatch) -> list:
-    """The executables of this test, in their order."""
+    """The executables that this test makes, in order."""
     monkeypatch.delenv("ANABRANCH_CACHE")
     monkeypatch.setenv("ANABRANCH_CACHE_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(cache, "_warned", set())
-    # Another test's weights may have lain where this one's lie, with equal bytes.
+    # An earlier test may have had weights of equal bytes at the same address.
     monkeypatch.setattr(donors, "_executables", weakref.WeakValueDictionary())
     executables, add = [], donors.add
 
@@ -46,7 +46,7 @@ def made(tmp_path, monkeypatch) -> list:
 
 
 def run(module, name, rows):
-    """A method called for the first time, against eager."""
+    """Calls a method for the first time, and compares it with eager."""
     torch._dynamo.reset()
     method, x = getattr(module, name), torch.randn(rows, 512)
     config = anabranch.Config(freeze=True)
@@ -60,13 +60,13 @@ def test_methods_share_weights(made, monkeypatch):
     written = Steps()
     run(written, "short", 64)
     run(written, "long", 64)
-    module = copy.deepcopy(written)  # nothing in memory has its weights
-    monkeypatch.setattr(torch, "compile", None)  # from here on methods are read
+    module = copy.deepcopy(written)  # no donor: nothing in memory has its weights
+    monkeypatch.setattr(torch, "compile", None)  # later methods are read from the cache
     made.clear()
     first, second = run(module, "short", 64), run(module, "long", 64)
     assert made[0].cached_bytes >= WEIGHTS
     assert made[1].cached_bytes < WEIGHTS / 10
-    # What the second uses of the first outlives it.
+    # The second executable keeps the weights that it took from the first.
     made.clear()
     del first, written
     gc.collect()
@@ -87,7 +87,7 @@ def test_other_weights_are_not_shared(made):
 
 
 def test_changed_weights_are_followed(made):
-    """The donor's bytes are those before the change."""
+    """A donor that still has the old bytes is not used after a change."""
     module = Steps()
     kept = run(module, "short", 64)
     with torch.no_grad():
@@ -107,4 +107,4 @@ def test_frozen_methods_are_read_without_dynamo(made, monkeypatch):
         run(module, "short", 4)
     with torch.no_grad():
         module.fc.bias.add_(1)
-    run(module, "short", 4)  # which the entry is not for
+    run(module, "short", 4)  # the entry is for the old weights

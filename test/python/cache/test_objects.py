@@ -1,4 +1,4 @@
-"""Machine code of single kernels, shared by models and processes."""
+"""Models and processes share the machine code of single kernels."""
 
 from __future__ import annotations
 

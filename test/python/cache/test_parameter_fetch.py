@@ -1,4 +1,4 @@
-"""Dynamo's code whose call of the graph leaves out what the module holds."""
+"""`parameter_fetch` removes a module's own tensors from the call in Dynamo's code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from anabranch.method_cache.source import Source, look_up
 
 
 class Many(torch.nn.Module):
-    """Parameters and buffers at several depths, one of them shared, and a dict."""
+    """A module with parameters and buffers at several depths, a shared one, and a dict."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class Many(torch.nn.Module):
 
 
 class Changing(Many):
-    """The call also sets attributes, so that its code goes on behind the graph."""
+    """A module that sets attributes: its code continues after the call of the graph."""
 
     def method(self, x, others):
         self.inner.norm.seen = x + 1
@@ -39,8 +39,8 @@ class Changing(Many):
 
 
 def traced(module, *arguments):
-    """Dynamo's code for a call of the method, the name of its graph, and where the
-    graph's arguments come from."""
+    """Dynamo's code for a call of the method, the name of the graph in it, and the
+    sources of the graph's arguments."""
     codes, sources = [], []
 
     def backend(graph, _):
@@ -100,7 +100,7 @@ def instructions_of(code):
 
 @pytest.mark.parametrize("kind", [Many, Changing])
 def test_any_argument_may_be_left_out(kind) -> None:
-    """Temporaries that are read behind the call, or by other arguments, stay."""
+    """Temporaries stay if code after the call, or another argument, reads them."""
     module = kind()
     x, others = torch.randn(2, 4), {"a": torch.randn(4), "b": torch.randn(4)}
     with dynamo.quiet_bytecode():

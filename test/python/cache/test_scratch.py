@@ -1,4 +1,4 @@
-"""Folders for temporary files: what killed processes leave is removed."""
+"""Folders for temporary files: later processes remove those of killed processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dynamo's names of sources: what they read, and where it lies."""
+"""`Source` reads Dynamo's names: the value that each names, and its owner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What no input may do: end the process, hang it, or be written to in error."""
+"""Bad input neither ends nor hangs the process, and is not written to in error."""
 
 from __future__ import annotations
 
@@ -94,8 +94,8 @@ class Similarities(torch.nn.Module):
 
 
 def test_a_model_goes_while_it_runs(tmp_path):
-    """Its files too. PyTorch's own reset beside a running call ends the process,
-    whatever the backend is."""
+    """The model and its files go while another thread calls it. The test does not reset
+    Dynamo: with any backend, a reset during a call ends the process."""
     x = torch.randn(2000, 300)
     path = tmp_path / "model.anb"
     anabranch.export(Similarities().eval(), path, (x,))
@@ -188,7 +188,7 @@ def test_the_process_ends_while_a_thread_is_busy(work, tmp_path):
 
 
 def test_onednn_layout_runs_through_pytorch():
-    """AOTAutograd takes such a tensor for a plain one."""
+    """AOTAutograd does not see the layout: it traces a plain tensor."""
     plain = torch.randn(4, 4)
     run = compiled(lambda x: x.to_dense() + 1)
     assert torch.equal(run(plain.to_mkldnn()), plain + 1)

@@ -1,4 +1,4 @@
-"""What a model looks like as a graph description."""
+"""Models as graph descriptions, and what a capture costs."""
 
 import json
 import sys
@@ -183,7 +183,7 @@ def test_annotations_are_kept(describe):
 
 
 class Counted:
-    """How often a model is traced, and whether with functionalization."""
+    """Counts the traces of a model, with and without functionalization."""
 
     def __init__(self, monkeypatch):
         self.functional = []
@@ -293,7 +293,7 @@ def test_sizes_that_depend_on_values(describe):
 
 
 def frames_of(call) -> set[str]:
-    """The names of the Python functions that run in a call."""
+    """The names of the Python functions that a call runs."""
     names: set[str] = set()
 
     def note(frame, event, _):
@@ -314,7 +314,7 @@ def frames_of(call) -> set[str]:
         (lambda x: x + 1, True),
         (lambda x: (x * 2, x.sum()), True),
         (lambda x: x.t(), False),  # an output that is a view of an input
-        (lambda x: (x, x + 1), True),  # Dynamo gives x back by itself
+        (lambda x: (x, x + 1), True),  # Dynamo returns x itself, without the graph
         (lambda x: x.add_(1), False),
     ],
 )

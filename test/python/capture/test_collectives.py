@@ -1,4 +1,4 @@
-"""Collectives inside of graphs, over two processes."""
+"""Collectives inside of graphs, in a group of two processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A description means what eager does: run node by node, without a compiler."""
+"""Descriptions that run node by node, without the compiler, give eager's results."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The executable itself: what it refuses, threads, memory, interruption."""
+"""The executable itself: refused arguments, threads, memory, interruption."""
 
 import gc
 import json
@@ -226,7 +226,7 @@ def test_ctrl_c_leaves_nothing(tmp_path):
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(0.01)
 
-    # A background job starts with the signal ignored; then there is no handler.
+    # A background job starts with SIGINT ignored; Python then installs no handler.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
@@ -254,7 +254,7 @@ def test_memory_does_not_grow():
     cycles(100)
     before = resident_kib()
     cycles(300)
-    # The allocator's own pages come and go; what each cycle keeps adds up.
+    # Pages of the allocator come and go. A leak adds up over the cycles.
     assert resident_kib() - before < 400
 
 

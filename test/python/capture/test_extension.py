@@ -1,4 +1,4 @@
-"""anabranch.extension: a front end is written with its names alone."""
+"""anabranch.extension: its names are enough to write a front end."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_options_of_super_kernels() -> None:
 
 
 def test_waits() -> None:
-    """An input is there already: waiting for it is no error."""
+    """A wait for an input is no error: the input is there already."""
     found = []
 
     def seen(module, _) -> None:
@@ -251,7 +251,7 @@ def test_exact_shapes_of_what_pytorch_runs() -> None:
 
 
 def test_whole_operators() -> None:
-    """Composite operators are whole in graphs, and in what is traced inside."""
+    """Composite operators stay whole in graphs, and in traces of their own parts."""
     weight = torch.randn(3, 4)
     linear = torch.ops.aten.linear.default
     with torch.no_grad(), extension.traced_whole(), enable_python_dispatcher():
@@ -263,7 +263,7 @@ def test_whole_operators() -> None:
 
 
 class Saved(extension.CachedMethod):
-    """A cache in a folder that the test knows."""
+    """A model that caches its method in a folder of the test."""
 
     folder = ""
 

@@ -1,4 +1,4 @@
-"""Frozen parameters: packed at load, and no longer the module's."""
+"""Frozen parameters: they are packed at load, and calls no longer fetch them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DTYPES = [torch.float32, torch.bfloat16]
 
 
 class Tied(nn.Module):
-    """One weight that is gathered from and multiplied by."""
+    """A weight that an embedding gathers from and a product multiplies by."""
 
     def __init__(self):
         super().__init__()
@@ -27,7 +27,7 @@ class Tied(nn.Module):
 
 
 class Twice(nn.Module):
-    """A weight that is multiplied by, in two ways, and added to something."""
+    """A weight that two kinds of products multiply by, and that a sum reads."""
 
     def __init__(self):
         super().__init__()
@@ -65,7 +65,7 @@ class Residual(nn.Module):
 
 
 def resnet() -> nn.Module:
-    """Its parts, and a normalised linear layer."""
+    """A ResNet block and a linear layer with batch norm."""
     model = nn.Sequential(
         nn.Conv2d(3, 8, 7, 2, 3, bias=False),
         nn.BatchNorm2d(8),
@@ -82,7 +82,7 @@ def resnet() -> nn.Module:
 
 
 def decoder() -> nn.Module:
-    """Transposed convolutions, whose filters are the second dimension."""
+    """Transposed convolutions: filters are the second dimension of their weights."""
     return trained(
         nn.Sequential(
             nn.ConvTranspose2d(6, 8, 2, 2, bias=False),
@@ -95,7 +95,7 @@ def decoder() -> nn.Module:
 
 
 def trained(model: nn.Module) -> nn.Module:
-    """With statistics as training leaves them."""
+    """Gives batch norms statistics like those after training."""
     for module in model.modules():
         if isinstance(module, nn.modules.batchnorm._BatchNorm):
             nn.init.normal_(module.running_mean)
@@ -165,7 +165,7 @@ def test_weights_that_change_are_followed(rows, freeze):
 
 
 def fetched(compiled, *arguments) -> set[str]:
-    """The names of attributes and items in the code that Dynamo runs."""
+    """The attributes and items that Dynamo's code reads."""
     codes = []
     handle = register_bytecode_hook(lambda old, new: codes.append(new))
     try:
@@ -256,7 +256,7 @@ def test_weights_of_any_layout(layout) -> None:
 
 
 class Scaled(torch.nn.Module):
-    """Numbers of a module: one of PyTorch's, and one of the user's."""
+    """A module with two numbers: one in PyTorch's module, one in the user's."""
 
     def __init__(self):
         super().__init__()
@@ -269,7 +269,7 @@ class Scaled(torch.nn.Module):
 
 @pytest.mark.parametrize("dynamic", [False, True, None])
 def test_numbers_of_a_module_are_not_frozen(dynamic) -> None:
-    """With dynamic=True Dynamo hands them over as tensors that live for one call."""
+    """With dynamic=True, Dynamo passes them as tensors that live for one call."""
     model = Scaled().eval()
     compiled = torch.compile(
         model, backend="anabranch", options={"freeze": True}, dynamic=dynamic

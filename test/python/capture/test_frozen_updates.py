@@ -1,4 +1,4 @@
-"""Frozen weights that their owner changes: calls see it."""
+"""Calls see that the owner of frozen weights has changed them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def by_anabranch(module):
     return anabranch.compile(module, config=anabranch.Config(freeze=True))
 
 
-# Each changes what the model computes, in a way of its own.
+# Each entry changes the model's result in another way.
 
 
 def load_state(module):
@@ -55,7 +55,7 @@ def data(module):
 
 
 def data_twice(module):
-    """The second memory may lie where the first lay."""
+    """Replaces the memory twice: the second may get the address of the first."""
     for _ in range(2):
         module[2].bias.data = module[2].bias.data + 1
 
@@ -70,7 +70,7 @@ def vector(module):
 
 
 def other_part(module):
-    """A part of the memory that the bias is already a part of."""
+    """Moves the bias within the memory that it is already a part of."""
     memory = torch.randn(10)
     module[2].bias.data = memory[:5]
     module[2].bias.data = memory[5:]
@@ -207,7 +207,7 @@ def test_tied_weights_and_views_change_together(place):
 
 
 class Counting(nn.Module):
-    """A buffer that the graph itself updates, and a view of it."""
+    """A model whose graph updates its buffer, and reads a view of it."""
 
     def __init__(self):
         super().__init__()
@@ -234,7 +234,7 @@ def test_what_the_graph_updates_is_not_frozen():
 
 
 class Broken(nn.Module):
-    """One graph updates what another one reads."""
+    """A model with a graph break: one graph updates a buffer that the other reads."""
 
     def __init__(self):
         super().__init__()
@@ -309,7 +309,7 @@ class Method(nn.Module):
 def test_cached_methods_follow(freeze, tmp_path):
     config = anabranch.Config(freeze=freeze)
     state = Method().state_dict()
-    for _ in range(2):  # compiled, then read from the cache
+    for _ in range(2):  # The first round compiles, the second one reads from the cache.
         module, x = Method().eval(), torch.randn(3, 9)
         module.load_state_dict(state)
         run = anabranch.cache_compile(module.run, config=config, cache_dir=tmp_path)
@@ -333,7 +333,7 @@ def test_a_freed_model_is_freed():
         compiled(x)
     storage = module[0].weight.untyped_storage()
     before = torch._C._storage_Use_Count(storage._cdata)
-    assert before <= 3  # the parameter's, ours here, and Python's
+    assert before <= 3  # references: the parameter's, this function's, and Python's
     parameter = weakref.ref(module[0].weight)
     del module, compiled, storage
     torch._dynamo.reset()

@@ -1,4 +1,4 @@
-"""Nodes that a pass puts into a graph by hand."""
+"""Nodes that a pass of the user puts into a graph."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ aten = torch.ops.aten
 
 
 def compiled(function, edit, *, dynamic=False, functional=True):
-    """The function, with `edit(graph, node)` called for each `exp` of its graph."""
+    """Compiles the function. `edit(graph, node)` changes each `exp` of its graph."""
 
     def compile_one(module, example_inputs, sources, *, config):
         for node in list(module.graph.nodes):
@@ -35,7 +35,7 @@ def compiled(function, edit, *, dynamic=False, functional=True):
 
 
 def follow(made, node) -> None:
-    """What read the node reads what was made of it."""
+    """Readers of the node read its replacement."""
     node.replace_all_uses_with(made, lambda user: user is not made)
 
 

@@ -1,4 +1,4 @@
-"""What memory a process needs to compile a model, and what it keeps of it."""
+"""The memory that a process needs to compile a model, and that it keeps after."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-# Runs alone: libraries that other tests have touched would be counted.
+# Runs in a process of its own, without libraries that other tests have touched.
 PROGRAM = """
 import re, torch, anabranch
 model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.LayerNorm(32)).eval()
@@ -37,7 +37,7 @@ print(kept)
 
 
 def test_code_of_the_compiler_leaves_memory() -> None:
-    """Tens of MiB while compiling; what is left is what returning touches."""
+    """The compiler's code takes tens of MiB. After it returns, a small part stays."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False
     )
@@ -87,7 +87,7 @@ def output_of(program: str, *arguments: str, **environment: str) -> str:
 
 
 def test_weights_are_packed_one_by_one(tmp_path: Path) -> None:
-    """The peak is the weights once more, the largest of them and the compiler."""
+    """The peak is a second copy of the weights, the largest of them, and the compiler."""
     home = {"ANABRANCH_CACHE_HOME": str(tmp_path)}
     eager = int(output_of(PEAK, "eager", **home))
     for _ in range(2):  # compiled, then from the cache
@@ -113,7 +113,8 @@ def test_weights_that_are_not_contiguous_are_copied_one_by_one(tmp_path: Path) -
 
 @contextlib.contextmanager
 def memory_group(mib: int):
-    """A file that takes the processes of a new control group with this limit."""
+    """A new control group with this limit, as its file of process ids: a process that
+    is written there enters the group."""
     name = f"anabranch-test-{os.getpid()}"
     places = [("/sys/fs/cgroup/memory", "memory.limit_in_bytes")]
     places.append(("/sys/fs/cgroup", "memory.max"))
@@ -153,10 +154,10 @@ with torch.no_grad():
 
 
 def test_a_limit_that_is_too_small_is_named(tmp_path: Path) -> None:
-    """Instead of the kernel's end of the process."""
+    """The call is an error with both sizes: the kernel does not end the process."""
     with memory_group(384) as group:
         said = output_of(LIMITED, str(group), ANABRANCH_CACHE_HOME=str(tmp_path))
     needed = re.search(r"need (\d+) MiB", said)
-    # A panel of the last columns may be filled up.
+    # The panel of the last columns may have padding.
     assert needed and 512 <= int(needed[1]) <= 520, said
     assert "of the 384 MiB that" in said

@@ -1,4 +1,4 @@
-"""Random numbers of Python's in a compiled function: Dynamo passes them as tensors."""
+"""Dynamo passes random numbers of Python's `random` to a compiled function as tensors."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Options, modes and the environment."""
+"""Options of `compile`, modes, and variables of the environment."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Collectives that overlap: random graphs in a group of one process."""
+"""Random graphs whose collectives overlap with kernels, in a group of one process."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def random_function(seed: int):
 
 
 def called(graph: torch.fx.GraphModule) -> list[str]:
-    """The collectives in order, whether they are one call or two."""
+    """The collectives in order; a pair of begin and finish counts once."""
     names = [
         (node.target.namespace, node.target._schema.name.partition("::")[2])
         for node in graph.graph.nodes
@@ -95,7 +95,7 @@ def test_random_graphs(seed, monkeypatch) -> None:
 
 
 def test_what_overlaps() -> None:
-    """A product behind the collective makes it two calls; a sum does not."""
+    """A product after the collective splits it into begin and finish; a sum does not."""
 
     def product(x, w):
         y = functional.all_reduce(x + 1, "sum", dist.group.WORLD) + 1

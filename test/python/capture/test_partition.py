@@ -1,4 +1,4 @@
-"""Graphs around operators whose results have sizes that the data decides."""
+"""Graphs are cut around operators whose result sizes depend on data."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def parts() -> dict:
 
 
 def both(function, *arguments, **settings):
-    """Whole graphs only; eager_graphs counts what is left to PyTorch whole."""
+    """Compiles with fullgraph=True. `eager_graphs` counts graphs that PyTorch runs."""
     run = check(function, *arguments, fullgraph=True, **settings)
     return run
 
 
 def chosen(x, w):
-    """Work of known size before, of the data's size behind."""
+    """Has work of known sizes first, then work whose sizes depend on data."""
     y = torch.relu(x @ w) + 1
     rows = (y.sum(1) > y.mean()).nonzero().squeeze(1)
     return torch.softmax(y[rows] @ w.t(), -1).sum(0), rows
@@ -106,7 +106,7 @@ def test_a_check_of_values_keeps_no_kernel_away():
     run = both(function, torch.rand(4) + 1)
     assert anabranch.counters.eager_graphs == 0
     assert anabranch.counters.kernels > 0
-    assert anabranch.counters.fallback_calls == 1  # the check, in the graph
+    assert anabranch.counters.fallback_calls == 1  # the graph contains the check
     with pytest.raises(RuntimeError, match="all must be positive"):
         run(-torch.ones(4))
 
@@ -121,7 +121,7 @@ def test_symbols_beside_the_datas_sizes():
 
 
 class Experts(nn.Module):
-    """Each row goes to one of the experts."""
+    """A mixture that sends each row to one expert."""
 
     def __init__(self):
         super().__init__()
@@ -231,7 +231,7 @@ def test_nothing_to_gain():
 
 @pytest.mark.parametrize("whole", [False, True])
 def test_a_strict_scope_is_not_cut(whole):
-    """Neither around an operator that has no description, nor run by PyTorch alone."""
+    """A graph with a strict scope is not cut, and PyTorch does not run it either."""
 
     def model(x):
         with anabranch.super_kernel("sp", OPTIONS):

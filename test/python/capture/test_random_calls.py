@@ -1,4 +1,4 @@
-"""Calls of several threads against eager; see support/random_calls.py."""
+"""Threads call compiled functions at random, by support/random_calls.py."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ import random_calls
 
 @pytest.mark.slow
 def test_random_calls() -> None:
-    """In a process of its own: its memory is measured."""
+    """Runs in a process of its own, whose memory it measures."""
     command = [random_calls.__file__, "--seconds", "5", "--threads", "3"]
     done = subprocess.run(
         [sys.executable, *command],

@@ -1,4 +1,4 @@
-"""Shapes that PyTorch's traces leave unchecked are checked before compiling."""
+"""The compiler checks shapes that PyTorch's traces leave unchecked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments that share memory, in another way at each call, with updates in place."""
+"""In-place updates of arguments that share memory in another way at each call."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ PROGRAMS = int(os.environ.get("ANABRANCH_SHARING", "16"))
 CALLS = 5
 STORAGE = 64
 
-# What an update reads is a copy: in which order eager updates an operand that meets
-# the result in memory is not defined.
+# An update reads a copy. If its operand shared memory with its result, eager's order
+# of reads and writes would not be defined.
 UPDATES = (
     "{a}.add_({b}.clone())",
     "{a}.add_(1)",
@@ -36,8 +36,8 @@ Lies = tuple[int, tuple[int, ...], int]  # storage, strides, offset
 
 
 def function_of(rng: random.Random, count: int, breaks: bool) -> Any:
-    """A function of `count` tensors: reads and writes in turns. `breaks`: an operator
-    in the middle whose result's size only the data decides."""
+    """A function of `count` tensors that reads and writes in turns. With `breaks` it has
+    an operator in the middle whose result size depends on data."""
     names = [f"a{i}" for i in range(count)]
     lines, results = [], []
     for number in range(rng.randint(2, 4)):
@@ -57,12 +57,12 @@ def function_of(rng: random.Random, count: int, breaks: bool) -> Any:
 
 
 def random_layout(rng: random.Random, shape: tuple[int, ...], number: int) -> Lies:
-    """How one argument lies; half of them lie in storage 0."""
+    """Storage, strides and offset of an argument. Half of all arguments get storage 0."""
     dense = [1] * len(shape)
     for d in reversed(range(len(shape) - 1)):
         dense[d] = dense[d + 1] * shape[d + 1]
     kind = rng.random()
-    if kind < 0.1:  # several elements in one place
+    if kind < 0.1:  # several elements at one address
         strides = [rng.choice((0, 1)) for _ in shape]
     elif kind < 0.3:
         strides = [2 * stride for stride in dense]
@@ -85,7 +85,7 @@ def arguments_of(
 
 
 def outcome(function: Any, layouts: list[Lies], shape: Any, dtype: Any) -> Any:
-    """Results and memory after a call; only the kind of an error."""
+    """Results and memory after a call, or the type of the error."""
     arguments, storages = arguments_of(layouts, shape, dtype)
     try:
         return [*function(*arguments), *storages]
@@ -104,7 +104,7 @@ def check_program(seed: int, breaks: bool) -> None:
     before = [random_layout(rng, shape, i) for i in range(count)]
     for call in range(CALLS):
         layouts = before
-        if call:  # of an argument or two, the place only
+        if call:  # moves an argument or two within their storage
             layouts = [
                 random_layout(rng, shape, i)
                 if rng.random() < 0.3
@@ -118,7 +118,7 @@ def check_program(seed: int, breaks: bool) -> None:
             got = outcome(ours, layouts, shape, dtype)
         about = f"seed {seed}, call {call}, dynamic {dynamic}: {shape}, {layouts}\n"
         about += function.text
-        if want is None:  # its elements overlap, which eager refuses
+        if want is None:  # its elements overlap: eager refuses the write
             continue
         assert got is not None, about
         for one, other in zip(got, want):
@@ -157,7 +157,7 @@ def test_calls_that_share_no_memory_stay_compiled() -> None:
     before = counters.eager_graphs
     for begin in (8, 2, 16, 4):
         same_as_eager(function, begin)
-    assert counters.eager_graphs == before  # told once
+    assert counters.eager_graphs == before  # the warning comes once
 
 
 def test_state_of_the_module_as_an_argument() -> None:

@@ -1,5 +1,5 @@
-"""Training as eager does it: backward() inside of the compiled function, and results
-that share memory and are updated afterwards."""
+"""Training equals eager's with backward() inside of the compiled function, and with
+updates of results that share memory."""
 
 import pytest
 import torch

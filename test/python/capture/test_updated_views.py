@@ -1,5 +1,5 @@
-"""Views of arguments that a graph updates, with symbolic sizes: AOTAutograd makes them
-again at the strides and offsets of the graph's results."""
+"""Graphs of symbolic sizes that return views of an argument that they update. AOTAutograd
+makes the views again, at the strides and offsets of the graph's results."""
 
 import pytest
 import torch
@@ -7,7 +7,7 @@ import torch
 import anabranch
 
 SHAPE = (7, 5, 6)
-# Strides that are contiguous, have gaps, or another order of dimensions.
+# Layouts: contiguous, with gaps, and with another order of dimensions.
 LIES = {"dense": (30, 6, 1), "gaps": (66, 13, 2), "permuted": (1, 42, 7)}
 UPDATES = {
     "part": lambda x: x.select(0, 4).add_(1),

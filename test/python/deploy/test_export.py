@@ -1,4 +1,4 @@
-"""anabranch.export and anabranch.load: what goes in, comes out, is refused."""
+"""anabranch.export and anabranch.load: arguments, results, and refusals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from anabranch.trace.trace_file import read_trace
 
 
 class Block(nn.Module):
-    """Arguments and results of every form."""
+    """A module that takes and returns values of every form."""
 
     def __init__(self):
         super().__init__()
@@ -35,7 +35,7 @@ class Block(nn.Module):
 
 
 class Cache(nn.Module):
-    """A buffer that grows row by row, and an argument that is written."""
+    """A module that fills a buffer row by row, and writes to an argument."""
 
     def __init__(self):
         super().__init__()
@@ -151,8 +151,8 @@ def test_arrays_of_any_layout_are_read(block):
     package = anabranch.load(block[1])
     inputs = as_numpy(block_inputs(4))
     wanted = package(**inputs)
-    turned = np.asfortranarray(inputs["x"])
-    found = package(**inputs | {"x": turned})
+    transposed = np.asfortranarray(inputs["x"])
+    found = package(**inputs | {"x": transposed})
     np.testing.assert_array_equal(found[0]["y"], wanted[0]["y"])
     read_only = inputs["x"].copy()
     read_only.flags.writeable = False
@@ -272,9 +272,9 @@ def test_several_targets_give_the_same_results(tmp_path, monkeypatch):
     assert_same(lower(x), wanted)
     with pytest.raises(RuntimeError, match="no target 'arm'"):
         anabranch.load(tmp_path / "p", target="arm")
-    # Packed weights are mapped: nothing is private but the arenas.
+    # Packed weights are mapped, so that only arenas are private memory.
     assert best._executable.cached_bytes < 100_000
-    # The exporting machine prepares the targets that it can run.
+    # The exporting machine prepares weights for the targets that it can run.
     for target in targets[: targets.index(best.target) + 1]:
         assert (tmp_path / f"p/targets/{target}/prepared.bin").stat().st_size
 
@@ -399,7 +399,7 @@ def test_a_tree_that_lies_is_refused(block, tmp_path):
 
 
 def test_scopes_are_those_of_the_model(tmp_path):
-    """Streams and super kernels are marked as under torch.compile."""
+    """An export marks streams and super kernels as torch.compile does."""
 
     class Marked(nn.Module):
         def __init__(self):
@@ -436,8 +436,8 @@ def hidden_too(x):
 
 
 def test_functions_hidden_from_dynamo(tmp_path):
-    """What torch.export notes of them on the nodes is no obstacle, and stays on a
-    program that the caller has."""
+    """torch.export notes such functions on nodes. `export` ignores the notes, and leaves
+    them on a program that the caller holds."""
 
     class Model(nn.Module):
         def forward(self, x):
@@ -475,7 +475,9 @@ def test_gears_are_programs_over_one_copy_of_the_weights(tmp_path):
         sum(f.stat().st_size for f in (tmp_path / name).rglob("*.safetensors"))
         for name in ("plain", "geared")
     )
-    assert geared <= 2 * plain  # weights of few and of many rows lie in two orders
+    assert (
+        geared <= 2 * plain
+    )  # weights for few rows and for many rows lie in two orders
 
 
 def test_gears_of_several_inputs_are_combined(tmp_path):

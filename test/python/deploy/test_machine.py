@@ -1,4 +1,4 @@
-"""The number of threads comes from the container, unless somebody sets it."""
+"""The container decides the number of threads, unless the user sets it."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def facts(text: str) -> dict[str, str]:
 
 
 def threads(values: dict[str, str]) -> tuple[int, str]:
-    """How many, and by which rule."""
+    """The number of threads and the rule that gave it."""
     number, rule = values["threads of a call"].split(", ", 1)
     return int(number), rule
 
 
 def in_a_process(begin: Callable[[], None] | None = None, **environment: str):
-    """What `anabranch machine` prints in a process of its own."""
+    """The output of `anabranch machine` in a process of its own."""
     command = [sys.executable, "-c", "from anabranch.cli import main; main()"]
     kept = {name: text for name, text in os.environ.items() if name not in SET}
     done = subprocess.run(
@@ -93,7 +93,7 @@ def test_set_num_threads_counts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def group() -> Iterator[Callable[[float], Path]]:
-    """Makes a control group with a quota, where this process may."""
+    """Makes a control group with a quota, if this process may make one."""
     made: list[Path] = []
 
     def make(cpus: float) -> Path:

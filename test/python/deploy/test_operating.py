@@ -1,4 +1,4 @@
-"""What an operator reads of a process: logs, metrics, versions, bad options."""
+"""Operations: logs, metrics, versions, and messages about bad options."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_every_tool_says_its_version_and_names_bad_options(name):
     assert anabranch.__version__ in done.stdout
     done = run(*tool(name), "--nonsense")
     assert done.returncode != 0
-    if name != "anabranch":  # which asks for a command first
+    if name != "anabranch":  # the error asks for a command first
         assert "--nonsense" in done.stderr
     else:
         done = run(*tool(name), "machine", "--nonsense")

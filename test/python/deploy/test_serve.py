@@ -1,4 +1,4 @@
-"""examples/06_serve: sentences, reloads without a lost request, shared weights."""
+"""examples/06_serve: answers, reloads without a lost request, shared weights."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_wrong_numbers_are_named() -> None:
 
 @pytest.fixture
 def plain(package: str) -> Iterator[str]:
-    """The address of the plain application."""
+    """The address of a server of `plain.py`."""
     with socket.socket() as free:
         free.bind((HOST, 0))
         port = free.getsockname()[1]

@@ -1,4 +1,4 @@
-"""Processes that run one exported package hold its weights once."""
+"""Processes that run one exported package share one copy of its weights."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import torch
 
 import anabranch
 
-# Prints the KiB of the mapped weights, in memory and as this process's share of
-# it, once the line on stdin says that all processes have run.
+# Prints the KiB of the mapped weights: those in memory, and this process's share of
+# them. A line on stdin says that all processes have run.
 PROGRAM = """
 import re, sys, numpy, anabranch
 loaded = anabranch.load(sys.argv[1])

@@ -1,4 +1,4 @@
-"""Packages and caches that belong to others, as volumes of containers have them."""
+"""Packages and caches that belong to other users, as on volumes of containers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TEAM = 54321
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes others")
 
-# The interpreter may lie where only root can read: everything is imported first.
+# The interpreter may lie where only root can read, so imports come first.
 BECOME = """
 import os, sys
 def become(user):
@@ -94,7 +94,7 @@ def give(root: Path, user: int, group: int, files: int, folders: int) -> None:
 
 @as_root
 def test_a_volume_of_a_group(package):
-    """As `fsGroup` makes it: root's files, which the group may write."""
+    """`fsGroup` of Kubernetes makes such volumes: root's files, which a group may write."""
     give(package, 0, TEAM, 0o660, 0o2770)
     said = run_as(10001, LOAD, package)
     assert said.startswith("refused")
@@ -127,7 +127,7 @@ def test_a_volume_of_anybody(package):
 
 
 def test_links_as_a_config_map_has_them(package):
-    """Every file leads through `..data` to a folder of another name."""
+    """Every file is a link through `..data` to a folder of another name."""
     data = package / "..2026_01_01"
     data.mkdir()
     for path in [p for p in package.iterdir() if p != data]:

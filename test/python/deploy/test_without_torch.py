@@ -1,4 +1,4 @@
-"""A package runs in a Python that has NumPy and no PyTorch."""
+"""A Python without PyTorch runs a package on NumPy arrays."""
 
 from __future__ import annotations
 

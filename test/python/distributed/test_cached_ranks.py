@@ -1,4 +1,4 @@
-"""Process groups by names that all processes share."""
+"""The cache under process groups: all processes give a group one name."""
 
 from __future__ import annotations
 

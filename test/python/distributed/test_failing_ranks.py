@@ -1,4 +1,4 @@
-"""A rank that dies, is late or does something else: an error, and no hang."""
+"""A rank dies, is late or calls another collective: the others report an error."""
 
 from __future__ import annotations
 

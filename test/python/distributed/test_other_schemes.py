@@ -1,6 +1,6 @@
-"""Compiled modules in FSDP2, data parallel and pipelines compute eager's values. That
-Anabranch compiles them is asserted of pipelines alone: in the others Dynamo leaves the
-modules to PyTorch."""
+"""Compiled modules in FSDP2, data parallel and pipelines compute eager's values. Only
+the test of pipelines asserts that Anabranch compiles them: in the other schemes Dynamo
+leaves the modules to PyTorch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models that DTensor spreads over processes, against eager's tensor parallel."""
+"""Models that DTensor shards over processes, against eager tensor parallelism."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_layers(tmp_path, ranks) -> None:
     run_ranks(tmp_path, LAYERS, ranks)
 
 
-# One process writes the checkpoint that all read.
+# One process writes the checkpoint, and all processes read it.
 LLAMA = """
 import transformers
 

@@ -1,4 +1,4 @@
-"""Continuous batching: each request gets the tokens that it gets alone."""
+"""Continuous batching: a request gets the same tokens in a batch as alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from anabranch.llm.batching.blocks import BLOCK, Blocks, blocks_for
 
 
 def gemma2():
-    """Layers with and without a window, which is shorter than the prompts."""
+    """A Gemma 2 whose windows, in every other layer, are shorter than the prompts."""
     config = transformers.Gemma2Config(
         **SPREAD, num_key_value_heads=2, head_dim=8, sliding_window=8
     )
@@ -32,7 +32,7 @@ def answers_alone(model, prompts, settings):
 
 @pytest.mark.parametrize("make", [llama, gpt2, gemma2], ids=lambda make: make.__name__)
 def test_random_arrivals_get_the_tokens_that_they_get_alone(make):
-    """Requests of any lengths join at any steps, wait for blocks, and leave."""
+    """Requests of random lengths join at random steps, wait for blocks, and leave."""
     model, chance = make(), random.Random(make.__name__)
     compiled = llm.compile(model, max_batch=3, max_length=64)
     prompts = [prompt(1, chance.randint(1, 40)) for _ in range(9)]
@@ -52,7 +52,7 @@ def test_random_arrivals_get_the_tokens_that_they_get_alone(make):
         steps += 1
     assert [request.tokens for request in requests] == expected
     assert steps < sum(len(request.answer) for request in requests)
-    # All blocks came back: one more request finds the whole pool free.
+    # All blocks came back: the whole pool is free for one more request.
     largest = batch.add(prompt(1, 40), max_new_tokens=24, **PLAIN)
     batch.run()
     assert largest.done
@@ -102,13 +102,13 @@ def test_a_request_ends_at_its_last_token():
 
 
 def test_programs_serve_all_lengths():
-    """Rows and tokens choose a program; how much a step reads does not."""
+    """The numbers of rows and tokens choose a program; the length of the cache does not."""
     compiled = llm.compile(llama(), max_batch=4, max_length=256)
     compiled.generate_batch([prompt(1, 16)], max_new_tokens=2, **PLAIN)
     before = anabranch.counters.graphs
     compiled.generate_batch([prompt(1, 190)], max_new_tokens=40, **PLAIN)
     compiled.generate_batch([prompt(1, 12)], max_new_tokens=40, **PLAIN)
-    # The long prompt has one more size of chunks.
+    # The long prompt needs one more size of chunks.
     assert anabranch.counters.graphs == before + 1
 
 

@@ -1,4 +1,4 @@
-"""A chat without a model: what it sends, prints and forgets."""
+"""A chat without a model: the prompts that it sends, its output, the turns it drops."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ engines = pytest.importorskip("anabranch.llm.engines")
 
 
 class Letters:
-    """A tokenizer with a token for each letter."""
+    """A tokenizer in which each letter is a token."""
 
     chat_template = None
 
@@ -49,7 +49,7 @@ def test_answers_and_forgets(capsys):
     assert capsys.readouterr().out == "ok\n"
     talk.answer("you")
     assert seen == ["hello", "hello\nok\nyou"]
-    talk.answer("there")  # the first turn no longer fits
+    talk.answer("there")  # the first turn no longer fits: the chat drops it
     assert seen[-1] == "you\nok\nthere"
     with pytest.raises(ValueError, match="13 tokens and there is room for 12"):
         talk.answer("x" * 13)
@@ -81,7 +81,7 @@ class Never:
 
 @pytest.mark.parametrize(("most", "answer"), [(9, "ab"), (1, "a")])
 def test_an_engine_of_tokens_generates(most, answer, capsys):
-    """llama.cpp gives tokens one by one, and none beyond the last is asked for."""
+    """The chat takes llama.cpp's tokens one by one, and asks for none after the last."""
     asked = []
 
     def tokens(prompt, **arguments):

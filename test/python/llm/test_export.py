@@ -26,7 +26,7 @@ def exported(tmp_path_factory):
 
 
 def greedy(package, tokens: list[int], new: int) -> list[int]:
-    """As examples/08_generate reads and decodes."""
+    """Reads a prompt and decodes greedily, as examples/08_generate does."""
     found, done = list(tokens), 0
     while len(found) < len(tokens) + new:
         rest = found[done:]
@@ -49,7 +49,7 @@ def test_tokens_equal_eager(exported):
         tokens = prompt(1, length)
         expected = model.generate(tokens, max_new_tokens=10, **PLAIN)[0].tolist()
         assert greedy(package, tokens[0].tolist(), 10) == expected
-    # Another row has a state of its own, which begins empty.
+    # Another session has a state of its own, which begins empty.
     assert not any(package.session().state[name].any() for name in package.state)
     package.state.reset()
     assert not any(package.state[name].any() for name in package.state)
@@ -60,7 +60,7 @@ def test_weights_are_in_the_package_once(exported):
     weights = sum(p.nbytes for p in model.parameters())
     state = sum(value.nbytes for value in anabranch.load(path).state.values())
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-    # Panels are filled up to whole vectors: this model's are tiny.
+    # Packing pads panels to whole vectors, and this model's panels are tiny.
     assert size < 3 * weights + state + (1 << 20)
 
 

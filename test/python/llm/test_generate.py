@@ -18,7 +18,7 @@ def qwen2():
 
 
 def mistral():
-    """The window is shorter than the prompts."""
+    """A Mistral whose window is shorter than the prompts."""
     config = transformers.MistralConfig(
         **SPREAD, num_key_value_heads=2, sliding_window=8
     )
@@ -26,7 +26,7 @@ def mistral():
 
 
 def gemma2():
-    """A mask for each kind of layer."""
+    """A Gemma 2, which has a mask for each kind of layer."""
     config = transformers.Gemma2Config(
         **SPREAD, num_key_value_heads=2, head_dim=8, sliding_window=8
     )
@@ -51,7 +51,7 @@ def test_tokens_equal_eager(make):
     assert expected.unique().numel() > 8
     assert anabranch.counters.graphs == 2
     assert anabranch.counters.eager_graphs == 0
-    # Another length of the same chunks, up to the last place of the cache.
+    # A prompt of another length and the same chunks, up to the end of the cache.
     assert_same(model, compiled, prompt(1, 28), max_new_tokens=12)
     assert anabranch.counters.graphs == 2
     tokens, mask = prompt(2, 9), torch.ones(2, 9, dtype=torch.long)
@@ -75,12 +75,12 @@ def test_ways_to_generate():
                 one.generate(tokens, **(PLAIN | arguments), max_new_tokens=6)
             )
         assert torch.equal(*results)
-    # Without a static cache the model runs as it is.
+    # With another kind of cache, the model itself runs, not the compiled steps.
     assert_same(model, compiled, tokens, use_cache=False, max_new_tokens=4)
 
 
 def test_several_tokens_are_checked_at_once():
-    """Prompt lookup and an assistant: the tokens are those of greedy decoding."""
+    """Prompt lookup and an assistant give the tokens of greedy decoding."""
     model, assistant = llama(), llama()
     compiled = llm.compile(model, max_length=64)
     pattern = prompt(1, 6)
@@ -95,7 +95,7 @@ def test_several_tokens_are_checked_at_once():
         found = compiled.generate(tokens, max_new_tokens=16, **PLAIN, **more)
         assert torch.equal(found, expected)
     assert anabranch.counters.eager_graphs == 0
-    # The prompt's chunks, one of sixteen tokens for all checks, and one of one.
+    # The chunks of the prompt, one of 16 tokens for all checks, and one of 1 token.
     assert len(compiled._steps._programs) <= 4
 
 
@@ -132,7 +132,7 @@ def test_streamer_and_stopping():
 
 
 def test_logits_of_a_padded_chunk():
-    """All logits that a caller asks for, close to eager's."""
+    """A caller that asks for all logits gets them, close to eager's."""
     model = llama()
     compiled = llm.compile(model, max_length=32)
     tokens = prompt(1, 11)
@@ -154,7 +154,7 @@ def test_chunks_cover_the_prompt(room):
 
 
 def test_chunks_waste_little():
-    """Only the last chunk is filled: by less than 16 tokens, or by half of its own."""
+    """Only the last chunk has padding: less than 16 tokens, or less than its own half."""
     for count in range(2, 1500):
         parts = list(chunk_sizes.chunks(count, None))
         assert all(size in chunk_sizes.SIZES for *_, size in parts[:-1])
@@ -176,7 +176,7 @@ def test_a_later_start_does_not_compile(tmp_path, monkeypatch):
 
 
 def test_weights_are_those_of_the_model():
-    """Another model of the same class does not meet the first one's weights."""
+    """A second model of the same class does not use the first one's weights."""
     for _ in range(2):
         model = llama()
         compiled = llm.compile(model, max_length=24)

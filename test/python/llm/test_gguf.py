@@ -1,4 +1,4 @@
-"""Weights of a GGUF file stay in its integers, and are what `gguf` makes of them."""
+"""Weights of a GGUF file keep its integers, and have the values that `gguf` reads."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def blocks(kind: str, rows: int, columns: int) -> np.ndarray:
 
 
 def floats(path, dtype=torch.float32):
-    """The model as transformers loads it."""
+    """The model as transformers loads it, with floats."""
     from transformers import AutoModelForCausalLM
 
     return AutoModelForCausalLM.from_pretrained(
@@ -42,7 +42,7 @@ def floats(path, dtype=torch.float32):
 
 @pytest.mark.parametrize("kind", TYPES)
 def test_blocks_equal_the_package_s_floats(kind, monkeypatch):
-    monkeypatch.setattr(gguf_blocks, "CHUNK", 1024)  # several chunks
+    monkeypatch.setattr(gguf_blocks, "CHUNK", 1024)  # a prompt of several chunks
     data = blocks(kind, 7, 768)
     expected = gguf.dequantize(data, gguf.GGMLQuantizationType[kind])
     found = gguf_blocks.unpack(torch.from_numpy(data), kind)
@@ -86,7 +86,7 @@ def test_rows_of_query_and_key_are_in_the_order_of_transformers(tmp_path):
 
 
 def first_logits(model, tokens):
-    """Of the first new token, as generate() computes them."""
+    """The logits of the first new token, as generate() computes them."""
     arguments = PLAIN | {"max_new_tokens": 2}
     made = model.generate(
         tokens, **arguments, output_logits=True, return_dict_in_generate=True
@@ -95,8 +95,8 @@ def first_logits(model, tokens):
 
 
 def assert_as_exact(compiled, eager, reference, prompts):
-    """Compares the distance of the compiled model's logits from the reference's with
-    that of eager's, in the median: logits that depend on roundings alone say nothing.
+    """Compares the compiled model's and eager's distances from the reference's logits.
+    It compares medians, because roundings decide the logits of some prompts.
     Returns both distances for each prompt."""
     errors = []
     for tokens in prompts:
@@ -120,11 +120,11 @@ def test_tokens_equal_those_of_the_floats(tmp_path):
         assert torch.equal(compiled.generate(tokens, **arguments), expected)
     prompts = [prompt(1, length) for length in (18, 5) * 4]
     errors = assert_as_exact(compiled, exact, floats(path, torch.float64), prompts)
-    # The median hides a single prompt, so each one has a wide bound of its own.
+    # The median hides a single bad prompt, so each prompt has a wide bound too.
     assert max(ours for ours, _ in errors) < 1e-3
     texts = [path.read_text() for path in tmp_path.rglob("*fuse.mlir")]
     assert texts
-    # Seven products of either layer, and the logits.
+    # Seven products in each of two layers, and the logits.
     assert all(text.count("anabranch.quantized_weight") >= 15 for text in texts)
 
 
@@ -160,7 +160,7 @@ def test_fields_that_are_read_once_are_the_same(tmp_path):
     with parsed_once():
         first = reading.load_gguf_checkpoint(str(path))
         assert first == expected
-        first["config"].clear()  # a caller's own
+        first["config"].clear()  # a copy that is the caller's own
         assert reading.load_gguf_checkpoint(str(path)) == expected
         assert gguf.GGUFReader(str(path)) is gguf.GGUFReader(str(path))
     assert reading.load_gguf_checkpoint is load

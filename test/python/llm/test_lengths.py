@@ -1,4 +1,4 @@
-"""A step reads as much of the cache as its sequence needs, in one program."""
+"""One program serves all lengths: a step reads only the filled part of the cache."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def short_blocks(monkeypatch):
 
 
 def gemma2():
-    """A mask for each kind of layer."""
+    """A Gemma 2, which has a mask for each kind of layer."""
     config = transformers.Gemma2Config(
         **SPREAD, num_key_value_heads=2, head_dim=8, sliding_window=8
     )
@@ -52,7 +52,10 @@ def qwen2_moe():
 def test_one_program_decodes_at_all_lengths(make):
     model = make()
     compiled = llm.compile(model, max_length=CAPACITY)
-    for length, new in ((5, 8), (9, 31)):  # over both ends of a block, to the last
+    for length, new in (
+        (5, 8),
+        (9, 31),
+    ):  # across the ends of a block, up to the end of the cache
         arguments, tokens = PLAIN | {"max_new_tokens": new}, prompt(1, length)
         expected = model.generate(tokens, **arguments)
         found = compiled.generate(tokens, **arguments)
@@ -79,7 +82,7 @@ def test_what_lies_behind_is_not_read():
     with torch.no_grad():
         expected = model(tokens).logits[:, -1:]
     torch.testing.assert_close(found.logits, expected)
-    assert anabranch.counters.graphs == 2  # whatever the strides of a column
+    assert anabranch.counters.graphs == 2  # the strides of a column add no graph
 
 
 def test_a_later_start_reads_all_lengths(tmp_path, monkeypatch):

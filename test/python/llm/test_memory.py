@@ -1,4 +1,4 @@
-"""How much memory a language model may take: the machine's, or the container's."""
+"""A language model must fit into the memory of the machine or the container."""
 
 import pytest
 

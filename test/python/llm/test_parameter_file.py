@@ -1,4 +1,4 @@
-"""Parameters that moved into a mapped file are the same parameters."""
+"""Parameters that move into a mapped file keep identity, values and gradients."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_tensors_keep_what_they_are(tmp_path):
         file.drop_pages()
     assert model[0].weight.data_ptr() == model[1].weight.data_ptr()
     assert isinstance(model[0].weight, nn.Parameter)
-    # The file has no name; what is written to a page is not lost with it.
+    # The file has no name. Its pages keep what is written to them.
     assert not list(tmp_path.iterdir())
     with torch.no_grad():
         model[0].weight.fill_(3)

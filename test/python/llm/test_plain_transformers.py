@@ -1,4 +1,4 @@
-"""transformers' own ways to compile, with this backend: tokens equal eager's."""
+"""transformers compiles in its own ways, with this backend: tokens equal eager's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""quantize=: the fit of the integers, and tokens equal to the quantised model's."""
+"""quantize=: integers fit the weights; tokens equal those of the quantised model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What anabranch.llm and `anabranch chat` refuse, each with one sentence."""
+"""anabranch.llm and `anabranch chat` refuse bad input with one sentence each."""
 
 from __future__ import annotations
 

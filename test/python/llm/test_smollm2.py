@@ -1,4 +1,4 @@
-"""SmolLM2 with its real weights answers as eager PyTorch does."""
+"""SmolLM2 with its real weights gives the tokens of eager PyTorch."""
 
 from __future__ import annotations
 

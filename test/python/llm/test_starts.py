@@ -1,5 +1,5 @@
-"""What makes a first start short: operators of equal weights are traced once, GGUF
-fields are cut up at once, and the collector rests."""
+"""A first start is short: a trace handles equal weights once, the fields of a GGUF file
+are parsed at once, and the garbage collector rests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WIDE, NARROW = (64, 64), (32, 64)
 
 
 class Tower(nn.Module):
-    """Layers whose weights have two shapes."""
+    """A tower of layers whose weights have two shapes."""
 
     def __init__(self, depth: int) -> None:
         super().__init__()
@@ -150,7 +150,7 @@ def test_the_collector_rests_until_the_last_of_two_threads_is_done():
 
 
 def test_a_start_imports_no_dynamo():
-    """Unless transformers does."""
+    """A start imports Dynamo only if transformers does."""
     text = (
         "import sys, anabranch.llm; assert anabranch.llm.load;"
         "assert 'torch._dynamo' not in sys.modules;"

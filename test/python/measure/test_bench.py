@@ -1,4 +1,4 @@
-"""`anabranch bench`: what it measures, writes, compares and refuses."""
+"""`anabranch bench`: its rows, records, comparisons and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The option `tune` and `anabranch tune`: what is timed, kept, found and refused."""
+"""The option `tune` and `anabranch tune`: timing, keeping and finding blockings."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def home(tmp_path, monkeypatch):
 
 @pytest.fixture
 def quick(monkeypatch):
-    """Few candidates and turns."""
+    """Makes tuning try few candidates, in few turns."""
     monkeypatch.setattr(tuner, "MOST_CANDIDATES", 3)
     monkeypatch.setattr(tuner, "MOST_TURNS", 3)
     monkeypatch.setattr(tuner, "TURN_SECONDS", 1e-6)
@@ -45,7 +45,7 @@ def quick(monkeypatch):
 
 @pytest.fixture
 def timed(monkeypatch):
-    """How many packages were made in order to be timed."""
+    """The number of packages that tuning made in order to time them."""
     made = []
     write = package.write
 
@@ -100,7 +100,7 @@ def test_kernels_of_another_graph_are_not_timed_again(home, quick, timed):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_every_candidate_is_right(monkeypatch, home, dtype):
-    """Whatever tuning chose, the model computes the same."""
+    """The model computes the same with every candidate."""
     torch.manual_seed(1)
     model = nn.Linear(200, 130).eval().to(dtype)
     x = torch.randn(70, 200).to(dtype)
@@ -205,8 +205,8 @@ def test_best_needs_more_than_luck():
     default = variant("", 10.0, 10.0, 11.0, 30.0)
     for times, wins in (
         ((9.0, 9.5, 9.5, 9.5), True),
-        ((9.9, 9.9, 9.9, 9.9), False),  # within the noise
-        ((8.0, 12.0, 12.0, 12.0), False),  # one turn alone
+        ((9.9, 9.9, 9.9, 9.9), False),  # a difference within the noise
+        ((8.0, 12.0, 12.0, 12.0), False),  # a single turn
     ):
         best = tuner._best(kernel, [default, variant("depth=8", *times)])
         assert best["parameters"] == ("depth=8" if wins else "")

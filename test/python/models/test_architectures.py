@@ -1,5 +1,5 @@
-"""Architectures that ask for what the usual ones do not: relative positions by
-gathers, shifted windows, state spaces, experts, convolutions beside attention."""
+"""Architectures with unusual parts equal eager: relative positions by gathers, shifted
+windows, state spaces, experts, convolutions beside attention."""
 
 from __future__ import annotations
 

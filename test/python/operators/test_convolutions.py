@@ -20,7 +20,7 @@ KINDS = {
     True: (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d),
 }
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
-# One for each way to multiply pairs of bf16, and for each length of a vector.
+# A target for each way to multiply pairs of bf16, and for each vector length.
 TARGETS = ("x86-64-v3", "x86-64-v4", "znver4", "sapphirerapids")
 
 
@@ -49,7 +49,7 @@ def convolution(choose: random.Random, dims: int, channels: int) -> nn.Module:
 
 
 class Between(nn.Module):
-    """What stands between two convolutions."""
+    """Two convolutions with other operators between them."""
 
     def __init__(self, what: str, channels: int, dims: int) -> None:
         super().__init__()
@@ -91,7 +91,7 @@ def random_model(seed: int) -> tuple[nn.Module, torch.Tensor]:
         try:
             with torch.no_grad():
                 result = layer(result)
-        except RuntimeError:  # a window larger than the image
+        except RuntimeError:  # the window is larger than the image
             continue
         kinds = [
             "nothing",
@@ -127,9 +127,10 @@ def rms(x: torch.Tensor) -> torch.Tensor:
 def assert_accurate(
     model: nn.Module, x: torch.Tensor, dtype: torch.dtype, run: Callable
 ) -> None:
-    """The error against float64 is at most twice eager's own, and some roundings.
+    """Asserts an error against float64 of at most twice eager's, plus some roundings.
 
-    Of all elements together, since the largest error of few is a matter of luck.
+    The error is that of all elements together: the largest error of few elements is a
+    matter of luck.
     """
     with torch.no_grad():
         exact = copy.deepcopy(model).double()(x.to(dtype).double())
@@ -199,7 +200,7 @@ def test_every_instruction_set(
 
 
 def test_infinity_stays_in_its_windows() -> None:
-    """What a vector reads beside a window is multiplied with nothing."""
+    """A vector may read points beside its window, but must not multiply them."""
     for layer, shape in LAYERS.values():
         for dtype in (torch.float32, torch.bfloat16):
             model = copy.deepcopy(layer).to(dtype)
@@ -221,7 +222,7 @@ def test_weights_that_change_are_packed_again() -> None:
 
 
 class InSuperKernel(nn.Module):
-    """Tiles of a convolution start when the rows that they read are done."""
+    """Two convolutions in a super kernel: a tile waits only for the rows that it reads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -256,7 +257,7 @@ def test_super_kernels_keep_the_bits(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("freeze", [False, True])
 @pytest.mark.parametrize("dims", [1, 2, 3])
 def test_images_of_any_size(dims: int, freeze: bool) -> None:
-    """The sizes are symbols of the program, and stand in the indices of windows."""
+    """Sizes of images are symbols, also in the indices of windows."""
     torch.manual_seed(dims)
     choose = random.Random(dims)
     for _ in range(3):

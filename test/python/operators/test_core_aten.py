@@ -1,5 +1,5 @@
-"""Every pointwise operator of core ATen, and the variants of the families that
-the compiler promises, run in our own kernels in every dtype that eager has.
+"""Our kernels run every pointwise operator of core ATen, and the variants of other
+families that the compiler promises, in every dtype that eager has.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def core_pointwise() -> list[str]:
             continue
         for variant in packet.overloads():
             target = getattr(packet, variant)
-            # Functionalization leaves no operator that writes into an argument.
+            # Left out: functionalization leaves no operator that writes into an argument.
             if {torch.Tag.core, torch.Tag.pointwise} <= set(target.tags) and (
                 not target._schema.is_mutable
             ):
@@ -122,7 +122,7 @@ VARIANTS = {
 
 
 def calls(rows: dict[str, str], dtype: str):
-    """(operator, sample, eager's results) of whatever eager can do."""
+    """(operator, sample, eager's results) of each sample that eager can run."""
     known = names(DTYPES[dtype])
     for name, samples in rows.items():
         for text in filter(None, map(str.strip, samples.split(";"))):

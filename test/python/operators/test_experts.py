@@ -1,4 +1,4 @@
-"""Products of experts: weights that are read where they lie, and groups of rows."""
+"""Products of experts: they read chosen weights in place, or groups of rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def random(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
 
 
 def check(function, *inputs, fallback=0, copies=None, freeze=False, dynamic=None):
-    """The same as eager, as exact as its dtype allows against float64."""
+    """Compares with eager, and with float64 as exactly as the dtype allows."""
     torch._dynamo.reset()
     anabranch.counters.reset()
     compiled = anabranch.compile(function, freeze=freeze, dynamic=dynamic)
@@ -50,8 +50,8 @@ CHOICES = {
 )
 @pytest.mark.parametrize("form", ["rows", "columns", "matrix_vector"])
 def test_gathered_weights(form, columns, depth, chosen, dtype):
-    """A weight of each row, in both orders of its elements, as transformers'
-    batched_mm has them. No kernel copies the chosen weights."""
+    """Each row has a weight, in either order of elements, as in transformers' batched_mm.
+    No kernel copies the chosen weights."""
     index = torch.tensor(chosen)
     x = random(len(chosen), depth, dtype=dtype)
     if form == "columns":
@@ -70,7 +70,7 @@ def test_gathered_weights(form, columns, depth, chosen, dtype):
 
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_gathered_weights_of_one_token(dtype):
-    """Where the product's columns, and then its depth, run over all experts."""
+    """The columns of the first product, and the depth of the second, run over all experts."""
 
     def work(x, up, down, chosen):
         inner = torch.nn.functional.silu(torch.einsum("ehd,d->eh", up[chosen], x))
@@ -127,9 +127,7 @@ def test_dynamic_rows_of_gathered_weights():
             assert torch.allclose(compiled(x, index), work(x, index), atol=1e-5)
 
 
-#
 # Groups of rows
-#
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -182,9 +180,7 @@ def test_rows_behind_the_last_group_are_zero():
     assert result[4:].eq(0).all()
 
 
-#
 # What routers do
-#
 
 
 @pytest.mark.parametrize("descending", [False, True])
@@ -208,7 +204,7 @@ def test_sort_is_stable(dtype, descending):
 
 @pytest.mark.parametrize("experts", [2, 7, 60])
 def test_router_without_pytorch(experts):
-    """transformers' grouped_mm: order, counts, ends and the way back."""
+    """The router of transformers' grouped_mm: sort, counts, ends, and the inverse order."""
 
     def work(ids):
         order, places = torch.sort(ids, stable=True)

@@ -1,5 +1,5 @@
-"""Tensors that go into operators which PyTorch runs, and come out of them, lie in
-memory as in eager PyTorch."""
+"""Operators that PyTorch runs get tensors with eager's layout, and their results keep the
+layout that eager gives them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OPERATORS = [
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_results_have_the_strides_of_eager(operator, dynamic):
-    """Of arguments as they are, and of what kernels made of them."""
+    """Results have eager's strides: of arguments, and of results of kernels."""
 
     def function(*arguments):
         return [operator(y) for x in arguments for y in (x, x + 1, x.mT)]
@@ -53,7 +53,7 @@ def test_results_have_the_strides_of_eager(operator, dynamic):
     ],
 )
 def test_an_operand_that_was_made_contiguous_is_contiguous(fold):
-    """PyTorch's median of an expanded tensor is wrong, that of a copy right."""
+    """PyTorch's median is wrong for an expanded tensor, and right for its copy."""
     x = rand(3, 1, 5).expand(3, 4, 5)
 
     def function(x):
@@ -70,7 +70,7 @@ def test_strided_indices_of_bags():
 
 @pytest.mark.parametrize("masked", [False, True])
 def test_training_of_attention_whose_result_is_kept(masked):
-    """The backward graph expects the kept result with its traced strides."""
+    """The backward graph expects the saved result with its traced strides."""
 
     def loss(run, q, k, v):
         leaves = [x.clone().requires_grad_() for x in (q, k, v)]

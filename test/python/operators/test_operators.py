@@ -1,7 +1,7 @@
 """Every row of the operator table equals eager, on the row's own samples.
 
-A family and dtype is one compilation; a failure names its rows. Operators that
-PyTorch's decompositions take apart stay whole here, so that their rows are used.
+A test compiles the rows of one family and dtype together; a failure names its rows. The
+tests keep operators whole that PyTorch would decompose, so that their rows are used.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FAMILIES = sorted({row["family"] for row in TABLE})
 
 
 def calls(family: str, dtype: str):
-    """(row's name, sample) of everything that eager can do."""
+    """(row's name, sample) of each sample that eager can run."""
     known = names(DTYPES[dtype])
     for row in TABLE:
         if row["family"] != family or dtype not in row["dtypes"]:
@@ -62,7 +62,7 @@ def test_family(family, dtype):
     assert not failures, "\n".join(failures)
     report = anabranch.last_report()
     assert "eager" not in report
-    # A row may refuse what its dtypes allow, but in f32 its samples are ours.
+    # A row may refuse a sample of its dtypes, but our kernels run its samples in f32.
     if dtype == "f32":
         reasons = [entry["reason"] for entry in report["fallbacks"]]
         assert not [reason for reason in reasons if "gradient" not in reason]

@@ -30,7 +30,7 @@ def selected():
             if opinfo.supports(operator, name, form)
         ]
         if not FULL and cases:
-            # Most in f32, the others spread evenly.
+            # Most operators in f32; the others are spread evenly over dtypes and forms.
             other = cases[number // 3 % len(cases)]
             cases = [other if number % 3 == 0 else ("f32", "function")]
         for name, form in cases:

@@ -1,4 +1,4 @@
-"""Where arithmetic has edges: NaN, infinities, signed zeros, overflow, shifts
+"""Edges of arithmetic equal eager: NaN, infinities, signed zeros, overflow, shifts
 beyond the width, empty reductions, and arguments that are errors."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def compiled(function, *arguments):
 
 
 def check(function, *arguments):
-    """The same results, and the same signs of zero."""
+    """Compares results with eager's, the signs of zeros included."""
     for ours, eager in zip(compiled(function, *arguments), function(*arguments)):
         torch.testing.assert_close(ours, eager, equal_nan=True, rtol=2e-6, atol=0)
         if eager.is_floating_point():
@@ -28,7 +28,7 @@ def check(function, *arguments):
 
 
 def pairs(values, dtype):
-    """Every value beside every other."""
+    """All pairs of values, as two tensors."""
     given = torch.tensor(values).to(dtype)
     return given.repeat_interleave(len(given)), given.repeat(len(given))
 
@@ -57,14 +57,14 @@ def test_pairs_of_special_floats(dtype):
             torch.where(a < b, a, b),
         ]
 
-    # A quotient beyond the largest number leaves fmod without its digits.
+    # If the quotient exceeds the largest number, fmod has no exact digits.
     check(function, *pairs(SPECIAL[:-1], dtype))
 
 
 def test_the_other_one_where_one_is_nan():
     a, b = pairs(SPECIAL, torch.float32)
     for function in (torch.fmax, torch.fmin):
-        # Which zero it is, is open.
+        # The sign of a zero is not specified.
         ours = compiled(lambda a, b, f=function: f(a, b), a, b)
         torch.testing.assert_close(ours, function(a, b), equal_nan=True)
 
@@ -99,7 +99,7 @@ def test_integer_division_rounds_as_asked(dtype):
 
 @pytest.mark.parametrize("dtype", INTEGERS[:-1])
 def test_the_smallest_integer_by_minus_one_wraps(dtype):
-    """The processor traps there, and PyTorch's own kernel dies of it."""
+    """The processor's division traps here, which ends a process in PyTorch's kernel."""
     smallest = torch.full((37,), torch.iinfo(dtype).min, dtype=dtype)
 
     def function(a, b):
@@ -192,7 +192,7 @@ LONG_SUMS = {
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("name", LONG_SUMS)
 def test_long_sums_keep_their_digits(name, dynamic):
-    """One positive number after the other loses digits as their sum grows."""
+    """A sum of many positive numbers loses digits if one accumulator takes them all."""
     function, shape, tolerance = LONG_SUMS[name]
     x = torch.rand(*shape, generator=torch.Generator().manual_seed(5))
     torch._dynamo.reset()

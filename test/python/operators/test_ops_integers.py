@@ -1,4 +1,4 @@
-"""Products of integers equal exact sums in int64, wholly in our kernels."""
+"""Our kernels' products of integers equal exact sums in int64."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_widened_operands_are_read_narrow() -> None:
 @pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16, torch.int8])
 @pytest.mark.parametrize("rows", [1, 6, 50])
 def test_epilogues(kind: torch.dtype, rows: int) -> None:
-    """Scale, scale of each row, bias and rounding on the sums, bit by bit."""
+    """Epilogues scale, shift and round the sums of a product with eager's bits."""
 
     def scaled(x, w, scale, token, bias, whole):
         total = torch._int_mm(x, w) + whole
@@ -107,7 +107,7 @@ def test_epilogues(kind: torch.dtype, rows: int) -> None:
 
 @pytest.mark.parametrize("rows", [1, 5, 40])
 def test_unsigned_bytes_times_signed_bytes(rows):
-    """The largest bytes too, whose sums of two products do not fit into 16 bits."""
+    """Includes the largest bytes: sums of two products exceed 16 bits."""
     x = torch.randint(0, 256, (rows, 70), dtype=torch.uint8)
     w = torch.randint(-128, 128, (70, 33), dtype=torch.int8)
     x[0], w[:, 0], w[:, 1] = 255, -128, 127

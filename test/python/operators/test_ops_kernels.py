@@ -1,5 +1,5 @@
-"""Kernels with loops of their own shape equal eager: sizes that fill vectors,
-sizes that leave a rest, and both widths of vectors."""
+"""Kernels with special loops equal eager, for sizes that fill vectors, sizes that leave
+a rest, and both vector widths."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SIZES = {"even": (48, 128), "odd": (37, 131), "narrow": (67, 9), "one": (1, 77)}
 
 @pytest.fixture(params=["host", "avx2"])
 def cpu(request, monkeypatch):
-    """Compiles for this machine, or for one that has no more than AVX2."""
+    """Compiles for this machine, or for one with AVX2 only."""
     options = package._compiler_options
 
     def with_cpu(*arguments):
@@ -180,8 +180,8 @@ def test_scans(cpu, size, dtype):
 
 
 def test_a_scan_of_halves_of_halves(cpu):
-    """Each level reads the next at two places: fused as a whole, the operators
-    would be evaluated thousands of times for one point."""
+    """Each level reads the next at two places. If all levels were fused, one point would
+    evaluate its operators thousands of times."""
 
     def scan(x):
         if x.shape[0] == 1:
@@ -232,7 +232,7 @@ def test_concatenations(cpu, dtype):
 
 @pytest.mark.parametrize("shape", [(300, 1024), (3, 1100, 133), (2, 2, 150, 512)])
 def test_rows_of_large_tensors(cpu, shape):
-    """Each row prefetches the next, also where there is none."""
+    """Each row prefetches the next one; the last row has no next one."""
     weight = torch.randn(shape[-1])
     check(
         lambda x: (
@@ -282,12 +282,12 @@ def worst_by_interval(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("function", [torch.nn.functional.gelu, gelu_by_hand])
 def test_gelu_is_as_exact_as_eager_everywhere(cpu, function, dtype):
-    """Negative numbers too, where 1 + erf cancels its digits."""
+    """Includes negative numbers, for which 1 + erf loses digits by cancellation."""
     x = torch.linspace(-10, 10, 40_000).to(dtype)
     compiled = torch.compile(function, backend=anabranch)
     allowed = 2 * worst_by_interval(x, function(x)) + 1e-9
     assert (worst_by_interval(x, compiled(x)) <= allowed).all()
     special = torch.tensor([0.0, -0.0, 6e4, -6e4, -math.inf, math.nan]).to(dtype)
     torch.testing.assert_close(compiled(special), function(special), equal_nan=True)
-    # Eager's gelu has no number here.
+    # Eager's gelu is NaN here.
     assert compiled(torch.tensor([math.inf]).to(dtype)).item() == math.inf

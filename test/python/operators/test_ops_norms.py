@@ -1,4 +1,4 @@
-"""Batch norm in training: results and running statistics, in our own kernels."""
+"""Our kernels run batch norm in training: results and running statistics."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_a_training_step_has_the_gradients_of_eager():
     theirs.load_state_dict(ours.state_dict())
     x, target = torch.randn(3, 4, 10), torch.tensor([1, 2, 4])
     torch.compile(ours, backend=anabranch.anabranch)(x, target).backward()
-    # The gradient of the input is not asked for; PyTorch leaves it undefined.
+    # Nobody asks for the gradient of the input, so PyTorch leaves it undefined.
     backward = anabranch.last_report()
     assert [e["op"] for e in backward["fallbacks"]] == ["aten.convolution_backward"]
     theirs(x, target).backward()

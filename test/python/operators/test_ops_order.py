@@ -1,4 +1,4 @@
-"""topk: the same values as eager's, and of equal elements the first.
+"""topk gives eager's values; of equal elements it takes the first.
 
 PyTorch does not say which of equal elements it takes, so positions are compared
 with eager's only where no two elements are equal.
@@ -50,7 +50,7 @@ def test_topk(columns, count, dtype, largest):
     values, places = run(lambda x: x.topk(count, -1, largest), x)
     assert same(values, x.topk(count, -1, largest)[0])
     assert same(x.gather(-1, places), values)
-    # Zeros of both signs aside, equal elements come in the order of the row.
+    # Equal elements, except zeros of both signs, come in the order of the row.
     rows = [0, 1, 3, 4, 5, 6, 7]
     order = x.double().sort(dim=-1, descending=largest, stable=True)[1]
     assert torch.equal(places[rows], order[rows, :count])
@@ -67,7 +67,7 @@ def test_topk_along_another_dimension(dynamic):
 
 
 def test_router_in_one_kernel():
-    """Scores of many experts and the choice among them."""
+    """One kernel computes scores of many experts and chooses among them."""
     x = torch.randn(6, 256).bfloat16()
     run(lambda x: x.float().softmax(-1).bfloat16().topk(8, -1), x)
     assert anabranch.counters.kernels <= 2

@@ -1,4 +1,4 @@
-"""Products, rows, attention, convolutions and pools equal eager in our kernels."""
+"""Our kernels for products, rows, attention, convolutions and pools equal eager."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ LOOSE = {
 }
 
 
-# With a symbolic head size, channels or scale they have no lowering.
+# A symbolic head size, channel count or scale has no lowering.
 NEEDS_STATIC = {
     "attention of integers with factors",
     "transposed_conv",
@@ -225,7 +225,7 @@ def test_other_floats(name, dtype):
 
 
 # Images that are wider and narrower than a vector, and panels that begin and end
-# within a row: size, filters, window, stride, padding, dilation, groups.
+# within a row. Columns: size, filters, window, stride, padding, dilation, groups.
 WINDOWS = [
     ((1, 5, 17, 17), 33, (5, 5), 1, 2, 1, 1),
     ((2, 4, 8, 7), 20, (3, 3), 1, 1, 1, 2),
@@ -244,7 +244,7 @@ WINDOWS = [
     "dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64]
 )
 def test_windows(dtype, frozen):
-    """The product reads the image itself, wherever a vector ends."""
+    """The product reads the image in place, wherever a vector ends."""
     depth = [c // g * math.prod(k) for (_, c, *_), _, k, *_, g in WINDOWS]
     layers = torch.nn.ModuleList(
         (torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d)[len(k) - 1](
@@ -271,7 +271,7 @@ def test_windows(dtype, frozen):
     assert anabranch.counters.fallback_calls == 0
     for result, value, terms in zip(results, expected, depth, strict=True):
         assert result.dtype == dtype
-        # As many roundings as the sum has terms, at worst, of values near one.
+        # At worst the sum has a rounding for each term, of values near one.
         bound = torch.finfo(dtype).eps * (4 + terms**0.5)
         assert (result - value).abs().max() <= bound
 
@@ -280,7 +280,7 @@ def test_windows(dtype, frozen):
 @pytest.mark.parametrize("depth", [768, 4096, 14336])
 @pytest.mark.parametrize("rows", [1, 2, 5])
 def test_rounding_errors_of_few_rows(rows, depth, frozen):
-    """Long sums are added up in parts, so that their errors stay near eager's."""
+    """Kernels add long sums in parts, so that their errors stay near eager's."""
     ours = eager = 0.0
     for seed in range(4):
         torch.manual_seed(seed)

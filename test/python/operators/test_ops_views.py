@@ -1,4 +1,4 @@
-"""Views, slices, joins, gathers and scatters equal eager and run in our kernels."""
+"""Our kernels for views, slices, joins, gathers and scatters equal eager."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import anabranch
 
 
 def write_strided(x, y):
-    """Regions of every third element, from each place in a vector on."""
+    """Writes to every third element, starting at each lane of a vector."""
     a, b, c = x.clone(), x.clone(), torch.zeros(2, 5, 97)
     a[:, 1:5:3, 1:60:3] = y
     b[:, ::3, 30:90:3] = y * 2
@@ -201,7 +201,7 @@ def test_bytes_of_a_fallback_are_read_as_another_dtype(function, dynamic):
 
 
 def test_result_of_a_strided_argument_keeps_its_strides():
-    """An argument with gaps and symbolic sizes, written whole and then viewed."""
+    """Writes a whole argument that has gaps and symbolic sizes, and returns a view."""
 
     def function(x):
         x.copy_(x)
@@ -222,7 +222,7 @@ def test_result_of_a_strided_argument_keeps_its_strides():
     ],
 )
 def test_bits_of_one_dtype_are_computed_with_as_another(read, made, dynamic):
-    """The bits of the halves of 1 to 2 are numbers in each of these dtypes."""
+    """The bits of f16 numbers from 1 to 2 are finite numbers in all of these dtypes."""
 
     def function(x):
         y = x.view(made)

@@ -68,7 +68,7 @@ def programs(draw: Any) -> Program:
 
 
 class Model(nn.Module):
-    """Some of the function's arguments are the module's own."""
+    """A module that holds some of the function's arguments as parameters and buffers."""
 
     def __init__(self, function: Any, inputs: list[Input], values: list) -> None:
         super().__init__()
@@ -90,8 +90,8 @@ class Model(nn.Module):
 
 
 def models(program: Program, seed: int, sizes: Any) -> list[tuple[nn.Module, list]]:
-    """Eager, the reference in f64, and what is to be compiled: each with
-    arguments of its own."""
+    """The eager model, the reference in f64, and the model to compile. Each has arguments
+    of its own."""
     found = []
     for reference in (False, True, False):
         values = program.arguments(seed, reference, sizes)
@@ -103,8 +103,8 @@ def models(program: Program, seed: int, sizes: Any) -> list[tuple[nn.Module, lis
 def problems(
     program: Program, run: Any, given: list, seed: int, sizes: Any
 ) -> list[str]:
-    """What a compiled call does otherwise than eager. `given` are the arguments
-    of the model that `run` was made of."""
+    """The differences of a compiled call from eager. `given` has the arguments of the
+    model that `run` compiles."""
     (eager, values), (wide, wides), _ = models(program, seed, sizes)
     outside = eager.from_outside
     results = [*eager(*(values[i] for i in outside)), *values]
@@ -125,7 +125,7 @@ def problems(
 
 
 def compare(program: Program, compiler: Any, again: Any) -> list[str]:
-    """The findings of two calls: the second has other sizes, if it can."""
+    """The differences of two calls. The second one has other sizes, if it can."""
     model, given = models(program, 1, program.sizes)[2]
     run = compiler(model)
     found = problems(program, run, given, 1, program.sizes)
@@ -140,7 +140,7 @@ def compare(program: Program, compiler: Any, again: Any) -> list[str]:
 
 
 def is_pytorchs(program: Program, dynamic: Any, again: Any) -> bool:
-    """Whether PyTorch's own tracing, without us, finds a problem as well."""
+    """Whether PyTorch's tracing alone, without our compiler, differs from eager too."""
     torch._dynamo.reset()
     try:
         return bool(

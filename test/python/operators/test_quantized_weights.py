@@ -1,4 +1,4 @@
-"""Linear layers that dequantise a frozen weight equal float64, and keep it packed."""
+"""Linear layers that dequantise a frozen weight equal float64; the weight stays packed."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_targets(target, bits, dtype, tmp_path) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("depth", [2, 50, 274])
 def test_targets_whose_vectors_the_padding_exceeds(depth, target, tmp_path) -> None:
-    """Rows lie behind one another: what is read beyond a row is the next one."""
+    """Rows are adjacent in memory: a read beyond a row would read the next one."""
     check_package(Case(33, depth, 0), 3, target, tmp_path / "package")
 
 

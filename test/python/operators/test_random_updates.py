@@ -1,4 +1,4 @@
-"""In-place programs against eager; see support/random_updates.py."""
+"""Random in-place programs equal eager, by support/random_updates.py."""
 
 import os
 import subprocess
@@ -7,15 +7,15 @@ import sys
 import pytest
 import random_updates
 
-# Programs of one run.
+# The number of programs in one run.
 COUNT = os.environ.get("ANABRANCH_UPDATES", "80")
 SEED = "2000"
 
 
 @pytest.mark.slow
 def test_random_updates() -> None:
-    """In a process of its own, from which each program's process is forked: other
-    tests begin threads of OpenMP, which do not survive a fork."""
+    """Runs in a process of its own, which forks a child for each program. A fork of the
+    tests' process would lack the OpenMP threads that other tests have started."""
     command = [random_updates.__file__, "--count", COUNT, "--seed", SEED]
     done = subprocess.run(
         [sys.executable, *command], capture_output=True, text=True, check=False

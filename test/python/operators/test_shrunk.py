@@ -1,5 +1,5 @@
-"""What random graphs found, shrunk: each of these once crashed, was refused or
-gave something else than eager."""
+"""Shrunk findings of random graphs: each of these once crashed, was refused, or differed
+from eager."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_select_scatter_keeps_the_dtype_of_what_it_is_put_into():
 
 
 def test_a_long_chain_of_reductions_compiles_soon():
-    """Each softmax reads the one before twice, which must not double the work."""
+    """Each softmax reads the one before it twice. This must not double the compile time."""
 
     def chain(x):
         for _ in range(40):
@@ -56,8 +56,8 @@ def test_an_extreme_of_no_elements_is_eagers_error(name):
 
 
 def test_an_operand_that_is_ignored_comes_before():
-    """Where an only element is chosen, the choice reads nothing: its kernel was
-    put before the call that the ignored operand comes from."""
+    """A choice of the only element reads nothing. Its kernel must still come after the
+    call that makes the ignored operand."""
 
     def function(x, w):
         h = torch.relu(x @ w)

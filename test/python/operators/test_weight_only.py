@@ -1,4 +1,4 @@
-"""PyTorch's weight-only products, and torchao's quantised modules, against float64."""
+"""PyTorch's weight-only products and torchao's quantised modules equal float64."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Int8Product(nn.Module):
 
 
 class Int4Product(nn.Module):
-    """Packs at each call where `packs` says so."""
+    """A product by an int4 weight. With `packs` it packs the weight at each call."""
 
     def __init__(self, n: int, k: int, group: int, packs: bool) -> None:
         super().__init__()
@@ -162,6 +162,6 @@ def test_torchao_weights_that_change():
         model[0].weight.qdata.copy_(torch.randint(-8, 8, (96, 128)))
         model[2].weight.scale.mul_(2)
         torch.testing.assert_close(compiled(x), model(x))
-        # More bits than the weight had when it was compiled.
+        # A weight of more bits than at the time of compiling.
         model[0].weight.qdata.copy_(torch.randint(-128, 128, (96, 128)))
         torch.testing.assert_close(compiled(x), model(x), rtol=1e-5, atol=1e-5)

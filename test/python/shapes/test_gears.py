@@ -12,7 +12,7 @@ from anabranch.packages import package
 
 @pytest.fixture
 def compilations(monkeypatch):
-    """The executables that were built since the test began."""
+    """The executables that the test has made so far."""
     built = []
     original = package.build
 

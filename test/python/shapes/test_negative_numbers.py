@@ -1,4 +1,4 @@
-"""Integer arguments of symbolic value that are below zero."""
+"""Integer arguments with symbolic values below zero."""
 
 from __future__ import annotations
 
@@ -52,4 +52,4 @@ def test_the_least_number_divided_by_minus_one_is_no_trap() -> None:
     )
     x = torch.zeros(3)
     assert torch.equal(compiled(x, -9, -4), x)
-    compiled(x, -(2**63), -1)  # what it returns does not matter
+    compiled(x, -(2**63), -1)  # the result does not matter

@@ -1,4 +1,4 @@
-"""gears_pad: sizes that are no gears run in larger programs, or are refused."""
+"""gears_pad: sizes that are no gears run in programs of larger gears, or are refused."""
 
 from __future__ import annotations
 

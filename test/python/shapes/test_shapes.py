@@ -1,5 +1,5 @@
-"""Random graphs with symbolic sizes beside eager, at many sizes: one symbolic
-program, gears, and tiers give the same results."""
+"""Random graphs with symbolic sizes equal eager at many sizes, in one symbolic program,
+in gears and in tiers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SIZES = (3, 2, 7, 64, 5, 33, 130, 1, 0)
 
 
 def step(choice, x, y):
-    """One random operator on two tensors [n, 6]."""
+    """Adds one random operator to two tensors [n, 6]."""
     n = x.shape[0]
     return [
         lambda: torch.relu(x) + y,
@@ -51,7 +51,7 @@ def arguments(size):
 
 
 def compare(function, compiled, given):
-    """Not much farther from float64 than eager is: sums cancel."""
+    """Allows a few times eager's distance from float64, because sums cancel."""
     exact = function(*(argument.double() for argument in given))
     for result, eager, wanted in zip(
         compiled(*given), function(*given), exact, strict=True

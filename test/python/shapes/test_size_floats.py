@@ -1,5 +1,5 @@
-"""Floats that are computed of symbolic sizes: arguments of operators, and sizes
-again once they are rounded."""
+"""Floats that a graph computes from symbolic sizes: as arguments of operators, and as
+sizes again after rounding."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ IMAGES = [(2, 3, 6, 10), (2, 3, 8, 14), (3, 2, 7, 5)]
 
 @pytest.fixture
 def eager(monkeypatch):
-    """Graphs that ran through PyTorch."""
+    """The number of graphs that PyTorch ran."""
     found: list[str] = []
     for name in ("record_eager", "record_parts"):
         monkeypatch.setattr(backend, name, lambda *given: found.append(given[1]))
@@ -58,7 +58,7 @@ def test_floats_of_sizes(name, eager) -> None:
 
 
 def test_a_call_gets_the_float(eager) -> None:
-    """An operator that PyTorch runs, with a float and a list of them."""
+    """PyTorch runs an operator whose arguments are a float and a list of floats."""
 
     def function(x):
         return torch.special.polygamma(1, torch.nan_to_num(x, nan=x.shape[0] / 3))
@@ -74,7 +74,7 @@ def test_a_call_gets_the_float(eager) -> None:
 
 
 def test_floats_of_sizes_that_are_bound_later(eager) -> None:
-    """Programs for exact sizes of the same description."""
+    """One description gives programs for exact sizes."""
     function = CASES["scale computed again"]
     run = anabranch.compile(function, config=Config(shapes="tiered"))
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""Static programs compiled behind the calls."""
+"""Tiers: a thread compiles static programs while calls run the symbolic one."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def call(compiled, rows):
 
 @pytest.fixture
 def loads(monkeypatch):
-    """The executables that were opened since the test began."""
+    """The executables that the test has opened so far."""
     made = []
     original = package.load
 
@@ -130,7 +130,7 @@ def test_nothing_of_a_dropped_graph_is_kept(loads):
 
 
 def test_calls_from_threads_while_programs_come_and_go():
-    """Every result is eager's, and no call waits for a compilation."""
+    """Every result equals eager's, and no call waits for a compilation."""
     compiled = tiered(tier_limit=3)
     call(compiled, 4)
     wrong, slowest = [], [0.0]
@@ -225,7 +225,7 @@ def test_bad_limits(name):
 
 
 class Tokens(torch.nn.Module):
-    """Takes another branch for one token, and counts its calls."""
+    """A model that takes another branch for one token, and counts its calls."""
 
     def __init__(self):
         super().__init__()
@@ -267,7 +267,7 @@ def test_a_size_of_one_waits_for_no_compilation(as_function, monkeypatch):
 
 
 def test_where_nothing_is_compiled_nothing_runs_ahead():
-    """For one row the function has no graph: its code would run."""
+    """For one row the function has no graph. Compiling ahead would run its code."""
     torch._dynamo.reset()
 
     class Odd(torch.nn.Module):
@@ -287,7 +287,7 @@ def test_where_nothing_is_compiled_nothing_runs_ahead():
 
 
 class Layers(torch.nn.Module):
-    """A weight, and a constant of the graph's own."""
+    """A model with a weight, and with a constant in its graph."""
 
     def __init__(self):
         super().__init__()
@@ -299,8 +299,8 @@ class Layers(torch.nn.Module):
 
 @pytest.fixture
 def cached(tmp_path, monkeypatch):
-    """Reads a method of `Layers` from a cache that has it, and tells which
-    executable is called."""
+    """A function that reads a method of `Layers` from the cache. It returns the module,
+    the method and the executable that its calls run."""
     monkeypatch.delenv("ANABRANCH_CACHE")
     monkeypatch.setenv("ANABRANCH_CACHE_HOME", str(tmp_path))
     opened = []
@@ -330,7 +330,8 @@ def cached(tmp_path, monkeypatch):
 
 
 def call_until_specialised(found, module, executable, rows, programs):
-    """A function that was read hears of its tiers from a thread that begins."""
+    """Calls until the executable has so many programs. The thread that makes them starts
+    after the method was read."""
     end = time.monotonic() + LONG
     while executable.programs < programs and time.monotonic() < end:
         a = torch.randn(rows, 8)

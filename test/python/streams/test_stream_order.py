@@ -1,11 +1,10 @@
-"""What really ran when, of random graphs with streams: every order that the
-source asks for, by the begin and end of each command in a trace; and the same
-bits as on one stream, with any number of threads.
+"""Random graphs with streams run in every order that their source asks for. A trace
+shows when each command began and ended. The bits are those of one stream, with any
+number of threads.
 
-Every function is captured once; MARKINGS graphs are made of it, which differ in
-their streams, priorities and limits. ANABRANCH_STREAM_GRAPHS says how many graphs
-there are, where more than a few are wanted, ANABRANCH_STREAM_SEED which seed is the
-first.
+Each function is captured once. It gives MARKINGS graphs, which differ in their streams,
+priorities and limits. ANABRANCH_STREAM_GRAPHS sets the number of graphs,
+ANABRANCH_STREAM_SEED the first seed.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ def test_random_graphs_keep_every_order_and_bit(seed, tmp_path, record_property)
 
 
 def test_limit_cores_bounds_the_workers_of_a_command(tmp_path):
-    """The innermost limit decides, also inside a stream."""
+    """The innermost limit decides, inside a stream too."""
 
     def function(x):
         with anabranch.limit_cores(2):
@@ -105,7 +104,7 @@ def test_limit_cores_bounds_the_workers_of_a_command(tmp_path):
 
 
 def at_once(execution: Execution) -> int:
-    """The most threads that were inside a command at one time."""
+    """The largest number of threads that were inside a command at one time."""
     ends = [(piece.begin, 1) for piece in execution.pieces]
     ends += [(piece.end, -1) for piece in execution.pieces]
     inside = most = 0
@@ -116,7 +115,7 @@ def at_once(execution: Execution) -> int:
 
 
 def test_a_broken_order_is_seen(tmp_path):
-    """The check itself: two lines that would each have to come first."""
+    """The check fails for two lines that must each come before the other."""
     graph = next(g for g in map(Graph, range(50)) if len(g.steps) > 3)
     run = compiled(graph.function(tmp_path), streams="marked", hazards="wait")
     with anabranch.profile(tmp_path / "trace.json"):

@@ -1,4 +1,4 @@
-"""Streams marked in the model: order, equality with eager, errors."""
+"""Streams that a model marks: order, equality with eager, errors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def compiled(function, **options):
 
 @pytest.fixture
 def program(tmp_path):
-    """Compiles and runs a function; gives its streams as lists of commands."""
+    """Compiles and runs a function. Returns its streams as lists of commands."""
 
     def run(function, *inputs, **options):
         torch._dynamo.reset()
@@ -77,7 +77,7 @@ def test_tags_become_streams(program):
     inputs = [torch.randn(100, 100, dtype=torch.float16) for _ in range(4)]
     streams = program(seed_example, *inputs)
     assert kinds(streams["main"]) == ["launch", "record", "launch"]
-    # The wait holds although its result is dropped; equal products stay two.
+    # The wait holds although its result is unused. Equal products are not merged.
     assert kinds(streams["1"]) == ["wait", "launch", "record"]
     assert kinds(streams["2"]) == ["wait", "launch"]
     assert streams["1"][0] == streams["main"][1].replace("record", "wait")
@@ -352,7 +352,7 @@ def test_an_error_on_one_stream_reaches_the_caller():
 
 
 def draws(x):
-    """Random numbers drawn on three streams, the most urgent one last."""
+    """Draws random numbers on three streams, the most urgent one last."""
     first = torch.rand_like(x)
     with anabranch.stream("a"):
         second = torch.bernoulli(x.sigmoid())
@@ -483,7 +483,7 @@ def test_an_exception_of_a_users_operator_reaches_the_caller():
 
 # Many tags
 
-LIMIT = 62  # streams that the runtime plays at once
+LIMIT = 62  # the number of streams that the runtime runs at once
 
 
 def test_more_tags_than_the_runtime_has_streams_share_the_last(program):
@@ -520,7 +520,7 @@ def test_the_example_runs(tmp_path):
 
 
 def random_model(seed: int):
-    """A graph of small kernels in random scopes, with random waits."""
+    """A model of small kernels in random scopes, with random waits."""
     plan = random.Random(seed)
     steps = []
     for number in range(plan.randint(4, 14)):
@@ -593,7 +593,7 @@ def test_random_scopes_change_no_bit(seed):
 
 @pytest.fixture
 def machine(monkeypatch):
-    """Two real cores, whatever runs this test."""
+    """Makes the compiler plan for two real cores, on any machine."""
     from anabranch.packages import package
 
     model = {
@@ -654,7 +654,7 @@ def test_marks_come_before_what_auto_finds(machine, program):
 
 
 def explained_towers() -> str:
-    """What the compiler says of its streams."""
+    """The compiler's explanation of its streams for towers."""
     torch._dynamo.reset()
     with torch.no_grad():
         options = {"streams": "auto", "threads": 2, "explain": True}
@@ -665,7 +665,7 @@ def explained_towers() -> str:
 def test_auto_explains_itself(machine, capsys):
     report = explained_towers()
     assert "on one stream" in report
-    # Every branch with its cost and the reason why it was moved or was not.
+    # The text names every branch, its cost, and why it was moved or not.
     assert re.search(
         r"not main stream: runs on 'auto1' beside others, where it ends first"
         r" \([\d.]+ us alone, [\d.]+ us beside others, [\d.]+ us on all workers\)",
@@ -682,7 +682,7 @@ def test_auto_explains_why_nothing_moves(machine, capsys):
 
 
 def test_scopes_in_eager_leave_what_another_thread_traces():
-    """PyTorch's annotations are one dictionary of the process."""
+    """PyTorch keeps annotations in one dictionary of the process, for all threads."""
     inside = threading.Event()
     done = threading.Event()
 

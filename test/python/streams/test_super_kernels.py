@@ -1,6 +1,6 @@
-"""Super kernels: the same bits with the scope and without, what each scope
-becomes, and what a user may get wrong. Random graphs are in
-test_super_random.py, those with waits and events in test_super_order.py."""
+"""Super kernels: the bits are the same with and without the scope, each scope becomes the
+expected launches, and mistakes are errors. test_super_random.py has random graphs,
+test_super_order.py those with waits and events."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def results(function, *inputs):
 
 
 def units() -> dict[str, int]:
-    """The super kernels of the graph compiled last, with their launches."""
+    """The super kernels of the last compiled graph, with their launches."""
     report = anabranch.last_report()
     assert report is not None
     return {entry["name"]: entry["launches"] for entry in report["super_kernels"]}
@@ -54,8 +54,8 @@ def breaks() -> list[str]:
 
 
 def assert_same_bits(function, *inputs, **options) -> dict[str, int]:
-    """As eager, up to rounding, and bit for bit as without super kernels, with
-    more and fewer workers than there are CPUs. The units that were made."""
+    """Asserts eager's results up to rounding, and the exact bits of the program without
+    super kernels, with more and fewer workers than CPUs. Returns the super kernels."""
     expected = results(function, *inputs)
     alone = results(compiled(function, super_kernels="off"), *inputs)
     assert not units()
@@ -97,8 +97,8 @@ def test_a_diamond():
 
 
 def test_what_a_scope_fuses_with_is_its_own():
-    """The kernels are those without the scope; one that has an operator of the
-    scope is a member."""
+    """A scope does not change which kernels there are. Each kernel that has an operator of
+    the scope is a member."""
 
     def model(x, w):
         with anabranch.super_kernel("s"):
@@ -111,7 +111,7 @@ def test_what_a_scope_fuses_with_is_its_own():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_layer(dtype):
-    """As of MiniLM: attention, projections, norms."""
+    """A layer like those of MiniLM: attention, projections, norms."""
     torch.manual_seed(0)
     width, heads = 96, 3
 
@@ -162,7 +162,7 @@ def test_own_functions_and_loops():
 
 
 def test_nested_scopes():
-    """The inner name wins; None takes out."""
+    """The inner name decides; None takes operators out of the super kernel."""
 
     def model(x, w):
         with anabranch.super_kernel("outer", "strict-scope-check=bypass"):
@@ -301,7 +301,7 @@ def test_gears_have_one_each():
 
 
 def test_in_place_updates_are_members():
-    """A cache that one operator writes and another reads."""
+    """One member writes to a cache, and another member reads it."""
 
     def step(x, w, cache, at):
         with anabranch.super_kernel("step"):
@@ -328,8 +328,8 @@ def test_in_place_updates_are_members():
 
 
 def test_a_decode_step():
-    """Embedding, two layers with rotary positions and caches that are updated in
-    place, the choice of the token: one launch, step by step the same bits."""
+    """A decode step is one launch, with the same bits at each step: embedding, two layers
+    with rotary positions and caches that it updates in place, the choice of a token."""
     width, heads, context, words = 32, 2, 24, 50
     depth = width // heads
     shapes = {"qkv": (width, 3 * width), "out": (width, width)}
@@ -384,7 +384,7 @@ def test_a_decode_step():
 
 
 def test_a_mixture_of_experts():
-    """Routed to two of eight, with and without gathering the experts."""
+    """Tokens go to two of eight experts, with and without gathered weights."""
     torch.manual_seed(0)
     experts, width, inner = 8, 32, 48
     shapes = ((experts, width, inner), (experts, width, inner), (experts, inner, width))
@@ -466,7 +466,7 @@ def test_arguments(arguments, message):
 
 
 def test_symbolic_sizes_in_a_scope():
-    """They run as launches; only a strict scope refuses them."""
+    """Symbolic members run as launches; a strict scope refuses them."""
 
     def strict(x, w):
         with anabranch.super_kernel("s", "strict-scope-check=abort"):
@@ -486,7 +486,7 @@ def test_symbolic_sizes_in_a_scope():
 
 
 def test_batches_beside_the_gears():
-    """Gears have super kernels; another batch of the same model has launches."""
+    """A gear's program has super kernels; the program of another batch has launches."""
     run = torch.compile(
         chain,
         backend=anabranch.anabranch,
@@ -504,7 +504,7 @@ def test_batches_beside_the_gears():
 
 
 def test_tiered_programs_have_them():
-    """The symbolic program has none, those of single shapes have."""
+    """Static programs of tiers have super kernels; the symbolic program has launches."""
     x, w = torch.randn(5, 8), torch.randn(8, 8)
     run = compiled(chain, dynamic=True, shapes="tiered")
     with warnings.catch_warnings():

@@ -1,9 +1,8 @@
-"""What really ran when inside of super kernels that fuse streams: every order that
-waits and events ask for, by the begin and end of each launch in a trace; and the
-same bits as without the scopes, with any number of workers.
+"""Super kernels that fuse streams keep every order that waits and events ask for. A trace
+shows when each launch began and ended. The bits are those without the scopes, with any
+number of workers.
 
-ANABRANCH_SUPER_GRAPHS says how many graphs, where more than a few are wanted,
-ANABRANCH_SUPER_SEED which seed is the first.
+ANABRANCH_SUPER_GRAPHS sets the number of graphs, ANABRANCH_SUPER_SEED the first seed.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ def test_random_graphs_keep_what_is_asked_for_and_every_bit(seed, tmp_path):
 
 
 def model(x, w):
-    """Two long launches that share no bytes; the second waits for the first."""
+    """A model of two long launches that share no bytes. The second waits for the first."""
     with anabranch.super_kernel("s", "stream-fusion=1"):
         with anabranch.stream("left"):
             a = (x @ w).softmax(-1)

@@ -1,8 +1,7 @@
-"""Random chains and diamonds of operators in random super kernels and streams: the
-bits of the program without them, with any number of threads.
+"""Random chains and diamonds of operators, in random super kernels and streams, have the
+bits of the program without marks, with any number of threads.
 
-ANABRANCH_SUPER_GRAPHS says how many, where more than a few are wanted,
-ANABRANCH_SUPER_SEED which is the first.
+ANABRANCH_SUPER_GRAPHS sets the number of graphs, ANABRANCH_SUPER_SEED the first seed.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ def default_threads():
 
 
 class Model:
-    """Random chains and diamonds in random scopes, by a seed."""
+    """A model of random chains and diamonds in random scopes, made from a seed."""
 
     OPERATORS = (
         lambda a, b: a @ b / 8,

@@ -1,4 +1,4 @@
-"""torch.Stream and torch.Event in a compiled function."""
+"""A compiled function may use torch.Stream and torch.Event."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STREAM = "anabranch.stream"
 
 @pytest.fixture
 def graphs(monkeypatch):
-    """The nodes of each graph that is described, by (operator, stream)."""
+    """(operator, stream) of the nodes of each graph that the front end describes."""
     found: list[list[tuple[str, str | None]]] = []
     reader = backend.GraphReader
 

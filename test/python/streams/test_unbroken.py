@@ -1,4 +1,4 @@
-"""Graph breaks before, in and after scopes."""
+"""Graph breaks before and after scopes are accepted; those inside are errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def compiled(function, **settings):
 
 
 def line_of(function, text: str) -> int:
-    """The number of the line of a function that holds the text."""
+    """The number of the line of a function that contains the text."""
     lines, start = inspect.getsourcelines(function)
     (found,) = [start + n for n, line in enumerate(lines) if text in line]
     return found

@@ -365,11 +365,11 @@ def product(writer: Writer, picks: Picks) -> None:
     right = writer.pick(picks, fits)
     if not right:
         return
-    turned = ".mT" if right.tensor.shape[-2] != inner or picks(2) else ""
+    transposed = ".mT" if right.tensor.shape[-2] != inner or picks(2) else ""
     form = picks.of(("{} @ {}{}", "torch.matmul({}, {}{}) + 1", "F.linear({}, {}{})"))
     if form.startswith("F"):
-        turned = "" if right.tensor.shape[-1] == inner else ".mT"
-    writer.add(form.format(left.name, right.name, turned), left, right)
+        transposed = "" if right.tensor.shape[-1] == inner else ".mT"
+    writer.add(form.format(left.name, right.name, transposed), left, right)
 
 
 def biased_product(writer: Writer, picks: Picks) -> None:

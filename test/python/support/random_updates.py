@@ -63,8 +63,8 @@ class Argument:
         """The elements of its storage."""
         if 0 in self.shape:
             return self.offset
-        reach = sum((n - 1) * s for n, s in zip(self.shape, self.strides))
-        return self.offset + reach + 1
+        extent = sum((n - 1) * s for n, s in zip(self.shape, self.strides))
+        return self.offset + extent + 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Program:
         return "\n".join([*lines, f"# dynamic={self.dynamic}", self.source])
 
 
-# --- Arguments ----------------------------------------------------------------
+# Arguments
 
 
 def random_argument(rng: random.Random, dtype: str) -> Argument:
@@ -152,7 +152,7 @@ class Guarded:
         self.values.copy_(values)
 
 
-# --- Programs -----------------------------------------------------------------
+# Programs
 
 
 class Writer:
@@ -349,7 +349,7 @@ def write_program(seed: int) -> Program:
     )
 
 
-# --- Runs ---------------------------------------------------------------------
+# Runs
 
 
 def difference(

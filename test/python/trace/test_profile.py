@@ -1,4 +1,4 @@
-"""Traces from Python: profile(), ANABRANCH_TRACE, the option, torch.profiler."""
+"""Traces from Python: `profile()`, ANABRANCH_TRACE, the option, torch.profiler."""
 
 import gc
 import json
@@ -64,7 +64,7 @@ def test_a_path_gets_the_file(compiled, tmp_path: Path) -> None:
     with anabranch.profile(path) as trace:
         compiled(torch.ones(5, 8), torch.ones(8, 16))
     assert json.loads(path.read_text())["traceEvents"] == trace.events()
-    trace.save(path)  # onto itself
+    trace.save(path)  # saves onto the same file
     assert json.loads(path.read_text())["traceEvents"] == trace.events()
 
 
@@ -73,7 +73,7 @@ def test_an_exception_leaves_the_trace(compiled) -> None:
         compiled(torch.ones(5, 8), torch.ones(8, 16))
         raise ZeroDivisionError
     assert len(of_kind(trace.events(), "call")) == 1
-    with anabranch.profile():  # and the next one may begin
+    with anabranch.profile():  # a later trace may begin
         pass
 
 
@@ -164,7 +164,7 @@ def test_torch_profiler_shows_calls_and_commands(compiled) -> None:
     for event in ours:
         assert call.time_range.start <= event.time_range.start
         assert event.time_range.end <= call.time_range.end
-    compiled(*arguments)  # and outside it tells nobody
+    compiled(*arguments)  # outside of the profile nothing is recorded
     with torch.profiler.profile(activities=[ProfilerActivity.CPU]) as second:
         torch.ones(3)
     assert not [e for e in second.events() if e.name.startswith("anabranch: ")]

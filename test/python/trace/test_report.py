@@ -1,4 +1,4 @@
-"""`anabranch report`: what the page is given, and the page in a browser."""
+"""`anabranch report`: the figures that the page gets, and the page in a browser."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_trace(path, Towers(4, 6), 12, HERE)
 
 
-# What is read and measured ---------------------------------------------------
+# Reading and measuring a trace
 
 
 def test_reads_back_what_was_written(trace: Path) -> None:
@@ -45,7 +45,7 @@ def test_reads_back_what_was_written(trace: Path) -> None:
 def measured(
     tmp_path: Path, slices: list[tuple], streams: list[int], events: list[list[int]]
 ) -> Any:
-    """The measure of one call; a slice is (command, worker, begin, end)."""
+    """Measures one call. A slice is (command, worker, begin, end)."""
     towers = Towers(max(streams) + 1, 1)
     towers.stream_of, towers.events = streams, events
     towers.commands = [("relu", "k", 1.0, 1.0)] * len(streams)
@@ -64,7 +64,7 @@ def test_overlap_and_busy_time(tmp_path: Path) -> None:
 
 
 def test_the_critical_path_follows_events_and_workers(tmp_path: Path) -> None:
-    # 0 and 1 begin together on two streams; 2 waits for 1's event though its
+    # 0 and 1 begin together on two streams. 2 waits for 1's event, although its own
     # stream's 0 was done; 3 is free to run but its worker is busy with 2.
     slices = [(0, 0, 0, 3), (1, 1, 0, 6), (2, 0, 7, 9), (3, 0, 9, 12)]
     found = measured(tmp_path, slices, [0, 1, 0, 2], [[1, 2]])
@@ -86,7 +86,7 @@ def test_the_path_leaves_a_command_that_others_finish(tmp_path: Path) -> None:
 
 
 def super_trace(tmp_path: Path) -> Path:
-    """Two launches in one super kernel, their tiles on two workers."""
+    """A trace of one super kernel: tiles of two launches, on two workers."""
     towers = Towers(1, 1)
     towers.stream_of, towers.events = [0, 0, 0], []
     towers.commands = [("", "layer_0", 2.0, 2.0)] + [("relu", "k", 1.0, 1.0)] * 2
@@ -127,7 +127,7 @@ def test_a_super_kernel_is_one_command_of_many_launches(tmp_path: Path) -> None:
     assert [about["work"] for about in facts["about"]] == [
         *("super kernel", "pointwise", "pointwise")
     ]
-    # Its own slice has no pieces: those of its launches are shown.
+    # The super kernel has no pieces of its own: the page shows those of its launches.
     assert sorted(facts["pieces"]["slice"]) == [1, 1, 2, 2]
 
 
@@ -139,7 +139,7 @@ def test_one_stream_is_a_chain(tmp_path: Path) -> None:
     assert found.bound == 8000
 
 
-# What is refused -------------------------------------------------------------
+# Refusals
 
 
 def refuse(path: Path, capsys: pytest.CaptureFixture) -> str:
@@ -181,7 +181,7 @@ def test_the_page_does_not_replace_the_trace(trace: Path) -> None:
 
 
 def test_any_missing_part_is_said_and_no_crash(tmp_path: Path) -> None:
-    """Every key of a small trace taken away in turn: read whole, or refused."""
+    """The reader refuses a trace without any one of its keys, or reads it whole."""
     whole = make_trace(Towers(2, 1), 1, HERE)
 
     def holders(value: Any) -> Iterator[tuple[Any, Any]]:
@@ -205,7 +205,7 @@ def test_any_missing_part_is_said_and_no_crash(tmp_path: Path) -> None:
     assert refused > 50
 
 
-# The page --------------------------------------------------------------------
+# The page
 
 
 @pytest.fixture(scope="module")
@@ -224,7 +224,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def open_page(browser: Any, tmp_path: Path) -> Iterator[Any]:
-    """Opens a report of a trace; any error or request of the page fails."""
+    """Opens a report of a trace. An error or a request of the page fails the test."""
     problems: list[str] = []
     contexts = []
 
@@ -390,8 +390,8 @@ def test_an_empty_trace_has_a_page(open_page: Any, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_large_trace_stays_usable(open_page: Any, tmp_path: Path) -> None:
-    """100,000 slices: a frame is drawn in the time of a few refreshes, zoomed in
-    and out, and it does not grow with the trace."""
+    """With 100,000 slices the page draws a frame within a few refreshes, zoomed in and out.
+    The time does not grow with the trace."""
     towers = Towers(6, 8, workers=4)
     trace = write_trace(tmp_path / "large.json", towers, 1000, HERE)
     page = open_page(trace)

@@ -19,7 +19,8 @@
 
 #include "gtest/gtest.h"
 
-namespace anabranch::codegen {
+namespace anabranch {
+namespace codegen {
 
 template <typename CaseT> using TargetAndCase = std::tuple<const char *, CaseT>;
 
@@ -52,6 +53,7 @@ inline std::optional<KernelLibrary> compileCase(const KernelChoice &choice,
   return std::move(*library);
 }
 
-} // namespace anabranch::codegen
+} // namespace codegen
+} // namespace anabranch
 
 #endif // ANABRANCH_SUPPORT_CODEGEN_COMPILEDCASE_H

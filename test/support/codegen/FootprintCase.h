@@ -36,7 +36,7 @@ inline FootprintCase footprintCase(const char *name,
                                    std::vector<int64_t> sizes = {}) {
   std::string text = R"mlir(
 #id = affine_map<(a, b) -> (a, b)>
-#turned = affine_map<(a, b) -> (b, a)>
+#transposed = affine_map<(a, b) -> (b, a)>
 #row = affine_map<(a, b) -> (a)>
 #column = affine_map<(a, b) -> (b)>
 #cube = affine_map<(a, b, c) -> (a, b, c)>

@@ -96,16 +96,16 @@ inline void replaceAll(std::string &text, const std::string &from,
 /// makes them.
 inline std::string viewText(const GemmCase &c) {
   std::string text = R"mlir(
-  %turn = tensor.empty() : TURNED
-  %turned = linalg.generic {
+  %empty = tensor.empty() : TRANSPOSED
+  %transposed = linalg.generic {
       indexing_maps = [affine_map<(BPp, w, d H) -> (BPp, d, w H)>,
                        affine_map<(BPp, w, d H) -> (BPp, w, d H)>],
       iterator_types = [PARALLEL]}
-      ins(%packed : PANELS) outs(%turn : TURNED) {
+      ins(%packed : PANELS) outs(%empty : TRANSPOSED) {
   ^bb0(%x: TYPE, %o: TYPE):
     linalg.yield %x : TYPE
-  } -> TURNED
-  %flat = tensor.collapse_shape %turned GROUPS : TURNED into FLAT
+  } -> TRANSPOSED
+  %flat = tensor.collapse_shape %transposed GROUPS : TRANSPOSED into FLAT
   %right = tensor.extract_slice %flat[ZEROS][SIZES][ONES] : FLAT to RIGHT
 )mlir";
   bool batched = c.left[0] == 'b', pairs = c.kPack > 1;
@@ -119,7 +119,7 @@ inline std::string viewText(const GemmCase &c) {
   for (int i = 0; i < (pairs ? 4 : 3); ++i)
     loops += i ? R"(, "parallel")" : R"("parallel")";
   replaceAll(text, "PARALLEL", loops);
-  replaceAll(text, "TURNED",
+  replaceAll(text, "TRANSPOSED",
              "tensor<" + outer + number(c.panels()) + x + number(c.width) + x +
                  number(c.words()) + half + x + c.type + ">");
   replaceAll(text, "FLAT",

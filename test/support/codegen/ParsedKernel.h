@@ -12,7 +12,8 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
 
-namespace anabranch::codegen {
+namespace anabranch {
+namespace codegen {
 
 /// A module of MLIR text, in a context of its own. False if the text does not
 /// parse; `module` and `function` must not be called then.
@@ -40,6 +41,7 @@ private:
   mlir::OwningOpRef<mlir::ModuleOp> parsed;
 };
 
-} // namespace anabranch::codegen
+} // namespace codegen
+} // namespace anabranch
 
 #endif // ANABRANCH_SUPPORT_CODEGEN_PARSEDKERNEL_H

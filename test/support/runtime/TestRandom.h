@@ -1,4 +1,4 @@
-//===- TestRandom.h - random programs, and what must hold of them -*- C++ -*-=//
+//===- TestRandom.h - random programs and their rules --------- -*- C++ -*-===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.

@@ -1,4 +1,4 @@
-"""torchair.inference.cache_compile: folders, texts, rules of the file."""
+"""torchair.inference.cache_compile: names of folders, texts in them, rules of a cache."""
 
 import dataclasses
 import json
@@ -386,7 +386,7 @@ def test_readable_refuses(home, tmp_path) -> None:
 
 
 def run_page(folder: Path, before: str = "") -> str:
-    """The script as a program; `before` runs first, and is no part of it."""
+    """Runs the page's script as a program. `before` runs first, in the same process."""
     run = "import runpy; runpy.run_path('script.py', run_name='__main__')"
     return run_python("-c", before + run, cwd=folder).stdout
 
@@ -396,8 +396,8 @@ def run_page(folder: Path, before: str = "") -> str:
     ("script", "count"), [(guide.cache_script, 1), (guide.prefill_script, 2)]
 )
 def test_the_page_s_scripts_over_two_processes(home, tmp_path, script, count) -> None:
-    """As the page has them, its two misprints corrected; the second process
-    compiles nothing."""
+    """The scripts run as the page has them, with its two misprints corrected. The second
+    process compiles nothing."""
     (tmp_path / "script.py").write_text(script(), encoding="utf-8")
     first = run_page(tmp_path)
     assert len(modules(home)) == count
@@ -437,7 +437,7 @@ print(anabranch.counters.kernels)
 
 @pytest.mark.checklist("T073")
 def test_gears_come_from_the_cache(home, tmp_path) -> None:
-    """Both sizes in the second process, which has no compiler."""
+    """The second process, which has no compiler, runs both sizes."""
     (tmp_path / "script.py").write_text(GEARS, encoding="utf-8")
     first = run_page(tmp_path)
     assert first == run_page(tmp_path, guide.NO_COMPILER) == "2\n"

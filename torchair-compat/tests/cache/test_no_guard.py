@@ -1,4 +1,4 @@
-"""Functions and methods that are saved to a place of the user's, and loaded."""
+"""Functions and methods that a user saves to a folder, and loads without guards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collectives of torch.distributed in full graphs, on two and on four ranks."""
+"""Collectives of torch.distributed in full graphs, on two and four ranks."""
 
 import pytest
 
@@ -208,8 +208,8 @@ assert dist.distributed_c10d._world.pg_names == before
 
 @pytest.mark.checklist("T143")
 def test_groups_that_go_by_another_name(tmp_path) -> None:
-    """Names are numbers in the order of creation, so that a graph with collectives is
-    compiled anew in each process: the second one's group has another name."""
+    """PyTorch numbers groups in the order of creation. The second process's group has
+    another name, so it compiles its graph anew."""
     for others in (0, 1):
         printed = run_ranks(tmp_path, CACHED.replace("OTHERS", str(others)), 2)
         text = "its collectives belong to groups of this process"

@@ -1,4 +1,4 @@
-"""get_npu_backend and get_compiler: what they take, and that graphs are right."""
+"""get_npu_backend and get_compiler: their arguments, and results of their graphs."""
 
 import functools
 import logging

@@ -1,4 +1,4 @@
-"""Graphs as eager PyTorch: dtypes, numbers, aliases, empty tensors, random numbers."""
+"""Graphs equal eager: dtypes, numbers, aliases, empty tensors, random numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of captures in the modes that have them."""
+"""Captures, in the modes that have them: their rules and their counts."""
 
 import pytest
 import torch
@@ -22,7 +22,7 @@ def compiled(model, config, dynamic=False):
 
 
 def counts():
-    """Of the only graph: captures, recaptures for addresses and for limits."""
+    """The only graph's captures, and recaptures for addresses and for limits."""
     found = counters["npugraph_ex"]
     sums = [0, 0, 0]
     for name, count in found.items():
@@ -56,7 +56,7 @@ def test_results_are_overwritten_by_the_next_run(config) -> None:
     second, _ = run(y)
     assert torch.equal(second, y + 1)
     assert torch.equal(first, y + 1)
-    # What is an input's memory stays that.
+    # A result in an input's memory stays there.
     assert torch.equal(view, x[1:])
     assert view.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
 
@@ -71,7 +71,7 @@ def test_cloned_results_stay(config) -> None:
 
 
 def test_results_of_other_forms(config) -> None:
-    """Twice the same, without elements, expanded; with and without inference mode."""
+    """Results that are equal, empty or expanded, with and without inference mode."""
 
     def model(x):
         y = x.exp()
@@ -167,7 +167,7 @@ def test_the_other_mode_counts_nothing() -> None:
 
 @pytest.mark.checklist("T115")
 def test_inputs_of_the_first_call_are_the_capture_s(config) -> None:
-    """Those of later calls are copied to them."""
+    """Later calls copy their inputs to those of the first call."""
     config.debug.aclgraph.clone_input = False
     run = compiled(lambda x: x * 2, config)
     first, second = torch.ones(3), torch.full((3,), 5.0)
@@ -188,7 +188,7 @@ def test_inputs_stay_the_caller_s(config) -> None:
 
 
 def test_what_is_not_lent(config) -> None:
-    """Parameters, and what the graph writes to."""
+    """Parameters, and inputs that the graph writes to, are not lent."""
     config.debug.aclgraph.clone_input = False
     layer = torch.nn.Linear(3, 3).requires_grad_(False)
 
@@ -238,7 +238,7 @@ def several(x, y):
 @pytest.mark.parametrize("off", [False, True])
 @pytest.mark.parametrize("function", [slices, same_stream, across_streams, several])
 def test_writes_in_place(config, function, off) -> None:
-    """Whatever the options say of where results lie, inputs are written where they are."""
+    """Options decide where results lie. Updates of inputs are in place in any case."""
     config.debug.aclgraph.disable_reinplace_inplaceable_ops_pass = off
     config.debug.aclgraph.disable_reinplace_input_mutated_ops_pass = off
     run = compiled(function, config)

@@ -1,4 +1,4 @@
-"""Registered converters are called, and the IR nodes that they make are computed."""
+"""The backend calls registered converters, and computes the IR nodes that they make."""
 
 import importlib
 import inspect
@@ -135,11 +135,11 @@ def test_a_package_has_what_a_converter_makes(library, tmp_path) -> None:
 
 @pytest.mark.checklist("T036", "T130")
 def test_a_later_converter_wins_and_dtypes_are_as_promised(library) -> None:
-    """T130, T036"""
+    """The converter registered last is called, and dtypes are those of its annotations."""
     operator = twice(library)
     for factor in (3.0, 2.0):
-
-        @torchair.register_fx_node_ge_converter(operator)  # all its overloads
+        # Without an overload's name, the converter serves all overloads.
+        @torchair.register_fx_node_ge_converter(operator)
         def convert(x, factor=factor):
             wide = ge.Cast(x, dst_type=ge.DataType.DT_DOUBLE)
             return ge.custom_op("Muls", wide, factor)
@@ -177,7 +177,7 @@ def test_a_later_converter_wins_and_dtypes_are_as_promised(library) -> None:
     ],
 )
 def test_what_a_converter_makes_is_checked(library, convert, text) -> None:
-    """T035: the error names the node and the line."""
+    """An error about the nodes of a converter names the node and the user's line."""
     operator = twice(library)
     torchair.register_fx_node_ge_converter(operator.default)(convert)
     with pytest.raises(RuntimeError, match=text) as error:
@@ -251,7 +251,7 @@ def test_a_converter_for_an_operator_of_pytorch() -> None:
     ],
 )
 def test_operators_without_converter_and_kernel(library, schema, text) -> None:
-    """T132"""
+    """The error says why an operator without a converter and a kernel cannot be computed."""
     two = "(Tensor, Tensor)" in schema
     fake = lambda x, *rest: (x.clone(), x.clone()) if two else torch.empty_like(x)
     operator = define(library, schema, fake)
@@ -263,7 +263,7 @@ def test_operators_without_converter_and_kernel(library, schema, text) -> None:
 
 @pytest.mark.checklist("T132")
 def test_an_operator_has_the_converter_of_its_name(library) -> None:
-    """T132"""
+    """An operator without a converter becomes the IR operator of its name."""
     operator = define(
         library,
         "clip_by_value(Tensor x, Tensor low, Tensor high) -> Tensor",
@@ -329,7 +329,7 @@ def test_clones_need_tensors() -> None:
 
 @pytest.mark.checklist("T131")
 def test_outputs_of_custom_operators() -> None:
-    """T131"""
+    """A custom operator with several results has as many outputs in the graph."""
     x = ge.Const([[1.0, 2.0], [3.0, 4.0]])
     attrs = {"split_dim": attr.Int(1), "num_split": attr.Int(2)}
     parts = ge.custom_op(

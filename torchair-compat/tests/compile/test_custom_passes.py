@@ -1,4 +1,4 @@
-"""Passes of the user's that put nodes into a graph by hand."""
+"""Passes of a user put nodes into a graph."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def model(x):
 
 
 def stream_pass(namespace):
-    """The product and the absolute values on a stream, and the difference after them,
-    with the marks of torch.ops.<namespace>."""
+    """A pass that puts the product and the absolute values on a stream, and the difference
+    after them, with the marks of torch.ops.<namespace>."""
     ops = getattr(torch.ops, namespace)
 
     def edit(module, example_inputs, config) -> None:
@@ -45,7 +45,7 @@ def stream_pass(namespace):
 
 @pytest.fixture
 def orders(compiled_nodes):
-    """The operators of all compiled graphs, called once the graphs are there."""
+    """A function that returns the operators of all graphs that were compiled."""
     return lambda: [node for graph in compiled_nodes for node in graph]
 
 
@@ -108,7 +108,7 @@ def test_operators_without_metadata(config, dynamic, which) -> None:
 
 
 def test_marks_in_a_model(orders) -> None:
-    """The capture path's own, called in the model."""
+    """A model may call the marks of the capture path itself."""
 
     def function(x):
         torch.ops.npugraph_ex.scope_enter(["_user_stream_label"], ["a"])

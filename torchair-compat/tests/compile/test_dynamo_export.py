@@ -1,4 +1,4 @@
-"""torchair.dynamo_export: a package of ours, and the graph as text."""
+"""torchair.dynamo_export writes one of our packages, and the graph as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models with torchair's scopes and torch_npu's operators, as packages."""
+"""Exports of models with torchair's scopes and torch_npu's operators."""
 
 import pytest
 import torch
@@ -12,7 +12,7 @@ from anabranch.trace.trace_file import read_trace
 
 
 class Quantised(nn.Module):
-    """The guide's model of a super kernel; `weight` None: it is an argument."""
+    """The guide's model of a super kernel. If `weight` is None, it is an argument."""
 
     def __init__(self, scope, weight=None, options=""):
         super().__init__()
@@ -71,7 +71,7 @@ def test_the_page_of_super_kernels(tmp_path, kept) -> None:
     for value, other, wanted in zip(*map(leaves, (found, launches, compiled))):
         assert torch.equal(value, other)
         assert torch.equal(value, wanted)
-    # Of the weight in its format nothing was kept that tracing made.
+    # Tracing leaves nothing on the weight in its format: an eager call is still right.
     eager = Quantised(None, weight)(*arguments)
     assert all(map(torch.equal, leaves(eager), leaves(found)))
 
@@ -112,7 +112,7 @@ def test_the_page_of_streams(tmp_path, form) -> None:
 
 
 def test_symbolic_sizes_have_no_super_kernels(tmp_path) -> None:
-    """As in compiled graphs."""
+    """Like a compiled graph, an export with symbolic sizes has no super kernels."""
 
     class Model(nn.Module):
         def forward(self, x):

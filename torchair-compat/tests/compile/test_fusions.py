@@ -1,4 +1,5 @@
-"""Built-in fusions: seen in the graph, counted in a file, switched, the bits unchanged."""
+"""Built-in fusions: graphs show them, a file counts them, switches turn them off, and the
+bits do not change."""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ def quantized(a, b, gamma, scales, points):
     return torch_npu.npu_quantize(y, scales, points, torch.qint8, -1, True), total
 
 
-def turned(a, b):
+def transposed(a, b):
     return torch.bmm(a.transpose(0, 1), b).transpose(0, 1)
 
 
@@ -70,7 +71,7 @@ def norm_inputs(width=8):
 
 
 def check(function, inputs, config=None, **settings):
-    """The graph that the compiler gets gives the bits of eager code."""
+    """Asserts that the graph that the compiler gets has the bits of eager code."""
     torch._dynamo.reset()
     with torch.no_grad():
         found = compiled(function, config, **settings)(*inputs)
@@ -81,7 +82,7 @@ def check(function, inputs, config=None, **settings):
 
 
 def counts(folder):
-    """(pattern met, applied) of each fusion of the last graph in the file."""
+    """For each fusion of the last graph: how often its pattern was found and applied."""
     path = folder / "fusion_result.json"
     if not path.exists():
         return {}
@@ -182,10 +183,10 @@ def test_norms_that_quantise_are_joined_in_capture_modes(
 
 @pytest.mark.checklist("T128")
 @pytest.mark.parametrize("mode", ["npugraph_ex", "reduce-overhead", "max-autotune"])
-def test_products_that_are_turned(config, monkeypatch, mode) -> None:
+def test_products_that_are_transposed(config, monkeypatch, mode) -> None:
     seen = graphs(monkeypatch)
     config.mode = mode
-    check(turned, (floats(3, 2, 128), floats(2, 128, 256)), config)
+    check(transposed, (floats(3, 2, 128), floats(2, 128, 256)), config)
     joined = "npu.npu_transpose_batchmatmul.default" in seen[0]
     assert joined == (mode != "max-autotune")
 
@@ -194,9 +195,9 @@ def test_products_that_are_turned(config, monkeypatch, mode) -> None:
 @pytest.mark.parametrize(
     "inputs, function",
     [
-        ((floats(3, 2, 64), floats(2, 64, 256)), turned),
-        ((floats(3, 2, 128), floats(2, 128, 100)), turned),
-        ((floats(3, 2, 128).double(), floats(2, 128, 256).double()), turned),
+        ((floats(3, 2, 64), floats(2, 64, 256)), transposed),
+        ((floats(3, 2, 128), floats(2, 128, 100)), transposed),
+        ((floats(3, 2, 128).double(), floats(2, 128, 256).double()), transposed),
         (
             (floats(3, 2, 128), floats(2, 128, 256)),
             lambda a, b: torch.bmm(a.transpose(0, 1), b).transpose(1, 2),

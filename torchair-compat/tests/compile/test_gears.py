@@ -1,4 +1,4 @@
-"""set_dim_gears: its errors, what is compiled, and what the log says."""
+"""set_dim_gears: its errors, the programs that it makes, and its log."""
 
 import re
 
@@ -231,7 +231,7 @@ def test_a_buffer_of_the_caller_is_the_result(config) -> None:
 @pytest.mark.checklist("T074")
 @pytest.mark.parametrize("policy", ["zip", "product"])
 def test_the_page_s_script(policy, tmp_path) -> None:
-    """As the page has it, and with a function that mixed pairs can pass."""
+    """The page's script, and the same with a function that takes mixed pairs."""
     script = guide.gears_script()
     if policy == "product":
         script = script.replace('policy = "zip"', 'policy = "product"', 1)

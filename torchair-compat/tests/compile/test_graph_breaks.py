@@ -1,4 +1,4 @@
-"""BREAK_GRAPH_OP_LIST, in processes that have it."""
+"""BREAK_GRAPH_OP_LIST, in processes that set it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators that do nothing, joins as buffers, and what the log says of passes."""
+"""Graph passes: they remove operators without effect, join into buffers, and log it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pictures import compiled
 
 @pytest.fixture
 def nodes(config):
-    """Operators of each graph behind the passes before the user's last."""
+    """The operators of each graph that the user's last pass gets."""
     found = []
     config.post_grad_custom_post_pass = lambda module, *_: found.append(
         [n.target.__name__ for n in module.graph.nodes if n.op == "call_function"]

@@ -1,4 +1,4 @@
-"""Forward and backward as one graph."""
+"""Joint graphs: forward and backward in one graph."""
 
 from __future__ import annotations
 

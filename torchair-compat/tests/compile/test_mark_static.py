@@ -1,4 +1,4 @@
-"""torch._dynamo.mark_static, also under dynamic=True."""
+"""torch._dynamo.mark_static, with dynamic=True too."""
 
 import pytest
 import torch
@@ -15,7 +15,7 @@ def marked(*tensors):
 
 
 def kept(monkeypatch):
-    """The descriptions of what is compiled from here on."""
+    """A list that collects the descriptions of later compilations."""
     found = []
     build = anabranch.packages.package.build
 
@@ -61,7 +61,7 @@ def test_only_what_is_marked_is_static(config, monkeypatch) -> None:
 
 @pytest.mark.checklist("T076")
 def test_sizes_that_values_decide(config, monkeypatch) -> None:
-    """Dynamo breaks the graph there; what comes before is a static graph."""
+    """Dynamo breaks the graph at such a size. The part before it is static."""
     found = kept(monkeypatch)
 
     def function(a, w):
@@ -80,7 +80,7 @@ def test_sizes_that_values_decide(config, monkeypatch) -> None:
 
 
 class Decoder(nn.Module):
-    """The page's pattern: nested caches, a list of ints, a bound method."""
+    """A decoder like the page's: nested caches, a list of ints, a bound method."""
 
     def __init__(self, layers: int) -> None:
         super().__init__()

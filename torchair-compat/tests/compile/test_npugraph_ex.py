@@ -1,4 +1,4 @@
-"""npugraph_ex: the capture path by its own name."""
+"""The backend `npugraph_ex`, the capture path under its own name."""
 
 from __future__ import annotations
 

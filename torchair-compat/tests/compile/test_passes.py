@@ -1,4 +1,4 @@
-"""Patterns of the user's, Inductor's passes, counts of operators."""
+"""A user's patterns, Inductor's passes, and counts of operators."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torchair._impl.compile import patterns as registered
 
 @pytest.fixture
 def patterns(monkeypatch):
-    """None but those of the test."""
+    """Removes all registered patterns; the test adds its own."""
     monkeypatch.setattr(registered, "_passes", [])
 
 
@@ -95,7 +95,7 @@ def test_a_pattern_stays_on_one_stream(patterns, caplog, debug) -> None:
 
 @pytest.mark.checklist("T039")
 def test_inductors_joint_passes(config) -> None:
-    """They take away a product with one."""
+    """Inductor's joint passes remove a multiplication by one."""
     config.experimental_config.npu_fx_pass = True
     operators = []
     config.post_grad_custom_pre_pass = lambda m, *_: operators.extend(

@@ -1,4 +1,4 @@
-"""Converters of operators that write to their inputs, or return nothing."""
+"""Converters for operators that write to their inputs, or that return nothing."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -20,7 +20,7 @@ def library() -> Iterator[torch.library.Library]:
 
 
 def agree(function: Callable, eager: Callable, *arguments: torch.Tensor) -> None:
-    """Results, and what is written to the arguments."""
+    """Asserts that results, and arguments after the call, equal those of eager."""
     copies = [t.clone() for t in arguments]
     found = compiled(function)(*arguments)
     torch.testing.assert_close(found, eager(*copies))
@@ -28,7 +28,7 @@ def agree(function: Callable, eager: Callable, *arguments: torch.Tensor) -> None
 
 
 def accumulate(library: torch.library.Library) -> Any:
-    """total += scale * x; gives twice the x."""
+    """An operator that adds scale * x to total in place, and returns 2 * x."""
     operator = define(
         library,
         "accumulate(Tensor(a!) total, Tensor x, *, float scale=1.0) -> Tensor",
@@ -87,7 +87,7 @@ def test_an_operator_that_returns_nothing(library) -> None:
     def convert(cache, places, rows):
         ge.custom_op("ScatterUpdate", cache, places, rows)
         ge.custom_op("AssignAdd", places, ge.Const(1, ge.DataType.DT_INT64))
-        # Nodes behind read what was written.
+        # Later nodes read the written value.
         ge.custom_op(
             "ScatterNdUpdate", cache, ge.Const([[0]]), ge.custom_op("Neg", rows)
         )
@@ -184,8 +184,8 @@ def test_what_is_written_has_the_rank_of_the_tensor(library) -> None:
 
 
 def test_out_arguments(library) -> None:
-    """Returned or not, of one overload or several; a converter that writes by itself, or
-    leaves that to its result."""
+    """`out` arguments that are returned or not, of one overload or several. The converter
+    writes to them itself, or returns the value to write."""
     library.define("plus(Tensor x, Tensor y) -> Tensor")
     returns = define_overload(
         library, "plus.out(Tensor x, Tensor y, *, Tensor(a!) out) -> Tensor(a!)"
@@ -237,7 +237,7 @@ def test_two_arguments_are_returned(library) -> None:
 
 
 def define_overload(library: torch.library.Library, schema: str) -> Any:
-    """An overload whose shape function gives back what it writes."""
+    """Defines an overload whose shape function returns the written arguments."""
     library.define(schema)
     name, _, overload = schema.partition("(")[0].partition(".")
 

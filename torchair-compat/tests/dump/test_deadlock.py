@@ -1,4 +1,4 @@
-"""Collectives that may wait for each other: in traces, and in a compiled graph."""
+"""Deadlock checks find collectives that may wait for each other: in traces and graphs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def order(time, stream, kind, event):
 
 
 def checked(folder, events, capsys, total=48):
-    """What is printed, and the names in the trace behind it."""
+    """The check's output, and the names in the trace that it writes."""
     path, out = folder / "in.json", folder / "out.json"
     path.write_text(json.dumps(events))
     deadlock_check(str(path), str(out), total)
@@ -69,7 +69,7 @@ def test_two_that_want_too_much(tmp_path, capsys) -> None:
         ([collective(1, 0), collective(2, 1)], 1),
         ([collective(1, 0), collective(2, 0)], 0),
         ([collective(1, 0), collective(2, 1), collective(3, 2)], 3),
-        # One after the other, by an event, by a value in memory, through a third.
+        # One collective after the other: by an event, by a value in memory, through a third.
         *(
             (
                 [
@@ -96,7 +96,7 @@ def test_two_that_want_too_much(tmp_path, capsys) -> None:
             ],
             0,
         ),
-        # The wait is for something else, or comes behind the collective.
+        # The wait is for something else, or comes after the collective.
         (
             [
                 collective(1, 0),
@@ -115,7 +115,7 @@ def test_two_that_want_too_much(tmp_path, capsys) -> None:
             ],
             1,
         ),
-        # A stream that another activates is part of it.
+        # A stream that another stream activates counts as a part of that one.
         (
             [
                 collective(1, 0),
@@ -124,7 +124,7 @@ def test_two_that_want_too_much(tmp_path, capsys) -> None:
             ],
             0,
         ),
-        # What is no collective, does not hold its cores, or needs few.
+        # Only collectives count, by name or by mark, that hold their cores and need many.
         ([collective(1, 0), collective(2, 1, "add")], 0),
         ([collective(1, 0), collective(2, 1, "add", Communication=True)], 1),
         ([collective(1, 0), collective(2, 1, **{"Schem Mode": 0})], 0),
@@ -141,7 +141,7 @@ def test_two_that_want_too_much(tmp_path, capsys) -> None:
             ],
             1,
         ),
-        # Waits in a circle end all the same.
+        # The check ends, although the waits form a circle.
         (
             [
                 order(1, 0, "EVENT_WAIT", 1),

@@ -1,4 +1,4 @@
-"""The files of TORCH_COMPILE_DEBUG."""
+"""TORCH_COMPILE_DEBUG writes files of each compilation."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Graph dumps: their names, and that each form can be read back."""
+"""Graph dumps have the documented names, and each form can be read back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAME = re.compile(
 
 
 def function(x, y):
-    """Attributes of all types, several outputs, literals, a copy."""
+    """A function with attributes of all types, several outputs, literals and a copy."""
     with tng.scope.npu_stream_switch('线 "1"\n'):
         a, b = torch.topk(x.float(), 2, dim=1)
     c = (x * 1.5).sum(dim=[0, 1], keepdim=True).to(torch.float32)
@@ -54,7 +54,7 @@ def test_pbtxt_is_a_graph_def(config, tmp_path, dynamic) -> None:
         (total,) = (node for node in nodes if node["op"] == ["Sum"])
         dims = prototext.attributes(total)["dim"]
         assert dims == {"list": [{"i": ["0", "1"]}]}
-    inputs = ("Data", "Unpack")  # where numbers are packed
+    inputs = ("Data", "Unpack")  # the input that packs numbers
     operators = {
         stage: sum(node["op"][0] not in inputs for node in prototext.graph_def(text))
         for stage, text in texts.items()
@@ -143,7 +143,7 @@ def test_nothing_is_dumped_unasked(config, tmp_path, monkeypatch, debug) -> None
 @pytest.mark.checklist("T063")
 @pytest.mark.parametrize("folds", [True, False])
 def test_chains_of_views_are_one_strided_view(config, monkeypatch, folds) -> None:
-    """T063"""
+    """A dump shows a chain of views as one strided view, if the option says so."""
 
     def f(x):
         y = x.view(2, 6).transpose(0, 1)

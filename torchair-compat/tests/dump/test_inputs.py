@@ -1,4 +1,4 @@
-"""Inputs in dumps: numbers in one packed input, and inputs that a graph writes to."""
+"""Inputs in dumps: one input packs all numbers; inputs that a graph writes are RefData."""
 
 from __future__ import annotations
 

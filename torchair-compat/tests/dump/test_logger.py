@@ -1,4 +1,4 @@
-"""The logger: its levels, its format, its environment."""
+"""The logger: levels, format, and variables of the environment."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""Files with the values of a graph's nodes: debug.data_dump and dump_config."""
+"""debug.data_dump and dump_config write the values of a graph's nodes to files."""
 
 from __future__ import annotations
 

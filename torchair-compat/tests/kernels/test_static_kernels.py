@@ -1,4 +1,4 @@
-"""Static kernels: the folder of records, the library, ranks, and the page."""
+"""Static kernels: the folder of records, the library, ranks, and the page's script."""
 
 from __future__ import annotations
 
@@ -369,7 +369,8 @@ with torch.no_grad():
 def test_with_cache_compile_the_second_process_compiles_nothing(
     tmp_path, sizes
 ) -> None:
-    """With symbolic sizes the program of the first call's comes back too."""
+    """With symbolic sizes, the second process also reads the program for the sizes of the
+    first call."""
     folders = []
     for _ in range(2):
         done = run_python("-W", "ignore", "-c", CACHED, str(tmp_path), sizes)

@@ -1,4 +1,4 @@
-"""Streams and events of torch.npu in compiled functions."""
+"""Compiled functions may use streams and events of torch.npu."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_streams_and_events_made_outside(compiled_nodes) -> None:
     side, event = torch.npu.Stream(), torch.npu.Event()
 
     def function(x):
-        event.wait()  # recorded by nobody, or by a graph that has run
+        event.wait()  # nobody has recorded it, or an earlier graph has
         with torch.npu.stream(side):
             y = x.exp()
             with torch.npu.stream(torch.npu.default_stream()):

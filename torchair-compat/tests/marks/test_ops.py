@@ -1,4 +1,4 @@
-"""torchair.ops: events and waits."""
+"""torchair.ops: events and waits order operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""torchair.ops.npu_print: what is printed, when, and in which order."""
+"""torchair.ops.npu_print prints values when the graph runs, in the order of the source."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def graphs(monkeypatch):
 
 
 def printed(capfd, function, *arguments, **settings) -> list[str]:
-    """What the compiled function prints, as often as the eager one."""
+    """The compiled function's output. It prints as often as the eager one."""
     with torch.no_grad():
         function(*arguments)
         eager = capfd.readouterr().out
@@ -82,7 +82,7 @@ def test_text_may_look_like_a_place_for_a_tensor(capfd) -> None:
 
 @pytest.mark.checklist("T058")
 def test_updates_between_prints_show(capfd) -> None:
-    """Also in the memory of an argument, and on streams of their own."""
+    """Prints show updates between them, of arguments too, and on other streams."""
 
     def function(x):
         ops.npu_print("before", x)

@@ -1,4 +1,4 @@
-"""torchair.scope: attributes of scopes, waits, and what is refused."""
+"""torchair.scope: attributes of scopes, waits, and refusals."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ def test_log_shows_streams_and_events(debug, capsys) -> None:
 
 
 def test_log_shows_what_was_compiled(debug, capsys) -> None:
-    """Not what the graph looked like: an operator of which nothing is left, and
-    streams where none is worth an event."""
+    """The log shows the compiled program, not the traced graph: an operator may be gone,
+    and streams that need no event are one."""
 
     def function(x):
         with tng.scope.npu_stream_switch("side"):
@@ -278,7 +278,7 @@ def units() -> dict[str, int]:
 
 @pytest.fixture
 def uncached(monkeypatch):
-    """Reports are of compilations: nothing comes from the cache."""
+    """Turns the cache off, because reports describe compilations."""
     monkeypatch.setenv("ANABRANCH_CACHE", "0")
 
 
@@ -301,7 +301,8 @@ def test_super_kernels_are_one_launch(uncached) -> None:
 
 
 def test_the_page_of_super_kernels_is_one_launch(uncached) -> None:
-    """Its product and its quantisation, in small, with the same bits."""
+    """The page's product and quantisation, at a small size, are one launch and have the
+    same bits."""
     inputs = [
         torch.randint(-10, 10, (32, 256), dtype=torch.int8),
         torch.randint(-10, 10, (256, 128), dtype=torch.int8),

@@ -1,4 +1,4 @@
-"""Graph breaks before, in and after scopes, and eager code that is none."""
+"""Graph breaks before, in and after scopes, and eager code that is no graph break."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of super_kernel scopes: an NPU's are checked, and have no effect."""
+"""super_kernel checks options that only an NPU has. They have no effect."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Chains of views inside of scopes, at their borders, and outside: the results of eager
-code, whether dumps show them as one view or not.
+"""Chains of views inside of scopes, across their borders, and outside equal eager, whether
+dumps show a chain as one view or not.
 """
 
 from __future__ import annotations

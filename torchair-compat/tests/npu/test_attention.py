@@ -1,4 +1,4 @@
-"""npu_fused_infer_attention_score against a loop over sequences in float64."""
+"""npu_fused_infer_attention_score equals a loop over sequences in float64."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ op = torch_npu.npu_fused_infer_attention_score
 
 
 def one(q, k, v, scale, sees=None, shift=None):
-    """(N, S, D) of one sequence; `sees(row, column)`. Result and log-sum-exp."""
+    """The result (N, S, D) and the log-sum-exp of one sequence. `sees(row, column)` is the
+    mask."""
     group = q.shape[0] // k.shape[0]
     k, v = (t.double().repeat_interleave(group, 0) for t in (k, v))
     scores = q.double() @ k.transpose(-1, -2) * scale
@@ -79,7 +80,7 @@ def test_layouts_with_a_batch(kind, layout) -> None:
 
 
 def sequences(lengths, states):
-    """(N, T, D) as pieces of the lengths."""
+    """Cuts (N, T, D) into pieces of these lengths."""
     return torch.split(states, lengths, 1)
 
 
@@ -148,7 +149,7 @@ def test_masks_and_log_sums(dims, flag) -> None:
     q, k, v = draw()
     mask = torch.rand(5, 7) > 0.6
     mask[:, 0] = False
-    mask[2] = True  # sees nothing
+    mask[2] = True  # a row that sees no key
     given = mask.expand((2, 1, 5, 7)[4 - dims :])
     found, lse = op(
         *(q, k, v),

@@ -1,5 +1,5 @@
-"""Options of attention that depend on others: lengths, masks, sinks, trees, and integers,
-eagerly and compiled, against a loop over sequences in float64."""
+"""Options of attention that depend on others: lengths, masks, sinks, trees and integers.
+Eager and compiled calls equal a loop over sequences in float64."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def draw(rows: int) -> list[torch.Tensor]:
 
 
 def attention(q, k, v, closed=None, sink=None, scale=0.3):
-    """(N, S, D) of one sequence in float64; `closed` (S, T) is not read."""
+    """The result (N, S, D) of one sequence in float64. `closed` (S, T) marks keys that no
+    row reads."""
     scores = q.double() @ k.double().transpose(-1, -2) * scale
     if closed is not None:
         scores = scores.masked_fill(closed, -torch.inf)
@@ -135,7 +136,7 @@ def test_sinks_take_part_in_each_row(layout) -> None:
 
 @pytest.mark.parametrize("layout", ["BNSD", "TND"])
 def test_trees_of_the_newest_keys(layout) -> None:
-    """Mask mode 9: the columns before the newest are open."""
+    """Mask mode 9 masks the newest keys alone: all earlier columns are open."""
     rows, lengths = [2, 3], [5, 7]
     q, k, v = (
         [torch.randn(N, n, D) for n in sizes] for sizes in (rows, lengths, lengths)
@@ -221,14 +222,14 @@ def test_scales_in_pages(mode) -> None:
 
 @pytest.mark.parametrize("layout", ["BSH", "BNSD", "TND"])
 def test_latent_attention_of_int8(layout) -> None:
-    """A factor for each row and head of the query, one for keys and one for values,
-    rotary parts of bf16, keys in FRACTAL_NZ pages."""
-    size, rank, turned, kind = 16, 32, 16, torch.bfloat16
+    """Latent attention with a factor for each row and head of the query, one for keys, one
+    for values, rotary parts of bf16, and keys in FRACTAL_NZ pages."""
+    size, rank, rotary, kind = 16, 32, 16, torch.bfloat16
     q = torch.randint(-9, 9, (2, 3, N, rank)).to(torch.int8)
-    q_rope = torch.randn(2, 3, N, turned).to(kind)
+    q_rope = torch.randn(2, 3, N, rotary).to(kind)
     q_scale = torch.rand(2, 3, N) * 0.1
     k = torch.randint(-9, 9, (4, size, rank)).to(torch.int8)
-    k_rope = torch.randn(4, size, turned).to(kind)
+    k_rope = torch.randn(4, size, rotary).to(kind)
     k_scale, v_scale = torch.tensor([0.1]), torch.tensor([0.2])
     table = torch.tensor([[3, 0], [1, 2]], dtype=torch.int32)
     lengths = [20, 32]

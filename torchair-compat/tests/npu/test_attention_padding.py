@@ -1,5 +1,5 @@
-"""npu_fused_infer_attention_score of sequences that end before their rows do, of int4, and
-of pages in FRACTAL_NZ, against loops in float64."""
+"""npu_fused_infer_attention_score equals loops in float64 for sequences with padding, int4,
+and pages in FRACTAL_NZ."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def attention(q, k, v, keep=None):
 @pytest.mark.parametrize("sparse", [0, 3])
 @pytest.mark.parametrize(("rows", "columns"), [([4, 2], [6, 5]), ([1, 3], [3, 7])])
 def test_rows_before_and_behind(rows, columns, sparse, lse) -> None:
-    """Each sequence ends so many rows before the last: T - 1 is left of keys."""
+    """Each sequence ends some rows before the last one."""
     behind = {"query_padding_size": 2, "kv_padding_size": 1}
     q, k, v = torch.randn(B, N, S, D), torch.randn(B, 2, T, D), torch.randn(B, 2, T, D)
 
@@ -38,7 +38,7 @@ def test_rows_before_and_behind(rows, columns, sparse, lse) -> None:
             scale=0.3,
             input_layout="BNSD",
             sparse_mode=sparse,
-            pre_tokens=1,  # which padding ignores in mode 0
+            pre_tokens=1,  # padding ignores the mask in mode 0
             actual_seq_lengths=rows,
             actual_seq_lengths_kv=columns,
             query_padding_size=before,
@@ -63,7 +63,7 @@ def test_rows_before_and_behind(rows, columns, sparse, lse) -> None:
 
 @pytest.mark.parametrize("behind", [5, -4])
 def test_one_row(behind) -> None:
-    """It has no padding of its own; a sequence that does not fit gives zeros."""
+    """One row has no padding. A sequence that does not fit gives zeros."""
     q, k, v = torch.randn(B, N, 1, D), torch.randn(B, N, T, D), torch.randn(B, N, T, D)
     lengths = [3, 4]
 

@@ -1,4 +1,4 @@
-"""npu_fused_infer_attention_score of int8 against a model in float64."""
+"""npu_fused_infer_attention_score of int8 equals a model in float64."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def attention(q, k, v, scale):
     return torch.softmax(scores, -1) @ v.double()
 
 
-# What the scale of keys or values is, by its mode, as a user may shape it, and as it
-# broadcasts to (batch, heads, rows, elements).
+# For each mode of the scale of keys or values: the shape that a user may give, and the
+# shape that broadcasts to (batch, heads, rows, elements).
 TABLES = [
     (0, (1,), (1, 1, 1, 1)),
     (0, (2 * D,), (1, 2, 1, D)),

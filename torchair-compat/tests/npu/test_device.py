@@ -1,4 +1,4 @@
-"""`npu` where PyTorch itself reads the name, and what torch.npu offers besides streams."""
+"""PyTorch accepts the device name `npu`; torch.npu has its functions besides streams."""
 
 import copy
 import json

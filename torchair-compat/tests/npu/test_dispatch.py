@@ -1,4 +1,4 @@
-"""Tokens of two ranks go to the ranks of their experts and come back."""
+"""Dispatch sends tokens of two ranks to their experts' ranks; combine brings them back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collectives of torch_npu.distributed, over two processes, in graphs and outside."""
+"""Collectives of torch_npu.distributed in two processes, in graphs and outside."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""Mixtures of experts and activations, against loops in float64."""
+"""Operators of expert mixtures and activations equal loops in float64."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_gates(shape, dtype) -> None:
 
 @pytest.mark.parametrize("active", [0, 2, 5, 99])
 def test_a_mixture_of_experts(active) -> None:
-    """Gate, order, multiply, put together: each row with its experts."""
+    """The operators together: gate, sort by expert, multiply, combine the rows."""
     rows, width, count, k = 5, 4, 6, 2
     x, weights = torch.randn(rows, width), torch.randn(count, width, width)
     logits, bias = torch.randn(rows, count), torch.randn(count, width)

@@ -1,4 +1,4 @@
-"""Blocks of matrices in FRACTAL_NZ, and the products that read them."""
+"""Matrices in FRACTAL_NZ have blocks, and products read the blocks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def in_blocks(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def reads_blocks(weight: torch.Tensor) -> bool:
-    """Whether a graph has asked for the weight's blocks, as it is now."""
+    """Whether a graph has read the blocks of the weight's current values."""
     made = formats._blocks.get(weight, {})
     return any(version == weight._version for version, _ in made.values())
 
@@ -59,7 +59,7 @@ def test_products_read_blocks_that_are_never_stale(rows) -> None:
     run = compiled(product)
     anabranch.counters.reset()
     assert torch.equal(run(x, weight).long(), x.long() @ weight.long())
-    assert anabranch.counters.kernels == 1  # nothing packs
+    assert anabranch.counters.kernels == 1  # no kernel packs the weight
     weight[3:9] = 7
     assert torch.equal(run(x, weight).long(), x.long() @ weight.long())
     other = in_blocks(matrix(70, 130))
@@ -70,7 +70,7 @@ def test_products_read_blocks_that_are_never_stale(rows) -> None:
 
 @pytest.mark.parametrize("along_k", [False, True])
 def test_products_of_four_bits_read_blocks_of_eight(along_k) -> None:
-    """Those that are packed along their rows; others are unpacked in the graph."""
+    """Weights packed along their rows have blocks of int8; the graph unpacks others."""
     x = torch.randint(-(2**31), 2**31, (6, 8)).to(torch.int32)
     shape = (8, 130) if along_k else (64, 16)
     weight = in_blocks(torch.randint(-(2**31), 2**31, shape).to(torch.int32))
@@ -100,7 +100,7 @@ class Layers(torch.nn.Module):
 
 
 def near(found: torch.Tensor, wanted: torch.Tensor) -> None:
-    """As near as sums in f32, rounded to a half once or twice, are to float64."""
+    """Allows the distance from float64 of f32 sums that are rounded to a half once or twice."""
     atol = torch.finfo(found.dtype).eps * 4 * wanted.abs().max().item()
     torch.testing.assert_close(found.double(), wanted, atol=atol, rtol=0)
 
@@ -146,7 +146,7 @@ def test_products_of_halves_pack_nothing(dtype, rows) -> None:
 
 
 def test_a_weight_as_it_is_and_transposed() -> None:
-    """Each has blocks of its own; a left operand has none."""
+    """A weight and its transpose have blocks of their own. A left operand has none."""
     weight = in_blocks(matrix(64, 64, torch.bfloat16))
 
     def function(x, weight, y, other):

@@ -1,4 +1,4 @@
-"""npu_fusion_attention against a loop in float64."""
+"""npu_fusion_attention equals a loop in float64."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ORDERS = {"BNSD": (0, 1, 2, 3), "BSND": (0, 2, 1, 3)}
 
 
 def reference(q, k, v, scale, hidden=None, pse=None, sink=None):
-    """(B, N, S, D) of query, (B, N2, T, D) of key: result, maxima and sums."""
+    """Result, maxima and sums for a query (B, N, S, D) and a key (B, N2, T, D)."""
     k, v = (t.double().repeat_interleave(q.shape[1] // t.shape[1], 1) for t in (k, v))
     scores = q.double() @ k.transpose(-1, -2)
     scores = (scores + (0 if pse is None else pse.double())) * scale

@@ -1,4 +1,4 @@
-"""npu_grouped_matmul against loops in float64, in graphs and outside."""
+"""npu_grouped_matmul equals loops in float64, in graphs and outside."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agreement import both
 from torchair._impl.npu.library import unpack_int4
 
 call = torch_npu.npu_grouped_matmul
-SIZES = [3, 0, 4]  # of groups; one of the 8 rows is of none
+SIZES = [3, 0, 4]  # rows of each group; one of the 8 rows is in no group
 ENDS = [3, 3, 7]
 
 
@@ -62,7 +62,7 @@ def int8(*shape):
 
 
 def of_rows(function, width):
-    """float64 rows of groups, by `function` of a group and its rows, then zeros."""
+    """Applies `function` to each group and its rows, in float64. Rows after them are zero."""
     parts = [function(g, slice(e - s, e)) for g, (s, e) in enumerate(zip(SIZES, ENDS))]
     return torch.cat([*parts, torch.zeros(8 - ENDS[-1], width, dtype=torch.float64)])
 
@@ -116,7 +116,7 @@ def test_integers_with_scales_of_rows(kind, act, bias_dtype) -> None:
 
 
 def test_groups_in_another_order() -> None:
-    """Pairs of group and size say whose rows come first."""
+    """Pairs of (group, size) give the order of the groups' rows."""
     x, w = int8(7, 4), int8(3, 4, 2)
     pairs = torch.tensor([[2, 4], [0, 3], [1, 0]])
     (found,) = both(
@@ -145,7 +145,9 @@ def test_integers_with_scales_of_columns(kind, single) -> None:
     if kind == torch.int8:
         code = [torch_npu.npu_trans_quant_param(s) for s in scale]
         stored = torch.stack(code)
-        scale = stored.to(torch.int32).view(torch.float32)  # the upper 19 bits
+        scale = stored.to(torch.int32).view(
+            torch.float32
+        )  # the scale uses the upper 19 bits of f32
     wide = stored.double() if kind == torch.bfloat16 else scale.double()
     options = {"bias": bias, "scale": list(stored), "output_dtype": kind}
     found = both(
@@ -207,12 +209,14 @@ def test_floats_and_weights_of_integers(packed, parts, shifted) -> None:
 
 
 @pytest.mark.parametrize("parts", [1, 2])
-@pytest.mark.parametrize("turned", [False, True])
-def test_operands_of_int4(parts, turned) -> None:
+@pytest.mark.parametrize("transposed", [False, True])
+def test_operands_of_int4(parts, transposed) -> None:
     pack = torch_npu.npu_convert_weight_to_int4pack
     x = torch.randint(-8, 8, (8, 16), dtype=torch.int32)
     w = torch.randint(-8, 8, (3, 16, 8), dtype=torch.int32)
-    stored = pack(w.transpose(1, 2).contiguous()).transpose(1, 2) if turned else pack(w)
+    stored = (
+        pack(w.transpose(1, 2).contiguous()).transpose(1, 2) if transposed else pack(w)
+    )
     scale, token = torch.rand(3, parts, 8), torch.rand(8)
     code = scale.view(torch.int32).long() & 0xFFFFFFFF
     (found,) = both(

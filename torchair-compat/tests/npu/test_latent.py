@@ -1,4 +1,4 @@
-"""Latent attention's caches and queries against loops in float64, in graphs and outside."""
+"""Caches and queries of latent attention equal loops in float64, in graphs and outside."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agreement import both
 
 
 def near(x):
-    """Tolerances of what is computed from x: integers and low precision round."""
+    """Compares with tolerances for the roundings of integers and of low precision."""
     return {} if x.dtype == torch.float32 else {"atol": 1, "rtol": 2e-2}
 
 
@@ -21,7 +21,7 @@ def rms(x, gamma):
 
 
 def rope(x, cos, sin):
-    """Neighbours are halves of pairs."""
+    """Rotary embedding whose pairs are neighbouring elements."""
     left, right = x.double()[..., ::2], x.double()[..., 1::2]
     halves = torch.cat([left, right], -1) * cos
     return halves + torch.cat([-right, left], -1) * sin
@@ -32,7 +32,7 @@ def stored(values, scale):
 
 
 def place(cache, slot, row, blocked):
-    """Writes a row of a head to its slot, as a loop over elements has it."""
+    """Writes a row of a head to its slot, by a loop over elements."""
     size, width = cache.shape[1], cache.shape[3]
     block, line = divmod(slot, size)
     if not blocked:
@@ -48,12 +48,12 @@ def place(cache, slot, row, blocked):
 @pytest.mark.parametrize("quantised", [False, True])
 @pytest.mark.parametrize("mode", ["PA_BNSD", "PA_NZ", "PA_BLK_BNSD", "PA_BLK_NZ"])
 def test_caches_of_pages(mode, quantised) -> None:
-    batch, length, rank, turned, size = 2, 3, 64, 32, 2
-    kv, gamma = torch.randn(batch, 1, length, rank + turned), torch.rand(rank)
-    angle = torch.randn(batch, 1, length, turned)
+    batch, length, rank, rotary, size = 2, 3, 64, 32, 2
+    kv, gamma = torch.randn(batch, 1, length, rank + rotary), torch.rand(rank)
+    angle = torch.randn(batch, 1, length, rotary)
     kind = torch.int8 if quantised else torch.float32
-    caches = [torch.zeros(6, size, 1, n, dtype=kind) for n in (turned, rank)]
-    scales = [torch.rand(n) * 40 if quantised else None for n in (turned, rank)]
+    caches = [torch.zeros(6, size, 1, n, dtype=kind) for n in (rotary, rank)]
+    scales = [torch.rand(n) * 40 if quantised else None for n in (rotary, rank)]
     pages = "BLK" in mode
     index = torch.tensor([4, 0, 10, -1] if pages else [0, 5, -1, 3, 7, 2])
     found = both(
@@ -133,7 +133,7 @@ def test_prolog(scaled, flat, mode) -> None:
         options["quant_scale_ckv"] = torch.rand(1, HCKV) * 30
         options["quant_scale_ckr"] = torch.rand(1, DR) * 30
     names = list(given)
-    query, turned, kv, kr = both(
+    query, rotary, kv, kr = both(
         lambda *a: torch_npu.npu_mla_prolog(
             **dict(zip(names, a)), **options, cache_mode=mode
         ),
@@ -144,7 +144,7 @@ def test_prolog(scaled, flat, mode) -> None:
     cos, sin = (given[n].double().reshape(-1, DR) for n in ("rope_cos", "rope_sin"))
     c = rms(x @ given["weight_dq"].double(), given["rmsnorm_gamma_cq"])
     up = given["weight_uq_qr"].double()
-    if whole:  # which quantising c changes by little
+    if whole:  # quantising c changes it little
         c = c * options["smooth_scales_cq"]
         up = up * options["dequant_scale_w_uq_qr"]
     parts = (c @ up).unflatten(-1, (N, D + DR))
@@ -152,8 +152,8 @@ def test_prolog(scaled, flat, mode) -> None:
     close = {"atol": 0.1, "rtol": 3e-2}
     torch.testing.assert_close(query.double().reshape(-1, N, HCKV), wanted, **close)
     wanted = rope(parts[..., D:], cos.unsqueeze(1), sin.unsqueeze(1))
-    torch.testing.assert_close(turned.double().reshape(-1, N, DR), wanted, **close)
-    assert query.shape[:-2] == turned.shape[:-2] == given["token_x"].shape[:-1]
+    torch.testing.assert_close(rotary.double().reshape(-1, N, DR), wanted, **close)
+    assert query.shape[:-2] == rotary.shape[:-2] == given["token_x"].shape[:-1]
     latent = x @ given["weight_dkv_kr"].double()
     normed = rms(latent[:, :HCKV], given["rmsnorm_gamma_ckv"])
     for name, again, part in (

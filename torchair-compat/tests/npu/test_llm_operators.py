@@ -1,4 +1,4 @@
-"""Routing, caches and older attentions, against loops, in graphs and outside."""
+"""Routing, caches and older attentions equal loops, in graphs and outside."""
 
 from __future__ import annotations
 
@@ -161,14 +161,14 @@ def test_slots_of_caches(blocked) -> None:
 @pytest.mark.parametrize("mode", ["Norm", "PA"])
 @pytest.mark.parametrize("outputs", [False, True])
 def test_norm_rotation_and_cache(mode, outputs) -> None:
-    batch, length, rank, turned = 2, 3, 8, 4
-    kv, gamma = torch.randn(batch, 1, length, rank + turned), torch.rand(rank)
-    angle = torch.randn(batch, 1, length, turned)
+    batch, length, rank, rotary = 2, 3, 8, 4
+    kv, gamma = torch.randn(batch, 1, length, rank + rotary), torch.rand(rank)
+    angle = torch.randn(batch, 1, length, rotary)
     if mode == "Norm":
-        caches = [torch.zeros(batch, 1, 6, turned), torch.zeros(batch, 1, 6, rank)]
+        caches = [torch.zeros(batch, 1, 6, rotary), torch.zeros(batch, 1, 6, rank)]
         index = torch.tensor([[0, 1, 2], [3, 4, 5]])
     else:
-        caches = [torch.zeros(4, 2, 1, turned), torch.zeros(4, 2, 1, rank)]
+        caches = [torch.zeros(4, 2, 1, rotary), torch.zeros(4, 2, 1, rank)]
         index = torch.tensor([0, 5, -1, 3, 7, 2])
     found = both(
         lambda kv, g, c, s, i, a, b: torch_npu.npu_kv_rmsnorm_rope_cache(
@@ -310,7 +310,7 @@ def test_what_does_not_go_together(text) -> None:
 
 @pytest.mark.parametrize("averages", [False, True])
 def test_compressed_caches(averages) -> None:
-    """Against a loop over heads: the last rows of each, or all with some averaged."""
+    """A loop over heads keeps the last rows of each, or averages some of them."""
     batch, length, heads, size = 2, 7, 3, 4
     key = torch.randn(batch, length, heads, 8).bfloat16()
     value = torch.randn(batch, length, heads, 4).bfloat16()

@@ -1,4 +1,4 @@
-"""torch_npu: `npu` is a name of the host's device."""
+"""torch_npu: `npu` is a second name of the host's device."""
 
 import os
 import subprocess
@@ -183,7 +183,7 @@ assert CompilerConfig is torchair.CompilerConfig and logger is torchair.logger
 
 
 def test_transformers_imports_beside_it():
-    """It looks for torch_npu, and then for an operator in it."""
+    """transformers looks for torch_npu, and then for an operator in it."""
     from transformers import BertConfig, BertModel
 
     config = BertConfig(
@@ -219,7 +219,7 @@ def test_importing_torch_brings_no_npu() -> None:
 
 
 def test_the_venv_has_it_unless_told_otherwise(tmp_path) -> None:
-    """`python script.py`, without a path of its own."""
+    """`python script.py` finds torch_npu without a path, unless ANABRANCH_NO_NPU is set."""
     outside = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
     for hidden in ("", "1"):
         done = subprocess.run(

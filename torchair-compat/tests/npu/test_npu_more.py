@@ -1,5 +1,5 @@
-"""Operators of torch_npu beyond those of the super kernel page, against models in
-float64 and integers, and in graphs as outside."""
+"""Operators of torch_npu that the page of super kernels does not use. They equal models in
+float64 and integers, and graphs equal eager calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ KINDS = [torch.float32, torch.bfloat16, torch.float16]
 
 
 def run(function, *arguments, fallbacks: int = 0):
-    """The result, which is the same in a graph, where our kernels make it."""
+    """Runs a function eagerly and in a graph, asserts equal results, and returns them. Our
+    kernels run the graph."""
     expected = function(*arguments)
     anabranch.counters.reset()
     torch._dynamo.reset()
@@ -72,7 +73,7 @@ def test_norm_and_quantise(kind, div_mode) -> None:
     for found, scale, point in ((y1, scales, points), (y2, scales * 2, 0)):
         exact = (y / scale if div_mode else y * scale) + point
         off = (found.double() - exact.clamp(-128, 127)).abs().max()
-        # One step of the dtype of y, and the rounding.
+        # The tolerance: one step of the dtype of y, and a rounding.
         assert off <= 0.51 + {torch.bfloat16: 0.4, torch.float16: 0.1}.get(kind, 0)
     empty = op(x1, x2, gamma, scales, points)[1]
     assert empty.numel() == 0
@@ -237,18 +238,18 @@ def test_wrong_weights(options, words) -> None:
         torch_npu.npu_weight_quant_batchmatmul(**given | options)
 
 
-def test_turned_products() -> None:
+def test_transposed_products() -> None:
     x, weight = torch.randn(6, 4, 8), torch.randn(6, 8, 5)
     plain = run(torch_npu.npu_transpose_batchmatmul, x, weight)
     torch.testing.assert_close(plain, torch.bmm(x, weight).transpose(0, 1))
     assert plain.is_contiguous()
 
-    def turned(x, weight):
+    def transposed(x, weight):
         return torch_npu.npu_transpose_batchmatmul(
             x, weight, perm_x1=[1, 0, 2], perm_x2=[0, 2, 1], batch_split_factor=3
         )
 
-    found = run(turned, x.transpose(0, 1), weight.transpose(1, 2))
+    found = run(transposed, x.transpose(0, 1), weight.transpose(1, 2))
     expected = torch.bmm(x, weight).unflatten(0, (3, 2)).permute(0, 2, 1, 3).flatten(2)
     torch.testing.assert_close(found, expected)
     scaled = torch_npu.npu_transpose_batchmatmul(x, weight, scale=torch.full((1,), 9.0))

@@ -1,4 +1,4 @@
-"""Operators of torch_npu against models in int64 and float64."""
+"""Operators of torch_npu equal models in int64 and float64."""
 
 import pytest
 import torch
@@ -170,7 +170,7 @@ def swiglu(values: torch.Tensor, left: bool) -> torch.Tensor:
 
 
 def near(found: torch.Tensor, expected: torch.Tensor) -> None:
-    """Equal, but for results at the middle between two integers."""
+    """Asserts equality, except of results halfway between two integers."""
     difference = (found.long() - expected.long()).abs()
     assert difference.max() <= 1
     assert (difference > 0).float().mean() < 0.01
@@ -336,7 +336,7 @@ def test_formats() -> None:
 
 
 def test_all_in_kernels() -> None:
-    """None of what the operators are made of runs in PyTorch."""
+    """PyTorch runs no part of the operators."""
     x, gamma = torch.randn(9, 64).bfloat16(), torch.randn(64).bfloat16()
     angle = torch.randn(2, 5, 1, 64)
     work = [
@@ -358,7 +358,7 @@ def test_all_in_kernels() -> None:
 
 
 def test_in_graphs_as_outside() -> None:
-    """The page's pair of operators, in our kernels."""
+    """Our kernels run the page's pair of operators in graphs, with eager's results."""
 
     def pair(x1, x2, scale, token):
         product = torch_npu.npu_quant_matmul(

@@ -1,4 +1,4 @@
-"""npu_quant_matmul, every row of dtypes, bit for bit against a model in NumPy."""
+"""npu_quant_matmul has the bits of a model in NumPy, for every row of dtypes."""
 
 import random
 
@@ -71,7 +71,7 @@ def model(x1, x2, scale, offset, bias, token, kind):
 
 
 def strided(tensor, choice):
-    """The same values: as they are, in steps, transposed, from the middle."""
+    """The same values in four layouts: contiguous, with steps, transposed, with an offset."""
     if choice == 0:
         return tensor
     if choice == 1:
@@ -86,7 +86,7 @@ def strided(tensor, choice):
 
 
 def operands(pick):
-    """Ordinary ones, and the largest sums: 4,200 products of -128 are beyond 2**24."""
+    """Ordinary operands, and those of the largest sums: 4,200 products of -128 exceed 2**24."""
     before1, before2 = pick.choice(BATCHES)
     m, n = pick.choice([1, 2, 5, 17, 32]), pick.choice([1, 3, 8, 19, 65])
     if pick.random() < 0.3:
@@ -156,12 +156,13 @@ def test_products(number) -> None:
 @pytest.mark.parametrize("m", [1, 2, 3])
 @pytest.mark.parametrize("k", [0, 1, 2, 5])
 @pytest.mark.parametrize("n", [1, 2, 3])
-@pytest.mark.parametrize("layout", ["plain", "turned", "expanded", "sliced"])
+@pytest.mark.parametrize("layout", ["plain", "transposed", "expanded", "sliced"])
 def test_products_of_any_layout_are_exact(m, k, n, layout) -> None:
-    """PyTorch's product of integers is wrong for some strides, and refuses k = 0."""
+    """Our products are exact for all strides and for k = 0. PyTorch's product of integers is
+    wrong for some strides, and refuses k = 0."""
     x2 = {
         "plain": lambda: torch.randint(-128, 128, (k, n)),
-        "turned": lambda: torch.randint(-128, 128, (n, k)).t(),
+        "transposed": lambda: torch.randint(-128, 128, (n, k)).t(),
         "expanded": lambda: torch.randint(-128, 128, (1, n)).expand(k, n),
         "sliced": lambda: torch.randint(-128, 128, (n, k + 3))[:, :k].t(),
     }[layout]()

@@ -1,5 +1,5 @@
-"""Wrong dtypes, shapes and missing arguments of torch_npu's operators: each is named,
-with the operator and, in a graph, with the user's line."""
+"""Wrong dtypes, wrong shapes and missing arguments of torch_npu's operators. The error names
+the operator, the argument and, in a graph, the user's line."""
 
 import pytest
 import torch
@@ -23,7 +23,7 @@ CASES = []
 
 
 def wrong(operator, right, word, **changes) -> None:
-    """`right` with these changes is an error that has the word."""
+    """Asserts that `right` with these changes gives an error that contains the word."""
     CASES.append((operator, {**right, **changes}, word))
 
 
@@ -279,5 +279,5 @@ def test_errors_name_the_argument(operator, arguments, word, in_graph) -> None:
     text = str(error.value)
     assert operator in text
     assert word in text.replace(operator, "")
-    if in_graph and operator != "npu_format_cast":  # which Dynamo steps into
+    if in_graph and operator != "npu_format_cast":  # Dynamo traces into this function
         assert "# the user's line" in text

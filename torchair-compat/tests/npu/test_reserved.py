@@ -1,5 +1,5 @@
-"""Arguments of other processors, which scripts give by their defaults, and arguments that
-may be given by place."""
+"""Arguments that only other processors use: scripts may pass their defaults. Some arguments
+may be positional."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ def test_groups_take_no_types_of_other_processors() -> None:
 
 @pytest.mark.parametrize("mode", [1, 3])
 def test_rows_of_experts_with_a_capacity(mode) -> None:
-    """The permuted rows are (experts, capacity, width); a place of -1 was dropped."""
+    """The permuted rows have shape (experts, capacity, width). An index of -1 marks a dropped
+    row."""
     rows, k, experts, capacity, width = 3, 2, 4, 2, 5
     made = torch.randn(experts, capacity, width)
     places = torch.tensor([0, 3, -1, 6, 2, 7], dtype=torch.int32)

@@ -1,4 +1,4 @@
-"""CompilerConfig: its tree, its checks, its warnings, and its names elsewhere."""
+"""CompilerConfig: its tree of options, checks, warnings, and names in other modules."""
 
 import re
 import time

@@ -1,5 +1,5 @@
-"""What has no meaning without an NPU: accepted, one warning a process, results unchanged;
-and options of the process, which each graph has for itself here.
+"""Options without a meaning on a CPU are accepted, with one warning in each process, and do
+not change results. Options of the process are options of each graph here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ X = torch.randn(8, 8)
 
 
 def value_of(row, folder):
-    """Some value other than the default."""
+    """A value other than the default."""
     table = folder / "file.json"
     table.write_text("{}")
     known = row.kind.allowed
@@ -137,7 +137,7 @@ def test_formats_and_prefetches() -> None:
 
 
 def test_each_graph_has_its_own_options_of_the_process() -> None:
-    """Nothing of a graph depends on another's options, so that both stand."""
+    """Two graphs may have different options: each graph depends on its own alone."""
     first, second = torchair.CompilerConfig(), torchair.CompilerConfig()
     first.ge_config.enable_single_stream = True
 

@@ -1,4 +1,4 @@
-"""A share of the random combinations that `make soak` runs."""
+"""Runs a part of the random combinations of options that `make soak` runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CHECKLIST.md is the code's: every line, the tests that are marked with it."""
+"""CHECKLIST.md names, for every line, the tests that are marked with its number."""
 
 from __future__ import annotations
 

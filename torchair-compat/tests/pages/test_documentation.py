@@ -1,4 +1,4 @@
-"""Scripts of TorchAir's documentation run unchanged, where a checkout of it is named."""
+"""Scripts of TorchAir's documentation run unchanged, if the environment names a checkout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The user guide's scripts run as the pages have them."""
+"""The scripts of the user guide run unchanged."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def test_script_runs_as_written(page, tmp_path) -> None:
 @pytest.mark.checklist("T099")
 @pytest.mark.slow
 def test_the_page_of_super_kernels_gives_the_same_twice(tmp_path) -> None:
-    """With the scope and without, bit for bit: 864 x 7168 x 4096 in int8."""
+    """864 x 7168 x 4096 in int8: the bits are the same with the scope and without."""
     done = run_script(tmp_path, guide.super_kernel_script())
     assert done.stdout.splitlines()[-1] == "Precision ====== Success!!!"
     assert len(list(tmp_path.glob("dynamo_optimized_graph_*.pbtxt"))) == 2

@@ -1,4 +1,4 @@
-"""The public names: all there, and no others."""
+"""The public names are TorchAir's, and there are no others."""
 
 from __future__ import annotations
 
