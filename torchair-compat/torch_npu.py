@@ -27,7 +27,6 @@ from torchair._impl.npu.formats import (
     npu_format_cast,
     npu_format_cast_,
 )
-from torchair._impl.npu.fusion_attention import npu_fusion_attention
 from torchair._impl.npu.install import install as _install
 from torchair._impl.npu.llm.caches import (
     npu_group_quant,
@@ -45,11 +44,11 @@ from torchair._impl.npu.llm.flash_attention import (
     npu_prompt_flash_attention,
 )
 from torchair._impl.npu.llm.grouped_matmul import npu_grouped_matmul
+from torchair._impl.npu.llm.init_routing import npu_moe_init_routing_v2
 from torchair._impl.npu.llm.latent import npu_kv_rmsnorm_rope_cache, npu_mla_prolog
 from torchair._impl.npu.llm.routing import (
     npu_moe_compute_expert_tokens,
     npu_moe_gating_top_k,
-    npu_moe_init_routing_v2,
     npu_moe_token_permute,
     npu_moe_token_unpermute,
 )
@@ -73,6 +72,10 @@ from torchair._impl.npu.scatter import (
     npu_scatter_nd_update_,
     scatter_update,
     scatter_update_,
+)
+from torchair._impl.npu.training.fusion_attention import (
+    npu_fusion_attention,
+    npu_fusion_attention_v3,
 )
 from torchair._impl.npu.weights import (
     npu_convert_weight_to_int4pack,
@@ -103,6 +106,7 @@ __all__ = [
     "npu_fused_infer_attention_score",
     "npu_fused_infer_attention_score_v2",
     "npu_fusion_attention",
+    "npu_fusion_attention_v3",
     "npu_gelu",
     "npu_group_quant",
     "npu_grouped_matmul",
@@ -142,6 +146,8 @@ __all__ = [
 __version__ = "0.1.0"
 
 npu, dynamo = _install()
+# Scripts call it by this name.
+_npu_dropout_gen_mask = torch.ops.npu._npu_dropout_gen_mask
 
 
 def npu_quant_matmul(

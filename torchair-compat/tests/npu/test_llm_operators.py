@@ -273,9 +273,6 @@ WRONG = {
         X, 3, k_group=1, group_count=2
     ),
     "renorm must be 0": lambda: torch_npu.npu_moe_gating_top_k(X, 1, renorm=1),
-    "drop_pad_mode must be 0, got 1": lambda: torch_npu.npu_moe_init_routing_v2(
-        X, E, expert_num=2, drop_pad_mode=1
-    ),
     "there are no experts from 0 to -1": lambda: torch_npu.npu_moe_init_routing_v2(
         X, E
     ),

@@ -23,7 +23,15 @@ from . import (  # these modules define operators
     scatter,  # noqa: F401
     weights,  # noqa: F401
 )
-from .llm import caches, dispatch, flash_attention, latent, routing  # noqa: F401
+from .llm import (  # these too
+    caches,  # noqa: F401
+    dispatch,  # noqa: F401
+    flash_attention,  # noqa: F401
+    init_routing,  # noqa: F401
+    latent,  # noqa: F401
+    routing,  # noqa: F401
+)
+from .training import dropout  # noqa: F401
 
 __all__ = ["install"]
 

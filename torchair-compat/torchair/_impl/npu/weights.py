@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .library import check, check_shape, operator, to_int8, unpack_int4
+from .library import check, check_shape, operator, pack_int4, to_int8, unpack_int4
 
 _NIBBLES = 8
 
@@ -26,16 +26,15 @@ def npu_convert_weight_to_int4pack(weight: Tensor, inner_k_tiles: int = 0) -> Te
         name,
         f"the last dimension of weight must be a multiple of 8, got {size}",
     )
-    shifts = torch.arange(0, 32, 4, dtype=torch.int32, device=weight.device)
-    parts = (weight & 15).unflatten(-1, (-1, _NIBBLES)) << shifts
-    return parts.sum(-1).to(torch.int32)
+    return pack_int4(weight)
 
 
 @operator(
     "(Tensor x, Tensor weight, Tensor antiquant_scale,"
     " Tensor? antiquant_offset=None, Tensor? quant_scale=None,"
     " Tensor? quant_offset=None, Tensor? bias=None, int antiquant_group_size=0,"
-    " int inner_precise=0) -> Tensor"
+    " int inner_precise=0, int? weight_dtype=None) -> Tensor",
+    reserved=("weight_dtype",),
 )
 def npu_weight_quant_batchmatmul(
     x: Tensor,

@@ -1,7 +1,8 @@
 """The product of one group of npu_grouped_matmul: of floats, of integers with scales,
 or of floats with integer weights.
 
-After Ascend's API reference of torch_npu: page npu_grouped_matmul, formulae 1 to 4."""
+After Ascend's API reference of torch_npu, page npu_grouped_matmul, formulae 1 to 4; and
+of its kernels, page aclnnGroupedMatmulV5, for int8 with int4."""
 
 from __future__ import annotations
 
@@ -44,6 +45,7 @@ class GroupProducts:
         *,
         bias: Sequence[Tensor] | None,
         scale: Sequence[Tensor] | None,
+        offset: Sequence[Tensor] | None,
         antiquant_scale: Sequence[Tensor] | None,
         antiquant_offset: Sequence[Tensor] | None,
         per_token: bool,
@@ -56,11 +58,14 @@ class GroupProducts:
             check(one.dim() == 2, NAME, "each weight must have 2 or 3 dimensions")
         self._biases = self._tables("bias", bias)
         self._scales = self._tables("scale", scale)
+        self._offsets = self._tables("offset", offset)
         self._factors = self._tables("antiquant_scale", antiquant_scale)
         self._shifts = self._tables("antiquant_offset", antiquant_offset)
         kinds = {t.dtype for t in x}, {t.dtype for t in weight}
         check(all(len(k) == 1 for k in kinds), NAME, "x and weight must have a dtype")
         self.kind = x[0].dtype
+        pair = (self.kind, weight[0].dtype)
+        self.of_int8_and_int4 = pair == (torch.int8, torch.int32)
         self.result = output_dtype or self.kind
         self._activation = self._check_activation(act_type, per_token)
         self.quantised = self._check_dtypes(weight[0].dtype, per_token)
@@ -94,6 +99,10 @@ class GroupProducts:
         """Checks the dtypes. Returns whether both operands are integers."""
         has_scale = self._scales[0] is not None
         has_factor = self._factors[0] is not None
+        if self.of_int8_and_int4:
+            self._check_int8_and_int4(per_token)
+            return True
+        check(self._offsets[0] is None, NAME, "offset must be None")
         if self.kind in _FLOATS:
             same = weight == self.kind
             integers = weight in (torch.int8, torch.int32)
@@ -122,6 +131,26 @@ class GroupProducts:
                 text = f"a result of {self.result} needs another scale than {got}"
                 check(got in (allowed or ()), NAME, text)
         return True
+
+    def _check_int8_and_int4(self, per_token: bool) -> None:
+        scale, offset = self._scales[0], self._offsets[0]
+        for what, table, dtype in (
+            ("bias", self._biases[0], torch.float32),
+            ("scale", scale, torch.int64),
+            ("offset", offset, torch.float32),
+        ):
+            got = None if table is None else table.dtype
+            known = got == dtype or (got is None and what == "offset")
+            text = f"int8 with int4 needs {what} of {dtype}, got {got}"
+            check(known, NAME, text)
+        check(per_token, NAME, "int8 with int4 needs per_token_scale")
+        check(self._factors[0] is None, NAME, "int8 with int4: no antiquant_scale")
+        check(self._activation is None, NAME, "int8 with int4: act_type must be 0")
+        known_results = (torch.float16, torch.bfloat16)
+        text = f"int8 with int4 makes float16 or bfloat16, not {self.result}"
+        check(self.result in known_results, NAME, text)
+        fits = offset is None or self.result == torch.float16
+        check(fits, NAME, f"offset makes float16, not {self.result}")
 
     def columns(self, x: Tensor) -> int:
         """The number of columns of the result for rows of x."""
@@ -180,7 +209,15 @@ class GroupProducts:
     ) -> Tensor:
         scale, bias = self._scales[group], self._biases[group]
         if self.kind == torch.int32:
-            return self._of_int4(x, weight, scale, per_token)
+            assert scale is not None
+            values = self._by_parts(x, weight, scale, None)
+            if per_token is not None:
+                values = values * per_token.unsqueeze(-1)
+            return self._activated(values).to(self.result)
+        if self.of_int8_and_int4:
+            assert scale is not None and bias is not None and per_token is not None
+            values = self._by_parts(x, weight, scale, self._offsets[group], less=8)
+            return ((values + bias) * per_token.unsqueeze(-1)).to(self.result)
         total = integer_product(x, weight)
         if bias is not None and bias.dtype == torch.int32:
             total = total + bias
@@ -200,26 +237,40 @@ class GroupProducts:
             return to_int8(values if shift is None else values + shift)
         return values.to(self.result)
 
-    def _of_int4(
-        self, x: Tensor, weight: Tensor, scale: Tensor | None, per_token: Tensor | None
+    def _by_parts(
+        self,
+        x: Tensor,
+        weight: Tensor,
+        scale: Tensor,
+        offset: Tensor | None,
+        less: int = 0,
     ) -> Tensor:
-        """The product of int4 operands. Each part of k has scales of its own."""
-        assert scale is not None
+        """(x - less) @ weight in f32. Each part of k has scales of its own, and offsets,
+        which multiply the sums of x's rows."""
         scale = decode_scale(scale)[0] if scale.dtype == torch.int64 else scale
-        rows = _over_rows(scale.to(torch.float32), weight, "scale")
+        check(
+            offset is None or offset.shape == scale.shape,
+            NAME,
+            "offset must have the shape of scale",
+        )
+        factors = _over_rows(scale.to(torch.float32), weight, "scale")
         parts = 1 if scale.dim() == 1 else scale.shape[0]
         size = weight.shape[0] // parts
         values: Tensor | None = None
-        for start in range(0, weight.shape[0], size):
-            end = start + size
-            total = integer_product(x[..., start:end], weight[start:end])
-            factor = rows if rows.shape[0] == 1 else rows[start]
-            part = total.to(torch.float32) * factor
-            values = part if values is None else values + part
+        for part in range(parts):
+            rows = slice(part * size, (part + 1) * size)
+            total = integer_product(x[..., rows], weight[rows])
+            if less:
+                total = total - less * weight[rows].sum(0, dtype=torch.int32)
+            factor = factors if factors.shape[0] == 1 else factors[part * size]
+            made = total.to(torch.float32) * factor
+            if offset is not None:
+                sums = x[..., rows].sum(-1, keepdim=True, dtype=torch.int32)
+                own = offset if offset.dim() == 1 else offset[part]
+                made = made + sums.to(torch.float32) * own
+            values = made if values is None else values + made
         assert values is not None
-        if per_token is not None:
-            values = values * per_token.unsqueeze(-1)
-        return self._activated(values).to(self.result)
+        return values
 
     def _activated(self, values: Tensor) -> Tensor:
         return values if self._activation is None else self._activation(values)

@@ -1,7 +1,8 @@
 """npu_grouped_matmul: a product for each group of rows, of columns, or of matrices.
 
 After Ascend's API reference of torch_npu, page npu_grouped_matmul, and of its kernels,
-page aclnnGroupedMatmulV3, for groups of columns."""
+page aclnnGroupedMatmulV3, for groups of columns, and page aclnnGroupedMatmulV5, for
+int8 with int4."""
 
 from __future__ import annotations
 
@@ -68,13 +69,16 @@ def npu_grouped_matmul(
       tanh, 4 fast gelu, 5 silu). The result has `output_dtype`: a float, int8 with
       scales of npu_trans_quant_param, or int32 sums.
     - int32: eight int4 each, with scales (n,) or (parts, n).
+    - int8 and a weight of int4: ((x - 8) @ weight * `scale` + bias + x's sums *
+      `offset`) * `per_token_scale`, where `scale` and `offset` have a row for each part
+      of k. The bias, 8 * scale * weight summed over k, takes the 8 away again.
+      group_list has sizes, whatever group_list_type says
     - Floats and a weight of int8 or int4: (weight + antiquant_offset) *
       antiquant_scale, both (n,) or (parts, n).
 
     RuntimeError: arguments that do not fit together.
     """
     for what, given in (
-        ("offset", offset),
         ("activation_input", activation_input),
         ("activation_quant_scale", activation_quant_scale),
         ("activation_quant_offset", activation_quant_offset),
@@ -97,6 +101,7 @@ def npu_grouped_matmul(
         weight,
         bias=bias,
         scale=scale,
+        offset=offset,
         antiquant_scale=antiquant_scale,
         antiquant_offset=antiquant_offset,
         per_token=bool(per_token_scale),
@@ -104,6 +109,10 @@ def npu_grouped_matmul(
         output_dtype=output_dtype,
     )
     one = split_item in (2, 3)
+    if products.of_int8_and_int4:
+        single = len(x) == 1 and products.stacked and group_type in (None, 0) and one
+        check(single, NAME, "int8 with int4 takes one x, one weight, group_type 0")
+        group_list_type = 1
     if group_type == 2:
         made = _columns(x, weight, products, group_list, group_list_type, bool(bias))
         return [made] if one else list(made)

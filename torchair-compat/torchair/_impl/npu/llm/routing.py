@@ -1,15 +1,15 @@
 """Chooses the experts of rows, and orders rows by expert.
 
-After Ascend's API reference of torch_npu: pages npu_moe_gating_top_k,
-npu_moe_init_routing_v2, npu_moe_compute_expert_tokens; and MindSpore's pages
-moe_token_permute and moe_token_unpermute, which describe the same operators."""
+After Ascend's API reference of torch_npu: pages npu_moe_gating_top_k and
+npu_moe_compute_expert_tokens; and MindSpore's pages moe_token_permute and
+moe_token_unpermute, which describe the same operators."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from ..library import FLOATS, check, check_dtype, check_shape, operator, to_int8
+from ..library import check, check_dtype, check_shape, operator
 
 _INTEGERS = (torch.int32, torch.int64)
 
@@ -117,109 +117,6 @@ def npu_moe_compute_expert_tokens(
         sorted_expert_for_source_row.contiguous(), numbers, right=True
     )
     return found.to(torch.int32)
-
-
-@operator(
-    "(Tensor x, Tensor expert_idx, *, Tensor? scale=None, Tensor? offset=None,"
-    " int active_num=-1, int expert_capacity=-1, int expert_num=-1, int drop_pad_mode=0,"
-    " int expert_tokens_num_type=0, bool expert_tokens_num_flag=False,"
-    " int quant_mode=-1, int[2] active_expert_range=[], int row_idx_type=0)"
-    " -> (Tensor, Tensor, Tensor, Tensor)"
-)
-def npu_moe_init_routing_v2(
-    x: Tensor,
-    expert_idx: Tensor,
-    *,
-    scale: Tensor | None = None,
-    offset: Tensor | None = None,
-    active_num: int = -1,
-    expert_capacity: int = -1,
-    expert_num: int = -1,
-    drop_pad_mode: int = 0,
-    expert_tokens_num_type: int = 0,
-    expert_tokens_num_flag: bool = False,
-    quant_mode: int = -1,
-    active_expert_range: list[int] | None = None,
-    row_idx_type: int = 0,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The rows of x in the order of experts, one for each choice.
-
-    x           (rows, h)
-    expert_idx  (rows, k) int32
-    active_expert_range  [first, end): rows of other experts are zeros, behind the
-                         others
-    quant_mode  1: the rows are int8 with a scale each, after `scale` (experts, h) or
-                (1, h); -1: they keep x's dtype
-
-    Returns four tensors:
-
-    1. the rows, (rows * k, h)
-    2. for each choice i * k + j its place there (`row_idx_type` 0), or for each place
-       its choice (1): (rows * k,) int32, -1 outside the range
-    3. with `expert_tokens_num_flag`, for each expert of the range the end of its rows
-       (`expert_tokens_num_type` 0) or their number (1), int64
-    4. the scales of the rows, (rows * k,) f32
-
-    RuntimeError: another shape, dtype or mode, or dropped rows (`drop_pad_mode` 1).
-    """
-    name = "npu_moe_init_routing_v2"
-    check_dtype(x, name, "x", (*FLOATS, torch.int8))
-    check_dtype(expert_idx, name, "expert_idx", (torch.int32,))
-    fits = x.dim() == 2 and expert_idx.dim() == 2 and x.shape[0] == expert_idx.shape[0]
-    check(fits, name, "x and expert_idx must be matrices of as many rows")
-    check(drop_pad_mode == 0, name, f"drop_pad_mode must be 0, got {drop_pad_mode}")
-    check(quant_mode in (-1, 1), name, f"quant_mode must be -1 or 1, got {quant_mode}")
-    known = expert_tokens_num_type in (0, 1) and row_idx_type in (0, 1)
-    check(known, name, "expert_tokens_num_type and row_idx_type must be 0 or 1")
-    first, end = active_expert_range or (0, expert_num)
-    check(0 <= first < end, name, f"there are no experts from {first} to {end}")
-    total, k = expert_idx.numel(), expert_idx.shape[1]
-    whole = active_num in (-1, total)
-    check(whole, name, f"active_num must be -1 or {total}, got {active_num}")
-    flat = expert_idx.reshape(-1).to(torch.int64)
-    inside = (flat >= first) & (flat < end)
-    experts, order = torch.sort(torch.where(inside, flat, end), stable=True)
-    active = experts < end
-    rows = torch.where(active.unsqueeze(-1), x[order // k], 0)
-    values, scales = _scaled(rows, experts, active, scale, quant_mode, first, end)
-    numbers = torch.arange(total, dtype=torch.int32, device=x.device)
-    places = torch.where(active, order.to(torch.int32) if row_idx_type else numbers, -1)
-    if not row_idx_type:
-        places = torch.zeros_like(places).scatter(0, order, places)
-    return values, places, _sizes(experts, first, end, expert_tokens_num_type), scales
-
-
-def _sizes(experts: Tensor, first: int, end: int, kind: int) -> Tensor:
-    numbers = torch.arange(first, end, device=experts.device)
-    behind = torch.searchsorted(experts, numbers, right=True)
-    if kind == 0:
-        return behind
-    return behind - torch.searchsorted(experts, numbers)
-
-
-def _scaled(
-    rows: Tensor,
-    experts: Tensor,
-    active: Tensor,
-    scale: Tensor | None,
-    quant_mode: int,
-    first: int,
-    end: int,
-) -> tuple[Tensor, Tensor]:
-    """The rows of the result, and their scales."""
-    name = "npu_moe_init_routing_v2"
-    check_dtype(scale, name, "scale", (torch.float32,))
-    if quant_mode == -1:
-        return rows, torch.zeros_like(active, dtype=torch.float32)
-    width = rows.shape[1]
-    check_shape(scale, name, "scale", (end - first, width), (1, width))
-    wide = rows.to(torch.float32)
-    if scale is not None:
-        table = (experts - first).clamp(max=scale.shape[0] - 1)
-        wide = wide * scale[table]
-    largest = wide.abs().amax(-1) / 127
-    largest = torch.where(largest == 0, torch.ones_like(largest), largest)
-    return to_int8(wide / largest.unsqueeze(-1)), torch.where(active, largest, 0.0)
 
 
 @operator(

@@ -1,0 +1,1 @@
+"""Attention as training code calls it."""
