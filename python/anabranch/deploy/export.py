@@ -17,6 +17,7 @@ from torch.utils._pytree import tree_leaves
 
 from .. import _C
 from ..config import Config, resolve
+from ..describe import collectives
 from ..describe.description import Description
 from ..describe.graph import GraphReader
 from ..describe.symbols import Unsupported
@@ -41,6 +42,7 @@ def export(
     targets: Sequence[str] | None = None,
     config: Config | None = None,
     allow_libtorch: bool = False,
+    allow_collectives: bool = False,
     overwrite: bool = False,
 ) -> None:
     """Writes the package folder `path`, with the weights inside.
@@ -59,6 +61,8 @@ def export(
     config          the options; default: Config()
     allow_libtorch  accepts operators that only PyTorch has; the package then runs only
                     where PyTorch is installed
+    allow_collectives  accepts collectives of torch.distributed, which the program that
+                    loads the package runs: PyTorch in Python, HostCalls in C++
     overwrite       replaces a package that exists
 
     TypeError, ValueError: a wrong argument. CompileError: the model cannot be exported;
@@ -99,7 +103,7 @@ def export(
         for report in _write_all(described, settings, bindings, made):
             record(report, graphs=1)
             if not allow_libtorch:
-                _refuse_fallbacks(report)
+                _refuse_fallbacks(report, allow_collectives)
         _C.combine(
             place,
             made,
@@ -221,8 +225,11 @@ def _program(model: Any, inputs: Any, dynamic_shapes: Any) -> ExportedProgram:
         raise CompileError(f"torch.export can't trace the model: {error}") from error
 
 
-def _refuse_fallbacks(report: Mapping[str, Any]) -> None:
-    fallbacks = report.get("fallbacks", [])
+def _refuse_fallbacks(report: Mapping[str, Any], allow_collectives: bool) -> None:
+    """CompileError: operators need PyTorch, and are no collectives that may stay."""
+    found = report.get("fallbacks", [])
+    ours = [entry for entry in found if collectives.is_own_name(entry["op"])]
+    fallbacks = [e for e in found if not (allow_collectives and e in ours)]
     if not fallbacks:
         return
     lines = [
@@ -230,9 +237,12 @@ def _refuse_fallbacks(report: Mapping[str, Any]) -> None:
         f"{entry.get('reason') or 'it has no kernel'}"
         for entry in fallbacks
     ]
+    takes = "allow_libtorch=True"
+    if len(ours) == len(fallbacks):
+        takes = "allow_collectives=True"
     raise CompileError(
         "operators that only PyTorch has would be in the package "
-        "(allow_libtorch=True takes them):\n" + "\n".join(lines)
+        f"({takes} takes them):\n" + "\n".join(lines)
     )
 
 

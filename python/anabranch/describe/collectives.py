@@ -27,6 +27,7 @@ __all__ = [
     "finish",
     "is_collective",
     "is_own",
+    "is_own_name",
     "is_wait",
     "portable_name",
     "wait_first",
@@ -64,6 +65,12 @@ def is_collective(target: Any) -> bool:
 def is_own(target: OpOverload) -> bool:
     """Whether the operator is this library's version of a collective."""
     return target.namespace == OWN
+
+
+def is_own_name(name: str) -> bool:
+    """Whether the operator of this name, in a graph or in a report, is this library's
+    version of a collective."""
+    return name.startswith((f"{OWN}.", f"{OWN}::"))
 
 
 @functools.cache
@@ -177,7 +184,7 @@ def _ranks_of(group: Any) -> str:
 
 def are_in(graph: dict[str, Any]) -> bool:
     """Whether the described graph has collectives."""
-    return any(entry["op"].startswith(f"{OWN}.") for entry in graph["nodes"])
+    return any(is_own_name(entry["op"]) for entry in graph["nodes"])
 
 
 @contextlib.contextmanager

@@ -54,8 +54,9 @@ def dynamo_export(
                  interface of the runtime. The graph is in `dynamo.pbtxt` beside it
     dynamic      whether sizes of tensors may change from call to call
 
-    With several ranks the names are `<export_name><rank>.air` and
-    `rank_<rank>/dynamo.pbtxt`. If a path is a link, the log says so and nothing is
+    With several ranks each calls this function, and the names are
+    `<export_name><rank>.air` and `rank_<rank>/dynamo.pbtxt`. Collectives stay in the
+    package: the program that loads it runs them. If a path is a link, the log says so and nothing is
     written. CompileError: the model cannot be exported.
     """
     home, package = _places(export_path, export_name)
@@ -76,7 +77,12 @@ def dynamo_export(
     try:
         with _evaluating(model):
             anabranch.export(
-                model, package, inputs, dynamic_shapes=shapes, overwrite=True
+                model,
+                package,
+                inputs,
+                dynamic_shapes=shapes,
+                allow_collectives=True,
+                overwrite=True,
             )
         (graph,) = _seen[-1]
     finally:
