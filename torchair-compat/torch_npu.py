@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from anabranch.extension import hide_frames as _hide_frames
-from torchair._impl.device import contrib, profiler
+from torchair._impl.device import contrib, profiler, testing
 from torchair._impl.npu import distributed
 from torchair._impl.npu.activations import npu_fast_gelu, npu_gelu
 from torchair._impl.npu.attention import (
@@ -142,6 +142,7 @@ __all__ = [
     "save_npugraph_tensor",
     "scatter_update",
     "scatter_update_",
+    "testing",
 ]
 __version__ = "0.1.0"
 

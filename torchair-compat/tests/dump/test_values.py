@@ -10,6 +10,7 @@ import numpy
 import pytest
 import torch
 
+import torch_npu
 import torchair
 from pictures import compiled
 
@@ -179,3 +180,31 @@ def test_capture_modes_save_results(engine, tmp_path, stage) -> None:
     ]
     torch.testing.assert_close(torch.load(home / "sin_device_0_2.pt"), expected)
     torch.testing.assert_close(torch.load(home / "arg0_1_device_0_1.pt"), x)
+
+
+def test_a_result_that_the_program_saves_is_saved_once(engine, tmp_path) -> None:
+    engine.mode = "reduce-overhead"
+
+    def function(x):
+        y = x @ x
+        torch_npu.save_npugraph_tensor(y, save_path=str(tmp_path / "own.pt"))
+        return y, y * y
+
+    x = torch.randn(2, 2)
+    compiled(function, engine)(x)
+    (home,) = (tmp_path / "dumps").iterdir()
+    assert names(home) == ["arg0_1_device_0_1.pt", "mul_device_0_1.pt"]
+    torch.testing.assert_close(torch.load(tmp_path / "own_device_0_1.pt"), x @ x)
+
+
+def test_models_have_numbers_of_their_own(engine, tmp_path) -> None:
+    """Graphs of the other modes do not count."""
+    x, y = inputs()
+    found = []
+    for mode in ("max-autotune", "npugraph_ex", "max-autotune"):
+        engine.mode = mode
+        compiled(torch.mul, engine)(x, y)
+        paths = [p.split(os.sep) for p in names(tmp_path / "dumps")]
+        found.append({int(p[-3]) for p in paths if len(p) > 3})
+    assert found[0] == found[1]
+    assert sorted(found[2]) == [*found[0], max(found[0]) + 1]

@@ -1,6 +1,7 @@
 """PyTorch accepts the device name `npu`; torch.npu has its functions besides streams."""
 
 import copy
+import importlib
 import json
 import os
 import pickle
@@ -14,6 +15,7 @@ from torch import nn
 import anabranch
 import torch_npu
 import torchair
+from torchair._impl.device import names
 
 CPU = torch.device("cpu")
 NPU = torch.device("npu")
@@ -288,3 +290,67 @@ print(model(x).shape)
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def device_of_a_rank():
+    yield
+    names.choose_device(0)
+
+
+def test_each_rank_has_a_device(device_of_a_rank, monkeypatch) -> None:
+    """As torchrun starts ranks, and as a process starts others."""
+    with pytest.raises(RuntimeError, match="'npu:1'; there is one device"):
+        torch.npu.set_device(1)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    assert torch.npu.device_count() == 2
+    torch.npu.set_device("npu:1")
+    assert torch.npu.current_device() == 1
+    x = torch.ones(2, device="npu:1")
+    run = torch.compile(
+        lambda x: x.to("npu:1") + torch.ones(2, device="npu:1"),
+        backend=torchair.get_npu_backend(),
+        fullgraph=True,
+    )
+    assert torch.equal(run(x), torch.full((2,), 2.0))
+    assert torch.nn.Linear(2, 2).to("npu:1").npu(1).weight.device == torch.device(NPU)
+    with pytest.raises(RuntimeError, match="'npu:2'; there are 2 devices"):
+        torch.ones(2, device="npu:2")
+    monkeypatch.delenv("LOCAL_WORLD_SIZE")
+    monkeypatch.setattr(names.multiprocessing, "parent_process", object)
+    torch.npu.set_device(3)
+    assert torch.ones(2, device="npu:3").sum() == 2
+
+
+def test_tests_for_npus() -> None:
+    """In a process of its own: PyTorch's test case reads the command line."""
+    script = """
+import numpy, torch
+from torch_npu.testing.testcase import TestCase, run_tests
+from torch_npu.testing.common_utils import SupportedDevices, create_common_tensor
+import torch_npu
+
+class Small(TestCase):
+    @SupportedDevices(["Ascend910B"])
+    def test_near(self):
+        one, other = create_common_tensor((numpy.float16, 2, (3, 4)), -1, 1)
+        assert one.dtype == torch.float16 and one.min() >= -1 and one.max() <= 1
+        self.assertRtolEqual(one, other)
+        self.assertRtolEqual([one.float()], [other.float() + 5e-5])
+        self.assertRtolEqual(one.numpy(), other.numpy() + numpy.float16(1e-3), prec16=0.1)
+        with self.assertRaises(AssertionError):
+            self.assertRtolEqual(one.float(), other.float() + 1e-3)
+
+run_tests()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert "Ran 1 test" in done.stderr, done.stderr
+    assert done.returncode == 0, done.stderr
+
+
+def test_modules_that_prepared_collectives() -> None:
+    experimental = "torchair.ge_concrete_graph.ge_converter.experimental"
+    for name in ("patch_for_hcom_allreduce", "hcom_allgather"):
+        importlib.import_module(f"{experimental}.{name}")

@@ -35,6 +35,8 @@ NAMES = {
     " register_replacement logger inference scope",
     "npugraph_ex.inference": "cache_compile readable_cache",
     "npugraph_ex.scope": "limit_core_num",
+    "npugraph_ex.configs.compiler_config": "CompilerConfig",
+    "npugraph_ex.core.utils": "logger EVENT_LEVEL",
     "torchair.ge_concrete_graph.ge_graph": "Tensor TensorSpec DataType"
     " get_default_ge_graph next_unique_name",
     "torchair.ge_concrete_graph.utils": "compat_as_bytes compat_as_bytes_list"

@@ -8,6 +8,8 @@ docs/design/npu.md says why `npu` is no device type of PyTorch's."""
 from __future__ import annotations
 
 import functools
+import multiprocessing
+import os
 import re
 from types import ModuleType
 from typing import Any
@@ -15,11 +17,21 @@ from typing import Any
 import torch
 import torch.amp.autocast_mode
 
-__all__ = ["HOST", "add_name", "host_device", "install", "is_npu"]
+__all__ = [
+    "HOST",
+    "add_name",
+    "choose_device",
+    "current_device",
+    "device_count",
+    "host_device",
+    "install",
+    "is_npu",
+]
 
 HOST = torch.device("cpu")
 _NAME = "npu"
 _names = {_NAME}
+_current = [0]  # the number of this process's device
 
 
 def add_name(name: str) -> None:
@@ -39,13 +51,52 @@ def host_device(device: Any = None) -> Any:
         device = f"npu:{device or 0}"
     if not is_npu(device):
         return device
-    name = str(device)
-    found = re.fullmatch(r"(\w+?)(:\d+)?", name)
+    number = _number(device)
+    if number > 0 and number >= device_count():
+        raise _no_such_device(device)
+    return HOST
+
+
+def device_count() -> int:
+    """One device for each rank on this host, as far as this process knows them:
+    LOCAL_WORLD_SIZE, the ranks of its process group, and its own choice."""
+    given = os.environ.get("LOCAL_WORLD_SIZE", "1")
+    known = [int(given) if given.isdigit() else 1, _current[0] + 1]
+    group = torch.distributed
+    if group.is_available() and group.is_initialized():
+        known.append(group.get_world_size())
+    return max(known)
+
+
+def current_device() -> int:
+    return _current[0]
+
+
+def choose_device(device: Any) -> None:
+    """Gives this process the device of this name or number. A process of several may
+    choose any. RuntimeError: there is no such device."""
+    if isinstance(device, int):
+        device = f"npu:{device}"
+    if not is_npu(device):
+        return
+    number = _number(device)
+    is_rank = "WORLD_SIZE" in os.environ or multiprocessing.parent_process() is not None
+    if number >= device_count() and not is_rank:
+        raise _no_such_device(device)
+    _current[0] = number
+
+
+def _number(name: str) -> int:
+    found = re.fullmatch(r"(\w+?)(?::(\d+))?", name)
     if found is None or found[1] not in _names:
         raise RuntimeError(f"Invalid device string: '{name}'")
-    if found[2] not in (None, ":0"):
-        raise RuntimeError(f"invalid device ordinal: {name!r}; there is one device")
-    return HOST
+    return int(found[2] or 0)
+
+
+def _no_such_device(name: str) -> RuntimeError:
+    count = device_count()
+    there = "there is one device" if count == 1 else f"there are {count} devices"
+    return RuntimeError(f"invalid device ordinal: {name!r}; {there}")
 
 
 def install(module: ModuleType) -> None:

@@ -31,6 +31,8 @@ from .process import rank
 __all__ = ["Values", "is_original", "values_of", "wants_values"]
 
 SCOPE = "torchair_enable_data_dump"
+# Numbers of the graphs of max-autotune that dump, in folder names.
+_models = itertools.count(1)
 _STATISTICS = ("op_type", "op_name", "side", "index", "dtype", "shape")
 _NUMBERS = ("max", "min", "mean", "l2")
 
@@ -171,10 +173,14 @@ def _data_dump(config: CompilerConfig, number: int) -> Callable[..., None]:
 
 
 def _saved(config: CompilerConfig) -> Callable[..., None]:
-    """For the capture modes: a file for each input of the graph and each result."""
+    """For the capture modes: a file for each input of the graph and each result, unless
+    the program saves that result itself."""
     folder = _home(raw(config, "dump_config.dump_path"))
+    saves = torch.ops.npu._save_tensor.default
 
     def keep(step: int, node: torch.fx.Node, inputs: Any, result: Any) -> None:
+        if result is None or any(user.target is saves for user in node.users):
+            return
         os.makedirs(folder, exist_ok=True)
         for part, item in _parts(result):
             name = f"{node.name}{part.replace('.', '_')}_device_0_{step + 1}.pt"
@@ -196,7 +202,7 @@ def _engine_dump(
     write = _WRITERS[raw(config, "dump_config.dump_data")]
     folder = raw(config, "dump_config.dump_path")
     home = os.path.join(_home(folder), time.strftime("%Y%m%d%H%M%S"), "0")
-    home = os.path.join(home, graph.name, str(number))
+    home = os.path.join(home, graph.name, str(next(_models)))
     _write_options(config, graph.name, layers)
 
     def keep(step: int, node: torch.fx.Node, inputs: Any, result: Any) -> None:

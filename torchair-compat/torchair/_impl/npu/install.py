@@ -7,7 +7,7 @@ import functools
 import sys
 from types import ModuleType
 
-from ..device import contrib, hccl, names, profiler
+from ..device import contrib, hccl, names, profiler, testing
 from . import (  # these modules define operators
     activations,  # noqa: F401
     alias,
@@ -49,8 +49,9 @@ def install() -> tuple[ModuleType, ModuleType]:
     sys.modules["torch_npu.npu"] = npu
     sys.modules["torch_npu.distributed"] = distributed
     sys.modules["torch_npu.profiler"] = profiler
-    # A package, so that its modules are imported when somebody asks for them.
+    # Packages, so that their modules are imported when somebody asks for them.
     sys.modules["torch_npu.contrib"] = contrib
+    sys.modules["torch_npu.testing"] = testing
     return npu, _dynamo()
 
 

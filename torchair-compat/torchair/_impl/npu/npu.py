@@ -1,4 +1,5 @@
-"""torch.npu: one device, whose work is done when a call returns.
+"""torch.npu: the host as a device, whose work is done when a call returns. Each rank of
+a host has one.
 
 So streams and events order nothing in eager code; an event with `enable_timing`
 measures time. In a compiled function they are streams and events of the graph."""
@@ -21,7 +22,12 @@ from anabranch.extension import unbroken_scope
 
 from ..device import memory
 from ..device.memory import *
-from ..device.names import host_device
+from ..device.names import (
+    choose_device,
+    current_device,
+    device_count,
+    host_device,
+)
 from ..device.tape import NPUGraph, graph, is_current_stream_capturing
 from ..errors import warn_once
 
@@ -166,16 +172,9 @@ def graph_pool_handle() -> tuple[int, int]:
     return (0, next(_pools))
 
 
-def device_count() -> int:
-    return 1
-
-
-def current_device() -> int:
-    return 0
-
-
 def set_device(device: Any) -> None:
-    host_device(device)
+    """Gives this process the device of its rank. All are the host's device."""
+    choose_device(device)
 
 
 def get_device_name(device: Any = None) -> str:
@@ -187,16 +186,16 @@ def synchronize(device: Any = None) -> None:
 
 
 class device:
-    """`with torch.npu.device(0):` for the only device."""
+    """`with torch.npu.device(0):` checks that there is this device."""
 
     def __init__(self, device: Any) -> None:
         host_device(device)
 
     def __enter__(self) -> None:
-        """Does nothing: the only device is the current one."""
+        """Does nothing: all devices are the host's."""
 
     def __exit__(self, *_: object) -> None:
-        """Does nothing: the only device is the current one."""
+        """Does nothing: all devices are the host's."""
 
 
 def get_device_properties(device: Any = None) -> types.SimpleNamespace:

@@ -1,0 +1,1 @@
+"""npugraph_ex.configs: the configuration is in `compiler_config`."""

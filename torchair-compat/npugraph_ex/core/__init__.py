@@ -1,0 +1,1 @@
+"""npugraph_ex.core: the logger is in `utils`."""

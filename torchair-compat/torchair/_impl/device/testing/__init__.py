@@ -1,0 +1,1 @@
+"""torch_npu.testing: what tests for NPUs are written with."""

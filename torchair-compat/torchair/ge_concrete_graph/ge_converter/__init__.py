@@ -1,0 +1,1 @@
+"""Older modules that scripts import for their effect."""

@@ -1,0 +1,1 @@
+"""Modules that prepared collectives for graphs. There is nothing to prepare here."""

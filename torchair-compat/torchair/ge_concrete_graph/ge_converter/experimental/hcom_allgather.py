@@ -1,0 +1,1 @@
+"""Has no effect: `all_gather` stands in graphs without it."""
