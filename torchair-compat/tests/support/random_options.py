@@ -1,5 +1,5 @@
-"""Random options, modes, scopes and sizes on three small models: the result is the eager
-one, or an error says clearly why not.
+"""Random options, modes, scopes, custom passes, graph breaks and sizes on three small
+models: the result is the eager one, or an error says clearly why not.
 
     random_options.py --seed 1000 --count 60
 
@@ -21,6 +21,7 @@ import torch
 
 import torch_npu
 import torchair
+from random_passes import custom_pass
 
 MODES = ("max-autotune", "reduce-overhead", "npugraph_ex")
 # Errors that count as an answer: options that exclude each other, or that a mode does
@@ -30,7 +31,11 @@ CLEAR = (
     "npu_wait_tensor is not support in this mode",
     "only support 'py' type",
     "for the capture modes",
+    "breaks inside of torchair.scope",
 )
+# Where a model breaks its graph.
+BREAKS = (None, None, None, "before", "in", "after")
+PASSES = ("post_grad_custom_pre_pass", "post_grad_custom_post_pass")
 
 Options = dict[str, Any]
 
@@ -92,15 +97,28 @@ class _Marked(torch.nn.Module):
     def __init__(self, chosen: list[Callable[[], Any]]) -> None:
         super().__init__()
         self.chosen = chosen
+        self.breaks: str | None = None
 
     def marked(self, part: Callable[..., Any], *values: Any) -> Any:
+        if self.breaks == "before":
+            torch._dynamo.graph_break()
         if not self.chosen:
-            return part(*values)
-        if len(self.chosen) == 1:
+            found = self.broken(part, *values)
+        elif len(self.chosen) == 1:
             with self.chosen[0]():
-                return part(*values)
-        with self.chosen[0](), self.chosen[1]():
-            return part(*values)
+                found = self.broken(part, *values)
+        else:
+            with self.chosen[0](), self.chosen[1]():
+                found = self.broken(part, *values)
+        if self.breaks == "after":
+            torch._dynamo.graph_break()
+        return found
+
+    def broken(self, part: Callable[..., Any], *values: Any) -> Any:
+        found = part(*values)
+        if self.breaks == "in":
+            torch._dynamo.graph_break()
+        return found
 
 
 class Layers(_Marked):
@@ -158,12 +176,16 @@ def run_case(seed: int) -> str:
     options = {name: rng.choice(OPTIONS[name]) for name in names}
     if model_class is Cache:  # this model breaks what the option's user promises
         options.pop("experimental_config.frozen_parameter", None)
+    # Drawn last, so that a seed's options are those of before.
+    breaks = rng.choice(BREAKS)
+    passes = {name: custom_pass(rng) for name in PASSES if rng.random() < 0.4}
     what = f"seed {seed}: {model_class.__name__}, {mode}, dynamic={dynamic}, {options}"
+    what += f", break {breaks}, {[*passes]}"
     torch._dynamo.reset()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            _compare(model_class, chosen, mode, dynamic, options, seed)
+            _compare(model_class, chosen, mode, dynamic, options | passes, breaks, seed)
         except AssertionError as error:
             raise AssertionError(f"{what}\n{error}") from error
         except Exception as error:
@@ -180,6 +202,7 @@ def _compare(
     mode: str,
     dynamic: bool | None,
     options: Options,
+    breaks: str | None,
     seed: int,
 ) -> None:
     config = torchair.CompilerConfig()
@@ -194,8 +217,10 @@ def _compare(
     eager = model_class(chosen).eval()
     twin = model_class(chosen).eval()
     twin.load_state_dict(eager.state_dict())
+    eager.breaks = twin.breaks = breaks
     backend = torchair.get_npu_backend(compiler_config=config)
-    run = torch.compile(twin, backend=backend, dynamic=dynamic, fullgraph=True)
+    whole = breaks is None
+    run = torch.compile(twin, backend=backend, dynamic=dynamic, fullgraph=whole)
     with torch.no_grad():
         for rows in (3, 3, 5):
             x = torch.randn(rows, 16)
