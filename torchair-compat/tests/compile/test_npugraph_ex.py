@@ -79,6 +79,30 @@ def test_backends(backend) -> None:
     assert anabranch.counters.kernels > 0
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_every_option_of_the_configuration_can_be_given_at_once(
+    tmp_path, monkeypatch
+) -> None:
+    """As the pages of npugraph_ex give them, by name and through compile_fx."""
+    monkeypatch.chdir(tmp_path)
+    config = npugraph_ex.CompilerConfig()
+    names = {n for n in dir(config) if not n.startswith("_")} - {"as_dict", "mode"}
+    values = {n: getattr(config, n).default for n in names}
+    values |= {"capture_limit": 3, "force_recapture": True, "deadlock_check": True}
+    values["data_dump_dir"] = "."
+    backend = npugraph_ex.get_npu_backend(compiler_config=config)
+    with torch.no_grad():
+        found = torch.compile(model, backend=backend, options=values)(*INPUTS)
+    torch.testing.assert_close(found, model(*INPUTS))
+    assert config.capture_limit.value == "3"
+    assert config.force_recapture.value is True
+    wrong = {"capture_error_mode": "tight"}
+    with pytest.raises(ValueError, match=r"in optional list \['global'"):
+        npugraph_ex.compile_fx(
+            torch.fx.symbolic_trace(lambda x: x + 1), [torch.ones(2)], wrong
+        )
+
+
 def test_the_backend_keeps_the_configuration() -> None:
     config = npugraph_ex.CompilerConfig()
     backend = npugraph_ex.get_npu_backend(compiler_config=config)

@@ -177,8 +177,12 @@ def test_filtered_and_aligned_traces(tmp_path) -> None:
 
 
 @pytest.mark.checklist("T138")
-def test_a_graph_without_collectives(config, tmp_path, monkeypatch, capsys) -> None:
+@pytest.mark.parametrize("mode", ["max-autotune", "npugraph_ex"])
+def test_a_graph_without_collectives(
+    config, mode, tmp_path, monkeypatch, capsys
+) -> None:
     monkeypatch.chdir(tmp_path)
+    config.mode = mode
     config.debug.deadlock_check = True
     x = torch.ones(3)
     assert torch.equal(compiled(lambda x: x * 2 + 1, config)(x), x * 2 + 1)
@@ -207,15 +211,19 @@ def function(x, y):
 config = torchair.CompilerConfig()
 config.debug.deadlock_check = True
 backend = torchair.get_npu_backend(compiler_config=config)
-run = torch.compile(function, backend=backend, fullgraph=True, dynamic=False)
-assert torch.equal(run(torch.ones(4), torch.ones(4)), torch.full((4,), 4.0))
+runs = [torch.compile(function, backend=backend, fullgraph=True, dynamic=False)]
+options = {"deadlock_check": True}
+runs.append(torch.compile(function, backend="npugraph_ex", options=options, dynamic=False))
+for run in runs:
+    torch._dynamo.reset()
+    assert torch.equal(run(torch.ones(4), torch.ones(4)), torch.full((4,), 4.0))
 """
 
 
 def test_collectives_of_a_graph(tmp_path) -> None:
     for text in run_ranks(tmp_path, RANKS, 2):
-        assert "Deadlock risk detected! 1 conflicting pair(s)" in text
-        assert "(30 AIVEC)  sum=60 > 48" in text
+        assert text.count("Deadlock risk detected! 1 conflicting pair(s)") == 2
+        assert text.count("(30 AIVEC)  sum=60 > 48") == 2
 
 
 def test_public_names_are_importable() -> None:

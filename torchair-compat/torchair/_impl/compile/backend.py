@@ -18,9 +18,9 @@ from anabranch.extension import InputSource
 from ..dump.debug_folder import DebugFolder
 from ..errors import wrapping
 from ..ge.returned_writes import return_nothing
-from ..options.config import CompilerConfig, apply_flat
+from ..options.config import CompilerConfig
 from ..options.engine import warn_of_mode
-from ..options.flat import AnyConfig, tree_of
+from ..options.flat import AnyConfig, apply_options, tree_of
 from ..options.flat import CompilerConfig as FlatConfig
 from . import gears
 from .fusions import MATCHED
@@ -133,7 +133,9 @@ def npu(
     config = tree_of(compiler_config)
     with wrapping():
         if options:
-            apply_flat(config, options)
+            # A flat configuration has options that the tree does not have.
+            given = config if compiler_config is None else compiler_config
+            apply_options(given, options)
         return_nothing(module)
         geared = gears.find(module, example_inputs, config)
         debug = DebugFolder.of_model(module)
@@ -175,7 +177,7 @@ def compile_flat(
     """npugraph_ex.compile_fx: compiles one ATen graph with flat options. ValueError: an
     option does not exist."""
     config = FlatConfig()
-    apply_flat(config._tree, options or {})
+    apply_options(config, options or {})
     if example_inputs is None:
         placeholders = gm.graph.find_nodes(op="placeholder")
         example_inputs = [node.meta.get("val") for node in placeholders]

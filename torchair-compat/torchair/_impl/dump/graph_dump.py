@@ -48,24 +48,27 @@ class Dumps:
     ) -> None:
         """Writes the graph before optimisation, and logs the attributes of nodes.
         `sources` tell which tensors graphs share."""
+        logs = self._kind or logger.isEnabledFor(logging.DEBUG)
         if self._captures:
             self._write("original", lambda: [fx_program(module)])
-        elif self._kind or self._checks or logger.isEnabledFor(logging.DEBUG):
+        if self._checks or (logs and not self._captures):
             graph = convert(module, f"graph_{self._number}")
             if self._refers:
                 inputs = module.graph.find_nodes(op="placeholder")
                 labels = {n: source.label for n, source in zip(inputs, sources)}
                 graph = name_written_inputs(graph, labels)
             self._graph = graph
-            self._write("original", lambda: WRITERS[self._kind](graph))
+            if not self._captures:
+                self._write("original", lambda: WRITERS[self._kind](graph))
 
     def write_optimized(self, module: torch.fx.GraphModule) -> None:
         if self._captures:
             self._write("optimized", lambda: [fx_program(module)])
-        elif self._graph is not None:
+        if self._graph is not None:
             graph = optimized(self._graph, self._folds)
             graph = Graph(graph.name, pack_symbols(graph.nodes))
-            self._write("optimized", lambda: WRITERS[self._kind](graph))
+            if not self._captures:
+                self._write("optimized", lambda: WRITERS[self._kind](graph))
             if self._checks and _is_static(module):
                 check_deadlocks(graph, self._number)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ..errors import warn_once, wrapped
@@ -11,7 +12,7 @@ from .kinds import BOOL, Choice, Kind
 from .table import EX, ROWS, Row
 from .tree import UnknownOption
 
-__all__ = ["AnyConfig", "CompilerConfig", "tree_of"]
+__all__ = ["AnyConfig", "CompilerConfig", "apply_options", "tree_of"]
 
 _ROWS = {row.flat.removeprefix("-"): row for row in ROWS if row.flat}
 # Options that the tree does not have: their values and defaults.
@@ -114,6 +115,17 @@ def _seen(row: Row, value: Any) -> Any:
 
 
 AnyConfig = Tree | CompilerConfig
+
+
+def apply_options(config: AnyConfig, options: Mapping[str, Any]) -> None:
+    """Writes the options of `torch.compile(options=...)` into a configuration of either
+    kind. ValueError: an option does not exist."""
+    rest = dict(options)
+    if isinstance(config, CompilerConfig):
+        for name in (*_MORE, _DEADLOCK):
+            if name in rest:
+                setattr(config, name, rest.pop(name))
+    apply_flat(tree_of(config), rest)
 
 
 def tree_of(config: AnyConfig | None) -> Tree:

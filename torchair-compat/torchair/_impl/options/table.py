@@ -150,8 +150,7 @@ ROWS = (
         False,
         "B",
         "finds pairs of collectives on different streams that together need"
-        " more cores than there are, and writes three traces; for static"
-        " shapes in `max-autotune`",
+        " more cores than there are, and writes three traces; for static shapes",
     ),
     same(
         "debug.aclgraph.disable_reinplace_inplaceable_ops_pass",
