@@ -33,6 +33,12 @@ TYPES = {
     "copy_": "Assign",
     "linear": "MatMulV2",
     "addmm": "Gemm",
+    "all_reduce": "HcomAllReduce",
+    "all_gather_into_tensor": "HcomAllGather",
+    "reduce_scatter_tensor": "HcomReduceScatter",
+    "all_to_all_single": "HcomAllToAllV",
+    "broadcast": "HcomBroadcast",
+    "wait_tensor": "Identity",
 }
 
 DTYPES = {
