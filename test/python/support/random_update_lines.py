@@ -7,8 +7,6 @@ from collections.abc import Sequence
 
 import torch
 
-WIDTHS = {1: ("int8", "uint8"), 2: ("float16", "int16"), 4: ("float32", "int32")}
-
 
 def slice_text(rng: random.Random, size: int) -> str:
     begin = rng.randint(0, size)
@@ -80,7 +78,7 @@ def view_text(rng: random.Random, name: str, value: torch.Tensor) -> str:
         f"{name}.unfold({dim}, {max(size // 2, 1)}, {max(size // 2, 1)})",
         f"{name}.movedim({dim}, {other})",
         f"{name}.detach()",
-        f"{name}.view(torch.{_same_width(rng, value)})",
+        f"{name}.view(torch.{_of_same_width(value)})",
         _strided_text(rng, name, value),
     ]
     return rng.choice(choices)
@@ -90,23 +88,17 @@ def _factor(rng: random.Random, size: int) -> int:
     return rng.choice([n for n in range(1, size + 1) if size % n == 0] or [1])
 
 
-def _same_width(rng: random.Random, value: torch.Tensor) -> str:
+def _of_same_width(value: torch.Tensor) -> str:
+    """A dtype whose elements have the bytes of the value's. The bytes of a float may be
+    a NaN, which equals nothing."""
     own = str(value.dtype).removeprefix("torch.")
-    # Other bytes than those of a float may be NaNs, which compare with nothing.
-    return (
-        own
-        if value.dtype.is_floating_point or value.dtype == torch.bool
-        else rng.choice(
-            [n for n in WIDTHS.get(value.element_size(), (own,)) if "float" not in n]
-            or [own]
-        )
-    )
+    return {"int8": "uint8", "uint8": "int8", "bool": "uint8"}.get(own, own)
 
 
 def _strided_text(rng: random.Random, name: str, value: torch.Tensor) -> str:
     """`as_strided` with elements of the value only, which lies without gaps."""
     if value.numel() < 2 or not value.is_contiguous():
-        return f"{name}.alias()" if hasattr(value, "alias") else f"{name}[...]"
+        return f"{name}[...]"
     begin = rng.randrange(value.numel())
     left = value.numel() - begin
     step = rng.choice((1, 1, 2, 3))
@@ -166,6 +158,7 @@ def update_text(rng: random.Random, name: str, value: torch.Tensor, other: str) 
     chosen = rows_text(rng, size)
     rows = f"{name}.index_select({dim}, {chosen})"
     columns = dim * ":, "
+    fitted = f"{other}.expand({name}.shape)"  # `out` of another shape would be resized
     first = f"torch.zeros([min(n, 1) for n in {name}.shape], dtype=torch.int64)"
     return rng.choice(
         [
@@ -208,8 +201,8 @@ def update_text(rng: random.Random, name: str, value: torch.Tensor, other: str) 
             f"{name}.square_()",
             f"{name}.addcmul_({other}, {other})",
             f"{name}.bitwise_xor_({other})",
-            f"torch.add({other}, 1, out={name})",
-            f"torch.where({other} > 0, {other}, 1, out={name})",
+            f"torch.add({fitted}, 1, out={name})",
+            f"torch.mul({fitted}, {fitted}, out={name})",
             f"{name}.diagonal(0, -2, -1).add_(1)",
             f"{name}.unbind({dim})[-1].add_(1)",
         ]
