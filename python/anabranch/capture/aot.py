@@ -23,7 +23,14 @@ from ..describe import purity
 from ..describe.description import InputSource
 from ..describe.written import Misplaced, check_views
 from ..report import record_eager
-from . import constants, kept_whole, observer, weight_only, whole_operators
+from . import (
+    constants,
+    identity,
+    kept_whole,
+    observer,
+    weight_only,
+    whole_operators,
+)
 from .input_sources import graph_sources, input_sources
 
 aten = torch.ops.aten
@@ -46,10 +53,7 @@ WHOLE = tuple(map(_overload, whole_operators.NAMES))
 
 @functools.cache
 def decompositions() -> dict[Any, Callable[..., Any]]:
-    table = _core_aten()
-    for operator in WHOLE:
-        table.pop(operator, None)
-    return table | weight_only.decompositions()
+    return _with_own(_core_aten())
 
 
 @functools.cache
@@ -62,10 +66,15 @@ def all_decompositions() -> dict[Any, Callable[..., Any]]:
 def export_decompositions() -> dict[Any, Callable[..., Any]]:
     """The same table for `ExportedProgram.run_decompositions`, which takes apart only
     the composite operators that the table names."""
-    table = dict(core_aten_decompositions().items())
+    return _with_own(dict(core_aten_decompositions().items())) | kept_whole.PARTS
+
+
+def _with_own(table: dict[Any, Callable[..., Any]]) -> dict[Any, Callable[..., Any]]:
+    """PyTorch's table with Anabranch's own decompositions, and without the operators that
+    stay whole."""
     for operator in WHOLE:
         table.pop(operator, None)
-    return table | weight_only.decompositions() | kept_whole.PARTS
+    return table | weight_only.decompositions() | identity.decompositions()
 
 
 def _core_aten() -> dict[Any, Callable[..., Any]]:

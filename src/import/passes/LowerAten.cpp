@@ -109,8 +109,7 @@ static void eraseMade(ArrayRef<Operation *> made, Block *block) {
 static LogicalResult lowerOrExplain(ir::AtenOp op) {
   auto explain = [&](const Twine &reason) {
     op->setAttr("anabranch.refusal", StringAttr::get(op.getContext(), reason));
-    ir::explainRefusal(op.getLoc(), "not lowered",
-                       op.getCallee() + ": " + reason);
+    ir::explainRefusal(op.getLoc(), "lowered", op.getCallee() + ": " + reason);
     return success();
   };
   const OpRow *row = OpTable::get().lookup(op.getCallee());

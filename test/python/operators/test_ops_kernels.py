@@ -10,6 +10,7 @@ import pytest
 import torch
 from checking import check
 
+from anabranch import counters
 from anabranch.backend import anabranch
 from anabranch.packages import package
 
@@ -291,3 +292,18 @@ def test_gelu_is_as_exact_as_eager_everywhere(cpu, function, dtype):
     torch.testing.assert_close(compiled(special), function(special), equal_nan=True)
     # Eager's gelu is NaN here.
     assert compiled(torch.tensor([math.inf]).to(dtype)).item() == math.inf
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_identity_matrices_of_every_size(dynamic) -> None:
+    """The integers that count rows change with the size: 255 and 65535 are the last
+    numbers of narrow ones."""
+    kinds = [torch.float32, torch.int8, torch.float16, torch.bool, None, torch.int64]
+
+    def identities(x):
+        sizes = [(255,), (256,), (257, 3), (2, 65537), (0, 5), x.shape]
+        return [torch.eye(*size, dtype=kind) for size, kind in zip(sizes, kinds)]
+
+    counters.reset()
+    check(identities, torch.zeros(300, 256), dynamic=dynamic, fullgraph=True)
+    assert counters.fallback_calls == counters.eager_graphs == 0
