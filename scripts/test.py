@@ -1,7 +1,7 @@
 """Runs every test runner, prints its output, and adds up the counts.
 
     test.py             everything
-    test.py --fast      without clang-tidy, sanitizers, fuzzing and slow tests
+    test.py --fast      lint without clang-tidy, gtest and lit
     test.py lint gtest  only these groups
 
 The last line adds up all runners. The exit status is 0 if nothing failed. A runner that
@@ -10,12 +10,14 @@ ends without its counts is one failure."""
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,13 +44,10 @@ def read_check(output: str, ok: bool) -> Counts:
     return Counts(passed=int(ok), failed=int(not ok))
 
 
-def read_ctest(output: str, ok: bool) -> Counts:
-    match = re.search(r"(\d+) tests failed out of (\d+)", output)
-    if not match:
-        return Counts(failed=int(not ok))
-    failed, total = int(match[1]), int(match[2])
-    skipped = len(re.findall(r"\*\*\*(?:Skipped|Not Run)", output))
-    return Counts(total - failed - skipped, failed, skipped)
+def read_gtest(output: str, ok: bool) -> Counts:
+    """The last line of scripts/gtests.py."""
+    found = re.search(r"gtest: (\d+) passed, (\d+) failed, (\d+) skipped", output)
+    return Counts(*map(int, found.groups())) if found else Counts(failed=1)
 
 
 def read_lit(output: str, ok: bool) -> Counts:
@@ -82,6 +81,8 @@ class Runner:
     name: str
     command: list[str]
     read: Callable[[str, bool], Counts]
+    # It keeps one core busy: two such runners run at a time.
+    single: bool = False
 
     @property
     def group(self) -> str:
@@ -89,41 +90,34 @@ class Runner:
 
 
 def runners(fast: bool) -> list[Runner]:
-    tools = [str(ROOT / "scripts" / "lint.py")]
+    tools = [sys.executable, str(ROOT / "scripts" / "lint.py")]
     # Tests of one file stay together, since they share fixtures.
     pytest = [str(BIN / "pytest"), "-q", "--durations=9", "-n2", "--dist=loadfile"]
-    if fast:
-        pytest += ["-m", "not slow"]
+    # mypy takes longest, so it begins.
     lint = [
-        Runner(f"lint/{name}", [sys.executable, *tools, name], read_check)
-        for name in ("clang-format", "clang-tidy", "ruff", "mypy")
-        if not (fast and name == "clang-tidy")
+        Runner(f"lint/{name}", [*tools, name], read_check, single=True)
+        for name in ("mypy", "clang-format", "ruff")
     ]
-    ctest = ["ctest", "--test-dir", "build", "-j2", "--output-on-failure"]
-    slow = [
-        Runner(f"sanitize/{kind}", ["scripts/sanitized.sh", kind], read_ctest)
-        for kind in ("address", "thread")
-    ]
-    slow.append(Runner("fuzz", ["scripts/sanitized.sh", "fuzz"], read_check))
+    gtests = [sys.executable, str(ROOT / "scripts" / "gtests.py"), "build"]
+    lit = [str(BIN / "lit"), "-v", "-j2", "--allow-empty-runs", "test"]
+    quick = [*lint, Runner("gtest", gtests, read_gtest), Runner("lit", lit, read_lit)]
+    if fast:
+        return quick
     return [
-        *lint,
-        *([] if fast else slow),
-        Runner("gtest", [*ctest, "--no-tests=ignore"], read_ctest),
-        Runner(
-            "lit",
-            [str(BIN / "lit"), "-v", "-j2", "--allow-empty-runs", "test"],
-            read_lit,
-        ),
-        Runner("pytest", pytest, read_pytest),
+        *quick,
+        Runner("lint/clang-tidy", [*tools, "clang-tidy"], read_check),
+        Runner("sanitize/address", ["scripts/sanitized.sh", "address"], read_gtest),
+        Runner("sanitize/thread", ["scripts/sanitized.sh", "thread"], read_gtest),
+        Runner("fuzz", ["scripts/sanitized.sh", "fuzz"], read_check),
+        # test/conftest.py orders the files.
+        Runner("pytest", [*pytest, "--no-loadscope-reorder"], read_pytest),
         # Run apart: other packages take its torch_npu for an NPU if they can import it.
         Runner("compat", [*pytest, "torchair-compat/tests"], read_pytest),
     ]
 
 
-def run(runner: Runner) -> Counts:
-    print(f"==== {runner.name}: {' '.join(runner.command)}", flush=True)
-    start = time.monotonic()
-    lines = []
+def output_of(runner: Runner) -> Iterator[str | int]:
+    """The lines of its output as they come, then its exit status."""
     with subprocess.Popen(
         runner.command,
         cwd=ROOT,
@@ -135,20 +129,49 @@ def run(runner: Runner) -> Counts:
         env={**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"},
     ) as process:
         assert process.stdout
-        for line in process.stdout:
+        yield from process.stdout
+    yield process.returncode
+
+
+def run(runner: Runner) -> Counts:
+    """Prints the output as it comes, or at the end if another runner prints too."""
+    title = f"==== {runner.name}: {' '.join(runner.command)}\n"
+    start = time.monotonic()
+    lines = []
+
+    def say(line: str) -> None:
+        lines.append(line)
+        if not runner.single:
             sys.stdout.write(line)
             sys.stdout.flush()
-            lines.append(line)
-    ok = process.returncode == 0
+
+    say(title)
+    for line in output_of(runner):
+        if isinstance(line, str):
+            say(line)
+        else:
+            ok = line == 0
     counts = runner.read("".join(lines), ok)
     if not ok and counts.failed == 0:
         counts.failed = 1
-    print(
+    say(
         f"==== {runner.name}: {counts.passed} ok, {counts.failed} bad,"
-        f" {counts.skipped} left out, {time.monotonic() - start:.0f} s",
-        flush=True,
+        f" {counts.skipped} left out, {time.monotonic() - start:.0f} s\n"
     )
+    if runner.single:
+        sys.stdout.write("".join(lines))
+        sys.stdout.flush()
     return counts
+
+
+def run_all(chosen: list[Runner]) -> dict[str, Counts]:
+    results: dict[str, Counts] = {}
+    for single, group in itertools.groupby(chosen, key=lambda runner: runner.single):
+        wave = list(group)
+        with ThreadPoolExecutor(2 if single else 1) as pool:
+            counts = pool.map(run, wave)
+            results |= dict(zip((runner.name for runner in wave), counts, strict=True))
+    return results
 
 
 def main() -> int:
@@ -162,7 +185,7 @@ def main() -> int:
         r for r in runners(args.fast) if not args.groups or r.group in args.groups
     ]
     start = time.monotonic()
-    results = {runner.name: run(runner) for runner in chosen}
+    results = run_all(chosen)
     total = sum(results.values(), Counts())
     print(f"{time.monotonic() - start:.0f} s in all")
     bad = [name for name, counts in results.items() if counts.failed]

@@ -12,7 +12,7 @@ from .config import any_torch
 # The versions that were tested, from the first up to but without the second, as in
 # pyproject.toml.
 OLDEST = (2, 13)
-BELOW = (2, 14)
+BELOW = (2, 15)
 
 
 def check(version: str) -> None:

@@ -11,12 +11,14 @@ from anabranch import torch_version
 from repository import ROOT
 
 
-@pytest.mark.parametrize("version", ["2.13.0", "2.13.1+cpu", "2.13.0a0+git12"])
+@pytest.mark.parametrize(
+    "version", ["2.13.0", "2.13.1+cpu", "2.13.0a0+git12", "2.14.1+cu130"]
+)
 def test_tested_versions_pass(version: str) -> None:
     torch_version.check(version)
 
 
-@pytest.mark.parametrize("version", ["2.12.1", "1.13.0", "2.14.0.dev1", "3.0", "odd"])
+@pytest.mark.parametrize("version", ["2.12.1", "1.13.0", "2.15.0.dev1", "3.0", "odd"])
 def test_others_are_refused(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ANABRANCH_ANY_TORCH", raising=False)
     with pytest.raises(ImportError) as caught:

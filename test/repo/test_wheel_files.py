@@ -7,7 +7,6 @@ import email
 import hashlib
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -231,7 +230,7 @@ def test_sources_refuse_a_machine_without_llvm(
     assert not list((tmp_path / "out").glob("*.whl"))
 
 
-@pytest.mark.skipif(not shutil.which("ccache"), reason="compiles all, without ccache")
+@pytest.mark.soak
 def test_sources_compile_to_the_same_wheel(
     distributions: list[Path], tmp_path: Path
 ) -> None:

@@ -1,12 +1,13 @@
 """The wheels run on each Python of this machine, in a folder of their own, without
 PyTorch. Packages run from NumPy, and code that depends on CPython's internals works as
-on the Python of the other tests."""
+on the Python of the other tests. `make soak` also unpacks other systems."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
+import sys
 import sysconfig
 from pathlib import Path
 
@@ -255,3 +256,94 @@ def test_compiler_wheel(
     compiler = "import anabranch._C as c; print(c.compiler_version())"
     assert run_script(python, folders, compiler).strip() == anabranch.__version__
     assert run_script(python, folders[:1], INSIDE) == "done\n"
+
+
+KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
+
+
+def archive() -> str:
+    """The archive that this machine's packages come from, the one of updates apart."""
+    found = run("apt-get", "indextargets", "--format", "$(REPO_URI)").split()
+    return next(place for place in found if place.rstrip("/").endswith("/debian"))
+
+
+def system(folder: Path, suite: str, *packages: str) -> Path:
+    """A root folder with these packages of a Debian suite, and with what they need.
+    They are unpacked and not configured."""
+    root, state = folder / "root", folder / "apt"
+    for name in ("lists/partial", "cache/archives/partial"):
+        (state / name).mkdir(parents=True)
+    root.mkdir()
+    (state / "status").touch()
+    source = f"deb [signed-by={KEYS}] {archive()} {suite} main\n"
+    (state / "sources.list").write_text(source)
+    settings = {
+        "Dir::Etc::sourcelist": state / "sources.list",
+        "Dir::Etc::sourceparts": "/dev/null",
+        "Dir::State::lists": state / "lists",
+        "Dir::State::status": state / "status",
+        "Dir::Cache": state / "cache",
+    }
+    apt = ["apt-get", *(f"-o{name}={value}" for name, value in settings.items())]
+    run(*apt, "update")
+    run(*apt, "install", "-y", "-d", "--no-install-recommends", "base-files", *packages)
+    for package in sorted((state / "cache" / "archives").glob("*.deb")):
+        unpack = f"dpkg-deb --fsys-tarfile {package} | tar -x --keep-directory-symlink"
+        run("sh", "-c", f"{unpack} -C {root}")
+    return root
+
+
+def inside(root: Path, *command: object, **variables: str) -> str:
+    """The output of a command that has `root` as its root. The folder has no /proc, from
+    which an old loader takes a program's place: LD_LIBRARY_PATH says it."""
+    environment = {"PATH": "/usr/bin:/bin", "HOME": "/", **variables}
+    return run("/usr/sbin/chroot", root, *command, cwd="/", env=environment)
+
+
+def wheel_named(distributions: list[Path], part: str) -> Path:
+    return next(path for path in distributions if part in path.name)
+
+
+other_system = pytest.mark.skipif(os.geteuid() != 0, reason="chroot is root's")
+
+
+@pytest.mark.soak
+@other_system
+def test_cpython_3_14_of_debian(
+    distributions: list[Path], exported: Path, tmp_path: Path
+) -> None:
+    root = system(tmp_path, "forky", "python3.14", "libstdc++6")
+    shutil.copytree(exported, root / "model")
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps"]
+    pip += ["--python-version", "3.14", "--only-binary", ":all:"]
+    for module, part in [
+        ("anabranch_runtime", "anabranch_runtime-"),
+        ("anabranch", "-cp312-abi3-"),
+    ]:
+        wheel = wheel_named(distributions, part)
+        run(*pip, "--target", root / f"for_{module}", wheel, "numpy")
+        path = {"PYTHONPATH": f"/for_{module}"}
+        arguments = ("/usr/bin/python3.14", "-c", CALL, module, "/model")
+        assert inside(root, *arguments, **path) == "done\n"
+    assert inside(root, "/usr/bin/python3.14", "-c", INSIDE, **path) == "done\n"
+
+
+@pytest.mark.soak
+@other_system
+def test_an_old_glibc(
+    distributions: list[Path], exported: Path, tmp_path: Path
+) -> None:
+    """The oldest suite of Debian's archive has glibc 2.31; wheels are made with 2.36."""
+    root = system(tmp_path, "bullseye", "libgcc-s1")
+    shutil.copytree(exported, root / "model")
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target"]
+    for part in ("anabranch_runtime-", "-cp311-cp311-"):
+        run(*pip, root / "site", wheel_named(distributions, part))
+    tools, home = Path("/site/anabranch/bin"), {"LD_LIBRARY_PATH": "/site/anabranch"}
+    with np.load(exported / "0.npz") as kept:
+        for name in ("x", "scale"):
+            np.save(root / f"{name}.npy", kept[name])
+    command = [tools / "anabranch-run", "/model/model.anb", "--inputs"]
+    assert "f32[5, 8]" in inside(root, *command, "/x.npy", "/scale.npy", **home)
+    said = inside(root, tools / "anabranch-opt", "--version", **home)
+    assert anabranch.__version__ in said

@@ -3,7 +3,8 @@
 AOTAutograd recreates such a view after the call. With symbolic sizes it uses
 `as_strided` of the input, at the strides and the offset of the graph's result. In the
 graph, that result is a view of the input's new value. So the new value must have the
-strides and the offset of the input.
+strides and the offset of the input. torch 2.14 adds the offset of the input once more if
+the result has memory of its own, so the input must begin where its memory does.
 
 An inference graph writes new values by `copy_`. A training graph may return them, and
 AOTAutograd's wrapper writes them.
@@ -11,6 +12,7 @@ AOTAutograd's wrapper writes them.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -19,6 +21,7 @@ from torch._functorch._aot_autograd.descriptors import (
     InputMutationAOTOutput,
     PlainAOTOutput,
 )
+from torch._functorch._aot_autograd.functional_utils import gen_alias_from_base
 from torch.fx import Node
 
 from .symbols import same
@@ -36,10 +39,25 @@ class Misplaced(Exception):
 
 
 def check_views(nodes: Iterable[Node]) -> None:
-    """Raises Misplaced if the layout of a new value differs from that of its input."""
+    """Raises Misplaced if the layout of a new value differs from that of its input, or if
+    this PyTorch would count the offset of the input twice."""
     for written in viewed(nodes):
-        if not lie_alike(written.target.meta["val"], written.value.meta["val"]):
+        target = written.target.meta["val"]
+        if not lie_alike(target, written.value.meta["val"]):
             raise Misplaced("it returns a view of an input that it lays out anew")
+        if not same(target.storage_offset(), 0) and adds_offset():
+            raise Misplaced(
+                "it returns a view of an input with an offset in its memory"
+            )
+
+
+@functools.cache
+def adds_offset() -> bool:
+    """Whether AOTAutograd adds the offset of an input to that of a result which has
+    memory of its own."""
+    source, result = torch.zeros(3)[1:], torch.zeros(2)[1:]
+    again = gen_alias_from_base(source, result, False, None, replay_views=False)
+    return again.storage_offset() == 2
 
 
 def viewed(nodes: Iterable[Node]) -> list[Written]:

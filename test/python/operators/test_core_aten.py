@@ -160,13 +160,23 @@ def test_every_core_pointwise_operator_has_a_row_with_samples():
     assert not [name for name in CORE if not SAMPLES.get(name)]
 
 
+# The kinds of dtypes. The other dtypes of pointwise rows are in test_operators.py.
+KINDS = ("f32", "bf16", "i64", "u8", "bool")
+
+
+def with_kinds(dtypes):
+    return [
+        d if d in KINDS else pytest.param(d, marks=pytest.mark.soak) for d in dtypes
+    ]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", with_kinds(DTYPES))
 def test_pointwise(dtype):
     run({name: SAMPLES[name] for name in CORE}, dtype, dynamic=False)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", with_kinds(DTYPES))
 def test_variants(dtype):
     run(VARIANTS, dtype, dynamic=False)

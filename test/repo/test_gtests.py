@@ -1,0 +1,50 @@
+"""scripts/gtests.py counts what unit tests say, and a crash is a failure."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from repository import ROOT
+
+HEAD = """#!/bin/sh
+if [ "$1" = --gtest_list_tests ]; then printf 'Suite.\\n  One\\n  Two\\n'; exit; fi
+echo "[ RUN      ] Suite.One"
+"""
+WHOLE = """echo "[==========] 2 tests from 1 test suite ran. (3 ms total)"
+"""
+ENDS = {
+    "good": (WHOLE + "echo '[  PASSED  ] 2 tests.'", (2, 0, 0)),
+    "one fails": (
+        WHOLE
+        + "echo '[  PASSED  ] 1 test.'; echo '[  FAILED  ] 1 test, listed below:'; exit 1",
+        (1, 1, 0),
+    ),
+    "left out": (
+        WHOLE
+        + "echo '[  PASSED  ] 1 test.'; echo '[  SKIPPED ] 1 test, listed below:'",
+        (1, 0, 1),
+    ),
+    "crash": ("kill -SEGV $$", (0, 1, 0)),
+    "leak at the end": (WHOLE + "echo '[  PASSED  ] 2 tests.'; exit 1", (2, 1, 0)),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_counts(tmp_path: Path, end: str) -> None:
+    script, (passed, failed, skipped) = ENDS[end]
+    binary = tmp_path / "bin" / "some-test"
+    binary.parent.mkdir()
+    binary.write_text(HEAD + script)
+    binary.chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, ROOT / "scripts" / "gtests.py", tmp_path],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    last = done.stdout.splitlines()[-1]
+    assert last == f"gtest: {passed} passed, {failed} failed, {skipped} skipped"
+    assert (done.returncode == 0) == (not failed)
+    assert ("[ RUN      ] Suite.One" in done.stdout) == bool(failed)
