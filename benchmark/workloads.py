@@ -144,7 +144,9 @@ class Step(nn.Module):
         return x
 
 
-def decode(batch: int, layers: int = 12, width: int = 768, context: int = 512):
+def decode(
+    batch: int, layers: int = 12, width: int = 768, context: int = 512
+) -> Workload:
     shape = (2 * layers, batch, width // 64, context, 64)
     return scaled(
         Step(layers, width, context),
@@ -173,7 +175,7 @@ class Mixture(nn.Module):
         return (outer * scores.t()[..., None]).sum(0)
 
 
-def mixture(rows: int, count: int = 8, width: int = 512, inner: int = 1536):
+def mixture(rows: int, count: int = 8, width: int = 512, inner: int = 1536) -> Workload:
     return scaled(Mixture(count, width, inner), torch.randn(rows, width))
 
 
