@@ -1,9 +1,9 @@
 """Measures language models: tokens a second, prefill, starts, and llama.cpp's figures.
 
-language_models.py                          SmolLM2 in each way, one thread and two
-language_models.py int4 packed --threads 1  these ways alone
-language_models.py --llama-bench PROGRAM --gguf Q4_1.gguf BF16.gguf
-                                            llama.cpp's own benchmark for these files
+decoding.py                          SmolLM2 in each way, one thread and two
+decoding.py int4 packed --threads 1  these ways alone
+decoding.py --llama-bench PROGRAM --gguf Q4_1.gguf BF16.gguf
+                                     llama.cpp's own benchmark for these files
 
 Every line of figures comes from a fresh process. A way is a dtype of activations
 ("f32", "bf16"), or one with weights in few bits ("int4", "int4-bf16"). "packed" keeps
