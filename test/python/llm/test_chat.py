@@ -7,6 +7,8 @@ import os
 import signal
 
 import pytest
+
+pytest.importorskip("transformers")
 from word_tokenizer import words
 
 from anabranch import chat_command
