@@ -9,8 +9,8 @@ import time
 from collections.abc import Iterator
 
 from . import memory
-from .chat_tokenizer import ChatTokenizer, Message
-from .engines import Engine
+from .chatting.chat_engine import Engine
+from .chatting.chat_tokenizer import ChatTokenizer, Message
 
 # Stands for bytes that are no whole letter yet.
 UNKNOWN = "\N{REPLACEMENT CHARACTER}"

@@ -5,22 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from .chat_tokenizer import ChatTokenizer, LoadedTokenizer
-
-# Takes each token of an answer; false ends the answer.
-Put = Callable[[int], bool]
-# The longest conversation in tokens, if the model has positions for more.
-LENGTH = 1024
-
-
-class Engine(NamedTuple):
-    # Answers the tokens of a prompt, greedily, with at most so many tokens.
-    answer: Callable[[list[int], int, Put], None]
-    tokenizer: ChatTokenizer
-    length: int  # the longest conversation in tokens
-    made: str  # how the engine became ready
+from .chatting.chat_engine import (
+    LENGTH,
+    Engine,
+    Put,
+    conversation_length,
+    end_tokens,
+    of_generate,
+)
+from .chatting.chat_tokenizer import LoadedTokenizer
 
 
 def make(
@@ -33,7 +28,7 @@ def make(
     threads   workers; 0: as many as the engine chooses
     """
     if name == "anabranch":
-        from .chat_package import open_or_make
+        from .chatting.chat_package import open_or_make
 
         return open_or_make(path, dtype, quantize, LENGTH, threads)
     if name == "llama.cpp":
@@ -58,31 +53,6 @@ def _of_pytorch(name: str, path: Path, dtype: str, threads: int) -> Engine:
     return of_generate(generate, known, length, made)
 
 
-def of_generate(
-    generate: Callable[..., Any],
-    tokenizer: ChatTokenizer,
-    length: int,
-    made: str = "compiled",
-) -> Engine:
-    """The engine of a generate() of transformers."""
-    return Engine(_Generating(generate).answer, tokenizer, length, made)
-
-
-def conversation_length(model: Any) -> int:
-    limit = model.config.get_text_config(decoder=True).max_position_embeddings
-    return min(LENGTH, limit or LENGTH)
-
-
-def end_tokens(model: Any, tokenizer: Any) -> frozenset[int]:
-    """The tokens that end an answer of the model."""
-    found = model.generation_config.eos_token_id
-    if found is None:
-        found = tokenizer.eos_token_id
-    if found is None:
-        return frozenset()
-    return frozenset([found] if isinstance(found, int) else found)
-
-
 def _inductor(model: Any, length: int) -> Callable[..., Any]:
     from transformers import CompileConfig
 
@@ -98,30 +68,6 @@ def _inductor(model: Any, length: int) -> Callable[..., Any]:
         )
 
     return generate
-
-
-class _Generating:
-    """Answers by a generate() of transformers."""
-
-    def __init__(self, generate: Callable[..., Any]) -> None:
-        self._generate = generate
-
-    def answer(self, prompt: list[int], new_tokens: int, put: Put) -> None:
-        import torch
-
-        def ends(tokens: Any, _: Any, **__: Any) -> Any:
-            """A stopping criterion, which sees each new token at once."""
-            goes_on = put(int(tokens[0, -1]))
-            return torch.tensor([not goes_on])
-
-        tokens = torch.tensor([prompt])
-        self._generate(
-            input_ids=tokens,
-            attention_mask=torch.ones_like(tokens),
-            max_new_tokens=new_tokens,
-            do_sample=False,
-            stopping_criteria=[ends],
-        )
 
 
 def _llama_cpp(path: Path, threads: int) -> Engine:

@@ -13,7 +13,7 @@ from word_tokenizer import words
 
 from anabranch import chat_command
 from anabranch.llm import chat, engines
-from anabranch.llm.chat_tokenizer import LoadedTokenizer, SavedTokenizer
+from anabranch.llm.chatting.chat_tokenizer import LoadedTokenizer, SavedTokenizer
 
 
 class Letters:

@@ -15,13 +15,14 @@ pytest.importorskip("transformers")
 from word_tokenizer import words
 
 import anabranch
-from anabranch.llm import chat_package, checkpoint
+from anabranch.llm import checkpoint
+from anabranch.llm.chatting import chat_package
 
 LENGTH = 40
 OPEN = """
 import json, sys
 from pathlib import Path
-from anabranch.llm import chat_package
+from anabranch.llm.chatting import chat_package
 
 chat_package.SIZES = (1, 8)
 engine = chat_package.open_or_make(Path(sys.argv[1]), "f32", None, 40, 0)

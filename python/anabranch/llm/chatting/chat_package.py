@@ -11,12 +11,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from ..config import Config
-from ..packages import cache
-from . import model_files
+from ...config import Config
+from ...packages import cache
+from .. import model_files
+from ..chunk_sizes import chunks
+from .chat_engine import Engine, Put, conversation_length, end_tokens, of_generate
 from .chat_tokenizer import ChatTokenizer, LoadedTokenizer, SavedTokenizer
-from .chunk_sizes import chunks
-from .engines import Engine, Put, conversation_length, end_tokens, of_generate
 
 TOKENIZER = "tokenizer.json"
 # Tokens of a call: one to decode, more to read a prompt.
@@ -66,10 +66,10 @@ def _make(
     length: int,
     threads: int,
 ) -> Engine:
-    from ..errors import CompileError
-    from . import checkpoint
-    from .exporting import export
-    from .language_model import compile
+    from ...errors import CompileError
+    from .. import checkpoint
+    from ..exporting import export
+    from ..language_model import compile
 
     model, tokenizer = checkpoint.load(
         path, dtype=checkpoint.DTYPES[dtype], packed=quantize is None
@@ -106,7 +106,7 @@ def _keep(entry: cache.Entry, package: str, tokenizer: bytes) -> bool:
 
 
 def _open(folder: str, path: Path, threads: int, made: str) -> Engine:
-    from ..deploy.load import load
+    from ...deploy.load import load
 
     package = load(os.path.join(folder, cache.CHAT_PACKAGE), threads=threads)
     answering = PackagedModel(package, SIZES)
@@ -116,7 +116,7 @@ def _open(folder: str, path: Path, threads: int, made: str) -> Engine:
 
 
 def _loaded(path: Path) -> ChatTokenizer:
-    from . import checkpoint
+    from .. import checkpoint
 
     tokenizer = checkpoint.load_tokenizer(path)
     end = tokenizer.eos_token_id
