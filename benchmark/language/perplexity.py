@@ -67,13 +67,13 @@ def main() -> None:
     parser.add_argument("--text", type=Path, default=TEXT)
     given = parser.parse_args()
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    from anabranch.llm import checkpoint
+    from anabranch.llm import checkpoint, model_files
 
     known = ways(given.model)
     asked = given.ways or [*known]
     if not set(asked) <= set(known):
         parser.error(f"ways are {', '.join(known)}")
-    tokenizer = checkpoint.load_tokenizer(checkpoint.find(given.model))
+    tokenizer = checkpoint.load_tokenizer(model_files.find(given.model))
     tokens = tokenizer(given.text.read_text(), return_tensors="pt").input_ids[0]
     print(f"{given.model}, {given.text.name}: {len(tokens)} tokens")
     exact = perplexity(known["f32"](), tokens)

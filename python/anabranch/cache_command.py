@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import _C
-from .packages.cache import FUNCTIONS, OBJECTS, TUNINGS, Entry
+from .packages.cache import CHAT_PACKAGE, CHATS, FUNCTIONS, OBJECTS, TUNINGS, Entry
 
 PACKAGE = ("manifest.json", "program.bin", "kernels.so", "constants.safetensors")
 TRUST = "ANABRANCH_TRUST"
@@ -106,7 +106,7 @@ def _name(row: Row) -> str:
             return json.loads(json.loads(index)["text"])["meta"]["name"]
         if row["kind"] == TUNINGS:
             return "blockings of products"
-        with open(os.path.join(row["folder"], "manifest.json")) as file:
+        with open(os.path.join(_package_of(row), "manifest.json")) as file:
             return json.load(file)["name"]
     except (OSError, ValueError, KeyError, TypeError):
         return "?"
@@ -123,8 +123,13 @@ def _show(root: str, given: argparse.Namespace) -> int:
     elif row["kind"] == TUNINGS:
         raise ValueError("a tuning has nothing to show")
     else:
-        print(_C.inspect(row["folder"]))
+        print(_C.inspect(_package_of(row)))
     return 0
+
+
+def _package_of(row: Row) -> str:
+    folder = row["folder"]
+    return os.path.join(folder, CHAT_PACKAGE) if row["kind"] == CHATS else folder
 
 
 def _find(root: str, key: str) -> Row:
@@ -176,11 +181,17 @@ def _prune(root: str, given: argparse.Namespace) -> int:
 def _export(root: str, given: argparse.Namespace) -> int:
     """Copies the package of an entry. The copy's manifest has the hashes of its files,
     as the manifest of an exported package has."""
-    entry = _C.CacheEntry(_find(root, given.key)["folder"])
+    row = _find(root, given.key)
+    if row["kind"] == CHATS:
+        # An exported package, whose manifest has the hashes already.
+        shutil.copytree(_package_of(row), given.folder)
+        print(given.folder)
+        return 0
+    entry = _C.CacheEntry(row["folder"])
     entry.lock(exclusive=False, seconds=10)
     if entry.read() is None:
         raise ValueError("the entry is gone")
-    source = _find(root, given.key)["folder"]
+    source = row["folder"]
     os.mkdir(given.folder, 0o700)
     for name in PACKAGE:
         if os.path.exists(os.path.join(source, name)):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import importlib.util
-import io
 import os
 import subprocess
 import sys
@@ -76,41 +74,29 @@ def run(given: argparse.Namespace) -> int:
 def _answer(given: argparse.Namespace) -> None:
     # Models are files of this machine: nothing is downloaded.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    from .llm import chat, checkpoint, engines
+    from .llm import chat, engines, model_files
 
     start = time.perf_counter()
-    path = checkpoint.find(given.model)
+    path = model_files.find(given.model)
     engine = engines.make(
         given.engine,
         path,
-        dtype=checkpoint.DTYPES[given.dtype],
+        dtype=given.dtype,
         quantize=given.quantize,
         threads=given.threads,
     )
-    loaded = time.perf_counter()
-    talk = chat.Chat(*engine, given.max_new_tokens)
-    with contextlib.redirect_stdout(io.StringIO()):
-        chat.Chat(*engine, 2).answer(given.prompt or QUESTION)
-    print(f"[{_how_ready(given.engine, path.name, start, loaded)}]", file=sys.stderr)
+    talk = chat.Chat(engine, given.max_new_tokens)
+    # Engines that compile or allocate at a first call do it now.
+    tokens = engine.tokenizer.tokens([{"role": "user", "content": QUESTION}])
+    engine.answer(tokens, 2, lambda _: True)
+    ready = time.perf_counter() - start
+    print(f"[{path.name}: {engine.made} in {ready:.1f} s]", file=sys.stderr)
     how = "its own types" if given.engine == "llama.cpp" else given.dtype
     title = f"{given.engine}, {given.quantize or how}"
     if given.prompt is None:
         chat.converse(talk, title)
     else:
         print(talk.answer(given.prompt).line(title), file=sys.stderr)
-
-
-def _how_ready(engine: str, name: str, start: float, loaded: float) -> str:
-    ready = time.perf_counter() - loaded
-    how = {"anabranch": "from the cache" if _was_cached() else "compiled"}
-    word = how.get(engine, "compiled" if engine == "inductor" else "warm")
-    return f"{name}: loaded in {loaded - start:.1f} s, {word} in {ready:.1f} s"
-
-
-def _was_cached() -> bool:
-    from .report import last_report
-
-    return (last_report() or {}).get("cache") == "hit"
 
 
 def _compare(given: argparse.Namespace) -> int:

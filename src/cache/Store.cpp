@@ -45,15 +45,26 @@ void forEachShelf(const std::string &root, Visit visit) {
         visit(kind, folder);
 }
 
+/// The bytes of all files below a path.
+uint64_t bytesBelow(const std::string &path) {
+  struct stat info;
+  if (::lstat(path.c_str(), &info) != 0)
+    return 0;
+  uint64_t bytes = static_cast<uint64_t>(info.st_size);
+  if (S_ISDIR(info.st_mode))
+    for (const std::string &name : namesIn(path))
+      bytes += bytesBelow(path + "/" + name);
+  return bytes;
+}
+
 CacheEntryInfo describe(const std::string &kind, const std::string &key,
                         const std::string &folder) {
   CacheEntryInfo entry{kind, key, folder};
   for (const std::string &name : namesIn(folder)) {
+    std::string path = folder + "/" + name;
+    entry.bytes += bytesBelow(path);
     struct stat info;
-    if (::lstat((folder + "/" + name).c_str(), &info) != 0)
-      continue;
-    entry.bytes += static_cast<uint64_t>(info.st_size);
-    if (name == Store::index)
+    if (name == Store::index && ::lstat(path.c_str(), &info) == 0)
       entry.lastUse = info.st_mtime;
   }
   return entry;

@@ -16,9 +16,10 @@
 //           are the depths 8 * i + 0..3 of a column, the high ones 8 * i + 4..7
 //   8 bits: [ceil(N / 64)][K' / 4][64][4] bytes, the depths 4 * i + 0..3
 //
-// where K' is K rounded up to a multiple of 16. Scale and offset are f32,
-// [ceil(K / group)][N rounded up to panels]. A weight whose zero points are one
-// number has no offset. What lies beyond N and K repeats the last element.
+// where K' is K rounded up to a multiple of 16. Scale and offset are
+// [ceil(N / 64)][ceil(K / group)][64], f32, or f16 and bf16 where the model has
+// them so. A weight whose zero points are one number has no offset. What lies
+// beyond N and K repeats the last element.
 //
 //===----------------------------------------------------------------------===//
 

@@ -14,7 +14,7 @@
 // CHECK-LABEL: func.func @nibbles
 // CHECK: anabranch.yield {{.*}} : tensor<2x8x64x4xi8>
 // CHECK: {initialize
-// CHECK: anabranch.yield {{.*}} : tensor<2x128xf32>
+// CHECK: anabranch.yield {{.*}} : tensor<2x2x64xf32>
 // CHECK: {initialize
 // CHECK: anabranch.quantized_weight = array<i64: 4, 32, 8>
 // CHECK: kind = "contraction"
@@ -74,6 +74,45 @@ func.func @bytes(%x: tensor<2x10xf32>, %q: tensor<10x20xi8> {anabranch.constant 
   %eo = tensor.empty() : tensor<2x20xf32>
   %z = linalg.fill ins(%zero : f32) outs(%eo : tensor<2x20xf32>) -> tensor<2x20xf32>
   %p = linalg.generic {indexing_maps = [#x, #wt, #out], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %f : tensor<2x10xf32>, tensor<10x20xf32>) outs(%z : tensor<2x20xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.mulf %a, %b : f32
+    %r = arith.addf %o, %m : f32
+    linalg.yield %r : f32
+  } -> tensor<2x20xf32>
+  return %p : tensor<2x20xf32>
+}
+
+// Scales and offsets of 16 bits stay so, and the integers stay as they are.
+// CHECK-LABEL: func.func @halves
+// CHECK: anabranch.yield {{.*}} : tensor<1x4x64x4xi8>
+// CHECK: {initialize
+// CHECK: anabranch.yield {{.*}} : tensor<1x1x64xf16>
+// CHECK: {initialize
+// CHECK: anabranch.yield {{.*}} : tensor<1x1x64xf16>
+// CHECK: {initialize
+// CHECK: anabranch.quantized_weight = array<i64: 4, 32, 0>
+func.func @halves(%x: tensor<2x32xf32>, %q: tensor<20x32xi8> {anabranch.constant = "q"}, %s: tensor<20xf16> {anabranch.constant = "s"}, %t: tensor<20xf16> {anabranch.constant = "t"}) -> tensor<2x20xf32> {
+  %zero = arith.constant 0.0 : f32
+  %en = tensor.empty() : tensor<20x32xi8>
+  %n = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%q : tensor<20x32xi8>) outs(%en : tensor<20x32xi8>) {
+  ^bb0(%a: i8, %o: i8):
+    %c = arith.constant 15 : i8
+    %r = arith.andi %a, %c : i8
+    linalg.yield %r : i8
+  } -> tensor<20x32xi8>
+  %e = tensor.empty() : tensor<20x32xf32>
+  %f = linalg.generic {indexing_maps = [#id, #column, #column, #id], iterator_types = ["parallel", "parallel"]} ins(%n, %s, %t : tensor<20x32xi8>, tensor<20xf16>, tensor<20xf16>) outs(%e : tensor<20x32xf32>) {
+  ^bb0(%a: i8, %b: f16, %d: f16, %o: f32):
+    %i = arith.uitofp %a : i8 to f32
+    %u = arith.extf %b : f16 to f32
+    %v = arith.extf %d : f16 to f32
+    %m = arith.mulf %i, %u : f32
+    %r = arith.addf %m, %v : f32
+    linalg.yield %r : f32
+  } -> tensor<20x32xf32>
+  %eo = tensor.empty() : tensor<2x20xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%eo : tensor<2x20xf32>) -> tensor<2x20xf32>
+  %p = linalg.generic {indexing_maps = [#x, #w, #out], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %f : tensor<2x32xf32>, tensor<20x32xf32>) outs(%z : tensor<2x20xf32>) {
   ^bb0(%a: f32, %b: f32, %o: f32):
     %m = arith.mulf %a, %b : f32
     %r = arith.addf %o, %m : f32

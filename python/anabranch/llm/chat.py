@@ -7,33 +7,46 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from typing import Any
-
-import torch
-from transformers import StoppingCriteria, StoppingCriteriaList, TextStreamer
 
 from . import memory
-from .engines import Generate
+from .chatting.chat_engine import Engine
+from .chatting.chat_tokenizer import ChatTokenizer, Message
+
+# Stands for bytes that are no whole letter yet.
+UNKNOWN = "\N{REPLACEMENT CHARACTER}"
 
 
-class Figures(TextStreamer):
-    """Prints words when they are complete, and measures the time of each token."""
+class Figures:
+    """Prints an answer as its tokens come, and measures the time of each token."""
 
-    def __init__(self, tokenizer: Any) -> None:
-        super().__init__(tokenizer, skip_prompt=True, skip_special_tokens=True)
+    def __init__(self, tokenizer: ChatTokenizer) -> None:
+        self._tokenizer = tokenizer
         self.times: list[float] = []
         self.text = ""
         self.begin = time.perf_counter()
+        # The tokens of the current line, and how many of its letters are printed.
+        self._line: list[int] = []
+        self._shown = 0
 
-    def put(self, value: torch.Tensor) -> None:
-        # generate() first puts the prompt.
-        if not self.next_tokens_are_prompt:
-            self.times.append(time.perf_counter())
-        super().put(value)
+    def put(self, token: int) -> None:
+        self.times.append(time.perf_counter())
+        self._line.append(token)
+        line = self._tokenizer.text(self._line)
+        if line.endswith(UNKNOWN):
+            return
+        self._print(line)
+        if line.endswith("\n"):
+            self._line, self._shown = [], 0
 
-    def on_finalized_text(self, text: str, stream_end: bool = False) -> None:
-        self.text += text
-        print(text, end="\n" if stream_end else "", flush=True)
+    def end(self) -> None:
+        """Prints what is left, and ends the line."""
+        self._print(self._tokenizer.text(self._line))
+        print(flush=True)
+
+    def _print(self, line: str) -> None:
+        new, self._shown = line[self._shown :], len(line)
+        self.text += new
+        print(new, end="", flush=True)
 
     def line(self, title: str) -> str:
         if not self.times:
@@ -47,18 +60,15 @@ class Figures(TextStreamer):
         )
 
 
-class Interrupt(StoppingCriteria):
-    """Ends an answer at its next token after Ctrl-C."""
+class Interrupt:
+    """Notes a Ctrl-C, which ends an answer at its next token."""
 
     def __init__(self) -> None:
         self.pressed = False
 
-    def __call__(self, input_ids: torch.Tensor, scores: Any, **_: Any) -> torch.Tensor:
-        return torch.full((input_ids.shape[0],), self.pressed, dtype=torch.bool)
-
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
-        def handle(*_: Any) -> None:
+        def handle(*_: object) -> None:
             if self.pressed:  # A second Ctrl-C: the answer did not end.
                 raise KeyboardInterrupt
             self.pressed = True
@@ -73,17 +83,15 @@ class Interrupt(StoppingCriteria):
 class Chat:
     """One conversation. It forgets the oldest turns when the cache is full."""
 
-    def __init__(
-        self, generate: Generate, tokenizer: Any, length: int, new_tokens: int
-    ) -> None:
-        if new_tokens >= length:
+    def __init__(self, engine: Engine, new_tokens: int) -> None:
+        if new_tokens >= engine.length:
             raise ValueError(
                 f"{new_tokens} new tokens leave no room for a prompt in a cache of"
-                f" {length}"
+                f" {engine.length}"
             )
-        self._generate, self._tokenizer = generate, tokenizer
-        self._length, self._new_tokens = length, new_tokens
-        self._messages: list[dict[str, str]] = []
+        self._engine, self._tokenizer = engine, engine.tokenizer
+        self._length, self._new_tokens = engine.length, new_tokens
+        self._messages: list[Message] = []
 
     def answer(self, prompt: str) -> Figures:
         """Prints the answer. Ctrl-C ends it. ValueError: the prompt is empty, or longer
@@ -97,45 +105,31 @@ class Chat:
             self._messages.pop()
             raise
         figures, interrupt = Figures(self._tokenizer), Interrupt()
+
+        def put(token: int) -> bool:
+            figures.put(token)
+            return not interrupt.pressed and token not in self._tokenizer.ends
+
         with interrupt.listening():
-            self._generate(
-                **tokens,
-                max_new_tokens=self._new_tokens,
-                do_sample=False,
-                streamer=figures,
-                stopping_criteria=StoppingCriteriaList([interrupt]),
-            )
+            self._engine.answer(tokens, self._new_tokens, put)
+        figures.end()
         self._messages.append({"role": "assistant", "content": figures.text})
         return figures
 
-    def _recent_tokens(self) -> dict[str, torch.Tensor]:
+    def _recent_tokens(self) -> list[int]:
         """The tokens of the conversation, without the oldest turns if the cache has no
         room."""
         room = self._length - self._new_tokens
         while True:
-            tokens = self._tokens()
-            count = tokens["input_ids"].shape[1]
-            if count <= room:
+            tokens = self._tokenizer.tokens(self._messages)
+            if len(tokens) <= room:
                 return tokens
             if len(self._messages) <= 1:
                 raise ValueError(
-                    f"the prompt has {count} tokens and there is room for {room}"
+                    f"the prompt has {len(tokens)} tokens and there is room for {room}"
                     " beside the answer: ask for fewer new tokens, or shorten it"
                 )
             del self._messages[:2]
-
-    def _tokens(self) -> dict[str, torch.Tensor]:
-        if self._tokenizer.chat_template is None:
-            text = "\n".join(message["content"] for message in self._messages)
-            found = self._tokenizer(text, return_tensors="pt")
-        else:
-            found = self._tokenizer.apply_chat_template(
-                self._messages,
-                add_generation_prompt=True,
-                return_tensors="pt",
-                return_dict=True,
-            )
-        return {name: found[name] for name in ("input_ids", "attention_mask")}
 
 
 def converse(chat: Chat, title: str) -> None:

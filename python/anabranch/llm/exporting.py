@@ -126,7 +126,8 @@ class _Step(nn.Module):
             **({"logits_to_keep": last} if self._keeps else {}),
             return_dict=True,
         ).logits
-        return (found if self._keeps else found[:, last])[:, 0].float()
+        # A view: taking the only column out would be a kernel's work.
+        return (found if self._keeps else found[:, last]).flatten(0, 1).float()
 
 
 class _StateLayer(PlacedLayer):

@@ -72,8 +72,8 @@ def _fields(data: torch.Tensor, bits: int, width: int) -> torch.Tensor:
 
 
 def _halves(blocks: torch.Tensor, at: int) -> torch.Tensor:
-    """The f16 number at a byte of each block, float32 [blocks, 1]."""
-    return blocks[:, at : at + 2].contiguous().view(torch.float16).float()
+    """The number at a byte of each block, float16 [blocks, 1]."""
+    return blocks[:, at : at + 2].contiguous().view(torch.float16)
 
 
 def _q4_0(blocks: torch.Tensor) -> _Blocks:
@@ -103,8 +103,8 @@ def _q8_0(blocks: torch.Tensor) -> _Blocks:
 
 def _q2_k(blocks: torch.Tensor) -> _Blocks:
     scales, whole = blocks[:, :16], _fields(blocks[:, 16:80], 2, 32)
-    scale = _halves(blocks, 80) * (scales & 15).float()
-    offset = _halves(blocks, 82) * (scales >> 4).float()
+    scale = _halves(blocks, 80).float() * (scales & 15).float()
+    offset = _halves(blocks, 82).float() * (scales >> 4).float()
     return _Blocks(whole, scale, -offset)
 
 
@@ -112,7 +112,7 @@ def _q3_k(blocks: torch.Tensor) -> _Blocks:
     high = _fields(blocks[:, :32], 1, 32) << 2
     whole = _fields(blocks[:, 32:96], 2, 32) | high
     scales = _fields(blocks[:, 96:104], 4, 8) | _fields(blocks[:, 104:108], 2, 4) << 4
-    return _Blocks(whole, _halves(blocks, 108) * (scales.float() - 32))
+    return _Blocks(whole, _halves(blocks, 108).float() * (scales.float() - 32))
 
 
 def _q4_k(blocks: torch.Tensor) -> _Blocks:
@@ -131,14 +131,14 @@ def _k_scales(blocks: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     first, second, third = blocks[:, 4:16].split(4, 1)
     scale = torch.cat([first & 63, third & 15 | (first >> 6) << 4], 1).float()
     offset = torch.cat([second & 63, third >> 4 | (second >> 6) << 4], 1).float()
-    return _halves(blocks, 0) * scale, -(_halves(blocks, 2) * offset)
+    return _halves(blocks, 0).float() * scale, -(_halves(blocks, 2).float() * offset)
 
 
 def _q6_k(blocks: torch.Tensor) -> _Blocks:
     high = _fields(blocks[:, 128:192], 2, 32) << 4
     whole = _fields(blocks[:, :128], 4, 64) | high
     scales = blocks[:, 192:208].contiguous().view(torch.int8).float()
-    return _Blocks(whole - 32, _halves(blocks, 208) * scales)
+    return _Blocks(whole - 32, _halves(blocks, 208).float() * scales)
 
 
 _TYPES = {

@@ -66,14 +66,14 @@ def _eight_bits(weight: torch.Tensor) -> QuantizedWeight:
         whole.square().sum(-1, keepdim=True)
     )
     integers = whole.to(torch.int8).view(rows, columns)
-    return QuantizedWeight(integers, scale.squeeze(-1).float())
+    return QuantizedWeight(integers, _stored(scale.squeeze(-1)))
 
 
 def _four_bits(weight: torch.Tensor) -> QuantizedWeight:
     rows = max(1, AT_ONCE // weight.shape[1])
     parts = [_fitted_line(part) for part in weight.split(rows)]
     integers, scale, offset = (torch.cat(values) for values in zip(*parts))
-    return QuantizedWeight(integers, scale, offset)
+    return QuantizedWeight(integers, _stored(scale), _stored(offset))
 
 
 def _fitted_line(
@@ -99,7 +99,16 @@ def _fitted_line(
         error = torch.where(better, new, error)
     whole = best.to(torch.uint8).flatten(1)
     packed = whole[:, ::2] | whole[:, 1::2] << 4
-    return packed, scale.squeeze(-1).float(), offset.squeeze(-1).float()
+    return packed, scale.squeeze(-1), offset.squeeze(-1)
+
+
+def _stored(values: torch.Tensor) -> torch.Tensor:
+    """Scales or offsets as float16, whose rounding adds little to that of the
+    integers. Float32 if the largest one is no normal number of float16."""
+    limits = torch.finfo(torch.float16)
+    largest = values.abs().max() if values.numel() else 0
+    fits = largest == 0 or limits.smallest_normal <= largest <= limits.max
+    return values.to(torch.float16 if fits else torch.float32)
 
 
 def _inverse(values: torch.Tensor) -> torch.Tensor:

@@ -15,7 +15,7 @@ class QuantizedWeight(NamedTuple):
 
     integers  int8 [rows, columns], or uint8 [rows, columns / 2] with even columns in
               the low nibbles and odd columns in the high ones
-    scale     float32 [rows, groups], for groups of consecutive columns
+    scale     float32 or float16 [rows, groups], for groups of consecutive columns
     offset    the same; None: zero
     center    the integer that stands for zero before the offset is added
     """

@@ -10,6 +10,7 @@ import functools
 import hashlib
 import json
 import os
+import shutil
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -23,6 +24,8 @@ FORMAT = 2
 PACKAGES, FUNCTIONS, KERNELS = "packages", "functions", "kernels"
 OBJECTS = "objects"  # machine code of single kernels
 TUNINGS = "tunings"  # blockings of products that were timed
+CHATS = "chats"  # tokenizers of models; an exported package lies beside each
+CHAT_PACKAGE = "package"
 # How long to wait for another process that compiles the same package.
 PATIENCE_S = 120.0
 PIECE_S = 0.5
@@ -150,6 +153,18 @@ class Entry:
             ]
             self._entry.publish(sources, list(blobs.items()), text)
         except (OSError, RuntimeError) as error:
+            self._fail(error)
+            return False
+        return True
+
+    def add_folder(self, source: str, name: str) -> bool:
+        """Moves a folder into the entry that this process has published. `read` does
+        not look at it."""
+        if not self.usable or not self._writing:
+            return False
+        try:
+            shutil.move(source, os.path.join(self.folder, name))
+        except OSError as error:
             self._fail(error)
             return False
         return True

@@ -49,6 +49,7 @@ void AttentionContext::enterTile(Value number) {
   tile.queryEnd =
       lanes.minIndex(lanes.addIndex(tile.firstQuery, queries),
                      lanes.mulIndex(queryCount, lanes.index(blocking.group)));
+  tile.firstKey = lanes.index(0);
   tile.keyEnd = keyCount;
   if (op.getCausal())
     tile.keyEnd =

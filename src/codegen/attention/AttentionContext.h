@@ -50,8 +50,8 @@ public:
     mlir::SmallVector<mlir::Value> batch;
     /// The queries of the tile. Those of one head follow those of another.
     mlir::Value firstQuery, queryEnd;
-    /// The end of the keys that some query of the tile sees.
-    mlir::Value keyEnd;
+    /// The keys that some query of the tile may see.
+    mlir::Value firstKey, keyEnd;
   };
   Tile tile;
   void enterTile(mlir::Value number);

@@ -10,6 +10,7 @@
 #include "codegen/attention/AmxAttention.h"
 #include "codegen/attention/PackedAttention.h"
 #include "codegen/attention/StreamedAttention.h"
+#include "codegen/attention/VisibleKeys.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
@@ -59,7 +60,7 @@ void AttentionEmitter::emitBlocks(BlockProducts &products) {
   products.begin();
   OnlineSoftmax softmax(attention);
   softmax.begin();
-  lanes.loop(lanes.index(0), tile.keyEnd, size, [&](Value first) {
+  lanes.loop(tile.firstKey, tile.keyEnd, size, [&](Value first) {
     Value count =
         lanes.minIndex(lanes.subIndex(tile.keyEnd, first), lanes.index(size));
     AttentionContext::KeyBlock keys{first, count};
@@ -122,6 +123,8 @@ void AttentionEmitter::emitTile(Evaluator &evaluator,
   attention.evaluator = &evaluator;
   attention.placeScratch(scratch);
   attention.enterTile(tile);
+  if (attention.op.getMask())
+    VisibleKeys(attention).narrowTile();
   emitBlocks(*chooseProducts());
   OnlineSoftmax softmax(attention);
   finish(softmax, epilogues);

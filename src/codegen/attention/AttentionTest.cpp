@@ -18,7 +18,9 @@ using namespace anabranch::codegen;
 
 namespace {
 
-enum class Mask { None, Additive, Bool };
+/// A window is a boolean mask that shows few neighbouring keys. Most of the
+/// others are NaN, so that a kernel must not read them.
+enum class Mask { None, Additive, Bool, Window };
 
 /// Query [2, heads, length, head], mask [2, 1, length, keys]. The result is
 /// stored as [2, length, heads, valueHead].
@@ -33,6 +35,10 @@ struct Case {
 };
 
 constexpr int64_t batches = 2;
+/// The keys that the first query of a window sees, and those that are NaN.
+constexpr int64_t windowBegin = 300, windowEnd = 340;
+bool isOutside(int64_t key) { return key < 128 || key >= 448; }
+
 constexpr double scale = 0.25;
 
 std::string kernelText(const Case &c) {
@@ -51,7 +57,7 @@ std::string kernelText(const Case &c) {
   std::string resultType = "tensor<2x" + length + "x" + number(c.heads) + "x" +
                            number(c.valueHead) + (c.bf16 ? "xbf16>" : "xf32>");
   std::string mask = "tensor<2x1x" + length + "x" + keys + "x" +
-                     (c.mask == Mask::Bool ? "i1>" : "f32>");
+                     (c.mask == Mask::Additive ? "f32>" : "i1>");
   std::string text =
       "func.func @attend(%q: " + query + ", %k: " + key + ", %v: " + value;
   if (c.mask != Mask::None)
@@ -137,6 +143,12 @@ struct Data {
   std::vector<float> query, key, value, additive;
   std::vector<char> seen;
 
+  static void hide(const Case &c, std::vector<float> &values, int64_t size) {
+    for (size_t i = 0; i < values.size(); ++i)
+      if (isOutside(int64_t(i) / size % c.keys))
+        values[i] = std::numeric_limits<float>::quiet_NaN();
+  }
+
   explicit Data(const Case &c) {
     std::mt19937 random(11);
     std::normal_distribution<float> normal;
@@ -156,6 +168,14 @@ struct Data {
       seen.push_back(random() % 3 != 0 && (i / c.keys) % 7 != 3);
       if (random() % 4 == 0)
         additive[i] = -std::numeric_limits<float>::infinity();
+    }
+    if (c.mask == Mask::Window) {
+      for (int64_t i = 0; i < batches * c.length * c.keys; ++i) {
+        int64_t key = i % c.keys - i / c.keys % c.length;
+        seen[i] = key >= windowBegin && key < windowEnd;
+      }
+      hide(c, key, c.head);
+      hide(c, value, c.valueHead);
     }
     // One row sees no key.
     for (int64_t i = 0; i < c.keys; ++i)
@@ -179,7 +199,8 @@ std::vector<double> weights(const Case &c, const Data &d, int64_t b, int64_t h,
     int64_t at = (b * c.length + l) * c.keys + s;
     if (c.mask == Mask::Additive)
       score += d.additive[at];
-    if ((c.mask == Mask::Bool && !d.seen[at]) || (c.causal && s > l))
+    bool selects = c.mask == Mask::Bool || c.mask == Mask::Window;
+    if ((selects && !d.seen[at]) || (c.causal && s > l))
       score = -std::numeric_limits<double>::infinity();
     scores[s] = score;
     highest = std::max(highest, score);
@@ -214,6 +235,10 @@ const Case cases[] = {
     {"dynamic", 2, 2, 70, 90, 32, 32, Mask::Additive, false, true},
     {"dynamic_causal", 4, 1, 70, 70, 32, 32, Mask::None, true, true},
     {"shared_keys", 2, 2, 9, 33, 16, 16, Mask::None, false, false, 1},
+    {"window_one_query", 4, 2, 1, 700, 64, 64, Mask::Window},
+    {"window_few", 2, 2, 7, 600, 40, 72, Mask::Window},
+    {"window", 2, 2, 40, 700, 32, 32, Mask::Window},
+    {"window_dynamic", 2, 1, 40, 601, 32, 32, Mask::Window, false, true},
     {"no_keys", 1, 1, 3, 0, 16, 16, Mask::None, false, true},
 };
 
@@ -237,7 +262,7 @@ TEST_P(AttentionTest, EqualsPlainLoops) {
     sizes = {c.length, c.keys, c.keys};
   if (c.mask == Mask::Additive)
     buffers.push_back(d.additive.data());
-  if (c.mask == Mask::Bool)
+  if (c.mask == Mask::Bool || c.mask == Mask::Window)
     buffers.push_back(d.seen.data());
   if (c.dynamic && c.mask != Mask::None)
     sizes.insert(sizes.end(), {c.length, c.keys});
@@ -257,12 +282,11 @@ TEST_P(AttentionTest, EqualsPlainLoops) {
         int64_t kh = h / (c.heads / c.keyHeads);
         for (int64_t e = 0; e < c.valueHead; ++e) {
           double expected = 0;
-          for (int64_t s = 0; s < c.keys; ++s)
-            expected +=
-                weight[s] *
-                d.value[((b % c.keyBatches * c.keyHeads + kh) * c.keys + s) *
-                            c.valueHead +
-                        e];
+          for (int64_t s = 0; s < c.keys; ++s) {
+            int64_t row = (b % c.keyBatches * c.keyHeads + kh) * c.keys + s;
+            if (weight[s] != 0)
+              expected += weight[s] * d.value[row * c.valueHead + e];
+          }
           float actual =
               result.at(((b * c.length + l) * c.heads + h) * c.valueHead + e);
           if (std::isnan(expected))

@@ -67,7 +67,8 @@ Value OnlineSoftmax::maskScores(Value scores, Value row, Value key) {
   LaneBuilder::MaskGuard guard(lanes, attention.blocking.lanes, Value());
   if (attention.op.getMask())
     scores = addMask(scores, row, key);
-  Value limit = attention.keyCount;
+  // Scores of keys behind the tile's last one were not computed.
+  Value limit = attention.tile.keyEnd;
   if (attention.op.getCausal())
     limit = lanes.minIndex(
         limit, lanes.addIndex(attention.queryOf(row), lanes.index(1)));

@@ -27,9 +27,12 @@ QuantizedOperand::find(const Contraction &contraction, std::string &why) {
   AffineMap map = product.getIndexingMapsArray()[number];
   unsigned dims[] = {contraction.column, contraction.depth};
   SmallVector<unsigned> arguments;
+  SmallVector<Type> elements;
   made.getBody()->walk([&](tensor::ExtractOp extract) {
-    if (auto argument = dyn_cast<BlockArgument>(extract.getTensor()))
+    if (auto argument = dyn_cast<BlockArgument>(extract.getTensor())) {
       arguments.push_back(argument.getArgNumber());
+      elements.push_back(extract.getType());
+    }
   });
   if (map != AffineMap::getMultiDimMapWithTargets(product.getNumLoops(), dims,
                                                   map.getContext()) ||
@@ -38,10 +41,12 @@ QuantizedOperand::find(const Contraction &contraction, std::string &why) {
     return std::nullopt;
   }
   auto shape = cast<RankedTensorType>(made.getResult(0).getType()).getShape();
-  QuantizedOperand operand{*layout,      arguments[0], arguments[1],
-                           std::nullopt, shape[0],     shape[1]};
-  if (arguments.size() == 3)
+  QuantizedOperand operand{*layout,  arguments[0], arguments[1], std::nullopt,
+                           shape[0], shape[1],     elements[1],  elements[1]};
+  if (arguments.size() == 3) {
     operand.offset = arguments[2];
+    operand.offsetElement = elements[2];
+  }
   return operand;
 }
 

@@ -21,6 +21,7 @@ struct QuantizedOperand {
   unsigned packed, scale;
   std::optional<unsigned> offset;
   int64_t columns, depths;
+  mlir::Type scaleElement, offsetElement;
 
   static std::optional<QuantizedOperand> find(const Contraction &contraction,
                                               std::string &why);

@@ -60,6 +60,15 @@ Value TypedMemory::zeroVector() const { return zero(vectorType()); }
 
 Value TypedMemory::zeroScalar() const { return zero(element); }
 
+Value TypedMemory::loadExtended(Type from, Value memory, Value offset) const {
+  Value loaded = TypedMemory(lanes, from, width).loadVector(memory, offset);
+  if (from == element)
+    return loaded;
+  if (from.isBF16() && element.isF32())
+    return extendBF16(lanes, loaded);
+  return lanes.make<arith::ExtFOp>(vectorType(), loaded);
+}
+
 Lanes TypedMemory::extendFloat(Lanes value) const {
   Type from = laneType(value.value);
   if (from == element)

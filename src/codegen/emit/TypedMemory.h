@@ -30,6 +30,10 @@ public:
   mlir::Value pointerTo(mlir::Value memory, mlir::Value offset) const;
   mlir::Value loadVector(mlir::Value memory, mlir::Value offset) const;
   mlir::Value loadScalar(mlir::Value memory, mlir::Value offset) const;
+  /// Loads a vector of floats of a type that is not wider than the element
+  /// type, to which it extends them. `offset` counts floats of that type.
+  mlir::Value loadExtended(mlir::Type from, mlir::Value memory,
+                           mlir::Value offset) const;
   /// Stores a vector or a scalar.
   void store(mlir::Value value, mlir::Value memory, mlir::Value offset) const;
   /// Stores the lanes of a vector that the mask selects.

@@ -88,16 +88,21 @@ Value UnpackedPanel::load(Value step, Value column) {
 }
 
 UnpackedPanel::Parameters UnpackedPanel::parameters(Value step, Value column) {
-  int64_t stride =
-      QuantizedWeight::panels(weight.columns) * QuantizedWeight::panelColumns;
+  Value width = lanes.index(QuantizedWeight::panelColumns);
   Value group = lanes.divIndex(
       lanes.mulIndex(step, lanes.index(weight.layout.stepDepths())),
       lanes.index(weight.layout.group));
-  Value at = lanes.addIndex(lanes.mulIndex(group, lanes.index(stride)), column);
-  auto load = [&](unsigned argument) {
-    return floats.loadVector(gemm.function.argument(argument).pointer, at);
+  Value groups = lanes.index(weight.layout.groups(weight.depths));
+  Value row = lanes.addIndex(
+      lanes.mulIndex(lanes.divIndex(column, width), groups), group);
+  Value at =
+      lanes.addIndex(lanes.mulIndex(row, width), lanes.remIndex(column, width));
+  auto load = [&](unsigned argument, Type element) {
+    return floats.loadExtended(element,
+                               gemm.function.argument(argument).pointer, at);
   };
-  return {load(weight.scale), weight.offset ? load(*weight.offset) : Value()};
+  return {load(weight.scale, weight.scaleElement),
+          weight.offset ? load(*weight.offset, weight.offsetElement) : Value()};
 }
 
 Value UnpackedPanel::splatBits(int64_t bits) {

@@ -179,7 +179,10 @@ void LeftDigits::makeBlock(Value row, Value block) {
       isFinite, scale, real(std::numeric_limits<float>::quiet_NaN()));
   auto vector = cast<VectorType>(integers.vectorType());
   Value factor = broadcast(inverse), allFinite = broadcast(isFinite);
-  SmallVector<Value> none(format.count, integers.zeroVector());
+  // The sum of the numbers, then those of each digit. 32 bits hold the sum of
+  // the numbers of the largest block.
+  int64_t center = context.weight.layout.center;
+  SmallVector<Value> none(center ? format.count + 1 : 1, integers.zeroVector());
   SmallVector<Value> totals = lanes.loop(
       first, end, context.blocking.lanes, none,
       [&](Value k, ValueRange carried) {
@@ -187,32 +190,32 @@ void LeftDigits::makeBlock(Value row, Value block) {
         x = lanes.make<arith::SelectOp>(allFinite, x, floats.zeroVector());
         x = lanes.make<arith::MulFOp>(x, factor);
         x = b.create<LLVM::RoundEvenOp>(lanes.loc, x.getType(), x);
-        SmallVector<Value> next;
-        for (auto [i, digit] :
-             llvm::enumerate(split(lanes.make<arith::FPToSIOp>(vector, x)))) {
+        Value numbers = lanes.make<arith::FPToSIOp>(vector, x);
+        SmallVector<Value> next(carried);
+        next[0] = lanes.make<arith::AddIOp>(next[0], numbers);
+        for (auto [i, digit] : llvm::enumerate(split(numbers))) {
           storeDigits(row, i, k, digit);
-          next.push_back(lanes.make<arith::AddIOp>(carried[i], digit));
+          if (center)
+            next[i + 1] = lanes.make<arith::AddIOp>(next[i + 1], digit);
         }
         return next;
       });
+  auto total = [&](Value vector) {
+    return lanes.make<vector::ReductionOp>(vector::CombiningKind::ADD, vector);
+  };
   Value blocks = lanes.index(context.blocks());
-  Value sum = real(0);
-  for (int64_t i = format.count; i-- > 0;) {
-    Value total =
-        lanes.make<vector::ReductionOp>(vector::CombiningKind::ADD, totals[i]);
-    sum = lanes.make<arith::MulFOp>(
-        sum, real(static_cast<float>(int64_t(1) << format.bits)));
-    sum =
-        lanes.make<arith::AddFOp>(sum, lanes.make<arith::SIToFPOp>(f32, total));
-    Value center =
-        lanes.constant(b.getIntegerAttr(i32, -context.weight.layout.center));
+  for (int64_t i = 0; center && i < format.count; ++i) {
+    Value factor = lanes.constant(b.getIntegerAttr(i32, -center));
     Value at = lanes.mulIndex(row, lanes.index(format.count));
     at = lanes.mulIndex(lanes.addIndex(at, lanes.index(i)), blocks);
-    integers.store(lanes.make<arith::MulIOp>(total, center), compensation,
-                   lanes.addIndex(at, block));
+    integers.store(lanes.make<arith::MulIOp>(total(totals[i + 1]), factor),
+                   compensation, lanes.addIndex(at, block));
   }
   Value at = lanes.addIndex(lanes.mulIndex(row, blocks), block);
   floats.store(scale, scales, at);
+  if (!context.weight.offset)
+    return;
+  Value sum = lanes.make<arith::SIToFPOp>(f32, total(totals[0]));
   floats.store(lanes.make<arith::MulFOp>(sum, scale), sums, at);
 }
 

@@ -91,17 +91,20 @@ Value QuantizedFunction::compensationOf(LaneBuilder &lanes, Value block,
 
 QuantizedFunction::Parameters
 QuantizedFunction::parameters(LaneBuilder &lanes, Value block, int64_t vector) {
-  auto type = VectorType::get({blocking.lanes}, lanes.builder.getF32Type());
   const QuantizedOperand &weight = context.weight;
-  int64_t stride = ir::QuantizedWeight::panels(weight.columns) * panelBytes;
+  TypedMemory floats(lanes, lanes.builder.getF32Type(), blocking.lanes);
   Value group =
       lanes.divIndex(lanes.mulIndex(block, lanes.index(blocking.depth)),
                      lanes.index(weight.layout.group));
-  Value at = lanes.addIndex(lanes.mulIndex(group, lanes.index(stride)),
-                            lanes.index(vector * blocking.lanes * 4));
-  Parameters found{load(lanes, Scale, at, type), Value()};
+  Value at = lanes.addIndex(
+      lanes.mulIndex(group, lanes.index(ir::QuantizedWeight::panelColumns)),
+      lanes.index(vector * blocking.lanes));
+  Parameters found{
+      floats.loadExtended(weight.scaleElement, function.getArgument(Scale), at),
+      Value()};
   if (weight.offset)
-    found.offset = load(lanes, Offset, at, type);
+    found.offset = floats.loadExtended(weight.offsetElement,
+                                       function.getArgument(Offset), at);
   return found;
 }
 

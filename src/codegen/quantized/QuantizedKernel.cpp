@@ -78,20 +78,26 @@ private:
     auto ofRow = [&](Value from, int64_t bytes) {
       return bytesBehind(lanes, from, lanes.mulIndex(row, lanes.index(bytes)));
     };
-    auto ofPanel = [&](unsigned argument, int64_t bytes) {
-      Value at = lanes.mulIndex(panel, lanes.index(bytes));
-      at = lanes.addIndex(at, lanes.index(vector * context.blocking.lanes * 4));
+    // `rows` rows of a panel's columns, from a vector of columns on.
+    auto ofPanel = [&](unsigned argument, int64_t rows, int64_t elementBytes) {
+      int64_t bytes = rows * QuantizedWeight::panelColumns * elementBytes;
+      Value at = lanes.addIndex(
+          lanes.mulIndex(panel, lanes.index(bytes)),
+          lanes.index(vector * context.blocking.lanes * elementBytes));
       return bytesBehind(lanes, gemm.function.argument(argument).pointer, at);
     };
-    int64_t steps = weight.layout.steps(weight.depths);
+    auto parameters = [&](unsigned argument, Type element) {
+      return ofPanel(argument, weight.layout.groups(weight.depths),
+                     element.getIntOrFloatBitWidth() / 8);
+    };
     SmallVector<Value> arguments = {
         ofRow(left.digits, context.rowBytes()),
         ofRow(left.scales, blocks * 4),
         ofRow(left.sums, blocks * 4),
         ofRow(left.compensation, digits * blocks * 4),
-        ofPanel(weight.packed, steps * panelBytes),
-        ofPanel(weight.scale, panelBytes),
-        ofPanel(weight.offset.value_or(weight.scale), panelBytes),
+        ofPanel(weight.packed, weight.layout.steps(weight.depths), 4),
+        parameters(weight.scale, weight.scaleElement),
+        parameters(weight.offset.value_or(weight.scale), weight.offsetElement),
         bytesBehind(lanes, results,
                     lanes.index(vector * context.blocking.lanes * 4))};
     lanes.builder.create<func::CallOp>(lanes.loc, function(vector == 0),

@@ -62,14 +62,17 @@ public:
     });
   }
 
-  /// [groups][columns of whole panels], f32.
+  /// [panels][groups][64], of the formula's type.
   Value parameters(const Formula &values) {
-    SmallVector<int64_t> shape = {layout.groups(depths),
-                                  QuantizedWeight::panels(columns) *
-                                      QuantizedWeight::panelColumns};
-    return make(shape, b.getF32Type(), [&](ArrayRef<Value> at) {
-      return values->emit(b, loc, clamped(at[1], columns),
-                          product(at[0], layout.group));
+    SmallVector<int64_t> shape = {QuantizedWeight::panels(columns),
+                                  layout.groups(depths),
+                                  QuantizedWeight::panelColumns};
+    FloatType element = values->type(b);
+    return make(shape, element, [&](ArrayRef<Value> at) {
+      Value column = sum(product(at[0], QuantizedWeight::panelColumns), at[2]);
+      Value value = values->emit(b, loc, clamped(column, columns),
+                                 product(at[1], layout.group));
+      return narrow(value, element);
     });
   }
 
@@ -78,8 +81,14 @@ public:
     Value made = make({columns, depths}, element, [&](ArrayRef<Value> at) {
       Value value = unpack(packed, at[0], at[1]);
       Value group = b.create<arith::DivUIOp>(loc, at[1], index(layout.group));
-      auto parameter = [&](Value from) {
-        return b.create<tensor::ExtractOp>(loc, from, ValueRange{group, at[0]});
+      auto parameter = [&](Value from) -> Value {
+        int64_t width = QuantizedWeight::panelColumns;
+        Value found = b.create<tensor::ExtractOp>(
+            loc, from,
+            ValueRange{quotient(at[0], width), group, remainder(at[0], width)});
+        if (found.getType().isF32())
+          return found;
+        return b.create<arith::ExtFOp>(loc, b.getF32Type(), found);
       };
       value = b.create<arith::MulFOp>(loc, value, parameter(scale));
       if (offset)
@@ -271,7 +280,7 @@ private:
   }
 
   /// Chooses the layout of the weight. A center that is no small integer moves
-  /// to the offset.
+  /// to the offset, which is f32 then.
   static std::optional<QuantizedWeight>
   layoutOf(WeightFormula &formula, int64_t depths, std::string &why) {
     int64_t count = formula.range.high - formula.range.low + 1;
@@ -297,6 +306,12 @@ private:
     constexpr double mostCenter = 256;
     if (!formula.offset && std::abs(center) <= mostCenter) {
       layout.center = static_cast<int64_t>(center);
+      return layout;
+    }
+    Builder b(formula.integer.tensor.getContext());
+    bool isNarrow = formula.offset && !formula.offset->type(b).isF32();
+    if (isNarrow && center == 0) {
+      layout.center = 0;
       return layout;
     }
     layout.center = middle;

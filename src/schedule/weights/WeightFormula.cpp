@@ -68,6 +68,14 @@ static Value toFloat(OpBuilder &b, Location loc, Value value, bool isUnsigned) {
                     : b.create<arith::SIToFPOp>(loc, f32, value).getResult();
 }
 
+FloatType FormulaNode::type(Builder &b) const {
+  if (kind != Kind::Element)
+    return b.getF32Type();
+  auto type = dyn_cast<FloatType>(
+      cast<RankedTensorType>(element.tensor.getType()).getElementType());
+  return type && (type.isF16() || type.isBF16()) ? type : b.getF32Type();
+}
+
 Value FormulaNode::emit(OpBuilder &b, Location loc, Value column,
                         Value depth) const {
   if (kind == Kind::Element)
@@ -340,6 +348,10 @@ private:
                    term->number == static_cast<int32_t>(term->number);
     if (!form.scale && !form.offset && isWhole) {
       form.center += kind == Kind::Add ? -term->number : term->number;
+      return;
+    }
+    if (!form.offset && kind == Kind::Add) {
+      form.offset = term;
       return;
     }
     Formula before = form.offset ? form.offset : constantFormula(0);

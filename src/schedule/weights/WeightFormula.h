@@ -58,6 +58,10 @@ struct FormulaNode {
   double number = 0;
   Formula left, right;
 
+  /// The type that holds each value exactly: that of a tensor of f16 or bf16
+  /// whose elements are the values, else f32.
+  mlir::FloatType type(mlir::Builder &b) const;
+
   /// Emits the value as f32.
   mlir::Value emit(mlir::OpBuilder &b, mlir::Location loc, mlir::Value column,
                    mlir::Value depth) const;

@@ -7,45 +7,49 @@ import os
 import signal
 
 import pytest
-import torch
-
-from anabranch import chat_command
 
 pytest.importorskip("transformers")
-chat = pytest.importorskip("anabranch.llm.chat")
-engines = pytest.importorskip("anabranch.llm.engines")
+from word_tokenizer import words
+
+from anabranch import chat_command
+from anabranch.llm import chat, engines
+from anabranch.llm.chatting.chat_tokenizer import LoadedTokenizer, SavedTokenizer
 
 
 class Letters:
-    """A tokenizer in which each letter is a token."""
+    """A tokenizer in which each byte is a token."""
 
-    chat_template = None
+    ends = frozenset([0])
 
-    def __call__(self, text, return_tensors):
-        tokens = torch.tensor([[ord(letter) for letter in text]])
-        return {"input_ids": tokens, "attention_mask": torch.ones_like(tokens)}
+    def tokens(self, messages):
+        return list("\n".join(m["content"] for m in messages).encode())
 
-    def decode(self, tokens, **_):
-        return "".join(chr(token) for token in tokens)
+    def text(self, tokens):
+        return bytes(filter(None, tokens)).decode(errors="replace")
 
 
-def parrot(seen):
-    """A generate() that answers "ok"."""
+def parrot(seen, text="ok"):
+    """An engine's answer: this text."""
 
-    def generate(input_ids, streamer, **arguments):
-        seen.append("".join(chr(token) for token in input_ids[0]))
-        streamer.put(input_ids)
-        for letter in "ok":
-            streamer.put(torch.tensor([ord(letter)]))
-        streamer.end()
+    def answer(prompt, new_tokens, put):
+        seen.append(bytes(prompt).decode())
+        for token in [*text.encode(), 0][:new_tokens]:
+            if not put(token):
+                break
 
-    return generate
+    return answer
+
+
+def talking(seen, length, new_tokens, text="ok"):
+    engine = engines.Engine(parrot(seen, text), Letters(), length, "warm")
+    return chat.Chat(engine, new_tokens)
 
 
 def test_answers_and_forgets(capsys):
     seen = []
-    talk = chat.Chat(parrot(seen), Letters(), length=16, new_tokens=4)
-    assert "tokens/s" in talk.answer("hello").line("eager")
+    talk = talking(seen, length=16, new_tokens=4)
+    figures = talk.answer("hello")
+    assert "tokens/s" in figures.line("eager") and len(figures.times) == 3
     assert capsys.readouterr().out == "ok\n"
     talk.answer("you")
     assert seen == ["hello", "hello\nok\nyou"]
@@ -57,52 +61,116 @@ def test_answers_and_forgets(capsys):
         talk.answer("  ")
 
 
+@pytest.mark.parametrize("most", [3, 100])
+def test_letters_of_several_tokens_are_printed_whole(most, capsys, monkeypatch):
+    shown = []
+    monkeypatch.setattr(
+        chat, "print", lambda text="", **_: shown.append(text), raising=False
+    )
+    text = "über\nzwölf\n\nñ"
+    figures = talking([], 200, most, text).answer("go")
+    whole = text.encode()[:most].decode(errors="replace")
+    assert figures.text == "".join(shown) == whole
+    if most == 100:
+        assert shown[:2] == ["ü", "b"] and not any(chat.UNKNOWN in t for t in shown)
+
+
 def test_no_room_for_a_prompt():
     with pytest.raises(ValueError, match="no room for a prompt"):
-        chat.Chat(parrot([]), Letters(), length=8, new_tokens=8)
+        talking([], length=8, new_tokens=8)
 
 
-def test_interrupt_ends_the_answer():
-    interrupt, tokens = chat.Interrupt(), torch.zeros(1, 1)
+def test_interrupt_ends_the_answer(capsys):
     before = signal.getsignal(signal.SIGINT)
+    interrupt = chat.Interrupt()
     with interrupt.listening():
-        assert not interrupt(tokens, None).any()
+        assert not interrupt.pressed
         os.kill(os.getpid(), signal.SIGINT)
-        assert interrupt(tokens, None).all()
+        assert interrupt.pressed
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is before
 
+    class Pressing(Letters):
+        def text(self, tokens):
+            os.kill(os.getpid(), signal.SIGINT)
+            self.text = super().text
+            return super().text(tokens)
 
-class Never:
-    def __call__(self, *_):
-        return torch.tensor([False])
+    engine = engines.Engine(parrot([], "never"), Pressing(), 99, "warm")
+    assert chat.Chat(engine, 9).answer("go").text == "n"
 
 
-@pytest.mark.parametrize(("most", "answer"), [(9, "ab"), (1, "a")])
-def test_an_engine_of_tokens_generates(most, answer, capsys):
+@pytest.mark.parametrize(("most", "answer"), [(9, "ab\0"), (1, "a")])
+def test_an_engine_of_tokens_answers(most, answer):
     """The chat takes llama.cpp's tokens one by one, and asks for none after the last."""
-    asked = []
+    asked, given = [], []
 
     def tokens(prompt, **arguments):
         asked.append((prompt, arguments["top_k"]))
-        for letter in "ab\0never":
+        for letter in "ab\0":
             yield ord(letter)
+        raise AssertionError
 
-    generate = engines._Greedy(tokens, end=0)
-    figures = chat.Figures(Letters())
-    prompt = torch.tensor([[5, 6]])
-    generate(
-        input_ids=prompt,
-        attention_mask=torch.ones_like(prompt),
-        streamer=figures,
-        stopping_criteria=Never(),
-        max_new_tokens=most,
-        do_sample=False,
-    )
+    def put(token):
+        given.append(chr(token))
+        return token != 0
+
+    engines.TokenByToken(tokens).answer([5, 6], most, put)
     assert asked == [([5, 6], 1)]
-    assert figures.text.strip("\0") == answer
-    assert len(figures.times) == len(answer) + (most > 2)
+    assert "".join(given) == answer
+
+
+def test_generate_answers_token_by_token():
+    transformers = pytest.importorskip("transformers")
+    from decoders import llama, prompt
+
+    model, tokens = llama(), prompt(1, 5)
+    expected = model.generate(tokens, max_new_tokens=6, do_sample=False)[0, 5:].tolist()
+    engine = engines.of_generate(model.generate, Letters(), 40)
+    for most in (6, 2):
+        given = []
+
+        def put(token, given=given, most=most):
+            given.append(token)
+            return len(given) < most
+
+        engine.answer(tokens[0].tolist(), 6, put)
+        assert given == expected[:most]
+    assert transformers.__version__
+
+
+TEMPLATE = (
+    "{% for m in messages %}{% if m.role == 'skip' %}{% continue %}{% endif %}\n"
+    "    {{ bos_token + m['role'] + ' ' + m['content'] | trim }}\n"
+    "{% endfor %}{{ {'a': 'ß'} | tojson }}"
+    "{% if add_generation_prompt %} assistant{% endif %}"
+)
+
+
+@pytest.mark.parametrize("template", [None, TEMPLATE])
+def test_a_saved_tokenizer_does_what_transformers_does(template):
+    loaded = LoadedTokenizer(words(template), frozenset([2]))
+    saved = SavedTokenizer(loaded.saved())
+    messages = [
+        {"role": "skip", "content": "nothing"},
+        {"role": "user", "content": " two rivers "},
+    ]
+    tokens = loaded.tokens(messages)
+    assert saved.tokens(messages) == tokens and tokens[-1] in (4, 6)
+    assert saved.text(tokens) == loaded.text(tokens)
+    assert saved.ends == {2}
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{% generation %}{{ messages[0]['content'] }}{% endgeneration %}",
+        "{{ raise_exception('no') }}",
+    ],
+)
+def test_a_tokenizer_that_needs_transformers_is_not_saved(template):
+    assert LoadedTokenizer(words(template), frozenset()).saved() is None
 
 
 def test_engines_that_are_missing_are_named(monkeypatch, capsys):

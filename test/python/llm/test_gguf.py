@@ -49,6 +49,9 @@ def test_blocks_equal_the_package_s_floats(kind, monkeypatch):
     assert torch.equal(found.dequantized(), torch.from_numpy(expected))
     few = kind in ("Q4_0", "Q4_1", "Q2_K", "Q3_K", "Q4_K")
     assert found.integers.dtype == (torch.uint8 if few else torch.int8)
+    # The scales of other types are products of two numbers.
+    is_half = kind in ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0")
+    assert found.scale.dtype == (torch.float16 if is_half else torch.float32)
 
 
 def test_other_types_are_not_packed():

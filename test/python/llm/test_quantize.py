@@ -67,7 +67,18 @@ def test_rows_and_groups_of_one_number(kind):
     weight = torch.zeros(3, 64)
     assert torch.equal(layer(weight, kind).dequantized(), weight)
     weight[1] = 2.5
-    torch.testing.assert_close(layer(weight, kind).dequantized(), weight)
+    # A scale has the precision of float16.
+    found = layer(weight, kind)
+    assert found.scale.dtype == torch.float16
+    torch.testing.assert_close(found.dequantized(), weight, rtol=2**-11, atol=0)
+
+
+@pytest.mark.parametrize("kind", ["int8", "int4"])
+@pytest.mark.parametrize("size", [1e-9, 1e9])
+def test_scales_that_float16_lacks_are_float32(kind, size):
+    weight = torch.randn(4, 64) * size
+    assert layer(weight, kind).scale.dtype == torch.float32
+    assert error(weight, kind) < (0.01 if kind == "int8" else 0.1)
 
 
 def test_columns_without_groups_have_eight_bits():

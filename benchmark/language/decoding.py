@@ -1,0 +1,205 @@
+"""Measures language models: tokens a second, prefill, starts, and llama.cpp's figures.
+
+decoding.py                          SmolLM2 in each way, one thread and two
+decoding.py int4 packed --threads 1  these ways alone
+decoding.py --llama-bench PROGRAM --gguf Q4_1.gguf BF16.gguf
+                                     llama.cpp's own benchmark for these files
+
+Every line of figures comes from a fresh process. A way is a dtype of activations
+("f32", "bf16"), or one with weights in few bits ("int4", "int4-bf16"). "packed" keeps
+the integers of a GGUF file. "token" is the time between two tokens of generate(), and
+"step" the part of it that the compiled step takes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+START = time.perf_counter()
+WAYS = (
+    "f32",
+    "bf16",
+    "int8",
+    "int8-bf16",
+    "int4",
+    "int4-bf16",
+    "packed",
+    "packed-bf16",
+)
+PROMPTS = (46, 512)
+NEW_TOKENS = 128
+LENGTH = 1024
+ROUNDS = 5
+
+
+def measure(model_name: str, way: str, threads: int) -> dict[str, float]:
+    """Measures one way in this process, which has just begun."""
+    import torch
+
+    torch.set_num_threads(threads)
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    from anabranch import llm
+    from anabranch.llm import programs
+
+    imported = time.perf_counter()
+    kind, _, dtype = way.partition("-")
+    narrow = "bf16" in (kind, dtype)
+    model, _ = llm.load(
+        model_name,
+        dtype=torch.bfloat16 if narrow else torch.float32,
+        packed=kind == "packed",
+    )
+    loaded = time.perf_counter()
+    quantize = kind if kind in ("int4", "int8") else None
+    compiled = llm.compile(model, quantize=quantize, max_length=LENGTH)
+    clock = StepClock(programs.Programs)
+    first = answer(compiled, PROMPTS[0], 2)
+    ready = time.perf_counter()
+    found = {
+        "import s": imported - START,
+        "load s": loaded - imported,
+        "compile s": ready - loaded,
+        "first token s": first[0],
+    }
+    for prompt in PROMPTS:
+        times = [answer(compiled, prompt, 1)[0] for _ in range(ROUNDS)]
+        found[f"prefill {prompt} tokens/s"] = prompt / min(times)
+    rounds = []
+    for _ in range(ROUNDS):
+        clock.spent.clear()
+        answer(compiled, PROMPTS[0], 2)
+        clock.spent.clear()
+        times = answer(compiled, PROMPTS[0], NEW_TOKENS)
+        steps = clock.spent[-(NEW_TOKENS - 1) :]
+        rounds.append(
+            ((times[-1] - times[0]) / (NEW_TOKENS - 1), sum(steps) / len(steps))
+        )
+    token, step = min(rounds)
+    return found | {
+        "token ms": token * 1e3,
+        "step ms": step * 1e3,
+        "decode tokens/s": 1 / token,
+    }
+
+
+class StepClock:
+    """The seconds of each call of a compiled step."""
+
+    def __init__(self, programs: Any) -> None:
+        self.spent: list[float] = []
+        call: Callable[..., Any] = programs.call
+
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            begin = time.perf_counter()
+            found = call(*args, **kwargs)
+            self.spent.append(time.perf_counter() - begin)
+            return found
+
+        programs.call = timed
+
+
+def answer(compiled: Any, prompt: int, new: int) -> list[float]:
+    """The seconds from the call to each token."""
+    import torch
+
+    class Times:
+        def __init__(self) -> None:
+            self.times: list[float] = []
+
+        def put(self, _: Any) -> None:
+            self.times.append(time.perf_counter() - begin)
+
+        def end(self) -> None:
+            pass
+
+    generator = torch.Generator().manual_seed(0)
+    tokens = torch.randint(1000, 20000, (1, prompt), generator=generator)
+    times = Times()
+    begin = time.perf_counter()
+    compiled.generate(
+        tokens,
+        attention_mask=torch.ones_like(tokens),
+        max_new_tokens=new,
+        min_new_tokens=new,
+        do_sample=False,
+        streamer=times,
+    )
+    return times.times[1:]  # The first one is the prompt.
+
+
+def in_fresh_process(model: str, way: str, threads: int) -> dict[str, float]:
+    command = [sys.executable, __file__, "--child", way, "--model", model]
+    command += ["--threads", str(threads)]
+    begin = time.perf_counter()
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    found = json.loads(done.stdout.strip().rsplit("\n", 1)[-1])
+    return found | {"process s": time.perf_counter() - begin}
+
+
+def of_llama_cpp(program: str, file: str, threads: int) -> dict[str, float]:
+    """Figures of llama.cpp's own benchmark. "start" loads the model and reads a prompt."""
+    base = [program, "-m", file, "-t", str(threads), "-o", "json"]
+    prompts = ",".join(map(str, PROMPTS))
+
+    def run(*more: str) -> list[dict[str, Any]]:
+        done = subprocess.run(
+            [*base, *more],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            check=True,
+        )
+        return json.loads(done.stdout)
+
+    begin = time.perf_counter()
+    run("-p", str(PROMPTS[0]), "-n", "0", "-r", "1", "--no-warmup")
+    start = time.perf_counter() - begin
+    found = {}
+    for row in run("-p", prompts, "-n", str(NEW_TOKENS), "-r", str(ROUNDS)):
+        name = "decode" if row["n_gen"] else f"prefill {row['n_prompt']}"
+        # Its samples are seconds of whole runs: the best of them, as above.
+        count = row["n_gen"] or row["n_prompt"]
+        found[f"{name} tokens/s"] = count * 1e9 / min(row["samples_ns"])
+    return found | {"start s": start}
+
+
+def lines(given: argparse.Namespace) -> Iterator[tuple[str, dict[str, float]]]:
+    for threads in given.threads:
+        for way in given.ways or (() if given.llama_bench else WAYS):
+            found = in_fresh_process(given.model, way, threads)
+            yield f"anabranch {way}, {threads} threads", found
+        for file in given.gguf if given.llama_bench else ():
+            found = of_llama_cpp(given.llama_bench, file, threads)
+            yield f"llama.cpp {Path(file).name}, {threads} threads", found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("ways", nargs="*", metavar="WAY")
+    parser.add_argument("--model", default="SmolLM2")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--llama-bench", metavar="PROGRAM")
+    parser.add_argument("--gguf", nargs="+", default=[], metavar="FILE")
+    parser.add_argument("--child", metavar="WAY", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.child:
+        print(json.dumps(measure(given.model, given.child, given.threads[0])))
+        return
+    if not set(given.ways) <= set(WAYS):
+        parser.error(f"ways are {', '.join(WAYS)}")
+    for title, found in lines(given):
+        print(title)
+        for name, value in found.items():
+            print(f"  {name:24} {value:10.3f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What a chat needs besides a terminal: engines as packages, tokenizers that were saved."""

@@ -1,0 +1,134 @@
+//===- VisibleKeys.cpp - the keys that a mask shows to a tile -------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/attention/VisibleKeys.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+#include <limits>
+
+using namespace mlir;
+
+namespace anabranch {
+namespace codegen {
+
+/// The first i of 0, 1, ... below `count` for which the condition holds, or
+/// `count`. The loop carries an i64: its blocks have no index to convert.
+static Value firstWhere(LaneBuilder &lanes, Value count,
+                        function_ref<Value(Value i)> condition) {
+  OpBuilder &b = lanes.builder;
+  OpBuilder::InsertionGuard guard(b);
+  Type i64 = b.getI64Type(), bit = b.getI1Type();
+  auto op = b.create<scf::WhileOp>(lanes.loc, TypeRange(i64),
+                                   ValueRange(lanes.i64(0)));
+  Block *before = b.createBlock(&op.getBefore(), {}, i64, lanes.loc);
+  {
+    LaneBuilder::Scope scope(lanes);
+    Value carried = before->getArgument(0);
+    Value i = lanes.make<arith::IndexCastOp>(b.getIndexType(), carried);
+    auto literal = [&](bool value) {
+      return lanes.constant(b.getBoolAttr(value));
+    };
+    auto search = [&]() -> SmallVector<Value> {
+      return {lanes.make<arith::XOrIOp>(condition(i), literal(true))};
+    };
+    auto stop = [&]() -> SmallVector<Value> { return {literal(false)}; };
+    Value isInside =
+        lanes.make<arith::CmpIOp>(arith::CmpIPredicate::ult, i, count);
+    Value goesOn = lanes.ifElse(isInside, TypeRange(bit), search, stop)[0];
+    b.create<scf::ConditionOp>(lanes.loc, goesOn, carried);
+  }
+  Block *after = b.createBlock(&op.getAfter(), {}, i64, lanes.loc);
+  {
+    LaneBuilder::Scope scope(lanes);
+    Value next = lanes.make<arith::AddIOp>(after->getArgument(0), lanes.i64(1));
+    b.create<scf::YieldOp>(lanes.loc, next);
+  }
+  b.setInsertionPointAfter(op);
+  return lanes.make<arith::IndexCastOp>(b.getIndexType(), op.getResult(0));
+}
+
+void VisibleKeys::narrowTile() {
+  AttentionContext::Tile &tile = attention.tile;
+  auto type = cast<RankedTensorType>(attention.op.getMask().getType());
+  // A mask that all keys share hides all or none.
+  if (type.getRank() == 0 || type.getShape().back() == 1)
+    return;
+  int64_t width = attention.blocking.lanes;
+  Value vectors = lanes.ceilDivIndex(tile.keyEnd, lanes.index(width));
+  Value behind = firstWhere(lanes, vectors, [&](Value i) {
+    Value last = lanes.subIndex(lanes.subIndex(vectors, i), lanes.index(1));
+    return isSeen(lanes.mulIndex(last, lanes.index(width)));
+  });
+  Value left = lanes.subIndex(vectors, behind);
+  Value before = firstWhere(lanes, left, [&](Value i) {
+    return isSeen(lanes.mulIndex(i, lanes.index(width)));
+  });
+  tile.keyEnd =
+      lanes.minIndex(lanes.mulIndex(left, lanes.index(width)), tile.keyEnd);
+  // Blocks of keys that are packed begin at multiples of their size, as the
+  // footprint says.
+  int64_t unit =
+      attention.blocking.isStreamed ? width : attention.blocking.keys;
+  Value first = lanes.mulIndex(before, lanes.index(width));
+  tile.firstKey = lanes.mulIndex(lanes.divIndex(first, lanes.index(unit)),
+                                 lanes.index(unit));
+}
+
+/// The rows of the tile between which the mask may differ.
+std::pair<Value, Value> VisibleKeys::rowsOfMask() {
+  auto type = cast<RankedTensorType>(attention.op.getMask().getType());
+  int64_t rank = type.getRank();
+  const AttentionContext::Tile &tile = attention.tile;
+  bool sharesHeads = rank < 3 || type.getDimSize(rank - 3) == 1;
+  bool sharesQueries = rank < 2 || type.getDimSize(rank - 2) == 1;
+  Value end = tile.queryEnd;
+  if (sharesHeads && attention.blocking.group > 1)
+    end = attention.queryCount;
+  if (sharesQueries && (sharesHeads || attention.blocking.group == 1))
+    end = lanes.addIndex(tile.firstQuery, lanes.index(1));
+  return {tile.firstQuery, end};
+}
+
+Value VisibleKeys::isSeen(Value key) {
+  int64_t width = attention.blocking.lanes;
+  LaneBuilder::MaskGuard guard(lanes, width, Value());
+  auto [first, end] = rowsOfMask();
+  auto type = VectorType::get({width}, lanes.builder.getI1Type());
+  Value none = lanes.constant(DenseElementsAttr::get(type, false));
+  Value seen =
+      lanes.loop(first, end, 1, {none},
+                 [&](Value row, ValueRange any) -> SmallVector<Value> {
+                   return {lanes.make<arith::OrIOp>(any[0], seenBy(row, key))};
+                 })[0];
+  return lanes.make<vector::ReductionOp>(vector::CombiningKind::OR, seen);
+}
+
+Value VisibleKeys::seenBy(Value row, Value key) {
+  Value mask = attention.op.getMask();
+  int64_t width = attention.blocking.lanes;
+  Value inside = lanes.prefixMask(lanes.subIndex(attention.tile.keyEnd, key));
+  LaneBuilder::MaskGuard guard(lanes, width, inside, /*maybeEmpty=*/true);
+  Lanes query = Lanes::uniform(row), keys = Lanes::linear(key, 1, width);
+  bool isBool =
+      cast<RankedTensorType>(mask.getType()).getElementType().isInteger(1);
+  if (isBool)
+    return lanes.make<arith::AndIOp>(
+        inside, lanes.vector(attention.evaluator->evaluate(
+                    mask, attention.position(mask, query, keys))));
+  Value hidden = attention.vector(-std::numeric_limits<double>::infinity());
+  // A NaN is no minus infinity: it makes the row's result NaN.
+  Value isOther = lanes.make<arith::CmpFOp>(
+      arith::CmpFPredicate::UNE,
+      lanes.vector(attention.element(mask, query, keys)), hidden);
+  return lanes.make<arith::AndIOp>(inside, isOther);
+}
+
+} // namespace codegen
+} // namespace anabranch
