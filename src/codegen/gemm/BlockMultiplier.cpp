@@ -40,7 +40,7 @@ int64_t BlockMultiplier::lastVectors() const {
 
 /// Few rows take the whole depth in one call.
 static int64_t wordsOfPartialSum(const GemmContext &gemm) {
-  constexpr int64_t words = 256;
+  constexpr int64_t words = 128;
   return gemm.isOneBlock() ? words : 0;
 }
 
