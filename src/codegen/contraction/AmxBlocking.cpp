@@ -61,6 +61,9 @@ constexpr int64_t enoughPartTiles = 6, mostPartRows = 256;
 /// The share of a copy's time that is left if it is made during products. And
 /// cycles of a block beside its products.
 constexpr double shareSeen = 0.75, blockCycles = 600;
+/// Cycles to copy an element whose neighbours are depths. Each row gives a few
+/// bytes to a block of the depth, and its parts are transposed.
+constexpr double transposedCycles = 3;
 
 /// Chooses the parts of a blocking one after the other.
 class Chooser {
@@ -98,6 +101,10 @@ private:
   int64_t blocksOfTile() const {
     int64_t rows = amx.patch ? amx.patch->numbers() : amx.rowsPerTile;
     return divideCeil(rows, AmxBlock::rows);
+  }
+  bool transposesRight() const {
+    return !contraction.right.panels &&
+           contraction.right.unitLoop == contraction.depth;
   }
   bool readsPanels() const;
   bool readsLeft() const;
@@ -163,7 +170,7 @@ int64_t Chooser::chooseMostRows() {
     return unknownRows;
   int64_t cache = target.model.l2Bytes;
   if (hasParts())
-    return mostPartRows;
+    return transposesRight() ? 2 * mostPartRows : mostPartRows;
   int64_t depthBytes = std::max<int64_t>(*depth * elementBytes(), 1);
   int64_t fitting = cache / 2 / depthBytes;
   bool isCheap =
@@ -319,7 +326,9 @@ double Chooser::cyclesOfParts() const {
   double left = amx.patch ? double(strips()) * amx.patch->elements()
                           : double(*rows) * *depth;
   double copy = amx.parts * AmxBlocking::partCycles;
-  double right = strips() * elements * copy;
+  bool isTransposed = !contraction.right.panels &&
+                      contraction.right.unitLoop == contraction.depth;
+  double right = strips() * elements * (isTransposed ? transposedCycles : copy);
   // Panels of a frozen weight are copied during products.
   if (contraction.right.panels)
     right = std::max(right * shareSeen, right - products / 3);

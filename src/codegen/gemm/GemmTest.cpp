@@ -476,6 +476,10 @@ TEST(GemmBlocking, ChoosesAmxWhereItExistsAndPays) {
       {{"f16", 1, 512, 3072, 768, "mk", "nk", "f16"}, true},
       {{"f32", 1, 512, 3072, 768, "mk", "nk"}, true},
       {{"f32_panels", 1, 128, 3072, 768, "mk", "nk", "f32", false, 32}, true},
+      // Transposing a live weight costs more than the products of 128 rows
+      // gain.
+      {{"f32_live", 1, 128, 3072, 768, "mk", "nk"}, false},
+      {{"f32_columns", 1, 128, 3072, 768, "mk", "kn"}, true},
       {{"f32_few_rows", 1, 8, 3072, 768, "mk", "nk"}, false},
       {{"f32_symbolic", 2, 37, 100, 70, "bmk", "bnk", "f32", true}, false},
       {{"u8", 1, 512, 3072, 768, "mk", "nk", "u8"}, false},

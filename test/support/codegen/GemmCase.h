@@ -96,12 +96,12 @@ inline void replaceAll(std::string &text, const std::string &from,
 /// makes them.
 inline std::string viewText(const GemmCase &c) {
   std::string text = R"mlir(
-  %empty = tensor.empty() : TRANSPOSED
+  %unpacked = tensor.empty() : TRANSPOSED
   %transposed = linalg.generic {
       indexing_maps = [affine_map<(BPp, w, d H) -> (BPp, d, w H)>,
                        affine_map<(BPp, w, d H) -> (BPp, w, d H)>],
       iterator_types = [PARALLEL]}
-      ins(%packed : PANELS) outs(%empty : TRANSPOSED) {
+      ins(%packed : PANELS) outs(%unpacked : TRANSPOSED) {
   ^bb0(%x: TYPE, %o: TYPE):
     linalg.yield %x : TYPE
   } -> TRANSPOSED
