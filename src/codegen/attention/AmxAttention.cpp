@@ -58,21 +58,24 @@ void AmxAttention::multiply(AmxBlock &block, const Product &product) {
   block.store(product.sums);
 }
 
+/// The first row of a block, counted from the tile's first.
+Value AmxAttention::rowInTile(const AttentionContext::RowBlock &rows) {
+  return lanes.subIndex(rows.first, attention.tile.firstQuery);
+}
+
 void AmxAttention::score(const AttentionContext::RowBlock &rows,
                          const AttentionContext::KeyBlock &keys) {
-  const AttentionBlocking &blocking = attention.blocking;
   const AttentionContext::Scratch &scratch = attention.scratch;
-  int64_t headWords = blocking.head / perWord;
-  Value local = lanes.subIndex(rows.first, attention.tile.firstQuery);
-  Value left = memory.pointerTo(scratch.queries,
-                                lanes.mulIndex(local, lanes.index(headWords)));
+  int64_t headWords = attention.blocking.head / perWord;
+  Value left = memory.pointerTo(
+      scratch.queries, lanes.mulIndex(rowInTile(rows), lanes.index(headWords)));
   lanes.loop(lanes.index(0), keys.count, columns, [&](Value column) {
     Value right = memory.pointerTo(
         scratch.keys, lanes.mulIndex(column, lanes.index(headWords)));
-    multiply(*scores,
-             {left, headWords, right, lanes.index(blocking.head / stepDepths),
-              memory.pointerTo(scratch.scores, column),
-              /*continues=*/false});
+    multiply(*scores, {left, headWords, right,
+                       lanes.index(attention.blocking.head / stepDepths),
+                       memory.pointerTo(scratch.scores, column),
+                       /*continues=*/false});
   });
 }
 
@@ -81,8 +84,8 @@ void AmxAttention::mix(const AttentionContext::RowBlock &rows,
   const AttentionBlocking &blocking = attention.blocking;
   const AttentionContext::Scratch &scratch = attention.scratch;
   int64_t keyWords = blocking.keys / perWord;
-  Value local = lanes.subIndex(rows.first, attention.tile.firstQuery);
-  Value start = lanes.mulIndex(local, lanes.index(blocking.valueHead));
+  Value start =
+      lanes.mulIndex(rowInTile(rows), lanes.index(blocking.valueHead));
   Value steps = lanes.ceilDivIndex(keys.count, lanes.index(stepDepths));
   lanes.loop(
       lanes.index(0), lanes.index(blocking.valueHead), columns,

@@ -43,6 +43,7 @@ private:
   std::optional<AmxBlock> scores, output;
 
   void makeBlocks();
+  mlir::Value rowInTile(const AttentionContext::RowBlock &rows);
 
   /// Rows of words times panels of `depth` words. Takes `steps` registers of
   /// the depth.

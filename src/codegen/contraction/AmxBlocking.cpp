@@ -49,10 +49,9 @@ constexpr int64_t patchOfCache = 3;
 /// reads.
 constexpr int64_t bytesOfStream = 8192;
 
-/// Cycles of a tile beside its products: registers are configured and released.
-constexpr double tileCycles = 220;
-/// Cycles to copy a word of the right operand to a panel.
-constexpr double copyCycles = 0.27;
+/// Cycles of a tile beside its products, in which registers are configured and
+/// released; and to copy a word of the right operand to a panel.
+constexpr double tileCycles = 220, copyCycles = 0.27;
 /// Up to so many rows, dot products read a right operand in place.
 constexpr int64_t rowsOfDots = 8;
 

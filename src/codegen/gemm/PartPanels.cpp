@@ -17,6 +17,10 @@ using namespace mlir;
 namespace anabranch {
 namespace codegen {
 
+PartPanels::PartPanels(GemmContext &gemm, Value panel)
+    : gemm(gemm), lanes(gemm.lanes), panel(panel),
+      reader(gemm, gemm.contraction.right) {}
+
 int64_t PartPanels::partElements(const GemmContext &gemm) {
   return gemm.blocking.depth / gemm.blocking.kPack * gemm.blocking.columns();
 }

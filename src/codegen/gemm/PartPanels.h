@@ -22,9 +22,7 @@ namespace codegen {
 class PartPanels {
 public:
   /// `panel` is the memory to fill.
-  PartPanels(GemmContext &gemm, mlir::Value panel)
-      : gemm(gemm), lanes(gemm.lanes), panel(panel),
-        reader(gemm, gemm.contraction.right) {}
+  PartPanels(GemmContext &gemm, mlir::Value panel);
 
   /// Fills the context's panel with the depths from `first` to before `end`.
   void fill(mlir::Value first, mlir::Value end);

@@ -247,17 +247,18 @@ std::string partsName(
 
 /// Products of random sizes, with random blockings.
 std::vector<PartsCase> randomCases() {
-  static std::deque<std::string> texts;
-  std::mt19937 random(5);
-  auto below = [&](int64_t end) { return int64_t(random() % end); };
   std::vector<PartsCase> found;
-  for (int i = 0; i < 12; ++i) {
+  std::mt19937 random(5);
+  static std::deque<std::string> texts;
+  auto below = [&](int64_t end) { return int64_t(random() % end); };
+  while (found.size() < 12) {
     bool batched = below(3) == 0, panels = below(2) == 0;
     BlockingParameters given;
     for (auto *part : {&given.depth, &given.rowsPerTile, &given.panelsPerTile})
       if (below(2))
         *part = below(200);
-    const char *name = texts.emplace_back("random" + std::to_string(i)).c_str();
+    const char *name =
+        texts.emplace_back("random" + std::to_string(found.size())).c_str();
     GemmCase c{name,
                batched ? 1 + below(3) : 1,
                1 + below(120),
@@ -369,21 +370,20 @@ TEST_P(SpecialPartsTest, KindsAreThoseOfLoops) {
   auto [type, c] = GetParam();
   c.type = type;
   TargetInfo target = eagerTarget();
-  std::string text = textOf(c);
-  ASSERT_TRUE(blockingOf(text, c, target).hasParts());
-  auto library = compileCase(gemmKernel, text, target);
-  ASSERT_TRUE(library);
   Product product(c);
   putSpecial(product);
+  ASSERT_TRUE(blockingOf(textOf(c), c, target).hasParts());
+  auto library = compileCase(gemmKernel, textOf(c), target);
+  ASSERT_TRUE(library);
   if (!product.run(*library, target, GuardedMemory::Side::End))
     GTEST_SKIP() << "this processor lacks what AMX's emulation needs";
   expectKinds(product);
 }
 
 const PartsCase specialCases[] = {
-    GemmCase{"columns", 1, 21, 45, 70, "mk", "kn"},
-    GemmCase{"depths", 1, 37, 32, 64, "mk", "nk"},
-    GemmCase{"deep", 1, 60, 45, 200, "mk", "nk"},
+    {{"columns", 1, 21, 45, 70, "mk", "kn"}, ""},
+    {{"depths", 1, 37, 32, 64, "mk", "nk"}, ""},
+    {{"deep", 1, 60, 45, 200, "mk", "nk"}, ""},
     {{"panels", 1, 40, 70, 333, "mk", "nk", "", false, 32}},
     {{"computed", 1, 25, 45, 70, "mk", "kn"}, "right"},
     {{"computed_left", 1, 25, 45, 70, "mk", "nk"}, "left"},

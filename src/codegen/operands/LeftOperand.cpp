@@ -18,6 +18,10 @@ using namespace mlir;
 namespace anabranch {
 namespace codegen {
 
+LeftOperand::LeftOperand(GemmContext &gemm, Value packed)
+    : gemm(gemm), lanes(gemm.lanes), packed(packed),
+      reader(gemm, gemm.contraction.left) {}
+
 /// Depths of a step of AMX registers, and the scratch elements of a step of a
 /// copy in parts.
 static Value stepDepths(GemmContext &gemm) {

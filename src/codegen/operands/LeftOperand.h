@@ -26,9 +26,7 @@ namespace codegen {
 class LeftOperand {
 public:
   /// `packed` is memory for the tile's copy.
-  LeftOperand(GemmContext &gemm, mlir::Value packed)
-      : gemm(gemm), lanes(gemm.lanes), packed(packed),
-        reader(gemm, gemm.contraction.left) {}
+  LeftOperand(GemmContext &gemm, mlir::Value packed);
 
   /// The scratch elements of the copy; zero if there is none.
   static mlir::Value scratchElements(GemmContext &gemm);
