@@ -13,6 +13,7 @@ import torch.fx
 from . import _C
 from .capture import number_arguments, observer, overlap, sharing
 from .capture.aot import aot
+from .capture.eager_graph import run_eagerly
 from .capture.handmade import complete
 from .capture.partition import Parts
 from .config import Config, resolve
@@ -225,20 +226,6 @@ def _compile_parts(
         return run_eagerly(module)
     record_parts(name, reason, parts.count, parts.outside, config.explain)
     return run_eagerly(parts.whole)
-
-
-def run_eagerly(module: torch.fx.GraphModule) -> Callable[..., Any]:
-    """Runs the graph in PyTorch, by AOTAutograd's boxed calling convention: the callee
-    empties its list of arguments."""
-
-    def call(arguments: list[Any]) -> Any:
-        _C.check_may_run()
-        values = list(arguments)
-        arguments.clear()
-        return module.forward(*values)
-
-    call._boxed_call = True  # type: ignore[attr-defined]
-    return call
 
 
 def _graph_name() -> str:

@@ -21,7 +21,7 @@ from torch._ops import OpOverload
 from torch.fx.traceback import annotate
 
 from . import _C, backend, config, location
-from .capture import aot, handmade, observer
+from .capture import aot, eager_graph, handmade, observer
 from .capture.input_sources import input_sources
 from .describe import description, graph, symbols
 from .marks import gear_sizes, mark_order, scope, super_kernel, unbroken
@@ -195,7 +195,7 @@ def complete_nodes(module: torch.fx.GraphModule) -> None:
 def run_eagerly(module: torch.fx.GraphModule) -> Call:
     """A function by which PyTorch runs the graph, called as the result of
     `compile_graph`."""
-    return backend.run_eagerly(module)
+    return eager_graph.run_eagerly(module)
 
 
 def lowered_operators() -> frozenset[str]:

@@ -31,6 +31,7 @@ from . import (
     weight_only,
     whole_operators,
 )
+from .eager_graph import misdescribed_operator, run_eagerly
 from .input_sources import graph_sources, input_sources
 
 aten = torch.ops.aten
@@ -115,6 +116,10 @@ def aot(
             return compile_graph(graph, inputs, graph_sources(graph, sources))
 
     def compile_backward(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
+        if (operator := misdescribed_operator(graph)) is not None:
+            reason = f"PyTorch traces wrong shapes for {operator} of bf16"
+            record_eager("graph", reason, explain=False)
+            return run_eagerly(graph)
         with _disable_current_modes():
             return compile_graph(graph, inputs, graph_sources(graph, []))
 

@@ -1,0 +1,42 @@
+"""Graphs that PyTorch runs instead of the compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.fx
+
+from .. import _C
+
+
+def run_eagerly(module: torch.fx.GraphModule) -> Callable[..., Any]:
+    """Runs the graph in PyTorch, by AOTAutograd's boxed calling convention: the callee
+    empties its list of arguments."""
+
+    def call(arguments: list[Any]) -> Any:
+        _C.check_may_run()
+        values = list(arguments)
+        arguments.clear()
+        return module.forward(*values)
+
+    call._boxed_call = True  # type: ignore[attr-defined]
+    return call
+
+
+def misdescribed_operator(graph: torch.fx.GraphModule) -> str | None:
+    """The name of an operator of a backward graph whose arguments have other shapes
+    than the trace says; None if there is none.
+
+    PyTorch's meta function of `_embedding_bag` misses that the CPU's kernel has a fast
+    path for bf16, which returns an empty tensor.
+    """
+    nodes = graph.graph.nodes
+    values = [node.meta.get("val") for node in nodes if node.op == "placeholder"]
+    if not any(getattr(value, "dtype", None) == torch.bfloat16 for value in values):
+        return None
+    for node in nodes:
+        if str(node.target).startswith("aten._embedding_bag"):
+            return str(node.target)
+    return None
