@@ -5,10 +5,10 @@ returns one `Row` for each contender. The contenders of a steady case take turns
 rounds, so that a slow moment of the machine hits all of them. The figure is the median
 over the rounds. Each output is compared with eager's.
 
-Every turn begins with a pause and as many calls, which are not timed. Workers of each engine
-spin for a while after their last piece of work, those of ONNX Runtime longest: without
-the pause a contender would share the cores with them. Without the calls it would find
-the caches of another contender, and cores that sleep."""
+Every turn begins with a pause, and with as many calls as are timed after them. The
+workers of each engine spin for a while after their last piece of work, those of ONNX
+Runtime longest: without the pause a contender would share the cores with them. Without
+the calls it would find the caches of another contender, and cores that sleep."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "super": {"super_kernels": "marked", "freeze": True},
     "auto supers": {"super_kernels": "auto", "freeze": True},
 }
-# Inductor with constant weights and measured choices, called with few guards.
+# Inductor with constant weights and measured choices of kernels.
 INDUCTOR_MAX = {
     "freezing": True,
     "max_autotune": True,

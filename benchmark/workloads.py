@@ -15,7 +15,7 @@ import products
 import streams
 import supers
 from harness import EXPORTED, Row, Workload, case, steady
-from kernel_cases import Experts, layer_norm_gelu, rms_norm_silu
+from kernel_cases import DTYPES, Experts, layer_norm_gelu, rms_norm_silu
 from models import bert, minilm
 
 NAMES = (
@@ -27,7 +27,6 @@ NAMES = (
     "anabranch frozen",
     EXPORTED,
 )
-DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 
 
 def scaled(module: nn.Module, *arguments: Tensor) -> Workload:
@@ -160,7 +159,7 @@ def decode(
 
 
 class Mixture(nn.Module):
-    """Every expert reads every row; the gate weighs the two best."""
+    """Every expert reads every row; the gate weighs their results."""
 
     def __init__(self, count: int, width: int, inner: int) -> None:
         super().__init__()
@@ -241,13 +240,12 @@ def add(
     what: str,
     make: Callable[[], Workload],
     dtypes: tuple[str, ...] = ALL,
-    unit: str = "ms",
 ) -> None:
     for dtype in dtypes:
 
         def run(dtype: str = dtype) -> list[Row]:
             factory = partial(converted, make, DTYPES[dtype])
-            return steady(factory, NAMES, unit, 2.0, TOLERANCE[dtype])
+            return steady(factory, NAMES, "ms", 2.0, TOLERANCE[dtype])
 
         run.__doc__ = f"{what}, {dtype}"
         case(f"workload-{name}-{dtype}", extra=True)(run)

@@ -6,13 +6,14 @@ counts. A shard that ends before its last test is one failure."""
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+
+import captured
 
 # Tests of one shard, roughly: what a crash keeps from running.
 TESTS_OF_A_SHARD = 40
@@ -36,17 +37,7 @@ class Shard:
             "GTEST_TOTAL_SHARDS": str(self.of),
         }
         try:
-            done = subprocess.run(
-                [self.binary],
-                env={**os.environ, **place},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-                check=False,
-                timeout=SECONDS,
-            )
+            done = captured.run([self.binary], place, SECONDS)
         except subprocess.TimeoutExpired as late:
             said = late.stdout.decode(errors="replace") if late.stdout else ""
             return f"{said}\nended after {SECONDS} s", 1

@@ -15,6 +15,8 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import captured
+
 ROOT = Path(__file__).resolve().parent.parent
 BIN = ROOT / ".venv" / "bin"
 PYTHON_DIRS = [
@@ -77,8 +79,8 @@ def changed_code(base: str) -> list[str]:
     return [line.split("\t")[2] for line in counts]
 
 
-def to_check(name: str, clean: Path) -> Path:
-    """The mark of a file that passed: named after its text and the checks."""
+def mark_of(name: str, clean: Path) -> Path:
+    """The file that exists if the source, as it is now, passed the checks."""
     text = (ROOT / name).read_bytes() + (ROOT / ".clang-tidy").read_bytes()
     return clean / hashlib.sha256(name.encode() + text).hexdigest()
 
@@ -92,27 +94,15 @@ def clang_tidy(fix: bool) -> int:
     commands_without_precompiled(clean)
     names = [n for n in sorted(changed) if (ROOT / n).exists()]
     if not fix:
-        names = [n for n in names if not to_check(n, clean).exists()]
-    command = [
-        "clang-tidy-19",
-        "-p",
-        str(clean),
-        "--quiet",
-        *(["--fix"] if fix else []),
-    ]
+        names = [n for n in names if not mark_of(n, clean).exists()]
+    extra = ["--fix"] if fix else []
+    command = ["clang-tidy-19", "-p", str(clean), "--quiet", *extra]
 
     def passes(name: str) -> bool:
-        done = subprocess.run(
-            [*command, name],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
+        done = captured.run([*command, name])
         print(f"clang-tidy {name}\n{done.stdout}", end="", flush=True)
         if done.returncode == 0:
-            to_check(name, clean).touch()
+            mark_of(name, clean).touch()
         return done.returncode == 0
 
     # Two fixes of one header would meet in it.

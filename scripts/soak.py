@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import argparse
 import collections
-import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+
+import captured
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = str(ROOT / ".venv" / "bin" / "python")
@@ -163,17 +163,7 @@ def passes(task: Task, turn: int) -> bool:
     command = task.command(turn)
     settings = task.environment(turn)
     start = time.monotonic()
-    done = subprocess.run(
-        command,
-        cwd=ROOT,
-        env={**os.environ, **settings},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        check=False,
-    )
+    done = captured.run(command, settings)
     said = done.stdout.rstrip().rsplit("\n", 1)[-1]
     print(f"{task.name}, turn {turn}: {said}, {time.monotonic() - start:.0f} s")
     if done.returncode:

@@ -16,7 +16,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,9 +116,8 @@ def runners(fast: bool) -> list[Runner]:
     ]
 
 
-def output_of(runner: Runner) -> Iterator[str | int]:
-    """The lines of its output as they come, then its exit status."""
-    with subprocess.Popen(
+def begin(runner: Runner) -> subprocess.Popen[str]:
+    return subprocess.Popen(
         runner.command,
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
@@ -127,10 +126,7 @@ def output_of(runner: Runner) -> Iterator[str | int]:
         text=True,
         errors="replace",
         env={**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"},
-    ) as process:
-        assert process.stdout
-        yield from process.stdout
-    yield process.returncode
+    )
 
 
 def run(runner: Runner) -> Counts:
@@ -146,11 +142,11 @@ def run(runner: Runner) -> Counts:
             sys.stdout.flush()
 
     say(title)
-    for line in output_of(runner):
-        if isinstance(line, str):
+    with begin(runner) as process:
+        assert process.stdout
+        for line in process.stdout:
             say(line)
-        else:
-            ok = line == 0
+    ok = process.returncode == 0
     counts = runner.read("".join(lines), ok)
     if not ok and counts.failed == 0:
         counts.failed = 1

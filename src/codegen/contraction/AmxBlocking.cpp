@@ -101,6 +101,13 @@ private:
     int64_t rows = amx.patch ? amx.patch->numbers() : amx.rowsPerTile;
     return divideCeil(rows, AmxBlock::rows);
   }
+  int64_t tilesEnough() const {
+    return hasParts() ? enoughPartTiles : enoughTiles;
+  }
+  /// Whether panels of floats are copied as parts, two in turns.
+  bool copiesPanels() const {
+    return hasParts() && contraction.right.panels.has_value();
+  }
   bool transposesRight() const {
     return !contraction.right.panels &&
            contraction.right.unitLoop == contraction.depth;
@@ -135,12 +142,11 @@ bool Chooser::readsLeft() const {
          left.unitLoop == contraction.depth;
 }
 
-/// Half of the first-level cache holds a panel of a block of the depth. The
-/// left operand streams through the rest.
+/// Half of the first-level cache holds a panel of a block of the depth, or the
+/// two that take turns. The left operand streams through the rest.
 void Chooser::chooseDepth() {
   int64_t step = stepDepths();
-  int64_t bytes =
-      target.model.l1Bytes / (hasParts() && contraction.right.panels ? 4 : 2);
+  int64_t bytes = target.model.l1Bytes / (copiesPanels() ? 4 : 2);
   int64_t most = bytes / (2 * lanes * elementBytes()) / step * step;
   most = std::max(most, (hasParts() ? 2 : 4) * step);
   if (!depth) {
@@ -198,8 +204,8 @@ void Chooser::chooseRows() {
   if (!columns || !batch)
     return;
   int64_t least = amx.readsPanels ? leastRows : leastRowsOfCopy;
-  int64_t enough = hasParts() ? enoughPartTiles : enoughTiles;
-  while (*batch * strips() * panels() < enough && amx.rowsPerTile > least)
+  while (*batch * strips() * panels() < tilesEnough() &&
+         amx.rowsPerTile > least)
     splitRows(2 * strips());
 }
 
@@ -209,7 +215,7 @@ bool Chooser::readsPatch() const {
   if (!windows || !windows->plane || windows->run % stepDepths() != 0)
     return false;
   if (hasParts())
-    return contraction.left.memory && contraction.right.panels;
+    return contraction.left.memory && copiesPanels();
   return contraction.left.memory == contraction.narrow() && amx.readsPanels;
 }
 
@@ -226,9 +232,8 @@ void Chooser::choosePatch() {
     amx.rowsPerTile = part * columns;
     bool fits = amx.patch->elements() * elementBytes() <=
                 target.model.l2Bytes / patchOfCache;
-    int64_t enough = hasParts() ? enoughPartTiles : enoughTiles;
-    bool isEnough =
-        !rows || strips() * panels() >= enough || amx.rowsPerTile <= leastRows;
+    bool isEnough = !rows || strips() * panels() >= tilesEnough() ||
+                    amx.rowsPerTile <= leastRows;
     if (fits && isEnough)
       return;
   }
@@ -244,11 +249,10 @@ void Chooser::choosePanelsPerTile() {
   int64_t others =
       std::max<int64_t>((rows ? strips() : 1) * batch.value_or(1), 1);
   bool isOneBlock = blocksOfTile() == 1;
-  int64_t wanted = hasParts()                          ? enoughPartTiles
-                   : contraction.windows && !amx.patch ? enoughWindowTiles
-                   : amx.packLeft || amx.depthOutside  ? enoughTiles
-                   : isOneBlock                        ? enoughFewRowTiles
-                                                       : enoughPanelTiles;
+  int64_t wanted = contraction.windows && !amx.patch  ? enoughWindowTiles
+                   : amx.packLeft || amx.depthOutside ? tilesEnough()
+                   : isOneBlock                       ? enoughFewRowTiles
+                                                      : enoughPanelTiles;
   int64_t shared = panels() / int64_t(divideCeil(wanted, others));
   if (amx.depthOutside)
     shared = std::min(shared, amx.readsPanels || hasParts() ? panelsOfGroup
@@ -263,7 +267,7 @@ void Chooser::choosePanelsPerTile() {
 /// The blocks of a tile use the same panel, so they share the work of fetching
 /// the next one.
 void Chooser::chooseFetches() {
-  if (hasParts() && contraction.right.panels) {
+  if (copiesPanels()) {
     int64_t lines = AmxBlocking::linesOfRow(contraction, blockColumns());
     amx.linesAhead = lines * int64_t(divideCeil(stepDepths(), blocksOfTile()));
   }
@@ -283,7 +287,7 @@ AmxBlocking Chooser::choose() {
   amx.packLeft = !readsLeft();
   bool isNarrow = columns && *columns <= lanes;
   // A block is as wide as a panel, or half as wide.
-  bool isOdd = (amx.readsPanels || (hasParts() && contraction.right.panels)) &&
+  bool isOdd = (amx.readsPanels || copiesPanels()) &&
                contraction.right.panels->width / lanes % 2;
   amx.vectors = isNarrow || isOdd ? 1 : 2;
   chooseDepth();
@@ -325,11 +329,10 @@ double Chooser::cyclesOfParts() const {
   double left = amx.patch ? double(strips()) * amx.patch->elements()
                           : double(*rows) * *depth;
   double copy = amx.parts * AmxBlocking::partCycles;
-  bool isTransposed = !contraction.right.panels &&
-                      contraction.right.unitLoop == contraction.depth;
-  double right = strips() * elements * (isTransposed ? transposedCycles : copy);
+  double right =
+      strips() * elements * (transposesRight() ? transposedCycles : copy);
   // Panels of a frozen weight are copied during products.
-  if (contraction.right.panels)
+  if (copiesPanels())
     right = std::max(right * shareSeen, right - products / 3);
   double blocks = divideCeil(int64_t(numbers), AmxBlock::rows) * panels();
   return *batch * (products + right + groups * left * copy +

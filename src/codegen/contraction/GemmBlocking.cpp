@@ -406,6 +406,8 @@ WordProduct GemmBlocking::wordProduct() const {
   return product;
 }
 
+int64_t GemmBlocking::stepDepths() const { return AmxBlock::words * kPack; }
+
 int64_t GemmBlocking::dotColumns() const {
   // As many accumulators as registers hold beside the operands.
   int64_t most = lanes >= 8 && vectors == 4 ? 24 : 12;

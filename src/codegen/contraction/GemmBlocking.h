@@ -82,6 +82,8 @@ struct GemmBlocking {
   }
   bool multipliesInt8() const { return kPack == 4; }
   bool hasParts() const { return parts > 1; }
+  /// Depths of a step of AMX registers: the elements in a row of a register.
+  int64_t stepDepths() const;
   WordProduct wordProduct() const;
   /// Whether the sums of a row start at its zero-point compensation.
   bool needsCompensation() const {

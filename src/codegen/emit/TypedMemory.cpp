@@ -62,11 +62,7 @@ Value TypedMemory::zeroScalar() const { return zero(element); }
 
 Value TypedMemory::loadExtended(Type from, Value memory, Value offset) const {
   Value loaded = TypedMemory(lanes, from, width).loadVector(memory, offset);
-  if (from == element)
-    return loaded;
-  if (from.isBF16() && element.isF32())
-    return extendBF16(lanes, loaded);
-  return lanes.make<arith::ExtFOp>(vectorType(), loaded);
+  return extendFloat(Lanes::varying(loaded)).value;
 }
 
 Lanes TypedMemory::extendFloat(Lanes value) const {

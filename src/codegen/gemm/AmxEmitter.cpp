@@ -21,13 +21,8 @@ namespace {
 
 constexpr int64_t wordBytes = 4;
 
-/// Depths of a step: the elements in a row of a register.
-int64_t stepDepths(const GemmContext &gemm) {
-  return AmxBlock::words * gemm.blocking.kPack;
-}
-
 bool depthIsWhole(const GemmContext &gemm) {
-  return gemm.depthIsMultipleOf(stepDepths(gemm));
+  return gemm.depthIsMultipleOf(gemm.blocking.stepDepths());
 }
 
 int64_t blockElements(const GemmContext &gemm) {
@@ -78,7 +73,7 @@ int64_t AmxEmitter::rightTailElements(const GemmContext &gemm) {
 void AmxEmitter::copyLeftTail() {
   if (!leftTailElements(gemm))
     return;
-  Value size = lanes.index(stepDepths(gemm));
+  Value size = lanes.index(gemm.blocking.stepDepths());
   Value first =
       lanes.subIndex(gemm.depthCount, lanes.remIndex(gemm.depthCount, size));
   lanes.ifThen(
@@ -106,7 +101,7 @@ void AmxEmitter::copyRightTail(const Depths &depths) {
     return;
   Value end = gemm.words(depths.count);
   Value first = lanes.mulIndex(
-      lanes.divIndex(depths.count, lanes.index(stepDepths(gemm))),
+      lanes.divIndex(depths.count, lanes.index(gemm.blocking.stepDepths())),
       lanes.index(AmxBlock::words));
   Value width = lanes.index(gemm.blocking.panelWidth);
   lanes.loop(first, end, 1, [&](Value word) {
@@ -315,7 +310,7 @@ void AmxEmitter::multiplySteps(const Depths &depths, Value row, Value number,
   Value words = lanes.index(AmxBlock::words);
   Value steps = lanes.ceilDivIndex(gemm.words(depths.count), words);
   Value wholeSteps =
-      lanes.divIndex(depths.count, lanes.index(stepDepths(gemm)));
+      lanes.divIndex(depths.count, lanes.index(gemm.blocking.stepDepths()));
   bool isCopy = gemm.blocking.patch || gemm.blocking.hasParts();
   Value leftFirst = isCopy ? Value() : leftAt(row, depths.first);
   Value stepOfRight =
@@ -332,11 +327,13 @@ void AmxEmitter::multiplySteps(const Depths &depths, Value row, Value number,
     auto choose = [&](Value tail, Value whole) {
       return lanes.make<arith::SelectOp>(isTail, tail, whole);
     };
-    Value along = lanes.mulIndex(step, lanes.index(AmxBlock::stepBytes));
-    Value depth = lanes.addIndex(
-        depths.first, lanes.mulIndex(step, lanes.index(stepDepths(gemm))));
+    auto along = [&](int64_t ofStep) {
+      return lanes.mulIndex(step, lanes.index(ofStep));
+    };
     Value leftHere =
-        isCopy ? leftAt(row, depth) : move(lanes, leftFirst, along);
+        isCopy ? leftAt(row, lanes.addIndex(depths.first,
+                                            along(gemm.blocking.stepDepths())))
+               : move(lanes, leftFirst, along(AmxBlock::stepBytes));
     Value stride = leftStride;
     if (leftTailElements(gemm)) {
       Value tail = gemm.memory.pointerTo(memory.leftTail,
@@ -350,10 +347,10 @@ void AmxEmitter::multiplySteps(const Depths &depths, Value row, Value number,
       rightHere = choose(memory.rightTail, rightHere);
     if (gemm.blocking.hasParts())
       block->addParts(leftHere, stride, rightHere, parts());
+    else
+      block->addWords(leftHere, stride, rightHere);
     if (depths.next)
       PartPanels::fillShare(gemm, *depths.next, step, number, blockCount);
-    if (!gemm.blocking.hasParts())
-      block->addWords(leftHere, stride, rightHere);
     fetchAhead(depths, step, number);
     if (carried.empty())
       return;
@@ -425,7 +422,7 @@ void AmxEmitter::fetchAhead(const Depths &depths, Value step, Value number) {
     const ContractionOperand &operand = gemm.contraction.right;
     rowBytes = operand.panels->width * elementBytes(operand.memory);
     linesOfRow = AmxBlocking::linesOfRow(gemm.contraction, blocking.columns());
-    rowsOfStep = stepDepths(gemm);
+    rowsOfStep = gemm.blocking.stepDepths();
   }
   int64_t rows = blocking.linesAhead / linesOfRow;
   Value offset =

@@ -48,7 +48,7 @@ void PartPanels::fillShare(GemmContext &gemm, const Ahead &ahead, Value step,
   panels.firstDepth = ahead.first;
   panels.endDepth = ahead.end;
   Value words = lanes.index(AmxBlock::words);
-  Value depths = lanes.index(AmxBlock::words * gemm.blocking.kPack);
+  Value depths = lanes.index(gemm.blocking.stepDepths());
   Value start = lanes.addIndex(ahead.first, lanes.mulIndex(step, depths));
   Value share = lanes.ceilDivIndex(words, blocks);
   Value low = lanes.minIndex(lanes.mulIndex(block, share), words);
@@ -65,14 +65,13 @@ void PartPanels::fillShare(GemmContext &gemm, const Ahead &ahead, Value step,
 void PartPanels::store(ArrayRef<Value> parts, Value word, Value column) {
   Value at = lanes.addIndex(
       lanes.mulIndex(word, lanes.index(gemm.blocking.columns())), column);
-  for (auto [i, part] : llvm::enumerate(parts))
-    gemm.memory.store(part, panel,
-                      lanes.addIndex(at, lanes.index(i * partElements(gemm))));
+  storeParts(lanes, gemm.memory, parts, panel, at,
+             partElements(gemm) * gemm.memory.elementBytes());
 }
 
 /// The vector, or zeros if the depth is behind the last.
 Value PartPanels::orZero(Value vector, Value depth) {
-  if (gemm.depthIsMultipleOf(AmxBlock::words * gemm.blocking.kPack))
+  if (gemm.depthIsMultipleOf(gemm.blocking.stepDepths()))
     return vector;
   Value exists =
       lanes.make<arith::CmpIOp>(arith::CmpIPredicate::slt, depth, endDepth);
@@ -82,19 +81,16 @@ Value PartPanels::orZero(Value vector, Value depth) {
 /// Fills whole steps of words. `load` gives the elements of a depth in a vector
 /// of the panel's columns.
 void PartPanels::fillSteps(Load load) {
-  constexpr int64_t words = AmxBlock::words;
-  lanes.loop(firstDepth, endDepth, words * gemm.blocking.kPack,
-             [&](Value step) {
-               fillWords(step, lanes.index(0), lanes.index(words), load);
-             });
+  Value words = lanes.index(AmxBlock::words);
+  lanes.loop(firstDepth, endDepth, gemm.blocking.stepDepths(),
+             [&](Value step) { fillWords(step, lanes.index(0), words, load); });
 }
 
 /// Fills words, from `low` to before `high`, of the step that begins at a
 /// depth.
 void PartPanels::fillWords(Value step, Value low, Value high, Load load) {
   const GemmBlocking &blocking = gemm.blocking;
-  constexpr int64_t words = AmxBlock::words;
-  bool whole = gemm.depthIsMultipleOf(words * blocking.kPack);
+  bool whole = gemm.depthIsMultipleOf(blocking.stepDepths());
   Value last = lanes.subIndex(endDepth, lanes.index(1));
   auto loadOrZero = [&](Value depth, int64_t vector) {
     Value at = whole ? depth : lanes.minIndex(depth, last);
@@ -103,7 +99,7 @@ void PartPanels::fillWords(Value step, Value low, Value high, Load load) {
   Value first = gemm.words(lanes.subIndex(step, firstDepth));
   lanes.loop(low, high, 1, [&](Value word) {
     Value lower = lanes.addIndex(step, word);
-    Value upper = lanes.addIndex(lower, lanes.index(words));
+    Value upper = lanes.addIndex(lower, lanes.index(AmxBlock::words));
     for (int64_t j = 0; j < blocking.vectors; ++j)
       store(splitToParts(lanes, loadOrZero(lower, j), loadOrZero(upper, j),
                          blocking.parts),
@@ -114,12 +110,10 @@ void PartPanels::fillWords(Value step, Value low, Value high, Load load) {
 /// A vector of a panel of floats, whose columns behind the last are zero.
 Value PartPanels::loadFrom(Value source, Value depth, int64_t vector) {
   const ContractionOperand &operand = gemm.contraction.right;
-  TypedMemory floats(lanes, operand.memory, gemm.blocking.lanes);
   Value row = lanes.mulIndex(lanes.subIndex(depth, firstDepth),
                              lanes.index(operand.panels->width));
   Value at = lanes.addIndex(row, lanes.index(vector * gemm.blocking.lanes));
-  return gemm.memory.extendFloat(Lanes::varying(floats.loadVector(source, at)))
-      .value;
+  return gemm.memory.loadExtended(operand.memory, source, at);
 }
 
 /// An operand whose columns are neighbours, or one that is computed.
@@ -147,40 +141,45 @@ void PartPanels::fillFromColumns() {
 /// registers.
 void PartPanels::fillTransposed() {
   const GemmBlocking &blocking = gemm.blocking;
-  int64_t width = blocking.lanes, step = width * blocking.kPack;
-  bool whole = gemm.depthIsMultipleOf(step);
+  Value columns = lanes.index(blocking.columns());
+  lanes.loop(lanes.index(0), columns, blocking.lanes, [&](Value group) {
+    lanes.loop(firstDepth, endDepth, blocking.stepDepths(),
+               [&](Value step) { fillSquares(group, step); });
+  });
+}
+
+/// Fills a step of a vector of columns: a square of words for each part.
+void PartPanels::fillSquares(Value group, Value step) {
+  const GemmBlocking &blocking = gemm.blocking;
   auto known = gemm.contraction.knownSize(gemm.contraction.column);
   bool wholeColumns = known && *known % blocking.columns() == 0;
+  bool wholeDepth = gemm.depthIsMultipleOf(blocking.stepDepths());
   Value lastColumn = lanes.subIndex(gemm.columnCount, lanes.index(1));
-  lanes.loop(
-      lanes.index(0), lanes.index(blocking.columns()), width, [&](Value group) {
-        lanes.loop(firstDepth, endDepth, step, [&](Value k) {
-          Value high = lanes.addIndex(k, lanes.index(width));
-          SmallVector<SmallVector<Value>> squares(blocking.parts);
-          for (int64_t i = 0; i < width; ++i) {
-            Value column = lanes.addIndex(
-                lanes.addIndex(gemm.tile.firstColumn, group), lanes.index(i));
-            // Columns behind the last one repeat it. Nobody reads their sums.
-            if (!wholeColumns)
-              column = lanes.minIndex(column, lastColumn);
-            SmallVector<Value> parts = splitToParts(
-                lanes, reader.elements(Value(), column, k, endDepth, whole),
-                reader.elements(Value(), column, high, endDepth, whole),
-                blocking.parts);
-            for (auto [square, part] : llvm::zip_equal(squares, parts))
-              square.push_back(part);
-          }
-          Value first = gemm.words(lanes.subIndex(k, firstDepth));
-          for (auto &square : squares)
-            square = transpose(lanes, square);
-          for (int64_t i = 0; i < width; ++i) {
-            SmallVector<Value> parts;
-            for (const auto &square : squares)
-              parts.push_back(square[i]);
-            store(parts, lanes.addIndex(first, lanes.index(i)), group);
-          }
-        });
-      });
+  Value first = lanes.addIndex(gemm.tile.firstColumn, group);
+  SmallVector<SmallVector<Value>> squares(blocking.parts);
+  for (int64_t i = 0; i < blocking.lanes; ++i) {
+    Value column = lanes.addIndex(first, lanes.index(i));
+    // Columns behind the last one repeat it. Nobody reads their sums.
+    if (!wholeColumns)
+      column = lanes.minIndex(column, lastColumn);
+    auto read = [&](int64_t from) {
+      return reader.elements(Value(), column,
+                             lanes.addIndex(step, lanes.index(from)), endDepth,
+                             wholeDepth);
+    };
+    SmallVector<Value> parts =
+        splitToParts(lanes, read(0), read(blocking.lanes), blocking.parts);
+    for (auto [square, part] : llvm::zip_equal(squares, parts))
+      square.push_back(part);
+  }
+  for (auto &square : squares)
+    square = transpose(lanes, square);
+  Value word = gemm.words(lanes.subIndex(step, firstDepth));
+  for (int64_t i = 0; i < blocking.lanes; ++i) {
+    SmallVector<Value> parts = llvm::map_to_vector(
+        squares, [&](const auto &square) { return square[i]; });
+    store(parts, lanes.addIndex(word, lanes.index(i)), group);
+  }
 }
 
 } // namespace codegen

@@ -38,6 +38,7 @@ public:
   static void fillShare(GemmContext &gemm, const Ahead &ahead, mlir::Value step,
                         mlir::Value block, mlir::Value blocks);
 
+  /// Whether panels of a frozen weight are filled ahead.
   static bool areFilledAhead(const GemmContext &gemm) {
     return gemm.blocking.hasParts() && gemm.contraction.right.panels;
   }
@@ -62,6 +63,7 @@ private:
 
   void fillFromColumns();
   void fillTransposed();
+  void fillSquares(mlir::Value group, mlir::Value step);
   void fillSteps(Load load);
   void fillWords(mlir::Value step, mlir::Value low, mlir::Value high,
                  Load load);

@@ -170,12 +170,16 @@ using Sides = std::initializer_list<GuardedMemory::Side>;
 constexpr Sides sides = {GuardedMemory::Side::End, GuardedMemory::Side::Begin};
 
 class PartsTest
-    : public testing::TestWithParam<std::tuple<const char *, PartsCase>> {};
+    : public testing::TestWithParam<std::tuple<const char *, PartsCase>> {
+protected:
+  /// The case, with its type.
+  PartsCase c = std::get<1>(GetParam());
+  const TargetInfo target = eagerTarget();
+
+  PartsTest() { c.type = std::get<0>(GetParam()); }
+};
 
 TEST_P(PartsTest, SumsAreAsExactAsOfF32) {
-  auto [type, c] = GetParam();
-  c.type = type;
-  TargetInfo target = eagerTarget();
   std::string text = textOf(c);
   // Panels of odd vectors are read by one vector, and other panels not at all.
   GemmBlocking blocking = blockingOf(text, c, target);
@@ -363,13 +367,9 @@ void expectKinds(const Product &product) {
   EXPECT_GT(notFinite, 100U);
 }
 
-class SpecialPartsTest
-    : public testing::TestWithParam<std::tuple<const char *, PartsCase>> {};
+class SpecialPartsTest : public PartsTest {};
 
 TEST_P(SpecialPartsTest, KindsAreThoseOfLoops) {
-  auto [type, c] = GetParam();
-  c.type = type;
-  TargetInfo target = eagerTarget();
   Product product(c);
   putSpecial(product);
   ASSERT_TRUE(blockingOf(textOf(c), c, target).hasParts());

@@ -87,5 +87,14 @@ SmallVector<Value> splitToParts(LaneBuilder &lanes, Value low, Value high,
   return found;
 }
 
+void storeParts(LaneBuilder &lanes, const TypedMemory &memory,
+                ArrayRef<Value> parts, Value to, Value offset,
+                int64_t distance) {
+  for (auto [i, part] : llvm::enumerate(parts))
+    memory.store(part, to,
+                 lanes.addIndex(offset, lanes.index(i * distance /
+                                                    memory.elementBytes())));
+}
+
 } // namespace codegen
 } // namespace anabranch

@@ -30,7 +30,7 @@
 #ifndef ANABRANCH_CODEGEN_MICROKERNEL_FLOATPARTS_H
 #define ANABRANCH_CODEGEN_MICROKERNEL_FLOATPARTS_H
 
-#include "codegen/emit/Lanes.h"
+#include "codegen/emit/TypedMemory.h"
 
 namespace anabranch {
 namespace codegen {
@@ -43,6 +43,12 @@ int64_t productsOfParts(int64_t parts);
 /// as f32. Word i has element i of `low` and element i of `high`.
 mlir::SmallVector<mlir::Value> splitToParts(LaneBuilder &lanes, mlir::Value low,
                                             mlir::Value high, int64_t parts);
+
+/// Stores vectors of words at an offset in `to`, each `distance` bytes behind
+/// the one before.
+void storeParts(LaneBuilder &lanes, const TypedMemory &memory,
+                mlir::ArrayRef<mlir::Value> parts, mlir::Value to,
+                mlir::Value offset, int64_t distance);
 
 } // namespace codegen
 } // namespace anabranch

@@ -184,10 +184,8 @@ void ImagePatch::copy(Value from, Value to, int64_t elements) {
 
 void ImagePatch::copyParts(Value from, Value to, int64_t elements) {
   int64_t width = gemm.blocking.lanes, kPack = gemm.blocking.kPack;
-  TypedMemory image(lanes, imageElement(), width);
   auto load = [&](Value at) {
-    Value vector = image.loadVector(from, at);
-    return gemm.memory.extendFloat(Lanes::varying(vector)).value;
+    return gemm.memory.loadExtended(imageElement(), from, at);
   };
   lanes.loop(
       lanes.index(0), lanes.index(elements / kPack), width, [&](Value word) {
@@ -195,16 +193,8 @@ void ImagePatch::copyParts(Value from, Value to, int64_t elements) {
         Value high = lanes.addIndex(low, lanes.index(width));
         SmallVector<Value> parts =
             splitToParts(lanes, load(low), load(high), gemm.blocking.parts);
-        storeParts(parts, to, word);
+        storeParts(lanes, gemm.memory, parts, to, word, partBytes());
       });
-}
-
-/// Stores vectors of words, one in the copy of each part.
-void ImagePatch::storeParts(ArrayRef<Value> parts, Value to, Value word) {
-  int64_t distance = partBytes() / gemm.memory.elementBytes();
-  for (auto [i, part] : llvm::enumerate(parts))
-    gemm.memory.store(part, to,
-                      lanes.addIndex(word, lanes.index(i * distance)));
 }
 
 void ImagePatch::clear(Value to, int64_t elements) {
@@ -212,7 +202,9 @@ void ImagePatch::clear(Value to, int64_t elements) {
   SmallVector<Value> zeros(gemm.blocking.parts, gemm.memory.zeroVector());
   if (words > 0)
     lanes.loop(lanes.index(0), lanes.index(words), gemm.blocking.lanes,
-               [&](Value at) { storeParts(zeros, to, at); });
+               [&](Value at) {
+                 storeParts(lanes, gemm.memory, zeros, to, at, partBytes());
+               });
 }
 
 } // namespace codegen

@@ -50,8 +50,6 @@ private:
   void packPoints(mlir::Value from, mlir::Value to, int64_t phase);
   void copy(mlir::Value from, mlir::Value to, int64_t elements);
   void copyParts(mlir::Value from, mlir::Value to, int64_t elements);
-  void storeParts(mlir::ArrayRef<mlir::Value> parts, mlir::Value to,
-                  mlir::Value word);
   void clear(mlir::Value to, int64_t elements);
 };
 

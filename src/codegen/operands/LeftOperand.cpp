@@ -22,12 +22,7 @@ LeftOperand::LeftOperand(GemmContext &gemm, Value packed)
     : gemm(gemm), lanes(gemm.lanes), packed(packed),
       reader(gemm, gemm.contraction.left) {}
 
-/// Depths of a step of AMX registers, and the scratch elements of a step of a
-/// copy in parts.
-static Value stepDepths(GemmContext &gemm) {
-  return gemm.lanes.index(AmxBlock::words * gemm.blocking.kPack);
-}
-
+/// The scratch elements of a step of a copy in parts.
 static Value stepElements(GemmContext &gemm) {
   return gemm.lanes.index(gemm.blocking.parts * LeftOperand::partBytes(gemm) /
                           gemm.memory.elementBytes());
@@ -61,8 +56,9 @@ Value LeftOperand::scratchElements(GemmContext &gemm) {
   if (gemm.blocking.hasParts()) {
     Value depths = gemm.blocking.depthOutside ? lanes.index(gemm.blocking.depth)
                                               : gemm.depthCount;
-    return lanes.mulIndex(lanes.ceilDivIndex(depths, stepDepths(gemm)),
-                          stepElements(gemm));
+    Value steps =
+        lanes.ceilDivIndex(depths, lanes.index(gemm.blocking.stepDepths()));
+    return lanes.mulIndex(steps, stepElements(gemm));
   }
   // The last vector of interleaved rows ends behind its block.
   int64_t behind = gemm.blocking.interleavesLeft ? gemm.blocking.lanes : 0;
@@ -135,8 +131,8 @@ void LeftOperand::packRows() {
 
 /// The address of the first part of a row of the tile.
 Value LeftOperand::partsAt(Value row, Value depth) {
-  Value step =
-      lanes.divIndex(lanes.subIndex(depth, firstDepth), stepDepths(gemm));
+  Value step = lanes.divIndex(lanes.subIndex(depth, firstDepth),
+                              lanes.index(gemm.blocking.stepDepths()));
   Value place = lanes.mulIndex(lanes.subIndex(row, gemm.tile.firstRow),
                                lanes.index(AmxBlock::words));
   return gemm.memory.pointerTo(
@@ -145,7 +141,7 @@ Value LeftOperand::partsAt(Value row, Value depth) {
 
 void LeftOperand::packParts(Value first, Value count) {
   firstDepth = first;
-  int64_t step = AmxBlock::words * gemm.blocking.kPack;
+  int64_t step = gemm.blocking.stepDepths();
   bool whole = gemm.depthIsMultipleOf(step);
   Value end = lanes.addIndex(first, count);
   lanes.loop(gemm.tile.firstRow, gemm.tile.endRow, 1, [&](Value row) {
@@ -154,11 +150,8 @@ void LeftOperand::packParts(Value first, Value count) {
       SmallVector<Value> parts = splitToParts(
           lanes, reader.elements(row, Value(), k, end, whole),
           reader.elements(row, Value(), high, end, whole), gemm.blocking.parts);
-      Value to = partsAt(row, k);
-      for (auto [i, part] : llvm::enumerate(parts))
-        gemm.memory.store(
-            part, to,
-            lanes.index(i * partBytes(gemm) / gemm.memory.elementBytes()));
+      storeParts(lanes, gemm.memory, parts, partsAt(row, k), lanes.index(0),
+                 partBytes(gemm));
     });
   });
 }

@@ -9,7 +9,8 @@
 // whose words are at equal distances in memory is read in place. Any other is
 // copied once for the tile: [row][word], with the words of a row padded to
 // whole vectors. For many rows, the copy is interleaved and widened instead:
-// [block][depth][row of the block].
+// [block][depth][row of the block]. A copy in parts (FloatParts.h) is
+// [32 depths][part][row][16 words].
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,8 +21,6 @@
 
 namespace anabranch {
 namespace codegen {
-
-// A copy in parts (FloatParts.h) is [32 depths][part][row][16 words].
 
 class LeftOperand {
 public:

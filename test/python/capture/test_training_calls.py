@@ -34,6 +34,23 @@ def test_backward_inside_of_the_compiled_function(function):
         torch.testing.assert_close(copy.grad, leaf.grad)
 
 
+def test_gradients_of_bags_in_bf16():
+    """PyTorch's trace has other shapes than its kernel returns."""
+    weight = torch.randn(7, 4).bfloat16().requires_grad_()
+    copy = weight.detach().clone().requires_grad_()
+    indices, offsets = torch.tensor([1, 2, 4, 5, 4]), torch.tensor([0, 3])
+
+    def bags(weight):
+        return torch.nn.functional.embedding_bag(indices, weight, offsets, mode="sum")
+
+    torch._dynamo.reset()
+    compiled = torch.compile(bags, backend=backend)
+    for result, leaf in ((compiled(copy), copy), (bags(weight), weight)):
+        result.square().sum().backward()
+    torch.testing.assert_close(compiled(copy), bags(weight))
+    torch.testing.assert_close(copy.grad, weight.grad)
+
+
 VIEWS = {
     "flat": lambda t: t.view(-1),
     "unsqueeze": lambda t: t.unsqueeze(0),

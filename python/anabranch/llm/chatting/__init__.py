@@ -1,1 +1,1 @@
-"""What a chat needs besides a terminal: engines as packages, tokenizers that were saved."""
+"""The engines of a chat, among them packages in the cache, and its tokenizers."""

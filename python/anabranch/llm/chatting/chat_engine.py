@@ -1,4 +1,5 @@
-"""What answers in a chat: an engine, and the one of a generate() of transformers."""
+"""The interface of a chat's engine, and the engine that calls a generate() of
+transformers."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class LoadedTokenizer:
 
 
 class SavedTokenizer:
-    """Does what the tokenizer of transformers does from which it was saved."""
+    """Gives the tokens and texts of the tokenizer of transformers whose text it reads."""
 
     def __init__(self, text: str) -> None:
         from tokenizers import Tokenizer

@@ -56,8 +56,8 @@ def dynamo_export(
 
     With several ranks each calls this function, and the names are
     `<export_name><rank>.air` and `rank_<rank>/dynamo.pbtxt`. Collectives stay in the
-    package: the program that loads it runs them. If a path is a link, the log says so and nothing is
-    written. CompileError: the model cannot be exported.
+    package: the program that loads it runs them. If a path is a link, the log says so
+    and nothing is written. CompileError: the model cannot be exported.
     """
     home, package = _places(export_path, export_name)
     for path in (export_path, package):

@@ -1,1 +1,1 @@
-"""torch_npu.testing: what tests for NPUs are written with."""
+"""torch_npu.testing: a test case and helpers of tests for NPUs."""
