@@ -11,6 +11,7 @@ engines."""
 from __future__ import annotations
 
 import importlib
+import gc
 import logging
 import os
 import warnings
@@ -51,9 +52,12 @@ def exported(function: Callable, arguments: tuple) -> torch.export.ExportedProgr
 
 
 def survives(work: Callable[[], object]) -> bool:
-    """Whether `work` ends well in a child process: a peer may crash on its own code."""
+    """Whether `work` ends well in a child process: a peer may crash on its own code. The
+    child collects no garbage of its parent, whose engines would wait for threads that
+    the child lacks."""
     child = os.fork()
     if child == 0:
+        gc.disable()
         code = 1
         try:
             work()

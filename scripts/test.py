@@ -5,7 +5,7 @@
     test.py lint gtest  only these groups
 
 The last line adds up all runners. The exit status is 0 if nothing failed. A runner that
-ends without its counts is one failure."""
+ends without its counts is one failure. What failed is said again at the end."""
 
 from __future__ import annotations
 
@@ -23,6 +23,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = ROOT / ".venv" / "bin"
+
+# Lines by which pytest, gtest, lit and the sanitizers name what failed.
+FAILURE = re.compile(
+    r"(FAILED|ERROR) \S+::|\[  FAILED  \] \w+\.|FAIL: |SUMMARY: |.*Sanitizer: |---- "
+)
 
 
 @dataclass
@@ -74,6 +79,13 @@ def read_pytest(output: str, ok: bool) -> Counts:
     return Counts(
         total("passed", "xfailed"), total("failed", "errors?"), total("skipped")
     )
+
+
+@dataclass
+class Outcome:
+    counts: Counts
+    # Lines that name what failed, or the last ones of a runner that names nothing.
+    failures: list[str]
 
 
 @dataclass
@@ -129,7 +141,12 @@ def begin(runner: Runner) -> subprocess.Popen[str]:
     )
 
 
-def run(runner: Runner) -> Counts:
+def failures(lines: list[str]) -> list[str]:
+    named = [line for line in lines if FAILURE.match(line)]
+    return list(dict.fromkeys(named))[:40] or lines[-20:]
+
+
+def run(runner: Runner) -> Outcome:
     """Prints the output as it comes, or at the end if another runner prints too."""
     title = f"==== {runner.name}: {' '.join(runner.command)}\n"
     start = time.monotonic()
@@ -157,16 +174,17 @@ def run(runner: Runner) -> Counts:
     if runner.single:
         sys.stdout.write("".join(lines))
         sys.stdout.flush()
-    return counts
+    return Outcome(counts, failures(lines) if counts.failed else [])
 
 
-def run_all(chosen: list[Runner]) -> dict[str, Counts]:
-    results: dict[str, Counts] = {}
+def run_all(chosen: list[Runner]) -> dict[str, Outcome]:
+    results: dict[str, Outcome] = {}
     for single, group in itertools.groupby(chosen, key=lambda runner: runner.single):
         wave = list(group)
         with ThreadPoolExecutor(2 if single else 1) as pool:
-            counts = pool.map(run, wave)
-            results |= dict(zip((runner.name for runner in wave), counts, strict=True))
+            outcomes = pool.map(run, wave)
+            names = (runner.name for runner in wave)
+            results |= dict(zip(names, outcomes, strict=True))
     return results
 
 
@@ -182,11 +200,11 @@ def main() -> int:
     ]
     start = time.monotonic()
     results = run_all(chosen)
-    total = sum(results.values(), Counts())
+    total = sum((outcome.counts for outcome in results.values()), Counts())
     print(f"{time.monotonic() - start:.0f} s in all")
-    bad = [name for name, counts in results.items() if counts.failed]
-    if bad:
-        print(f"not passed: {', '.join(bad)}")
+    for name, outcome in results.items():
+        if outcome.failures:
+            print(f"not passed: {name}\n  {'  '.join(outcome.failures)}", end="")
     print(f"{total.passed} passed, {total.failed} failed, {total.skipped} skipped")
     return 1 if total.failed or not total.passed else 0
 

@@ -34,7 +34,22 @@ int64_t now() {
       .count();
 }
 
-Moment Moment::read() { return {trace::ticks(), now()}; }
+Moment Moment::read() {
+  // The thread may lose its core between two readings, so the system's clock is
+  // read between two of the counter, and the closest pair counts.
+  constexpr int attempts = 8;
+  Moment best{};
+  int64_t closest = INT64_MAX;
+  for (int attempt = 0; attempt < attempts; ++attempt) {
+    int64_t before = trace::ticks(), nanoseconds = now();
+    int64_t apart = trace::ticks() - before;
+    if (apart < closest) {
+      closest = apart;
+      best = {before + apart / 2, nanoseconds};
+    }
+  }
+  return best;
+}
 
 TickScale::TickScale(Moment first, Moment last) : first(first), perTick(1) {
   if (last.ticks > first.ticks)

@@ -54,7 +54,8 @@ TEST_F(RandomPrograms, KeepEveryOrderWithAnyNumberOfThreads) {
     }
   }
   EXPECT_EQ(together[0], 0);
-  EXPECT_GT(together[1], programs) << "streams never ran beside each other";
+  if (!underThreadSanitizer)
+    EXPECT_GT(together[1], programs) << "streams never ran beside each other";
 }
 
 TEST_F(RandomPrograms, CheckersSeeWhatIsOutOfOrder) {
@@ -229,7 +230,8 @@ TEST_F(RandomPrograms, AnErrorEndsTheCallAndNotTheNext) {
     EXPECT_EQ(call.wrong(), "") << "after an error, seed " << seed;
   }
   EXPECT_GT(failed, 20);
-  EXPECT_GT(early, failed / 2) << "other streams stop, too";
+  if (!underThreadSanitizer)
+    EXPECT_GT(early, failed / 2) << "other streams stop, too";
 }
 
 //===----------------------------------------------------------------------===//

@@ -328,7 +328,8 @@ TEST_F(SuperRuns, OrderEveryTwoTilesThatShareBytes) {
       }
     }
   }
-  EXPECT_GT(overtakes, 1000) << "tiles never ran ahead of a whole launch";
+  if (!underThreadSanitizer)
+    EXPECT_GT(overtakes, 1000) << "tiles never ran ahead of a whole launch";
 }
 
 /// The checker itself must notice tiles that run out of order.

@@ -115,8 +115,11 @@ TEST(WorkerPool, SharesItsWorkersAmongAllJobs) {
     std::this_thread::yield();
   for (int place : places)
     pool.leave(place);
+  // Threads take turns on one CPU in slices that the sanitizer fills with few
+  // pieces.
+  int least = underThreadSanitizer ? 0 : all / 12 / 4;
   for (auto &job : jobs)
-    EXPECT_GT(job->pieces, all / 12 / 4);
+    EXPECT_GT(job->pieces, least);
 }
 
 TEST(WorkerPool, StartsAgainAfterAFork) {
