@@ -209,10 +209,12 @@ void Chooser::chooseRows() {
     splitRows(2 * strips());
 }
 
-/// Whether a step of registers lies within the run of a tap.
+/// Whether a step of registers lies within the run of a tap. Windows of single
+/// points that follow each other are read in place.
 bool Chooser::readsPatch() const {
   const auto &windows = contraction.windows;
-  if (!windows || !windows->plane || windows->run % stepDepths() != 0)
+  if (!windows || !windows->plane || windows->run % stepDepths() != 0 ||
+      readsLeft())
     return false;
   if (hasParts())
     return contraction.left.memory && copiesPanels();

@@ -286,15 +286,60 @@ bool isMatrix(const Contraction &contraction, const analysis::Read &read) {
   });
 }
 
+/// Whether the index is a place: it depends on the elements of a tensor.
+bool isPlace(const analysis::SymbolicIndex &index) { return !index.expr; }
+
+/// Elements from each index of a tensor to the next; none if not all are known.
+/// A row-major tensor has no `strides`.
+std::optional<SmallVector<int64_t>> stridesOf(ArrayRef<int64_t> shape,
+                                              DenseI64ArrayAttr strides) {
+  SmallVector<int64_t> found(shape.size(), 1);
+  if (strides)
+    found.assign(strides.asArrayRef().begin(), strides.asArrayRef().end());
+  for (size_t i = shape.size(); !strides && i-- > 1;) {
+    if (ShapedType::isDynamic(shape[i]))
+      return std::nullopt;
+    found[i - 1] = found[i] * shape[i];
+  }
+  if (llvm::any_of(found, ShapedType::isDynamic))
+    return std::nullopt;
+  return found;
+}
+
+/// Whether the rows of several loops are at equal distances: each loop goes on
+/// where the next inner one ends. Sizes and distances must be known.
+bool rowsFollowEachOther(const Contraction &contraction,
+                         const analysis::Read &read,
+                         DenseI64ArrayAttr strides) {
+  auto shape = cast<RankedTensorType>(read.tensor.getType()).getShape();
+  auto distances = stridesOf(shape, strides);
+  if (!distances)
+    return false;
+  std::optional<int64_t> next; // the distance at which an outer loop goes on
+  for (unsigned loop : llvm::reverse(contraction.rows)) {
+    auto size = contraction.knownSize(loop);
+    if (size == 1)
+      continue;
+    int64_t distance = 0;
+    for (auto [index, ofIndex] : llvm::zip(read.index, *distances)) {
+      auto growth = index.growth(loop);
+      if (!growth || isPlace(index) || !isRegular(index.expr))
+        return false;
+      distance += *growth * ofIndex;
+    }
+    if (!size || (next && distance != *next))
+      return false;
+    next = distance * *size;
+  }
+  return true;
+}
+
 /// The argument behind a tensor, seen through views; null if there is none.
 Value rootOf(Value tensor) {
   while (Value viewed = analysis::viewedBy(tensor.getDefiningOp()))
     tensor = viewed;
   return isa<BlockArgument>(tensor) ? tensor : Value();
 }
-
-/// Whether the index is a place: it depends on the elements of a tensor.
-bool isPlace(const analysis::SymbolicIndex &index) { return !index.expr; }
 
 /// Whether an index is the same at all depths and columns of a panel, or grows
 /// by a constant with the depth.
@@ -370,7 +415,9 @@ void describeOperand(Contraction &contraction, ContractionOperand &operand) {
         llvm::all_of(read.index, [&](const analysis::SymbolicIndex &i) {
           return i.growth(contraction.rows[0]).has_value();
         });
-    operand.rowsAreRegular |= !strides && isMatrix(contraction, read);
+    operand.rowsAreRegular |=
+        (!strides && isMatrix(contraction, read)) ||
+        (operand.isRegular && rowsFollowEachOther(contraction, read, strides));
     for (unsigned loop : {contraction.column, contraction.depth}) {
       int64_t stride = 0;
       bool known = true;

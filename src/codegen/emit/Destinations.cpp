@@ -177,27 +177,45 @@ std::optional<int64_t> unitDimension(func::FuncOp source,
   return unit;
 }
 
-bool isContiguousAcross(func::FuncOp source, const Destination &destination,
-                        Value value, int64_t inner) {
-  if (resultStrides(source, destination.result))
-    return false;
-  // Reshapes of contiguous memory keep it contiguous, and so do insertions that
-  // span the inner dimensions. The walk stops at a permutation.
-  for (Operation *op : destination.path) {
-    if (isa<tensor::CollapseShapeOp, tensor::ExpandShapeOp>(op))
-      continue;
-    auto insert = dyn_cast<tensor::InsertSliceOp>(op);
-    if (!insert || op != destination.path.back() ||
-        insert.getDroppedDims().any())
-      return false;
-    if (getConstantIntValue(insert.getMixedStrides()[inner]) != 1 ||
-        getConstantIntValue(insert.getMixedStrides()[inner - 1]) != 1 ||
-        getConstantIntValue(insert.getMixedOffsets()[inner]) != 0 ||
-        getConstantIntValue(insert.getMixedSizes()[inner]) !=
-            insert.getDestType().getDimSize(inner))
-      return false;
+/// Whether the insertion spans dimension `inner` of its destination, without
+/// gaps there and in dimension `inner - 1`.
+static bool spans(tensor::InsertSliceOp insert, int64_t inner) {
+  return !insert.getDroppedDims().any() &&
+         getConstantIntValue(insert.getMixedStrides()[inner]) == 1 &&
+         getConstantIntValue(insert.getMixedStrides()[inner - 1]) == 1 &&
+         getConstantIntValue(insert.getMixedOffsets()[inner]) == 0 &&
+         getConstantIntValue(insert.getMixedSizes()[inner]) ==
+             insert.getDestType().getDimSize(inner);
+}
+
+/// Goes through the path from its end, the written value, to the result.
+static bool isContiguousAcross(func::FuncOp source, unsigned result,
+                               ArrayRef<Operation *> path, int64_t inner) {
+  if (path.empty()) {
+    auto strides = resultStrides(source, result);
+    auto type = cast<RankedTensorType>(source.getResultTypes()[result]);
+    return !strides ||
+           (!type.isDynamicDim(inner) &&
+            strides[inner - 1] == strides[inner] * type.getDimSize(inner));
   }
-  return true;
+  if (auto permutation = permutationOf(path.back())) {
+    const int64_t *outer = llvm::find(*permutation, inner - 1);
+    return outer + 1 != permutation->end() && outer[1] == inner &&
+           isContiguousAcross(source, result, path.drop_back(),
+                              outer + 1 - permutation->begin());
+  }
+  // Reshapes of contiguous memory keep it contiguous.
+  auto insert = dyn_cast<tensor::InsertSliceOp>(path.back());
+  return (!insert || spans(insert, inner)) && !resultStrides(source, result) &&
+         llvm::all_of(insert ? path.drop_back() : path, [](Operation *op) {
+           return isa<tensor::CollapseShapeOp, tensor::ExpandShapeOp>(op);
+         });
+}
+
+bool isContiguousAcross(func::FuncOp source, const Destination &destination,
+                        int64_t inner) {
+  return isContiguousAcross(source, destination.result, destination.path,
+                            inner);
 }
 
 /// Splits the strides of dimensions, in the way of `groups`.

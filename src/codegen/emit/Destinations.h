@@ -49,8 +49,7 @@ std::optional<int64_t> unitDimension(mlir::func::FuncOp source,
 /// True if, in memory, the element after the end of dimension `inner` is the
 /// next one of dimension `inner - 1`.
 bool isContiguousAcross(mlir::func::FuncOp source,
-                        const Destination &destination, mlir::Value value,
-                        int64_t inner);
+                        const Destination &destination, int64_t inner);
 
 /// The part of the result's memory that the value fills.
 Buffer destinationBuffer(KernelFunction &function,

@@ -312,7 +312,7 @@ bool canJoin(const KernelModel &model, const LoopNest &nest, unsigned outer,
     return false;
   int64_t dimension = first + 1 - nest.resultLoops.begin();
   return llvm::all_of(nest.destinations, [&](const Destination &destination) {
-    return isContiguousAcross(model.source, destination, nest.value, dimension);
+    return isContiguousAcross(model.source, destination, dimension);
   });
 }
 

@@ -36,6 +36,10 @@ struct Convolution {
   }
   int64_t rows() const { return images * points(0) * points(1); }
   int64_t depth() const { return taps[0] * taps[1] * channels; }
+  /// Whether the windows are the rows of the image as a matrix.
+  bool isMatrix() const {
+    return taps[0] * taps[1] == 1 && stride == 1 && padding == 0;
+  }
   /// The product of its windows and its weight.
   GemmCase product(const char *type) const {
     int64_t kPack = std::string(type) == "bf16" ? 2 : 1;
@@ -51,28 +55,45 @@ std::string tensorOf(std::initializer_list<int64_t> sizes, const char *type) {
   return text + type + ">";
 }
 
-std::string textOf(const Convolution &c, const char *type) {
-  std::string text = R"mlir(
-func.func @convolution(%image: IMAGE, %packed: PANELS) -> SUMS
-    attributes {anabranch.kernel} {
-  %zero = arith.constant 0.0 : TYPE
-  %border = tensor.empty() : PADDED
-  %zeros = linalg.fill ins(%zero : TYPE) outs(%border : PADDED) -> PADDED
-  %padded = tensor.insert_slice %image into
-      %zeros[0, PAD, PAD, 0] [SIZES] [1, 1, 1, 1] : IMAGE into PADDED
-  %view = tensor.empty() : WINDOWS
+/// Windows of several taps, and of one.
+constexpr const char *severalTaps = R"mlir(
   %windows = linalg.generic {
       indexing_maps = [affine_map<(b, y, x, i, j, c) -> (b, ROW, COLUMN, c)>,
                        affine_map<(b, y, x, i, j, c) -> (b, y, x, i, j, c)>],
       iterator_types = ["parallel", "parallel", "parallel", "parallel",
                         "parallel", "parallel"]}
-      ins(%padded : PADDED) outs(%view : WINDOWS)
+      ins(SOURCE) outs(%view : WINDOWS)
       attrs = {anabranch.windows} {
   ^bb0(%x: TYPE, %o: TYPE):
     linalg.yield %x : TYPE
   } -> WINDOWS
   %left = tensor.collapse_shape %windows [[0], [1], [2], [3, 4, 5]]
-      : WINDOWS into LEFT
+      : WINDOWS into LEFT)mlir";
+constexpr const char *oneTap = R"mlir(
+  %left = linalg.generic {
+      indexing_maps = [affine_map<(b, y, x, c) -> (b, y * STEP, x * STEP, c)>,
+                       affine_map<(b, y, x, c) -> (b, y, x, c)>],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(SOURCE) outs(%view : LEFT)
+      attrs = {anabranch.windows} {
+  ^bb0(%x: TYPE, %o: TYPE):
+    linalg.yield %x : TYPE
+  } -> LEFT)mlir";
+
+constexpr const char *border = R"mlir(
+  %zero = arith.constant 0.0 : TYPE
+  %empty_border = tensor.empty() : PADDED
+  %zeros = linalg.fill ins(%zero : TYPE) outs(%empty_border : PADDED) -> PADDED
+  %padded = tensor.insert_slice %image into
+      %zeros[0, PAD, PAD, 0] [SIZES] [1, 1, 1, 1] : IMAGE into PADDED)mlir";
+
+std::string textOf(const Convolution &c, const char *type) {
+  std::string text = R"mlir(
+func.func @convolution(%image: IMAGE, %packed: PANELS) -> SUMS
+    attributes {anabranch.kernel} {
+  BORDER
+  %view = tensor.empty() : VIEW
+  WINDOWED
   VIEWS
   %start = arith.constant 0.0 : f32
   %empty = tensor.empty() : SUMS
@@ -104,6 +125,14 @@ func.func @convolution(%image: IMAGE, %packed: PANELS) -> SUMS
                                           "%c = arith.extf %y : TYPE to f32");
   if (std::string(type) == "f32")
     replaceAll(text, "%a, %c", "%x, %y");
+  bool hasTaps = c.taps[0] * c.taps[1] > 1;
+  replaceAll(text, "WINDOWED", hasTaps ? severalTaps : oneTap);
+  replaceAll(text, "= tensor.empty() : VIEW",
+             hasTaps ? "= tensor.empty() : WINDOWS"
+                     : "= tensor.empty() : LEFT");
+  replaceAll(text, "STEP", std::to_string(c.stride));
+  replaceAll(text, "SOURCE", c.padding ? "%padded : PADDED" : "%image : IMAGE");
+  replaceAll(text, "BORDER", c.padding ? border : "");
   replaceAll(text, "VIEWS", viewText(product));
   replaceAll(text, "PANELS", panelsType(product));
   replaceAll(text, "RIGHT", tensorType(product, "nk", type));
@@ -189,7 +218,10 @@ TEST_P(ImagePatchTest, SumsAreAsExactAsOfF32) {
   auto found = Contraction::find(parsed.function(), why);
   ASSERT_TRUE(found) << why;
   GemmBlocking blocking = GemmBlocking::choose(*found, target);
-  ASSERT_TRUE(blocking.patch);
+  // Parts are always copied.
+  bool isInPlace = type == "bf16" && c.isMatrix();
+  ASSERT_EQ(blocking.patch.has_value(), !isInPlace);
+  ASSERT_EQ(blocking.packLeft, !isInPlace);
   EXPECT_EQ(blocking.parts, type == "f32" ? 3 : type == "f16" ? 2 : 1);
   auto library = KernelLibrary::fromText(text, target);
   ASSERT_TRUE(bool(library)) << llvm::toString(library.takeError()) << text;
@@ -223,6 +255,7 @@ TEST_P(ImagePatchTest, SumsAreAsExactAsOfF32) {
 
 const Convolution convolutions[] = {
     {"points", 1, 9, 11, 64, 40, {1, 1}},
+    {"points_of_images", 3, 5, 7, 32, 36, {1, 1}},
     {"plain", 1, 10, 13, 32, 20, {3, 3}},
     {"padded", 2, 9, 7, 32, 33, {3, 3}, 1, 1},
     {"stride", 1, 13, 15, 32, 48, {3, 3}, 2},
