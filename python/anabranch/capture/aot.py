@@ -28,6 +28,7 @@ from . import (
     identity,
     kept_whole,
     observer,
+    transformer_layers,
     weight_only,
     whole_operators,
 )
@@ -75,7 +76,10 @@ def _with_own(table: dict[Any, Callable[..., Any]]) -> dict[Any, Callable[..., A
     stay whole."""
     for operator in WHOLE:
         table.pop(operator, None)
-    return table | weight_only.decompositions() | identity.decompositions()
+    own = (weight_only, identity, transformer_layers)
+    for module in own:
+        table |= module.decompositions()
+    return table
 
 
 def _core_aten() -> dict[Any, Callable[..., Any]]:
