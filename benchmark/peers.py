@@ -10,8 +10,8 @@ engines."""
 
 from __future__ import annotations
 
-import importlib
 import gc
+import importlib
 import logging
 import os
 import warnings
