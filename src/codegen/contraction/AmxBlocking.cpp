@@ -44,7 +44,11 @@ constexpr int64_t rowsOfStrip = 128, rowsOfByteStrip = 160, manyPanels = 8;
 /// block of that operand is read once for all of these panels.
 constexpr int64_t panelsOfGroup = 16, copiesOfGroup = 8;
 /// A copy of windows takes one part of so many of the second-level cache.
+/// Cycles to copy an element of it.
 constexpr int64_t patchOfCache = 3;
+constexpr double patchCycles = 0.4;
+/// The share of their peak that AMX registers usually reach.
+constexpr double usualShare = 0.6;
 /// How far ahead, in bytes, a panel is fetched that only one block of rows
 /// reads.
 constexpr int64_t bytesOfStream = 8192;
@@ -94,6 +98,8 @@ private:
   int64_t stepDepths() const { return AmxBlock::words * amx.kPack; }
   int64_t blockColumns() const { return amx.vectors * lanes; }
   int64_t panels() const { return divideCeil(*columns, blockColumns()); }
+  /// Groups of panels that a tile each multiplies.
+  int64_t groups() const { return divideCeil(panels(), amx.panelsPerTile); }
   int64_t strips() const {
     return divideCeil(std::max<int64_t>(*rows, 1), amx.rowsPerTile);
   }
@@ -118,6 +124,7 @@ private:
   int64_t chooseMostRows();
   void chooseRows();
   bool readsPatch() const;
+  double cyclesOfPatch() const;
   void choosePatch();
   void splitRows(int64_t count);
   void choosePanelsPerTile();
@@ -221,24 +228,61 @@ bool Chooser::readsPatch() const {
   return contraction.left.memory == contraction.narrow() && amx.readsPanels;
 }
 
-/// As many rows of windows of one image as leave enough tiles, and whose points
-/// the second-level cache holds beside a panel. Parts are equal, so that no
-/// tile reaches into a second image.
+/// How much longer workers need than if tiles had no ends: the mean for one
+/// worker to eight, of which a package knows nothing.
+double imbalance(int64_t tiles) {
+  double sum = 0;
+  constexpr int64_t workers[] = {1, 2, 4, 8};
+  for (int64_t count : workers)
+    sum += double(alignTo(tiles, count)) / double(tiles);
+  return sum / std::size(workers);
+}
+
+/// Cycles of all tiles of a patch on one core: their products, the copies of
+/// points, and panels that come from a cache.
+double Chooser::cyclesOfPatch() const {
+  double elements = double(*columns) * *depth;
+  double products = elements * double(amx.patch->numbers()) / usualShare /
+                    target.rate(Multiply::AmxBF16);
+  double bytes = elements * elementBytes();
+  double load = bytes > double(target.model.l2Bytes) / 2 ? target.model.l3Load
+                                                         : target.model.l2Load;
+  double blocks = double(blocksOfTile() * panels()) * blockCycles;
+  double group = double(amx.patch->elements()) * patchCycles + tileCycles;
+  return double(strips()) *
+         (products + bytes / load + blocks + double(groups()) * group);
+}
+
+/// Rows of windows of one image, and panels, with the fewest cycles. The
+/// second-level cache holds their points beside a panel. Parts are equal, so
+/// that no tile reaches into a second image.
 void Chooser::choosePatch() {
   int64_t points = (*contraction.windows->plane)[0].points;
-  int64_t columns = (*contraction.windows->plane)[1].points;
+  int64_t perRow = (*contraction.windows->plane)[1].points;
+  bool isKnown = rows && columns && depth && batch;
+  std::optional<double> lowest;
+  AmxBlocking best = amx;
   for (int64_t part = points; part > 0; --part) {
     if (points % part)
       continue;
     amx.patch = PatchShape::of(*contraction.windows, part);
-    amx.rowsPerTile = part * columns;
-    bool fits = amx.patch->elements() * elementBytes() <=
-                target.model.l2Bytes / patchOfCache;
-    bool isEnough = !rows || strips() * panels() >= tilesEnough() ||
-                    amx.rowsPerTile <= leastRows;
-    if (fits && isEnough)
-      return;
+    amx.rowsPerTile = part * perRow;
+    if (part > 1 && amx.patch->elements() * elementBytes() >
+                        target.model.l2Bytes / patchOfCache)
+      continue;
+    for (int64_t shared = isKnown ? panels() : 1; shared > 0; --shared) {
+      amx.panelsPerTile = shared;
+      double cycles = 0;
+      if (isKnown)
+        cycles = imbalance(strips() * groups()) *
+                 (hasParts() ? cyclesOfParts() : cyclesOfPatch());
+      if (lowest && cycles >= *lowest)
+        continue;
+      lowest = cycles;
+      best = amx;
+    }
   }
+  amx = best;
 }
 
 /// As many panels as leave enough tiles, and make a tile worth its start.
@@ -251,7 +295,7 @@ void Chooser::choosePanelsPerTile() {
   int64_t others =
       std::max<int64_t>((rows ? strips() : 1) * batch.value_or(1), 1);
   bool isOneBlock = blocksOfTile() == 1;
-  int64_t wanted = contraction.windows && !amx.patch  ? enoughWindowTiles
+  int64_t wanted = contraction.windows                ? enoughWindowTiles
                    : amx.packLeft || amx.depthOutside ? tilesEnough()
                    : isOneBlock                       ? enoughFewRowTiles
                                                       : enoughPanelTiles;
@@ -295,11 +339,12 @@ AmxBlocking Chooser::choose() {
   chooseDepth();
   // Panels of parts are filled ahead in this order (AmxEmitter).
   amx.depthOutside = hasParts() && depth && *depth > amx.depth;
-  if (readsPatch())
+  if (readsPatch()) {
     choosePatch();
-  else
+  } else {
     chooseRows();
-  choosePanelsPerTile();
+    choosePanelsPerTile();
+  }
   chooseFetches();
   return amx;
 }
@@ -313,7 +358,7 @@ double Chooser::cyclesOfAmx() const {
   double reading = elements * elementBytes() / target.model.l2Load;
   double copying =
       amx.readsPanels ? 0 : strips() * elements / amx.kPack * copyCycles;
-  double tiles = double(strips()) * divideCeil(panels(), amx.panelsPerTile);
+  double tiles = double(strips()) * groups();
   return *batch * (std::max(products, reading) + copying + tiles * tileCycles);
 }
 
@@ -327,7 +372,6 @@ double Chooser::cyclesOfParts() const {
   // With one vector there are more loads for a product.
   if (amx.vectors == 1)
     products *= 1.5;
-  double groups = double(divideCeil(panels(), amx.panelsPerTile));
   double left = amx.patch ? double(strips()) * amx.patch->elements()
                           : double(*rows) * *depth;
   double copy = amx.parts * AmxBlocking::partCycles;
@@ -337,8 +381,8 @@ double Chooser::cyclesOfParts() const {
   if (copiesPanels())
     right = std::max(right * shareSeen, right - products / 3);
   double blocks = divideCeil(int64_t(numbers), AmxBlock::rows) * panels();
-  return *batch * (products + right + groups * left * copy +
-                   blocks * blockCycles + strips() * groups * tileCycles);
+  return *batch * (products + right + double(groups()) * left * copy +
+                   blocks * blockCycles + strips() * groups() * tileCycles);
 }
 
 double Chooser::cyclesOfVectors() const {
