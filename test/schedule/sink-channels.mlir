@@ -67,3 +67,28 @@ func.func @moves(%x: tensor<1x4x5x8xf32>) -> tensor<1x6x3x4xf32> {
   %2 = tensor.extract_slice %1[0, 2, 0, 0] [1, 6, 3, 4] [1, 1, 2, 2] : tensor<1x8x6x7xf32> to tensor<1x6x3x4xf32>
   return %2 : tensor<1x6x3x4xf32>
 }
+
+// A reduction reads ahead of the view, and its result has no channels to move.
+// CHECK-LABEL: func @sums
+//  CHECK-SAME:   %[[X:.*]]: tensor<1x4x5x8xf32>
+//       CHECK:   %[[SUM:.*]] = linalg.generic {{.*}} ins(%[[X]] : tensor<1x4x5x8xf32>) outs(%{{.*}} : tensor<1x8xf32>)
+//       CHECK:     arith.addf
+//       CHECK:   return %[[SUM]]
+func.func @sums(%x: tensor<1x4x5x8xf32>) -> tensor<1x8xf32> {
+  %e = tensor.empty() : tensor<1x8x4x5xf32>
+  %0 = linalg.generic {indexing_maps = [#second, #id], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%x : tensor<1x4x5x8xf32>) outs(%e : tensor<1x8x4x5xf32>) attrs = {anabranch.channels = "second"} {
+  ^bb0(%a: f32, %b: f32):
+    linalg.yield %a : f32
+  } -> tensor<1x8x4x5xf32>
+  %zero = arith.constant 0.0 : f32
+  %s = tensor.empty() : tensor<1x8xf32>
+  %i = linalg.fill ins(%zero : f32) outs(%s : tensor<1x8xf32>) -> tensor<1x8xf32>
+  %1 = linalg.generic {indexing_maps = [#id, affine_map<(a, b, c, d) -> (a, b)>], iterator_types = ["parallel", "parallel", "reduction", "reduction"]}
+      ins(%0 : tensor<1x8x4x5xf32>) outs(%i : tensor<1x8xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %t = arith.addf %a, %b : f32
+    linalg.yield %t : f32
+  } -> tensor<1x8xf32>
+  return %1 : tensor<1x8xf32>
+}

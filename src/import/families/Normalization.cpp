@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "import/lowering/Moves.h"
 #include "import/lowering/OpTable.h"
 #include "import/lowering/Shapes.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
@@ -178,6 +179,87 @@ static Operand perChannel(LoweringBuilder &b, Operand channels,
                   channels.dtype);
 }
 
+/// x * scale + shift, with numbers that depend on the channel only; `mean` and
+/// `rstd` have the shape [C, 1...] or [N, C, 1...]. Eager PyTorch computes it
+/// like this too (batch_norm_cpu, GroupNormKernelImplChannelsLast).
+static Value scaleAndShift(LoweringBuilder &b, const Norm &norm, Operand mean,
+                           Operand rstd) {
+  int64_t inner = norm.input.rank() - 2;
+  Operand weight = perChannel(b, b.operand("weight"), norm.sizes[1], inner);
+  Operand bias = perChannel(b, b.operand("bias"), norm.sizes[1], inner);
+  auto product = [](Body &, ArrayRef<Num> x) { return x[0] * x[1]; };
+  Operand scale = weight ? perRow(b, norm, {rstd, weight}, product) : rstd;
+  SmallVector<Operand> operands = {mean, scale};
+  if (bias)
+    operands.push_back(bias);
+  Operand shift = perRow(b, norm, operands, [](Body &, ArrayRef<Num> x) {
+    Num moved = x[0] * x[1];
+    return x.size() > 2 ? x[2] - moved : 0.0 - moved;
+  });
+  return b.elementwise(
+      {norm.input, scale, shift}, norm.math, b.resultDType(), norm.sizes,
+      [](Body &, ArrayRef<Num> x) { return x[0] * x[1] + x[2]; });
+}
+
+/// Adds up the channels of each group: [N, C, 1...] becomes [N, groups].
+static Operand sumGroups(LoweringBuilder &b, Operand sums, int64_t groups) {
+  OpFoldResult members = b.indexAttr(sums.size(1) / groups);
+  Sizes split = {b.sizesOf(sums.value)[0], b.indexAttr(groups), members};
+  Value grouped = reshape(b.builder, b.loc, sums.value, split);
+  return b.tensor(b.reduce({b.tensor(grouped, sums.dtype)}, split, {2},
+                           Combine::Add, sums.dtype,
+                           [](Body &, ArrayRef<Num> x) { return x[0]; }),
+                  sums.dtype);
+}
+
+/// One number of each group for each of its channels: [N, groups] becomes
+/// [N, C, 1...].
+static Operand perMember(LoweringBuilder &b, const Norm &norm, Operand numbers,
+                         int64_t groups) {
+  Sizes column = {norm.sizes[0], b.indexAttr(groups), b.indexAttr(1)};
+  Sizes split = column;
+  split[2] = b.indexAttr(norm.input.size(1) / groups);
+  Operand each =
+      b.tensor(reshape(b.builder, b.loc, numbers.value, column), numbers.dtype);
+  Value spread = b.elementwise({each}, norm.math, norm.math, split,
+                               [](Body &, ArrayRef<Num> x) { return x[0]; });
+  Sizes whole = {norm.sizes[0], norm.sizes[1]};
+  whole.append(norm.dims.size(), b.indexAttr(1));
+  return b.tensor(reshape(b.builder, b.loc, spread, whole), norm.math);
+}
+
+/// Group norm of channels that are neighbours in memory: sums of each channel
+/// are vectors, and the result is x * scale + shift, which keeps the order.
+static SmallVector<Value> groupNormOfChannels(ir::AtenOp op, LoweringBuilder &b,
+                                              int64_t groups, double eps) {
+  Norm norm;
+  norm.input = b.operand("input");
+  norm.sizes = b.sizesOf(norm.input.value);
+  norm.math = norm.input.dtype.math();
+  for (int64_t dim = 2; dim < norm.input.rank(); ++dim)
+    norm.dims.push_back(dim);
+  Norm group = norm; // all numbers of a group of channels
+  group.sizes[1] = b.indexAttr(norm.input.size(1) / groups);
+  group.dims.push_back(1);
+  Operand count = countOf(b, group);
+  Operand sums = sumRows(b, norm, {norm.input}, [&](Body &, ArrayRef<Num> x) {
+    return s::cast(x[0], norm.math);
+  });
+  Operand mean = perRow(b, norm, {sumGroups(b, sums, groups), count},
+                        [](Body &, ArrayRef<Num> x) { return x[0] / x[1]; });
+  Operand center = perMember(b, norm, mean, groups);
+  Operand squares =
+      sumRows(b, norm, {norm.input, center}, [&](Body &, ArrayRef<Num> x) {
+        Num distance = s::cast(x[0], norm.math) - x[1];
+        return distance * distance;
+      });
+  Operand rstd =
+      inverseRoot(b, norm, sumGroups(b, squares, groups), count, eps);
+  Value out = scaleAndShift(b, norm, center, perMember(b, norm, rstd, groups));
+  return {out, statisticResult(op, b, 1, mean),
+          statisticResult(op, b, 2, rstd)};
+}
+
 /// native_group_norm: splits channels into groups, and normalises each group
 /// together with all following dimensions.
 static Lowered lowerGroupNorm(ir::AtenOp op, LoweringBuilder &b) {
@@ -186,6 +268,8 @@ static Lowered lowerGroupNorm(ir::AtenOp op, LoweringBuilder &b) {
   auto eps = op.getFloatArg("eps");
   if (!groups || !eps || input.size(1) < 0)
     return b.refuse("groups, channels or eps are no literals");
+  if (input.rank() > 2 && comesWithChannelsLast(input.value))
+    return groupNormOfChannels(op, b, *groups, *eps);
   Sizes sizes = b.sizesOf(input.value);
   OpFoldResult members = b.indexAttr(input.size(1) / *groups);
   int64_t inner = sizes.size() - 2;
@@ -233,29 +317,6 @@ static Value normalizeBatch(LoweringBuilder &b, const Norm &norm, Operand mean,
                    b.resultDType());
 }
 
-/// Batch norm in inference, by running statistics: x * scale + shift, with
-/// numbers that depend on the channel only. Eager PyTorch computes it like this
-/// too (batch_norm_cpu).
-static Value scaleAndShift(LoweringBuilder &b, const Norm &norm, Operand mean,
-                           Operand rstd) {
-  Operand weight = b.operand("weight"), bias = b.operand("bias");
-  auto product = [](Body &, ArrayRef<Num> x) { return x[0] * x[1]; };
-  Operand scale = weight ? perRow(b, norm, {rstd, weight}, product) : rstd;
-  SmallVector<Operand> operands = {mean, scale};
-  if (bias)
-    operands.push_back(bias);
-  Operand shift = perRow(b, norm, operands, [](Body &, ArrayRef<Num> x) {
-    Num moved = x[0] * x[1];
-    return x.size() > 2 ? x[2] - moved : 0.0 - moved;
-  });
-  int64_t inner = norm.input.rank() - 2;
-  return b.elementwise(
-      {norm.input, perChannel(b, scale, norm.sizes[1], inner),
-       perChannel(b, shift, norm.sizes[1], inner)},
-      norm.math, b.resultDType(), norm.sizes,
-      [](Body &, ArrayRef<Num> x) { return x[0] * x[1] + x[2]; });
-}
-
 /// Batch norm in inference. The saved statistics are empty.
 static Lowered lowerBatchNorm(ir::AtenOp op, LoweringBuilder &b) {
   auto eps = op.getFloatArg("eps");
@@ -268,7 +329,10 @@ static Lowered lowerBatchNorm(ir::AtenOp op, LoweringBuilder &b) {
   Operand rstd = perRow(b, norm, {variance}, [&](Body &, ArrayRef<Num> x) {
     return s::rsqrt(x[0] + *eps);
   });
-  SmallVector<Value> results = {scaleAndShift(b, norm, mean, rstd)};
+  int64_t inner = norm.input.rank() - 2;
+  SmallVector<Value> results = {
+      scaleAndShift(b, norm, perChannel(b, mean, norm.sizes[1], inner),
+                    perChannel(b, rstd, norm.sizes[1], inner))};
   for (unsigned i = 1; i < 3; ++i)
     results.push_back(b.empty(op.getResultSizes(i), b.resultDType(i)));
   if (op.getNumResults() == 5) {

@@ -125,6 +125,33 @@ Value moveChannels(LoweringBuilder &b, Value tensor, ir::Channels channels) {
   return view;
 }
 
+bool comesWithChannelsLast(Value tensor) {
+  auto rankOf = [](Value value) {
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    return type ? type.getRank() : 0;
+  };
+  SmallVector<Value> open = {tensor};
+  llvm::SmallDenseSet<Value> seen = {tensor};
+  // Chains of pointwise work between two convolutions are short.
+  constexpr size_t most = 64;
+  while (!open.empty() && seen.size() < most) {
+    Operation *op = open.pop_back_val().getDefiningOp();
+    if (!op)
+      continue;
+    if (ir::channelsOf(op) == ir::Channels::Second)
+      return true;
+    auto generic = dyn_cast<linalg::GenericOp>(op);
+    bool keepsOrder =
+        generic ? generic.getNumReductionLoops() == 0 && !ir::channelsOf(op)
+                : isa<tensor::ExtractSliceOp, tensor::InsertSliceOp>(op);
+    for (Value operand : op->getOperands())
+      if (keepsOrder && rankOf(operand) == rankOf(tensor) &&
+          seen.insert(operand).second)
+        open.push_back(operand);
+  }
+  return false;
+}
+
 AffineMap broadcastMap(RankedTensorType type, int64_t offset,
                        ArrayRef<OpFoldResult> sizes) {
   Builder builder(type.getContext());

@@ -63,6 +63,10 @@ mlir::Value transpose(LoweringBuilder &b, mlir::Value tensor,
 mlir::Value moveChannels(LoweringBuilder &b, mlir::Value tensor,
                          ir::Channels channels);
 
+/// Whether the tensor is made from one whose channels were last: by a view that
+/// moved them, and by pointwise work and slices after it, which can keep them.
+bool comesWithChannelsLast(mlir::Value tensor);
+
 /// The map through which a tensor of this type is read when it broadcasts to
 /// the dimensions [offset, offset + its rank) of `loops` loops. A static size
 /// of one repeats where `sizes` has another size.

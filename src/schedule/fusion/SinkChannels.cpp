@@ -13,9 +13,9 @@
 //
 // A convolution computes with its channels last, between two views. Each view
 // behind one moves behind the operator that reads it: pointwise work, slices,
-// paddings and concatenations. Where it meets a view ahead of a convolution,
-// both vanish. A view that is left ahead of one is stored, once for all of its
-// readers.
+// paddings and concatenations. Reductions read ahead of it. Where it meets a
+// view ahead of a convolution, both vanish. A view that is left ahead of one is
+// stored, once for all of its readers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -47,6 +47,8 @@ public:
     if (auto generic = dyn_cast<linalg::GenericOp>(op)) {
       if (ir::channelsOf(op) == ir::Channels::Last)
         meet(generic);
+      else if (generic.getNumReductionLoops() != 0)
+        reduceBehindViews(generic);
       else if (!ir::channelsOf(op) && !ir::isMarkedWindows(op))
         sinkThroughGeneric(generic);
     } else if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op)) {
@@ -131,6 +133,26 @@ private:
              return op.getMatchingIndexingMap(&init).isIdentity() &&
                     !op.payloadUsesValueFromOperand(&init);
            });
+  }
+
+  /// A reduction reads ahead of the view: its loops have no order in memory.
+  void reduceBehindViews(linalg::GenericOp op) {
+    if (linalg::isaContractionOpInterface(op))
+      return;
+    SmallVector<AffineMap> maps = op.getIndexingMapsArray();
+    for (OpOperand *input : op.getDpsInputOperands()) {
+      Value source = channelsLastBehind(input->get());
+      if (!source)
+        continue;
+      AffineMap &map = maps[input->getOperandNumber()];
+      map = AffineMap::get(map.getNumDims(), map.getNumSymbols(),
+                           channelsLast<AffineExpr>(map.getResults()),
+                           op.getContext());
+      rewriter.modifyOpInPlace(op, [&] { input->set(source); });
+    }
+    rewriter.modifyOpInPlace(op, [&] {
+      op.setIndexingMapsAttr(rewriter.getAffineMapArrayAttr(maps));
+    });
   }
 
   void sinkThroughGeneric(linalg::GenericOp op) {

@@ -130,3 +130,68 @@ def test_a_training_step_has_the_gradients_of_eager():
     for (name, mine), their in zip(ours.named_parameters(), theirs.parameters()):
         torch.testing.assert_close(mine.grad, their.grad, msg=name)
     torch.testing.assert_close(ours.batch.running_var, theirs.batch.running_var)
+
+
+class AfterConvolution(torch.nn.Module):
+    """A group norm whose channels the convolution before it leaves last."""
+
+    def __init__(self, channels: int, groups: int, dims: int = 2) -> None:
+        super().__init__()
+        kind = (torch.nn.Conv1d, torch.nn.Conv2d)[dims - 1]
+        self.convolution = kind(channels, channels, 3, padding=1)
+        self.norm = torch.nn.GroupNorm(groups, channels)
+        torch.nn.init.normal_(self.norm.weight)
+        torch.nn.init.normal_(self.norm.bias)
+
+    def forward(self, x):
+        x = self.norm(self.convolution(x).relu() + 1)
+        return torch.nn.functional.silu(x[:, 1:])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("groups", [1, 4, 32])
+def test_groups_of_channels_that_are_last(groups, dtype):
+    torch.manual_seed(0)
+    module = AfterConvolution(32, groups).to(dtype).eval()
+    check(lambda x: [module(x)], dtype, torch.randn(2, 32, 9, 7, dtype=dtype))
+
+
+def test_groups_of_dynamic_images_and_of_lines():
+    torch.manual_seed(0)
+    for dims, sizes in ((2, [(2, 9, 7), (5, 6, 6)]), (1, [(2, 11), (3, 40)])):
+        module = AfterConvolution(32, 8, dims).eval()
+        torch._dynamo.reset()
+        compiled = torch.compile(module, backend=anabranch.anabranch, dynamic=True)
+        for batch, *size in sizes:
+            x = torch.randn(batch, 32, *size)
+            with torch.no_grad():
+                torch.testing.assert_close(compiled(x), module(x), rtol=1e-4, atol=1e-5)
+
+
+def test_gradients_of_groups_of_channels_that_are_last():
+    torch.manual_seed(0)
+    module = AfterConvolution(16, 4)
+    x, gradients = torch.randn(2, 16, 5, 6), []
+    for call in (module, torch.compile(module, backend=anabranch.anabranch)):
+        leaf = x.clone().requires_grad_()
+        module.zero_grad()
+        call(leaf).square().mean().backward()
+        gradients.append([leaf.grad, *(p.grad.clone() for p in module.parameters())])
+    for eager, ours in zip(*gradients, strict=True):
+        torch.testing.assert_close(ours, eager, rtol=1e-4, atol=1e-5)
+
+
+def test_groups_far_from_zero_lose_no_digits():
+    """The variance is taken around the mean."""
+    torch.manual_seed(0)
+    module = AfterConvolution(16, 4).eval()
+    module.convolution.bias.data += 1000
+    exact = AfterConvolution(16, 4).double().eval()
+    exact.load_state_dict(module.state_dict())
+    x = torch.randn(1, 16, 20, 20)
+    torch._dynamo.reset()
+    with torch.no_grad():
+        wanted = exact(x.double())
+        ours = torch.compile(module, backend=anabranch.anabranch)(x) - wanted
+        eager = module(x) - wanted
+    assert ours.square().mean() <= 4 * eager.square().mean()
