@@ -34,6 +34,7 @@ void AmxAttention::makeBlocks() {
 
 void AmxAttention::begin() {
   packing.packQueries();
+  clearScores();
   makeBlocks();
 }
 

@@ -32,6 +32,24 @@ void BlockProducts::begin() {
                    lanes.addIndex(start, at));
     });
   });
+  // Blocks multiply the rows behind the last query too. What is there by chance
+  // may be denormal numbers, which take a core a hundred times as long.
+  Value count = lanes.subIndex(attention.tile.queryEnd, firstQuery);
+  Value blockRows = lanes.index(attention.blocking.rows);
+  Value end = lanes.mulIndex(lanes.ceilDivIndex(count, blockRows), blockRows);
+  Value zero = attention.vector(0);
+  lanes.loop(
+      lanes.mulIndex(count, head), lanes.mulIndex(end, head), width,
+      [&](Value at) { memory.store(zero, attention.scratch.queries, at); });
+}
+
+void BlockProducts::clearScores() {
+  const AttentionBlocking &blocking = attention.blocking;
+  Value zero = attention.vector(0);
+  lanes.loop(lanes.index(0), lanes.index(blocking.scoreRows * blocking.keys),
+             blocking.lanes, [&](Value at) {
+               memory.store(zero, attention.scratch.scores, at);
+             });
 }
 
 } // namespace codegen

@@ -36,6 +36,10 @@ public:
   virtual void end() {}
 
 protected:
+  /// Sets all scores of a block to zero. The vectors at its end have scores
+  /// that nobody computes: what is there by chance may be denormal numbers.
+  void clearScores();
+
   AttentionContext &attention;
   LaneBuilder &lanes;
   const TypedMemory &memory;

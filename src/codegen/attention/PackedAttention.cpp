@@ -57,10 +57,12 @@ void PackedAttention::packValues(const AttentionContext::KeyBlock &keys) {
     for (int64_t at = 0; at < blocking.valueHead; at += width) {
       Value column = lanes.index(at);
       LaneBuilder::MaskGuard guard(lanes, width,
-                                   attention.headMask(size, column),
-                                   /*maybeEmpty=*/true);
-      Lanes element = attention.element(value, Lanes::uniform(key),
-                                        Lanes::linear(column, 1, width));
+                                   attention.headMask(size, column));
+      // Whole vectors behind the head are in no tensor.
+      Lanes element = at < size
+                          ? attention.element(value, Lanes::uniform(key),
+                                              Lanes::linear(column, 1, width))
+                          : Lanes::varying(attention.vector(0));
       int64_t panel = at / columns * columns * blocking.keys;
       Value offset =
           lanes.addIndex(lanes.mulIndex(number, lanes.index(columns)),
@@ -83,7 +85,7 @@ void PackedAttention::multiply(const MicroKernel &kernel, func::FuncOp &block,
   arguments.words = product.words;
   arguments.continues =
       lanes.constant(lanes.builder.getBoolAttr(product.continues));
-  // Rows behind the last query have undefined sums, which nobody reads.
+  // Nobody reads the sums of rows behind the last query.
   lanes.loop(lanes.index(0), rowCount, rows, [&](Value row) {
     Value left = lanes.mulIndex(row, lanes.index(product.depth));
     arguments.left.clear();

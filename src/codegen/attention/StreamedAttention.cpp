@@ -26,6 +26,7 @@ StreamedAttention::StreamedAttention(AttentionContext &attention)
 }
 
 void StreamedAttention::begin() {
+  clearScores();
   if (attention.blocking.usesDots)
     return packing.packQueries();
   BlockProducts::begin();

@@ -14,6 +14,7 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FileUtilities.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <dlfcn.h>
 
@@ -107,6 +108,9 @@ int32_t KernelLibrary::run(const std::string &kernel, ArrayRef<void *> buffers,
   anabranch_kernel_plan grid = plan(kernel, sizes);
   size_t bytes = alignTo(grid.scratch_bytes, ANABRANCH_BUFFER_ALIGNMENT);
   GuardedMemory scratch(bytes, GuardedMemory::Side::End);
+  // As floats of any width, words of a small number are denormal.
+  std::fill_n(reinterpret_cast<uint32_t *>(scratch.data()),
+              bytes / sizeof(uint32_t), 1);
   for (int64_t tile = first; tile < last; ++tile)
     if (int32_t status =
             function(buffers.data(), sizes.data(), scratch.data(), tile))
