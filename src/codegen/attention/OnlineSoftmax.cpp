@@ -193,13 +193,27 @@ void OnlineSoftmax::rescaleSums(const AttentionContext::RowBlock &rows) {
                    baseOf(memory.loadVector(scratch.maxima, local),
                           attention.vector(0), attention.vector(nothing));
                Value before = memory.loadVector(scratch.factors, local);
-               Value factor = lanes.builder.create<math::ExpOp>(
-                   lanes.loc, lanes.make<arith::SubFOp>(before, base));
+               Value factor = weightOf(lanes.make<arith::SubFOp>(before, base));
                memory.store(factor, scratch.factors, local);
                Value sums = memory.loadVector(scratch.sums, local);
                memory.store(lanes.make<arith::MulFOp>(sums, factor),
                             scratch.sums, local);
              });
+}
+
+/// exp(difference), which is zero where it would be a denormal number: the sum
+/// of the row has a weight of one, and denormal numbers take a core a hundred
+/// times as long.
+Value OnlineSoftmax::weightOf(Value difference) {
+  // A little above the logarithms of the smallest normal numbers.
+  double lowest = attention.blocking.element.isF64() ? -708 : -87;
+  Value limit = attention.vector(lowest);
+  Value isTiny =
+      lanes.make<arith::CmpFOp>(arith::CmpFPredicate::OLT, difference, limit);
+  Value inside = lanes.make<arith::SelectOp>(isTiny, limit, difference);
+  return lanes.make<arith::SelectOp>(
+      isTiny, attention.vector(0),
+      lanes.builder.create<math::ExpOp>(lanes.loc, inside));
 }
 
 void OnlineSoftmax::makeWeights(Value row, Value start,
@@ -215,7 +229,7 @@ void OnlineSoftmax::makeWeights(Value row, Value start,
         Value place = lanes.addIndex(start, at);
         Value difference = lanes.make<arith::SubFOp>(
             memory.loadVector(scratch.scores, place), bases);
-        Value weight = b.create<math::ExpOp>(lanes.loc, difference);
+        Value weight = weightOf(difference);
         storeWeight(weight, place);
         return lanes.make<arith::AddFOp>(carried, weight);
       });

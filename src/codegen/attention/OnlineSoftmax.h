@@ -48,6 +48,7 @@ private:
   void raiseMaximum(mlir::Value row, mlir::Value start,
                     const AttentionContext::KeyBlock &keys);
   void rescaleSums(const AttentionContext::RowBlock &rows);
+  mlir::Value weightOf(mlir::Value difference);
   void makeWeights(mlir::Value row, mlir::Value start,
                    const AttentionContext::KeyBlock &keys);
   void storeWeight(mlir::Value weight, mlir::Value place);
