@@ -16,6 +16,7 @@
 #include "import/lowering/Windows.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include <limits>
+#include <numeric>
 
 using namespace mlir;
 using namespace anabranch;
@@ -26,56 +27,68 @@ using namespace anabranch::importer;
 static constexpr int64_t maxPoints = 128;
 
 namespace {
-/// The arguments of a pool of the last two dimensions.
+/// The arguments of a pool of the last dimensions, one number for each.
 struct Pool {
   Operand input;
-  SmallVector<int64_t> window, stride, padding, dilation = {1, 1};
+  SmallVector<int64_t> window, stride, padding, dilation;
   bool ceilMode = false;
   Sizes sizes;
+
+  size_t dims() const { return window.size(); }
+  /// The tensor's dimension that is the pool's first.
+  size_t first() const { return sizes.size() - dims(); }
+  /// The number of points of a window.
+  int64_t points() const {
+    return std::accumulate(window.begin(), window.end(), int64_t(1),
+                           std::multiplies<>());
+  }
 };
 
 /// A point of the window, and the input shifted so that each output meets this
 /// point.
 struct Tap {
-  int64_t row, column;
+  SmallVector<int64_t> place;
   Operand values;
 };
 } // namespace
 
-static std::optional<SmallVector<int64_t>> pairArg(ir::AtenOp op,
-                                                   StringRef name) {
+/// An argument of one number for each dimension, or one for all.
+static std::optional<SmallVector<int64_t>>
+numbersArg(ir::AtenOp op, StringRef name, size_t dims) {
   auto values = op.getIntListArg(name);
   if (values && values->size() == 1)
-    values->push_back(values->front());
-  if (!values || values->size() != 2)
+    values->resize(dims, values->front());
+  if (!values || values->size() != dims)
     return std::nullopt;
   return values;
 }
 
-static FailureOr<Pool> poolOf(ir::AtenOp op, LoweringBuilder &b) {
+static FailureOr<Pool> poolOf(ir::AtenOp op, LoweringBuilder &b, size_t dims) {
   Pool pool;
   pool.input = b.operand("self");
-  auto window = pairArg(op, "kernel_size"), padding = pairArg(op, "padding");
+  auto window = numbersArg(op, "kernel_size", dims);
+  auto padding = numbersArg(op, "padding", dims);
   if (!window || !padding)
     return b.refuse("the window or its padding is symbolic");
   pool.window = *window;
   pool.padding = *padding;
   pool.stride = *window;
   if (auto list = op.getIntListArg("stride"); !list || !list->empty()) {
-    auto stride = pairArg(op, "stride");
+    auto stride = numbersArg(op, "stride", dims);
     if (!stride)
       return b.refuse("the stride is symbolic");
     pool.stride = *stride;
   }
+  pool.dilation.resize(dims, 1);
   if (op.getArg("dilation")) {
-    auto dilation = pairArg(op, "dilation");
+    auto dilation = numbersArg(op, "dilation", dims);
     if (!dilation)
       return b.refuse("the dilation is symbolic");
     pool.dilation = *dilation;
   }
   pool.ceilMode = op.getBoolArg("ceil_mode").value_or(false);
   pool.sizes = op.getResultSizes();
-  if (pool.input.rank() < 3 || pool.window[0] * pool.window[1] > maxPoints)
+  if (pool.input.rank() <= int64_t(dims) || pool.points() > maxPoints)
     return b.refuse("no image, or a window too large to unroll");
   return pool;
 }
@@ -85,10 +98,9 @@ static FailureOr<Pool> poolOf(ir::AtenOp op, LoweringBuilder &b) {
 static FailureOr<Value> paddedImage(LoweringBuilder &b, const Pool &pool,
                                     double value) {
   SmallVector<int64_t> high = pool.padding;
-  int64_t first = pool.sizes.size() - 2;
-  for (int64_t dim = 0; pool.ceilMode && dim < 2; ++dim) {
-    int64_t size = pool.input.size(first + dim);
-    auto outputs = getConstantIntValue(pool.sizes[first + dim]);
+  for (size_t dim = 0; pool.ceilMode && dim < pool.dims(); ++dim) {
+    int64_t size = pool.input.size(pool.first() + dim);
+    auto outputs = getConstantIntValue(pool.sizes[pool.first() + dim]);
     if (size < 0 || !outputs)
       return b.refuse("ceil_mode with a symbolic size");
     int64_t extent = (*outputs - 1) * pool.stride[dim] +
@@ -105,19 +117,23 @@ static FailureOr<SmallVector<Tap>> tapsOf(LoweringBuilder &b, const Pool &pool,
   if (failed(padded))
     return failure();
   SmallVector<Tap> taps;
-  int64_t first = pool.sizes.size() - 2;
-  for (int64_t row = 0; row < pool.window[0]; ++row)
-    for (int64_t column = 0; column < pool.window[1]; ++column) {
-      Sizes offsets(pool.sizes.size(), b.indexAttr(0));
-      Sizes strides(pool.sizes.size(), b.indexAttr(1));
-      offsets[first] = b.indexAttr(row * pool.dilation[0]);
-      offsets[first + 1] = b.indexAttr(column * pool.dilation[1]);
-      strides[first] = b.indexAttr(pool.stride[0]);
-      strides[first + 1] = b.indexAttr(pool.stride[1]);
-      Value slice = b.create<tensor::ExtractSliceOp>(*padded, offsets,
-                                                     pool.sizes, strides);
-      taps.push_back({row, column, b.tensor(slice, dtype)});
+  for (int64_t number = 0; number < pool.points(); ++number) {
+    Tap tap;
+    tap.place.resize(pool.dims());
+    Sizes offsets(pool.sizes.size(), b.indexAttr(0));
+    Sizes strides(pool.sizes.size(), b.indexAttr(1));
+    int64_t rest = number;
+    for (size_t dim = pool.dims(); dim-- > 0; rest /= pool.window[dim]) {
+      tap.place[dim] = rest % pool.window[dim];
+      offsets[pool.first() + dim] =
+          b.indexAttr(tap.place[dim] * pool.dilation[dim]);
+      strides[pool.first() + dim] = b.indexAttr(pool.stride[dim]);
     }
+    Value slice =
+        b.create<tensor::ExtractSliceOp>(*padded, offsets, pool.sizes, strides);
+    tap.values = b.tensor(slice, dtype);
+    taps.push_back(std::move(tap));
+  }
   return taps;
 }
 
@@ -144,23 +160,28 @@ static Value foldTaps(LoweringBuilder &b, const Pool &pool, ArrayRef<Tap> taps,
 }
 
 /// The position of the first maximum in the unpadded image, in row-major order.
+/// `sizes` are those of the image.
 static Value argMax(LoweringBuilder &b, const Pool &pool, ArrayRef<Tap> taps,
-                    Value width) {
-  int64_t first = pool.sizes.size() - 2;
-  auto place = [&](Body &body, int64_t dim, int64_t tap) {
-    Num start = s::index(body, first + dim);
+                    ArrayRef<Value> sizes) {
+  auto place = [&](Body &body, const Tap &tap, size_t dim) {
+    Num start = s::index(body, pool.first() + dim);
     return start * start.constant(pool.stride[dim]) +
-           start.constant(tap * pool.dilation[dim] - pool.padding[dim]);
+           start.constant(tap.place[dim] * pool.dilation[dim] -
+                          pool.padding[dim]);
   };
   DType integer = b.resultDType(1);
   auto flat = [&](Body &body, const Tap &tap) {
-    return place(body, 0, tap.row) * s::fromIndex(body, width, integer) +
-           place(body, 1, tap.column);
+    Num at = place(body, tap, 0);
+    for (size_t dim = 1; dim < pool.dims(); ++dim)
+      at = at * s::fromIndex(body, sizes[dim], integer) + place(body, tap, dim);
+    return at;
   };
   auto isInside = [&](Body &body, const Tap &tap) {
-    Num row = place(body, 0, tap.row), column = place(body, 1, tap.column);
-    Num zero = row.constant(0);
-    return (row >= zero) & (column >= zero);
+    Num first = place(body, tap, 0), zero = first.constant(0);
+    Num inside = first >= zero;
+    for (size_t dim = 1; dim < pool.dims(); ++dim)
+      inside = inside & (place(body, tap, dim) >= zero);
+    return inside;
   };
   return b.elementwiseMixed(operandsOf(taps), integer, pool.sizes,
                             [&](Body &body, ArrayRef<Num> x) {
@@ -181,8 +202,8 @@ static Value argMax(LoweringBuilder &b, const Pool &pool, ArrayRef<Tap> taps,
                             });
 }
 
-static Lowered lowerMaxPool(ir::AtenOp op, LoweringBuilder &b) {
-  FailureOr<Pool> pool = poolOf(op, b);
+static Lowered lowerMaxPool(ir::AtenOp op, LoweringBuilder &b, size_t dims) {
+  FailureOr<Pool> pool = poolOf(op, b, dims);
   if (failed(pool))
     return failure();
   DType dtype = b.resultDType();
@@ -198,25 +219,27 @@ static Lowered lowerMaxPool(ir::AtenOp op, LoweringBuilder &b) {
     return results;
   results.emplace_back();
   if (!op.getResult(1).use_empty()) {
-    Value width =
-        b.indexValue(b.sizeOf(pool->input.value, pool->input.rank() - 1));
-    results[1] = argMax(b, *pool, *taps, width);
+    SmallVector<Value> sizes;
+    for (size_t dim = 0; dim < dims; ++dim)
+      sizes.push_back(
+          b.indexValue(b.sizeOf(pool->input.value, pool->first() + dim)));
+    results[1] = argMax(b, *pool, *taps, sizes);
   }
   return results;
 }
 
 /// The sum of the window over its number of points. If padding does not count,
 /// that number depends on the position.
-static Lowered lowerAvgPool(ir::AtenOp op, LoweringBuilder &b) {
-  FailureOr<Pool> pool = poolOf(op, b);
+static Lowered lowerAvgPool(ir::AtenOp op, LoweringBuilder &b, size_t dims) {
+  FailureOr<Pool> pool = poolOf(op, b, dims);
   if (failed(pool))
     return failure();
   DType dtype = b.resultDType();
   bool countsPadding = op.getBoolArg("count_include_pad").value_or(true);
-  bool pads = pool->padding[0] != 0 || pool->padding[1] != 0;
+  bool pads = llvm::any_of(pool->padding, [](int64_t pad) { return pad != 0; });
   if (!dtype.isFloat() || pool->ceilMode || (pads && !countsPadding))
     return b.refuse("windows with several numbers of points");
-  double count = double(pool->window[0] * pool->window[1]);
+  auto count = double(pool->points());
   if (auto divisor = op.getIntArg("divisor_override"))
     count = double(*divisor);
   FailureOr<SmallVector<Tap>> taps = tapsOf(b, *pool, 0, dtype);
@@ -229,18 +252,21 @@ static Lowered lowerAvgPool(ir::AtenOp op, LoweringBuilder &b) {
 
 /// Windows that divide the image evenly: a mean over dimensions that are split
 /// off.
-static Lowered lowerAdaptiveAvgPool(ir::AtenOp op, LoweringBuilder &b) {
+static Lowered lowerAdaptiveAvgPool(ir::AtenOp op, LoweringBuilder &b,
+                                    size_t dims) {
   Operand input = b.operand("self");
   Sizes outputs = op.getResultSizes(), sizes = b.sizesOf(input.value);
-  int64_t first = input.rank() - 2;
+  int64_t first = input.rank() - int64_t(dims);
   Sizes split(sizes.begin(), sizes.begin() + first);
   double count = 1;
-  for (int64_t dim = first; dim < first + 2; ++dim) {
+  SmallVector<int64_t> reduced;
+  for (int64_t dim = first; dim < input.rank(); ++dim) {
     auto output = getConstantIntValue(outputs[dim]);
     int64_t size = input.size(dim);
     if (!output || size < 0 || *output == 0 || size % *output != 0)
       return b.refuse("windows of several sizes");
     split.push_back(b.indexAttr(*output));
+    reduced.push_back(int64_t(split.size()));
     split.push_back(b.indexAttr(size / *output));
     count *= double(size / *output);
   }
@@ -249,20 +275,33 @@ static Lowered lowerAdaptiveAvgPool(ir::AtenOp op, LoweringBuilder &b) {
     return b.refuse("a pool of integers");
   Operand image =
       b.tensor(reshape(b.builder, b.loc, input.value, split), input.dtype);
-  Value sum = b.reduce({image}, split, {first + 1, first + 3}, Combine::Add,
-                       math, [](Body &, ArrayRef<Num> x) { return x[0]; });
+  Value sum = b.reduce({image}, split, reduced, Combine::Add, math,
+                       [](Body &, ArrayRef<Num> x) { return x[0]; });
   return lowered(
       b.elementwise({b.tensor(sum, math)}, math, dtype, outputs,
                     [&](Body &, ArrayRef<Num> x) { return x[0] / count; }));
 }
 
+/// A lowering of a pool of so many dimensions.
+template <Lowered (*lower)(ir::AtenOp, LoweringBuilder &, size_t), size_t dims>
+static Lowered of(ir::AtenOp op, LoweringBuilder &b) {
+  return lower(op, b, dims);
+}
+
 void anabranch::importer::registerPooling(OpTable &table) {
   table.family("pool");
-  table.add("max_pool2d_with_indices", lowerMaxPool,
+  table.add("max_pool2d_with_indices", of<lowerMaxPool, 2>,
             "T(2, 3, 8, 9), [3, 3], [2, 2], [1, 1]", Floats | I64);
-  table.add("max_pool2d", lowerMaxPool, "", Floats);
-  table.add("avg_pool2d", lowerAvgPool, "T(2, 3, 8, 8), [2, 2]", Floats);
-  table.add("_adaptive_avg_pool2d", lowerAdaptiveAvgPool,
+  table.add("max_pool3d_with_indices", of<lowerMaxPool, 3>,
+            "T(2, 3, 5, 6, 7), [3, 2, 3], [2, 2, 1], [1, 1, 0]", Floats | I64);
+  table.add("max_pool2d", of<lowerMaxPool, 2>, "", Floats);
+  table.add("max_pool3d", of<lowerMaxPool, 3>, "", Floats);
+  table.add("avg_pool2d", of<lowerAvgPool, 2>, "T(2, 3, 8, 8), [2, 2]", Floats);
+  table.add("avg_pool3d", of<lowerAvgPool, 3>, "T(2, 3, 4, 6, 6), [2, 3, 2]",
+            Floats);
+  table.add("_adaptive_avg_pool2d", of<lowerAdaptiveAvgPool, 2>,
             "T(2, 3, 8, 8), [4, 2]", Floats);
-  table.add("adaptive_avg_pool2d", lowerAdaptiveAvgPool, "", Floats);
+  table.add("_adaptive_avg_pool3d", of<lowerAdaptiveAvgPool, 3>,
+            "T(2, 3, 4, 8, 8), [2, 4, 2]", Floats);
+  table.add("adaptive_avg_pool2d", of<lowerAdaptiveAvgPool, 2>, "", Floats);
 }

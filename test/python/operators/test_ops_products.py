@@ -160,6 +160,18 @@ CASES = {
         lambda x: (F.avg_pool2d(x, 2), F.avg_pool2d(x, 3, 2, 1)),
         (rand(2, 3, 8, 10),),
     ),
+    "pools_of_volumes": (
+        lambda x: (
+            F.max_pool3d(x, (3, 2, 3), (2, 2, 1), (1, 1, 0), return_indices=True),
+            F.max_pool3d(x, (1, 3, 3), (1, 2, 2), (0, 1, 1)),
+            F.max_pool3d(x, 2, ceil_mode=True),
+            F.max_pool3d(x[0], 3, 1, 1, dilation=(1, 2, 1)),
+            F.avg_pool3d(x, (2, 3, 2)),
+            F.avg_pool3d(x, 3, 2, 1),
+            F.adaptive_avg_pool3d(x, (2, 1, 5)),
+        ),
+        (rand(2, 3, 4, 7, 10),),
+    ),
     "global_pool": (lambda x: F.adaptive_avg_pool2d(x, 1), (rand(2, 3, 8, 10),)),
     "resize": (lambda x: F.interpolate(x, scale_factor=2), (rand(2, 3, 4, 5),)),
     "shuffle": (lambda x: F.pixel_shuffle(x, 2), (rand(2, 8, 4, 5),)),
