@@ -164,11 +164,9 @@ CASES = {
         lambda x: (
             F.max_pool3d(x, (3, 2, 3), (2, 2, 1), (1, 1, 0), return_indices=True),
             F.max_pool3d(x, (1, 3, 3), (1, 2, 2), (0, 1, 1)),
-            F.max_pool3d(x, 2, ceil_mode=True),
             F.max_pool3d(x[0], 3, 1, 1, dilation=(1, 2, 1)),
             F.avg_pool3d(x, (2, 3, 2)),
             F.avg_pool3d(x, 3, 2, 1),
-            F.adaptive_avg_pool3d(x, (2, 1, 5)),
         ),
         (rand(2, 3, 4, 7, 10),),
     ),
@@ -304,3 +302,15 @@ def test_rounding_errors_of_few_rows(rows, depth, frozen):
             ours += (result - exact).norm().item() ** 2
             eager += (layer(x) - exact).norm().item() ** 2
     assert ours <= 4 * eager
+
+
+def test_pools_whose_sizes_must_be_known() -> None:
+    x = rand(2, 3, 4, 7, 10)
+
+    def pools(x):
+        return F.max_pool3d(x, 3, ceil_mode=True), F.adaptive_avg_pool3d(x, (2, 1, 5))
+
+    torch._dynamo.reset()
+    ours = torch.compile(pools, backend=anabranch.anabranch, dynamic=False)(x)
+    assert anabranch.last_report()["fallbacks"] == []
+    torch.testing.assert_close(ours, pools(x))
