@@ -20,7 +20,8 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 
-import compiling  # noqa: F401  each of these registers its cases
+import architectures  # noqa: F401  each of these registers its cases
+import compiling  # noqa: F401
 import deploying  # noqa: F401
 import kernels  # noqa: F401
 import models  # noqa: F401
