@@ -26,6 +26,7 @@ from ..report import record_eager
 from . import (
     constants,
     identity,
+    interpolation,
     kept_whole,
     observer,
     transformer_layers,
@@ -76,7 +77,7 @@ def _with_own(table: dict[Any, Callable[..., Any]]) -> dict[Any, Callable[..., A
     stay whole."""
     for operator in WHOLE:
         table.pop(operator, None)
-    own = (weight_only, identity, transformer_layers)
+    own = (weight_only, identity, interpolation, transformer_layers)
     for module in own:
         table |= module.decompositions()
     return table
@@ -222,6 +223,7 @@ def _passes_through(graph: torch.fx.GraphModule) -> bool:
         and not about.num_intermediate_bases
         and not about.num_mutated_inp_runtime_indices
         and not about.is_rng_op_functionalized
+        and about.grad_enabled_mutation is None
         and not about.tokens
     )
 
@@ -234,16 +236,17 @@ def _trace(
     backward: Callable[..., Any] | None = None,
     **how: Any,
 ) -> Callable[..., Any]:
-    return aot_module_simplified(
-        module,
-        list(example_inputs),
-        fw_compiler=forward,
-        bw_compiler=backward,
-        inference_compiler=forward,
-        decompositions=table,
-        keep_inference_input_mutations=True,
-        **how,
-    )
+    with interpolation.in_traces():
+        return aot_module_simplified(
+            module,
+            list(example_inputs),
+            fw_compiler=forward,
+            bw_compiler=backward,
+            inference_compiler=forward,
+            decompositions=table,
+            keep_inference_input_mutations=True,
+            **how,
+        )
 
 
 def _needs_gradients(module: torch.nn.Module, inputs: Sequence[Any]) -> bool:

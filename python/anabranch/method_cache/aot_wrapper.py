@@ -66,6 +66,8 @@ def calling(
         raise NotCacheable("AOTAutograd does not say what its wrapper does")
     if metadata.num_mutated_inp_runtime_indices or metadata.tokens:
         raise NotCacheable("it changes its inputs outside of the graph")
+    if metadata.grad_enabled_mutation is not None:
+        raise NotCacheable("it leaves gradients enabled or disabled")
     if described.awaited:
         raise NotCacheable("it waits for a collective of another graph")
     if metadata.num_intermediate_bases:

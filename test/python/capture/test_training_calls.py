@@ -79,3 +79,55 @@ def test_results_that_share_memory_can_be_updated(first, second):
         sum(t.square().sum() for t in expected).backward()
         sum(t.square().sum() for t in actual).backward()
         torch.testing.assert_close(y.grad, x.grad)
+
+
+class Gradients:
+    """Enables or disables gradients; a graph break inside leaves the mode to graphs that
+    compute nothing else."""
+
+    def __init__(self, enabled):
+        self.enabled = enabled
+
+    def __enter__(self):
+        self.before = torch.is_grad_enabled()
+        torch._C._set_grad_enabled(self.enabled)
+
+    def __exit__(self, *_):
+        torch._C._set_grad_enabled(self.before)
+
+
+@pytest.mark.parametrize("outside", [False, True])
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_graph_leaves_gradients_enabled_or_disabled(outside, inside):
+    def function(x):
+        with Gradients(inside):
+            x = x + 1
+            if torch.is_grad_enabled():
+                x = x * 2
+            torch._dynamo.graph_break()
+            x = x * 3
+            if torch.is_grad_enabled():
+                x = x - 5
+        return x - 1
+
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend=backend)
+    x = torch.randn(3)
+    for _ in range(2):
+        with torch.set_grad_enabled(outside):
+            torch.testing.assert_close(compiled(x), function(x))
+            assert torch.is_grad_enabled() == outside
+
+
+@pytest.mark.parametrize("mode", [False, True])
+def test_a_graph_sets_the_mode_of_gradients(mode):
+    def function(x):
+        torch._C._set_grad_enabled(mode)
+        return x + 1
+
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend=backend)
+    for _ in range(2):
+        with torch.set_grad_enabled(not mode):
+            compiled(torch.randn(3))
+            assert torch.is_grad_enabled() == mode

@@ -1,0 +1,135 @@
+"""Decomposes linear interpolation in the place of PyTorch's own decomposition.
+
+Eager PyTorch sums products, `(1 - a) * x + a * y`. PyTorch's decomposition computes
+`x + a * (y - x)`, which is NaN where `x` is infinite, and where the difference
+overflows."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch._decomp.decompositions import (
+    _compute_scale,
+    _upsample_linear,
+    upsample_compute_output_size,
+)
+from torch._prims_common import suggest_memory_format
+from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+aten = torch.ops.aten
+PACKETS = (
+    aten.upsample_linear1d,
+    aten.upsample_bilinear2d,
+    aten.upsample_trilinear3d,
+)
+# The keys under which PyTorch keeps its decompositions of these operators. A trace
+# calls them there, before it looks into a table.
+KEYS = (
+    torch._C.DispatchKey.CompositeImplicitAutograd,
+    torch._C.DispatchKey.Autograd,
+)
+# The largest number that is zero in float16.
+ZERO_IN_FLOAT16 = 2.0**-25
+
+
+def decompositions() -> dict[Any, Callable[..., Any]]:
+    sized = {packet.default: _with_sizes for packet in PACKETS}
+    return sized | {packet.vec: _with_sizes_or_factors for packet in PACKETS}
+
+
+@contextlib.contextmanager
+def in_traces() -> Iterator[None]:
+    """Traces take the operators apart by `decompositions()`."""
+    saved = {operator: operator.py_kernels.copy() for operator in decompositions()}
+    for operator, parts in decompositions().items():
+        operator.py_kernels.update(
+            dict.fromkeys(operator.py_kernels.keys() & set(KEYS), parts)
+        )
+        operator._dispatch_cache.clear()
+    try:
+        yield
+    finally:
+        for operator, kernels in saved.items():
+            operator.py_kernels.clear()
+            operator.py_kernels.update(kernels)
+            operator._dispatch_cache.clear()
+
+
+def _with_sizes_or_factors(
+    x: torch.Tensor,
+    sizes: Sequence[int] | None,
+    align_corners: bool,
+    factors: Sequence[float] | None,
+) -> torch.Tensor:
+    found = upsample_compute_output_size(x.size(), sizes, factors)
+    return _interpolate(x, found, align_corners, factors or [None] * len(found))
+
+
+def _with_sizes(
+    x: torch.Tensor, sizes: Sequence[int], align_corners: bool, *factors: float | None
+) -> torch.Tensor:
+    given = [*factors, *[None] * (len(sizes) - len(factors))]
+    return _interpolate(x, sizes, align_corners, given)
+
+
+def _interpolate(
+    x: torch.Tensor,
+    sizes: Sequence[int],
+    align_corners: bool,
+    factors: Sequence[float | None],
+) -> torch.Tensor:
+    """`sizes` and `factors` have one value for each dimension after the channels."""
+    if not x.is_floating_point():
+        return _upsample_linear(x, sizes, align_corners, factors)
+    dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
+    layout = suggest_memory_format(x)
+    dims = len(sizes)
+    # Eager PyTorch rounds the weights there.
+    small = x.dtype == torch.float16 and dims != 2 and layout == torch.contiguous_format
+    places, weights = [], []
+    for dim, (size, factor) in enumerate(zip(sizes, factors)):
+        near, far, weight = _neighbours(
+            x.shape[2 + dim], size, align_corners, factor, dtype, x.device
+        )
+        if small:
+            weight = torch.where(weight > ZERO_IN_FLOAT16, weight, 0.0)
+        trailing = [1] * (dims - 1 - dim)
+        places.append([place.view(-1, *trailing) for place in (near, far)])
+        weights.append([w.view(-1, *trailing) for w in (1 - weight, weight)])
+    values = [
+        aten._unsafe_index(x, [None, None, *corner]).to(dtype)
+        for corner in itertools.product(*places)
+    ]
+    for near, far in reversed(weights):
+        values = [a * near + b * far for a, b in zip(values[::2], values[1::2])]
+    (result,) = values
+    return result.to(x.dtype).contiguous(memory_format=layout)
+
+
+def _neighbours(
+    old: int,
+    new: int,
+    align_corners: bool,
+    factor: float | None,
+    dtype: torch.dtype,
+    device: torch.device,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """For each of `new` points, the two of `old` points between which it lies, and the
+    weight of the second one."""
+    if statically_known_true(old == new):
+        align_corners, factor = False, None
+    scale = _compute_scale(old, new, align_corners, factor)
+    rounded = (torch.ones((), dtype=dtype, device=device) * scale).to(torch.float64)
+    # Eager PyTorch multiplies and subtracts with one rounding; float64 holds products of
+    # float32 exactly. A weight that is not quite zero keeps an infinity from being NaN.
+    half = 0.0 if align_corners else 0.5
+    points = torch.arange(new, device=device).to(torch.float64) + half
+    source = (rounded * points - half).to(dtype).clamp(min=0)
+    near = source.to(torch.int64).clamp(max=old - 1)
+    # Eager PyTorch has no second point where the size stays as it is.
+    step = torch.sym_min(1, torch.sym_max(new - old, old - new))
+    return near, (near + step).clamp(max=old - 1), (source - near).clamp(0, 1)
