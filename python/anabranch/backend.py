@@ -9,6 +9,9 @@ from typing import Any
 
 import torch
 import torch.fx
+from torch._dynamo.guards import GuardBuilder
+from torch._dynamo.source import GlobalStateSource
+from torch._guards import TracingContext
 
 from . import _C
 from .capture import number_arguments, observer, overlap, sharing
@@ -62,9 +65,8 @@ def anabranch(
         settings = resolve(options, mode, config)
     except (TypeError, ValueError) as error:
         raise OptionError(str(error)) from error
-    if any(isinstance(x, torch.Tensor) and x.is_mkldnn for x in example_inputs):
-        # AOTAutograd would trace such tensors as if they were plain ones.
-        reason = "an input has oneDNN's opaque layout"
+    _guard_forward_mode()
+    if reason := _only_pytorch(example_inputs):
         if (watching := observer.current()) is not None:
             watching.refuse(f"PyTorch runs it: {reason}")
         record_eager("graph", reason, settings.explain)
@@ -84,6 +86,27 @@ def anabranch(
     else:
         call = compile_all()
     return number_arguments.as_traced(call, module, example_inputs)
+
+
+def _guard_forward_mode() -> None:
+    """Makes Dynamo compile again where forward-mode gradients begin or end."""
+    if (context := TracingContext.try_get()) is not None:
+        guard = GlobalStateSource().make_guard(GuardBuilder.DUAL_LEVEL)
+        context.guards_context.dynamo_guards.add(guard)
+
+
+def _only_pytorch(example_inputs: Sequence[Any]) -> str:
+    """Why only PyTorch can run a graph with these inputs, which AOTAutograd would trace
+    as if they were plain tensors. Empty if nothing forbids it. Dynamo compiles again
+    where one of these facts changes."""
+    tensors = [x for x in example_inputs if isinstance(x, torch.Tensor)]
+    if any(tensor.is_mkldnn for tensor in tensors):
+        return "an input has oneDNN's opaque layout"
+    if any(tensor._is_zerotensor() for tensor in tensors):
+        return "an input is a tensor of zeros without memory"
+    if torch.autograd.forward_ad._current_level >= 0:
+        return "forward-mode gradients are computed"
+    return ""
 
 
 def compile(

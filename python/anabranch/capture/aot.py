@@ -249,11 +249,20 @@ def _trace(
         )
 
 
-def _needs_gradients(module: torch.nn.Module, inputs: Sequence[Any]) -> bool:
-    if not torch.is_grad_enabled():
+def _needs_gradients(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> bool:
+    if not torch.is_grad_enabled() and not _enables_gradients(module):
         return False
     tensors = (*inputs, *module.parameters(), *module.buffers())
     return any(isinstance(t, torch.Tensor) and t.requires_grad for t in tensors)
+
+
+def _enables_gradients(module: torch.fx.GraphModule) -> bool:
+    return any(
+        node.target is torch._C._set_grad_enabled and node.args[0]
+        for part in module.modules()
+        if isinstance(part, torch.fx.GraphModule)
+        for node in part.graph.nodes
+    )
 
 
 @functools.cache

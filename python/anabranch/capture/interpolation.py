@@ -2,11 +2,12 @@
 
 Eager PyTorch sums products, `(1 - a) * x + a * y`. PyTorch's decomposition computes
 `x + a * (y - x)`, which is NaN where `x` is infinite, and where the difference
-overflows."""
+overflows. Images of integers stay whole: eager PyTorch rounds their weights."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -14,7 +15,6 @@ from typing import Any
 import torch
 from torch._decomp.decompositions import (
     _compute_scale,
-    _upsample_linear,
     upsample_compute_output_size,
 )
 from torch._prims_common import suggest_memory_format
@@ -38,7 +38,10 @@ ZERO_IN_FLOAT16 = 2.0**-25
 
 def decompositions() -> dict[Any, Callable[..., Any]]:
     sized = {packet.default: _with_sizes for packet in PACKETS}
-    return sized | {packet.vec: _with_sizes_or_factors for packet in PACKETS}
+    return sized | {
+        packet.vec: functools.partial(_with_sizes_or_factors, packet.default)
+        for packet in PACKETS
+    }
 
 
 @contextlib.contextmanager
@@ -46,9 +49,9 @@ def in_traces() -> Iterator[None]:
     """Traces take the operators apart by `decompositions()`."""
     saved = {operator: operator.py_kernels.copy() for operator in decompositions()}
     for operator, parts in decompositions().items():
-        operator.py_kernels.update(
-            dict.fromkeys(operator.py_kernels.keys() & set(KEYS), parts)
-        )
+        traced = functools.partial(_traced, operator, parts)
+        for key in operator.py_kernels.keys() & set(KEYS):
+            operator.py_kernels[key] = traced
         operator._dispatch_cache.clear()
     try:
         yield
@@ -59,19 +62,31 @@ def in_traces() -> Iterator[None]:
             operator._dispatch_cache.clear()
 
 
+def _traced(operator: Any, parts: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    result = parts(*args, **kwargs)
+    if result is NotImplemented:
+        with torch._C._AutoDispatchBelowAutograd():
+            return operator(*args, **kwargs)
+    return result
+
+
 def _with_sizes_or_factors(
+    sized: Any,
     x: torch.Tensor,
     sizes: Sequence[int] | None,
     align_corners: bool,
     factors: Sequence[float] | None,
 ) -> torch.Tensor:
+    """`sized` is the operator that takes sizes."""
     found = upsample_compute_output_size(x.size(), sizes, factors)
-    return _interpolate(x, found, align_corners, factors or [None] * len(found))
+    return sized(x, found, align_corners, *(factors or [None] * len(found)))
 
 
 def _with_sizes(
     x: torch.Tensor, sizes: Sequence[int], align_corners: bool, *factors: float | None
-) -> torch.Tensor:
+) -> Any:
+    if not x.is_floating_point():
+        return NotImplemented
     given = [*factors, *[None] * (len(sizes) - len(factors))]
     return _interpolate(x, sizes, align_corners, given)
 
@@ -83,8 +98,6 @@ def _interpolate(
     factors: Sequence[float | None],
 ) -> torch.Tensor:
     """`sizes` and `factors` have one value for each dimension after the channels."""
-    if not x.is_floating_point():
-        return _upsample_linear(x, sizes, align_corners, factors)
     dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
     layout = suggest_memory_format(x)
     dims = len(sizes)

@@ -3,6 +3,7 @@ updates of results that share memory."""
 
 import pytest
 import torch
+from torch.autograd import forward_ad
 
 from anabranch.backend import anabranch as backend
 
@@ -131,3 +132,42 @@ def test_a_graph_sets_the_mode_of_gradients(mode):
         with torch.set_grad_enabled(not mode):
             compiled(torch.randn(3))
             assert torch.is_grad_enabled() == mode
+
+
+def test_gradients_that_the_function_enables():
+    def function(x):
+        with torch.enable_grad():
+            y = x.sin()
+            torch._dynamo.graph_break()
+            y.cos().sigmoid().sum().backward()
+        return x.grad
+
+    leaf = torch.randn(3, requires_grad=True)
+    copy = leaf.detach().clone().requires_grad_()
+    torch._dynamo.reset()
+    with torch.no_grad():
+        found = torch.compile(function, backend=backend)(copy)
+        torch.testing.assert_close(found, function(leaf))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_forward_mode_gradients(dynamic):
+    def function(x, y):
+        return (x * 2 + y).sin()
+
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend=backend, dynamic=dynamic)
+    x, y, tangent = torch.randn(3), torch.randn(3), torch.randn(3)
+    torch.testing.assert_close(compiled(x, y), function(x, y))
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, tangent)
+        found = [forward_ad.unpack_dual(f(dual, y)) for f in (compiled, function)]
+    torch.testing.assert_close(*found)
+    torch.testing.assert_close(compiled(x, y), function(x, y))
+
+
+def test_zeros_without_memory():
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: x + 1, backend=backend)
+    assert torch.equal(compiled(torch.ones(3)), torch.full((3,), 2.0))
+    assert torch.equal(compiled(torch._efficientzerotensor(3)), torch.ones(3))

@@ -82,3 +82,18 @@ def test_gradients():
         result = function(x, scale_factor=(2.0, 1.7), mode="bilinear")
         found.append((result, *torch.autograd.grad(result.square().sum(), x)))
     torch.testing.assert_close(found[1], found[0])
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_images_of_integers(layout, dynamic):
+    torch._dynamo.reset()
+    compiled = torch.compile(interpolate, backend=backend, dynamic=dynamic)
+    x = torch.randint(0, 256, (2, 3, 9, 7), dtype=torch.uint8)
+    x = x.contiguous(memory_format=layout)
+    for how in ({"scale_factor": 1.7}, {"size": (4, 15), "align_corners": True}):
+        how = how | {"mode": "bilinear"}
+        expected = interpolate(x, **how)
+        result = compiled(x, **how)
+        assert torch.equal(result, expected)
+        assert result.stride() == expected.stride()
