@@ -2,7 +2,8 @@
 
 Eager PyTorch sums products, `(1 - a) * x + a * y`. PyTorch's decomposition computes
 `x + a * (y - x)`, which is NaN where `x` is infinite, and where the difference
-overflows. Images of integers stay whole: eager PyTorch rounds their weights."""
+overflows. Eager PyTorch interpolates images of bytes in fixed point, first the columns,
+then the rows; PyTorch's decomposition does not."""
 
 from __future__ import annotations
 
@@ -79,16 +80,18 @@ def _with_sizes_or_factors(
 ) -> torch.Tensor:
     """`sized` is the operator that takes sizes."""
     found = upsample_compute_output_size(x.size(), sizes, factors)
-    return sized(x, found, align_corners, *(factors or [None] * len(found)))
+    return sized(x, found, align_corners, *(factors or ()))
 
 
 def _with_sizes(
     x: torch.Tensor, sizes: Sequence[int], align_corners: bool, *factors: float | None
 ) -> Any:
-    if not x.is_floating_point():
-        return NotImplemented
     given = [*factors, *[None] * (len(sizes) - len(factors))]
-    return _interpolate(x, sizes, align_corners, given)
+    if x.is_floating_point():
+        return _interpolate(x, sizes, align_corners, given)
+    if x.dtype == torch.uint8 and len(sizes) == 2:
+        return _interpolate_bytes(x, sizes, align_corners, given)
+    return NotImplemented
 
 
 def _interpolate(
@@ -121,6 +124,35 @@ def _interpolate(
         values = [a * near + b * far for a, b in zip(values[::2], values[1::2])]
     (result,) = values
     return result.to(x.dtype).contiguous(memory_format=layout)
+
+
+def _interpolate_bytes(
+    x: torch.Tensor,
+    sizes: Sequence[int],
+    align_corners: bool,
+    factors: Sequence[float | None],
+) -> torch.Tensor:
+    layout = suggest_memory_format(x)
+    for dim, trailing in ((3, ()), (2, (1,))):
+        old, new = x.shape[dim], sizes[dim - 2]
+        near, far, weight = _neighbours(
+            old, new, align_corners, factors[dim - 2], torch.float64, x.device
+        )
+        bits = _fraction_bits(torch.maximum(weight, 1 - weight).max())
+        total = 1 << (bits - 1)
+        for place, part in ((near, 1 - weight), (far, weight)):
+            whole = (part * (1 << bits) + 0.5).to(torch.int32).view(-1, *trailing)
+            index = [None] * dim + [place]
+            total = total + aten._unsafe_index(x, index).to(torch.int32) * whole
+        x = (total >> bits).clamp(0, 255).to(torch.uint8)
+    return x.contiguous(memory_format=layout)
+
+
+def _fraction_bits(largest: torch.Tensor) -> torch.Tensor:
+    """The most bits after the point with which a weight still fits into 16 bits."""
+    bits = torch.arange(22, device=largest.device)
+    too_many = (0.5 + largest * (1 << (bits + 1))).to(torch.int64) >= 1 << 15
+    return 22 - too_many.sum()
 
 
 def _neighbours(

@@ -19,7 +19,9 @@ def settings(rng, mode, sizes):
     how = {"mode": mode, "align_corners": rng.random() < 0.4}
     if rng.random() < 0.5:
         return how | {"size": [rng.choice([1, 2, s, 2 * s, 9]) for s in sizes]}
-    return how | {"scale_factor": [rng.choice([1.0, 2.0, 0.5, 1.7, 3.0]) for _ in sizes]}
+    return how | {
+        "scale_factor": [rng.choice([1.0, 2.0, 0.5, 1.7, 3.0]) for _ in sizes]
+    }
 
 
 def with_infinities(rng, mode):
