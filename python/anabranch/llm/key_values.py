@@ -91,6 +91,13 @@ class PlacedLayer(CacheLayerMixin):
         """Does nothing: the memory exists from the beginning."""
 
 
+class KeyValueCache(Cache):
+    """A cache that KeyValues made."""
+
+    capacity: int
+    shapes: list[LayerShape]
+
+
 class KeyValues:
     """Makes caches for one model, with room for `capacity` tokens in each row."""
 
@@ -98,11 +105,12 @@ class KeyValues:
         self.capacity = capacity
         self.layers = _layer_shapes(model)
 
-    def make(self, rows: int) -> Cache:
+    def make(self, rows: int) -> KeyValueCache:
         """An empty cache for this many rows. Layers with a sliding window keep all
         tokens too: the mask hides tokens that left the window, and a token's place
         never changes."""
-        cache = Cache(layers=[Layer(self.capacity) for _ in self.layers])
+        cache = KeyValueCache(layers=[Layer(self.capacity) for _ in self.layers])
+        cache.capacity, cache.shapes = self.capacity, self.layers
         for layer, shape in zip(cache.layers, self.layers):
             size = (rows, shape.heads, 0)
             layer.lazy_initialization(
@@ -113,12 +121,11 @@ class KeyValues:
 
     def fits(self, cache: Any) -> bool:
         """Whether `make` could have made this cache."""
-        layers = getattr(cache, "layers", [])
-        return len(layers) == len(self.layers) and all(
-            type(layer) is Layer
-            and layer.is_initialized
-            and layer.max_cache_len == self.capacity
-            for layer in layers
+        return (
+            type(cache) is KeyValueCache
+            and cache.capacity == self.capacity
+            # A copy of a cache has an equal list.
+            and (cache.shapes is self.layers or cache.shapes == self.layers)
         )
 
     def bytes(self, rows: int) -> int:
