@@ -28,6 +28,8 @@ from typing import Any
 
 import torch
 
+from anabranch.llm.quantized_layers import QuantizedLinear
+
 TEXT = Path(__file__).parent / "texts" / "alice.txt"
 WINDOW = 512
 # More than f32's perplexity, at most.
@@ -89,6 +91,21 @@ def shuffled(model: Any) -> Any:
     return model
 
 
+def in_floats(model: torch.nn.Module) -> torch.nn.Module:
+    """The model with its quantised layers as layers of floats of the same values: PyTorch
+    would make these floats anew for each window."""
+    for name, child in model.named_children():
+        if isinstance(child, QuantizedLinear):
+            weight = child.dequantized()
+            layer = torch.nn.Linear(*weight.shape[::-1], bias=child.bias is not None)
+            layer.weight = torch.nn.Parameter(weight)
+            layer.bias = child.bias
+            setattr(model, name, layer)
+        else:
+            in_floats(child)
+    return model
+
+
 @torch.no_grad()
 def perplexity(model: Any, tokens: torch.Tensor) -> float:
     """exp of the mean negative log likelihood of the tokens, windows one by one."""
@@ -125,7 +142,7 @@ def main() -> None:
     for name in asked:
         if name == "f32":
             continue
-        found = perplexity(known[name](), tokens)
+        found = perplexity(in_floats(known[name]()), tokens)
         more = found / exact - 1
         goal = f"  (goal {GOALS[name]:.1%})" if name in GOALS else ""
         print(f"{name:8} {found:8.4f}  more {more:+.2%}{goal}", flush=True)

@@ -45,6 +45,14 @@ class Layer(StaticLayer):
         super().lazy_initialization(key_states, value_states)
         self.max_cache_len -= 1
 
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Returns what masks are made for: the tensors without the room behind them."""
+        keys, values = super().update(key_states, value_states)
+        length = self.max_cache_len
+        return keys[:, :, :length], values[:, :, :length]
+
     def crop(self, tokens_to_remove: int) -> None:
         self.cumulative_length.sub_(abs(tokens_to_remove))
 
@@ -60,8 +68,11 @@ class Beginning(Layer):
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        keys, values = self.whole.update(key_states, value_states)
+        keys, values = StaticLayer.update(self.whole, key_states, value_states)
         return keys[:, :, : self.length], values[:, :, : self.length]
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        return self.length, 0
 
 
 class PlacedLayer(CacheLayerMixin):

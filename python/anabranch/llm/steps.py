@@ -62,11 +62,16 @@ class Steps(nn.Module):
             or not isinstance(keep, int)
             or not self._key_values.fits(cache)
             or not _is_plain(call)
-            or not all(m.dim() == 4 for m in each(mask))
+            or not all(self._reads(m) for m in each(mask))
         ):
             return self.model(*args, **kwargs)
         logits = self._run(tokens, mask, positions, keep, cache)
         return CausalLMOutputWithPast(logits=logits, past_key_values=cache)
+
+    def _reads(self, mask: torch.Tensor) -> bool:
+        """Whether steps have such masks: of tokens by tokens, or as BLOOM has it of all
+        tokens that the cache holds."""
+        return mask.dim() == 4 or mask.shape[1:] == (self._key_values.capacity,)
 
     def next_logits(
         self, tokens: torch.Tensor, masks: Masks, positions: Any, cache: Any
@@ -119,7 +124,7 @@ class Steps(nn.Module):
         key = (
             tuple(tokens.shape),
             None if positions is None else positions.dim(),
-            tuple((name, m is not None) for name, m in masks.items()),
+            tuple((name, m is not None and m.dim()) for name, m in masks.items()),
             len(rows),
         )
         return self._programs.call(
@@ -134,10 +139,10 @@ class Steps(nn.Module):
         capacity = self._key_values.capacity
 
         def shorten(given: torch.Tensor) -> torch.Tensor:
-            shape = (*given.shape[:3], self.length(1))
+            shape = (*given.shape[:-1], self.length(1))
             made = torch.zeros(shape, dtype=given.dtype)
             if capacity > BLOCK:
-                torch._dynamo.mark_dynamic(made, 3, min=2, max=capacity)
+                torch._dynamo.mark_dynamic(made, made.dim() - 1, min=2, max=capacity)
             return made
 
         made = self._key_values.make(tokens.shape[0])
@@ -153,7 +158,7 @@ class Steps(nn.Module):
         """The logits of these rows of tokens. Writes their keys and values to `cache`.
         Some models always compute all logits."""
         masks = each(mask)
-        length = masks[0].shape[3] if masks else self._key_values.capacity
+        length = masks[0].shape[-1] if masks else self._key_values.capacity
         cache = Cache([Beginning(layer, length) for layer in cache.layers])
         found = self.model(
             input_ids=tokens,
@@ -191,7 +196,8 @@ def _shorten(
     mask: torch.Tensor, *, take: Callable[..., torch.Tensor], length: int
 ) -> torch.Tensor:
     """The rows of a chunk of a mask, and the tokens that it reads."""
-    return plain(take(mask, dim=2)[..., :length])
+    part = take(mask, dim=2) if mask.dim() == 4 else mask
+    return plain(part[..., :length])
 
 
 def _is_plain(call: dict[str, Any]) -> bool:
