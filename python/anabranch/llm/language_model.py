@@ -16,7 +16,7 @@ from .batching.batch_steps import BatchSteps
 from .batching.blocks import BLOCK, blocks_for
 from .batching.paged_cache import Pool
 from .batching.scheduler import Batch, spare_slots
-from .decoding_loop import with_short_loop
+from .decoding.decoding_loop import with_short_loop
 from .key_values import KeyValues
 from .parameter_file import ParameterFile
 from .programs import Programs

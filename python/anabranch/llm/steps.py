@@ -18,8 +18,8 @@ from transformers.cache_utils import Cache
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from .chunk_sizes import chunks
+from .decoding.step_masks import Masks, each, mapped, plain
 from .key_values import Beginning, KeyValues
-from .masks import Masks, each, mapped, plain
 from .programs import Programs
 
 # At most this many logits at a call's end are computed alone, as prompt lookup asks

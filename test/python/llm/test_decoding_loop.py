@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from anabranch import llm
-from anabranch.llm import decoding_loop, look_ahead
+from anabranch.llm.decoding import decoding_loop, look_ahead
 
 ROWS, LENGTH = 3, 48
 

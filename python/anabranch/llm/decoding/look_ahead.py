@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from transformers.masking_utils import create_masks_for_generate
 
-from .masks import Masks, each, mapped, plain
+from .step_masks import Masks, each, mapped, plain
 
 # Masks are made for this many tokens at once.
 AHEAD = 64

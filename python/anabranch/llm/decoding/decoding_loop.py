@@ -22,9 +22,9 @@ from transformers.generation.stopping_criteria import (
     StoppingCriteriaList,
 )
 
-from .key_values import KeyValueCache
+from ..key_values import KeyValueCache
 from .look_ahead import LookAhead, made_masks
-from .masks import Masks, each
+from .step_masks import Masks, each
 
 # Arguments of the model's forward that the loop knows.
 KNOWN = {
