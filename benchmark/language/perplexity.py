@@ -4,25 +4,31 @@ perplexity.py                 SmolLM2, or the model that --model names
 perplexity.py --text FILE     another text
 perplexity.py int8 int4       these ways alone, beside f32
 
-The text is the beginning of Lewis Carroll's "Alice's Adventures in Wonderland" (1865,
-public domain), without its heading. It was typed from memory: no edition was compared.
-It is cut into windows; each token of a window but the first counts. A way's column
-"more" says by how much its perplexity exceeds that of f32.
+The text is the first four chapters of Lewis Carroll's "Alice's Adventures in Wonderland"
+(1865, public domain) in the Millennium Fulcrum edition, line by line as in alice29.txt of
+the Canterbury corpus. Paragraphs become lines. The text is cut into windows; each token
+of a window but the first counts. A way's column "more" says by how much its perplexity
+exceeds that of f32.
 
-SmolLM2's file has weights of Q4_1, which int4 finds again, as both have a scale and an
-offset for each 32 columns. What int4 costs shows with a model of floats alone.
+SmolLM2's file has weights of Q4_1, which int4 would find again, as both have a scale and
+an offset for each 32 columns. So the channels of the model are shuffled before they are
+quantised: the model computes the same, and each group has columns of other groups.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import math
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
+
+from anabranch.llm.quantized_layers import QuantizedLinear
 
 TEXT = Path(__file__).parent / "texts" / "alice.txt"
 WINDOW = 512
@@ -41,10 +47,63 @@ def ways(model: str) -> dict[str, Callable[[], Any]]:
     return {
         "f32": lambda: floats(torch.float32),
         "bf16": lambda: floats(torch.bfloat16),
-        "int8": lambda: quantized(floats(torch.float32), "int8"),
-        "int4": lambda: quantized(floats(torch.float32), "int4"),
+        "shuffled": lambda: shuffled(floats(torch.float32)),
+        "int8": lambda: quantized(shuffled(floats(torch.float32)), "int8"),
+        "int4": lambda: quantized(shuffled(floats(torch.float32)), "int4"),
         "packed": lambda: llm.load(model)[0],
     }
+
+
+@torch.no_grad()
+def shuffled(model: Any) -> Any:
+    """The same function with other groups of columns: the channels of the residual
+    stream, of each hidden layer and of each head's values have a random order. For
+    models of Llama's kind; changes the model."""
+    generator = torch.Generator().manual_seed(0)
+    order = functools.partial(torch.randperm, generator=generator)
+    inner, head = model.model, model.model.layers[0].self_attn.head_dim
+    stream = order(model.config.hidden_size)
+    norms = [inner.norm]
+    # Tied embeddings share their tensor with the layer of the logits.
+    readers = [inner.embed_tokens]
+    if model.lm_head.weight is not inner.embed_tokens.weight:
+        readers.append(model.lm_head)
+    for layer in inner.layers:
+        attention, mlp = layer.self_attn, layer.mlp
+        norms += [layer.input_layernorm, layer.post_attention_layernorm]
+        readers += [attention.q_proj, attention.k_proj, attention.v_proj]
+        readers += [mlp.gate_proj, mlp.up_proj]
+        for writer in (attention.o_proj, mlp.down_proj):
+            writer.weight.copy_(writer.weight[stream])
+        hidden = order(mlp.down_proj.weight.shape[1])
+        for up in (mlp.gate_proj, mlp.up_proj):
+            up.weight.copy_(up.weight[hidden])
+        mlp.down_proj.weight.copy_(mlp.down_proj.weight[:, hidden])
+        values = order(head)  # the same for all heads, which share keys and values
+        rows = attention.v_proj.weight.unflatten(0, (-1, head))
+        rows.copy_(rows[:, values])
+        columns = attention.o_proj.weight.unflatten(1, (-1, head))
+        columns.copy_(columns[:, :, values])
+    for norm in norms:
+        norm.weight.copy_(norm.weight[stream])
+    for reader in readers:
+        reader.weight.copy_(reader.weight[:, stream])
+    return model
+
+
+def in_floats(model: torch.nn.Module) -> torch.nn.Module:
+    """The model with its quantised layers as layers of floats of the same values: PyTorch
+    would make these floats anew for each window."""
+    for name, child in model.named_children():
+        if isinstance(child, QuantizedLinear):
+            weight = child.dequantized()
+            layer = torch.nn.Linear(*weight.shape[::-1], bias=child.bias is not None)
+            layer.weight = torch.nn.Parameter(weight)
+            layer.bias = child.bias
+            setattr(model, name, layer)
+        else:
+            in_floats(child)
+    return model
 
 
 @torch.no_grad()
@@ -74,14 +133,16 @@ def main() -> None:
     if not set(asked) <= set(known):
         parser.error(f"ways are {', '.join(known)}")
     tokenizer = checkpoint.load_tokenizer(model_files.find(given.model))
-    tokens = tokenizer(given.text.read_text(), return_tensors="pt").input_ids[0]
+    paragraphs = re.split(r"\n\s*\n", given.text.read_text())
+    text = "\n\n".join(" ".join(part.split()) for part in paragraphs)
+    tokens = tokenizer(text, return_tensors="pt").input_ids[0]
     print(f"{given.model}, {given.text.name}: {len(tokens)} tokens")
     exact = perplexity(known["f32"](), tokens)
     print(f"{'f32':8} {exact:8.4f}")
     for name in asked:
         if name == "f32":
             continue
-        found = perplexity(known[name](), tokens)
+        found = perplexity(in_floats(known[name]()), tokens)
         more = found / exact - 1
         goal = f"  (goal {GOALS[name]:.1%})" if name in GOALS else ""
         print(f"{name:8} {found:8.4f}  more {more:+.2%}{goal}", flush=True)

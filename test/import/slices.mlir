@@ -26,6 +26,31 @@ func.func @select(%x: tensor<3x4x5xf32>) -> tensor<3x5xf32> {
   return %v : tensor<3x5xf32>
 }
 
+// A slice of all elements is a reshape.
+// CHECK-LABEL: func @select_of_one
+//   CHECK-NOT:   extract_slice
+//       CHECK:   tensor.collapse_shape %{{.*}} : tensor<3x1x5xf32> into tensor<3x5xf32>
+func.func @select_of_one(%x: tensor<3x1x5xf32>) -> tensor<3x5xf32> {
+  %v = anabranch.aten "select.int"(%x) {self = #anabranch.operand<0>, dim = 1, index = -1} : (tensor<3x1x5xf32>) -> tensor<3x5xf32>
+  return %v : tensor<3x5xf32>
+}
+
+// CHECK-LABEL: func @select_of_one_symbolic
+//   CHECK-NOT:   extract_slice
+//       CHECK:   tensor.collapse_shape %{{.*}} : tensor<?x1x5xf32> into tensor<?x5xf32>
+func.func @select_of_one_symbolic(%x: tensor<?x1x5xf32>, %n: index) -> tensor<?x5xf32> {
+  %v = anabranch.aten "select.int"(%x) dims(%n) {self = #anabranch.operand<0>, dim = 1, index = 0} : (tensor<?x1x5xf32>) -> tensor<?x5xf32>
+  return %v : tensor<?x5xf32>
+}
+
+// CHECK-LABEL: func @all_in_one_part
+//   CHECK-NOT:   extract_slice
+//       CHECK:   linalg.generic {{.*}} ins(%arg0 :
+func.func @all_in_one_part(%x: tensor<5x3xf32>) -> tensor<5x3xf32> {
+  %v = anabranch.aten "split_with_sizes"(%x) {self = #anabranch.operand<0>, split_sizes = [5], dim = 0} : (tensor<5x3xf32>) -> tensor<5x3xf32>
+  return %v : tensor<5x3xf32>
+}
+
 // CHECK-LABEL: func @split
 //       CHECK:   tensor.extract_slice %{{.*}}[0, 0] [1, 3]
 //       CHECK:   tensor.extract_slice %{{.*}}[1, 0] [4, 3]

@@ -45,6 +45,14 @@ class Layer(StaticLayer):
         super().lazy_initialization(key_states, value_states)
         self.max_cache_len -= 1
 
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Returns what masks are made for: the tensors without the room behind them."""
+        keys, values = super().update(key_states, value_states)
+        length = self.max_cache_len
+        return keys[:, :, :length], values[:, :, :length]
+
     def crop(self, tokens_to_remove: int) -> None:
         self.cumulative_length.sub_(abs(tokens_to_remove))
 
@@ -60,8 +68,11 @@ class Beginning(Layer):
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        keys, values = self.whole.update(key_states, value_states)
+        keys, values = StaticLayer.update(self.whole, key_states, value_states)
         return keys[:, :, : self.length], values[:, :, : self.length]
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        return self.length, 0
 
 
 class PlacedLayer(CacheLayerMixin):
@@ -91,6 +102,13 @@ class PlacedLayer(CacheLayerMixin):
         """Does nothing: the memory exists from the beginning."""
 
 
+class KeyValueCache(Cache):
+    """A cache that KeyValues made."""
+
+    capacity: int
+    shapes: list[LayerShape]
+
+
 class KeyValues:
     """Makes caches for one model, with room for `capacity` tokens in each row."""
 
@@ -98,11 +116,12 @@ class KeyValues:
         self.capacity = capacity
         self.layers = _layer_shapes(model)
 
-    def make(self, rows: int) -> Cache:
+    def make(self, rows: int) -> KeyValueCache:
         """An empty cache for this many rows. Layers with a sliding window keep all
         tokens too: the mask hides tokens that left the window, and a token's place
         never changes."""
-        cache = Cache(layers=[Layer(self.capacity) for _ in self.layers])
+        cache = KeyValueCache(layers=[Layer(self.capacity) for _ in self.layers])
+        cache.capacity, cache.shapes = self.capacity, self.layers
         for layer, shape in zip(cache.layers, self.layers):
             size = (rows, shape.heads, 0)
             layer.lazy_initialization(
@@ -113,12 +132,11 @@ class KeyValues:
 
     def fits(self, cache: Any) -> bool:
         """Whether `make` could have made this cache."""
-        layers = getattr(cache, "layers", [])
-        return len(layers) == len(self.layers) and all(
-            type(layer) is Layer
-            and layer.is_initialized
-            and layer.max_cache_len == self.capacity
-            for layer in layers
+        return (
+            type(cache) is KeyValueCache
+            and cache.capacity == self.capacity
+            # A copy of a cache has an equal list.
+            and (cache.shapes is self.layers or cache.shapes == self.layers)
         )
 
     def bytes(self, rows: int) -> int:

@@ -16,6 +16,7 @@ from .batching.batch_steps import BatchSteps
 from .batching.blocks import BLOCK, blocks_for
 from .batching.paged_cache import Pool
 from .batching.scheduler import Batch, spare_slots
+from .decoding.decoding_loop import with_short_loop
 from .key_values import KeyValues
 from .parameter_file import ParameterFile
 from .programs import Programs
@@ -242,8 +243,12 @@ class LanguageModel:
 
 
 def _served(model: Any, steps: Steps) -> Any:
-    """A model with the same modules, whose forward is that of `steps`."""
+    """A model with the same modules, whose forward is that of `steps`, and whose
+    decoding loop does less between two steps."""
     served = copy.copy(model)
+    served.__class__ = with_short_loop(type(model))
+    # nn.Module would make `steps` a part of the model.
+    served.__dict__["short_steps"] = steps
 
     @functools.wraps(type(model).forward)
     def forward(*args: Any, **kwargs: Any) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 from torch import nn
@@ -18,6 +18,7 @@ from transformers.cache_utils import Cache
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from .chunk_sizes import chunks
+from .decoding.step_masks import Masks, each, mapped, plain
 from .key_values import Beginning, KeyValues
 from .programs import Programs
 
@@ -33,7 +34,6 @@ PLAIN = {
     "output_attentions": (None, False),
     "output_hidden_states": (None, False),
 }
-Masks: TypeAlias = "torch.Tensor | dict[str, torch.Tensor | None] | None"
 
 
 class Steps(nn.Module):
@@ -62,43 +62,59 @@ class Steps(nn.Module):
             or not isinstance(keep, int)
             or not self._key_values.fits(cache)
             or not _is_plain(call)
-            or not all(m.dim() == 4 for m in _each(mask))
+            or not all(self._reads(m) for m in each(mask))
         ):
             return self.model(*args, **kwargs)
         logits = self._run(tokens, mask, positions, keep, cache)
         return CausalLMOutputWithPast(logits=logits, past_key_values=cache)
 
-    def _run(
-        self, tokens: torch.Tensor, mask: Masks, positions: Any, keep: int, cache: Any
+    def _reads(self, mask: torch.Tensor) -> bool:
+        """Whether steps have such masks: of tokens by tokens, or as BLOOM has it of all
+        tokens that the cache holds."""
+        return mask.dim() == 4 or mask.shape[1:] == (self._key_values.capacity,)
+
+    def next_logits(
+        self, tokens: torch.Tensor, masks: Masks, positions: Any, cache: Any
     ) -> torch.Tensor:
-        past, count = int(cache.get_seq_length()), tokens.shape[1]
+        """The logits [rows, 1, words] behind tokens [rows, 1]. The masks are contiguous
+        and as wide as `length` says."""
+        self._check_room(int(cache.get_seq_length()), 1)
+        return self._step(tokens, masks, positions, _rows(1, 1), cache)
+
+    def _check_room(self, past: int, count: int) -> None:
         capacity = self._key_values.capacity
         if past + count > capacity:
             raise ValueError(
                 f"the sequence has {past + count} tokens and the cache holds"
                 f" {capacity}: compile the model with a larger max_length"
             )
+
+    def _run(
+        self, tokens: torch.Tensor, mask: Masks, positions: Any, keep: int, cache: Any
+    ) -> torch.Tensor:
+        past, count = int(cache.get_seq_length()), tokens.shape[1]
+        self._check_room(past, count)
         found = []
-        for begin, end, size in chunks(count, capacity - past):
+        for begin, end, size in chunks(count, self._key_values.capacity - past):
             read = end - begin
             asked = size if not 0 < keep <= FEW_LOGITS else min(size, FEW_LOGITS)
             asked = 1 if keep == 1 else asked
-            # The last tokens. If the chunk has fewer tokens, its first one is repeated.
-            rows = torch.arange(read - asked, read).clamp_(min=0)
-            length = self._length(past + begin + size)
+            length = self.length(past + begin + size)
             take = functools.partial(_take, begin=begin, end=end, size=size)
             shorten = functools.partial(_shorten, take=take, length=length)
             logits = self._step(
-                take(tokens, dim=1),
-                _map(shorten, mask),
-                None if positions is None else take(positions, dim=positions.dim() - 1),
-                rows,
+                plain(take(tokens, dim=1)),
+                mapped(shorten, mask),
+                None
+                if positions is None
+                else plain(take(positions, dim=positions.dim() - 1)),
+                _rows(read, asked),
                 cache,
             )
             found.append(logits[:, max(asked - read, 0) :])
             if begin + size > end:
                 cache.crop(begin + size - end)
-        return torch.cat(found, 1)[:, -keep:]
+        return (found[0] if len(found) == 1 else torch.cat(found, 1))[:, -keep:]
 
     def _step(
         self, tokens: Any, mask: Masks, positions: Any, rows: Any, cache: Any
@@ -108,7 +124,7 @@ class Steps(nn.Module):
         key = (
             tuple(tokens.shape),
             None if positions is None else positions.dim(),
-            tuple((name, m is not None) for name, m in masks.items()),
+            tuple((name, m is not None and m.dim()) for name, m in masks.items()),
             len(rows),
         )
         return self._programs.call(
@@ -123,16 +139,16 @@ class Steps(nn.Module):
         capacity = self._key_values.capacity
 
         def shorten(given: torch.Tensor) -> torch.Tensor:
-            shape = (*given.shape[:3], self._length(1))
+            shape = (*given.shape[:-1], self.length(1))
             made = torch.zeros(shape, dtype=given.dtype)
             if capacity > BLOCK:
-                torch._dynamo.mark_dynamic(made, 3, min=2, max=capacity)
+                torch._dynamo.mark_dynamic(made, made.dim() - 1, min=2, max=capacity)
             return made
 
         made = self._key_values.make(tokens.shape[0])
-        return tokens, _map(shorten, mask), positions, rows, made
+        return tokens, mapped(shorten, mask), positions, rows, made
 
-    def _length(self, tokens: int) -> int:
+    def length(self, tokens: int) -> int:
         """How many tokens of the cache a step reads if it needs `tokens`."""
         return min(-(-tokens // BLOCK) * BLOCK, self._key_values.capacity)
 
@@ -141,8 +157,8 @@ class Steps(nn.Module):
     ) -> torch.Tensor:
         """The logits of these rows of tokens. Writes their keys and values to `cache`.
         Some models always compute all logits."""
-        masks = _each(mask)
-        length = masks[0].shape[3] if masks else self._key_values.capacity
+        masks = each(mask)
+        length = masks[0].shape[-1] if masks else self._key_values.capacity
         cache = Cache([Beginning(layer, length) for layer in cache.layers])
         found = self.model(
             input_ids=tokens,
@@ -156,17 +172,22 @@ class Steps(nn.Module):
         return found if self._keeps else found[:, rows]
 
 
+@functools.lru_cache(maxsize=64)
+def _rows(read: int, asked: int) -> torch.Tensor:
+    """The last tokens. If the chunk has fewer than asked for, its first one repeats."""
+    return torch.arange(read - asked, read).clamp_(min=0)
+
+
 def _take(
     tensor: torch.Tensor, *, begin: int, end: int, size: int, dim: int
 ) -> torch.Tensor:
     """A chunk; its last element is repeated up to `size`.
 
     A repeated token sees what the last one sees, so its values are finite, and no
-    earlier token sees it. The strides are those of a contiguous tensor: a program
-    compares strides, and a slice of the caller's tensor has others.
+    earlier token sees it.
     """
     if begin == 0 and end == size == tensor.shape[dim]:
-        return tensor.clone(memory_format=torch.contiguous_format)
+        return tensor
     index = torch.arange(begin, begin + size).clamp_(max=end - 1)
     return tensor.index_select(dim, index)
 
@@ -174,21 +195,9 @@ def _take(
 def _shorten(
     mask: torch.Tensor, *, take: Callable[..., torch.Tensor], length: int
 ) -> torch.Tensor:
-    """The rows of a chunk of a mask, and the tokens that it reads, as a contiguous
-    tensor."""
-    part = take(mask, dim=2)[..., :length]
-    return part.clone(memory_format=torch.contiguous_format)
-
-
-def _each(mask: Masks) -> list[torch.Tensor]:
-    masks = mask.values() if isinstance(mask, dict) else [mask]
-    return [m for m in masks if m is not None]
-
-
-def _map(function: Callable[[torch.Tensor], torch.Tensor], mask: Masks) -> Masks:
-    if isinstance(mask, dict):
-        return {name: None if m is None else function(m) for name, m in mask.items()}
-    return None if mask is None else function(mask)
+    """The rows of a chunk of a mask, and the tokens that it reads."""
+    part = take(mask, dim=2) if mask.dim() == 4 else mask
+    return plain(part[..., :length])
 
 
 def _is_plain(call: dict[str, Any]) -> bool:

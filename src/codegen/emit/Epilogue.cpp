@@ -26,10 +26,11 @@ SmallVector<Lanes> Epilogue::indexOf(Evaluator &evaluator,
     Operation *op = use->getOwner();
     SmallVector<Lanes> next;
     if (auto generic = dyn_cast<linalg::GenericOp>(op)) {
-      SmallVector<Lanes> loops(generic.getNumLoops());
+      SmallVector<Lanes> loops(generic.getNumLoops(), lanes.indexLanes(0));
       AffineMap input = generic.getMatchingIndexingMap(use);
       for (auto [expr, position] : llvm::zip(input.getResults(), index))
-        loops[cast<AffineDimExpr>(expr).getPosition()] = position;
+        if (auto dim = dyn_cast<AffineDimExpr>(expr))
+          loops[dim.getPosition()] = position;
       next = evaluator.apply(generic.getIndexingMapsArray().back(), loops);
     } else if (auto expand = dyn_cast<tensor::ExpandShapeOp>(op)) {
       next.resize(expand.getResultType().getRank(), lanes.indexLanes(0));
@@ -47,6 +48,11 @@ SmallVector<Lanes> Epilogue::indexOf(Evaluator &evaluator,
       for (const ReassociationIndices &group :
            collapse.getReassociationIndices())
         next.push_back(analysis::joinIndex(group, lanes.indexLanes(0), step));
+    } else if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op)) {
+      llvm::SmallBitVector dropped = slice.getDroppedDims();
+      for (auto [dim, position] : llvm::enumerate(index))
+        if (!dropped.test(dim))
+          next.push_back(position);
     } else {
       next = index;
     }
@@ -65,6 +71,34 @@ void Epilogue::emit(Evaluator &evaluator, ArrayRef<Lanes> product) const {
 
 namespace {
 
+/// Whether the slice has all elements of its source, without some dimensions of
+/// size one. Fusion leaves no other slice behind a product.
+bool isWhole(tensor::ExtractSliceOp slice) {
+  return slice.getSourceType().hasStaticShape() &&
+         slice.getStaticSizes() == slice.getSourceType().getShape();
+}
+
+/// Whether each point of the generic reads another element of the operand.
+/// Loops of one iteration do not count.
+bool readsEachOnce(linalg::GenericOp generic, OpOperand &operand) {
+  AffineMap map = generic.getMatchingIndexingMap(&operand);
+  if (map.isPermutation())
+    return true;
+  ArrayRef<int64_t> shape =
+      cast<RankedTensorType>(operand.get().getType()).getShape();
+  llvm::SmallBitVector left(generic.getNumLoops(), true);
+  for (auto [size, expr] : llvm::zip(shape, map.getResults())) {
+    auto dim = dyn_cast<AffineDimExpr>(expr);
+    if (dim ? !left.test(dim.getPosition()) : size != 1)
+      return false;
+    if (dim)
+      left.reset(dim.getPosition());
+  }
+  SmallVector<int64_t> ranges = generic.getStaticLoopRanges();
+  return llvm::all_of(left.set_bits(),
+                      [&](unsigned loop) { return ranges[loop] == 1; });
+}
+
 /// The path from the product to `value`, through operations that have one
 /// element for each element of the product.
 bool findPath(Value product, Value value, SmallVectorImpl<OpOperand *> &path) {
@@ -76,15 +110,17 @@ bool findPath(Value product, Value value, SmallVectorImpl<OpOperand *> &path) {
   if (!op)
     return false;
   auto generic = dyn_cast<linalg::GenericOp>(op);
-  if (!generic &&
-      !isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::CastOp>(op))
+  auto slice = dyn_cast<tensor::ExtractSliceOp>(op);
+  if (slice ? !isWhole(slice)
+            : !isa<linalg::GenericOp, tensor::ExpandShapeOp,
+                   tensor::CollapseShapeOp, tensor::CastOp>(op))
     return false;
   if (generic && generic.getNumReductionLoops())
     return false;
   for (OpOperand &operand : op->getOpOperands()) {
     if (!isa<RankedTensorType>(operand.get().getType()))
       continue;
-    if (generic && !generic.getMatchingIndexingMap(&operand).isPermutation())
+    if (generic && !readsEachOnce(generic, operand))
       continue;
     path.push_back(&operand);
     if (findPath(product, operand.get(), path))

@@ -19,24 +19,33 @@ using namespace anabranch::importer;
 namespace {
 /// The operands of an extract_slice or insert_slice.
 struct Window {
-  Sizes offsets, sizes, strides;
+  Sizes whole, offsets, sizes, strides;
 
   /// The window that is all of a tensor of these sizes.
   Window(LoweringBuilder &b, ArrayRef<OpFoldResult> whole)
-      : offsets(whole.size(), b.builder.getIndexAttr(0)), sizes(whole),
-        strides(whole.size(), b.builder.getIndexAttr(1)) {}
+      : whole(whole), offsets(whole.size(), b.builder.getIndexAttr(0)),
+        sizes(whole), strides(whole.size(), b.builder.getIndexAttr(1)) {}
+
+  bool hasAll() const { return llvm::equal(whole, sizes, sameSize); }
 };
 } // namespace
 
-/// The window as a tensor of `resultSizes`, in which dimensions of size one may
-/// be missing.
+/// The window as a tensor of `resultSizes`, without the dimensions `dropped` of
+/// size one. A window of all elements is the tensor itself or a reshape, which
+/// a product keeps as its epilogue.
 static Value extractWindow(LoweringBuilder &b, Value source,
                            const Window &window,
-                           ArrayRef<OpFoldResult> resultSizes) {
+                           ArrayRef<OpFoldResult> resultSizes,
+                           ArrayRef<int64_t> dropped = {}) {
   Type element = cast<RankedTensorType>(source.getType()).getElementType();
-  return b.create<tensor::ExtractSliceOp>(typeOf(resultSizes, element), source,
-                                          window.offsets, window.sizes,
-                                          window.strides);
+  RankedTensorType type = typeOf(resultSizes, element);
+  if (window.hasAll()) {
+    Value all = b.squeeze(source, dropped);
+    if (all.getType() == type)
+      return all;
+  }
+  return b.create<tensor::ExtractSliceOp>(type, source, window.offsets,
+                                          window.sizes, window.strides);
 }
 
 /// The window with start and step of a slice along `dim`. Its size is not set
@@ -61,10 +70,6 @@ static Lowered lowerSlice(ir::AtenOp op, LoweringBuilder &b) {
     return failure();
   Window &window = *slice;
   window.sizes = op.getResultSizes();
-  if (self.getType() == op.getResult(0).getType() &&
-      sameSize(whole[dim], window.sizes[dim]) &&
-      isConstantIntValue(window.offsets[dim], 0))
-    return lowered(self);
   return lowered(extractWindow(b, self, window, window.sizes));
 }
 
@@ -75,7 +80,7 @@ static Lowered lowerSelect(ir::AtenOp op, LoweringBuilder &b) {
   Window window(b, whole);
   window.offsets[dim] = wrapStart(b, intArg(b, op, "index"), whole[dim]);
   window.sizes[dim] = b.builder.getIndexAttr(1);
-  return lowered(extractWindow(b, self, window, op.getResultSizes()));
+  return lowered(extractWindow(b, self, window, op.getResultSizes(), dim));
 }
 
 /// split, split_with_sizes, chunk, unbind: windows one after the other.
@@ -91,7 +96,9 @@ static Lowered lowerSplit(ir::AtenOp op, LoweringBuilder &b) {
     Window window(b, whole);
     window.offsets[dim] = offset;
     window.sizes[dim] = drops ? b.builder.getIndexAttr(1) : sizes[dim];
-    results.push_back(extractWindow(b, self, window, sizes));
+    results.push_back(
+        extractWindow(b, self, window, sizes,
+                      drops ? ArrayRef<int64_t>(dim) : ArrayRef<int64_t>()));
     offset = addSizes(b.builder, b.loc, offset, window.sizes[dim]);
   }
   return results;

@@ -1,0 +1,1 @@
+"""The decoding loop of plain calls of generate(), and the masks of its steps."""

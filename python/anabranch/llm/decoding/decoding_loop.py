@@ -1,0 +1,256 @@
+"""The decoding loop of plain calls of generate(): greedy or sampled, one answer a row.
+
+Between two steps transformers' loop makes masks, positions and outputs anew, which
+takes longer than a small model's step. This loop has the same results. Any other call
+runs in transformers' loop."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol
+
+import torch
+from torch import nn
+from transformers import GenerationMixin, LogitsProcessorList
+from transformers.generation.logits_process import (
+    MinLengthLogitsProcessor,
+    MinNewTokensLengthLogitsProcessor,
+)
+from transformers.generation.stopping_criteria import (
+    EosTokenCriteria,
+    MaxLengthCriteria,
+    StoppingCriteriaList,
+)
+
+from ..key_values import KeyValueCache
+from .look_ahead import LookAhead, made_masks
+from .step_masks import Masks, each
+
+# Arguments of the model's forward that the loop knows.
+KNOWN = {
+    "attention_mask",
+    "position_ids",
+    "past_key_values",
+    "use_cache",
+    "logits_to_keep",
+}
+# A class that overrides one of these prepares its steps in a way of its own.
+HOOKS = (
+    "_sample",
+    "_prefill",
+    "prepare_inputs_for_generation",
+    "_update_model_kwargs_for_generation",
+    "_prepare_position_ids_for_generation",
+    "_has_unfinished_sequences",
+)
+
+
+class NextLogits(Protocol):
+    """Steps of one token."""
+
+    def length(self, tokens: int) -> int:
+        """How many tokens of the cache a step reads if it needs `tokens`."""
+
+    def next_logits(
+        self, tokens: torch.Tensor, masks: Masks, positions: Any, cache: Any
+    ) -> torch.Tensor:
+        """The logits [rows, 1, words] behind tokens [rows, 1]."""
+
+
+def with_short_loop(kind: Any) -> Any:
+    """A class of models like `kind`, whose plain calls run in the loop of this file. An
+    instance needs the attribute `short_steps`, a NextLogits."""
+    plain = all(getattr(kind, n) is getattr(GenerationMixin, n) for n in HOOKS)
+    plain = plain and not hasattr(kind, "create_masks_for_generate")
+    bases = (ShortLoop, ShortProcessors) if plain else (ShortProcessors,)
+    names = ("__module__", "__qualname__", "__doc__")
+    own = {name: getattr(kind, name) for name in names}
+    return type(kind.__name__, (*bases, kind), own)
+
+
+class ShortLoop:
+    """Overrides transformers' loop for greedy decoding and sampling."""
+
+    short_steps: NextLogits
+
+    def _sample(
+        self,
+        input_ids: torch.Tensor,
+        logits_processor: Any,
+        stopping_criteria: Any,
+        generation_config: Any,
+        synced_gpus: bool = False,
+        streamer: Any = None,
+        **model_kwargs: Any,
+    ) -> Any:
+        whole: Any = super()
+        if (
+            synced_gpus
+            or generation_config.return_dict_in_generate
+            or generation_config.is_assistant
+            or generation_config.compile_config is not None
+            or not _is_plain(self, input_ids, model_kwargs)
+        ):
+            return whole._sample(
+                input_ids,
+                logits_processor,
+                stopping_criteria,
+                generation_config,
+                synced_gpus=synced_gpus,
+                streamer=streamer,
+                **model_kwargs,
+            )
+        answer = Answer(
+            input_ids, logits_processor, stopping_criteria, generation_config, streamer
+        )
+        logits = whole._prefill(input_ids, generation_config, model_kwargs).logits
+        cache, steps = model_kwargs["past_key_values"], self.short_steps
+        seen, positions = (
+            model_kwargs.get(name) for name in ("attention_mask", "position_ids")
+        )
+        begin = past = input_ids.shape[1]
+        ahead: LookAhead | None = None
+        while not answer.grow(logits):
+            if ahead is None or not ahead.covers(past):
+                new = past - begin + 1
+                ahead = LookAhead(
+                    self,
+                    cache,
+                    input_ids.shape[0],
+                    None if seen is None else _grown(seen, new),
+                    None if positions is None else positions[:, -1:] + new,
+                )
+            logits = steps.next_logits(
+                answer.last,
+                ahead.masks(past, steps.length(past + 1)),
+                ahead.positions(past),
+                cache,
+            )
+            past += 1
+        return answer.end()
+
+
+def _is_plain(model: Any, tokens: torch.Tensor, call: dict[str, Any]) -> bool:
+    """Whether a call begins with an empty cache, its steps have the masks and positions
+    that LookAhead knows, and nobody listens to the model's forward."""
+    cache = call.get("past_key_values")
+    mask, positions = call.get("attention_mask"), call.get("position_ids")
+    return (
+        type(cache) is KeyValueCache
+        and int(cache.get_seq_length()) == 0
+        and all(name in KNOWN or value is None for name, value in call.items())
+        and call.get("logits_to_keep", 1) == 1
+        and (mask is None or mask.shape == tokens.shape)
+        and (positions is None or positions.dim() == 2)
+        and (positions is None or positions.shape[1] == tokens.shape[1])
+        and not model._forward_hooks
+        and not model._forward_pre_hooks
+        and all(m.dim() == 4 for m in each(made_masks(model, cache, (1, 1))))
+    )
+
+
+def _grown(mask: torch.Tensor, new: int) -> torch.Tensor:
+    return torch.cat([mask, mask.new_ones((mask.shape[0], new))], 1)
+
+
+class Answer:
+    """The tokens of all rows, as transformers' loop chooses them."""
+
+    def __init__(
+        self,
+        prompt: torch.Tensor,
+        processors: LogitsProcessorList,
+        criteria: StoppingCriteriaList,
+        config: Any,
+        streamer: Any,
+    ) -> None:
+        self._tokens, self._pending = prompt, list[torch.Tensor]()
+        self._length = prompt.shape[1]
+        self._processors, self._streamer = processors, streamer
+        self._samples, self._pad = config.do_sample, config._pad_token_tensor
+        self._pads = any(hasattr(one, "eos_token_id") for one in criteria)
+        self._unfinished = [True] * prompt.shape[0]
+        self._ends: set[int] = set()
+        self._longest = math.inf
+        self._criteria = StoppingCriteriaList()  # the others
+        for one in criteria:
+            if type(one) is MaxLengthCriteria:
+                self._longest = min(self._longest, one.max_length)
+            elif type(one) is EosTokenCriteria:
+                self._ends.update(one.eos_token_id.tolist())
+            else:
+                self._criteria.append(one)
+
+    @property
+    def last(self) -> torch.Tensor:
+        """The newest tokens, [rows, 1]."""
+        return self._last.unsqueeze(1)
+
+    def grow(self, logits: torch.Tensor) -> bool:
+        """Adds the tokens that these logits give. True: all rows are complete."""
+        scores = logits[:, -1].float()
+        scores = self._processors(self._join(), scores) if self._processors else scores
+        if self._samples:
+            chances = nn.functional.softmax(scores, dim=-1)
+            new = torch.multinomial(chances, num_samples=1).squeeze(1)
+        else:
+            # The first of equal ones, as argmax finds it in three times the time.
+            new = scores.max(-1).indices
+        if self._pads and not all(self._unfinished):
+            unfinished = torch.tensor(self._unfinished)
+            new = torch.where(unfinished, new, self._pad)
+        self._last = new
+        self._pending.append(new)
+        self._length += 1
+        ended = self._ended(new)
+        self._unfinished = [a and not b for a, b in zip(self._unfinished, ended)]
+        if self._streamer is not None:
+            self._streamer.put(new.cpu())
+        return not any(self._unfinished)
+
+    def _join(self) -> torch.Tensor:
+        """The prompts and their answers, [rows, tokens]."""
+        if self._pending:
+            parts = [self._tokens, torch.stack(self._pending, 1)]
+            self._tokens, self._pending = torch.cat(parts, 1), []
+        return self._tokens
+
+    def _ended(self, new: torch.Tensor) -> list[bool]:
+        """Whether each row is complete."""
+        longest, ends = self._length >= self._longest, self._ends
+        ended = [longest or token in ends for token in new.tolist()]
+        if self._criteria:
+            others = self._criteria(self._join(), None).tolist()
+            ended = [a or b for a, b in zip(ended, others)]
+        return ended
+
+    def end(self) -> torch.Tensor:
+        if self._streamer is not None:
+            self._streamer.end()
+        return self._join()
+
+
+class ShortProcessors:
+    """Makes processors of logits that forbid end tokens by their numbers."""
+
+    def _get_logits_processor(self, *args: Any, **kwargs: Any) -> LogitsProcessorList:
+        made = super()._get_logits_processor(*args, **kwargs)  # type: ignore[misc]
+        for at, one in enumerate(made):
+            if type(one) is MinLengthLogitsProcessor:
+                made[at] = MinLength(one.min_length, one.eos_token_id)
+            elif type(one) is MinNewTokensLengthLogitsProcessor:
+                length = one.prompt_length_to_skip + one.min_new_tokens
+                made[at] = MinLength(length, one.eos_token_id)
+        return made
+
+
+class MinLength(MinLengthLogitsProcessor):
+    """Computes what its base class does, without a mask of the vocabulary."""
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        found = scores.clone()
+        if input_ids.shape[-1] < self.min_length:
+            ends = self.eos_token_id
+            known = ends[(ends >= 0) & (ends < scores.shape[-1])]
+            found.index_fill_(-1, known, -math.inf)
+        return found

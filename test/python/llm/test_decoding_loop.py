@@ -1,0 +1,233 @@
+"""The short decoding loop gives what transformers' own loop gives, over all options."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+import torch
+import transformers
+from decoders import SPREAD, gpt2, llama, prompt
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from anabranch import llm
+from anabranch.llm.decoding import decoding_loop, look_ahead
+
+ROWS, LENGTH = 3, 48
+
+
+def gemma2():
+    """A mask for each kind of layer, and a window shorter than the prompts."""
+    config = transformers.Gemma2Config(
+        **SPREAD, num_key_value_heads=2, head_dim=8, sliding_window=8
+    )
+    return transformers.Gemma2ForCausalLM(config).eval()
+
+
+class InEager:
+    """Runs steps of a short loop in PyTorch: the loops differ, and the numbers don't."""
+
+    def __init__(self, steps):
+        self._steps, self.calls = steps, 0
+        self.length = steps.length
+
+    def next_logits(self, tokens, masks, positions, cache):
+        self.calls += 1
+        rows = torch.zeros(1, dtype=torch.long)
+        return self._steps.compute(tokens, masks, positions, rows, cache)
+
+
+@functools.cache
+def compiled(make):
+    """The model, and the compiled one, all of whose steps run in PyTorch."""
+    torch.manual_seed(0)
+    model = make()
+    made = llm.compile(model, max_batch=ROWS, max_length=LENGTH)
+    made.model.__dict__["short_steps"] = InEager(made._steps)
+    made._steps._programs.call = lambda _, method, *args, first=None: method(*args)
+    return model, made
+
+
+class Seen(transformers.generation.streamers.BaseStreamer):
+    def __init__(self):
+        self.values = []
+
+    def put(self, value):
+        self.values.append(value.tolist())
+
+    def end(self):
+        self.values.append("end")
+
+
+def third_of_a_token(input_ids, scores, **_):
+    return input_ids[:, -1] % 3 == 0
+
+
+def no_even_tokens(input_ids, scores):
+    scores[:, ::2] = -torch.inf
+    return scores
+
+
+VALUES = {
+    "do_sample": [True],
+    "temperature": [1.7],
+    "top_k": [0, 7],
+    "top_p": [0.8],
+    "min_p": [0.05],
+    "repetition_penalty": [1.4],
+    "no_repeat_ngram_size": [2],
+    "min_new_tokens": [1, 5],
+    "min_length": [12],
+    "bad_words_ids": [[[7], [8, 9]]],
+    "eos_token_id": [5, [*range(40)], [*range(0, 90, 2)]],
+    "num_beams": [ROWS],
+    "num_return_sequences": [2],
+    "prompt_lookup_num_tokens": [2],
+    "return_dict_in_generate": [True],
+    "output_scores": [True],
+    "output_logits": [True],
+    "prefill_chunk_size": [4],
+    "stopping_criteria": [[third_of_a_token]],
+    "logits_processor": [[no_even_tokens]],
+    "streamer": [Seen],
+    "max_time": [1000.0],
+}
+
+
+@st.composite
+def options(draw):
+    names = draw(st.sets(st.sampled_from([*VALUES]), max_size=4))
+    names |= draw(st.sampled_from([set(), {"do_sample"}, {"eos_token_id", "streamer"}]))
+    if {"num_beams", "prompt_lookup_num_tokens"} & names:
+        names -= {"streamer"}
+    if "num_beams" in names:
+        names -= {"prompt_lookup_num_tokens"}
+    made = {name: draw(st.sampled_from(VALUES[name])) for name in sorted(names)}
+    return made | {"max_new_tokens": draw(st.integers(1, 8))}
+
+
+def answer(model, tokens, mask, given):
+    lists = {
+        "stopping_criteria": transformers.StoppingCriteriaList,
+        "logits_processor": transformers.LogitsProcessorList,
+    }
+    made = {
+        name: lists[name](value) if name in lists else value
+        for name, value in given.items()
+    }
+    if "streamer" in made:
+        made["streamer"] = Seen()
+    torch.manual_seed(3)
+    try:
+        found = model.generate(tokens, attention_mask=mask, pad_token_id=0, **made)
+    except (ValueError, NotImplementedError, TypeError, RuntimeError) as error:
+        return type(error)
+    streamed = made["streamer"].values if "streamer" in made else None
+    if isinstance(found, torch.Tensor):
+        return found, [], streamed
+    return found.sequences, [*(found.scores or ()), *(found.logits or ())], streamed
+
+
+@pytest.mark.parametrize("make", [llama, gpt2, gemma2], ids=lambda make: make.__name__)
+@settings(
+    deadline=None,
+    max_examples=20,
+    suppress_health_check=[*HealthCheck],
+    derandomize=True,
+)
+@given(
+    options(),
+    st.integers(1, ROWS),
+    st.integers(1, 14),
+    st.integers(0, 4),
+    st.booleans(),
+)
+def test_answers_equal_those_of_transformers(
+    make, settings, rows, length, pads, is_short
+):
+    model, made = compiled(make)
+    # Also where masks are made again.
+    look_ahead.AHEAD = 3 if is_short else 64
+    generator = torch.Generator().manual_seed(length)
+    tokens = torch.randint(3, 99, (rows, length), generator=generator)
+    mask = torch.ones_like(tokens)
+    mask[0, : min(pads, length - 1)] = 0
+    if {"num_beams", "num_return_sequences", "prompt_lookup_num_tokens"} & {*settings}:
+        tokens, mask = tokens[:1], mask[:1]
+    expected = answer(model, tokens, mask, settings)
+    actual = answer(made, tokens, mask, settings)
+    if isinstance(expected, type):
+        assert actual is expected
+        return
+    assert torch.equal(actual[0], expected[0])
+    assert actual[2] == expected[2]
+    for got, want in zip(actual[1], expected[1], strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-3, atol=1e-4)
+
+
+def test_who_takes_the_short_loop():
+    _, made = compiled(llama)
+    steps, tokens = made.model.short_steps, prompt(2, 6)
+    plain = {"max_new_tokens": 5, "eos_token_id": None, "pad_token_id": 0}
+
+    def calls(rows, **more):
+        before = steps.calls
+        made.generate(tokens[:rows], **plain, **more)
+        return steps.calls - before
+
+    criteria = transformers.StoppingCriteriaList([third_of_a_token])
+    for more in (
+        {"do_sample": False},
+        {"do_sample": True},
+        {"repetition_penalty": 1.3},
+        {"streamer": Seen()},
+    ):
+        assert calls(1, **more) == 4
+    assert calls(2, do_sample=True) == calls(2, do_sample=False) == 4
+    assert calls(1, stopping_criteria=criteria) > 0
+    for more in (
+        {"num_beams": 2},
+        {"prompt_lookup_num_tokens": 2},
+        {"return_dict_in_generate": True},
+        {"use_cache": False},
+    ):
+        assert calls(1, **more) == 0
+    hook = made.model.register_forward_hook(lambda *_: None)
+    try:
+        assert calls(1) == 0
+    finally:
+        hook.remove()
+
+
+def test_a_class_with_steps_of_its_own_keeps_them():
+    for kind in (transformers.Phi3ForCausalLM, transformers.BloomForCausalLM):
+        made = decoding_loop.with_short_loop(kind)
+        assert made.__name__ == kind.__name__
+        assert made._sample is kind._sample
+
+
+def test_min_length_equals_that_of_transformers():
+    from transformers.generation import logits_process
+
+    scores, tokens = torch.randn(2, 9), torch.zeros(2, 4, dtype=torch.long)
+    scores[0, 3] = torch.nan
+    for ends in ([2], [0, 8], [8, 9, 1000, -1]):
+        for length in (3, 4, 5):
+            known = torch.tensor(ends)
+            expected = logits_process.MinLengthLogitsProcessor(length, known)
+            actual = decoding_loop.MinLength(length, known)
+            torch.testing.assert_close(
+                actual(tokens, scores),
+                expected(tokens, scores),
+                rtol=0,
+                atol=0,
+                equal_nan=True,
+            )
+
+
+def test_the_largest_is_the_one_that_argmax_finds():
+    scores = torch.randint(0, 3, (200, 77)).float()
+    scores[:50, 7::9] = torch.nan
+    scores[50:60] = -torch.inf
+    assert torch.equal(scores.max(-1).indices, scores.argmax(-1))
