@@ -136,7 +136,7 @@ def encoder() -> Workload:
 
 
 # Name, family, model, options.
-IMAGES = (
+IMAGES: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
     ("mobilenetv1", "MobileNetV1", "MobileNetV1Model", {}),
     ("mobilenetv2", "MobileNetV2", "MobileNetV2Model", {}),
     ("resnet50", "ResNet", "ResNetModel", {}),
@@ -178,8 +178,8 @@ def register() -> None:
     for name, family, model, options in TEXTS:
         make = partial(built, family, model, tokens, options)
         add(name, f"{family} of 128 tokens", make)
-    for name, make in OTHERS.items():
-        add(name, f"a network of the kind {name}", make)
+    for name, other in OTHERS.items():
+        add(name, f"a network of the kind {name}", other)
 
 
 register()

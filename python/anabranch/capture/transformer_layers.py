@@ -28,7 +28,9 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     }
 
 
-def _projected(query: Tensor, key: Tensor, value: Tensor, weight: Tensor, bias: Tensor):
+def _projected(
+    query: Tensor, key: Tensor, value: Tensor, weight: Tensor, bias: Tensor
+) -> tuple[Tensor, ...]:
     """The three operands of attention, each (batch, length, width)."""
     if query is key and key is value:
         return functional.linear(query, weight, bias).chunk(3, -1)
