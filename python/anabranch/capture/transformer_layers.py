@@ -116,10 +116,10 @@ def _encoder_layer(
 
     def attend(x: Tensor) -> Tensor:
         projections = qkv_weight, qkv_bias, proj_weight, proj_bias
-        options = {"need_weights": False, "mask_type": mask_type}
-        return _attention(x, x, x, embed_dim, num_heads, *projections, mask, **options)[
-            0
-        ]
+        sizes = embed_dim, num_heads
+        return _attention(
+            x, x, x, *sizes, *projections, mask, need_weights=False, mask_type=mask_type
+        )[0]
 
     def feed_forward(x: Tensor) -> Tensor:
         inner = functional.linear(x, ffn_weight_1, ffn_bias_1)
