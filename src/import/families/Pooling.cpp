@@ -239,7 +239,7 @@ static Lowered lowerAvgPool(ir::AtenOp op, LoweringBuilder &b, size_t dims) {
   bool pads = llvm::any_of(pool->padding, [](int64_t pad) { return pad != 0; });
   if (!dtype.isFloat() || pool->ceilMode || (pads && !countsPadding))
     return b.refuse("windows with several numbers of points");
-  auto count = double(pool->points());
+  auto count = static_cast<double>(pool->points());
   if (auto divisor = op.getIntArg("divisor_override"))
     count = double(*divisor);
   FailureOr<SmallVector<Tap>> taps = tapsOf(b, *pool, 0, dtype);
@@ -267,8 +267,9 @@ static Lowered lowerAdaptiveAvgPool(ir::AtenOp op, LoweringBuilder &b,
       return b.refuse("windows of several sizes");
     split.push_back(b.indexAttr(*output));
     reduced.push_back(int64_t(split.size()));
-    split.push_back(b.indexAttr(size / *output));
-    count *= double(size / *output);
+    int64_t members = size / *output;
+    split.push_back(b.indexAttr(members));
+    count *= double(members);
   }
   DType dtype = b.resultDType(), math = dtype.math();
   if (!dtype.isFloat())
