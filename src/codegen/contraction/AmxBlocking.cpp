@@ -47,6 +47,8 @@ constexpr int64_t panelsOfGroup = 16, copiesOfGroup = 8;
 /// Cycles to copy an element of it.
 constexpr int64_t patchOfCache = 3;
 constexpr double patchCycles = 0.4;
+/// The same for all panels of a product of many rows.
+constexpr int64_t panelsOfCache = 8;
 /// The share of their peak that AMX registers usually reach.
 constexpr double usualShare = 0.6;
 /// How far ahead, in bytes, a panel is fetched that only one block of rows
@@ -122,6 +124,7 @@ private:
   bool readsLeft() const;
   void chooseDepth();
   int64_t chooseMostRows();
+  bool keepsPanels() const;
   void chooseRows();
   bool readsPatch() const;
   double cyclesOfPatch() const;
@@ -200,7 +203,22 @@ int64_t Chooser::chooseMostRows() {
   return cache * 3 / 4 / rowBytes;
 }
 
+/// Whether the caches hold all panels beside a tile's rows, of which there are
+/// enough for all workers. A tile then has all panels: its rows are whole lines
+/// of the result, and of what the epilogue reads.
+bool Chooser::keepsPanels() const {
+  if (!amx.readsPanels || !rows || !columns || !depth || batch != 1)
+    return false;
+  return *columns * *depth * elementBytes() <=
+             target.model.l2Bytes / panelsOfCache &&
+         *rows >= tilesEnough() * leastRows;
+}
+
 void Chooser::chooseRows() {
+  if (keepsPanels()) {
+    splitRows(tilesEnough());
+    return;
+  }
   int64_t most = std::max(chooseMostRows(), AmxBlock::rows);
   if (!rows) {
     amx.rowsPerTile =
@@ -290,6 +308,10 @@ void Chooser::choosePanelsPerTile() {
   amx.panelsPerTile = 1;
   if (!columns)
     return;
+  if (keepsPanels()) {
+    amx.panelsPerTile = panels();
+    return;
+  }
   // An unknown number of rows counts as one strip: more rows only make more
   // tiles.
   int64_t others =
