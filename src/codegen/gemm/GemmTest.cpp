@@ -565,6 +565,26 @@ TEST(GemmBlocking, AmxBlocksFitTheCaches) {
       }
 }
 
+/// Tiles of many rows have all panels if the caches hold them, and all workers
+/// have rows.
+TEST(GemmBlocking, AmxTilesHaveWholeRowsOfFewPanels) {
+  TargetInfo target = llvm::cantFail(TargetInfo::get("sapphirerapids"));
+  for (int64_t rows : {64, 512, 3136, 10000})
+    for (int64_t depth : {64, 128, 2048}) {
+      GemmCase c{"", 1, rows, 256, depth, "mk", "nk", "bf16", false, 32, 2};
+      GemmBlocking blocking = ParsedCase(c).blocking(target);
+      ASSERT_TRUE(blocking.usesAmx);
+      // Of a great depth, all rows of a block share the panels of a group.
+      if (blocking.depthOutside)
+        continue;
+      bool hasAll = rows > 1000 && depth <= 128;
+      EXPECT_EQ(blocking.panelsPerTile == 256 / 32, hasAll)
+          << rows << " rows, depth " << depth;
+      if (hasAll)
+        EXPECT_GE(llvm::divideCeil(rows, blocking.rowsPerTile), 12u);
+    }
+}
+
 /// How a right operand gets to the micro-kernel.
 TEST(GemmBlocking, ReadsPanelsInPlace) {
   for (const char *name : {"avx2", "avx512", "avx512bf16"})
