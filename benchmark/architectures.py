@@ -16,16 +16,15 @@ from harness import Workload
 from workloads import add
 
 
-class Field(nn.Module):
-    """One tensor of a model's output."""
+class Hidden(nn.Module):
+    """The last hidden state of a model."""
 
-    def __init__(self, model: nn.Module, field: str) -> None:
+    def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
-        self.field = field
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.model(x)[self.field]
+        return self.model(x).last_hidden_state
 
 
 def built(
@@ -38,7 +37,7 @@ def built(
     made = getattr(transformers, model)(config)
     if hasattr(config, "use_cache"):
         config.use_cache = False
-    return Workload(Field(made, "last_hidden_state").eval(), (argument(),))
+    return Workload(Hidden(made).eval(), (argument(),))
 
 
 def image(size: int = 224) -> Tensor:
@@ -61,9 +60,7 @@ def whisper() -> Workload:
         max_source_positions=500,
     )
     encoder = transformers.WhisperModel(config).encoder
-    return Workload(
-        Field(encoder, "last_hidden_state").eval(), (torch.randn(1, 80, 1000),)
-    )
+    return Workload(Hidden(encoder).eval(), (torch.randn(1, 80, 1000),))
 
 
 class UNet(nn.Module):
@@ -122,6 +119,7 @@ class WaveNet(nn.Module):
 
 
 def video() -> Workload:
+    """Convolutions and pools of 16 frames."""
     layers: list[nn.Module] = []
     for inputs, outputs in ((3, 16), (16, 32)):
         convolution = nn.Conv3d(inputs, outputs, 3, padding=1)

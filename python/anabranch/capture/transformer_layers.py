@@ -108,11 +108,8 @@ def _encoder_layer(
     if src.is_nested or src.ndim != 3:
         return NotImplemented
 
-    def first_norm(x: Tensor) -> Tensor:
-        return functional.layer_norm(x, (embed_dim,), norm_weight_1, norm_bias_1, eps)
-
-    def second_norm(x: Tensor) -> Tensor:
-        return functional.layer_norm(x, (embed_dim,), norm_weight_2, norm_bias_2, eps)
+    def norm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return functional.layer_norm(x, (embed_dim,), weight, bias, eps)
 
     def attend(x: Tensor) -> Tensor:
         projections = qkv_weight, qkv_bias, proj_weight, proj_bias
@@ -126,8 +123,9 @@ def _encoder_layer(
         inner = functional.gelu(inner) if use_gelu else inner.relu()
         return functional.linear(inner, ffn_weight_2, ffn_bias_2)
 
+    first, second = (norm_weight_1, norm_bias_1), (norm_weight_2, norm_bias_2)
     if norm_first:
-        x = src + attend(first_norm(src))
-        return x + feed_forward(second_norm(x))
-    x = first_norm(src + attend(src))
-    return second_norm(x + feed_forward(x))
+        x = src + attend(norm(src, *first))
+        return x + feed_forward(norm(x, *second))
+    x = norm(src + attend(src), *first)
+    return norm(x + feed_forward(x), *second)

@@ -37,19 +37,20 @@ void BlockProducts::begin() {
   Value count = lanes.subIndex(attention.tile.queryEnd, firstQuery);
   Value blockRows = lanes.index(attention.blocking.rows);
   Value end = lanes.mulIndex(lanes.ceilDivIndex(count, blockRows), blockRows);
+  clear(attention.scratch.queries, lanes.mulIndex(count, head),
+        lanes.mulIndex(end, head));
+}
+
+void BlockProducts::clear(Value scratch, Value first, Value end) {
   Value zero = attention.vector(0);
-  lanes.loop(
-      lanes.mulIndex(count, head), lanes.mulIndex(end, head), width,
-      [&](Value at) { memory.store(zero, attention.scratch.queries, at); });
+  lanes.loop(first, end, attention.blocking.lanes,
+             [&](Value at) { memory.store(zero, scratch, at); });
 }
 
 void BlockProducts::clearScores() {
   const AttentionBlocking &blocking = attention.blocking;
-  Value zero = attention.vector(0);
-  lanes.loop(lanes.index(0), lanes.index(blocking.scoreRows * blocking.keys),
-             blocking.lanes, [&](Value at) {
-               memory.store(zero, attention.scratch.scores, at);
-             });
+  clear(attention.scratch.scores, lanes.index(0),
+        lanes.index(blocking.scoreRows * blocking.keys));
 }
 
 } // namespace codegen

@@ -43,6 +43,10 @@ protected:
   AttentionContext &attention;
   LaneBuilder &lanes;
   const TypedMemory &memory;
+
+private:
+  /// Sets elements of scratch memory to zero, from `first` to before `end`.
+  void clear(mlir::Value scratch, mlir::Value first, mlir::Value end);
 };
 
 } // namespace codegen

@@ -43,12 +43,11 @@ constexpr int64_t rowsOfStrip = 128, rowsOfByteStrip = 160, manyPanels = 8;
 /// Panels of a tile whose left operand exceeds the second-level cache. Each
 /// block of that operand is read once for all of these panels.
 constexpr int64_t panelsOfGroup = 16, copiesOfGroup = 8;
-/// A copy of windows takes one part of so many of the second-level cache.
-/// Cycles to copy an element of it.
-constexpr int64_t patchOfCache = 3;
+/// The second-level cache holds so many copies of windows, and so many times
+/// all panels of a product whose tiles have all of them.
+constexpr int64_t patchOfCache = 3, panelsOfCache = 8;
+/// Cycles to copy an element of a window.
 constexpr double patchCycles = 0.4;
-/// The same for all panels of a product of many rows.
-constexpr int64_t panelsOfCache = 8;
 /// The share of their peak that AMX registers usually reach.
 constexpr double usualShare = 0.6;
 /// How far ahead, in bytes, a panel is fetched that only one block of rows
@@ -215,10 +214,6 @@ bool Chooser::keepsPanels() const {
 }
 
 void Chooser::chooseRows() {
-  if (keepsPanels()) {
-    splitRows(tilesEnough());
-    return;
-  }
   int64_t most = std::max(chooseMostRows(), AmxBlock::rows);
   if (!rows) {
     amx.rowsPerTile =
@@ -308,10 +303,6 @@ void Chooser::choosePanelsPerTile() {
   amx.panelsPerTile = 1;
   if (!columns)
     return;
-  if (keepsPanels()) {
-    amx.panelsPerTile = panels();
-    return;
-  }
   // An unknown number of rows counts as one strip: more rows only make more
   // tiles.
   int64_t others =
@@ -363,6 +354,9 @@ AmxBlocking Chooser::choose() {
   amx.depthOutside = hasParts() && depth && *depth > amx.depth;
   if (readsPatch()) {
     choosePatch();
+  } else if (keepsPanels()) {
+    splitRows(tilesEnough());
+    amx.panelsPerTile = panels();
   } else {
     chooseRows();
     choosePanelsPerTile();

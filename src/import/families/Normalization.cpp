@@ -74,19 +74,33 @@ static Operand inverseRoot(LoweringBuilder &b, const Norm &norm, Operand sum,
   });
 }
 
+/// The sum of the numbers that are normalised together.
+static Operand sumOf(LoweringBuilder &b, const Norm &norm) {
+  return sumRows(b, norm, {norm.input}, [&](Body &, ArrayRef<Num> x) {
+    return s::cast(x[0], norm.math);
+  });
+}
+
+static Operand quotient(LoweringBuilder &b, const Norm &norm, Operand sum,
+                        Operand count) {
+  return perRow(b, norm, {sum, count},
+                [](Body &, ArrayRef<Num> x) { return x[0] / x[1]; });
+}
+
+/// The sum of the squared distances from `center`.
+static Operand squaresAround(LoweringBuilder &b, const Norm &norm,
+                             Operand center) {
+  return sumRows(b, norm, {norm.input, center}, [&](Body &, ArrayRef<Num> x) {
+    Num distance = s::cast(x[0], norm.math) - x[1];
+    return distance * distance;
+  });
+}
+
 static Statistics statisticsOf(LoweringBuilder &b, const Norm &norm,
                                double eps) {
   Operand count = countOf(b, norm);
-  Operand sum = sumRows(b, norm, {norm.input}, [&](Body &, ArrayRef<Num> x) {
-    return s::cast(x[0], norm.math);
-  });
-  Operand mean = perRow(b, norm, {sum, count},
-                        [](Body &, ArrayRef<Num> x) { return x[0] / x[1]; });
-  Operand squares =
-      sumRows(b, norm, {norm.input, mean}, [&](Body &, ArrayRef<Num> x) {
-        Num distance = s::cast(x[0], norm.math) - x[1];
-        return distance * distance;
-      });
+  Operand mean = quotient(b, norm, sumOf(b, norm), count);
+  Operand squares = squaresAround(b, norm, mean);
   return {mean, inverseRoot(b, norm, squares, count, eps), squares};
 }
 
@@ -242,17 +256,9 @@ static SmallVector<Value> groupNormOfChannels(ir::AtenOp op, LoweringBuilder &b,
   group.sizes[1] = b.indexAttr(norm.input.size(1) / groups);
   group.dims.push_back(1);
   Operand count = countOf(b, group);
-  Operand sums = sumRows(b, norm, {norm.input}, [&](Body &, ArrayRef<Num> x) {
-    return s::cast(x[0], norm.math);
-  });
-  Operand mean = perRow(b, norm, {sumGroups(b, sums, groups), count},
-                        [](Body &, ArrayRef<Num> x) { return x[0] / x[1]; });
+  Operand mean = quotient(b, norm, sumGroups(b, sumOf(b, norm), groups), count);
   Operand center = perMember(b, norm, mean, groups);
-  Operand squares =
-      sumRows(b, norm, {norm.input, center}, [&](Body &, ArrayRef<Num> x) {
-        Num distance = s::cast(x[0], norm.math) - x[1];
-        return distance * distance;
-      });
+  Operand squares = squaresAround(b, norm, center);
   Operand rstd =
       inverseRoot(b, norm, sumGroups(b, squares, groups), count, eps);
   Value out = scaleAndShift(b, norm, center, perMember(b, norm, rstd, groups));

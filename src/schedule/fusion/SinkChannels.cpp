@@ -148,11 +148,11 @@ private:
       map = AffineMap::get(map.getNumDims(), map.getNumSymbols(),
                            channelsLast<AffineExpr>(map.getResults()),
                            op.getContext());
-      rewriter.modifyOpInPlace(op, [&] { input->set(source); });
+      rewriter.modifyOpInPlace(op, [&] {
+        input->set(source);
+        op.setIndexingMapsAttr(rewriter.getAffineMapArrayAttr(maps));
+      });
     }
-    rewriter.modifyOpInPlace(op, [&] {
-      op.setIndexingMapsAttr(rewriter.getAffineMapArrayAttr(maps));
-    });
   }
 
   void sinkThroughGeneric(linalg::GenericOp op) {
