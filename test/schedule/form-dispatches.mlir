@@ -234,3 +234,63 @@ func.func @picked_columns(%x: tensor<4x64xf32>, %w: tensor<64x80xf32>, %i: tenso
   } -> tensor<4x32xf32>
   return %y : tensor<4x32xf32>
 }
+
+// -----
+
+// A pool reads the image in place: its kernel has the padding, and nobody stores a padded image.
+// CHECK-LABEL: func.func @padded_taps
+// CHECK-COUNT-1: anabranch.dispatch ins(%{{.*}} : tensor<6x16xf32>)
+// CHECK: tensor.insert_slice
+// CHECK: kind = "loops"
+// CHECK-NOT: anabranch.dispatch
+func.func @padded_taps(%x: tensor<6x16xf32>) -> tensor<6x16xf32> {
+  %low = arith.constant 0xFF800000 : f32
+  %e = tensor.empty() : tensor<8x16xf32>
+  %f = linalg.fill ins(%low : f32) outs(%e : tensor<8x16xf32>) -> tensor<8x16xf32>
+  %p = tensor.insert_slice %x into %f[1, 0] [6, 16] [1, 1] : tensor<6x16xf32> into tensor<8x16xf32>
+  %a = tensor.extract_slice %p[0, 0] [6, 16] [1, 1] : tensor<8x16xf32> to tensor<6x16xf32>
+  %b = tensor.extract_slice %p[1, 0] [6, 16] [1, 1] : tensor<8x16xf32> to tensor<6x16xf32>
+  %c = tensor.extract_slice %p[2, 0] [6, 16] [1, 1] : tensor<8x16xf32> to tensor<6x16xf32>
+  %r = tensor.empty() : tensor<6x16xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+      ins(%a, %b, %c : tensor<6x16xf32>, tensor<6x16xf32>, tensor<6x16xf32>) outs(%r : tensor<6x16xf32>) {
+  ^bb0(%u: f32, %v: f32, %w: f32, %o: f32):
+    %m = arith.maximumf %u, %v : f32
+    %n = arith.maximumf %m, %w : f32
+    linalg.yield %n : f32
+  } -> tensor<6x16xf32>
+  return %y : tensor<6x16xf32>
+}
+
+// -----
+
+// What makes the image is computed once, not at every tap of the window.
+// CHECK-LABEL: func.func @taps_of_a_computed_image
+// CHECK: anabranch.dispatch
+// CHECK: math.exp
+// CHECK: anabranch.dispatch
+// CHECK: tensor.insert_slice
+// CHECK-NOT: anabranch.dispatch
+func.func @taps_of_a_computed_image(%x: tensor<6x16xf32>) -> tensor<6x16xf32> {
+  %zero = arith.constant 0.0 : f32
+  %d = tensor.empty() : tensor<6x16xf32>
+  %image = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+      ins(%x : tensor<6x16xf32>) outs(%d : tensor<6x16xf32>) {
+  ^bb0(%u: f32, %o: f32):
+    %n = math.exp %u : f32
+    linalg.yield %n : f32
+  } -> tensor<6x16xf32>
+  %e = tensor.empty() : tensor<8x16xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<8x16xf32>) -> tensor<8x16xf32>
+  %p = tensor.insert_slice %image into %f[1, 0] [6, 16] [1, 1] : tensor<6x16xf32> into tensor<8x16xf32>
+  %a = tensor.extract_slice %p[0, 0] [6, 16] [1, 1] : tensor<8x16xf32> to tensor<6x16xf32>
+  %c = tensor.extract_slice %p[2, 0] [6, 16] [1, 1] : tensor<8x16xf32> to tensor<6x16xf32>
+  %r = tensor.empty() : tensor<6x16xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+      ins(%a, %c : tensor<6x16xf32>, tensor<6x16xf32>) outs(%r : tensor<6x16xf32>) {
+  ^bb0(%u: f32, %v: f32, %o: f32):
+    %m = arith.addf %u, %v : f32
+    linalg.yield %m : f32
+  } -> tensor<6x16xf32>
+  return %y : tensor<6x16xf32>
+}

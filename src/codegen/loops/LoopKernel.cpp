@@ -10,6 +10,7 @@
 #include "codegen/footprint/TileFootprint.h"
 #include "codegen/loops/GroupEmitter.h"
 #include "codegen/nests/BuildModel.h"
+#include "codegen/nests/SplitBorders.h"
 #include "codegen/nests/SplitPadding.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -135,6 +136,7 @@ static void footprintOfGroups(KernelModel &model,
 
 static LogicalResult emit(KernelShell &shell) {
   splitPadding(shell.source);
+  splitBorders(shell.source);
   FailureOr<KernelModel> model = buildModel(shell.source, shell.target);
   if (failed(model))
     return failure();

@@ -43,11 +43,17 @@ private:
     bool isCaller;
   };
   class StreamAtSuperKernel;
+  /// Tiles of a launch that one worker runs. In a claim word they are counted
+  /// in pieces.
+  struct Tiles {
+    int64_t first, count, pieces;
+  };
 
   void reset();
   bool claim(Worker worker);
   bool claimFrom(int stream, Worker worker);
-  void runClaimed(int stream, ClaimWord word, int64_t count, Worker worker);
+  Tiles tilesFor(int launch, ClaimWord word, Worker worker) const;
+  void runClaimed(int stream, ClaimWord word, Tiles tiles, Worker worker);
   void advance(int stream, Worker worker);
   void publish(int stream, uint64_t flags, int wanted, Worker worker);
   bool runInline(const Command &command, Worker worker);
@@ -82,6 +88,14 @@ private:
     if (cores > 0)
       return (launches.tiles[launch] + cores - 1) / cores;
     return std::max<int64_t>(1, left / (4 * threads));
+  }
+  /// The tiles of a piece: one, unless the launch has too many.
+  int64_t tilesPerPiece(int launch) const {
+    return launches.tiles[launch] / ClaimWord::maxPieces + 1;
+  }
+  int64_t pieceCount(int launch) const {
+    int64_t each = tilesPerPiece(launch);
+    return (launches.tiles[launch] + each - 1) / each;
   }
   bool isShared(int launch) const {
     return launches.tiles[launch] > 1 && commands.launches[launch].cores != 1;

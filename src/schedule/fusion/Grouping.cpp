@@ -8,6 +8,7 @@
 #include "schedule/fusion/Grouping.h"
 
 #include "analysis/OperationCost.h"
+#include "analysis/PaddedTaps.h"
 #include "ir/Anabranch.h"
 #include "ir/Explain.h"
 #include "schedule/fusion/Layouts.h"
@@ -29,7 +30,7 @@ Grouping::Grouping(func::FuncOp main) {
   for (Operation &op : block)
     kinds[&op] = classify(&op);
   for (Operation &op : block)
-    if (isPaddingOfWindows(&op))
+    if (isPaddingOfWindows(&op) || analysis::isPaddingOfTaps(&op))
       kinds[&op] = OpKind::Cloned;
   for (Operation &op : block)
     if (kinds[&op] == OpKind::Fallback || kinds[&op] == OpKind::Return)
@@ -152,6 +153,7 @@ void Grouping::addNode(Operation *op, OpKind kind) {
   node.op = op;
   node.kind = kind;
   node.expensive = analysis::isCostlyToRepeat(op);
+  node.readsTaps = analysis::readsPaddedTaps(op);
   node.scope = ir::scopeOf(op);
   node.loops = analysis::spaceOf(op);
   node.reads = analysis::dimReadsOf(

@@ -39,6 +39,7 @@ struct Node {
   OpKind kind = OpKind::Pointwise;
   int group = -1;
   bool expensive = false; ///< itself, or a value it reads at its point
+  bool readsTaps = false; ///< of a padded tensor (PaddedTaps.h)
   ir::ScopeAttr scope;    ///< null: the default stream
   int fence = -1;         ///< the node of the last one before it; -1: none
   llvm::SmallVector<int> before; ///< nodes that come first, unread

@@ -35,7 +35,7 @@ bool Merge::refuse(const Twine &reason) {
 }
 
 bool Merge::check() {
-  if (!checkOrder() || !checkKinds() || !checkSizes())
+  if (!checkOrder() || !checkKinds() || !checkSizes() || !checkTaps())
     return false;
   if (grouping.reachesIndirectly(producer, consumer))
     return refuse("another kernel needs the first part and feeds the second");
@@ -93,6 +93,25 @@ bool Merge::checkBlocks() {
   });
   return a.hasRows || !b.hasRows || !sharesReads ||
          refuse("the points of a window share more than a row does");
+}
+
+/// A kernel cuts what it writes where taps cross the border of a padded tensor.
+/// It finds the taps behind operators that read at their own point.
+bool Merge::checkTaps() {
+  bool legal = true;
+  for (int index : b.nodes) {
+    const Node &reader = grouping.nodes[index];
+    for (const analysis::DimRead &read : reader.reads) {
+      int from = grouping.producerOf(read.value);
+      if (from < 0 || grouping.nodes[from].group != producer)
+        continue;
+      bool tapsBefore = llvm::any_of(
+          a.nodes, [&](int made) { return grouping.nodes[made].readsTaps; });
+      legal &= !(reader.readsTaps || tapsBefore) ||
+               !llvm::is_contained(read.dims, int(analysis::partOfDim));
+    }
+  }
+  return legal || refuse("a tap of a window is not at the reader's point");
 }
 
 bool Merge::checkSizes() {

@@ -31,6 +31,7 @@ private:
   bool checkOrder();
   bool checkKinds();
   bool checkBlocks();
+  bool checkTaps();
   bool checkSizes();
   int64_t evaluations() const;
   bool checkPrologue();

@@ -5,7 +5,7 @@ leaves the modules to PyTorch."""
 from __future__ import annotations
 
 import pytest
-from gloo_ranks import run_ranks
+from gloo_ranks import EXIT_AT_ONCE, run_ranks
 
 MODEL = """
 def model():
@@ -88,7 +88,9 @@ assert anabranch.counters.graphs > 0 and anabranch.counters.eager_graphs == 0
 
 
 @pytest.mark.parametrize(
-    "script", [FSDP, DDP, PIPELINE], ids=["fsdp", "ddp", "pipeline"]
+    ("script", "end"),
+    [(FSDP, EXIT_AT_ONCE), (DDP, ""), (PIPELINE, "")],
+    ids=["fsdp", "ddp", "pipeline"],
 )
-def test_two_ranks(tmp_path, script) -> None:
-    run_ranks(tmp_path, script, 2)
+def test_two_ranks(tmp_path, script, end) -> None:
+    run_ranks(tmp_path, script, 2, end)

@@ -20,6 +20,8 @@ KINDS = {
     True: (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d),
 }
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+MAXIMA = (nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d)
+MEANS = (nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d)
 # A target for each way to multiply pairs of bf16, and for each vector length.
 TARGETS = ("x86-64-v3", "x86-64-v4", "znver4", "sapphirerapids")
 
@@ -59,6 +61,8 @@ class Between(nn.Module):
             self.norm.running_mean.uniform_(-0.5, 0.5)
             self.norm.running_var.uniform_(0.5, 2)
         self.side = KINDS[False][dims - 1](channels, channels, 3, padding=1)
+        self.maxima = MAXIMA[dims - 1](3, 1, 1)
+        self.means = MEANS[dims - 1](3, 2, 1, count_include_pad=channels % 2 == 0)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if self.what == "norm":
@@ -74,6 +78,12 @@ class Between(nn.Module):
             return x * gate
         if self.what == "softmax":
             return torch.softmax(x, 1)
+        if self.what == "maxima":
+            return torch.cat([self.maxima(x), x], 1)
+        if self.what == "means":
+            return torch.relu(self.means(x)) if min(x.shape[2:]) > 1 else x
+        if self.what == "padding":
+            return torch.nn.functional.pad(x, (1, 0) * (x.dim() - 2), value=0.5)
         return x
 
 
@@ -101,6 +111,9 @@ def random_model(seed: int) -> tuple[nn.Module, torch.Tensor]:
             "slice",
             "gate",
             "softmax",
+            "maxima",
+            "means",
+            "padding",
         ]
         between = Between(choose.choice(kinds), result.shape[1], dims)
         with torch.no_grad():
@@ -233,6 +246,9 @@ class InSuperKernel(nn.Module):
             nn.ReLU(),
             nn.Conv2d(64, 64, 5, padding=2, groups=64),
             nn.ReLU(),
+            nn.Conv2d(64, 64, 3, padding=1, groups=64),
+            nn.ReLU(),
+            nn.MaxPool2d(3, 2, 1),
             nn.Conv2d(64, 32, 1),
         )
 

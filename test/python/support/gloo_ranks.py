@@ -69,9 +69,18 @@ def start_ranks(folder: Path, script: str, ranks: int) -> list[subprocess.Popen[
     ]
 
 
-def run_ranks(folder: Path, script: str, ranks: int) -> list[str]:
-    """Runs the script between HEAD and TAIL. Returns the output of each rank."""
-    running = start_ranks(folder, script + TAIL, ranks)
+# Ends the process without the end of the interpreter, in which a thread of PyTorch's
+# that still has gradients of FSDP can end it by std::terminate.
+EXIT_AT_ONCE = """
+sys.stdout.flush()
+os._exit(0)
+"""
+
+
+def run_ranks(folder: Path, script: str, ranks: int, end: str = "") -> list[str]:
+    """Runs the script between HEAD and TAIL, and then `end`. Returns the output of each
+    rank."""
+    running = start_ranks(folder, script + TAIL + end, ranks)
     try:
         printed = [process.communicate(timeout=500)[0] for process in running]
     finally:
