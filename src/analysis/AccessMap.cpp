@@ -299,7 +299,8 @@ void ReadCollector::visitView(Operation *op, ArrayRef<SymbolicIndex> index) {
     };
     for (auto [position, group] :
          llvm::zip(index, collapse.getReassociationIndices()))
-      splitIndex<SymbolicIndex>(group, position, source, divide);
+      splitIndex<SymbolicIndex>(group, collapse.getSrcType().getShape(),
+                                position, source, divide);
     return visit(collapse.getSrc(), source);
   }
   if (auto insert = dyn_cast<tensor::InsertSliceOp>(op)) {

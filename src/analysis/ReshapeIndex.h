@@ -30,17 +30,24 @@ Index joinIndex(mlir::ArrayRef<int64_t> group, Index zero, StepFn step) {
   return position;
 }
 
-/// Writes the index of each part of a dimension to its place in `parts`.
+/// Writes the index of each part of a dimension to its place in `parts`, which
+/// are zero before. `shape` has the sizes of the parts: those of one element
+/// stay at zero, so that the others need no division on their account.
 /// `divide(position, part)` returns the quotient and the remainder of the
 /// position by size(part).
 template <typename Index, typename DivideFn>
-void splitIndex(mlir::ArrayRef<int64_t> group, Index position,
-                mlir::MutableArrayRef<Index> parts, DivideFn divide) {
-  if (group.empty())
+void splitIndex(mlir::ArrayRef<int64_t> group, mlir::ArrayRef<int64_t> shape,
+                Index position, mlir::MutableArrayRef<Index> parts,
+                DivideFn divide) {
+  mlir::SmallVector<int64_t> longer;
+  for (int64_t part : group)
+    if (shape[part] != 1)
+      longer.push_back(part);
+  if (longer.empty())
     return;
-  for (int64_t part : llvm::reverse(group.drop_front()))
+  for (int64_t part : llvm::reverse(llvm::drop_begin(longer)))
     std::tie(position, parts[part]) = divide(position, part);
-  parts[group.front()] = position;
+  parts[longer.front()] = position;
 }
 
 } // namespace analysis

@@ -267,16 +267,19 @@ double Chooser::cyclesOfPatch() const {
 }
 
 /// Rows of windows of one image, and panels, with the fewest cycles. The
-/// second-level cache holds their points beside a panel. Parts are equal, so
-/// that no tile reaches into a second image.
+/// second-level cache holds their points beside a panel. Parts of several
+/// images are equal, so that no tile reaches into a second image.
 void Chooser::choosePatch() {
   int64_t points = (*contraction.windows->plane)[0].points;
   int64_t perRow = (*contraction.windows->plane)[1].points;
   bool isKnown = rows && columns && depth && batch;
+  bool isSingle = rows == points * perRow;
   std::optional<double> lowest;
   AmxBlocking best = amx;
   for (int64_t part = points; part > 0; --part) {
-    if (points % part)
+    // Of parts that make as many strips, the smallest wastes least.
+    int64_t parts = divideCeil(points, part);
+    if (isSingle ? part != int64_t(divideCeil(points, parts)) : points % part)
       continue;
     amx.patch = PatchShape::of(*contraction.windows, part);
     amx.rowsPerTile = part * perRow;

@@ -180,6 +180,16 @@ bool isRegular(AffineExpr expr) {
   return regular;
 }
 
+/// Whether an index consists of the quotient and the remainder of `whole` by
+/// `size`. The whole is the remainder if there is but one quotient.
+bool isSplit(AffineExpr whole, int64_t size, int64_t quotients,
+             AffineExpr quotient, AffineExpr remainder) {
+  if (quotient == whole.floorDiv(size) && remainder == whole % size)
+    return true;
+  return quotients == 1 && remainder == whole &&
+         quotient == getAffineConstantExpr(0, whole.getContext());
+}
+
 /// The panels whose index for a column and a depth is `index`: [..., column /
 /// width, depth / kPack, column % width, depth % kPack]. In a gathered operand
 /// the index begins with its places. None if the index has another form.
@@ -197,13 +207,15 @@ std::optional<Panels> matchPanels(const Contraction &contraction,
         (!isGathered && index.size() != contraction.batch.size() + inner))
       continue;
     ArrayRef<analysis::SymbolicIndex> places = index.take_back(inner);
-    int64_t width = shape[shape.size() - inner + 2];
-    bool matches = !ShapedType::isDynamic(width) &&
-                   places[0].expr == column.floorDiv(width) &&
-                   places[1].expr == depth.floorDiv(kPack) &&
-                   places[2].expr == column % width;
-    if (kPack > 1)
-      matches &= places[3].expr == depth % kPack && shape.back() == kPack;
+    ArrayRef<int64_t> sizes = shape.take_back(inner);
+    int64_t width = sizes[2];
+    bool matches =
+        !ShapedType::isDynamic(width) &&
+        isSplit(column, width, sizes[0], places[0].expr, places[2].expr);
+    matches &= kPack == 1 ? places[1].expr == depth
+                          : sizes[3] == kPack &&
+                                isSplit(depth, kPack, sizes[1], places[1].expr,
+                                        places[3].expr);
     for (size_t i = 0; i < index.size() - inner; ++i)
       matches &= isGathered ? !index[i].loops.test(contraction.column) &&
                                   !index[i].loops.test(contraction.depth)

@@ -42,8 +42,8 @@ struct ImageWindows {
     int64_t phases() const { return taps > 1 ? stride : 1; }
   };
   /// Rows and columns of a two-dimensional image of which a window reads all
-  /// channels. A one-dimensional image counts as a single row. None for other
-  /// images.
+  /// channels. A one-dimensional image counts as a single column. None for
+  /// other images.
   std::optional<std::array<Axis, 2>> plane;
 
   /// None unless the left operand is a view of windows of an argument whose

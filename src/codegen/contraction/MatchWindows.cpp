@@ -141,7 +141,7 @@ void Matcher::describePlane() {
     std::optional<ImageWindows::Axis> axis = axisOf(dim, dims);
     if (!axis)
       return;
-    plane[2 - dims + dim] = *axis;
+    plane[dim] = *axis;
   }
   found.plane = plane;
 }

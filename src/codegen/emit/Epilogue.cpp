@@ -39,7 +39,8 @@ SmallVector<Lanes> Epilogue::indexOf(Evaluator &evaluator,
       };
       for (auto [group, position] :
            llvm::zip(expand.getReassociationIndices(), index))
-        analysis::splitIndex<Lanes>(group, position, next, divide);
+        analysis::splitIndex<Lanes>(group, expand.getResultType().getShape(),
+                                    position, next, divide);
     } else if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op)) {
       auto step = [&](Lanes position, int64_t part) {
         Lanes size = Lanes::uniform(function.dim(collapse.getSrc(), part));

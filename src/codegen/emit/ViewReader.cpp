@@ -81,7 +81,8 @@ Lanes ViewReader::collapse(tensor::CollapseShapeOp op, ArrayRef<Lanes> index) {
     return lanes.divRem(position, function.dim(op.getSrc(), part));
   };
   for (auto [position, group] : llvm::zip(index, op.getReassociationIndices()))
-    analysis::splitIndex<Lanes>(group, position, source, divide);
+    analysis::splitIndex<Lanes>(group, op.getSrcType().getShape(), position,
+                                source, divide);
   return elements.evaluate(op.getSrc(), source);
 }
 

@@ -101,6 +101,10 @@ void GemmEpilogue::forEachRow(
                        column));
     Value exists =
         lanes.make<arith::CmpIOp>(arith::CmpIPredicate::ult, column, windows);
+    // The last tile of an image may have fewer rows of windows.
+    exists = lanes.make<arith::AndIOp>(
+        exists, lanes.make<arith::CmpIOp>(arith::CmpIPredicate::ult, row,
+                                          gemm.tile.endRow));
     lanes.ifThen(exists, [&] { body(row, number); });
   });
 }

@@ -99,17 +99,14 @@ void ImagePatch::pack(Value patch) {
   auto positionOf = [&](size_t i) {
     return first[gemm.contraction.rows[i]].value;
   };
-  bool hasRows = gemm.contraction.rows.size() == 3;
   const Buffer &buffer = gemm.function.argument(windows.image.getArgNumber());
   Value image =
       moved(buffer.pointer, lanes.mulIndex(positionOf(0), buffer.strides[0]));
-  Value firstRow = hasRows ? positionOf(1) : lanes.index(0);
+  Value firstRow = positionOf(1);
   for (int64_t rowPhase = 0; rowPhase < shape.rowPhases; ++rowPhase)
     lanes.loop(lanes.index(0), lanes.index(shape.rows), 1, [&](Value row) {
       Value place = placeOf(down, lanes.addIndex(firstRow, row), rowPhase);
-      Value from = hasRows
-                       ? moved(image, lanes.mulIndex(place, buffer.strides[1]))
-                       : image;
+      Value from = moved(image, lanes.mulIndex(place, buffer.strides[1]));
       for (int64_t phase = 0; phase < shape.columnPhases; ++phase) {
         int64_t start =
             (rowPhase * shape.columnPhases + phase) * shape.phaseElements();

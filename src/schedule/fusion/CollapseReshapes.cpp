@@ -11,7 +11,12 @@
 //
 // A matrix product can then take the pointwise operators that follow it, and
 // kernels have fewer loops. Runs before dispatch formation, which sees groups
-// of operators with the same index.
+// of operators with the same index. For the same reason a reshape that joins
+// dimensions of a product, as of a convolution with groups, moves behind them:
+//
+//   %0 = product -> 28x28x2x32                %0 = product -> 28x28x2x32
+//   %1 = collapse_shape %0 -> 28x28x64   ->   %1 = generic %0 -> 28x28x2x32
+//   %2 = generic %1 -> 28x28x64               %2 = collapse_shape -> 28x28x64
 //
 //===----------------------------------------------------------------------===//
 
@@ -79,20 +84,126 @@ LogicalResult dropUnitDims(func::FuncOp main) {
   return rewrite(main, std::move(patterns));
 }
 
+bool isPointwise(linalg::GenericOp op) {
+  return op && op.getNumReductionLoops() == 0 && op.getNumResults() == 1 &&
+         !op.hasIndexSemantics() && !ir::isMarkedWindows(op) &&
+         !ir::isMarkedStored(op) &&
+         op.getMatchingIndexingMap(op.getDpsInitOperand(0)).isIdentity();
+}
+
+/// Whether the reshape joins or splits dimensions of more than one element.
+template <typename ReshapeOp>
+bool joinsDims(ReshapeOp reshape, RankedTensorType longer) {
+  return llvm::any_of(reshape.getReassociationIndices(),
+                      [&](ArrayRef<int64_t> group) {
+                        return llvm::count_if(group, [&](int64_t dim) {
+                                 return longer.getDimSize(dim) != 1;
+                               }) > 1;
+                      });
+}
+bool joinsDims(tensor::CollapseShapeOp collapse) {
+  return joinsDims(collapse, collapse.getSrcType());
+}
+bool splitsDims(tensor::ExpandShapeOp expand) {
+  return joinsDims(expand, expand.getResultType());
+}
+
+/// The value before reshapes that only add or drop dimensions of one element.
+Value beforeUnitReshapes(Value value) {
+  while (true) {
+    auto collapse = value.getDefiningOp<tensor::CollapseShapeOp>();
+    auto expand = value.getDefiningOp<tensor::ExpandShapeOp>();
+    if (collapse && !joinsDims(collapse))
+      value = collapse.getSrc();
+    else if (expand && !splitsDims(expand))
+      value = expand.getSrc();
+    else
+      return value;
+  }
+}
+
+/// The matrix product that the value is, or from which pointwise operators make
+/// it at the product's own index, but for dimensions of one element. Null if
+/// there is none.
+linalg::GenericOp productBehind(Value value) {
+  auto op = beforeUnitReshapes(value).getDefiningOp<linalg::GenericOp>();
+  if (!op || schedule::classify(op) == schedule::OpKind::Contraction)
+    return op;
+  if (!isPointwise(op))
+    return nullptr;
+  for (OpOperand *input : op.getDpsInputOperands())
+    if (op.getMatchingIndexingMap(input).isIdentity())
+      if (linalg::GenericOp product = productBehind(input->get()))
+        return product;
+  return nullptr;
+}
+
+bool readsAtProduct(linalg::GenericOp op) {
+  return llvm::any_of(op.getDpsInputOperands(), [&](OpOperand *input) {
+    return op.getMatchingIndexingMap(input).isIdentity() &&
+           productBehind(input->get());
+  });
+}
+
+/// The product behind a value whose dimensions were joined, or null.
+linalg::GenericOp joinedProductBehind(Value value) {
+  auto collapse =
+      beforeUnitReshapes(value).getDefiningOp<tensor::CollapseShapeOp>();
+  return collapse ? productBehind(collapse.getSrc()) : nullptr;
+}
+
+/// Whether an operand needs the whole product, as the scales of
+/// squeeze-and-excitation do. The kernel of the product cannot have the reader.
+bool waitsFor(linalg::GenericOp product, linalg::GenericOp reader) {
+  SmallVector<Operation *> work;
+  llvm::SmallPtrSet<Operation *, 16> seen;
+  auto follow = [&](Value operand) {
+    Operation *maker = operand.getDefiningOp();
+    if (maker && product->isBeforeInBlock(maker) && seen.insert(maker).second)
+      work.push_back(maker);
+    return maker == product;
+  };
+  for (OpOperand *input : reader.getDpsInputOperands())
+    if (joinedProductBehind(input->get()) != product &&
+        productBehind(input->get()) != product && follow(input->get()))
+      return true;
+  while (!work.empty())
+    if (llvm::any_of(work.pop_back_val()->getOperands(), follow))
+      return true;
+  return false;
+}
+
+bool isStatic(Type type) {
+  return cast<RankedTensorType>(type).hasStaticShape();
+}
+
+/// Moves reshapes that join dimensions of a product behind pointwise operators.
+LogicalResult expandBehindProducts(func::FuncOp main) {
+  RewritePatternSet patterns(main.getContext());
+  linalg::populateFoldReshapeOpsByExpansionPatterns(
+      patterns, [&](OpOperand *operand) {
+        auto generic = dyn_cast<linalg::GenericOp>(operand->getOwner());
+        if (!isPointwise(generic) ||
+            !llvm::all_of(generic->getOperandTypes(), isStatic))
+          return false;
+        linalg::GenericOp product = joinedProductBehind(operand->get());
+        return product && !waitsFor(product, generic);
+      });
+  return rewrite(main, std::move(patterns));
+}
+
 LogicalResult collapse(func::FuncOp main) {
-  if (failed(dropUnitDims(main)))
+  if (failed(dropUnitDims(main)) || failed(expandBehindProducts(main)))
     return failure();
   // Dimensions of symbolic size stay: the new shapes would need arithmetic that
   // the size table cannot always share.
-  auto isStatic = [](Type type) {
-    return cast<RankedTensorType>(type).hasStaticShape();
-  };
   RewritePatternSet patterns(main.getContext());
   linalg::populateFoldReshapeOpsByCollapsingPatterns(
       patterns, [&](OpOperand *operand) {
         auto generic = dyn_cast<linalg::GenericOp>(operand->getOwner());
-        return generic &&
-               operand->get().getDefiningOp<tensor::ExpandShapeOp>() &&
+        auto expand = operand->get().getDefiningOp<tensor::ExpandShapeOp>();
+        return generic && expand &&
+               !(splitsDims(expand) && readsAtProduct(generic)) &&
                llvm::all_of(generic->getOperandTypes(), isStatic);
       });
   return rewrite(main, std::move(patterns));

@@ -177,7 +177,8 @@ private:
     };
     for (auto [position, group] :
          llvm::zip(index, op.getReassociationIndices()))
-      analysis::splitIndex<AffineExpr>(ArrayRef<int64_t>(group), position,
+      analysis::splitIndex<AffineExpr>(ArrayRef<int64_t>(group),
+                                       op.getSrcType().getShape(), position,
                                        source, divide);
     return read(op.getSrc(), source, isUnsigned);
   }
