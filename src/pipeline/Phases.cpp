@@ -110,6 +110,7 @@ void addPasses(OpPassManager &module, Phase phase,
     functions.addPass(createSinkChannelsPass());
     functions.addPass(createCSEPass());
     functions.addPass(createCollapseReshapesPass());
+    functions.addPass(createSplitReductionsPass());
     functions.addPass(createCSEPass());
     // The loops of products have their final shape, and nothing is fused yet.
     functions.addPass(createPackQuantizedPass(

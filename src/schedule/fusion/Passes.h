@@ -20,6 +20,10 @@ std::unique_ptr<mlir::Pass> createSinkChannelsPass();
 /// them, at level "linalg".
 std::unique_ptr<mlir::Pass> createCollapseReshapesPass();
 
+/// `anabranch-split-reductions`: gives workers parts of large reductions, at
+/// level "linalg".
+std::unique_ptr<mlir::Pass> createSplitReductionsPass();
+
 /// `anabranch-form-dispatches`: level "linalg" to level "dispatch".
 std::unique_ptr<mlir::Pass> createFormDispatchesPass();
 
@@ -30,6 +34,7 @@ std::unique_ptr<mlir::Pass> createVerifyDispatchesPass();
 inline void registerFusionPasses() {
   mlir::registerPass(createSinkChannelsPass);
   mlir::registerPass(createCollapseReshapesPass);
+  mlir::registerPass(createSplitReductionsPass);
   mlir::registerPass(createFormDispatchesPass);
   mlir::registerPass(createVerifyDispatchesPass);
 }
