@@ -146,8 +146,9 @@ bool Chooser::readsPanels() const {
 /// A register takes rows at equal distances, each of consecutive words.
 bool Chooser::readsLeft() const {
   const ContractionOperand &left = contraction.left;
-  return !hasParts() && left.isRegular && left.rowsAreRegular &&
-         left.memory == contraction.narrow() &&
+  bool hasWholeSteps = left.depthRun && left.depthRun % stepDepths() == 0;
+  return !hasParts() && (left.isRegular || hasWholeSteps) &&
+         left.rowsAreRegular && left.memory == contraction.narrow() &&
          left.unitLoop == contraction.depth;
 }
 

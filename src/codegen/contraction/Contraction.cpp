@@ -334,6 +334,8 @@ bool rowsFollowEachOther(const Contraction &contraction,
       continue;
     int64_t distance = 0;
     for (auto [index, ofIndex] : llvm::zip(read.index, *distances)) {
+      if (!index.loops.test(loop))
+        continue;
       auto growth = index.growth(loop);
       if (!growth || isPlace(index) || !isRegular(index.expr))
         return false;
@@ -361,6 +363,29 @@ bool isRegularIndex(const Contraction &contraction,
     return !index.loops.test(contraction.depth) &&
            !index.loops.test(contraction.column);
   return index.growth(contraction.depth).has_value() && isRegular(index.expr);
+}
+
+/// See ContractionOperand::depthRun. The index of the last dimension is the
+/// remainder of the depth, and that of another one may be the quotient.
+int64_t depthRunOf(const Contraction &contraction, const analysis::Read &read,
+                   DenseI64ArrayAttr strides) {
+  AffineExpr depth =
+      getAffineDimExpr(contraction.depth, read.tensor.getContext());
+  auto last = dyn_cast_or_null<AffineBinaryOpExpr>(read.index.back().expr);
+  if (!last || last.getKind() != AffineExprKind::Mod ||
+      last.getLHS() != depth || (strides && strides.asArrayRef().back() != 1))
+    return 0;
+  auto run = dyn_cast<AffineConstantExpr>(last.getRHS());
+  if (!run)
+    return 0;
+  bool isRun = llvm::all_of(
+      ArrayRef(read.index).drop_back(),
+      [&](const analysis::SymbolicIndex &index) {
+        return index.expr && (index.expr == depth.floorDiv(run.getValue()) ||
+                              (!index.loops.test(contraction.depth) &&
+                               isRegular(index.expr)));
+      });
+  return isRun ? run.getValue() : 0;
 }
 
 /// Finds the loops on which the places of a gathered operand depend.
@@ -422,14 +447,16 @@ void describeOperand(Contraction &contraction, ContractionOperand &operand) {
         llvm::all_of(read.index, [&](const analysis::SymbolicIndex &i) {
           return isRegularIndex(contraction, i);
         });
+    operand.depthRun = depthRunOf(contraction, read, strides);
+    bool hasRuns = operand.isRegular || operand.depthRun;
     operand.rowsAreRegular =
-        operand.isRegular && contraction.rows.size() == 1 &&
+        hasRuns && contraction.rows.size() == 1 &&
         llvm::all_of(read.index, [&](const analysis::SymbolicIndex &i) {
           return i.growth(contraction.rows[0]).has_value();
         });
     operand.rowsAreRegular |=
         (!strides && isMatrix(contraction, read)) ||
-        (operand.isRegular && rowsFollowEachOther(contraction, read, strides));
+        (hasRuns && rowsFollowEachOther(contraction, read, strides));
     for (unsigned loop : {contraction.column, contraction.depth}) {
       int64_t stride = 0;
       bool known = true;

@@ -45,6 +45,10 @@ struct ContractionOperand {
   bool isRegular = false;
   /// True if each step from row to row moves by the same number of bytes.
   bool rowsAreRegular = false;
+  /// Over so many depths the elements of a row are neighbours, from each
+  /// multiple of this number on, as those of one head of attention are. 0: of
+  /// all depths, or of none.
+  int64_t depthRun = 0;
   /// The loop along which neighbours are neighbours in memory, if any.
   std::optional<unsigned> unitLoop;
   /// True if an index is a sum of column and depth, as for a moving window.

@@ -311,8 +311,10 @@ void AmxEmitter::multiplySteps(const Depths &depths, Value row, Value number,
   Value steps = lanes.ceilDivIndex(gemm.words(depths.count), words);
   Value wholeSteps =
       lanes.divIndex(depths.count, lanes.index(gemm.blocking.stepDepths()));
-  bool isCopy = gemm.blocking.patch || gemm.blocking.hasParts();
-  Value leftFirst = isCopy ? Value() : leftAt(row, depths.first);
+  // Steps of patches, of parts and of runs are not at equal distances.
+  bool isApart = gemm.blocking.patch || gemm.blocking.hasParts() ||
+                 (!gemm.blocking.packLeft && gemm.contraction.left.depthRun);
+  Value leftFirst = isApart ? Value() : leftAt(row, depths.first);
   Value stepOfRight =
       lanes.index(AmxBlock::words * gemm.blocking.panelWidth * wordBytes);
   Value rowInTile = lanes.subIndex(row, gemm.tile.firstRow);
@@ -331,9 +333,9 @@ void AmxEmitter::multiplySteps(const Depths &depths, Value row, Value number,
       return lanes.mulIndex(step, lanes.index(ofStep));
     };
     Value leftHere =
-        isCopy ? leftAt(row, lanes.addIndex(depths.first,
-                                            along(gemm.blocking.stepDepths())))
-               : move(lanes, leftFirst, along(AmxBlock::stepBytes));
+        isApart ? leftAt(row, lanes.addIndex(depths.first,
+                                             along(gemm.blocking.stepDepths())))
+                : move(lanes, leftFirst, along(AmxBlock::stepBytes));
     Value stride = leftStride;
     if (leftTailElements(gemm)) {
       Value tail = gemm.memory.pointerTo(memory.leftTail,

@@ -378,9 +378,11 @@ void expectProduct(const KernelLibrary &library, const GemmCase &c,
 }
 
 /// Does the same for code with AMX, emulated on a processor without it. The
-/// left operand has elements of `leftType`.
+/// left operand has elements of `leftType`, in memory in the order of `heads`
+/// matrices side by side.
 void expectAmxProduct(const std::string &text, const GemmCase &c,
-                      const char *leftType, const std::vector<int64_t> &sizes) {
+                      const char *leftType, const std::vector<int64_t> &sizes,
+                      int64_t heads = 1) {
   TargetInfo target = llvm::cantFail(TargetInfo::get("amx"));
   auto library = KernelLibrary::fromText(text, target);
   ASSERT_TRUE(bool(library)) << llvm::toString(library.takeError()) << text;
@@ -388,6 +390,11 @@ void expectAmxProduct(const std::string &text, const GemmCase &c,
   if (!target.runsHere() && !emulation)
     GTEST_SKIP();
   Numbers left(c.m * c.k, leftType, 1), right(c.n * c.k, "bf16", 2);
+  std::vector<double> inMemory = left.values;
+  for (int64_t m = 0, depths = c.k / heads; m < c.m; ++m)
+    for (int64_t k = 0; k < c.k; ++k)
+      left.values[m * c.k + k] =
+          inMemory[(k / depths * c.m + m) * depths + k % depths];
   Numbers bias(c.n, "f32", 3), result(c.m * c.n, "bf16", 4);
   expectProduct(*library, c, {left, right, bias, result}, sizes);
   if (emulation)
@@ -438,6 +445,38 @@ TEST(AmxProduct, ReadsRowsOfSeveralLoopsInPlace) {
   EXPECT_TRUE(blocking.usesAmx);
   EXPECT_FALSE(blocking.packLeft);
   expectAmxProduct(text, c, "bf16", {3, 3, 3});
+}
+
+/// The depths of a row are those of several heads, as attention leaves them.
+TEST(AmxProduct, ReadsHeadsInPlace) {
+  TargetInfo target = llvm::cantFail(TargetInfo::get("amx"));
+  GemmCase c{"", 1, 45, 70, 192, "mk", "nk", "bf16"};
+  std::string text = kernelText(c);
+  replaceAll(text, "@product(%left: tensor<45x192xbf16>",
+             "@product(%heads: tensor<3x45x64xbf16>");
+  replaceAll(text, "%zero = arith.constant 0.0 : f32", R"mlir(
+  %zero = arith.constant 0.0 : f32
+  %space = tensor.empty() : tensor<45x3x64xbf16>
+  %rows = linalg.generic {
+      indexing_maps = [affine_map<(m, h, d) -> (h, m, d)>,
+                       affine_map<(m, h, d) -> (m, h, d)>],
+      iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%heads : tensor<3x45x64xbf16>) outs(%space : tensor<45x3x64xbf16>) {
+  ^bb0(%x: bf16, %o: bf16):
+    linalg.yield %x : bf16
+  } -> tensor<45x3x64xbf16>
+  %left = tensor.collapse_shape %rows [[0], [1, 2]]
+      : tensor<45x3x64xbf16> into tensor<45x192xbf16>)mlir");
+  ParsedKernel parsed(text);
+  ASSERT_TRUE(bool(parsed)) << text;
+  std::string why;
+  auto found = Contraction::find(parsed.function(), why);
+  ASSERT_TRUE(found) << why;
+  EXPECT_EQ(found->left.depthRun, 64);
+  GemmBlocking blocking = GemmBlocking::choose(*found, target);
+  EXPECT_TRUE(blocking.usesAmx);
+  EXPECT_FALSE(blocking.packLeft);
+  expectAmxProduct(text, c, "bf16", {}, 3);
 }
 
 /// Compares the emulated instruction with its definition: separate sums of even
