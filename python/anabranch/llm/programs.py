@@ -6,9 +6,16 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from ..config import Config
-from ..method_cache.cached_method import cache_compile
+from ..method_cache.cached_method import CachedMethod, Ranks, check_method
 
 Program = Callable[..., Any]
+
+
+class Step(CachedMethod):
+    """A method of a model, whose calls have the sizes of the first one but for the
+    symbols."""
+
+    replays_at_once = True
 
 
 class Programs:
@@ -33,12 +40,21 @@ class Programs:
         program = self._programs.get(key)
         if program is not None:
             return program(*args)
-        program = cache_compile(
-            method, config=self._config, dynamic=False, cache_dir=self._folder
-        )
+        program = self._program(method)
         if first is not None:
             program(*first())
         found = program(*args)
         self._programs[key] = program
         self._made()
         return found
+
+    def _program(self, method: Program) -> Program:
+        step = Step(
+            check_method(method),
+            config=self._config,
+            dynamic=False,
+            root=self._folder,
+            ranks=Ranks(None, None, None),
+            decompositions={},
+        )
+        return step.callable()

@@ -114,6 +114,10 @@ class CachedMethod:
     index = "entry.json"
     # whether the first call compares sizes and strides with those of the trace
     strict = False
+    # Whether the process that compiled the method replays the entry, too, once it is
+    # saved. Its later calls then have none of Dynamo's guards, and other sizes are an
+    # error as they are in later processes.
+    replays_at_once = False
 
     def __init__(
         self,
@@ -370,14 +374,33 @@ class CachedMethod:
             known = bind(self.method.__func__, module, args, kwargs)
             with recorder.listening(), quiet_bytecode():
                 result = compiled(*args, **kwargs)
+            self._run, self._saved = self._without_self(compiled), True
             try:
                 recorder.check()
-                self._save(recorder, known, entry, identity)
+                index = self._save(recorder, known, entry, identity)
             except NotCacheable as reason:
                 self.skip(str(reason))
-        self._run = self._without_self(compiled)
-        self._saved = True
+            else:
+                if self.replays_at_once and entry is not None and index:
+                    self._replay_later(entry, index, identity)
         return result
+
+    def _replay_later(self, entry: cache.Entry, index: str, identity: str) -> None:
+        """Makes the next call the first one of a replay of this entry."""
+        replay = self._load(entry, index, identity)
+        if replay is None:
+            return
+
+        def start(module: Any, *args: Any, **kwargs: Any) -> Any:
+            with self._lock:
+                if self._run is not start:
+                    assert self._run is not None
+                    return self._run(module, *args, **kwargs)
+                result = replay.start(args, kwargs)
+                self._run = replay.function
+                return result
+
+        self._run = start
 
     def _torch_compile(self) -> Call:
         inner = self.backend()
@@ -424,9 +447,10 @@ class CachedMethod:
         known: Mapping[str, Any],
         entry: cache.Entry | None,
         identity: str,
-    ) -> None:
+    ) -> str:
+        """Saves the compilation. Returns the entry's index; empty: it was not saved."""
         if entry is None or not entry.usable:
-            return
+            return ""
         signature = inspect.signature(self.method.__func__)
         meta = {
             "name": f"{self.name}{signature}",
@@ -442,9 +466,11 @@ class CachedMethod:
         blobs |= self.blobs(recorder.folder)
         if getattr(self.config, "shapes", "") == "tiered":
             blobs |= later_tiers.save(recorder.described, recorder.places)
-        if entry.publish(recorder.folder, blobs, index):
-            self.say(f"Cache {self.name} saved to {self.path()}")
-            self.tidy()
+        if not entry.publish(recorder.folder, blobs, index):
+            return ""
+        self.say(f"Cache {self.name} saved to {self.path()}")
+        self.tidy()
+        return index
 
     def path(self) -> str:
         assert self._entry is not None

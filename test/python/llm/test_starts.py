@@ -11,16 +11,18 @@ import threading
 import numpy as np
 import pytest
 import torch
+from decoders import PLAIN, llama, prompt
 from torch import nn
 
 pytest.importorskip("transformers")
 import anabranch
-from anabranch import collector
+from anabranch import collector, llm
 from anabranch.capture import handmade
 from anabranch.capture.kept_whole import PARTS, dequantized
 from anabranch.llm.gguf_reading import parsed_once
 from anabranch.llm.quantize import quantized
 from anabranch.llm.quantized_layers import QuantizedWeight
+from anabranch.method_cache.cached_method import CachedMethod
 
 WIDE, NARROW = (64, 64), (32, 64)
 
@@ -158,3 +160,30 @@ def test_a_start_imports_no_dynamo():
         "assert anabranch.llm.export is export"
     )
     subprocess.run([sys.executable, "-c", text], check=True)
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_a_process_that_compiled_steps_replays_them(batch, monkeypatch, tmp_path):
+    """Dynamo's guards run in the first call of a step and in no later one."""
+
+    def refusing(_):
+        def run(*_, **__):
+            raise AssertionError("a later call of a step goes through Dynamo")
+
+        return run
+
+    monkeypatch.delenv("ANABRANCH_CACHE")
+    monkeypatch.setenv("ANABRANCH_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(CachedMethod, "_without_self", staticmethod(refusing))
+    model, tokens = llama(), prompt(1, 18)
+    compiled = llm.compile(model, max_length=40)
+    for length in (5, 12):
+        arguments = PLAIN | {"max_new_tokens": length}
+        expected = model.generate(tokens, **arguments)
+        if batch:
+            (found,) = compiled.generate_batch([tokens[0]], max_new_tokens=length)
+            assert torch.equal(found, expected[0])
+        else:
+            assert torch.equal(compiled.generate(tokens, **arguments), expected)
+    # Steps were compiled once, and no start from the cache counts as another one.
+    assert anabranch.counters.graphs == 2
