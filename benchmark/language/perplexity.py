@@ -2,7 +2,7 @@
 
 perplexity.py                 SmolLM2, or the model that --model names
 perplexity.py --text FILE     another text
-perplexity.py int8 int4       these ways alone, beside f32
+perplexity.py int8 int4-text  these ways alone, beside f32
 
 The text is the first four chapters of Lewis Carroll's "Alice's Adventures in Wonderland"
 (1865, public domain) in the Millennium Fulcrum edition, line by line as in alice29.txt of
@@ -10,9 +10,16 @@ the Canterbury corpus. Paragraphs become lines. The text is cut into windows; ea
 of a window but the first counts. A way's column "more" says by how much its perplexity
 exceeds that of f32.
 
-SmolLM2's file has weights of Q4_1, which int4 would find again, as both have a scale and
-an offset for each 32 columns. So the channels of the model are shuffled before they are
-quantised: the model computes the same, and each group has columns of other groups.
+A way is the kind of the integers, and what they round:
+
+int4             the weights as they are. SmolLM2's file has Q4_1: its weights are multiples
+                 of a scale for each 32 columns, which int4 would find again
+int4-shuffled    the same function whose channels have a random order, so each group has
+                 columns of other groups
+int4-rescaled    that one with random sizes of channels, and the weights of norms in the
+                 layers behind them, so that columns of a group differ as much as they may
+int4-...-text    calibrated on another text: the first six chapters of Jane Austen's "Pride
+                 and Prejudice" (1813, public domain)
 """
 
 from __future__ import annotations
@@ -31,6 +38,7 @@ import torch
 from anabranch.llm.quantized_layers import QuantizedLinear
 
 TEXT = Path(__file__).parent / "texts" / "alice.txt"
+CALIBRATION = TEXT.with_name("pride.txt")
 WINDOW = 512
 # More than f32's perplexity, at most.
 GOALS = {"int8": 0.005, "int4": 0.03}
@@ -39,19 +47,45 @@ GOALS = {"int8": 0.005, "int4": 0.03}
 def ways(model: str) -> dict[str, Callable[[], Any]]:
     """Each makes the model another way. f32 of a GGUF file are its floats."""
     from anabranch import llm
-    from anabranch.llm.quantize import quantized
 
     def floats(dtype: torch.dtype) -> Any:
         return llm.load(model, dtype=dtype, packed=False)[0]
 
-    return {
+    forms: dict[str, Callable[[Any], Any]] = {
+        "": lambda given: given,
+        "-shuffled": shuffled,
+        "-rescaled": lambda given: rescaled(shuffled(given)),
+    }
+    found = {
         "f32": lambda: floats(torch.float32),
         "bf16": lambda: floats(torch.bfloat16),
-        "shuffled": lambda: shuffled(floats(torch.float32)),
-        "int8": lambda: quantized(shuffled(floats(torch.float32)), "int8"),
-        "int4": lambda: quantized(shuffled(floats(torch.float32)), "int4"),
         "packed": lambda: llm.load(model)[0],
     }
+    for form, change in forms.items():
+        plain = functools.partial(lambda f: f(floats(torch.float32)), change)
+        if form:
+            found["f32" + form] = plain
+        for kind in ("int8", "int4", "int4-text"):
+            bits, *text = kind.split("-")
+            name = "-".join([bits + form, *text])
+            found[name] = functools.partial(few_bits, model, plain, bits, bool(text))
+    return found
+
+
+def few_bits(name: str, make: Callable[[], Any], bits: str, calibrate: bool) -> Any:
+    from anabranch.llm.quantize import quantized
+
+    return quantized(make(), bits, tokens_of(CALIBRATION, name) if calibrate else None)
+
+
+def tokens_of(text: Path, model: str) -> torch.Tensor:
+    """The tokens of a text, whose paragraphs become lines."""
+    from anabranch.llm import checkpoint, model_files
+
+    tokenizer = checkpoint.load_tokenizer(model_files.find(model))
+    paragraphs = re.split(r"\n\s*\n", text.read_text())
+    lines = "\n\n".join(" ".join(part.split()) for part in paragraphs)
+    return tokenizer(lines, return_tensors="pt").input_ids[0]
 
 
 @torch.no_grad()
@@ -91,6 +125,43 @@ def shuffled(model: Any) -> Any:
     return model
 
 
+@torch.no_grad()
+def rescaled(model: Any) -> Any:
+    """The same function with channels of other sizes: those of the values and of each
+    hidden layer have random ones, and layers have the weights of the norms before them.
+    For models of Llama's kind; changes the model."""
+    generator = torch.Generator().manual_seed(1)
+
+    def sizes(count: int) -> torch.Tensor:
+        return 2 ** (2 * torch.rand(count, generator=generator) - 1)
+
+    def fold(norm: Any, *readers: Any) -> None:
+        for reader in readers:
+            reader.weight.copy_(reader.weight * norm.weight)
+        norm.weight.fill_(1)
+
+    inner, head = model.model, model.model.layers[0].self_attn.head_dim
+    # The embeddings keep their values.
+    model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.clone())
+    fold(inner.norm, model.lm_head)
+    for layer in inner.layers:
+        attention, mlp = layer.self_attn, layer.mlp
+        fold(
+            layer.input_layernorm, attention.q_proj, attention.k_proj, attention.v_proj
+        )
+        fold(layer.post_attention_layernorm, mlp.gate_proj, mlp.up_proj)
+        hidden = sizes(mlp.up_proj.weight.shape[0])
+        mlp.up_proj.weight.mul_(hidden.unsqueeze(1))
+        mlp.down_proj.weight.div_(hidden)
+        values = sizes(attention.v_proj.weight.shape[0])
+        attention.v_proj.weight.mul_(values.unsqueeze(1))
+        # Several heads read the values of one.
+        shared = attention.o_proj.weight.shape[1] // len(values)
+        read = values.view(-1, 1, head).expand(-1, shared, -1).flatten()
+        attention.o_proj.weight.div_(read)
+    return model
+
+
 def in_floats(model: torch.nn.Module) -> torch.nn.Module:
     """The model with its quantised layers as layers of floats of the same values: PyTorch
     would make these floats anew for each window."""
@@ -124,28 +195,25 @@ def main() -> None:
     parser.add_argument("ways", nargs="*", metavar="WAY")
     parser.add_argument("--model", default="SmolLM2")
     parser.add_argument("--text", type=Path, default=TEXT)
+    parser.add_argument("--tokens", type=int, metavar="N", help="the first N alone")
     given = parser.parse_args()
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    from anabranch.llm import checkpoint, model_files
-
     known = ways(given.model)
     asked = given.ways or [*known]
     if not set(asked) <= set(known):
         parser.error(f"ways are {', '.join(known)}")
-    tokenizer = checkpoint.load_tokenizer(model_files.find(given.model))
-    paragraphs = re.split(r"\n\s*\n", given.text.read_text())
-    text = "\n\n".join(" ".join(part.split()) for part in paragraphs)
-    tokens = tokenizer(text, return_tensors="pt").input_ids[0]
+    tokens = tokens_of(given.text, given.model)[: given.tokens]
     print(f"{given.model}, {given.text.name}: {len(tokens)} tokens")
     exact = perplexity(known["f32"](), tokens)
-    print(f"{'f32':8} {exact:8.4f}")
+    print(f"{'f32':19} {exact:8.4f}")
     for name in asked:
         if name == "f32":
             continue
         found = perplexity(in_floats(known[name]()), tokens)
         more = found / exact - 1
-        goal = f"  (goal {GOALS[name]:.1%})" if name in GOALS else ""
-        print(f"{name:8} {found:8.4f}  more {more:+.2%}{goal}", flush=True)
+        goal = GOALS.get(name.split("-")[0])
+        text = "" if goal is None else f"  (goal {goal:.1%})"
+        print(f"{name:19} {found:8.4f}  more {more:+.2%}{text}", flush=True)
 
 
 if __name__ == "__main__":

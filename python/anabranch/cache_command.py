@@ -13,10 +13,20 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import _C
-from .packages.cache import CHAT_PACKAGE, CHATS, FUNCTIONS, OBJECTS, TUNINGS, Entry
+from .packages.cache import (
+    CHAT_PACKAGE,
+    CHATS,
+    FUNCTIONS,
+    OBJECTS,
+    ROUNDINGS,
+    TUNINGS,
+    Entry,
+)
 
 PACKAGE = ("manifest.json", "program.bin", "kernels.so", "constants.safetensors")
 TRUST = "ANABRANCH_TRUST"
+# What entries of kinds without a name of their own hold.
+NAMES = {TUNINGS: "blockings of products", ROUNDINGS: "quantised layers"}
 Row = dict[str, Any]
 
 
@@ -104,8 +114,8 @@ def _name(row: Row) -> str:
             with open(os.path.join(row["folder"], "entry.json")) as file:
                 index = file.read().rpartition("sha256 ")[0]
             return json.loads(json.loads(index)["text"])["meta"]["name"]
-        if row["kind"] == TUNINGS:
-            return "blockings of products"
+        if row["kind"] in NAMES:
+            return NAMES[row["kind"]]
         with open(os.path.join(_package_of(row), "manifest.json")) as file:
             return json.load(file)["name"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -120,8 +130,8 @@ def _show(root: str, given: argparse.Namespace) -> int:
         readable_cache(row["folder"])
     elif row["kind"] == OBJECTS:
         raise ValueError("a single kernel has nothing to show")
-    elif row["kind"] == TUNINGS:
-        raise ValueError("a tuning has nothing to show")
+    elif row["kind"] in NAMES:
+        raise ValueError(f"{NAMES[row['kind']]} have nothing to show")
     else:
         print(_C.inspect(_package_of(row)))
     return 0

@@ -17,8 +17,8 @@ from ..deploy.export import export as export_module
 from ..marks.gear_sizes import set_gears
 from .batching.masks import Masks
 from .key_values import KeyValues, LayerShape, PlacedLayer
-from .language_model import checked_length, checked_model
-from .quantize import quantized
+from .language_model import checked_calibration, checked_length, checked_model
+from .rounded_models import quantized_once
 
 # Tokens of a call: one to decode, more to read a prompt.
 SIZES = (1, 16, 64, 256)
@@ -29,6 +29,7 @@ def export(
     path: str | os.PathLike[str],
     *,
     quantize: str | None = None,
+    calibration: Any = None,
     max_length: int | None = None,
     sizes: Sequence[int] = SIZES,
     targets: Sequence[str] | None = None,
@@ -41,7 +42,7 @@ def export(
     The package has the weights once, a program for each of `sizes`, and as its state
     the keys and values of one row.
 
-    model, quantize, max_length  as of anabranch.llm.compile
+    model, quantize, calibration, max_length  as of anabranch.llm.compile
     path                         the package's folder
     sizes                        how many tokens a call may have
     targets, config, overwrite   as of anabranch.export
@@ -56,6 +57,7 @@ def export(
     ValueError: what anabranch.llm.compile refuses, or wrong sizes.
     """
     checked_model(model, quantize)
+    calibration = checked_calibration(model, quantize, calibration)
     capacity = checked_length(model, max_length)
     wanted = sorted({size for size in sizes if size <= capacity})
     if not wanted or wanted[0] != 1 or not all(type(size) is int for size in sizes):
@@ -63,8 +65,9 @@ def export(
             f"sizes must be ints from 1 to {capacity} with 1 among them, got"
             f" {list(sizes)}"
         )
+    settings = resolve({"freeze": True, "panels": "alike"}, config=config)
     if quantize is not None:
-        model = quantized(model, quantize)
+        model = quantized_once(model, quantize, calibration, settings)
     step = _Step(model, KeyValues(model, capacity).layers, capacity).eval()
     tokens = torch.zeros((1, wanted[-1]), dtype=torch.long)
     dynamic = None
@@ -79,7 +82,7 @@ def export(
         {"tokens": tokens, "start": zero, "last": zero.clone()},
         dynamic_shapes=dynamic,
         targets=targets,
-        config=resolve({"freeze": True, "panels": "alike"}, config=config),
+        config=settings,
         overwrite=overwrite,
     )
 

@@ -20,7 +20,9 @@ from .decoding.decoding_loop import with_short_loop
 from .key_values import KeyValues
 from .parameter_file import ParameterFile
 from .programs import Programs
-from .quantize import KINDS, quantized
+from .quantize import KINDS
+from .rounded_models import quantized_once
+from .rounding import layer_inputs
 from .steps import Steps
 
 DEFAULT_LENGTH = 1024
@@ -30,6 +32,7 @@ def compile(
     model: Any,
     *,
     quantize: str | None = None,
+    calibration: Any = None,
     max_batch: int = 1,
     max_length: int | None = None,
     take_over: bool = False,
@@ -43,8 +46,12 @@ def compile(
                 Its weights become constants of the compiled steps. Weights of a GGUF
                 file (anabranch.llm.load) keep the file's integers
     quantize    None, "int8" (a scale for each 64 columns of a row) or "int4" (scale and
-                offset for each 32 columns; the layer of the logits has "int8"). Rounds
-                the weights of linear layers to nearest, with scales by least squares
+                offset for each 32 columns). Rounds the weights of linear layers, and
+                keeps them in the compile cache. "int4" leaves the layer of the logits,
+                and those that it would harm most, in "int8"
+    calibration  ids of the tokens of a text, in tensors or sequences, for "int4": layers
+                are rounded so that they change least on this text. Some thousand tokens
+                are enough. None: as what the layers read of random tokens asks for
     max_batch   the most rows of a call: sequences times beams
     max_length  the most tokens of a row, prompt included: the size of the cache of keys
                 and values. None: 1024, or fewer if the model has fewer positions
@@ -61,6 +68,7 @@ def compile(
     file of `take_over` cannot be written.
     """
     checked_model(model, quantize)
+    calibration = checked_calibration(model, quantize, calibration)
     original = model
     _check_size("max_batch", max_batch)
     max_length = checked_length(model, max_length)
@@ -72,7 +80,7 @@ def compile(
         if not settings.freeze:
             raise ValueError(f"quantize={quantize!r} needs frozen weights: freeze=True")
         _check_floats(model, quantize)
-        model = quantized(model, quantize)
+        model = quantized_once(model, quantize, calibration, settings, folder)
     made = LanguageModel(model, max_batch, max_length, settings, folder)
     if take_over:
         made.take_over(original)
@@ -288,6 +296,18 @@ def checked_model(model: Any, quantize: Any) -> None:
     """The model, quantised as asked. ValueError: it is no decoder that can be compiled."""
     _check_quantize(quantize)
     _check_model(model)
+
+
+def checked_calibration(model: Any, quantize: Any, calibration: Any) -> Any:
+    """The rows of tokens of a calibration; None: there is none. ValueError: wrong
+    tokens, or nothing to calibrate."""
+    if calibration is None:
+        return None
+    if quantize != "int4":
+        raise ValueError(
+            f"calibration is for quantize='int4', and quantize is {quantize!r}"
+        )
+    return layer_inputs.rows_of(model, calibration)
 
 
 def _check_quantize(quantize: Any) -> None:

@@ -3,46 +3,188 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import nn
 
 from .quantized_layers import QuantizedLinear, QuantizedWeight
+from .rounding import layer_inputs
+from .rounding.error_feedback import Columns
+from .rounding.layer_inputs import Reading
+from .rounding.weight_fits import (
+    GROUP,
+    eight_bits,
+    error_of_four_bits,
+    four_bits,
+    four_bits_in_turn,
+)
 
 KINDS = ("int8", "int4")
-GROUP = 32  # columns of a group of int4
-GROUP_OF_BYTES = 64  # columns of a group of int8, if the row is a multiple of it
-REFITS = 4
-# Elements that are fitted at once: each pass reads all of them, so they have to fit
-# into the CPU's caches.
-AT_ONCE = 1 << 17
+# The part of the weights that has bytes with "int4": those of the layers whose results
+# 4 bits would change most for their size.
+IN_BYTES = 0.05
+
+Make = Callable[[nn.Module, torch.Tensor], nn.Module]
 
 
-def quantized(model: Any, kind: str) -> Any:
+def quantized(model: Any, kind: str, calibration: Any = None) -> Any:
     """The model with quantised linear layers. It shares everything else with `model`,
-    which is not changed. With "int4", the layer of the logits gets "int8", and so do
-    layers whose rows are no multiple of a group."""
-    find_head = getattr(model, "get_output_embeddings", lambda: None)
-    return _replaced(model, kind, find_head(), {})
+    which is not changed.
+
+    calibration  for "int4": ids of the tokens of a text. Layers are rounded so that
+                 their results on this text change least. None: an error of a weight
+                 counts by what its column reads of random tokens
+
+    With "int4", the layer of the logits gets "int8", and so do layers whose rows are no
+    multiple of a group, and the layers that 4 bits would change most. ValueError: wrong
+    tokens.
+    """
+    if kind == "int8":
+        return replaced(model, _of_bytes)
+    head = getattr(model, "get_output_embeddings", lambda: None)()
+    weights = {
+        module: weight
+        for module in model.modules()
+        if (weight := _weight_of(module)) is not None
+        and module is not head
+        and weight.shape[1] % GROUP == 0
+    }
+    tokens, readings = None, dict[nn.Module, Reading]()
+    # Nobody knows what the layers of other modules read.
+    if hasattr(model, "get_input_embeddings"):
+        tokens = (
+            layer_inputs.random_tokens(model)
+            if calibration is None
+            else layer_inputs.rows_of(model, calibration)
+        )
+        readings = layer_inputs.read(model, weights, tokens)
+    bytes_too = _sensitive(weights, readings)
+    columns = _LastColumns()
+
+    def make(layer: nn.Module, weight: torch.Tensor) -> nn.Module:
+        if layer not in weights or layer in bytes_too:
+            return _of_bytes(layer, weight)
+        reading = readings.get(layer)
+        importance = None if reading is None else reading.importance()
+        if calibration is None or reading is None:
+            return _linear(layer, four_bits(weight, importance))
+
+        def made(x: torch.Tensor | None) -> nn.Module:
+            # A router may have sent all tokens elsewhere by now.
+            found = (
+                four_bits(weight, importance)
+                if x is None
+                else four_bits_in_turn(weight, columns.of(x))
+            )
+            return _linear(layer, found)
+
+        return _Waiting(made)
+
+    found = replaced(model, make)
+    if calibration is not None:
+        assert tokens is not None
+        layer_inputs.run(found, tokens)
+        _settle(found)
+    return found
 
 
-def _replaced(module: nn.Module, kind: str, head: Any, known: dict[Any, Any]) -> Any:
+def _sensitive(
+    weights: Mapping[nn.Module, torch.Tensor], readings: Mapping[nn.Module, Reading]
+) -> set[nn.Module]:
+    """The layers whose results 4 bits change most, for the bytes that they take."""
+
+    def harm(layer: nn.Module) -> float:
+        weight, reading = weights[layer], readings[layer]
+        wanted = reading.output * len(weight)
+        error = error_of_four_bits(weight, reading.importance())
+        return error / wanted / weight.numel() if wanted > 0 else 0.0
+
+    left = IN_BYTES * sum(weight.numel() for weight in weights.values())
+    found = set[nn.Module]()
+    for layer in sorted(readings, key=harm, reverse=True):
+        left -= weights[layer].numel()
+        if left < 0:
+            break
+        found.add(layer)
+    return found
+
+
+def replaced(model: Any, make: Make) -> Any:
+    """A copy of a model that has what `make` gives, for a layer and its weight, in the
+    place of linear layers. Everything else is shared."""
+    return _replaced(model, make, {})
+
+
+def _replaced(module: nn.Module, make: Make, known: dict[nn.Module, Any]) -> Any:
     if module in known:
         return known[module]
     weight = _weight_of(module)
     if weight is not None:
-        four = kind == "int4" and module is not head and weight.shape[1] % GROUP == 0
-        fitted = _four_bits(weight) if four else _eight_bits(weight)
-        found: Any = QuantizedLinear(fitted, module.bias).eval()
+        found: Any = make(module, weight)
     else:
         found = copy.copy(module)
         found._modules = {
-            name: child if child is None else _replaced(child, kind, head, known)
+            name: child if child is None else _replaced(child, make, known)
             for name, child in module._modules.items()
         }
     known[module] = found
     return found
+
+
+def _linear(layer: nn.Module, weight: QuantizedWeight) -> nn.Module:
+    return QuantizedLinear(weight, layer.bias).eval()
+
+
+def _of_bytes(layer: nn.Module, weight: torch.Tensor) -> nn.Module:
+    return _linear(layer, eight_bits(weight))
+
+
+class _LastColumns:
+    """Keeps the columns of the last input: query, key and value read the same one."""
+
+    def __init__(self) -> None:
+        self._input: torch.Tensor | None = None
+        self._columns: Columns | None = None
+
+    def of(self, x: torch.Tensor) -> Columns:
+        if self._columns is None or x is not self._input:
+            self._input, self._columns = x, Columns(x)
+        return self._columns
+
+
+class _Waiting(nn.Module):
+    """Becomes a quantised layer at its first call, for what the call reads. The layers
+    before it are quantised then, so that it makes up for their errors too."""
+
+    def __init__(self, made: Callable[[torch.Tensor | None], nn.Module]) -> None:
+        super().__init__()
+        self._make = made
+        self.__dict__["_made"] = None  # not a part of this module
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.made(x)(x)
+
+    def made(self, x: torch.Tensor | None = None) -> nn.Module:
+        """The layer; None for x: it was never called."""
+        found = self.__dict__["_made"]
+        if found is None:
+            found = self.__dict__["_made"] = self._make(x)
+        return found
+
+
+def _settle(module: nn.Module) -> None:
+    """Puts quantised layers in the place of those that waited for them."""
+    for name, child in module._modules.items():
+        if isinstance(child, _Waiting):
+            module._modules[name] = child.made()
+        elif child is not None:
+            _settle(child)
+
+
+def is_linear(module: nn.Module) -> bool:
+    return _weight_of(module) is not None
 
 
 def _weight_of(module: nn.Module) -> torch.Tensor | None:
@@ -53,88 +195,3 @@ def _weight_of(module: nn.Module) -> torch.Tensor | None:
     if type(module).__name__ == "Conv1D" and hasattr(module, "nf"):
         return module.weight.detach().t()
     return None
-
-
-def _eight_bits(weight: torch.Tensor) -> QuantizedWeight:
-    """Rounds to nearest, then takes the scale of each group that fits best."""
-    rows, columns = weight.shape
-    group = columns if columns % GROUP_OF_BYTES else GROUP_OF_BYTES
-    groups = weight.double().view(rows, -1, group)
-    largest = groups.abs().amax(-1, keepdim=True)
-    whole = (groups * _inverse(largest / 127)).round().clamp(-127, 127)
-    scale = (groups * whole).sum(-1, keepdim=True) * _inverse(
-        whole.square().sum(-1, keepdim=True)
-    )
-    integers = whole.to(torch.int8).view(rows, columns)
-    return QuantizedWeight(integers, _stored(scale.squeeze(-1)))
-
-
-def _four_bits(weight: torch.Tensor) -> QuantizedWeight:
-    rows = max(1, AT_ONCE // weight.shape[1])
-    parts = [_fitted_line(part) for part in weight.split(rows)]
-    integers, scale, offset = (torch.cat(values) for values in zip(*parts))
-    return QuantizedWeight(integers, _stored(scale), _stored(offset))
-
-
-def _fitted_line(
-    weight: torch.Tensor,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Rounds to nearest between the smallest and the largest weight of a group. Then it
-    fits the line through integers and weights, rounds again, and repeats while the
-    error shrinks."""
-    groups = weight.double().view(weight.shape[0], -1, GROUP)
-    offset = groups.amin(-1, keepdim=True)
-    scale = (groups.amax(-1, keepdim=True) - offset) / 15
-    best = _rounded(groups, scale, offset)
-    error = _error(groups, best, scale, offset)
-    for _ in range(REFITS):
-        slope, base = _line(groups, _rounded(groups, scale, offset))
-        whole = _rounded(groups, slope, base)
-        slope, base = _line(groups, whole)
-        new = _error(groups, whole, slope, base)
-        better = new < error
-        best = torch.where(better, whole, best)
-        scale = torch.where(better, slope, scale)
-        offset = torch.where(better, base, offset)
-        error = torch.where(better, new, error)
-    whole = best.to(torch.uint8).flatten(1)
-    packed = whole[:, ::2] | whole[:, 1::2] << 4
-    return packed, scale.squeeze(-1), offset.squeeze(-1)
-
-
-def _stored(values: torch.Tensor) -> torch.Tensor:
-    """Scales or offsets as float16, whose rounding adds little to that of the
-    integers. Float32 if the largest one is no normal number of float16."""
-    limits = torch.finfo(torch.float16)
-    largest = values.abs().max() if values.numel() else 0
-    fits = largest == 0 or limits.smallest_normal <= largest <= limits.max
-    return values.to(torch.float16 if fits else torch.float32)
-
-
-def _inverse(values: torch.Tensor) -> torch.Tensor:
-    return torch.where(values == 0, 0, 1 / values)
-
-
-def _rounded(
-    groups: torch.Tensor, scale: torch.Tensor, offset: torch.Tensor
-) -> torch.Tensor:
-    return ((groups - offset) * _inverse(scale)).round().clamp(0, 15)
-
-
-def _line(
-    groups: torch.Tensor, whole: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Slope and value at zero of the least squares line of weights over integers."""
-    x, y = whole.mean(-1, keepdim=True), groups.mean(-1, keepdim=True)
-    covariance = ((whole - x) * (groups - y)).sum(-1, keepdim=True)
-    slope = covariance * _inverse((whole - x).square().sum(-1, keepdim=True))
-    return slope, y - slope * x
-
-
-def _error(
-    groups: torch.Tensor,
-    whole: torch.Tensor,
-    scale: torch.Tensor,
-    offset: torch.Tensor,
-) -> torch.Tensor:
-    return (whole * scale + offset - groups).square().sum(-1, keepdim=True)

@@ -24,6 +24,7 @@ FORMAT = 2
 PACKAGES, FUNCTIONS, KERNELS = "packages", "functions", "kernels"
 OBJECTS = "objects"  # machine code of single kernels
 TUNINGS = "tunings"  # blockings of products that were timed
+ROUNDINGS = "roundings"  # quantised layers of language models
 CHATS = "chats"  # tokenizers of models; an exported package lies beside each
 CHAT_PACKAGE = "package"
 # How long to wait for another process that compiles the same package.

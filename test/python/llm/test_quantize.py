@@ -1,6 +1,9 @@
-"""quantize=: integers fit the weights; tokens equal those of the quantised model."""
+"""quantize=: integers fit the weights and what they multiply; tokens equal those of the
+quantised model."""
 
 from __future__ import annotations
+
+import copy
 
 import pytest
 import torch
@@ -8,7 +11,10 @@ from decoders import PLAIN, gpt2, llama, prompt
 from torch import nn
 
 from anabranch import llm
-from anabranch.llm import quantize
+from anabranch.llm import quantize, rounded_models
+from anabranch.llm.quantized_layers import QuantizedLinear
+from anabranch.llm.rounding.error_feedback import Columns
+from anabranch.llm.rounding.weight_fits import eight_bits, four_bits, four_bits_in_turn
 
 
 def layer(weight: torch.Tensor, kind: str):
@@ -90,3 +96,119 @@ def test_the_logits_have_eight_bits():
     model = quantize.quantized(llama(), "int4")
     assert model.lm_head.weight.dtype == torch.int8
     assert model.model.layers[0].mlp.up_proj.weight.dtype == torch.uint8
+
+
+def correlated(tokens: int, columns: int) -> torch.Tensor:
+    """Inputs whose columns go together, and are large and small."""
+    mix = torch.randn(columns // 4, columns)
+    x = torch.randn(tokens, columns // 4) @ mix + torch.randn(tokens, columns) / 4
+    return x * torch.logspace(-1, 1, columns)[torch.randperm(columns)]
+
+
+def test_errors_count_as_much_as_their_column_is_read():
+    x, weight = correlated(512, 128), torch.randn(48, 128)
+
+    def result_error(found) -> float:
+        error = found.dequantized(torch.float64) - weight.double()
+        return (x.double() @ error.T).norm().item()
+
+    even = result_error(four_bits(weight))
+    counted = result_error(four_bits(weight, x.square().mean(0)))
+    in_turn = result_error(four_bits_in_turn(weight, Columns(x)))
+    assert counted < 0.9 * even
+    assert in_turn < 0.6 * counted
+    assert result_error(eight_bits(weight)) < 0.2 * counted
+
+
+@pytest.mark.parametrize(
+    "x", [torch.zeros(4, 64), torch.ones(1, 64), torch.full((3, 64), 1e-30)]
+)
+def test_inputs_that_say_little_leave_weights_near(x):
+    weight = torch.randn(8, 64)
+    found = four_bits_in_turn(weight, Columns(x)).dequantized()
+    assert (found - weight).norm() < 0.5 * weight.norm()
+    assert torch.equal(found, four_bits_in_turn(weight, Columns(x)).dequantized())
+
+
+class Layers(nn.Module):
+    """What quantize needs of a language model. The last layer is read by some runs."""
+
+    def __init__(self, runs: int = 2) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(50, 64)
+        self.layers = nn.ModuleList(nn.Linear(64, 64) for _ in range(24))
+        self.runs = runs
+        self.config = llama().config
+
+    def get_input_embeddings(self):
+        return self.embed
+
+    def forward(self, tokens, use_cache):
+        assert use_cache is False
+        x = self.embed(tokens)
+        for layer in self.layers[:-1]:
+            x = torch.tanh(layer(x))
+        counter = self.embed.__dict__
+        counter["run"] = counter.get("run", 0) + 1
+        return self.layers[-1](x) if counter["run"] <= self.runs else x
+
+
+def test_layers_that_four_bits_would_change_most_have_bytes():
+    model = Layers()
+    # One weight of each group is far from the others.
+    model.layers[3].weight.data[:, ::32] = 40
+    found = quantize.quantized(model, "int4")
+    kinds = [layer.weight.dtype for layer in found.layers]
+    assert kinds.count(torch.int8) == 1 and kinds[3] == torch.int8
+
+
+@pytest.mark.parametrize("runs", [0, 1, 2])
+def test_layers_that_a_text_does_not_reach_are_quantised_too(runs):
+    model, text = Layers(runs), prompt(1, 30) % 50
+    found = quantize.quantized(model, "int4", text)
+    assert all(type(layer) is QuantizedLinear for layer in found.layers)
+    for layer, other in zip(found.layers, model.layers):
+        error = layer.dequantized() - other.weight
+        assert error.norm() < 0.2 * other.weight.norm()
+
+
+@pytest.mark.parametrize("kind", ["int8", "int4", "text"])
+def test_quantised_layers_are_kept(kind, tmp_path, monkeypatch):
+    monkeypatch.delenv("ANABRANCH_CACHE")
+    monkeypatch.setenv("ANABRANCH_CACHE_HOME", str(tmp_path))
+    model, more = llama(), {"quantize": kind}
+    if kind == "text":
+        more = {"quantize": "int4", "calibration": [torch.arange(9), [1, 2, 3]]}
+    with torch.no_grad():
+        first = llm.compile(model, max_length=40, **more)._steps.model.state_dict()
+    # Another model with the same values, as another process has.
+    monkeypatch.setattr(rounded_models, "quantized", None)
+    other = copy.deepcopy(model)
+    again = llm.compile(other, max_length=40, **more)._steps.model.state_dict()
+    assert first.keys() == again.keys()
+    assert all(torch.equal(value, again[name]) for name, value in first.items())
+    model.model.layers[0].mlp.up_proj.weight.data[0, 0] += 1
+    with pytest.raises(TypeError):  # other weights are other entries
+        llm.compile(model, max_length=40, **more)
+
+
+@pytest.mark.parametrize(
+    ("calibration", "text"),
+    [
+        ([], "no tokens"),
+        ([[1, 2], [10**6]], "the token 1000000"),
+        ([-1], "the token -1"),
+        (torch.ones(3), "torch.float32"),
+        ("a text", "call the tokenizer"),
+        (["a", "text"], "call the tokenizer"),
+    ],
+)
+def test_wrong_calibrations_are_errors(calibration, text):
+    with pytest.raises(ValueError, match=text):
+        llm.compile(llama(), quantize="int4", calibration=calibration)
+
+
+def test_only_four_bits_are_calibrated():
+    for kind in ("int8", None):
+        with pytest.raises(ValueError, match="is for quantize='int4'"):
+            llm.compile(llama(), quantize=kind, calibration=[1, 2])
