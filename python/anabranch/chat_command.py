@@ -11,9 +11,12 @@ import time
 from typing import Any
 
 QUESTION = "What is an anabranch of a river? Answer in one sentence."
-OTHERS = ("eager", "inductor", "llama.cpp")
+OTHERS = ("eager", "inductor", "llama.cpp", "openvino")
 # The module that an engine needs, and the package that has it.
-NEEDED = {"llama.cpp": ("llama_cpp", "llama-cpp-python")}
+NEEDED = {
+    "llama.cpp": ("llama_cpp", "llama-cpp-python"),
+    "openvino": ("openvino_genai", "openvino-genai"),
+}
 
 
 def add_parser(commands: Any) -> None:
@@ -41,8 +44,8 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--compare",
         action="store_true",
-        help="the same prompt in eager PyTorch, Inductor and llama.cpp, each in its own"
-        " process",
+        help="the same prompt in eager PyTorch, Inductor, llama.cpp and OpenVINO GenAI,"
+        " each in its own process",
     )
     parser.add_argument(
         "--engine", choices=("anabranch", *OTHERS), default="anabranch", help="who runs"

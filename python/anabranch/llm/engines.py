@@ -33,6 +33,8 @@ def make(
         return open_or_make(path, dtype, quantize, LENGTH, threads)
     if name == "llama.cpp":
         return _llama_cpp(path, threads)
+    if name == "openvino":
+        return _openvino(path, dtype, threads)
     return _of_pytorch(name, path, dtype, threads)
 
 
@@ -102,3 +104,57 @@ class TokenByToken:
         for count, token in enumerate(made, 1):
             if not put(token) or count == new_tokens:
                 break
+
+
+def _openvino(path: Path, dtype: str, threads: int) -> Engine:
+    """OpenVINO GenAI, with the types of a GGUF file's weights."""
+    if path.suffix != ".gguf" and not (path / "openvino_model.xml").exists():
+        raise ValueError(
+            f"OpenVINO GenAI reads .gguf files and folders with openvino_model.xml, and"
+            f" {path} is neither"
+        )
+    import openvino_genai
+
+    from . import checkpoint
+
+    # It computes in bf16 where a CPU has fast instructions for it, if not told.
+    options: dict[str, Any] = {"INFERENCE_PRECISION_HINT": dtype}
+    if threads:
+        options["INFERENCE_NUM_THREADS"] = threads
+    pipeline = openvino_genai.LLMPipeline(str(path), "CPU", **options)
+    tokenizer = checkpoint.load_tokenizer(path)
+    ends = frozenset([pipeline.get_generation_config().eos_token_id])
+    ends |= {tokenizer.eos_token_id} - {None}
+    known = LoadedTokenizer(tokenizer, ends)
+    return Engine(GenAI(pipeline).answer, known, LENGTH, "warm")
+
+
+class GenAI:
+    """Answers by a pipeline of OpenVINO GenAI."""
+
+    def __init__(self, pipeline: Any) -> None:
+        self._pipeline = pipeline
+
+    def answer(self, prompt: list[int], new_tokens: int, put: Put) -> None:
+        import numpy as np
+        import openvino
+        import openvino_genai
+
+        running = openvino_genai.StreamingStatus.RUNNING
+        stop = openvino_genai.StreamingStatus.STOP
+
+        class Streamer(openvino_genai.StreamerBase):  # type: ignore[misc]
+            def write(self, tokens: Any) -> Any:
+                """Gets one token, or several that were made together."""
+                each = [tokens] if isinstance(tokens, int) else tokens
+                return running if all(map(put, each)) else stop
+
+            def end(self) -> None:
+                pass
+
+        config = self._pipeline.get_generation_config()
+        config.max_new_tokens, config.do_sample = new_tokens, False
+        # The chat ends an answer at a token that ends it.
+        config.ignore_eos = True
+        tokens = openvino.Tensor(np.array([prompt], dtype=np.int64))
+        self._pipeline.generate(tokens, config, Streamer())

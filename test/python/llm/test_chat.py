@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+import sys
+import types
 
 import pytest
 
@@ -121,6 +123,43 @@ def test_an_engine_of_tokens_answers(most, answer):
     assert "".join(given) == answer
 
 
+@pytest.mark.parametrize("most", [2, 9])
+def test_an_answer_of_openvino_ends_where_the_chat_ends_it(most, monkeypatch):
+    """Tokens come alone or together. A stand-in has GenAI's interface."""
+    given = []
+
+    class Pipeline:
+        def get_generation_config(self):
+            return types.SimpleNamespace()
+
+        def generate(self, tokens, config, streamer):
+            assert tokens.tolist() == [[5, 6]] and tokens.dtype == "int64"
+            assert (config.max_new_tokens, config.do_sample) == (most, False)
+            for new in ([1, [2], [3, 0, 8], 9])[:most]:
+                if streamer.write(new) == "stop":
+                    break
+            streamer.end()
+
+    status = types.SimpleNamespace(RUNNING="running", STOP="stop")
+    genai = types.SimpleNamespace(StreamingStatus=status, StreamerBase=object)
+    monkeypatch.setitem(sys.modules, "openvino_genai", genai)
+    monkeypatch.setitem(
+        sys.modules, "openvino", types.SimpleNamespace(Tensor=lambda array: array)
+    )
+
+    def put(token):
+        given.append(token)
+        return token != 0
+
+    engines.GenAI(Pipeline()).answer([5, 6], most, put)
+    assert given == ([1, 2] if most == 2 else [1, 2, 3, 0])
+
+
+def test_openvino_names_the_files_that_it_reads(tmp_path):
+    with pytest.raises(ValueError, match=r"reads \.gguf files"):
+        engines.make("openvino", tmp_path, dtype="f32", quantize=None, threads=0)
+
+
 def test_generate_answers_token_by_token():
     transformers = pytest.importorskip("transformers")
     from decoders import llama, prompt
@@ -195,11 +234,12 @@ def test_engines_that_are_missing_are_named(monkeypatch, capsys):
     monkeypatch.setattr(
         chat_command.importlib.util,
         "find_spec",
-        lambda name: None if name == "llama_cpp" else find(name),
+        lambda name: find(name) if name == "torch" else None,
     )
     assert chat_command._compare(given) == 0
     shown = capsys.readouterr()
     assert shown.out == "one\n"
     assert "[llama.cpp: missing, `pip install llama-cpp-python`]" in shown.err
+    assert "[openvino: missing, `pip install openvino-genai`]" in shown.err
     assert "[the same text: anabranch, eager; another one: inductor]" in shown.err
     assert ["--quantize" in command for command in commands] == [True, False, False]
