@@ -59,6 +59,33 @@ def test_random_arrivals_get_the_tokens_that_they_get_alone(make):
     assert anabranch.counters.eager_graphs == 0
 
 
+def test_the_last_request_gives_its_blocks_to_earlier_ones():
+    """Three requests begin in a pool that has blocks for the end of one alone."""
+    model = llama()
+    compiled = llm.compile(model, max_batch=3, max_length=4 * BLOCK)
+    prompts = [prompt(1, length) for length in (20, 9, 30)]
+    ways = [{}, {"do_sample": True, "top_k": 20}, {"repetition_penalty": 1.3}]
+    settings = [more | {"max_new_tokens": 70} for more in ways]
+    expected = answers_alone(model, prompts, settings)
+    batch = compiled.batch(cache_tokens=4 * BLOCK)
+    requests = [
+        batch.add(tokens, seed=number, **(PLAIN | more))
+        for number, (tokens, more) in enumerate(zip(prompts, settings))
+    ]
+    together, interrupted = 0, set()
+    while batch.waiting or batch.running:
+        together = max(together, len(batch.running))
+        interrupted |= {requests.index(r) for r in batch.waiting if r.answer}
+        order = [requests.index(r) for r in (*batch.running, *batch.waiting)]
+        assert order == sorted(order)
+        owned = [block for r in requests for block in r._blocks]
+        assert len(set(owned)) == len(owned) == 4 - batch._blocks.free
+        batch.step()
+    assert [request.tokens for request in requests] == expected
+    assert together > 1 and interrupted and 0 not in interrupted
+    assert batch._blocks.free == 4
+
+
 def test_generate_batch_returns_prompts_with_answers():
     model = llama()
     compiled = llm.compile(model, max_batch=2, max_length=40)

@@ -27,11 +27,11 @@ class Request:
         self.tokens = list(prompt)
         self.done = False
         self._sampler, self._streamer = sampler, streamer
-        # While the request runs: its blocks and their slots; the chunks of its prompt
-        # that are left; and how many of its tokens the pool has.
+        # While the request runs: its blocks and their slots; the chunks of its tokens
+        # that are left to read; and how many of its tokens the pool has.
         self._blocks: list[int] = []
         self._slots = torch.empty(0, dtype=torch.long)
-        self._chunks = collections.deque(chunks(len(prompt), None))
+        self._chunks: collections.deque[tuple[int, int, int]] = collections.deque()
         self._cached = 0
         if streamer is not None:
             streamer.put(torch.tensor([prompt]))
@@ -43,6 +43,10 @@ class Request:
     def blocks_at_most(self) -> int:
         # No step reads the last token.
         return blocks_for(self._sampler.max_length - 1)
+
+    def _has_room(self) -> bool:
+        """Whether the next token that a step reads has a slot."""
+        return self._cached < len(self._slots)
 
     def _append(self, logits: torch.Tensor) -> None:
         token, ends = self._sampler.next(self.tokens, logits)
@@ -62,10 +66,11 @@ class Batch:
     """Requests that are computed together, over one pool of keys and values.
 
     Each `step` computes one token of each request whose prompt was read, and one chunk
-    of the prompt of another request. A request waits until the pool has blocks for its
-    longest answer, so it is never interrupted; requests begin in the order in which
-    they came. A request gets the tokens that it would get alone. Only one thread may
-    use a batch at a time.
+    of the prompt of another request. Requests begin in the order in which they came,
+    when the pool has blocks for their prompt, and take more as their answers grow. If
+    none is left, the request that began last gives its own back. It waits first in the
+    line, and reads its tokens again. A request gets the tokens that it would get alone.
+    Only one thread may use a batch at a time.
     """
 
     def __init__(
@@ -138,6 +143,8 @@ class Batch:
         reading = next((r for r in self.running if r._chunks), None)
         if reading is not None:
             self._read_chunk(reading)
+        self._leave()
+        self._make_room()
         self._decode([r for r in self.running if not r._chunks and not r.done])
         self._leave()
         return [request for request in before if request.done]
@@ -150,16 +157,44 @@ class Batch:
     def _admit(self) -> None:
         while self.waiting and len(self.running) < self._max_rows:
             request = self.waiting[0]
-            blocks = self._blocks.take(request.blocks_at_most())
-            if blocks is None:
+            count = blocks_for(len(request.tokens))
+            # Whoever runs may need a block soon.
+            if count + len(self.running) > self._blocks.free:
                 return
-            request._blocks, request._slots = blocks, self._pool.slots(blocks)
+            self._give(request, count)
+            request._chunks.extend(chunks(len(request.tokens), None))
             self.running.append(self.waiting.popleft())
+
+    def _give(self, request: Request, count: int) -> None:
+        blocks = self._blocks.take(count)
+        assert blocks is not None
+        request._blocks += blocks
+        request._slots = self._pool.slots(request._blocks)
+
+    def _make_room(self) -> None:
+        """Gives a block to each request that needs one for its next token. The whole
+        pool has room for the longest answer of any request, so the one that began first
+        goes on."""
+        for request in list(self.running):
+            # One that was interrupted has no blocks.
+            while request._blocks and not request._has_room():
+                if self._blocks.free:
+                    self._give(request, 1)
+                else:
+                    last = self.running.pop()
+                    self._take_back(last)
+                    self.waiting.appendleft(last)
+
+    def _take_back(self, request: Request) -> None:
+        self._blocks.give_back(request._blocks)
+        request._blocks = []
+        request._chunks.clear()
+        request._cached = 0
 
     def _read_chunk(self, request: Request) -> None:
         begin, end, size = request._chunks.popleft()
         logits = self._steps.logits(
-            self._pool, [request.prompt[begin:end]], [begin], [request._slots], size
+            self._pool, [request.tokens[begin:end]], [begin], [request._slots], size
         )
         request._cached = end
         if not request._chunks:
@@ -182,8 +217,7 @@ class Batch:
     def _leave(self) -> None:
         for request in self.running:
             if request.done:
-                self._blocks.give_back(request._blocks)
-                request._blocks = []
+                self._take_back(request)
         self.running = [request for request in self.running if not request.done]
 
 
