@@ -173,7 +173,7 @@ def test_captured_graphs_that_are_used_wrongly() -> None:
         empty.replay()
     with pytest.raises(RuntimeError, match="without capture_begin"):
         empty.capture_end()
-    with pytest.raises(NotImplementedError, match="capture the graph again"):
+    with pytest.raises(RuntimeError, match="auto_dispatch_capture=True"):
         empty.update(cpu_update_input=[{}])
 
 

@@ -14,7 +14,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from . import attention_scales
 from .attention_scales import Scales
-from .library import operator, unpack_int4
+from .library import attention, operator, unpack_int4
 from .llm.attention_masks import visible
 from .llm.attention_options import FAR, Options, prefix_length
 
@@ -295,7 +295,7 @@ _SCHEMA = (
 )
 
 
-@operator(_SCHEMA)
+@attention(_SCHEMA)
 def npu_fused_infer_attention_score(
     query: Tensor, key: Tensor, value: Tensor, **options: Any
 ) -> tuple[Tensor, Tensor]:
@@ -370,7 +370,7 @@ def _attend_second(
     return attend(query, key, value, renamed, "npu_fused_infer_attention_score_v2")
 
 
-@operator(_SECOND_SCHEMA)
+@attention(_SECOND_SCHEMA)
 def npu_fused_infer_attention_score_v2(
     query: Tensor, key: Tensor, value: Tensor, **options: Any
 ) -> tuple[Tensor, Tensor]:

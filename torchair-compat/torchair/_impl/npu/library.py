@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from ..device.tape import recorded_whole
+
 LIBRARY = torch.library.Library("npu", "FRAGMENT")
 
 # The function of each operator, by its overload.
@@ -33,6 +35,52 @@ def operator(
         checked = _needing(_leaving_out(reserved, function, schema_), schema_)
         LIBRARY.impl(name, checked, "CompositeImplicitAutograd")
         COMPOSITIONS[packet.default] = checked
+        packet.__doc__ = function.__doc__
+        return packet
+
+    return register
+
+
+def attention(schema: str) -> Callable[[Callable[..., Any]], Any]:
+    """`operator` for one that returns (attention, log-sum-exp). A captured graph can
+    change its arguments. Beside it stand an overload that writes to `out`, and
+    `_<name>_get_max_workspace`, since an NPU needs memory for it."""
+
+    def register(function: Callable[..., Any]) -> Any:
+        name = function.__name__
+        taken = schema.rpartition(") -> ")[0]
+        LIBRARY.define(f"{name}{schema}")
+        LIBRARY.define(
+            f"{name}.out{taken}, Tensor? workspace=None, Tensor(a!)[] out) ->"
+            " Tensor(a!)[]"
+        )
+        LIBRARY.define(f"_{name}_get_max_workspace{taken}) -> Tensor")
+        packet = getattr(torch.ops.npu, name)
+
+        @functools.wraps(function)
+        def write(*args: Any, out: Any, workspace: Any = None, **kwargs: Any) -> Any:
+            check(len(out) == 2, name, f"out must have 2 tensors, got {len(out)}")
+            has_sums = kwargs.get("softmax_lse_flag", kwargs.get("return_softmax_lse"))
+            made = function(*args, **kwargs)[: 2 if has_sums else 1]
+            for place, (given, new) in enumerate(zip(out, made)):
+                check_shape(given, name, f"out[{place}]", tuple(new.shape))
+                given.copy_(new)
+            return out
+
+        def workspace(query: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
+            return query.new_empty(0)
+
+        for overload, written in ((packet.default, function), (packet.out, write)):
+            checked = _needing(written, overload._schema)
+            COMPOSITIONS[overload] = checked
+            LIBRARY.impl(
+                overload.name().removeprefix("npu::"),
+                recorded_whole(overload, checked),
+                "CompositeImplicitAutograd",
+            )
+        LIBRARY.impl(
+            f"_{name}_get_max_workspace", workspace, "CompositeImplicitAutograd"
+        )
         packet.__doc__ = function.__doc__
         return packet
 
