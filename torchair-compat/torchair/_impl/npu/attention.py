@@ -45,6 +45,7 @@ def attend(
     scales.check(query, key, value, name)
     q, k, v = _operands(query, key, value, used, scales, name)
     _check_padding(q, k, used, name)
+    _check_shift(q, k, used.pse_shift, name)
     seen, live = visible(q, k, used, name)
     result, lse = _core(q, k, v, seen, used, scales)
     if live is not None:
@@ -123,6 +124,20 @@ def _unpacked(
             " no kv_padding_size"
         )
     return unpack_int4(key), unpack_int4(value)
+
+
+def _check_shift(q: Tensor, k: Tensor, shift: Tensor | None, name: str) -> None:
+    """ValueError: the shift of scores does not cover them."""
+    if shift is None:
+        return
+    batch, heads, rows, columns = (*q.shape[:3], k.shape[2])
+    fits = shift.dim() == 4 and shift.shape[0] in (1, batch)
+    fits = fits and shift.shape[1] in (1, heads)
+    if not fits or shift.shape[2] < rows or shift.shape[3] < columns:
+        raise ValueError(
+            f"{name}: pse_shift of {tuple(shift.shape)} does not cover {rows} rows and"
+            f" {columns} columns of {heads} heads and {batch} sequences"
+        )
 
 
 def _check_padding(q: Tensor, k: Tensor, used: Options, name: str) -> None:
