@@ -130,7 +130,8 @@ def _check_shift(q: Tensor, k: Tensor, shift: Tensor | None, name: str) -> None:
     """ValueError: the shift of scores does not cover them."""
     if shift is None:
         return
-    batch, heads, rows, columns = (*q.shape[:3], k.shape[2])
+    batch, heads, rows = q.shape[:3]
+    columns = k.shape[2]
     fits = shift.dim() == 4 and shift.shape[0] in (1, batch)
     fits = fits and shift.shape[1] in (1, heads)
     if not fits or shift.shape[2] < rows or shift.shape[3] < columns:
