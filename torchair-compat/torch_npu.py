@@ -147,8 +147,14 @@ __all__ = [
 __version__ = "0.1.0"
 
 npu, dynamo = _install()
-# Scripts call it by this name.
+# Scripts call these by their names.
 _npu_dropout_gen_mask = torch.ops.npu._npu_dropout_gen_mask
+_npu_fused_infer_attention_score_get_max_workspace = (
+    torch.ops.npu._npu_fused_infer_attention_score_get_max_workspace
+)
+_npu_fused_infer_attention_score_v2_get_max_workspace = (
+    torch.ops.npu._npu_fused_infer_attention_score_v2_get_max_workspace
+)
 
 
 def npu_quant_matmul(

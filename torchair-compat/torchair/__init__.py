@@ -20,6 +20,7 @@ from ._impl.compile.unsupported import patch_for_hcom
 from ._impl.ge.converters import register_fx_node_ge_converter
 from ._impl.npu.install import install as _install
 from ._impl.npu.layouts import npu_format_cast_via_cpu, use_internal_format_weight
+from ._impl.public_names import publish as _publish
 from .configs.compiler_config import CompilerConfig
 from .core.utils import logger
 
@@ -45,3 +46,4 @@ __version__ = "0.1.0"
 _install()
 _install_collectives()
 _install_breaks()
+_publish(__name__)

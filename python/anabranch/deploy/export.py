@@ -93,6 +93,13 @@ def export(
         ).read()
     except Unsupported as reason:
         raise CompileError(f"the model can't be exported: {reason}") from None
+    except AssertionError as error:
+        if not _share_memory(inputs):
+            raise
+        raise CompileError(
+            "the model can't be exported: it updates an example input that shares memory"
+            " with another one; give each input memory of its own"
+        ) from error
     for symbol in described.graph["symbols"]:
         symbol |= exported.ranges.get(symbol["name"], {})
     tuning.choose_blockings(described, settings)
@@ -190,6 +197,17 @@ def _place(path: str | os.PathLike[str], overwrite: bool) -> str:
     if not os.access(folder, os.W_OK | os.X_OK):
         raise PermissionError(f"{folder} can't be written")
     return place
+
+
+def _share_memory(inputs: Any) -> bool:
+    places = [
+        t.untyped_storage().data_ptr() for t in tree_leaves(inputs) if _is_full(t)
+    ]
+    return len(set(places)) < len(places)
+
+
+def _is_full(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.numel() > 0
 
 
 def _program(model: Any, inputs: Any, dynamic_shapes: Any) -> ExportedProgram:

@@ -105,7 +105,6 @@ _FUNCTIONS = {
     "PythonMod": "mod",
     "Min": "min",
     "Max": "max",
-    "PowByNatural": "pow",
     "IntTrueDiv": "truediv",
     "FloatTrueDiv": "truediv",
 }
@@ -120,8 +119,11 @@ def _expr(value: sympy.Expr) -> Expr:
         return _chain("add", value.args)
     if isinstance(value, sympy.Mul):
         return _chain("mul", value.args)
-    if isinstance(value, sympy.Pow) and value.exp.is_Integer and value.exp >= 0:
-        return ["pow", _expr(value.base), int(value.exp)]
+    if isinstance(value, sympy.Pow) or type(value).__name__ == "PowByNatural":
+        base, exponent = value.args
+        if not exponent.is_Integer or exponent < 0:
+            raise Unsupported(f"the size expression {value} has an unknown exponent")
+        return ["pow", _expr(base), int(exponent)]
     if value.is_Float:
         return {"float": float(value)}
     kind = type(value).__name__

@@ -317,6 +317,11 @@ def test_bfloat16_without_ml_dtypes_says_so(tmp_path):
     assert found.dtype == ml_dtypes.bfloat16
 
 
+class Updates(nn.Module):
+    def forward(self, x, y):
+        return x.mul_(2), y.add_(1)
+
+
 class Bessel(nn.Module):
     def forward(self, x):
         return torch.special.i0(x) + 1
@@ -370,6 +375,8 @@ def test_bad_requests_are_refused(tmp_path):
             anabranch.export(*arguments, **how)
 
     refused(TypeError, "example inputs", model, place)
+    message = "updates an example input that shares memory with another"
+    refused(anabranch.CompileError, message, Updates().eval(), place, (x, x))
     refused(TypeError, "nn.Module or an ExportedProgram", torch.relu, place, x)
     refused(ValueError, "training mode", nn.Linear(8, 8), place, x)
     refused(TypeError, "list of names", model, place, x, targets="native")

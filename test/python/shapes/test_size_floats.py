@@ -99,3 +99,14 @@ def test_a_float_is_no_output(eager) -> None:
     )
     for rows in (4, 5):
         assert compiled(torch.ones(rows))[1] == rows / 3
+
+
+def test_a_power_of_sizes_runs(eager) -> None:
+    """No program can compute it, so PyTorch runs the graph."""
+    compiled = torch.compile(
+        lambda x, y, z: x * y**z, backend=anabranch.anabranch, dynamic=True
+    )
+    for y, z in ((2, 3), (3, 4), (5, 2)):
+        x = torch.ones(3)
+        assert torch.equal(compiled(x, y, z), x * y**z)
+    assert eager

@@ -135,9 +135,7 @@ def captured(config, function, folder, inputs=(X, Y)) -> str:
 @pytest.mark.checklist("T121")
 @pytest.mark.parametrize("function", [basic, other_order, mixed])
 def test_joins_are_buffers(config, tmp_path, caplog, debug, function) -> None:
-    torchair.logger.addHandler(caplog.handler)
     text = captured(config, function, tmp_path)
-    torchair.logger.removeHandler(caplog.handler)
     assert "aten.empty" in text
     assert "aten.cat" not in text
     assert "out = " in text
@@ -158,9 +156,7 @@ def test_joins_are_buffers(config, tmp_path, caplog, debug, function) -> None:
     ],
 )
 def test_joins_that_stay(config, tmp_path, caplog, debug, function, why) -> None:
-    torchair.logger.addHandler(caplog.handler)
     text = captured(config, function, tmp_path)
-    torchair.logger.removeHandler(caplog.handler)
     assert "aten.cat" in text
     assert re.search(rf"\[remove_cat_ops\] Skip cat: .*{why}", caplog.text)
     assert "remove_cat_ops: Optimized 0 cat node(s)" in caplog.text
@@ -188,10 +184,8 @@ def test_joins_of_other_streams_stay(config, tmp_path) -> None:
 @pytest.mark.parametrize("mode", ["max-autotune", "npugraph_ex"])
 def test_passes_are_logged(config, caplog, mode, level) -> None:
     torchair.logger.setLevel(level)
-    torchair.logger.addHandler(caplog.handler)
     config.mode = mode
     compiled(NOOPS["clone"], config)(X, Y)
-    torchair.logger.removeHandler(caplog.handler)
     text = r"After fx graph pass\(optimize_noop_ops\) optimization.*before 5 nodes, after 4"
     assert bool(re.search(text, caplog.text)) == (level == logging.DEBUG)
     every = "After fx graph pass(all npugraph_ex pass) optimization" in caplog.text

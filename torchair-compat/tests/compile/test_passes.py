@@ -81,7 +81,6 @@ def streams(first, second):
 
 
 def test_a_pattern_stays_on_one_stream(patterns, caplog, debug) -> None:
-    torchair.logger.addHandler(caplog.handler)
     seen = []
     register(extra_check=lambda match: not seen.append(match))
     found = compiled(streams("1", "2"))(*INPUTS)
@@ -90,7 +89,6 @@ def test_a_pattern_stays_on_one_stream(patterns, caplog, debug) -> None:
     assert "Cross-stream operation detected in pattern match" in caplog.text
     found = compiled(streams("1", "1"))(*INPUTS)
     torch.testing.assert_close(found, replacement(*INPUTS))
-    torchair.logger.removeHandler(caplog.handler)
 
 
 @pytest.mark.checklist("T039")

@@ -48,7 +48,6 @@ def test_two_graphs_share_an_input(config, caplog, debug, tmp_path) -> None:
     config.experimental_config.enable_ref_data = True
     config.debug.graph_dump.type = "pbtxt"
     config.debug.graph_dump.path = str(tmp_path)
-    torchair.logger.addHandler(caplog.handler)
     cache = torch.zeros(3, 4)
 
     def write(x):
@@ -62,7 +61,6 @@ def test_two_graphs_share_an_input(config, caplog, debug, tmp_path) -> None:
     x = torch.ones(3, 4)
     compiled(write, config)(x)
     found = compiled(double, config)(x)
-    torchair.logger.removeHandler(caplog.handler)
     assert torch.equal(found, torch.full((3, 4), 3.0))
     assert torch.equal(cache, torch.full((3, 4), 2.0))
     text = r"Replace (RefData_3_4_4_1_0_\d+):RefData with (\w+):Data in graph graph_\d+"

@@ -27,6 +27,12 @@ SAID = {
 }
 
 
+def test_handlers_of_the_program_get_records(caplog) -> None:
+    with caplog.at_level(logging.ERROR):
+        logger.error("said")
+    assert caplog.messages == ["said"]
+
+
 def test_one_logger() -> None:
     assert torchair.logger is logger
     assert logger.name == "torchair"

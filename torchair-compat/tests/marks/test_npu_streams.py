@@ -64,6 +64,24 @@ def test_streams_and_events_made_inside(compiled_nodes, backend) -> None:
     assert anabranch.counters.fallback_calls == 0
 
 
+def test_a_stream_is_a_context(compiled_nodes) -> None:
+    def function(x):
+        side = torch.npu.Stream()
+        with side:
+            y = x.exp()
+            assert torch.npu.current_stream() is side
+        return y, x.sin()
+
+    check(function, torch.randn(8))
+    assert compiled_nodes == [[("aten::exp", ONE), ("aten::sin", None)]]
+    outer, inner = torch.npu.Stream(), torch.npu.Stream()
+    with outer as entered:
+        with inner, outer:
+            assert torch.npu.current_stream() is outer
+        assert torch.npu.current_stream() is entered is outer
+    assert torch.npu.current_stream() is torch.npu.default_stream()
+
+
 def test_streams_and_events_made_outside(compiled_nodes) -> None:
     side, event = torch.npu.Stream(), torch.npu.Event()
 

@@ -151,7 +151,7 @@ def test_results_of_int8(count) -> None:
         (
             "fii",
             {"antiquant_scale": torch.ones(2), "antiquant_mode": 7},
-            "no such mode of the key scale: 7",
+            "antiquant_mode must be from 0 to 5, got 7",
         ),
     ],
 )

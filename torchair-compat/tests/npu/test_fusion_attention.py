@@ -453,7 +453,11 @@ MODES = {"atten_mask": CAUSAL, "input_layout": "BNSD"}
         ({"prefix": [1]}, RuntimeError, "prefix is for sparse_mode 5 and 6"),
         ({"pse": torch.ones(1, 4, 3, 7)}, RuntimeError, r"got \(1, 4, 3, 7\)"),
         ({"input_layout": "NBSD"}, RuntimeError, "no such input_layout: 'NBSD'"),
-        ({"input_layout": "BSH"}, RuntimeError, "BSH needs 3 dimensions"),
+        (
+            {"input_layout": "BSH"},
+            RuntimeError,
+            "query in BSH must have 3 dimensions, got 4",
+        ),
         ({"input_layout": "TND"}, RuntimeError, "TND needs actual_seq_qlen"),
     ],
 )

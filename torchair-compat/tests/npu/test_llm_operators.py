@@ -273,13 +273,13 @@ WRONG = {
         X, 3, k_group=1, group_count=2
     ),
     "renorm must be 0": lambda: torch_npu.npu_moe_gating_top_k(X, 1, renorm=1),
-    "there are no experts from 0 to -1": lambda: torch_npu.npu_moe_init_routing_v2(
+    "active_expert_range .* has no experts": lambda: torch_npu.npu_moe_init_routing_v2(
         X, E
     ),
     "padded_mode must be False": lambda: torch_npu.npu_moe_token_permute(
         X, E, padded_mode=True
     ),
-    "are not k = 2 for each row": lambda: torch_npu.npu_moe_token_unpermute(
+    "are no rows of 2 of": lambda: torch_npu.npu_moe_token_unpermute(
         X, torch.arange(3), torch.ones(2, 2)
     ),
     "does not take key of": lambda: torch_npu.npu_scatter_pa_kv_cache(
@@ -303,6 +303,38 @@ WRONG = {
 def test_what_does_not_go_together(text) -> None:
     with pytest.raises(RuntimeError, match=text):
         WRONG[text]()
+
+
+@pytest.mark.parametrize("count", [None, 0, 3, -2])
+def test_how_many_tokens_are_permuted(count) -> None:
+    """None and 0 keep all; others are slices, as Ascend's page says."""
+    tokens = torch.randn(4, 8)
+    indices = torch.tensor([[2, 0], [1, 3], [0, 2], [3, 1]], dtype=torch.int32)
+    rows, places = torch_npu.npu_moe_token_permute(tokens, indices, count)
+    choices = sorted(range(8), key=lambda n: (int(indices.flatten()[n]), n))
+    wanted = [tokens[choice // 2] for choice in choices]
+    assert torch.equal(rows, torch.stack(wanted[:count] if count else wanted))
+    assert [int(places[choice]) for choice in choices] == list(range(8))
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"actual_seq_lengths": [9, 2]}, "must be from 0 to 6, got .9, 2."),
+        ({"actual_seq_lengths_kv": [-1]}, "actual_seq_lengths_kv must be from 0 to 6"),
+        ({"actual_shared_prefix_len": [2]}, "needs key_shared_prefix"),
+        ({"key_antiquant_mode": 9}, "key_antiquant_mode must be from 0 to 5, got 9"),
+        ({"pse_shift": torch.ones(2, 4, 5, 6)}, "pse_shift of .2, 4, 5, 6. does not"),
+        ({"atten_mask": torch.ones(6).bool()}, "atten_mask of .6,. does not cover"),
+    ],
+)
+def test_arguments_of_attention_are_checked(options, text) -> None:
+    """A length beyond the rows was cut silently."""
+    q, k, v = torch.randn(3, 2, 4, 6, 8)
+    with pytest.raises(ValueError, match=f"{text}(.|\n)*query float32 .2, 4, 6, 8."):
+        torch_npu.npu_fused_infer_attention_score(
+            *(q, k, v), num_heads=4, input_layout="BNSD", **options
+        )
 
 
 @pytest.mark.parametrize("averages", [False, True])

@@ -1,5 +1,6 @@
 """CompilerConfig: its tree of options, checks, warnings, and names in other modules."""
 
+import os
 import re
 import time
 import warnings
@@ -188,6 +189,11 @@ def test_paths_are_real(config, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     config.debug.graph_dump.path = "x/../y"
     assert config.debug.graph_dump.path.value == str(tmp_path / "y")
+    assert os.fspath(config.debug.graph_dump.path) == str(tmp_path / "y")
+    assert f"{config.debug.graph_dump.path}" == str(tmp_path / "y")
+    for option in (config.debug.data_dump.path, config.debug.graph_dump.type):
+        with pytest.raises(TypeError, match="is no path: None"):
+            os.path.exists(option)
 
 
 @pytest.mark.checklist("T012")

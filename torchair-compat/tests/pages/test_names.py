@@ -38,7 +38,8 @@ NAMES = {
     "npugraph_ex.configs.compiler_config": "CompilerConfig",
     "npugraph_ex.core.utils": "logger EVENT_LEVEL",
     "torchair.ge_concrete_graph.ge_graph": "Tensor TensorSpec DataType"
-    " get_default_ge_graph next_unique_name",
+    " get_default_ge_graph next_unique_name compat_as_bytes compat_as_bytes_list"
+    " get_invalid_desc auto_convert_to_tensor",
     "torchair.ge_concrete_graph.utils": "compat_as_bytes compat_as_bytes_list"
     " get_invalid_desc auto_convert_to_tensor dtype_promote",
     "torchair.ge_concrete_graph.fx2ge_converter": "register_fx_node_ge_converter"
@@ -61,6 +62,15 @@ def test_public_names(name) -> None:
     assert public - own <= set(module.__all__)
 
 
+def test_public_names_are_of_public_modules() -> None:
+    for name in ("torchair", "torchair.scope", "torchair.inference", "torchair.ops"):
+        module = importlib.import_module(name)
+        for value in (getattr(module, exported) for exported in module.__all__):
+            if isinstance(value, types.FunctionType | type):
+                assert value.__module__.startswith(name)
+                assert "._" not in value.__module__
+
+
 def test_helpers_of_converters() -> None:
     graph = importlib.import_module("torchair.ge_concrete_graph.ge_graph")
     names = [graph.next_unique_name("Names", "Add") for _ in range(3)]
@@ -78,6 +88,8 @@ def test_tensors_over_addresses() -> None:
     assert torch.equal(torch.stack([first, second]).flatten(), torch.arange(12.0))
     first[0, 0] = 7
     assert memory[0] == 7
+    [empty] = torchair.llm_datadist.create_npu_tensors([0], torch.float32, [0])
+    assert empty.shape == (0,)
     for arguments, error, text in (
         ((3, torch.float32, [1]), TypeError, "shape only support"),
         (([2], torch.float32, [1.5]), TypeError, "addresses inner type only support"),

@@ -90,7 +90,6 @@ def _make() -> _Logger:
             "another package has taken the logger 'torchair'"
         )
     made.setLevel(_level())
-    made.propagate = False
     handler = _Stdout()
     handler.setFormatter(_Formatter())
     made.addHandler(handler)

@@ -27,7 +27,7 @@ def create_npu_tensors(
     addresses  a list of ints. The memory must live as long as the tensor over it
 
     TypeError, ValueError: an argument is none of these. RuntimeError: a size is
-    negative, or an address is 0.
+    negative, or an address is 0 although a tensor has elements.
     """
     _check_ints("shape", shape)
     _check_ints("addresses", addresses)
@@ -35,7 +35,8 @@ def create_npu_tensors(
         raise TypeError(f"dtype only support ['torch.dtype'], but got {_kind(dtype)}")
     if dtype not in _DTYPES:
         raise ValueError(f"unsupported dtype {dtype}")
-    if any(size < 0 for size in shape) or 0 in addresses:
+    nowhere = 0 in addresses and 0 not in shape
+    if any(size < 0 for size in shape) or nowhere:
         raise RuntimeError(
             f"create_npu_tensors: no memory of the shape {list(shape)} at {addresses}"
         )

@@ -39,6 +39,9 @@ def install() -> None:
             if (operator := _find_builtin(function)) is not None:
                 _register_builtin(translating, operator)
             setattr(torch, name, translating)
+    # Dynamo calls this function itself for a result that is a symbolic float, when it
+    # can trace into no function any more.
+    torch.compiler.allow_in_graph(torch.scalar_tensor)
     for name in _METHODS:
         setattr(torch.Tensor, name, _translating(getattr(torch.Tensor, name), name))
     torch.nn.Module.to = _translating(torch.nn.Module.to, "to")

@@ -14,7 +14,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from . import attention_scales
 from .attention_scales import Scales
-from .library import operator, unpack_int4
+from .library import attention, operator, unpack_int4
 from .llm.attention_masks import visible
 from .llm.attention_options import FAR, Options, prefix_length
 
@@ -45,6 +45,7 @@ def attend(
     scales.check(query, key, value, name)
     q, k, v = _operands(query, key, value, used, scales, name)
     _check_padding(q, k, used, name)
+    _check_shift(q, k, used.pse_shift, name)
     seen, live = visible(q, k, used, name)
     result, lse = _core(q, k, v, seen, used, scales)
     if live is not None:
@@ -123,6 +124,21 @@ def _unpacked(
             " no kv_padding_size"
         )
     return unpack_int4(key), unpack_int4(value)
+
+
+def _check_shift(q: Tensor, k: Tensor, shift: Tensor | None, name: str) -> None:
+    """ValueError: the shift of scores does not cover them."""
+    if shift is None:
+        return
+    batch, heads, rows = q.shape[:3]
+    columns = k.shape[2]
+    fits = shift.dim() == 4 and shift.shape[0] in (1, batch)
+    fits = fits and shift.shape[1] in (1, heads)
+    if not fits or shift.shape[2] < rows or shift.shape[3] < columns:
+        raise ValueError(
+            f"{name}: pse_shift of {tuple(shift.shape)} does not cover {rows} rows and"
+            f" {columns} columns of {heads} heads and {batch} sequences"
+        )
 
 
 def _check_padding(q: Tensor, k: Tensor, used: Options, name: str) -> None:
@@ -295,7 +311,7 @@ _SCHEMA = (
 )
 
 
-@operator(_SCHEMA)
+@attention(_SCHEMA)
 def npu_fused_infer_attention_score(
     query: Tensor, key: Tensor, value: Tensor, **options: Any
 ) -> tuple[Tensor, Tensor]:
@@ -370,7 +386,7 @@ def _attend_second(
     return attend(query, key, value, renamed, "npu_fused_infer_attention_score_v2")
 
 
-@operator(_SECOND_SCHEMA)
+@attention(_SECOND_SCHEMA)
 def npu_fused_infer_attention_score_v2(
     query: Tensor, key: Tensor, value: Tensor, **options: Any
 ) -> tuple[Tensor, Tensor]:

@@ -51,6 +51,10 @@ class Scales:
                 f"{name}: key and value must both have the dtype of query or be int8,"
                 f" got {key.dtype} and {value.dtype}"
             )
+        for what in ("antiquant_mode", "key_antiquant_mode", "value_antiquant_mode"):
+            mode = getattr(self, what)
+            if not 0 <= mode <= 5:
+                raise ValueError(f"{name}: {what} must be from 0 to 5, got {mode}")
         by_row = self.dequant_scale_query is not None
         if self.query_quant_mode not in ((3,) if by_row else (0, 3)):
             raise ValueError(

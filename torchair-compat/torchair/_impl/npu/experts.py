@@ -120,7 +120,8 @@ def npu_moe_finalize_routing(
     width, total = given.shape[1], expanded_src_to_dst_row.shape[0]
     k = 1 if scales is None else scales.shape[-1]
     rows = total // k
-    check(rows * k == total, name, f"{total} places are not k = {k} for each row")
+    text = f"expanded_src_to_dst_row has {total} places, which are no rows of {k} of scales"
+    check(rows * k == total, name, text)
     check_shape(scales, name, "scales", (rows, k))
     check(skip2 is None or skip1 is not None, name, "skip2 needs skip1")
     for label, skip in (("skip1", skip1), ("skip2", skip2)):
@@ -136,6 +137,11 @@ def npu_moe_finalize_routing(
             export_for_source_row is not None, name, "bias needs export_for_source_row"
         )
         assert export_for_source_row is not None
+        check(
+            bias.dim() == 2 and bias.shape[1] == width,
+            name,
+            f"bias must have shape (experts, {width}), got {tuple(bias.shape)}",
+        )
         parts = parts + bias.to(torch.float32)[export_for_source_row.to(torch.int64)]
     if scales is not None:
         parts = parts * scales.to(torch.float32).unsqueeze(-1)

@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from ..device.tape import recorded_whole
+
 LIBRARY = torch.library.Library("npu", "FRAGMENT")
 
 # The function of each operator, by its overload.
@@ -30,9 +32,55 @@ def operator(
         LIBRARY.define(f"{name}{schema}")
         packet = getattr(torch.ops.npu, name)
         schema_ = packet.default._schema
-        checked = _needing(_leaving_out(reserved, function, schema_), schema_)
+        checked = _naming(_leaving_out(reserved, function, schema_), schema_)
         LIBRARY.impl(name, checked, "CompositeImplicitAutograd")
         COMPOSITIONS[packet.default] = checked
+        packet.__doc__ = function.__doc__
+        return packet
+
+    return register
+
+
+def attention(schema: str) -> Callable[[Callable[..., Any]], Any]:
+    """`operator` for one that returns (attention, log-sum-exp). A captured graph can
+    change its arguments. Beside it stand an overload that writes to `out`, and
+    `_<name>_get_max_workspace`, since an NPU needs memory for it."""
+
+    def register(function: Callable[..., Any]) -> Any:
+        name = function.__name__
+        taken = schema.rpartition(") -> ")[0]
+        LIBRARY.define(f"{name}{schema}")
+        LIBRARY.define(
+            f"{name}.out{taken}, Tensor? workspace=None, Tensor(a!)[] out) ->"
+            " Tensor(a!)[]"
+        )
+        LIBRARY.define(f"_{name}_get_max_workspace{taken}) -> Tensor")
+        packet = getattr(torch.ops.npu, name)
+
+        @functools.wraps(function)
+        def write(*args: Any, out: Any, workspace: Any = None, **kwargs: Any) -> Any:
+            check(len(out) == 2, name, f"out must have 2 tensors, got {len(out)}")
+            has_sums = kwargs.get("softmax_lse_flag", kwargs.get("return_softmax_lse"))
+            made = function(*args, **kwargs)[: 2 if has_sums else 1]
+            for place, (given, new) in enumerate(zip(out, made)):
+                check_shape(given, name, f"out[{place}]", tuple(new.shape))
+                given.copy_(new)
+            return out
+
+        def workspace(query: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
+            return query.new_empty(0)
+
+        for overload, written in ((packet.default, function), (packet.out, write)):
+            checked = _naming(written, overload._schema)
+            COMPOSITIONS[overload] = checked
+            LIBRARY.impl(
+                overload.name().removeprefix("npu::"),
+                recorded_whole(overload, checked),
+                "CompositeImplicitAutograd",
+            )
+        LIBRARY.impl(
+            f"_{name}_get_max_workspace", workspace, "CompositeImplicitAutograd"
+        )
         packet.__doc__ = function.__doc__
         return packet
 
@@ -65,23 +113,51 @@ def _leaving_out(
     return call
 
 
-def _needing(function: Callable[..., Any], schema: Any) -> Callable[..., Any]:
-    """Wraps the function: RuntimeError for a tensor argument that is None, which
-    PyTorch lets pass."""
+# Errors of PyTorch's tracing have types of their own, and stay as they are.
+_PLAIN = (IndexError, NotImplementedError, RuntimeError, TypeError, ValueError)
+
+
+def _naming(function: Callable[..., Any], schema: Any) -> Callable[..., Any]:
+    """Wraps the function: its errors name the operator, and list the arguments that the
+    caller gave. RuntimeError for a tensor argument that is None, which PyTorch lets
+    pass."""
+    name = function.__name__
     needed = [
         (place, argument.name)
         for place, argument in enumerate(schema.arguments)
         if argument.type.kind() == "TensorType"
     ]
+    names = [a.name for a in schema.arguments if not a.kwarg_only]
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        for place, name in needed:
-            given = args[place] if place < len(args) else kwargs.get(name)
-            check(given is not None, function.__name__, f"{name} is needed")
-        return function(*args, **kwargs)
+        try:
+            for place, argument in needed:
+                given = args[place] if place < len(args) else kwargs.get(argument)
+                check(given is not None, name, f"{argument} is needed")
+            return function(*args, **kwargs)
+        except _PLAIN as error:
+            if type(error) not in _PLAIN:
+                raise
+            text = str(error)
+            if not text.startswith(f"{name}: "):
+                text = f"{name}: {text}"
+            given = dict(zip(names, args)) | kwargs
+            listed = ", ".join(f"{key} {_shown(v)}" for key, v in given.items())
+            raise type(error)(f"{text}\n  arguments of {name}: {listed}") from error
 
     return call
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        dtype = str(value.dtype).removeprefix("torch.")
+        return f"{dtype} {tuple(value.shape)}"
+    if isinstance(value, list | tuple) and any(
+        isinstance(one, torch.Tensor) for one in value
+    ):
+        return f"[{', '.join(map(_shown, value))}]"
+    return repr(value)
 
 
 def check(condition: bool, name: str, message: str) -> None:

@@ -22,7 +22,7 @@ def _rms_norm(
     check(
         0 < gamma.dim() <= x.dim() and x.shape[-gamma.dim() :] == gamma.shape,
         name,
-        f"gamma of shape {tuple(gamma.shape)} must have the last dimensions of x,"
+        f"gamma of shape {tuple(gamma.shape)} must have the last dimensions of the rows,"
         f" {tuple(x.shape)}",
     )
     wide = x.to(torch.float32)

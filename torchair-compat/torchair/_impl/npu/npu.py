@@ -13,7 +13,7 @@ import itertools
 import time
 import types
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch._dynamo import assume_constant_result
@@ -28,11 +28,20 @@ from ..device.names import (
     device_count,
     host_device,
 )
-from ..device.tape import NPUGraph, graph, is_current_stream_capturing
+from ..device.tape import (
+    NPUGraph,
+    graph,
+    graph_task_group_begin,
+    graph_task_group_end,
+    graph_task_update_begin,
+    graph_task_update_end,
+    is_current_stream_capturing,
+)
 from ..errors import warn_once
 
 __all__ = [
     "Event",
+    "ExternalEvent",
     "NPUGraph",
     "Stream",
     "amp",
@@ -49,6 +58,10 @@ __all__ = [
     "get_stream_limit",
     "graph",
     "graph_pool_handle",
+    "graph_task_group_begin",
+    "graph_task_group_end",
+    "graph_task_update_begin",
+    "graph_task_update_end",
     "init",
     "initial_seed",
     "is_available",
@@ -121,6 +134,14 @@ class Event:
         return (end_event._at - self._at) * 1000
 
 
+class ExternalEvent(Event):
+    """An event that a captured graph waits for until its tasks are up to date. A replay
+    on this host reads them when it begins, so there is nothing to wait for."""
+
+    def reset(self, stream: Stream | None = None) -> None:
+        """Does nothing: no replay waits."""
+
+
 class Stream:
     """An order of work. In a compiled function the operators on a stream are on a
     stream of the graph. In eager code work is done when a call returns."""
@@ -130,6 +151,16 @@ class Stream:
         self.priority = priority
         self._name = _new_name()
         self._limit: dict[str, int] | None = None
+        self._entered: list[Any] = []
+
+    def __enter__(self) -> Self:
+        """As `with torch.npu.stream(self)`."""
+        self._entered.append(stream(self))
+        self._entered[-1].__enter__()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._entered.pop().__exit__(*raised)
 
     @property
     def stream_id(self) -> int:

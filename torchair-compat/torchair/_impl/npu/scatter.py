@@ -17,7 +17,7 @@ def _places(
     check(
         -data.dim() <= axis < data.dim() and axis % data.dim() != 0,
         name,
-        f"axis must be one of data's but the first, got {axis}",
+        f"axis must be one of self's {data.dim()} dimensions but the first, got {axis}",
     )
     axis %= data.dim()
     check(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..errors import warn_once, wrapped
-from .kinds import IntList
+from .kinds import IntList, NewPath
 from .table import OPEN_GROUPS, ROWS, Row
 
 __all__ = ["Group", "Option", "UnknownOption"]
@@ -50,6 +50,16 @@ class Option:
 
     def __bool__(self) -> bool:
         return bool(self.raw)
+
+    def __fspath__(self) -> str:
+        """The path, so that functions of files take an option that is one. TypeError:
+        it is none, or unset."""
+        if not isinstance(self.row.kind, NewPath) or self.raw is None:
+            raise TypeError(f"config.{self.row.path} is no path: {self.raw!r}")
+        return str(self.raw)
+
+    def __str__(self) -> str:
+        return str(self.raw) if isinstance(self.row.kind, NewPath) else repr(self)
 
     def __repr__(self) -> str:
         return f"<option {self.row.path}: {self.raw!r}>"

@@ -35,6 +35,9 @@ def visible(
     another shape, or too few lengths."""
     single = _single(q, used)
     bands = _has_band(used) and not single
+    if not single:
+        used.check_lengths("actual_seq_lengths", q, name)
+    used.check_lengths("actual_seq_lengths_kv", k, name)
     tree = used.sparse_mode == 9
     plain = used.actual_seq_lengths_kv is None and (
         single or used.actual_seq_lengths is None
@@ -81,8 +84,8 @@ def _over_scores(mask: Tensor, q: Tensor, k: Tensor, name: str) -> Tensor:
         closed = closed.unsqueeze(1) if each else closed.unsqueeze(0)
     if closed.dim() == 3:
         closed = closed.unsqueeze(1)
-    wide = closed.shape[-2] >= rows and closed.shape[-1] >= columns
-    if closed.dim() != 4 or not wide or closed.shape[0] not in (1, batch):
+    fits = closed.dim() == 4 and closed.shape[0] in (1, batch)
+    if not fits or closed.shape[2] < rows or closed.shape[3] < columns:
         raise ValueError(
             f"{name}: atten_mask of {tuple(mask.shape)} does not cover {rows} rows and"
             f" {columns} columns of {batch} sequences"

@@ -135,6 +135,11 @@ class Options:
             )
         prefixes = self.key_shared_prefix, self.value_shared_prefix
         if prefixes == (None, None):
+            if self.actual_shared_prefix_len is not None:
+                raise ValueError(
+                    f"{name}: actual_shared_prefix_len needs key_shared_prefix and"
+                    " value_shared_prefix"
+                )
             return
         alone = self.block_table is None and self.query_rope is None
         if None in prefixes or "T" in self.dims or not alone:
@@ -142,6 +147,21 @@ class Options:
                 f"{name}: a shared prefix needs keys and values, a layout with a batch,"
                 " and neither a block_table nor rotary parts"
             )
+
+    def check_lengths(self, what: str, states: Tensor, name: str) -> None:
+        """ValueError: a length is negative, or beyond the rows of `states` (batch, heads,
+        rows, elements); sums of lengths do not ascend. Tensors and symbols are data."""
+        given: Lengths = getattr(self, what)
+        most = states.shape[2]
+        if given is None or isinstance(given, Tensor) or not isinstance(most, int):
+            return
+        numbers = [number for number in given if isinstance(number, int)]
+        pages = what == "actual_seq_lengths_kv" and self.block_table is not None
+        sums = "T" in self.dims and not pages
+        fits = all(0 <= number <= most for number in numbers)
+        if not fits or (sums and numbers != sorted(numbers)):
+            rule = f"ascend up to {most}" if sums else f"be from 0 to {most}"
+            raise ValueError(f"{name}: {what} must {rule}, got {list(given)}")
 
     def lengths(self, what: str, batch: int, name: str) -> Lengths:
         """`actual_seq_lengths` or `actual_seq_lengths_kv` for a batch. One length serves

@@ -194,7 +194,8 @@ def _copies(
     " Tensor? x_active_mask=None, Tensor? activation_scale=None,"
     " Tensor? weight_scale=None, Tensor? group_list=None, Tensor? expand_scales=None,"
     f" Tensor? shared_expert_x=None,{_SHARED} int global_bs=0, int out_dtype=0,"
-    " int comm_quant_mode=0, int group_list_type=0) -> Tensor"
+    " int comm_quant_mode=0, int group_list_type=0) -> Tensor",
+    reserved=("out_dtype", "group_list_type"),
 )
 def npu_moe_distribute_combine(
     expand_x: Tensor,
@@ -221,9 +222,7 @@ def npu_moe_distribute_combine(
     shared_expert_num: int = 1,
     shared_expert_rank_num: int = 0,
     global_bs: int = 0,
-    out_dtype: int = 0,
     comm_quant_mode: int = 0,
-    group_list_type: int = 0,
 ) -> Tensor:
     """The sum over k of expert_scales times the row that each expert made, plus the
     shared expert's row: (bs, h) in the dtype of expand_x, computed in f32.

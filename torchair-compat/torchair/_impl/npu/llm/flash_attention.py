@@ -70,6 +70,10 @@ def npu_incre_flash_attention(
     """
     name = "npu_incre_flash_attention"
     layout = options.get("input_layout", "BSH")
+    if query.dim() not in (3, 4):
+        raise RuntimeError(
+            f"{name}: query must have 3 or 4 dimensions, got {query.dim()}"
+        )
     tokens = query.shape[2] if layout == "BNSD" else query.shape[1]
     if tokens != 1:
         raise RuntimeError(

@@ -113,7 +113,7 @@ class GroupProducts:
             check(not has_scale, NAME, f"{text}: no scale")
             check(not per_token, NAME, f"{text}: no per_token_scale")
             fits = self.result in _FLOATS
-            check(fits, NAME, f"{text} make no result of {self.result}")
+            check(fits, NAME, f"{text} make no output_dtype {self.result}")
             return False
         known = self.kind in (torch.int8, torch.int32) and weight == self.kind
         check(known, NAME, f"no product of {self.kind} and {weight}")

@@ -74,8 +74,12 @@ def npu_moe_init_routing_v2(
     known = expert_tokens_num_type in (0, 1, 2) and row_idx_type in (0, 1)
     text = "expert_tokens_num_type must be 0, 1 or 2, and row_idx_type 0 or 1"
     check(known, _NAME, text)
-    first, end = active_expert_range or (0, expert_num)
-    check(0 <= first < end, _NAME, f"there are no experts from {first} to {end}")
+    experts = list(active_expert_range or (0, expert_num))
+    text = f"active_expert_range must have 2 numbers, got {experts}"
+    check(len(experts) == 2, _NAME, text)
+    first, end = experts
+    text = f"active_expert_range {experts} of expert_num {expert_num} has no experts"
+    check(0 <= first < end, _NAME, text)
     check(active_num >= -1, _NAME, f"active_num must not be below -1, got {active_num}")
     order = _Order.of(expert_idx, first, end)
     if drop_pad_mode == 1:

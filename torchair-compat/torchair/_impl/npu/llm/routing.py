@@ -58,9 +58,14 @@ def npu_moe_gating_top_k(
     check_shape(bias, name, "bias", (count,))
     check(norm_type in (0, 1), name, f"no such norm_type: {norm_type}")
     check(renorm == 0, name, f"renorm must be 0, got {renorm}")
-    check(group_select_mode in (0, 1), name, f"no such mode: {group_select_mode}")
+    check(
+        group_select_mode in (0, 1),
+        name,
+        f"no such group_select_mode: {group_select_mode}",
+    )
     fits = 0 < k_group <= group_count and count % group_count == 0
-    check(fits, name, f"{k_group} of {group_count} groups of {count} experts")
+    text = f"k_group {k_group} of group_count {group_count} for {count} experts"
+    check(fits, name, text)
     most = count // group_count * k_group
     check(1 <= k <= most, name, f"k must be from 1 to {most}, got {k}")
     wide = x.to(torch.float32)
@@ -133,7 +138,8 @@ def npu_moe_token_permute(
 
     tokens   (rows, h)
     indices  (rows,) or (rows, k): the experts
-    num_out_tokens  how many rows are returned
+    num_out_tokens  how many rows are returned; None and 0: all; a negative number: all
+                    but the last
 
     Returns these rows; and for each choice i * k + j its place there, (rows * k,)
     int32. RuntimeError: another shape, dtype or mode.
@@ -143,13 +149,14 @@ def npu_moe_token_permute(
     check_dtype(indices, name, "indices", _INTEGERS)
     check(not padded_mode, name, "padded_mode must be False")
     right = indices.dim() in (1, 2) and indices.shape[0] == tokens.shape[0]
-    check(tokens.dim() == 2 and right, name, "indices must have a row for each token")
+    text = "tokens must have 2 dimensions, and indices a row for each token"
+    check(tokens.dim() == 2 and right, name, text)
     k = indices.shape[1] if indices.dim() == 2 else 1
     order = torch.sort(indices.reshape(-1), stable=True).indices
     places = torch.empty_like(order, dtype=torch.int32)
     numbers = torch.arange(order.shape[0], dtype=torch.int32, device=tokens.device)
     places = places.scatter(0, order, numbers)
-    kept = order if num_out_tokens is None else order[:num_out_tokens]
+    kept = order[:num_out_tokens] if num_out_tokens else order
     return tokens[kept // k], places
 
 
@@ -176,7 +183,8 @@ def npu_moe_token_unpermute(
     check(not padded_mode, name, "padded_mode must be False")
     total = sorted_indices.numel()
     k = 1 if probs is None else probs.shape[-1]
-    check(total % k == 0, name, f"{total} places are not k = {k} for each row")
+    text = f"sorted_indices has {total} places, which are no rows of {k} of probs"
+    check(total % k == 0, name, text)
     check_shape(probs, name, "probs", (total // k, k))
     places = sorted_indices.reshape(-1).to(torch.int64)
     kept = permuted_tokens.shape[0]

@@ -83,8 +83,8 @@ def npu_fusion_attention(
     lengths = None
     if input_layout == "TND":
         lengths = (
-            _lengths("actual_seq_qlen", actual_seq_qlen, query),
-            _lengths("actual_seq_kvlen", actual_seq_kvlen, key),
+            _lengths("actual_seq_qlen", actual_seq_qlen, query, NAME),
+            _lengths("actual_seq_kvlen", actual_seq_kvlen, key, NAME),
         )
     if keep_prob == 1:
         return *work.run(lengths, None), 0, 0, 0
@@ -127,8 +127,11 @@ def npu_fusion_attention_v3(
     comes from PyTorch's generator and is returned as a tensor, as is the offset. In a
     graph, lengths that are tensors break it."""
     if padding_mask is not None:
-        raise NotImplementedError(f"{NAME}: padding_mask is not supported on this host")
-    sparse = Sparse(atten_mask, sparse_mode, pre_tockens, next_tockens, prefix)
+        raise NotImplementedError(
+            f"{NAME}_v3: padding_mask is not supported on this host"
+        )
+    rule = (atten_mask, sparse_mode, pre_tockens, next_tockens, prefix)
+    sparse = Sparse(*rule, f"{NAME}_v3")
     work = _Work(query, key, value, head_num, input_layout, pse, scale, sparse, sink)
     work.check(softmax_layout, keep_prob)
     lengths = None
@@ -138,8 +141,8 @@ def npu_fusion_attention_v3(
             for ends in (actual_seq_qlen, actual_seq_kvlen)
         ]
         lengths = (
-            _lengths("actual_seq_qlen", sums[0], query),
-            _lengths("actual_seq_kvlen", sums[1], key),
+            _lengths("actual_seq_qlen", sums[0], query, sparse.name),
+            _lengths("actual_seq_kvlen", sums[1], key, sparse.name),
         )
     offset = torch.zeros(1, dtype=torch.int64)
     if keep_prob == 1:
@@ -164,20 +167,23 @@ class _Work(NamedTuple):
     sink: Tensor | None
 
     def check(self, softmax_layout: str, keep_prob: float) -> None:
+        name = self.sparse.name
         known = self.layout in (*_ORDERS, *_JOINED, "TND")
-        check(known, NAME, f"no such input_layout: {self.layout!r}")
+        check(known, name, f"no such input_layout: {self.layout!r}")
         known = softmax_layout in ("", "TND")
         text = f"softmax_layout must be TND or empty, got {softmax_layout!r}"
-        check(known, NAME, text)
+        check(known, name, text)
         text = f"keep_prob must be above 0 and at most 1, got {keep_prob}"
-        check(0 < keep_prob <= 1, NAME, text)
-        check(self.head_num > 0, NAME, f"head_num must be positive: {self.head_num}")
-        check_dtype(self.sink, NAME, "sink", (torch.float32,))
-        check_shape(self.sink, NAME, "sink", (self.head_num,))
-        check_dtype(self.query, NAME, "query")
-        for name, tensor in (("key", self.key), ("value", self.value)):
-            check_dtype(tensor, NAME, name, (self.query.dtype,))
-        check_dtype(self.pse, NAME, "pse", FLOATS)
+        check(0 < keep_prob <= 1, name, text)
+        check(
+            self.head_num > 0, name, f"head_num must be positive, got {self.head_num}"
+        )
+        check_dtype(self.sink, name, "sink", (torch.float32,))
+        check_shape(self.sink, name, "sink", (self.head_num,))
+        check_dtype(self.query, name, "query")
+        for what, tensor in (("key", self.key), ("value", self.value)):
+            check_dtype(tensor, name, what, (self.query.dtype,))
+        check_dtype(self.pse, name, "pse", FLOATS)
         self.sparse.check(self.layout, self.pse is not None)
 
     def run(
@@ -188,7 +194,7 @@ class _Work(NamedTuple):
         """The first four results. `dropout` has a bool for each weight of the softmax,
         and the chance that it is kept."""
         if lengths is None:
-            parts = [self._heads(t) for t in (self.query, self.key, self.value)]
+            parts = [self._heads(what) for what in ("query", "key", "value")]
             out, top, total = self._attend(parts, self.pse, self.sparse, dropout)
             out = _back(out, self.layout)
         else:
@@ -200,20 +206,26 @@ class _Work(NamedTuple):
         """How many weights the softmax has in all."""
         if lengths is not None:
             return self.query.shape[1] * sum(a * b for a, b in zip(*lengths))
-        query, key = self._heads(self.query), self._heads(self.key)
+        query, key = self._heads("query"), self._heads("key")
         return query.shape[0] * query.shape[1] * query.shape[2] * key.shape[2]
 
-    def _heads(self, tensor: Tensor) -> Tensor:
-        """The tensor as (batch, heads, length, width)."""
+    def _heads(self, what: str) -> Tensor:
+        """The operand of this name as (batch, heads, length, width)."""
+        name, tensor = self.sparse.name, getattr(self, what)
         dims = 4 if self.layout in _ORDERS else 3
-        check(tensor.dim() == dims, NAME, f"{self.layout} needs {dims} dimensions")
+        text = (
+            f"{what} in {self.layout} must have {dims} dimensions, got {tensor.dim()}"
+        )
+        check(tensor.dim() == dims, name, text)
         if self.layout in _ORDERS:
             return tensor.permute(_ORDERS[self.layout])
         whole = self.query.shape[-1]
         width = whole // self.head_num
         fits = width * self.head_num == whole and tensor.shape[-1] % width == 0
-        text = f"head_num {self.head_num} does not split a width of {tensor.shape[-1]}"
-        check(fits, NAME, text)
+        text = (
+            f"head_num {self.head_num} does not split {what}'s width {tensor.shape[-1]}"
+        )
+        check(fits, name, text)
         return tensor.unflatten(-1, (-1, width)).permute(_JOINED[self.layout])
 
     def _attend(
@@ -228,7 +240,7 @@ class _Work(NamedTuple):
         query, key, value = (part.to(torch.float32) for part in parts)
         groups, rest = divmod(query.shape[1], key.shape[1])
         text = f"{key.shape[1]} heads of key, {query.shape[1]} of query"
-        check(rest == 0, NAME, text)
+        check(rest == 0, self.sparse.name, text)
         key, value = (t.repeat_interleave(groups, 1) for t in (key, value))
         scores = query @ key.transpose(-1, -2)
         if pse is not None:
@@ -258,7 +270,8 @@ class _Work(NamedTuple):
         dropout: tuple[Tensor, float] | None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         queries, keys = lengths
-        check(len(queries) == len(keys), NAME, "as many lengths of query as of key")
+        text = "actual_seq_qlen and actual_seq_kvlen must have as many numbers"
+        check(len(queries) == len(keys), self.sparse.name, text)
         tensors, sizes = (self.query, self.key, self.value), (queries, keys, keys)
         rows = self.query.shape[0]
         made, first = [], 0
@@ -299,12 +312,18 @@ def _eight(*numbers: Tensor) -> list[Tensor]:
     return [n.expand(*n.shape[:-1], 8).contiguous() for n in numbers]
 
 
-def _lengths(name: str, sums: Sequence[int] | None, tensor: Tensor) -> list[int]:
+def _lengths(
+    what: str, sums: Sequence[int] | None, tensor: Tensor, name: str
+) -> list[int]:
     """The lengths from their sums. Zeros behind the others are sequences that are left
     out."""
-    check(sums is not None and len(sums) > 0, NAME, f"TND needs {name}")
+    check(sums is not None and len(sums) > 0, name, f"TND needs {what}")
     assert sums is not None
-    check(tensor.dim() == 3, NAME, "TND needs 3 dimensions")
+    check(
+        tensor.dim() == 3,
+        name,
+        f"TND needs 3 dimensions beside {what}, got {tensor.dim()}",
+    )
     given = [int(end) for end in sums]
     used = len(given)
     while used > 1 and given[used - 1] == 0:
@@ -313,5 +332,5 @@ def _lengths(name: str, sums: Sequence[int] | None, tensor: Tensor) -> list[int]
     lengths = [end - start for start, end in zip([0, *ends], ends)]
     left = used < len(given) and ends[-1] <= tensor.shape[0]
     right = min(lengths) >= 0 and (left or ends[-1] == tensor.shape[0])
-    check(right, NAME, f"{name} {given} does not split {tensor.shape[0]} tokens")
+    check(right, name, f"{what} {given} does not split {tensor.shape[0]} tokens")
     return lengths

@@ -30,22 +30,25 @@ class Sparse:
     before: int
     after: int
     prefix: Sequence[int] | None
+    name: str = NAME  # of the operator
 
     def check(self, layout: str, has_pse: bool) -> None:
         """RuntimeError: a mode that the layout does not have, or prefixes that are
         missing."""
-        check_dtype(self.mask, NAME, "atten_mask", (torch.bool, torch.uint8))
+        check_dtype(self.mask, self.name, "atten_mask", (torch.bool, torch.uint8))
         known = range(9) if layout == "TND" else range(7)
         fits = self.mode in known and not (layout == "TND" and self.mode == 5)
-        check(fits, NAME, f"{layout} has no sparse_mode {self.mode}")
+        check(fits, self.name, f"{layout} has no sparse_mode {self.mode}")
         text = f"sparse_mode {self.mode} takes no pse"
-        check(not has_pse or self.mode < _LAST_BAND, NAME, text)
+        check(not has_pse or self.mode < _LAST_BAND, self.name, text)
         if self.mode in _PREFIXES and self.mask is not None:
             check(
-                self.prefix is not None, NAME, f"sparse_mode {self.mode} needs prefix"
+                self.prefix is not None,
+                self.name,
+                f"sparse_mode {self.mode} needs prefix",
             )
         else:
-            check(self.prefix is None, NAME, "prefix is for sparse_mode 5 and 6")
+            check(self.prefix is None, self.name, "prefix is for sparse_mode 5 and 6")
 
     def of_sequence(self, number: int, lengths: tuple[list[int], list[int]]) -> Sparse:
         """The rule of one of several sequences, whose queries and keys have these
@@ -62,7 +65,7 @@ class Sparse:
             mode = _BAND if number == 0 else 2
         elif prefix is not None:
             fits = len(prefix) == len(queries)
-            check(fits, NAME, f"prefix must have {len(queries)} numbers")
+            check(fits, self.name, f"prefix must have {len(queries)} numbers")
             prefix = [prefix[number]]
         return replace(self, mode=mode, mask=mask, prefix=prefix)
 
@@ -92,10 +95,12 @@ class Sparse:
         batch, _, rows, columns = scores.shape
         numbers = [int(number) for number in self.prefix]
         text = f"prefix must have {batch} numbers, got {len(numbers)}"
-        check(len(numbers) == batch, NAME, text)
+        check(len(numbers) == batch, self.name, text)
         least = max(columns - rows, 0)
         fits = all(least <= number <= columns for number in numbers)
-        check(fits, NAME, f"prefix must be from {least} to {columns}, got {numbers}")
+        check(
+            fits, self.name, f"prefix must be from {least} to {columns}, got {numbers}"
+        )
         return torch.tensor(numbers, device=scores.device).reshape(-1, 1, 1, 1)
 
 
@@ -106,13 +111,15 @@ def biases(pse: Tensor, scores: Tensor, sparse: Sparse) -> Tensor:
     shape = tuple(pse.shape)
     fits = pse.dim() == 4 and shape[0] in (1, batch) and shape[1] == heads
     text = f"pse must be (1 or {batch}, {heads}, 1 or {rows}, {columns}), got {shape}"
-    check(fits, NAME, text)
+    check(fits, sparse.name, text)
     pse = pse.to(torch.float32)
     if shape[2] in (1, rows) and shape[3] == columns:
         return pse
     last = rows == columns and shape[2] == _COMPRESSED and shape[3] >= columns
-    check(last, NAME, text)
-    check(sparse.mode in (0, 2, 3), NAME, "pse of 1024 rows needs mode 0, 2 or 3")
+    check(last, sparse.name, text)
+    check(
+        sparse.mode in (0, 2, 3), sparse.name, "pse of 1024 rows needs mode 0, 2 or 3"
+    )
     row = torch.arange(rows, device=pse.device).unsqueeze(-1)
     distance = (row - torch.arange(columns, device=pse.device)).clamp(min=0)
     return pse[..., -1, :][..., shape[3] - 1 - distance]

@@ -1,0 +1,101 @@
+"""No operator of torch_npu ignores an argument: a value that it cannot mean changes the
+result, or is an error that names the operator and the argument. README.md lists what is
+left, with the reason why it has nothing to change."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from torch.utils._pytree import tree_leaves
+
+import torch_npu
+from operator_calls import CALLS, call, parameters, wrong_values
+from torchair._impl.npu.library import COMPOSITIONS
+
+README = Path(__file__).parents[2] / "README.md"
+# These have tests of their own: ranks, formats, and an operator without a result.
+ELSEWHERE = {
+    "npu_format_cast",
+    "npu_format_cast_",
+    "npu_moe_distribute_combine",
+    "npu_moe_distribute_dispatch",
+    "npu_prefetch",
+}
+ERRORS = (RuntimeError, ValueError, NotImplementedError, TypeError, IndexError)
+
+
+def listed() -> set[tuple[str, str]]:
+    """(operator, argument) of each row of the table in README.md."""
+    text = README.read_text(encoding="utf-8").partition("Arguments that change nothing")
+    found = set()
+    for operators, arguments in re.findall(
+        r"^\| (`.*?) \| (`.*?) \|", text[2], re.MULTILINE
+    ):
+        for operator in re.findall(r"`(\w+)`", operators):
+            found |= {(operator, a) for a in re.findall(r"`(\w+)`", arguments)}
+    return found
+
+
+def outcome(name, arguments):
+    torch.manual_seed(0)
+    return tree_leaves(call(name, arguments))
+
+
+def same(first, second) -> bool:
+    return len(first) == len(second) and all(
+        torch.equal(a, b) if isinstance(a, torch.Tensor) else a == b
+        for a, b in zip(first, second)
+    )
+
+
+def is_ignored(name, right, argument, value) -> bool:
+    """Whether the call's results stay as they are. An error must name the operator and
+    the argument."""
+    try:
+        results = outcome(name, {**right, argument: value})
+    except ERRORS as error:
+        text = str(error)
+        assert name in text
+        assert argument in text.replace(name, "")
+        return False
+    given = tree_leaves([value])
+    without = [r for r in results if all(r is not g for g in given)]
+    wanted = outcome(name, right)
+    return any(same(wanted, found) for found in (results, without))
+
+
+@pytest.mark.parametrize("end", ["dispatch", "combine"])
+def test_arguments_of_ranks_are_read_or_listed(end) -> None:
+    """These operators need a group of ranks: what their sources never name is ignored."""
+    name = f"npu_moe_distribute_{end}"
+    overload = getattr(torch.ops.npu, name).default
+    body = ast.parse(inspect.getsource(COMPOSITIONS[overload])).body[0].body
+    read = {n.id for s in body for n in ast.walk(s) if isinstance(n, ast.Name)}
+    wrong = {"out_dtype", "group_list_type"}  # refused before
+    taken = {argument.name for argument in overload._schema.arguments} - wrong
+    assert taken - read == {argument for found, argument in listed() if found == name}
+
+
+def test_each_operator_has_a_call() -> None:
+    public = {name for name in torch_npu.__all__ if re.match("npu_|scatter", name)}
+    assert public - ELSEWHERE == set(CALLS)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_no_argument_is_ignored(name) -> None:
+    variants = CALLS[name]
+    calls = variants if isinstance(variants, list) else [variants]
+    ignored = {
+        (name, argument)
+        for argument, kind, default in parameters(name)
+        if any(
+            all(is_ignored(name, right, argument, value) for right in calls)
+            for value in wrong_values(argument, kind, calls[0].get(argument, default))
+        )
+    }
+    assert ignored == {pair for pair in listed() if pair[0] == name}
