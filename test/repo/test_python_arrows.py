@@ -18,6 +18,7 @@ BASE = {
     "_C",
     "collector",
     "config",
+    "dynamo_lock",
     "errors",
     "location",
     "metrics",

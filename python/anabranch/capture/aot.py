@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import (
 )
 from torch.utils._pytree import tree_leaves
 
-from .. import _C
+from .. import _C, dynamo_lock
 from ..describe import purity
 from ..describe.description import InputSource
 from ..describe.written import Misplaced, check_views
@@ -107,6 +107,25 @@ def aot(
     `more_decompositions` win over Anabranch's own. `more_whole` are composite operators
     that stay whole in addition to WHOLE.
     """
+    with dynamo_lock.held():
+        return _aot(
+            module,
+            example_inputs,
+            compile_graph,
+            freeze,
+            more_decompositions or {},
+            more_whole,
+        )
+
+
+def _aot(
+    module: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    compile_graph: GraphCompiler,
+    freeze: bool | str,
+    more_decompositions: Mapping[Any, Callable[..., Any]],
+    more_whole: Sequence[Any],
+) -> Callable[..., Any]:
     training = _needs_gradients(module, example_inputs)
     with _disable_current_modes():
         sources = input_sources(module, example_inputs, bool(freeze) and not training)
@@ -131,7 +150,7 @@ def aot(
     def backward(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
         return _untraced(_untraced(compile_backward)(graph, inputs))
 
-    table = decompositions() | dict(more_decompositions or {})
+    table = decompositions() | dict(more_decompositions)
     trace = functools.partial(_trace, module, example_inputs, table)
 
     def inference() -> Callable[..., Any]:
@@ -284,7 +303,7 @@ def whole_composites(more: Sequence[Any] = ()) -> Iterator[None]:
         yield
         return
     keep = {op: functools.partial(_stay_whole, op) for op in (*_composites(), *more)}
-    with _override_composite_implicit_decomp(keep):
+    with dynamo_lock.held(), _override_composite_implicit_decomp(keep):
         yield
 
 
