@@ -275,12 +275,21 @@ def _needs_gradients(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> boo
     return any(isinstance(t, torch.Tensor) and t.requires_grad for t in tensors)
 
 
+# Calls by which a graph enables gradients: the function and its first argument. Leaving
+# inference mode enables them too.
+_ENABLING = (
+    (torch._C._set_grad_enabled, True),
+    (torch.autograd.grad_mode._enter_inference_mode, False),
+)
+
+
 def _enables_gradients(module: torch.fx.GraphModule) -> bool:
     return any(
-        node.target is torch._C._set_grad_enabled and node.args[0]
+        (node.target, node.args[0]) in _ENABLING
         for part in module.modules()
         if isinstance(part, torch.fx.GraphModule)
         for node in part.graph.nodes
+        if node.op == "call_function" and node.args
     )
 
 

@@ -147,13 +147,13 @@ class CachedMethod:
             if run is None:
                 return self._first(args, kwargs)
             try:
-                if not is_enabled():
-                    return run(module, *args, **kwargs)
+                # The method itself may set the mode.
+                before = is_enabled()
                 enable(False)
                 try:
                     return run(module, *args, **kwargs)
                 finally:
-                    enable(True)
+                    enable(before)
             except (Changed, _C.SharedMemoryError) as reason:
                 return self._compile_here(str(reason), args, kwargs)
             except Stale as reason:
