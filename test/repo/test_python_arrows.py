@@ -22,6 +22,7 @@ BASE = {
     "errors",
     "location",
     "metrics",
+    "parameter_file",
     "report",
     "scratch",
     "torch_version",

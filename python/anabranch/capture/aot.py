@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import (
 )
 from torch.utils._pytree import tree_leaves
 
-from .. import _C, dynamo_lock
+from .. import _C, dynamo_lock, parameter_file, scratch
 from ..describe import purity
 from ..describe.description import InputSource
 from ..describe.written import Misplaced, check_views
@@ -127,6 +127,9 @@ def _aot(
     more_whole: Sequence[Any],
 ) -> Callable[..., Any]:
     training = _needs_gradients(module, example_inputs)
+    if freeze == "move" and not training:
+        with _disable_current_modes():
+            _move_weights(module, example_inputs)
     with _disable_current_modes():
         sources = input_sources(module, example_inputs, bool(freeze) and not training)
     if freeze and not training:
@@ -174,6 +177,13 @@ def _aot(
             watching.refuse(f"PyTorch runs it: {reason}")
         record_eager("graph", str(reason), explain=False)
         return module.forward
+
+
+def _move_weights(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> None:
+    """Moves the tensors that will be frozen out of memory."""
+    found = [source.owner for source in input_sources(module, inputs, True)]
+    owners = [owner() for owner in found if owner is not None]
+    parameter_file.move([t for t in owners if t is not None], scratch.place())
 
 
 def _untraced(call: Callable[..., Any]) -> Callable[..., Any]:
