@@ -505,26 +505,6 @@ def test_under_no_grad_and_grad_mode_comes_back(no_dynamo) -> None:
     assert torch.is_grad_enabled()
 
 
-class SetsMode(torch.nn.Module):
-    def method(self, x, mode: bool):
-        torch.set_grad_enabled(mode)
-        return x + 1
-
-
-@pytest.mark.parametrize("mode", [False, True])
-@pytest.mark.parametrize("outside", [False, True])
-def test_every_call_leaves_the_grad_mode_as_it_was(home, mode, outside) -> None:
-    """The call that compiles, the first of a replay, and those after them."""
-    x = torch.ones(2)
-    for _ in range(2):
-        cached = anabranch.cache_compile(SetsMode().method)
-        for _ in range(3):
-            with torch.set_grad_enabled(outside):
-                torch.testing.assert_close(cached(x, mode), x + 1)
-                assert torch.is_grad_enabled() == outside
-        torch._dynamo.reset()
-
-
 def test_decompositions_are_used_and_part_of_the_key(home) -> None:
     def zero(x):
         return x * 0
