@@ -25,7 +25,8 @@ namespace anabranch {
 /// - OMP_NUM_THREADS;
 /// - the cores that this process may use.
 ///
-/// The number never exceeds the whole CPUs of the container's quota. The
+/// The last number never exceeds the whole CPUs of the container's quota. If
+/// the quota has a part of a CPU left, some calls have one worker more. The
 /// function looks at the machine again every two seconds, since a container may
 /// be resized.
 ANABRANCH_API int defaultThreads();

@@ -17,7 +17,7 @@ MOST_THREADS = 1024
 SHAPES = ("auto", "static", "dynamic", "tiered")
 GEARS_MERGE = ("zip", "product")
 TRUST = (None, "user", "group", "anyone")
-FREEZE = (False, True, "strict")
+FREEZE = (False, True, "strict", "move")
 PANELS = ("best", "alike")
 
 # The options that torch.compile(mode=...) sets. Every mode uses the same compiler.
@@ -35,7 +35,9 @@ class Config:
 
     freeze    parameters and buffers become constants of the package: folded and
               packed once. A call that finds them changed packs them again; with
-              "strict" it raises FrozenWeightError instead.
+              "strict" it raises FrozenWeightError instead. "move" moves the
+              weights into a file without a name before it packs them, so that the
+              process never holds them twice; reads and writes of a weight go on.
     panels    how frozen weights are packed: "best" for the number of rows that the
               graph multiplies; "alike" for any number of rows, so that several
               graphs of one model can share packed weights.

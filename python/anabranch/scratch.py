@@ -23,9 +23,9 @@ LOCK = ".anabranch-lock"
 def folder() -> Iterator[str]:
     """Makes a private folder and removes it after the block. OSError: no place can be
     written."""
-    place = _place()
-    _sweep(place)
-    path = tempfile.mkdtemp(prefix=PREFIX, dir=place)
+    root = place()
+    _sweep(root)
+    path = tempfile.mkdtemp(prefix=PREFIX, dir=root)
     lock = -1
     try:
         # The lock file gets its name only when it is locked, so no other process can
@@ -42,7 +42,7 @@ def folder() -> Iterator[str]:
             os.close(lock)
 
 
-def _place() -> str:
+def place() -> str:
     """Where temporary files go. In a container whose root cannot be written, that is
     the folder of the cache."""
     try:
@@ -50,15 +50,15 @@ def _place() -> str:
     except FileNotFoundError:
         root = _C.cache_folder()
     # The cache does not take a folder of this name for an entry.
-    place = os.path.join(root, "tmp", "all", ".scratch")
+    own = os.path.join(root, "tmp", "all", ".scratch")
     try:
-        os.makedirs(place, 0o700, exist_ok=True)
+        os.makedirs(own, 0o700, exist_ok=True)
     except OSError as error:
         raise OSError(
             "no folder for temporary files can be written: set TMPDIR or"
             f" ANABRANCH_CACHE_HOME to one that can ({error})"
         ) from error
-    return place
+    return own
 
 
 @functools.cache

@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import (
 )
 from torch.utils._pytree import tree_leaves
 
-from .. import _C
+from .. import _C, dynamo_lock, parameter_file, scratch
 from ..describe import purity
 from ..describe.description import InputSource
 from ..describe.written import Misplaced, check_views
@@ -107,7 +107,29 @@ def aot(
     `more_decompositions` win over Anabranch's own. `more_whole` are composite operators
     that stay whole in addition to WHOLE.
     """
+    with dynamo_lock.held():
+        return _aot(
+            module,
+            example_inputs,
+            compile_graph,
+            freeze,
+            more_decompositions or {},
+            more_whole,
+        )
+
+
+def _aot(
+    module: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    compile_graph: GraphCompiler,
+    freeze: bool | str,
+    more_decompositions: Mapping[Any, Callable[..., Any]],
+    more_whole: Sequence[Any],
+) -> Callable[..., Any]:
     training = _needs_gradients(module, example_inputs)
+    if freeze == "move" and not training:
+        with _disable_current_modes():
+            _move_weights(module, example_inputs)
     with _disable_current_modes():
         sources = input_sources(module, example_inputs, bool(freeze) and not training)
     if freeze and not training:
@@ -131,7 +153,7 @@ def aot(
     def backward(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
         return _untraced(_untraced(compile_backward)(graph, inputs))
 
-    table = decompositions() | dict(more_decompositions or {})
+    table = decompositions() | dict(more_decompositions)
     trace = functools.partial(_trace, module, example_inputs, table)
 
     def inference() -> Callable[..., Any]:
@@ -155,6 +177,13 @@ def aot(
             watching.refuse(f"PyTorch runs it: {reason}")
         record_eager("graph", str(reason), explain=False)
         return module.forward
+
+
+def _move_weights(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> None:
+    """Moves the tensors that will be frozen out of memory."""
+    found = [source.owner for source in input_sources(module, inputs, True)]
+    owners = [owner() for owner in found if owner is not None]
+    parameter_file.move([t for t in owners if t is not None], scratch.place())
 
 
 def _untraced(call: Callable[..., Any]) -> Callable[..., Any]:
@@ -256,12 +285,21 @@ def _needs_gradients(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> boo
     return any(isinstance(t, torch.Tensor) and t.requires_grad for t in tensors)
 
 
+# Calls by which a graph enables gradients: the function and its first argument. Leaving
+# inference mode enables them too.
+_ENABLING = (
+    (torch._C._set_grad_enabled, True),
+    (torch.autograd.grad_mode._enter_inference_mode, False),
+)
+
+
 def _enables_gradients(module: torch.fx.GraphModule) -> bool:
     return any(
-        node.target is torch._C._set_grad_enabled and node.args[0]
+        (node.target, node.args[0]) in _ENABLING
         for part in module.modules()
         if isinstance(part, torch.fx.GraphModule)
         for node in part.graph.nodes
+        if node.op == "call_function" and node.args
     )
 
 
@@ -284,7 +322,7 @@ def whole_composites(more: Sequence[Any] = ()) -> Iterator[None]:
         yield
         return
     keep = {op: functools.partial(_stay_whole, op) for op in (*_composites(), *more)}
-    with _override_composite_implicit_decomp(keep):
+    with dynamo_lock.held(), _override_composite_implicit_decomp(keep):
         yield
 
 

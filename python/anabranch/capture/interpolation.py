@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -45,30 +46,52 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     }
 
 
+class _Thread(threading.local):
+    traces = False
+
+
+_thread = _Thread()
+
+
 @contextlib.contextmanager
 def in_traces() -> Iterator[None]:
-    """Traces take the operators apart by `decompositions()`."""
-    saved = {operator: operator.py_kernels.copy() for operator in decompositions()}
+    """Traces of this thread take the operators apart by `decompositions()`."""
     for operator, parts in decompositions().items():
-        traced = functools.partial(_traced, operator, parts)
-        for key in operator.py_kernels.keys() & set(KEYS):
-            operator.py_kernels[key] = traced
-        operator._dispatch_cache.clear()
+        _install(operator, parts)
+    before, _thread.traces = _thread.traces, True
     try:
         yield
     finally:
-        for operator, kernels in saved.items():
-            operator.py_kernels.clear()
-            operator.py_kernels.update(kernels)
+        _thread.traces = before
+
+
+class _Kernel:
+    """A kernel that stays in PyTorch's table for good: traces of other threads, and of
+    other backends, go on to the kernel that PyTorch had there."""
+
+    def __init__(self, operator: Any, parts: Any, others: Any) -> None:
+        self.operator = operator
+        self.parts = parts
+        self.others = others
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not _thread.traces:
+            return self.others(*args, **kwargs)
+        result = self.parts(*args, **kwargs)
+        if result is NotImplemented:
+            with torch._C._AutoDispatchBelowAutograd():
+                return self.operator(*args, **kwargs)
+        return result
+
+
+def _install(operator: Any, parts: Callable[..., Any]) -> None:
+    """torch.export replaces kernels for a while, and may restore a table from before
+    this call. So each trace looks again."""
+    kernels = operator.py_kernels
+    for key in KEYS:
+        if key in kernels and not isinstance(kernels[key], _Kernel):
+            kernels[key] = _Kernel(operator, parts, kernels[key])
             operator._dispatch_cache.clear()
-
-
-def _traced(operator: Any, parts: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    result = parts(*args, **kwargs)
-    if result is NotImplemented:
-        with torch._C._AutoDispatchBelowAutograd():
-            return operator(*args, **kwargs)
-    return result
 
 
 def _with_sizes_or_factors(

@@ -15,7 +15,7 @@ from torch.export import ExportedProgram
 from torch.fx.traceback import preserve_node_meta
 from torch.utils._pytree import tree_leaves
 
-from .. import _C
+from .. import _C, dynamo_lock
 from ..config import Config, resolve
 from ..describe import collectives
 from ..describe.description import Description
@@ -231,7 +231,7 @@ def _program(model: Any, inputs: Any, dynamic_shapes: Any) -> ExportedProgram:
     args, kwargs = ((), inputs) if isinstance(inputs, Mapping) else (inputs, {})
     try:
         # A scope is an annotation of nodes.
-        with torch.no_grad(), preserve_node_meta():
+        with dynamo_lock.held(), torch.no_grad(), preserve_node_meta():
             return torch.export.export(
                 model,
                 tuple(args),

@@ -22,6 +22,7 @@ from torch.export.graph_signature import (
 from torch.fx.traceback import preserve_node_meta
 from torch.utils import _pytree as pytree
 
+from .. import dynamo_lock
 from ..capture.aot import export_decompositions
 from ..describe.description import InputSource
 from ..describe.symbol_table import bounds_of
@@ -62,7 +63,12 @@ class ExportedGraph:
 def read_exported(program: ExportedProgram, forward: Any = None) -> ExportedGraph:
     """`forward` names the parameters; without it, they have the names of the program's
     inputs."""
-    with torch.no_grad(), preserve_node_meta(), _without_notes(program):
+    with (
+        dynamo_lock.held(),
+        torch.no_grad(),
+        preserve_node_meta(),
+        _without_notes(program),
+    ):
         program = program.run_decompositions(export_decompositions())
     reader = _ExportedReader(program)
     reader.write_mutations()

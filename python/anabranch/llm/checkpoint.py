@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import io
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,9 @@ from .. import collector
 from . import gguf_model, memory
 from .gguf_reading import parsed_once
 from .model_files import find
+
+# Inside `_reading`, globals of other packages and sys.stderr are replaced.
+_one_at_a_time = threading.RLock()
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 
@@ -74,7 +78,7 @@ def _reading(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
     from transformers.utils import logging
 
     logging.disable_progress_bar()
-    with contextlib.ExitStack() as stack:
+    with _one_at_a_time, contextlib.ExitStack() as stack:
         folder, more = str(path), {}
         if path.suffix == ".gguf":
             _require_gguf()

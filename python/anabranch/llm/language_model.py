@@ -11,6 +11,7 @@ import torch
 
 from ..config import Config, resolve
 from ..packages.cache import folder as cache_folder
+from ..parameter_file import ParameterFile
 from . import memory, quantized_layers
 from .batching.batch_steps import BatchSteps
 from .batching.blocks import BLOCK, blocks_for
@@ -18,7 +19,6 @@ from .batching.paged_cache import Pool
 from .batching.scheduler import Batch, spare_slots
 from .decoding.decoding_loop import with_short_loop
 from .key_values import KeyValues
-from .parameter_file import ParameterFile
 from .programs import Programs
 from .quantize import KINDS
 from .rounded_models import quantized_once
@@ -207,7 +207,8 @@ class LanguageModel:
         """Moves the tensors of this model and of the caller's model into mapped files."""
         folder = self._folder or cache_folder()
         for one in dict.fromkeys((self._steps.model, model)):
-            self._files.append(ParameterFile(one, folder))
+            tensors = (*one.parameters(), *one.buffers())
+            self._files.append(ParameterFile(tensors, folder))
         self._drop_pages()
 
     def _drop_pages(self) -> None:

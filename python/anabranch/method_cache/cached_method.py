@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from .. import _C, collector, scratch
+from .. import _C, collector, parameter_file, scratch
 from ..config import Config, resolve
 from ..marks.gear_sizes import gears_of
 from ..packages import cache, donors
@@ -151,13 +151,13 @@ class CachedMethod:
             if run is None:
                 return self._first(args, kwargs)
             try:
-                if not is_enabled():
-                    return run(module, *args, **kwargs)
+                # The method itself may set the mode.
+                before = is_enabled()
                 enable(False)
                 try:
                     return run(module, *args, **kwargs)
                 finally:
-                    enable(True)
+                    enable(before)
             except (Changed, _C.SharedMemoryError) as reason:
                 return self._compile_here(str(reason), args, kwargs)
             except Stale as reason:
@@ -302,14 +302,19 @@ class CachedMethod:
     def _replay(self, folder: str, index: str, identity: str) -> Replay:
         recording = Recording.read(index, folder, identity)
         calling = recording.calling
-        weights = recording.frozen_weights(self.method.__self__)
+        module: Any = self.method.__self__
+        freeze = getattr(self.config, "freeze", False)
+        if freeze == "move":
+            tensors = (*module.parameters(), *module.buffers())
+            parameter_file.move(tensors, scratch.place())
+        weights = recording.frozen_weights(module)
+        parameter_file.drop_all_pages()
         executable = load_executable(
             folder, calling, self.threads(), self.trust(), donors.find(weights)
         )
         donors.add(weights, executable)
         for key in recording.kernels:
             self._add_kernels(executable, key, calling)
-        freeze = getattr(self.config, "freeze", False)
         replay = Replay(self.method, recording, executable, self.strict, freeze)
         with open(os.path.join(folder, REPORT), encoding="utf-8") as report:
             replay.report = report.read()

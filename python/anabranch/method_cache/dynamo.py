@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from .. import dynamo_lock
 from .bytecode import can_be_spelled, global_names
 
 UTILS = "torch._dynamo.utils"
@@ -93,11 +94,14 @@ def translations(
     it makes of it."""
     from torch._dynamo.convert_frame import register_bytecode_hook
 
-    handle = register_bytecode_hook(seen)
+    # Dynamo walks over its hooks while it compiles.
+    with dynamo_lock.held():
+        handle = register_bytecode_hook(seen)
     try:
         yield
     finally:
-        handle.remove()
+        with dynamo_lock.held():
+            handle.remove()
 
 
 @contextlib.contextmanager

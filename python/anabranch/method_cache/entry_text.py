@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dis
 import io
 import json
@@ -80,8 +79,7 @@ def describe(path: str, saved: Mapping[str, Any], kept: SavedCode) -> str:
     lines = [f"# Compiled function of {path}", ""]
     lines += [f"{key}: {meta[key]}" for key in ("name", "date", "torch", "python")]
     disassembly = io.StringIO()
-    with contextlib.redirect_stdout(disassembly):
-        dis.dis(kept.code)
+    dis.dis(kept.code, file=disassembly)
     sections = {
         "graph module": meta["graph"].strip(),
         "inputs": "\n".join(input_lines(saved["calling"]["inputs"])),

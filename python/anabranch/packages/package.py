@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from .. import _C, scratch
+from .. import _C, parameter_file, scratch
 from ..config import Config
 from ..describe.description import Description
 from ..describe.tensors import dtype_name
@@ -194,6 +194,9 @@ def load(
             _C.pin_workers(config.pin)
         except ValueError as error:
             raise OptionError(str(error)) from error
+    if config.freeze == "move":
+        # They were read for the package, which has a copy of them.
+        parameter_file.drop_all_pages()
     try:
         return _C.Executable(
             path,

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from .. import _C
+from .. import _C, dynamo_lock
 from ..report import say
 
 Call = Callable[..., Any]
@@ -129,10 +129,13 @@ def compiling_only() -> Iterator[None]:
             raise NothingCompiled
 
     _seen.compiled = False
-    handle = register_bytecode_hook(refuse_to_run)
+    # Dynamo walks over its hooks while it compiles.
+    with dynamo_lock.held():
+        handle = register_bytecode_hook(refuse_to_run)
     _C.compile_only(True)
     try:
         yield
     finally:
         _C.compile_only(False)
-        handle.remove()
+        with dynamo_lock.held():
+            handle.remove()

@@ -35,22 +35,26 @@ CallFrame::CallFrame(const Plan &plan, const Commands &commands,
       hostResults(plan, commands),
       streams(new StreamState[commands.streams.size()]),
       events(new EventState[static_cast<size_t>(commands.events)]),
-      tuner(modesOf(commands)), views(static_cast<size_t>(plan.viewNumbers)) {
+      views(static_cast<size_t>(plan.viewNumbers)) {
   for (const auto &tasks : superKernelTasks)
     superKernels.push_back(std::make_unique<SuperKernelRun>(*tasks));
 }
 
 ModeTuner &CallFrame::tunerFor(int threads) {
-  if (threads != tunedThreads) {
-    tuner.reset(threads);
-    tunedThreads = threads;
-  }
+  for (Tuned &known : tuned)
+    if (known.threads == threads)
+      return known.tuner;
+  if (tuned.size() == mostTuned)
+    tuned.erase(tuned.begin());
+  tuned.push_back({threads, ModeTuner(modesOf(commands))});
+  ModeTuner &tuner = tuned.back().tuner;
+  tuner.reset(threads);
   return tuner;
 }
 
 Status CallFrame::resize() {
   sized = false;
-  tuner.reset(tunedThreads);
+  tuned.clear();
   if (Status s = checkSizes(); !s.ok())
     return s;
   fillViews();

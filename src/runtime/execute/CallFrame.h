@@ -90,8 +90,13 @@ private:
   Status checkArenaParts(int64_t arenaBytes);
   void fillViews();
 
-  ModeTuner tuner;
-  int tunedThreads = 0; ///< the threads of the calls that the tuner timed
+  struct Tuned {
+    int threads;
+    ModeTuner tuner;
+  };
+  /// A part of a CPU in a quota lets calls change between two numbers.
+  static constexpr size_t mostTuned = 2;
+  std::vector<Tuned> tuned; ///< at most `mostTuned`, the newest last
   size_t arenaBytes = 0;
   const void *placedAt = nullptr; ///< the arena that the operands point into
   std::vector<int64_t> views;

@@ -11,6 +11,7 @@
 #include "runtime/execute/Execute.h"
 #include "runtime/execute/NamedEvents.h"
 #include "runtime/load/InitializeParts.h"
+#include "runtime/machine/DefaultThreads.h"
 #include "runtime/plan/BuildPlan.h"
 #include "runtime/plan/Describe.h"
 #include "runtime/superkernel/BuildTaskGraph.h"
@@ -54,7 +55,11 @@ private:
 } // namespace
 
 int LoadedProgram::workers() const {
-  return owner->threads > 0 ? owner->threads : defaultThreads();
+  if (owner->threads > 0)
+    return owner->threads;
+  // First: the workers of a machine that has shrunk end.
+  int threads = defaultThreads();
+  return std::max(threads, DefaultThreads::get().threadsOfCall());
 }
 
 Status LoadedProgram::load(const package::ProgramT &program) {

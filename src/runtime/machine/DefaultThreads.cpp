@@ -26,13 +26,15 @@ int clamp(int64_t threads) {
   return static_cast<int>(std::clamp<int64_t>(threads, 1, threadLimit));
 }
 
-/// The coarse clock: accurate to some milliseconds, and read without a system
-/// call.
-int64_t coarseNow() {
+int64_t clockOf(clockid_t clock) {
   timespec time;
-  ::clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+  ::clock_gettime(clock, &time);
   return int64_t(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
 }
+
+/// The coarse clock: accurate to some milliseconds, and read without a system
+/// call.
+int64_t coarseNow() { return clockOf(CLOCK_MONOTONIC_COARSE); }
 
 } // namespace
 
@@ -81,6 +83,20 @@ int DefaultThreads::threads() {
   return chooseThreads(facts()).threads;
 }
 
+int DefaultThreads::threadsOfCall() {
+  lookIfDue();
+  ThreadChoice choice = chooseThreads(facts());
+  if (choice.rule != ThreadRule::Quota || !budget.isOpen())
+    return choice.threads;
+  // The process's CPU time costs a system call, so short calls share one.
+  if (int64_t now = coarseNow();
+      budgetRead.exchange(now, std::memory_order_relaxed) != now)
+    hasRoom.store(budget.hasRoom(clockOf(CLOCK_MONOTONIC),
+                                 clockOf(CLOCK_PROCESS_CPUTIME_ID)),
+                  std::memory_order_relaxed);
+  return choice.threads + hasRoom.load(std::memory_order_relaxed);
+}
+
 int DefaultThreads::spinLimit() {
   lookIfDue();
   return spinRoom.limit();
@@ -124,7 +140,9 @@ void DefaultThreads::look() {
   groups.follow();
   std::optional<CpuQuota> quota = groups.cpuQuota();
   found.quota = quota ? quota->cpus : 0;
-  spinRoom.look(found.quota, quota ? groups.throttledPeriods() : 0);
+  int64_t throttled = quota ? groups.throttledPeriods() : 0;
+  spinRoom.look(found.quota, throttled);
+  budget.look(found.quota, throttled);
   nextLook.store(coarseNow() + betweenLooks, std::memory_order_relaxed);
   publish(found);
 }

@@ -9,6 +9,7 @@
 #define ANABRANCH_RUNTIME_MACHINE_DEFAULTTHREADS_H
 
 #include "runtime/machine/ControlGroups.h"
+#include "runtime/machine/QuotaBudget.h"
 #include "runtime/machine/SpinRoom.h"
 
 #include <memory>
@@ -67,6 +68,9 @@ public:
 
   /// The number of workers. Looks at the machine if the last look is too old.
   int threads();
+  /// The number of workers of a call that begins now: `threads`, or one more
+  /// while the quota has time left.
+  int threadsOfCall();
   /// How many threads may spin at once. Looks at the machine if the last look
   /// is too old.
   int spinLimit();
@@ -101,6 +105,9 @@ private:
   std::atomic<int64_t> nextLook{0}; ///< nanoseconds of the coarse clock
   std::atomic<bool> shrunk{false};
   SpinRoom spinRoom;
+  QuotaBudget budget;
+  std::atomic<int64_t> budgetRead{0}; ///< the coarse clock, at the last time
+  std::atomic<bool> hasRoom{false};   ///< what the budget said then
 
   /// Guards the members below. Threads only try to lock it and never wait,
   /// because in the child of a fork its owner may not exist.

@@ -114,6 +114,23 @@ TEST(DefaultThreads, FollowsTheMachine) {
   EXPECT_FALSE(threads.hasShrunk());
 }
 
+/// Only the rule of the quota shares out its part of a CPU.
+TEST(DefaultThreads, ACallMayHaveOneMoreThanTheQuotasWholeCpus) {
+  if (affinityOfProcess().size() < 2)
+    GTEST_SKIP() << "there is one CPU";
+  FakeMachine machine;
+  limit(machine, "150000");
+  DefaultThreads threads(machine.root());
+  EXPECT_EQ(threads.threads(), 1);
+  EXPECT_EQ(threads.threadsOfCall(), 2);
+  threads.setCall(1);
+  EXPECT_EQ(threads.threadsOfCall(), 1);
+  threads.setCall(0);
+  machine.write("/cg/pod/cpu.max", "100000 100000\n");
+  threads.look();
+  EXPECT_EQ(threads.threadsOfCall(), 1);
+}
+
 TEST(DefaultThreads, TheFrameworkIsAskedEachTime) {
   static int count;
   DefaultThreads threads;

@@ -64,12 +64,12 @@ constexpr const char *reasons[] = {
     "one for each core",
 };
 
-std::string spinLine(int limit, int threads) {
+std::string spinLine(int limit) {
   if (limit == INT_MAX)
     return "spin before they sleep: there is no quota";
   if (limit == 0)
     return "sleep at once: the container was throttled";
-  if (limit < threads)
+  if (limit < 2)
     return "sleep at once: the quota has no room for them";
   return "spin before they sleep: the quota has room for " +
          std::to_string(limit) + " threads";
@@ -135,9 +135,11 @@ std::string reportMachine(DefaultThreads &threads, const std::string &root) {
   line("torch.get_num_threads()", frameworkLine(facts));
   line("OMP_NUM_THREADS",
        variableLine(std::getenv("OMP_NUM_THREADS"), facts.openMp));
-  line("threads of a call", std::to_string(choice.threads) + ", " +
-                                reasons[static_cast<size_t>(choice.rule)]);
-  line("idle workers", spinLine(threads.spinLimit(), choice.threads));
+  std::string reason = reasons[static_cast<size_t>(choice.rule)];
+  if (choice.rule == ThreadRule::Quota && QuotaBudget::sharesOut(facts.quota))
+    reason += "; some calls have one more";
+  line("threads of a call", std::to_string(choice.threads) + ", " + reason);
+  line("idle workers", spinLine(threads.spinLimit()));
   return text;
 }
 

@@ -7,7 +7,6 @@
 
 #include "runtime/machine/SpinRoom.h"
 
-#include <algorithm>
 #include <climits>
 
 namespace anabranch::runtime {
@@ -19,17 +18,9 @@ void SpinRoom::look(double quota, int64_t throttledPeriods) {
     most.store(INT_MAX, std::memory_order_relaxed);
     return;
   }
-  if (throttled) {
-    patience = calm > mostPatience ? leastPatience
-                                   : std::min(2 * patience, mostPatience);
-    waiting = patience;
-    calm = 0;
-  } else {
-    waiting = std::max(waiting - 1, 0);
-    calm = std::min(calm, mostPatience) + 1;
-  }
+  bool waits = patience.mustWait(throttled);
   int whole = quota < INT_MAX ? static_cast<int>(quota) : INT_MAX;
-  most.store(waiting > 0 ? 0 : whole, std::memory_order_relaxed);
+  most.store(waits ? 0 : whole, std::memory_order_relaxed);
 }
 
 } // namespace anabranch::runtime

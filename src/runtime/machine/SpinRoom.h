@@ -8,6 +8,8 @@
 #ifndef ANABRANCH_RUNTIME_MACHINE_SPINROOM_H
 #define ANABRANCH_RUNTIME_MACHINE_SPINROOM_H
 
+#include "runtime/machine/Patience.h"
+
 #include <atomic>
 #include <cstdint>
 
@@ -29,15 +31,9 @@ public:
   int limit() const { return most.load(std::memory_order_relaxed); }
 
 private:
-  /// How many looks without throttling must pass before workers spin again. The
-  /// number doubles each time that the group is throttled again.
-  static constexpr int leastPatience = 2, mostPatience = 64;
-
   std::atomic<int> most{1};
   int64_t seenPeriods = -1; ///< -1: no look yet
-  int patience = leastPatience;
-  int waiting = 0; ///< looks left before workers spin again
-  int calm = 0;    ///< looks since the last throttling
+  Patience patience;
 };
 
 } // namespace anabranch::runtime

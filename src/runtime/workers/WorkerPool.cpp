@@ -30,8 +30,9 @@ namespace {
 /// ANABRANCH_SPIN_US sets it. Else it is the time that the host needs between
 /// two calls, less than a scheduler's slice: on a busy machine a worker that
 /// sleeps must wait for a core before it can help again. It is zero if the
-/// container's quota has no room for all workers and a caller.
-std::chrono::microseconds spinTime(int workers) {
+/// container's quota has no room for the caller, the workers before this one
+/// and this one.
+std::chrono::microseconds spinTime(int worker) {
   static constexpr long usual = 200, most = 100000, notSet = -1;
   static const long time = [] {
     const char *text = std::getenv("ANABRANCH_SPIN_US");
@@ -42,7 +43,7 @@ std::chrono::microseconds spinTime(int workers) {
   }();
   if (time != notSet)
     return std::chrono::microseconds(time);
-  bool hasRoom = workers < DefaultThreads::get().spinLimit();
+  bool hasRoom = worker + 1 < DefaultThreads::get().spinLimit();
   return std::chrono::microseconds(hasRoom ? usual : 0);
 }
 
@@ -218,8 +219,8 @@ WorkerPool::Turn WorkerPool::help(WorkerScratch &scratch, int &first,
   return result;
 }
 
-void WorkerPool::waitForNews(uint32_t seen) {
-  std::chrono::microseconds time = spinTime(size());
+void WorkerPool::waitForNews(int worker, uint32_t seen) {
+  std::chrono::microseconds time = spinTime(worker);
   if (time.count() == 0)
     return sleep(seen);
   auto end = std::chrono::steady_clock::now() + time;
@@ -254,7 +255,7 @@ void WorkerPool::loop(int worker) {
     case Turn::Worked:
       break;
     case Turn::NothingToDo:
-      waitForNews(seen);
+      waitForNews(worker, seen);
       break;
     case Turn::InTheWay:
       sleep(seen);

@@ -50,7 +50,7 @@ public:
 /// after a fork. Its threads never own a call: the thread that entered a job
 /// can always finish it alone, so calls from many threads never wait for each
 /// other. Idle workers spin for some microseconds, if the container's quota has
-/// room for that, then sleep. Any thread.
+/// room for them, then sleep. Any thread.
 class WorkerPool {
 public:
   static WorkerPool &get();
@@ -94,7 +94,7 @@ private:
   bool mayEnd(int worker);
   enum class Turn : uint8_t { Worked, NothingToDo, InTheWay };
   Turn help(WorkerScratch &scratch, int &first, PinnedThread &thread);
-  void waitForNews(uint32_t seen);
+  void waitForNews(int worker, uint32_t seen);
   void sleep(uint32_t seen);
 
   Place places[placeCount];

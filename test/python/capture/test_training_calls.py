@@ -134,6 +134,42 @@ def test_a_graph_sets_the_mode_of_gradients(mode):
             assert torch.is_grad_enabled() == mode
 
 
+@pytest.mark.parametrize("outside", [False, True])
+@pytest.mark.parametrize("needs", [False, True])
+def test_leaving_inference_mode_enables_gradients(outside, needs):
+    def function(x):
+        with torch.inference_mode(False):
+            y = x * 2
+        return y, x + 1
+
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend=backend)
+    x = torch.randn(3, requires_grad=needs)
+    with torch.set_grad_enabled(outside):
+        for found, expected in zip(compiled(x), function(x)):
+            torch.testing.assert_close(found, expected)
+            assert found.requires_grad == expected.requires_grad
+
+
+def test_a_call_that_fails_leaves_the_mode_of_gradients_as_it_was():
+    def function(x, index):
+        with torch.no_grad():
+            y = x * 2
+            torch._dynamo.graph_break()
+            y = y[index]
+        return y
+
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend=backend)
+    x = torch.randn(3)
+    torch.testing.assert_close(compiled(x, torch.tensor([1])), x[1:2] * 2)
+    for mode in (False, True):
+        with torch.set_grad_enabled(mode):
+            with pytest.raises(IndexError):
+                compiled(x, torch.tensor([7]))
+            assert torch.is_grad_enabled() == mode
+
+
 def test_gradients_that_the_function_enables():
     def function(x):
         with torch.enable_grad():

@@ -9,8 +9,9 @@ import torch
 from decoders import PLAIN, llama, prompt
 from torch import nn
 
+import anabranch
 from anabranch import llm
-from anabranch.llm.parameter_file import ParameterFile
+from anabranch.parameter_file import ParameterFile, move
 
 
 def is_in_a_file(tensor: torch.Tensor) -> bool:
@@ -23,6 +24,10 @@ def is_in_a_file(tensor: torch.Tensor) -> bool:
     raise AssertionError("the tensor is nowhere")
 
 
+def state(model):
+    return [*model.parameters(), *model.buffers()]
+
+
 def test_tensors_keep_what_they_are(tmp_path):
     model = nn.Sequential(nn.Linear(32, 32), nn.Linear(32, 32)).to(torch.bfloat16)
     model[1].weight = model[0].weight
@@ -31,7 +36,7 @@ def test_tensors_keep_what_they_are(tmp_path):
     model.register_buffer("none", torch.empty(0))
     before = {name: value.clone() for name, value in model.state_dict().items()}
     strides = {name: value.stride() for name, value in model.state_dict().items()}
-    file = ParameterFile(model, str(tmp_path))
+    file = ParameterFile(state(model), str(tmp_path))
     for _ in range(2):
         for name, value in model.state_dict().items():
             assert torch.equal(value, before[name])
@@ -49,7 +54,64 @@ def test_tensors_keep_what_they_are(tmp_path):
 
 
 def test_a_model_without_tensors(tmp_path):
-    ParameterFile(nn.Identity(), str(tmp_path)).drop_pages()
+    ParameterFile([], str(tmp_path)).drop_pages()
+
+
+def test_memory_that_others_view_stays(tmp_path):
+    model = nn.Linear(4, 4)
+    view = model.weight.detach()[1:3]
+    tensors = list(model.parameters())
+    assert move(tensors, str(tmp_path)) == model.bias.nbytes
+    assert is_in_a_file(model.bias) and not is_in_a_file(model.weight)
+    with torch.no_grad():
+        model.weight.fill_(3)
+    assert bool((view == 3).all())
+    del view
+    assert move([*tensors, *tensors], str(tmp_path)) > model.weight.nbytes
+    assert is_in_a_file(model.weight)
+
+
+def test_frozen_weights_move(tmp_path):
+    """Writes to a moved weight are seen, and so are those to one that is tied to it."""
+    model = nn.Sequential(nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 32))
+    model[2].weight = model[0].weight
+    how = {"freeze": "move"}
+    compiled = torch.compile(model, backend=anabranch.anabranch, options=how)
+    x = torch.randn(3, 32)
+    with torch.no_grad():
+        for _ in range(3):
+            expected = model(x)
+            torch.testing.assert_close(compiled(x), expected)
+            assert all(map(is_in_a_file, model.parameters()))
+            torch.testing.assert_close(model(x), expected)
+            model[2].weight.mul_(1.25)
+            model[0].bias.add_(1)
+
+
+class Cached(nn.Module):
+    def __init__(self, folder):
+        super().__init__()
+        torch.manual_seed(1)
+        self.layer = nn.Linear(32, 32)
+        config = anabranch.Config(freeze="move")
+        self.call = anabranch.cache_compile(
+            self.method, cache_dir=str(folder), config=config
+        )
+
+    def method(self, x):
+        return torch.relu(self.layer(x))
+
+
+def test_frozen_weights_of_a_cached_method_move(tmp_path):
+    x = torch.randn(3, 32)
+    for _ in range(2):  # compiled, then replayed
+        model = Cached(tmp_path)
+        with torch.no_grad():
+            for _ in range(2):
+                torch.testing.assert_close(model.call(x), model.method(x))
+                assert all(map(is_in_a_file, model.parameters()))
+                model.layer.weight.mul_(1.25)
+        torch._dynamo.reset()
 
 
 @pytest.mark.parametrize("quantize", [None, "int8"])

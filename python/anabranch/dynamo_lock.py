@@ -1,0 +1,21 @@
+"""Lets one thread of the process trace at a time.
+
+PyTorch keeps what a trace changes for a while in globals: kernels of composite
+operators, annotations of nodes, hooks on bytecode. Dynamo holds its lock while it
+compiles, so that each thread restores what it found."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+
+@contextlib.contextmanager
+def held() -> Iterator[None]:
+    """Holds Dynamo's lock inside the block, which may be within another one of the
+    same thread."""
+    # Importing Dynamo takes seconds, and not every process traces.
+    from torch._dynamo.convert_frame import compile_lock
+
+    with compile_lock:
+        yield

@@ -1,0 +1,26 @@
+//===- Patience.cpp - how long to refrain after a disturbance -------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/machine/Patience.h"
+
+#include <algorithm>
+
+namespace anabranch::runtime {
+
+bool Patience::mustWait(bool throttled) {
+  if (throttled) {
+    patience = calm > most ? least : std::min(2 * patience, most);
+    waiting = patience;
+    calm = 0;
+  } else {
+    waiting = std::max(waiting - 1, 0);
+    calm = std::min(calm, most) + 1;
+  }
+  return waiting > 0;
+}
+
+} // namespace anabranch::runtime

@@ -1,0 +1,31 @@
+//===- Patience.h - how long to refrain after a disturbance -----*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_RUNTIME_MACHINE_PATIENCE_H
+#define ANABRANCH_RUNTIME_MACHINE_PATIENCE_H
+
+namespace anabranch::runtime {
+
+/// Decides for how many looks at the machine something stays off that
+/// throttling followed. The number doubles each time that throttling follows
+/// again, and starts anew after a long calm.
+class Patience {
+public:
+  /// Call it once for each look. True if the thing must stay off.
+  bool mustWait(bool throttled);
+
+private:
+  static constexpr int least = 2, most = 64;
+
+  int patience = least;
+  int waiting = 0; ///< looks left
+  int calm = 0;    ///< looks since the last throttling
+};
+
+} // namespace anabranch::runtime
+
+#endif // ANABRANCH_RUNTIME_MACHINE_PATIENCE_H
