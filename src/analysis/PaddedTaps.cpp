@@ -28,7 +28,7 @@ template <typename SliceOp> static bool isStatic(SliceOp op) {
 
 std::optional<Padding> paddingOf(Value value) {
   auto insert = value.getDefiningOp<tensor::InsertSliceOp>();
-  if (!insert || !isStatic(insert) || !insert.getDestType().hasStaticShape() ||
+  if (!insert || insert.getDestType().getRank() == 0 || !isStatic(insert) || !insert.getDestType().hasStaticShape() ||
       insert.getDroppedDims().any() ||
       llvm::any_of(insert.getStaticStrides(),
                    [](int64_t stride) { return stride != 1; }))

@@ -13,7 +13,7 @@ COMPAT = ROOT / "torchair-compat"
 IMPL = "torchair._impl"
 FILES_IN_A_FOLDER = 20
 
-# For each wing, the wings that it may import. Every wing may import `log` and `errors`.
+# For each wing, the wings that it may import. Every wing may import those of BASE.
 # A wing comes after those that it uses.
 WINGS = {
     "options": [],
@@ -27,7 +27,7 @@ WINGS = {
     "compile": ["dump", "ge", "kernels", "marks", "npu", "options"],
     "cache": ["compile", "ge", "options"],
 }
-BASE = ("log", "errors")
+BASE = ("log", "errors", "public_names")
 
 
 def name_of(path: Path) -> str:
@@ -70,7 +70,7 @@ def imports(module: str) -> Iterator[str]:
 
 
 def wing_of(module: str) -> str:
-    """The wing of a module of `_impl`; "" for `log` and `errors`."""
+    """The wing of a module of `_impl`; "" for those of BASE."""
     parts = module.removeprefix(f"{IMPL}.").split(".")
     return parts[0] if parts[0] in WINGS else ""
 

@@ -371,6 +371,8 @@ int64_t depthRunOf(const Contraction &contraction, const analysis::Read &read,
                    DenseI64ArrayAttr strides) {
   AffineExpr depth =
       getAffineDimExpr(contraction.depth, read.tensor.getContext());
+  if (read.index.empty())
+    return 0;
   auto last = dyn_cast_or_null<AffineBinaryOpExpr>(read.index.back().expr);
   if (!last || last.getKind() != AffineExprKind::Mod ||
       last.getLHS() != depth || (strides && strides.asArrayRef().back() != 1))

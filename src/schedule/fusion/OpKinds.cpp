@@ -94,6 +94,7 @@ static bool isZeros(Value tensor) {
 bool isPaddingOfWindows(Operation *op) {
   auto insert = dyn_cast<tensor::InsertSliceOp>(op);
   return insert && isZeros(insert.getDest()) &&
+         insert.getResultType().getRank() > 0 &&
          insert.getResultType().getShape().back() >= fewestChannels &&
          !op->use_empty() && llvm::all_of(op->getUsers(), [](Operation *user) {
            return ir::isMarkedWindows(user);

@@ -34,6 +34,14 @@ CASES = {
         ),
         (rand(4, 6), rand(6, 3), rand(3)),
     ),
+    "operands of one element": (
+        lambda x, y: (
+            x.expand(4, 6) @ y,
+            y.t() @ x.expand(6, 5),
+            x.expand(2, 4, 6) @ y,
+        ),
+        (rand(), rand(6, 3)),
+    ),
     "transposed": (
         lambda x, y: (x.t() @ y, y.t() @ x, (x.t() @ y).t() @ x.t()),
         (rand(6, 4), rand(6, 3)),
