@@ -28,8 +28,8 @@ template <typename SliceOp> static bool isStatic(SliceOp op) {
 
 std::optional<Padding> paddingOf(Value value) {
   auto insert = value.getDefiningOp<tensor::InsertSliceOp>();
-  if (!insert || insert.getDestType().getRank() == 0 || !isStatic(insert) || !insert.getDestType().hasStaticShape() ||
-      insert.getDroppedDims().any() ||
+  if (!insert || insert.getDestType().getRank() == 0 || !isStatic(insert) ||
+      !insert.getDestType().hasStaticShape() || insert.getDroppedDims().any() ||
       llvm::any_of(insert.getStaticStrides(),
                    [](int64_t stride) { return stride != 1; }))
     return std::nullopt;

@@ -297,7 +297,12 @@ LISTED = torch.tensor([4])
         (FLOAT, [WIDE], {"group_list": [4], "group_type": -1}, "takes no group_list"),
         (FLOAT, [WIDE], {"act_type": 1}, "act_type 1 needs per_token_scale"),
         (FLOAT, [WIDE], {"act_type": 3}, "act_type must be 0 or .*, got 3"),
-        (FLOAT, [WIDE], {"output_dtype": torch.int8}, "make no output_dtype torch.int8"),
+        (
+            FLOAT,
+            [WIDE],
+            {"output_dtype": torch.int8},
+            "make no output_dtype torch.int8",
+        ),
         (FLOAT, [WIDE] * 129, {}, "weight must have 1 to 128 parts, got 129"),
         (FLOAT, [WIDE], {"group_type": 2}, "needs a group_list tensor"),
         (
