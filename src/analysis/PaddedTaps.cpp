@@ -7,6 +7,7 @@
 
 #include "analysis/PaddedTaps.h"
 
+#include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
