@@ -71,20 +71,20 @@ bool ParallelRun::claimFrom(int stream, Worker worker) {
   while (!word.isNothing() && !failed()) {
     if (word.isSuper())
       return joinSuper(stream, word, worker);
-    Tiles tiles{};
+    Piece piece{};
     ClaimWord next;
     if (!word.isAdvance() && !word.isHost()) {
-      tiles = tilesFor(commandAt(stream, word).index, word, worker);
-      if (tiles.count <= 0)
+      piece = pieceFor(commandAt(stream, word).index, word, worker);
+      if (piece.count <= 0)
         return false;
-      next = word.after(tiles.pieces, worker.isCaller);
+      next = word.after(piece.units, worker.isCaller);
     } else if (word.isHost() && !worker.isCaller) {
       return false;
     }
     if (state.claim.compare_exchange_weak(word.bits, next.bits,
                                           std::memory_order_acq_rel,
                                           std::memory_order_acquire)) {
-      runClaimed(stream, word, tiles, worker);
+      runClaimed(stream, word, piece, worker);
       return true;
     }
   }
@@ -94,34 +94,34 @@ bool ParallelRun::claimFrom(int stream, Worker worker) {
 /// The caller takes tiles from the front and its helpers take them from the
 /// back. So what a worker has written in one launch is in its own cache when it
 /// reads it in the next.
-ParallelRun::Tiles ParallelRun::tilesFor(int launch, ClaimWord word,
+ParallelRun::Piece ParallelRun::pieceFor(int launch, ClaimWord word,
                                          Worker worker) const {
-  int64_t pieces = pieceCount(launch), each = tilesPerPiece(launch);
-  int64_t left = pieces - word.front() - word.back();
+  int64_t units = unitCount(launch), each = tilesPerUnit(launch);
+  int64_t left = units - word.front() - word.back();
   if (left <= 0)
     return {};
   int64_t wanted = (share(launch, left * each) + each - 1) / each;
   int64_t taken = std::min(left, wanted);
-  int64_t first = worker.isCaller ? word.front() : pieces - word.back() - taken;
+  int64_t first = worker.isCaller ? word.front() : units - word.back() - taken;
   int64_t end = std::min((first + taken) * each, launches.tiles[launch]);
   return {first * each, end - first * each, taken};
 }
 
-void ParallelRun::runClaimed(int stream, ClaimWord word, Tiles tiles,
+void ParallelRun::runClaimed(int stream, ClaimWord word, Piece piece,
                              Worker worker) {
   if (word.isAdvance() || word.isHost())
     return advance(stream, worker);
   StreamState &state = frame.streams[stream];
   const Command &command = commandAt(stream, word);
   {
-    trace::Scope scope(call, command.label, tiles.count);
+    trace::Scope scope(call, command.label, piece.count);
     int32_t status =
-        launches.run(command.index, tiles.first, tiles.count, worker.scratch);
+        launches.run(command.index, piece.first, piece.count, worker.scratch);
     if (status != ANABRANCH_KERNEL_OK)
       return fail(kernelError(status, launches.labelOf(command.label)));
   }
-  if (state.unfinished.fetch_sub(tiles.count, std::memory_order_acq_rel) !=
-      tiles.count)
+  if (state.unfinished.fetch_sub(piece.count, std::memory_order_acq_rel) !=
+      piece.count)
     return;
   ++state.cursor;
   advance(stream, worker);
@@ -309,7 +309,7 @@ bool ParallelRun::hasWork(int stream, Worker worker) const {
   const Command &command = commandAt(stream, word);
   if (word.isSuper())
     return frame.superKernels[command.index]->isAnyReady();
-  return word.front() + word.back() < pieceCount(command.index);
+  return word.front() + word.back() < unitCount(command.index);
 }
 
 bool ParallelRun::hasAnyWork(Worker worker) const {

@@ -43,17 +43,17 @@ private:
     bool isCaller;
   };
   class StreamAtSuperKernel;
-  /// Tiles of a launch that one worker runs. In a claim word they are counted
-  /// in pieces.
-  struct Tiles {
-    int64_t first, count, pieces;
+  /// Tiles of a launch that one worker claims at once. A claim word counts them
+  /// in units.
+  struct Piece {
+    int64_t first, count, units;
   };
 
   void reset();
   bool claim(Worker worker);
   bool claimFrom(int stream, Worker worker);
-  Tiles tilesFor(int launch, ClaimWord word, Worker worker) const;
-  void runClaimed(int stream, ClaimWord word, Tiles tiles, Worker worker);
+  Piece pieceFor(int launch, ClaimWord word, Worker worker) const;
+  void runClaimed(int stream, ClaimWord word, Piece piece, Worker worker);
   void advance(int stream, Worker worker);
   void publish(int stream, uint64_t flags, int wanted, Worker worker);
   bool runInline(const Command &command, Worker worker);
@@ -89,12 +89,12 @@ private:
       return (launches.tiles[launch] + cores - 1) / cores;
     return std::max<int64_t>(1, left / (4 * threads));
   }
-  /// The tiles of a piece: one, unless the launch has too many.
-  int64_t tilesPerPiece(int launch) const {
-    return launches.tiles[launch] / ClaimWord::maxPieces + 1;
+  /// The tiles of a unit: one, unless the launch has too many.
+  int64_t tilesPerUnit(int launch) const {
+    return launches.tiles[launch] / ClaimWord::maxUnits + 1;
   }
-  int64_t pieceCount(int launch) const {
-    int64_t each = tilesPerPiece(launch);
+  int64_t unitCount(int launch) const {
+    int64_t each = tilesPerUnit(launch);
     return (launches.tiles[launch] + each - 1) / each;
   }
   bool isShared(int launch) const {

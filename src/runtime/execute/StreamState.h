@@ -26,7 +26,7 @@ namespace anabranch::runtime {
 /// The work of a stream that workers may claim:
 ///
 /// 0                              nothing
-/// (command + 1) << 40 | taken    pieces of a launch but those at both ends
+/// (command + 1) << 40 | taken    tiles of a launch but those at both ends
 /// ... | advance                  the right to advance the stream
 /// ... | host                     a call into the host, for the caller only
 /// ... | super                    tasks of a super kernel, while there are any
@@ -35,10 +35,10 @@ struct ClaimWord {
   static constexpr uint64_t advance = uint64_t(1) << 39;
   static constexpr uint64_t host = uint64_t(1) << 38;
   static constexpr uint64_t super = uint64_t(1) << 37;
-  /// How many pieces are taken at the front and, shifted, at the back.
-  static constexpr int pieceBits = 18;
-  static constexpr uint64_t pieceMask = (uint64_t(1) << pieceBits) - 1;
-  static constexpr int64_t maxPieces = pieceMask;
+  /// How many units of tiles are taken at the front and, shifted, at the back.
+  static constexpr int unitBits = 18;
+  static constexpr uint64_t unitMask = (uint64_t(1) << unitBits) - 1;
+  static constexpr int64_t maxUnits = unitMask;
 
   uint64_t bits = 0;
 
@@ -52,14 +52,13 @@ struct ClaimWord {
   size_t command() const {
     return static_cast<size_t>(bits >> commandShift) - 1;
   }
-  int64_t front() const { return static_cast<int64_t>(bits & pieceMask); }
+  int64_t front() const { return static_cast<int64_t>(bits & unitMask); }
   int64_t back() const {
-    return static_cast<int64_t>(bits >> pieceBits & pieceMask);
+    return static_cast<int64_t>(bits >> unitBits & unitMask);
   }
-  /// The word after more pieces were claimed, all at one end.
-  ClaimWord after(int64_t pieces, bool atFront) const {
-    return {bits +
-            (static_cast<uint64_t>(pieces) << (atFront ? 0 : pieceBits))};
+  /// The word after more units were claimed, all at one end.
+  ClaimWord after(int64_t units, bool atFront) const {
+    return {bits + (static_cast<uint64_t>(units) << (atFront ? 0 : unitBits))};
   }
 };
 
