@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def held() -> Iterator[None]:
-    """Holds Dynamo's lock inside the block, which may be within another one of the
-    same thread."""
+    """Holds Dynamo's lock inside the block or the decorated function, which may be
+    within another one of the same thread."""
     # Importing Dynamo takes seconds, and not every process traces.
     from torch._dynamo.convert_frame import compile_lock
 

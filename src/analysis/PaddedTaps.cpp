@@ -19,27 +19,6 @@ namespace analysis {
 /// More would make a long kernel.
 static constexpr int64_t maxPieces = 9;
 
-template <typename SliceOp> static bool isStatic(SliceOp op) {
-  auto known = [](ArrayRef<int64_t> values) {
-    return llvm::none_of(values, ShapedType::isDynamic);
-  };
-  return known(op.getStaticOffsets()) && known(op.getStaticSizes()) &&
-         known(op.getStaticStrides());
-}
-
-std::optional<Padding> paddingOf(Value value) {
-  auto insert = value.getDefiningOp<tensor::InsertSliceOp>();
-  if (!insert || insert.getDestType().getRank() == 0 || !isStatic(insert) ||
-      !insert.getDestType().hasStaticShape() || insert.getDroppedDims().any() ||
-      llvm::any_of(insert.getStaticStrides(),
-                   [](int64_t stride) { return stride != 1; }))
-    return std::nullopt;
-  auto fill = insert.getDest().getDefiningOp<linalg::FillOp>();
-  if (!fill)
-    return std::nullopt;
-  return Padding{insert, fill};
-}
-
 //===----------------------------------------------------------------------===//
 // Taps
 //===----------------------------------------------------------------------===//
@@ -77,7 +56,7 @@ std::optional<PaddedTap> paddedTapBehind(Value operand) {
     operand = collapse.getSrc();
   }
   auto slice = operand.getDefiningOp<tensor::ExtractSliceOp>();
-  if (!slice || !isStatic(slice))
+  if (!slice || !hasStaticPlace(slice))
     return std::nullopt;
   auto padding = paddingOf(slice.getSource());
   if (!padding)
@@ -167,44 +146,35 @@ int64_t pieceCount(const Cuts &cuts) {
   return count;
 }
 
-/// The operator that alone reads the padding's slices; null if there is none.
+/// The operator that alone reads the padding, through slices; null if there is
+/// none.
 static linalg::GenericOp onlyReader(tensor::InsertSliceOp padding) {
-  llvm::SmallPtrSet<Operation *, 1> readers;
   SmallVector<Operation *> views(padding->getUsers());
-  while (!views.empty()) {
-    Operation *view = views.pop_back_val();
-    if (!isa<tensor::ExtractSliceOp, tensor::CollapseShapeOp>(view))
-      return nullptr;
-    for (Operation *user : view->getUsers()) {
+  if (!llvm::all_of(views, llvm::IsaPred<tensor::ExtractSliceOp>))
+    return nullptr;
+  llvm::SmallPtrSet<Operation *, 1> readers;
+  while (!views.empty())
+    for (Operation *user : views.pop_back_val()->getUsers()) {
       if (isa<tensor::CollapseShapeOp>(user))
         views.push_back(user);
       else
         readers.insert(user);
     }
-  }
-  if (readers.size() != 1)
-    return nullptr;
-  return dyn_cast<linalg::GenericOp>(*readers.begin());
+  return readers.size() == 1 ? dyn_cast<linalg::GenericOp>(*readers.begin())
+                             : nullptr;
 }
 
 bool isPaddingOfTaps(Operation *op) {
-  auto padding = op && op->getNumResults() == 1 ? paddingOf(op->getResult(0))
-                                                : std::nullopt;
-  if (!padding)
+  auto insert = dyn_cast_or_null<tensor::InsertSliceOp>(op);
+  if (!insert || !paddingOf(insert))
     return false;
-  tensor::InsertSliceOp insert = padding->insert;
   // Lanes run along the last dimension, which stays whole.
   if (insert.getSourceType().getShape().back() !=
       insert.getDestType().getShape().back())
     return false;
   linalg::GenericOp reader = onlyReader(insert);
-  if (!reader)
-    return false;
-  bool areTaps = llvm::all_of(insert->getUsers(), [](Operation *user) {
-    return isa<tensor::ExtractSliceOp>(user);
-  });
-  auto cuts = cutsOf(reader);
-  return areTaps && cuts && pieceCount(*cuts) <= maxPieces;
+  auto cuts = reader ? cutsOf(reader) : std::nullopt;
+  return cuts && pieceCount(*cuts) <= maxPieces;
 }
 
 } // namespace analysis

@@ -17,18 +17,10 @@
 #ifndef ANABRANCH_ANALYSIS_PADDEDTAPS_H
 #define ANABRANCH_ANALYSIS_PADDEDTAPS_H
 
-#include "mlir/Dialect/Linalg/IR/Linalg.h"
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "analysis/Padding.h"
 
 namespace anabranch {
 namespace analysis {
-
-/// A tensor inside a constant, of static shape.
-struct Padding {
-  mlir::tensor::InsertSliceOp insert;
-  mlir::linalg::FillOp fill;
-};
-std::optional<Padding> paddingOf(mlir::Value value);
 
 /// An operand that is a static slice of a padded tensor.
 struct PaddedTap {

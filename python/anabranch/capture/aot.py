@@ -94,6 +94,7 @@ def _core_aten() -> dict[Any, Callable[..., Any]]:
     return dict(_core_aten_decompositions_post_autograd())
 
 
+@dynamo_lock.held()
 def aot(
     module: torch.fx.GraphModule,
     example_inputs: Sequence[Any],
@@ -107,25 +108,6 @@ def aot(
     `more_decompositions` win over Anabranch's own. `more_whole` are composite operators
     that stay whole in addition to WHOLE.
     """
-    with dynamo_lock.held():
-        return _aot(
-            module,
-            example_inputs,
-            compile_graph,
-            freeze,
-            more_decompositions or {},
-            more_whole,
-        )
-
-
-def _aot(
-    module: torch.fx.GraphModule,
-    example_inputs: Sequence[Any],
-    compile_graph: GraphCompiler,
-    freeze: bool | str,
-    more_decompositions: Mapping[Any, Callable[..., Any]],
-    more_whole: Sequence[Any],
-) -> Callable[..., Any]:
     training = _needs_gradients(module, example_inputs)
     if freeze == "move" and not training:
         with _disable_current_modes():
@@ -153,7 +135,7 @@ def _aot(
     def backward(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
         return _untraced(_untraced(compile_backward)(graph, inputs))
 
-    table = decompositions() | dict(more_decompositions)
+    table = decompositions() | dict(more_decompositions or {})
     trace = functools.partial(_trace, module, example_inputs, table)
 
     def inference() -> Callable[..., Any]:

@@ -9,11 +9,11 @@
 
 #include "analysis/AccessMap.h"
 #include "analysis/Gather.h"
+#include "analysis/Padding.h"
 #include "ir/Anabranch.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/LinalgInterfaces.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 
@@ -558,10 +558,7 @@ std::optional<Contraction> Contraction::find(func::FuncOp source,
     return std::nullopt;
   Contraction &contraction = *found;
   contraction.source = source;
-  auto fill = contraction.op.getDpsInits()[0].getDefiningOp<linalg::FillOp>();
-  contraction.startsAtZero =
-      fill && (matchPattern(fill.getInputs()[0], m_AnyZeroFloat()) ||
-               matchPattern(fill.getInputs()[0], m_Zero()));
+  contraction.startsAtZero = analysis::isZeros(contraction.op.getDpsInits()[0]);
   describeOperand(contraction, contraction.right);
   groupRows(contraction);
   describeOperand(contraction, contraction.left);

@@ -7,9 +7,9 @@
 
 #include "codegen/contraction/ImageWindows.h"
 
+#include "analysis/Padding.h"
 #include "codegen/contraction/Contraction.h"
 #include "ir/Layout.h"
-#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 
@@ -101,10 +101,7 @@ bool Matcher::isRun() {
 /// Matches an argument, or one padded with zeros.
 bool Matcher::matchImage(Value value) {
   if (auto insert = value.getDefiningOp<tensor::InsertSliceOp>()) {
-    auto fill = insert.getDest().getDefiningOp<linalg::FillOp>();
-    if (!fill || !insert.hasUnitStride() ||
-        !(matchPattern(fill.getInputs()[0], m_AnyZeroFloat()) ||
-          matchPattern(fill.getInputs()[0], m_Zero())) ||
+    if (!analysis::isZeros(insert.getDest()) || !insert.hasUnitStride() ||
         insert.getSourceType().getRank() != insert.getResultType().getRank())
       return false;
     found.padding = insert;

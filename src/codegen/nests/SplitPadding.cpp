@@ -7,9 +7,8 @@
 
 #include "codegen/nests/SplitPadding.h"
 
+#include "analysis/Padding.h"
 #include "codegen/emit/KernelFunction.h"
-#include "mlir/Dialect/Linalg/IR/Linalg.h"
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 using namespace mlir;
 
@@ -17,28 +16,16 @@ namespace anabranch {
 namespace codegen {
 
 /// The padding of a returned value, if only reshapes stand between them.
-static tensor::InsertSliceOp paddingOf(Value returned) {
-  Value value = returned;
+static std::optional<analysis::Padding> paddingBehind(Value value) {
   while (value.hasOneUse()) {
+    if (auto padding = analysis::paddingOf(value))
+      return padding;
     Operation *op = value.getDefiningOp();
-    if (auto insert = dyn_cast_or_null<tensor::InsertSliceOp>(op))
-      return insert;
     if (!isa_and_nonnull<tensor::CollapseShapeOp, tensor::ExpandShapeOp>(op))
       break;
     value = op->getOperand(0);
   }
-  return nullptr;
-}
-
-static bool isStatic(tensor::InsertSliceOp insert) {
-  auto known = [](ArrayRef<int64_t> values) {
-    return llvm::none_of(values, ShapedType::isDynamic);
-  };
-  return insert.getDestType().hasStaticShape() &&
-         known(insert.getStaticOffsets()) && known(insert.getStaticSizes()) &&
-         llvm::all_of(insert.getStaticStrides(),
-                      [](int64_t stride) { return stride == 1; }) &&
-         insert.getDroppedDims().none();
+  return std::nullopt;
 }
 
 static Value insertAt(OpBuilder &b, Location loc, Value piece, Value into,
@@ -85,13 +72,9 @@ static void split(tensor::InsertSliceOp insert, linalg::FillOp fill) {
 }
 
 void splitPadding(func::FuncOp source) {
-  for (Value returned : llvm::to_vector(returnedValues(source))) {
-    tensor::InsertSliceOp insert = paddingOf(returned);
-    if (!insert || !isStatic(insert))
-      continue;
-    if (auto fill = insert.getDest().getDefiningOp<linalg::FillOp>())
-      split(insert, fill);
-  }
+  for (Value returned : llvm::to_vector(returnedValues(source)))
+    if (auto padding = paddingBehind(returned))
+      split(padding->insert, padding->fill);
 }
 
 } // namespace codegen

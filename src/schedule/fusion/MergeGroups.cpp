@@ -95,22 +95,18 @@ bool Merge::checkBlocks() {
          refuse("the points of a window share more than a row does");
 }
 
-/// A kernel cuts what it writes where taps cross the border of a padded tensor.
-/// It finds the taps behind operators that read at their own point.
+/// Where taps cross the border of a padded tensor, a kernel cuts what it writes
+/// (SplitBorders.h). It sees the taps only behind operators that read each
+/// other at their own point.
 bool Merge::checkTaps() {
+  bool tapsBefore = llvm::any_of(
+      a.nodes, [&](int made) { return grouping.nodes[made].readsTaps; });
   bool legal = true;
-  for (int index : b.nodes) {
-    const Node &reader = grouping.nodes[index];
-    for (const analysis::DimRead &read : reader.reads) {
-      int from = grouping.producerOf(read.value);
-      if (from < 0 || grouping.nodes[from].group != producer)
-        continue;
-      bool tapsBefore = llvm::any_of(
-          a.nodes, [&](int made) { return grouping.nodes[made].readsTaps; });
-      legal &= !(reader.readsTaps || tapsBefore) ||
-               !llvm::is_contained(read.dims, int(analysis::partOfDim));
-    }
-  }
+  forEachReadOfProducer(
+      [&](const Node &reader, const analysis::DimRead &read, const Node &) {
+        legal &= !(reader.readsTaps || tapsBefore) ||
+                 !llvm::is_contained(read.dims, int(analysis::partOfDim));
+      });
   return legal || refuse("a tap of a window is not at the reader's point");
 }
 
@@ -172,6 +168,21 @@ void Merge::forEachNode(llvm::function_ref<void(const Node &)> visit) const {
     visit(grouping.nodes[index]);
 }
 
+/// Calls `visit` for each value of the producer that the consumer reads.
+void Merge::forEachReadOfProducer(
+    llvm::function_ref<void(const Node &reader, const analysis::DimRead &read,
+                            const Node &made)>
+        visit) const {
+  for (int index : b.nodes) {
+    const Node &reader = grouping.nodes[index];
+    for (const analysis::DimRead &read : reader.reads) {
+      int from = grouping.producerOf(read.value);
+      if (from >= 0 && grouping.nodes[from].group == producer)
+        visit(reader, read, grouping.nodes[from]);
+    }
+  }
+}
+
 bool Merge::isStored(const Node &node) const {
   return llvm::any_of(node.users, [&](int user) {
     return user < 0 || !isInside(grouping.nodes[user].group);
@@ -191,27 +202,21 @@ bool Merge::link(int consumerAxis, int producerAxis) {
 /// Finds the loops of the consumer that run along loops of the producer.
 bool Merge::unifyAxes() {
   toMerged.assign(b.axisCount, -1);
-  for (int index : b.nodes) {
-    const Node &reader = grouping.nodes[index];
-    for (const analysis::DimRead &read : reader.reads) {
-      int from = grouping.producerOf(read.value);
-      if (from < 0 || grouping.nodes[from].group != producer)
-        continue;
-      const Node &made = grouping.nodes[from];
-      if (made.loops.resultDims.empty())
-        continue;
-      unsigned result = cast<OpResult>(read.value).getResultNumber();
-      for (auto [i, loop] : llvm::enumerate(made.loops.resultDims[result])) {
-        int dim = read.dims[i];
-        if (loop < 0 || dim < 0 || made.loops.sizes[loop] == 1 ||
-            reader.loops.sizes.empty())
-          continue;
-        if (!link(reader.axes[dim], made.axes[loop]))
-          return false;
-      }
-    }
-  }
-  return true;
+  bool legal = true;
+  forEachReadOfProducer(
+      [&](const Node &reader, const analysis::DimRead &read, const Node &made) {
+        if (!legal || made.loops.resultDims.empty())
+          return;
+        unsigned result = cast<OpResult>(read.value).getResultNumber();
+        for (auto [i, loop] : llvm::enumerate(made.loops.resultDims[result])) {
+          int dim = read.dims[i];
+          if (loop < 0 || dim < 0 || made.loops.sizes[loop] == 1 ||
+              reader.loops.sizes.empty())
+            continue;
+          legal = legal && link(reader.axes[dim], made.axes[loop]);
+        }
+      });
+  return legal;
 }
 
 void Merge::nameRemainingAxes() {
@@ -313,24 +318,16 @@ bool Merge::checkStores() {
 /// Costly values must not be evaluated again for each step of a loop that they
 /// do not depend on. A kernel evaluates a value of a whole row once per row.
 bool Merge::checkRecomputation() {
-  for (int index : b.nodes) {
-    const Node &reader = grouping.nodes[index];
-    AxisSet readerAxes = largeAxes(reader);
-    for (const analysis::DimRead &read : reader.reads) {
-      int from = grouping.producerOf(read.value);
-      if (from < 0 || grouping.nodes[from].group != producer)
-        continue;
-      const Node &made = grouping.nodes[from];
-      if (!made.expensive || made.kind == OpKind::Reduction)
-        continue;
-      AxisSet madeAxes = largeAxes(made);
-      if (hasRows && containsAll(rows, madeAxes))
-        continue;
-      if (!containsAll(madeAxes, readerAxes))
-        return refuse("costly work would be repeated");
-    }
-  }
-  return true;
+  bool legal = true;
+  forEachReadOfProducer(
+      [&](const Node &reader, const analysis::DimRead &, const Node &made) {
+        if (!made.expensive || made.kind == OpKind::Reduction)
+          return;
+        AxisSet madeAxes = largeAxes(made);
+        bool oncePerRow = hasRows && containsAll(rows, madeAxes);
+        legal &= oncePerRow || containsAll(madeAxes, largeAxes(reader));
+      });
+  return legal || refuse("costly work would be repeated");
 }
 
 static int64_t elements(ArrayRef<int64_t> sizes) {

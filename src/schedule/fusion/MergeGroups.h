@@ -58,6 +58,10 @@ private:
   /// The node's axes without those of size one.
   AxisSet largeAxes(const Node &node) const;
   void forEachNode(llvm::function_ref<void(const Node &)> visit) const;
+  void forEachReadOfProducer(
+      llvm::function_ref<void(const Node &reader, const analysis::DimRead &read,
+                              const Node &made)>
+          visit) const;
 
   Grouping &grouping;
   int producer, consumer;

@@ -8,12 +8,12 @@
 #include "schedule/fusion/OpKinds.h"
 
 #include "analysis/OperationCost.h"
+#include "analysis/Padding.h"
 #include "ir/Anabranch.h"
 #include "ir/Layout.h"
 #include "ir/QuantizedWeight.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "mlir/IR/Matchers.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -84,16 +84,9 @@ static OpKind classifyGeneric(linalg::GenericOp op) {
 /// channels do.
 static constexpr int64_t fewestChannels = 16;
 
-/// Whether the tensor is filled with zeros.
-static bool isZeros(Value tensor) {
-  auto fill = tensor.getDefiningOp<linalg::FillOp>();
-  return fill && (matchPattern(fill.getInputs()[0], m_AnyZeroFloat()) ||
-                  matchPattern(fill.getInputs()[0], m_Zero()));
-}
-
 bool isPaddingOfWindows(Operation *op) {
   auto insert = dyn_cast<tensor::InsertSliceOp>(op);
-  return insert && isZeros(insert.getDest()) &&
+  return insert && analysis::isZeros(insert.getDest()) &&
          insert.getResultType().getRank() > 0 &&
          insert.getResultType().getShape().back() >= fewestChannels &&
          !op->use_empty() && llvm::all_of(op->getUsers(), [](Operation *user) {

@@ -10,8 +10,8 @@
 //
 // A kernel gives whole sums to its tiles. Where there are few, as for the
 // statistics of an image of 32 channels, most workers would have nothing to do.
-// The choice depends on sizes only, so that every machine adds up in the same
-// order.
+// The choice depends on sizes only, so the number of workers does not change
+// the order of a sum.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,0 +1,44 @@
+//===- Padding.cpp - tensors inside a constant ----------------------------===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#include "analysis/Padding.h"
+
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+
+namespace anabranch {
+namespace analysis {
+
+bool hasStaticPlace(OffsetSizeAndStrideOpInterface slice) {
+  auto known = [](ArrayRef<int64_t> values) {
+    return llvm::none_of(values, ShapedType::isDynamic);
+  };
+  return known(slice.getStaticOffsets()) && known(slice.getStaticSizes()) &&
+         known(slice.getStaticStrides());
+}
+
+std::optional<Padding> paddingOf(Value value) {
+  auto insert = value.getDefiningOp<tensor::InsertSliceOp>();
+  if (!insert || insert.getDestType().getRank() == 0 ||
+      !hasStaticPlace(insert) || !insert.getDestType().hasStaticShape() ||
+      insert.getDroppedDims().any() || !insert.hasUnitStride())
+    return std::nullopt;
+  auto fill = insert.getDest().getDefiningOp<linalg::FillOp>();
+  if (!fill)
+    return std::nullopt;
+  return Padding{insert, fill};
+}
+
+bool isZeros(Value tensor) {
+  auto fill = tensor.getDefiningOp<linalg::FillOp>();
+  return fill && (matchPattern(fill.getInputs()[0], m_AnyZeroFloat()) ||
+                  matchPattern(fill.getInputs()[0], m_Zero()));
+}
+
+} // namespace analysis
+} // namespace anabranch

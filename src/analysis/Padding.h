@@ -1,0 +1,33 @@
+//===- Padding.h - tensors inside a constant --------------------*- C++ -*-===//
+//
+// Part of the Anabranch project, under the Apache License v2.0.
+// See LICENSE for license information.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ANABRANCH_ANALYSIS_PADDING_H
+#define ANABRANCH_ANALYSIS_PADDING_H
+
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+namespace anabranch {
+namespace analysis {
+
+/// A tensor inside a constant, of static shape.
+struct Padding {
+  mlir::tensor::InsertSliceOp insert;
+  mlir::linalg::FillOp fill;
+};
+std::optional<Padding> paddingOf(mlir::Value value);
+
+/// Whether offsets, sizes and strides of a slice are known.
+bool hasStaticPlace(mlir::OffsetSizeAndStrideOpInterface slice);
+
+/// Whether a tensor is filled with zeros.
+bool isZeros(mlir::Value tensor);
+
+} // namespace analysis
+} // namespace anabranch
+
+#endif // ANABRANCH_ANALYSIS_PADDING_H
