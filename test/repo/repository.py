@@ -31,7 +31,10 @@ def text(path: Path) -> str:
 
 def script(name: str) -> ModuleType:
     """A file of scripts/, imported."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / f"scripts/{name}.py")
+    folder = ROOT / "scripts"
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))  # a script imports others from its folder
+    spec = importlib.util.spec_from_file_location(name, folder / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look for it

@@ -14,8 +14,8 @@ SEED = "2000"
 
 @pytest.mark.slow
 def test_random_updates() -> None:
-    """Runs in a process of its own, which forks a child for each program. A fork of the
-    tests' process would lack the OpenMP threads that other tests have started."""
+    """Runs in a process of its own, which forks children. A fork of the tests' process
+    would lack the OpenMP threads that other tests have started."""
     command = [random_updates.__file__, "--count", COUNT, "--seed", SEED]
     done = subprocess.run(
         [sys.executable, *command], capture_output=True, text=True, check=False

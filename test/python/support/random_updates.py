@@ -1,5 +1,5 @@
-"""Random programs that update views of their arguments in place, each run in a
-process of its own between pages that fault.
+"""Random programs that update views of their arguments in place, run in forked
+processes between pages that fault.
 
     random_updates.py --count 1000 --seed 7      that many programs
     random_updates.py --seconds 3600             as many as an hour allows
@@ -14,6 +14,9 @@ gaps between the elements of an argument are compared as well, and which
 arguments the results share memory with. Some programs are trained: their
 gradients are compared, too. A program that PyTorch's own trace gets wrong
 does not count.
+
+A process runs one program after another, up to the first that goes wrong: this
+one is judged, and shrunk, in processes of its own.
 """
 
 from __future__ import annotations
@@ -22,6 +25,8 @@ import argparse
 import contextlib
 import ctypes
 import dataclasses
+import itertools
+import json
 import logging
 import mmap
 import os
@@ -30,8 +35,9 @@ import signal
 import sys
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 import torch
 from random_update_lines import (
@@ -62,7 +68,10 @@ REFUSALS = (RuntimeError, IndexError, TypeError, ValueError, NotImplementedError
 MOST_ELEMENTS = 20_000
 # A child that takes longer than this hangs. The process may be stopped for a while.
 CHILD_SECONDS = 400
-DIFFERS = 3
+# A process takes that many programs before it is replaced: it keeps their arguments.
+PROGRAMS_OF_A_CHILD = 50
+ENDED = "ended by"  # the report of a program that ends its process
+RIGHT, LEFT_OUT, WRONG = "right", "left out", "wrong"
 TRACE = "aot_eager"  # the backend that runs PyTorch's own trace
 
 
@@ -185,7 +194,8 @@ class Guarded:
     def __init__(self, values: torch.Tensor, at_end: bool) -> None:
         libc = ctypes.CDLL(None, use_errno=True)
         page = mmap.PAGESIZE
-        size = max(values.numel() * values.element_size(), 1)
+        # `frombuffer` takes no empty buffer.
+        size = max(values.numel(), 1) * values.element_size()
         inner = -(-size // page) * page
         self.memory = mmap.mmap(-1, inner + 2 * page)
         base = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
@@ -422,29 +432,32 @@ def trained_tensors(program: Program, run: Any) -> list[torch.Tensor | None]:
     return [t if t is None else t.detach() for t in [*results, *given, *gradients]]
 
 
-def run_in_child(program: Program, backend: Any = anabranch) -> str | None:
-    """What went wrong; None when nothing did."""
+def in_child(tell: Callable[[TextIO], None]) -> tuple[str, str]:
+    """What a forked process writes into its pipe, and how it ended; empty if by
+    itself."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reader)
-        signal.alarm(CHILD_SECONDS)
-        status = DIFFERS
         try:
-            text = "\n".join(run(program, backend))
-            status = DIFFERS if text else 0
-        except Exception:  # noqa: BLE001
-            text = traceback.format_exc()
-        with os.fdopen(writer, "w") as out:
-            out.write(text[-4000:])
-        os._exit(status)
+            with os.fdopen(writer, "w") as pipe:
+                tell(pipe)
+            os._exit(0)
+        finally:
+            os._exit(1)
     os.close(writer)
     with os.fdopen(reader) as pipe:
-        text = pipe.read()
+        said = pipe.read()
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status):
-        return f"ended by {signal.Signals(os.WTERMSIG(status)).name}"
-    return text or None if status else None
+        return said, f"{ENDED} {signal.Signals(os.WTERMSIG(status)).name}"
+    return said, f"{ENDED} status {os.WEXITSTATUS(status)}" if status else ""
+
+
+def run_in_child(program: Program, backend: Any = anabranch) -> str:
+    """What went wrong; empty when nothing did."""
+    said, ended = in_child(lambda pipe: print(text_of_run(program, backend), file=pipe))
+    return ended or said.strip()[-4000:]
 
 
 def shrunk(program: Program, wrong: Callable[[Program], bool]) -> Program:
@@ -472,24 +485,76 @@ def accepted(program: Program) -> bool:
 
 
 def is_wrong(program: Program) -> bool:
-    """Whether the program goes wrong, and PyTorch's own trace of it does not."""
-    return run_in_child(program) is not None and run_in_child(program, TRACE) is None
+    """Whether the program goes wrong, and PyTorch's own trace of it does not. If the
+    trace does, too, the program may still not end the process."""
+    ours, traced = run_in_child(program), run_in_child(program, TRACE)
+    if ours and traced:
+        return ours.startswith(ENDED) and not traced.startswith(ENDED)
+    return bool(ours)
+
+
+def text_of_run(program: Program, backend: Any = anabranch) -> str:
+    """What differs, or the error; empty when nothing went wrong."""
+    signal.alarm(CHILD_SECONDS)
+    try:
+        return "\n".join(run(program, backend))
+    except Exception:  # noqa: BLE001
+        return traceback.format_exc()
+
+
+def outcomes(
+    seeds: Iterator[int], strides: bool
+) -> Iterator[tuple[int, tuple[str, str]]]:
+    """The outcome of the program of each seed, and what went wrong."""
+    for first in seeds:
+        batch = [first, *itertools.islice(seeds, PROGRAMS_OF_A_CHILD - 1)]
+        while batch:
+            told = outcomes_in_child(batch, strides)
+            yield from zip(batch, told)
+            batch = batch[len(told) :]
+
+
+def outcomes_in_child(seeds: Sequence[int], strides: bool) -> list[tuple[str, str]]:
+    """The outcomes of the first programs, up to one that goes wrong."""
+
+    def tell(pipe: TextIO) -> None:
+        for seed in seeds:
+            program = program_of(seed, strides)
+            outcome, text = LEFT_OUT, ""
+            if program.lines and accepted(program):
+                text = text_of_run(program)
+                outcome = WRONG if text else RIGHT
+            print(json.dumps([outcome, text[-4000:]]), file=pipe, flush=True)
+            if text:
+                break
+
+    said, ended = in_child(tell)
+    told = [tuple(json.loads(line)) for line in said.splitlines()]
+    return [*told, (WRONG, ended)] if ended else told
+
+
+def program_of(seed: int, strides: bool) -> Program:
+    return dataclasses.replace(write_program(seed), strides=strides)
 
 
 def failures(
-    seeds: Iterator[int], shrink: bool = False, strides: bool = False
+    seeds: Iterator[int], counts: Counter[str], shrink: bool, strides: bool
 ) -> Iterator[tuple[int, str]]:
     """Of programs with these seeds the ones that go wrong, and how."""
-    for seed in seeds:
-        program = dataclasses.replace(write_program(seed), strides=strides)
-        if not program.lines or not accepted(program):
+    for seed, (outcome, text) in outcomes(seeds, strides):
+        program = program_of(seed, strides)
+        alone = run_in_child(program) if outcome == WRONG else ""
+        if alone and not is_wrong(program):
+            outcome = TRACE
+        counts[outcome] += 1
+        if outcome != WRONG:
             continue
-        wrong = run_in_child(program)
-        if wrong and is_wrong(program):
-            if shrink:
-                program = shrunk(program, is_wrong)
-                wrong = run_in_child(program) or wrong
-            yield seed, f"{program.describe()}{wrong}"
+        if not alone:
+            text += f"\nonly behind up to {PROGRAMS_OF_A_CHILD} seeds before it"
+        elif shrink:
+            program = shrunk(program, is_wrong)
+            text = run_in_child(program) or text
+        yield seed, f"{program.describe()}{text}"
 
 
 def main() -> int:
@@ -518,13 +583,16 @@ def main() -> int:
             ran += 1
             yield options.seed + ran - 1
 
-    bad = 0
-    found = failures(seeds(), not options.no_shrink, options.strides)
+    counts: Counter[str] = Counter()
+    found = failures(seeds(), counts, not options.no_shrink, options.strides)
     for seed, text in found:
-        bad += 1
         print(f"==== seed {seed}\n{text}\n", flush=True)
-    print(f"{ran} programs, {bad} wrong, {time.monotonic() - start:.0f} s")
-    return 1 if bad else 0
+    print(
+        f"{ran} programs: {counts[RIGHT]} right, {counts[WRONG]} wrong, "
+        f"{counts[TRACE]} that PyTorch's trace gets wrong too, "
+        f"{counts[LEFT_OUT]} without a line; {time.monotonic() - start:.0f} s"
+    )
+    return 1 if counts[WRONG] else 0
 
 
 if __name__ == "__main__":
