@@ -7,9 +7,12 @@
 
 #include "codegen/emit/KernelShell.h"
 
+#include "codegen/math/ExpandBF16.h"
 #include "ir/Anabranch.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 
 using namespace mlir;
 
@@ -40,6 +43,22 @@ struct Pointers {
     }
   }
 };
+
+/// Whether the kernel sums products. PyTorch's convolutions and products
+/// (oneDNN) flush small numbers of bf16 to zero too.
+bool sumsProducts(func::FuncOp source) {
+  WalkResult found = source.walk([](Operation *op) {
+    auto generic = dyn_cast<linalg::GenericOp>(op);
+    bool sums = generic && generic.getNumReductionLoops() != 0;
+    bool multiplies =
+        sums && !generic.getBody()->getOps<arith::MulFOp>().empty();
+    // Depthwise convolutions are sums of taps in one body.
+    return multiplies || isa<math::FmaOp, ir::AttentionOp>(op)
+               ? WalkResult::interrupt()
+               : WalkResult::advance();
+  });
+  return found.wasInterrupted();
+}
 
 class ShellEmitter {
 public:
@@ -85,6 +104,8 @@ ShellEmitter::tile(llvm::function_ref<void(KernelShell::TileBody &)> body) {
   types.push_back(builder.getI64Type());
   func::FuncOp emitted = create(name + "_tile", types, builder.getI32Type());
   emitted.setPrivate();
+  if (sumsProducts(source))
+    allowFlushingBF16(emitted);
   emitted->setAttr(
       "llvm.linkage",
       LLVM::LinkageAttr::get(builder.getContext(), LLVM::Linkage::Internal));

@@ -412,36 +412,9 @@ Value LaneBuilder::andMask(Lanes condition) {
   return mask ? make<arith::AndIOp>(mask, extra) : extra;
 }
 
-static bool isOrdered(Value value) {
-  DenseFPElementsAttr elements;
-  APFloat number(0.0);
-  if (matchPattern(value, m_Constant(&elements)) && elements.isSplat())
-    number = elements.getSplatValue<APFloat>();
-  else if (!matchPattern(value, m_ConstantFloat(&number)))
-    return false;
-  return !number.isNaN();
-}
-
 Value LaneBuilder::extremum(bool largest, Value a, Value b) {
-  // One vmaxps, which returns its second operand if one is NaN, and one blend.
-  // LLVM's own form also orders the zeros and is three times as long.
-  auto predicate =
-      largest ? arith::CmpFPredicate::OGT : arith::CmpFPredicate::OLT;
-  if (isOrdered(b))
-    std::swap(a, b);
-  Value wins = make<arith::CmpFOp>(predicate, a, b);
-  Value ordered = make<arith::SelectOp>(wins, a, b);
-  if (isOrdered(a))
-    return ordered;
-  Value isNan = make<arith::CmpFOp>(arith::CmpFPredicate::UNO, a, a);
-  // A constant in the place of `a` would let LLVM join both conditions, without
-  // vmaxps.
-  auto element = cast<FloatType>(getElementTypeOrSelf(a.getType()));
-  TypedAttr nan = builder.getFloatAttr(
-      element, APFloat::getQNaN(element.getFloatSemantics()));
-  if (auto shape = dyn_cast<VectorType>(a.getType()))
-    nan = DenseElementsAttr::get(shape, Attribute(nan));
-  return make<arith::SelectOp>(isNan, constant(nan), ordered);
+  return largest ? make<arith::MaximumFOp>(a, b)
+                 : make<arith::MinimumFOp>(a, b);
 }
 
 Lanes LaneBuilder::select(Lanes condition, Lanes a, Lanes b) {

@@ -52,49 +52,13 @@ static Value splat(LaneBuilder &lanes, Type type, int64_t value) {
 }
 
 Value extendBF16(LaneBuilder &lanes, Value value) {
-  Builder &b = lanes.builder;
-  Type i32 = sameShape(value.getType(), b.getI32Type());
-  Value bits = castBits(lanes, value, b.getI16Type());
-  Value wide = lanes.make<arith::ExtUIOp>(i32, bits);
-  Value high = lanes.make<arith::ShLIOp>(wide, splat(lanes, i32, 16));
-  return lanes.make<arith::BitcastOp>(sameShape(i32, b.getF32Type()), high);
-}
-
-/// The upper halves of 32-bit integers.
-static Value upperHalves(LaneBuilder &lanes, Value value) {
-  Type i16 = lanes.builder.getI16Type();
-  auto type = dyn_cast<VectorType>(value.getType());
-  if (!type) {
-    Value high =
-        lanes.make<arith::ShRUIOp>(value, splat(lanes, value.getType(), 16));
-    return lanes.make<arith::TruncIOp>(i16, high);
-  }
-  // One permutation, instead of a shift and a truncation of three instructions.
-  int64_t width = type.getNumElements();
-  Value halves =
-      lanes.make<vector::BitCastOp>(VectorType::get({2 * width}, i16), value);
-  SmallVector<int64_t> odd;
-  for (int64_t lane = 0; lane < width; ++lane)
-    odd.push_back(2 * lane + 1);
-  return lanes.make<vector::ShuffleOp>(halves, halves, odd);
+  Type f32 = sameShape(value.getType(), lanes.builder.getF32Type());
+  return lanes.make<arith::ExtFOp>(f32, value);
 }
 
 Value truncateToBF16(LaneBuilder &lanes, Value value) {
-  Builder &b = lanes.builder;
-  Type i32 = sameShape(value.getType(), b.getI32Type());
-  Value bits = lanes.make<arith::BitcastOp>(i32, value);
-  Value odd = lanes.make<arith::AndIOp>(
-      Value(lanes.make<arith::ShRUIOp>(bits, splat(lanes, i32, 16))),
-      splat(lanes, i32, 1));
-  Value bias = lanes.make<arith::AddIOp>(odd, splat(lanes, i32, 0x7fff));
-  Value rounded = lanes.make<arith::AddIOp>(bits, bias);
-  Value isNan =
-      lanes.make<arith::CmpFOp>(arith::CmpFPredicate::UNO, value, value);
-  Value safe = lanes.make<arith::SelectOp>(isNan, splat(lanes, i32, 0x7fc00000),
-                                           rounded);
-  Value narrow = upperHalves(lanes, safe);
-  return lanes.make<arith::BitcastOp>(
-      sameShape(narrow.getType(), b.getBF16Type()), narrow);
+  Type bf16 = sameShape(value.getType(), lanes.builder.getBF16Type());
+  return lanes.make<arith::TruncFOp>(bf16, value);
 }
 
 Value extendF16(LaneBuilder &lanes, Value value) {

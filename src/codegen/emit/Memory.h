@@ -26,9 +26,7 @@ constexpr int64_t widestStep = 4;
 /// Bytes of one element in memory.
 int64_t elementBytes(mlir::Type element);
 
-/// A vector of bf16 as f32, and back (round to nearest even), by integer
-/// arithmetic. Processors before AVX512-BF16 have no such instruction, and that
-/// one flushes denormals.
+/// bf16 as f32, and back (round to nearest even).
 mlir::Value extendBF16(LaneBuilder &lanes, mlir::Value value);
 mlir::Value truncateToBF16(LaneBuilder &lanes, mlir::Value value);
 

@@ -237,34 +237,85 @@ TEST_P(MathTest, DoublesAreLibms) {
     EXPECT_EQ(out[i], std::pow(x[i], 1.5));
 }
 
-TEST_P(MathTest, BrainFloatsRoundToNearestEven) {
-  KernelLibrary library = compile(
-      kernelText("there_and_back",
-                 "%h = arith.truncf %x : VECTOR to " +
-                     vectorType().replace(vectorType().find("f32"), 3, "bf16") +
-                     "\n%r = arith.extf %h : " +
-                     vectorType().replace(vectorType().find("f32"), 3, "bf16") +
-                     " to VECTOR",
-                 "f32", vectorType(), target.lanes(32)));
-  if (!target.runsHere())
-    GTEST_SKIP();
-  std::vector<float> in = samples(50), out(in.size());
-  library.run("there_and_back", {in.data(), in.data(), out.data()},
-              {int64_t(in.size())});
-  for (size_t i = 0; i < in.size(); ++i) {
-    if (std::isnan(in[i])) {
-      EXPECT_TRUE(std::isnan(out[i]));
-      continue;
-    }
-    uint32_t bits;
-    std::memcpy(&bits, &in[i], sizeof bits);
-    bits += 0x7fff + (bits >> 16 & 1);
-    bits &= 0xffff0000;
-    float rounded;
-    std::memcpy(&rounded, &bits, sizeof rounded);
-    EXPECT_EQ(out[i], rounded) << in[i];
+/// The nearest bf16; of two, the even one.
+float nearestBF16(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  bits += 0x7fff + (bits >> 16 & 1);
+  bits &= 0xffff0000;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+class BF16Test : public MathTest {
+protected:
+  /// What a kernel with this body, whose text has BF16 for a vector of bf16,
+  /// makes of the samples.
+  void run(std::string body, bool flushes = false) {
+    std::string narrow = vectorType();
+    narrow.replace(narrow.find("f32"), 3, "bf16");
+    for (size_t at; (at = body.find("BF16")) != std::string::npos;)
+      body.replace(at, 4, narrow);
+    std::string text =
+        kernelText("kernel", body, "f32", vectorType(), target.lanes(32));
+    if (flushes)
+      text.replace(text.find("-> i32 {"), 8,
+                   "-> i32 attributes {anabranch.flushes_bf16} {");
+    KernelLibrary library = compile(text);
+    if (!target.runsHere())
+      GTEST_SKIP();
+    in = samples(50);
+    out.resize(in.size());
+    library.run("kernel", {in.data(), in.data(), out.data()},
+                {int64_t(in.size())});
+  }
+  void expect(size_t i, float value) {
+    EXPECT_TRUE(out[i] == value || (std::isnan(out[i]) && std::isnan(value)))
+        << in[i] << " gives " << out[i] << ", not " << value;
+  }
+  std::vector<float> in, out;
+};
+
+constexpr const char *thereAndBack = R"(
+      %h = arith.truncf %x : VECTOR to BF16
+      %r = arith.extf %h : BF16 to VECTOR)";
+
+TEST_P(BF16Test, RoundsToNearestEven) {
+  run(thereAndBack);
+  for (size_t i = 0; i < out.size(); ++i)
+    expect(i, std::isnan(in[i]) ? nan_ : nearestBF16(in[i]));
+}
+
+TEST_P(BF16Test, FlushesNothingButDenormals) {
+  run(thereAndBack, /*flushes=*/true);
+  for (size_t i = 0; i < out.size(); ++i)
+    if (std::isnan(in[i]) || std::fabs(in[i]) >= 0x1p-126f)
+      expect(i, std::isnan(in[i]) ? nan_ : nearestBF16(in[i]));
+    else
+      EXPECT_TRUE(out[i] == 0 || out[i] == nearestBF16(in[i])) << in[i];
+}
+
+/// 1.001 is no number of bf16, so its maximum is rounded after the operand.
+TEST_P(BF16Test, MaximaOfRoundedNumbersAreRounded) {
+  for (float limit : {0.0f, -2.5f, 1.001f}) {
+    run("%limit = arith.constant dense<" + std::to_string(limit) +
+        "> : VECTOR\n%six = arith.constant dense<6.0> : VECTOR" + R"(
+      %h = arith.truncf %x : VECTOR to BF16
+      %w = arith.extf %h : BF16 to VECTOR
+      %low = arith.maximumf %w, %limit : VECTOR
+      %high = arith.minimumf %low, %six : VECTOR
+      %again = arith.truncf %high : VECTOR to BF16
+      %r = arith.extf %again : BF16 to VECTOR)");
+    for (size_t i = 0; i < out.size(); ++i)
+      expect(i, std::isnan(in[i])
+                    ? nan_
+                    : nearestBF16(std::fmin(
+                          std::fmax(nearestBF16(in[i]), limit), 6.0f)));
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Targets, BF16Test,
+                         testing::Values("avx2", "avx512", "host"));
 
 INSTANTIATE_TEST_SUITE_P(Targets, MathTest,
                          testing::Values("avx2", "avx512", "host"));

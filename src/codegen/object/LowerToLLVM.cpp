@@ -7,6 +7,8 @@
 
 #include "codegen/object/LowerToLLVM.h"
 
+#include "codegen/math/ExpandBF16.h"
+#include "codegen/math/ExpandExtrema.h"
 #include "codegen/math/ExpandMath.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
@@ -59,8 +61,11 @@ void registerCodegenInterfaces(DialectRegistry &registry) {
 
 LogicalResult lowerToLLVM(ModuleOp module, const TargetInfo &target) {
   MLIRContext *context = module.getContext();
-  if (failed(verify(module)) || failed(expandMath(module, target)) ||
-      failed(simplifyVectors(module)))
+  if (failed(verify(module)) || failed(expandMath(module, target)))
+    return failure();
+  expandBF16(module, target);
+  expandExtrema(module);
+  if (failed(simplifyVectors(module)))
     return failure();
 
   LowerToLLVMOptions options(context);
@@ -72,7 +77,6 @@ LogicalResult lowerToLLVM(ModuleOp module, const TargetInfo &target) {
   populateSCFToControlFlowConversionPatterns(patterns);
   cf::populateControlFlowToLLVMConversionPatterns(converter, patterns);
   arith::populateArithToLLVMConversionPatterns(converter, patterns);
-  arith::populateExpandBFloat16Patterns(patterns);
   arith::populateCeilFloorDivExpandOpsPatterns(patterns);
   index::populateIndexToLLVMConversionPatterns(converter, patterns);
   populateMathToLLVMConversionPatterns(converter, patterns);

@@ -52,6 +52,40 @@ static bool isHandedOver(func::FuncOp main, unsigned number, Value value) {
              }));
 }
 
+/// Whether nobody but the program's caller reads the value or its reshapes.
+static bool isOnlyReturned(Value value) {
+  for (; isReshape(value.getDefiningOp());
+       value = value.getDefiningOp()->getOperand(0))
+    if (!value.hasOneUse())
+      return false;
+  return value.hasOneUse();
+}
+
+/// The strides of `bytes`, of which `value` is a reshape, where those of
+/// `value` are given. Null if the reshape does more than add and drop sizes of
+/// one.
+static DenseI64ArrayAttr stridesBehind(Value value, DenseI64ArrayAttr strides,
+                                       Value bytes) {
+  auto shape = cast<RankedTensorType>(value.getType()).getShape();
+  auto inner = cast<RankedTensorType>(bytes.getType()).getShape();
+  SmallVector<int64_t> sizes, steps, found;
+  for (auto [size, step] : llvm::zip(shape, strides.asArrayRef()))
+    if (size != 1) {
+      sizes.push_back(size);
+      steps.push_back(step);
+    }
+  size_t next = 0;
+  for (int64_t size : inner) {
+    bool isUnit = size == 1;
+    if (!isUnit && (next == sizes.size() || sizes[next] != size))
+      return {};
+    found.push_back(isUnit ? 1 : steps[next++]);
+  }
+  return next == sizes.size()
+             ? DenseI64ArrayAttr::get(value.getContext(), found)
+             : DenseI64ArrayAttr();
+}
+
 void Placement::placeOutput(unsigned number, Value value) {
   if (auto argument = dyn_cast<BlockArgument>(value))
     if (!constantName(main, argument.getArgNumber()))
@@ -66,13 +100,14 @@ void Placement::placeOutput(unsigned number, Value value) {
     return;
   Value bytes = bytesBehind(value);
   ir::DispatchOp dispatch = runDispatchOf(bytes);
-  bool strided = strides && dispatch && isLoops(dispatch) && bytes == value &&
-                 value.hasOneUse();
-  if (!dispatch || places.count(bytes) || (strides && !strided)) {
+  DenseI64ArrayAttr written;
+  if (strides && dispatch && isLoops(dispatch) && isOnlyReturned(value))
+    written = stridesBehind(value, strides, bytes);
+  if (!dispatch || places.count(bytes) || (strides && !written)) {
     copied.push_back(number);
     return;
   }
-  places[bytes] = {Place::Output, number, strides, -1};
+  places[bytes] = {Place::Output, number, written, -1};
 }
 
 //===----------------------------------------------------------------------===//
