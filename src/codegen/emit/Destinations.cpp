@@ -132,49 +132,107 @@ static bool isUnit(Value tensor, int64_t dimension) {
   return cast<RankedTensorType>(tensor.getType()).getDimSize(dimension) == 1;
 }
 
+/// Of the dimensions that a collapse joins, those of more than one element;
+/// if there is none, the last one.
+static SmallVector<int64_t> joined(tensor::CollapseShapeOp collapse,
+                                   int64_t dimension) {
+  SmallVector<int64_t> parts;
+  ReassociationIndices group = collapse.getReassociationIndices()[dimension];
+  for (int64_t part : group)
+    if (!isUnit(collapse.getSrc(), part))
+      parts.push_back(part);
+  if (parts.empty())
+    parts.push_back(group.back());
+  return parts;
+}
+
+/// The dimension of an operand of a destination's path along which neighbours
+/// are those along `dimension` of its result. None if there is no such one.
+static std::optional<int64_t> dimensionBefore(Operation *op,
+                                              int64_t dimension) {
+  if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op))
+    return joined(collapse, dimension).back();
+  if (auto expand = dyn_cast<tensor::ExpandShapeOp>(op)) {
+    for (auto [i, group] : llvm::enumerate(expand.getReassociationIndices()))
+      if (llvm::is_contained(group, dimension))
+        return i;
+    return std::nullopt;
+  }
+  if (auto permutation = permutationOf(op))
+    return (*permutation)[dimension];
+  auto insert = cast<tensor::InsertSliceOp>(op);
+  llvm::SmallBitVector dropped = insert.getDroppedDims();
+  if (dropped.test(dimension) ||
+      getConstantIntValue(insert.getMixedStrides()[dimension]) != 1)
+    return std::nullopt;
+  int64_t before = 0;
+  for (int64_t i = 0; i < dimension; ++i)
+    before += dropped.test(i);
+  return dimension - before;
+}
+
+/// The dimension of a result with this stride and more than one element.
+static std::optional<int64_t>
+dimensionOfStride(func::FuncOp source, unsigned result, int64_t stride) {
+  Value value = returnedValues(source)[result];
+  auto strides = resultStrides(source, result);
+  auto type = cast<RankedTensorType>(value.getType());
+  std::optional<int64_t> found;
+  int64_t contiguous = 1;
+  for (int64_t i = type.getRank(); i-- > 0 && !found;) {
+    int64_t own = strides ? strides[i] : contiguous;
+    if (own == stride && !isUnit(value, i))
+      found = i;
+    if (type.isDynamicDim(i))
+      contiguous = ShapedType::kDynamic;
+    else if (!ShapedType::isDynamic(contiguous))
+      contiguous *= type.getDimSize(i);
+  }
+  return found;
+}
+
 std::optional<int64_t> unitDimension(func::FuncOp source,
                                      const Destination &destination) {
-  Value value = returnedValues(source)[destination.result];
-  int64_t rank = cast<RankedTensorType>(value.getType()).getRank();
-  std::optional<int64_t> unit;
-  if (auto strides = resultStrides(source, destination.result)) {
-    for (int64_t i = 0; i < rank; ++i)
-      if (strides[i] == 1 && !isUnit(value, i))
-        unit = i;
-  } else {
-    for (int64_t i = rank; i-- > 0 && !unit;)
-      if (!isUnit(value, i))
-        unit = i;
-  }
-  for (Operation *op : destination.path) {
-    if (!unit)
-      return std::nullopt;
-    if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op)) {
-      ReassociationIndices group = collapse.getReassociationIndices()[*unit];
-      unit = group.back();
-      for (int64_t part : group)
-        if (!isUnit(collapse.getSrc(), part))
-          unit = part;
-    } else if (auto expand = dyn_cast<tensor::ExpandShapeOp>(op)) {
-      for (auto [i, group] : llvm::enumerate(expand.getReassociationIndices()))
-        if (llvm::is_contained(group, *unit)) {
-          unit = i;
-          break;
-        }
-    } else if (auto permutation = permutationOf(op)) {
-      unit = (*permutation)[*unit];
-    } else if (auto insert = dyn_cast<tensor::InsertSliceOp>(op)) {
-      llvm::SmallBitVector dropped = insert.getDroppedDims();
-      if (dropped.test(*unit) ||
-          getConstantIntValue(insert.getMixedStrides()[*unit]) != 1)
-        return std::nullopt;
-      int64_t before = 0;
-      for (int64_t i = 0; i < *unit; ++i)
-        before += dropped.test(i);
-      unit = *unit - before;
-    }
-  }
+  auto unit = dimensionOfStride(source, destination.result, 1);
+  for (Operation *op : destination.path)
+    if (unit)
+      unit = dimensionBefore(op, *unit);
   return unit;
+}
+
+std::optional<InnermostDimensions>
+innermostDimensions(func::FuncOp source, const Destination &destination) {
+  Value value = returnedValues(source)[destination.result];
+  auto inner = dimensionOfStride(source, destination.result, 1);
+  if (!inner)
+    return std::nullopt;
+  int64_t size = cast<RankedTensorType>(value.getType()).getDimSize(*inner);
+  auto outer = ShapedType::isDynamic(size)
+                   ? std::nullopt
+                   : dimensionOfStride(source, destination.result, size);
+  for (Operation *op : destination.path) {
+    if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op)) {
+      SmallVector<int64_t> parts = joined(collapse, *inner);
+      if (parts.size() > 1) {
+        inner = parts.back();
+        outer = parts[parts.size() - 2];
+        continue;
+      }
+    }
+    auto insert = dyn_cast<tensor::InsertSliceOp>(op);
+    if (insert && (getConstantIntValue(insert.getMixedOffsets()[*inner]) != 0 ||
+                   getConstantIntValue(insert.getMixedSizes()[*inner]) !=
+                       insert.getDestType().getDimSize(*inner)))
+      return std::nullopt;
+    inner = dimensionBefore(op, *inner);
+    if (outer)
+      outer = dimensionBefore(op, *outer);
+    if (!inner || outer == inner)
+      return std::nullopt;
+  }
+  if (!outer)
+    return std::nullopt;
+  return InnermostDimensions{*outer, *inner};
 }
 
 /// Whether the insertion spans dimension `inner` of its destination, without

@@ -46,6 +46,15 @@ std::optional<llvm::SmallVector<int64_t>> permutationOf(mlir::Operation *op);
 std::optional<int64_t> unitDimension(mlir::func::FuncOp source,
                                      const Destination &destination);
 
+/// The two innermost dimensions of the written value in memory: the elements
+/// along `inner` are neighbours, and fill the steps along `outer`.
+struct InnermostDimensions {
+  int64_t outer;
+  int64_t inner;
+};
+/// None if no such two dimensions are known.
+std::optional<InnermostDimensions>
+innermostDimensions(mlir::func::FuncOp source, const Destination &destination);
 /// True if, in memory, the element after the end of dimension `inner` is the
 /// next one of dimension `inner - 1`.
 bool isContiguousAcross(mlir::func::FuncOp source,

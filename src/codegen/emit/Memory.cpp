@@ -239,5 +239,39 @@ void store(LaneBuilder &lanes, const Buffer &buffer, ArrayRef<Lanes> index,
     b.create<LLVM::StoreOp>(lanes.loc, stored, pointer, alignment);
 }
 
+/// The elements of both vectors, one behind the other.
+static Value concatenate(LaneBuilder &lanes, Value a, Value b) {
+  int64_t width = cast<VectorType>(a.getType()).getNumElements();
+  return lanes.make<vector::ShuffleOp>(
+      a, b, llvm::to_vector(llvm::seq<int64_t>(0, 2 * width)));
+}
+
+void storeInterleaved(LaneBuilder &lanes, ArrayRef<PendingStore> stores) {
+  const Buffer &buffer = stores[0].buffer;
+  int64_t count = stores.size(), width = lanes.width;
+  Lanes first = offsetOf(lanes, buffer, stores[0].index);
+  if (!first.isLinear() || first.step != count || count > widestStep) {
+    for (const PendingStore &one : stores)
+      store(lanes, one.buffer, one.index, one.value);
+    return;
+  }
+  SmallVector<Value> vectors;
+  for (const PendingStore &one : stores)
+    vectors.push_back(toMemory(lanes, lanes.vector(one.value), buffer.element));
+  vectors.resize(widestStep, vectors.back());
+  Value low = concatenate(lanes, vectors[0], vectors[1]);
+  Value high = concatenate(lanes, vectors[2], vectors[3]);
+  for (int64_t part = 0; part < count; ++part) {
+    SmallVector<int64_t> order;
+    for (int64_t place = part * width; place < (part + 1) * width; ++place)
+      order.push_back(place % count * width + place / count);
+    Value merged = lanes.make<vector::ShuffleOp>(low, high, order);
+    Value at = lanes.addIndex(first.value, lanes.index(part * width));
+    lanes.builder.create<LLVM::StoreOp>(lanes.loc, merged,
+                                        address(lanes, buffer, at),
+                                        elementBytes(buffer.element));
+  }
+}
+
 } // namespace codegen
 } // namespace anabranch

@@ -54,6 +54,18 @@ void prefetch(LaneBuilder &lanes, const Buffer &buffer,
 void store(LaneBuilder &lanes, const Buffer &buffer,
            mlir::ArrayRef<Lanes> index, Lanes value);
 
+/// Elements to write, and where.
+struct PendingStore {
+  Buffer buffer;
+  mlir::SmallVector<Lanes> index;
+  Lanes value;
+};
+
+/// Writes the elements of several vectors. They are stored as whole vectors if
+/// those of a lane are neighbours in memory, in the order of `stores`, and
+/// those of the next lane follow. The mask may not be set.
+void storeInterleaved(LaneBuilder &lanes, mlir::ArrayRef<PendingStore> stores);
+
 } // namespace codegen
 } // namespace anabranch
 

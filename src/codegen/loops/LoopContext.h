@@ -30,6 +30,8 @@ struct LoopContext {
   KernelFunction &function;
   LaneBuilder &lanes;
   llvm::SmallVector<Lanes> sharedIndex; ///< by shared dimension
+  /// If set, what the nests write to results waits here.
+  llvm::SmallVectorImpl<PendingStore> *pending = nullptr;
 
   void setShared(const SharedLoop &loop, Lanes index);
   /// The point of a nest at this position, with its inner loops at zero.

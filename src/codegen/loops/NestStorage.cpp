@@ -67,8 +67,12 @@ Point NestStorage::scratchIndex(const LoopNest &nest, ArrayRef<Lanes> index) {
 void NestStorage::deliver(LoopNest &nest, Value result, ArrayRef<Lanes> index,
                           Lanes value) {
   if (result == nest.value)
-    for (const Buffer &target : targetsOf(nest))
-      store(lanes, target, index, value);
+    for (const Buffer &target : targetsOf(nest)) {
+      if (context.pending)
+        context.pending->push_back({target, Point(index), value});
+      else
+        store(lanes, target, index, value);
+    }
   auto found = scratch.find(result);
   if (found != scratch.end())
     store(lanes, found->second, scratchIndex(nest, index), value);

@@ -34,12 +34,14 @@ void PositionBlock::emit() {
   auto whole = [&] {
     if (isTransposed)
       emitTransposed(loop, first);
+    else if (group.interleavesStores)
+      emitWithWholeStores(loop, first);
     else
       emitInterleaved(loop, first);
     return Values();
   };
   APInt known;
-  if (lanes.mask && isTransposed) {
+  if (lanes.mask && (isTransposed || group.interleavesStores)) {
     singly();
   } else if (matchPattern(size, m_ConstantInt(&known)) &&
              known.getSExtValue() % group.blockSize == 0) {
@@ -114,6 +116,26 @@ void PositionBlock::emitInterleaved(const SharedLoop &loop, Value first) {
       emitPosition();
     });
   interleaver.finish();
+}
+
+void PositionBlock::emitWithWholeStores(const SharedLoop &loop, Value first) {
+  SmallVector<PendingStore> pending;
+  context.pending = &pending;
+  int64_t size = context.group.blockSize;
+  for (int64_t i = 0; i < size; ++i) {
+    Value position = lanes.addIndex(first, lanes.index(i));
+    context.setShared(loop, Lanes::uniform(position));
+    emitPosition();
+  }
+  context.pending = nullptr;
+  // Each position has written to the same places, in the same order.
+  size_t places = pending.size() / size;
+  for (size_t place = 0; place < places; ++place) {
+    SmallVector<PendingStore> stores;
+    for (int64_t i = 0; i < size; ++i)
+      stores.push_back(pending[i * places + place]);
+    storeInterleaved(lanes, stores);
+  }
 }
 
 } // namespace codegen

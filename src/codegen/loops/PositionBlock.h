@@ -33,6 +33,7 @@ private:
 
   void emitTransposed(const SharedLoop &loop, mlir::Value first);
   void emitInterleaved(const SharedLoop &loop, mlir::Value first);
+  void emitWithWholeStores(const SharedLoop &loop, mlir::Value first);
   void emitSingly(const SharedLoop &loop, mlir::Value first, mlir::Value end);
 };
 

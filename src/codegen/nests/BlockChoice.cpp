@@ -13,6 +13,9 @@
 // a row, and shares most elements with its neighbour. A block of points loads
 // both once, and its sums hide each other's latency.
 //
+// Where the lanes of a store lie apart because a few channels lie between them,
+// a block of all channels has whole vectors to store.
+//
 //===----------------------------------------------------------------------===//
 
 #include "codegen/nests/BlockChoice.h"
@@ -26,12 +29,16 @@ namespace anabranch {
 namespace codegen {
 
 /// Whether the nests only evaluate and write points.
+static bool onlyWritesPoints(const NestGroup &group) {
+  return llvm::all_of(group.nests, [](const LoopNest *nest) {
+    return nest->kind == LoopNest::Kind::Write && nest->innerLoops().empty();
+  });
+}
+
 static bool canRunInBlocks(const KernelModel &model, const NestGroup &group) {
-  if (group.laneLoop < 0 || group.width < 4 || group.vectors > 1)
+  if (group.laneLoop < 0 || group.width < 4 || group.vectors > 1 ||
+      !onlyWritesPoints(group))
     return false;
-  for (LoopNest *nest : group.nests)
-    if (nest->kind != LoopNest::Kind::Write || !nest->innerLoops().empty())
-      return false;
   auto size = model.knownSize(group, group.sharedLoops[group.laneLoop]);
   return !size || *size >= group.width;
 }
@@ -165,9 +172,30 @@ static void chooseSharedLoads(const KernelModel &model, NestGroup &group) {
   }
 }
 
+//===----------------------------------------------------------------------===//
+// Interleaved stores
+//===----------------------------------------------------------------------===//
+
+std::optional<unsigned> interleavedLoop(const KernelModel &model,
+                                        const NestGroup &group,
+                                        unsigned laneLoop) {
+  const SharedLoop &loop = group.sharedLoops[laneLoop];
+  auto size = model.knownSize(group, loop);
+  if (!onlyWritesPoints(group) || (size && *size < group.width) ||
+      operationsOf(group) > sharingOperations)
+    return std::nullopt;
+  return loopBetweenStores(model, group, loop);
+}
+
 void chooseBlock(const KernelModel &model, NestGroup &group) {
   if (!canRunInBlocks(model, group))
     return;
+  if (auto loop = interleavedLoop(model, group, group.laneLoop)) {
+    group.blockLoop = *loop;
+    group.blockSize = *model.knownSize(group, group.sharedLoops[*loop]);
+    group.interleavesStores = true;
+    return;
+  }
   int64_t operations = operationsOf(group);
   if (operations <= blockOperations)
     chooseTransposedLoads(model, group);

@@ -13,10 +13,16 @@
 namespace anabranch {
 namespace codegen {
 
+/// The loop whose positions a block writes interleaved if the lanes run along
+/// `laneLoop`; none if the group can't.
+std::optional<unsigned> interleavedLoop(const KernelModel &model,
+                                        const NestGroup &group,
+                                        unsigned laneLoop);
+
 /// Finds the block loop: the shared loop of which one vector of lanes runs
-/// several positions at once. Along it, either elements are neighbours that the
-/// lanes read far apart, or the positions read much in common. Call chooseLanes
-/// before.
+/// several positions at once. Along it, elements are neighbours that the lanes
+/// read or write far apart, or the positions read much in common. Call
+/// chooseLanes before.
 void chooseBlock(const KernelModel &model, NestGroup &group);
 
 } // namespace codegen

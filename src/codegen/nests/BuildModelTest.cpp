@@ -76,4 +76,39 @@ INSTANTIATE_TEST_SUITE_P(Copies, CopyTest, testing::ValuesIn(copies),
                            return std::string(info.param.name);
                          });
 
+/// A copy that puts the channels of an image last.
+std::string channelsLast(int channels) {
+  std::string text = R"mlir(
+func.func @copy(%x: tensor<Nx5x40xf32>) -> tensor<5x40xNxf32>
+    attributes {anabranch.kernel} {
+  %empty = tensor.empty() : tensor<5x40xNxf32>
+  %copy = linalg.generic {
+      indexing_maps = [affine_map<(a, b, c) -> (a, b, c)>,
+                       affine_map<(a, b, c) -> (b, c, a)>],
+      iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%x : tensor<Nx5x40xf32>) outs(%empty : tensor<5x40xNxf32>) {
+  ^bb0(%v: f32, %o: f32):
+    linalg.yield %v : f32
+  } -> tensor<5x40xNxf32>
+  return %copy : tensor<5x40xNxf32>
+})mlir";
+  for (size_t at; (at = text.find('N')) != std::string::npos;)
+    text.replace(at, 1, std::to_string(channels));
+  return text;
+}
+
+TEST(ChannelsLast, FewChannelsAreWrittenTogether) {
+  for (int channels : {2, 3, 4, 5}) {
+    ParsedKernel parsed(channelsLast(channels));
+    ASSERT_TRUE(parsed);
+    auto model = buildModel(parsed.function(),
+                            llvm::cantFail(TargetInfo::get("avx512")));
+    ASSERT_TRUE(mlir::succeeded(model));
+    const NestGroup &group = model->groups[0];
+    EXPECT_EQ(group.interleavesStores, channels <= 4) << channels;
+    if (group.interleavesStores)
+      EXPECT_EQ(group.blockSize, channels);
+  }
+}
+
 } // namespace

@@ -103,6 +103,9 @@ struct NestGroup {
   /// squares of vectors and transposed in registers. Otherwise the positions
   /// share the values that they all read.
   llvm::SmallVector<TransposedLoad> transposedLoads;
+  /// The positions of a block are neighbours in memory wherever a lane writes,
+  /// as the channels of a point of an image are. They are written together.
+  bool interleavesStores = false;
   /// True if an access goes to another cache line in each lane.
   bool strided = false;
 };

@@ -12,6 +12,7 @@
 
 #include "codegen/nests/LaneChoice.h"
 
+#include "codegen/nests/BlockChoice.h"
 #include "codegen/nests/Combiner.h"
 #include "codegen/nests/StrideClass.h"
 
@@ -32,18 +33,26 @@ static double cost(StrideClass stride, int64_t width) {
   return width;
 }
 
+/// Of a store whose lanes lie apart, and are filled by the positions of a
+/// block.
+static constexpr double interleavedCost = 1.5;
+
 /// Cycles for `width` points of the nest with lanes along this loop. Without a
 /// loop: for one lane at a time.
 static double costPerVector(const KernelModel &model, const LoopNest &nest,
                             std::optional<unsigned> loop, int64_t width,
-                            std::optional<int64_t> size) {
+                            std::optional<int64_t> size,
+                            bool interleavesStores = false) {
   double total = nest.reads.operations * 0.5;
   if (!loop)
     return width * (total + nest.reads.reads.size() + nest.destinations.size());
   for (const analysis::Read &read : nest.reads.reads)
     total += cost(strideClassOf(model, read, *loop), width);
   for (const Destination &destination : nest.destinations)
-    total += 2 * cost(strideClassOf(model, nest, destination, *loop), width);
+    total +=
+        2 * (interleavesStores
+                 ? interleavedCost
+                 : cost(strideClassOf(model, nest, destination, *loop), width));
   // Lanes beyond the end of a short loop are idle.
   if (size) {
     int64_t rounded = llvm::alignTo(std::max<int64_t>(*size, 1), width);
@@ -94,6 +103,7 @@ bestInnerLoop(const KernelModel &model, const LoopNest &nest, int64_t width) {
 static double costOfGroup(const KernelModel &model, const NestGroup &group,
                           int laneLoop) {
   double total = 0;
+  bool interleaves = laneLoop >= 0 && interleavedLoop(model, group, laneLoop);
   for (LoopNest *nest : group.nests) {
     std::optional<unsigned> loop;
     std::optional<int64_t> size;
@@ -107,7 +117,7 @@ static double costOfGroup(const KernelModel &model, const NestGroup &group,
         size = model.sizes->known(nest->loops[*loop].size);
     }
     total += pointsPerPosition(model, *nest) *
-             costPerVector(model, *nest, loop, group.width, size);
+             costPerVector(model, *nest, loop, group.width, size, interleaves);
   }
   return total;
 }
@@ -214,6 +224,8 @@ void chooseLanes(const KernelModel &model, NestGroup &group,
     }
   }
   widenLanes(model, group, target);
+  bool interleaves =
+      group.laneLoop >= 0 && interleavedLoop(model, group, group.laneLoop);
   for (LoopNest *nest : group.nests) {
     if (group.laneLoop < 0)
       continue;
@@ -222,8 +234,8 @@ void chooseLanes(const KernelModel &model, NestGroup &group,
     for (const analysis::Read &read : nest->reads.reads)
       group.strided |= strideClassOf(model, read, loop) == StrideClass::Far;
     for (const Destination &destination : nest->destinations)
-      group.strided |=
-          strideClassOf(model, *nest, destination, loop) == StrideClass::Far;
+      group.strided |= !interleaves && strideClassOf(model, *nest, destination,
+                                                     loop) == StrideClass::Far;
   }
   widenCopies(model, group, target);
 }

@@ -52,5 +52,46 @@ StrideClass strideClassOf(const KernelModel &model, const LoopNest &nest,
              : StrideClass::Far;
 }
 
+/// The shared dimension whose elements lie between those along `lanes` in the
+/// memory that is written, without gaps.
+static std::optional<unsigned> dimensionBetween(const KernelModel &model,
+                                                const LoopNest &nest,
+                                                const Destination &destination,
+                                                unsigned lanes) {
+  auto dims = innermostDimensions(model.source, destination);
+  if (!dims)
+    return std::nullopt;
+  int outer = nest.loops[nest.resultLoops[dims->outer]].shared;
+  int inner = nest.loops[nest.resultLoops[dims->inner]].shared;
+  if (outer != static_cast<int>(lanes) || inner < 0)
+    return std::nullopt;
+  return inner;
+}
+
+std::optional<unsigned> loopBetweenStores(const KernelModel &model,
+                                          const NestGroup &group,
+                                          const SharedLoop &loop) {
+  std::optional<unsigned> between;
+  for (const LoopNest *nest : group.nests)
+    for (const Destination &destination : nest->destinations) {
+      auto found =
+          dimensionBetween(model, *nest, destination, loop.dims.back());
+      if (!found || between.value_or(*found) != *found ||
+          inPlaceArgument(model.source, destination.result))
+        return std::nullopt;
+      between = found;
+    }
+  if (!between)
+    return std::nullopt;
+  for (auto [number, shared] : llvm::enumerate(group.sharedLoops))
+    if (shared.dims.size() == 1 && shared.dims[0] == *between) {
+      auto size = model.knownSize(group, shared);
+      return size && *size >= 2 && *size <= widestStep
+                 ? std::optional<unsigned>(number)
+                 : std::nullopt;
+    }
+  return std::nullopt;
+}
+
 } // namespace codegen
 } // namespace anabranch

@@ -22,6 +22,13 @@ StrideClass strideClassOf(const KernelModel &model, const analysis::Read &read,
 StrideClass strideClassOf(const KernelModel &model, const LoopNest &nest,
                           const Destination &destination, unsigned loop);
 
+/// The loop whose few positions fill the gaps between neighbours along `loop`
+/// wherever the group writes, as that of the channels fills those between the
+/// points of an image. None if there is no such loop.
+std::optional<unsigned> loopBetweenStores(const KernelModel &model,
+                                          const NestGroup &group,
+                                          const SharedLoop &loop);
+
 } // namespace codegen
 } // namespace anabranch
 
