@@ -29,6 +29,7 @@ from . import (
     interpolation,
     kept_whole,
     observer,
+    quantized_values,
     transformer_layers,
     weight_only,
     whole_operators,
@@ -77,7 +78,13 @@ def _with_own(table: dict[Any, Callable[..., Any]]) -> dict[Any, Callable[..., A
     stay whole."""
     for operator in WHOLE:
         table.pop(operator, None)
-    own = (weight_only, identity, interpolation, transformer_layers)
+    own = (
+        weight_only,
+        quantized_values,
+        identity,
+        interpolation,
+        transformer_layers,
+    )
     for module in own:
         table |= module.decompositions()
     return table
