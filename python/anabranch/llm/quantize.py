@@ -13,18 +13,19 @@ from .quantized_layers import QuantizedLinear, QuantizedWeight
 from .rounding import layer_inputs
 from .rounding.error_feedback import Columns
 from .rounding.layer_inputs import Reading
+from .rounding.output_gradients import squared_gradients
 from .rounding.weight_fits import (
     GROUP,
     eight_bits,
-    error_of_four_bits,
+    errors_of_four_bits,
     four_bits,
     four_bits_in_turn,
 )
 
 KINDS = ("int8", "int4")
-# The part of the weights that has bytes with "int4": those of the layers whose results
-# 4 bits would change most for their size.
-IN_BYTES = 0.05
+# The part of the weights that has bytes with "int4": those of the layers whose 4 bits
+# would change what the model says most for their size.
+IN_BYTES = 0.15
 
 Make = Callable[[nn.Module, torch.Tensor], nn.Module]
 
@@ -52,6 +53,7 @@ def quantized(model: Any, kind: str, calibration: Any = None) -> Any:
         and weight.shape[1] % GROUP == 0
     }
     tokens, readings = None, dict[nn.Module, Reading]()
+    gradients = dict[nn.Module, torch.Tensor]()
     # Nobody knows what the layers of other modules read.
     if hasattr(model, "get_input_embeddings"):
         tokens = (
@@ -60,7 +62,8 @@ def quantized(model: Any, kind: str, calibration: Any = None) -> Any:
             else layer_inputs.rows_of(model, calibration)
         )
         readings = layer_inputs.read(model, weights, tokens)
-    bytes_too = _sensitive(weights, readings)
+        gradients = squared_gradients(model, weights, tokens[:1])
+    bytes_too = _sensitive(weights, readings, gradients)
     columns = _LastColumns()
 
     def make(layer: nn.Module, weight: torch.Tensor) -> nn.Module:
@@ -91,15 +94,21 @@ def quantized(model: Any, kind: str, calibration: Any = None) -> Any:
 
 
 def _sensitive(
-    weights: Mapping[nn.Module, torch.Tensor], readings: Mapping[nn.Module, Reading]
+    weights: Mapping[nn.Module, torch.Tensor],
+    readings: Mapping[nn.Module, Reading],
+    gradients: Mapping[nn.Module, torch.Tensor],
 ) -> set[nn.Module]:
-    """The layers whose results 4 bits change most, for the bytes that they take."""
+    """The layers whose 4 bits change the loss most, for the bytes that they take."""
 
     def harm(layer: nn.Module) -> float:
         weight, reading = weights[layer], readings[layer]
-        wanted = reading.output * len(weight)
-        error = error_of_four_bits(weight, reading.importance())
-        return error / wanted / weight.numel() if wanted > 0 else 0.0
+        errors = errors_of_four_bits(weight, reading.importance())
+        if not gradients:
+            # Nobody knows what outputs do: those of all layers count the same.
+            wanted = reading.output * len(weight)
+            return float(errors.sum()) / wanted / weight.numel() if wanted > 0 else 0.0
+        squares = gradients.get(layer)
+        return 0.0 if squares is None else float(errors @ squares) / weight.numel()
 
     left = IN_BYTES * sum(weight.numel() for weight in weights.values())
     found = set[nn.Module]()

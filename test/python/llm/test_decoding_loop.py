@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import types
+from typing import ClassVar
 
 import pytest
 import torch
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 
 from anabranch import llm
 from anabranch.llm.decoding import decoding_loop, look_ahead
+from anabranch.llm.decoding.calling_thread import LARGE, one_thread
 
 ROWS, LENGTH = 3, 48
 
@@ -231,3 +234,40 @@ def test_the_largest_is_the_one_that_argmax_finds():
     scores[:50, 7::9] = torch.nan
     scores[50:60] = -torch.inf
     assert torch.equal(scores.max(-1).indices, scores.argmax(-1))
+
+
+class Notes(transformers.TemperatureLogitsWarper):
+    """A processor of a user, which notes how many threads it has."""
+
+    seen: ClassVar[list[int]] = []
+
+    def __call__(self, input_ids, scores):
+        self.seen.append(torch.get_num_threads())
+        return scores
+
+
+class Known(Notes):
+    """The same as one of transformers."""
+
+    __module__ = transformers.TemperatureLogitsWarper.__module__
+
+
+def test_small_operators_between_steps_use_one_thread(monkeypatch):
+    monkeypatch.setattr(Notes, "seen", [])
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        with pytest.raises(KeyError), one_thread(torch.zeros(9)):
+            assert torch.get_num_threads() == 1
+            raise KeyError
+        with one_thread(torch.empty(LARGE + 1)):
+            assert torch.get_num_threads() == 3
+        config = types.SimpleNamespace(do_sample=False, _pad_token_tensor=None)
+        for kind in (Notes, Known):
+            processors = transformers.LogitsProcessorList([kind(2.0)])
+            answer = decoding_loop.Answer(prompt(1, 4), processors, [], config, None)
+            answer.grow(torch.zeros(1, 1, 9))
+            assert torch.get_num_threads() == 3
+        assert Notes.seen == [3, 1]
+    finally:
+        torch.set_num_threads(before)

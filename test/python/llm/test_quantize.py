@@ -14,6 +14,7 @@ from anabranch import llm
 from anabranch.llm import quantize, rounded_models
 from anabranch.llm.quantized_layers import QuantizedLinear
 from anabranch.llm.rounding.error_feedback import Columns
+from anabranch.llm.rounding.output_gradients import squared_gradients
 from anabranch.llm.rounding.weight_fits import eight_bits, four_bits, four_bits_in_turn
 
 
@@ -137,6 +138,7 @@ class Layers(nn.Module):
         super().__init__()
         self.embed = nn.Embedding(50, 64)
         self.layers = nn.ModuleList(nn.Linear(64, 64) for _ in range(24))
+        self.parts = [1.0] * 24  # how much of a layer's result is read
         self.runs = runs
         self.config = llama().config
 
@@ -146,20 +148,62 @@ class Layers(nn.Module):
     def forward(self, tokens, use_cache):
         assert use_cache is False
         x = self.embed(tokens)
-        for layer in self.layers[:-1]:
-            x = torch.tanh(layer(x))
+        for layer, part in zip(self.layers[:-1], self.parts):
+            x = x + part * torch.tanh(layer(x))
         counter = self.embed.__dict__
         counter["run"] = counter.get("run", 0) + 1
         return self.layers[-1](x) if counter["run"] <= self.runs else x
 
 
-def test_layers_that_four_bits_would_change_most_have_bytes():
+@pytest.mark.parametrize("inference", [False, True])
+def test_layers_whose_errors_matter_most_have_bytes(inference):
     model = Layers()
     # One weight of each group is far from the others.
-    model.layers[3].weight.data[:, ::32] = 40
-    found = quantize.quantized(model, "int4")
-    kinds = [layer.weight.dtype for layer in found.layers]
-    assert kinds.count(torch.int8) == 1 and kinds[3] == torch.int8
+    for number in (3, 7):
+        model.layers[number].weight.data[:, ::32] = 1
+    model.parts[7] = 1e-3
+    with torch.inference_mode(inference):
+        found = quantize.quantized(model, "int4")
+    in_bytes = [layer.weight.dtype == torch.int8 for layer in found.layers]
+    assert sum(in_bytes) == 3
+    assert in_bytes[3] and not in_bytes[7]
+    assert all(value.grad is None for value in model.parameters())
+
+
+def test_layers_made_in_inference_mode_have_no_gradients():
+    with torch.inference_mode():
+        model = Layers()
+        for number in (3, 11, 15):
+            model.layers[number].weight[:, ::32] = 1
+        found = quantize.quantized(model, "int4")
+    in_bytes = [layer.weight.dtype == torch.int8 for layer in found.layers]
+    assert in_bytes[3] and in_bytes[11] and in_bytes[15] and sum(in_bytes) == 3
+
+
+def test_gradients_are_those_of_the_loss():
+    """Moves each output of one layer a little: the loss moves by gradient times step."""
+    torch.manual_seed(1)
+    model, tokens = Layers(runs=99).double(), torch.randint(0, 50, (1, 1))
+    layer = model.layers[5]
+    found = squared_gradients(model, [layer], tokens)[layer]
+    with torch.no_grad():
+        first = model(tokens, False)[0]
+        generator = torch.Generator().manual_seed(0)
+        word = torch.multinomial(first.float().softmax(-1), 1, generator=generator)[0]
+
+        def loss() -> torch.Tensor:
+            return -model(tokens, False)[0].log_softmax(-1)[0, word]
+
+        for output in range(4):
+            moved = []
+            for step in (1e-5, -1e-5):
+                layer.bias[output] += step
+                moved.append(loss())
+                layer.bias[output] -= step
+            slope = (moved[0] - moved[1]) / 2e-5
+            assert slope.square().item() == pytest.approx(
+                found[output].item(), rel=1e-3
+            )
 
 
 @pytest.mark.parametrize("runs", [0, 1, 2])

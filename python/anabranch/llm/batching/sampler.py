@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 from transformers.generation.configuration_utils import GenerationMode
+
+from ..decoding.calling_thread import is_light, one_thread
 
 MODES = (GenerationMode.GREEDY_SEARCH, GenerationMode.SAMPLE)
 
@@ -66,6 +69,7 @@ class Sampler:
             logits_processor=processors or [],
             device="cpu",
         )
+        self._light = all(map(is_light, self._processors))
         self._criteria = model._get_stopping_criteria(
             generation_config=config,
             stopping_criteria=criteria or [],
@@ -75,14 +79,15 @@ class Sampler:
     def next(self, tokens: list[int], logits: torch.Tensor) -> tuple[int, bool]:
         """The next token after `tokens`, chosen by logits [vocabulary]; and whether it
         is the last one."""
-        scores = logits.to(torch.float32, copy=True).unsqueeze(0)
         ids = torch.tensor([tokens])
-        scores = self._processors(ids, scores)
-        if self._samples:
-            chances = torch.softmax(scores, -1)
-            drawn = torch.multinomial(chances, 1, generator=self._generator)
-            token = int(drawn)
-        else:
-            token = int(scores.argmax(-1))
+        with one_thread(logits) if self._light else contextlib.nullcontext():
+            scores = logits.to(torch.float32, copy=True).unsqueeze(0)
+            token = self._chosen(self._processors(ids, scores))
         ids = torch.cat([ids, torch.tensor([[token]])], 1)
         return token, bool(self._criteria(ids, None).all())
+
+    def _chosen(self, scores: torch.Tensor) -> int:
+        if self._samples:
+            chances = torch.softmax(scores, -1)
+            return int(torch.multinomial(chances, 1, generator=self._generator))
+        return int(scores.argmax(-1))

@@ -6,6 +6,7 @@ runs in transformers' loop."""
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import Any, Protocol
 
@@ -23,6 +24,7 @@ from transformers.generation.stopping_criteria import (
 )
 
 from ..key_values import KeyValueCache
+from .calling_thread import is_light, one_thread
 from .look_ahead import LookAhead, made_masks
 from .step_masks import Masks, each
 
@@ -167,6 +169,7 @@ class Answer:
         self._tokens, self._pending = prompt, list[torch.Tensor]()
         self._length = prompt.shape[1]
         self._processors, self._streamer = processors, streamer
+        self._light = all(map(is_light, processors))
         self._samples, self._pad = config.do_sample, config._pad_token_tensor
         self._pads = any(hasattr(one, "eos_token_id") for one in criteria)
         self._unfinished = [True] * prompt.shape[0]
@@ -188,14 +191,13 @@ class Answer:
 
     def grow(self, logits: torch.Tensor) -> bool:
         """Adds the tokens that these logits give. True: all rows are complete."""
-        scores = logits[:, -1].float()
-        scores = self._processors(self._join(), scores) if self._processors else scores
-        if self._samples:
-            chances = nn.functional.softmax(scores, dim=-1)
-            new = torch.multinomial(chances, num_samples=1).squeeze(1)
-        else:
-            # The first of equal ones, as argmax finds it in three times the time.
-            new = scores.max(-1).indices
+        scores = logits[:, -1]
+        # Processors of users may need all threads.
+        with one_thread(scores) if self._light else contextlib.nullcontext():
+            scores = scores.float()
+            if self._processors:
+                scores = self._processors(self._join(), scores)
+            new = self._chosen(scores)
         if self._pads and not all(self._unfinished):
             unfinished = torch.tensor(self._unfinished)
             new = torch.where(unfinished, new, self._pad)
@@ -207,6 +209,14 @@ class Answer:
         if self._streamer is not None:
             self._streamer.put(new.cpu())
         return not any(self._unfinished)
+
+    def _chosen(self, scores: torch.Tensor) -> torch.Tensor:
+        """A token for each row."""
+        if self._samples:
+            chances = nn.functional.softmax(scores, dim=-1)
+            return torch.multinomial(chances, num_samples=1).squeeze(1)
+        # The first of equal ones, as argmax finds it in three times the time.
+        return scores.max(-1).indices
 
     def _join(self) -> torch.Tensor:
         """The prompts and their answers, [rows, tokens]."""
