@@ -82,6 +82,51 @@ def test_a_stream_is_a_context(compiled_nodes) -> None:
     assert torch.npu.current_stream() is torch.npu.default_stream()
 
 
+class Sided(torch.nn.Module):
+    """A module that has streams of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.side, self.other = torch.npu.Stream(), torch.npu.Stream()
+
+    def forward(self, x, given):
+        with self.side as entered:
+            y = x.exp()
+            with given, self.other:
+                z = x.sin()
+            with given:
+                w = x.cos()
+                entered.wait_stream(given)
+        assert entered is self.side
+        return y, z, w, x.tan()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_stream_made_outside_is_a_context(compiled_nodes, backend) -> None:
+    model = Sided()
+    for given in (torch.npu.Stream(), torch.npu.Stream()):
+        check(model, torch.randn(8), given, backend=BACKENDS[backend]())
+    assert torch.npu.current_stream() is torch.npu.default_stream()
+    nodes = [
+        ("aten::exp", ONE),
+        ("aten::sin", "npu_stream_3"),
+        ("aten::cos", TWO),
+        (RECORD, TWO),
+        (WAIT, ONE),
+        ("aten::tan", None),
+    ]
+    assert compiled_nodes[0] == nodes
+
+    def inside(x):
+        with model.side:
+            y = x + 1
+            graph_break()
+            return y
+
+    with pytest.raises(Unsupported, match=r"breaks inside of torch.npu.stream"):
+        torch.compile(inside, backend=BACKENDS[backend]())(torch.randn(4))
+
+
 def test_streams_and_events_made_outside(compiled_nodes) -> None:
     side, event = torch.npu.Stream(), torch.npu.Event()
 

@@ -37,7 +37,7 @@ from typing import Any
 # The environment variable that names the folder.
 VARIABLE = "TORCHAIR_DOCUMENTATION"
 FOLDERS = ("tests/smoke", "tests/st", "npugraph_ex/tests/smoke")
-SECONDS = 300  # of one test
+SECONDS = 900  # of one test: some start 4 processes 8 times
 WIDTH = 110  # of the page
 _PACKAGES = ("torchair", "npugraph_ex")
 _HIDDEN = re.compile(r"PrivateUse: ([\w.]+)|has no option (_\w+)")

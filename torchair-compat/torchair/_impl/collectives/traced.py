@@ -1,5 +1,6 @@
 """Lets Dynamo trace collectives that PyTorch leaves out of graphs: `broadcast`,
-`all_to_all` of lists, `all_gather` of tensors of different sizes, `send` and `recv`.
+`all_to_all` of lists, `all_gather` of tensors of different sizes, `send` and `recv`,
+and those that gather into or scatter from a tensor of another shape.
 
 Dynamo has a table that says which function to trace instead of a collective. This
 module adds entries to it, so eager code still calls PyTorch's own functions."""
@@ -111,7 +112,7 @@ def _torchair_all_gather(
     group = _or_world(group)
     if len(tensor_list) != dist.get_world_size(group):
         raise AssertionError("Tensor list input and rank size mismatch")
-    if all(output.shape == tensor_list[0].shape for output in tensor_list):
+    if all(output.numel() == tensor_list[0].numel() for output in tensor_list):
         rows = functional.all_gather_tensor(tensor.contiguous().reshape(-1), 0, group)
         for output, part in zip(tensor_list, rows.split(tensor.numel())):
             output.copy_(part.reshape(output.shape))
@@ -119,7 +120,56 @@ def _torchair_all_gather(
     mine = dist.get_rank(group)
     for rank, output in enumerate(tensor_list):
         sent = tensor if rank == mine else output
-        output.copy_(functional.broadcast(sent.contiguous(), rank, group))
+        found = functional.broadcast(sent.contiguous(), rank, group)
+        output.copy_(found.reshape(output.shape))
+
+
+def _torchair_all_gather_into_tensor(
+    output_tensor: Tensor,
+    input_tensor: Tensor,
+    group: Any = None,
+    async_op: bool = False,
+) -> None:
+    group = _or_world(group)
+    ranks = dist.get_world_size(group)
+    _fitting("all_gather_into_tensor", output_tensor, input_tensor, ranks)
+    if _joins(output_tensor, input_tensor):
+        functional.all_gather_tensor_inplace(output_tensor, input_tensor, group)
+        return
+    rows = functional.all_gather_tensor(input_tensor.reshape(-1), 0, group)
+    output_tensor.copy_(rows.view(output_tensor.shape))
+
+
+def _torchair_reduce_scatter_tensor(
+    output: Tensor,
+    input: Tensor,
+    op: str = "sum",
+    group: Any = None,
+    async_op: bool = False,
+) -> None:
+    group = _or_world(group)
+    ranks = dist.get_world_size(group)
+    _fitting("reduce_scatter_tensor", input, output, ranks)
+    if _joins(input, output):
+        functional.reduce_scatter_tensor_inplace(output, input, op, group)
+        return
+    found = functional.reduce_scatter_tensor(input.reshape(-1), op, 0, group)
+    output.copy_(found.view(output.shape))
+
+
+def _fitting(name: str, whole: Tensor, part: Tensor, ranks: int) -> None:
+    if whole.numel() != ranks * part.numel():
+        raise ValueError(
+            f"the shapes {tuple(whole.shape)} and {tuple(part.shape)} of {ranks} ranks"
+            f" are not compatible for {name}"
+        )
+
+
+def _joins(whole: Tensor, part: Tensor) -> bool:
+    """Whether the parts of all ranks lie in the whole one after the other, along the
+    first dimension."""
+    same = whole.dim() == part.dim() > 0
+    return same and whole.shape[1:] == part.shape[1:]
 
 
 def _torchair_send(
@@ -156,8 +206,13 @@ def install() -> None:
         ("broadcast", _torchair_broadcast),
         ("all_to_all", _torchair_all_to_all),
         ("all_gather", _torchair_all_gather),
+        ("all_gather_into_tensor", _torchair_all_gather_into_tensor),
+        ("all_gather_single", _torchair_all_gather_into_tensor),
+        ("reduce_scatter_tensor", _torchair_reduce_scatter_tensor),
+        ("reduce_scatter_single", _torchair_reduce_scatter_tensor),
         ("send", _torchair_send),
         ("recv", _torchair_recv),
     ):
         setattr(functional, traced.__name__, traced)
-        table[getattr(dist, name)] = traced
+        if hasattr(dist, name):  # versions of PyTorch have one of two names
+            table[getattr(dist, name)] = traced

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -55,6 +57,25 @@ class _Call:
 
     def run(self) -> None:
         _write_over(self.made, self.function(*self.args, **self.kwargs))
+
+    def event(self, number: int) -> dict[str, Any]:
+        """The call as an event of a trace, at its place in the order."""
+        values = {**dict(enumerate(self.args)), **self.kwargs}
+        return {
+            "name": str(self.operator),
+            "ph": "X",
+            "ts": number,
+            "dur": 1,
+            "pid": "NPUGraph",
+            "tid": 0,
+            "args": {
+                "Task Type": "KERNEL",
+                "Stream Id": 0,
+                "TaskId": number,
+                "Operands": {str(name): _text(v) for name, v in values.items()},
+                "Results": [_text(made) for made in self.made],
+            },
+        }
 
     def change(self, values: dict[str, Any]) -> None:
         """Changes arguments by name; names that the operator does not have stay."""
@@ -155,6 +176,21 @@ class NPUGraph:
             warn_once(f"NPUGraph.update: no captured attention has an argument {name}")
         for call, values in zip(calls, given):
             call.change(values)
+
+    def enable_debug_mode(self) -> None:
+        """Does nothing: a graph keeps all that `debug_dump` writes."""
+
+    def debug_dump(self, debug_path: str) -> None:
+        """Writes the captured operators as a trace (Trace Event Format, JSON), one after
+        another on one stream, with their operands. A second file, `.aligned.json`, is
+        the same. Without a capture it writes nothing."""
+        if not self._captured:
+            return
+        events = [call.event(number) for number, call in enumerate(self._calls())]
+        root, extension = os.path.splitext(debug_path)
+        for path in (debug_path, f"{root}.aligned{extension}"):
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump({"traceEvents": events}, file, indent=1)
 
     def super_kernel_optimize(
         self, optimize_options: Any = None, debug_options: Any = None
@@ -290,6 +326,14 @@ class _Recorder(TorchDispatchMode):
         call = _Call(operator, function, list(args), dict(kwargs), mine)
         (self.entries if self.group is None else self.group.calls).append(call)
         return result
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_text, value))}]"
+    return str(value)
 
 
 def _write_over(before: list[Any], now: Any) -> None:

@@ -19,8 +19,8 @@ from . import (  # these modules define operators
     norms,  # noqa: F401
     npu,
     quantise,  # noqa: F401
-    record_stream,
     scatter,  # noqa: F401
+    traced_streams,
     weights,  # noqa: F401
 )
 from .llm import (  # these too
@@ -44,7 +44,7 @@ def install() -> tuple[ModuleType, ModuleType]:
     alias.install()
     formats.install()
     hccl.install()
-    record_stream.install()
+    traced_streams.install()
     sys.modules["torch.npu"] = npu
     sys.modules["torch_npu.npu"] = npu
     sys.modules["torch_npu.distributed"] = distributed

@@ -21,6 +21,7 @@ from torch._dynamo import assume_constant_result
 from anabranch.extension import unbroken_scope
 
 from ..device import memory
+from ..device.graphed import make_graphed_callables
 from ..device.memory import *
 from ..device.names import (
     choose_device,
@@ -68,6 +69,7 @@ __all__ = [
     "is_bf16_supported",
     "is_current_stream_capturing",
     "is_initialized",
+    "make_graphed_callables",
     "manual_seed",
     "manual_seed_all",
     "reset_stream_limit",
