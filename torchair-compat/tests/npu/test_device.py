@@ -276,6 +276,7 @@ def test_steps_outside_of_a_profile_do_nothing(tmp_path, calls, windows) -> None
 
 def test_code_for_cuda_runs_here(tmp_path) -> None:
     code = """
+import os
 import torch, torch_npu
 from torch_npu.contrib import transfer_to_npu
 assert torch.cuda.is_available() and torch.cuda.device_count() == 1
@@ -285,7 +286,44 @@ with torch.cuda.stream(torch.cuda.Stream()), torch.autocast("cuda", torch.bfloat
     assert (x[None] @ x[:, None]).dtype == torch.bfloat16
 model = torch.nn.Linear(3, 2).cuda()
 torch.cuda.synchronize()
-print(model(x).shape)
+torch.manual_seed(1)
+torch.cuda.manual_seed_all(1)
+first = torch.rand(2)
+torch.cuda.manual_seed(1)
+assert torch.equal(first, torch.rand(2))
+torch.cuda.seed()
+
+
+def scaled(x):
+    y = model(x)
+    if torch.cuda.is_available():
+        y = y.cuda() * 2
+    with torch.cuda.stream(side):
+        z = y.sin()
+    torch.cuda.current_stream().wait_stream(side)
+    return y + z
+
+
+side = torch.cuda.Stream()
+wanted = model(x) * 2
+wanted = wanted + wanted.sin()
+for backend in ("npu", "npugraph_ex", "anabranch"):
+    torch._dynamo.reset()
+    run = torch.compile(scaled, backend=backend, fullgraph=True)
+    torch.testing.assert_close(run(x), wanted)
+run(x).sum().backward()
+assert model.weight.grad is not None
+loader = torch.utils.data.DataLoader(list(range(4)), pin_memory=True)
+assert len(list(loader)) == 4
+meeting = f"file://{os.getcwd()}/meeting"
+for given in ("nccl", "cpu:gloo,cuda:nccl"):
+    torch.distributed.init_process_group(
+        given, init_method=meeting, rank=0, world_size=1
+    )
+    assert "hccl" in torch.distributed.get_backend()
+    torch.distributed.new_group([0], backend="nccl")
+    torch.distributed.all_reduce(x)
+    torch.distributed.destroy_process_group()
 """
     path = os.pathsep.join(sys.path)
     done = subprocess.run(
@@ -321,8 +359,11 @@ def test_each_rank_has_a_device(device_of_a_rank, monkeypatch) -> None:
     )
     assert torch.equal(run(x), torch.full((2,), 2.0))
     assert torch.nn.Linear(2, 2).to("npu:1").npu(1).weight.device == torch.device(NPU)
-    with pytest.raises(RuntimeError, match="'npu:2'; there are 2 devices"):
-        torch.ones(2, device="npu:2")
+    assert torch.nn.Linear(2, 2).to(1).weight.device == torch.device(NPU)
+    assert torch.equal(torch.ones(2, device=1).to(0).to(device=1), torch.ones(2))
+    for missing in ("npu:2", 2):
+        with pytest.raises(RuntimeError, match="'npu:2'; there are 2 devices"):
+            torch.ones(2, device=missing)
     monkeypatch.delenv("LOCAL_WORLD_SIZE")
     monkeypatch.setattr(names.multiprocessing, "parent_process", object)
     torch.npu.set_device(3)

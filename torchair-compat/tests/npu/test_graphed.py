@@ -8,8 +8,9 @@ import json
 import pytest
 import torch
 
-import torch_npu  # noqa: F401
-from torch_npu.npu import make_graphed_callables
+import torch_npu
+
+make_graphed_callables = torch_npu.npu.make_graphed_callables
 
 
 def parts():
@@ -49,9 +50,7 @@ def test_training() -> None:
     first, second, third = parts()
     hidden = [torch.randn(6, 16, requires_grad=True) for _ in range(2)]
     assert make_graphed_callables(first, (torch.randn(6, 8),)) is first
-    second, third = make_graphed_callables(
-        (second, third), tuple((h,) for h in hidden)
-    )
+    second, third = make_graphed_callables((second, third), tuple((h,) for h in hidden))
     losses, result = train(first, second, third)
     wanted, expected = train(*parts())
     assert losses == wanted

@@ -48,13 +48,13 @@ def install() -> None:
 
 def _in_hccl(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
     """A method of process groups that calls `own` with PyTorch's method in groups of
-    the name "hccl"."""
+    the name "hccl", or of one beside others ("cpu:gloo,npu:hccl")."""
     original = getattr(dist.ProcessGroup, name)
 
     @functools.wraps(original)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         backend, _ = dist.distributed_c10d._world.pg_map.get(self, ("", None))
-        if backend != "hccl":
+        if "hccl" not in backend:
             return original(self, *args, **kwargs)
         return own(functools.partial(original, self), self, *args, **kwargs)
 

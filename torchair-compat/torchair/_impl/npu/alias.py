@@ -57,6 +57,15 @@ def _is_one_of(function: Any, functions: set[Any]) -> bool:
         return False
 
 
+# A number names a device of the process's accelerator, if there is one.
+_numbers = not torch.accelerator.is_available()
+
+
+def _is_place(device: Any) -> bool:
+    """Whether this names the NPU: a name, or the number of a device (or rank)."""
+    return is_npu(device) or (_numbers and type(device) is int)
+
+
 def _translating(function: Callable[..., Any], name: str = "") -> Callable[..., Any]:
     """Wraps a function: it translates the device. `to` also takes the device by
     position."""
@@ -65,9 +74,9 @@ def _translating(function: Callable[..., Any], name: str = "") -> Callable[..., 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         device = kwargs.get("device")
-        if is_npu(device):
+        if _is_place(device):
             kwargs["device"] = host_device(device)
-        elif first is not None and len(args) > first and is_npu(args[first]):
+        elif first is not None and len(args) > first and _is_place(args[first]):
             args = (*args[:first], host_device(args[first]), *args[first + 1 :])
         return function(*args, **kwargs)
 

@@ -284,7 +284,7 @@ def super_kernel_scope_end(scope_name: str) -> None:
 
 
 def seed() -> None:
-    torch.seed()
+    torch.default_generator.seed()
 
 
 def initial_seed() -> int:
@@ -296,11 +296,13 @@ def empty_cache() -> None:
 
 
 def manual_seed(seed: int) -> None:
-    torch.manual_seed(seed)
+    """Seeds the host's generator. torch.manual_seed would ask torch.cuda for its own,
+    which may be this function (transfer_to_npu)."""
+    torch.default_generator.manual_seed(seed)
 
 
 def manual_seed_all(seed: int) -> None:
-    torch.manual_seed(seed)
+    manual_seed(seed)
 
 
 def default_stream(device: Any = None) -> Stream:
