@@ -60,7 +60,8 @@ class _Call:
 
     def event(self, number: int) -> dict[str, Any]:
         """The call as an event of a trace, at its place in the order."""
-        values = {**dict(enumerate(self.args)), **self.kwargs}
+        values = {str(place): value for place, value in enumerate(self.args)}
+        values |= self.kwargs
         return {
             "name": str(self.operator),
             "ph": "X",
@@ -72,7 +73,7 @@ class _Call:
                 "Task Type": "KERNEL",
                 "Stream Id": 0,
                 "TaskId": number,
-                "Operands": {str(name): _text(v) for name, v in values.items()},
+                "Operands": {name: _text(v) for name, v in values.items()},
                 "Results": [_text(made) for made in self.made],
             },
         }
