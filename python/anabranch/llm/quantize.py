@@ -26,6 +26,8 @@ KINDS = ("int8", "int4")
 # The part of the weights that has bytes with "int4": those of the layers whose 4 bits
 # would change what the model says most for their size.
 IN_BYTES = 0.15
+# Nats of a word's entropy that 4 bits may cost without further layers in bytes.
+LITTLE = 0.005
 
 Make = Callable[[nn.Module, torch.Tensor], nn.Module]
 
@@ -103,20 +105,26 @@ def _sensitive(
     def harm(layer: nn.Module) -> float:
         weight, reading = weights[layer], readings[layer]
         errors = errors_of_four_bits(weight, reading.importance())
-        if not gradients:
-            # Nobody knows what outputs do: those of all layers count the same.
-            wanted = reading.output * len(weight)
-            return float(errors.sum()) / wanted / weight.numel() if wanted > 0 else 0.0
-        squares = gradients.get(layer)
-        return 0.0 if squares is None else float(errors @ squares) / weight.numel()
+        if gradients:
+            # By the quadratic form of Fisher's information, about the divergence.
+            squares = gradients.get(layer)
+            return 0.0 if squares is None else float(errors @ squares) / 2
+        # Nobody knows what outputs do: those of all layers count the same.
+        wanted = reading.output * len(weight)
+        return float(errors.sum()) / wanted if wanted > 0 else 0.0
 
+    harms = {layer: harm(layer) for layer in readings}
+    rest = sum(harms.values())
     left = IN_BYTES * sum(weight.numel() for weight in weights.values())
     found = set[nn.Module]()
-    for layer in sorted(readings, key=harm, reverse=True):
+    for layer in sorted(
+        harms, key=lambda layer: harms[layer] / weights[layer].numel(), reverse=True
+    ):
         left -= weights[layer].numel()
-        if left < 0:
+        if left < 0 or rest <= LITTLE:
             break
         found.add(layer)
+        rest -= harms[layer]
     return found
 
 

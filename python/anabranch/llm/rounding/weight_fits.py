@@ -59,10 +59,13 @@ def four_bits_in_turn(weight: torch.Tensor, columns: Columns) -> QuantizedWeight
 
 def errors_of_four_bits(weight: torch.Tensor, importance: torch.Tensor) -> torch.Tensor:
     """About what rounding to 4 bits adds to the squared result of each row: float32
-    [rows]. Errors are even between two steps of a group."""
+    [rows]. Weights that lie on a line of 16 steps already add nothing."""
     groups = weight.float().reshape(len(weight), -1, GROUP)
-    steps = (groups.amax(-1) - groups.amin(-1)) / LEVELS
-    return steps.square() @ importance.view(-1, GROUP).sum(-1) / 12
+    low, high = groups.amin(-1, keepdim=True), groups.amax(-1, keepdim=True)
+    step = (high - low) / LEVELS
+    whole = ((groups - low) * _inverse(step)).round_()
+    lost = (whole * step + low - groups).square_()
+    return (lost * importance.view(-1, GROUP)).sum((1, 2))
 
 
 def _packed(
