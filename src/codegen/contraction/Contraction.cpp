@@ -201,6 +201,13 @@ std::optional<Panels> matchPanels(const Contraction &contraction,
   MLIRContext *context = read.tensor.getContext();
   AffineExpr column = getAffineDimExpr(contraction.column, context);
   AffineExpr depth = getAffineDimExpr(contraction.depth, context);
+  linalg::GenericOp op = contraction.op;
+  SmallVector<int64_t> ranges = op.getStaticLoopRanges();
+  auto isBatch = [&](size_t i) {
+    unsigned loop = contraction.batch[i];
+    // The index of the only element is a number.
+    return index[i].plainLoop() == loop || (ranges[loop] == 1 && shape[i] == 1);
+  };
   for (int64_t kPack : {1, 2, 4}) {
     size_t inner = kPack > 1 ? 4 : 3;
     if (index.size() < inner ||
@@ -219,7 +226,7 @@ std::optional<Panels> matchPanels(const Contraction &contraction,
     for (size_t i = 0; i < index.size() - inner; ++i)
       matches &= isGathered ? !index[i].loops.test(contraction.column) &&
                                   !index[i].loops.test(contraction.depth)
-                            : index[i].plainLoop() == contraction.batch[i];
+                            : isBatch(i);
     if (matches)
       return Panels{width, kPack};
   }

@@ -79,6 +79,7 @@ const GemmCase floatCases[] = {
     {"panels_deep", 1, 20, 70, 1201, "mk", "nk", "f32", false, 32},
     {"panels_one_row", 1, 1, 100, 1030, "mk", "nk", "f32", false, 64},
     {"panels_batched", 3, 17, 33, 21, "bmk", "bnk", "f32", false, 32},
+    {"panels_one_batch", 1, 17, 33, 21, "bmk", "bnk", "f32", false, 32},
     {"panels_left_transposed", 1, 19, 50, 40, "km", "nk", "f32", false, 32},
     // The width is no multiple of a vector of 16.
     {"panels_narrow", 1, 13, 29, 31, "mk", "nk", "f32", false, 24},
@@ -529,6 +530,20 @@ TEST(GemmBlocking, ChoosesAmxWhereItExistsAndPays) {
     for (const char *target : {"znver4", "znver5", "alderlake", "haswell"})
       EXPECT_FALSE(blockingOn(product, target).usesAmx)
           << target << " " << product.name;
+  }
+}
+
+/// The index of a batch of one is a number, not a loop.
+TEST(Contraction, SeesPanelsOfEachBatch) {
+  for (int64_t batch : {1, 3}) {
+    ParsedCase floats(
+        GemmCase{"", batch, 17, 64, 32, "bmk", "bnk", "f32", false, 32});
+    ParsedCase pairs(
+        GemmCase{"", batch, 17, 64, 32, "bmk", "bnk", "bf16", false, 32, 2});
+    for (const ParsedCase *c : {&floats, &pairs}) {
+      ASSERT_TRUE(c->found);
+      EXPECT_TRUE(c->found->right.panels) << batch;
+    }
   }
 }
 
