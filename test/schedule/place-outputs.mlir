@@ -3,7 +3,7 @@
 
 // CHECK: anabranch.launch @[[ADD:k_.*]] reads
 // CHECK: anabranch.launch @[[MUL:k_.*]] reads
-// Nine columns of four are no view of [4, 9] in the order of the kernel's points.
+// 36 points in a row have no stride that writes them as [4, 9] with strides [1, 4].
 // CHECK: anabranch.copy
 // CHECK-NOT: anabranch.copy
 // CHECK: anabranch.output

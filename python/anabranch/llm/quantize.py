@@ -26,7 +26,8 @@ KINDS = ("int8", "int4")
 # The part of the weights that has bytes with "int4": those of the layers whose 4 bits
 # would change what the model says most for their size.
 IN_BYTES = 0.15
-# Nats of a word's entropy that 4 bits may cost without further layers in bytes.
+# What 4 bits may cost without further layers in bytes: nats of divergence for a word or,
+# where no gradients are known, parts of the layers' squared results.
 LITTLE = 0.005
 
 Make = Callable[[nn.Module, torch.Tensor], nn.Module]

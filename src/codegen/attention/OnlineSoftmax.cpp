@@ -8,7 +8,6 @@
 #include "codegen/attention/OnlineSoftmax.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -152,15 +151,8 @@ void OnlineSoftmax::storeWeight(Value weight, Value place) {
   const AttentionContext::Scratch &scratch = attention.scratch;
   if (!attention.blocking.multipliesPairs())
     return memory.store(weight, scratch.scores, place);
-  OpBuilder &b = lanes.builder;
-  int64_t width = attention.blocking.lanes;
-  auto type = VectorType::get({width}, b.getBF16Type());
-  Value narrow =
-      b.create<LLVM::CallIntrinsicOp>(
-           lanes.loc, type, "llvm.x86.avx512bf16.cvtneps2bf16.512", weight)
-          .getResults();
-  TypedMemory(lanes, b.getBF16Type(), width)
-      .store(narrow, scratch.weights, place);
+  TypedMemory(lanes, lanes.builder.getBF16Type(), attention.blocking.lanes)
+      .store(truncateToBF16(lanes, weight), scratch.weights, place);
 }
 
 /// The number that a row's scores are relative to. Before the row sees a key it

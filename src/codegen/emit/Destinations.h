@@ -55,6 +55,7 @@ struct InnermostDimensions {
 /// None if no such two dimensions are known.
 std::optional<InnermostDimensions>
 innermostDimensions(mlir::func::FuncOp source, const Destination &destination);
+
 /// True if, in memory, the element after the end of dimension `inner` is the
 /// next one of dimension `inner - 1`.
 bool isContiguousAcross(mlir::func::FuncOp source,

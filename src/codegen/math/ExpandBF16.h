@@ -20,8 +20,9 @@
 namespace anabranch {
 namespace codegen {
 
-/// Allows the function to round f32 below 2^-126 to zero of bf16. vcvtneps2bf16
-/// does, and takes a quarter of the time of exact rounding.
+/// Allows the function to round f32 below 2^-126 to zero of bf16.
+/// vcvtneps2bf16 does, and takes the place of the seven instructions of exact
+/// rounding.
 void allowFlushingBF16(mlir::func::FuncOp function);
 
 /// Replaces every conversion between f32 and bf16, on scalars and vectors. bf16

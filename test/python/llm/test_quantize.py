@@ -170,6 +170,17 @@ def test_layers_whose_errors_matter_most_have_bytes(inference):
     assert all(value.grad is None for value in model.parameters())
 
 
+def test_layers_that_four_bits_leave_as_they_are_get_no_bytes():
+    model = Layers()
+    for layer in model.layers:
+        steps = torch.randint(0, 16, layer.weight.shape).float()
+        # Each group of 32 columns has both ends of its line.
+        steps[:, ::32], steps[:, 1::32] = 0, 15
+        layer.weight.data = steps / 64 - 0.1
+    found = quantize.quantized(model, "int4")
+    assert not any(layer.weight.dtype == torch.int8 for layer in found.layers)
+
+
 def test_layers_made_in_inference_mode_have_no_gradients():
     with torch.inference_mode():
         model = Layers()
