@@ -22,6 +22,7 @@ void ModeTuner::reset(int threads) {
   for (Candidate &candidate : candidates)
     candidate = {candidate.mode};
   best = 0;
+  wasSlower = false;
   beginRound(firstRest);
 }
 
@@ -29,6 +30,7 @@ void ModeTuner::beginRound(int length) {
   trying = -1;
   count = 0;
   resting = length;
+  round = length + window;
 }
 
 bool ModeTuner::wantsTime() {
@@ -44,23 +46,83 @@ void ModeTuner::record(int64_t time) {
   // The first call of a trial is not counted: the window's last one overwrites
   // it.
   times[count++ % window] = time;
-  Candidate &candidate = candidates[trying >= 0 ? trying : best];
-  auto took = static_cast<double>(time);
-  bool stops = trying >= 0 && count == 1 && isHopeless(candidate, took);
-  if (count < window + (trying >= 0) && !stops)
+  if (trying < 0 ? count < window : !trialIsOver())
     return;
-  candidate.update(stops ? took : median());
-  int next = -1;
+  int next = -1, before = best;
   if (trying < 0) {
-    for (Candidate &candidate : candidates)
-      ++candidate.rounds;
+    recordWindow();
+    chooseBest();
     next = nextTrial();
   } else {
-    candidates[trying].rounds = 0;
+    recordTrial();
+    chooseBest();
   }
-  chooseBest();
-  beginRound(next < 0 ? rest : 0);
+  beginRound(next >= 0 ? 0 : isUnsure() || best != before ? firstRest : rest);
   trying = next;
+}
+
+/// A window of the best mode is full.
+void ModeTuner::recordWindow() {
+  Candidate &candidate = candidates[best];
+  Machine machine = machineOf(candidate);
+  bool hasChanged =
+      machine == Machine::Quicker || (machine == Machine::Slower && wasSlower);
+  wasSlower = machine == Machine::Slower && !hasChanged;
+  if (hasChanged)
+    candidate.usual = median();
+  else
+    candidate.update(median());
+  for (Candidate &each : candidates) {
+    each.wait -= round;
+    each.isStale |= hasChanged;
+  }
+  candidate.isStale = false;
+}
+
+/// The trial of a mode is over, perhaps early.
+void ModeTuner::recordTrial() {
+  Candidate &candidate = candidates[trying];
+  bool isWhole = count > window;
+  double time = isWhole ? median() : timeOfShortTrial();
+  if (candidate.isStale ||
+      (isWhole && machineOf(candidate) == Machine::Quicker))
+    candidate.usual = time;
+  else
+    candidate.update(time);
+  candidate.isStale = false;
+  candidate.wait = std::max(candidate.wait, 0.0) + waitAfterTrial(candidate);
+}
+
+/// The second slowest of the counted calls, or the only call.
+double ModeTuner::timeOfShortTrial() const {
+  std::array<int64_t, window> sorted = times;
+  if (count > 1)
+    std::sort(sorted.begin() + 1, sorted.begin() + count);
+  return static_cast<double>(
+      sorted[static_cast<size_t>(std::max(count - 2, 0))]);
+}
+
+/// Whether the trial has all its calls, or is clearly slower.
+bool ModeTuner::trialIsOver() const {
+  double usual = candidates[best].usual;
+  if (count == 1)
+    return isLong() && static_cast<double>(times[0]) > hopeless * usual;
+  auto isSlow = [&](int64_t time) {
+    return static_cast<double>(time) > slower * usual;
+  };
+  return count > window ||
+         std::count_if(times.begin() + 1, times.begin() + count, isSlow) > 1;
+}
+
+/// What a full window of this mode says about the machine. One of its calls may
+/// be an exception.
+ModeTuner::Machine ModeTuner::machineOf(const Candidate &candidate) const {
+  if (candidate.usual == 0)
+    return Machine::AsUsual;
+  if (timeOf(1) > otherMachine * candidate.usual)
+    return Machine::Slower;
+  return timeOf(window - 2) * otherMachine < candidate.usual ? Machine::Quicker
+                                                             : Machine::AsUsual;
 }
 
 void ModeTuner::Candidate::update(double time) {
@@ -73,56 +135,70 @@ void ModeTuner::Candidate::update(double time) {
     usual += rise * (std::min(time, mostRise * usual) - usual);
 }
 
+/// A mode that is measured anew soon does not become the best before.
 void ModeTuner::chooseBest() {
   int quickest = best;
   for (int i = 0; i < static_cast<int>(candidates.size()); ++i)
-    if (candidates[i].usual > 0 &&
+    if (candidates[i].usual > 0 && !isDueEarly(candidates[i]) &&
         candidates[i].usual < candidates[quickest].usual)
       quickest = i;
-  if (candidates[quickest].usual < worthChanging * candidates[best].usual)
+  if (candidates[quickest].usual < worthChanging * candidates[best].usual) {
     best = quickest;
+    wasSlower = false;
+  }
 }
 
-/// Whether one call of this mode took so long that the rest of its trial would
-/// be a waste.
-bool ModeTuner::isHopeless(const Candidate &candidate, double time) const {
-  double usual = candidates[best].usual;
-  return candidate.mode == ExecutionMode::Serial && usual > longCall &&
-         time > hopeless * usual;
+/// The calls until the next trial, so that this one cost `trialCost` of them.
+/// Each call of a trial loses the time by which the mode is slower.
+double ModeTuner::waitAfterTrial(const Candidate &candidate) const {
+  double usual = candidates[best].usual, loss = candidate.usual / usual - 1;
+  if (loss <= 0)
+    return 0;
+  bool isHopeless = isLong() && candidate.usual > hopeless * usual;
+  return std::clamp(count * loss / trialCost,
+                    isHopeless ? waitAfterHopeless : 0, longestWait);
 }
 
-/// A trial takes a window and one more call, and each of them loses the time by
-/// which the mode is slower. A hopeless mode's trial takes one call.
-bool ModeTuner::isDue(const Candidate &candidate) const {
+bool ModeTuner::mayBeTried(const Candidate &candidate) const {
   double usual = candidates[best].usual;
   // Alone, the caller needs at most the time of all workers together.
   double atWorst = candidate.usual > 0 ? candidate.usual : usual * workers;
-  if (candidate.mode == ExecutionMode::Serial && usual > longCall &&
-      workers > fewWorkers && atWorst > longestSerial)
-    return false;
-  bool isOne = isHopeless(candidate, candidate.usual);
-  double loss = (isOne ? 1 : window + 1) * (candidate.usual - usual),
-         round = (rest + window) * usual,
-         patience = std::max(loss / round / trialCost,
-                             isOne ? patienceAfterHopeless : 0);
-  return candidate.rounds >= std::min<double>(patience, mostPatience);
+  return candidate.mode != ExecutionMode::Serial || !isLong() ||
+         workers <= fewWorkers || atWorst <= longestSerial;
 }
 
-/// The candidate that has waited longest of those whose turn it is; -1 if there
-/// is none.
-int ModeTuner::nextTrial() {
+bool ModeTuner::isDueEarly(const Candidate &candidate) const {
+  return candidate.isStale && candidate.wait <= longestWait &&
+         mayBeTried(candidate);
+}
+
+/// The candidate that has waited longest of those that are due; -1 if there is
+/// none.
+int ModeTuner::nextTrial() const {
   int next = -1;
-  for (int i = 0; i < static_cast<int>(candidates.size()); ++i)
-    if (i != best && isDue(candidates[i]) &&
-        (next < 0 || candidates[i].rounds > candidates[next].rounds))
+  for (int i = 0; i < static_cast<int>(candidates.size()); ++i) {
+    const Candidate &candidate = candidates[i];
+    bool isDue =
+        (candidate.wait <= 0 && mayBeTried(candidate)) || isDueEarly(candidate);
+    if (i != best && isDue &&
+        (next < 0 || candidate.wait < candidates[next].wait))
       next = i;
+  }
   return next;
 }
 
-double ModeTuner::median() const {
+/// Whether another window should come soon.
+bool ModeTuner::isUnsure() const {
+  return wasSlower ||
+         std::any_of(candidates.begin(), candidates.end(),
+                     [&](const Candidate &each) { return isDueEarly(each); });
+}
+
+/// The time of the window that has `rank` quicker ones.
+double ModeTuner::timeOf(int rank) const {
   std::array<int64_t, window> sorted = times;
-  std::nth_element(sorted.begin(), sorted.begin() + window / 2, sorted.end());
-  return static_cast<double>(sorted[window / 2]);
+  std::nth_element(sorted.begin(), sorted.begin() + rank, sorted.end());
+  return static_cast<double>(sorted[static_cast<size_t>(rank)]);
 }
 
 } // namespace anabranch::runtime

@@ -7,6 +7,8 @@
 
 #include "runtime/execute/ModeTuner.h"
 
+#include <algorithm>
+#include <array>
 #include <functional>
 #include <gtest/gtest.h>
 #include <random>
@@ -122,6 +124,67 @@ TEST(ModeTunerTest, BurstsCostLittleMoreThanThemselves) {
   calls.play(count, withBursts);
   EXPECT_LT(static_cast<double>(calls.spent),
             1.03 * static_cast<double>(fixed.spent));
+}
+
+/// The calls until the tuner has found `best` and no longer leaves it.
+int callsUntil(Calls &calls, Mode best,
+               const std::function<int64_t(Mode)> &time) {
+  int last = 0;
+  for (int i = 0; i < 5000; ++i) {
+    calls.play(1, time);
+    if (calls.tuner.fastest() != best)
+      last = i + 1;
+  }
+  return last;
+}
+
+/// Other processes come and go. The caller alone may not notice them.
+TEST(ModeTunerTest, NoiseThatEndsIsForgotten) {
+  for (int64_t unit : {10, 10000}) {
+    auto quiet = times(84 * unit, 90 * unit, 210 * unit);
+    for (auto [shared, members, serial] :
+         {std::tuple(400, 410, 210), {400, 410, 280}, {800, 700, 400}}) {
+      Calls calls{allModes()};
+      calls.tuner.reset(2);
+      calls.play(20000, quiet);
+      EXPECT_EQ(calls.tuner.fastest(), Mode::Shared);
+      auto noisy = times(shared * unit, members * unit, serial * unit);
+      EXPECT_LT(callsUntil(calls, Mode::Serial, noisy), 200);
+      int most = serial > 210 ? 200 : 700;
+      EXPECT_LT(callsUntil(calls, Mode::Shared, quiet), most);
+    }
+  }
+}
+
+/// What calls take in each mode changes after `length` calls. Each call has
+/// noise of its own.
+TEST(ModeTunerTest, TrialsCostLittleHoweverTheMachineChanges) {
+  std::mt19937 random(11);
+  std::uniform_real_distribution<double> factor(1, 4);
+  for (double sigma : {0.001, 0.05, 0.3})
+    for (int length : {20, 50, 300, 3000, 20000}) {
+      Calls calls{allModes()};
+      calls.tuner.reset(2);
+      std::lognormal_distribution<double> noise(0, sigma);
+      double atBest = 0, lost = 0, lostInTrials = 0;
+      for (int left = 200000; left > 0; left -= length) {
+        std::array<double, 3> usual{};
+        for (double &time : usual)
+          time = 10000 * factor(random);
+        auto of = [&](Mode mode) { return usual[static_cast<size_t>(mode)]; };
+        double least = *std::min_element(usual.begin(), usual.end());
+        calls.play(length, [&](Mode mode) {
+          atBest += least;
+          lost += of(mode) - least;
+          lostInTrials += std::max(of(mode) - of(calls.tuner.fastest()), 0.0);
+          return static_cast<int64_t>(of(mode) * noise(random));
+        });
+      }
+      EXPECT_LT(lostInTrials, 0.02 * atBest) << sigma << " " << length;
+      if (length == 20000) {
+        EXPECT_LT(lost, 0.03 * atBest) << sigma;
+      }
+    }
 }
 
 /// The machine's other cores are busy.
