@@ -15,8 +15,9 @@ arguments the results share memory with. Some programs are trained: their
 gradients are compared, too. A program that PyTorch's own trace gets wrong
 does not count.
 
-A process runs one program after another, up to the first that goes wrong: this
-one is judged, and shrunk, in processes of its own.
+A process runs one program after another. Of one that goes wrong it runs PyTorch's
+own trace. If this is right, the process ends, and the program is judged, and
+shrunk, in processes of its own.
 """
 
 from __future__ import annotations
@@ -500,6 +501,8 @@ def text_of_run(program: Program, backend: Any = anabranch) -> str:
         return "\n".join(run(program, backend))
     except Exception:  # noqa: BLE001
         return traceback.format_exc()
+    finally:
+        signal.alarm(0)
 
 
 def outcomes(
@@ -515,7 +518,7 @@ def outcomes(
 
 
 def outcomes_in_child(seeds: Sequence[int], strides: bool) -> list[tuple[str, str]]:
-    """The outcomes of the first programs, up to one that goes wrong."""
+    """The outcomes of the first programs, up to one that only we get wrong."""
 
     def tell(pipe: TextIO) -> None:
         for seed in seeds:
@@ -524,8 +527,10 @@ def outcomes_in_child(seeds: Sequence[int], strides: bool) -> list[tuple[str, st
             if program.lines and accepted(program):
                 text = text_of_run(program)
                 outcome = WRONG if text else RIGHT
+                if text and text_of_run(program, TRACE):
+                    outcome = TRACE
             print(json.dumps([outcome, text[-4000:]]), file=pipe, flush=True)
-            if text:
+            if outcome == WRONG:
                 break
 
     said, ended = in_child(tell)
@@ -571,6 +576,8 @@ def main() -> int:
     # compiled function on two.
     torch.set_num_threads(1)
     os.environ.setdefault("ANABRANCH_NUM_THREADS", "2")
+    # Children start with PyTorch's tracers imported.
+    text_of_run(program_of(0, strides=False), TRACE)
     start, ran = time.monotonic(), 0
 
     def seeds() -> Iterator[int]:
