@@ -3,12 +3,14 @@ many operators ran in Anabranch's kernels.
 
     run_opinfo.py [--dtypes f32,i64] [--chunk 1/10] [--samples 16] [--dynamic]
                   [--grad | --in-place | --out] [--match REGEX] [--json FILE] [--again]
+                  [--cpu avx2]
 
 `--grad` also compares the gradients of the samples. `--in-place` calls the methods that
 write into their tensor; `--out` writes into given tensors. Every operator runs in a
 forked process, so that a crash is a failure of that operator alone. FILE is written
 after every operator, and operators that it has are not tried again; with --again, those
-that failed are."""
+that failed are. `--cpu` compiles for a processor with fewer instructions than this
+one has: avx2, avx512, avx512vnni, avx512bf16."""
 
 from __future__ import annotations
 
@@ -28,6 +30,7 @@ sys.path.insert(
 )
 
 import opinfo
+import other_cpu
 import torch
 
 SECONDS = 180  # after which an operator counts as hanging
@@ -94,9 +97,9 @@ def selected(options: argparse.Namespace, dtype: str) -> Iterator[Any]:
 
 
 def row_of(dtype: str, options: argparse.Namespace) -> str:
-    """The row of the table: "f32 dynamic gradients"."""
-    words = [dtype, "dynamic" * options.dynamic, options.form]
-    return " ".join(word for word in words if word not in ("", "function"))
+    """The row of the table: "f32 dynamic gradients avx2"."""
+    words = [dtype, "dynamic" * options.dynamic, options.form, options.cpu]
+    return " ".join(word for word in words if word not in ("", "function", "host"))
 
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
@@ -162,12 +165,14 @@ def main() -> int:
             const=form,
             default="function",
         )
+    parser.add_argument("--cpu", default="host")
     parser.add_argument("--match", default="")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--again", action="store_true")
     options = parser.parse_args()
     if unknown := set(options.dtypes.split(",")) - set(opinfo.DTYPES):
         parser.error(f"no dtype {', '.join(sorted(unknown))}")
+    other_cpu.compile_for(options.cpu)
     warm_up()
     outcomes = run(options)
     print("Operators (samples):", table(outcomes), sep="\n", flush=True)

@@ -26,6 +26,8 @@ SUPPORT = "test/python/support"
 PARTS = 41
 FLOATS = ("f32", "f64", "f16", "bf16")
 DTYPES = (*FLOATS, "i64", "i32", "i16", "i8", "u8", "bool", "c64", "c128")
+# The processors that turns compile for.
+CPUS = ("host", "avx2")
 # The forms in which they are called, in turns.
 WAYS: tuple[list[str], ...] = (
     [],
@@ -69,6 +71,7 @@ def operators(turn: int) -> list[str]:
         f"{turn % PARTS + 1}/{PARTS}",
     ]
     command += ["--dtypes", DTYPES[turn // len(WAYS) % len(DTYPES)]]
+    command += ["--cpu", CPUS[turn // PARTS % 2]]
     return command + WAYS[turn % len(WAYS)]
 
 
@@ -77,7 +80,7 @@ TASKS = (
         "updates",
         lambda turn: [
             *(PYTHON, f"{SUPPORT}/random_updates.py", "--seconds", "60"),
-            *("--seed", str(100_000 * (turn + 1))),
+            *("--seed", str(100_000 * (turn + 1)), "--cpu", CPUS[turn % 2]),
         ],
     ),
     Task(

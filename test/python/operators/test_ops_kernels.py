@@ -3,12 +3,12 @@ a rest, and both vector widths."""
 
 from __future__ import annotations
 
-import json
 import math
 
 import pytest
 import torch
 from checking import check
+from other_cpu import options_for
 
 from anabranch import counters
 from anabranch.backend import anabranch
@@ -20,12 +20,7 @@ SIZES = {"even": (48, 128), "odd": (37, 131), "narrow": (67, 9), "one": (1, 77)}
 @pytest.fixture(params=["host", "avx2"])
 def cpu(request, monkeypatch):
     """Compiles for this machine, or for one with AVX2 only."""
-    options = package._compiler_options
-
-    def with_cpu(*arguments):
-        return json.dumps(json.loads(options(*arguments)) | {"cpu": request.param})
-
-    monkeypatch.setattr(package, "_compiler_options", with_cpu)
+    monkeypatch.setattr(package, "_compiler_options", options_for(request.param))
     torch._dynamo.reset()
     return request.param
 

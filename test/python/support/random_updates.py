@@ -4,6 +4,7 @@ processes between pages that fault.
     random_updates.py --count 1000 --seed 7      that many programs
     random_updates.py --seconds 3600             as many as an hour allows
     random_updates.py --strides                  compares strides of results too
+    random_updates.py --cpu avx2                 compiles for fewer instructions
 
 A program is source text, whose lines `random_update_lines.py` makes. It takes
 views of its arguments (many with sizes of one or zero, steps and offsets, some
@@ -40,6 +41,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TextIO
 
+import other_cpu
 import torch
 from random_update_lines import (
     compute_text,
@@ -569,7 +571,11 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the first program")
     parser.add_argument("--no-shrink", action="store_true")
     parser.add_argument("--strides", action="store_true")
+    parser.add_argument(
+        "--cpu", default="host", help="a processor that this one can be"
+    )
     options = parser.parse_args()
+    other_cpu.compile_for(options.cpu)
     os.environ.setdefault("ANABRANCH_CACHE", "0")
     logging.disable(logging.ERROR)  # what PyTorch's trace refuses is no finding
     # Threads of OpenMP do not survive a fork; eager runs on one thread, and the
