@@ -17,13 +17,11 @@ from __future__ import annotations
 import argparse
 import collections
 import json
-import os
 import re
-import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 sys.path.insert(
     0, str(Path(__file__).resolve().parent.parent / "test" / "python" / "support")
@@ -32,17 +30,15 @@ sys.path.insert(
 import opinfo
 import other_cpu
 import torch
+from forked import in_child
 
 SECONDS = 180  # after which an operator counts as hanging
 
 
 def attempt(operator: Any, name: str, options: argparse.Namespace) -> dict[str, Any]:
-    """The outcome as JSON, through a pipe from a forked process."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reader)
-        signal.alarm(SECONDS)
+    """The outcome, from a forked process."""
+
+    def tell(pipe: TextIO) -> None:
         try:
             dtype, form = opinfo.DTYPES[name], options.form
             found = opinfo.check(
@@ -57,16 +53,10 @@ def attempt(operator: Any, name: str, options: argparse.Namespace) -> dict[str, 
             }
         except BaseException as error:  # noqa: BLE001 - it is the result
             outcome = failure(f"{type(error).__name__}: {error}")
-        with os.fdopen(writer, "w") as stream:
-            json.dump(outcome, stream)
-        os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader) as stream:
-        text = stream.read()
-    _, status = os.waitpid(child, 0)
-    if os.WIFSIGNALED(status) or not text:
-        return failure(f"died of signal {os.WTERMSIG(status)}")
-    return json.loads(text)
+        json.dump(outcome, pipe)
+
+    said, ended = in_child(tell, SECONDS)
+    return failure(ended) if ended else json.loads(said)
 
 
 def failure(reason: str) -> dict[str, Any]:

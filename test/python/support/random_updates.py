@@ -33,7 +33,6 @@ import logging
 import mmap
 import os
 import random
-import signal
 import sys
 import time
 import traceback
@@ -43,6 +42,7 @@ from typing import Any, TextIO
 
 import other_cpu
 import torch
+from forked import ENDED, in_child
 from random_update_lines import (
     compute_text,
     reshape_text,
@@ -69,11 +69,10 @@ FLOATS = ("float32", "float64", "float16", "bfloat16")
 # What eager raises for a line that it refuses.
 REFUSALS = (RuntimeError, IndexError, TypeError, ValueError, NotImplementedError)
 MOST_ELEMENTS = 20_000
-# A child that takes longer than this hangs. The process may be stopped for a while.
+# A child that says nothing for so long hangs.
 CHILD_SECONDS = 400
 # A process takes that many programs before it is replaced: it keeps their arguments.
 PROGRAMS_OF_A_CHILD = 50
-ENDED = "ended by"  # the report of a program that ends its process
 RIGHT, LEFT_OUT, WRONG = "right", "left out", "wrong"
 TRACE = "aot_eager"  # the backend that runs PyTorch's own trace
 
@@ -435,31 +434,13 @@ def trained_tensors(program: Program, run: Any) -> list[torch.Tensor | None]:
     return [t if t is None else t.detach() for t in [*results, *given, *gradients]]
 
 
-def in_child(tell: Callable[[TextIO], None]) -> tuple[str, str]:
-    """What a forked process writes into its pipe, and how it ended; empty if by
-    itself."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reader)
-        try:
-            with os.fdopen(writer, "w") as pipe:
-                tell(pipe)
-            os._exit(0)
-        finally:
-            os._exit(1)
-    os.close(writer)
-    with os.fdopen(reader) as pipe:
-        said = pipe.read()
-    _, status = os.waitpid(child, 0)
-    if os.WIFSIGNALED(status):
-        return said, f"{ENDED} {signal.Signals(os.WTERMSIG(status)).name}"
-    return said, f"{ENDED} status {os.WEXITSTATUS(status)}" if status else ""
-
-
 def run_in_child(program: Program, backend: Any = anabranch) -> str:
     """What went wrong; empty when nothing did."""
-    said, ended = in_child(lambda pipe: print(text_of_run(program, backend), file=pipe))
+
+    def tell(pipe: TextIO) -> None:
+        print(text_of_run(program, backend), file=pipe)
+
+    said, ended = in_child(tell, CHILD_SECONDS)
     return ended or said.strip()[-4000:]
 
 
@@ -498,13 +479,10 @@ def is_wrong(program: Program) -> bool:
 
 def text_of_run(program: Program, backend: Any = anabranch) -> str:
     """What differs, or the error; empty when nothing went wrong."""
-    signal.alarm(CHILD_SECONDS)
     try:
         return "\n".join(run(program, backend))
     except Exception:  # noqa: BLE001
         return traceback.format_exc()
-    finally:
-        signal.alarm(0)
 
 
 def outcomes(
@@ -535,7 +513,7 @@ def outcomes_in_child(seeds: Sequence[int], strides: bool) -> list[tuple[str, st
             if outcome == WRONG:
                 break
 
-    said, ended = in_child(tell)
+    said, ended = in_child(tell, CHILD_SECONDS)
     told = [tuple(json.loads(line)) for line in said.splitlines()]
     return [*told, (WRONG, ended)] if ended else told
 
