@@ -11,6 +11,8 @@
  *
  * may export
  *
+ *   int32_t NAME_setup(void *const *buffers, const int64_t *sizes,
+ *                      void *scratch);
  *   void NAME_footprint(const int64_t *sizes, int64_t tile,
  *                   anabranch_strided_region *regions);
  *
@@ -27,7 +29,7 @@ extern "C" {
 
 /* Raise it whenever the meaning of anything in this header changes. A package
  * states the version that it was built for. The runtime refuses another one. */
-#define ANABRANCH_KERNEL_ABI_VERSION 2
+#define ANABRANCH_KERNEL_ABI_VERSION 3
 
 /* Every buffer that the runtime allocates, and the scratch memory, starts at a
  * multiple of this many bytes. Caller-owned tensors only have their natural
@@ -53,12 +55,21 @@ enum anabranch_kernel_status {
  * sizes    in this order: every dynamic dimension of every input, every dynamic
  *          dimension of every output, then the index arguments.
  * scratch  anabranch_kernel_plan::scratch_bytes of memory that belongs to the
- *          calling worker while the call lasts; contents undefined.
+ *          calling worker while the call lasts. If the kernel has a setup, the
+ *          contents are those that its setup or another tile of this launch
+ *          left there; else they are undefined.
  * tile     0 <= tile < anabranch_kernel_plan::tiles. Tiles of one launch write
  *          disjoint bytes and may run at once, in any order. */
 typedef int32_t (*anabranch_kernel_fn)(void *const *buffers,
                                        const int64_t *sizes, void *scratch,
                                        int64_t tile);
+
+/* Computes into `scratch` what all tiles of a launch read. A worker calls it
+ * before its first tile of the launch, and again after its scratch memory was
+ * used for anything else. Its result is a status, as a tile's is. */
+typedef int32_t (*anabranch_kernel_setup_fn)(void *const *buffers,
+                                             const int64_t *sizes,
+                                             void *scratch);
 
 typedef struct anabranch_kernel_plan {
   int64_t tiles;         /* number of tiles; zero when there is nothing to do */

@@ -218,8 +218,8 @@ LogicalResult translate(Job &job, Shared &shared) {
   return success();
 }
 
-/// Makes one module for each kernel. NAME_plan and NAME_footprint go with NAME;
-/// every module gets the declarations.
+/// Makes one module for each kernel. NAME_setup, NAME_plan and NAME_footprint
+/// go with NAME; every module gets the declarations.
 SmallVector<Job> splitJobs(ModuleOp module) {
   SmallVector<Operation *> declarations;
   for (auto function : module.getOps<FunctionOpInterface>())
@@ -230,7 +230,7 @@ SmallVector<Job> splitJobs(ModuleOp module) {
     if (function.isExternal())
       continue;
     StringRef name = function.getSymName();
-    for (StringRef suffix : {"_plan", "_footprint"})
+    for (StringRef suffix : {"_setup", "_plan", "_footprint"})
       if (name.ends_with(suffix) &&
           module.lookupSymbol(name.drop_back(suffix.size())))
         name = name.drop_back(suffix.size());

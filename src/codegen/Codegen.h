@@ -58,11 +58,11 @@ using ProgressFn =
 ///
 /// - `anabranch.kernel` functions on tensors (level "kernel"): the kernel
 /// choices
-///   make NAME and NAME_plan, and NAME_footprint if the function has the
-///   attribute `anabranch.footprint`;
+///   make NAME and NAME_plan, NAME_setup if its tiles share something, and
+///   NAME_footprint if the function has the attribute `anabranch.footprint`;
 /// - all other functions (level "loops": scf, arith, math, vector, cf and LLVM
 ///   dialect on scalars, vectors and !llvm.ptr), without changes. A function
-///   NAME_plan or NAME_footprint goes into the object of NAME.
+///   NAME_setup, NAME_plan or NAME_footprint goes into the object of NAME.
 ///
 /// A failure is a diagnostic at the function's location; none ends the process.
 mlir::FailureOr<std::vector<KernelObject>>

@@ -27,9 +27,10 @@ const KernelChoice *chooseKernel(mlir::func::FuncOp kernel,
                                  std::string &reasons);
 
 /// Replaces the kernel function (level "kernel", on tensors) by NAME, NAME_plan
-/// and perhaps NAME_footprint (level "loops") in the same module. If every
-/// choice refuses, a diagnostic has their reasons. Touches nothing outside of
-/// the module, so that kernels of one context can be emitted at once.
+/// and perhaps NAME_setup and NAME_footprint (level "loops") in the same
+/// module. If every choice refuses, a diagnostic has their reasons. Touches
+/// nothing outside of the module, so that kernels of one context can be emitted
+/// at once.
 mlir::LogicalResult emitKernel(mlir::func::FuncOp kernel,
                                const TargetInfo &target);
 

@@ -69,14 +69,23 @@ public:
     name = source.getName().str();
   }
 
-  LogicalResult tile(llvm::function_ref<void(KernelShell::TileBody &)> body);
-  void entry();
+  /// The exported function NAME + `suffix`, which calls the internal one. Both
+  /// have the tile's number as last argument if `hasTile`.
+  LogicalResult computation(StringRef suffix, StringRef internalSuffix,
+                            bool hasTile,
+                            llvm::function_ref<void(KernelShell::TileBody &)>);
   LogicalResult
   plan(llvm::function_ref<KernelShell::Plan(KernelFunction &)> body);
   LogicalResult
   footprint(llvm::function_ref<void(KernelShell::FootprintBody &)> body);
 
 private:
+  using TileWriter = llvm::function_ref<void(KernelShell::TileBody &)>;
+  LogicalResult internal(const std::string &name, bool hasTile,
+                         TileWriter body);
+  void entry(const std::string &name, const std::string &internalName,
+             bool hasTile);
+
   KernelShell &shell;
   func::FuncOp source;
   OpBuilder builder;
@@ -97,12 +106,23 @@ private:
 
 } // namespace
 
-LogicalResult
-ShellEmitter::tile(llvm::function_ref<void(KernelShell::TileBody &)> body) {
+LogicalResult ShellEmitter::computation(StringRef suffix,
+                                        StringRef internalSuffix, bool hasTile,
+                                        TileWriter body) {
+  std::string internalName = (name + internalSuffix).str();
+  if (failed(internal(internalName, hasTile, body)))
+    return failure();
+  entry((name + suffix).str(), internalName, hasTile);
+  return success();
+}
+
+LogicalResult ShellEmitter::internal(const std::string &functionName,
+                                     bool hasTile, TileWriter body) {
   size_t count = pointers.slots.size();
   SmallVector<Type> types(count + 2, pointer);
-  types.push_back(builder.getI64Type());
-  func::FuncOp emitted = create(name + "_tile", types, builder.getI32Type());
+  if (hasTile)
+    types.push_back(builder.getI64Type());
+  func::FuncOp emitted = create(functionName, types, builder.getI32Type());
   emitted.setPrivate();
   if (sumsProducts(source))
     allowFlushingBF16(emitted);
@@ -134,8 +154,10 @@ ShellEmitter::tile(llvm::function_ref<void(KernelShell::TileBody &)> body) {
     results.push_back(emitted.getArgument(number));
   function.setPointers(arguments, results);
   Evaluator evaluator(function, status);
-  Value number = lanes.make<arith::IndexCastOp>(builder.getIndexType(),
-                                                emitted.getArgument(count + 2));
+  Value number;
+  if (hasTile)
+    number = lanes.make<arith::IndexCastOp>(builder.getIndexType(),
+                                            emitted.getArgument(count + 2));
   KernelShell::TileBody parts{function, evaluator,
                               emitted.getArgument(count + 1), number};
   body(parts);
@@ -146,10 +168,12 @@ ShellEmitter::tile(llvm::function_ref<void(KernelShell::TileBody &)> body) {
   return success(!function.failed());
 }
 
-void ShellEmitter::entry() {
-  Type i64 = builder.getI64Type();
-  func::FuncOp emitted =
-      create(name, {pointer, pointer, pointer, i64}, builder.getI32Type());
+void ShellEmitter::entry(const std::string &functionName,
+                         const std::string &internalName, bool hasTile) {
+  SmallVector<Type> types(3, pointer);
+  if (hasTile)
+    types.push_back(builder.getI64Type());
+  func::FuncOp emitted = create(functionName, types, builder.getI32Type());
   Location loc = source.getLoc();
   SmallVector<Value> arguments;
   for (unsigned slot : pointers.slots) {
@@ -158,9 +182,8 @@ void ShellEmitter::entry() {
         ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(slot)});
     arguments.push_back(builder.create<LLVM::LoadOp>(loc, pointer, address));
   }
-  for (unsigned i = 1; i < 4; ++i)
-    arguments.push_back(emitted.getArgument(i));
-  auto call = builder.create<func::CallOp>(loc, name + "_tile",
+  llvm::append_range(arguments, emitted.getArguments().drop_front());
+  auto call = builder.create<func::CallOp>(loc, internalName,
                                            builder.getI32Type(), arguments);
   builder.create<func::ReturnOp>(loc, call.getResults());
 }
@@ -203,11 +226,14 @@ LogicalResult ShellEmitter::footprint(
 LogicalResult
 KernelShell::emit(llvm::function_ref<void(TileBody &)> tile,
                   llvm::function_ref<Plan(KernelFunction &)> plan,
-                  llvm::function_ref<void(FootprintBody &)> footprint) {
+                  llvm::function_ref<void(FootprintBody &)> footprint,
+                  llvm::function_ref<void(TileBody &)> setup) {
   ShellEmitter emitter(*this);
-  if (failed(emitter.tile(tile)))
+  if (failed(emitter.computation("", "_tile", /*hasTile=*/true, tile)))
     return failure();
-  emitter.entry();
+  if (setup && failed(emitter.computation("_setup", "_share",
+                                          /*hasTile=*/false, setup)))
+    return failure();
   if (failed(emitter.plan(plan)))
     return failure();
   // The footprint function costs a tenth of a kernel's compile time, and few

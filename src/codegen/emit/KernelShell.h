@@ -7,11 +7,13 @@
 //
 //   NAME(buffers, sizes, scratch, tile)      loads the pointers, calls
 //   NAME_tile(pointers..., sizes, scratch, tile)   internal, pointers noalias
+//   NAME_setup(buffers, sizes, scratch)      likewise, calls
+//   NAME_share(pointers..., sizes, scratch)        internal, pointers noalias
 //   NAME_plan(sizes, plan)
 //   NAME_footprint(sizes, tile, regions)
 //
-// The last one is made only if the kernel has the attribute
-// `anabranch.footprint`.
+// NAME_setup is made only if the kernel has something that its tiles share, and
+// NAME_footprint only if it has the attribute `anabranch.footprint`.
 //
 // The pointers are arguments of a function, so that LLVM may assume that no two
 // of them overlap. A result in place of an argument shares that argument's
@@ -31,12 +33,13 @@ struct KernelShell {
   mlir::func::FuncOp source;
   const TargetInfo &target;
 
-  /// Everything that the body of the tile function is written with.
+  /// Everything that the body of the tile function, or of the setup, is written
+  /// with.
   struct TileBody {
     KernelFunction &function;
     Evaluator &evaluator;
     mlir::Value scratch; ///< !llvm.ptr
-    mlir::Value tile;    ///< index
+    mlir::Value tile;    ///< index; null in a setup
   };
   /// The values that the plan function returns, as index values.
   struct Plan {
@@ -52,11 +55,12 @@ struct KernelShell {
     mlir::Value footprints; ///< !llvm.ptr
   };
 
-  /// Creates the functions before `source`, and calls the three callbacks to
-  /// write their bodies.
+  /// Creates the functions before `source`, and calls the callbacks to write
+  /// their bodies. `setup` is null if tiles share nothing.
   mlir::LogicalResult emit(llvm::function_ref<void(TileBody &)> tile,
                            llvm::function_ref<Plan(KernelFunction &)> plan,
-                           llvm::function_ref<void(FootprintBody &)> footprint);
+                           llvm::function_ref<void(FootprintBody &)> footprint,
+                           llvm::function_ref<void(TileBody &)> setup = {});
 };
 
 } // namespace codegen

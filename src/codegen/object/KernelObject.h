@@ -11,7 +11,6 @@
 #include "llvm/ADT/SmallVector.h"
 
 #include <string>
-#include <vector>
 
 namespace anabranch {
 namespace codegen {
@@ -19,10 +18,9 @@ namespace codegen {
 /// The object file of one kernel and what it cost, in milliseconds.
 struct KernelObject {
   std::string name;
-  /// The name that its symbols have in `bytes`, without the endings in
-  /// `suffixes`. The linker adds the kernel's name as another name.
+  /// What the names of its functions begin with in `bytes`, if that is not the
+  /// kernel's name. The linker adds the same names with the kernel's.
   std::string symbol;
-  std::vector<std::string> suffixes;
   bool found = false; ///< found in the object store
   llvm::SmallVector<char, 0> bytes;
   double emitMs = 0;     ///< kernel function to loops

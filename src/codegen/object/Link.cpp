@@ -9,6 +9,7 @@
 
 #include "lld/Common/Driver.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/Object/ObjectFile.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -144,6 +145,33 @@ Expected<StringRef> emptyLibm(TemporaryFiles &files) {
   return bytes;
 }
 
+/// Asks the linker for names of the object's functions that begin with the
+/// kernel's name.
+Error addNames(const KernelObject &kernel,
+               std::vector<std::string> &arguments) {
+  MemoryBufferRef bytes({kernel.bytes.data(), kernel.bytes.size()},
+                        kernel.name);
+  auto file = object::ObjectFile::createObjectFile(bytes);
+  if (!file)
+    return file.takeError();
+  for (const object::SymbolRef &symbol : (*file)->symbols()) {
+    Expected<uint32_t> flags = symbol.getFlags();
+    if (!flags)
+      return flags.takeError();
+    if (!(*flags & object::SymbolRef::SF_Global) ||
+        (*flags & object::SymbolRef::SF_Undefined))
+      continue;
+    Expected<StringRef> name = symbol.getName();
+    if (!name)
+      return name.takeError();
+    StringRef suffix = *name;
+    if (suffix.consume_front(kernel.symbol))
+      arguments.push_back(
+          ("--defsym=" + kernel.name + suffix + "=" + *name).str());
+  }
+  return Error::success();
+}
+
 } // namespace
 
 Error linkKernels(ArrayRef<KernelObject> objects, StringRef path) {
@@ -160,9 +188,9 @@ Error linkKernels(ArrayRef<KernelObject> objects, StringRef path) {
                                         *libm};
   StringSet<> linked; // equal kernels share one object
   for (const KernelObject &object : objects) {
-    for (const std::string &suffix : object.suffixes)
-      arguments.push_back("--defsym=" + object.name + suffix + "=" +
-                          object.symbol + suffix);
+    if (!object.symbol.empty())
+      if (Error error = addNames(object, arguments))
+        return error;
     if (!object.symbol.empty() && !linked.insert(object.symbol).second)
       continue;
     Expected<std::string> file = files.write("o", object.bytes);

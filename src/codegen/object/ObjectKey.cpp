@@ -82,13 +82,6 @@ std::string nameByContents(ModuleOp module, StringRef identity,
   std::string key = package::Sha256::of(all.data(), all.size());
   object.symbol = "k_" + key;
   rename(functions, object.symbol, suffixes);
-  object.suffixes = {"", "_plan"};
-  for (func::FuncOp function : functions)
-    if (function->hasAttr("anabranch.footprint"))
-      object.suffixes.push_back("_footprint");
-  for (std::string &suffix : suffixes)
-    if (!llvm::is_contained(object.suffixes, suffix))
-      object.suffixes.push_back(suffix);
   return key;
 }
 

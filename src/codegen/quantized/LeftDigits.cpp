@@ -84,10 +84,9 @@ void LeftDigits::readRow(Value row) {
   int64_t width = context.blocking.lanes;
   bool whole = gemm.depthIsMultipleOf(width);
   Value end = lanes.index(context.weight.depths);
-  Value at = lanes.addIndex(gemm.tile.firstRow, row);
   int64_t read = llvm::alignTo(context.weight.depths, width);
   lanes.loop(lanes.index(0), lanes.index(read), width, [&](Value k) {
-    floats.store(reader.elements(at, Value(), k, end, whole), buffer, k);
+    floats.store(reader.elements(row, Value(), k, end, whole), buffer, k);
   });
   // The padding may be longer than a vector. OperandReader reads only vectors
   // that have at least one depth.

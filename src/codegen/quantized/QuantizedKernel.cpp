@@ -23,7 +23,8 @@ using ir::QuantizedWeight;
 
 constexpr int64_t panelBytes = QuantizedWeight::panelColumns * 4;
 
-/// Emits a tile: all rows times some panels of columns.
+/// Emits a tile: all rows times some panels of columns. The digits of the rows
+/// are the same in all tiles.
 class TileEmitter {
 public:
   TileEmitter(QuantizedContext &context, Value scratch)
@@ -37,8 +38,10 @@ public:
     return context.blocking.rows * panelBytes;
   }
 
+  /// What all tiles of a launch read.
+  void emitSetup() { left.make(); }
+
   void emit() {
-    left.make();
     lanes.loop(gemm.tile.firstPanel, gemm.tile.endPanel, 1, [&](Value panel) {
       gemm.enterPanel(panel);
       lanes.loop(lanes.index(0), lanes.index(context.rows()),
@@ -179,6 +182,12 @@ LogicalResult emit(KernelShell &shell) {
         TileFootprint footprint(body.function);
         addGemmFootprint(gemm, footprint, body.tile);
         footprint.store(body.footprints);
+      },
+      [&](KernelShell::TileBody &body) {
+        GemmContext gemm(contraction, blocking.gemm, body.function);
+        gemm.evaluator = &body.evaluator;
+        QuantizedContext context{gemm, match->weight, blocking};
+        TileEmitter(context, body.scratch).emitSetup();
       });
 }
 

@@ -25,6 +25,8 @@ Expected<KernelEntry> CpuDevice::bind(const Library *library,
   KernelEntry entry;
   if (library) {
     entry.run = reinterpret_cast<anabranch_kernel_fn>(library->symbol(kernel));
+    entry.setup = reinterpret_cast<anabranch_kernel_setup_fn>(
+        library->symbol(kernel + "_setup"));
     entry.grid = reinterpret_cast<anabranch_kernel_plan_fn>(
         library->symbol(kernel + "_plan"));
     entry.footprint = reinterpret_cast<anabranch_kernel_footprint_fn>(

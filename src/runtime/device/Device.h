@@ -21,6 +21,7 @@ namespace anabranch::runtime {
 /// A kernel, ready to be launched.
 struct KernelEntry {
   anabranch_kernel_fn run = nullptr;
+  anabranch_kernel_setup_fn setup = nullptr; ///< may be absent
   anabranch_kernel_plan_fn grid = nullptr;
   anabranch_kernel_footprint_fn footprint = nullptr; ///< may be absent
 };

@@ -31,11 +31,10 @@ CallFrame::CallFrame(const Plan &plan, const Commands &commands,
                      const SuperKernels &superKernelTasks)
     : plan(plan), commands(commands), slots(static_cast<size_t>(plan.slots), 0),
       inputs(plan.inputs.size()), outputs(plan.outputs.size()),
-      launches(plan, commands), scratch(*plan.device),
-      hostResults(plan, commands),
+      launches(plan, commands), hostResults(plan, commands),
       streams(new StreamState[commands.streams.size()]),
       events(new EventState[static_cast<size_t>(commands.events)]),
-      views(static_cast<size_t>(plan.viewNumbers)) {
+      scratch(*plan.device), views(static_cast<size_t>(plan.viewNumbers)) {
   for (const auto &tasks : superKernelTasks)
     superKernels.push_back(std::make_unique<SuperKernelRun>(*tasks));
 }

@@ -61,6 +61,9 @@ public:
   /// The tuner with the times of calls of these sizes and this many threads.
   ModeTuner &tunerFor(int threads);
 
+  /// The scratch memory of the thread that owns the frame.
+  LaunchScratch callerScratch() { return {scratch.get(), scratchSetup}; }
+
   /// Bytes of the frame, without the arena, which a pool lends.
   size_t bytes() const { return scratch.bytes(); }
 
@@ -75,7 +78,6 @@ public:
   /// Null if the program needs none. `lastArena` may no longer exist.
   DeviceBuffer *arena = nullptr;
   const DeviceBuffer *lastArena = nullptr;
-  DeviceBuffer scratch;
 
   HostResults hostResults;
 
@@ -97,6 +99,8 @@ private:
   /// A part of a CPU in a quota lets calls change between two numbers.
   static constexpr size_t mostTuned = 2;
   std::vector<Tuned> tuned; ///< at most `mostTuned`, the newest last
+  DeviceBuffer scratch;
+  uint64_t scratchSetup = 0;
   size_t arenaBytes = 0;
   const void *placedAt = nullptr; ///< the arena that the operands point into
   std::vector<int64_t> views;

@@ -96,7 +96,7 @@ runCall(CallFrame &frame, const Command &command, const trace::Call *call) {
 /// Runs the launches of a super kernel one after the other.
 [[gnu::noinline]] static Status runMembers(const CallFrame &frame,
                                            const SuperKernel &super,
-                                           void *scratch,
+                                           LaunchScratch scratch,
                                            const trace::Call *call) {
   for (int i = 0; i < super.launchCount; ++i) {
     int launch = super.firstLaunch + i, label = super.firstLabel + i;
@@ -109,7 +109,7 @@ runCall(CallFrame &frame, const Command &command, const trace::Call *call) {
   return {};
 }
 
-Status runAlone(CallFrame &frame, const Command &command, void *scratch,
+Status runAlone(CallFrame &frame, const Command &command, LaunchScratch scratch,
                 const trace::Call *call) {
   if (command.kind == Command::Kind::Launch) {
     int64_t tiles = frame.launches.tiles[command.index];
@@ -129,7 +129,7 @@ Status runAlone(CallFrame &frame, const Command &command, void *scratch,
 }
 
 Status executeSerial(CallFrame &frame, const trace::Call *call) {
-  void *scratch = frame.scratch.get();
+  LaunchScratch scratch = frame.callerScratch();
   for (const Command &c : frame.commands.serial)
     if (Status s = runAlone(frame, c, scratch, call); !s.ok())
       return s;
@@ -144,6 +144,7 @@ Status executeIn(ExecutionMode mode, CallFrame &frame, int threads,
 }
 
 Status execute(CallFrame &frame, int threads, const trace::Call *call) {
+  frame.launches.beginCall();
   bool isOneList = frame.commands.streams.size() < 2;
   if (threads <= 1 || (isOneList && frame.launches.sharedTiles < worthSharing))
     return executeSerial(frame, call);

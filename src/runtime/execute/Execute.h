@@ -35,7 +35,7 @@ Status executeParallel(ExecutionMode mode, CallFrame &frame, int threads,
                        const trace::Call *call);
 
 /// Runs one command on this thread alone. Events have no effect there.
-Status runAlone(CallFrame &frame, const Command &command, void *scratch,
+Status runAlone(CallFrame &frame, const Command &command, LaunchScratch scratch,
                 const trace::Call *call);
 
 } // namespace anabranch::runtime

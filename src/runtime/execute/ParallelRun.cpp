@@ -43,7 +43,7 @@ Status ParallelRun::run() {
   int place = pool.enter(*this);
   if (commands.streams.size() > 1)
     pool.notify(helpers);
-  const Worker worker{frame.scratch.get(), /*isCaller=*/true};
+  const Worker worker{frame.callerScratch(), /*isCaller=*/true};
   while (!finished())
     if (!claim(worker))
       waitForOthers(worker);

@@ -31,7 +31,7 @@ public:
     void *memory = scratch.reserve(launches.scratchBytes);
     if (!memory && launches.scratchBytes)
       return false;
-    return claim({memory, /*isCaller=*/false});
+    return claim({{memory, scratch.contents}, /*isCaller=*/false});
   }
 
 private:
@@ -39,7 +39,7 @@ private:
   /// may call the host. Other threads signal the caller after each piece of
   /// work.
   struct Worker {
-    void *scratch;
+    LaunchScratch scratch;
     bool isCaller;
   };
   class StreamAtSuperKernel;

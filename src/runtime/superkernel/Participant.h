@@ -33,7 +33,8 @@ protected:
 class Participant {
 public:
   Participant(SuperKernelRun &run, const BoundLaunches &launches,
-              SurroundingCall &call, const trace::Call *traced, void *scratch)
+              SurroundingCall &call, const trace::Call *traced,
+              LaunchScratch scratch)
       : run(run), launches(launches), call(call), traced(traced),
         scratch(scratch), slot(run.takeSlot()) {}
   ~Participant() { run.leaveSlot(slot); }
@@ -53,7 +54,7 @@ private:
   const BoundLaunches &launches;
   SurroundingCall &call;
   const trace::Call *const traced;
-  void *const scratch;
+  const LaunchScratch scratch;
   const int slot;
   bool steals = false;
 };

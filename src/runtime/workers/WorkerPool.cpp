@@ -68,6 +68,7 @@ void *WorkerScratch::reserve(size_t bytes) {
   if (bytes <= size)
     return memory;
   std::free(memory);
+  contents = 0;
   size_t unit = ANABRANCH_BUFFER_ALIGNMENT;
   memory = std::aligned_alloc(unit, (bytes + unit - 1) / unit * unit);
   size = memory ? bytes : 0;

@@ -26,6 +26,9 @@ public:
   /// Null if there is no memory.
   void *reserve(size_t bytes);
 
+  /// Names what the memory holds, for those who use it; 0: nothing.
+  uint64_t contents = 0;
+
 private:
   void *memory = nullptr;
   size_t size = 0;

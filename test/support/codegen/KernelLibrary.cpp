@@ -111,6 +111,11 @@ int32_t KernelLibrary::run(const std::string &kernel, ArrayRef<void *> buffers,
   // As floats of any width, words of a small number are denormal.
   std::fill_n(reinterpret_cast<uint32_t *>(scratch.data()),
               bytes / sizeof(uint32_t), 1);
+  auto setup =
+      reinterpret_cast<anabranch_kernel_setup_fn>(symbol(kernel + "_setup"));
+  if (setup && first < last)
+    if (int32_t status = setup(buffers.data(), sizes.data(), scratch.data()))
+      return status;
   for (int64_t tile = first; tile < last; ++tile)
     if (int32_t status =
             function(buffers.data(), sizes.data(), scratch.data(), tile))
