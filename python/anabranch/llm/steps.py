@@ -75,9 +75,9 @@ class Steps(nn.Module):
 
     def next_logits(
         self, tokens: torch.Tensor, masks: Masks, positions: Any, cache: Any
-    ) -> torch.Tensor:
-        """The logits [rows, 1, words] behind tokens [rows, 1]. The masks are contiguous
-        and as wide as `length` says."""
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The logits [rows, 1, words] behind tokens [rows, 1], and the likeliest word
+        of each row [rows]. The masks are contiguous and as wide as `length` says."""
         self._check_room(int(cache.get_seq_length()), 1)
         return self._step(tokens, masks, positions, _rows(1, 1), cache)
 
@@ -102,7 +102,7 @@ class Steps(nn.Module):
             length = self.length(past + begin + size)
             take = functools.partial(_take, begin=begin, end=end, size=size)
             shorten = functools.partial(_shorten, take=take, length=length)
-            logits = self._step(
+            logits, _ = self._step(
                 plain(take(tokens, dim=1)),
                 mapped(shorten, mask),
                 None
@@ -118,7 +118,7 @@ class Steps(nn.Module):
 
     def _step(
         self, tokens: Any, mask: Masks, positions: Any, rows: Any, cache: Any
-    ) -> torch.Tensor:
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         masks = mask if isinstance(mask, dict) else {"": mask}
         first = functools.partial(self._first, tokens, mask, positions, rows)
         key = (
@@ -154,9 +154,10 @@ class Steps(nn.Module):
 
     def compute(
         self, tokens: Any, mask: Any, positions: Any, rows: Any, cache: Any
-    ) -> torch.Tensor:
-        """The logits of these rows of tokens. Writes their keys and values to `cache`.
-        Some models always compute all logits."""
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The logits of these rows of tokens, and the likeliest word behind the last
+        one. Writes their keys and values to `cache`. Some models always compute all
+        logits."""
         masks = each(mask)
         length = masks[0].shape[-1] if masks else self._key_values.capacity
         cache = Cache([Beginning(layer, length) for layer in cache.layers])
@@ -169,7 +170,8 @@ class Steps(nn.Module):
             **({"logits_to_keep": rows} if self._keeps else {}),
             return_dict=True,
         ).logits
-        return found if self._keeps else found[:, rows]
+        logits = found if self._keeps else found[:, rows]
+        return logits, logits[:, -1].argmax(-1)
 
 
 @functools.lru_cache(maxsize=64)

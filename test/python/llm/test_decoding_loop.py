@@ -266,7 +266,7 @@ def test_small_operators_between_steps_use_one_thread(monkeypatch):
         for kind in (Notes, Known):
             processors = transformers.LogitsProcessorList([kind(2.0)])
             answer = decoding_loop.Answer(prompt(1, 4), processors, [], config, None)
-            answer.grow(torch.zeros(1, 1, 9))
+            answer.grow(torch.zeros(1, 1, 9), None)
             assert torch.get_num_threads() == 3
         assert Notes.seen == [3, 1]
     finally:

@@ -16,6 +16,14 @@ MASK = torch.ones(5, 7).tril(2).bool()
 MASK[2] = False
 
 
+def repeat_kv(x, times):
+    """Repeats each head, as models of transformers do."""
+    batch, heads, length, size = x.shape
+    wide = x[:, :, None].expand(batch, heads, times, length, size)
+    return wide.reshape(batch, heads * times, length, size)
+
+
+
 CASES = {
     "attention of integers with factors": (
         lambda q, k, v, a: sdpa(q, k.float() * a, v.float() * a),
@@ -102,6 +110,13 @@ CASES = {
         lambda q, k, v, m: (
             sdpa(q, k, v, enable_gqa=True),
             sdpa(q, k, v, m, enable_gqa=True),
+        ),
+        (rand(2, 6, 5, 8), rand(2, 3, 7, 8), rand(2, 3, 7, 8), rand(2, 1, 5, 7)),
+    ),
+    "repeated heads": (
+        lambda q, k, v, m: (
+            sdpa(q, *(x.repeat_interleave(2, dim=1) for x in (k, v)), m),
+            sdpa(q[:, :, :1], repeat_kv(k, 2), repeat_kv(v, 2)),
         ),
         (rand(2, 6, 5, 8), rand(2, 3, 7, 8), rand(2, 3, 7, 8), rand(2, 1, 5, 7)),
     ),

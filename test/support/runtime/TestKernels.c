@@ -119,17 +119,45 @@ EXPORT void greedy_plan(const int64_t *sizes, anabranch_kernel_plan *plan) {
 }
 
 /* A command of a random program; sizes: tiles, number, inputs after the log. */
-EXPORT int32_t stamped(void *const *buffers, const int64_t *sizes,
-                       void *scratch, int64_t tile) {
+static int32_t stamp_launch(void *const *buffers, const int64_t *sizes,
+                            int64_t tile) {
   const uint32_t *const *inputs = (const uint32_t *const *)(buffers + 1);
   return stamp(buffers[0], inputs, sizes[2], buffers[1 + sizes[2]], sizes[1],
                tile)
              ? ANABRANCH_KERNEL_INDEX_OUT_OF_RANGE
              : ANABRANCH_KERNEL_OK;
 }
+
+/* Writes to scratch memory: what another launch's setup left is gone. */
+EXPORT int32_t stamped(void *const *buffers, const int64_t *sizes,
+                       void *scratch, int64_t tile) {
+  ((int64_t *)scratch)[0] = -1;
+  return stamp_launch(buffers, sizes, tile);
+}
 EXPORT void stamped_plan(const int64_t *sizes, anabranch_kernel_plan *plan) {
   plan->tiles = sizes[0];
-  plan->scratch_bytes = 0;
+  plan->scratch_bytes = 2 * sizeof(int64_t);
+}
+
+/* The same with a setup, which writes the command's number and something that
+ * differs from call to call. A tile fails where it does not find them. */
+EXPORT int32_t settled_setup(void *const *buffers, const int64_t *sizes,
+                             void *scratch) {
+  int64_t *shared = scratch;
+  shared[0] = sizes[1];
+  shared[1] = ((stamp_header *)buffers[0])->stalls;
+  return ANABRANCH_KERNEL_OK;
+}
+EXPORT int32_t settled(void *const *buffers, const int64_t *sizes,
+                       void *scratch, int64_t tile) {
+  const int64_t *shared = scratch;
+  if (shared[0] != sizes[1] ||
+      shared[1] != ((stamp_header *)buffers[0])->stalls)
+    return ANABRANCH_KERNEL_DIVISION_BY_ZERO;
+  return stamp_launch(buffers, sizes, tile);
+}
+EXPORT void settled_plan(const int64_t *sizes, anabranch_kernel_plan *plan) {
+  stamped_plan(sizes, plan);
 }
 
 /* A launch of a random super kernel; buffers: log, inputs, output. */

@@ -244,7 +244,7 @@ private:
     if (c.kind == RandomCommand::Kind::Call)
       return pushCall(c, id, reads);
     LaunchT l;
-    l.kernel = m.kernel("stamped");
+    l.kernel = m.kernel(id % 3 == 0 ? "stamped" : "settled");
     l.input_count = static_cast<int>(reads.size()) + 1;
     l.buffers = {log};
     l.buffers.insert(l.buffers.end(), reads.begin(), reads.end());

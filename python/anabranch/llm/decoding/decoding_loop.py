@@ -55,8 +55,9 @@ class NextLogits(Protocol):
 
     def next_logits(
         self, tokens: torch.Tensor, masks: Masks, positions: Any, cache: Any
-    ) -> torch.Tensor:
-        """The logits [rows, 1, words] behind tokens [rows, 1]."""
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The logits [rows, 1, words] behind tokens [rows, 1], and the likeliest word
+        of each row [rows]."""
 
 
 def with_short_loop(kind: Any) -> Any:
@@ -112,7 +113,8 @@ class ShortLoop:
         )
         begin = past = input_ids.shape[1]
         ahead: LookAhead | None = None
-        while not answer.grow(logits):
+        likeliest = None
+        while not answer.grow(logits, likeliest):
             if ahead is None or not ahead.covers(past):
                 new = past - begin + 1
                 ahead = LookAhead(
@@ -122,7 +124,7 @@ class ShortLoop:
                     None if seen is None else _grown(seen, new),
                     None if positions is None else positions[:, -1:] + new,
                 )
-            logits = steps.next_logits(
+            logits, likeliest = steps.next_logits(
                 answer.last,
                 ahead.masks(past, steps.length(past + 1)),
                 ahead.positions(past),
@@ -170,6 +172,7 @@ class Answer:
         self._length = prompt.shape[1]
         self._processors, self._streamer = processors, streamer
         self._light = all(map(is_light, processors))
+        self._greedy = not processors and not config.do_sample
         self._samples, self._pad = config.do_sample, config._pad_token_tensor
         self._pads = any(hasattr(one, "eos_token_id") for one in criteria)
         self._unfinished = [True] * prompt.shape[0]
@@ -189,8 +192,11 @@ class Answer:
         """The newest tokens, [rows, 1]."""
         return self._last.unsqueeze(1)
 
-    def grow(self, logits: torch.Tensor) -> bool:
-        """Adds the tokens that these logits give. True: all rows are complete."""
+    def grow(self, logits: torch.Tensor, likeliest: torch.Tensor | None) -> bool:
+        """Adds the tokens that these logits give. True: all rows are complete.
+        `likeliest` are the words with the largest logits; None: not known."""
+        if self._greedy and likeliest is not None:
+            return self._add(likeliest)
         scores = logits[:, -1]
         # Processors of users may need all threads.
         with one_thread(scores) if self._light else contextlib.nullcontext():
@@ -198,6 +204,9 @@ class Answer:
             if self._processors:
                 scores = self._processors(self._join(), scores)
             new = self._chosen(scores)
+        return self._add(new)
+
+    def _add(self, new: torch.Tensor) -> bool:
         if self._pads and not all(self._unfinished):
             unfinished = torch.tensor(self._unfinished)
             new = torch.where(unfinished, new, self._pad)
