@@ -46,8 +46,9 @@ constexpr int64_t panelsOfGroup = 16, copiesOfGroup = 8;
 /// The second-level cache holds so many copies of windows, and so many times
 /// all panels of a product whose tiles have all of them.
 constexpr int64_t patchOfCache = 3, panelsOfCache = 8;
-/// Cycles to copy an element of a window.
-constexpr double patchCycles = 0.4;
+/// Cycles to copy an element of a patch, and a tap of a window that is copied
+/// whole. And how large the empty part of a step may be, in units of the rest.
+constexpr double patchCycles = 0.4, tapCycles = 14, mostEmpty = 3;
 /// The share of their peak that AMX registers usually reach.
 constexpr double usualShare = 0.6;
 /// How far ahead, in bytes, a panel is fetched that only one block of rows
@@ -96,7 +97,7 @@ private:
   bool hasParts() const { return amx.parts > 1; }
   /// In the form that blocks read.
   int64_t elementBytes() const { return amx.parts * wordBytes / amx.kPack; }
-  int64_t stepDepths() const { return AmxBlock::words * amx.kPack; }
+  int64_t stepDepths() const { return amx.stepWords * amx.kPack; }
   int64_t blockColumns() const { return amx.vectors * lanes; }
   int64_t panels() const { return divideCeil(*columns, blockColumns()); }
   /// Groups of panels that a tile each multiplies.
@@ -125,9 +126,17 @@ private:
   int64_t chooseMostRows();
   bool keepsPanels() const;
   void chooseRows();
-  bool readsPatch() const;
+  /// How steps of registers go along the runs of a patch.
+  struct Steps {
+    PatchShape::Layout layout;
+    int64_t words;
+  };
+  std::optional<Steps> stepsAlong(const PatchShape::Layout &layout) const;
+  int64_t mostDepth() const;
+  std::optional<Steps> stepsOfPatch() const;
+  bool paysForPatch(const Steps &steps) const;
   double cyclesOfPatch() const;
-  void choosePatch();
+  void choosePatch(const PatchShape::Layout &layout);
   void splitRows(int64_t count);
   void choosePanelsPerTile();
   void chooseFetches();
@@ -154,11 +163,15 @@ bool Chooser::readsLeft() const {
 
 /// Half of the first-level cache holds a panel of a block of the depth, or the
 /// two that take turns. The left operand streams through the rest.
-void Chooser::chooseDepth() {
+int64_t Chooser::mostDepth() const {
   int64_t step = stepDepths();
   int64_t bytes = target.model.l1Bytes / (copiesPanels() ? 4 : 2);
   int64_t most = bytes / (2 * lanes * elementBytes()) / step * step;
-  most = std::max(most, (hasParts() ? 2 : 4) * step);
+  return std::max(most, (hasParts() ? 2 : 4) * step);
+}
+
+void Chooser::chooseDepth() {
+  int64_t step = stepDepths(), most = mostDepth();
   if (!depth) {
     amx.depth = most;
     return;
@@ -230,16 +243,59 @@ void Chooser::chooseRows() {
     splitRows(2 * strips());
 }
 
-/// Whether a step of registers lies within the run of a tap. Windows of single
-/// points that follow each other are read in place.
-bool Chooser::readsPatch() const {
+/// Equal steps, as few as registers allow, of whole words.
+std::optional<Chooser::Steps>
+Chooser::stepsAlong(const PatchShape::Layout &layout) const {
+  int64_t run = layout.runOf(*contraction.windows);
+  if (run % amx.kPack != 0)
+    return std::nullopt;
+  int64_t words = run / amx.kPack, count = divideCeil(words, AmxBlock::words);
+  while (words % count != 0)
+    ++count;
+  return Steps{layout, words / count};
+}
+
+/// Whether steps that leave a part of the registers empty cost less than copies
+/// of whole windows. Those of one-dimensional images are a single run each.
+bool Chooser::paysForPatch(const Steps &steps) const {
+  bool isSignal = contraction.rows.size() < 3;
+  if (steps.words == AmxBlock::words || isSignal)
+    return steps.words == AmxBlock::words;
+  double added = double(steps.layout.channels) / contraction.windows->run;
+  double empty = added * AmxBlock::words / steps.words - 1;
+  double windowTaps = double(depth.value_or(0)) / contraction.windows->run;
+  return empty <= mostEmpty &&
+         empty * columns.value_or(0) * depth.value_or(0) <
+             windowTaps * tapCycles * target.rate(Multiply::AmxBF16);
+}
+
+/// How a step of registers lies within the runs of a patch; none if there is no
+/// patch. Windows of single points that follow each other are read in place.
+std::optional<Chooser::Steps> Chooser::stepsOfPatch() const {
   const auto &windows = contraction.windows;
-  if (!windows || !windows->plane || windows->run % stepDepths() != 0 ||
-      readsLeft())
-    return false;
-  if (hasParts())
-    return contraction.left.memory && copiesPanels();
-  return contraction.left.memory == contraction.narrow() && amx.readsPanels;
+  if (!windows || !windows->axes || readsLeft())
+    return std::nullopt;
+  std::optional<Steps> steps = stepsAlong({false, windows->run});
+  if (hasParts()) {
+    bool isWhole = steps && steps->words == AmxBlock::words;
+    if (!isWhole || !contraction.left.memory || !copiesPanels())
+      return std::nullopt;
+    return steps;
+  }
+  if (contraction.left.memory != contraction.narrow() || !amx.readsPanels)
+    return std::nullopt;
+  if (PatchShape::canJoinTaps(*windows)) {
+    auto joined = stepsAlong({true, windows->run});
+    if (joined && (!steps || joined->words > steps->words))
+      steps = joined;
+    // A panel whose depths have channels of zeros is copied as one block, and
+    // points of an image vector by vector.
+    int64_t channels = int64_t(alignTo(windows->run, amx.kPack));
+    if (!steps && channels <= stepDepths() && depth &&
+        *depth / windows->run * channels <= mostDepth())
+      steps = stepsAlong({true, channels});
+  }
+  return steps && paysForPatch(*steps) ? steps : std::nullopt;
 }
 
 /// How much longer workers need than if tiles had no ends: the mean for one
@@ -256,8 +312,9 @@ double imbalance(int64_t tiles) {
 /// points, and panels that come from a cache.
 double Chooser::cyclesOfPatch() const {
   double elements = double(*columns) * *depth;
+  double filled = double(amx.stepWords) / AmxBlock::words;
   double products = elements * double(amx.patch->numbers()) / usualShare /
-                    target.rate(Multiply::AmxBF16);
+                    target.rate(Multiply::AmxBF16) / filled;
   double bytes = elements * elementBytes();
   double load = bytes > double(target.model.l2Bytes) / 2 ? target.model.l3Load
                                                          : target.model.l2Load;
@@ -270,9 +327,9 @@ double Chooser::cyclesOfPatch() const {
 /// Rows of windows of one image, and panels, with the fewest cycles. The
 /// second-level cache holds their points beside a panel. Parts of several
 /// images are equal, so that no tile reaches into a second image.
-void Chooser::choosePatch() {
-  int64_t points = (*contraction.windows->plane)[0].points;
-  int64_t perRow = (*contraction.windows->plane)[1].points;
+void Chooser::choosePatch(const PatchShape::Layout &layout) {
+  int64_t points = contraction.windows->axes->rows.points;
+  int64_t perRow = contraction.windows->axes->columns.points;
   bool isKnown = rows && columns && depth && batch;
   bool isSingle = rows == points * perRow;
   std::optional<double> lowest;
@@ -282,7 +339,7 @@ void Chooser::choosePatch() {
     int64_t parts = divideCeil(points, part);
     if (isSingle ? part != int64_t(divideCeil(points, parts)) : points % part)
       continue;
-    amx.patch = PatchShape::of(*contraction.windows, part);
+    amx.patch = PatchShape::of(*contraction.windows, part, layout);
     amx.rowsPerTile = part * perRow;
     if (part > 1 && amx.patch->elements() * elementBytes() >
                         target.model.l2Bytes / patchOfCache)
@@ -334,9 +391,9 @@ void Chooser::chooseFetches() {
     int64_t lines = AmxBlocking::linesOfRow(contraction, blockColumns());
     amx.linesAhead = lines * int64_t(divideCeil(stepDepths(), blocksOfTile()));
   }
-  if (!amx.readsPanels)
+  if (!amx.readsPanels || (amx.patch && amx.patch->padsChannels()))
     return;
-  int64_t lines = AmxBlock::words * amx.vectors;
+  int64_t lines = amx.stepWords * amx.vectors;
   bool isOneBlock = blocksOfTile() == 1;
   if (isOneBlock)
     amx.bytesAhead =
@@ -353,11 +410,16 @@ AmxBlocking Chooser::choose() {
   bool isOdd = (amx.readsPanels || copiesPanels()) &&
                contraction.right.panels->width / lanes % 2;
   amx.vectors = isNarrow || isOdd ? 1 : 2;
+  std::optional<Steps> steps = stepsOfPatch();
+  if (steps)
+    amx.stepWords = steps->words;
   chooseDepth();
   // Panels of parts are filled ahead in this order (AmxEmitter).
   amx.depthOutside = hasParts() && depth && *depth > amx.depth;
-  if (readsPatch()) {
-    choosePatch();
+  if (steps) {
+    choosePatch(steps->layout);
+    if (amx.patch->padsChannels())
+      amx.depth = amx.patch->paddedDepth(*depth);
   } else if (keepsPanels()) {
     splitRows(tilesEnough());
     amx.panelsPerTile = panels();

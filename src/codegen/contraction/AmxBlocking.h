@@ -16,6 +16,7 @@
 
 #include "codegen/contraction/Contraction.h"
 #include "codegen/contraction/PatchShape.h"
+#include "codegen/microkernel/AmxBlock.h"
 #include "codegen/target/Target.h"
 
 namespace anabranch {
@@ -25,7 +26,10 @@ struct AmxBlocking {
   int64_t kPack;     ///< four of int8, two of bf16
   int64_t parts = 1; ///< of f16 two, of f32 three
   int64_t vectors;   ///< of a block of 16 columns each: 1 or 2
-  bool readsPanels;  ///< the right operand is in panels
+  /// Of the depth in a step: the registers' words, or fewer if a patch's runs
+  /// do not fill them.
+  int64_t stepWords = AmxBlock::words;
+  bool readsPanels; ///< the right operand is in panels
   bool packLeft;
   /// If the left operand is windows: the copy that it is read from.
   std::optional<PatchShape> patch;

@@ -9,6 +9,7 @@
 
 #include "codegen/contraction/AmxBlocking.h"
 #include "codegen/contraction/QuantizedOperand.h"
+#include "codegen/contraction/VectorPatch.h"
 #include "codegen/emit/Memory.h"
 #include "codegen/microkernel/AmxBlock.h"
 #include "mlir/IR/BuiltinTypes.h"
@@ -406,8 +407,6 @@ WordProduct GemmBlocking::wordProduct() const {
   return product;
 }
 
-int64_t GemmBlocking::stepDepths() const { return AmxBlock::words * kPack; }
-
 int64_t GemmBlocking::dotColumns() const {
   // As many accumulators as registers hold beside the operands.
   int64_t most = lanes >= 8 && vectors == 4 ? 24 : 12;
@@ -430,6 +429,7 @@ static GemmBlocking blockingOf(const AmxBlocking &amx,
   blocking.vectors = amx.vectors;
   blocking.depth = amx.depth;
   blocking.depthOutside = amx.depthOutside;
+  blocking.stepWords = amx.stepWords;
   blocking.rowsPerTile = amx.rowsPerTile;
   blocking.panelsPerTile = amx.panelsPerTile;
   blocking.packLeft = amx.packLeft;
@@ -438,11 +438,13 @@ static GemmBlocking blockingOf(const AmxBlocking &amx,
   blocking.bytesAhead = amx.bytesAhead;
   bool isTransposed = contraction.right.unitLoop == contraction.depth &&
                       !contraction.right.isWindow;
-  blocking.right = amx.readsPanels ? Right::Prepacked
-                   : isTransposed  ? Right::PackTransposed
-                                   : Right::Pack;
+  bool readsPanels =
+      amx.readsPanels && !(amx.patch && amx.patch->padsChannels());
+  blocking.right = readsPanels    ? Right::Prepacked
+                   : isTransposed ? Right::PackTransposed
+                                  : Right::Pack;
   blocking.panelWidth =
-      amx.readsPanels ? contraction.right.panels->width : blocking.columns();
+      readsPanels ? contraction.right.panels->width : blocking.columns();
   blocking.rightElement = contraction.element;
   return blocking;
 }
@@ -499,11 +501,11 @@ void GemmBlocking::setTile(const Contraction &contraction,
     int64_t all = ceilDiv(std::max<int64_t>(most, 1), step) * step;
     return std::clamp(ceilDiv(std::min(value, all), step) * step, step, all);
   };
-  if (given.depth && depthCount && right != Right::RowDots) {
+  if (given.depth && depthCount && right != Right::RowDots && !patch) {
     depth = fit(*given.depth, lanes * kPack, *depthCount);
     depthOutside = (depthOutside || hasParts()) && *depthCount > depth;
   }
-  if (given.rowsPerTile && rowCount)
+  if (given.rowsPerTile && rowCount && !patch)
     rowsPerTile = fit(*given.rowsPerTile, rows, *rowCount);
   if (given.panelsPerTile && columnCount && right != Right::RowDots)
     panelsPerTile =
@@ -511,6 +513,22 @@ void GemmBlocking::setTile(const Contraction &contraction,
   constexpr int64_t farthest = 65536;
   if (given.bytesAhead && !usesAmx)
     bytesAhead = std::min(*given.bytesAhead, farthest);
+}
+
+/// Reads windows in a copy of a part of the image, if that pays.
+void GemmBlocking::choosePatch(const Contraction &contraction,
+                               const TargetInfo &target) {
+  if (!packLeft || kPack > 1 || right == Right::RowDots ||
+      QuantizedOperand::find(contraction))
+    return;
+  auto found = VectorPatch::choose(contraction, target, rows, rowsPerTile);
+  if (!found)
+    return;
+  patch = found->shape;
+  interleavesLeft = false;
+  rowsPerTile = patch->windowRows * patch->windowColumns;
+  depth = found->depthOfBlock(*contraction.knownSize(contraction.depth),
+                              largestDepth);
 }
 
 GemmBlocking GemmBlocking::chooseVectors(const Contraction &contraction,
@@ -540,6 +558,7 @@ GemmBlocking GemmBlocking::chooseVectors(const Contraction &contraction,
   blocking.packLeft = !readsLeftInPlace(contraction, blocking);
   blocking.interleavesLeft =
       blocking.packLeft && canInterleave(contraction, blocking);
+  blocking.choosePatch(contraction, target);
   blocking.panelsPerTile = choosePanelsPerTile(contraction, blocking);
   if (fetchesAhead(contraction, target))
     blocking.bytesAhead = 4096;

@@ -36,8 +36,8 @@ struct GemmBlocking {
   int64_t depth;       ///< of a panel
   int64_t rowsPerTile; ///< a multiple of `rows`
   bool packLeft;
-  /// If AMX registers read windows: the copy that they read. A tile is then
-  /// rows of windows of one image.
+  /// If blocks read windows in a copy of a part of the image: that copy. A tile
+  /// is then rows of windows of one image.
   std::optional<PatchShape> patch;
   /// Whether a packed left operand has the rows of a block side by side.
   bool interleavesLeft = false;
@@ -60,6 +60,8 @@ struct GemmBlocking {
   /// be the outermost loop of a tile (AmxBlocking.h).
   bool usesAmx = false;
   bool depthOutside = false;
+  /// Words of the depth in a step of AMX registers.
+  int64_t stepWords = 0;
   /// The parts that AMX registers multiply instead of floats (FloatParts.h):
   /// two of f16, three of f32. Both operands are then copied. One: no parts.
   int64_t parts = 1;
@@ -82,8 +84,9 @@ struct GemmBlocking {
   }
   bool multipliesInt8() const { return kPack == 4; }
   bool hasParts() const { return parts > 1; }
-  /// Depths of a step of AMX registers: the elements in a row of a register.
-  int64_t stepDepths() const;
+  /// Depths of a step of AMX registers: the elements in a row of a register of
+  /// the left operand.
+  int64_t stepDepths() const { return stepWords * kPack; }
   WordProduct wordProduct() const;
   /// Whether the sums of a row start at its zero-point compensation.
   bool needsCompensation() const {
@@ -104,6 +107,7 @@ private:
   static GemmBlocking chooseVectors(const Contraction &contraction,
                                     const TargetInfo &target,
                                     const BlockingParameters &given);
+  void choosePatch(const Contraction &contraction, const TargetInfo &target);
   void setTile(const Contraction &contraction, const BlockingParameters &given);
 };
 

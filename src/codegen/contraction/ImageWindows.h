@@ -41,10 +41,13 @@ struct ImageWindows {
     /// The number of remainders of the taps' positions by the stride.
     int64_t phases() const { return taps > 1 ? stride : 1; }
   };
-  /// Rows and columns of a two-dimensional image of which a window reads all
-  /// channels. A one-dimensional image counts as a single column. None for
-  /// other images.
-  std::optional<std::array<Axis, 2>> plane;
+  /// The dimensions of an image of which a window reads all channels. A
+  /// two-dimensional image counts as a single slice, a one-dimensional one as a
+  /// single column. None for other images.
+  struct Axes {
+    Axis slices, rows, columns;
+  };
+  std::optional<Axes> axes;
 
   /// None unless the left operand is a view of windows of an argument whose
   /// last dimension is contiguous.

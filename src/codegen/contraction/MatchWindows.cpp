@@ -36,7 +36,7 @@ private:
   Value matchTaps(Value value);
   bool isRun();
   bool matchImage(Value value);
-  void describePlane();
+  void describeAxes();
   std::optional<ImageWindows::Axis> axisOf(unsigned dim, unsigned dims);
   std::optional<int64_t> growth(unsigned result, unsigned loop) const;
 };
@@ -73,7 +73,7 @@ bool Matcher::match() {
   if (ShapedType::isDynamic(found.run) || found.run <= 0 || !isRun() ||
       !matchImage(view->getOperand(0)))
     return false;
-  describePlane();
+  describeAxes();
   return true;
 }
 
@@ -116,9 +116,9 @@ bool Matcher::matchImage(Value value) {
   return !strides || strides.asArrayRef().back() == 1;
 }
 
-/// Describes the image as a plane. The view's loops are n, the points, the
-/// taps, c.
-void Matcher::describePlane() {
+/// Describes the dimensions of the image. The view's loops are n, the points,
+/// the taps, c.
+void Matcher::describeAxes() {
   unsigned rank = found.map.getNumResults(), dims = rank - 2;
   bool hasTaps = !found.taps.empty();
   AffineMap read = op.getIndexingMapsArray()[number];
@@ -126,21 +126,22 @@ void Matcher::describePlane() {
   order.push_back(contraction.depth);
   auto rowsAndDepth = AffineMap::getMultiDimMapWithTargets(
       op.getNumLoops(), order, op.getContext());
-  if (rank < 3 || dims > 2 || read != rowsAndDepth ||
+  if (rank < 3 || dims > 3 || read != rowsAndDepth ||
       found.map.getNumDims() != 2 + dims * (hasTaps ? 2 : 1) ||
       (hasTaps && found.taps.size() != dims) ||
       found.map.getResult(0) != getAffineDimExpr(0, op.getContext()) ||
       found.map.getResult(rank - 1) !=
           getAffineDimExpr(found.map.getNumDims() - 1, op.getContext()))
     return;
-  std::array<ImageWindows::Axis, 2> plane;
+  ImageWindows::Axes axes;
+  ImageWindows::Axis *all[] = {&axes.slices, &axes.rows, &axes.columns};
   for (unsigned dim = 0; dim < dims; ++dim) {
     std::optional<ImageWindows::Axis> axis = axisOf(dim, dims);
     if (!axis)
       return;
-    plane[dim] = *axis;
+    *all[dims < 3 ? dim + 1 : dim] = *axis;
   }
-  found.plane = plane;
+  found.axes = axes;
 }
 
 std::optional<ImageWindows::Axis> Matcher::axisOf(unsigned dim, unsigned dims) {

@@ -134,7 +134,7 @@ AmxShape AmxEmitter::shape() const {
           /*reusesRight=*/most > AmxBlock::rows, blocking.columns(),
           blocking.panelWidth,
           // The taps of a window share points.
-          /*reusesLeft=*/blocking.patch.has_value()};
+          /*reusesLeft=*/blocking.patch.has_value(), blocking.stepWords};
 }
 
 /// Whether an epilogue runs among the steps of the next block. There must be a
@@ -307,16 +307,19 @@ AmxEmitter::Carried AmxEmitter::multiplyBlock(const Depths &depths,
 /// Emits the steps of the depth, and among them the epilogue of pending rows.
 void AmxEmitter::multiplySteps(const Depths &depths, Value row, Value number,
                                ValueRange carried) {
-  Value words = lanes.index(AmxBlock::words);
-  Value steps = lanes.ceilDivIndex(gemm.words(depths.count), words);
+  Value words = lanes.index(gemm.blocking.stepWords);
+  Value count = depths.count;
+  if (gemm.blocking.patch && gemm.blocking.patch->padsChannels())
+    count = lanes.index(gemm.blocking.depth);
+  Value steps = lanes.ceilDivIndex(gemm.words(count), words);
   Value wholeSteps =
       lanes.divIndex(depths.count, lanes.index(gemm.blocking.stepDepths()));
   // Steps of patches, of parts and of runs are not at equal distances.
   bool isApart = gemm.blocking.patch || gemm.blocking.hasParts() ||
                  (!gemm.blocking.packLeft && gemm.contraction.left.depthRun);
   Value leftFirst = isApart ? Value() : leftAt(row, depths.first);
-  Value stepOfRight =
-      lanes.index(AmxBlock::words * gemm.blocking.panelWidth * wordBytes);
+  Value stepOfRight = lanes.index(gemm.blocking.stepWords *
+                                  gemm.blocking.panelWidth * wordBytes);
   Value rowInTile = lanes.subIndex(row, gemm.tile.firstRow);
   Pending waiting;
   Value perStep;
@@ -335,7 +338,8 @@ void AmxEmitter::multiplySteps(const Depths &depths, Value row, Value number,
     Value leftHere =
         isApart ? leftAt(row, lanes.addIndex(depths.first,
                                              along(gemm.blocking.stepDepths())))
-                : move(lanes, leftFirst, along(AmxBlock::stepBytes));
+                : move(lanes, leftFirst,
+                       along(gemm.blocking.stepWords * wordBytes));
     Value stride = leftStride;
     if (leftTailElements(gemm)) {
       Value tail = gemm.memory.pointerTo(memory.leftTail,
@@ -419,7 +423,7 @@ void AmxEmitter::fetchAhead(const Depths &depths, Value step, Value number) {
   if (!depths.ahead)
     return;
   int64_t rowBytes = blocking.panelWidth * wordBytes;
-  int64_t linesOfRow = blocking.vectors, rowsOfStep = AmxBlock::words;
+  int64_t linesOfRow = blocking.vectors, rowsOfStep = blocking.stepWords;
   if (blocking.hasParts()) {
     const ContractionOperand &operand = gemm.contraction.right;
     rowBytes = operand.panels->width * elementBytes(operand.memory);

@@ -7,6 +7,7 @@
 
 #include "codegen/gemm/BlockMultiplier.h"
 
+#include "codegen/operands/ImagePatch.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
@@ -41,7 +42,10 @@ int64_t BlockMultiplier::lastVectors() const {
 /// Few rows take the whole depth in one call.
 static int64_t wordsOfPartialSum(const GemmContext &gemm) {
   constexpr int64_t words = 128;
-  return gemm.isOneBlock() ? words : 0;
+  if (!gemm.isOneBlock())
+    return 0;
+  const auto &patch = gemm.blocking.patch;
+  return patch ? std::max<int64_t>(words / patch->run, 1) * patch->run : words;
 }
 
 MicroKernel BlockMultiplier::microKernel(int64_t vectors) const {
@@ -60,6 +64,13 @@ MicroKernel BlockMultiplier::microKernel(int64_t vectors) const {
     kernel.leftStep = blocking.rows * kernel.product.parts();
   else if (LeftOperand::stepIsUnit(gemm))
     kernel.leftStep = 1;
+  if (blocking.patch)
+    kernel.runs = {blocking.patch->run, blocking.patch->numberElements(),
+                   [this](LaneBuilder &inner, Value run) {
+                     return ImagePatch::offsetOfRun(
+                         inner, *gemm.contraction.windows->axes,
+                         *gemm.blocking.patch, run);
+                   }};
   if (blocking.right != GemmBlocking::Right::InPlace)
     kernel.rightStep = blocking.panelWidth;
   if (blocking.right == GemmBlocking::Right::Prepacked)
@@ -82,7 +93,14 @@ void BlockMultiplier::multiply(const Block &block) {
   // Rows behind the last one repeat it. Nobody reads their sums.
   Value lastRow = lanes.subIndex(gemm.tile.endRow, lanes.index(1));
   MicroKernel::Arguments arguments;
+  const auto &patch = gemm.blocking.patch;
   int64_t pointers = gemm.blocking.interleavesLeft ? 1 : gemm.blocking.rows;
+  if (patch) {
+    pointers = 0;
+    arguments.left.push_back(left.at(block.row, lanes.index(0)).pointer);
+    arguments.leftStep =
+        lanes.toI64(lanes.divIndex(block.first, lanes.index(patch->run)));
+  }
   for (int64_t i = 0; i < pointers; ++i) {
     Value row = lanes.addIndex(block.row, lanes.index(i));
     if (!rowsAreWhole())

@@ -24,7 +24,7 @@ int64_t GemmEmitter::sumElements() const {
   const GemmBlocking &blocking = gemm.blocking;
   if (blocking.usesAmx)
     return AmxEmitter::sumElements(gemm);
-  int64_t rows = gemm.isOneBlock() ? blocking.rows : blocking.rowsPerTile;
+  int64_t rows = gemm.isOneBlock() ? blocking.rows : blocking.blockedRows();
   return rows * blocking.columns();
 }
 
@@ -38,7 +38,10 @@ int64_t GemmEmitter::panelElements() const {
     return 0;
   if (blocking.hasParts())
     return PartPanels::scratchElements(gemm);
-  return blocking.depth / blocking.kPack * blocking.columns();
+  // Some copies write whole vectors along the depth.
+  int64_t depth =
+      int64_t(llvm::alignTo(blocking.depth, blocking.lanes * blocking.kPack));
+  return depth / blocking.kPack * blocking.columns();
 }
 
 Value GemmEmitter::scratchBytes() {
@@ -165,10 +168,18 @@ void GemmEmitter::emitRows(const Scratch &memory) {
     });
 }
 
+/// The end of the tile's rows, as blocks number them.
+Value GemmEmitter::endOfRows() {
+  const auto &patch = gemm.blocking.patch;
+  return patch
+             ? lanes.addIndex(gemm.tile.firstRow, lanes.index(patch->numbers()))
+             : gemm.tile.endRow;
+}
+
 /// The end of the block of rows that begins at `row`.
 Value GemmEmitter::endOfBlock(Value row) {
   return lanes.minIndex(lanes.addIndex(row, lanes.index(gemm.blocking.rows)),
-                        gemm.tile.endRow);
+                        endOfRows());
 }
 
 /// Multiplies a panel of a tile, one block of the depth after the other.
@@ -195,20 +206,30 @@ void GemmEmitter::multiplyDepths(BlockMultiplier &multiplier,
   const GemmBlocking &blocking = gemm.blocking;
   const GemmContext::Tile &tile = gemm.tile;
   OperandReader::Address panel = right.prepare(first, count);
-  lanes.loop(tile.firstRow, tile.endRow, blocking.rows, [&](Value row) {
+  Value columns = lanes.index(blocking.columns());
+  lanes.loop(tile.firstRow, endOfRows(), blocking.rows, [&](Value row) {
+    // The last block of a patch, whose rows are all there, repeats some.
+    Value start = row;
+    if (blocking.patch)
+      start = lanes.minIndex(
+          row, lanes.subIndex(endOfRows(), lanes.index(blocking.rows)));
+    Value repeated = lanes.mulIndex(lanes.subIndex(row, start), columns);
     if (gemm.isOneBlock()) {
-      multiplier.multiply({row, sums, panel, first, count});
-      return epilogue.emit(row, endOfBlock(row), sums);
+      multiplier.multiply({start, sums, panel, first, count});
+      return epilogue.emit(row, endOfBlock(row),
+                           gemm.memory.pointerTo(sums, repeated));
     }
     // The sums of all rows wait for the next block of the depth.
-    Value offset = lanes.mulIndex(lanes.subIndex(row, tile.firstRow),
-                                  lanes.index(blocking.columns()));
+    Value offset = lanes.mulIndex(lanes.subIndex(row, tile.firstRow), columns);
     Value rowSums = gemm.memory.pointerTo(sums, offset);
-    multiplier.multiply({row, rowSums, panel, first, count});
+    multiplier.multiply({start, rowSums, panel, first, count});
     Value end = lanes.addIndex(first, lanes.index(blocking.depth));
     Value isLast = lanes.make<arith::CmpIOp>(arith::CmpIPredicate::sge, end,
                                              gemm.depthCount);
-    lanes.ifThen(isLast, [&] { epilogue.emit(row, endOfBlock(row), rowSums); });
+    lanes.ifThen(isLast, [&] {
+      epilogue.emit(row, endOfBlock(row),
+                    gemm.memory.pointerTo(rowSums, repeated));
+    });
   });
 }
 

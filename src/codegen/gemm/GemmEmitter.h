@@ -65,6 +65,7 @@ private:
                      mlir::Value sums);
   void multiplyDepths(BlockMultiplier &multiplier, RightPanels &right,
                       mlir::Value sums, mlir::Value first, mlir::Value count);
+  mlir::Value endOfRows();
   mlir::Value endOfBlock(mlir::Value row);
 };
 

@@ -31,7 +31,7 @@ Value GemmEpilogue::addInitial(Value sum, ArrayRef<Lanes> index) {
 
 /// The sums, computed again from whole floats if one is no finite number
 /// (FloatParts.h).
-Value GemmEpilogue::withoutParts(Value sum, Value row, Value column) {
+Value GemmEpilogue::withoutParts(Value sum, ArrayRef<Value> row, Value column) {
   int64_t width = gemm.blocking.lanes;
   OperandReader left(gemm, gemm.contraction.left);
   OperandReader right(gemm, gemm.contraction.right);
@@ -62,8 +62,9 @@ Value GemmEpilogue::withoutParts(Value sum, Value row, Value column) {
                       [&] { return SmallVector<Value>{sum}; })[0];
 }
 
-/// Evaluates a vector of a row. `sums` is the address of the row's sums.
-void GemmEpilogue::emitVector(Value row, Value column, Value sums,
+/// Evaluates a vector of a row, which has a position in each of its loops.
+/// `sums` is the address of the row's sums.
+void GemmEpilogue::emitVector(ArrayRef<Value> row, Value column, Value sums,
                               Value offset) {
   int64_t width = gemm.blocking.lanes;
   Evaluator &evaluator = *gemm.evaluator;
@@ -84,40 +85,60 @@ void GemmEpilogue::emitVector(Value row, Value column, Value sums,
 }
 
 /// Calls `body` for the rows of the product, with the number that the blocks
-/// use for each.
-void GemmEpilogue::forEachRow(
-    Value first, Value end, function_ref<void(Value row, Value number)> body) {
+/// use for each. The outer loops of rows are found once for all rows along the
+/// last one.
+void GemmEpilogue::forEachRow(Value first, Value end, RowBody body) {
   const auto &patch = gemm.blocking.patch;
-  lanes.loop(first, end, 1, [&](Value number) {
-    if (!patch)
-      return body(number, number);
-    Value place = lanes.subIndex(number, gemm.tile.firstRow);
-    Value columns = lanes.index(patch->columns);
-    Value column = lanes.remIndex(place, columns);
-    Value windows = lanes.index(patch->windowColumns);
-    Value row = lanes.addIndex(
-        gemm.tile.firstRow,
-        lanes.addIndex(lanes.mulIndex(lanes.divIndex(place, columns), windows),
-                       column));
-    Value exists =
-        lanes.make<arith::CmpIOp>(arith::CmpIPredicate::ult, column, windows);
+  const GemmContext::Tile &tile = gemm.tile;
+  ArrayRef<unsigned> loops = gemm.contraction.rows;
+  // Rows of a patch of several columns have numbers of their own.
+  bool hasNumbers = patch && loops.size() > 2;
+  if (patch && !hasNumbers)
+    end = lanes.minIndex(end, tile.endRow);
+  if (loops.size() == 1)
+    return lanes.loop(first, end, 1, [&](Value row) { body({row}, row); });
+  Value size = gemm.loopSize(loops.back());
+  Value distance = hasNumbers ? lanes.index(patch->columns) : size;
+  Value origin = hasNumbers ? tile.firstRow : lanes.index(0);
+  first = lanes.subIndex(first, origin);
+  end = lanes.subIndex(end, origin);
+  Value lines = lanes.ceilDivIndex(end, distance);
+  Value firstLine = lanes.index(0);
+  if (hasNumbers) {
+    firstLine = lanes.divIndex(tile.firstRow, size);
     // The last tile of an image may have fewer rows of windows.
-    exists = lanes.make<arith::AndIOp>(
-        exists, lanes.make<arith::CmpIOp>(arith::CmpIPredicate::ult, row,
-                                          gemm.tile.endRow));
-    lanes.ifThen(exists, [&] { body(row, number); });
+    Value count =
+        lanes.divIndex(lanes.subIndex(tile.endRow, tile.firstRow), size);
+    lines = lanes.minIndex(lines, count);
+  }
+  lanes.loop(lanes.divIndex(first, distance), lines, 1, [&](Value line) {
+    Value start = lanes.mulIndex(line, distance);
+    SmallVector<Value> position =
+        gemm.delinearize(loops.drop_back(), lanes.addIndex(firstLine, line));
+    position.push_back(Value());
+    Value low = lanes.subIndex(lanes.maxIndex(first, start), start);
+    Value high = lanes.minIndex(lanes.subIndex(end, start), size);
+    Value numberOfFirst = lanes.addIndex(origin, start);
+    lanes.loop(low, high, 1, [&](Value column) {
+      position.back() = column;
+      body(position, lanes.addIndex(numberOfFirst, column));
+    });
   });
 }
 
 void GemmEpilogue::emit(Value row, Value endRow, Value sums) {
-  Value panelColumns = lanes.index(gemm.blocking.columns());
+  int64_t columns = gemm.blocking.columns();
+  Value panelColumns = lanes.index(columns);
   Value firstColumn = gemm.tile.firstColumn;
-  Value width = lanes.minIndex(lanes.subIndex(gemm.columnCount, firstColumn),
-                               panelColumns);
-  forEachRow(row, endRow, [&](Value current, Value number) {
+  auto known = gemm.contraction.knownSize(gemm.contraction.column);
+  Value width = panelColumns;
+  if (!known || *known % columns != 0)
+    width = lanes.minIndex(lanes.subIndex(gemm.columnCount, firstColumn),
+                           panelColumns);
+  forEachRow(row, endRow, [&](ArrayRef<Value> position, Value number) {
     Value at = lanes.mulIndex(lanes.subIndex(number, row), panelColumns);
     lanes.loop(lanes.index(0), width, gemm.blocking.lanes, [&](Value offset) {
-      emitVector(current, lanes.addIndex(firstColumn, offset), sums,
+      emitVector(position, lanes.addIndex(firstColumn, offset), sums,
                  lanes.addIndex(at, offset));
     });
   });

@@ -25,12 +25,13 @@ private:
   GemmContext &gemm;
   LaneBuilder &lanes;
 
-  void forEachRow(
-      mlir::Value first, mlir::Value end,
-      llvm::function_ref<void(mlir::Value row, mlir::Value number)> body);
-  void emitVector(mlir::Value row, mlir::Value column, mlir::Value sums,
-                  mlir::Value offset);
-  mlir::Value withoutParts(mlir::Value sum, mlir::Value row,
+  using RowBody = llvm::function_ref<void(mlir::ArrayRef<mlir::Value> position,
+                                          mlir::Value number)>;
+
+  void forEachRow(mlir::Value first, mlir::Value end, RowBody body);
+  void emitVector(mlir::ArrayRef<mlir::Value> row, mlir::Value column,
+                  mlir::Value sums, mlir::Value offset);
+  mlir::Value withoutParts(mlir::Value sum, mlir::ArrayRef<mlir::Value> row,
                            mlir::Value column);
   mlir::Value addInitial(mlir::Value sum, mlir::ArrayRef<Lanes> index);
 };

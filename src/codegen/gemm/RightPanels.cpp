@@ -32,9 +32,12 @@ OperandReader::Address RightPanels::prepare(Value first, Value count) {
     PartPanels(gemm, packed).fill(first, endDepth);
     return {packed, Value()};
   }
-  if (blocking.usesAmx)
+  bool padsChannels = blocking.patch && blocking.patch->padsChannels();
+  if (blocking.usesAmx && !padsChannels)
     clearBehind();
-  if (auto weight = QuantizedOperand::find(gemm.contraction))
+  if (padsChannels)
+    packPaddedChannels();
+  else if (auto weight = QuantizedOperand::find(gemm.contraction))
     UnpackedPanel(gemm, *weight, packed).fill(first, endDepth);
   else if (blocking.splitsPanels)
     splitPanel();
@@ -90,17 +93,34 @@ static Value interleave(LaneBuilder &lanes, ArrayRef<Value> vectors) {
   return parts[0];
 }
 
+/// Words of `count` depths, with zeros behind them.
+Value RightPanels::someWordsAt(Lanes column, Value depth, int64_t count) {
+  SmallVector<Value> rows;
+  for (int64_t i = 0; i < count; ++i) {
+    Value at = lanes.addIndex(depth, lanes.index(i));
+    rows.push_back(
+        reader.bits(gemm.point(Value(), column, Lanes::uniform(at))));
+  }
+  Value zero = lanes.constant(
+      cast<TypedAttr>(lanes.builder.getZeroAttr(rows[0].getType())));
+  rows.resize(gemm.blocking.kPack, zero);
+  return lanes.make<LLVM::BitcastOp>(gemm.memory.vectorType(),
+                                     interleave(lanes, rows));
+}
+
 /// Words of several depths each, with zeros behind the end of the block.
 Value RightPanels::packedWordsAt(Lanes column, Value depth) {
   int64_t kPack = gemm.blocking.kPack;
   bool whole = gemm.depthIsMultipleOf(kPack);
+  if (whole)
+    return someWordsAt(column, depth, kPack);
   Value last = lanes.subIndex(endDepth, lanes.index(1));
   SmallVector<Value> rows;
   for (int64_t i = 0; i < kPack; ++i) {
     Value at = lanes.addIndex(depth, lanes.index(i));
-    Lanes read = Lanes::uniform(whole ? at : lanes.minIndex(at, last));
+    Lanes read = Lanes::uniform(lanes.minIndex(at, last));
     Value row = reader.bits(gemm.point(Value(), column, read));
-    if (i > 0 && !whole) {
+    if (i > 0) {
       Value zero = lanes.constant(
           cast<TypedAttr>(lanes.builder.getZeroAttr(row.getType())));
       Value exists =
@@ -113,30 +133,67 @@ Value RightPanels::packedWordsAt(Lanes column, Value depth) {
                                      interleave(lanes, rows));
 }
 
-/// Packs an operand whose columns are neighbours.
-void RightPanels::packColumns() {
-  int64_t vectors = gemm.blocking.vectors, width = gemm.blocking.lanes;
-  auto pack = [&](bool whole) {
+/// Calls `body` for the vectors of columns of the panel, which may have whole
+/// vectors behind the last column.
+void RightPanels::forVectors(
+    function_ref<void(ArrayRef<Value> columns, ArrayRef<Value> masks)> body) {
+  int64_t width = gemm.blocking.lanes;
+  // Only the last panel needs masks.
+  gemm.wholeOrLast([&](bool whole) {
     SmallVector<Value> columns, masks;
-    for (int64_t j = 0; j < vectors; ++j) {
+    for (int64_t j = 0; j < gemm.blocking.vectors; ++j) {
       columns.push_back(
           lanes.addIndex(gemm.tile.firstColumn, lanes.index(j * width)));
-      // The panel may have whole vectors behind the last column.
       masks.push_back(
           whole ? Value()
                 : gemm.columnMask(columns.back(), gemm.blocking.columns()));
     }
+    body(columns, masks);
+  });
+}
+
+/// Packs an operand whose columns are neighbours.
+void RightPanels::packColumns() {
+  int64_t width = gemm.blocking.lanes;
+  forVectors([&](ArrayRef<Value> columns, ArrayRef<Value> masks) {
     lanes.loop(firstDepth, endDepth, gemm.blocking.kPack, [&](Value k) {
       Value offset = offsetOf(k);
-      for (int64_t j = 0; j < vectors; ++j) {
+      for (size_t j = 0; j < columns.size(); ++j) {
         Value words = wordsAt(Lanes::linear(columns[j], 1, width), k, masks[j]);
         gemm.memory.store(words, packed,
                           lanes.addIndex(offset, lanes.index(j * width)));
       }
     });
-  };
-  // Only the last panel needs masks.
-  gemm.wholeOrLast(pack);
+  });
+}
+
+/// Packs the whole depth, whose points get channels of zeros as those of the
+/// left operand do (PatchShape.h).
+void RightPanels::packPaddedChannels() {
+  const PatchShape &patch = *gemm.blocking.patch;
+  int64_t width = gemm.blocking.lanes, kPack = gemm.blocking.kPack;
+  int64_t columnsOfPanel = gemm.blocking.columns();
+  Value channels = lanes.index(patch.imageChannels);
+  Value taps = lanes.divIndex(depthCount, channels);
+  forVectors([&](ArrayRef<Value> columns, ArrayRef<Value> masks) {
+    lanes.loop(lanes.index(0), taps, 1, [&](Value tap) {
+      Value first = lanes.mulIndex(tap, channels);
+      Value to = lanes.mulIndex(
+          tap, lanes.index(patch.channels / kPack * columnsOfPanel));
+      for (int64_t channel = 0; channel < patch.channels; channel += kPack)
+        for (size_t j = 0; j < columns.size(); ++j) {
+          LaneBuilder::MaskGuard guard(lanes, width, masks[j],
+                                       /*maybeEmpty=*/true);
+          Value words =
+              someWordsAt(Lanes::linear(columns[j], 1, width),
+                          lanes.addIndex(first, lanes.index(channel)),
+                          std::min(kPack, patch.imageChannels - channel));
+          int64_t offset = channel / kPack * columnsOfPanel + j * width;
+          gemm.memory.store(words, packed,
+                            lanes.addIndex(to, lanes.index(offset)));
+        }
+    });
+  });
 }
 
 /// Packs windows, whose columns are neighbours within a row only: copies the

@@ -47,7 +47,11 @@ private:
   /// The block of the depth that is being copied.
   mlir::Value firstDepth, endDepth, depthCount;
 
+  void forVectors(llvm::function_ref<void(mlir::ArrayRef<mlir::Value> columns,
+                                          mlir::ArrayRef<mlir::Value> masks)>
+                      body);
   void packColumns();
+  void packPaddedChannels();
   void packTransposed();
   void splitPanel();
   void packWindows();
@@ -60,6 +64,7 @@ private:
   mlir::Value offsetOf(mlir::Value depth);
   mlir::Value wordsAt(Lanes column, mlir::Value depth, mlir::Value mask);
   mlir::Value packedWordsAt(Lanes column, mlir::Value depth);
+  mlir::Value someWordsAt(Lanes column, mlir::Value depth, int64_t count);
   void forEachWord(llvm::function_ref<void(mlir::Value depth)> body);
 };
 

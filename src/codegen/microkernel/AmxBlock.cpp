@@ -84,18 +84,18 @@ void AmxBlock::configure() {
     Value number = lanes.make<arith::IndexCastOp>(type, value);
     b.create<LLVM::StoreOp>(lanes.loc, number, move(sizes, at), 1);
   };
-  auto setSize = [&](int64_t reg, Value rows) {
-    set(bytesAt + 2 * reg, b.getI16Type(), lanes.index(rowBytes));
+  auto setSize = [&](int64_t reg, Value rows, int64_t bytes) {
+    set(bytesAt + 2 * reg, b.getI16Type(), lanes.index(bytes));
     set(rowsAt + reg, b.getI8Type(), rows);
   };
   set(0, b.getI8Type(), lanes.index(1));
   for (int64_t i = 0; i < (shape.isTall ? 2 : 1); ++i) {
-    setSize(firstLeft + i, i ? lower : upper);
+    setSize(firstLeft + i, i ? lower : upper, shape.stepWords * wordBytes);
     for (int64_t j = 0; j < shape.vectors; ++j)
-      setSize(firstSum + 2 * i + j, i ? lower : upper);
+      setSize(firstSum + 2 * i + j, i ? lower : upper, rowBytes);
   }
   for (int64_t j = 0; j < shape.vectors; ++j)
-    setSize(firstRight + j, lanes.index(words));
+    setSize(firstRight + j, lanes.index(shape.stepWords), rowBytes);
   call("ldtilecfg", {sizes});
 }
 

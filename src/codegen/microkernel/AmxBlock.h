@@ -40,13 +40,15 @@ struct AmxShape {
   int64_t rightStep; ///< words from one depth of the right operand to the next
   /// Whether later steps of the block read the same lines of the left operand.
   bool reusesLeft = false;
+  /// Words of the depth at once: as many as a register holds, or fewer.
+  int64_t stepWords = 16;
 };
 
 /// Emits blocks of one shape into a function.
 class AmxBlock {
 public:
   static constexpr int64_t rows = 32;  ///< of a block, at most
-  static constexpr int64_t words = 16; ///< along the depth, at once
+  static constexpr int64_t words = 16; ///< along the depth at once, at most
   static constexpr int64_t stepBytes = 64;
 
   /// Configures the registers for blocks of `rows` rows.
@@ -57,8 +59,8 @@ public:
 
   /// Loads the sums of a block, or clears them if `continues` is false.
   void start(mlir::Value sums, mlir::Value continues);
-  /// Adds the products of 16 words of the depth. `leftStride` is the distance
-  /// of two rows in bytes, as i64.
+  /// Adds the products of a step's words of the depth. `leftStride` is the
+  /// distance of two rows in bytes, as i64.
   void addWords(mlir::Value left, mlir::Value leftStride, mlir::Value right);
   /// The same for operands in parts, which are so many bytes apart.
   struct Parts {

@@ -98,6 +98,11 @@ WordProduct::Factor MicroKernel::loadLeft(LaneBuilder &inner,
     return inner.builder.create<vector::BroadcastOp>(
         inner.loc, VectorType::get({lanes}, element), scalar);
   };
+  if (runs) {
+    Value here = move(inner, function.getArgument(0), offset);
+    int64_t distance = row * runs->rowElements * bytes;
+    return product.left(inner, loadAt(move(inner, here, inner.i64(distance))));
+  }
   if (!isLeftInterleaved)
     return product.left(inner,
                         loadAt(move(inner, function.getArgument(row), offset)));
@@ -174,17 +179,54 @@ SmallVector<Value> MicroKernel::addWords(LaneBuilder &inner,
   auto argument = [&](Argument which) {
     return function.getArgument(leftPointers() + which);
   };
+  if (runs)
+    return addRuns(inner, function, first, end, sums);
   Value leftBytes = leftStep ? inner.i64(*leftStep * elementBytes(element))
                              : argument(LeftStep);
-  Value rightStepBytes =
-      rightStep ? inner.i64(*rightStep * rightBytes()) : argument(RightStep);
   return inner.loop(first, end, 1, sums, [&](Value k, ValueRange carried) {
     Value step = inner.toI64(k);
     Value leftOffset = inner.make<arith::MulIOp>(step, leftBytes);
-    Value panelRow = move(inner, argument(Right),
-                          inner.make<arith::MulIOp>(step, rightStepBytes));
-    return addWord(inner, function, leftOffset, panelRow, carried);
+    return addWord(inner, function, leftOffset, panelRow(inner, function, k),
+                   carried);
   });
+}
+
+/// The address of a word of the right operand's columns.
+Value MicroKernel::panelRow(LaneBuilder &inner, func::FuncOp function,
+                            Value word) const {
+  auto argument = [&](Argument which) {
+    return function.getArgument(leftPointers() + which);
+  };
+  Value step =
+      rightStep ? inner.i64(*rightStep * rightBytes()) : argument(RightStep);
+  return move(inner, argument(Right),
+              inner.make<arith::MulIOp>(inner.toI64(word), step));
+}
+
+/// The words are whole runs.
+SmallVector<Value> MicroKernel::addRuns(LaneBuilder &inner,
+                                        func::FuncOp function, Value first,
+                                        Value end, ValueRange sums) const {
+  Value length = inner.index(runs->words);
+  Value firstRun = inner.make<arith::IndexCastOp>(
+      inner.builder.getIndexType(),
+      function.getArgument(leftPointers() + LeftStep));
+  return inner.loop(
+      inner.divIndex(first, length), inner.divIndex(end, length), 1, sums,
+      [&](Value run, ValueRange carried) {
+        Value start = runs->offsetOf(inner, inner.addIndex(firstRun, run));
+        Value word = inner.mulIndex(run, length);
+        return inner.loop(
+            inner.index(0), length, 1, carried,
+            [&](Value at, ValueRange carriedOn) {
+              Value offset = inner.mulIndex(inner.addIndex(start, at),
+                                            inner.index(elementBytes(element)));
+              return addWord(
+                  inner, function, inner.toI64(offset),
+                  panelRow(inner, function, inner.addIndex(word, at)),
+                  carriedOn);
+            });
+      });
 }
 
 void MicroKernel::storeSums(LaneBuilder &inner, func::FuncOp function,

@@ -14,10 +14,12 @@
 // It adds, for each row and column, left[row][k] * right[k][column] over the
 // words of the depth (WordProduct.h) to the sums. An interleaved left operand,
 // whose rows are neighbours at each depth, has one pointer, and its words are
-// already split. If `continues` is not set, the sums of a row start at
-// compensation[row], or at zero if products need none. Steps are bytes from one
-// word to the next. A right operand with one element in a word may be narrower
-// than the sums, and is widened.
+// already split. One whose rows are at equal distances, in runs of words, has
+// one pointer too; the left step is then the number of its first run. If
+// `continues` is not set, the sums of a row start at compensation[row], or at
+// zero if products need none. Steps are bytes from one word to the next. A
+// right operand with one element in a word may be narrower than the sums, and
+// is widened.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,6 +29,7 @@
 #include "codegen/microkernel/WordProduct.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
+#include <functional>
 #include <optional>
 
 namespace anabranch {
@@ -46,6 +49,13 @@ struct MicroKernel {
   int64_t bytesAhead = 0;
   /// Whether the left elements of a depth are neighbours: [depth][row].
   bool isLeftInterleaved = false;
+  /// A left operand in runs of words: how long they are, how many elements a
+  /// row is behind the one before, and a run behind the first of its row.
+  struct Runs {
+    int64_t words, rowElements;
+    std::function<mlir::Value(LaneBuilder &, mlir::Value run)> offsetOf;
+  };
+  std::optional<Runs> runs = {};
   /// So many words of floats are summed from zero, and then added to the sums
   /// of the words before, since rounding errors grow with the length of a sum.
   /// 0: all words of a call.
@@ -75,7 +85,7 @@ private:
     return product.int8 && product.int8->needsCompensation();
   }
   int64_t rightBytes() const;
-  int64_t leftPointers() const { return isLeftInterleaved ? 1 : rows; }
+  int64_t leftPointers() const { return isLeftInterleaved || runs ? 1 : rows; }
   void fill(mlir::OpBuilder &builder, mlir::func::FuncOp function) const;
   /// The start values of the accumulators, one vector each.
   llvm::SmallVector<mlir::Value> startSums(LaneBuilder &inner,
@@ -92,6 +102,12 @@ private:
                                           mlir::func::FuncOp function,
                                           mlir::Value first, mlir::Value end,
                                           mlir::ValueRange sums) const;
+  llvm::SmallVector<mlir::Value> addRuns(LaneBuilder &inner,
+                                         mlir::func::FuncOp function,
+                                         mlir::Value first, mlir::Value end,
+                                         mlir::ValueRange sums) const;
+  mlir::Value panelRow(LaneBuilder &inner, mlir::func::FuncOp function,
+                       mlir::Value word) const;
   void addPart(LaneBuilder &inner, mlir::func::FuncOp function,
                mlir::Value first, mlir::Value end) const;
   void storeSums(LaneBuilder &inner, mlir::func::FuncOp function,

@@ -81,7 +81,6 @@ void GemmContext::enterPanel(Value number) {
   tile.firstColumn = lanes.mulIndex(number, lanes.index(blocking.columns()));
 }
 
-/// Splits a position over several loops, of which the last runs fastest.
 SmallVector<Value> GemmContext::delinearize(ArrayRef<unsigned> loops,
                                             Value position) {
   SmallVector<Value> parts(loops.size());
@@ -98,15 +97,23 @@ SmallVector<Value> GemmContext::delinearize(ArrayRef<unsigned> loops,
 }
 
 SmallVector<Lanes> GemmContext::point(Value row, Lanes column, Lanes depth) {
+  if (!row)
+    row = tile.placeRow;
+  SmallVector<Value> positions;
+  if (row)
+    positions = delinearize(contraction.rows, row);
+  return point(positions, column, depth);
+}
+
+SmallVector<Lanes> GemmContext::point(ArrayRef<Value> row, Lanes column,
+                                      Lanes depth) {
   linalg::GenericOp op = contraction.op;
   SmallVector<Lanes> result(op.getNumLoops());
   for (auto [loop, position] : llvm::zip(contraction.batch, tile.batch))
     result[loop] = Lanes::uniform(position);
-  if (!row)
-    row = tile.placeRow;
-  if (row)
-    for (auto [loop, position] :
-         llvm::zip(contraction.rows, delinearize(contraction.rows, row)))
+  // Without a row, these loops have no position.
+  if (!row.empty())
+    for (auto [loop, position] : llvm::zip(contraction.rows, row))
       result[loop] = Lanes::uniform(position);
   result[contraction.column] = column;
   result[contraction.depth] = depth;

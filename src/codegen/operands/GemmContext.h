@@ -67,16 +67,18 @@ public:
   /// A point of the contraction's iteration space. For a null row or lane the
   /// index is undefined; in a grouped product a null row means `tile.placeRow`.
   mlir::SmallVector<Lanes> point(mlir::Value row, Lanes column, Lanes depth);
+  /// The same for a row with these positions in its loops.
+  mlir::SmallVector<Lanes> point(mlir::ArrayRef<mlir::Value> row, Lanes column,
+                                 Lanes depth);
+  /// Splits a position over several loops, of which the last runs fastest.
+  mlir::SmallVector<mlir::Value> delinearize(mlir::ArrayRef<unsigned> loops,
+                                             mlir::Value position);
   /// The mask of the lanes, from `column` on, that are columns; null if all
   /// are. Columns are counted in units of `unit`.
   mlir::Value columnMask(mlir::Value column, int64_t unit);
   /// Calls `emit` for a panel whose columns all exist, and for a last one with
   /// fewer. If only a call knows which it is, emits both.
   void wholeOrLast(llvm::function_ref<void(bool whole)> emit);
-
-private:
-  mlir::SmallVector<mlir::Value> delinearize(mlir::ArrayRef<unsigned> loops,
-                                             mlir::Value position);
 };
 
 } // namespace codegen

@@ -10,6 +10,7 @@
 #include "codegen/microkernel/FloatParts.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 
@@ -42,38 +43,65 @@ Value ImagePatch::moved(Value pointer, Value elements) const {
   return movedBy(lanes, imageElement(), pointer, elements);
 }
 
-Value ImagePatch::movedInCopy(Value pointer, Value elements) const {
+/// An element of the copy. Parts of words are integers.
+Type ImagePatch::copyElement() const {
+  if (gemm.blocking.kPack == 1)
+    return gemm.contraction.element;
   unsigned bits = 8 * gemm.memory.elementBytes() / gemm.blocking.kPack;
-  return movedBy(lanes, lanes.builder.getIntegerType(bits), pointer, elements);
+  return lanes.builder.getIntegerType(bits);
+}
+
+Value ImagePatch::movedInCopy(Value pointer, Value elements) const {
+  return movedBy(lanes, copyElement(), pointer, elements);
 }
 
 //===----------------------------------------------------------------------===//
 // Windows of the copy
 //===----------------------------------------------------------------------===//
 
-/// How many points of its phase a tap is behind the window's first.
-Value ImagePatch::shift(const ImageWindows::Axis &axis, Value tap,
-                        Value &phase) {
+/// The place of a tap along an axis: how many phases, and points of its phase,
+/// it is behind the window's first.
+struct Shift {
+  Value phase, points;
+};
+
+static Shift shiftOf(LaneBuilder &lanes, const ImageWindows::Axis &axis,
+                     Value tap) {
   Value distance = lanes.mulIndex(tap, lanes.index(axis.dilation));
   Value phases = lanes.index(axis.phases());
-  phase = lanes.remIndex(distance, phases);
-  return lanes.divIndex(distance, phases);
+  return {lanes.remIndex(distance, phases), lanes.divIndex(distance, phases)};
+}
+
+Value ImagePatch::offsetOfRun(LaneBuilder &lanes,
+                              const ImageWindows::Axes &axes,
+                              const PatchShape &shape, Value run) {
+  auto times = [&](Value number, int64_t elements) {
+    return lanes.mulIndex(number, lanes.index(elements));
+  };
+  Value column = lanes.index(0), perRow = lanes.index(axes.columns.taps);
+  if (!shape.joinsTaps) {
+    Shift shift = shiftOf(lanes, axes.columns, lanes.remIndex(run, perRow));
+    column = lanes.addIndex(times(shift.phase, shape.phaseElements()),
+                            times(shift.points, shape.numberElements()));
+    run = lanes.divIndex(run, perRow);
+  }
+  Value rows = lanes.index(axes.rows.taps);
+  Shift shift = shiftOf(lanes, axes.rows, lanes.remIndex(run, rows));
+  Value row = lanes.addIndex(
+      times(shift.phase, shape.columnPhases * shape.phaseElements()),
+      times(shift.points, shape.rowElements()));
+  Value slice = times(lanes.divIndex(run, rows), shape.sliceElements());
+  return lanes.addIndex(slice, lanes.addIndex(row, column));
 }
 
 Value ImagePatch::at(Value patch, Value number, Value depth) {
-  Value run = lanes.index(shape.run), perRow = lanes.index(right.taps);
-  Value tap = lanes.divIndex(depth, run), channel = lanes.remIndex(depth, run);
-  Value rowPhase, columnPhase;
-  Value row = shift(down, lanes.divIndex(tap, perRow), rowPhase);
-  Value column = shift(right, lanes.remIndex(tap, perRow), columnPhase);
-  Value point = lanes.addIndex(lanes.addIndex(number, column),
-                               lanes.mulIndex(row, lanes.index(shape.columns)));
-  Value phase = lanes.addIndex(
-      lanes.mulIndex(rowPhase, lanes.index(shape.columnPhases)), columnPhase);
-  Value offset =
-      lanes.addIndex(lanes.mulIndex(phase, lanes.index(shape.phaseElements())),
-                     lanes.addIndex(lanes.mulIndex(point, run), channel));
-  return movedInCopy(patch, offset);
+  Value run = lanes.index(shape.run);
+  Value offset = offsetOfRun(lanes, axes, shape, lanes.divIndex(depth, run));
+  offset = lanes.addIndex(offset, lanes.remIndex(depth, run));
+  return movedInCopy(
+      patch,
+      lanes.addIndex(
+          offset, lanes.mulIndex(number, lanes.index(shape.numberElements()))));
 }
 
 //===----------------------------------------------------------------------===//
@@ -102,27 +130,53 @@ void ImagePatch::pack(Value patch) {
   const Buffer &buffer = gemm.function.argument(windows.image.getArgNumber());
   Value image =
       moved(buffer.pointer, lanes.mulIndex(positionOf(0), buffer.strides[0]));
-  Value firstRow = positionOf(1);
+  bool isVolume = gemm.contraction.rows.size() > 3;
+  Value firstRow = positionOf(isVolume ? 2 : 1);
+  if (!isVolume)
+    return packSlice(image, patch, firstRow);
+  lanes.loop(lanes.index(0), lanes.index(shape.slices), 1, [&](Value tap) {
+    const ImageWindows::Axis &axis = axes.slices;
+    Value distance = lanes.mulIndex(tap, lanes.index(axis.dilation));
+    Value place = lanes.addIndex(placeOf(axis, positionOf(1), 0), distance);
+    Value to = movedInCopy(
+        patch, lanes.mulIndex(tap, lanes.index(shape.sliceElements())));
+    lanes.ifElse(
+        isInside(axis, place), {},
+        [&] {
+          Value slice = moved(image, lanes.mulIndex(place, buffer.strides[1]));
+          packSlice(slice, to, firstRow);
+          return SmallVector<Value>();
+        },
+        [&] {
+          clear(to, shape.sliceElements());
+          return SmallVector<Value>();
+        });
+  });
+}
+
+void ImagePatch::packSlice(Value image, Value patch, Value firstRow) {
+  const Buffer &buffer = gemm.function.argument(windows.image.getArgNumber());
+  Value stride = buffer.strides[gemm.contraction.rows.size() > 3 ? 2 : 1];
+  const ImageWindows::Axis &axis = axes.rows;
   for (int64_t rowPhase = 0; rowPhase < shape.rowPhases; ++rowPhase)
     lanes.loop(lanes.index(0), lanes.index(shape.rows), 1, [&](Value row) {
-      Value place = placeOf(down, lanes.addIndex(firstRow, row), rowPhase);
-      Value from = moved(image, lanes.mulIndex(place, buffer.strides[1]));
+      Value place = placeOf(axis, lanes.addIndex(firstRow, row), rowPhase);
+      Value from = moved(image, lanes.mulIndex(place, stride));
       for (int64_t phase = 0; phase < shape.columnPhases; ++phase) {
         int64_t start =
             (rowPhase * shape.columnPhases + phase) * shape.phaseElements();
-        int64_t rowElements = shape.columns * shape.run;
         Value to = movedInCopy(
-            patch,
-            lanes.addIndex(lanes.index(start),
-                           lanes.mulIndex(row, lanes.index(rowElements))));
+            patch, lanes.addIndex(
+                       lanes.index(start),
+                       lanes.mulIndex(row, lanes.index(shape.rowElements()))));
         lanes.ifElse(
-            isInside(down, place), {},
+            isInside(axis, place), {},
             [&] {
               packRow(from, to, phase);
               return SmallVector<Value>();
             },
             [&] {
-              clear(to, rowElements);
+              clear(to, shape.rowElements());
               return SmallVector<Value>();
             });
       }
@@ -130,7 +184,8 @@ void ImagePatch::pack(Value patch) {
 }
 
 void ImagePatch::packRow(Value from, Value to, int64_t phase) {
-  if (right.stride == 1 && windows.isContiguous)
+  bool areNeighbours = shape.joinsTaps || axes.columns.stride == 1;
+  if (areNeighbours && windows.isContiguous)
     packNeighbours(from, to);
   else
     packPoints(from, to, phase);
@@ -138,45 +193,121 @@ void ImagePatch::packRow(Value from, Value to, int64_t phase) {
 
 /// Copies a row whose points are consecutive, with padding before and after.
 void ImagePatch::packNeighbours(Value from, Value to) {
-  int64_t low = std::min(right.padding, shape.columns);
-  int64_t inner = std::min(right.size, shape.columns - low);
-  auto at = [&](int64_t column) {
-    return movedInCopy(to, lanes.index(column * shape.run));
+  int64_t points = shape.columns * shape.pointsOfColumn;
+  int64_t low = std::min(axes.columns.padding, points);
+  int64_t inner = std::min(axes.columns.size, points - low);
+  auto at = [&](int64_t point) {
+    return movedInCopy(to, lanes.index(point * shape.channels));
   };
-  clear(to, low * shape.run);
-  copy(from, at(low), inner * shape.run);
-  clear(at(low + inner), (shape.columns - low - inner) * shape.run);
+  clear(to, low * shape.channels);
+  copyPoints(from, at(low), inner);
+  clear(at(low + inner), (points - low - inner) * shape.channels);
 }
 
 void ImagePatch::packPoints(Value from, Value to, int64_t phase) {
   const Buffer &buffer = gemm.function.argument(windows.image.getArgNumber());
   Value stride = buffer.strides[buffer.strides.size() - 2];
-  lanes.loop(lanes.index(0), lanes.index(shape.columns), 1, [&](Value column) {
-    Value place = placeOf(right, column, phase);
+  ImageWindows::Axis axis = axes.columns;
+  if (shape.joinsTaps)
+    axis.stride = 1;
+  Value points = lanes.index(shape.columns * shape.pointsOfColumn);
+  lanes.loop(lanes.index(0), points, 1, [&](Value point) {
+    Value place = placeOf(axis, point, phase);
     Value here =
-        movedInCopy(to, lanes.mulIndex(column, lanes.index(shape.run)));
+        movedInCopy(to, lanes.mulIndex(point, lanes.index(shape.channels)));
     lanes.ifElse(
-        isInside(right, place), {},
+        isInside(axis, place), {},
         [&] {
-          copy(moved(from, lanes.mulIndex(place, stride)), here, shape.run);
+          copyPoints(moved(from, lanes.mulIndex(place, stride)), here, 1);
           return SmallVector<Value>();
         },
         [&] {
-          clear(here, shape.run);
+          clear(here, shape.channels);
           return SmallVector<Value>();
         });
   });
 }
 
-/// Copies whole vectors: runs consist of them.
+void ImagePatch::copyPoints(Value from, Value to, int64_t points) {
+  if (!shape.padsChannels())
+    return copy(from, to, points * shape.channels);
+  // As many points at once as a vector of the copy has.
+  int64_t width = gemm.blocking.lanes * gemm.blocking.kPack;
+  int64_t together = width / shape.channels, rest = points % together;
+  if (points >= together)
+    lanes.loop(lanes.index(0), lanes.index(points - rest), together,
+               [&](Value point) { padPoints(from, to, point, together); });
+  if (rest)
+    padPoints(from, to, lanes.index(points - rest), rest);
+}
+
+/// Copies points, with channels of zeros behind each.
+void ImagePatch::padPoints(Value from, Value to, Value first, int64_t count) {
+  int64_t width = gemm.blocking.lanes * gemm.blocking.kPack;
+  Buffer image{from, imageElement(), {lanes.index(1)}};
+  auto maskOf = [&](int64_t elements) {
+    LaneBuilder::MaskGuard guard(lanes, width, Value());
+    return lanes.prefixMask(lanes.index(elements));
+  };
+  LaneBuilder::MaskGuard guard(lanes, width,
+                               maskOf(count * shape.imageChannels));
+  Value at = lanes.mulIndex(first, lanes.index(shape.imageChannels));
+  Value vector = castBits(
+      lanes, lanes.vector(load(lanes, image, {Lanes::linear(at, 1, width)})),
+      copyElement());
+  // The last lane was not read, and is zero.
+  SmallVector<int64_t> order(width, width - 1);
+  for (int64_t point = 0; point < count; ++point)
+    for (int64_t channel = 0; channel < shape.imageChannels; ++channel)
+      order[point * shape.channels + channel] =
+          point * shape.imageChannels + channel;
+  vector = lanes.make<vector::ShuffleOp>(vector, vector, order);
+  Value mask =
+      count * shape.channels < width ? maskOf(count * shape.channels) : Value();
+  store(vector, to, lanes.mulIndex(first, lanes.index(shape.channels)), mask);
+}
+
+/// Calls `body` for the vectors of so many elements of the copy, with a mask
+/// for a last one that is not whole; it is null for whole ones.
+void ImagePatch::forVectors(int64_t elements,
+                            function_ref<void(Value at, Value mask)> body) {
+  int64_t width = gemm.blocking.lanes * gemm.blocking.kPack;
+  int64_t whole = elements / width * width;
+  if (whole)
+    lanes.loop(lanes.index(0), lanes.index(whole), width,
+               [&](Value at) { body(at, Value()); });
+  if (whole == elements)
+    return;
+  LaneBuilder::MaskGuard guard(lanes, width, Value());
+  body(lanes.index(whole), lanes.prefixMask(lanes.index(elements - whole)));
+}
+
+/// The elements of the image as the copy holds them.
 void ImagePatch::copy(Value from, Value to, int64_t elements) {
   if (gemm.blocking.hasParts())
     return copyParts(from, to, elements);
-  int64_t words = elements / gemm.blocking.kPack;
-  lanes.loop(lanes.index(0), lanes.index(words), gemm.blocking.lanes,
-             [&](Value at) {
-               gemm.memory.store(gemm.memory.loadVector(from, at), to, at);
-             });
+  int64_t width = gemm.blocking.lanes * gemm.blocking.kPack;
+  Buffer image{from, imageElement(), {lanes.index(1)}};
+  forVectors(elements, [&](Value at, Value mask) {
+    LaneBuilder::MaskGuard guard(lanes, width, mask);
+    Value vector =
+        lanes.vector(load(lanes, image, {Lanes::linear(at, 1, width)}));
+    if (gemm.blocking.kPack == 1)
+      vector = lanes.vector(gemm.memory.extendFloat(lanes.wrap(vector)));
+    else
+      vector = castBits(lanes, vector, copyElement());
+    store(vector, to, at, mask);
+  });
+}
+
+/// Stores a vector of the copy, or the lanes that a mask selects.
+void ImagePatch::store(Value vector, Value to, Value at, Value mask) {
+  int64_t width = gemm.blocking.lanes * gemm.blocking.kPack;
+  TypedMemory memory(lanes, copyElement(), width);
+  if (mask)
+    memory.storeMasked(vector, to, at, mask);
+  else
+    memory.store(vector, to, at);
 }
 
 void ImagePatch::copyParts(Value from, Value to, int64_t elements) {
@@ -195,13 +326,15 @@ void ImagePatch::copyParts(Value from, Value to, int64_t elements) {
 }
 
 void ImagePatch::clear(Value to, int64_t elements) {
-  int64_t words = elements / gemm.blocking.kPack;
+  int64_t kPack = gemm.blocking.kPack;
   SmallVector<Value> zeros(gemm.blocking.parts, gemm.memory.zeroVector());
-  if (words > 0)
-    lanes.loop(lanes.index(0), lanes.index(words), gemm.blocking.lanes,
-               [&](Value at) {
-                 storeParts(lanes, gemm.memory, zeros, to, at, partBytes());
-               });
+  forVectors(elements, [&](Value at, Value mask) {
+    Value word = lanes.divIndex(at, lanes.index(kPack));
+    if (!mask)
+      return storeParts(lanes, gemm.memory, zeros, to, word, partBytes());
+    int64_t width = gemm.blocking.lanes * kPack;
+    store(TypedMemory(lanes, copyElement(), width).zeroVector(), to, at, mask);
+  });
 }
 
 } // namespace codegen

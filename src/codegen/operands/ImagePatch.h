@@ -19,8 +19,7 @@ class ImagePatch {
 public:
   explicit ImagePatch(GemmContext &gemm)
       : gemm(gemm), lanes(gemm.lanes), windows(*gemm.contraction.windows),
-        shape(*gemm.blocking.patch), down((*windows.plane)[0]),
-        right((*windows.plane)[1]) {}
+        shape(*gemm.blocking.patch), axes(*windows.axes) {}
 
   /// The scratch elements of the copy, in the accumulators' type.
   int64_t scratchElements() const;
@@ -29,25 +28,38 @@ public:
   void pack(mlir::Value patch);
   /// The address, in the copy, of a depth of a window of the tile.
   mlir::Value at(mlir::Value patch, mlir::Value number, mlir::Value depth);
+  /// How many elements a run is behind the first run of its window. The builder
+  /// may be that of another function than the tile's.
+  static mlir::Value offsetOfRun(LaneBuilder &lanes,
+                                 const ImageWindows::Axes &axes,
+                                 const PatchShape &shape, mlir::Value run);
 
 private:
   GemmContext &gemm;
   LaneBuilder &lanes;
   const ImageWindows &windows;
   const PatchShape &shape;
-  const ImageWindows::Axis &down, &right;
+  const ImageWindows::Axes &axes;
 
   mlir::Type imageElement() const;
+  mlir::Type copyElement() const;
   mlir::Value moved(mlir::Value pointer, mlir::Value elements) const;
   mlir::Value movedInCopy(mlir::Value pointer, mlir::Value elements) const;
-  mlir::Value shift(const ImageWindows::Axis &axis, mlir::Value tap,
-                    mlir::Value &phase);
   mlir::Value placeOf(const ImageWindows::Axis &axis, mlir::Value first,
                       int64_t phase);
   mlir::Value isInside(const ImageWindows::Axis &axis, mlir::Value place);
+  void packSlice(mlir::Value image, mlir::Value patch, mlir::Value firstRow);
   void packRow(mlir::Value from, mlir::Value to, int64_t phase);
   void packNeighbours(mlir::Value from, mlir::Value to);
   void packPoints(mlir::Value from, mlir::Value to, int64_t phase);
+  void copyPoints(mlir::Value from, mlir::Value to, int64_t points);
+  void padPoints(mlir::Value from, mlir::Value to, mlir::Value first,
+                 int64_t count);
+  void
+  forVectors(int64_t elements,
+             llvm::function_ref<void(mlir::Value at, mlir::Value mask)> body);
+  void store(mlir::Value vector, mlir::Value to, mlir::Value at,
+             mlir::Value mask);
   void copy(mlir::Value from, mlir::Value to, int64_t elements);
   void copyParts(mlir::Value from, mlir::Value to, int64_t elements);
   void clear(mlir::Value to, int64_t elements);

@@ -1,4 +1,4 @@
-//===- ImagePatchTest.cpp - convolutions in AMX registers against loops ---===//
+//===- ImagePatchTest.cpp - convolutions of patches against loops ---------===//
 //
 // Part of the Anabranch project, under the Apache License v2.0.
 // See LICENSE for license information.
@@ -28,17 +28,44 @@ struct Convolution {
   int64_t width = 32; ///< of a panel
   /// A few numbers are infinite or NaN.
   bool isSpecial = false;
+  /// Of a volume, and their taps; 0: the images have two dimensions.
+  int64_t slices = 0, tapsOfSlices = 1;
 
-  int64_t sizeOf(int dim) const { return dim ? columns : height; }
-  int64_t points(int dim) const {
-    int64_t window = (taps[dim] - 1) * dilation + 1;
-    return (sizeOf(dim) + 2 * padding - window) / stride + 1;
+  bool isVolume() const { return slices > 0; }
+  int64_t pointsOf(int64_t size, int64_t tapCount) const {
+    int64_t window = (tapCount - 1) * dilation + 1;
+    return (size + 2 * padding - window) / stride + 1;
   }
-  int64_t rows() const { return images * points(0) * points(1); }
-  int64_t depth() const { return taps[0] * taps[1] * channels; }
+  int64_t sizeOf(int dim) const { return dim ? columns : height; }
+  int64_t points(int dim) const { return pointsOf(sizeOf(dim), taps[dim]); }
+  int64_t pointsOfSlices() const {
+    return isVolume() ? pointsOf(slices, tapsOfSlices) : 1;
+  }
+  int64_t rows() const {
+    return images * pointsOfSlices() * points(0) * points(1);
+  }
+  int64_t tapCount() const { return tapsOfSlices * taps[0] * taps[1]; }
+  int64_t depth() const { return tapCount() * channels; }
   /// Whether the windows are the rows of the image as a matrix.
   bool isMatrix() const {
-    return taps[0] * taps[1] == 1 && stride == 1 && padding == 0;
+    return tapCount() == 1 && stride == 1 && padding == 0;
+  }
+  /// Whether steps of AMX registers are whole along the channels.
+  bool fillsRegisters() const { return channels % 32 == 0; }
+  int64_t elements() const {
+    return images * std::max<int64_t>(slices, 1) * height * columns * channels;
+  }
+  /// The sizes of all dimensions between images and channels.
+  std::string sizes(int64_t ofSlices, int64_t ofRows, int64_t ofColumns,
+                    const char *between) const {
+    std::string text = isVolume() ? std::to_string(ofSlices) + between : "";
+    return text + std::to_string(ofRows) + between + std::to_string(ofColumns);
+  }
+  /// [images, sizes..., last...] of a type.
+  std::string tensor(const std::string &sizes, const std::string &last,
+                     const char *type) const {
+    return "tensor<" + std::to_string(images) + "x" + sizes + "x" + last + "x" +
+           type + ">";
   }
   /// The product of its windows and its weight.
   GemmCase product(const char *type) const {
@@ -48,26 +75,18 @@ struct Convolution {
   }
 };
 
-std::string tensorOf(std::initializer_list<int64_t> sizes, const char *type) {
-  std::string text = "tensor<";
-  for (int64_t size : sizes)
-    text += std::to_string(size) + "x";
-  return text + type + ">";
-}
-
 /// Windows of several taps, and of one.
 constexpr const char *severalTaps = R"mlir(
   %windows = linalg.generic {
-      indexing_maps = [affine_map<(b, y, x, i, j, c) -> (b, ROW, COLUMN, c)>,
-                       affine_map<(b, y, x, i, j, c) -> (b, y, x, i, j, c)>],
-      iterator_types = ["parallel", "parallel", "parallel", "parallel",
-                        "parallel", "parallel"]}
+      indexing_maps = [affine_map<(b, POINTS, TAPS, c) -> (b, PLACES, c)>,
+                       affine_map<(b, POINTS, TAPS, c) -> (b, POINTS, TAPS, c)>],
+      iterator_types = [PARALLEL_WINDOWS]}
       ins(SOURCE) outs(%view : WINDOWS)
       attrs = {anabranch.windows} {
   ^bb0(%x: TYPE, %o: TYPE):
     linalg.yield %x : TYPE
   } -> WINDOWS
-  %left = tensor.collapse_shape %windows [[0], [1], [2], [3, 4, 5]]
+  %left = tensor.collapse_shape %windows [GROUPS]
       : WINDOWS into LEFT)mlir";
 constexpr const char *oneTap = R"mlir(
   %left = linalg.generic {
@@ -85,7 +104,7 @@ constexpr const char *border = R"mlir(
   %empty_border = tensor.empty() : PADDED
   %zeros = linalg.fill ins(%zero : TYPE) outs(%empty_border : PADDED) -> PADDED
   %padded = tensor.insert_slice %image into
-      %zeros[0, PAD, PAD, 0] [SIZES] [1, 1, 1, 1] : IMAGE into PADDED)mlir";
+      %zeros[OFFSETS] [SIZES] [ONES] : IMAGE into PADDED)mlir";
 
 std::string textOf(const Convolution &c, const char *type) {
   std::string text = R"mlir(
@@ -99,11 +118,10 @@ func.func @convolution(%image: IMAGE, %packed: PANELS) -> SUMS
   %empty = tensor.empty() : SUMS
   %init = linalg.fill ins(%start : f32) outs(%empty : SUMS) -> SUMS
   %product = linalg.generic {
-      indexing_maps = [affine_map<(b, y, x, n, k) -> (b, y, x, k)>,
-                       affine_map<(b, y, x, n, k) -> (n, k)>,
-                       affine_map<(b, y, x, n, k) -> (b, y, x, n)>],
-      iterator_types = ["parallel", "parallel", "parallel", "parallel",
-                        "reduction"]}
+      indexing_maps = [affine_map<(b, POINTS, n, k) -> (b, POINTS, k)>,
+                       affine_map<(b, POINTS, n, k) -> (n, k)>,
+                       affine_map<(b, POINTS, n, k) -> (b, POINTS, n)>],
+      iterator_types = [PARALLEL_PRODUCT, "reduction"]}
       ins(%left, %right : LEFT, RIGHT) outs(%init : SUMS) {
   ^bb0(%x: TYPE, %y: TYPE, %s: f32):
     WIDEN
@@ -125,32 +143,53 @@ func.func @convolution(%image: IMAGE, %packed: PANELS) -> SUMS
                                           "%c = arith.extf %y : TYPE to f32");
   if (std::string(type) == "f32")
     replaceAll(text, "%a, %c", "%x, %y");
-  bool hasTaps = c.taps[0] * c.taps[1] > 1;
+  bool hasTaps = c.tapCount() > 1, isVolume = c.isVolume();
+  auto parallel = [](int count) {
+    std::string types = "\"parallel\"";
+    for (int i = 1; i < count; ++i)
+      types += ", \"parallel\"";
+    return types;
+  };
   replaceAll(text, "WINDOWED", hasTaps ? severalTaps : oneTap);
   replaceAll(text, "= tensor.empty() : VIEW",
              hasTaps ? "= tensor.empty() : WINDOWS"
                      : "= tensor.empty() : LEFT");
+  replaceAll(text, "PARALLEL_WINDOWS", parallel(isVolume ? 8 : 6));
+  replaceAll(text, "PARALLEL_PRODUCT", parallel(isVolume ? 5 : 4));
+  replaceAll(text, "GROUPS",
+             isVolume ? "[0], [1], [2], [3], [4, 5, 6, 7]"
+                      : "[0], [1], [2], [3, 4, 5]");
+  replaceAll(text, "POINTS", isVolume ? "z, y, x" : "y, x");
+  replaceAll(text, "TAPS", isVolume ? "h, i, j" : "i, j");
+  replaceAll(text, "PLACES", isVolume ? "SLICE, ROW, COLUMN" : "ROW, COLUMN");
   replaceAll(text, "STEP", std::to_string(c.stride));
   replaceAll(text, "SOURCE", c.padding ? "%padded : PADDED" : "%image : IMAGE");
   replaceAll(text, "BORDER", c.padding ? border : "");
   replaceAll(text, "VIEWS", viewText(product));
   replaceAll(text, "PANELS", panelsType(product));
   replaceAll(text, "RIGHT", tensorType(product, "nk", type));
-  replaceAll(text, "LEFT", tensorOf({c.images, high, wide, c.depth()}, type));
-  replaceAll(text, "SUMS", tensorOf({c.images, high, wide, c.filters}, "f32"));
-  replaceAll(text, "IMAGE",
-             tensorOf({c.images, c.height, c.columns, c.channels}, type));
-  replaceAll(text, "PADDED",
-             tensorOf({c.images, c.height + 2 * c.padding,
-                       c.columns + 2 * c.padding, c.channels},
-                      type));
+  std::string points = c.sizes(c.pointsOfSlices(), high, wide, "x");
+  std::string channels = std::to_string(c.channels);
+  int64_t border = 2 * c.padding;
+  replaceAll(text, "LEFT", c.tensor(points, std::to_string(c.depth()), type));
+  replaceAll(text, "SUMS", c.tensor(points, std::to_string(c.filters), "f32"));
   replaceAll(
-      text, "WINDOWS",
-      tensorOf({c.images, high, wide, c.taps[0], c.taps[1], c.channels}, type));
+      text, "IMAGE",
+      c.tensor(c.sizes(c.slices, c.height, c.columns, "x"), channels, type));
+  replaceAll(text, "PADDED",
+             c.tensor(c.sizes(c.slices + border, c.height + border,
+                              c.columns + border, "x"),
+                      channels, type));
+  std::string taps = c.sizes(c.tapsOfSlices, c.taps[0], c.taps[1], "x");
+  replaceAll(text, "WINDOWS", c.tensor(points, taps + "x" + channels, type));
   replaceAll(text, "SIZES",
-             std::to_string(c.images) + ", " + std::to_string(c.height) + ", " +
-                 std::to_string(c.columns) + ", " + std::to_string(c.channels));
-  replaceAll(text, "PAD", std::to_string(c.padding));
+             std::to_string(c.images) + ", " +
+                 c.sizes(c.slices, c.height, c.columns, ", ") + ", " +
+                 channels);
+  replaceAll(text, "OFFSETS",
+             "0, " + c.sizes(c.padding, c.padding, c.padding, ", ") + ", 0");
+  replaceAll(text, "ONES", "1, " + c.sizes(1, 1, 1, ", ") + ", 1");
+  replaceAll(text, "SLICE", along("z", "h"));
   replaceAll(text, "ROW", along("y", "i"));
   replaceAll(text, "COLUMN", along("x", "j"));
   replaceAll(text, "TYPE", type);
@@ -161,21 +200,28 @@ func.func @convolution(%image: IMAGE, %packed: PANELS) -> SUMS
 std::vector<double> windowsOf(const Convolution &c,
                               const std::vector<double> &image) {
   std::vector<double> windows;
-  auto at = [&](int64_t b, int64_t y, int64_t x, int64_t channel) {
-    bool isInside = y >= 0 && y < c.height && x >= 0 && x < c.columns;
-    return isInside ? image[((b * c.height + y) * c.columns + x) * c.channels +
-                            channel]
-                    : 0.0;
+  int64_t slices = std::max<int64_t>(c.slices, 1);
+  int64_t slicePadding = c.isVolume() ? c.padding : 0;
+  auto at = [&](int64_t b, int64_t z, int64_t y, int64_t x, int64_t channel) {
+    bool isInside = z >= 0 && z < slices && y >= 0 && y < c.height && x >= 0 &&
+                    x < c.columns;
+    int64_t point = ((b * slices + z) * c.height + y) * c.columns + x;
+    return isInside ? image[point * c.channels + channel] : 0.0;
   };
-  for (int64_t b = 0; b < c.images; ++b)
-    for (int64_t y = 0; y < c.points(0); ++y)
-      for (int64_t x = 0; x < c.points(1); ++x)
-        for (int64_t i = 0; i < c.taps[0]; ++i)
-          for (int64_t j = 0; j < c.taps[1]; ++j)
-            for (int64_t channel = 0; channel < c.channels; ++channel)
-              windows.push_back(at(b, y * c.stride + i * c.dilation - c.padding,
-                                   x * c.stride + j * c.dilation - c.padding,
-                                   channel));
+  auto place = [&](int64_t point, int64_t tap, int64_t padding) {
+    return point * c.stride + tap * c.dilation - padding;
+  };
+  int64_t perImage = c.rows() / c.images, perSlice = c.points(0) * c.points(1);
+  for (int64_t row = 0; row < c.rows(); ++row)
+    for (int64_t tap = 0; tap < c.tapCount(); ++tap)
+      for (int64_t channel = 0; channel < c.channels; ++channel)
+        windows.push_back(
+            at(row / perImage,
+               place(row % perImage / perSlice, tap / (c.taps[0] * c.taps[1]),
+                     slicePadding),
+               place(row % perSlice / c.points(1), tap / c.taps[1] % c.taps[0],
+                     c.padding),
+               place(row % c.points(1), tap % c.taps[1], c.padding), channel));
   return windows;
 }
 
@@ -203,34 +249,47 @@ void expectSums(const float *sums, const std::vector<double> &left,
 }
 
 class ImagePatchTest
-    : public testing::TestWithParam<std::tuple<const char *, Convolution>> {};
+    : public testing::TestWithParam<
+          std::tuple<const char *, const char *, Convolution>> {};
+
+/// Checks that the blocking for AMX is the one that the test is about.
+void expectBlocking(const GemmBlocking &blocking, const std::string &type,
+                    const Convolution &c) {
+  // Parts are always copied.
+  bool isInPlace = type == "bf16" && c.isMatrix();
+  ASSERT_EQ(blocking.patch.has_value(), !isInPlace);
+  ASSERT_EQ(blocking.packLeft, !isInPlace);
+  ASSERT_EQ(blocking.usesAmx, type == "bf16" || c.fillsRegisters());
+  if (blocking.usesAmx)
+    EXPECT_EQ(blocking.parts, type == "f32" ? 3 : type == "f16" ? 2 : 1);
+}
 
 TEST_P(ImagePatchTest, SumsAreAsExactAsOfF32) {
-  const auto &[typeName, c] = GetParam();
+  const auto &[targetName, typeName, c] = GetParam();
   std::string type = typeName;
-  TargetInfo target = llvm::cantFail(TargetInfo::get("amx"));
-  // AMX then pays for images of any size.
+  TargetInfo target = llvm::cantFail(TargetInfo::get(targetName));
+  bool hasAmx = target.amxBf16;
+  // AMX then pays for images of any size, and so do patches for vectors.
+  bool isVector = !hasAmx || (type == "f32" && !c.fillsRegisters());
   for (Multiply multiply : {Multiply::FmaF32, Multiply::DotBF16})
-    target.model.rates[int(multiply)] = 1e-6;
+    target.model.rates[int(multiply)] = isVector ? 1e6 : 1e-6;
   std::string text = textOf(c, typeName), why;
   ParsedKernel parsed(text);
   ASSERT_TRUE(parsed) << text;
   auto found = Contraction::find(parsed.function(), why);
   ASSERT_TRUE(found) << why;
   GemmBlocking blocking = GemmBlocking::choose(*found, target);
-  // Parts are always copied.
-  bool isInPlace = type == "bf16" && c.isMatrix();
-  ASSERT_EQ(blocking.patch.has_value(), !isInPlace);
-  ASSERT_EQ(blocking.packLeft, !isInPlace);
-  EXPECT_EQ(blocking.parts, type == "f32" ? 3 : type == "f16" ? 2 : 1);
+  if (hasAmx)
+    expectBlocking(blocking, type, c);
+  else if (type == "f32" && !c.fillsRegisters())
+    ASSERT_TRUE(blocking.patch);
   auto library = KernelLibrary::fromText(text, target);
   ASSERT_TRUE(bool(library)) << llvm::toString(library.takeError()) << text;
   auto emulation = AmxEmulation::of(target);
   if (!target.runsHere() && !emulation)
-    GTEST_SKIP() << "this processor lacks what AMX's emulation needs";
+    GTEST_SKIP() << "this processor lacks what the target needs";
   GemmCase product = c.product(typeName);
-  Numbers image =
-      Numbers::reals(c.images * c.height * c.columns * c.channels, type, 1);
+  Numbers image = Numbers::reals(c.elements(), type, 1);
   Numbers weight = Numbers::reals(c.filters * c.depth(), type, 2);
   if (c.isSpecial) {
     image.set(image.values.size() / 2, type, INFINITY);
@@ -253,6 +312,25 @@ TEST_P(ImagePatchTest, SumsAreAsExactAsOfF32) {
   }
 }
 
+/// Copies of whole windows cost the less the more results share them, and the
+/// numbers between rows of a small image cost more.
+TEST(ImagePatch, VectorsReadOneForFewResultsOfLargeImages) {
+  const Convolution few{"few", 1, 56, 56, 16, 16, {3, 3}, 1, 1, 1, 16};
+  const Convolution many{"many", 1, 14, 14, 128, 256, {3, 3}, 1, 1};
+  for (const char *name : {"avx512", "haswell", "znver4"})
+    for (const Convolution &c : {few, many}) {
+      ParsedKernel parsed(textOf(c, "f32"));
+      ASSERT_TRUE(parsed);
+      std::string why;
+      auto found = Contraction::find(parsed.function(), why);
+      ASSERT_TRUE(found) << why;
+      TargetInfo target = llvm::cantFail(TargetInfo::get(name));
+      EXPECT_EQ(GemmBlocking::choose(*found, target).patch.has_value(),
+                c.channels == few.channels)
+          << name << ", " << c.name;
+    }
+}
+
 const Convolution convolutions[] = {
     {"points", 1, 9, 11, 64, 40, {1, 1}},
     {"points_of_images", 3, 5, 7, 32, 36, {1, 1}},
@@ -270,13 +348,34 @@ const Convolution convolutions[] = {
     {"not_finite_padded", 1, 9, 9, 64, 40, {3, 3}, 2, 1, 1, 64, true},
 };
 
+/// Their runs of channels do not fill registers, or they are volumes.
+const Convolution others[] = {
+    {"colours", 2, 12, 33, 3, 20, {3, 3}, 2, 0},
+    {"large_window_of_colours", 1, 15, 31, 3, 40, {7, 7}, 2, 3},
+    {"squares_of_colours", 1, 12, 56, 3, 48, {4, 4}, 4},
+    {"few_channels", 2, 9, 14, 16, 16, {3, 3}, 1, 1, 1, 16},
+    {"few_channels_dilated", 1, 13, 17, 8, 32, {3, 3}, 1, 2, 2},
+    {"not_finite_colours", 1, 9, 14, 3, 32, {3, 3}, 1, 1, 1, 32, true},
+    {"volume", 1, 7, 12, 3, 16, {3, 3}, 1, 1, 1, 16, false, 5, 3},
+    {"volumes", 2, 6, 9, 16, 32, {3, 3}, 2, 1, 1, 32, false, 6, 3},
+    {"volume_of_channels", 1, 5, 8, 32, 40, {2, 3}, 1, 0, 2, 32, false, 6, 3},
+};
+
+std::string
+nameOf(const testing::TestParamInfo<ImagePatchTest::ParamType> &info) {
+  return std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param) +
+         "_" + std::get<2>(info.param).name;
+}
+
 INSTANTIATE_TEST_SUITE_P(Cases, ImagePatchTest,
-                         testing::Combine(testing::Values("f32", "f16", "bf16"),
+                         testing::Combine(testing::Values("amx"),
+                                          testing::Values("f32", "f16", "bf16"),
                                           testing::ValuesIn(convolutions)),
-                         [](const testing::TestParamInfo<
-                             std::tuple<const char *, Convolution>> &info) {
-                           return std::string(std::get<0>(info.param)) + "_" +
-                                  std::get<1>(info.param).name;
-                         });
+                         nameOf);
+INSTANTIATE_TEST_SUITE_P(
+    FewChannels, ImagePatchTest,
+    testing::Combine(testing::Values("amx", "avx512", "avx2"),
+                     testing::Values("f32", "bf16"), testing::ValuesIn(others)),
+    nameOf);
 
 } // namespace
