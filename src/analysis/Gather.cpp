@@ -114,5 +114,27 @@ std::optional<Gather> placedGather(linalg::GenericOp product,
   return gather;
 }
 
+std::optional<Gather> gatherOfRows(Value operand) {
+  std::optional<Gather> gather = gatherBehind(operand);
+  auto type = cast<RankedTensorType>(operand.getType());
+  if (!gather || type.getRank() == 0)
+    return std::nullopt;
+  unsigned column = type.getRank() - 1;
+  ReadCollector collector(operand.getContext(), type.getRank(),
+                          [&](Value leaf) { return leaf == gather->source; });
+  collector.visit(operand, collector.identity());
+  auto liesWhole = [&](ArrayRef<SymbolicIndex> index) {
+    return !index.empty() && index.back().growth(column) == 1 &&
+           llvm::all_of(index.drop_back(), [&](const SymbolicIndex &other) {
+             return other.growth(column) == 0;
+           });
+  };
+  Reads reads = collector.take();
+  for (const Read &read : reads.reads)
+    if (read.tensor == gather->source && !liesWhole(read.index))
+      return std::nullopt;
+  return gather;
+}
+
 } // namespace analysis
 } // namespace anabranch

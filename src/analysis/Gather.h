@@ -6,8 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // A gather is an operand such as w[chosen]: the weights of the experts that a
-// token chose. A kernel need not copy them. It reads `w` in place, and computes
-// each position once for many elements.
+// token chose, or the blocks of a cache that hold a request's tokens. A kernel
+// need not copy them. It reads `w` in place, and computes each position once
+// for many elements.
 //
 //===----------------------------------------------------------------------===//
 
@@ -41,6 +42,12 @@ std::optional<Gather> gatherBehind(mlir::Value operand);
 /// be a loop of both operands, have one step, or be one of `steady`.
 std::optional<Gather> placedGather(mlir::linalg::GenericOp product,
                                    unsigned operand);
+
+/// The gather behind keys or values of an attention, if each of their rows lies
+/// whole in one row of the source. A kernel then computes the position of a row
+/// once and reads the row in place. So are paged caches read, through a table
+/// of blocks or of tokens.
+std::optional<Gather> gatherOfRows(mlir::Value operand);
 
 } // namespace analysis
 } // namespace anabranch

@@ -7,6 +7,7 @@
 
 #include "codegen/attention/AttentionContext.h"
 
+#include "analysis/Gather.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -18,7 +19,9 @@ AttentionContext::AttentionContext(ir::AttentionOp op,
                                    const AttentionBlocking &blocking,
                                    KernelFunction &function)
     : op(op), blocking(blocking), function(function), lanes(function.lanes),
-      memory(lanes, blocking.element, blocking.lanes) {
+      memory(lanes, blocking.element, blocking.lanes),
+      gathersKeys(analysis::gatherOfRows(op.getKey())),
+      gathersValues(analysis::gatherOfRows(op.getValue())) {
   rank = cast<RankedTensorType>(op.getResult().getType()).getRank();
   queryCount = function.dim(op.getQuery(), rank - 2);
   keyCount = function.dim(op.getKey(), rank - 2);
@@ -134,6 +137,14 @@ SmallVector<Lanes> AttentionContext::position(Value tensor, Lanes row,
 Lanes AttentionContext::element(Value tensor, Lanes row, Lanes column) {
   return memory.extendFloat(
       evaluator->evaluate(tensor, position(tensor, row, column)));
+}
+
+/// The evaluator computes nothing twice in a scope. So it suffices to read an
+/// element of each row. Nobody uses these elements, so LLVM drops the loads.
+void AttentionContext::placeRows(Value tensor, ValueRange rows) {
+  if (tensor == op.getKey() ? gathersKeys : gathersValues)
+    for (Value row : rows)
+      element(tensor, Lanes::uniform(row), lanes.indexLanes(0));
 }
 
 Value AttentionContext::queryOf(Value row) {

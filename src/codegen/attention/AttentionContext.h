@@ -89,6 +89,13 @@ public:
                                     Lanes column);
   /// An element, converted to the type of the sums.
   Lanes element(mlir::Value tensor, Lanes row, Lanes column);
+  /// Whether keys or values lie in a larger tensor, each row at a position that
+  /// a table holds.
+  const bool gathersKeys, gathersValues;
+  /// Computes the positions of rows of keys or values. Elements of these rows
+  /// that are read in the same scope, or in scopes inside it, share them.
+  /// Without a table it does nothing.
+  void placeRows(mlir::Value tensor, mlir::ValueRange rows);
   /// The query of a row, counted within its head.
   mlir::Value queryOf(mlir::Value row);
   /// Whether each query sees all keys, and the keys fill whole steps of scores.

@@ -70,6 +70,30 @@ void AttentionEmitter::emitBlocks(BlockProducts &products) {
   products.end();
 }
 
+/// Checks the positions of keys and values that the tile does not read, since a
+/// mask hides them. A table with a wrong entry there is an error too.
+void AttentionEmitter::checkHiddenRows() {
+  ir::AttentionOp op = attention.op;
+  const AttentionContext::Tile &tile = attention.tile;
+  if (!op.getMask() && !op.getCausal())
+    return;
+  int64_t width = attention.blocking.lanes;
+  auto check = [&](Value first, Value end) {
+    lanes.loop(first, end, width, [&](Value key) {
+      LaneBuilder::MaskGuard guard(lanes, width, Value());
+      Value inside = lanes.prefixMask(lanes.subIndex(end, key));
+      LaneBuilder::MaskGuard masked(lanes, width, inside);
+      Lanes rows = Lanes::linear(key, 1, width), column = lanes.indexLanes(0);
+      if (attention.gathersKeys)
+        attention.element(op.getKey(), rows, column);
+      if (attention.gathersValues)
+        attention.element(op.getValue(), rows, column);
+    });
+  };
+  check(lanes.index(0), tile.firstKey);
+  check(tile.keyEnd, attention.keyCount);
+}
+
 std::unique_ptr<BlockProducts> AttentionEmitter::chooseProducts() {
   if (attention.blocking.isStreamed)
     return std::make_unique<StreamedAttention>(attention);
@@ -125,6 +149,8 @@ void AttentionEmitter::emitTile(Evaluator &evaluator,
   attention.enterTile(tile);
   if (attention.op.getMask())
     VisibleKeys(attention).narrowTile();
+  if (attention.gathersKeys || attention.gathersValues)
+    checkHiddenRows();
   emitBlocks(*chooseProducts());
   OnlineSoftmax softmax(attention);
   finish(softmax, epilogues);

@@ -47,6 +47,7 @@ private:
   const TypedMemory &memory;
 
   std::unique_ptr<BlockProducts> chooseProducts();
+  void checkHiddenRows();
   /// Emits the loop over blocks of keys.
   void emitBlocks(BlockProducts &products);
   void emitRowBlocks(BlockProducts &products, OnlineSoftmax &softmax,

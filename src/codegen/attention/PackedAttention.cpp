@@ -41,6 +41,7 @@ void PackedAttention::packKeys(Value firstKey) {
             lanes.mulIndex(lanes.divIndex(group, columns),
                            lanes.index(blocking.head * blocking.keyColumns()));
         Value start = lanes.addIndex(panel, lanes.remIndex(group, columns));
+        attention.placeRows(key, rows);
         lanes.loop(lanes.index(0), lanes.index(blocking.head), width,
                    [&](Value at) { packSquare(rows, start, at); });
       });
@@ -54,6 +55,7 @@ void PackedAttention::packValues(const AttentionContext::KeyBlock &keys) {
   int64_t columns = blocking.valueColumns();
   lanes.loop(lanes.index(0), keys.count, 1, [&](Value number) {
     Value key = lanes.addIndex(keys.first, number);
+    attention.placeRows(value, key);
     for (int64_t at = 0; at < blocking.valueHead; at += width) {
       Value column = lanes.index(at);
       LaneBuilder::MaskGuard guard(lanes, width,

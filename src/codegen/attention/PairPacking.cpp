@@ -62,6 +62,7 @@ Value PairPacking::valuePairs(const AttentionContext::KeyBlock &keys,
     Value key = lanes.addIndex(keys.first, number);
     if (!whole)
       key = lanes.minIndex(key, last);
+    attention.placeRows(attention.op.getValue(), key);
     Value row = halves(attention.op.getValue(), key, column);
     if (whole) {
       rows.push_back(row);
@@ -105,6 +106,7 @@ void PairPacking::packKeys(const AttentionContext::KeyBlock &keys,
         lanes.mulIndex(lanes.divIndex(group, width),
                        lanes.index(blocking.head / perWord * columns));
     Value start = lanes.addIndex(panel, lanes.remIndex(group, width));
+    attention.placeRows(key, rows);
     for (int64_t at = 0; at < blocking.head; at += step) {
       LaneBuilder::Scope scope(lanes);
       SmallVector<Value> square;

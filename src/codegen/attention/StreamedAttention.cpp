@@ -52,14 +52,13 @@ Value StreamedAttention::valueWords(const AttentionContext::KeyBlock &keys,
     return packing.valuePairs(keys, word, at, whole);
   Value value = attention.op.getValue();
   int64_t width = attention.blocking.lanes;
-  Value column = lanes.index(at);
+  Value key = lanes.addIndex(keys.first, word), column = lanes.index(at);
+  attention.placeRows(value, key);
   LaneBuilder::MaskGuard guard(
       lanes, width,
-      attention.headMask(AttentionContext::headSize(value), column),
-      /*maybeEmpty=*/true);
-  return lanes.vector(
-      attention.element(value, Lanes::uniform(lanes.addIndex(keys.first, word)),
-                        Lanes::linear(column, 1, width)));
+      attention.headMask(AttentionContext::headSize(value), column));
+  return lanes.vector(attention.element(value, Lanes::uniform(key),
+                                        Lanes::linear(column, 1, width)));
 }
 
 void StreamedAttention::score(const AttentionContext::RowBlock &,
@@ -92,6 +91,7 @@ void StreamedAttention::scoreKeys(Value group, ArrayRef<Value> keys) {
   const AttentionBlocking &blocking = attention.blocking;
   const AttentionContext::Scratch &scratch = attention.scratch;
   int64_t width = blocking.lanes;
+  attention.placeRows(attention.op.getKey(), keys);
   lanes.loop(lanes.index(0), lanes.index(blocking.rows), 1, [&](Value row) {
     SmallVector<Value> sums(keys.size(), memory.zeroVector());
     Value start = lanes.mulIndex(row, lanes.index(blocking.head / perWord()));

@@ -7,7 +7,6 @@
 
 #include "schedule/fusion/GroupFuser.h"
 
-#include "analysis/Gather.h"
 #include "ir/Explain.h"
 #include "schedule/fusion/MergeGroups.h"
 
@@ -65,20 +64,15 @@ bool GroupFuser::absorb(int producer) {
   return merge(producer, reader, nodes[group.nodes.front()]);
 }
 
-/// Fuses gathers into products, before another kernel would copy the gathered
-/// parts. The product then reads them in place.
+/// Fuses gathers into products and attention, before another kernel would copy
+/// the gathered parts. The reader then reads them in place.
 void GroupFuser::absorbGathers() {
-  for (int i = 0, e = nodes.size(); i < e; ++i) {
-    auto product = dyn_cast<linalg::GenericOp>(nodes[i].op);
-    if (nodes[i].kind != OpKind::Contraction || !product)
-      continue;
-    for (unsigned operand : {0, 1}) {
-      auto gather = analysis::placedGather(product, operand);
-      int made = gather ? grouping.producerOf(gather->op.getResult(0)) : -1;
+  for (int i = 0, e = nodes.size(); i < e; ++i)
+    for (const analysis::Gather &gather : gathersInPlace(nodes[i])) {
+      int made = grouping.producerOf(gather.op->getResult(0));
       if (made >= 0 && nodes[made].users.size() == 1)
         absorb(nodes[made].group);
     }
-  }
 }
 
 void GroupFuser::absorbProducers() {

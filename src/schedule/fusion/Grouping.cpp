@@ -204,6 +204,23 @@ void Grouping::seedGroup(int index) {
   groups.push_back(std::move(group));
 }
 
+SmallVector<analysis::Gather> gathersInPlace(const Node &reader) {
+  SmallVector<analysis::Gather> gathers;
+  auto add = [&](std::optional<analysis::Gather> gather) {
+    if (gather)
+      gathers.push_back(*gather);
+  };
+  if (auto attention = dyn_cast<ir::AttentionOp>(reader.op)) {
+    add(analysis::gatherOfRows(attention.getKey()));
+    add(analysis::gatherOfRows(attention.getValue()));
+  } else if (reader.kind == OpKind::Contraction) {
+    auto product = cast<linalg::GenericOp>(reader.op);
+    add(analysis::placedGather(product, 0));
+    add(analysis::placedGather(product, 1));
+  }
+  return gathers;
+}
+
 //===----------------------------------------------------------------------===//
 // What runs at load
 //===----------------------------------------------------------------------===//

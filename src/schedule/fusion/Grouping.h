@@ -18,6 +18,7 @@
 #ifndef ANABRANCH_SCHEDULE_FUSION_GROUPING_H
 #define ANABRANCH_SCHEDULE_FUSION_GROUPING_H
 
+#include "analysis/Gather.h"
 #include "analysis/IterationSpace.h"
 #include "ir/Scope.h"
 #include "schedule/fusion/OpKinds.h"
@@ -64,6 +65,10 @@ struct Group {
     return kind == OpKind::Pointwise || kind == OpKind::Reduction;
   }
 };
+
+/// The gathers behind the operands of a product or an attention whose kernel
+/// can read them in place.
+llvm::SmallVector<analysis::Gather> gathersInPlace(const Node &reader);
 
 class Grouping {
 public:

@@ -7,7 +7,6 @@
 
 #include "schedule/fusion/MergeGroups.h"
 
-#include "analysis/Gather.h"
 #include "analysis/OperationCost.h"
 #include "ir/Sizes.h"
 #include "llvm/ADT/SmallSet.h"
@@ -381,20 +380,17 @@ bool Merge::checkEpilogue() {
   return legal || refuse("the result is not at the matrix product's index");
 }
 
-/// Whether the producer is a gather and the consumer a product that computes
-/// each position once for many elements.
+/// Whether the producer is a gather and the consumer a product or an attention
+/// that computes each position once for many elements.
 bool Merge::isPlacedGather() const {
   if (a.nodes.size() != 1)
     return false;
+  Operation *made = grouping.nodes[a.nodes.front()].op;
   return llvm::any_of(b.nodes, [&](int index) {
-    const Node &reader = grouping.nodes[index];
-    if (reader.kind != OpKind::Contraction)
-      return false;
-    auto product = cast<linalg::GenericOp>(reader.op);
-    return llvm::any_of(ArrayRef<unsigned>{0, 1}, [&](unsigned operand) {
-      auto gather = analysis::placedGather(product, operand);
-      return gather && gather->op == grouping.nodes[a.nodes.front()].op;
-    });
+    return llvm::any_of(gathersInPlace(grouping.nodes[index]),
+                        [&](const analysis::Gather &gather) {
+                          return gather.op == made;
+                        });
   });
 }
 
