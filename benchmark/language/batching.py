@@ -64,7 +64,7 @@ def measure(name: str, way: str, rows: int, context: int, threads: int) -> list[
 
     torch.set_num_threads(threads)
     # Requests whose prompts were read first are ahead by a token for each later chunk.
-    new = STEPS * ROUNDS + 2 + rows * len(chunks(context, None))
+    new = STEPS * ROUNDS + 2 + rows * len([*chunks(context, None)])
     compiled = load(name, way, context + new, rows)
     batch = compiled.batch(cache_tokens=rows * (context + new + 32))
     generator = torch.Generator().manual_seed(0)

@@ -30,10 +30,9 @@ Value viewedBy(Operation *op) {
   return yieldsInput ? generic.getDpsInputOperand(0)->get() : Value();
 }
 
-std::optional<Gather> gatherBehind(Value operand) {
-  while (Value viewed = viewedBy(operand.getDefiningOp()))
-    operand = viewed;
-  auto generic = operand.getDefiningOp<linalg::GenericOp>();
+/// The gather that makes this value, not looked for behind views.
+static std::optional<Gather> gatherMaking(Value value) {
+  auto generic = value.getDefiningOp<linalg::GenericOp>();
   if (!generic || generic.getNumReductionLoops() != 0 ||
       generic.getNumResults() != 1)
     return std::nullopt;
@@ -44,6 +43,12 @@ std::optional<Gather> gatherBehind(Value operand) {
   if (!extract)
     return std::nullopt;
   return Gather{generic, extract.getTensor()};
+}
+
+std::optional<Gather> gatherBehind(Value operand) {
+  while (Value viewed = viewedBy(operand.getDefiningOp()))
+    operand = viewed;
+  return gatherMaking(operand);
 }
 
 /// Whether the positions come from elements of other tensors alone. A position
@@ -114,15 +119,44 @@ std::optional<Gather> placedGather(linalg::GenericOp product,
   return gather;
 }
 
-std::optional<Gather> gatherOfRows(Value operand) {
-  std::optional<Gather> gather = gatherBehind(operand);
-  auto type = cast<RankedTensorType>(operand.getType());
-  if (!gather || type.getRank() == 0)
-    return std::nullopt;
-  unsigned column = type.getRank() - 1;
-  ReadCollector collector(operand.getContext(), type.getRank(),
-                          [&](Value leaf) { return leaf == gather->source; });
+/// The gathers behind a value, found through views and pointwise operators.
+static SmallVector<Gather> gathersBehindPointwise(Value value) {
+  SmallVector<Gather> gathers;
+  SmallVector<Value> work{value};
+  llvm::SmallDenseSet<Value> seen;
+  while (!work.empty()) {
+    Value next = work.pop_back_val();
+    if (!seen.insert(next).second)
+      continue;
+    if (Value viewed = viewedBy(next.getDefiningOp()))
+      work.push_back(viewed);
+    else if (auto gather = gatherMaking(next))
+      gathers.push_back(*gather);
+    else if (auto generic = next.getDefiningOp<linalg::GenericOp>();
+             generic && generic.getNumReductionLoops() == 0)
+      llvm::append_range(work, generic.getDpsInputs());
+  }
+  return gathers;
+}
+
+SmallVector<Gather> gathersOfRows(Value operand) {
+  SmallVector<Gather> gathers = gathersBehindPointwise(operand);
+  unsigned rank = cast<RankedTensorType>(operand.getType()).getRank();
+  if (gathers.empty() || rank == 0)
+    return {};
+  auto isSource = [&](Value value) {
+    return llvm::any_of(gathers, [&](const Gather &gather) {
+      return gather.source == value;
+    });
+  };
+  // Reductions and products have kernels of their own.
+  auto isLeaf = [&](Value value) {
+    auto generic = value.getDefiningOp<linalg::GenericOp>();
+    return isSource(value) || (generic && generic.getNumReductionLoops() != 0);
+  };
+  ReadCollector collector(operand.getContext(), rank, isLeaf);
   collector.visit(operand, collector.identity());
+  unsigned column = rank - 1;
   auto liesWhole = [&](ArrayRef<SymbolicIndex> index) {
     return !index.empty() && index.back().growth(column) == 1 &&
            llvm::all_of(index.drop_back(), [&](const SymbolicIndex &other) {
@@ -130,10 +164,14 @@ std::optional<Gather> gatherOfRows(Value operand) {
            });
   };
   Reads reads = collector.take();
+  llvm::SmallDenseSet<Value> across;
   for (const Read &read : reads.reads)
-    if (read.tensor == gather->source && !liesWhole(read.index))
-      return std::nullopt;
-  return gather;
+    if (isSource(read.tensor) && !liesWhole(read.index))
+      across.insert(read.tensor);
+  llvm::erase_if(gathers, [&](const Gather &gather) {
+    return across.contains(gather.source);
+  });
+  return gathers;
 }
 
 } // namespace analysis

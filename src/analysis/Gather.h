@@ -43,11 +43,12 @@ std::optional<Gather> gatherBehind(mlir::Value operand);
 std::optional<Gather> placedGather(mlir::linalg::GenericOp product,
                                    unsigned operand);
 
-/// The gather behind keys or values of an attention, if each of their rows lies
-/// whole in one row of the source. A kernel then computes the position of a row
+/// The gathers behind keys or values of an attention, if each row of these lies
+/// whole in one row of a source. A kernel then computes the position of a row
 /// once and reads the row in place. So are paged caches read, through a table
-/// of blocks or of tokens.
-std::optional<Gather> gatherOfRows(mlir::Value operand);
+/// of blocks or of tokens. Pointwise operators, such as the conversion of a
+/// cache in few bits, may stand behind the gathers.
+llvm::SmallVector<Gather> gathersOfRows(mlir::Value operand);
 
 } // namespace analysis
 } // namespace anabranch

@@ -17,3 +17,29 @@ func.func @grouped(%q: tensor<2x6x?x4xf32>, %k: tensor<2x3x?x4xf32>, %v: tensor<
   %r = anabranch.aten "scaled_dot_product_attention"(%q, %k, %v) dims(%n) {query = #anabranch.operand<0>, key = #anabranch.operand<1>, value = #anabranch.operand<2>, attn_mask, dropout_p = 0.0, is_causal = true, scale, enable_gqa = true} : (tensor<2x6x?x4xf32>, tensor<2x3x?x4xf32>, tensor<2x3x?x4xf32>) -> tensor<2x6x?x4xf32>
   return %r : tensor<2x6x?x4xf32>
 }
+
+// Heads that a model repeats for the queries, as transformers' repeat_kv does, are shared.
+// WHOLE-LABEL: func @repeated
+//       WHOLE:   anabranch.attention %arg0, %{{.*}}, %{{.*}} {grouped, scale = 5.000000e-01 : f64} : (tensor<1x6x5x4xf32>, tensor<1x3x7x4xf32>, tensor<1x3x7x4xf32>)
+func.func @repeated(%q: tensor<1x6x5x4xf32>, %k: tensor<1x3x7x4xf32>, %v: tensor<1x3x7x4xf32>) -> tensor<1x6x5x4xf32> {
+  %k1 = anabranch.aten "unsqueeze"(%k) {self = #anabranch.operand<0>, dim = 2} : (tensor<1x3x7x4xf32>) -> tensor<1x3x1x7x4xf32>
+  %k2 = anabranch.aten "expand"(%k1) {self = #anabranch.operand<0>, size = [1, 3, 2, 7, 4], implicit = false} : (tensor<1x3x1x7x4xf32>) -> tensor<1x3x2x7x4xf32>
+  %k3 = anabranch.aten "view"(%k2) {self = #anabranch.operand<0>, size = [1, 6, 7, 4]} : (tensor<1x3x2x7x4xf32>) -> tensor<1x6x7x4xf32>
+  %v1 = anabranch.aten "unsqueeze"(%v) {self = #anabranch.operand<0>, dim = 2} : (tensor<1x3x7x4xf32>) -> tensor<1x3x1x7x4xf32>
+  %v2 = anabranch.aten "expand"(%v1) {self = #anabranch.operand<0>, size = [1, 3, 2, 7, 4], implicit = false} : (tensor<1x3x1x7x4xf32>) -> tensor<1x3x2x7x4xf32>
+  %v3 = anabranch.aten "view"(%v2) {self = #anabranch.operand<0>, size = [1, 6, 7, 4]} : (tensor<1x3x2x7x4xf32>) -> tensor<1x6x7x4xf32>
+  %r = anabranch.aten "scaled_dot_product_attention"(%q, %k3, %v3) {query = #anabranch.operand<0>, key = #anabranch.operand<1>, value = #anabranch.operand<2>, attn_mask, dropout_p = 0.0, is_causal = false, scale, enable_gqa = false} : (tensor<1x6x5x4xf32>, tensor<1x6x7x4xf32>, tensor<1x6x7x4xf32>) -> tensor<1x6x5x4xf32>
+  return %r : tensor<1x6x5x4xf32>
+}
+
+// The second key head goes to the second query: heads that repeat as a whole are not shared.
+// WHOLE-LABEL: func @tiled
+//   WHOLE-NOT:   grouped
+//       WHOLE:   anabranch.attention %arg0, %{{.*}}, %{{.*}} {scale = 5.000000e-01 : f64} : (tensor<1x6x5x4xf32>, tensor<1x6x7x4xf32>, tensor<1x6x7x4xf32>)
+func.func @tiled(%q: tensor<1x6x5x4xf32>, %k: tensor<1x3x7x4xf32>, %v: tensor<1x3x7x4xf32>) -> tensor<1x6x5x4xf32> {
+  %k1 = anabranch.aten "unsqueeze"(%k) {self = #anabranch.operand<0>, dim = 1} : (tensor<1x3x7x4xf32>) -> tensor<1x1x3x7x4xf32>
+  %k2 = anabranch.aten "expand"(%k1) {self = #anabranch.operand<0>, size = [1, 2, 3, 7, 4], implicit = false} : (tensor<1x1x3x7x4xf32>) -> tensor<1x2x3x7x4xf32>
+  %k3 = anabranch.aten "view"(%k2) {self = #anabranch.operand<0>, size = [1, 6, 7, 4]} : (tensor<1x2x3x7x4xf32>) -> tensor<1x6x7x4xf32>
+  %r = anabranch.aten "scaled_dot_product_attention"(%q, %k3, %k3) {query = #anabranch.operand<0>, key = #anabranch.operand<1>, value = #anabranch.operand<2>, attn_mask, dropout_p = 0.0, is_causal = false, scale, enable_gqa = false} : (tensor<1x6x5x4xf32>, tensor<1x6x7x4xf32>, tensor<1x6x7x4xf32>) -> tensor<1x6x5x4xf32>
+  return %r : tensor<1x6x5x4xf32>
+}

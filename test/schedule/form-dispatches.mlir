@@ -294,3 +294,67 @@ func.func @taps_of_a_computed_image(%x: tensor<6x16xf32>) -> tensor<6x16xf32> {
   } -> tensor<6x16xf32>
   return %y : tensor<6x16xf32>
 }
+
+// -----
+
+// Keys and values that a table of blocks chooses are read in place, also as bytes that a cheap operator converts.
+// CHECK-LABEL: func.func @paged_attention
+// CHECK-COUNT-1: anabranch.dispatch
+// CHECK-COUNT-2: tensor.extract
+// CHECK: anabranch.attention
+// CHECK: kind = "attention"
+// CHECK-NOT: anabranch.dispatch
+#table = affine_map<(b, n, t, e) -> (b, n)>
+#all = affine_map<(b, n, t, e) -> (b, n, t, e)>
+func.func @paged_attention(%q: tensor<2x1x64xf32>, %pool: tensor<9x16x64xf32>, %bytes: tensor<9x16x64xi8>, %t: tensor<2x3xi64>) -> tensor<2x1x64xf32> {
+  %e = tensor.empty() : tensor<2x3x16x64xf32>
+  %b = tensor.empty() : tensor<2x3x16x64xi8>
+  %k = linalg.generic {indexing_maps = [#table, #all], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%t : tensor<2x3xi64>) outs(%e : tensor<2x3x16x64xf32>) {
+  ^bb0(%n: i64, %o: f32):
+    %i = arith.index_cast %n : i64 to index
+    %r = linalg.index 2 : index
+    %c = linalg.index 3 : index
+    %x = tensor.extract %pool[%i, %r, %c] : tensor<9x16x64xf32>
+    linalg.yield %x : f32
+  } -> tensor<2x3x16x64xf32>
+  %v = linalg.generic {indexing_maps = [#table, #all], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%t : tensor<2x3xi64>) outs(%b : tensor<2x3x16x64xi8>) {
+  ^bb0(%n: i64, %o: i8):
+    %i = arith.index_cast %n : i64 to index
+    %r = linalg.index 2 : index
+    %c = linalg.index 3 : index
+    %x = tensor.extract %bytes[%i, %r, %c] : tensor<9x16x64xi8>
+    linalg.yield %x : i8
+  } -> tensor<2x3x16x64xi8>
+  %w = linalg.generic {indexing_maps = [#all, #all], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%v : tensor<2x3x16x64xi8>) outs(%e : tensor<2x3x16x64xf32>) {
+  ^bb0(%n: i8, %o: f32):
+    %x = arith.sitofp %n : i8 to f32
+    linalg.yield %x : f32
+  } -> tensor<2x3x16x64xf32>
+  %keys = tensor.collapse_shape %k [[0], [1, 2], [3]] : tensor<2x3x16x64xf32> into tensor<2x48x64xf32>
+  %values = tensor.collapse_shape %w [[0], [1, 2], [3]] : tensor<2x3x16x64xf32> into tensor<2x48x64xf32>
+  %y = anabranch.attention %q, %keys, %values {scale = 1.0 : f64} : (tensor<2x1x64xf32>, tensor<2x48x64xf32>, tensor<2x48x64xf32>) -> tensor<2x1x64xf32>
+  return %y : tensor<2x1x64xf32>
+}
+
+// -----
+
+// A row of keys whose elements the table chooses one by one is copied.
+// CHECK-LABEL: func.func @attention_of_gathered_elements
+// CHECK-COUNT-2: anabranch.dispatch
+// CHECK-NOT: anabranch.dispatch
+func.func @attention_of_gathered_elements(%q: tensor<2x1x64xf32>, %pool: tensor<9x99xf32>, %values: tensor<2x48x64xf32>, %t: tensor<64xi64>) -> tensor<2x1x64xf32> {
+  %e = tensor.empty() : tensor<2x48x64xf32>
+  %k = linalg.generic {indexing_maps = [affine_map<(b, t, e) -> (e)>, affine_map<(b, t, e) -> (b, t, e)>], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%t : tensor<64xi64>) outs(%e : tensor<2x48x64xf32>) {
+  ^bb0(%n: i64, %o: f32):
+    %i = arith.index_cast %n : i64 to index
+    %r = linalg.index 0 : index
+    %x = tensor.extract %pool[%r, %i] : tensor<9x99xf32>
+    linalg.yield %x : f32
+  } -> tensor<2x48x64xf32>
+  %y = anabranch.attention %q, %k, %values {scale = 1.0 : f64} : (tensor<2x1x64xf32>, tensor<2x48x64xf32>, tensor<2x48x64xf32>) -> tensor<2x1x64xf32>
+  return %y : tensor<2x1x64xf32>
+}

@@ -20,8 +20,8 @@ AttentionContext::AttentionContext(ir::AttentionOp op,
                                    KernelFunction &function)
     : op(op), blocking(blocking), function(function), lanes(function.lanes),
       memory(lanes, blocking.element, blocking.lanes),
-      gathersKeys(analysis::gatherOfRows(op.getKey())),
-      gathersValues(analysis::gatherOfRows(op.getValue())) {
+      gathersKeys(!analysis::gathersOfRows(op.getKey()).empty()),
+      gathersValues(!analysis::gathersOfRows(op.getValue()).empty()) {
   rank = cast<RankedTensorType>(op.getResult().getType()).getRank();
   queryCount = function.dim(op.getQuery(), rank - 2);
   keyCount = function.dim(op.getKey(), rank - 2);

@@ -8,6 +8,8 @@
 #include "import/lowering/Moves.h"
 #include "import/lowering/OpTable.h"
 #include "import/lowering/Shapes.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include <cmath>
 
 using namespace mlir;
@@ -40,6 +42,43 @@ static StringRef refusalOf(LoweringBuilder &b, Operand query, Operand key,
   return "";
 }
 
+/// The keys or values whose heads `tensor` repeats, each for as many heads of
+/// the query as share it: transformers' repeat_kv, or repeat_interleave. Null
+/// if `tensor` repeats nothing.
+static Value beforeRepetition(LoweringBuilder &b, Value tensor) {
+  auto collapse = tensor.getDefiningOp<tensor::CollapseShapeOp>();
+  int64_t head = cast<RankedTensorType>(tensor.getType()).getRank() - 3;
+  if (!collapse || head < 0)
+    return Value();
+  for (auto [dim, group] : llvm::enumerate(collapse.getReassociationIndices()))
+    if (group.size() != (int64_t(dim) == head ? 2 : 1))
+      return Value();
+  auto repeat = collapse.getSrc().getDefiningOp<linalg::GenericOp>();
+  if (!repeat || repeat.getNumDpsInputs() != 1 ||
+      repeat.getNumReductionLoops() != 0)
+    return Value();
+  Block &body = repeat.getRegion().front();
+  if (&body.front() != body.getTerminator() ||
+      body.front().getOperand(0) != body.getArgument(0))
+    return Value();
+  // Along the dimension behind the heads, the one element of the source
+  // repeats.
+  SmallVector<AffineMap> maps = repeat.getIndexingMapsArray();
+  ArrayRef<int64_t> loops = collapse.getSrcType().getShape();
+  for (auto [dim, expr] : llvm::enumerate(maps[0].getResults())) {
+    bool isFirst = expr == getAffineConstantExpr(0, b.context());
+    bool isOwn = expr == getAffineDimExpr(dim, b.context());
+    if (int64_t(dim) == head + 1 ? !isFirst
+                                 : !isOwn && !(isFirst && loops[dim] == 1))
+      return Value();
+  }
+  if (!maps[1].isIdentity() || maps[0].getNumResults() != loops.size())
+    return Value();
+  Sizes sizes = b.sizesOf(repeat.getDpsInputs()[0]);
+  sizes.erase(sizes.begin() + head + 1);
+  return reshape(b.builder, b.loc, repeat.getDpsInputs()[0], sizes);
+}
+
 static Lowered lowerAttention(ir::AtenOp op, LoweringBuilder &b) {
   Operand query = b.operand("query"), key = b.operand("key");
   Operand value = b.operand("value"), mask = b.operand("attn_mask");
@@ -50,6 +89,14 @@ static Lowered lowerAttention(ir::AtenOp op, LoweringBuilder &b) {
     if (!op.getResult(i).use_empty())
       return b.refuse("the backward pass reads the logarithms of the sums");
   bool grouped = op.getBoolArg("enable_gqa").value_or(false);
+  if (!grouped) {
+    Value keys = beforeRepetition(b, key.value);
+    Value values = beforeRepetition(b, value.value);
+    if (keys && values) {
+      key = b.tensor(keys), value = b.tensor(values);
+      grouped = true;
+    }
+  }
   if (StringRef why = refusalOf(b, query, key, value, mask, grouped);
       !why.empty())
     return b.refuse(why);

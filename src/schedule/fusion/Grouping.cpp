@@ -206,17 +206,14 @@ void Grouping::seedGroup(int index) {
 
 SmallVector<analysis::Gather> gathersInPlace(const Node &reader) {
   SmallVector<analysis::Gather> gathers;
-  auto add = [&](std::optional<analysis::Gather> gather) {
-    if (gather)
-      gathers.push_back(*gather);
-  };
   if (auto attention = dyn_cast<ir::AttentionOp>(reader.op)) {
-    add(analysis::gatherOfRows(attention.getKey()));
-    add(analysis::gatherOfRows(attention.getValue()));
+    llvm::append_range(gathers, analysis::gathersOfRows(attention.getKey()));
+    llvm::append_range(gathers, analysis::gathersOfRows(attention.getValue()));
   } else if (reader.kind == OpKind::Contraction) {
     auto product = cast<linalg::GenericOp>(reader.op);
-    add(analysis::placedGather(product, 0));
-    add(analysis::placedGather(product, 1));
+    for (unsigned operand : {0, 1})
+      if (auto gather = analysis::placedGather(product, operand))
+        gathers.push_back(*gather);
   }
   return gathers;
 }

@@ -381,17 +381,24 @@ bool Merge::checkEpilogue() {
 }
 
 /// Whether the producer is a gather and the consumer a product or an attention
-/// that computes each position once for many elements.
+/// that computes each position once for many elements. In front of an
+/// attention, cheap operators may follow the gather.
 bool Merge::isPlacedGather() const {
-  if (a.nodes.size() != 1)
-    return false;
-  Operation *made = grouping.nodes[a.nodes.front()].op;
-  return llvm::any_of(b.nodes, [&](int index) {
-    return llvm::any_of(gathersInPlace(grouping.nodes[index]),
-                        [&](const analysis::Gather &gather) {
-                          return gather.op == made;
-                        });
-  });
+  llvm::SmallDenseSet<Operation *> placed;
+  for (int index : b.nodes)
+    for (const analysis::Gather &gather : gathersInPlace(grouping.nodes[index]))
+      placed.insert(gather.op);
+  int64_t gathers = 0, cost = 0;
+  for (int index : a.nodes) {
+    Operation *op = grouping.nodes[index].op;
+    if (placed.contains(op))
+      ++gathers;
+    else if (b.kind != OpKind::Attention || analysis::isCostlyToRepeat(op))
+      return false;
+    else
+      cost += analysis::operationsOf(op);
+  }
+  return gathers > 0 && cost <= maxPrologueCost;
 }
 
 bool Merge::checkPrologue() {

@@ -138,6 +138,33 @@ def test_repeated_heads_are_not_copied(length):
     check(module, given, kernels=1)
 
 
+@pytest.mark.parametrize("length", [1, 20])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_pool_of_bytes_is_converted_where_it_is_read(dtype, length):
+    """Each token of a head has a scale. The scales of a request are a kernel of their
+    own; no kernel stores its keys or values."""
+
+    class Bytes(torch.nn.Module):
+        def forward(self, query, keys, values, scales, table, mask):
+            scale = by_blocks(scales, table)
+            found = [by_blocks(pool, table).to(dtype) * scale for pool in (keys, values)]
+            return attend(query, *found, mask, enable_gqa=True)
+
+    query, _, _, table, mask = inputs(length, dtype)
+    keys, values = (
+        torch.randint(-127, 128, (BLOCKS, TOKENS, HEADS, SIZE), dtype=torch.int8)
+        for _ in range(2)
+    )
+    scales = torch.rand(BLOCKS, TOKENS, HEADS, 1).to(dtype) / 64
+    module, given = Bytes(), (query, keys, values, scales, table, mask)
+    compiled = anabranch.compile(module)
+    with torch.no_grad():
+        found = compiled(*given)
+        torch.testing.assert_close(found, module(*given), rtol=0.02, atol=0.02)
+    assert anabranch.counters.fallback_calls == 0
+    assert anabranch.counters.kernels == 2
+
+
 @pytest.mark.parametrize("value_size", [24, 80])
 @pytest.mark.parametrize("length", [1, 20])
 def test_heads_that_fill_no_vectors(length, value_size):
