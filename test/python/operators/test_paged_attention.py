@@ -147,7 +147,9 @@ def test_a_pool_of_bytes_is_converted_where_it_is_read(dtype, length):
     class Bytes(torch.nn.Module):
         def forward(self, query, keys, values, scales, table, mask):
             scale = by_blocks(scales, table)
-            found = [by_blocks(pool, table).to(dtype) * scale for pool in (keys, values)]
+            found = [
+                by_blocks(pool, table).to(dtype) * scale for pool in (keys, values)
+            ]
             return attend(query, *found, mask, enable_gqa=True)
 
     query, _, _, table, mask = inputs(length, dtype)
@@ -229,8 +231,6 @@ def test_keys_that_lie_across_their_head_are_copied():
         def forward(self, query, keys, values, table, mask):
             keys = keys.permute(0, 2, 3, 1).contiguous()  # tokens are neighbours
             found = keys[table].permute(0, 2, 1, 4, 3).flatten(2, 3)
-            return attend(
-                query, found, by_blocks(values, table), mask, enable_gqa=True
-            )
+            return attend(query, found, by_blocks(values, table), mask, enable_gqa=True)
 
     check(Across(), inputs(1, torch.float32))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -18,8 +18,8 @@ from transformers.cache_utils import Cache
 
 from ..programs import Programs
 from .blocks import BLOCK, blocks_for
-from .masks import Masks
-from .paged_cache import PagedLayer, Pool
+from .masks import Mask, Masks
+from .paged_cache import PagedLayer, Pool, slot_of
 
 
 class BatchSteps(nn.Module):
@@ -46,82 +46,89 @@ class BatchSteps(nn.Module):
         pool: Pool,
         tokens: Sequence[Sequence[int]],
         starts: Sequence[int],
-        slots: Sequence[torch.Tensor],
+        tables: Sequence[Sequence[int]],
         size: int,
     ) -> torch.Tensor:
         """The logits after the last token of each row: [len(tokens), vocabulary].
 
         tokens  one token of each row, or up to `size` tokens of one row
         starts  how many earlier tokens of each row the pool already has
-        slots   of each row's blocks, with room for all its tokens
+        tables  the places of each row's blocks, with room for all its tokens
         size    the number of tokens of a row that the program computes
         """
+        assert size == 1 or len(tokens) == 1
         rows = next(gear for gear in self._gears if gear >= len(tokens))
-        ids = torch.zeros((rows, size), dtype=torch.long)
-        positions = torch.zeros((rows, size), dtype=torch.long)
-        # A step writes the tokens that fill it up to spare slots, each to its own.
-        written = torch.arange(rows * size).view(rows, size)
         last = [first + len(row) for first, row in zip(starts, tokens)]
-        length = blocks_for(max(last)) * BLOCK
-        read = torch.zeros((rows, length), dtype=torch.long)
-        for row, (given, first, own) in enumerate(zip(tokens, starts, slots)):
-            count = len(given)
-            ids[row, :count] = torch.tensor(given)
+        # Dynamo takes a size of one for a constant, so rows read two blocks at least.
+        count = max(blocks_for(max(last)), 2)
+        ids = [[0] * size for _ in range(rows)]
+        positions = [[0] * size for _ in range(rows)]
+        # A step writes the tokens that fill it up to spare slots, each to its own.
+        written = list(range(rows * size))
+        read = [[0] * count for _ in range(rows)]
+        for row, (given, first, end, own) in enumerate(
+            zip(tokens, starts, last, tables)
+        ):
+            ids[row][: len(given)] = given
             # These positions repeat the last token, so the values that they see are
             # finite.
-            positions[row] = torch.arange(first, first + size).clamp_(
-                max=first + count - 1
-            )
-            written[row, :count] = own[first : first + count]
-            known = min(length, len(own))
-            read[row, :known] = own[:known]
-        assert size == 1 or len(tokens) == 1
-        end = torch.tensor([len(tokens[0]) - 1])
+            positions[row] = [min(first + n, end - 1) for n in range(size)]
+            begin = row * size
+            written[begin : begin + len(given)] = [
+                slot_of(own, token) for token in range(first, end)
+            ]
+            read[row][: len(own)] = own[:count]
+        at = torch.tensor(positions)
         found = self._programs.call(
             (rows, size),
             self.compute,
-            ids,
-            self._masks.make(positions, length),
-            positions,
-            end,
-            written.flatten(),
-            read,
+            torch.tensor(ids),
+            self._masks_of_blocks(at, count),
+            at,
+            torch.tensor([len(tokens[0]) - 1]),
+            torch.tensor(written),
+            torch.tensor(read),
             pool.keys,
             pool.values,
             first=functools.partial(self._first, rows, size, pool),
         )
         return found[: len(tokens), 0]
 
+    def _masks_of_blocks(self, positions: torch.Tensor, count: int) -> Mask:
+        """The masks of a step: [rows, 1, tokens, count, BLOCK]."""
+        masks = self._masks.make(positions, count * BLOCK)
+        return _each(lambda mask: mask.unflatten(-1, (count, BLOCK)), masks)
+
     def _first(self, rows: int, size: int, pool: Pool) -> tuple[Any, ...]:
-        """Arguments of a program's first call: their length is the same in all
-        processes, and a symbol of the program."""
-        length = 4 * BLOCK
+        """Arguments of a program's first call: their number of blocks is the same in
+        all processes, and a symbol of the program."""
+        count = 4
         positions = torch.zeros((rows, size), dtype=torch.long)
-        masks = self._masks.make(positions, length)
-        read = torch.zeros((rows, length), dtype=torch.long)
-        torch._dynamo.mark_dynamic(read, 1)
+        masks = self._masks_of_blocks(positions, count)
+        table = torch.zeros((rows, count), dtype=torch.long)
+        torch._dynamo.mark_dynamic(table, 1)
         for mask in masks.values() if isinstance(masks, dict) else [masks]:
             torch._dynamo.mark_dynamic(mask, 3)
         ids, written = torch.zeros_like(positions), torch.arange(rows * size)
         end = torch.zeros(1, dtype=torch.long)
-        return ids, masks, positions, end, written, read, pool.keys, pool.values
+        return ids, masks, positions, end, written, table, pool.keys, pool.values
 
     def compute(
         self,
         ids: torch.Tensor,
-        mask: Any,
+        mask: Mask,
         positions: torch.Tensor,
         end: torch.Tensor,
         written: torch.Tensor,
-        read: torch.Tensor,
+        table: torch.Tensor,
         keys: list[torch.Tensor],
         values: list[torch.Tensor],
     ) -> torch.Tensor:
         """The logits of the column `end` of the tokens: [rows, 1, vocabulary]."""
-        layers = [PagedLayer(k, v, written, read) for k, v in zip(keys, values)]
+        layers = [PagedLayer(k, v, written, table) for k, v in zip(keys, values)]
         found = self.model(
             input_ids=ids,
-            attention_mask=mask,
+            attention_mask=_each(lambda mask: mask.flatten(-2), mask),
             position_ids=positions,
             past_key_values=Cache(layers=layers),
             use_cache=True,
@@ -129,3 +136,9 @@ class BatchSteps(nn.Module):
             return_dict=True,
         ).logits
         return found if self._keeps else found[:, end]
+
+
+def _each(change: Callable[[torch.Tensor], torch.Tensor], masks: Mask) -> Mask:
+    if isinstance(masks, dict):
+        return {kind: change(mask) for kind, mask in masks.items()}
+    return change(masks)

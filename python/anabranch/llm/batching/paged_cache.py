@@ -8,19 +8,20 @@ from typing import Any
 import torch
 
 from ..key_values import LayerShape, PlacedLayer
-from .blocks import BLOCK
+from .blocks import BLOCK, blocks_for
 
 
 class Pool:
     """One tensor of keys and one of values for each layer: [heads, slots, size].
 
-    A slot holds one token. The first `spare` slots belong to no request; a step writes
-    the tokens that fill it up there.
+    A slot holds one token, a block BLOCK of them. The first blocks belong to no request:
+    a step writes the tokens that fill it up there.
     """
 
     def __init__(self, layers: Sequence[LayerShape], blocks: int, spare: int) -> None:
-        slots = spare + blocks * BLOCK
-        self.spare, self.blocks = spare, blocks
+        """`blocks` are the requests' own; `spare` is how many more slots there are."""
+        self.blocks, self._spare = blocks, blocks_for(spare)
+        slots = (self._spare + blocks) * BLOCK
         # Hidden values are multiplied by 0, so they must be finite: the pool begins as
         # zeros.
         self.keys = [
@@ -32,10 +33,14 @@ class Pool:
             for shape in layers
         ]
 
-    def slots(self, blocks: Sequence[int]) -> torch.Tensor:
-        """The slots of these blocks in order: int64 [len(blocks) * BLOCK]."""
-        first = torch.tensor(blocks, dtype=torch.long) * BLOCK + self.spare
-        return (first.unsqueeze(1) + torch.arange(BLOCK)).flatten()
+    def places(self, blocks: Sequence[int]) -> list[int]:
+        """Where these blocks of requests are among all blocks of the pool."""
+        return [self._spare + block for block in blocks]
+
+
+def slot_of(table: Sequence[int], token: int) -> int:
+    """The slot of a request's token, by the places of the request's blocks."""
+    return table[token // BLOCK] * BLOCK + token % BLOCK
 
 
 class PagedLayer(PlacedLayer):
@@ -43,26 +48,28 @@ class PagedLayer(PlacedLayer):
 
     keys, values  the pool's [heads, slots, size], updated in place
     written       int64 [rows * tokens]: the slots of the step's tokens, all different
-    read          int64 [rows, length]: the slots of each row's tokens, in order"""
+    table         int64 [rows, blocks]: the places of each row's blocks, in order"""
 
     def __init__(
         self,
         keys: torch.Tensor,
         values: torch.Tensor,
         written: torch.Tensor,
-        read: torch.Tensor,
+        table: torch.Tensor,
     ) -> None:
-        super().__init__(keys, values, read.shape[1])
-        self.written, self.read = written, read
+        super().__init__(keys, values, table.shape[1] * BLOCK)
+        self.written, self.table = written, table
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Writes [rows, heads, tokens, size] to the pool. Returns the keys and the
-        values of each row: [rows, heads, length, size]."""
+        values of each row: [rows, heads, length, size]. Attention reads them in place,
+        so no step copies them."""
         found = []
         for pool, states in ((self.keys, key_states), (self.values, value_states)):
             assert pool is not None
             pool.index_copy_(1, self.written, states.transpose(0, 1).flatten(1, 2))
-            found.append(pool[:, self.read].transpose(0, 1))
+            blocks = pool.unflatten(1, (-1, BLOCK))[:, self.table]
+            found.append(blocks.flatten(2, 3).transpose(0, 1))
         return found[0], found[1]

@@ -10,7 +10,7 @@ import torch
 
 from ..chunk_sizes import LARGEST_CHUNK, chunks
 from .batch_steps import BatchSteps
-from .blocks import Blocks, blocks_for
+from .blocks import BLOCK, Blocks, blocks_for
 from .paged_cache import Pool
 from .sampler import Sampler
 
@@ -27,10 +27,10 @@ class Request:
         self.tokens = list(prompt)
         self.done = False
         self._sampler, self._streamer = sampler, streamer
-        # While the request runs: its blocks and their slots; the chunks of its tokens
-        # that are left to read; and how many of its tokens the pool has.
+        # While the request runs: its blocks and their places in the pool; the chunks of
+        # its tokens that are left to read; and how many of its tokens the pool has.
         self._blocks: list[int] = []
-        self._slots = torch.empty(0, dtype=torch.long)
+        self._table: list[int] = []
         self._chunks: collections.deque[tuple[int, int, int]] = collections.deque()
         self._cached = 0
         if streamer is not None:
@@ -46,7 +46,7 @@ class Request:
 
     def _has_room(self) -> bool:
         """Whether the next token that a step reads has a slot."""
-        return self._cached < len(self._slots)
+        return self._cached < len(self._blocks) * BLOCK
 
     def _append(self, logits: torch.Tensor) -> None:
         token, ends = self._sampler.next(self.tokens, logits)
@@ -169,7 +169,7 @@ class Batch:
         blocks = self._blocks.take(count)
         assert blocks is not None
         request._blocks += blocks
-        request._slots = self._pool.slots(request._blocks)
+        request._table = self._pool.places(request._blocks)
 
     def _make_room(self) -> None:
         """Gives a block to each request that needs one for its next token. The whole
@@ -194,7 +194,7 @@ class Batch:
     def _read_chunk(self, request: Request) -> None:
         begin, end, size = request._chunks.popleft()
         logits = self._steps.logits(
-            self._pool, [request.tokens[begin:end]], [begin], [request._slots], size
+            self._pool, [request.tokens[begin:end]], [begin], [request._table], size
         )
         request._cached = end
         if not request._chunks:
@@ -207,7 +207,7 @@ class Batch:
             self._pool,
             [request.tokens[-1:] for request in requests],
             [request._cached for request in requests],
-            [request._slots for request in requests],
+            [request._table for request in requests],
             1,
         )
         for request, own in zip(requests, logits):
