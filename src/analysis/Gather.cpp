@@ -145,9 +145,8 @@ SmallVector<Gather> gathersOfRows(Value operand) {
   if (gathers.empty() || rank == 0)
     return {};
   auto isSource = [&](Value value) {
-    return llvm::any_of(gathers, [&](const Gather &gather) {
-      return gather.source == value;
-    });
+    return llvm::any_of(
+        gathers, [&](const Gather &gather) { return gather.source == value; });
   };
   // Reductions and products have kernels of their own.
   auto isLeaf = [&](Value value) {

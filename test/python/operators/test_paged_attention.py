@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention as attend
@@ -202,21 +204,26 @@ def test_a_place_outside_of_the_pool(bad, place, length):
             compiled(query, keys, values, wrong, mask)
 
 
-def test_a_pool_that_the_same_graph_writes():
-    """The step's own tokens are written first, and seen."""
+@pytest.mark.parametrize("scope", [contextlib.nullcontext, anabranch.super_kernel])
+def test_a_pool_that_the_same_graph_writes(scope):
+    """The step's own tokens are written first, and seen; also as one launch, whose tiles
+    wait for what they read."""
 
     class Step(torch.nn.Module):
         def forward(self, query, keys, values, new, written, table, mask):
-            keys.view(BLOCKS * TOKENS, HEADS, SIZE).index_copy_(0, written, new)
-            values.view(BLOCKS * TOKENS, HEADS, SIZE).index_copy_(0, written, 2 * new)
-            return Paged(by_blocks)(query, keys, values, table, mask)
+            with scope("step"):
+                keys.view(-1, HEADS, SIZE).index_copy_(0, written, new)
+                values.view(-1, HEADS, SIZE).index_copy_(0, written, 2 * new)
+                return (
+                    Paged(by_blocks)(torch.tanh(query), keys, values, table, mask) + 1
+                )
 
     query, keys, values, table, mask = inputs(1, torch.float32)
     new = torch.randn(len(TABLE), HEADS, SIZE)
     written = torch.tensor([7 * TOKENS + 1, 3 * TOKENS + 15, 5 * TOKENS])
     mine, theirs = ([keys.clone(), values.clone()] for _ in range(2))
     with torch.no_grad():
-        compiled = anabranch.compile(Step())
+        compiled = anabranch.compile(Step(), fullgraph=True, dynamic=False)
         found = compiled(query, *mine, new, written, table, mask)
         expected = Step()(query, *theirs, new, written, table, mask)
     torch.testing.assert_close(found, expected)
