@@ -16,8 +16,11 @@ namespace anabranch {
 namespace codegen {
 
 /// The number of heads in a tile of few queries. All of them share their keys,
-/// so that these are read once, and they have at most `most` rows.
+/// so that these are read once, and they have at most `most` rows. Where this
+/// would leave few tiles, a tile has fewer heads: workers without a tile cost
+/// more than keys that another core has in its cache.
 static int64_t chooseGroup(ir::AttentionOp op, int64_t length, int64_t most) {
+  constexpr int64_t enoughTiles = 8;
   ArrayRef<int64_t> result =
       cast<RankedTensorType>(op.getResult().getType()).getShape();
   ArrayRef<int64_t> key =
@@ -25,9 +28,12 @@ static int64_t chooseGroup(ir::AttentionOp op, int64_t length, int64_t most) {
   if (!op.getGrouped() || ShapedType::isDynamic(result.end()[-3]) ||
       ShapedType::isDynamic(key.end()[-3]))
     return 1;
+  int64_t heads = 1;
+  for (int64_t size : result.drop_back(2))
+    heads *= ShapedType::isDynamic(size) ? enoughTiles : size;
   int64_t sharing = result.end()[-3] / key.end()[-3];
   int64_t group = std::clamp<int64_t>(most / length, 1, sharing);
-  while (sharing % group != 0)
+  while (sharing % group != 0 || (group > 1 && heads / group < enoughTiles))
     --group;
   return group;
 }
