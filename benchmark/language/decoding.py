@@ -4,8 +4,10 @@ decoding.py                          SmolLM2 in each way, one thread and two
 decoding.py int4 packed --threads 1  these ways alone
 decoding.py --llama-bench PROGRAM --gguf Q4_1.gguf BF16.gguf
                                      llama.cpp's own benchmark for these files
+decoding.py packed --llama-bench PROGRAM --gguf Q4_1.gguf --rounds 5
+                                     both in turns, and the medians
 
-Every line of figures comes from a fresh process. A way is a dtype of activations
+Every figure comes from a fresh process, or is the median of several in turns. A way is a dtype of activations
 ("f32", "bf16"), or one with weights in few bits ("int4", "int4-bf16"). "packed" keeps
 the integers of a GGUF file. "token" is the time between two tokens of generate(), and
 "step" the part of it that the compiled step takes.
@@ -14,8 +16,10 @@ the integers of a GGUF file. "token" is the time between two tokens of generate(
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
+import statistics
 import subprocess
 import sys
 import time
@@ -171,14 +175,33 @@ def of_llama_cpp(program: str, file: str, threads: int) -> dict[str, float]:
     return found | {"start s": start}
 
 
+def contenders(
+    given: argparse.Namespace, threads: int
+) -> dict[str, Callable[[], dict[str, float]]]:
+    found: dict[str, Callable[[], dict[str, float]]] = {}
+    for way in given.ways or (() if given.llama_bench else WAYS):
+        found[f"anabranch {way}"] = functools.partial(
+            in_fresh_process, given.model, way, threads
+        )
+    for file in given.gguf if given.llama_bench else ():
+        found[f"llama.cpp {Path(file).name}"] = functools.partial(
+            of_llama_cpp, given.llama_bench, file, threads
+        )
+    return found
+
+
 def lines(given: argparse.Namespace) -> Iterator[tuple[str, dict[str, float]]]:
     for threads in given.threads:
-        for way in given.ways or (() if given.llama_bench else WAYS):
-            found = in_fresh_process(given.model, way, threads)
-            yield f"anabranch {way}, {threads} threads", found
-        for file in given.gguf if given.llama_bench else ():
-            found = of_llama_cpp(given.llama_bench, file, threads)
-            yield f"llama.cpp {Path(file).name}, {threads} threads", found
+        measured = contenders(given, threads)
+        rounds: dict[str, list[dict[str, float]]] = {name: [] for name in measured}
+        for _ in range(given.rounds):
+            for name, run in measured.items():
+                rounds[name].append(run())
+        for name, rows in rounds.items():
+            yield (
+                f"{name}, {threads} threads",
+                {key: statistics.median(row[key] for row in rows) for key in rows[0]},
+            )
 
 
 def main() -> None:
@@ -188,6 +211,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--llama-bench", metavar="PROGRAM")
     parser.add_argument("--gguf", nargs="+", default=[], metavar="FILE")
+    parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--child", metavar="WAY", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:

@@ -95,8 +95,11 @@ void GemmEpilogue::forEachRow(Value first, Value end, RowBody body) {
   bool hasNumbers = patch && loops.size() > 2;
   if (patch && !hasNumbers)
     end = lanes.minIndex(end, tile.endRow);
-  if (loops.size() == 1)
-    return lanes.loop(first, end, 1, [&](Value row) { body({row}, row); });
+  // A product of a vector has one row and no loop of rows.
+  if (loops.size() <= 1)
+    return lanes.loop(first, end, 1, [&](Value row) {
+      body(SmallVector<Value>(loops.size(), row), row);
+    });
   Value size = gemm.loopSize(loops.back());
   Value distance = hasNumbers ? lanes.index(patch->columns) : size;
   Value origin = hasNumbers ? tile.firstRow : lanes.index(0);

@@ -8,6 +8,7 @@
 #include "package/folder/Reader.h"
 
 #include "anabranch/Inspect.h"
+#include "anabranch/KernelABI.h"
 #include "support/package/TestPrograms.h"
 
 #include <fstream>
@@ -204,8 +205,9 @@ TEST_F(Reader, RefusesOtherVersionsAndMachines) {
   replace("manifest.json", "\"format\": 3", "\"format\": 7");
   EXPECT_REASON("it has format 7, this runtime reads format 3");
   store("manifest.json", whole);
-  replace("manifest.json", "\"abi\": 2", "\"abi\": 3");
-  EXPECT_REASON("was made for kernel ABI 3, this runtime has 2");
+  std::string own = std::to_string(ANABRANCH_KERNEL_ABI_VERSION);
+  replace("manifest.json", "\"abi\": " + own, "\"abi\": 99");
+  EXPECT_REASON("was made for kernel ABI 99, this runtime has " + own);
   store("manifest.json", whole);
   replace("manifest.json", "\"x86-64\"", "\"sparc\"");
   EXPECT_REASON("was made for sparc, this machine is x86-64");
