@@ -23,7 +23,6 @@ def repeat_kv(x, times):
     return wide.reshape(batch, heads * times, length, size)
 
 
-
 CASES = {
     "attention of integers with factors": (
         lambda q, k, v, a: sdpa(q, k.float() * a, v.float() * a),
@@ -216,6 +215,7 @@ NEEDS_STATIC = {
     "causal",
     "masked",
     "grouped",
+    "repeated heads",
     "decoding",
     "group_norm",
     "conv1d",
