@@ -18,7 +18,7 @@ import sys
 import time
 from typing import Any
 
-from decoding import StepClock
+from decoding import StepClock, parts_of, quantized
 
 STEPS = 24
 ROUNDS = 3
@@ -29,8 +29,7 @@ def load(name: str, way: str, rows: int, length: int) -> Any:
 
     from anabranch import llm
 
-    kind, _, dtype = way.partition("-")
-    floats = torch.bfloat16 if "bf16" in (kind, dtype) else torch.float32
+    kind, floats = parts_of(way)
     if name == "llama-270m":
         import transformers
 
@@ -46,8 +45,9 @@ def load(name: str, way: str, rows: int, length: int) -> Any:
         model = transformers.LlamaForCausalLM(config).to(floats).eval()
     else:
         model, _ = llm.load(name, dtype=floats, packed=kind == "packed")
-    quantize = kind if kind in ("int4", "int8") else None
-    return llm.compile(model, quantize=quantize, max_batch=rows, max_length=length)
+    return llm.compile(
+        model, quantize=quantized(kind), max_batch=rows, max_length=length
+    )
 
 
 def measure(given: argparse.Namespace) -> None:

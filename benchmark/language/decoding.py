@@ -44,6 +44,19 @@ LENGTH = 1024
 ROUNDS = 5
 
 
+def parts_of(way: str) -> tuple[str, Any]:
+    """The weights of a way, and the dtype of its activations."""
+    import torch
+
+    kind, _, dtype = way.partition("-")
+    return kind, torch.bfloat16 if "bf16" in (kind, dtype) else torch.float32
+
+
+def quantized(kind: str) -> str | None:
+    """The argument `quantize` of llm.compile for these weights."""
+    return kind if kind in ("int4", "int8") else None
+
+
 def measure(model_name: str, way: str, threads: int) -> dict[str, float]:
     """Measures one way in this process, which has just begun."""
     import torch
@@ -54,16 +67,10 @@ def measure(model_name: str, way: str, threads: int) -> dict[str, float]:
     from anabranch.llm import programs
 
     imported = time.perf_counter()
-    kind, _, dtype = way.partition("-")
-    narrow = "bf16" in (kind, dtype)
-    model, _ = llm.load(
-        model_name,
-        dtype=torch.bfloat16 if narrow else torch.float32,
-        packed=kind == "packed",
-    )
+    kind, floats = parts_of(way)
+    model, _ = llm.load(model_name, dtype=floats, packed=kind == "packed")
     loaded = time.perf_counter()
-    quantize = kind if kind in ("int4", "int8") else None
-    compiled = llm.compile(model, quantize=quantize, max_length=LENGTH)
+    compiled = llm.compile(model, quantize=quantized(kind), max_length=LENGTH)
     clock = StepClock(programs.Programs)
     first = answer(compiled, PROMPTS[0], 2)
     ready = time.perf_counter()

@@ -325,8 +325,7 @@ double Chooser::cyclesOfPatch() const {
 }
 
 /// Rows of windows of one image, and panels, with the fewest cycles. The
-/// second-level cache holds their points beside a panel. Parts of several
-/// images are equal, so that no tile reaches into a second image.
+/// second-level cache holds their points beside a panel.
 void Chooser::choosePatch(const PatchShape::Layout &layout) {
   int64_t points = contraction.windows->axes->rows.points;
   int64_t perRow = contraction.windows->axes->columns.points;
@@ -335,9 +334,7 @@ void Chooser::choosePatch(const PatchShape::Layout &layout) {
   std::optional<double> lowest;
   AmxBlocking best = amx;
   for (int64_t part = points; part > 0; --part) {
-    // Of parts that make as many strips, the smallest wastes least.
-    int64_t parts = divideCeil(points, part);
-    if (isSingle ? part != int64_t(divideCeil(points, parts)) : points % part)
+    if (!PatchShape::cutsWell(points, part, isSingle))
       continue;
     amx.patch = PatchShape::of(*contraction.windows, part, layout);
     amx.rowsPerTile = part * perRow;

@@ -79,6 +79,16 @@ struct PatchShape {
     return shape;
   }
 
+  /// Whether tiles of `part` rows of windows cut images of `points` rows well.
+  /// Parts of several images are equal, so that no tile reaches into a second
+  /// image. Of parts that make as many tiles of a single image, the smallest
+  /// wastes least.
+  static bool cutsWell(int64_t points, int64_t part, bool isSingle) {
+    if (!isSingle)
+      return points % part == 0;
+    int64_t parts = (points + part - 1) / part;
+    return part == (points + parts - 1) / parts;
+  }
   /// Whether the taps of a row of a window are neighbours in the image.
   static bool canJoinTaps(const ImageWindows &windows) {
     const ImageWindows::Axis &right = windows.axes->columns;

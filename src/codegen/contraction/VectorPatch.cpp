@@ -57,7 +57,8 @@ bool pays(const Contraction &contraction, const TargetInfo &target,
   // Padding is between the taps of a row.
   int64_t run =
       contraction.windows->padding ? contraction.windows->run : shape.run;
-  double copied = double(*depth / run) * double(llvm::alignTo(run, lanes));
+  int64_t runs = *depth / run;
+  auto copied = double(runs * int64_t(llvm::alignTo(run, lanes)));
   double products = double(*columns) * double(*depth) / usualShare /
                     target.rate(Multiply::FmaF32);
   double more = double(shape.columns) / double(shape.windowColumns) - 1 +
@@ -91,13 +92,8 @@ std::optional<VectorPatch> VectorPatch::choose(const Contraction &contraction,
   double bestRatio = 0;
   for (int64_t part = 1; part <= down.points; ++part) {
     PatchShape shape = shapeOf(part);
-    // Parts of several images are equal, so that no tile reaches into a second
-    // image. Those of one are nearly equal.
-    bool isEqual =
-        isSingle ? part == int64_t(divideCeil(down.points,
-                                              divideCeil(down.points, part)))
-                 : down.points % part == 0;
-    if (!isEqual || shape.numbers() < rowsOfBlock ||
+    if (!PatchShape::cutsWell(down.points, part, isSingle) ||
+        shape.numbers() < rowsOfBlock ||
         shape.elements() * bytes > target.model.l2Bytes / patchesOfCache)
       continue;
     double ratio = std::max(part / wanted, wanted / part);

@@ -116,10 +116,23 @@ Value ImagePatch::placeOf(const ImageWindows::Axis &axis, Value first,
                         lanes.index(axis.padding));
 }
 
-/// One unsigned comparison checks both ends.
-Value ImagePatch::isInside(const ImageWindows::Axis &axis, Value place) {
-  return lanes.make<arith::CmpIOp>(arith::CmpIPredicate::ult, place,
-                                   lanes.index(axis.size));
+/// Calls `pack` where `place` is in the image, and makes zeros of the padding.
+void ImagePatch::packOrClear(const ImageWindows::Axis &axis, Value place,
+                             Value to, int64_t elements,
+                             function_ref<void()> pack) {
+  // One unsigned comparison checks both ends.
+  Value isInside = lanes.make<arith::CmpIOp>(arith::CmpIPredicate::ult, place,
+                                             lanes.index(axis.size));
+  lanes.ifElse(
+      isInside, {},
+      [&] {
+        pack();
+        return SmallVector<Value>();
+      },
+      [&] {
+        clear(to, elements);
+        return SmallVector<Value>();
+      });
 }
 
 void ImagePatch::pack(Value patch) {
@@ -140,17 +153,10 @@ void ImagePatch::pack(Value patch) {
     Value place = lanes.addIndex(placeOf(axis, positionOf(1), 0), distance);
     Value to = movedInCopy(
         patch, lanes.mulIndex(tap, lanes.index(shape.sliceElements())));
-    lanes.ifElse(
-        isInside(axis, place), {},
-        [&] {
-          Value slice = moved(image, lanes.mulIndex(place, buffer.strides[1]));
-          packSlice(slice, to, firstRow);
-          return SmallVector<Value>();
-        },
-        [&] {
-          clear(to, shape.sliceElements());
-          return SmallVector<Value>();
-        });
+    packOrClear(axis, place, to, shape.sliceElements(), [&] {
+      Value slice = moved(image, lanes.mulIndex(place, buffer.strides[1]));
+      packSlice(slice, to, firstRow);
+    });
   });
 }
 
@@ -169,16 +175,8 @@ void ImagePatch::packSlice(Value image, Value patch, Value firstRow) {
             patch, lanes.addIndex(
                        lanes.index(start),
                        lanes.mulIndex(row, lanes.index(shape.rowElements()))));
-        lanes.ifElse(
-            isInside(axis, place), {},
-            [&] {
-              packRow(from, to, phase);
-              return SmallVector<Value>();
-            },
-            [&] {
-              clear(to, shape.rowElements());
-              return SmallVector<Value>();
-            });
+        packOrClear(axis, place, to, shape.rowElements(),
+                    [&] { packRow(from, to, phase); });
       }
     });
 }
@@ -215,16 +213,9 @@ void ImagePatch::packPoints(Value from, Value to, int64_t phase) {
     Value place = placeOf(axis, point, phase);
     Value here =
         movedInCopy(to, lanes.mulIndex(point, lanes.index(shape.channels)));
-    lanes.ifElse(
-        isInside(axis, place), {},
-        [&] {
-          copyPoints(moved(from, lanes.mulIndex(place, stride)), here, 1);
-          return SmallVector<Value>();
-        },
-        [&] {
-          clear(here, shape.channels);
-          return SmallVector<Value>();
-        });
+    packOrClear(axis, place, here, shape.channels, [&] {
+      copyPoints(moved(from, lanes.mulIndex(place, stride)), here, 1);
+    });
   });
 }
 

@@ -47,7 +47,9 @@ private:
   mlir::Value movedInCopy(mlir::Value pointer, mlir::Value elements) const;
   mlir::Value placeOf(const ImageWindows::Axis &axis, mlir::Value first,
                       int64_t phase);
-  mlir::Value isInside(const ImageWindows::Axis &axis, mlir::Value place);
+  void packOrClear(const ImageWindows::Axis &axis, mlir::Value place,
+                   mlir::Value to, int64_t elements,
+                   llvm::function_ref<void()> pack);
   void packSlice(mlir::Value image, mlir::Value patch, mlir::Value firstRow);
   void packRow(mlir::Value from, mlir::Value to, int64_t phase);
   void packNeighbours(mlir::Value from, mlir::Value to);

@@ -100,7 +100,7 @@ private:
   static constexpr size_t mostTuned = 2;
   std::vector<Tuned> tuned; ///< at most `mostTuned`, the newest last
   DeviceBuffer scratch;
-  uint64_t scratchSetup = 0;
+  uint64_t scratchSetup = 0; ///< what `scratch` holds (LaunchScratch.h)
   size_t arenaBytes = 0;
   const void *placedAt = nullptr; ///< the arena that the operands point into
   std::vector<int64_t> views;

@@ -44,7 +44,7 @@ Status BoundLaunches::resize(const int64_t *slots) {
 }
 
 void BoundLaunches::beginCall() {
-  // 64 bits do not run out.
+  // No process makes so many calls that a number comes twice.
   static std::atomic<uint64_t> used{0};
   if (hasSetups)
     firstSetup =
