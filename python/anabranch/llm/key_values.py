@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from typing import Any
 
@@ -106,15 +107,47 @@ class KeyValueCache(Cache):
     """A cache that KeyValues made."""
 
     capacity: int
+    rows: int
     shapes: list[LayerShape]
+    written: int
+    """No step wrote a token at this position or behind it."""
+
+    def will_write(self, end: int) -> None:
+        """A step writes tokens before this position."""
+        self.written = max(self.written, end)
+
+    def clear(self) -> None:
+        """Makes the cache what it was when it was new."""
+        for layer in self.layers:
+            layer.keys[:, :, : self.written].zero_()
+            layer.values[:, :, : self.written].zero_()
+            layer.cumulative_length.zero_()
+        self.written = 0
 
 
 class KeyValues:
-    """Makes caches for one model, with room for `capacity` tokens in each row."""
+    """Makes caches for one model, with room for `capacity` tokens in each row. The
+    memory of the last one is kept for the next: new memory costs a page fault for each
+    4 KiB."""
 
     def __init__(self, model: Any, capacity: int) -> None:
         self.capacity = capacity
         self.layers = _layer_shapes(model)
+        self._spare: list[KeyValueCache] = []
+
+    def take(self, rows: int) -> KeyValueCache:
+        """An empty cache for this many rows."""
+        with contextlib.suppress(IndexError):  # Another thread may take it first.
+            cache = self._spare.pop()
+            if cache.rows == rows:
+                return cache
+            del cache
+        return self.make(rows)
+
+    def give_back(self, cache: KeyValueCache) -> None:
+        """Keeps the memory of a cache that nobody reads again."""
+        cache.clear()
+        self._spare[:] = [cache]
 
     def make(self, rows: int) -> KeyValueCache:
         """An empty cache for this many rows. Layers with a sliding window keep all
@@ -122,6 +155,7 @@ class KeyValues:
         never changes."""
         cache = KeyValueCache(layers=[Layer(self.capacity) for _ in self.layers])
         cache.capacity, cache.shapes = self.capacity, self.layers
+        cache.rows, cache.written = rows, 0
         for layer, shape in zip(cache.layers, self.layers):
             size = (rows, shape.heads, 0)
             layer.lazy_initialization(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import os
+import sys
 from typing import Any
 
 import torch
@@ -26,6 +27,8 @@ from .rounding import layer_inputs
 from .steps import Steps
 
 DEFAULT_LENGTH = 1024
+# What sys.getrefcount says of an object that one variable has.
+UNSHARED = 2
 
 
 def compile(
@@ -139,8 +142,11 @@ class LanguageModel:
         )
         self._check_rows(rows)
         self._check_length(prompt.shape[1], asked)
-        cache = self._key_values.make(rows)
-        return self.model.generate(inputs, past_key_values=cache, **arguments)
+        cache = self._key_values.take(rows)
+        found = self.model.generate(inputs, past_key_values=cache, **arguments)
+        if sys.getrefcount(cache) == UNSHARED:
+            self._key_values.give_back(cache)
+        return found
 
     def generate_batch(self, prompts: Any, **settings: Any) -> list[torch.Tensor]:
         """Answers prompts of different lengths together (continuous batching). Each

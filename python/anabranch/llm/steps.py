@@ -19,7 +19,7 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from .chunk_sizes import chunks
 from .decoding.step_masks import Masks, each, mapped, plain
-from .key_values import Beginning, KeyValues
+from .key_values import Beginning, KeyValueCache, KeyValues
 from .programs import Programs
 
 # At most this many logits at a call's end are computed alone, as prompt lookup asks
@@ -64,6 +64,8 @@ class Steps(nn.Module):
             or not _is_plain(call)
             or not all(self._reads(m) for m in each(mask))
         ):
+            if isinstance(cache, KeyValueCache):
+                cache.will_write(cache.capacity + 1)
             return self.model(*args, **kwargs)
         logits = self._run(tokens, mask, positions, keep, cache)
         return CausalLMOutputWithPast(logits=logits, past_key_values=cache)
@@ -78,7 +80,9 @@ class Steps(nn.Module):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """The logits [rows, 1, words] behind tokens [rows, 1], and the likeliest word
         of each row [rows]. The masks are contiguous and as wide as `length` says."""
-        self._check_room(int(cache.get_seq_length()), 1)
+        past = int(cache.get_seq_length())
+        self._check_room(past, 1)
+        cache.will_write(past + 1)
         return self._step(tokens, masks, positions, _rows(1, 1), cache)
 
     def _check_room(self, past: int, count: int) -> None:
@@ -100,6 +104,7 @@ class Steps(nn.Module):
             asked = size if not 0 < keep <= FEW_LOGITS else min(size, FEW_LOGITS)
             asked = 1 if keep == 1 else asked
             length = self.length(past + begin + size)
+            cache.will_write(past + begin + size)
             take = functools.partial(_take, begin=begin, end=end, size=size)
             shorten = functools.partial(_shorten, take=take, length=length)
             logits, _ = self._step(

@@ -63,6 +63,9 @@ constexpr int64_t rowsOfDots = 8;
 
 // Of products of parts. Each tile copies its part of both operands.
 constexpr int64_t enoughPartTiles = 6, mostPartRows = 256;
+/// The same of parts that multiply integers. Their copy of a left operand is
+/// larger than that of the right one.
+constexpr int64_t enoughIntegerTiles = 4, mostIntegerRows = 128;
 /// The share of a copy's time that is left if it is made during products. And
 /// cycles of a block beside its products.
 constexpr double shareSeen = 0.75, blockCycles = 600;
@@ -70,18 +73,25 @@ constexpr double shareSeen = 0.75, blockCycles = 600;
 /// bytes to a block of the depth, and its parts are transposed.
 constexpr double transposedCycles = 3;
 
+/// The K-pack factor and the parts of operands that AMX registers multiply; a
+/// factor of zero for other operands.
+struct Words {
+  int64_t kPack = 0, parts = 1, scaledDepth = 0;
+};
+
 /// Chooses the parts of a blocking one after the other.
 class Chooser {
 public:
   Chooser(const Contraction &contraction, const TargetInfo &target,
-          int64_t kPack, int64_t parts)
+          const Words &words)
       : contraction(contraction), target(target),
         rows(contraction.knownSize(contraction.rows)),
         columns(contraction.knownSize(contraction.column)),
         depth(contraction.knownSize(contraction.depth)),
         batch(contraction.knownSize(contraction.batch)) {
-    amx.kPack = kPack;
-    amx.parts = parts;
+    amx.kPack = words.kPack;
+    amx.parts = words.parts;
+    amx.scaledDepth = words.scaledDepth;
   }
 
   AmxBlocking choose();
@@ -95,8 +105,10 @@ private:
 
   bool isInt8() const { return amx.kPack == 4; }
   bool hasParts() const { return amx.parts > 1; }
+  bool multipliesIntegers() const { return amx.scaledDepth > 0; }
+  int64_t rightParts() const { return multipliesIntegers() ? 1 : amx.parts; }
   /// In the form that blocks read.
-  int64_t elementBytes() const { return amx.parts * wordBytes / amx.kPack; }
+  int64_t elementBytes() const { return rightParts() * wordBytes / amx.kPack; }
   int64_t stepDepths() const { return amx.stepWords * amx.kPack; }
   int64_t blockColumns() const { return amx.vectors * lanes; }
   int64_t panels() const { return divideCeil(*columns, blockColumns()); }
@@ -110,6 +122,8 @@ private:
     return divideCeil(rows, AmxBlock::rows);
   }
   int64_t tilesEnough() const {
+    if (multipliesIntegers())
+      return enoughIntegerTiles;
     return hasParts() ? enoughPartTiles : enoughTiles;
   }
   /// Whether panels of floats are copied as parts, two in turns.
@@ -117,7 +131,7 @@ private:
     return hasParts() && contraction.right.panels.has_value();
   }
   bool transposesRight() const {
-    return !contraction.right.panels &&
+    return !contraction.right.panels && !multipliesIntegers() &&
            contraction.right.unitLoop == contraction.depth;
   }
   bool readsPanels() const;
@@ -165,6 +179,13 @@ bool Chooser::readsLeft() const {
 /// two that take turns. The left operand streams through the rest.
 int64_t Chooser::mostDepth() const {
   int64_t step = stepDepths();
+  if (multipliesIntegers()) {
+    // Panels of integers stream too.
+    int64_t bytes = target.model.l2Bytes / 2;
+    return std::max(bytes /
+                        (mostIntegerRows * amx.parts * wordBytes / amx.kPack),
+                    4 * step);
+  }
   int64_t bytes = target.model.l1Bytes / (copiesPanels() ? 4 : 2);
   int64_t most = bytes / (2 * lanes * elementBytes()) / step * step;
   return std::max(most, (hasParts() ? 2 : 4) * step);
@@ -181,6 +202,8 @@ void Chooser::chooseDepth() {
   if (amx.readsPanels && rows && *rows <= AmxBlock::rows)
     blocks = 1;
   int64_t part = divideCeil(std::max<int64_t>(*depth, 1), blocks);
+  if (multipliesIntegers() && amx.scaledDepth < *depth)
+    step = amx.scaledDepth;
   amx.depth = int64_t(alignTo(part, step));
 }
 
@@ -197,8 +220,11 @@ int64_t Chooser::chooseMostRows() {
   if (!depth)
     return unknownRows;
   int64_t cache = target.model.l2Bytes;
+  if (multipliesIntegers())
+    return mostIntegerRows;
   if (hasParts())
     return transposesRight() ? 2 * mostPartRows : mostPartRows;
+
   int64_t depthBytes = std::max<int64_t>(*depth * elementBytes(), 1);
   int64_t fitting = cache / 2 / depthBytes;
   bool isCheap =
@@ -446,7 +472,8 @@ double Chooser::cyclesOfParts() const {
   double elements = double(*columns) * *depth;
   double numbers =
       amx.patch ? double(strips()) * amx.patch->numbers() : double(*rows);
-  double products = elements * numbers * productsOfParts(amx.parts) /
+  double products = elements * numbers *
+                    productsOfParts(amx.parts, rightParts()) /
                     (target.rate(Multiply::AmxBF16) * AmxBlocking::partShare);
   // With one vector there are more loads for a product.
   if (amx.vectors == 1)
@@ -488,12 +515,6 @@ bool Chooser::pays() const {
   return cycles < cyclesOfVectors();
 }
 
-/// The K-pack factor and the parts of operands that AMX registers multiply; a
-/// factor of zero for other operands.
-struct Words {
-  int64_t kPack = 0, parts = 1;
-};
-
 /// Whether both operands of a sum in f32 have this type.
 bool multiplies(const Contraction &contraction, Type type) {
   if (!contraction.element.isF32())
@@ -509,11 +530,12 @@ int64_t partsOf(const Contraction &contraction, const TargetInfo &target) {
   MLIRContext *context = contraction.element.getContext();
   const auto &panels = contraction.right.panels;
   if (!target.avx512Bf16 || contraction.right.isWindow ||
-      (panels && (panels->width % lanes != 0 || panels->kPack != 1)) ||
-      QuantizedOperand::find(contraction))
+      (panels && (panels->width % lanes != 0 || panels->kPack != 1)))
     return 1;
   if (multiplies(contraction, Float32Type::get(context)))
     return 3;
+  if (QuantizedOperand::find(contraction))
+    return 1;
   return multiplies(contraction, Float16Type::get(context)) ? 2 : 1;
 }
 
@@ -528,7 +550,19 @@ Words wordsOf(const Contraction &contraction, const TargetInfo &target) {
                  BFloat16Type::get(contraction.element.getContext())))
     return {2, 1};
   int64_t parts = partsOf(contraction, target);
-  return parts > 1 ? Words{2, parts} : Words();
+  if (parts == 1)
+    return {};
+  auto weight = QuantizedOperand::find(contraction);
+  if (!weight)
+    return {2, parts};
+  if (weight->depths == 0)
+    return {};
+  // A step of registers must not have two scales.
+  constexpr int64_t stepDepths = 2 * AmxBlock::words;
+  int64_t group = weight->layout.group;
+  if (group >= weight->depths)
+    return {2, parts, int64_t(alignTo(weight->depths, stepDepths))};
+  return group % stepDepths == 0 ? Words{2, parts, group} : Words();
 }
 
 } // namespace
@@ -539,7 +573,7 @@ std::optional<AmxBlocking> AmxBlocking::choose(const Contraction &contraction,
   // Groups of few rows would leave the registers mostly empty.
   if (!words.kPack || contraction.isGrouped)
     return std::nullopt;
-  Chooser chooser(contraction, target, words.kPack, words.parts);
+  Chooser chooser(contraction, target, words);
   AmxBlocking found = chooser.choose();
   if (!chooser.pays())
     return std::nullopt;

@@ -7,7 +7,8 @@
 //
 // Products in AMX registers: whether they pay, and how much of which operand
 // stays in which cache. The registers multiply int8 and bf16. Floats of f16 and
-// f32 are copied as parts of bf16 (FloatParts.h).
+// f32 are copied as parts of bf16 (FloatParts.h). The integers of a weight of
+// few bits are bf16 numbers, whose sums are scaled (GroupSums.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,7 +26,10 @@ namespace codegen {
 struct AmxBlocking {
   int64_t kPack;     ///< four of int8, two of bf16
   int64_t parts = 1; ///< of f16 two, of f32 three
-  int64_t vectors;   ///< of a block of 16 columns each: 1 or 2
+  /// If the right operand is a weight of few bits: the depths whose sums are
+  /// scaled together. Otherwise zero.
+  int64_t scaledDepth = 0;
+  int64_t vectors; ///< of a block of 16 columns each: 1 or 2
   /// Of the depth in a step: the registers' words, or fewer if a patch's runs
   /// do not fill them.
   int64_t stepWords = AmxBlock::words;

@@ -61,7 +61,7 @@ double rateOf(const Contraction &contraction, const TargetInfo &target,
   bool isInt8 = contraction.multipliesInt8();
   if (blocking.hasParts())
     return target.rate(Multiply::AmxBF16) * AmxBlocking::partShare /
-           productsOfParts(blocking.parts);
+           productsOfParts(blocking.parts, blocking.rightParts());
   if (blocking.usesAmx)
     return target.rate(isInt8 ? Multiply::AmxInt8 : Multiply::AmxBF16);
   double fma = target.rate(Multiply::FmaF32);
@@ -88,7 +88,7 @@ double multiplyAdds(const Contraction &contraction, const TargetInfo &target,
 double rightBytes(const Contraction &contraction,
                   const GemmBlocking &blocking) {
   if (blocking.kPack > 1)
-    return 4.0 / blocking.kPack * blocking.parts;
+    return 4.0 / blocking.kPack * blocking.rightParts();
   return double(elementBytes(blocking.rightElement ? blocking.rightElement
                                                    : contraction.element));
 }

@@ -425,6 +425,7 @@ static GemmBlocking blockingOf(const AmxBlocking &amx,
   blocking.lanes = target.lanes(contraction.element.getIntOrFloatBitWidth());
   blocking.kPack = amx.kPack;
   blocking.parts = amx.parts;
+  blocking.scaledDepth = amx.scaledDepth;
   blocking.rows = AmxBlock::rows;
   blocking.vectors = amx.vectors;
   blocking.depth = amx.depth;
@@ -502,7 +503,7 @@ void GemmBlocking::setTile(const Contraction &contraction,
     return std::clamp(ceilDiv(std::min(value, all), step) * step, step, all);
   };
   if (given.depth && depthCount && right != Right::RowDots && !patch) {
-    depth = fit(*given.depth, lanes * kPack, *depthCount);
+    depth = fit(*given.depth, depthStep(*depthCount), *depthCount);
     depthOutside = (depthOutside || hasParts()) && *depthCount > depth;
   }
   if (given.rowsPerTile && rowCount && !patch)

@@ -65,6 +65,9 @@ struct GemmBlocking {
   /// The parts that AMX registers multiply instead of floats (FloatParts.h):
   /// two of f16, three of f32. Both operands are then copied. One: no parts.
   int64_t parts = 1;
+  /// If the parts multiply the integers of a weight of few bits: the depths
+  /// whose sums are scaled together. Otherwise zero.
+  int64_t scaledDepth = 0;
   /// If the right operand is in panels: columns from one word to the next. A
   /// block may be narrower.
   int64_t panelWidth = 0;
@@ -84,6 +87,17 @@ struct GemmBlocking {
   }
   bool multipliesInt8() const { return kPack == 4; }
   bool hasParts() const { return parts > 1; }
+  bool multipliesIntegers() const { return scaledDepth > 0; }
+  int64_t rightParts() const { return multipliesIntegers() ? 1 : parts; }
+  /// How often the sums of a block of the depth are scaled.
+  int64_t scalings() const {
+    return (depth + scaledDepth - 1) / std::max<int64_t>(scaledDepth, 1);
+  }
+  /// The number that the depth of a block must be a multiple of.
+  int64_t depthStep(int64_t depthCount) const {
+    return multipliesIntegers() && scaledDepth < depthCount ? scaledDepth
+                                                            : lanes * kPack;
+  }
   /// Depths of a step of AMX registers: the elements in a row of a register of
   /// the left operand.
   int64_t stepDepths() const { return stepWords * kPack; }

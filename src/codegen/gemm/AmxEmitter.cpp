@@ -51,12 +51,16 @@ AmxEmitter::AmxEmitter(GemmContext &gemm, LeftOperand &left, RightPanels &right,
 // Scratch memory
 //===----------------------------------------------------------------------===//
 
-int64_t AmxEmitter::sumElements(const GemmContext &gemm) {
+static int64_t resultElements(const GemmContext &gemm) {
   const GemmBlocking &blocking = gemm.blocking;
   if (gemm.isOneBlock())
     return blockElements(gemm);
   int64_t panels = blocking.depthOutside ? blocking.panelsPerTile : 1;
   return panels * blocking.blockedRows() * blocking.columns();
+}
+
+int64_t AmxEmitter::sumElements(const GemmContext &gemm) {
+  return resultElements(gemm) + GroupSums::elements(gemm);
 }
 
 int64_t AmxEmitter::leftTailElements(const GemmContext &gemm) {
@@ -141,7 +145,9 @@ AmxShape AmxEmitter::shape() const {
 /// step. For int8 it gains nothing.
 bool AmxEmitter::interleaves() const {
   auto depth = gemm.contraction.knownSize(gemm.contraction.depth);
-  return !gemm.blocking.multipliesInt8() && depth && *depth > 0;
+  // Scaling the sums of groups leaves vector units no time.
+  return !gemm.blocking.multipliesInt8() &&
+         !gemm.blocking.multipliesIntegers() && depth && *depth > 0;
 }
 
 AmxEmitter::Pending AmxEmitter::pendingOf(ValueRange carried) {
@@ -179,6 +185,12 @@ void AmxEmitter::emit(const Scratch &scratch) {
   clearRightTail();
   if (PartPanels::areFilledAhead(gemm))
     fillFirst();
+  if (gemm.blocking.multipliesIntegers()) {
+    weight = QuantizedOperand::find(gemm.contraction);
+    groups.emplace(
+        gemm, *weight, left,
+        gemm.memory.pointerTo(memory.sums, lanes.index(resultElements(gemm))));
+  }
   block.emplace(lanes, shape(), blockRows);
   Carried carried;
   if (interleaves())
@@ -283,10 +295,14 @@ AmxEmitter::Carried AmxEmitter::multiplyBlock(const Depths &depths,
   }
   Value row = lanes.addIndex(gemm.tile.firstRow, start);
   Value at = gemm.memory.pointerTo(memory.sums, sums);
-  block->start(at, compare(lanes, arith::CmpIPredicate::ne, depths.first,
-                           lanes.index(0)));
-  multiplySteps(depths, row, number, carried);
-  block->store(at);
+  if (groups) {
+    multiplyGroups(depths, row, at);
+  } else {
+    block->start(at, compare(lanes, arith::CmpIPredicate::ne, depths.first,
+                             lanes.index(0)));
+    multiplySteps(depths, row, number, carried);
+    block->store(at);
+  }
   Value end = lanes.addIndex(depths.first, lanes.index(gemm.blocking.depth));
   Value isLast =
       gemm.isOneBlock()
@@ -302,6 +318,42 @@ AmxEmitter::Carried AmxEmitter::multiplyBlock(const Depths &depths,
   Value count = lanes.make<arith::SelectOp>(isLast, rows.count, lanes.index(0));
   return {lanes.toI64(count), lanes.toI64(rows.row), lanes.toI64(rows.column),
           lanes.toI64(rows.sums)};
+}
+
+/// Multiplies the integers of a weight, one group of depths after the other.
+/// The sums of a group are scaled during the products of the next.
+void AmxEmitter::multiplyGroups(const Depths &depths, Value row,
+                                Value results) {
+  GroupSums::Block sums{row, blockRows, depths.first, results};
+  Value zero = lanes.index(0), one = lanes.index(1);
+  lanes.ifThen(compare(lanes, arith::CmpIPredicate::eq, depths.first, zero),
+               [&] { groups->clearResults(sums); });
+  int64_t size = gemm.blocking.scaledDepth;
+  Value count = lanes.ceilDivIndex(depths.count, lanes.index(size));
+  Value end = lanes.addIndex(depths.first, depths.count);
+  lanes.loop(zero, count, 1, [&](Value number) {
+    Value first =
+        lanes.addIndex(depths.first, lanes.mulIndex(number, lanes.index(size)));
+    Value next = lanes.addIndex(first, lanes.index(size));
+    if (!gemm.depthIsMultipleOf(size))
+      next = lanes.minIndex(next, end);
+    block->clear();
+    lanes.loop(first, next, gemm.blocking.stepDepths(),
+               [&](Value depth) { multiplyStep(depths, row, depth); });
+    block->store(groups->at(number));
+    lanes.ifThen(compare(lanes, arith::CmpIPredicate::ne, number, zero),
+                 [&] { groups->scale(sums, lanes.subIndex(number, one)); });
+  });
+  groups->scale(sums, lanes.subIndex(count, one));
+}
+
+/// Adds the products of a step of integers.
+void AmxEmitter::multiplyStep(const Depths &depths, Value row, Value depth) {
+  Value words = gemm.words(lanes.subIndex(depth, depths.first));
+  Value offset =
+      lanes.mulIndex(words, lanes.index(gemm.blocking.panelWidth * wordBytes));
+  block->addParts(leftAt(row, depth), leftStride,
+                  move(lanes, depths.right, offset), parts());
 }
 
 /// Emits the steps of the depth, and among them the epilogue of pending rows.
@@ -368,6 +420,7 @@ void AmxEmitter::multiplySteps(const Depths &depths, Value row, Value number,
 
 AmxBlock::Parts AmxEmitter::parts() const {
   return {gemm.blocking.parts, LeftOperand::partBytes(gemm),
+          gemm.blocking.rightParts(),
           PartPanels::partElements(gemm) * wordBytes};
 }
 

@@ -23,10 +23,11 @@
 #define ANABRANCH_CODEGEN_GEMM_AMXEMITTER_H
 
 #include "codegen/gemm/GemmEpilogue.h"
-#include "codegen/gemm/PartPanels.h"
-#include "codegen/gemm/RightPanels.h"
+#include "codegen/gemm/GroupSums.h"
 #include "codegen/microkernel/AmxBlock.h"
 #include "codegen/operands/LeftOperand.h"
+#include "codegen/operands/PartPanels.h"
+#include "codegen/operands/RightPanels.h"
 
 namespace anabranch {
 namespace codegen {
@@ -37,8 +38,9 @@ public:
              GemmEpilogue &epilogue);
 
   /// The parts of the scratch memory, and their numbers of elements. Sums are
-  /// [panel][block][row][column]. The last words of each operand, padded with
-  /// zeros, are [row][word] and [word][column].
+  /// [panel][block][row][column], and behind them those of groups. The last
+  /// words of each operand, padded with zeros, are [row][word] and
+  /// [word][column].
   struct Scratch {
     mlir::Value sums, leftTail, rightTail;
   };
@@ -60,6 +62,9 @@ private:
   /// The tile's rows, its blocks, and the rows of each block.
   mlir::Value rowCount, blockCount, blockRows;
   mlir::Value leftStride;
+  /// If the right operand is a weight of few bits.
+  std::optional<QuantizedOperand> weight;
+  std::optional<GroupSums> groups;
 
   /// A panel for one block of the depth.
   struct Depths {
@@ -101,6 +106,9 @@ private:
                         mlir::ValueRange carried);
   void multiplySteps(const Depths &depths, mlir::Value row, mlir::Value number,
                      mlir::ValueRange carried);
+  void multiplyGroups(const Depths &depths, mlir::Value row,
+                      mlir::Value results);
+  void multiplyStep(const Depths &depths, mlir::Value row, mlir::Value depth);
   void fillFirst();
   void fillAhead(Depths &depths, mlir::Value panel);
   void fetchAhead(const Depths &depths, mlir::Value step, mlir::Value number);

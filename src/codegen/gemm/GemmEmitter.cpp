@@ -7,8 +7,8 @@
 
 #include "codegen/gemm/GemmEmitter.h"
 
-#include "codegen/gemm/PartPanels.h"
 #include "codegen/gemm/RowDots.h"
+#include "codegen/operands/PartPanels.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;

@@ -119,10 +119,15 @@ void AmxBlock::start(Value sums, Value continues) {
         return SmallVector<Value>();
       },
       [&] {
-        forSums(sums,
-                [&](int64_t reg, Value) { call("tilezero", {number(reg)}); });
+        clear();
         return SmallVector<Value>();
       });
+}
+
+void AmxBlock::clear() {
+  for (int64_t i = 0; i < (shape.isTall ? 2 : 1); ++i)
+    for (int64_t j = 0; j < shape.vectors; ++j)
+      call("tilezero", {number(firstSum + 2 * i + j)});
 }
 
 void AmxBlock::multiply(int64_t left, int64_t right) {
@@ -183,10 +188,10 @@ void AmxBlock::addParts(Value left, Value leftStride, Value right,
       for (int64_t j = 0; j < shape.vectors; ++j)
         multiply(i, j);
   };
-  for (int64_t i = 0; i < parts.count; ++i) {
+  for (int64_t i = 0; i < parts.left; ++i) {
     loadLeft(move(left, i * parts.leftBytes), leftStride);
     // Of three parts, products below the last digit of f32 are left out.
-    int64_t last = parts.count - 1 - (parts.count > 2 ? i : 0);
+    int64_t last = parts.right - 1 - (parts.right > 2 ? i : 0);
     for (int64_t j = 0; j <= last; ++j)
       multiplyBy(i == 0 ? last - j : j);
   }

@@ -59,12 +59,14 @@ public:
 
   /// Loads the sums of a block, or clears them if `continues` is false.
   void start(mlir::Value sums, mlir::Value continues);
+  void clear();
   /// Adds the products of a step's words of the depth. `leftStride` is the
   /// distance of two rows in bytes, as i64.
   void addWords(mlir::Value left, mlir::Value leftStride, mlir::Value right);
-  /// The same for operands in parts, which are so many bytes apart.
+  /// The same for operands in parts, which are so many bytes apart. The right
+  /// operand has as many parts as the left one, or a single one.
   struct Parts {
-    int64_t count, leftBytes, rightBytes;
+    int64_t left, leftBytes, right, rightBytes;
   };
   void addParts(mlir::Value left, mlir::Value leftStride, mlir::Value right,
                 const Parts &parts);

@@ -16,8 +16,8 @@ using namespace mlir;
 namespace anabranch {
 namespace codegen {
 
-int64_t productsOfParts(int64_t parts) {
-  return parts == 3 ? 6 : parts == 2 ? 4 : 1;
+int64_t productsOfParts(int64_t left, int64_t right) {
+  return right == 1 ? left : left == 3 ? 6 : 4;
 }
 
 namespace {

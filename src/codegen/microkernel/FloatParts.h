@@ -36,8 +36,9 @@ namespace anabranch {
 namespace codegen {
 
 /// Products of a part of the left operand and a part of the right one that a
-/// block adds for each pair of elements: six of three parts, four of two.
-int64_t productsOfParts(int64_t parts);
+/// block adds for each pair of elements: six of three parts each, four of two.
+/// Small integers on the right are a part each.
+int64_t productsOfParts(int64_t left, int64_t right);
 
 /// Splits two vectors of f32 into their parts. Each part is a vector of words,
 /// as f32. Word i has element i of `low` and element i of `high`.

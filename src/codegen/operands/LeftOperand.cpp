@@ -7,11 +7,13 @@
 
 #include "codegen/operands/LeftOperand.h"
 
+#include "codegen/contraction/QuantizedOperand.h"
 #include "codegen/emit/Transpose.h"
 #include "codegen/microkernel/AmxBlock.h"
 #include "codegen/microkernel/FloatParts.h"
 #include "codegen/operands/ImagePatch.h"
 #include "codegen/operands/WindowRows.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 
@@ -26,6 +28,25 @@ LeftOperand::LeftOperand(GemmContext &gemm, Value packed)
 static Value stepElements(GemmContext &gemm) {
   return gemm.lanes.index(gemm.blocking.parts * LeftOperand::partBytes(gemm) /
                           gemm.memory.elementBytes());
+}
+
+/// The scratch elements of a copy in parts.
+static Value partsElements(GemmContext &gemm) {
+  LaneBuilder &lanes = gemm.lanes;
+  Value depths = gemm.blocking.depthOutside ? lanes.index(gemm.blocking.depth)
+                                            : gemm.depthCount;
+  return lanes.mulIndex(
+      lanes.ceilDivIndex(depths, lanes.index(gemm.blocking.stepDepths())),
+      stepElements(gemm));
+}
+
+/// Sums of a row's elements, which offsets of the right operand multiply; zero
+/// if it has none.
+static int64_t sumsOfRow(const GemmContext &gemm) {
+  if (!gemm.blocking.multipliesIntegers())
+    return 0;
+  auto weight = QuantizedOperand::find(gemm.contraction);
+  return weight->offset ? gemm.blocking.scalings() : 0;
 }
 
 int64_t LeftOperand::partBytes(GemmContext &gemm) {
@@ -53,13 +74,10 @@ Value LeftOperand::scratchElements(GemmContext &gemm) {
       lanes.mulIndex(lanes.index(gemm.blocking.rowsPerTile), packedWords(gemm));
   if (gemm.blocking.patch)
     return lanes.index(ImagePatch(gemm).scratchElements());
-  if (gemm.blocking.hasParts()) {
-    Value depths = gemm.blocking.depthOutside ? lanes.index(gemm.blocking.depth)
-                                              : gemm.depthCount;
-    Value steps =
-        lanes.ceilDivIndex(depths, lanes.index(gemm.blocking.stepDepths()));
-    return lanes.mulIndex(steps, stepElements(gemm));
-  }
+  if (gemm.blocking.hasParts())
+    return lanes.addIndex(
+        partsElements(gemm),
+        lanes.index(sumsOfRow(gemm) * gemm.blocking.rowsPerTile));
   // The last vector of interleaved rows ends behind its block.
   int64_t behind = gemm.blocking.interleavesLeft ? gemm.blocking.lanes : 0;
   if (auto windows = WindowRows::of(gemm))
@@ -141,19 +159,55 @@ Value LeftOperand::partsAt(Value row, Value depth) {
 
 void LeftOperand::packParts(Value first, Value count) {
   firstDepth = first;
-  int64_t step = gemm.blocking.stepDepths();
-  bool whole = gemm.depthIsMultipleOf(step);
   Value end = lanes.addIndex(first, count);
   lanes.loop(gemm.tile.firstRow, gemm.tile.endRow, 1, [&](Value row) {
-    lanes.loop(first, end, step, [&](Value k) {
-      Value high = lanes.addIndex(k, lanes.index(gemm.blocking.lanes));
-      SmallVector<Value> parts = splitToParts(
-          lanes, reader.elements(row, Value(), k, end, whole),
-          reader.elements(row, Value(), high, end, whole), gemm.blocking.parts);
-      storeParts(lanes, gemm.memory, parts, partsAt(row, k), lanes.index(0),
-                 partBytes(gemm));
-    });
+    if (sumsOfRow(gemm))
+      return packAndAdd(row, first, end);
+    lanes.loop(first, end, gemm.blocking.stepDepths(),
+               [&](Value depth) { packStep(row, depth, end); });
   });
+}
+
+/// Packs the elements of a step. Returns their sum, lane by lane.
+Value LeftOperand::packStep(Value row, Value depth, Value end) {
+  bool whole = gemm.depthIsMultipleOf(gemm.blocking.stepDepths());
+  Value next = lanes.addIndex(depth, lanes.index(gemm.blocking.lanes));
+  Value low = reader.elements(row, Value(), depth, end, whole);
+  Value high = reader.elements(row, Value(), next, end, whole);
+  storeParts(lanes, gemm.memory,
+             splitToParts(lanes, low, high, gemm.blocking.parts),
+             partsAt(row, depth), lanes.index(0), partBytes(gemm));
+  return lanes.make<arith::AddFOp>(low, high);
+}
+
+/// Packs a row, and adds the elements of each scale.
+void LeftOperand::packAndAdd(Value row, Value first, Value end) {
+  Value size = lanes.index(gemm.blocking.scaledDepth);
+  lanes.loop(first, end, gemm.blocking.scaledDepth, [&](Value start) {
+    Value stop = lanes.addIndex(start, size);
+    if (!gemm.depthIsMultipleOf(gemm.blocking.scaledDepth))
+      stop = lanes.minIndex(stop, end);
+    Value sums = lanes.loop(
+        start, stop, gemm.blocking.stepDepths(), gemm.memory.zeroVector(),
+        [&](Value depth, ValueRange total) -> SmallVector<Value> {
+          return {
+              lanes.make<arith::AddFOp>(total[0], packStep(row, depth, end))};
+        })[0];
+    Value sum = sumLanes(lanes, sums);
+    Value scaling = lanes.divIndex(lanes.subIndex(start, first), size);
+    gemm.memory.store(sum, packed, sumIndex(row, scaling));
+  });
+}
+
+Value LeftOperand::sumIndex(Value row, Value scaling) {
+  Value line = lanes.mulIndex(scaling, lanes.index(gemm.blocking.rowsPerTile));
+  Value within = lanes.addIndex(line, lanes.subIndex(row, gemm.tile.firstRow));
+  return lanes.addIndex(partsElements(gemm), within);
+}
+
+Value LeftOperand::sumOf(Value row, Value scaling) {
+  Value sum = gemm.memory.loadScalar(packed, sumIndex(row, scaling));
+  return lanes.make<vector::BroadcastOp>(gemm.memory.vectorType(), sum);
 }
 
 bool LeftOperand::stepIsUnit(const GemmContext &gemm) {

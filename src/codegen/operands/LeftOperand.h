@@ -10,7 +10,7 @@
 // copied once for the tile: [row][word], with the words of a row padded to
 // whole vectors. For many rows, the copy is interleaved and widened instead:
 // [block][depth][row of the block]. A copy in parts (FloatParts.h) is
-// [32 depths][part][row][16 words].
+// [32 depths][part][row][16 words]. Behind it may be sums of elements.
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,6 +39,10 @@ public:
   void packParts(mlir::Value first, mlir::Value count);
   /// Bytes from one part of an element to the next.
   static int64_t partBytes(GemmContext &gemm);
+  /// The sum of a row's elements that one scale of the right operand
+  /// multiplies, in all lanes. `scaling` counts them within the block of the
+  /// depth.
+  mlir::Value sumOf(mlir::Value row, mlir::Value scaling);
 
   /// Whether the words of a row are consecutive.
   static bool stepIsUnit(const GemmContext &gemm);
@@ -53,6 +57,9 @@ public:
 
 private:
   mlir::Value partsAt(mlir::Value row, mlir::Value depth);
+  mlir::Value packStep(mlir::Value row, mlir::Value depth, mlir::Value end);
+  void packAndAdd(mlir::Value row, mlir::Value first, mlir::Value end);
+  mlir::Value sumIndex(mlir::Value row, mlir::Value scaling);
   void packRows();
   void packBlocks();
 

@@ -104,10 +104,12 @@ def test_symbolic_rows(bits, dtype, tmp_path) -> None:
         Case(64, 192, 48, packed="halves", zeros="added"),
         Case(33, 2, 0),
         Case(200, 4112, 16, bits=8, zeros="int"),
+        Case(70, 4096, 64, zeros="added"),
     ],
 )
-def test_sizes(case: Case) -> None:
-    check(case, rows=3)
+@pytest.mark.parametrize("rows", [3, 40])
+def test_sizes(case: Case, rows: int) -> None:
+    check(case, rows)
 
 
 @pytest.mark.parametrize("group", [8, 24])
@@ -145,22 +147,24 @@ def test_targets_whose_vectors_the_padding_exceeds(depth, target, tmp_path) -> N
     check_package(Case(33, depth, 0), 3, target, tmp_path / "package")
 
 
+@pytest.mark.parametrize("rows", [3, 40])
 @pytest.mark.parametrize("bad", [float("inf"), float("-inf"), float("nan")])
-def test_a_row_with_no_number(bad: float) -> None:
+def test_a_row_with_no_number(bad: float, rows: int) -> None:
     module = Quantized(Case(40, 128)).eval()
-    x = torch.randn(3, 128)
+    x = torch.randn(rows, 128)
     x[1, 77] = bad
     with torch.no_grad():
         found = anabranch.compile(module, freeze=True)(x)
     assert not found[1].isfinite().any()
-    keep = [0, 2]
+    keep = [0, *range(2, rows)]
     assert relative_error(found[keep], exact(module, x)[keep]) < 4e-7
 
 
-@pytest.mark.parametrize("size", [0.0, 1e-38, 1e-30, 1e30])
-def test_sizes_of_activations(size: float) -> None:
+@pytest.mark.parametrize("rows", [3, 40])
+@pytest.mark.parametrize("size", [0.0, 1e-38, 1e-30, 1e30, 1e37])
+def test_sizes_of_activations(size: float, rows: int) -> None:
     module = Quantized(Case(40, 128)).eval()
-    x = torch.randn(3, 128) * size
+    x = torch.randn(rows, 128) * size
     with torch.no_grad():
         found = anabranch.compile(module, freeze=True)(x)
     error = (found.double() - exact(module, x)).abs().max().item()

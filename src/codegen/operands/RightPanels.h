@@ -12,8 +12,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef ANABRANCH_CODEGEN_GEMM_RIGHTPANELS_H
-#define ANABRANCH_CODEGEN_GEMM_RIGHTPANELS_H
+#ifndef ANABRANCH_CODEGEN_OPERANDS_RIGHTPANELS_H
+#define ANABRANCH_CODEGEN_OPERANDS_RIGHTPANELS_H
 
 #include "codegen/operands/OperandReader.h"
 
@@ -71,4 +71,4 @@ private:
 } // namespace codegen
 } // namespace anabranch
 
-#endif // ANABRANCH_CODEGEN_GEMM_RIGHTPANELS_H
+#endif // ANABRANCH_CODEGEN_OPERANDS_RIGHTPANELS_H

@@ -7,13 +7,15 @@
 //
 // A panel of floats as the parts that AMX registers multiply (FloatParts.h):
 // [part][word][column]. The words of a step of registers are whole: those
-// behind the end of the depth are zero.
+// behind the end of the depth are zero. The integers of a weight of few bits
+// are one part; behind the end they are any integers.
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef ANABRANCH_CODEGEN_GEMM_PARTPANELS_H
-#define ANABRANCH_CODEGEN_GEMM_PARTPANELS_H
+#ifndef ANABRANCH_CODEGEN_OPERANDS_PARTPANELS_H
+#define ANABRANCH_CODEGEN_OPERANDS_PARTPANELS_H
 
+#include "codegen/contraction/QuantizedOperand.h"
 #include "codegen/operands/OperandReader.h"
 
 namespace anabranch {
@@ -45,7 +47,7 @@ public:
   /// Scratch elements of a part, of a panel, and of all panels.
   static int64_t partElements(const GemmContext &gemm);
   static int64_t panelElements(const GemmContext &gemm) {
-    return gemm.blocking.parts * partElements(gemm);
+    return gemm.blocking.rightParts() * partElements(gemm);
   }
   static int64_t scratchElements(const GemmContext &gemm) {
     return panelElements(gemm) * (areFilledAhead(gemm) ? 2 : 1);
@@ -62,6 +64,7 @@ private:
       llvm::function_ref<mlir::Value(mlir::Value depth, int64_t vector)>;
 
   void fillFromColumns();
+  void fillFromIntegers(const QuantizedOperand &weight);
   void fillTransposed();
   void fillSquares(mlir::Value group, mlir::Value step);
   void fillSteps(Load load);
@@ -76,4 +79,4 @@ private:
 } // namespace codegen
 } // namespace anabranch
 
-#endif // ANABRANCH_CODEGEN_GEMM_PARTPANELS_H
+#endif // ANABRANCH_CODEGEN_OPERANDS_PARTPANELS_H

@@ -5,12 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "codegen/gemm/RightPanels.h"
+#include "codegen/operands/RightPanels.h"
 
 #include "codegen/emit/Transpose.h"
-#include "codegen/gemm/PartPanels.h"
-#include "codegen/gemm/UnpackedPanel.h"
 #include "codegen/microkernel/AmxBlock.h"
+#include "codegen/operands/PartPanels.h"
+#include "codegen/operands/UnpackedPanel.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"

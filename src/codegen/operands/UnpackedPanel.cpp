@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "codegen/gemm/UnpackedPanel.h"
+#include "codegen/operands/UnpackedPanel.h"
 
 #include "codegen/emit/Memory.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -17,14 +17,10 @@ using namespace mlir;
 namespace anabranch {
 namespace codegen {
 
-using ir::QuantizedWeight;
-
-static constexpr int64_t wordsAhead = 1024;
-
 UnpackedPanel::UnpackedPanel(GemmContext &gemm, const QuantizedOperand &weight,
                              Value panel)
     : gemm(gemm), lanes(gemm.lanes), weight(weight), panel(panel),
-      words(lanes, lanes.builder.getI32Type(), gemm.blocking.lanes),
+      integers(gemm, weight),
       floats(lanes, lanes.builder.getF32Type(), gemm.blocking.lanes) {}
 
 void UnpackedPanel::fill(Value first, Value end) {
@@ -44,23 +40,17 @@ void UnpackedPanel::fill(Value first, Value end) {
 
 /// Fills the depths whose integers share four bytes of a column.
 void UnpackedPanel::fillStep(Value step, bool whole) {
-  int64_t width = gemm.blocking.lanes;
-  int64_t padded =
-      QuantizedWeight::panels(weight.columns) * QuantizedWeight::panelColumns;
-  for (int64_t place = 0; place < gemm.blocking.columns(); place += width) {
-    Value column = lanes.addIndex(gemm.tile.firstColumn, lanes.index(place));
-    // Vectors behind the last column are undefined. Nobody reads their sums.
-    if (padded % gemm.blocking.columns() != 0)
-      column = lanes.minIndex(column, lanes.index(padded - width));
-    fillVector(step, {column, place}, whole);
-  }
+  for (int64_t place = 0; place < gemm.blocking.columns();
+       place += gemm.blocking.lanes)
+    fillVector(step, {integers.columnAt(place), place}, whole);
 }
 
 void UnpackedPanel::fillVector(Value step, const Columns &columns, bool whole) {
-  Value bytes = load(step, columns.first);
-  Parameters factors = parameters(step, columns.first);
   int64_t depths = weight.layout.stepDepths(), kPack = gemm.blocking.kPack;
+  Value bytes = integers.load(step, columns.first);
   Value first = lanes.mulIndex(step, lanes.index(depths));
+  WeightIntegers::Parameters factors = integers.parameters(
+      lanes.divIndex(first, lanes.index(weight.layout.group)), columns.first);
   for (int64_t depth = 0; depth < depths; depth += kPack) {
     SmallVector<Value> numbers;
     for (int64_t i = 0; i < kPack; ++i)
@@ -70,70 +60,14 @@ void UnpackedPanel::fillVector(Value step, const Columns &columns, bool whole) {
   }
 }
 
-/// The words of a vector of columns. Also prefetches words far ahead.
-Value UnpackedPanel::load(Value step, Value column) {
-  int64_t width = QuantizedWeight::panelColumns;
-  Value packed = gemm.function.argument(weight.packed).pointer;
-  int64_t panelWords = weight.layout.steps(weight.depths) * width;
-  Value at = lanes.addIndex(
-      lanes.mulIndex(lanes.divIndex(column, lanes.index(width)),
-                     lanes.index(panelWords)),
-      lanes.addIndex(lanes.mulIndex(step, lanes.index(width)),
-                     lanes.remIndex(column, lanes.index(width))));
-  lanes.builder.create<LLVM::Prefetch>(
-      lanes.loc,
-      words.pointerTo(packed, lanes.addIndex(at, lanes.index(wordsAhead))),
-      /*rw=*/0, /*hint=*/3, /*cache=*/1);
-  return words.loadVector(packed, at);
-}
-
-UnpackedPanel::Parameters UnpackedPanel::parameters(Value step, Value column) {
-  Value width = lanes.index(QuantizedWeight::panelColumns);
-  Value group = lanes.divIndex(
-      lanes.mulIndex(step, lanes.index(weight.layout.stepDepths())),
-      lanes.index(weight.layout.group));
-  Value groups = lanes.index(weight.layout.groups(weight.depths));
-  Value row = lanes.addIndex(
-      lanes.mulIndex(lanes.divIndex(column, width), groups), group);
-  Value at =
-      lanes.addIndex(lanes.mulIndex(row, width), lanes.remIndex(column, width));
-  auto load = [&](unsigned argument, Type element) {
-    return floats.loadExtended(element,
-                               gemm.function.argument(argument).pointer, at);
-  };
-  return {load(weight.scale, weight.scaleElement),
-          weight.offset ? load(*weight.offset, weight.offsetElement) : Value()};
-}
-
-Value UnpackedPanel::splatBits(int64_t bits) {
-  return lanes.constant(DenseElementsAttr::get(
-      cast<ShapedType>(words.vectorType()), static_cast<int32_t>(bits)));
-}
-
-Value UnpackedPanel::splat(double number) {
-  return lanes.constant(DenseElementsAttr::get(
-      cast<ShapedType>(floats.vectorType()), static_cast<float>(number)));
-}
-
-/// The numbers of one depth. An integer below 2^23, put into the fraction of
-/// the float 2^23, makes the float of their sum.
+/// The numbers of one depth.
 Value UnpackedPanel::number(Value bytes, int64_t depth,
-                            const Parameters &parameters) {
-  constexpr int64_t magicBits = 0x4b000000;
-  constexpr double magic = 8388608;
-  bool isNibble = weight.layout.bits == 4;
-  int64_t shift = depth % 4 * 8 + (isNibble ? depth / 4 * 4 : 0);
-  Value integer =
-      shift ? lanes.make<arith::ShRUIOp>(bytes, splatBits(shift)) : bytes;
-  integer = lanes.make<arith::AndIOp>(integer, splatBits(isNibble ? 15 : 255));
-  integer = lanes.make<arith::OrIOp>(integer, splatBits(magicBits));
-  Value value = lanes.make<LLVM::BitcastOp>(floats.vectorType(), integer);
-  value = lanes.make<arith::SubFOp>(
-      value, splat(magic + double(weight.layout.center)));
-  if (!parameters.offset)
-    return lanes.make<arith::MulFOp>(value, parameters.scale);
-  return lanes.builder.create<vector::FMAOp>(lanes.loc, value, parameters.scale,
-                                             parameters.offset);
+                            const WeightIntegers::Parameters &factors) {
+  Value value = integers.number(bytes, depth);
+  if (!factors.offset)
+    return lanes.make<arith::MulFOp>(value, factors.scale);
+  return lanes.builder.create<vector::FMAOp>(lanes.loc, value, factors.scale,
+                                             factors.offset);
 }
 
 /// Packs numbers of two depths as pairs of bf16.

@@ -5,11 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "codegen/gemm/PartPanels.h"
+#include "codegen/operands/PartPanels.h"
 
 #include "codegen/emit/Transpose.h"
 #include "codegen/microkernel/AmxBlock.h"
 #include "codegen/microkernel/FloatParts.h"
+#include "codegen/operands/WeightIntegers.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
@@ -28,7 +29,9 @@ int64_t PartPanels::partElements(const GemmContext &gemm) {
 void PartPanels::fill(Value first, Value end) {
   firstDepth = first;
   endDepth = end;
-  if (gemm.contraction.right.panels) {
+  if (auto weight = QuantizedOperand::find(gemm.contraction)) {
+    fillFromIntegers(*weight);
+  } else if (gemm.contraction.right.panels) {
     Value source = reader.addressOf(gemm.point(
         Value(), Lanes::uniform(gemm.tile.firstColumn), Lanes::uniform(first)));
     fillSteps([&](Value depth, int64_t vector) {
@@ -134,6 +137,35 @@ void PartPanels::fillFromColumns() {
       return lanes.vector(
           reader.element(gemm.point(Value(), column, Lanes::uniform(depth))));
     });
+  });
+}
+
+/// A weight of few bits. The steps of its layout divide those of registers.
+void PartPanels::fillFromIntegers(const QuantizedOperand &weight) {
+  const ir::QuantizedWeight &layout = weight.layout;
+  WeightIntegers integers(gemm, weight);
+  int64_t depths = layout.stepDepths(), words = AmxBlock::words;
+  int64_t most = layout.steps(weight.depths) - 1;
+  bool whole = gemm.depthIsMultipleOf(gemm.blocking.stepDepths());
+  lanes.loop(firstDepth, endDepth, gemm.blocking.stepDepths(), [&](Value at) {
+    Value first = gemm.words(lanes.subIndex(at, firstDepth));
+    Value step = lanes.divIndex(at, lanes.index(depths));
+    for (int64_t j = 0; j < gemm.blocking.vectors; ++j) {
+      Value column = integers.columnAt(j * gemm.blocking.lanes);
+      SmallVector<Value> bytes;
+      for (int64_t i = 0; i < gemm.blocking.stepDepths() / depths; ++i) {
+        Value next = lanes.addIndex(step, lanes.index(i));
+        if (!whole)
+          next = lanes.minIndex(next, lanes.index(most));
+        bytes.push_back(integers.load(next, column));
+      }
+      for (int64_t i = 0; i < words; ++i) {
+        Value low = bytes[i / depths], high = bytes[(i + words) / depths];
+        store({integers.pairs(low, high, i % depths)},
+              lanes.addIndex(first, lanes.index(i)),
+              lanes.index(j * gemm.blocking.lanes));
+      }
+    }
   });
 }
 

@@ -11,11 +11,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef ANABRANCH_CODEGEN_GEMM_UNPACKEDPANEL_H
-#define ANABRANCH_CODEGEN_GEMM_UNPACKEDPANEL_H
+#ifndef ANABRANCH_CODEGEN_OPERANDS_UNPACKEDPANEL_H
+#define ANABRANCH_CODEGEN_OPERANDS_UNPACKEDPANEL_H
 
-#include "codegen/contraction/QuantizedOperand.h"
-#include "codegen/operands/GemmContext.h"
+#include "codegen/operands/WeightIntegers.h"
 
 namespace anabranch {
 namespace codegen {
@@ -36,31 +35,24 @@ private:
   const QuantizedOperand &weight;
   mlir::Value panel;
   mlir::Value firstDepth, endDepth;
-  TypedMemory words, floats;
+  WeightIntegers integers;
+  TypedMemory floats;
 
   /// A vector of columns: its first column, and its address in the panel.
   struct Columns {
     mlir::Value first;
     int64_t place;
   };
-  /// Scale and offset of a vector of columns. A null offset means zero.
-  struct Parameters {
-    mlir::Value scale, offset;
-  };
 
   void fillStep(mlir::Value step, bool whole);
   void fillVector(mlir::Value step, const Columns &columns, bool whole);
   void storeWord(mlir::Value depth, const Columns &columns,
                  llvm::ArrayRef<mlir::Value> numbers, bool whole);
-  mlir::Value load(mlir::Value step, mlir::Value column);
-  Parameters parameters(mlir::Value step, mlir::Value column);
   mlir::Value number(mlir::Value bytes, int64_t depth,
-                     const Parameters &parameters);
-  mlir::Value splatBits(int64_t bits);
-  mlir::Value splat(double number);
+                     const WeightIntegers::Parameters &factors);
 };
 
 } // namespace codegen
 } // namespace anabranch
 
-#endif // ANABRANCH_CODEGEN_GEMM_UNPACKEDPANEL_H
+#endif // ANABRANCH_CODEGEN_OPERANDS_UNPACKEDPANEL_H
