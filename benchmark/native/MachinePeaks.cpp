@@ -8,7 +8,9 @@
 // machine-peaks THREADS BYTES...
 //
 // Measures what so many threads reach together, and prints it as JSON: GFLOP/s
-// of each multiply, and GB/s of reading so many bytes again and again.
+// of each multiply, and GB/s of reading so many bytes again and again. Products
+// of AMX registers are measured twice: of registers that keep their numbers,
+// and ("_loaded") of operands that come from the first-level cache.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,11 +25,11 @@
 
 using namespace anabranch;
 
-static double amxGflops(package::Multiply multiply, int threads) {
+static double amxGflops(package::Multiply multiply, bool loaded, int threads) {
   if (!package::cpuHas(multiply))
     return 0;
   bool int8 = multiply == package::Multiply::AmxInt8;
-  return trace::measureAmxGflops(int8, threads);
+  return trace::measureAmxGflops(int8, loaded, threads);
 }
 
 /// Of an instruction that takes turns with f32 multiply-adds at the same ports:
@@ -51,8 +53,13 @@ int main(int count, char **arguments) {
   found["fma_f32"] = fma;
   found["dot_bf16"] = vectors(package::Multiply::DotBF16, fma);
   found["dot_int8"] = vectors(package::Multiply::DotInt8, fma);
-  found["tile_bf16"] = amxGflops(package::Multiply::AmxBF16, threads);
-  found["tile_int8"] = amxGflops(package::Multiply::AmxInt8, threads);
+  for (bool loaded : {false, true}) {
+    std::string end = loaded ? "_loaded" : "";
+    found["tile_bf16" + end] =
+        amxGflops(package::Multiply::AmxBF16, loaded, threads);
+    found["tile_int8" + end] =
+        amxGflops(package::Multiply::AmxInt8, loaded, threads);
+  }
   for (int i = 2; i < count; ++i)
     reads[arguments[i]] = trace::measureReadGBs(
         threads, std::max(std::atoll(arguments[i]), 4096LL));

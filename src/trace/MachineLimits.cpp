@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 /// Raise it when the figures measured change: files of another version are
 /// measured again.
-constexpr int version = 2;
+constexpr int version = 3;
 
 std::string cpuName() {
   std::ifstream file("/proc/cpuinfo");

@@ -15,6 +15,7 @@
 #include "trace/Clock.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <functional>
@@ -49,10 +50,13 @@ volatile float factor = 0.999f, summand = 0.001f;
 #pragma clang fp contract(fast)
 
 /// Independent chains of multiply-adds. A core has two units with a latency of
-/// four to five cycles, so eight to ten chains keep it busy; `chains` is as
-/// many as there are registers for. Returns the number of operations.
-template <typename Vector, int chains>
+/// four to five cycles, so eight to ten chains keep it busy. More chains than
+/// these do not fit the 16 registers that `use` takes: they would be stored and
+/// loaded in each round, which halves the rate. Returns the number of
+/// operations.
+template <typename Vector>
 [[gnu::always_inline]] inline double multiplyAdd() {
+  constexpr int chains = 12;
   Vector sums[chains], x, y;
   constexpr int lanes = sizeof(Vector) / sizeof(float);
   for (int i = 0; i < lanes; ++i) {
@@ -92,20 +96,20 @@ struct Loops {
   void (*readAll)(const float *data, int64_t count);
 };
 
-double multiplyAdd4() { return multiplyAdd<Float4, 12>(); }
+double multiplyAdd4() { return multiplyAdd<Float4>(); }
 void readAll4(const float *data, int64_t count) {
   readAll<Float4>(data, count);
 }
 
 #ifdef __x86_64__
 [[gnu::target("avx2,fma")]] double multiplyAdd8() {
-  return multiplyAdd<Float8, 12>();
+  return multiplyAdd<Float8>();
 }
 [[gnu::target("avx2,fma")]] void readAll8(const float *data, int64_t count) {
   readAll<Float8>(data, count);
 }
 [[gnu::target("avx512f,avx512vl,avx512bw,avx512dq")]] double multiplyAdd16() {
-  return multiplyAdd<Float16, 24>();
+  return multiplyAdd<Float16>();
 }
 [[gnu::target("avx512f,avx512vl,avx512bw,avx512dq")]] void
 readAll16(const float *data, int64_t count) {
@@ -122,6 +126,10 @@ struct alignas(64) AmxShapes {
 
 constexpr int64_t tileRounds = 2000;
 
+/// Of four products of registers: 16 x 16 sums of 16 words of two or four.
+template <bool isInt8>
+constexpr double operationsOfRound = 2.0 * 16 * 16 * 16 * (isInt8 ? 4 : 2) * 4;
+
 /// Adds the product of two AMX registers, whose words are two bf16 or four
 /// bytes.
 template <bool isInt8, int sums, int left, int right>
@@ -133,7 +141,7 @@ template <bool isInt8, int sums, int left, int right>
 }
 
 /// Four chains, as in a block of two registers of each operand. Returns the
-/// number of operations: 16 x 16 sums of 16 words of two or four products.
+/// number of operations.
 template <bool isInt8>
 [[gnu::target("amx-tile,amx-bf16,amx-int8")]] double multiplyRegisters() {
   AmxShapes shapes;
@@ -145,8 +153,34 @@ template <bool isInt8>
     multiplyAmx<isInt8, 3, 5, 7>();
   }
   _tile_release();
-  constexpr int64_t products = isInt8 ? 4 : 2;
-  return 2.0 * 16 * 16 * 16 * products * 4 * static_cast<double>(tileRounds);
+  return operationsOfRound<isInt8> * static_cast<double>(tileRounds);
+}
+
+/// The same with operands that each round loads from the first-level cache.
+/// Registers that hold zeros only would multiply faster.
+template <bool isInt8>
+[[gnu::target("amx-tile,amx-bf16,amx-int8")]] double multiplyLoaded() {
+  constexpr int64_t reg = 1024, line = 64;
+  alignas(64) static const std::array<uint8_t, 4 *reg> operands = [] {
+    std::array<uint8_t, 4 * reg> bytes;
+    bytes.fill(0x3f); // 63, or 0.75 in bf16
+    return bytes;
+  }();
+  AmxShapes shapes;
+  _tile_loadconfig(&shapes);
+  const uint8_t *data = operands.data();
+  for (int64_t round = 0; round < tileRounds; ++round) {
+    _tile_loadd(4, data, line);
+    _tile_loadd(6, data + reg, line);
+    multiplyAmx<isInt8, 0, 4, 6>();
+    _tile_loadd(7, data + 2 * reg, line);
+    multiplyAmx<isInt8, 1, 4, 7>();
+    _tile_loadd(5, data + 3 * reg, line);
+    multiplyAmx<isInt8, 2, 5, 6>();
+    multiplyAmx<isInt8, 3, 5, 7>();
+  }
+  _tile_release();
+  return operationsOfRound<isInt8> * static_cast<double>(tileRounds);
 }
 #endif
 
@@ -301,9 +335,11 @@ double wakeMicroseconds() {
 
 double measureGflops(int threads) { return gflopsOf(chooseLoops(), threads); }
 
-double measureAmxGflops(bool int8, int threads) {
+double measureAmxGflops(bool int8, bool loaded, int threads) {
 #ifdef __x86_64__
   return bestRate(threads, 1000, [&](int, int) {
+    if (loaded)
+      return int8 ? multiplyLoaded<true>() : multiplyLoaded<false>();
     return int8 ? multiplyRegisters<true>() : multiplyRegisters<false>();
   });
 #else

@@ -135,15 +135,21 @@ void GemmEpilogue::emit(Value row, Value endRow, Value sums) {
   Value firstColumn = gemm.tile.firstColumn;
   auto known = gemm.contraction.knownSize(gemm.contraction.column);
   Value width = panelColumns;
+  // A row of a block is one line of bf16: its stores follow each other.
+  bool unrolls = gemm.blocking.usesAmx && known && *known % columns == 0;
   if (!known || *known % columns != 0)
     width = lanes.minIndex(lanes.subIndex(gemm.columnCount, firstColumn),
                            panelColumns);
   forEachRow(row, endRow, [&](ArrayRef<Value> position, Value number) {
     Value at = lanes.mulIndex(lanes.subIndex(number, row), panelColumns);
-    lanes.loop(lanes.index(0), width, gemm.blocking.lanes, [&](Value offset) {
+    auto emitAt = [&](Value offset) {
       emitVector(position, lanes.addIndex(firstColumn, offset), sums,
                  lanes.addIndex(at, offset));
-    });
+    };
+    if (!unrolls)
+      return lanes.loop(lanes.index(0), width, gemm.blocking.lanes, emitAt);
+    for (int64_t offset = 0; offset < columns; offset += gemm.blocking.lanes)
+      emitAt(lanes.index(offset));
   });
 }
 
