@@ -54,8 +54,7 @@ volatile float factor = 0.999f, summand = 0.001f;
 /// these do not fit the 16 registers that `use` takes: they would be stored and
 /// loaded in each round, which halves the rate. Returns the number of
 /// operations.
-template <typename Vector>
-[[gnu::always_inline]] inline double multiplyAdd() {
+template <typename Vector> [[gnu::always_inline]] inline double multiplyAdd() {
   constexpr int chains = 12;
   Vector sums[chains], x, y;
   constexpr int lanes = sizeof(Vector) / sizeof(float);
@@ -161,7 +160,7 @@ template <bool isInt8>
 template <bool isInt8>
 [[gnu::target("amx-tile,amx-bf16,amx-int8")]] double multiplyLoaded() {
   constexpr int64_t reg = 1024, line = 64;
-  alignas(64) static const std::array<uint8_t, 4 *reg> operands = [] {
+  alignas(64) static const std::array<uint8_t, 4 * reg> operands = [] {
     std::array<uint8_t, 4 * reg> bytes;
     bytes.fill(0x3f); // 63, or 0.75 in bf16
     return bytes;

@@ -28,10 +28,10 @@ struct MachineLimits {
 MachineLimits measureMachineLimits();
 
 /// The best rates of `threads` together, measured now. f32 multiply-adds in
-/// GFLOP/s. Products of AMX registers of int8 or bf16 in GFLOP/s, whose operands
-/// are `loaded` from the first-level cache or stay in registers; zero if the
-/// process may not use them. Reading `bytes` again and again, of which each
-/// thread has an equal part, in GB/s; zero if the memory cannot be had.
+/// GFLOP/s. Products of AMX registers of int8 or bf16 in GFLOP/s, whose
+/// operands are `loaded` from the first-level cache or stay in registers; zero
+/// if the process may not use them. Reading `bytes` again and again, of which
+/// each thread has an equal part, in GB/s; zero if the memory cannot be had.
 double measureGflops(int threads);
 double measureAmxGflops(bool int8, bool loaded, int threads);
 double measureReadGBs(int threads, int64_t bytes);
