@@ -121,6 +121,23 @@ def test_errors_count_as_much_as_their_column_is_read():
     assert result_error(eight_bits(weight)) < 0.2 * counted
 
 
+@pytest.mark.parametrize("tokens", [1, 40, 400])
+@pytest.mark.parametrize("spread", [0, 1, 30])
+def test_no_row_is_worse_than_rounded_to_nearest(tokens, spread):
+    weight = torch.randn(64, 96) * torch.exp(spread * torch.rand(64, 1))
+    weight[::7, ::5] *= 20
+    weight[1], weight[2, 32:] = 0, 3
+    columns = Columns(correlated(tokens, 96))
+
+    def costs(found) -> torch.Tensor:
+        error = found.dequantized(torch.float64) - weight.double()
+        return ((error @ columns.products.double()) * error).sum(1)
+
+    nearest = costs(four_bits(weight, columns.importance))
+    in_turn = costs(four_bits_in_turn(weight, columns))
+    assert (in_turn <= nearest * (1 + 1e-4) + 1e-30).all()
+
+
 @pytest.mark.parametrize(
     "x", [torch.zeros(4, 64), torch.ones(1, 64), torch.full((3, 64), 1e-30)]
 )

@@ -49,14 +49,30 @@ def rounded_in_turn(
     weight: torch.Tensor, columns: Columns, group: int, dtype: torch.dtype
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """The integers of a weight float32 [rows, columns], and scale and offset of this
-    dtype for each group of columns."""
-    rows, count = weight.shape
-    scale, offset = (
-        found.to(dtype).squeeze(-1)
-        for found in fitted(
-            weight.view(rows, -1, group), columns.importance.view(-1, group)
-        )
+    dtype for each group of columns. No row's error counts more than that of rounding
+    its weights to the nearest integers on the lines of `fitted`."""
+    rows = len(weight)
+    groups = weight.view(rows, -1, group)
+    lines = [
+        found.to(dtype) for found in fitted(groups, columns.importance.view(-1, group))
+    ]
+    nearest = rounded(groups, *(found.float() for found in lines)).flatten(1)
+    scale, offset = (found.squeeze(-1) for found in lines)
+    plain = nearest.to(torch.uint8), scale, offset
+    integers = _in_turn(weight, scale, offset, columns)
+    found = integers, *_refitted(weight, integers, scale, offset, columns)
+    worse = _cost(weight, found, columns) > _cost(weight, plain, columns)
+    return tuple(
+        torch.where(worse.unsqueeze(1), one, other) for one, other in zip(plain, found)
     )
+
+
+def _in_turn(
+    weight: torch.Tensor, scale: torch.Tensor, offset: torch.Tensor, columns: Columns
+) -> torch.Tensor:
+    """Integers uint8 [rows, columns] on the given lines of groups."""
+    rows, count = weight.shape
+    group = count // scale.shape[1]
     order, factor = columns.order, columns.factor
     # Columns as rows: each step then works on memory that lies together.
     left = weight.t()[order]
@@ -75,9 +91,23 @@ def rounded_in_turn(
             errors[at] = error
             now[at + 1 :].addr_(within[at, at + 1 :], error, alpha=-1)
         left[end:].addmm_(factor[begin:end, end:].t(), errors, alpha=-1)
-    integers = integers.t().contiguous()
-    scale, offset = _refitted(weight, integers, scale, offset, columns)
-    return integers, scale, offset
+    return integers.t().contiguous()
+
+
+def _cost(
+    weight: torch.Tensor,
+    found: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
+    columns: Columns,
+) -> torch.Tensor:
+    """The mean squared error of each result: float32 [rows]."""
+    integers, scale, offset = found
+    group = weight.shape[1] // scale.shape[1]
+    whole = integers.float().unflatten(1, (-1, group))
+    lines = torch.addcmul(
+        offset.float().unsqueeze(-1), whole, scale.float().unsqueeze(-1)
+    )
+    error = lines.flatten(1) - weight
+    return ((error @ columns.products) * error).sum(1)
 
 
 def _refitted(

@@ -13,6 +13,9 @@ from torch import nn
 
 # Tokens of a row of a run. A longer text becomes several rows.
 ROW = 512
+# Rows of random tokens. A single row tells too little about columns that few tokens
+# reach: perplexity of SmolLM2 rises by 4.0 % with it, and by 3.3 % with eight.
+ROWS = 8
 # A column counts at least as much as this part of the mean one: the tokens of a run may
 # not be those that reach it.
 LEAST = 0.01
@@ -85,10 +88,10 @@ def run(model: Any, tokens: torch.Tensor) -> None:
 
 
 def random_tokens(model: Any) -> torch.Tensor:
-    """A row of tokens, the same ones in all processes."""
+    """Rows of tokens, the same ones in all processes."""
     words = model.get_input_embeddings().weight.shape[0]
     generator = torch.Generator().manual_seed(0)
-    return torch.randint(0, words, (1, _row(model)), generator=generator)
+    return torch.randint(0, words, (ROWS, _row(model)), generator=generator)
 
 
 def rows_of(model: Any, text: Any) -> torch.Tensor:
