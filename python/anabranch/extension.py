@@ -123,9 +123,7 @@ def input_labels(
 ) -> list[str]:
     """The `label` of each input of a Dynamo graph, as `trace` puts it into the input's
     InputSource."""
-    return [s.label for s in input_sources(module, example_inputs, False)][
-        -len(example_inputs) or None :
-    ]
+    return [s.label for s in input_sources(module, example_inputs, False).arguments]
 
 
 def is_recording() -> bool:

@@ -35,7 +35,7 @@ from . import (
     whole_operators,
 )
 from .eager_graph import misdescribed_operator, run_eagerly
-from .input_sources import graph_sources, input_sources
+from .input_sources import InputSources, graph_sources, input_sources
 
 aten = torch.ops.aten
 
@@ -122,7 +122,7 @@ def aot(
     with _disable_current_modes():
         sources = input_sources(module, example_inputs, bool(freeze) and not training)
     if freeze and not training:
-        constants.guard(module, sources)
+        constants.guard(module, sources.arguments)
 
     def forward(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
         check_views(graph.graph.nodes)
@@ -137,7 +137,7 @@ def aot(
             record_eager("graph", reason, explain=False)
             return run_eagerly(graph)
         with _disable_current_modes():
-            return compile_graph(graph, inputs, graph_sources(graph, []))
+            return compile_graph(graph, inputs, graph_sources(graph, InputSources()))
 
     def backward(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
         return _untraced(_untraced(compile_backward)(graph, inputs))
@@ -148,12 +148,11 @@ def aot(
     def inference() -> Callable[..., Any]:
         traced = None
         if not purity.may_write(module, example_inputs):
-            stateless = len(sources) == len(example_inputs)
-            traced = _trace_as_it_is(trace, forward, stateless)
+            traced = _trace_as_it_is(trace, forward, stateless=not sources.state)
         if traced is None:
             return trace(forward, backward)
         if observer.current() is None:
-            constants.stop_fetching(module, sources, traced)
+            constants.stop_fetching(module, sources.arguments, traced)
         return traced
 
     try:

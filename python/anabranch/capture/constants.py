@@ -30,10 +30,9 @@ def _frozen(
     module: torch.fx.GraphModule, sources: Sequence[InputSource]
 ) -> Iterator[Frozen]:
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
-    if len(placeholders) == len(sources):
-        for node, source in zip(placeholders, sources):
-            if source.constant is not None:
-                yield node, source.constant
+    for node, source in zip(placeholders, sources, strict=True):
+        if source.constant is not None:
+            yield node, source.constant
 
 
 def guard(module: torch.fx.GraphModule, sources: Sequence[InputSource]) -> None:

@@ -10,6 +10,15 @@ import torch.fx
 
 from .. import _C
 
+# A graph's printed code spells a complex constant as Python does: `(1+nanj)`. PyTorch
+# defines `nan` and `inf` for it, and not their products with the imaginary unit.
+for _name in ("nan", "inf"):
+    torch.fx.graph._register_custom_builtin(
+        f"{_name}j",
+        f"{_name}j = complex(0.0, float('{_name}'))",
+        complex(0, float(_name)),
+    )
+
 
 def run_eagerly(module: torch.fx.GraphModule) -> Callable[..., Any]:
     """Runs the graph in PyTorch, by AOTAutograd's boxed calling convention: the callee

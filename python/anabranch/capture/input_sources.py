@@ -4,8 +4,9 @@ constant."""
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -16,22 +17,38 @@ from ..describe.description import InputSource
 aten = torch.ops.aten
 
 
+@dataclasses.dataclass(frozen=True)
+class InputSources:
+    """Where the arguments of the function that AOTAutograd traces come from. AOTAutograd
+    names a tensor of the module, and counts the arguments of its graph from zero."""
+
+    # The tensors that the module itself has. Dynamo makes all tensors arguments, but for
+    # `torch._inductor.config.freezing`; other front ends leave them in the module.
+    state: dict[str, InputSource] = dataclasses.field(default_factory=dict)
+    arguments: list[InputSource] = dataclasses.field(default_factory=list)
+
+    def __iter__(self) -> Iterator[InputSource]:
+        return itertools.chain(self.state.values(), self.arguments)
+
+
 def input_sources(
     module: torch.fx.GraphModule, example_inputs: Sequence[Any], freeze: bool
-) -> list[InputSource]:
-    """One InputSource for each argument of the function that AOTAutograd traces."""
-    sources = [
-        _state(InputSource(name), "parameter", value, freeze)
-        for name, value in module.named_parameters(remove_duplicate=False)
-    ]
-    sources += [
-        _state(InputSource(name), "buffer", value, freeze)
-        for name, value in module.named_buffers(remove_duplicate=False)
-    ]
+) -> InputSources:
+    """The sources of a Dynamo graph; frozen ones have their tensor if `freeze`."""
+    state = {
+        name: _state(InputSource(name), kind, value, freeze)
+        for kind, named in (
+            ("parameter", module.named_parameters(remove_duplicate=False)),
+            ("buffer", module.named_buffers(remove_duplicate=False)),
+        )
+        for name, value in named
+    }
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
-    for node, value in zip(placeholders, example_inputs):
-        sources.append(_dynamo_source(node, value, freeze))
-    return sources
+    arguments = [
+        _dynamo_source(node, value, freeze)
+        for node, value in zip(placeholders, example_inputs)
+    ]
+    return InputSources(state, arguments)
 
 
 def _dynamo_source(node: torch.fx.Node, value: Any, freeze: bool) -> InputSource:
@@ -90,7 +107,7 @@ def _name(source: Any) -> str:
 
 
 def graph_sources(
-    graph: torch.fx.GraphModule, sources: Sequence[InputSource]
+    graph: torch.fx.GraphModule, sources: InputSources
 ) -> list[InputSource]:
     """The sources of a graph's placeholders.
 
@@ -122,12 +139,14 @@ def graph_sources(
     ]
 
 
-def _source_of(desc: Any, sources: Sequence[InputSource]) -> InputSource | None:
-    """The source that AOTAutograd's descriptor of a placeholder names: an argument, or
-    a tensor inside an argument that is a tensor subclass."""
-    index = getattr(desc, "idx", None)
+def _source_of(desc: Any, sources: InputSources) -> InputSource | None:
+    """The source that AOTAutograd's descriptor of a placeholder names: a tensor of the
+    module, an argument, or a tensor inside one that is a tensor subclass."""
+    index, target = getattr(desc, "idx", None), getattr(desc, "target", None)
     if isinstance(index, int):
-        return sources[index] if index < len(sources) else None
+        return sources.arguments[index] if index < len(sources.arguments) else None
+    if isinstance(target, str):
+        return sources.state.get(target)
     name, base = getattr(desc, "attr", None), getattr(desc, "base", None)
     outer = _source_of(base, sources) if base is not None else None
     if outer is None or not isinstance(name, str):

@@ -200,3 +200,17 @@ def test_long_sums_keep_their_digits(name, dynamic):
     expected = function(x.double())
     error = (compiled(x).double() - expected).abs().max() / expected.abs().max()
     assert error < tolerance
+
+
+def test_complex_constants_of_special_parts():
+    """PyTorch runs complex operators from a graph's printed code."""
+    parts = [float("nan"), float("inf"), -float("inf"), 0.0, 1.5]
+    constants = [complex(a, b) for a in parts for b in parts]
+
+    def function(x):
+        return [x + constant for constant in constants]
+
+    x = torch.randn(3, dtype=torch.complex64)
+    ours = torch.compile(function, backend=anabranch.anabranch)(x)
+    for got, expected in zip(ours, function(x), strict=True):
+        torch.testing.assert_close(got, expected, equal_nan=True)

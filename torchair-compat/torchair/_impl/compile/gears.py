@@ -54,9 +54,8 @@ def find(
     merge = str(raw(config, "inference_config.dynamic_gears_merge_policy"))
     _check_combinations(dims, merge)
     guard_gears(module, example_inputs, dims)
-    lifted = [*module.named_parameters(), *module.named_buffers()]
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
-    names = {len(lifted) + i: node.name for i, node in enumerate(placeholders)}
+    names = {place: node.name for place, node in enumerate(placeholders)}
     return Geared(dims, merge, names)
 
 
