@@ -11,8 +11,8 @@ from .config import any_torch
 
 # The versions that were tested, from the first up to but without the second, as in
 # pyproject.toml.
-OLDEST = (2, 13)
-BELOW = (2, 15)
+OLDEST = (2, 12)
+BELOW = (2, 16)
 
 
 def check(version: str) -> None:

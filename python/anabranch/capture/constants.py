@@ -48,12 +48,13 @@ def guard(module: torch.fx.GraphModule, sources: Sequence[InputSource]) -> None:
     guards = context.guards_context.dynamo_guards
     dtypes: set[torch.dtype] = set()
     named: list[Any] = []
+    alike: set[Any] = set()
     for node, value in _frozen(module, sources):
         source = getattr(node.meta.get("grapharg"), "source", None)
         if source is None:
             continue
         if value.dtype in dtypes:
-            _forget(guards, source)
+            alike.add(source)
         dtypes.add(value.dtype)
         guards.add(source.make_guard(GuardBuilder.ID_MATCH))
         named.append(source)
@@ -61,6 +62,7 @@ def guard(module: torch.fx.GraphModule, sources: Sequence[InputSource]) -> None:
             # Compilations for other modules do not count towards Dynamo's limit for
             # this one.
             guards.add(root.make_guard(GuardBuilder.ID_MATCH))
+    _forget_tensor_guards(guards, alike)
     owners = [source.owner() for source in sources if source.owner is not None]
     if named and all(owner is not None for owner in owners):
         guards.add(named[0].make_guard(_layout_guard(_C.FrozenWeights(owners))))
@@ -81,9 +83,12 @@ def _layout_guard(weights: _C.FrozenWeights) -> Callable[..., None]:
     return FROZEN_LAYOUT
 
 
-def _forget(guards: GuardsSet, source: Any) -> None:
-    for found in guards.get_guards_for_source(source):
-        if found.create_fn_name() == "TENSOR_MATCH":
+def _forget_tensor_guards(guards: GuardsSet, sources: set[Any]) -> None:
+    for found in list(guards.inner):
+        if (
+            found.create_fn_name() == "TENSOR_MATCH"
+            and found.originating_source in sources
+        ):
             guards.inner.discard(found)
 
 
