@@ -15,6 +15,13 @@ from transformers.cache_utils import (
     StaticSlidingWindowLayer,
 )
 
+# The tokens that a model is asked about, and the most room of the cache for them: more
+# than a window of GPT-Neo has.
+PROBE_TOKENS, PROBE_LENGTH = 3, 512
+# The relative difference of logits that rounding may make in a deep model: at least
+# the first, and so many times that of one rounding.
+LEAST_DIFFERENCE, MOST_ROUNDINGS = 1e-3, 32
+
 
 @dataclasses.dataclass(frozen=True)
 class LayerShape:
@@ -132,7 +139,9 @@ class KeyValues:
 
     def __init__(self, model: Any, capacity: int) -> None:
         self.capacity = capacity
-        self.layers = _layer_shapes(model)
+        self.layers = _layer_shapes(
+            model, max(PROBE_TOKENS, min(capacity, PROBE_LENGTH))
+        )
         self._spare: list[KeyValueCache] = []
 
     def take(self, rows: int) -> KeyValueCache:
@@ -178,10 +187,19 @@ class KeyValues:
         return tokens * sum(layer.token_bytes() for layer in self.layers)
 
 
+def _differ(found: torch.Tensor, expected: torch.Tensor) -> bool:
+    """Whether logits differ by more than rounding. Those of a model that makes no
+    finite ones tell nothing."""
+    error = (found.double() - expected.double()).norm()
+    most = max(LEAST_DIFFERENCE, MOST_ROUNDINGS * torch.finfo(expected.dtype).eps)
+    return bool(error > most * expected.double().norm())
+
+
 @torch.no_grad()
-def _layer_shapes(model: Any) -> list[LayerShape]:
+def _layer_shapes(model: Any, length: int) -> list[LayerShape]:
     """What each layer keeps of one token. A run of the model tells it, since
-    configurations spell it in many ways."""
+    configurations spell it in many ways. ValueError: the model cannot use a static
+    cache of this length."""
     config = model.config.get_text_config(decoder=True)
     kinds = {type(layer) for layer in StaticCache(config, max_cache_len=1).layers}
     if not kinds <= {StaticLayer, StaticSlidingWindowLayer}:
@@ -190,12 +208,25 @@ def _layer_shapes(model: Any) -> list[LayerShape]:
             f"{type(model).__name__} keeps a state that is no plain cache of keys and"
             f" values ({names}): call its generate() with compile_config instead"
         )
-    probe = Cache(layers=[StaticLayer(1) for _ in range(config.num_hidden_layers)])
-    model(torch.zeros((1, 1), dtype=torch.long), past_key_values=probe, use_cache=True)
+    probe = Cache(layers=[StaticLayer(length) for _ in range(config.num_hidden_layers)])
+    tokens = torch.arange(PROBE_TOKENS).unsqueeze(0)
+    expected = model(tokens, use_cache=False).logits
+    try:
+        found = model(tokens, past_key_values=probe, use_cache=True).logits
+    except (IndexError, RuntimeError) as error:
+        raise ValueError(
+            f"{type(model).__name__} fails with a static cache of transformers"
+            f" ({error}): call its own generate() instead"
+        ) from error
     if not all(layer.is_initialized for layer in probe.layers):
         raise ValueError(
             f"{type(model).__name__} does not fill a static cache of transformers:"
             " call its generate() with compile_config instead"
+        )
+    if _differ(found, expected):
+        raise ValueError(
+            f"{type(model).__name__} computes other logits with a static cache of"
+            " transformers than without a cache: call its own generate() instead"
         )
     return [
         LayerShape(

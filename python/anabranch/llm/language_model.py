@@ -288,6 +288,8 @@ def checked_length(model: Any, max_length: int | None) -> int:
     """The most tokens of a row. ValueError: the model has fewer positions."""
     config = model.config.get_text_config(decoder=True)
     limit = getattr(config, "max_position_embeddings", None)
+    if limit is not None and limit <= 0:  # XLNet's way to say that there is none
+        limit = None
     if max_length is None:
         max_length = min(limit or DEFAULT_LENGTH, DEFAULT_LENGTH)
     _check_size("max_length", max_length)

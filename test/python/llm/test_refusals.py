@@ -47,6 +47,21 @@ def test_models():
         llm.compile(t5.eval())
 
 
+def test_a_model_that_reads_the_empty_part_of_a_static_cache():
+    """GPT-Neo counts the positions of queries back from the cache's end."""
+    sizes = {"vocab_size": 64, "hidden_size": 32, "num_layers": 2, "num_heads": 2}
+    config = transformers.GPTNeoConfig(
+        **sizes,
+        max_position_embeddings=64,
+        attention_types=[[["global", "local"], 1]],
+        window_size=8,
+        initializer_range=0.5,
+    )
+    model = transformers.GPTNeoForCausalLM(config).eval()
+    with pytest.raises(ValueError, match="other logits with a static cache"):
+        llm.compile(model)
+
+
 def test_too_little_memory(monkeypatch):
     monkeypatch.setattr(memory, "available", lambda: 1000)
     with pytest.raises(MemoryError, match="smaller max_length"):
