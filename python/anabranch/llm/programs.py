@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any
 
+from torch._dynamo.exc import InternalTorchDynamoError, Unsupported
+
 from ..config import Config
 from ..method_cache.cached_method import CachedMethod, Ranks, check_method
 
@@ -36,14 +38,22 @@ class Programs:
         self, key: Hashable, method: Program, *args: Any, first: Any = None
     ) -> Any:
         """The method's result for these arguments. `first` makes the arguments of a new
-        program's first call, which determine its key in the cache."""
+        program's first call, which determine its key in the cache. RuntimeError: Dynamo
+        cannot trace the method."""
         program = self._programs.get(key)
         if program is not None:
             return program(*args)
         program = self._program(method)
-        if first is not None:
-            program(*first())
-        found = program(*args)
+        try:
+            if first is not None:
+                program(*first())
+            found = program(*args)
+        except (InternalTorchDynamoError, Unsupported) as error:
+            reason = str(error).partition("\n")[0]
+            raise RuntimeError(
+                "Dynamo cannot trace the model's step over a static cache"
+                f" ({reason}): call the model's own generate() instead"
+            ) from error
         self._programs[key] = program
         self._made()
         return found

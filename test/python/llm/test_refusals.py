@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 from small_models import SMALL
+from torch._dynamo.exc import InternalTorchDynamoError
 
 from anabranch import cli
 
 transformers = pytest.importorskip("transformers")
 llm = pytest.importorskip("anabranch.llm")
 memory = pytest.importorskip("anabranch.llm.memory")
+programs = pytest.importorskip("anabranch.llm.programs")
 
 
 def llama():
@@ -60,6 +62,18 @@ def test_a_model_that_reads_the_empty_part_of_a_static_cache():
     model = transformers.GPTNeoForCausalLM(config).eval()
     with pytest.raises(ValueError, match="other logits with a static cache"):
         llm.compile(model)
+
+
+def test_a_model_that_dynamo_cannot_trace(monkeypatch):
+    """As MPT, which slices a tensor by the number of tokens in the cache."""
+
+    def trace(*_):
+        raise InternalTorchDynamoError("unbacked symbols\nmore lines")
+
+    monkeypatch.setattr(programs.Programs, "_program", lambda *_: trace)
+    compiled = llm.compile(llama(), max_length=32)
+    with pytest.raises(RuntimeError, match=r"static cache \(unbacked symbols\): call"):
+        compiled.generate(torch.ones(1, 4, dtype=torch.long), max_new_tokens=4)
 
 
 def test_too_little_memory(monkeypatch):
