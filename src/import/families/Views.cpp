@@ -83,8 +83,20 @@ static Lowered lowerRepeat(ir::AtenOp op, LoweringBuilder &b) {
   return lowered(reshape(b.builder, b.loc, broadcast, op.getResultSizes()));
 }
 
+/// What a view as another type looks at, if this is a view of it as its own
+/// type again. A byte other than 0 and 1 would not survive as bool.
+static Value viewedTwice(ir::AtenOp op) {
+  auto other = op.getOperandArg("self").getDefiningOp<ir::AtenOp>();
+  if (!other || other.getCallee() != op.getCallee())
+    return Value();
+  Value source = other.getOperandArg("self");
+  return source.getType() == op.getResult(0).getType() ? source : Value();
+}
+
 /// view.dtype, for types of the same width: the same bits as another type.
 static Lowered lowerBitcast(ir::AtenOp op, LoweringBuilder &b) {
+  if (Value source = viewedTwice(op))
+    return lowered(source);
   Value self = op.getOperandArg("self");
   DType from = b.operand("self").dtype, to = b.resultDType();
   if (from.isBool() || to.isBool() || from.width() != to.width())

@@ -200,6 +200,22 @@ def test_bytes_of_a_fallback_are_read_as_another_dtype(function, dynamic):
     check(function, x, dynamic=dynamic)
 
 
+def bytes_of_bools(x):
+    """The trace looks at the sums as bools, then as bytes again."""
+    seen = torch.eq(x, x)
+    seen.view(torch.uint8).view(-1).add_(1)
+    return seen, seen.view(torch.uint8) * 2
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_bytes_that_are_no_bools_survive_a_look_at_them_as_bools(dtype, dynamic):
+    x = torch.randint(0, 100, (7, 9)).to(dtype)
+    check(lambda x: (x + 1).view(torch.bool).view(dtype), x, dynamic=dynamic)
+    check(lambda x: (x + 1).view(torch.bool).view(torch.int8), x, dynamic=dynamic)
+    check(bytes_of_bools, x, dynamic=dynamic)
+
+
 def test_result_of_a_strided_argument_keeps_its_strides():
     """Writes a whole argument that has gaps and symbolic sizes, and returns a view."""
 
